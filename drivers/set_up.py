@@ -144,6 +144,10 @@ class SetUpRunner:
             return None
         return self.start(now_ns)
 
+    def silent(self, now_ns: int) -> bool:
+        """True for a device that was set up and is silent, so that the next :meth:`on_time` sets it up again."""
+        return self._settled and self._ask is None and now_ns >= self._silent_ns()
+
     def _silent_ns(self) -> int:
         return self._last_rx_ns + round(self._times.silence_s * 1e9)
 

@@ -11,12 +11,14 @@ from unittest import mock
 
 from drivers.lidar.rplidar import DENSE, NODES, scan_descriptor
 from drivers.pwm_board import codec as pwm_board
+from drivers.rtcm import spartn
 from tests.conformance.test_device_contract import DEVICES, SILENT
 from vehicled.core import link
 from vehicled.core.messages import PortState
 from vehicled.core.wire import slcan
 from vehicled.core.wire.can import CanFrame
 from vehicled.core.wire.framing import CheckedFrame
+from vehicled.profile.registry import names, resolve
 
 Feed = Callable[[bytes], object]
 
@@ -26,6 +28,7 @@ LONGEST = {
     "septentrio": b"$@\x00\x00\xa7\x4f\xfc\x1f",
     "unicore": b"\xaa\x44\xb5\x5a\x46\x08\x00\x20",
     "rtcm": b"\xd3\x03\xff",
+    "rtcm_spartn": spartn.encode(0, 0, bytes(1023), crc=3, long_time=True, encrypted=(0, 0))[:6],
     "ntrip": b"\xd3\x03\xff",
     "n100": b"\xfc\x40\xff\x00\xb5",
     "witmotion": b"\x55\x51",
@@ -97,6 +100,24 @@ def _device(name: str) -> Subject:
     return Subject(opened, stream.removeprefix(begins), LONGEST[name])
 
 
+def _base_station(name: str) -> Subject:
+    kind: Any = resolve("base station", name)
+
+    def opened() -> Feed:
+        station = kind(kind.Params())
+        station.on_port(PortState.OPENED, "", 1)
+        clock = iter(range(10**9, 2**62, 10**6))
+
+        def feed(data: bytes) -> object:
+            found = station.on_rx(data, next(clock))
+            station.take_tx()
+            return found
+
+        return feed
+
+    return Subject(opened, DEVICES[name][1] + DEVICES["rtcm"][1], LONGEST[name])
+
+
 def _link() -> Feed:
     decoder = link.LinkDecoder()
 
@@ -112,6 +133,7 @@ def _link() -> Feed:
 def subjects() -> dict[str, Subject]:
     """Return every reader by name: the drivers, and the decoders that ports and simulator use. Fails for an unknown driver."""
     found = {name: _device(name) for name in DEVICES if name not in SILENT}
+    found |= {f"{name}, a base station": _base_station(name) for name in names("base station")}
     frames = [CanFrame(0x901, bytes(range(8))), CanFrame(0x7FF, b"\1", extended=False)]
     found["slcan"] = Subject(lambda: slcan.SlcanDecoder().feed, b"".join(map(slcan.encode, frames)), b"T1FFFFFFF8")
     pulses = pwm_board.encode(pwm_board.Pulses(1500, 1500), 4)

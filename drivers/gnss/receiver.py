@@ -1,7 +1,6 @@
 """Common part of the receivers that are set up by commands in text: epochs, headings, corrections, set-up, silence.
 
-A family adds its frames, what they mean, and its set-up script. Epochs, their clock, the RTK state and the baseline are those of
-:mod:`drivers.ublox`.
+A family adds its frames, what they mean, and its set-up script.
 """
 
 import re
@@ -13,12 +12,12 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta, Struct
 
+from drivers.gnss.baseline import MAX_HEADING_SIGMA_RAD, Baseline
+from drivers.gnss.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
+from drivers.gnss.solution import Lost, yaw_rad
+from drivers.gnss.watch import GapWatch, HeadingWatch, RtkWatch, event
 from drivers.rtcm.outgoing import TxQueue
 from drivers.set_up import Script, SetUpResult, SetUpRunner
-from drivers.ublox.content import MAX_HEADING_SIGMA_RAD, Baseline
-from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
-from drivers.ublox.fixes import Lost, yaw_rad
-from drivers.ublox.watch import GapWatch, HeadingWatch, RtkWatch, event
 from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, HeadingKind, Message, PortState, Reaction
 from vehicled.core.ports import Action, Device, Send, Transport
 from vehicled.core.wire.episodes import FaultEpisode

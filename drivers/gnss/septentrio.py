@@ -10,10 +10,10 @@ from struct import Struct as Layout
 from struct import error as LayoutError
 from typing import Any, ClassVar, NamedTuple
 
+from drivers.gnss.epochs import Epoch
 from drivers.gnss.receiver import MAX_SPEED_MPS, AntennaDirection, GnssReceiver, TextShape
+from drivers.gnss.solution import Lost, agreeing, diagonal, enu
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
-from drivers.ublox.epochs import Epoch
-from drivers.ublox.fixes import Lost, agreeing, diagonal, enu
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Message, Reaction
 from vehicled.core.wire.crc import crc16_xmodem
 from vehicled.core.wire.framing import NO_FRAME, CountedFrame, FrameCheck, Framer, Protocol, TextLine
@@ -487,7 +487,7 @@ class SeptentrioDevice(GnssReceiver):
     def script(self) -> Script:
         """Learn the name of the port, then switch the blocks on. Nothing is saved in the receiver."""
         # The letters end the input of corrections; in command mode they are a wrong command, which the prompt follows, too.
-        port = yield SetUpRequest("name its port", b"\rSSSSSSSSSS\r\r", _prompt)
+        port = yield SetUpRequest("name its port", b"\rSSSSSSSSSS\r\r", prompt)
         blocks = "PVTGeodetic+PosCovGeodetic+VelCovGeodetic+DOP+EndOfPVT"
         commands = [f"setDataInOut, {port}, auto, SBF"]
         if self.wants_heading:
@@ -498,7 +498,7 @@ class SeptentrioDevice(GnssReceiver):
             f"setSBFOutput, Stream2, {port}, ReceiverTime+RFStatus, sec1",
         ]
         for command in commands:
-            done = yield SetUpRequest(command, command.encode() + b"\r", _answer(command))
+            done = yield SetUpRequest(command, command.encode() + b"\r", answer_to(command))
             if isinstance(done, Refusal):
                 raise ConfigurationError(f"the receiver refuses {command}: {done.reason}")
         return {"port": port, "blocks": blocks, "rate_hz": self.params.rate_hz}
@@ -516,11 +516,12 @@ def interval(rate_hz: float) -> str:
     return INTERVALS[min(INTERVALS, key=lambda each: abs(each - rate_hz))]
 
 
-def _prompt(reply: str) -> str | None:
+def prompt(reply: str) -> str | None:
+    """Return the name of the port that a prompt shows."""
     return reply[:-1] if reply.endswith(">") and not reply.startswith("$") else None
 
 
-def _answer(command: str) -> Callable[[str], bool | Refusal | None]:
+def answer_to(command: str) -> Callable[[str], bool | Refusal | None]:
     """Return a judge for the answer to ``command``: its copy, or why it is refused."""
 
     def judge(reply: str) -> bool | Refusal | None:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 from math import cos, isfinite, nan, radians, sin
 from struct import Struct as Layout
 from typing import Any, ClassVar, NamedTuple
-from zlib import crc32
 
+from drivers.gnss.epochs import WEEK_MS, Epoch
 from drivers.gnss.receiver import MAX_SPEED_MPS, AntennaDirection, GnssReceiver
+from drivers.gnss.solution import Lost, agreeing, diagonal
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
-from drivers.ublox.epochs import WEEK_MS, Epoch
-from drivers.ublox.fixes import Lost, agreeing, diagonal
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Message
-from vehicled.core.wire.crc import Buffer, xor8
+from vehicled.core.wire.crc import crc32_plain, xor8
 from vehicled.core.wire.framing import (
     INCOMPLETE,
     NO_FRAME,
@@ -47,11 +46,6 @@ TYPES = {
     "INS_PSRDIFF": 54, "INS_RTKFLOAT": 55, "INS_RTKFIXED": 56, "PPP_CONVERGING": 68, "PPP": 69,
 }  # fmt: skip
 _TEXTS: dict[str, dict[str, int]] = {"solution": SOLUTIONS, "velocity_solution": SOLUTIONS, "kind": TYPES, "velocity_kind": TYPES}
-
-
-def crc_unicore(data: Buffer) -> int:
-    """Return the CRC-32 that begins with 0 and is not inverted. Check value 0x2DFD2D88."""
-    return crc32(data, 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
 class Stamp(NamedTuple):
@@ -158,7 +152,7 @@ class _TextLog(CheckedFrame):
     """Line ``#NAME,...*hhhhhhhh``."""
 
     def __init__(self) -> None:
-        super().__init__(FrameCheck(crc_unicore))
+        super().__init__(FrameCheck(crc32_plain))
         # Logs of NovAtel have other heads, with the port behind the name.
         body = rb"#[A-Z0-9]{3,24},\d{1,3},(?:GPS|BDS),[\x20-\x22\x24-\x29\x2b-\x7e]*+"
         digits = rb"[0-9A-Fa-f]"
@@ -182,7 +176,7 @@ PROTOCOLS = (
         BINARY,
         SYNC,
         CountedFrame(
-            FrameCheck(crc_unicore, tail=4, stored=-4, size=4, order="little"),
+            FrameCheck(crc32_plain, tail=4, stored=-4, size=4, order="little"),
             at=6,
             width=2,
             extra=OVERHEAD_BYTES,
@@ -254,7 +248,7 @@ def encode(stamp: Stamp, log: Log, name: str = "") -> bytes:
 def frame_of(number: int, stamp: Stamp, body: bytes) -> bytes:
     """Return a binary frame of any number."""
     covered = _HEAD.pack(SYNC, 90, number, len(body), 0, 160, stamp.week, stamp.tow_ms, 0, 0, stamp.leap_s, 10) + body
-    return covered + crc_unicore(covered).to_bytes(4, "little")
+    return covered + crc32_plain(covered).to_bytes(4, "little")
 
 
 def encode_text(stamp: Stamp, log: Log, name: str = "") -> bytes:
@@ -279,7 +273,7 @@ def _text(row: _LogRow, words: dict[str, dict[int, str]], name: str, value: Any)
 
 def text_line(body: str) -> bytes:
     """Return a line with its checksum."""
-    return b"#%s*%08x\r\n" % (body.encode("ascii"), crc_unicore(body.encode("ascii")))
+    return b"#%s*%08x\r\n" % (body.encode("ascii"), crc32_plain(body.encode("ascii")))
 
 
 def answer(command: str, response: str = "OK") -> bytes:
@@ -408,24 +402,24 @@ class UnicoreDevice(GnssReceiver):
 
     def script(self) -> Script:
         """Read the model, then switch the logs on at this port. Nothing is saved in the receiver."""
-        version = yield SetUpRequest("report its model", b"VERSIONA\r\n", _version, optional=True)
+        version = yield SetUpRequest("report its model", b"VERSIONA\r\n", version_of, optional=True)
         period = f"{1.0 / self.params.rate_hz:g}"
         logs = ["BESTNAVB", "STADOPB", *(["UNIHEADINGB"] if self.wants_heading else [])]
         for command in ("UNLOG", *(f"{log} {period}" for log in logs)):
-            done = yield SetUpRequest(command, command.encode() + b"\r\n", _judge(command))
+            done = yield SetUpRequest(command, command.encode() + b"\r\n", judge_of(command))
             if isinstance(done, Refusal):
                 raise ConfigurationError(f"the receiver refuses {command}: {done.reason}")
         return {"model": version or "unknown", "logs": logs, "rate_hz": self.params.rate_hz}
 
 
-def _version(reply: str) -> str | None:
+def version_of(reply: str) -> str | None:
     """Return model and firmware of a VERSION log."""
     if not reply.startswith("#VERSION"):
         return None
     return " ".join(re.findall(r'"([^"]*)"', reply.partition(";")[2])[:2]) or None
 
 
-def _judge(command: str) -> Callable[[str], bool | Refusal | None]:
+def judge_of(command: str) -> Callable[[str], bool | Refusal | None]:
     """Return a judge for the answer to ``command``."""
 
     def judge(reply: str) -> bool | Refusal | None:

@@ -79,7 +79,7 @@ class NtripDevice(Device):
         self._origin = f"ntrip:{params.mountpoint}"
         self._credentials = Credentials(params.user, "") if params.user else None
         self._has_secret = params.secret_ref is None
-        self._feed = CorrectionFeed(self._origin, Corrections in messages)
+        self._feed = CorrectionFeed(self._origin, Corrections in messages, params.protocol)
         self.usage = self._feed.usage
         self._watch = StallWatch(round(params.stall_s * 1e9))
         self._version: Version = 1 if params.version == "1" else 2

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from drivers.rtcm.feed import CorrectionProtocol
 from vehicled.core.ports import SecretRef
 
 Word = Annotated[str, Meta(pattern=r"^[!-~]*$", max_length=200, description="a text without blanks")]
@@ -21,6 +22,8 @@ class NtripParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Host name in the request; empty uses the address of the port."""
     version: Literal["auto", "1", "2"] = "auto"
     """Version of the request. ``auto`` tries version 2, then version 1 if the caster rejects it. Replies of both are understood."""
+    protocol: CorrectionProtocol = "rtcm"
+    """Protocol of the corrections. SPARTN is for u-blox receivers with ``spartn = true``."""
     agent: Annotated[str, Meta(pattern=r"^NTRIP [ -~]+$", max_length=100, description='a text that begins with "NTRIP "')] = (
         "NTRIP vehicled"
     )

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from drivers.rtcm.feed import CorrectionFeed
+from drivers.rtcm.feed import CorrectionFeed, CorrectionProtocol
 from drivers.rtcm.watch import StallWatch
 from vehicled.core.messages import Corrections, Event, Fault, Message, PortState, Reaction
 from vehicled.core.ports import Action, Device, Reopen, Transport
@@ -16,6 +16,8 @@ class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     origin: Annotated[str, Meta(min_length=1, max_length=40)] = "rtcm"
     """Name of the source in the log."""
+    protocol: CorrectionProtocol = "rtcm"
+    """Protocol of the corrections. SPARTN is for u-blox receivers with ``spartn = true``."""
     stall_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = 20.0
     """Silence after which the port is reopened, s; doubled after each failure, up to 300 s. 0: never."""
 
@@ -30,8 +32,9 @@ class RtcmDevice(Device):
 
     def __init__(self, params: RtcmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
         """Produce the types in ``messages`` that the profile expects; commands do not exist."""
+        self._params = params
         self._origin = params.origin
-        self._feed = CorrectionFeed(params.origin, Corrections in messages)
+        self._feed = CorrectionFeed(params.origin, Corrections in messages, params.protocol)
         self.usage = self._feed.usage
         self._watch = StallWatch(round(params.stall_s * 1e9))
         self._stalled = ""
@@ -67,7 +70,8 @@ class RtcmDevice(Device):
             if self._feed.frames > before:
                 messages = self._on_frame(messages, now_ns)
         if self._watch.due_ns <= now_ns:
-            reason = f"no RTCM 3 message for {self._watch.timeout_ns / 1e9:.0f} s"
+            name = "SPARTN" if self._params.protocol == "spartn" else "RTCM 3"
+            reason = f"no {name} message for {self._watch.timeout_ns / 1e9:.0f} s"
             self._watch.expire()
             self._tx.append(Reopen(reason))
             if not self._stalled:

@@ -40,7 +40,7 @@ PROTOCOLS = (
             most=MAX_UBX_PAYLOAD_BYTES,
         ),
     ),
-    Protocol(NMEA, b"$", TextLine(MAX_LINE_BYTES, bare=True)),
+    Protocol(NMEA, b"$", TextLine(MAX_LINE_BYTES, with_crc32=True, bare=True)),
     Protocol(RTCM, b"\xd3", CountedFrame(FrameCheck(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=6, most=1023)),
 )
 

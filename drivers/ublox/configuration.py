@@ -18,9 +18,10 @@ from itertools import chain
 from msgspec import Struct
 
 from drivers.ublox.codec import encode, poll
+from drivers.ublox.identity import ReceiverIdentity
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset, Items, key_name
 from drivers.ublox.layouts import Ack, Nak
-from drivers.ublox.settings import DISPENSABLE, Group, Params, baud_item
+from drivers.ublox.settings import DISPENSABLE, Group, Params, baud_item, groups_of
 from vehicled.core.ports import NEVER_NS, Action, Send, SetBaud
 
 ANSWER_NS = 1_000_000_000
@@ -67,6 +68,10 @@ class _Request(Struct):
     attempts: int = 0
 
 
+def _request_of(group: Group) -> _Request:
+    return _Request("compare" if group.only_if_different else "set", group.name, group.items)
+
+
 class Configuration:
     """State machine that configures the receiver and verifies the result; :meth:`start` begins again."""
 
@@ -88,6 +93,7 @@ class Configuration:
         self._outcome: ConfigurationOutcome | None = None
         self.phase = Phase.IDLE
         self._rate_changed = False
+        self._identity: ReceiverIdentity | None = None
 
     # ---------------------------------------------------------------- verbs
 
@@ -116,9 +122,14 @@ class Configuration:
         else:
             self._switch(wanted, now_ns)
 
-    def on_version(self) -> None:
-        """Register a version reply, which confirms that the receiver reads commands."""
+    def on_version(self, identity: ReceiverIdentity) -> None:
+        """Register a version reply, which confirms that the receiver reads commands and says what its firmware has."""
         self._answered = True
+        if self._identity is not None:
+            return
+        self._identity = identity
+        if self.phase is Phase.APPLY:
+            self._queue.extend(map(_request_of, groups_of(identity, self._params)))
 
     def on_answer(self, answer: Ack | Nak, now_ns: int) -> None:
         """Handle an acknowledgement or rejection."""
@@ -199,6 +210,7 @@ class Configuration:
         self._problems = []
         self._refused = set()
         self._lacking = []
+        self._identity = None
         self._queue.clear()
         self._request = None
         self._switched = False
@@ -244,15 +256,20 @@ class Configuration:
 
     def _apply(self, now_ns: int) -> None:
         self.phase = Phase.APPLY
-        for group in self._groups:
-            self._queue.append(_Request("compare" if group.only_if_different else "set", group.name, group.items))
+        own = groups_of(self._identity, self._params) if self._identity is not None else ()
+        self._queue.extend(map(_request_of, (*self._groups, *own)))
         self._next(now_ns)
 
     def _next(self, now_ns: int) -> None:
-        if self._queue:
-            self._request = self._queue.popleft()
-            self._send(now_ns)
-            return
+        while self._queue:
+            request = self._queue.popleft()
+            if self._identity is not None:
+                lacks = self._identity.lacks
+                request.items = tuple(item for item in request.items if not lacks(key_name(item[0])))
+            if request.items:
+                self._request = request
+                self._send(now_ns)
+                return
         self._request = None
         self._due_ns = NEVER_NS
         self.phase = Phase.DONE

@@ -6,26 +6,19 @@ A checksum protects the way, not the content. Each rule is from the maker's docu
 from math import atan2, hypot, isfinite, nan, radians, remainder, tau
 from typing import NamedTuple
 
-from drivers.ublox.layouts import NavHpposllh, NavPvat, NavPvt, NavRelposned
+from drivers.gnss.baseline import MAX_HEADING_SIGMA_RAD
+from drivers.ublox.layouts import NavAtt, NavHpposllh, NavPvat, NavPvt, NavRelposned
 from drivers.ublox.nmea import Avr, Hdt, HeadingSentence, Hpr, Pashr, Position, Tar, Ths
 from vehicled.core.messages import FixType
 from vehicled.core.wire.usage import Unused, UsageProblem
 
 MAX_POSITION_SIGMA_MM = 1_000_000
 """Stated error beyond which a position is none."""
-MAX_HEADING_SIGMA_RAD = radians(45.0)
-"""Stated error beyond which a heading is none."""
 MAX_SPEED_MMPS = 500_000
 """Speed limit of the receivers."""
 MIN_HEIGHT_MM, MAX_HEIGHT_MM = -12_000_000, 100_000_000
-MIN_BASELINE_M = 0.05
-"""Length below which a vector has no direction: the error of RTK, about 0.01 m, turns it by more than 10 degrees."""
 COMPONENTS_M = 0.02
 """Most by which components differ from length and heading by rounding; some firmware sends centimetres only."""
-LEARNABLE_BASELINE_M = 5.0
-"""Longest distance of two antennas that is believed to lie on one vehicle without ``baseline_m``."""
-RELEARN_VECTORS = 20
-"""Vectors of one length in a row after which it replaces another that was learnt, from a wrong first vector."""
 
 FIX_TYPES = (FixType.NONE, FixType.DEAD_RECKONING, FixType.FIX_2D, FixType.FIX_3D, FixType.FIX_3D, FixType.TIME)
 """Kinds of solution by ``fixType`` of NAV-PVT."""
@@ -120,6 +113,20 @@ def attitude_problem(pvat: NavPvat) -> UsageProblem | None:
     return _heading_problem(pvat.heading_deg_e5) or _inaccurate(radians(pvat.heading_accuracy_deg_e2 * 1e-2))
 
 
+def inertial_problem(attitude: NavAtt, *, valid: bool | None, working: bool | None) -> UsageProblem | None:
+    """Return why NAV-ATT gives no heading. ``valid``: validity of the vehicle's heading in NAV-PVT, ``working``: state of the
+    fusion in ESF-STATUS; None before the message has come."""
+    if working is False:
+        return UsageProblem(Unused.INVALID, "fusionMode")
+    if valid is False:
+        return UsageProblem(Unused.INVALID, "headVehValid")
+    if valid is None and working is None:
+        return UsageProblem(Unused.STATUS_MISSING, "headVehValid")
+    if attitude.heading_accuracy_deg_e5 == 0:
+        return UsageProblem(Unused.ALL_ZERO, "accHeading")
+    return _heading_problem(attitude.heading_deg_e5) or _inaccurate(radians(attitude.heading_accuracy_deg_e5 * 1e-5))
+
+
 def _heading_problem(heading_deg_e5: int) -> UsageProblem | None:
     # The fields are signed: -90 is 270 degrees.
     if not -18_000_000 <= heading_deg_e5 <= 36_000_000:
@@ -131,57 +138,6 @@ def _inaccurate(sigma_rad: float) -> UsageProblem | None:
     if sigma_rad > MAX_HEADING_SIGMA_RAD:
         return UsageProblem(Unused.TOO_INACCURATE, "heading", f"{sigma_rad:.2f} rad")
     return None
-
-
-class Baseline:
-    """Length of the vector between the two antennas: stated in the profile, or that of the first vectors.
-
-    A vector of another length is a wrong solution of the ambiguities, or leads to another base.
-    """
-
-    def __init__(self, stated_m: float, tolerance_m: float) -> None:
-        self.length_m = stated_m
-        """Length in force; 0 while it is unknown."""
-        self._stated = stated_m > 0.0
-        self._tolerance_m = tolerance_m
-        self._other_m, self._others = 0.0, 0
-        self._learnt: tuple[float, float] | None = None
-
-    def problem(self, length_m: float, *, known: bool, fixed: bool) -> UsageProblem | None:
-        """Return why a vector is not that of the two antennas. ``known``: its length has a meaning."""
-        if not known:
-            return UsageProblem(Unused.LENGTH_UNKNOWN)
-        if length_m < MIN_BASELINE_M:
-            return UsageProblem(Unused.OUT_OF_RANGE, "length", f"{length_m:.3f} m")
-        if not self._stated and length_m > LEARNABLE_BASELINE_M:
-            return UsageProblem(Unused.BASELINE_NOT_STATED, value=f"{length_m:.2f} m")
-        if self.length_m == 0.0:
-            if fixed:
-                self._learn(length_m)
-            return None
-        if abs(length_m - self.length_m) <= self._tolerance_m:
-            self._others = 0
-            return None
-        if fixed and not self._stated and self._relearns(length_m):
-            return None
-        return UsageProblem(Unused.WRONG_LENGTH, value=f"{length_m:.3f} m instead of {self.length_m:.3f} m")
-
-    def take_learnt(self) -> tuple[float, float] | None:
-        """Return the former length, 0 for none, and the one that was learnt since the last call; None if none was."""
-        learnt, self._learnt = self._learnt, None
-        return learnt
-
-    def _relearns(self, length_m: float) -> bool:
-        agrees = self._others and abs(length_m - self._other_m) <= self._tolerance_m
-        self._other_m, self._others = (self._other_m, self._others + 1) if agrees else (length_m, 1)
-        if self._others < RELEARN_VECTORS:
-            return False
-        self._learn(length_m)
-        return True
-
-    def _learn(self, length_m: float) -> None:
-        self._learnt = self.length_m, length_m
-        self.length_m, self._others = length_m, 0
 
 
 # ---------------------------------------------------------------- NMEA

@@ -1,28 +1,34 @@
 """Driver of u-blox receivers: configures the receiver, converts its messages, detects silence. Pitfalls: NOTES.md."""
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import ClassVar
 
+from drivers.gnss.baseline import Baseline
+from drivers.gnss.watch import event
 from drivers.rtcm.outgoing import TxQueue
 from drivers.ublox import nmea
-from drivers.ublox.codec import NMEA, RTCM, UBX_OVERHEAD_BYTES, framer, has_checksum, has_layout, parse_ubx, rtcm_number
+from drivers.ublox.codec import NMEA, RTCM, UBX_OVERHEAD_BYTES, encode, framer, has_checksum, has_layout, parse_ubx, rtcm_number
 from drivers.ublox.configuration import Configuration, Phase
-from drivers.ublox.content import Baseline
+from drivers.ublox.content import MAX_SPEED_MMPS
+from drivers.ublox.identity import ReceiverIdentity, identify
 from drivers.ublox.keys import CfgValget
-from drivers.ublox.layouts import Ack, MonVer, Nak
+from drivers.ublox.layouts import Ack, EsfMeas, MonVer, Nak
 from drivers.ublox.names import ubx_name
 from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
-from drivers.ublox.watch import ORIGIN, event
-from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, PortState
-from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, SetBaud, Transport
+from drivers.ublox.watch import ORIGIN
+from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, MotorStatus, PortState, WheelSpeed
+from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused
 
 STALE_NS = 200_000_000
 """Timeout of an incomplete frame, ns."""
 MAX_TIMEOUT_NS = 60_000_000_000
+SPEED = 11
+"""Type of a speed in ESF-MEAS."""
 
 
 class UbloxDevice(Device):
@@ -37,9 +43,13 @@ class UbloxDevice(Device):
         """Configure the receiver for those of ``GnssFix``, ``Heading`` and ``Corrections`` that are in ``messages``."""
         self._params = params
         self._wanted = frozenset(messages)
-        self.moving_base_rover = Heading in self._wanted and params.protocol == "ubx"
+        self.moving_base_rover = Heading in self._wanted and params.protocol == "ubx" and not params.inertial
         """True for a moving-base rover, whose heading needs the base on the vehicle; corrections of a fixed station would spoil
         it."""
+        self._wheel_period_ns = round(1e9 / params.wheel_speed_hz) if params.wheel_speed_hz > 0.0 else 0
+        self._wheel_ns = 0
+        if self._wheel_period_ns:
+            self.consumes = (Corrections, MotorStatus if params.metres_per_motor_radian > 0.0 else WheelSpeed)
         if not {GnssFix, Heading} & self._wanted:
             # A base station computes no position that corrections could improve.
             self.consumes = ()
@@ -50,6 +60,8 @@ class UbloxDevice(Device):
         """Counters."""
         self.version: MonVer | None = None
         """Firmware and hardware version, once received."""
+        self.identity: ReceiverIdentity | None = None
+        """Model and firmware, once received."""
         self.usage = MessageUsage()
         self._baseline = Baseline(params.baseline_m, params.baseline_tolerance_m)
         self._reception = self._receive()
@@ -126,6 +138,19 @@ class UbloxDevice(Device):
         """Queue corrections for the receiver, unread."""
         if isinstance(command, Corrections):
             self._tx.correct(command.data, now_ns)
+        elif isinstance(command, WheelSpeed):
+            self._send_speed(command.speed_mps, command.t_ns, now_ns)
+        elif isinstance(command, MotorStatus):
+            self._send_speed(command.motor_speed_radps * self._params.metres_per_motor_radian, command.t_ns, now_ns)
+
+    def _send_speed(self, speed_mps: float, t_ns: int, now_ns: int) -> None:
+        """Send a wheel speed to the receiver's own fusion, no more often than it should get it."""
+        if not isfinite(speed_mps) or not self.configured or t_ns - self._wheel_ns < self._wheel_period_ns * 9 // 10:
+            return
+        self._wheel_ns = t_ns
+        speed_mmps = max(-MAX_SPEED_MMPS, min(MAX_SPEED_MMPS, round(speed_mps * 1e3)))
+        measurement = EsfMeas(t_ns // 1_000_000 & 0xFFFF_FFFF, 0, 0, ((SPEED, speed_mmps & 0xFF_FFFF),))
+        self._tx.add((Send(encode(measurement), now_ns + self._wheel_period_ns),))
 
     def next_due_ns(self) -> int:
         due = min(self._configuration.next_due_ns(), self._silence_due_ns(), self._absence_due_ns())
@@ -223,7 +248,8 @@ class UbloxDevice(Device):
                 messages += self._after_configuration(t_rx_ns)
             case MonVer():
                 self.version = message
-                self._configuration.on_version()
+                self.identity = identify(message)
+                self._configuration.on_version(self.identity)
             case _:
                 messages += self._reception.on_message(name, message, t_rx_ns)
                 return
@@ -258,6 +284,7 @@ class UbloxDevice(Device):
                     problems=len(outcome.problems),
                     software=version.software if version else "",
                     firmware=" ".join(version.extensions[:3]) if version else "",
+                    **({"model": self.identity.model} if self.identity and self.identity.newer else {}),
                 )
             )
         return messages

@@ -4,13 +4,14 @@ Pure functions. Missing and invalid values are NaN.
 """
 
 from datetime import date
-from math import cos, isfinite, nan, pi, radians, remainder, sin, tau
+from math import cos, isfinite, nan, radians, remainder, sin
 
+from drivers.gnss.epochs import WEEK_MS, Epoch
+from drivers.gnss.solution import Covariance, Lost, agreeing, diagonal, enu, yaw_rad
 from drivers.ublox import content
-from drivers.ublox.epochs import WEEK_MS, Epoch
 from drivers.ublox.layouts import CORRECTION_AGE_S, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned
 from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vel, Vtg
-from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind, stated_carrier
+from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
 from vehicled.core.messages.units import KNOT_MPS
 from vehicled.core.wire.usage import Unused, UsageProblem
 
@@ -23,10 +24,6 @@ UBX_ANCHORS = ("PVT",)
 """Messages with a position: one per epoch makes a fix."""
 NMEA_ANCHORS = ("GGA", "GNS")
 _DAY_MS = 86_400_000
-
-Covariance = tuple[float, ...]
-Lost = list[tuple[str, UsageProblem]]
-"""Fields that were not used, with the kind of their message in the epoch."""
 
 _MIN_HEIGHT_M, _MAX_HEIGHT_M = content.MIN_HEIGHT_MM * 1e-3, content.MAX_HEIGHT_MM * 1e-3
 
@@ -167,35 +164,9 @@ def _ubx_carrier(pvt: NavPvt, position: Covariance, lost: Lost) -> CarrierSoluti
     return agreeing("PVT", CarrierSolution(pvt.carrier), position, lost)
 
 
-def agreeing(kind: str, carrier: CarrierSolution, position: Covariance, lost: Lost) -> CarrierSolution:
-    """Return the carrier solution, as far as the stated error agrees."""
-    found = stated_carrier(carrier, position)
-    if found is not carrier:
-        sigma_m = max(position[0], position[4]) ** 0.5
-        lost.append((kind, UsageProblem(Unused.CONTRADICTION, "fixed carrier solution", f"stated error {sigma_m:.2f} m")))
-    return found
-
-
 def _dilution(value_e2: int) -> float:
     """Return a dilution; NaN for the largest value, which stands for unknown."""
     return value_e2 * 1e-2 if value_e2 < 9999 else nan
-
-
-def diagonal(east: float, north: float, up: float) -> Covariance:
-    """Return the covariance of three variances."""
-    return (east, 0.0, 0.0, 0.0, north, 0.0, 0.0, 0.0, up)
-
-
-def enu(kind: str, name: str, ned: tuple[float, ...], otherwise: Covariance, lost: Lost) -> Covariance:
-    """Return the upper triangle NN NE ND EE ED DD as row-major ENU matrix; ``otherwise`` if it is not a covariance."""
-    nn, ne, nd, ee, ed, dd = ned
-    # Positive definite, by its leading minors.
-    flat = nn * ee - ne * ne
-    volume = dd * flat - nd * (nd * ee - ne * ed) - ed * (nn * ed - ne * nd)
-    if not (isfinite(volume) and nn > 0.0 and flat > 0.0 and volume > 0.0):
-        lost.append((kind, UsageProblem(Unused.OUT_OF_RANGE, f"covariance of {name}", nn)))
-        return otherwise
-    return (ee, ne, -ed, ne, nn, -nd, -ed, -nd, dd)
 
 
 def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = None) -> GnssFix | None:
@@ -259,11 +230,6 @@ def _motion(rmc: Rmc | None, vtg: Vtg | None) -> tuple[float, float, float]:
         return nan, nan, nan
     speed, course = knots * KNOT_MPS, radians(course_deg)
     return speed * sin(course), speed * cos(course), nan
-
-
-def yaw_rad(heading_deg: float, baseline_yaw_rad: float) -> float:
-    """Return the body's yaw, counter-clockwise from east, from the heading of a line at ``baseline_yaw_rad`` in the body."""
-    return remainder(pi / 2 - radians(heading_deg) - baseline_yaw_rad, tau)
 
 
 def moving_base_heading(vector: NavRelposned, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float, unknown_rad: float) -> Heading:

@@ -35,13 +35,30 @@ KEYS: Names = {
     "CFG-SIGNAL-GAL_ENA": 0x10310021,
     "CFG-SIGNAL-BDS_ENA": 0x10310022,
     "CFG-SIGNAL-GLO_ENA": 0x10310025,
+    "CFG-SIGNAL-BDS_B1_ENA": 0x1031000D,
+    "CFG-SIGNAL-BDS_B1C_ENA": 0x1031000F,
+    "CFG-SFCORE-USE_SF": 0x10080001,
+    "CFG-SFODO-USE_SPEED": 0x10070003,
     "CFG-NMEA-HIGHPREC": 0x10930006,
     "CFG-UART1-BAUDRATE": 0x40520001,
     "CFG-UART2-BAUDRATE": 0x40530001,
+    "CFG-TMODE-MODE": 0x20030001,
+    "CFG-TMODE-POS_TYPE": 0x20030002,
+    "CFG-TMODE-ECEF_X": 0x40030003,
+    "CFG-TMODE-ECEF_Y": 0x40030004,
+    "CFG-TMODE-ECEF_Z": 0x40030005,
+    "CFG-TMODE-ECEF_X_HP": 0x20030006,
+    "CFG-TMODE-ECEF_Y_HP": 0x20030007,
+    "CFG-TMODE-ECEF_Z_HP": 0x20030008,
+    "CFG-TMODE-FIXED_POS_ACC": 0x4003000F,
+    "CFG-TMODE-SVIN_MIN_DUR": 0x40030010,
+    "CFG-TMODE-SVIN_ACC_LIMIT": 0x40030011,
+    "CFG-RTCM-DF003_OUT": 0x30090001,
 }
 """Key by name, as in the interface description. Items per port are added below."""
 
-_PROTOCOLS = {"UBX": 1, "NMEA": 2, "RTCM3X": 4}
+_PROTOCOLS = {"UBX": 1, "NMEA": 2, "RTCM3X": 4, "SPARTN": 5}
+_INPUT_ONLY = ("SPARTN",)
 _PORT_GROUPS = {"uart1": (0x10730000, 0x10740000), "uart2": (0x10750000, 0x10760000), "usb": (0x10770000, 0x10780000)}
 # Key of the message on I2C; the others follow in the order I2C, UART1, UART2, USB, SPI.
 _MESSAGES = {
@@ -53,9 +70,24 @@ _MESSAGES = {
     "UBX_NAV_STATUS": 0x2091001A,
     "UBX_NAV_EOE": 0x2091015F,
     "UBX_NAV_TIMELS": 0x20910060,
+    "UBX_NAV_SVIN": 0x20910088,
+    "UBX_NAV_ATT": 0x2091001F,
+    "UBX_ESF_STATUS": 0x20910105,
+    "UBX_SEC_SIG": 0x20910634,
+    "UBX_RXM_COR": 0x209106B6,
     "UBX_RXM_RTCM": 0x20910268,
     "UBX_MON_RF": 0x20910359,
     "UBX_TIM_TP": 0x2091017D,
+    "RTCM_3X_TYPE1005": 0x209102BD,
+    "RTCM_3X_TYPE1074": 0x2091035E,
+    "RTCM_3X_TYPE1077": 0x209102CC,
+    "RTCM_3X_TYPE1084": 0x20910363,
+    "RTCM_3X_TYPE1087": 0x209102D1,
+    "RTCM_3X_TYPE1094": 0x20910368,
+    "RTCM_3X_TYPE1097": 0x20910318,
+    "RTCM_3X_TYPE1124": 0x2091036D,
+    "RTCM_3X_TYPE1127": 0x209102D6,
+    "RTCM_3X_TYPE1230": 0x20910303,
     "NMEA_ID_GGA": 0x209100BA,
     "NMEA_ID_RMC": 0x209100AB,
     "NMEA_ID_VTG": 0x209100B0,
@@ -73,6 +105,8 @@ def _per_port() -> Iterable[tuple[str, int]]:
         upper = port.upper()
         for protocol, number in _PROTOCOLS.items():
             for direction, group in zip(("IN", "OUT"), _PORT_GROUPS[port]):
+                if direction == "OUT" and protocol in _INPUT_ONLY:
+                    continue
                 yield f"CFG-{upper}{direction}PROT-{protocol}", group + number
         for message, key in _MESSAGES.items():
             yield f"CFG-MSGOUT-{message}_{upper}", key + _PORT_OFFSETS[port]

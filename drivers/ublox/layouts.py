@@ -62,6 +62,11 @@ class NavPvt(NamedTuple):
         return self.flags >> 6 & 3
 
     @property
+    def vehicle_heading_valid(self) -> bool:
+        """True if the heading of the vehicle is valid."""
+        return bool(self.flags & 0x20)
+
+    @property
     def position_invalid(self) -> bool:
         """True if longitude, latitude and heights are invalid."""
         return bool(self.flags3 & 1)
@@ -256,6 +261,172 @@ class NavRelposned(NamedTuple):
         return self.length_cm * 1e-2 + self.length_mm_e1 * 1e-4
 
 
+class NavAtt(NamedTuple):
+    """NAV-ATT (01 05): attitude of the vehicle, of receivers with an inertial sensor. It says nothing of its validity."""
+
+    itow_ms: int
+    version: int
+    roll_deg_e5: int
+    pitch_deg_e5: int
+    heading_deg_e5: int
+    roll_accuracy_deg_e5: int
+    pitch_accuracy_deg_e5: int
+    heading_accuracy_deg_e5: int
+
+
+class HnrAtt(NamedTuple):
+    """HNR-ATT (28 01): NAV-ATT at a high rate, between the epochs predicted by the inertial sensor."""
+
+    itow_ms: int
+    version: int
+    roll_deg_e5: int
+    pitch_deg_e5: int
+    heading_deg_e5: int
+    roll_accuracy_deg_e5: int
+    pitch_accuracy_deg_e5: int
+    heading_accuracy_deg_e5: int
+
+
+class HnrPvt(NamedTuple):
+    """HNR-PVT (28 00): position at a high rate, between the epochs predicted by the inertial sensor."""
+
+    itow_ms: int
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    valid: int
+    nano_ns: int
+    fix_type: int
+    flags: int
+    """Bits: 0 fix valid, 1 corrections, 2 week valid, 3 time of week valid, 4 heading of the vehicle valid."""
+    longitude_deg_e7: int
+    latitude_deg_e7: int
+    height_mm: int
+    height_msl_mm: int
+    ground_speed_mmps: int
+    speed_mmps: int
+    course_deg_e5: int
+    vehicle_heading_deg_e5: int
+    horizontal_accuracy_mm: int
+    vertical_accuracy_mm: int
+    speed_accuracy_mmps: int
+    heading_accuracy_deg_e5: int
+
+
+class HnrIns(NamedTuple):
+    """HNR-INS (28 02): rates and accelerations of the vehicle, compensated for the turn of the earth and gravity."""
+
+    flags: int
+    """Bits: 0-7 version, 8-10 rates valid, 11-13 accelerations valid."""
+    itow_ms: int
+    rate_x_dps_e3: int
+    rate_y_dps_e3: int
+    rate_z_dps_e3: int
+    acceleration_x_mps2_e2: int
+    acceleration_y_mps2_e2: int
+    acceleration_z_mps2_e2: int
+
+
+class EsfIns(NamedTuple):
+    """ESF-INS (10 15): as HNR-INS, once per epoch."""
+
+    flags: int
+    itow_ms: int
+    rate_x_dps_e3: int
+    rate_y_dps_e3: int
+    rate_z_dps_e3: int
+    acceleration_x_mps2_e2: int
+    acceleration_y_mps2_e2: int
+    acceleration_z_mps2_e2: int
+
+
+class EsfAlg(NamedTuple):
+    """ESF-ALG (10 14): mounting angles of the receiver in the vehicle."""
+
+    itow_ms: int
+    version: int
+    flags: int
+    """Bits: 0 alignment on, 1-3 its status."""
+    error: int
+    yaw_deg_e2: int
+    pitch_deg_e2: int
+    roll_deg_e2: int
+
+
+class EsfSensor(NamedTuple):
+    """State of one sensor in ESF-STATUS."""
+
+    status1: int
+    """Bits: 0-5 type, 6 used, 7 ready."""
+    status2: int
+    """Bits: 0-1 calibration, 2-3 time."""
+    frequency_hz: int
+    faults: int
+    """Bits: 0 bad measurement, 1 bad time tag, 2 missing, 3 noisy."""
+
+
+class EsfStatus(NamedTuple):
+    """ESF-STATUS (10 10): state of the fusion with the inertial sensor, and of its sensors."""
+
+    itow_ms: int
+    version: int
+    init_status1: int
+    init_status2: int
+    fusion_mode: int
+    """Fusion mode: 0 initialising, 1 working, 2 suspended, 3 disabled."""
+    sensors: tuple[EsfSensor, ...] = ()
+
+
+class EsfMeas(NamedTuple):
+    """ESF-MEAS (10 02): measurements of sensors, in both directions."""
+
+    time_tag_ms: int
+    flags: int
+    """Bits: 0-1 time mark, 2 its edge, 3 a calibrated time tag follows. The number of measurements above is that of ``data``."""
+    provider: int
+    data: tuple[tuple[int, int], ...]
+    """Type and 24 bits of each. Two's complement: 5, 13, 14 gyro about z, y, x, 2^-12 deg/s; 11 speed, mm/s; 12 temperature,
+    0.01 K; 16, 17, 18 accelerometer x, y, z, 2^-10 m/s2. Bit 23 backward: 8, 9 ticks of the rear wheels left and right, 10 of one
+    sensor."""
+    calibrated_ms: int | None = None
+
+
+class SecSig(NamedTuple):
+    """SEC-SIG (27 09): jamming and spoofing, in the place of MON-RF and NAV-STATUS in newer firmware."""
+
+    version: int
+    jamming: int
+    """Jamming: 0 unknown or off, 1 none, 2 warning, 3 critical."""
+    spoofing: int
+    """Spoofing: 0 unknown or off, 1 none, 2 indicated, 3 affirmed."""
+    frequencies: tuple[int, ...] = ()
+    """Centre frequencies (bits 0-23, kHz) and whether they are jammed (bit 24), in version 2."""
+
+
+class RxmCor(NamedTuple):
+    """RXM-COR (02 34): the receiver's report on one input message of any protocol of corrections."""
+
+    version: int
+    ebno_e3: int
+    status: int
+    """Bits: 0-4 protocol (1 RTCM 3, 2 SPARTN, 29 PMP), 5-6 error (1 none, 2 damaged), 7-8 use (1 not used, 2 used)."""
+    message: int
+    subtype: int
+
+    @property
+    def damaged(self) -> bool:
+        """True if the message arrived damaged."""
+        return self.status >> 5 & 3 == 2
+
+    @property
+    def used(self) -> int:
+        """Use of the message: 0 unknown, 1 not used, 2 used."""
+        return self.status >> 7 & 3
+
+
 class NavDop(NamedTuple):
     """NAV-DOP (01 04): dilutions of precision."""
 
@@ -301,6 +472,35 @@ class NavTimels(NamedTuple):
     change_day: int
     valid: int
     """Validity bits: 0 for ``leap_s``, 1 for the time to the next change."""
+
+
+class NavSvin(NamedTuple):
+    """NAV-SVIN (01 3B): progress of a base station's survey, in an earth-centred frame."""
+
+    version: int
+    itow_ms: int
+    duration_s: int
+    mean_x_cm: int
+    mean_y_cm: int
+    mean_z_cm: int
+    mean_x_mm_e1: int
+    """Addend, -99 to 99; likewise the next two."""
+    mean_y_mm_e1: int
+    mean_z_mm_e1: int
+    mean_accuracy_mm_e1: int
+    observations: int
+    valid: int
+    """1 once the survey is finished."""
+    active: int
+
+    @property
+    def ecef_m(self) -> tuple[float, float, float]:
+        """Mean position."""
+        return (
+            self.mean_x_cm * 1e-2 + self.mean_x_mm_e1 * 1e-4,
+            self.mean_y_cm * 1e-2 + self.mean_y_mm_e1 * 1e-4,
+            self.mean_z_cm * 1e-2 + self.mean_z_mm_e1 * 1e-4,
+        )
 
 
 class NavEoe(NamedTuple):

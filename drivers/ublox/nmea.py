@@ -149,8 +149,8 @@ class Hdt(NamedTuple):
 
 
 class Hpr(NamedTuple):
-    """Heading, pitch and roll of two antennas: ``GNHPR`` of Unicore and others, ``PSAT,HPR`` of Hemisphere, ``PASHR,HPR`` of
-    Spectra and Ashtech."""
+    """Heading, pitch and roll of two antennas: ``GNHPR`` of Unicore and others, ``KSXT`` of Unicore and ComNav, ``PSAT,HPR`` of
+    Hemisphere, ``PASHR,HPR`` of Spectra and Ashtech."""
 
     talker: str
     time_ms: int | None
@@ -398,6 +398,20 @@ def _hpr(talker: str, fields: _Fields) -> Sentence:
     return Hpr(talker, fields.time_ms(1), _heading(fields, 2), fields.text(5))
 
 
+_KSXT_STATES = {"0": "0", "1": "1", "2": "5", "3": "4"}
+"""Quality as in GGA by the quality of a heading of KSXT: 0 none, 1 single, 2 float, 3 fixed."""
+
+
+def _ksxt(talker: str, fields: _Fields) -> Sentence:
+    # The time begins with the date; what the height is above differs between makers, so the place is left to GGA.
+    stamp = fields.text(1)
+    clock = _Fields(["", stamp[8:] if stamp[:8].isdecimal() else stamp])
+    time_ms = clock.time_ms(1)
+    fields.lost += clock.lost
+    state = _KSXT_STATES.get(fields.text(11), fields.text(11))
+    return Hpr("KSXT", time_ms, _heading(fields, 5), state)
+
+
 def _psat_hpr(talker: str, fields: _Fields) -> Sentence:
     return Hpr("PSAT", fields.time_ms(2), _heading(fields, 3), fields.text(6))
 
@@ -473,6 +487,7 @@ _STANDARD: dict[str, Callable[[str, _Fields], Sentence]] = {
 }  # fmt: skip
 """Readers by formatter, of any talker."""
 _PROPRIETARY: dict[str, Callable[[str, _Fields], Sentence]] = {
+    "KSXT": _ksxt,
     "PSAT,HPR": _psat_hpr,
     "PASHR,HPR": _pashr_hpr,
     "PASHR": _pashr,
@@ -500,7 +515,7 @@ def name_of(line: bytes) -> str:
 def parse(line: bytes) -> Read | None:
     """Read one line; None if nothing here reads sentences of its name. Never raises for a framed line."""
     name = name_of(line)
-    reader = _PROPRIETARY.get(name) if name.startswith("P") else _STANDARD.get(name[2:])
+    reader = _PROPRIETARY.get(name) or (None if name.startswith("P") else _STANDARD.get(name[2:]))
     if reader is None:
         return None
     body = line[1:].partition(b"*")[0].rstrip(b"\r\n").decode("ascii")
@@ -579,6 +594,10 @@ def pack(message: Sentence) -> bytes:
             fields = (_fixed(message.heading_deg, 2), message.mode)
         case Hdt():
             fields = (_fixed(message.heading_deg, 2), "T")
+        case Hpr() if message.talker == "KSXT":
+            state = next((theirs for theirs, ours in _KSXT_STATES.items() if ours == message.state), "")
+            stamp = "" if message.time_ms is None else f"00000000{_clock(message.time_ms)[:-1]}"
+            return _line(f"KSXT,{stamp},,,,{_fixed(message.heading_deg, 2)},0.00,,,,0,{state},20,20,,,,,,,,")
         case Hpr() if message.talker == "PSAT":
             begin = f"PSAT,HPR,{_clock(message.time_ms)}"
             return _line(f"{begin},{_fixed(message.heading_deg, 2)},0.00,,{message.state}")

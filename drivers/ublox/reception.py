@@ -7,10 +7,18 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from drivers.gnss import solution
+from drivers.gnss.baseline import Baseline
+from drivers.gnss.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
+from drivers.gnss.watch import GapWatch, HeadingWatch, RtkWatch
 from drivers.ublox import content, fixes, watch
-from drivers.ublox.epochs import LAST, WEEK_MS, Epoch, EpochClock, Epochs
 from drivers.ublox.layouts import (
+    EsfStatus,
+    HnrAtt,
+    HnrIns,
+    HnrPvt,
     MonRf,
+    NavAtt,
     NavCov,
     NavDop,
     NavEoe,
@@ -20,11 +28,13 @@ from drivers.ublox.layouts import (
     NavRelposned,
     NavStatus,
     NavTimels,
+    RxmCor,
     RxmRtcm,
+    SecSig,
 )
 from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg, Zda
 from drivers.ublox.settings import Params
-from drivers.ublox.watch import ORIGIN, GapWatch, HeadingWatch, RtkWatch
+from drivers.ublox.watch import ORIGIN, FusionEpisodes
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
@@ -32,7 +42,7 @@ from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 GSA_NS = 5_000_000_000
 """Largest age of a GSA used for a fix."""
 POSITIONLESS = 10
-"""RMC sentences in a row without GGA or GNS, after which none is expected."""
+"""RMC or KSXT sentences in a row without GGA or GNS, after which none is expected."""
 SOURCE_NS = 2_000_000_000
 """Silence after which a heading sentence, or the talker of another sentence, no longer stands for the others."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
@@ -58,7 +68,7 @@ class Reception:
         wanted: Iterable[type[Message]],
         figures: ReceptionStats,
         usage: MessageUsage,
-        baseline: content.Baseline,
+        baseline: Baseline,
     ) -> None:
         """``usage`` accounts for every message that :meth:`on_message` is given; ``baseline`` outlives a lost port."""
         self._params = params
@@ -85,6 +95,9 @@ class Reception:
         self._talkers: dict[type, tuple[str, int, int]] = {}
         self._without_position = 0
         self._leap_s: int | None = None
+        self._vehicle_heading_valid: bool | None = None
+        self._fusion: FusionEpisodes = FusionEpisodes()
+        self._attitude_ns = -SOURCE_NS
         self._used_ns: int | None = None
         self.epoch_rx_ns: int | None = None
         """Arrival of the newest position, valid or not."""
@@ -93,6 +106,9 @@ class Reception:
             NavTimels: self._on_timels,
             MonRf: self._on_rf,
             RxmRtcm: self._on_rxm_rtcm,
+            RxmCor: self._on_rxm_cor,
+            SecSig: self._on_security,
+            EsfStatus: self._on_fusion,
         }
         if nmea:
             self._handlers |= {
@@ -115,6 +131,8 @@ class Reception:
                 NavDop: lambda message, t_rx_ns: self._add("DOP", message, t_rx_ns),
                 NavEoe: lambda message, t_rx_ns: self._add(LAST, message, t_rx_ns),
                 NavRelposned: self._on_relposned,
+                NavAtt: self._on_attitude,
+                **dict.fromkeys((HnrPvt, HnrAtt, HnrIns), self._on_prediction),
             }
 
     @property
@@ -136,8 +154,8 @@ class Reception:
                 self._usage.lose(name, *each)
         else:
             # A lost heading is an event of its own.
-            heading = isinstance(message, NavRelposned | NavPvat | HeadingSentence)
-            reported = heading and self._problem.reason is not Unused.NOT_WANTED
+            heading = isinstance(message, NavRelposned | NavPvat | NavAtt | HeadingSentence)
+            reported = heading and self._problem.reason not in (Unused.NOT_WANTED, Unused.DUPLICATE)
             self._usage.refuse(name, *self._problem, reported=reported)
         return messages
 
@@ -169,7 +187,7 @@ class Reception:
     def _finish(self, epochs: Iterable[Epoch]) -> Sequence[Message]:
         messages: list[Message] = []
         for epoch in epochs:
-            lost: fixes.Lost = []
+            lost: solution.Lost = []
             if self._nmea:
                 fix = fixes.nmea_fix(epoch, lost, self._calendar, self._recent_gsa(epoch.last_rx_ns))
             else:
@@ -201,11 +219,13 @@ class Reception:
         self.epoch_rx_ns = t_rx_ns
         # A rover that gives the heading alone needs no position.
         self._problem = content.position_problem(pvt) if self._wants_fix else None
+        self._vehicle_heading_valid = pvt.vehicle_heading_valid
         return self._add("PVT", pvt, t_rx_ns)
 
     def _on_pvat(self, pvat: NavPvat, t_rx_ns: int) -> Sequence[Message]:
         messages = list(self._on_pvt(pvat.pvt, t_rx_ns))
         if self._wants_heading:
+            self._attitude_ns = t_rx_ns
             problem = content.attitude_problem(pvat)
             messages += self._heading.update(problem, t_rx_ns)
             if problem is not None:
@@ -213,9 +233,34 @@ class Reception:
             else:
                 t_ns = self._clock.time_of(pvat.itow_ms, t_rx_ns)
                 sigma_rad = radians(pvat.heading_accuracy_deg_e2 * 1e-2) or self._params.heading_sigma_rad
-                yaw_rad = fixes.yaw_rad(pvat.heading_deg_e5 * 1e-5, 0.0)
+                yaw_rad = solution.yaw_rad(pvat.heading_deg_e5 * 1e-5, 0.0)
                 messages.append(Heading(t_ns, t_rx_ns, yaw_rad, sigma_rad, HeadingKind.INERTIAL))
         return messages
+
+    def _on_attitude(self, attitude: NavAtt, t_rx_ns: int) -> Sequence[Message]:
+        if not self._wants_heading:
+            self._problem = UsageProblem(Unused.NOT_WANTED)
+            return ()
+        if t_rx_ns - self._attitude_ns < SOURCE_NS:
+            self._problem = UsageProblem(Unused.DUPLICATE)
+            return ()
+        t_ns = self._clock.time_of(attitude.itow_ms, t_rx_ns)
+        self._problem = content.inertial_problem(attitude, valid=self._vehicle_heading_valid, working=self._fusion.working)
+        messages = list(self._heading.update(self._problem, t_rx_ns))
+        if self._problem is None:
+            sigma_rad = radians(attitude.heading_accuracy_deg_e5 * 1e-5)
+            messages.append(
+                Heading(t_ns, t_rx_ns, solution.yaw_rad(attitude.heading_deg_e5 * 1e-5, 0.0), sigma_rad, HeadingKind.INERTIAL)
+            )
+        return messages
+
+    def _on_prediction(self, prediction: HnrPvt | HnrAtt | HnrIns, t_rx_ns: int) -> Sequence[Message]:
+        # Between its epochs the receiver predicts by its inertial sensor, as our estimator does: no news of the position.
+        self._problem = UsageProblem(Unused.NOT_WANTED)
+        return ()
+
+    def _on_fusion(self, status: EsfStatus, t_rx_ns: int) -> Sequence[Message]:
+        return self._fusion.update(status, t_rx_ns)
 
     def _on_relposned(self, vector: NavRelposned, t_rx_ns: int) -> Sequence[Message]:
         if not self._wants_heading:
@@ -257,6 +302,20 @@ class Reception:
             self._used_ns = t_rx_ns
         return ()
 
+    def _on_rxm_cor(self, report: RxmCor, t_rx_ns: int) -> Sequence[Message]:
+        if report.used == 2 and not report.damaged:
+            self._used_ns = t_rx_ns
+        return ()
+
+    def _on_security(self, report: SecSig, t_rx_ns: int) -> Sequence[Message]:
+        messages: list[Message] = []
+        if report.jamming:
+            reason, reaction = watch.jamming_of(report)
+            messages += self._jamming.set(reason, t_rx_ns, reaction)
+        if report.spoofing:
+            messages += self._spoofing.set(_SPOOFING.get(report.spoofing, ""), t_rx_ns, Reaction.CAP_SPEED)
+        return messages
+
     # ---------------------------------------------------------------- NMEA
 
     def _on_position(self, sentence: Gga | Gns, t_rx_ns: int) -> Sequence[Message]:
@@ -277,11 +336,15 @@ class Reception:
         else:
             self._problem = UsageProblem(Unused.NO_SOLUTION)
         if isinstance(sentence, Rmc) and self._wants_fix:
-            self._without_position += 1
-            if self._without_position > POSITIONLESS:
-                self._usage.lose(self._name, Unused.NO_GGA, "position")
+            self._miss_position()
         # A date once a day is enough, so it is not waited for.
         return self._on_timed(sentence, t_rx_ns) if isinstance(sentence, Rmc) else ()
+
+    def _miss_position(self) -> None:
+        """Note a sentence whose position is left to GGA or GNS."""
+        self._without_position += 1
+        if self._without_position > POSITIONLESS:
+            self._usage.lose(self._name, Unused.NO_GGA, "position")
 
     def _on_timed(self, sentence: Gga | Gns | Rmc | Gst | Vel, t_rx_ns: int) -> Sequence[Message]:
         if sentence.time_ms is None:
@@ -327,6 +390,8 @@ class Reception:
         if not self._wants_heading:
             self._problem = UsageProblem(Unused.NOT_WANTED)
             return ()
+        if isinstance(sentence, Hpr) and sentence.talker == "KSXT" and self._wants_fix:
+            self._miss_position()
         rank, (best, seen_ns) = content.RANKS[type(sentence)], self._heading_source
         if best > rank and t_rx_ns - seen_ns < SOURCE_NS:
             self._problem = UsageProblem(Unused.DUPLICATE)
@@ -350,7 +415,7 @@ class Reception:
         if self._problem is None and not isinstance(found, UsageProblem):
             unknown_rad = params.estimated_heading_sigma_rad if found.estimated else params.heading_sigma_rad
             sigma_rad = found.sigma_rad if isfinite(found.sigma_rad) else unknown_rad
-            yaw_rad = fixes.yaw_rad(found.heading_deg, params.baseline_yaw_rad)
+            yaw_rad = solution.yaw_rad(found.heading_deg, params.baseline_yaw_rad)
             messages.append(Heading(self._time_of(sentence, t_rx_ns), t_rx_ns, yaw_rad, sigma_rad, HeadingKind.MOVING_BASE))
         return messages
 

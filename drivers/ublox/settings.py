@@ -5,6 +5,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
+from drivers.ublox.identity import GENERATION_10, ReceiverIdentity
 from drivers.ublox.keys import KEYS, Items
 from vehicled.core.messages import Corrections, Heading, Message
 
@@ -39,6 +40,15 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Position to 0.1 mm (NAV-HPPOSLLH; high-precision mode of NMEA)."""
     covariance: bool = True
     """Covariances of position and velocity (NAV-COV)."""
+    inertial: bool = False
+    """The receiver has an inertial sensor (ZED-F9R): its attitude is the heading, instead of a moving base's vector."""
+    wheel_speed_hz: Annotated[float, Meta(ge=0.0, le=50.0)] = 0.0
+    """Rate of the vehicle's wheel speed sent to a receiver with an inertial sensor, Hz; 10 is usual, 0 sends none."""
+    metres_per_motor_radian: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.0
+    """Distance per radian of the motor, m: wheel radius over gear ratio. The wheel speed is then made of ``MotorStatus``; 0 takes
+    ``WheelSpeed``."""
+    spartn: bool = False
+    """Accept SPARTN corrections beside RTCM, of receivers that know them."""
     time_pulse: bool = False
     """Announcements of the pulse on the PPS pin (TIM-TP)."""
     correction_timeout_s: Annotated[int, Meta(ge=1, le=255)] = 60
@@ -79,9 +89,14 @@ DISPENSABLE = frozenset(
     KEYS[name]
     for port in ("USB", "UART1", "UART2")
     for name in (
-        f"CFG-{port}INPROT-RTCM3X", "CFG-ITFM-ENABLE", f"CFG-MSGOUT-UBX_NAV_HPPOSLLH_{port}", f"CFG-MSGOUT-UBX_NAV_COV_{port}",
-        f"CFG-MSGOUT-UBX_NAV_DOP_{port}", f"CFG-MSGOUT-UBX_NAV_EOE_{port}", f"CFG-MSGOUT-UBX_NAV_STATUS_{port}",
-        f"CFG-MSGOUT-UBX_NAV_TIMELS_{port}", f"CFG-MSGOUT-UBX_MON_RF_{port}", f"CFG-MSGOUT-UBX_RXM_RTCM_{port}",
+        "CFG-ITFM-ENABLE", f"CFG-{port}INPROT-RTCM3X", f"CFG-{port}INPROT-SPARTN",
+        *(
+            f"CFG-MSGOUT-UBX_{message}_{port}"
+            for message in (
+                "NAV_HPPOSLLH", "NAV_COV", "NAV_DOP", "NAV_EOE", "NAV_STATUS", "NAV_TIMELS", "MON_RF", "RXM_RTCM", "RXM_COR",
+                "SEC_SIG", "ESF_STATUS",
+            )
+        ),
     )
 )  # fmt: skip
 """Optional items, without which the driver works less exactly; their rejection is reported once, not as a fault."""
@@ -114,6 +129,7 @@ def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
             },
         ),
         *([_group("output of corrections", {f"CFG-{port}OUTPROT-RTCM3X": 1})] if Corrections in messages else []),
+        *([_group("input of SPARTN", {f"CFG-{port}INPROT-SPARTN": 1})] if params.spartn else []),
         _group("rate", {"CFG-RATE-MEAS": period_ms(params), "CFG-RATE-NAV": 1, "CFG-RATE-TIMEREF": 1}),
         _group(
             "navigation",
@@ -132,7 +148,8 @@ def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
                 "UBX_NAV_COV": ubx and params.covariance,
                 "UBX_NAV_DOP": ubx,
                 "UBX_NAV_EOE": ubx,
-                "UBX_NAV_RELPOSNED": ubx and Heading in messages,
+                "UBX_NAV_RELPOSNED": ubx and Heading in messages and not params.inertial,
+                **({"UBX_NAV_ATT": ubx and Heading in messages} if params.inertial else {}),
             },
         ),
         _messages(
@@ -144,11 +161,34 @@ def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
                 "UBX_MON_RF": second,
                 "UBX_RXM_RTCM": 1,
                 "UBX_TIM_TP": params.time_pulse,
+                **({"UBX_ESF_STATUS": second} if params.inertial else {}),
             },
         ),
         _group("jamming monitor", {"CFG-ITFM-ENABLE": 1}),
+        *([_fusion(params)] if params.inertial else []),
         *([] if ubx else _sentences(port, params, messages)),
     ]
+
+
+def groups_of(identity: ReceiverIdentity, params: Params) -> list[Group]:
+    """Return the settings beyond :func:`groups` that a receiver needs, because its firmware reports the same in other messages."""
+    found = []
+    if identity.security_messages:
+        second = min(255, max(1, round(params.rate_hz)))
+        every = {"UBX_SEC_SIG": second} | ({} if identity.standard_precision else {"UBX_RXM_COR": 1})
+        found.append(_messages("security messages", params.port.upper(), every))
+    wanted = params.constellations
+    if identity.hardware == GENERATION_10 and "beidou" in wanted:
+        # Its radio has no room for GLONASS beside B1I of BeiDou, and refuses both signals of BeiDou together.
+        beside = "glonass" in wanted
+        signals = {"CFG-SIGNAL-BDS_B1_ENA": int(not beside), "CFG-SIGNAL-BDS_B1C_ENA": int(beside)}
+        found.append(_group("signals of BeiDou", signals, only_if_different=True))
+    return found
+
+
+def _fusion(params: Params) -> Group:
+    speed = {"CFG-SFODO-USE_SPEED": 1} if params.wheel_speed_hz > 0.0 else {}
+    return _group("fusion", {"CFG-SFCORE-USE_SF": 1} | speed, only_if_different=True)
 
 
 def _group(name: str, items: dict[str, int], *, only_if_different: bool = False) -> Group:

@@ -10,7 +10,7 @@ from math import cos, radians, sin, sqrt
 from types import MappingProxyType
 
 from drivers.ntrip.codec import HEAD_END, Version
-from drivers.rtcm.codec import encode
+from sim_backend.emulators.corrections import noise_message, station_message
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.outbox import EmulatorOutbox
 from sim_backend.sensors.noise import stream
@@ -184,7 +184,7 @@ class Caster(EmulatorOutbox):
         self._epochs += 1
         frames = [_station(self._place)] if self._epochs % STATION_PERIODS == 1 else []
         for kind, size in OBSERVATIONS:
-            frames.append(encode((kind << 12 | STATION).to_bytes(3, "big") + self._noise.bytes(size)))
+            frames.append(noise_message(kind, STATION, size, self._noise.bytes))
         return b"".join(frames)
 
 
@@ -205,7 +205,4 @@ def _station(place: tuple[float, float, float]) -> bytes:
     radius = _ELLIPSOID_M / sqrt(1.0 - _ECCENTRICITY * sin(latitude) ** 2)
     around = (radius + height) * cos(latitude)
     ecef_m = around * cos(longitude), around * sin(longitude), (radius * (1.0 - _ECCENTRICITY) + height) * sin(latitude)
-    x, y, z = (round(each * 1e4) & (1 << 38) - 1 for each in ecef_m)
-    # Type, station, year 0, GPS alone, virtual; then X, oscillator and a reserved bit, Y, two bits, Z.
-    bits = ((((1005 << 12 | STATION) << 10 | 0b1001) << 38 | x) << 40 | y) << 40 | z
-    return encode(bits.to_bytes(19, "big"))
+    return station_message(ecef_m, STATION, virtual=True)

@@ -7,9 +7,11 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from drivers.rtcm.codec import RTCM3
+from sim_backend.emulators.corrections import EmulatedBase
 from sim_backend.emulators.line import AnsweringDevice, baud_of
 from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, FixPairing, Instant
-from vehicled.core.messages import Message
+from sim_backend.sensors.noise import stream
+from vehicled.core.messages import FixType, GnssFix, Message
 from vehicled.core.wire.framing import Framer, Protocol
 from vehicled.profile.schema import DeviceTable
 
@@ -34,6 +36,8 @@ class CommandedReceiver(AnsweringDevice, ABC):
         self._pairing = FixPairing(device, start_ns)
         self.jamming = self.spoofing = NO_INTERFERENCE
         """Levels of the injected failures."""
+        self.base = EmulatedBase(stream(seed, f"{port}/base").bytes)
+        """Its base mode."""
         self.corrections = 0
         """Number of complete RTCM messages received."""
         self._restart()
@@ -45,6 +49,7 @@ class CommandedReceiver(AnsweringDevice, ABC):
         self._tx.clear()
         self._pairing.clear()
         self._sent: dict[str, int] = {}
+        self.base.off()
         self.begin()
 
     @abstractmethod
@@ -82,6 +87,9 @@ class CommandedReceiver(AnsweringDevice, ABC):
         instant = self._pairing.on_message(message)
         if instant is not None:
             line_rad, length_m = self.params.baseline_yaw_rad, self.params.baseline_m or DEFAULT_BASELINE_M
+            fix = instant.fix
+            known = fix is not None and solved(fix)
+            self.base.on_instant(instant.gps_ms, (fix.latitude_rad, fix.longitude_rad, fix.height_m) if fix and known else None)
             self.send_epoch(instant._replace(baseline_yaw_rad=line_rad, baseline_m=length_m))
 
     def due(self, name: str, interval_ms: int, instant: Instant) -> bool:
@@ -89,6 +97,11 @@ class CommandedReceiver(AnsweringDevice, ABC):
         index = instant.gps_ms // interval_ms
         before, self._sent[name] = self._sent.get(name), index
         return index != before
+
+
+def solved(fix: GnssFix | None) -> bool:
+    """True for a fix with a position."""
+    return fix is not None and fix.fix_type not in (FixType.NONE, FixType.TIME) and isfinite(fix.latitude_rad)
 
 
 def sigma(variance: float, unknown: float) -> float:

@@ -6,15 +6,18 @@ from the GNSS model at the rate of ``[sim.gnss]``; one per configured period is 
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from drivers.ublox.codec import NMEA, RTCM, encode, framer, parse_ubx, rtcm_number
+from drivers.ublox.identity import identify
 from drivers.ublox.keys import CfgValgetPoll, CfgValset
-from drivers.ublox.layouts import Ack, MonRf, MonVer, Nak, RfBlock, RxmRtcm, TimTp
+from drivers.ublox.layouts import Ack, EsfMeas, MonRf, MonVer, Nak, NavPvt, NavSvin, RfBlock, RxmCor, RxmRtcm, SecSig, TimTp
 from drivers.ublox.names import IDS
+from sim_backend.emulators.corrections import SIZES, EmulatedBase
 from sim_backend.emulators.line import LineDevice, on_its_line
-from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, FixPairing, Instant
+from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, FixPairing, Instant, fusion
 from sim_backend.emulators.ublox_settings import ReceiverSettings
+from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Message
 from vehicled.profile.schema import DeviceTable
 
@@ -23,12 +26,24 @@ VERSION = MonVer(
     "00190000",
     ("ROM BASE 0x118B2060", "FWVER=HPG 1.32", "PROTVER=27.31", "MOD=ZED-F9P", "GPS;GLO;GAL;BDS", "SBAS;QZSS"),
 )
+F9R_VERSION = MonVer(
+    "EXT CORE 1.00 (a669b8)",
+    "00190000",
+    ("ROM BASE 0x118B2060", "FWVER=HPS 1.30", "PROTVER=33.30", "MOD=ZED-F9R", "GPS;GLO;GAL;BDS", "SBAS;QZSS"),
+)
 STALE_NS = 200_000_000
 _CLASS_CFG = 0x06
 _RESET = IDS["CFG-RST"]
 _VALSET, _VALGET, _VERSION = IDS["CFG-VALSET"], IDS["CFG-VALGET"], IDS["MON-VER"]
 _NAV_BY_KEY = {IDS[name]: make for name, make in NAV.items()}
 _SPOOFING_NONE, _JAMMING_NONE = 1, 1
+_CORRECTIONS = (1005, 1230, *(10 * first + msm for msm, sizes in SIZES.items() for first in sizes))
+_TIME_MODE = (
+    "CFG-TMODE-MODE", "CFG-TMODE-SVIN_MIN_DUR", "CFG-TMODE-SVIN_ACC_LIMIT", "CFG-TMODE-POS_TYPE",
+    *(f"CFG-TMODE-ECEF_{axis}{part}" for axis in "XYZ" for part in ("", "_HP")),
+)  # fmt: skip
+_SURVEY, _FIXED = 1, 2
+"""Values of CFG-TMODE-MODE."""
 
 
 class UbloxReceiver(LineDevice):
@@ -43,10 +58,16 @@ class UbloxReceiver(LineDevice):
         self._port = params.port.upper()
         self._baseline_m = params.baseline_m or DEFAULT_BASELINE_M
         self._baseline_yaw_rad = params.baseline_yaw_rad
+        self._inertial = bool(params.inertial)
         self._pairing = FixPairing(device, start_ns)
         self._settings = ReceiverSettings()
         self._jamming = _JAMMING_NONE
         self._spoofing = _SPOOFING_NONE
+        self.version = F9R_VERSION if params.inertial else VERSION
+        """Answer to MON-VER; one of newer firmware reports jamming, spoofing and corrections in other messages."""
+        self.wheel_speeds_mps: list[float] = []
+        """Wheel speeds received."""
+        self._base = EmulatedBase(stream(seed, f"{port}/base").bytes)
         self.refused = 0
         """Number of commands and polls answered with ACK-NAK."""
         self.corrections = 0
@@ -62,6 +83,8 @@ class UbloxReceiver(LineDevice):
         self._pairing.clear()
         self._newest: Instant | None = None
         self._pulse_s = -1
+        self._time_mode: tuple[int, ...] = ()
+        self._base.off()
 
     @property
     def settings(self) -> ReceiverSettings:
@@ -101,7 +124,7 @@ class UbloxReceiver(LineDevice):
         instant = found._replace(
             baseline_m=self._baseline_m,
             baseline_yaw_rad=self._baseline_yaw_rad,
-            spoofing=self._spoofing,
+            spoofing=0 if self._newer else self._spoofing,
             high_precision=bool(settings.value("CFG-NMEA-HIGHPREC")),
         )
         index = instant.gps_ms // self.period_ms
@@ -114,7 +137,19 @@ class UbloxReceiver(LineDevice):
             self._tx += [make(instant) for name, make in SENTENCES.items() if self._wanted(f"NMEA_ID_{name}")]
         if not settings.value(f"CFG-{self._port}OUTPROT-UBX"):
             return
-        self._tx += [encode(make(instant)) for name, make in NAV.items() if self._wanted("UBX_" + name.replace("-", "_"))]
+        self._survey(instant)
+        for name, make in NAV.items():
+            if self._wanted("UBX_" + name.replace("-", "_")):
+                self._tx.append(encode(self._own(make(instant), instant)))
+        if self._wanted("UBX_NAV_SVIN"):
+            self._tx.append(encode(self._progress(instant)))
+        if settings.value(f"CFG-{self._port}OUTPROT-RTCM3X"):
+            kinds = [kind for kind in _CORRECTIONS if self._wanted(f"RTCM_3X_TYPE{kind}")]
+            self._tx += self._base.messages(kinds, settings.value("CFG-RTCM-DF003_OUT"))
+        if self._wanted("UBX_ESF_STATUS"):
+            self._tx.append(encode(fusion(instant, bool(self.wheel_speeds_mps))))
+        if self._wanted("UBX_SEC_SIG"):
+            self._tx.append(encode(SecSig(2, self._jamming, self._spoofing)))
         if self._wanted("UBX_MON_RF"):
             self._tx.append(encode(self._radio()))
         next_s = instant.gps_ms // 1000 + 1
@@ -124,13 +159,54 @@ class UbloxReceiver(LineDevice):
             # Time base GNSS, UTC available.
             self._tx.append(encode(TimTp(tow_ms, 0, 0, week, 0x02, 0)))
 
+    @property
+    def _newer(self) -> bool:
+        """True for firmware that reports by SEC-SIG."""
+        return identify(self.version).security_messages
+
     def _wanted(self, message: str) -> bool:
         every = self._settings.value(f"CFG-MSGOUT-{message}_{self._port}")
         return every > 0 and self._epochs % every == 0
 
+    def _own(self, message: Any, instant: Instant) -> Any:
+        """Return a navigation message with what this kind of receiver has beyond the others."""
+        if not isinstance(message, NavPvt):
+            return message
+        if self._base.place is not None:
+            # A base station computes time alone.
+            return message._replace(fix_type=5)
+        aligned = self._inertial and instant.heading is not None and instant.solved
+        return message._replace(flags=message.flags | 0x20) if aligned else message
+
+    def _survey(self, instant: Instant) -> None:
+        """Follow the time mode of the configuration."""
+        values = tuple(map(self._settings.value, _TIME_MODE))
+        if values != self._time_mode:
+            self._time_mode = values
+            mode, least_s, limit_e1, _, *place = values
+            signed = [value - (1 << bits) if value >> bits - 1 else value for value, bits in zip(place, (32, 8) * 3)]
+            if mode == _SURVEY:
+                self._base.survey(least_s, limit_e1 * 1e-4)
+            elif mode == _FIXED:
+                x, y, z = (signed[at] * 1e-2 + signed[at + 1] * 1e-4 for at in (0, 2, 4))
+                self._base.fix((x, y, z))
+            else:
+                self._base.off()
+        fix = instant.fix
+        solved = fix is not None and instant.solved
+        self._base.on_instant(instant.gps_ms, (fix.latitude_rad, fix.longitude_rad, fix.height_m) if fix and solved else None)
+
+    def _progress(self, instant: Instant) -> NavSvin:
+        base = self._base
+        (x, x_e1), (y, y_e1), (z, z_e1) = (divmod(round(value * 1e4), 100) for value in (base.place or base.mean))
+        finished = base.place is not None and base.observations > 0
+        accuracy_e1 = min(round(base.sigma_m * 1e4), 2**32 - 1)
+        state = base.observations, int(finished), int(base.surveys)
+        return NavSvin(0, instant.itow_ms, base.seconds, x, y, z, x_e1, y_e1, z_e1, accuracy_e1, *state)
+
     def _radio(self) -> MonRf:
         watched = self._settings.value("CFG-ITFM-ENABLE")
-        level = self._jamming if watched else 0
+        level = self._jamming if watched and not self._newer else 0
         indicator = 200 if self._jamming > _JAMMING_NONE else 8
         return MonRf(0, tuple(RfBlock(band, level, 2, 1, 0, 94 - 7 * band, 5600, indicator, 3, 160, -2, 158) for band in range(2)))
 
@@ -154,13 +230,18 @@ class UbloxReceiver(LineDevice):
         if self._settings.value(f"CFG-MSGOUT-UBX_RXM_RTCM_{self._port}"):
             station = (frame[4] & 0x0F) << 8 | frame[5]
             self._answer(RxmRtcm(2, 2 << 1, 0, station, number))
+        if self._settings.value(f"CFG-MSGOUT-UBX_RXM_COR_{self._port}"):
+            self._answer(RxmCor(1, 0, 1 | 1 << 5 | 2 << 7, number, 0))
 
     def _on_ubx(self, frame: bytes, now_ns: int) -> None:
         key, empty = frame[2:4], len(frame) == 8
         if key[0] == _CLASS_CFG:
             self._on_order(key, parse_ubx(frame), now_ns)
         elif empty and key == _VERSION:
-            self._answer(VERSION)
+            self._answer(self.version)
+        elif key == IDS["ESF-MEAS"] and isinstance(found := parse_ubx(frame), EsfMeas):
+            # Type 11 is a speed, in two's complement.
+            self.wheel_speeds_mps += [((value ^ 1 << 23) - (1 << 23)) * 1e-3 for kind, value in found.data if kind == 11]
         elif empty and key == IDS["MON-RF"]:
             self._answer(self._radio())
         elif empty and key in _NAV_BY_KEY and self._newest is not None:

@@ -11,7 +11,19 @@ from math import atan2, cos, degrees, hypot, isfinite, nan, pi, sin, sqrt, tau
 from typing import Any, NamedTuple
 
 from drivers.ublox.codec import encode
-from drivers.ublox.layouts import NavCov, NavDop, NavEoe, NavHpposllh, NavPvt, NavRelposned, NavStatus, NavTimels
+from drivers.ublox.layouts import (
+    EsfSensor,
+    EsfStatus,
+    NavAtt,
+    NavCov,
+    NavDop,
+    NavEoe,
+    NavHpposllh,
+    NavPvt,
+    NavRelposned,
+    NavStatus,
+    NavTimels,
+)
 from drivers.ublox.nmea import Gga, Gst, Rmc, Ths, Vtg
 from vehicled.core.messages import NAN3, CarrierSolution, FixType, GnssFix, Heading, Message
 from vehicled.core.messages.units import KNOT_MPS
@@ -265,6 +277,23 @@ def relposned(instant: Instant) -> NavRelposned:
     )
 
 
+def att(instant: Instant) -> NavAtt:
+    """Encode NAV-ATT; accuracies of 180 degrees without a heading."""
+    heading = instant.heading
+    if heading is None or not isfinite(heading.yaw_rad) or not instant.solved:
+        return NavAtt(instant.itow_ms, 0, 0, 0, 0, 18_000_000, 18_000_000, 18_000_000)
+    heading_deg_e5 = round(degrees((pi / 2 - heading.yaw_rad) % tau) * 1e5) % 36_000_000
+    accuracy = _clipped(degrees(heading.sigma_rad) * 1e5, 18_000_000)
+    return NavAtt(instant.itow_ms, 0, 0, 0, heading_deg_e5, accuracy, accuracy, accuracy)
+
+
+def fusion(instant: Instant, with_speed: bool) -> EsfStatus:
+    """Encode ESF-STATUS: the inertial sensor, and the wheel speed once it has come."""
+    kinds = (5, 13, 14, 16, 17, 18, *((11,) if with_speed else ()))
+    mode = 1 if instant.heading is not None and instant.solved else 0
+    return EsfStatus(instant.itow_ms, 2, 0, 2, mode, tuple(EsfSensor(0xC0 | kind, 0x07, 100, 0) for kind in kinds))
+
+
 def status(instant: Instant) -> NavStatus:
     """Encode NAV-STATUS."""
     fix_type = 3 if instant.fix is None else _FIX_TYPES[instant.fix.fix_type]
@@ -283,6 +312,7 @@ NAV: dict[str, Callable[[Instant], Any]] = {
     "NAV-COV": cov,
     "NAV-DOP": dop,
     "NAV-RELPOSNED": relposned,
+    "NAV-ATT": att,
     "NAV-STATUS": status,
     "NAV-TIMELS": timels,
     "NAV-EOE": lambda instant: NavEoe(instant.itow_ms),

@@ -63,7 +63,8 @@ def test_every_module_of_drivers_and_emulators_is_reached_from_a_registry() -> N
     code = (
         "import sys; from importlib import import_module; from vehicled.profile import registry as r; "
         "from sim_backend.emulators.registry import EMULATORS as e; "
-        "[import_module(t.split(':')[0]) for table in (r.DRIVERS, r.DECODERS, r.CAN_DECODERS, e) for t in table.values()]; "
+        "tables = r.DRIVERS, r.BASE_STATIONS, r.DECODERS, r.CAN_DECODERS, e; "
+        "[import_module(t.split(':')[0]) for table in tables for t in table.values()]; "
         "print(*sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()

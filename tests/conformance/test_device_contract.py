@@ -17,6 +17,7 @@ from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
 from drivers.pwm_board.device import PwmBoard, PwmParams
 from drivers.rc import crsf, ibus, sbus
+from drivers.rtcm import spartn
 from drivers.rtcm.codec import encode as rtcm_frame
 from drivers.rtcm.device import RtcmDevice, RtcmParams
 from drivers.sbg import codec as sbg
@@ -211,6 +212,10 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     ),
     "ntrip": (lambda: NtripDevice(NtripParams(mountpoint="M"), [Corrections], LIFETIME_NS), b"ICY 200 OK\r\n\r\n" + RTCM),
     "rtcm": (lambda: RtcmDevice(RtcmParams(), [Corrections], LIFETIME_NS), RTCM),
+    "rtcm_spartn": (
+        lambda: RtcmDevice(RtcmParams(protocol="spartn"), [Corrections], LIFETIME_NS),
+        b"".join(spartn.encode(kind, 1, bytes(range(200)), 7 * kind, encrypted=(1, kind)) for kind in range(3)),
+    ),
     "n100": (
         lambda: n100.N100Device(n100.N100Params(), IMU_OUTPUT, LIFETIME_NS),
         b"".join(n100.encode_imu(packet, i) for i, packet in enumerate(N100)),

@@ -8,7 +8,12 @@ import pytest
 from pynmeagps import NMEAReader
 
 from drivers.ublox import nmea
-from drivers.ublox.nmea import Avr, Gga, Gst, Tar, Vel
+from drivers.ublox.codec import encode, framer
+from drivers.ublox.device import UbloxDevice
+from drivers.ublox.nmea import Avr, Gga, Gst, Hpr, Tar, Vel
+from drivers.ublox.settings import Params
+from vehicled.core.messages import GnssFix, Heading, Message
+from vehicled.core.wire.usage import Unused
 
 FILES = ("quectel_nmea_get", "trimble_nmea", "septentriox5_nmea", "pygpsdata-nmea4")
 
@@ -61,3 +66,56 @@ def test_ublox(real_data: Path) -> None:
     assert (pubx.latitude_deg, pubx.longitude_deg) == pytest.approx((float(theirs.lat), float(theirs.lon)), abs=1e-9)
     assert (pubx.quality, pubx.satellites, pubx.hdop, pubx.altitude_msl_m) == (1, 6, 5.88, 104.461)
     assert (pubx.horizontal_sigma_m, pubx.vertical_sigma_m) == (29.0, 31.0)
+
+
+# Lines of receivers in public code: the first has the checksum of NMEA, the second a CRC-32.
+WITH_XOR = (
+    b"$KSXT,20211016083433.00,116.31296102,39.95817066,49.4911,223.57,-11.32,330.19,0.024,,1,3,28,27,,,,-0.012,0.021,0.020,,*2D\r\n"
+)
+WITH_CRC = (
+    b"$KSXT,20201222075720.00,119.17084152,32.07387900,83.5770,269.94,1.19,207.28,0.001,,3,3,25,25,-3.617,-4.468,-7.860,"
+    b"-0.000,-0.001,-0.022,1.0,56,*33736701\r\n"
+)
+KSXT = WITH_XOR, WITH_CRC
+
+
+@pytest.mark.parametrize("cut", [1, 50, 1000])
+def test_ksxt_of_unicore_and_comnav_with_either_checksum(cut: int) -> None:
+    data, frames = framer(), []
+    for at in range(0, len(b"".join(KSXT)), cut):
+        frames += data.feed(b"".join(KSXT)[at : at + cut])
+    assert [frame for _, frame in frames] == list(KSXT)
+    read = [nmea.parse(frame) for _, frame in frames]
+    assert [each.sentence for each in read if each] == [Hpr("KSXT", 30_873_000, 223.57, "4"), Hpr("KSXT", 28_640_000, 269.94, "4")]
+    assert all(each is not None and each.lost == () for each in read)
+    for line in KSXT:
+        for at in (7, 40, len(line) - 3):
+            broken = bytearray(line)
+            broken[at] ^= 1
+            assert framer().feed(bytes(broken)) == []
+
+
+def receiver(line: bytes) -> tuple[UbloxDevice, list[Message]]:
+    device = UbloxDevice(Params(configure=False, protocol="nmea"), [GnssFix, Heading], 1)
+    return device, [each for k in range(12) for each in device.on_rx(line, (k + 1) * 10**9)]
+
+
+@pytest.mark.parametrize(("quality", "used"), [("0", False), ("1", False), ("2", False), ("3", True), ("7", False)])
+def test_the_quality_of_the_heading_of_ksxt_is_not_that_of_its_position(quality: str, used: bool) -> None:
+    body = KSXT[0][1:].partition(b"*")[0].decode().split(",")
+    body[10], body[11] = "3", quality
+    _, found = receiver(nmea._line(",".join(body)))
+    assert any(isinstance(each, Heading) for each in found) is used
+    assert not any(isinstance(each, GnssFix) for each in found)
+
+
+def test_a_position_that_only_ksxt_has_is_named() -> None:
+    device, _ = receiver(KSXT[0])
+    assert Unused.NO_GGA in {loss.reason for loss in device.usage.of("KSXT").lost}
+
+
+def test_ksxt_in_both_directions() -> None:
+    for sentence in (Hpr("KSXT", 30_873_120, 223.57, "4"), Hpr("KSXT", None, 1.0, "5")):
+        read = nmea.parse(encode(sentence))
+        assert read is not None
+        assert read.sentence == sentence

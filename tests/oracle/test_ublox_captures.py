@@ -20,8 +20,8 @@ from pyubx2.ubxtypes_core import UBX_MSGIDS
 from drivers.ublox import keys, nmea
 from drivers.ublox.codec import NMEA, UBX, decode, decode_frame, encode, framer, has_checksum, parse_ubx, ubx_frame
 from drivers.ublox.device import UbloxDevice
-from drivers.ublox.layouts import NavPvt
-from drivers.ublox.names import NAMES
+from drivers.ublox.layouts import EsfMeas, EsfSensor, EsfStatus, NavPvt, SecSig
+from drivers.ublox.names import IDS, NAMES
 from drivers.ublox.nmea import Gga, Gns
 from drivers.ublox.settings import Params
 from tests.grid import sampled
@@ -253,6 +253,117 @@ def test_layouts_without_a_recording_are_those_of_pyubx2() -> None:
             assert isclose(fine, getattr(other, attribute), abs_tol=1e-9)
         assert isclose(vector.length_m, hypot(other.relPosN, other.relPosE, other.relPosD) * 0.01, abs_tol=1e-4)
         assert (vector.moving, vector.carrier, vector.fix_ok) == (other.isMoving, other.carrSoln, other.gnssFixOK)
+
+
+def test_messages_of_inertial_receivers_and_of_newer_firmware_are_those_of_pyubx2() -> None:
+    """Any bytes, in both directions, because there are recordings of a few only."""
+    attitude = {
+        "itow_ms": ("iTOW", 1), "roll_deg_e5": ("roll", 1e-5), "pitch_deg_e5": ("pitch", 1e-5), "heading_deg_e5": ("heading", 1e-5),
+        "roll_accuracy_deg_e5": ("accRoll", 1e-5), "pitch_accuracy_deg_e5": ("accPitch", 1e-5),
+        "heading_accuracy_deg_e5": ("accHeading", 1e-5),
+    }  # fmt: skip
+    motion = {
+        "itow_ms": ("iTOW", 1), **{f"rate_{axis}_dps_e3": (f"{axis}AngRate", 1e-3) for axis in "xyz"},
+        **{f"acceleration_{axis}_mps2_e2": (f"{axis}Accel", 1e-2) for axis in "xyz"},
+    }  # fmt: skip
+    layouts: dict[str, tuple[int, dict[str, tuple[str, float]]]] = {
+        "NAV-ATT": (32, attitude),
+        "HNR-ATT": (32, attitude),
+        "HNR-INS": (36, motion),
+        "ESF-INS": (36, motion),
+        "HNR-PVT": (
+            72,
+            {
+                "itow_ms": ("iTOW", 1), "year": ("year", 1), "month": ("month", 1), "second": ("second", 1), "nano_ns": ("nano", 1),
+                "fix_type": ("gpsFix", 1), "longitude_deg_e7": ("lon", 1e-7), "latitude_deg_e7": ("lat", 1e-7),
+                "height_mm": ("height", 1), "height_msl_mm": ("hMSL", 1), "ground_speed_mmps": ("gSpeed", 1),
+                "speed_mmps": ("speed", 1), "course_deg_e5": ("headMot", 1e-5), "vehicle_heading_deg_e5": ("headVeh", 1e-5),
+                "horizontal_accuracy_mm": ("hAcc", 1), "vertical_accuracy_mm": ("vAcc", 1), "speed_accuracy_mmps": ("sAcc", 1),
+                "heading_accuracy_deg_e5": ("headAcc", 1e-5),
+            },
+        ),
+        "NAV-SVIN": (
+            40,
+            {
+                "itow_ms": ("iTOW", 1), "duration_s": ("dur", 1), "mean_x_cm": ("meanX", 1), "mean_y_cm": ("meanY", 1),
+                "mean_z_cm": ("meanZ", 1), "mean_x_mm_e1": ("meanXHP", 1), "mean_accuracy_mm_e1": ("meanAcc", 1),
+                "observations": ("obs", 1), "valid": ("valid", 1), "active": ("active", 1),
+            },
+        ),
+        "ESF-ALG": (
+            16,
+            {"itow_ms": ("iTOW", 1), "yaw_deg_e2": ("yaw", 1e-2), "pitch_deg_e2": ("pitch", 1e-2), "roll_deg_e2": ("roll", 1e-2)},
+        ),
+        "RXM-COR": (12, {"used": ("msgUsed", 1), "message": ("msgType", 1), "subtype": ("msgSubType", 1)}),
+    }  # fmt: skip
+    chance = Random(7)
+    for name, (size, fields) in layouts.items():
+        for _ in range(20):
+            frame = ubx_frame(IDS[name], chance.randbytes(size))
+            ours, theirs = parse_ubx(frame), UBXReader.parse(frame)
+            for field, (attribute, scale) in fields.items():
+                assert getattr(ours, field) * scale == pytest.approx(getattr(theirs, attribute), rel=1e-9, abs=1e-9), (name, field)
+            # Reserved bytes are written as zero, so the frame is compared by its fields.
+            assert parse_ubx(encode(ours)) == ours
+
+
+def test_messages_with_a_variable_number_of_parts_are_those_of_pyubx2() -> None:
+    chance = Random(8)
+    for count in (0, 1, 7):
+        sensors = tuple(EsfSensor(*chance.randbytes(4)) for _ in range(count))
+        status = EsfStatus(1000, 2, 1, 2, 1, sensors)
+        theirs = UBXReader.parse(encode(status))
+        assert (theirs.fusionMode, theirs.numSens) == (1, count)
+        for number, sensor in enumerate(sensors, start=1):
+            assert getattr(theirs, f"type_{number:02d}") == sensor.status1 & 0x3F
+            assert getattr(theirs, f"freq_{number:02d}") == sensor.frequency_hz
+            assert getattr(theirs, f"badMeas_{number:02d}") == sensor.faults & 1
+        assert parse_ubx(encode(status)) == status
+        for calibrated in (None, 77):
+            data = tuple((chance.randrange(64), chance.randrange(1 << 24)) for _ in range(count))
+            measures = EsfMeas(5, 8 if calibrated is not None else 0, 3, data, calibrated)
+            theirs = UBXReader.parse(encode(measures))
+            assert (theirs.timeTag, theirs.numMeas, theirs.id) == (5, count, 3)
+            for number, (kind, value) in enumerate(data, start=1):
+                assert (getattr(theirs, f"dataType_{number:02d}"), getattr(theirs, f"dataField_{number:02d}")) == (kind, value)
+            assert parse_ubx(encode(measures)) == measures
+        security = SecSig(2, 3, 2, tuple(chance.randrange(1 << 25) for _ in range(count)))
+        theirs = UBXReader.parse(encode(security))
+        assert (theirs.jammingState, theirs.spoofingState, theirs.jamNumCentFreqs) == (3, 2, count)
+        assert parse_ubx(encode(security)) == security
+    first = UBXReader.parse(encode(SecSig(1, 2, 3)))
+    assert (first.jammingState, first.spoofingState) == (2, 3)
+
+
+def test_recorded_messages_of_inertial_receivers_are_read(shared_data: Path) -> None:
+    """A NEO-M8U and M8L of others; the receivers' own numbers."""
+    folder = shared_data / "captures2" / "gnss"
+    if not folder.exists():
+        pytest.skip(f"needs the recordings in {folder}")
+    found: dict[str, list[Any]] = {}
+    for name in (
+        "gpsd__ublox-neo-m8u.log",
+        "pyubx2__pygpsdata-HNR.log",
+        "pyubx2__pygpsdata-ESF.log",
+        "swift__nav_att.ubx",
+        "swift__hnr_pvt.ubx",
+    ):
+        for protocol, frame in frames_of((folder / name).read_bytes()):
+            ours = parse_ubx(frame) if protocol == UBX else None
+            kind, _ = decode_frame(protocol, frame)
+            if kind.startswith(("HNR", "ESF", "NAV-ATT")) and kind != "ESF-RAW":
+                assert ours is not None, (name, kind)
+                found.setdefault(kind, []).append(ours)
+                # Some receivers fill the reserved bytes.
+                assert parse_ubx(encode(ours)) == ours
+                assert encode(ours) == frame or kind in ("HNR-PVT", "ESF-ALG"), (name, kind)
+    assert {kind: len(each) for kind, each in found.items()} == {
+        "ESF-MEAS": 77, "ESF-STATUS": 1, "ESF-INS": 2, "ESF-ALG": 1, "HNR-PVT": 14, "NAV-ATT": 1,
+    }  # fmt: skip
+    (attitude,) = found["NAV-ATT"]
+    assert (attitude.heading_deg_e5, attitude.heading_accuracy_deg_e5) == (29_574_602, 18_470)
+    steps = {later.itow_ms - sooner.itow_ms for sooner, later in pairwise(found["HNR-PVT"][:13])}
+    assert steps == {50}, "20 Hz"
 
 
 def test_nmea_values_are_those_of_pynmeagps(shared_data: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.msglink import codec as msglink
 from drivers.rtcm import codec as rtcm
+from drivers.rtcm import spartn
 from drivers.sbg import codec as sbg
 from drivers.ublox import codec as ublox
 from drivers.vesc import uart
@@ -21,6 +22,7 @@ PROTOCOLS: dict[str, Sequence[Protocol]] = {
     "msglink": (msglink.PROTOCOL,),
     "ublox": ublox.PROTOCOLS,
     "rtcm": (rtcm.RTCM3,),
+    "rtcm_spartn": (spartn.SPARTN,),
     "n100": (n100.PROTOCOL,),
     "witmotion": (witmotion.PROTOCOL,),
     "bno08x": (bno08x.PROTOCOL,),

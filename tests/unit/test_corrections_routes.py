@@ -102,6 +102,22 @@ def test_two_stations_for_one_receiver_are_remarked():
     assert "near and of far" in note.message
 
 
+def test_spartn_for_a_receiver_that_does_not_read_it_is_remarked():
+    spartn = TWO_CASTERS[0].replace('mountpoint = "near"', 'mountpoint = "near", protocol = "spartn"')
+    (note,) = notes._receiver_inputs(profile(spartn))
+    assert note.path == "devices.gnss.driver"
+    assert "SPARTN of near" in note.message
+    made = parse(ART + spartn, "my.toml", ["devices.gnss.driver.ublox.spartn=true"]).profile
+    assert list(notes._receiver_inputs(made)) == []
+    assert list(notes._receiver_inputs(profile(spartn, routes={"gnss": []}))) == []
+
+
+def test_a_wheel_speed_that_nothing_gives_is_remarked():
+    made = parse(ART, "my.toml", ["devices.gnss.driver.ublox.wheel_speed_hz=10"]).profile
+    (note,) = notes._receiver_inputs(made)
+    assert note.path == "devices.gnss.driver.ublox.wheel_speed_hz"
+
+
 @pytest.mark.parametrize(
     ("device", "sources", "part"),
     [

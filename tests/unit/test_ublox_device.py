@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drivers.rtcm.outgoing import CORRECTIONS_MAX_BYTES
-from drivers.ublox.codec import encode, ubx_frame
+from drivers.ublox.codec import encode, framer, ubx_frame
 from drivers.ublox.device import STALE_NS, UbloxDevice
 from drivers.ublox.layouts import (
     MonRf,
@@ -492,8 +492,9 @@ def test_the_short_vector_of_older_receivers_gives_the_heading_of_its_components
 
 def test_a_vector_of_an_unknown_version_is_not_read():
     receiver = device()
-    for message in (relposned(version=0), relposned(version=2)):
-        assert headings(fed(receiver, message)) == []
+    (frame,) = framer().feed(encode(relposned()))
+    for version in (b"\0", b"\2"):
+        assert headings(fed(receiver, ubx_frame(frame[1][2:4], version + frame[1][7:-2]))) == []
     assert receiver.usage.of("NAV-RELPOSNED").refused == {Loss(Unused.UNREADABLE, "length"): 2}
 
 

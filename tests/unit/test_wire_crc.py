@@ -5,7 +5,7 @@ from operator import xor
 
 import pytest
 
-from vehicled.core.wire.crc import crc8, crc16_xmodem, crc24q, fletcher8, sum8, xor8
+from vehicled.core.wire.crc import crc8, crc16_xmodem, crc24q, crc32_plain, fletcher8, sum8, xor8
 
 CHECK = b"123456789"
 
@@ -22,6 +22,7 @@ def test_published_check_values() -> None:
     assert crc8(CHECK) == 0xA1
     assert crc16_xmodem(CHECK) == 0x31C3
     assert crc24q(CHECK) == 0xCDE703
+    assert crc32_plain(CHECK) == 0x2DFD2D88
     assert sum8(CHECK) == 0xDD
     assert xor8(CHECK) == 0x31
 

@@ -66,6 +66,8 @@ GROUPS = (
             CommandRow("record", "record the bytes that a port receives"),
             CommandRow("decode", "count and show the messages of a recording"),
         )),
+        CommandRow(
+            "base", "make a GNSS receiver a base station, and serve its corrections to rovers", "vehicled.cli.base"),
         CommandRow("service", "install or remove the systemd service", "vehicled.cli.service", (
             CommandRow("install", "install unit, user, udev rules and profile"),
             CommandRow("uninstall", "remove what was installed and not edited since"),

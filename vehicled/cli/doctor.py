@@ -23,6 +23,7 @@ from vehicled.run.terminal import print_table
 from vehicled.runtime.board import facts
 from vehicled.runtime.board.claim import BoardCalibration, Shortfall, claim, judge
 from vehicled.runtime.board.measure import BoardMeasurements, TimeSpread, measure
+from vehicled.runtime.board.pps import PulseSource, sources
 from vehicled.runtime.board.setup_fault import CALIBRATION, folder, setup_fault
 from vehicled.runtime.loop import new_event_loop
 from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover, udev_rule
@@ -32,6 +33,7 @@ from vehicled.runtime.realtime import RealtimeReport, RealtimeSetting
 SPEAKERS = {
     "nmea": 'sentences of a GNSS receiver (driver ublox, protocol = "nmea", configure = false)',
     "rtcm": "RTCM corrections (driver rtcm)",
+    "spartn": 'SPARTN corrections (driver rtcm, protocol = "spartn")',
 }
 """Descriptions of the formats that are not named like a driver."""
 
@@ -111,6 +113,8 @@ class ComputerReport(Struct, frozen=True, kw_only=True):
     can: tuple[CanInterface, ...]
     received: dict[str, str]
     """Messages understood on the probed ports, by address."""
+    pulses: list[PulseSource]
+    """Pulses per second, and how far this computer's clock is from them."""
 
 
 def doctor(arguments: Namespace) -> int:
@@ -197,6 +201,7 @@ def _report(
         serial=serial,
         can=can,
         received=received,
+        pulses=sources(),
     )
 
 
@@ -212,6 +217,7 @@ def _text(report: ComputerReport) -> list[str]:
         RealtimeReport(tuple(report.state)).to_text(),
         "",
     ]
+    lines += [f"{each.device} ({each.name or 'no name'}): {each.text}" for each in report.pulses]
     if report.measured is not None:
         lines += [*_measured_text(report.measured), ""]
     if report.claim is not None:

@@ -22,6 +22,7 @@ OWN_SENTENCES = {"vectornav": "VN"}
 _TITLES = {
     "nmea": "NMEA 0183 (driver ublox)",
     "rtcm": "RTCM 3 (driver rtcm)",
+    "spartn": 'SPARTN (driver rtcm, protocol = "spartn")',
     "ublox": "UBX (driver ublox)",
     "septentrio": "SBF of a Septentrio (driver septentrio)",
     "unicore": "logs of a Unicore UM98x (driver unicore)",
@@ -42,7 +43,7 @@ _TITLES = {
     "sbus": "SBUS of an RC receiver (driver sbus)",
     "ibus": "iBUS of an RC receiver (driver ibus)",
 }
-_READERS = {"nmea": ("ublox", "vectornav"), "rtcm": ("rtcm", "ntrip", "ublox"), "vesc": ("vesc_uart",)}
+_READERS = {"nmea": ("ublox", "vectornav"), "rtcm": ("rtcm", "ntrip", "ublox"), "spartn": ("rtcm", "ntrip"), "vesc": ("vesc_uart",)}
 """Drivers that read a format, where its name is not that of the driver."""
 _REMARKS = (Event, Fault)
 """Messages that are no measurement."""

@@ -29,6 +29,7 @@ def check(profile: Profile) -> list[Note]:
         *_estimator(profile),
         *devices_of(profile),
         *_corrections(profile),
+        *_receiver_inputs(profile),
         *_tasks(profile),
         *_twin(profile),
         *_course(profile),
@@ -159,6 +160,31 @@ def _corrections(profile: Profile) -> Iterator[Note]:
             yield Note(
                 f"devices.{name}.corrections_from",
                 f"takes the corrections of {' and of '.join(stations)}, but a receiver computes from one station: name one here",
+            )
+
+
+def _receiver_inputs(profile: Profile) -> Iterator[Note]:
+    """Note what a receiver is sent and cannot read, and what it waits for in vain."""
+    spartn = {name for name, table in profile.devices.items() if getattr(table.driver.selected, "protocol", "") == "spartn"}
+    given = {message for table in profile.devices.values() for message in table.messages}
+    for name, table in profile.devices.items():
+        params = table.driver.selected
+        sources = spartn if table.corrections_from is None else spartn & set(table.corrections_from)
+        takes = Corrections in resolve("driver", table.driver.name).consumes and "GnssFix" in table.messages
+        if sources and takes and not getattr(params, "spartn", False):
+            yield Note(
+                f"devices.{name}.driver",
+                f"gets SPARTN of {' and of '.join(sorted(sources))}, which it does not read: a u-blox receiver that can needs "
+                "spartn = true; for others write corrections_from",
+                level="warning",
+            )
+        needed = "MotorStatus" if getattr(params, "metres_per_motor_radian", 0.0) > 0.0 else "WheelSpeed"
+        if getattr(params, "wheel_speed_hz", 0.0) > 0.0 and needed not in given:
+            yield Note(
+                f"devices.{name}.driver.{table.driver.name}.wheel_speed_hz",
+                f"no device gives {needed}, so that no speed is sent; for a motor controller with MotorStatus state "
+                "metres_per_motor_radian",
+                level="warning",
             )
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from vehicled.core.errors import UserError
 
-Kind = Literal["estimator", "identifier", "controller", "driver", "decoder", "CAN decoder"]
+Kind = Literal["estimator", "identifier", "controller", "driver", "base station", "decoder", "CAN decoder"]
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4.estimator:Ekf4",
@@ -71,9 +71,16 @@ DRIVERS: dict[str, str] = {
     "sbus": "drivers.rc.sbus:SbusDevice",
     "ibus": "drivers.rc.ibus:IbusDevice",
 }
+BASE_STATIONS: dict[str, str] = {
+    "ublox": "drivers.ublox.base_station:UbloxBase",
+    "septentrio": "drivers.gnss.septentrio_base:SeptentrioBase",
+    "unicore": "drivers.gnss.unicore_base:UnicoreBase",
+}
+"""GNSS receivers that ``vehicled base`` makes a base station."""
 DECODERS: dict[str, str] = {
     "nmea": "drivers.ublox.codec:decode_nmea",
     "rtcm": "drivers.rtcm.codec:decode",
+    "spartn": "drivers.rtcm.spartn:decode",
     "ublox": "drivers.ublox.codec:decode",
     "septentrio": "drivers.gnss.septentrio:decode",
     "unicore": "drivers.gnss.unicore:decode",
@@ -108,6 +115,7 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
     "septentrio": ("septentrio", {"configure": False}),
     "unicore": ("unicore", {"configure": False}),
     "rtcm": ("rtcm", {}),
+    "spartn": ("rtcm", {"protocol": "spartn"}),
     "n100": ("n100", {}),
     "witmotion": ("witmotion", {}),
     "bno08x": ("bno08x", {}),
@@ -135,6 +143,7 @@ _TABLES: dict[str, dict[str, str]] = {
     "identifier": IDENTIFIERS,
     "controller": CONTROLLERS,
     "driver": DRIVERS,
+    "base station": BASE_STATIONS,
     "decoder": DECODERS,
     "CAN decoder": CAN_DECODERS,
 }

@@ -4,6 +4,7 @@ Check values are over ``b"123456789"``; names follow Greg Cook's catalogue of pa
 """
 
 from binascii import crc_hqx
+from zlib import crc32
 
 Buffer = bytes | bytearray | memoryview
 
@@ -64,6 +65,11 @@ def crc16_kermit(data: Buffer) -> int:
     """
     crc = crc_hqx(bytes(data).translate(BIT_REVERSED), 0)
     return BIT_REVERSED[crc >> 8] | BIT_REVERSED[crc & 0xFF] << 8
+
+
+def crc32_plain(data: Buffer) -> int:
+    """Return the CRC-32 that begins with 0 and is not inverted, used by Unicore, NovAtel and ComNav. Check value 0x2DFD2D88."""
+    return crc32(data, 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
 def crc8(data: Buffer, start: int = 0) -> int:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from string import ascii_letters
 from typing import Literal, NamedTuple
 
-from vehicled.core.wire.crc import Buffer, crc16_xmodem, xor8
+from vehicled.core.wire.crc import Buffer, crc16_xmodem, crc32_plain, xor8
 
 Stream = bytes | bytearray
 Probe = Callable[[Stream, int, int], int]
@@ -182,15 +182,18 @@ class TextLine(Shape):
     The body begins with a name and has no further ``$`` or ``*``, so that no byte belongs to two lines.
     """
 
-    def __init__(self, longest: int, *, with_crc: bool = False, bare: bool = False) -> None:
+    def __init__(self, longest: int, *, with_crc: bool = False, with_crc32: bool = False, bare: bool = False) -> None:
         """``longest``: bytes of a line. ``with_crc``: the checksum may also be a CRC-16 of four digits, as VectorNav's may.
+        ``with_crc32``: it may also be a CRC-32 of eight digits, as Unicore's and ComNav's may.
 
         ``bare``: a line with fields but without a checksum is a frame, too, so that it can be named: older devices send them.
         """
         self._longest, self._bare = longest, bare
         digits = rb"[0-9A-Fa-f]{2}"
-        tail = rb"(?:\*(?:" + digits + (rb"|" + digits * 2 if with_crc else b"") + rb"))" + (b"?" if bare else b"") + rb"\r?\n"
-        tail_begins = rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (4 if with_crc else 2) + (rb"|\r\Z" if bare else b"")
+        sizes = [1, *([2] if with_crc else []), *([4] if with_crc32 else [])]
+        sums = b"|".join(digits * size for size in sizes)
+        tail = rb"(?:\*(?:" + sums + rb"))" + (b"?" if bare else b"") + rb"\r?\n"
+        tail_begins = rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (2 * max(sizes)) + (rb"|\r\Z" if bare else b"")
         # Proprietary names are long, and some makers use lower case.
         name, body = rb"[A-Za-z][0-9A-Za-z_]{2,31}+", rb"(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*+)?"
         begun = rb"[A-Za-z]?[0-9A-Za-z_]{0,31}\Z"
@@ -213,7 +216,10 @@ class TextLine(Shape):
         if not star:
             return self._bare and b"," in body
         digits = digits.rstrip()
-        return (xor8 if len(digits) == 2 else crc16_xmodem)(body) == int(digits, 16)
+        return _SUMS[len(digits)](body) == int(digits, 16)
+
+
+_SUMS: dict[int, Callable[[Buffer], int]] = {2: xor8, 4: crc16_xmodem, 8: crc32_plain}
 
 
 class Protocol(NamedTuple):

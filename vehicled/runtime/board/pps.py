@@ -1,0 +1,69 @@
+"""Pulses per second that the kernel stamps (``/dev/pps0``, ...): how far its clock is from the second of a GNSS receiver.
+
+The kernel stamps each pulse with the clock of the computer. The pulse marks a whole second, so the fraction of the stamp is the
+error of that clock, as far as it is below half a second. Only files are read: a program such as chrony corrects the clock.
+"""
+
+import re
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+FOLDER = Path("/sys/class/pps")
+FRESH_S = 2.5
+"""Age of the newest pulse up to which they come every second."""
+_STAMP = re.compile(r"(\d{1,12})\.(\d{9})#(\d{1,12})\s*\Z")
+
+
+class PulseSource(Struct, frozen=True):
+    """One source of pulses."""
+
+    device: str
+    """Path of the device, such as /dev/pps0."""
+    name: str
+    """Name of the driver, and the line that it belongs to: ``serial0 /dev/ttyS0``, ``pps@12.-1``."""
+    pulses: int
+    """Pulses since the source was opened; 0 before the first."""
+    age_s: float | None
+    """Time since the newest pulse; None before the first."""
+    offset_s: float | None
+    """Computer's clock less the second of the pulse, from -0.5 to 0.5; None while none comes."""
+
+    @property
+    def text(self) -> str:
+        """Return a line for a person."""
+        if self.age_s is None:
+            return "no pulse yet: check the wire from the receiver's PPS pin, and that the receiver has a fix"
+        if self.offset_s is None:
+            return f"no pulse for {self.age_s:.0f} s"
+        return f"pulses every second; this computer's clock is {self.offset_s * 1e6:+.0f} us from them"
+
+
+def sources(folder: Path = FOLDER, now_s: float | None = None) -> list[PulseSource]:
+    """Return the sources of this computer; empty without one."""
+    now_s = time.time() if now_s is None else now_s
+    return [_source(each, now_s) for each in sorted(folder.glob("pps*"))]
+
+
+def _source(folder: Path, now_s: float) -> PulseSource:
+    name = " ".join(filter(None, (_read(folder / "name"), _read(folder / "path"))))
+    newest: tuple[int, int, int] | None = None
+    for edge in ("assert", "clear"):
+        found = _STAMP.match(_read(folder / edge))
+        if found and int(found[3]):
+            stamp = int(found[1]), int(found[2]), int(found[3])
+            newest = newest if newest is not None and newest[:2] > stamp[:2] else stamp
+    if newest is None:
+        return PulseSource(f"/dev/{folder.name}", name, 0, None, None)
+    seconds, fraction_ns, count = newest
+    age_s = now_s - seconds - fraction_ns * 1e-9
+    offset_ns = fraction_ns - (1_000_000_000 if fraction_ns >= 500_000_000 else 0)
+    return PulseSource(f"/dev/{folder.name}", name, count, age_s, offset_ns * 1e-9 if abs(age_s) <= FRESH_S else None)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
