@@ -15,7 +15,7 @@ def check(board: Board) -> str:
         board.wait_for(lambda: board.status_of("test -p /run/pad -a -c /dev/input/js0")[0] == 0, "no gamepad")
         with board.running(f"sleep 900 | script --quiet --flush --command 'vehicled teleop' {screen}", user="alice"):
             pad = lambda words: board.shell(f"echo '{words}' >/run/pad")  # noqa: E731
-            board.wait_for(lambda: board.status_of(f"grep -q -i x-box {screen}")[0] == 0, "teleop does not name the gamepad", 90.0)
+            board.wait_for(lambda: board.status_of(f"grep -q 'm/s' {screen}")[0] == 0, "teleop shows no state", 90.0)
             for trigger in ("ABS_Z", "ABS_RZ"):
                 pad(f"{trigger} 255")
                 pad(f"{trigger} 0")
