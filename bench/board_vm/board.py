@@ -13,6 +13,7 @@ from bench.board_vm.machine import Machine, MachineError
 HERE = Path(__file__).parent
 PROFILE = "board"
 UNIT = f"vehicled@{PROFILE}.service"
+ENV = f"/etc/vehicled/{PROFILE}.env"
 DROP_INS = f"/etc/systemd/system/{UNIT}.d"
 LOGS = "/var/lib/vehicled/vehicled/logs"
 WHOLE_LOG = "89 4d 43 41 50 30 0d 0a"
@@ -239,14 +240,13 @@ class Board:
     @contextmanager
     def options(self, more: str) -> Iterator[None]:
         """Context in which the service runs with more options; before and after it, it is restarted."""
-        file = f"/etc/vehicled/{PROFILE}.env"
         self.stop()
         try:
-            self.shell(f"echo '{OPTIONS} {more}' >{file}")
+            self.shell(f"echo '{OPTIONS} {more}' >{ENV}")
             self.start()
             yield
         finally:
-            self.status_of(f"systemctl stop {UNIT}; echo '{OPTIONS}' >{file}", timeout_s=60.0)
+            self.status_of(f"systemctl stop {UNIT}; echo '{OPTIONS}' >{ENV}", timeout_s=60.0)
             self.start()
 
     def newest_log(self, number: int = 0) -> str:
@@ -268,16 +268,6 @@ class Board:
     def plug(self, name: str) -> None:
         """Plug it in again."""
         self.shell(f"echo dummy_udc.{DEVICES.index(name)} >{GADGETS}/{name}/UDC")
-
-    @contextmanager
-    def bus(self, address: str) -> Iterator[None]:
-        """Context in which the motor controller is on another bus: ``can:can0`` is the one at its serial adapter."""
-        try:
-            self.shell(f"sh /bench/simulator.sh {address}", timeout_s=100.0)
-            with self.options(f"--set devices.drive.port={address}"):
-                yield
-        finally:
-            self.shell("sh /bench/simulator.sh", timeout_s=100.0)
 
     def boot(self) -> float:
         """Switch the machine and the vehicle on and wait until they answer; return how long the machine took, s."""

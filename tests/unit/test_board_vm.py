@@ -149,7 +149,7 @@ def test_a_vehicle_that_waits_in_auto_does_not_drive_on():
         ScriptedBoard(mode="STOPPING").drives_on(1.0)
 
 
-@pytest.mark.parametrize("change", [lambda board: board.options("--seed 1"), lambda board: board.bus("can:vcan0"), small_disk])
+@pytest.mark.parametrize("change", [lambda board: board.options("--seed 1"), small_disk])
 def test_a_failed_check_leaves_the_service_as_it_was(change: Any):
     board = ScriptedBoard()
     before = len(board.ran)
@@ -158,5 +158,4 @@ def test_a_failed_check_leaves_the_service_as_it_was(change: Any):
     undone = board.ran[-3:]
     assert len(board.ran) > before + 3
     assert any("systemctl start" in command for command in undone)
-    assert "vcan0" not in " ".join(undone)
     assert "--seed" not in " ".join(undone)
