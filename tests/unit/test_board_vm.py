@@ -20,12 +20,12 @@ class NoBoard(Board):
 
 
 class ScriptedBoard(Board):
-    """A board whose guest runs no command, has a clock of its own and gives the state that it is told."""
+    """A board whose guest runs no command, has a clock of its own and answers with the given state."""
 
     def __init__(self, **state: Any) -> None:
         self.ran: list[str] = []
         self.clock_s = 0.0
-        self.told = {"mode": "STANDBY", "why": "", "estimate": {"speed_mps": 0.0}, "chain": [], "ports": []} | state
+        self.answer = {"mode": "STANDBY", "why": "", "estimate": {"speed_mps": 0.0}, "chain": [], "ports": []} | state
 
     def now(self) -> float:
         return self.clock_s
@@ -38,10 +38,10 @@ class ScriptedBoard(Board):
         return 0, ""
 
     def until(self, *modes: str, timeout_s: float = 40.0, speed_mps: float = -100.0) -> dict[str, Any]:
-        return self.told
+        return self.answer
 
     def state(self) -> dict[str, Any]:
-        return self.told
+        return self.answer
 
 
 def raising(error: Exception) -> Check:
