@@ -1,7 +1,8 @@
 """The service on a real Debian with the real-time kernel, in a virtual machine: ``make board``.
 
 Builds the image, boots it, and makes every check of ``checks/`` in the order of their names. Prints a table of verdicts, and
-writes it to the output folder with the consoles, the journal and the logs of the drives. Status 1 if a check failed.
+writes it to the output folder with the consoles, the journal and the logs of the drives. After a run of all checks the table is also
+written to ``docs/results`` and into the page. Status 1 if a check failed.
 
 A check is a file ``checks/NN_name.py``: its docstring says what it proves, and ``check(board)`` returns what was seen. It fails by
 :func:`bench.board_vm.board.expect`, and says that it could not be tried here by ``NotTriedError``.
@@ -23,7 +24,7 @@ from typing import NamedTuple
 from bench.board_vm.board import HERE, LOGS, UNIT, Board, FailedError, NotTriedError
 from bench.board_vm.image import CACHE, ROOT, MissingToolError, image
 from bench.board_vm.machine import Machine, MachineError
-from tests.figures import Column, Results, Row, save
+from tests.figures import Column, Results, Row, save, write_pages
 
 RESULTS = "board_checks"
 PASSED, FAILED, NOT_TRIED = "passed", "**failed**", "not tried"
@@ -148,8 +149,9 @@ def run(arguments: argparse.Namespace) -> list[Verdict]:
     where = f"Debian with kernel {built.release}, {platform.machine()} emulated by qemu"
     (out / "verdicts.json").write_text(json.dumps([verdict._asdict() for verdict in verdicts], indent=1) + "\n")
     (out / "table.txt").write_text(table(verdicts) + "\n")
-    if arguments.write:
+    if not arguments.checks and not arguments.no_write:
         save(RESULTS, results(verdicts, where))
+        write_pages()
     shutil.rmtree(folder)
     return verdicts
 
@@ -159,7 +161,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make board", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checks", nargs="*", metavar="CHECK", help="only these, after install and start (default: all)")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "board", metavar="DIR", help="folder of tables and logs")
-    parser.add_argument("--write", action="store_true", help=f"keep the verdicts in docs/results/{RESULTS}.json")
+    parser.add_argument("--no-write", action="store_true", help=f"leave docs/results/{RESULTS}.json and the page as they are")
     parser.add_argument("--list", action="store_true", help="only list the checks and what they prove")
     arguments = parser.parse_args()
     try:

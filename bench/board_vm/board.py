@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,28 @@ from bench.board_vm.machine import Machine, MachineError
 HERE = Path(__file__).parent
 PROFILE = "board"
 UNIT = f"vehicled@{PROFILE}.service"
+ENV = f"/etc/vehicled/{PROFILE}.env"
 DROP_INS = f"/etc/systemd/system/{UNIT}.d"
 LOGS = "/var/lib/vehicled/vehicled/logs"
+WHOLE_LOG = "89 4d 43 41 50 30 0d 0a"
+"""Last bytes of a log that was closed, as ``od`` prints them."""
 OPTIONS = "VEHICLED_OPTIONS=--laps 4"
 """A drive outlasts every check. The whole course is in the log, so that more laps take longer to start."""
 GADGETS = "/sys/kernel/config/usb_gadget"
-DEVICES = ("gnss", "imu", "heading", "drive")
-"""USB devices of the machine, in the order of their controllers; ``guest/devices.sh`` makes them."""
+LINKS = {
+    "gnss": "usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver-if00",
+    "imu": "usb-Wheeltec_N100_0003-if00",
+    "heading": "usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver_rover-if00",
+    "drive": "usb-Openlight_Labs_CANable_0001-if00",
+}
+"""USB devices of the machine in the order of their controllers, and their names below ``BY_ID``; ``guest/devices.sh`` makes them."""
+BY_ID = "/dev/serial/by-id"
+DEVICES = tuple(LINKS)
 MOVING_MPS = 0.3
+DISK, DISK_MB = "/var/small.img", 32
+"""File system of :func:`small_disk`."""
+START_S = 200.0
+"""Longest start of the service, s."""
 
 
 class FailedError(AssertionError):
@@ -55,6 +69,14 @@ class Board:
     def sleep(self, duration_s: float) -> None:
         """Let the guest's clock go on."""
         self.machine.agent({"do": "sleep", "duration_s": duration_s}, duration_s)
+
+    def wait_for(self, condition: Callable[[], object], text: str, timeout_s: float = 60.0) -> float:
+        """Wait until a condition holds; return how long it took, s. Fails the check with ``text`` if it does not in time."""
+        start = self.now()
+        while not condition():
+            expect(self.now() - start < timeout_s, f"{text} after {timeout_s:.0f} s")
+            self.sleep(0.2)
+        return self.now() - start
 
     # ---------------------------------------------------------------- shell
 
@@ -112,7 +134,7 @@ class Board:
         """Arm and drive, however the check before left the vehicle; return the state while it moves."""
         end = self.now() + timeout_s
         if self.show("ActiveState") != "active":
-            self.shell(f"systemctl reset-failed {UNIT}; systemctl start {UNIT}", timeout_s=200.0)
+            self.start()
         while True:
             try:
                 state = self.state()
@@ -139,13 +161,28 @@ class Board:
         """Return the state of a port, as the daemon reports it."""
         return str(next(port["state"] for port in self.state()["ports"] if port["name"] == name))
 
-    def until_port(self, name: str, wanted: str, timeout_s: float = 30.0) -> float:
-        """Wait for the state of a port; return how long it took, s."""
-        start = self.now()
-        while (seen := self.port(name).upper()) != wanted:
-            expect(self.now() - start < timeout_s, f"port {name} is {seen} after {timeout_s:.0f} s, not {wanted}")
-            self.sleep(0.1)
-        return self.now() - start
+    def until_port(self, name: str, *wanted: str, timeout_s: float = 30.0) -> float:
+        """Wait for one of these states of a port; return how long it took, s."""
+        return self.wait_for(
+            lambda: self.port(name).upper() in wanted, f"port {name} is not {' or '.join(wanted).lower()}", timeout_s
+        )
+
+    def stopped(self, *codes: str, timeout_s: float = 60.0) -> str:
+        """Wait until the vehicle stands disarmed and return the rule that stopped it: one of ``codes``, if any are given."""
+        state = self.until("STANDBY", "FAULT", timeout_s=timeout_s)
+        speed_mps = (state["estimate"] or {}).get("speed_mps") or 0.0
+        expect(abs(speed_mps) < 0.2, f"it still rolls at {speed_mps:.2f} m/s in {state['mode']}")
+        found = [link["code"] for link in state["chain"]]
+        fitting = [code for code in found if code in codes] if codes else found
+        expect(fitting, f"stopped by {', '.join(found) or 'nothing'}, not by {' or '.join(codes)}")
+        return str(fitting[0])
+
+    def drives_on(self, duration_s: float) -> None:
+        """Check that the vehicle still drives after so long."""
+        self.sleep(duration_s)
+        state = self.state()
+        expect(state["mode"] == "AUTO", f"it does not drive on, but {described(state)}")
+        expect(state["estimate"]["speed_mps"] > MOVING_MPS, f"in AUTO it moves at {state['estimate']['speed_mps']:.2f} m/s")
 
     # ---------------------------------------------------------------- service
 
@@ -188,6 +225,40 @@ class Board:
             found.append(event if isinstance(event, dict) else {"systemd": line})
         return found
 
+    def events(self, cursor: str, name: str) -> list[dict[str, Any]]:
+        """Return the daemon's events of this name since then."""
+        return [event for event in self.journal(cursor) if event.get("event") == name]
+
+    def start(self) -> None:
+        """Start the service, whatever ended it before, and wait until it is ready."""
+        self.shell(f"systemctl reset-failed {UNIT}; systemctl start {UNIT}", timeout_s=START_S)
+
+    def stop(self) -> None:
+        """Stop the service in an orderly way."""
+        self.shell(f"systemctl stop {UNIT}", timeout_s=60.0)
+
+    @contextmanager
+    def options(self, more: str) -> Iterator[None]:
+        """Context in which the service runs with more options; before and after it, it is restarted."""
+        self.stop()
+        try:
+            self.shell(f"echo '{OPTIONS} {more}' >{ENV}")
+            self.start()
+            yield
+        finally:
+            self.status_of(f"systemctl stop {UNIT}; echo '{OPTIONS}' >{ENV}", timeout_s=60.0)
+            self.start()
+
+    def newest_log(self, number: int = 0) -> str:
+        """Return the path of a log, counted from the newest one."""
+        logs = self.shell(f"ls -t {LOGS}/*.mcap").split()
+        expect(len(logs) > number, f"only {len(logs)} logs")
+        return logs[number]
+
+    def is_whole(self, log: str) -> bool:
+        """Return True if a log was closed."""
+        return WHOLE_LOG in self.shell(f"tail -c 8 {log} | od -A n -t x1")
+
     # ---------------------------------------------------------------- devices and power
 
     def unplug(self, name: str) -> None:
@@ -197,10 +268,6 @@ class Board:
     def plug(self, name: str) -> None:
         """Plug it in again."""
         self.shell(f"echo dummy_udc.{DEVICES.index(name)} >{GADGETS}/{name}/UDC")
-
-    def set_up_can(self) -> None:
-        """Make ``can0`` of the serial CAN adapter, as a vehicle's owner does."""
-        self.shell("sh /bench/can.sh")
 
     def boot(self) -> float:
         """Switch the machine and the vehicle on and wait until they answer; return how long the machine took, s."""
@@ -226,6 +293,20 @@ class Board:
                 udc = f"{GADGETS}/{name}/UDC"
                 self.status_of(f"grep -q . {udc} || echo dummy_udc.{number} >{udc}")
             self.status_of("sh /bench/devices.sh; sh /bench/can.sh; ip link set can0 up")
+
+
+@contextmanager
+def small_disk(board: Board) -> Iterator[None]:
+    """Context in which the logs are on a file system of their own, which is soon full."""
+    board.stop()
+    board.shell(f"truncate -s {DISK_MB}M {DISK} && mke2fs -q -t ext4 -m 0 {DISK} && mount -o loop {DISK} {LOGS}")
+    try:
+        board.shell(f"chown vehicled:vehicled {LOGS} && chmod 750 {LOGS}")
+        board.start()
+        yield
+    finally:
+        board.status_of(f"systemctl stop {UNIT}; umount {LOGS} || umount --lazy {LOGS}; rm -f {DISK}", timeout_s=60.0)
+        board.start()
 
 
 def described(state: dict[str, Any]) -> str:

@@ -1,11 +1,12 @@
 """The host's side of `make board`, as far as it needs no virtual machine."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.board_vm.__main__ import FAILED, NOT_TRIED, PASSED, Check, checks, load, make, results, table
-from bench.board_vm.board import HERE, Board, FailedError, NotTriedError, expect
+from bench.board_vm.board import HERE, Board, FailedError, NotTriedError, expect, small_disk
 from bench.board_vm.image import digest, tracked
 from bench.board_vm.machine import MachineError
 from tests.figures import rendered
@@ -16,6 +17,31 @@ class NoBoard(Board):
 
     def __init__(self) -> None:
         pass
+
+
+class ScriptedBoard(Board):
+    """A board whose guest runs no command, has a clock of its own and answers with the given state."""
+
+    def __init__(self, **state: Any) -> None:
+        self.ran: list[str] = []
+        self.clock_s = 0.0
+        self.answer = {"mode": "STANDBY", "why": "", "estimate": {"speed_mps": 0.0}, "chain": [], "ports": []} | state
+
+    def now(self) -> float:
+        return self.clock_s
+
+    def sleep(self, duration_s: float) -> None:
+        self.clock_s += duration_s
+
+    def status_of(self, command: str, *, user: str = "root", timeout_s: float = 120.0) -> tuple[int, str]:
+        self.ran.append(command)
+        return 0, ""
+
+    def until(self, *modes: str, timeout_s: float = 40.0, speed_mps: float = -100.0) -> dict[str, Any]:
+        return self.answer
+
+    def state(self) -> dict[str, Any]:
+        return self.answer
 
 
 def raising(error: Exception) -> Check:
@@ -95,3 +121,41 @@ def test_the_image_holds_what_the_service_is_installed_from():
 
 def test_a_check_is_loaded_from_its_file_under_its_name():
     assert load(HERE / "checks" / "03_access.py").name == "access"
+
+
+def test_a_condition_is_waited_for_by_the_clock_of_the_guest():
+    board = ScriptedBoard()
+    assert board.wait_for(lambda: board.clock_s >= 3.0, "never", 5.0) >= 3.0
+    with pytest.raises(FailedError, match="no port after 5 s"):
+        board.wait_for(lambda: False, "no port", 5.0)
+
+
+def test_a_vehicle_that_rolls_or_stopped_for_another_reason_is_no_stop():
+    chain = [{"code": "gnss_silent"}, {"code": "imu_silent"}]
+    assert ScriptedBoard(chain=chain).stopped("imu_silent") == "imu_silent"
+    with pytest.raises(FailedError, match="not by vesc_silent"):
+        ScriptedBoard(chain=chain).stopped("vesc_silent")
+    with pytest.raises(FailedError, match="by nothing"):
+        ScriptedBoard().stopped()
+    with pytest.raises(FailedError, match="rolls at 0.50 m/s"):
+        ScriptedBoard(chain=chain, estimate={"speed_mps": 0.5}).stopped()
+
+
+def test_a_vehicle_that_waits_in_auto_does_not_drive_on():
+    ScriptedBoard(mode="AUTO", estimate={"speed_mps": 1.0}).drives_on(1.0)
+    with pytest.raises(FailedError, match=r"moves at 0\.00 m/s"):
+        ScriptedBoard(mode="AUTO").drives_on(1.0)
+    with pytest.raises(FailedError, match="STOPPING"):
+        ScriptedBoard(mode="STOPPING").drives_on(1.0)
+
+
+@pytest.mark.parametrize("change", [lambda board: board.options("--seed 1"), small_disk])
+def test_a_failed_check_leaves_the_service_as_it_was(change: Any):
+    board = ScriptedBoard()
+    before = len(board.ran)
+    with pytest.raises(FailedError, match="halfway"), change(board):
+        raise FailedError("halfway")
+    undone = board.ran[-3:]
+    assert len(board.ran) > before + 3
+    assert any("systemctl start" in command for command in undone)
+    assert "--seed" not in " ".join(undone)

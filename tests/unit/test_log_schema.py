@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.core import messages
+from vehicled.log import schema
 from vehicled.log.errors import LogError
 from vehicled.log.schema import (
     CHANNELS,
@@ -95,6 +96,18 @@ def test_redaction_of_a_profile_keeps_references_and_everything_else():
     for kept in ('password_file = "/run/cred"', 'token = "credential:ntrip"', "rate_hz = 5", "host/MP"):
         assert kept in masked
     assert redact_arguments(["--rate", "5"]) == ["--rate", "5"]
+
+
+@pytest.mark.parametrize("key", ["password", "PASSWD", "wifi.Passphrase", "paſſword", "secret", "toKen", "ApiKey", "api_key"])
+def test_every_spelling_of_a_secret_is_masked(key: str):
+    assert redact(f"{key} = hunter2") == f'{key} = "***"'
+
+
+def test_a_text_without_secrets_is_not_searched_number_by_number(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schema, "_ASSIGNED", None)
+    monkeypatch.setattr(schema, "_IN_URL", None)
+    course = '{"name":"circle","x_m":[0.0,0.1,0.2],"y_m":[5.0,5.0,5.0]}'
+    assert redact(course) == course
 
 
 @given(st.text(max_size=80), st.integers(0, 2**62), st.integers(0, 2**32))

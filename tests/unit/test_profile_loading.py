@@ -263,6 +263,15 @@ def test_text_needs_no_quotes(override: str, value: str) -> None:
     assert profiles.load_profile("art", [override]).log.compression == value
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["can:can0", "can:slcan:/dev/serial/by-id/usb-X_0001-if00?bitrate=500000", "serial:/dev/ttyS0?baud=9600&dtr=off", "tcp:[::1]:7700"],
+)
+def test_addresses_need_no_quotes(address: str) -> None:
+    # systemd removes those of VEHICLED_OPTIONS, too.
+    assert profiles.load_profile("art_vesc", [f"devices.drive.port={address}"]).devices["drive"].port == address
+
+
 @pytest.mark.parametrize(("text", "value"), [("0.25", 0.25), (".25", 0.25), ("+.25", 0.25), ("1.", 1.0), ("1e-1", 0.1), ("1", 1.0)])
 def test_numbers_as_one_types_them(text: str, value: float) -> None:
     assert profiles.load_profile("art", [f"vehicle.steering.delay_s={text}"]).vehicle.steering.delay_s == value

@@ -48,7 +48,7 @@ def declare_new_profile(parser: CommandParser) -> None:
         examples=(
             "vehicled new profile my_car --probe     ask, and look for devices",
             "vehicled new profile my_car --vesc vesc.yaml --no-questions",
-            "vehicled new profile my_car --device n100@serial:/dev/imu?baud=921600",
+            "vehicled new profile my_car --device 'n100@serial:/dev/imu?baud=921600'",
         ),
         epilog="Exit status: 0 written; 2 invalid arguments or files, and nothing is written. See profiles/README.md.",
     )

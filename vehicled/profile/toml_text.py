@@ -32,6 +32,8 @@ _TOKEN = re.compile(
     r'''"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}\n]''', re.DOTALL | re.VERBOSE
 )
 _BARE_WORDS = re.compile(r"[^\"'\[\]{}=#,]+")
+_ADDRESS = re.compile(r"[a-z]+:[^\s\"'{}#,]+")
+"""Address of a port, with its options: ``serial:/dev/ttyUSB0?baud=9600``."""
 
 
 def parse(text: str, origin: str) -> dict[str, Any]:
@@ -75,7 +77,7 @@ class Override(Struct, frozen=True):
 
 
 def parse_override(text: str) -> Override | Problem:
-    """Parse ``dotted.key=value``. The value is TOML; a bare word or sentence is text, because a shell removes the quotes."""
+    """Parse ``dotted.key=value``. The value is TOML; bare words and addresses are text, because a shell removes the quotes."""
     place = f"--set {printable(text)}"
     key, equals, value = text.partition("=")
     parts = tuple(part.strip() for part in key.split("."))
@@ -91,7 +93,7 @@ def parse_override(text: str) -> Override | Problem:
     try:
         return Override(parts, tomllib.loads(f"value = {_with_digits(value)}")["value"], text)
     except (ValueError, RecursionError):
-        if _BARE_WORDS.fullmatch(value):
+        if _BARE_WORDS.fullmatch(value) or _ADDRESS.fullmatch(value):
             return Override(parts, value, text)
         return Problem(key, f"{found(value)} is neither a TOML value nor plain words", place)
 

@@ -21,6 +21,4 @@ device 0 gnss 0x1546 0x01a9 "u-blox AG - www.u-blox.com" "u-blox GNSS receiver" 
 device 1 imu 0x10c4 0xea60 "Wheeltec" "N100" "0003"
 device 2 heading 0x1546 0x01a9 "u-blox AG - www.u-blox.com" "u-blox GNSS receiver" "rover"
 device 3 drive 0x16d0 0x117e "Openlight Labs" "CANable" "0001"
-pgrep -f "[v]ehicled simulator" >/dev/null || systemd-run --quiet --unit=simulator --property=Nice=-5 \
-    /opt/vehicled/bin/vehicled simulator --profile /bench/board.toml --port gnss=serial:/dev/ttyGS0 --port imu=serial:/dev/ttyGS1 \
-    --port heading=serial:/dev/ttyGS2 --port drive=can:slcan:/dev/ttyGS3
+sh /bench/simulator.sh
