@@ -507,8 +507,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table(done, lambda each: each.profile))
     can = [each for each in done if each.passage]
     passed = sum(each.end == "passed" for each in can)
-    print(f"\npassed, where a passage of {WIDTHS:g} widths exists: {share(passed, len(can))} of {len(can)}; contacts: "
-          f"{share(sum(each.end == 'contact' for each in done), len(done))} of {len(done)} drives")  # fmt: skip
+    contacts = share(sum(each.end == "contact" for each in done), len(done))
+    print(f"\npassed, where a passage of {WIDTHS:g} widths exists: {share(passed, len(can))} of {len(can)}")
+    print(f"contacts: {contacts} of {len(done)} drives")
     print(f"{sum(each.cpu_s for each in done) / 60.0:.1f} min of processor time", file=sys.stderr)
     return 1 if any(map(defect, done)) or passed < PASS_SHARE * len(can) else 0
 
