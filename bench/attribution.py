@@ -1,23 +1,29 @@
-"""Does a missed deadline name its true cause? Known causes are injected into the daemon while it drives on the wall clock.
+"""Does a missed deadline name its true cause? Known causes are injected into the daemon while it
+drives on the wall clock.
 
     python bench/attribution.py [SCENARIO ...] [--seconds 20] [--log FOLDER] [--ordinary] [--json]
 
-The daemon drives a circle against the simulator. While it does, one thing goes wrong every second, and when it did is known:
+The daemon drives a circle against the simulator. While it does, one thing goes wrong every second,
+and when it did is known:
 
-* gc: a full collection over a large cyclic heap, in turn within a driver, within a task and within another thread
-* block: a driver sleeps when bytes arrive, as one does that asks its serial port and waits for the answer
+* gc: a full collection over a large cyclic heap, in turn within a driver, within a task and within
+  another thread
+* block: a driver sleeps when bytes arrive, as one does that asks its serial port and waits for the
+  answer
 * solver: the controller really computes for longer than its deadline, 0.2 s long
 * sleep: the controller sleeps
 * file: a driver writes a file and waits for the disk
 * fault: the controller reads mapped memory that is on the disk only
 * stop: another process stops the daemon and lets it go on, as job control does
-* hog: another process takes the daemon's processor for 18 ms, in real-time class above it where that is allowed
+* hog: another process takes the daemon's processor for 18 ms, in real-time class above it where
+  that is allowed
 * late: a callback of the daemon's own loop, beside the machine, computes for 18 ms
 * gc+hog, block+hog: two at once
 
-Of the misses that an injection made up a quarter of at least 95 % must name its cause, or one of the two; of all misses at most
-1 % may have none. The others have whatever cause their evidence gives: the machine has a life of its own. Exit status 0 when that
-holds. ``--log`` keeps the logs, for ``vehicled log report``; ``--ordinary`` leaves everything in the ordinary scheduling class.
+Of the misses that an injection made up a quarter of at least 95 % must name its cause, or one of
+the two; of all misses at most 1 % may have none. The others have whatever cause their evidence
+gives: the machine has a life of its own. Exit status 0 when that holds. ``--log`` keeps the logs,
+for ``vehicled log report``; ``--ordinary`` leaves everything in the ordinary scheduling class.
 """
 
 import argparse
@@ -67,7 +73,20 @@ HOGS_OF_ORDINARY_CLASS = 4
 COURSE = "circle_r5_ccw"
 WAITS = ("block", "file", "sleep", "fault")
 """Injections that wait within a driver or a controller."""
-SCENARIOS = ("gc", "block", "solver", "hog", "late", "sleep", "file", "fault", "stop", "gc+hog", "block+hog", "sleep+stop")
+SCENARIOS = (
+    "gc",
+    "block",
+    "solver",
+    "hog",
+    "late",
+    "sleep",
+    "file",
+    "fault",
+    "stop",
+    "gc+hog",
+    "block+hog",
+    "sleep+stop",
+)
 
 
 class Injection(Struct, frozen=True):
@@ -84,7 +103,8 @@ def names_it(kind: str, cause: Cause, holder: str, task: str) -> bool:
     said = {
         "gc": cause is Cause.GARBAGE_COLLECTION,
         "block": cause is Cause.BLOCKED and holder == "receive",
-        # The kernel's own work for a file, or for a page, is that of the driver or the controller, too.
+        # The kernel's own work for a file, or for a page, is that of the driver or the controller,
+        # too.
         "file": cause in (Cause.BLOCKED, Cause.LOOP_HELD) and holder == "receive",
         "sleep": cause is Cause.BLOCKED and by_control,
         "fault": cause in (Cause.PAGE_FAULT, Cause.COMPUTE, Cause.QUEUED) and by_control,
@@ -107,7 +127,10 @@ class Schedule:
         rng = random.Random(seed)
         base_ns = time.monotonic_ns()
         count = int((seconds - PAUSE_S - 1.0) / EVERY_S)
-        self._times_ns = [base_ns + round((PAUSE_S + EVERY_S * (n + 0.3 * rng.random())) * 1e9) for n in range(count)]
+        self._times_ns = [
+            base_ns + round((PAUSE_S + EVERY_S * (n + 0.3 * rng.random())) * 1e9)
+            for n in range(count)
+        ]
         self.count = 0
         """Times that have come."""
 
@@ -232,7 +255,9 @@ def disturb(kind: str, seconds: float, done: list[Injection], cpu: int | None) -
         before(Mpc, "step", partial(in_turn, 1))
         before(Mpc, "step", partial(in_turn, 2))
     elif kind in WAITS:
-        act = {"file": written, "fault": faulted() if kind == "fault" else written}.get(kind, partial(time.sleep, BLOCK_S))
+        act = {"file": written, "fault": faulted() if kind == "fault" else written}.get(
+            kind, partial(time.sleep, BLOCK_S)
+        )
 
         def wait() -> None:
             if schedule.due():
@@ -272,7 +297,12 @@ def disturb(kind: str, seconds: float, done: list[Injection], cpu: int | None) -
 
 
 def hog(
-    seconds: float, cpu: int | None, fifo: bool, first: bool, over: Flag, attributed: "multiprocessing.Queue[list[Injection]]"
+    seconds: float,
+    cpu: int | None,
+    fifo: bool,
+    first: bool,
+    over: Flag,
+    attributed: "multiprocessing.Queue[list[Injection]]",
 ) -> None:
     """Take a processor each second; the body of a process of its own."""
     schedule = Schedule(2, seconds)
@@ -323,14 +353,19 @@ def drive(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> list
     fifo = not ordinary and may_be_realtime()
     if ordinary:
         set_up = realtime.setup
-        realtime.setup = lambda request=None: set_up(request or realtime.RealtimeRequest(fifo_priority=None))
+        realtime.setup = lambda request=None: set_up(
+            request or realtime.RealtimeRequest(fifo_priority=None)
+        )
     done: list[Injection] = []
     over = multiprocessing.Event()
     attributed: multiprocessing.Queue[list[Injection]] = multiprocessing.Queue()
     others: list[multiprocessing.Process] = []
     if "hog" in kinds:
         number = 1 if fifo else HOGS_OF_ORDINARY_CLASS
-        others = [multiprocessing.Process(target=hog, args=(seconds, cpu, fifo, k == 0, over, attributed)) for k in range(number)]
+        others = [
+            multiprocessing.Process(target=hog, args=(seconds, cpu, fifo, k == 0, over, attributed))
+            for k in range(number)
+        ]
     if "stop" in kinds:
         others.append(multiprocessing.Process(target=stop, args=(seconds, over, attributed)))
     for process in others:
@@ -375,7 +410,8 @@ class Verdict(Struct, frozen=True):
     unknown: int
     """Misses whose cause names what is lacking."""
     overlapping: int
-    """Misses mostly within an injection; ``named`` of them name it, the rest are in ``otherwise``."""
+    """Misses mostly within an injection; ``named`` of them name it, the rest are in
+    ``otherwise``."""
     named: int
     otherwise: dict[str, int]
     outside: dict[str, int]
@@ -404,11 +440,16 @@ def judge(scenario: str, log_path: str, injections: list[Injection]) -> Verdict:
                 continue
             misses += 1
             unknown += tick.cause in WITHOUT_CAUSE
-            overlaps = ((i.kind, min(i.to_ns, tick.end_ns) - max(i.from_ns, tick.release_ns)) for i in injections)
+            overlaps = (
+                (i.kind, min(i.to_ns, tick.end_ns) - max(i.from_ns, tick.release_ns))
+                for i in injections
+            )
             parts = [(kind, duration_ns) for kind, duration_ns in overlaps if duration_ns > 0]
             holder = holder_name(tick.cause, tick.holder, tasks, callbacks)
             word = tick.cause.name.lower() + (f" ({holder})" if holder else "")
-            if sum(duration_ns for _, duration_ns in parts) < OVERLAP_SHARE * (tick.end_ns - tick.release_ns):
+            if sum(duration_ns for _, duration_ns in parts) < OVERLAP_SHARE * (
+                tick.end_ns - tick.release_ns
+            ):
                 outside[word] += 1
                 continue
             overlapping += 1
@@ -418,22 +459,41 @@ def judge(scenario: str, log_path: str, injections: list[Injection]) -> Verdict:
                 otherwise[f"{tasks[tick.task]}: {word}"] += 1
     attributed: Counter[str] = Counter()
     for task in timing(log_path).tasks:
-        attributed.update({cause: round(share * task.misses) for cause, share in task.causes.items()})
+        attributed.update(
+            {cause: round(share * task.misses) for cause, share in task.causes.items()}
+        )
     causes = dict(otherwise), dict(outside), dict(attributed)
-    return Verdict(scenario, len(injections), misses, unknown, overlapping, named, *causes, log_path)
+    return Verdict(
+        scenario, len(injections), misses, unknown, overlapping, named, *causes, log_path
+    )
 
 
 def run(scenario: str, seconds: float, folder: str, *, ordinary: bool) -> Verdict:
-    """Run a scenario in a process of its own and judge it. Raises RuntimeError if it leaves no log."""
+    """Run a scenario in a process of its own and judge it. Raises RuntimeError if it leaves no
+    log."""
     place = Path(folder) / scenario.replace("+", "_and_")
     place.mkdir(parents=True, exist_ok=True)
     truth = place / "injected.json"
     truth.unlink(missing_ok=True)
-    command = [sys.executable, __file__, scenario, "--seconds", str(seconds), "--log", str(place), "--truth", str(truth)]
-    done = subprocess.run(command + ["--ordinary"] * ordinary, capture_output=True, text=True, timeout=seconds + 120)
+    command = [
+        sys.executable,
+        __file__,
+        scenario,
+        "--seconds",
+        str(seconds),
+        "--log",
+        str(place),
+        "--truth",
+        str(truth),
+    ]
+    done = subprocess.run(
+        command + ["--ordinary"] * ordinary, capture_output=True, text=True, timeout=seconds + 120
+    )
     logs = sorted(place.glob("*.mcap"), key=os.path.getmtime)
     if not truth.exists() or not logs:
-        raise RuntimeError(f"{scenario}: no log ({done.returncode}): {(done.stdout + done.stderr).strip()[-2000:]}")
+        raise RuntimeError(
+            f"{scenario}: no log ({done.returncode}): {(done.stdout + done.stderr).strip()[-2000:]}"
+        )
     return judge(scenario, str(logs[-1]), msgjson.decode(truth.read_bytes(), type=list[Injection]))
 
 
@@ -441,23 +501,39 @@ def to_text(verdict: Verdict) -> str:
     """Return a verdict in a few lines."""
 
     def counts(found: dict[str, int]) -> str:
-        return ", ".join(f"{name} {count}" for name, count in sorted(found.items(), key=lambda item: -item[1])) or "none"
+        return (
+            ", ".join(
+                f"{name} {count}"
+                for name, count in sorted(found.items(), key=lambda item: -item[1])
+            )
+            or "none"
+        )
 
     return (
-        f"{'ok' if verdict.good else 'NOT OK'}  {verdict.scenario}: {verdict.injections} injections, {verdict.misses} misses; "
-        f"{verdict.named} of {verdict.overlapping} that overlap name it, unknown {verdict.unknown}\n"
-        f"    overlapping, said otherwise: {counts(verdict.otherwise)}\n    elsewhere: {counts(verdict.outside)}\n"
+        f"{'ok' if verdict.good else 'NOT OK'}  {verdict.scenario}: {verdict.injections} "
+        f"injections, {verdict.misses} misses; {verdict.named} of {verdict.overlapping} that "
+        f"overlap name it, unknown {verdict.unknown}\n"
+        f"    overlapping, said otherwise: {counts(verdict.otherwise)}\n    elsewhere: "
+        f"{counts(verdict.outside)}\n"
         f"    vehicled log timing: {counts(verdict.attributed)}\n    {verdict.log}"
     )
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the scenarios and print the verdicts."""
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0], allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        description=str(__doc__).partition("\n")[0], allow_abbrev=False
+    )
     parser.add_argument("scenario", nargs="*", choices=[*SCENARIOS, []], help="which (default all)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="length of each drive (default 20)")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="length of each drive (default 20)"
+    )
     parser.add_argument("--log", metavar="FOLDER", help="keep the logs in this folder")
-    parser.add_argument("--ordinary", action="store_true", help="no real-time class, neither for the daemon nor for the hog")
+    parser.add_argument(
+        "--ordinary",
+        action="store_true",
+        help="no real-time class, neither for the daemon nor for the hog",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--truth", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -471,14 +547,22 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         for scenario in options.scenario or SCENARIOS:
             try:
-                verdicts.append(run(scenario, options.seconds, options.log or scratch, ordinary=options.ordinary))
+                verdicts.append(
+                    run(
+                        scenario, options.seconds, options.log or scratch, ordinary=options.ordinary
+                    )
+                )
             except (RuntimeError, OSError, subprocess.SubprocessError) as error:
                 print(f"could not run: {error}", file=sys.stderr)
                 return 1
             if not options.json:
                 print(to_text(verdicts[-1]), flush=True)
     if options.json:
-        print(json.dumps([{**msgjson.decode(msgjson.encode(v)), "good": v.good} for v in verdicts], indent=2))
+        print(
+            json.dumps(
+                [{**msgjson.decode(msgjson.encode(v)), "good": v.good} for v in verdicts], indent=2
+            )
+        )
     return 0 if all(verdict.good for verdict in verdicts) else 1
 
 

@@ -1,22 +1,26 @@
-"""Drives past posts, walls and moving bodies that were drawn at random: the table of docs/measurements.md.
+"""Drives past posts, walls and moving bodies that were drawn at random: the table of
+docs/measurements.md.
 
     python -m bench.avoid [--drives 1000] [--first 0] [--controller avoid] [--jobs 1] [--out FILE]
     python -m bench.avoid --first 17 --drives 1 --keep FOLDER  # keep scene and command of a drive
     python -m bench.avoid --markdown --out FILE
 
-A drive is drawn from its number: the vehicle, a random course, its speed, and a scene of one class: posts on and beside the course,
-gates about as wide as the vehicle, slaloms, bodies that cross or come the other way, U-shaped traps, posts behind a corner, posts
-that leave room at the edge of the corridor only. ``bench.passage`` says from the true scene whether a passage of one and a half
-widths exists. Each drive ends in one of
+A drive is drawn from its number: the vehicle, a random course, its speed, and a scene of one class:
+posts on and beside the course, gates about as wide as the vehicle, slaloms, bodies that cross or
+come the other way, U-shaped traps, posts behind a corner, posts that leave room at the edge of the
+corridor only. ``bench.passage`` says from the true scene whether a passage of one and a half widths
+exists. Each drive ends in one of
 
 - passed: behind everything and back on the course, without contact and without a stop;
-- stopped: by a rule of the failsafe matrix, whose code is the reason; "late" if it drives still when its time is over;
+- stopped: by a rule of the failsafe matrix, whose code is the reason; "late" if it drives still
+  when its time is over;
 - struck: a moving body, which keeps to its schedule, drove into the vehicle that stood;
 - contact, corridor left: a defect in every case.
 
-Results go to ``--out`` line by line, and a second call with the same file goes on where the first one ended. Each drive that is not
-passed although it could be, and each contact, is printed with the command that repeats it. Exit status 1 when there was a contact,
-the corridor was left, or fewer than 95 % of what could be passed was.
+Results go to ``--out`` line by line, and a second call with the same file goes on where the first
+one ended. Each drive that is not passed although it could be, and each contact, is printed with the
+command that repeats it. Exit status 1 when there was a contact, the corridor was left, or fewer
+than 95 % of what could be passed was.
 """
 
 import argparse
@@ -52,14 +56,25 @@ from vehicled.run.plan import course_of, grid_of
 from vehicled.run.terminal import Progress
 
 SECOND_NS = 1_000_000_000
-PROFILES = ("f1tenth", "art_vesc", "roboracer", "hunter_se", "f1tenth_lidar", "husky_a200", "opencav", "nigel", "rzr")
+PROFILES = (
+    "f1tenth",
+    "art_vesc",
+    "roboracer",
+    "hunter_se",
+    "f1tenth_lidar",
+    "husky_a200",
+    "opencav",
+    "nigel",
+    "rzr",
+)
 """One of each kind that can carry a scanner."""
 MAPPED, MAP_SPEED_MPS = "race_track", 2.0
 WIDTHS = 1.5
 """Width of the passage that must be passed, in widths of the vehicle."""
 PASS_SHARE = 0.95
 SIDE_SHARE, GAP_SHARE = 0.125, 0.5
-"""Clearances of the obstacle stop, beside and ahead, over width and length of the vehicle; never more than those of the profile."""
+"""Clearances of the obstacle stop, beside and ahead, over width and length of the vehicle; never
+more than those of the profile."""
 BACK_SHARE = 0.15
 """Part of the corridor within which a vehicle is back on its course."""
 MOST_COURSES = 40
@@ -85,7 +100,16 @@ class Drive(Struct, frozen=True):
 
     def command(self, scene: Path, controller: str) -> str:
         """Return the command that repeats the drive."""
-        words = ["vehicled", "sim", "--profile", self.profile, "--course", self.course, "--controller", controller]
+        words = [
+            "vehicled",
+            "sim",
+            "--profile",
+            self.profile,
+            "--course",
+            self.course,
+            "--controller",
+            controller,
+        ]
         words += ["--scene", str(scene), "--seed", str(self.number + 1)]
         words += [word for text in self.overrides for word in ("--set", text)]
         return shlex.join(words)
@@ -114,7 +138,7 @@ class Outcome(Struct, frozen=True):
     cpu_s: float
 
 
-# ------------------------------------------------------------------------------------------------------------------ the scenes
+# --------------------------------------------------------------------------------------- the scenes
 
 
 class Sketch:
@@ -123,7 +147,11 @@ class Sketch:
     def __init__(self, random: Random, profile: Profile) -> None:
         self.random, self.text = random, list[str]()
         vehicle = profile.vehicle
-        self.width_m, self.length_m, self.corridor_m = vehicle.width_m, vehicle.length_m, profile.limits.corridor_m
+        self.width_m, self.length_m, self.corridor_m = (
+            vehicle.width_m,
+            vehicle.length_m,
+            profile.limits.corridor_m,
+        )
         self.room_m = max(4.0 * vehicle.length_m, 3.0 * vehicle.min_turn_radius_m)
         """Distance in which the vehicle can be beside the course."""
         self.last_m = 0.0
@@ -141,9 +169,13 @@ class Sketch:
 
     def moving(self, start_s: float, speed_mps: float, *points: tuple[float, float]) -> None:
         """Draw a round body that moves."""
-        places, radius_m = ", ".join(_place(*point) for point in points), self.random.uniform(0.25, 0.5) * self.width_m
+        places, radius_m = (
+            ", ".join(_place(*point) for point in points),
+            self.random.uniform(0.25, 0.5) * self.width_m,
+        )
         self.text.append(
-            f"[[moving]]\nplaces = [{places}]\nstart_s = {start_s:.2f}\nspeed_mps = {speed_mps:.3f}\nradius_m = {radius_m:.3f}\n"
+            f"[[moving]]\nplaces = [{places}]\nstart_s = {start_s:.2f}\nspeed_mps = "
+            f"{speed_mps:.3f}\nradius_m = {radius_m:.3f}\n"
         )
         self.last_m = max(self.last_m, min(s_m for s_m, _ in points))
 
@@ -170,7 +202,11 @@ def _beside(sketch: Sketch, first_m: float, speed_mps: float) -> None:
     """Draw posts beside the course, some of them in the way."""
     s_m, random = first_m, sketch.random
     for _ in range(random.randint(4, 8)):
-        sketch.post(s_m, random.choice((-1.0, 1.0)) * random.uniform(0.6 * sketch.width_m, sketch.corridor_m + sketch.width_m))
+        sketch.post(
+            s_m,
+            random.choice((-1.0, 1.0))
+            * random.uniform(0.6 * sketch.width_m, sketch.corridor_m + sketch.width_m),
+        )
         s_m += sketch.room_m * random.uniform(0.15, 0.9)
 
 
@@ -179,7 +215,9 @@ def _gate(sketch: Sketch, first_m: float, speed_mps: float) -> None:
     random = sketch.random
     for k in range(random.randint(1, 2)):
         middle_m = random.uniform(-0.6, 0.6) * sketch.corridor_m
-        sketch.gate(first_m + 2.0 * k * sketch.room_m, middle_m, random.uniform(1.3, 2.2) * sketch.width_m)
+        sketch.gate(
+            first_m + 2.0 * k * sketch.room_m, middle_m, random.uniform(1.3, 2.2) * sketch.width_m
+        )
 
 
 def _slalom(sketch: Sketch, first_m: float, speed_mps: float) -> None:
@@ -193,20 +231,30 @@ def _slalom(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 
 
 def _crossing(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Draw somebody who crosses the course about when the vehicle comes, sometimes out from behind a wall."""
+    """Draw somebody who crosses the course about when the vehicle comes, sometimes out from behind
+    a wall."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     at_m = first_m + random.uniform(0.0, 1.0) * sketch.room_m
-    from_m, pace_mps = sketch.corridor_m + random.uniform(1.0, 3.0) * sketch.width_m, random.uniform(0.2, 0.8) * speed_mps
+    from_m, pace_mps = (
+        sketch.corridor_m + random.uniform(1.0, 3.0) * sketch.width_m,
+        random.uniform(0.2, 0.8) * speed_mps,
+    )
     meets_s = 1.5 + (at_m / speed_mps) * random.uniform(0.8, 1.2)
     start_s = max(meets_s - from_m / pace_mps, 0.0)
-    sketch.moving(start_s, pace_mps, (at_m, side * from_m), (at_m, -side * (sketch.corridor_m + 3.0 * sketch.width_m)))
+    sketch.moving(
+        start_s,
+        pace_mps,
+        (at_m, side * from_m),
+        (at_m, -side * (sketch.corridor_m + 3.0 * sketch.width_m)),
+    )
     if random.random() < 0.3:
         beside_m = side * (sketch.corridor_m + 0.5 * sketch.width_m)
         sketch.wall((at_m - sketch.room_m, beside_m), (at_m - sketch.width_m, beside_m))
 
 
 def _oncoming(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Draw somebody who comes the other way on one side, and leaves the corridor before the start."""
+    """Draw somebody who comes the other way on one side, and leaves the corridor before the
+    start."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     from_m, pace_mps = first_m + 2.0 * sketch.room_m, random.uniform(0.15, 0.5) * speed_mps
     left_m = side * random.uniform(0.1, 0.7) * sketch.corridor_m
@@ -219,39 +267,62 @@ def _oncoming(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 def _trap(sketch: Sketch, first_m: float, speed_mps: float) -> None:
     """Draw three walls that open towards the vehicle, which must go round."""
     random, half_m = sketch.random, sketch.random.uniform(0.5, 1.1) * sketch.width_m
-    middle_m, depth_m = random.uniform(-0.3, 0.3) * sketch.corridor_m, random.uniform(0.5, 1.5) * sketch.length_m
+    middle_m, depth_m = (
+        random.uniform(-0.3, 0.3) * sketch.corridor_m,
+        random.uniform(0.5, 1.5) * sketch.length_m,
+    )
     low_m, high_m = middle_m - half_m, middle_m + half_m
-    sketch.wall((first_m, low_m), (first_m + depth_m, low_m), (first_m + depth_m, high_m), (first_m, high_m))
+    sketch.wall(
+        (first_m, low_m), (first_m + depth_m, low_m), (first_m + depth_m, high_m), (first_m, high_m)
+    )
 
 
 def _corner(sketch: Sketch, first_m: float, speed_mps: float) -> None:
     """Draw a wall beside the course that hides a post until the vehicle is near."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
-    beside_m, length_m = side * random.uniform(1.0, 1.6) * sketch.width_m, sketch.room_m * random.uniform(0.5, 1.0)
-    sketch.wall((first_m - length_m, beside_m), (first_m, beside_m), (first_m, side * (sketch.corridor_m + 2.0 * sketch.width_m)))
-    sketch.post(first_m + random.uniform(0.6, 1.2) * sketch.room_m, side * random.uniform(0.0, 1.0) * sketch.width_m)
+    beside_m, length_m = (
+        side * random.uniform(1.0, 1.6) * sketch.width_m,
+        sketch.room_m * random.uniform(0.5, 1.0),
+    )
+    sketch.wall(
+        (first_m - length_m, beside_m),
+        (first_m, beside_m),
+        (first_m, side * (sketch.corridor_m + 2.0 * sketch.width_m)),
+    )
+    sketch.post(
+        first_m + random.uniform(0.6, 1.2) * sketch.room_m,
+        side * random.uniform(0.0, 1.0) * sketch.width_m,
+    )
 
 
 def _edge(sketch: Sketch, first_m: float, speed_mps: float) -> None:
-    """Draw a wall across the course that leaves room at one edge of the corridor, where posts stand as well."""
+    """Draw a wall across the course that leaves room at one edge of the corridor, where posts stand
+    as well."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     room_m = random.uniform(1.3, 2.2) * sketch.width_m
     tip_m = side * min(sketch.corridor_m + 0.5 * sketch.width_m - room_m, 0.6 * sketch.corridor_m)
     sketch.wall((first_m, -side * (sketch.corridor_m + 2.0 * sketch.width_m)), (first_m, tip_m))
     sketch.post(
-        first_m + random.uniform(-0.3, 0.3) * sketch.length_m, tip_m + side * (room_m + 0.3 * sketch.width_m), 0.3 * sketch.width_m
+        first_m + random.uniform(-0.3, 0.3) * sketch.length_m,
+        tip_m + side * (room_m + 0.3 * sketch.width_m),
+        0.3 * sketch.width_m,
     )
 
 
 CLASSES: dict[str, Callable[[Sketch, float, float], None]] = {
-    "posts": _posts, "beside": _beside, "gate": _gate, "slalom": _slalom, "crossing": _crossing, "oncoming": _oncoming,
-    "trap": _trap, "corner": _corner, "edge": _edge,
+    "posts": _posts, "beside": _beside, "gate": _gate, "slalom": _slalom, "crossing": _crossing,
+    "oncoming": _oncoming, "trap": _trap, "corner": _corner, "edge": _edge,
 }  # fmt: skip
 
 
-def drive_of(number: int, profiles: Sequence[str] = PROFILES, kinds: Sequence[str] = tuple(CLASSES)) -> Drive:
+def drive_of(
+    number: int, profiles: Sequence[str] = PROFILES, kinds: Sequence[str] = tuple(CLASSES)
+) -> Drive:
     """Return the drive of a number."""
-    name, kind = profiles[number % len(profiles)], kinds[(number // len(profiles) + number) % len(kinds)]
+    name, kind = (
+        profiles[number % len(profiles)],
+        kinds[(number // len(profiles) + number) % len(kinds)],
+    )
     random = Random(f"a way round {name} {kind} {number}")
     profile = load(str(shipped.folder("profiles") / f"{name}.toml")).profile
     vehicle, limits = profile.vehicle, profile.limits
@@ -282,18 +353,29 @@ def drive_of(number: int, profiles: Sequence[str] = PROFILES, kinds: Sequence[st
         far = 12.0 * sketch.room_m
         ahead_m = vehicle.outline.front_m - 0.1 * vehicle.length_m
         overrides += [
-            "devices.scanner.driver=msglink", 'devices.scanner.messages=["LaserScan"]', "devices.scanner.rate_hz=20",
-            f"devices.scanner.lever_arm_m=[{ahead_m:.3f},0.0,0.1]",
-            f"sim.lidar.range_max_m={max(far, 12.0):.3g}", f"sim.lidar.reach_m={max(1.2 * far, 15.0):.3g}",
+            "devices.scanner.driver=msglink", 'devices.scanner.messages=["LaserScan"]',
+            "devices.scanner.rate_hz=20", f"devices.scanner.lever_arm_m=[{ahead_m:.3f},0.0,0.1]",
+            f"sim.lidar.range_max_m={max(far, 12.0):.3g}",
+            f"sim.lidar.reach_m={max(1.2 * far, 15.0):.3g}",
         ]  # fmt: skip
     limit_s = 20.0 + 4.0 * end_m / speed
     return Drive(
-        number, kind, name, course, tuple(overrides), head + "\n".join(sketch.text), last_m, end_m, speed, round(limit_s, 1)
+        number,
+        kind,
+        name,
+        course,
+        tuple(overrides),
+        head + "\n".join(sketch.text),
+        last_m,
+        end_m,
+        speed,
+        round(limit_s, 1),
     )
 
 
 def _course(random: Random, form: str, turn_radius_m: float, clear_m: float) -> str:
-    """Draw a random course that does not come past itself, where its scene would stand twice in the way."""
+    """Draw a random course that does not come past itself, where its scene would stand twice in the
+    way."""
     for _ in range(MOST_COURSES):
         name = f"random:seed={random.randrange(10**6)},{form}"
         course = load_course(name, turn_radius_m=turn_radius_m)
@@ -305,7 +387,7 @@ def _course(random: Random, form: str, turn_radius_m: float, clear_m: float) -> 
     return name
 
 
-# ----------------------------------------------------------------------------------------------------------------- to drive one
+# ------------------------------------------------------------------------------------- to drive one
 
 
 class _Reasons:
@@ -329,11 +411,14 @@ class Trial:
     def __init__(self, drive: Drive, scene: Path, controller: str) -> None:
         self.drive, self.reasons = drive, _Reasons()
         file = str(shipped.folder("profiles") / f"{drive.profile}.toml")
-        loaded = load(file, [*drive.overrides, f"sim.scene={scene}", f"controller.name={controller}"])
+        loaded = load(
+            file, [*drive.overrides, f"sim.scene={scene}", f"controller.name={controller}"]
+        )
         self.course: Course = course_of(loaded.profile, drive.course)
         self.profile: Profile = resolved_profile(loaded, self.course)
         self.pair = WrappedPair(
-            self.profile, self.course, [], self.reasons, drive.number + 1, link="messages", grid=grid_of(loaded)
+            self.profile, self.course, [], self.reasons, drive.number + 1, link="messages",
+            grid=grid_of(loaded)
         )  # fmt: skip
         self.left_s = math.nan
         """Time at which the vehicle set off."""
@@ -352,10 +437,22 @@ class Trial:
         vehicle, corridor_m = self.profile.vehicle, self.profile.limits.corridor_m
         tracker = truth_tracker(course)
         scene = pair.world.scene
-        solid = solid_of(scene, course, 0.0, drive.end_m, corridor_m + 2.0 * vehicle.length_m, 0.15 * vehicle.width_m)
+        solid = solid_of(
+            scene,
+            course,
+            0.0,
+            drive.end_m,
+            corridor_m + 2.0 * vehicle.length_m,
+            0.15 * vehicle.width_m,
+        )
         moving = [thing for _, thing in scene.moving]
         stands = True
-        drove, due_ns, end_ns, off_m = False, START_NS, START_NS + round(drive.limit_s * SECOND_NS), 0.0
+        drove, due_ns, end_ns, off_m = (
+            False,
+            START_NS,
+            START_NS + round(drive.limit_s * SECOND_NS),
+            0.0,
+        )
         while pair.now_ns < end_ns:
             pair.grant()
             if pair.now_ns >= due_ns:
@@ -365,13 +462,17 @@ class Trial:
                 off_m, pose = abs(point.cross_track_m), (true.x_m, true.y_m, true.yaw_rad)
                 stood, stands = stands, abs(true.speed_mps) < 2.0 * STANDSTILL_MPS
                 self.poses.append((*pose, now_s))
-                self.nearest_m = min(self.nearest_m, nearest_gap_m(self.body, pose, solid, moving, now_s))
+                self.nearest_m = min(
+                    self.nearest_m, nearest_gap_m(self.body, pose, solid, moving, now_s)
+                )
                 if math.isnan(self.left_s) and true.speed_mps > 0.05 * drive.speed_mps:
                     self.left_s = now_s
                 if self.reasons.contacts:
                     first = self.reasons.contacts[0]
                     struck = stood and first.what.startswith("moving")
-                    return ("struck" if struck else "contact"), f"{first.what or 'something'} at {first.speed_mps:.2f} m/s"
+                    return (
+                        "struck" if struck else "contact"
+                    ), f"{first.what or 'something'} at {first.speed_mps:.2f} m/s"
                 if drove and off_m > corridor_m:
                     return "corridor", f"{off_m / corridor_m:.2f} of it"
                 if drove and point.s_m >= drive.end_m and off_m <= BACK_SHARE * corridor_m:
@@ -379,7 +480,11 @@ class Trial:
                 if drove and point.s_m >= drive.end_m + drive.end_m - drive.last_m:
                     return "late", f"beside the course, {off_m / corridor_m:.2f} of the corridor"
             drove = drove or machine.mode is Mode.AUTO
-            if drove and machine.mode is not Mode.AUTO and abs(pair.world.motion.speed_mps) < STANDSTILL_MPS:
+            if (
+                drove
+                and machine.mode is not Mode.AUTO
+                and abs(pair.world.motion.speed_mps) < STANDSTILL_MPS
+            ):
                 codes = self.reasons.stops
                 return "stopped", codes[-1] if codes else machine.why
             pair.reply()
@@ -391,7 +496,12 @@ class Trial:
         """Return the kind of passage that truly exists; empty if none does."""
         drive, profile = self.drive, self.profile
         search = PassageSearch(
-            self.course, profile.vehicle, profile.limits.corridor_m, self.pair.world.scene, drive.last_m, widths=WIDTHS
+            self.course,
+            profile.vehicle,
+            profile.limits.corridor_m,
+            self.pair.world.scene,
+            drive.last_m,
+            widths=WIDTHS,
         )
         found = search.find(drive.speed_mps, 2.0 if math.isnan(self.left_s) else self.left_s)
         return "" if found is None else found.how
@@ -410,8 +520,9 @@ def driven(drive: Drive, controller: str, folder: Path) -> Outcome:
     except Exception as error:  # noqa: BLE001 - one that cannot be driven is a result, too
         reason = f"{type(error).__name__}: {error}"
     return Outcome(
-        drive.number, drive.kind, drive.profile, controller, passage, end, reason, round(nearest_m, 4) if nearest_m < inf else -1.0,
-        round(driven_s, 2), round(time.process_time() - begin_s, 2),
+        drive.number, drive.kind, drive.profile, controller, passage, end, reason,
+        round(nearest_m, 4) if nearest_m < inf else -1.0, round(driven_s, 2),
+        round(time.process_time() - begin_s, 2),
     )  # fmt: skip
 
 
@@ -420,7 +531,7 @@ def _run(job: tuple[Drive, str]) -> Outcome:
         return driven(*job, Path(folder))
 
 
-# --------------------------------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------------------- the table
 
 
 def defect(outcome: Outcome) -> bool:
@@ -433,10 +544,15 @@ def reason_of(outcome: Outcome) -> str:
     return outcome.reason if outcome.end == "stopped" else outcome.end
 
 
-def table(outcomes: Sequence[Outcome], key: Callable[[Outcome], str] = lambda each: each.kind) -> str:
+def table(
+    outcomes: Sequence[Outcome], key: Callable[[Outcome], str] = lambda each: each.kind
+) -> str:
     """Return the drives by class and in all, in Markdown."""
     lines = [
-        "| | drives | with a passage | of them passed | others passed | contacts | corridor left | reasons of the others |",
+        (
+            "| | drives | with a passage | of them passed | others passed | contacts | corridor "
+            "left | reasons of the others |"
+        ),
         "| --- " * 8 + "|",
     ]
     groups: dict[str, list[Outcome]] = defaultdict(list)
@@ -448,7 +564,8 @@ def table(outcomes: Sequence[Outcome], key: Callable[[Outcome], str] = lambda ea
         reasons = Counter(reason_of(each) for each in can if each.end != "passed")
         cells = (
             name, str(len(drives)), str(len(can)), f"{100.0 * passed / max(len(can), 1):.1f} %",
-            str(sum(each.end == "passed" for each in drives) - passed), str(sum(each.end == "contact" for each in drives)),
+            str(sum(each.end == "passed" for each in drives) - passed),
+            str(sum(each.end == "contact" for each in drives)),
             str(sum(each.end == "corridor" for each in drives)),
             ", ".join(f"{code} {n}" for code, n in reasons.most_common()) or "-",
         )  # fmt: skip
@@ -458,18 +575,41 @@ def table(outcomes: Sequence[Outcome], key: Callable[[Outcome], str] = lambda ea
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--drives", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first drive (default 0)")
-    parser.add_argument("--controller", default="avoid")
-    parser.add_argument("--profile", action="append", default=[], choices=PROFILES, help="drives of this vehicle only; repeatable")
-    parser.add_argument(
-        "--class", dest="kinds", action="append", default=[], choices=list(CLASSES), help="of this class only; repeatable"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)")
+    parser.add_argument("--drives", type=int, default=1000)
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first drive (default 0)"
+    )
+    parser.add_argument("--controller", default="avoid")
+    parser.add_argument(
+        "--profile",
+        action="append",
+        default=[],
+        choices=PROFILES,
+        help="drives of this vehicle only; repeatable",
+    )
+    parser.add_argument(
+        "--class",
+        dest="kinds",
+        action="append",
+        default=[],
+        choices=list(CLASSES),
+        help="of this class only; repeatable",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes (default: one per processor)",
+    )
     parser.add_argument("--out", type=Path, help="file of results, to go on with")
     parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="only write the scenes there, and print the commands that drive them"
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="only write the scenes there, and print the commands that drive them",
     )
     parser.add_argument("--markdown", action="store_true", help="only print the tables of --out")
     options = parser.parse_args(arguments)
@@ -478,7 +618,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     drives = map(drive_of, range(options.first, options.first + options.drives))
     chosen = [
         each for each in drives
-        if (not options.profile or each.profile in options.profile) and (not options.kinds or each.kind in options.kinds)
+        if (not options.profile or each.profile in options.profile)
+        and (not options.kinds or each.kind in options.kinds)
     ]  # fmt: skip
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
@@ -489,10 +630,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     numbers = {each.number for each in chosen}
     done = [
-        each for each in read_results(options.out, Outcome) if each.number in numbers and each.controller == options.controller
+        each for each in read_results(options.out, Outcome) if each.number in numbers
+        and each.controller == options.controller
     ]  # fmt: skip
     known, progress = {each.number for each in done}, Progress()
-    jobs = [] if options.markdown else [(each, options.controller) for each in chosen if each.number not in known]
+    jobs = (
+        []
+        if options.markdown
+        else [(each, options.controller) for each in chosen if each.number not in known]
+    )
     for outcome in run_jobs(_run, jobs, options.jobs, options.out):
         done.append(outcome)
         if defect(outcome) or (outcome.passage and outcome.end != "passed"):
@@ -500,7 +646,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{outcome.number} {outcome.profile} {outcome.kind}: {found}")
             print(f"  {drive_of(outcome.number).again(options.controller)}", flush=True)
         if progress.due():
-            progress.show(f"{len(done)} of {len(chosen)} drives, {sum(each.end == 'passed' for each in done)} passed")
+            progress.show(
+                f"{len(done)} of {len(chosen)} drives, "
+                f"{sum(each.end == 'passed' for each in done)} passed"
+            )
     progress.close()
     print(table(done))
     print()
@@ -508,7 +657,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     can = [each for each in done if each.passage]
     passed = sum(each.end == "passed" for each in can)
     contacts = share(sum(each.end == "contact" for each in done), len(done))
-    print(f"\npassed, where a passage of {WIDTHS:g} widths exists: {share(passed, len(can))} of {len(can)}")
+    print(
+        f"\npassed, where a passage of {WIDTHS:g} widths exists: {share(passed, len(can))} of "
+        f"{len(can)}"
+    )
     print(f"contacts: {contacts} of {len(done)} drives")
     print(f"{sum(each.cpu_s for each in done) / 60.0:.1f} min of processor time", file=sys.stderr)
     return 1 if any(map(defect, done)) or passed < PASS_SHARE * len(can) else 0

@@ -2,12 +2,16 @@
 
     python bench/bridges.py [--bridge ros2 | mavlink] [--seconds 20] [--rounds 3] [--json]
 
-The same drive on the wall clock, in turns: without a bridge (the reference) and with one that a client reads. Per arm:
+The same drive on the wall clock, in turns: without a bridge (the reference) and with one that a
+client reads. Per arm:
 
-* releases that missed their deadline or were skipped, per 10 000, and the 99.9 % quantile of the response over the reference's
-* share of the loop's time inside the bridges' code, wall and CPU, and the longest single piece, as the daemon's own log says
+* releases that missed their deadline or were skipped, per 10 000, and the 99.9 % quantile of the
+  response over the reference's
+* share of the loop's time inside the bridges' code, wall and CPU, and the longest single piece, as
+  the daemon's own log says
 * CPU time of the bridge's own process, as a share of one processor
-* age of a message when the client has it: from the stamp of the estimate to the client's clock, median and 99 %
+* age of a message when the client has it: from the stamp of the estimate to the client's clock,
+  median and 99 %
 """
 
 import argparse
@@ -57,14 +61,19 @@ def ros2() -> Bridge:
     def client(over: threading.Event, ages_s: list[float], _: DdsParticipant = participant) -> None:
         while not over.wait(0.001):
             now_s = time.time()
-            stamps = [message.header.stamp for message in reader.take(1) if hasattr(message, "header")]
+            stamps = [
+                message.header.stamp for message in reader.take(1) if hasattr(message, "header")
+            ]
             ages_s += [now_s - stamp.sec - stamp.nanosec * 1e-9 for stamp in stamps]
 
-    return Bridge(["--ros2"], "vehicled.live.bridges.ros2.server", client, {"ROS_DOMAIN_ID": str(domain)})
+    return Bridge(
+        ["--ros2"], "vehicled.live.bridges.ros2.server", client, {"ROS_DOMAIN_ID": str(domain)}
+    )
 
 
 def mavlink() -> Bridge:
-    """Return the bridge to ground stations, read by one that asks for the time of the newest estimate at 50 Hz."""
+    """Return the bridge to ground stations, read by one that asks for the time of the newest
+    estimate at 50 Hz."""
     os.environ["MAVLINK20"] = "1"
     from pymavlink import mavutil
 
@@ -82,10 +91,13 @@ def mavlink() -> Bridge:
                 ages_s.append(time.time() - message.time_unix_usec * 1e-6)
             if time.monotonic() - asked_s > 2.0:
                 asked_s = time.monotonic()
-                link.mav.command_long_send(1, 1, mavutil.mavlink.MAV_CMD_SET_MESSAGE_INTERVAL, 0, *wanted, 0, 0, 0, 0, 0)
+                link.mav.command_long_send(
+                    1, 1, mavutil.mavlink.MAV_CMD_SET_MESSAGE_INTERVAL, 0, *wanted, 0, 0, 0, 0, 0
+                )
 
     return Bridge(
-        ["--mavlink", f"udp:127.0.0.1:{port}", "--mavlink-commands"], "vehicled.live.bridges.mavlink.server", client
+        ["--mavlink", f"udp:127.0.0.1:{port}", "--mavlink-commands"],
+        "vehicled.live.bridges.mavlink.server", client
     )  # fmt: skip
 
 
@@ -94,10 +106,36 @@ BRIDGES = {"ros2": ros2, "mavlink": mavlink}
 
 def drive(bridge: Bridge | None, seconds: float, folder: Path) -> dict[str, Any]:
     """Run one drive and return its figures from the log."""
-    command = [sys.executable, "-m", "vehicled", "sim", "--clock", "wall", "--strict-clock", "--profile", "art_vesc"]
-    command += ["--course", "circle_r5_ccw", "--laps", "9", "--duration", str(seconds), "--quiet", "--log", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "vehicled",
+        "sim",
+        "--clock",
+        "wall",
+        "--strict-clock",
+        "--profile",
+        "art_vesc",
+    ]
+    command += [
+        "--course",
+        "circle_r5_ccw",
+        "--laps",
+        "9",
+        "--duration",
+        str(seconds),
+        "--quiet",
+        "--log",
+        str(folder),
+    ]
     # A machine that is busy with others must not end a drive early.
-    for key in ("imu_silence_s", "estimate_silence_s", "control_silence_s", "loop_silence_s", "telemetry_silence_s"):
+    for key in (
+        "imu_silence_s",
+        "estimate_silence_s",
+        "control_silence_s",
+        "loop_silence_s",
+        "telemetry_silence_s",
+    ):
         command += ["--set", f"limits.{key}=2"]
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
     ages_s: list[float] = []
@@ -109,7 +147,9 @@ def drive(bridge: Bridge | None, seconds: float, folder: Path) -> dict[str, Any]
         reading = threading.Thread(target=bridge.client, args=(over, ages_s))
         reading.start()
     child_s = 0.0
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    ) as process:
         while process.poll() is None:
             child_s = (_cpu_s(process.pid, bridge.module) if bridge is not None else 0.0) or child_s
             time.sleep(0.1)
@@ -125,7 +165,10 @@ def drive(bridge: Bridge | None, seconds: float, folder: Path) -> dict[str, Any]
         "releases": len(ticks) + sum(tick.skipped for tick in ticks),
         "lost": sum(tick.missed + tick.skipped for tick in ticks),
         "responses_ms": [(tick.end_ns - tick.release_ns) * 1e-6 for tick in ticks],
-        "cost": next((msgspec.json.decode(event.fields) for event in events if event.name == "bridge_cost"), {}),
+        "cost": next(
+            (msgspec.json.decode(event.fields) for event in events if event.name == "bridge_cost"),
+            {},
+        ),
         "child_share": child_s / seconds,
         "ages_s": ages_s[len(ages_s) // 10 :],
     }
@@ -152,11 +195,16 @@ def run(name: str, seconds: float, rounds: int) -> dict[str, dict[str, float]]:
         for arm in list(arms)[:: 1 if number % 2 else -1]:
             with tempfile.TemporaryDirectory() as folder:
                 done[arm].append(drive(arms[arm], seconds, Path(folder)))
-    tails = {arm: float(np.quantile([ms for each in drives for ms in each["responses_ms"]], 0.999)) for arm, drives in done.items()}
+    tails = {
+        arm: float(np.quantile([ms for each in drives for ms in each["responses_ms"]], 0.999))
+        for arm, drives in done.items()
+    }
     figures: dict[str, dict[str, float]] = {}
     for arm, drives in done.items():
         figures[arm] = {
-            "lost_per_10000": 1e4 * sum(each["lost"] for each in drives) / sum(each["releases"] for each in drives),
+            "lost_per_10000": 1e4
+            * sum(each["lost"] for each in drives)
+            / sum(each["releases"] for each in drives),
             "response_p999_ratio": tails[arm] / tails["no bridge"],
         }
         if arms[arm] is not None:
@@ -177,12 +225,19 @@ def run(name: str, seconds: float, rounds: int) -> dict[str, dict[str, float]]:
 def main() -> None:
     """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--bridge", choices=tuple(BRIDGES), action="append", help="measure only this one; repeatable")
+    parser.add_argument(
+        "--bridge",
+        choices=tuple(BRIDGES),
+        action="append",
+        help="measure only this one; repeatable",
+    )
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    figures = {name: run(name, arguments.seconds, arguments.rounds) for name in arguments.bridge or BRIDGES}
+    figures = {
+        name: run(name, arguments.seconds, arguments.rounds) for name in arguments.bridge or BRIDGES
+    }
     if arguments.json:
         print(json.dumps(figures, indent=2))
         return

@@ -1,12 +1,15 @@
-"""Do the standard deviations of ``vehicled twin calibrate --fit steering`` hold? Synthetic figure-eights of known vehicles.
+"""Do the standard deviations of ``vehicled twin calibrate --fit steering`` hold? Synthetic
+figure-eights of known vehicles.
 
     python bench/calibration_coverage.py [--number 200] [--seed 1] [--jobs 1]
         [--out rows.jsonl] [--json]
 
-Each vehicle has its steering drawn from the priors of the fit: gain, ratios of the sides, offset, delay and rate. It drives two
-figure-eights on the plant and the actuators of the simulator, led by its own true pose, and is measured as by motion capture or by
-RTK. The share of the fitted quantities whose true value lies within 1.96 of the stated standard deviations is printed, with the
-95 % interval of that share (Wilson). ``--out`` keeps every quantity as a line, and goes on after those that the file holds.
+Each vehicle has its steering drawn from the priors of the fit: gain, ratios of the sides, offset,
+delay and rate. It drives two figure-eights on the plant and the actuators of the simulator, led by
+its own true pose, and is measured as by motion capture or by RTK. The share of the fitted
+quantities whose true value lies within 1.96 of the stated standard deviations is printed, with the
+95 % interval of that share (Wilson). ``--out`` keeps every quantity as a line, and goes on after
+those that the file holds.
 """
 
 import argparse
@@ -41,7 +44,8 @@ from vehicled.run.terminal import print_table
 WITHIN = 1.96
 COMMAND_S, ROW_S, STEP_NS = 0.02, 0.05, 1_000_000
 NOISES = ((0.0, 0.0, 0.0), (0.005, 0.005, 0.02), (0.02, 0.01, 0.05))
-"""Standard deviations of position (m), yaw (rad) and speed (m/s): a simulator's truth, motion capture, RTK."""
+"""Standard deviations of position (m), yaw (rad) and speed (m/s): a simulator's truth, motion
+capture, RTK."""
 VEHICLES = ("art_published", "art_twin", "f1tenth")
 LOOK_AHEAD_M = 1.2
 SPEED_MPS = 1.0
@@ -87,16 +91,23 @@ def four_dof(profile: Profile, chance: np.random.Generator) -> Drawn:
     s = profile.sim.steering
     assert s is not None
     truth = {
-        "gain": drawn(chance, s.gain_rad, 0.2 * s.gain_rad, 0.7 * s.gain_rad), "offset": drawn(chance, s.offset_rad, 0.02, -1.0),
+        "gain": drawn(chance, s.gain_rad, 0.2 * s.gain_rad, 0.7 * s.gain_rad),
+        "offset": drawn(chance, s.offset_rad, 0.02, -1.0),
         "steering_delay": drawn(chance, s.delay_s, 0.15, 0.0),
         "steering_rate": drawn(chance, s.rate_radps, 0.2 * s.rate_radps, 0.2),
     }  # fmt: skip
     steering = replace(
-        s, gain_rad=truth["gain"], offset_rad=truth["offset"], delay_s=truth["steering_delay"], rate_radps=truth["steering_rate"],
-        max_wheel_rad=0.7,
+        s, gain_rad=truth["gain"], offset_rad=truth["offset"], delay_s=truth["steering_delay"],
+        rate_radps=truth["steering_rate"], max_wheel_rad=0.7,
     )  # fmt: skip
     sim = replace(profile.sim, steering=steering)
-    return Drawn(FourDofModel(profile), 0.8, sim, lambda wheel_rad: (wheel_rad - s.offset_rad) / s.gain_rad, truth.__getitem__)
+    return Drawn(
+        FourDofModel(profile),
+        0.8,
+        sim,
+        lambda wheel_rad: (wheel_rad - s.offset_rad) / s.gain_rad,
+        truth.__getitem__,
+    )
 
 
 def double_track(profile: Profile, chance: np.random.Generator) -> Drawn:
@@ -106,13 +117,18 @@ def double_track(profile: Profile, chance: np.random.Generator) -> Drawn:
     s = parameters.steering
     gain, right = drawn(chance, 1.0, 0.2, 0.7), drawn(chance, 1.0, 0.1, 0.7)
     truth = {
-        "offset": drawn(chance, s.offset_rad, 0.02, -1.0), "steering_delay": drawn(chance, s.delay_s, 0.15, 0.0),
+        "offset": drawn(chance, s.offset_rad, 0.02, -1.0),
+        "steering_delay": drawn(chance, s.delay_s, 0.15, 0.0),
         "steering_rate": drawn(chance, s.rate_radps, 0.2 * s.rate_radps, 0.2),
     }  # fmt: skip
     commands = sorted({0.0, *s.map_command})
-    angles = [float(np.interp(c, s.map_command, s.map_angle_rad)) * gain * (right if c < 0.0 else 1.0) for c in commands]
+    angles = [
+        float(np.interp(c, s.map_command, s.map_angle_rad)) * gain * (right if c < 0.0 else 1.0)
+        for c in commands
+    ]
     changes = {
-        "steering.map_command": commands, "steering.map_angle_rad": angles, "steering.max_wheel_rad": max(map(abs, angles)) + 0.1,
+        "steering.map_command": commands, "steering.map_angle_rad": angles,
+        "steering.max_wheel_rad": max(map(abs, angles)) + 0.1,
         "steering.offset_rad": truth["offset"], "steering.delay_s": truth["steering_delay"],
         "steering.rate_radps": truth["steering_rate"],
     }  # fmt: skip
@@ -125,14 +141,24 @@ def double_track(profile: Profile, chance: np.random.Generator) -> Drawn:
         return gain * first if name == "gain" else truth[name]
 
     sim = replace(profile.sim, twin=TwinVehicle(vehicle=profile.sim.twin.vehicle, changes=changes))
-    return Drawn(model, friction_of(parameters), sim, lambda rad: float(np.interp(rad, s.map_angle_rad, s.map_command)), true)
+    return Drawn(
+        model,
+        friction_of(parameters),
+        sim,
+        lambda rad: float(np.interp(rad, s.map_angle_rad, s.map_command)),
+        true,
+    )
 
 
-def driven(drawn: Drawn, wheelbase_m: float, noise: tuple[float, float, float], chance: np.random.Generator) -> CalibrationRun:
+def driven(
+    drawn: Drawn, wheelbase_m: float, noise: tuple[float, float, float], chance: np.random.Generator
+) -> CalibrationRun:
     """Drive two figure-eights by pure pursuit with the true pose, and measure them."""
     course, sim = load_course("figure_eight"), drawn.sim
     plant = plant_class(sim.plant)(
-        sim, StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])), STEP_NS * 1e-9
+        sim,
+        StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])),
+        STEP_NS * 1e-9,
     )
     actuators = Actuators(sim, 0, STEP_NS)
     commands, rows = list[tuple[float, float, float]](), list[tuple[float, ...]]()
@@ -145,11 +171,21 @@ def driven(drawn: Drawn, wheelbase_m: float, noise: tuple[float, float, float], 
         if step % round(ROW_S / STEP_NS * 1e9) == 0:
             rows.append((t_s, motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps))
         if step % round(COMMAND_S / STEP_NS * 1e9) == 0:
-            while hypot(course.x_m[ahead] - motion.x_m, course.y_m[ahead] - motion.y_m) < LOOK_AHEAD_M:
+            while (
+                hypot(course.x_m[ahead] - motion.x_m, course.y_m[ahead] - motion.y_m) < LOOK_AHEAD_M
+            ):
                 ahead, way_m = (ahead + 1) % len(course.x_m), way_m + spacing_m
-            east, north = float(course.x_m[ahead] - motion.x_m), float(course.y_m[ahead] - motion.y_m)
+            east, north = (
+                float(course.x_m[ahead] - motion.x_m),
+                float(course.y_m[ahead] - motion.y_m),
+            )
             bearing = remainder(atan2(north, east) - motion.yaw_rad, tau)
-            steering = min(max(drawn.command(atan(2.0 * wheelbase_m * sin(bearing) / hypot(east, north))), -1.0), 1.0)
+            steering = min(
+                max(
+                    drawn.command(atan(2.0 * wheelbase_m * sin(bearing) / hypot(east, north))), -1.0
+                ),
+                1.0,
+            )
             error = SPEED_MPS - motion.speed_mps
             integral = min(max(integral + 0.3 * COMMAND_S * error, 0.0), 1.0)
             throttle = min(max(integral + 1.0 * error, 0.0), 1.0)
@@ -161,10 +197,14 @@ def driven(drawn: Drawn, wheelbase_m: float, noise: tuple[float, float, float], 
             break
     t_s, x, y, yaw, speed = np.array(rows).T
     command_s, throttles, steerings = np.array(commands).T
-    errors = chance.normal(size=(4, len(t_s))) * np.array([noise[0], noise[0], noise[1], noise[2]])[:, None]
+    errors = (
+        chance.normal(size=(4, len(t_s)))
+        * np.array([noise[0], noise[0], noise[1], noise[2]])[:, None]
+    )
     return CalibrationRun(
-        name="eight/1", command_s=command_s, throttle=throttles, brake=np.zeros(len(command_s)), steering=steerings, t_s=t_s,
-        x_m=x + errors[0], y_m=y + errors[1], yaw_rad=np.unwrap(yaw) + errors[2], speed_mps=speed + errors[3], rig="eight",
+        name="eight/1", command_s=command_s, throttle=throttles, brake=np.zeros(len(command_s)),
+        steering=steerings, t_s=t_s, x_m=x + errors[0], y_m=y + errors[1],
+        yaw_rad=np.unwrap(yaw) + errors[2], speed_mps=speed + errors[3], rig="eight",
     )  # fmt: skip
 
 
@@ -176,7 +216,16 @@ def one(seed: int, number: int) -> list[Outcome]:
     drawn = (four_dof if profile.sim.twin is None else double_track)(profile, chance)
     run = driven(drawn, profile.vehicle.wheelbase_m, noise, chance)
     found = calibrate(drawn.model, [run], groups=["steering"], friction=drawn.friction).found
-    return [Outcome(vehicle, q.name.partition("_+")[0].partition("_-")[0], drawn.true(q.name), q.value, q.sigma) for q in found]
+    return [
+        Outcome(
+            vehicle,
+            q.name.partition("_+")[0].partition("_-")[0],
+            drawn.true(q.name),
+            q.value,
+            q.sigma,
+        )
+        for q in found
+    ]
 
 
 def interval(inside: int, count: int) -> tuple[float, float]:
@@ -187,7 +236,8 @@ def interval(inside: int, count: int) -> tuple[float, float]:
 
 
 def collected(number: int, seed: int, jobs: int, out: Path | None) -> list[Outcome]:
-    """Return the outcomes of the vehicles 0 to ``number`` - 1, those that the file holds as they are."""
+    """Return the outcomes of the vehicles 0 to ``number`` - 1, those that the file holds as they
+    are."""
     known: dict[int, list[Outcome]] = {}
     if out is not None and out.exists():
         for line in out.read_text().splitlines():
@@ -205,7 +255,9 @@ def collected(number: int, seed: int, jobs: int, out: Path | None) -> list[Outco
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
@@ -221,15 +273,30 @@ def main() -> int:
         inside = sum(each.within for each in group)
         low, high = interval(inside, len(group))
         share = 100.0 * inside / len(group)
-        found[name] = {"inside": inside, "of": len(group), "share_pct": share, "low_pct": 100.0 * low, "high_pct": 100.0 * high}
+        found[name] = {
+            "inside": inside,
+            "of": len(group),
+            "share_pct": share,
+            "low_pct": 100.0 * low,
+            "high_pct": 100.0 * high,
+        }
     if arguments.json:
         print(json.dumps({"vehicles": arguments.number, "coverage": found}))
         return 0
     cells = [
-        [name, f"{row['inside']} of {row['of']}", f"{row['share_pct']:.1f} %", f"{row['low_pct']:.0f} to {row['high_pct']:.0f} %"]
+        [
+            name,
+            f"{row['inside']} of {row['of']}",
+            f"{row['share_pct']:.1f} %",
+            f"{row['low_pct']:.0f} to {row['high_pct']:.0f} %",
+        ]
         for name, row in found.items()
     ]
-    print_table("true values within 1.96 sigma", ["", "inside", "share", "95 % interval of the share"], cells)
+    print_table(
+        "true values within 1.96 sigma",
+        ["", "inside", "share", "95 % interval of the share"],
+        cells,
+    )
     return 0
 
 

@@ -1,21 +1,27 @@
-"""Cost of decoding: our codecs against other parsers of the same bytes, and a full serial line in shares of a core.
+"""Cost of decoding: our codecs against other parsers of the same bytes, and a full serial line in
+shares of a core.
 
     python bench/codecs.py [--rounds 7] [--json]
 
-CPU time of this thread; ours and the reference in turns within one run, medians over the rounds. Ours gets pieces of 512 bytes, as
-a port delivers them, the reference all bytes at once. Both must find the same number of messages; what each does for it differs:
+CPU time of this thread; ours and the reference in turns within one run, medians over the rounds.
+Ours gets pieces of 512 bytes, as a port delivers them, the reference all bytes at once. Both must
+find the same number of messages; what each does for it differs:
 
-* NAV-PVT, NAV-PVT without bit fields: framing, check sum and every field, against pyubx2 as it comes and set to leave bit fields
-  alone, which is its fastest; ours gives bit fields as integers with properties
-* mixed, mixed framing: UBX, NMEA and RTCM3 on one port, the capture of a ZED-F9R beside the project (left out where it is absent).
-  First with fields, against pyubx2, which has fields of every message where ours has those that the driver uses; then the framing
-  alone, against pyubx2 set not to parse. That believes every length and verifies no check sum, ours verifies all
-* N100, VESC STATUS, ImuSample: no other parser in Python is known; the reference is the floor, one bare ``struct.unpack`` (or
-  msgpack's decoding) per message at places known beforehand: no search for frames, no check sum, no message made (but msgpack's)
+* NAV-PVT, NAV-PVT without bit fields: framing, check sum and every field, against pyubx2 as it
+  comes and set to leave bit fields alone, which is its fastest; ours gives bit fields as integers
+  with properties
+* mixed, mixed framing: UBX, NMEA and RTCM3 on one port, the capture of a ZED-F9R beside the project
+  (left out where it is absent). First with fields, against pyubx2, which has fields of every
+  message where ours has those that the driver uses; then the framing alone, against pyubx2 set not
+  to parse. That believes every length and verifies no check sum, ours verifies all
+* N100, VESC STATUS, ImuSample: no other parser in Python is known; the reference is the floor, one
+  bare ``struct.unpack`` (or msgpack's decoding) per message at places known beforehand: no search
+  for frames, no check sum, no message made (but msgpack's)
 
-The full line is 92 160 bytes a second, all that 921600 baud carry, through ``on_rx`` of the devices: a ZED-F9P's complete epochs at
-25 Hz, and the rest N100 with both its packets per sample, some 710 samples a second, in pieces of a millisecond. It ends in the
-messages of the daemon: frames found and verified, epochs assembled, device clocks regressed, sensors watched.
+The full line is 92 160 bytes a second, all that 921600 baud carry, through ``on_rx`` of the
+devices: a ZED-F9P's complete epochs at 25 Hz, and the rest N100 with both its packets per sample,
+some 710 samples a second, in pieces of a millisecond. It ends in the messages of the daemon: frames
+found and verified, epochs assembled, device clocks regressed, sensors watched.
 """
 
 import argparse
@@ -72,10 +78,12 @@ class Row(NamedTuple):
 
 def nav_pvt(i: int) -> layouts.NavPvt:
     """Return a receiver's NAV-PVT with a fixed solution."""
-    # Date and clock, accuracy and fix, place, accuracies, motion, their accuracies and what is seldom looked at.
+    # Date and clock, accuracy and fix, place, accuracies, motion, their accuracies and what is
+    # seldom looked at.
     return layouts.NavPvt(
-        40 * i, 2024, 5, 17, 9, 41, i % 60, 0xF7, 25, -120_000 + i, 3, 0x83, 0xEA, 28, -894_012_345 + 13 * i, 430_712_345 + 7 * i,
-        286_412, 319_876, 14, 18, 1_500 + i, -420, 3, 1_558, 34_443_210, 62, 180_000, 98, 0, 0, 0, 0,
+        40 * i, 2024, 5, 17, 9, 41, i % 60, 0xF7, 25, -120_000 + i, 3, 0x83, 0xEA, 28,
+        -894_012_345 + 13 * i, 430_712_345 + 7 * i, 286_412, 319_876, 14, 18, 1_500 + i, -420, 3,
+        1_558, 34_443_210, 62, 180_000, 98, 0, 0, 0, 0,
     )  # fmt: skip
 
 
@@ -84,25 +92,38 @@ def epoch(i: int) -> bytes:
     pvt = nav_pvt(i)
     place = (pvt.longitude_deg_e7, pvt.latitude_deg_e7, pvt.height_mm, pvt.height_msl_mm)
     high_precision = layouts.NavHpposllh(0, 0, pvt.itow_ms, *place, 12, -34, 5, -6, 141, 180)
-    covariance = layouts.NavCov(pvt.itow_ms, 0, 1, 1, 1e-4, 1e-6, 2e-6, 1e-4, 1e-6, 3e-4, 1e-3, 1e-5, 1e-5, 1e-3, 1e-5, 2e-3)
+    covariance = layouts.NavCov(
+        pvt.itow_ms, 0, 1, 1, 1e-4, 1e-6, 2e-6, 1e-4, 1e-6, 3e-4, 1e-3, 1e-5, 1e-5, 1e-3, 1e-5, 2e-3
+    )
     dilution = layouts.NavDop(pvt.itow_ms, 120, 98, 60, 80, 55, 40, 38)
-    return b"".join(map(ublox.encode, (pvt, high_precision, covariance, dilution, layouts.NavEoe(pvt.itow_ms))))
+    return b"".join(
+        map(ublox.encode, (pvt, high_precision, covariance, dilution, layouts.NavEoe(pvt.itow_ms)))
+    )
 
 
 def force_and_rate(i: int) -> tuple[Vector3, Vector3]:
     """Return a sample of a vehicle that shakes."""
-    return (0.3 * sin(0.1 * i), 0.2 * sin(0.07 * i), -9.81 + 0.1 * sin(0.3 * i)), (0.01 * sin(0.2 * i), 0.0, 0.3 * sin(0.01 * i))
+    return (0.3 * sin(0.1 * i), 0.2 * sin(0.07 * i), -9.81 + 0.1 * sin(0.3 * i)), (
+        0.01 * sin(0.2 * i),
+        0.0,
+        0.3 * sin(0.01 * i),
+    )
 
 
 def imu_frame(i: int, sn: int, t_us: int) -> bytes:
     """Return a packet 0x40."""
     force, rate = force_and_rate(i)
-    return n100.encode_imu(n100.ImuPacket(rate, force, (200.0, 0.0, 450.0), 40.0, 101_325.0, 40.0, t_us), sn)
+    return n100.encode_imu(
+        n100.ImuPacket(rate, force, (200.0, 0.0, 450.0), 40.0, 101_325.0, 40.0, t_us), sn
+    )
 
 
 def ahrs_frame(i: int, sn: int, t_us: int) -> bytes:
     """Return a packet 0x41."""
-    return n100.encode_ahrs(n100.AhrsPacket(force_and_rate(i)[1], 0.0, 0.0, 1.0 + 1e-4 * i, (1.0, 0.0, 0.0, 0.0), t_us), sn)
+    return n100.encode_ahrs(
+        n100.AhrsPacket(force_and_rate(i)[1], 0.0, 0.0, 1.0 + 1e-4 * i, (1.0, 0.0, 0.0, 0.0), t_us),
+        sn,
+    )
 
 
 # ---------------------------------------------------------------- comparisons
@@ -146,7 +167,9 @@ def ubx_frames(data: bytes) -> Callable[[], int]:
 
 def pyubx2(data: bytes, **options: Any) -> Callable[[], int]:
     """Return a run of pyubx2 over the same bytes."""
-    return lambda: sum(1 for _ in UBXReader(io.BytesIO(data), protfilter=7, quitonerror=ERR_IGNORE, **options))
+    return lambda: sum(
+        1 for _ in UBXReader(io.BytesIO(data), protfilter=7, quitonerror=ERR_IGNORE, **options)
+    )
 
 
 def bare(layout: struct.Struct, data: bytes, stride: int, offset: int) -> Callable[[], int]:
@@ -171,7 +194,13 @@ def n100_row() -> Row:
         return sum(len(samples(name, frame)) for piece in cut for name, frame in feed(piece))
 
     stride = len(data) // FRAMES
-    return Row("N100 IMU", data, decode, "bare struct", bare(struct.Struct("<12fq"), data, stride, n100.HEAD_BYTES))
+    return Row(
+        "N100 IMU",
+        data,
+        decode,
+        "bare struct",
+        bare(struct.Struct("<12fq"), data, stride, n100.HEAD_BYTES),
+    )
 
 
 def vesc_row() -> Row:
@@ -180,16 +209,31 @@ def vesc_row() -> Row:
     cut = pieces(data)
 
     def decode() -> int:
-        return sum(isinstance(decode_can(frame)[1], Status) for piece in cut for frame in unpack_all(piece))
+        return sum(
+            isinstance(decode_can(frame)[1], Status) for piece in cut for frame in unpack_all(piece)
+        )
 
-    return Row("VESC STATUS", data, decode, "bare struct", bare(struct.Struct(">ihh"), data, RECORD_BYTES, 8))
+    return Row(
+        "VESC STATUS",
+        data,
+        decode,
+        "bare struct",
+        bare(struct.Struct(">ihh"), data, RECORD_BYTES, 8),
+    )
 
 
 def imu_sample_row() -> Row:
     """Compare ImuSample of a message device."""
-    frames = [msglink.encode(ImuSample(2_500_000 * i, 0, *force_and_rate(i), 313.0)) for i in range(1, FRAMES + 1)]
+    frames = [
+        msglink.encode(ImuSample(2_500_000 * i, 0, *force_and_rate(i), 313.0))
+        for i in range(1, FRAMES + 1)
+    ]
     data = b"".join(frames)
-    cut, payloads, decode_payload = pieces(data), [frame[5:-2] for frame in frames], msgpack.Decoder(ImuSample).decode
+    cut, payloads, decode_payload = (
+        pieces(data),
+        [frame[5:-2] for frame in frames],
+        msgpack.Decoder(ImuSample).decode,
+    )
 
     def decode() -> int:
         feed = msglink.MsglinkDecoder().feed
@@ -208,7 +252,13 @@ def rows() -> list[Row]:
     pvt = b"".join(ublox.encode(nav_pvt(i)) for i in range(FRAMES))
     found = [
         Row("NAV-PVT", pvt, ubx_fields(pvt), "pyubx2", pyubx2(pvt)),
-        Row("NAV-PVT without bit fields", pvt, ubx_fields(pvt), "pyubx2", pyubx2(pvt, parsebitfield=False)),
+        Row(
+            "NAV-PVT without bit fields",
+            pvt,
+            ubx_fields(pvt),
+            "pyubx2",
+            pyubx2(pvt, parsebitfield=False),
+        ),
     ]
     if CAPTURE.exists():
         mixed = CAPTURE.read_bytes()
@@ -234,7 +284,9 @@ def compare(row: Row, rounds: int) -> dict[str, Any]:
         own_us, own_count = spent_us(row.ours, REPEATS)
         other_us, other_count = spent_us(row.reference, 1)
         if own_count != other_count:
-            raise SystemExit(f"{row.name}: {own_count} messages by us, {other_count} by {row.reference_name}")
+            raise SystemExit(
+                f"{row.name}: {own_count} messages by us, {other_count} by {row.reference_name}"
+            )
         ours.append(own_us)
         reference.append(other_us)
     us, reference_us = statistics.median(ours), statistics.median(reference)
@@ -272,12 +324,16 @@ class FullLine:
         """Slot and bytes: an epoch comes at once, at the rate of the line."""
         for i, data in enumerate(epochs):
             slot = i * 1000 // EPOCH_HZ
-            self._gnss += [(slot + k, piece) for k, piece in enumerate(pieces(data, LINE_BYTES_PER_S // 1000))]
+            self._gnss += [
+                (slot + k, piece) for k, piece in enumerate(pieces(data, LINE_BYTES_PER_S // 1000))
+            ]
 
     def share_of_core(self) -> float:
         """CPU time of the devices over the time that the bytes take on the line."""
         imu = n100.N100Device(n100.N100Params(rate_hz=self.rate_hz), (ImuSample, Heading), 50 * MS)
-        gnss = UbloxDevice(UbloxDevice.Params(configure=False, rate_hz=EPOCH_HZ), (GnssFix,), 50 * MS)
+        gnss = UbloxDevice(
+            UbloxDevice.Params(configure=False, rate_hz=EPOCH_HZ), (GnssFix,), 50 * MS
+        )
         for device in (imu, gnss):
             device.on_port(PortState.OPENED, "", START_NS)
         messages: list[Message] = []
@@ -291,10 +347,16 @@ class FullLine:
         return spent_ns / (LINE_S * 1e9)
 
     def _check(self, messages: Sequence[Message]) -> None:
-        for kind, expected in ((ImuSample, self.samples), (Heading, self.samples), (GnssFix, self.epochs)):
+        for kind, expected in (
+            (ImuSample, self.samples),
+            (Heading, self.samples),
+            (GnssFix, self.epochs),
+        ):
             count = sum(isinstance(message, kind) for message in messages)
             if count != expected:
-                raise SystemExit(f"the full line should give {expected} {kind.__name__}, but gave {count}")
+                raise SystemExit(
+                    f"the full line should give {expected} {kind.__name__}, but gave {count}"
+                )
 
 
 def main() -> None:
@@ -312,21 +374,27 @@ def main() -> None:
         "gnss_epochs_per_s": EPOCH_HZ,
         "share_of_core": statistics.median(shares),
     }
-    left_out = "" if CAPTURE.exists() else f"mixed: no capture at {CAPTURE}: vehicled data fetch captures"
+    left_out = (
+        "" if CAPTURE.exists() else f"mixed: no capture at {CAPTURE}: vehicled data fetch captures"
+    )
     if arguments.json:
-        print(json.dumps({"codecs": compared, "full_line": full_line, "left_out": left_out}, indent=2))
+        print(
+            json.dumps({"codecs": compared, "full_line": full_line, "left_out": left_out}, indent=2)
+        )
         return
     print(f"CPU time per message, median of {arguments.rounds} rounds")
     for name, row in compared.items():
         print(
             f"  {name:<27}{row['us_per_message']:7.2f} us {row['mb_per_s']:6.1f} MB/s   "
-            f"{row['reference']:<12} {row['reference_us_per_message']:7.2f} us   ratio {row['ratio']:6.2f}"
+            f"{row['reference']:<12} {row['reference_us_per_message']:7.2f} us   ratio "
+            f"{row['ratio']:6.2f}"
         )
     if left_out:
         print(f"  left out: {left_out}")
     print(
-        f"921600 baud filled by N100 ({line.rate_hz:.0f} Hz) and UBX ({EPOCH_HZ} Hz), {line.bytes_per_s:.0f} bytes/s: "
-        f"{100 * statistics.median(shares):.2f} % of a core (min {100 * min(shares):.2f}, max {100 * max(shares):.2f})"
+        f"921600 baud filled by N100 ({line.rate_hz:.0f} Hz) and UBX ({EPOCH_HZ} Hz), "
+        f"{line.bytes_per_s:.0f} bytes/s: {100 * statistics.median(shares):.2f} % of a core (min "
+        f"{100 * min(shares):.2f}, max {100 * max(shares):.2f})"
     )
 
 

@@ -1,12 +1,15 @@
-"""Braking and accelerating in a turn: more runs of CommonRoad's multi-body model, its tyre beside ours, and ours on its tyres.
+"""Braking and accelerating in a turn: more runs of CommonRoad's multi-body model, its tyre beside
+ours, and ours on its tyres.
 
     pip install commonroad-vehicle-models==3.0.2
     python bench/combined_slip.py FOLDER
 
-Prints how far the tyre force leaves the ellipse of its own peaks. Writes ``FOLDER/commonroad/VEHICLE__mb__MANOEUVRE.csv``, which
-``vehicled twin validate FOLDER --no-theory`` compares, and prints the errors of our vehicle, on its own tyres and on the library's
-formula, with the slowest and the fastest wheel of the library, over rolling. Runs turn in at 0.5 s, brake or accelerate from 2.5 s
-to 5.5 s (classic RK4 at 0.5 ms), and end where a wheel load falls below -150 N. Takes 15 minutes; without a folder it makes none.
+Prints how far the tyre force leaves the ellipse of its own peaks. Writes
+``FOLDER/commonroad/VEHICLE__mb__MANOEUVRE.csv``, which ``vehicled twin validate FOLDER
+--no-theory`` compares, and prints the errors of our vehicle, on its own tyres and on the library's
+formula, with the slowest and the fastest wheel of the library, over rolling. Runs turn in at 0.5 s,
+brake or accelerate from 2.5 s to 5.5 s (classic RK4 at 0.5 ms), and end where a wheel load falls
+below -150 N. Takes 15 minutes; without a folder it makes none.
 """
 
 import csv
@@ -32,14 +35,17 @@ from vehicled.offline.twin.validation.reference import find, read
 STEP_S, ROW_S, END_S = 5e-4, 0.01, 6.5
 VEHICLES = {1: "ford_escort", 2: "bmw_320i", 3: "vw_vanagon"}
 RUNS = (
-    ("brake", 12, 0.06, 3), ("brake", 12, 0.06, 6), ("brake", 15, 0.05, 2), ("brake", 16, 0.05, 4), ("brake", 20, 0.03, 4),
-    ("brake", 22, 0.03, 6), ("accel", 6, 0.10, 2), ("accel", 7, 0.09, 3), ("accel", 10, 0.06, 4), ("accel", 12, 0.05, 2),
+    ("brake", 12, 0.06, 3), ("brake", 12, 0.06, 6), ("brake", 15, 0.05, 2), ("brake", 16, 0.05, 4),
+    ("brake", 20, 0.03, 4), ("brake", 22, 0.03, 6), ("accel", 6, 0.10, 2), ("accel", 7, 0.09, 3),
+    ("accel", 10, 0.06, 4), ("accel", 12, 0.05, 2),
 )  # fmt: skip
 """Kind, speed (m/s), wheel angle (rad), acceleration (m/s2)."""
 HEAD = "t,steer_rate_cmd,accel_cmd,delta,x,y,yaw,vx,vy,yaw_rate,roll,w_fr,w_fl,w_rr,w_rl"
 
 
-def run(number: int, kind: str, speed_mps: float, angle_rad: float, mps2: float) -> list[list[float]]:
+def run(
+    number: int, kind: str, speed_mps: float, angle_rad: float, mps2: float
+) -> list[list[float]]:
     """Simulate with the library, and return the rows."""
     from vehiclemodels.init_mb import init_mb
     from vehiclemodels.vehicle_dynamics_mb import vehicle_dynamics_mb
@@ -72,7 +78,10 @@ def lightest_n(p: Any, x: np.ndarray) -> float:
     """Return the least wheel load of a state."""
     loads = []
     for bounce, roll, track_m in ((x[16], x[13], p.T_f), (x[21], x[18], p.T_r)):
-        middle_n, side_n = (bounce + p.R_w * (cos(roll) - 1.0)) * p.K_zt, 0.5 * track_m * sin(roll) * p.K_zt
+        middle_n, side_n = (
+            (bounce + p.R_w * (cos(roll) - 1.0)) * p.K_zt,
+            0.5 * track_m * sin(roll) * p.K_zt,
+        )
         loads += [middle_n - side_n, middle_n + side_n]
     return float(min(loads))
 
@@ -82,7 +91,9 @@ def their_force(p: Any, slip: float, angle_rad: float) -> tuple[float, float]:
     from vehiclemodels.utils import tire_model as tyre
 
     side, grip = tyre.formula_lateral(angle_rad, 0.0, 1.0, p)
-    along = tyre.formula_longitudinal_comb(-slip, angle_rad, tyre.formula_longitudinal(-slip, 0.0, 1.0, p), p)
+    along = tyre.formula_longitudinal_comb(
+        -slip, angle_rad, tyre.formula_longitudinal(-slip, 0.0, 1.0, p), p
+    )
     return along, tyre.formula_lateral_comb(-slip, angle_rad, 0.0, grip, 1.0, side, p)
 
 
@@ -93,20 +104,38 @@ def our_force(name: str, slip: float, angle_rad: float) -> tuple[float, float]:
     spin, sliding = speed_mps * (1.0 + slip) / c.rolling_radius_m, -speed_mps * slip
     for _ in range(400):
         t = contact(c, load_n, 1.0, speed_mps, speed_mps * tan(angle_rad), spin, along_m, side_m)
-        along_m, side_m = deflected(c, along_m, t.grip_nspm, t.series_nspm, sliding), t.side_deflection_m
+        along_m, side_m = (
+            deflected(c, along_m, t.grip_nspm, t.series_nspm, sliding),
+            t.side_deflection_m,
+        )
     return (t.drag_n - t.drag_nspm * sliding) / load_n, t.side_n / load_n
 
 
 def tyres() -> None:
-    """Print both tyres of the first vehicle at combined slips; 1 is the ellipse of each one's own peaks."""
+    """Print both tyres of the first vehicle at combined slips; 1 is the ellipse of each one's own
+    peaks."""
     from vehiclemodels.vehicle_parameters import setup_vehicle_parameters
 
     p = setup_vehicle_parameters(1).tire
     twin = load_twin(VEHICLES[1]).parameters.front.tyre
-    peaks = [direction.peak_force_n[0] / twin.nominal_load_n for direction in (twin.longitudinal, twin.lateral)]
-    print("| slip | slip angle | theirs: along, across | of the ellipse | ours: along, across | of the ellipse |")
+    peaks = [
+        direction.peak_force_n[0] / twin.nominal_load_n
+        for direction in (twin.longitudinal, twin.lateral)
+    ]
+    print(
+        "| slip | slip angle | theirs: along, across | of the ellipse | ours: along, across | "
+        "of the ellipse |"
+    )
     print("|---|---|---|---|---|---|")
-    for slip, angle_rad in ((-0.05, 0.06), (-0.1, 0.06), (-0.1, 0.09), (-0.2, 0.03), (0.1, 0.06), (0.12, 0.086), (0.2, 0.06)):
+    for slip, angle_rad in (
+        (-0.05, 0.06),
+        (-0.1, 0.06),
+        (-0.1, 0.09),
+        (-0.2, 0.03),
+        (0.1, 0.06),
+        (0.12, 0.086),
+        (0.2, 0.06),
+    ):
         theirs, ours = their_force(p, slip, angle_rad), our_force(VEHICLES[1], slip, angle_rad)
         cells = [
             f"{along:.3f}, {abs(across):.3f} | {np.hypot(along / most_x, across / most_y):.3f}"
@@ -119,7 +148,14 @@ def their_contact(p: Any, side_sign: float) -> Callable[..., Contact]:
     """Return the contact of a wheel by the library's formula, through the carcass of our tyre."""
 
     def found(
-        c: Any, load_n: float, friction: float, forward: float, lateral: float, spin: float, along_m: float, side_m: float
+        c: Any,
+        load_n: float,
+        friction: float,
+        forward: float,
+        lateral: float,
+        spin: float,
+        along_m: float,
+        side_m: float,
     ) -> Contact:
         if load_n <= 0.0:
             return contact(c, load_n, friction, forward, lateral, spin, along_m, side_m)
@@ -127,7 +163,10 @@ def their_contact(p: Any, side_sign: float) -> Callable[..., Contact]:
         slip, angle = (c.rolling_radius_m * spin - forward) / speed, atan2(lateral, speed)
         slip, angle = (value if abs(value) > 1e-5 else 1e-5 for value in (slip, angle))
         along, across = their_force(p, slip, angle)
-        grip_x, grip_y = max(load_n * along / (slip * speed), 1.0), max(load_n * side_sign * across / (tan(angle) * speed), 1.0)
+        grip_x, grip_y = (
+            max(load_n * along / (slip * speed), 1.0),
+            max(load_n * side_sign * across / (tan(angle) * speed), 1.0),
+        )
         viscous_x, viscous_y = c.damping_x_nspm + c.yield_x_nspm, c.damping_y_nspm + c.yield_y_nspm
         shared = grip_x / (viscous_x + grip_x)
         rate = -(c.stiffness_y_npm * side_m + grip_y * lateral) / (viscous_y + grip_y)
@@ -152,7 +191,10 @@ def compare(folder: str) -> None:
 
     p = setup_vehicle_parameters(1).tire  # All vehicles of the library have these tyres.
     theirs = their_contact(p, float(np.sign(their_force(p, 0.0, 0.05)[1])))
-    print("| run | to (s) | slowest, fastest wheel | position (%), yaw rate (%) | on the library's tyres |\n|---|---|---|---|---|")
+    print(
+        "| run | to (s) | slowest, fastest wheel | position (%), yaw rate (%) | on the "
+        "library's tyres |\n|---|---|---|---|---|"
+    )
     for source in find(folder).sources:
         reference, twin = read(source), load_twin(source.twin).parameters
         rolling = reference.vx_mps / twin.front.rolling_radius_m
@@ -163,7 +205,10 @@ def compare(folder: str) -> None:
             cells.append(f"{e['position']:.2f}, {e['yaw rate']:.1f}")
         wheels = reference.wheel_radps / rolling
         spins = f"{wheels.min():.2f}, {wheels.max():.2f}"
-        print(f"| {source.name[11:]} | {reference.t_s[-1]:.1f} | {spins} | {' | '.join(cells)} |", flush=True)
+        print(
+            f"| {source.name[11:]} | {reference.t_s[-1]:.1f} | {spins} | {' | '.join(cells)} |",
+            flush=True,
+        )
 
 
 def main(arguments: list[str]) -> None:
@@ -181,7 +226,10 @@ def main(arguments: list[str]) -> None:
                 with file.open("w", newline="") as text:
                     writer = csv.writer(text)
                     writer.writerow(HEAD.split(","))
-                    writer.writerows([f"{value:.7g}" for value in row] for row in run(number, kind, speed_mps, angle_rad, mps2))
+                    writer.writerows(
+                        [f"{value:.7g}" for value in row]
+                        for row in run(number, kind, speed_mps, angle_rad, mps2)
+                    )
                 print(file, flush=True)
         compare(name)
 

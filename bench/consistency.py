@@ -1,20 +1,25 @@
-"""Consistency of the estimators: simulated sensor streams, every shipped estimator, every kind of receiver.
+"""Consistency of the estimators: simulated sensor streams, every shipped estimator, every kind of
+receiver.
 
-python -m bench.consistency [--estimator NAME]... [--receiver NAME]... [--seeds 10] [--seconds 150] [--jobs 2] [--json]
+python -m bench.consistency [--estimator NAME]... [--receiver NAME]... [--seeds 10] [--seconds 150]
+[--jobs 2] [--json]
 
-A kinematic truth (the plant of the twin, driven open loop) is sampled by the sensor models of the twin, and the estimator is fed
-directly, without a daemon. Truth is the plant's; no estimator has a part in it. Columns:
+A kinematic truth (the plant of the twin, driven open loop) is sampled by the sensor models of the
+twin, and the estimator is fed directly, without a daemon. Truth is the plant's; no estimator has a
+part in it. Columns:
 
-- ANEES: position error squared over its covariance, divided by its two degrees of freedom; yaw and speed likewise by one. 1 is
-  consistent, above 1 the covariance lies, far below 1 it is too careful.
-- inside 95 %: share of time in which the position error is within the 95 % ellipse that the estimate claims.
+- ANEES: position error squared over its covariance, divided by its two degrees of freedom; yaw and
+  speed likewise by one. 1 is consistent, above 1 the covariance lies, far below 1 it is too
+  careful.
+- inside 95 %: share of time in which the position error is within the 95 % ellipse that the
+  estimate claims.
 - error/sigma: largest Mahalanobis distance of the position.
-- false arms: runs with a moment at which arming would accept the estimate (RUNNING, sigma at most a third of the corridor)
-  although the position is wrong by more than 2.45 times that limit.
+- false arms: runs with a moment at which arming would accept the estimate (RUNNING, sigma at most a
+  third of the corridor) although the position is wrong by more than 2.45 times that limit.
 
-With ``--starts`` the vehicle has no heading device and no accelerometer, and begins in every way that can turn a yaw round:
-backward, pushed by hand, after a standstill. Counted are the starts with a row that is RUNNING although the yaw is wrong by more
-than 90 degrees.
+With ``--starts`` the vehicle has no heading device and no accelerometer, and begins in every way
+that can turn a yaw round: backward, pushed by hand, after a standstill. Counted are the starts with
+a row that is RUNNING although the yaw is wrong by more than 90 degrees.
 """
 
 import argparse
@@ -37,7 +42,16 @@ from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.imu import Imu
 from sim_backend.sensors.interface import Sensor
-from vehicled.core.messages import NAN3, NAN9, ActuatorCommand, EstimatorStatus, GnssFix, ImuSample, Message, StateEstimate
+from vehicled.core.messages import (
+    NAN3,
+    NAN9,
+    ActuatorCommand,
+    EstimatorStatus,
+    GnssFix,
+    ImuSample,
+    Message,
+    StateEstimate,
+)
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel
 from vehicled.profile.loading import load_profile
@@ -51,7 +65,8 @@ STEP_NS = 5_000_000
 FUSION_NS = 20_000_000
 LEVER_ARM_M = (0.25, 0.0, 0.30)
 ARMING_SIGMA_M = 2.0 / 3.0
-"""A third of the corridor of the profile `art`, required by arming and the rule `position_uncertain`."""
+"""A third of the corridor of the profile `art`, required by arming and the rule
+`position_uncertain`."""
 INSIDE_95 = 5.991
 FALSE_ARM_M = sqrt(INSIDE_95) * ARMING_SIGMA_M
 SETTLE_S = 5.0
@@ -72,23 +87,37 @@ RECEIVERS: dict[str, dict[str, Any]] = {
     "rtk_float": {"carrier": "float", "sigma_m": 0.05, "walk_sigma_m": 0.3},
     "single_walk": {"carrier": "none", "sigma_m": 0.05, "walk_sigma_m": 1.4},
     "single_slow": {"carrier": "none", "sigma_m": 0.05, "walk_sigma_m": 1.4, "walk_time_s": 1000.0},
-    "single_unknown": {"carrier": "none", "sigma_m": 0.05, "walk_sigma_m": 1.4, "covariance": "unknown"},
+    "single_unknown": {
+        "carrier": "none",
+        "sigma_m": 0.05,
+        "walk_sigma_m": 1.4,
+        "covariance": "unknown",
+    },
     "rtk_outage": {"zones": [{"effect": "no_fix", "from_s": 40.0, "until_s": 50.0}]},
     "rtk_to_single": {"zones": [{"effect": "no_carrier", "from_s": 40.0, "until_s": 70.0}]},
     "late": {"latency_ms": 250.0, "latency_jitter_ms": 30.0},
-    "recorded_late": {"model": "recorded", "carrier": "none", "latency_ms": 250.0, "latency_jitter_ms": 30.0},
+    "recorded_late": {
+        "model": "recorded",
+        "carrier": "none",
+        "latency_ms": 250.0,
+        "latency_jitter_ms": 30.0,
+    },
     "half_declared": {"model": "recorded", "carrier": "none", "declared": 0.5},
     "double_declared": {"model": "recorded", "carrier": "none", "declared": 2.0},
     "rtk_half_declared": {"declared": 0.5},
     "rtk_double_declared": {"declared": 2.0},
 }
-"""Receivers by name: keys of `[sim.gnss]`, and `declared`, the factor between the reported accuracy and the true one."""
+"""Receivers by name: keys of `[sim.gnss]`, and `declared`, the factor between the reported accuracy
+and the true one."""
 
 ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {
     "ekf4": ("ekf4", {}),
     "ekf4_dynamic": ("ekf4", {"model": "dynamic"}),
     "planar": ("planar", {}),
-    "ins": ("ins", {"imu_lever_arm_m": (0.25, 0.0, 0.10), "moving_base": {"bias_sigma_rad": 0.005}}),
+    "ins": (
+        "ins",
+        {"imu_lever_arm_m": (0.25, 0.0, 0.10), "moving_base": {"bias_sigma_rad": 0.005}},
+    ),
 }
 """Estimators for driving, by name. `ekf4_published` replicates another filter and is not judged."""
 
@@ -123,17 +152,21 @@ STARTS: dict[str, dict[str, Any]] = {
     "forward, no GNSS velocity": {"legs": FORWARD, "gnss_velocity": False},
     "forward, gyro bias 0.02 rad/s": {"legs": FORWARD, "gyro_bias_radps": 0.02},
     "backward first": {"legs": BACKWARD_FIRST, "reverse": True},
-    "backward first, no GNSS velocity": {"legs": BACKWARD_FIRST, "reverse": True, "gnss_velocity": False},
+    "backward first, no GNSS velocity": {"legs": BACKWARD_FIRST, "reverse": True,
+        "gnss_velocity": False},
     "backward first, motor speed": {"legs": BACKWARD_FIRST, "reverse": True, "motor": True},
     "forward and back": {"legs": FORWARD_AND_BACK, "reverse": True},
-    "forward and back, no GNSS velocity": {"legs": FORWARD_AND_BACK, "reverse": True, "gnss_velocity": False},
+    "forward and back, no GNSS velocity": {"legs": FORWARD_AND_BACK, "reverse": True,
+        "gnss_velocity": False},
     "pushed forward": {"legs": ((12.0, 1.2),), "standstill_s": 12.0, "pushed": (3.0, 6.0, 0.8)},
     "pushed backward": {"legs": ((12.0, 1.2),), "standstill_s": 12.0, "pushed": (3.0, 6.0, -0.8)},
     "pushed backward, motor speed": {
-        "legs": ((12.0, 1.2),), "standstill_s": 12.0, "pushed": (3.0, 6.0, -0.8), "reverse": True, "motor": True
+        "legs": ((12.0, 1.2),), "standstill_s": 12.0, "pushed": (3.0, 6.0, -0.8), "reverse": True,
+        "motor": True
     },
     "stopped, then pushed backward": {
-        "legs": ((2.0, 1.2), (12.0, 0.0), (24.0, 1.2)), "standstill_s": 2.0, "pushed": (17.0, 20.0, -0.8)
+        "legs": ((2.0, 1.2), (12.0, 0.0), (24.0, 1.2)), "standstill_s": 2.0,
+        "pushed": (17.0, 20.0, -0.8)
     },
 }  # fmt: skip
 """Ways to begin a drive without a heading device, by name."""
@@ -141,7 +174,8 @@ START_RECEIVERS = {"RTK": "rtk_fixed", "plain GNSS": "recorded"}
 
 
 class Stream(Struct, frozen=True):
-    """One drive: messages and commands in order of arrival, and the truth at every step of the estimator."""
+    """One drive: messages and commands in order of arrival, and the truth at every step of the
+    estimator."""
 
     profile: Profile
     arrivals: list[tuple[int, Message]]
@@ -156,7 +190,11 @@ def _profile(setup: Setup) -> Profile:
     assert profile.sim.drive is not None
     drive = replace(profile.vehicle.drive, reverse_share=0.5)
     vehicle = replace(profile.vehicle, drive=drive)
-    return replace(profile, vehicle=vehicle, sim=replace(profile.sim, drive=replace(profile.sim.drive, reverse_share=0.5)))
+    return replace(
+        profile,
+        vehicle=vehicle,
+        sim=replace(profile.sim, drive=replace(profile.sim.drive, reverse_share=0.5)),
+    )
 
 
 def _wanted_mps(setup: Setup, t_s: float) -> float:
@@ -177,8 +215,21 @@ def stream(setup: Setup, seed: int) -> Stream:
     sim, drive = profile.sim, profile.vehicle.drive
     keys = dict(setup.receiver)
     declared = float(keys.pop("declared", 1.0))
-    gnss = Gnss(msgspec.convert(keys, GnssModel), LEVER_ARM_M, LOT_17, seed, "gnss/GnssFix", START_NS, 10**18)
-    imu = Imu(replace(sim.imu, rate_hz=100.0, gyro_bias_radps=setup.gyro_bias_radps), (0.25, 0.0, 0.10), seed, "imu/ImuSample")
+    gnss = Gnss(
+        msgspec.convert(keys, GnssModel),
+        LEVER_ARM_M,
+        LOT_17,
+        seed,
+        "gnss/GnssFix",
+        START_NS,
+        10**18,
+    )
+    imu = Imu(
+        replace(sim.imu, rate_hz=100.0, gyro_bias_radps=setup.gyro_bias_radps),
+        (0.25, 0.0, 0.10),
+        seed,
+        "imu/ImuSample",
+    )
     actuators = Actuators(sim, START_NS, STEP_NS)
     sensors: list[Sensor] = [gnss, imu]
     if setup.heading and sim.heading is not None:
@@ -224,13 +275,19 @@ def _pushed(plant: FourDof, sim: Any, speed_mps: float) -> FourDof:
     return FourDof(sim, StartPose(at.x_m, at.y_m, at.yaw_rad), STEP_NS * 1e-9, speed_mps)
 
 
-def _command(setup: Setup, profile: Profile, t_s: float, speed_mps: float, now_ns: int) -> ActuatorCommand:
+def _command(
+    setup: Setup, profile: Profile, t_s: float, speed_mps: float, now_ns: int
+) -> ActuatorCommand:
     drive, steering = profile.vehicle.drive, profile.vehicle.steering
     wanted = _wanted_mps(setup, t_s)
     throttle = 0.0
     if wanted != 0.0:
         throttle = drive.steady_throttle(wanted) + 0.6 * (wanted - speed_mps)
-        throttle = min(max(throttle, 0.0), 1.0) if wanted > 0.0 else min(max(throttle, -drive.reverse_share), 0.0)
+        throttle = (
+            min(max(throttle, 0.0), 1.0)
+            if wanted > 0.0
+            else min(max(throttle, -drive.reverse_share), 0.0)
+        )
     share = 0.35 + 0.5 * sin(0.21 * t_s) if wanted != 0.0 else 0.0
     return ActuatorCommand(now_ns, now_ns, throttle, 0.0, share, steering.wheel_angle_rad(share))
 
@@ -242,7 +299,12 @@ def _degraded(setup: Setup, declared: float, message: Message) -> Message:
         if not setup.gnss_velocity:
             message = replace(message, velocity_enu_mps=NAN3, velocity_covariance_m2ps2=NAN9)
         if declared != 1.0:
-            message = replace(message, position_covariance_m2=tuple(declared**2 * v for v in message.position_covariance_m2))
+            message = replace(
+                message,
+                position_covariance_m2=tuple(
+                    declared**2 * v for v in message.position_covariance_m2
+                ),
+            )
     return message
 
 
@@ -343,7 +405,13 @@ def run_one(task: tuple[str, float, int, tuple[str, ...]]) -> list[tuple[str, st
 
 def start_stream(start: str, receiver: str, seed: int) -> Stream:
     """Simulate one start without heading device and accelerometer."""
-    setup = Setup(receiver=RECEIVERS[receiver], seconds=34.0, accelerometer=False, heading=False, **STARTS[start])
+    setup = Setup(
+        receiver=RECEIVERS[receiver],
+        seconds=34.0,
+        accelerometer=False,
+        heading=False,
+        **STARTS[start],
+    )
     return stream(setup, seed)
 
 
@@ -398,7 +466,16 @@ def main() -> None:
                 return float(np.mean(values)) if values else float("nan")
 
             row: dict[str, Any] = {"estimator": name, "receiver": receiver, "seeds": len(verdicts)}
-            for key in ("anees", "anees_yaw", "anees_speed", "nis", "inside", "running", "mean_error_m", "mean_sigma_m"):
+            for key in (
+                "anees",
+                "anees_yaw",
+                "anees_speed",
+                "nis",
+                "inside",
+                "running",
+                "mean_error_m",
+                "mean_sigma_m",
+            ):
                 row[key] = mean(key)
             row["worst"] = max((v.worst for v in verdicts), default=-inf)
             row["false_arms"] = sum(v.false_arm for v in verdicts)
@@ -425,9 +502,10 @@ def main() -> None:
         titles,
         [
             [
-                row["estimator"], row["receiver"], f"{row['anees']:.2f}", f"{row['anees_yaw']:.2f}", f"{row['anees_speed']:.2f}",
-                f"{row['nis']:.2f}", f"{row['inside']:.0%}", f"{row['worst']:.1f}", f"{row['mean_error_m']:.3f}",
-                f"{row['mean_sigma_m']:.3f}", f"{row['running']:.0%}", f"{row['false_arms']} of {row['seeds']}",
+                row["estimator"], row["receiver"], f"{row['anees']:.2f}", f"{row['anees_yaw']:.2f}",
+                f"{row['anees_speed']:.2f}", f"{row['nis']:.2f}", f"{row['inside']:.0%}",
+                f"{row['worst']:.1f}", f"{row['mean_error_m']:.3f}", f"{row['mean_sigma_m']:.3f}",
+                f"{row['running']:.0%}", f"{row['false_arms']} of {row['seeds']}",
             ]
             for row in rows
         ],

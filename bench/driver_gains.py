@@ -1,10 +1,13 @@
-"""Steering of a driver per metre and per radian of error, within drives: what a network learns from it, and what it cannot.
+"""Steering of a driver per metre and per radian of error, within drives: what a network learns from
+it, and what it cannot.
 
     python bench/driver_gains.py [--json] [LABEL=PLACE ...]
 
-A place is a table of the published training data, a data set of ``vehicled learn dataset``, or a folder of these; by default the
-published data of a person and of the MPC in ``~/vehicled/data/nn_training_2023``. Of each drive the means are taken off first: the
-constant steering of a circle is no answer to an error. ``still`` is the part of the rows in which the steering stays as it was.
+A place is a table of the published training data, a data set of ``vehicled learn dataset``, or a
+folder of these; by default the published data of a person and of the MPC in
+``~/vehicled/data/nn_training_2023``. Of each drive the means are taken off first: the constant
+steering of a circle is no answer to an error. ``still`` is the part of the rows in which the
+steering stays as it was.
 """
 
 import argparse
@@ -22,9 +25,15 @@ LEFT, HEADING = "reference_left_m", "reference_heading_rad"
 
 
 def gains(place: str) -> dict[str, float]:
-    """Return the gains of the steering, their part of its variance, and how often the steering rests."""
+    """Return the gains of the steering, their part of its variance, and how often the steering
+    rests."""
     files = files_in([place])
-    sets = [load(file) if file.suffix == ".parquet" else read_drives([str(file)], Meaning(predicts=False))[0] for file in files]
+    sets = [
+        load(file)
+        if file.suffix == ".parquet"
+        else read_drives([str(file)], Meaning(predicts=False))[0]
+        for file in files
+    ]
     errors, steering, rests = [], [], []
     for data in sets:
         names = data.meaning.features
@@ -39,12 +48,19 @@ def gains(place: str) -> dict[str, float]:
     found = np.linalg.lstsq(x, y, rcond=None)[0]
     explained = 1.0 - float(np.sum((y - x @ found) ** 2) / np.sum(y * y))
     still = float(np.concatenate(rests).mean())
-    return {"per_m": float(found[0]), "per_rad": float(found[1]), "explained": explained, "still": still}
+    return {
+        "per_m": float(found[0]),
+        "per_rad": float(found[1]),
+        "explained": explained,
+        "still": still,
+    }
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("places", nargs="*", metavar="LABEL=PLACE")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -55,7 +71,11 @@ def main() -> None:
         print(json.dumps(found))
         return
     rows = [[label, *(f"{value:.3f}" for value in each.values())] for label, each in found.items()]
-    print_table("Steering, as a fraction of full", ["driver", "per m left", "per rad", "part explained", "still"], rows)
+    print_table(
+        "Steering, as a fraction of full",
+        ["driver", "per m left", "per rad", "part explained", "still"],
+        rows,
+    )
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
     python bench/estimator.py [--rounds 9] [--json]
 
-Both predict once and take one GNSS fix, of position and velocity: six values, 22 states. Blocks of both in turns in one process,
-median of the single steps over all blocks. filterpy multiplies constant matrices and knows no rotation, lever arm, gate or wrapped
-angle, and it multiplies by BLAS, whose last bits depend on the processor. Ours mechanises, linearises, gates four times, keeps the
-state before, as the history needs it, and has the same bits on every processor. Without filterpy there is nothing to compare with,
-and that is said.
+Both predict once and take one GNSS fix, of position and velocity: six values, 22 states. Blocks of
+both in turns in one process, median of the single steps over all blocks. filterpy multiplies
+constant matrices and knows no rotation, lever arm, gate or wrapped angle, and it multiplies by
+BLAS, whose last bits depend on the processor. Ours mechanises, linearises, gates four times, keeps
+the state before, as the history needs it, and has the same bits on every processor. Without
+filterpy there is nothing to compare with, and that is said.
 
-Below, what the daemon pays: ``step`` as the fusion task calls it at 200 Hz with two samples of a 400 Hz inertial unit, alone, with
-a timely fix and with one that is 60 ms late, so that twelve predictions are done again.
+Below, what the daemon pays: ``step`` as the fusion task calls it at 200 Hz with two samples of a
+400 Hz inertial unit, alone, with a timely fix and with one that is 60 ms late, so that twelve
+predictions are done again.
 """
 
 import argparse
@@ -23,7 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from vehicled.core.messages import CarrierSolution, FixType, GnssFix, Heading, HeadingKind, ImuSample
+from vehicled.core.messages import (
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+)
 from vehicled.core.vehicle import Drive as Motor
 from vehicled.core.vehicle import Steering, Vehicle
 from vehicled.estimation.ins.estimator import Ins
@@ -41,8 +50,8 @@ VEHICLE = Vehicle(
     wheelbase_m=0.5, track_m=0.4, length_m=0.8, width_m=0.45, mass_kg=6.0,
     steering=Steering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.4),
     drive=Motor(
-        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4, gear_ratio=1 / 3,
-        wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1,
+        stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.02, viscous_nms=1e-4,
+        gear_ratio=1 / 3, wheel_radius_m=0.08451952624, inertia_kgm2=1e-3, delay_s=0.1,
     ),
 )  # fmt: skip
 
@@ -53,7 +62,8 @@ def ours() -> Callable[[], None]:
     predictor, sensors = Predictor(params, 0.5), Sensors(params, (0.2, 0.0, 0.3))
     drive = InertialInputs((0.1, 0.2, 9.8), (0.001, 0.002, 0.003))
     fix = Fix(
-        0.0, 0.0, 0.0, (4e-4, 0.0, 4e-4), 1e-3, -1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (2.5e-3, 0.0, 2.5e-3), 5e-3
+        0.0, 0.0, 0.0, (4e-4, 0.0, 4e-4), 1e-3, -1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0),
+        (2.5e-3, 0.0, 2.5e-3), 5e-3
     )  # fmt: skip
     start = InsState([0.0] * N, (1.0, 0.0, 0.0, 0.0), 0.01 * np.eye(N))
 
@@ -61,7 +71,9 @@ def ours() -> Callable[[], None]:
         state = predictor.predict(start, drive, 0.005).copy()
         assert not any(state.counters.strikes)
         sensors.fix(state, fix)
-        assert state.counters.rejected == 0, "every gate passed, so that all four updates are measured"
+        assert state.counters.rejected == 0, (
+            "every gate passed, so that all four updates are measured"
+        )
 
     return step
 
@@ -110,8 +122,8 @@ class Daemon:
                 self._ins.observe(heading)
             self._ins.observe(
                 GnssFix(
-                    t_ns, now_ns, LOT_17.latitude_rad, LOT_17.longitude_rad, LOT_17.height_m, (0.0, 0.0, 0.0),
-                    fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED,
+                    t_ns, now_ns, LOT_17.latitude_rad, LOT_17.longitude_rad, LOT_17.height_m,
+                    (0.0, 0.0, 0.0), fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED,
                 )
             )  # fmt: skip
 
@@ -140,7 +152,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     our_step, their_step = ours(), theirs()
-    daemons = {"step": Daemon(None), "step, timely fix": Daemon(0), "step, fix 60 ms late": Daemon(60_000_000)}
+    daemons = {
+        "step": Daemon(None),
+        "step, timely fix": Daemon(0),
+        "step, fix 60 ms late": Daemon(60_000_000),
+    }
     times: dict[str, list[float]] = {"ins": [], "filterpy": [], **{name: [] for name in daemons}}
     for _ in range(arguments.rounds):
         times["ins"] += block_us(our_step)
@@ -156,11 +172,16 @@ def main() -> None:
     print(f"{N} states, p50 over {arguments.rounds} interleaved blocks of {BLOCK}")
     print(f"  ins, predict + GNSS position and velocity   {p50['ins']:7.1f} us")
     if ratio is None:
-        print("  filterpy is not installed, so there is nothing to compare with: pip install filterpy")
+        print(
+            "  filterpy is not installed, so there is nothing to compare with: pip install filterpy"
+        )
     else:
         print(f"  filterpy KalmanFilter, predict + update     {p50['filterpy']:7.1f} us")
         verdict = "within" if ratio <= LIMIT else "ABOVE"
-        print(f"  ratio                                       {ratio:7.2f}     ({verdict} the limit of {LIMIT:.1f})")
+        print(
+            f"  ratio                                       {ratio:7.2f}     ({verdict} the "
+            f"limit of {LIMIT:.1f})"
+        )
     for name in daemons:
         print(f"  {name:<42}  {p50[name]:7.1f} us")
 

@@ -2,12 +2,15 @@
 
     python bench/executive.py [--seconds 10] [--json]
 
-The rate table is the pipeline's, 400 + 200 + 100 + 100 releases a second, with empty tasks. Measured in turns within one run:
+The rate table is the pipeline's, 400 + 200 + 100 + 100 releases a second, with empty tasks.
+Measured in turns within one run:
 
-* executive: CPU time inside ``Executive.run`` on the wall stopwatch, its readings included; nothing is waited for
-* bare loop (the reference): the plainest loop that runs the same tasks in order and keeps phase, with no account of anything
-* daemon's thread: all CPU time of a thread that really waits for each release on the precise loop; less the executive, that is
-  what waking up costs
+* executive: CPU time inside ``Executive.run`` on the wall stopwatch, its readings included; nothing
+  is waited for
+* bare loop (the reference): the plainest loop that runs the same tasks in order and keeps phase,
+  with no account of anything
+* daemon's thread: all CPU time of a thread that really waits for each release on the precise loop;
+  less the executive, that is what waking up costs
 """
 
 import argparse
@@ -33,7 +36,8 @@ SLICE_S = 10.0
 
 
 class ShiftedStopwatch(WallStopwatch):
-    """Wall stopwatch, with the cost of every reading, shifted to the time of the release so that nothing waits."""
+    """Wall stopwatch, with the cost of every reading, shifted to the time of the release so that
+    nothing waits."""
 
     def begin(self, now_ns: int) -> Reading:
         """Read the stopwatch as after a wait, and shift it so that the release is now."""
@@ -69,7 +73,10 @@ def forget(tick: TaskTick) -> None:
 
 def table() -> list[TaskSpec]:
     """Return the pipeline with empty tasks."""
-    return [TaskSpec(name=name, rate_hz=rate, deadline_ns=10**9, run=nothing) for name, rate in RATES.items()]
+    return [
+        TaskSpec(name=name, rate_hz=rate, deadline_ns=10**9, run=nothing)
+        for name, rate in RATES.items()
+    ]
 
 
 def executive_us(virtual_s: float) -> float:
@@ -119,7 +126,9 @@ async def thread_share(seconds: float) -> float:
 def main() -> None:
     """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seconds", type=float, default=10.0, help="length of the part that really waits")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="length of the part that really waits"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     executive, bare = [], []
@@ -127,7 +136,9 @@ def main() -> None:
         executive.append(executive_us(SLICE_S))
         bare.append(bare_us(SLICE_S))
     own_us, bare_loop_us = statistics.median(executive), statistics.median(bare)
-    share = anyio.run(thread_share, arguments.seconds, backend_options={"loop_factory": new_event_loop})
+    share = anyio.run(
+        thread_share, arguments.seconds, backend_options={"loop_factory": new_event_loop}
+    )
     own_share = own_us * 1e-6 * RELEASES_PER_S
     result = {
         "executive_us_per_release": own_us,
@@ -141,13 +152,23 @@ def main() -> None:
         print(json.dumps(result, indent=2))
         return
     print(
-        f"{RELEASES_PER_S:.0f} releases a second, median of {ROUNDS} rounds (min {min(executive):.2f}, max {max(executive):.2f} us)"
+        f"{RELEASES_PER_S:.0f} releases a second, median of {ROUNDS} rounds (min "
+        f"{min(executive):.2f}, max {max(executive):.2f} us)"
     )
     print(f"  executive         {own_us:7.2f} us per release   {100 * own_share:5.2f} % of a core")
-    print(f"  bare loop         {bare_loop_us:7.2f} us per release   ratio {own_us / bare_loop_us:.1f}")
+    print(
+        f"  bare loop         {bare_loop_us:7.2f} us per release   ratio "
+        f"{own_us / bare_loop_us:.1f}"
+    )
     wake_up = share - own_share
-    print(f"  wake-ups          {wake_up / RELEASES_PER_S * 1e6:7.2f} us per release   {100 * wake_up:5.2f} % of a core")
-    print(f"  the whole thread  {share / RELEASES_PER_S * 1e6:7.2f} us per release   {100 * share:5.2f} % of a core")
+    print(
+        f"  wake-ups          {wake_up / RELEASES_PER_S * 1e6:7.2f} us per release   "
+        f"{100 * wake_up:5.2f} % of a core"
+    )
+    print(
+        f"  the whole thread  {share / RELEASES_PER_S * 1e6:7.2f} us per release   "
+        f"{100 * share:5.2f} % of a core"
+    )
 
 
 if __name__ == "__main__":

@@ -6,13 +6,15 @@
         [--jobs 2] [--out FILE]
     python -m bench.false_alarms --markdown --out FILE
 
-Every drive is drawn from its profile and number: a random smooth course (``random``), speed, controller, link, noise of GNSS, a
-drop-out that the profile bears, a wrong belief about the vehicle, a slope. Nothing is broken, so every stop and every cap of the
-speed is a false alarm. Each one prints the command that repeats it. ``--missed`` injects every fault of ``vehicled failsafe test``
-on random courses instead and counts those that are not detected in time.
+Every drive is drawn from its profile and number: a random smooth course (``random``), speed,
+controller, link, noise of GNSS, a drop-out that the profile bears, a wrong belief about the
+vehicle, a slope. Nothing is broken, so every stop and every cap of the speed is a false alarm. Each
+one prints the command that repeats it. ``--missed`` injects every fault of ``vehicled failsafe
+test`` on random courses instead and counts those that are not detected in time.
 
-Results go to ``--out`` line by line; a second call with the same file goes on where the first one ended. ``--markdown`` drives
-nothing and prints the table of such a file, complete or not. Exit status 1 when anything was stopped, capped or missed.
+Results go to ``--out`` line by line; a second call with the same file goes on where the first one
+ended. ``--markdown`` drives nothing and prints the table of such a file, complete or not. Exit
+status 1 when anything was stopped, capped or missed.
 """
 
 import argparse
@@ -54,8 +56,9 @@ SECOND_NS = 1_000_000_000
 PROFILES = tuple(sorted(path.stem for path in shipped.folder("profiles").glob("*.toml")))
 CONTROLLERS = ("pure_pursuit", "regulated_pure_pursuit", "stanley", "flat", "mpc")
 ART_CONTROLLERS = ("linear",)
-"""Its numbers are those of the ART vehicle. `mpc_published` is left out because it turns the wheels further and faster
-than the limits, `pure_pursuit_published` because it leaves the corridor: that cap and that stop have a cause."""
+"""Its numbers are those of the ART vehicle. `mpc_published` is left out because it turns the wheels
+further and faster than the limits, `pure_pursuit_published` because it leaves the corridor: that
+cap and that stop have a cause."""
 MAPPED, MAPPED_LAP = "race_track", (83.7, 2.0)
 """Scene of a vehicle whose place comes from a map; length and speed of its lap, m and m/s."""
 MOST_COURSES = 20
@@ -81,7 +84,16 @@ class Drive(Struct, frozen=True):
     @property
     def command(self) -> str:
         """Command that repeats the drive."""
-        words = ["vehicled", "sim", "--profile", self.profile, "--course", self.course, "--controller", self.controller]
+        words = [
+            "vehicled",
+            "sim",
+            "--profile",
+            self.profile,
+            "--course",
+            self.course,
+            "--controller",
+            self.controller,
+        ]
         words += ["--link", self.link, "--seed", str(self.seed)]
         words += [word for text in self.overrides for word in ("--set", text)]
         words += [word for text in self.failures for word in ("--fail", text)]
@@ -102,7 +114,7 @@ class Outcome(Struct, frozen=True):
     cpu_s: float
 
 
-# ------------------------------------------------------------------------------------------------------------------ the drives
+# --------------------------------------------------------------------------------------- the drives
 
 
 def drive_of(name: str, index: int, least_s: float = 12.0, most_s: float = 22.0) -> Drive:
@@ -114,7 +126,9 @@ def drive_of(name: str, index: int, least_s: float = 12.0, most_s: float = 22.0)
     lateral = random.uniform(0.15, 0.5) * limits.max_lateral_acceleration_mps2
     radius = max(1.5 * vehicle.min_turn_radius_m, speed * speed / lateral)
     # The wheels need two fifths of their rate at the most.
-    bend = max(2.5 * speed, 9.4 * speed * vehicle.wheelbase_m / (radius * steering.rate_radps), radius)
+    bend = max(
+        2.5 * speed, 9.4 * speed * vehicle.wheelbase_m / (radius * steering.rate_radps), radius
+    )
     length = max(speed * random.uniform(least_s, most_s), 4.0 * vehicle.length_m)
     course = f"random:seed={random.randrange(10**6)},length_m={length:.4g},speed_mps={speed:.3g},"
     course += f"lateral_mps2={lateral:.3g},bend_m={bend:.4g}"
@@ -127,7 +141,11 @@ def drive_of(name: str, index: int, least_s: float = 12.0, most_s: float = 22.0)
         course, length, speed = f"{MAPPED}/lap", *MAPPED_LAP
         lap = load_course(course)
         start = f"[{lap.x_m[0]:.2f}, {lap.y_m[0]:.2f}, {lap.yaw_rad[0]:.2f}]"
-        overrides += [f"sim.scene={scene}.toml", f"localisation.map={scene}.yaml", f"localisation.start={start}"]
+        overrides += [
+            f"sim.scene={scene}.toml",
+            f"localisation.map={scene}.yaml",
+            f"localisation.start={start}",
+        ]
     for vary, probability in ((_gnss, 0.4), (_beliefs, 0.4), (_ground, 0.25)):
         if random.random() < probability:
             overrides += vary(random, profile)
@@ -137,7 +155,15 @@ def drive_of(name: str, index: int, least_s: float = 12.0, most_s: float = 22.0)
     link = "wires" if wired and random.random() < 0.25 else "messages"
     limit_s = 25.0 + 3.0 * length / speed
     return Drive(
-        name, index, course, random.choice(controllers), link, index + 1, tuple(overrides), tuple(failures), round(limit_s, 1)
+        name,
+        index,
+        course,
+        random.choice(controllers),
+        link,
+        index + 1,
+        tuple(overrides),
+        tuple(failures),
+        round(limit_s, 1),
     )
 
 
@@ -147,9 +173,18 @@ def _gnss(random: Random, profile: Profile) -> list[str]:
     sigma, walk = 0.02 * corridor, 0.06 * corridor
     return random.choice(
         [
-            ['sim.gnss.carrier="float"', f"sim.gnss.sigma_m={sigma:.3g}", f"sim.gnss.walk_sigma_m={walk:.3g}"],
-            ['sim.gnss.carrier="none"', f"sim.gnss.sigma_m={sigma:.3g}", f"sim.gnss.walk_sigma_m={walk:.3g}"],
-            # Coloured as plain GNSS was recorded, and smaller: that of the recordings is larger than these corridors.
+            [
+                'sim.gnss.carrier="float"',
+                f"sim.gnss.sigma_m={sigma:.3g}",
+                f"sim.gnss.walk_sigma_m={walk:.3g}",
+            ],
+            [
+                'sim.gnss.carrier="none"',
+                f"sim.gnss.sigma_m={sigma:.3g}",
+                f"sim.gnss.walk_sigma_m={walk:.3g}",
+            ],
+            # Coloured as plain GNSS was recorded, and smaller: that of the recordings is larger
+            # than these corridors.
             [
                 'sim.gnss.model="recorded"',
                 'sim.gnss.carrier="none"',
@@ -193,8 +228,14 @@ def _hills(slope: float) -> str:
         height = slope * HILL_M / (2.0 * pi * 2**0.5)
         axis = [k * HILL_STEP_M for k in range(-half, half + 1)]
         wave = 2.0 * pi / HILL_M
-        rows = [",".join(f"{height * (sin(wave * x) + cos(wave * y) - 1.0):.5f}" for x in axis) for y in reversed(axis)]
-        _written(file.with_name(f"{file.name}.toml"), f"step_m = {HILL_STEP_M}\nx_m = {axis[0]}\ny_m = {axis[0]}\n")
+        rows = [
+            ",".join(f"{height * (sin(wave * x) + cos(wave * y) - 1.0):.5f}" for x in axis)
+            for y in reversed(axis)
+        ]
+        _written(
+            file.with_name(f"{file.name}.toml"),
+            f"step_m = {HILL_STEP_M}\nx_m = {axis[0]}\ny_m = {axis[0]}\n",
+        )
         _written(file, "\n".join(rows) + "\n")
     return str(file)
 
@@ -207,7 +248,8 @@ def _written(file: Path, text: str) -> None:
 
 
 def _bearable(profile: Profile) -> list[str]:
-    """Draw drop-outs that need no reaction: shorter than the limits of silence, or of an optional source."""
+    """Draw drop-outs that need no reaction: shorter than the limits of silence, or of an optional
+    source."""
     gap_s = min(0.35, 0.7 * profile.limits.gnss_silence_s)
     found = [f"gnss:off@{{at:.2f}}+{gap_s:.2f}"]
     if "heading" in profile.devices:
@@ -215,7 +257,7 @@ def _bearable(profile: Profile) -> list[str]:
     return found
 
 
-# ----------------------------------------------------------------------------------------------------------------- to drive one
+# ------------------------------------------------------------------------------------- to drive one
 
 
 class _Alarms:
@@ -244,7 +286,13 @@ def driven(drive: Drive) -> Outcome:
     alarms = _Alarms(judge)
     failures = [parse_failure(text) for text in drive.failures]
     pair = WrappedPair(
-        resolved_profile(loaded, course), course, failures, alarms, drive.seed, link=drive.link, grid=grid_of(loaded)
+        resolved_profile(loaded, course),
+        course,
+        failures,
+        alarms,
+        drive.seed,
+        link=drive.link,
+        grid=grid_of(loaded),
     )
     machine, end_ns, drove = pair.machine, START_NS + round(drive.limit_s * SECOND_NS), False
     while pair.now_ns < end_ns:
@@ -254,8 +302,9 @@ def driven(drive: Drive) -> Outcome:
             break
         pair.reply()
     return Outcome(
-        drive.profile, drive.index, bool(machine.course_driven), round(judge.driving_s, 2), tuple(alarms.found),
-        f"{machine.mode.name}: {machine.why}", drive.command, round(time.process_time() - begin_s, 2),
+        drive.profile, drive.index, bool(machine.course_driven), round(judge.driving_s, 2),
+        tuple(alarms.found), f"{machine.mode.name}: {machine.why}", drive.command,
+        round(time.process_time() - begin_s, 2),
     )  # fmt: skip
 
 
@@ -268,7 +317,7 @@ def _drive(job: tuple[str, int]) -> Outcome:
         return Outcome(drive.profile, drive.index, False, 0.0, (), why, drive.command, 0.0)
 
 
-# -------------------------------------------------------------------------------------------------------------- missed detections
+# -------------------------------------------------------------------------------- missed detections
 
 
 class Trial(Struct, frozen=True):
@@ -297,27 +346,38 @@ def _inject(job: tuple[int, int]) -> Trial:
     link = random.choice(injection.links)
     vehicle = load(injection.profile).profile.vehicle
     problem, react_ms, course = NOT_SHOWN, nan, ""
-    # Some faults show on a course of their own only, and one that steers straight on not on every random one.
+    # Some faults show on a course of their own only, and one that steers straight on not on every
+    # random one.
     for _ in range(MOST_COURSES):
         course = f"random:seed={random.randrange(10**6)},length_m=60,speed_mps=1,lateral_mps2=0.5"
         course = course if injection.course == COURSE else injection.course
         try:
-            found = run_trial(injection, link, seed, load_course(course, turn_radius_m=vehicle.min_turn_radius_m))
+            found = run_trial(
+                injection, link, seed, load_course(course, turn_radius_m=vehicle.min_turn_radius_m)
+            )
             problem, react_ms = found.problem, found.react_ms
         except Exception as error:  # noqa: BLE001 - as above
             problem = f"raised {type(error).__name__}: {error}"
         if problem != NOT_SHOWN or course == injection.course:
             break
     return Trial(
-        injection.row, injection.code, injection.how, seed, link, course, problem, None if isnan(react_ms) else round(react_ms, 3)
+        injection.row,
+        injection.code,
+        injection.how,
+        seed,
+        link,
+        course,
+        problem,
+        None if isnan(react_ms) else round(react_ms, 3),
     )
 
 
-# --------------------------------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------------------- the table
 
 
 def bounds(events: int, n: int) -> tuple[float, float]:
-    """Return the two-sided 95 % Clopper-Pearson interval of a probability; with no event its end is about 3.7 / n."""
+    """Return the two-sided 95 % Clopper-Pearson interval of a probability; with no event its end is
+    about 3.7 / n."""
     low = betaincinv(events, n - events + 1, 0.025) if events > 0 else 0.0
     high = betaincinv(events + 1, n - events, 0.975) if events < n else 1.0
     return float(low), float(high)
@@ -335,7 +395,10 @@ def _stopped(outcome: Outcome) -> bool:
 
 def alarm_table(outcomes: Sequence[Outcome]) -> str:
     """Return false alarms by profile and in all, in Markdown."""
-    lines = ["| profile | drives | driven | stopped (95 %) | capped (95 %) | by |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| profile | drives | driven | stopped (95 %) | capped (95 %) | by |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     by_profile: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_profile[outcome.profile].append(outcome)
@@ -344,8 +407,9 @@ def alarm_table(outcomes: Sequence[Outcome]) -> str:
         capped = sum(not _stopped(each) and bool(each.alarms) for each in drives)
         counts = Counter(code for each in drives for code in {code for _, code, _ in each.alarms})
         cells = (
-            name if name == "all" else f"`{name}`", str(len(drives)), f"{sum(each.driving_s for each in drives) / 3600.0:.2f} h",
-            share(stopped, len(drives)), share(capped, len(drives)),
+            name if name == "all" else f"`{name}`", str(len(drives)),
+            f"{sum(each.driving_s for each in drives) / 3600.0:.2f} h", share(stopped, len(drives)),
+            share(capped, len(drives)),
             ", ".join(f"`{code}` {n}" for code, n in counts.most_common()) or "-",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
@@ -363,9 +427,13 @@ def missed_table(trials: Sequence[Trial]) -> str:
         by_injection[trial.injection].append(trial)
     known = {rule.code for row in MATRIX for rule in row.rules}
     order = {(each.row, each.code, each.how): k for k, each in enumerate(INJECTIONS)}
-    for injection, found in sorted(by_injection.items(), key=lambda item: (item[0][0], order.get(item[0], len(order)), item[0])):
+    for injection, found in sorted(
+        by_injection.items(), key=lambda item: (item[0][0], order.get(item[0], len(order)), item[0])
+    ):
         row, code, fault = injection
-        lines.append(_missed_line(str(row), f"`{code}`" if code in known else code or "-", fault, found))
+        lines.append(
+            _missed_line(str(row), f"`{code}`" if code in known else code or "-", fault, found)
+        )
     lines.append(_missed_line("all", "-", "-", trials))
     return "\n".join(lines)
 
@@ -377,7 +445,7 @@ def _missed_line(row: str, code: str, fault: str, found: Sequence[Trial]) -> str
     return f"| {row} | {code} | {fault} | {len(found)} | {missed} | {slowest} |"
 
 
-# ------------------------------------------------------------------------------------------------------------------- the campaign
+# ------------------------------------------------------------------------------------- the campaign
 
 
 def read_results(file: Path | None, kind: type[Any]) -> list[Any]:
@@ -390,7 +458,9 @@ def read_results(file: Path | None, kind: type[Any]) -> list[Any]:
     return found
 
 
-def run_jobs(work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: Path | None) -> Iterator[Any]:
+def run_jobs(
+    work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: Path | None
+) -> Iterator[Any]:
     """Yield each result as it comes, written to the file at once."""
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(file.open("ab")) if file is not None else None
@@ -407,19 +477,34 @@ def run_jobs(work: Callable[[Any], Any], jobs: Sequence[Any], count: int, file: 
 
 
 def _campaign(arguments: argparse.Namespace) -> int:
-    done: list[Outcome] = [each for each in read_results(arguments.out, Outcome) if each.profile in arguments.profile]
+    done: list[Outcome] = [
+        each for each in read_results(arguments.out, Outcome) if each.profile in arguments.profile
+    ]
     known = {(each.profile, each.index) for each in done}
     indices = range(arguments.first, arguments.first + arguments.drives)
     # By number, so that a campaign that is cut short has driven every profile alike.
-    jobs = [(name, index) for index in indices for name in arguments.profile if (name, index) not in known]
+    jobs = [
+        (name, index)
+        for index in indices
+        for name in arguments.profile
+        if (name, index) not in known
+    ]
     progress, total = Progress(), len(done) + len(jobs)
     for outcome in run_jobs(_drive, jobs, arguments.jobs, arguments.out):
         done.append(outcome)
         if outcome.alarms or not outcome.finished:
-            what = "; ".join(f"{reaction} {code}: {reason}" for reaction, code, reason in outcome.alarms) or outcome.why
+            what = (
+                "; ".join(
+                    f"{reaction} {code}: {reason}" for reaction, code, reason in outcome.alarms
+                )
+                or outcome.why
+            )
             print(f"{outcome.profile} {outcome.index}: {what}\n  {outcome.command}", flush=True)
         if progress.due():
-            progress.show(f"{len(done)} of {total} drives, {sum(bool(each.alarms) for each in done)} with an alarm")
+            progress.show(
+                f"{len(done)} of {total} drives, {sum(bool(each.alarms) for each in done)} "
+                "with an alarm"
+            )
     progress.close()
     print(alarm_table(done))
     print(f"\n{sum(each.cpu_s for each in done) / 60.0:.1f} min of processor time", file=sys.stderr)
@@ -432,7 +517,8 @@ def _missed(arguments: argparse.Namespace) -> int:
     seeds = range(arguments.first, arguments.first + arguments.missed)
     numbers = [
         k for k, each in enumerate(INJECTIONS)
-        if (not arguments.row or each.row in arguments.row) and (not arguments.rule or each.code in arguments.rule)
+        if (not arguments.row or each.row in arguments.row)
+        and (not arguments.rule or each.code in arguments.rule)
     ]  # fmt: skip
     jobs = [
         (k, seed) for seed in seeds for k in numbers
@@ -442,10 +528,16 @@ def _missed(arguments: argparse.Namespace) -> int:
     for trial in run_jobs(_inject, jobs, arguments.jobs, arguments.out):
         done.append(trial)
         if trial.problem:
-            print(f"row {trial.row} {trial.code} ({trial.fault}), {trial.link}, seed {trial.seed}, {trial.course}:")
+            print(
+                f"row {trial.row} {trial.code} ({trial.fault}), {trial.link}, seed "
+                f"{trial.seed}, {trial.course}:"
+            )
             print(f"  {trial.problem}", flush=True)
         if progress.due():
-            progress.show(f"{len(done)} of {total} injections, {sum(bool(each.problem) for each in done)} missed")
+            progress.show(
+                f"{len(done)} of {total} injections, "
+                f"{sum(bool(each.problem) for each in done)} missed"
+            )
     progress.close()
     print(missed_table(done))
     return 1 if any(each.problem for each in done) else 0
@@ -453,28 +545,68 @@ def _missed(arguments: argparse.Namespace) -> int:
 
 def _markdown(arguments: argparse.Namespace) -> int:
     """Print the tables of a file of results."""
-    outcomes: list[Outcome] = [each for each in read_results(arguments.out, Outcome) if each.profile in arguments.profile]
-    trials: list[Trial] = [each for each in read_results(arguments.out, Trial) if not arguments.row or each.row in arguments.row]
+    outcomes: list[Outcome] = [
+        each for each in read_results(arguments.out, Outcome) if each.profile in arguments.profile
+    ]
+    trials: list[Trial] = [
+        each
+        for each in read_results(arguments.out, Trial)
+        if not arguments.row or each.row in arguments.row
+    ]
     if outcomes:
         print(alarm_table(outcomes))
     if trials:
         print(missed_table(trials))
     if not (outcomes or trials):
-        print(f"{arguments.out} holds no results: name the file that an earlier call wrote with --out", file=sys.stderr)
+        print(
+            (
+                f"{arguments.out} holds no results: name the file that an earlier call wrote with "
+                "--out"
+            ),
+            file=sys.stderr,
+        )
         return 1
     return 0
 
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profile", action="append", default=[], help="repeatable (default: every shipped one)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--profile", action="append", default=[], help="repeatable (default: every shipped one)"
+    )
     parser.add_argument("--drives", type=int, default=200, help="per profile (default 200)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first drive, or seed of the first injection")
-    parser.add_argument("--missed", type=int, default=0, metavar="N", help="inject every fault N times instead")
-    parser.add_argument("--row", type=int, action="append", default=[], help="with --missed: only this row; repeatable")
-    parser.add_argument("--rule", action="append", default=[], metavar="CODE", help="with --missed: only this rule; repeatable")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)")
+    parser.add_argument(
+        "--first",
+        type=int,
+        default=0,
+        help="number of the first drive, or seed of the first injection",
+    )
+    parser.add_argument(
+        "--missed", type=int, default=0, metavar="N", help="inject every fault N times instead"
+    )
+    parser.add_argument(
+        "--row",
+        type=int,
+        action="append",
+        default=[],
+        help="with --missed: only this row; repeatable",
+    )
+    parser.add_argument(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="CODE",
+        help="with --missed: only this rule; repeatable",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes (default: one per processor)",
+    )
     parser.add_argument("--out", type=Path, help="file of results, to go on with")
     parser.add_argument("--markdown", action="store_true", help="only print the table of --out")
     arguments = parser.parse_args()

@@ -1,4 +1,5 @@
-"""Value of a few first drives: planar with the constants found in the first runs of each folder, on all other runs.
+"""Value of a few first drives: planar with the constants found in the first runs of each folder, on
+all other runs.
 
     python bench/first_drives.py [--data ~/vehicled/data/mocap_ekf_mpc_2023] [--kind mocap]
         [--drives 1 3 6]
@@ -20,12 +21,18 @@ from vehicled.run.terminal import print_table
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=str(Path(DATA_FOLDER).expanduser() / "mocap_ekf_mpc_2023"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", default=str(Path(DATA_FOLDER).expanduser() / "mocap_ekf_mpc_2023")
+    )
     parser.add_argument("--kind", default="mocap")
     parser.add_argument("--drives", type=int, nargs="+", default=[1, 3, 6])
     arguments = parser.parse_args()
-    drives = [drive for source in sources(arguments.data) for drive in source.load((arguments.kind,))]
+    drives = [
+        drive for source in sources(arguments.data) for drive in source.load((arguments.kind,))
+    ]
     folders: dict[str, list[Recording]] = {}
     for drive in drives:
         folders.setdefault(drive.name.rpartition("/")[0], []).append(drive)
@@ -34,11 +41,27 @@ def main() -> None:
         for folder, inside in folders.items():
             first = inside[:number]
             found = find(first, PlanarParams(), drives[0].vehicle)
-            results = [judged(drive, PlanarParams(), drive.vehicle, found) for drive in drives if drive not in first]
-            means = [sum(getattr(one, name) for one in results) / len(results) for name in ("raw_m", "before_m", "after_m")]
+            results = [
+                judged(drive, PlanarParams(), drive.vehicle, found)
+                for drive in drives
+                if drive not in first
+            ]
+            means = [
+                sum(getattr(one, name) for one in results) / len(results)
+                for name in ("raw_m", "before_m", "after_m")
+            ]
             worst = max(one.after_m / one.raw_m for one in results)
-            rows.append([str(len(first)), folder, *(f"{mean:.3f}" for mean in means), f"{worst:.2f}"])
-    heads = ["first drives", "of folder", "raw (m)", "defaults (m)", "calibrated (m)", "worst over raw"]
+            rows.append(
+                [str(len(first)), folder, *(f"{mean:.3f}" for mean in means), f"{worst:.2f}"]
+            )
+    heads = [
+        "first drives",
+        "of folder",
+        "raw (m)",
+        "defaults (m)",
+        "calibrated (m)",
+        "worst over raw",
+    ]
     print_table("Position error on all other drives", heads, rows)
 
 

@@ -1,7 +1,9 @@
-"""False alarms and detections of the test of ``vehicled gap``, on sets of runs drawn from known distributions.
+"""False alarms and detections of the test of ``vehicled gap``, on sets of runs drawn from known
+distributions.
 
-The quantities E and S are lognormal, as errors of a judge are. Prints the rate of verdicts "different" over draws of two sets of
-the same distribution, and of two whose errors differ by a factor. The interval is Wilson's at 95 %.
+The quantities E and S are lognormal, as errors of a judge are. Prints the rate of verdicts
+"different" over draws of two sets of the same distribution, and of two whose errors differ by a
+factor. The interval is Wilson's at 95 %.
 """
 
 import argparse
@@ -21,7 +23,10 @@ def verdicts(draws: int, runs: int, factor: float, distance: str) -> int:
     found = 0
     for seed in range(draws):
         random = np.random.default_rng(seed)
-        real, simulated = (np.exp(random.normal(np.log(TYPICAL), SPREAD, (runs, 2))) * (ratio, 1.0) for ratio in (1.0, factor))
+        real, simulated = (
+            np.exp(random.normal(np.log(TYPICAL), SPREAD, (runs, 2))) * (ratio, 1.0)
+            for ratio in (1.0, factor)
+        )
         found += compare(real, simulated, ("E", "S"), distance=distance, resamples=199).p <= 0.05
     return found
 
@@ -34,7 +39,10 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"{arguments.draws} draws a cell, {arguments.distance}: part found to be different")
     factors = (1.0, 1.25, 1.5, 2.0)
-    print("runs a side  " + "  ".join(f"{'same' if factor == 1.0 else f'E x {factor:g}':>20}" for factor in factors))
+    print(
+        "runs a side  "
+        + "  ".join(f"{'same' if factor == 1.0 else f'E x {factor:g}':>20}" for factor in factors)
+    )
     for runs in (5, 10, 20):
         cells = []
         for factor in factors:

@@ -1,9 +1,10 @@
-"""Rates of the environments, and of the batched plant beside the scalar one in the same run. CPU time of one core.
+"""Rates of the environments, and of the batched plant beside the scalar one in the same run. CPU
+time of one core.
 
     python bench/gym.py [--batches 1 64 1024 4096] [--json]
 
-A plant step is one step of the physics grid of one vehicle behind its actuators (1 ms); a step of an environment is an action of
-one vehicle (0.1 s). The best of several rounds counts.
+A plant step is one step of the physics grid of one vehicle behind its actuators (1 ms); a step of
+an environment is an action of one vehicle (0.1 s). The best of several rounds counts.
 """
 
 import argparse
@@ -24,11 +25,22 @@ from vehicled.profile.loading import load_profile
 ROUNDS = 5
 PERIOD_NS = 100_000_000
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "PathTracking-v0, art": ("vehicled.gym:vehicled/PathTracking-v0", {"course": "lot17", "start": "anywhere"}),
-    "Racing-v0, art, 541 rays": ("vehicled.gym:vehicled/Racing-v0", {"course": "square", "start": "anywhere"}),
+    "PathTracking-v0, art": (
+        "vehicled.gym:vehicled/PathTracking-v0",
+        {"course": "lot17", "start": "anywhere"},
+    ),
+    "Racing-v0, art, 541 rays": (
+        "vehicled.gym:vehicled/Racing-v0",
+        {"course": "square", "start": "anywhere"},
+    ),
     "Racing-v0, f1tenth, 181 rays": (
         "vehicled.gym:vehicled/Racing-v0",
-        {"profile": "f1tenth", "course": "square", "start": "anywhere", "overrides": ("sim.lidar.rays=181",)},
+        {
+            "profile": "f1tenth",
+            "course": "square",
+            "start": "anywhere",
+            "overrides": ("sim.lidar.rays=181",),
+        },
     ),
 }
 
@@ -47,7 +59,11 @@ def rate(work: Callable[[], object], steps: int) -> float:
 def scalar_rate(profile: str, periods: int = 20) -> float:
     """Return the rate of one vehicle behind its actuators, as a run steps it."""
     sim = load_profile(profile).sim
-    plant, actuators, now_ns = plant_class(sim.plant)(sim, StartPose(0.0, 0.0, 0.0), 1e-3), Actuators(sim, 0, 1_000_000), 0
+    plant, actuators, now_ns = (
+        plant_class(sim.plant)(sim, StartPose(0.0, 0.0, 0.0), 1e-3),
+        Actuators(sim, 0, 1_000_000),
+        0,
+    )
 
     def work() -> None:
         nonlocal now_ns
@@ -89,22 +105,39 @@ def environment_rate(name: str, options: dict[str, Any], count: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 64, 1024, 4096], help="numbers of vehicles side by side")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--batches",
+        type=int,
+        nargs="+",
+        default=[1, 64, 1024, 4096],
+        help="numbers of vehicles side by side",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    found: dict[str, Any] = {"scalar": scalar_rate("art_published"), "batch": {}, "environments": {}}
+    found: dict[str, Any] = {
+        "scalar": scalar_rate("art_published"),
+        "batch": {},
+        "environments": {},
+    }
     for count in options.batches:
         found["batch"][count] = batch_rate("art_published", count)
     for label, (name, chosen) in CASES.items():
-        found["environments"][label] = {count: environment_rate(name, chosen, count) for count in options.batches if count <= 64}
+        found["environments"][label] = {
+            count: environment_rate(name, chosen, count) for count in options.batches if count <= 64
+        }
     if options.json:
         print(json.dumps(found))
         return
     print("plant steps per second and core, 4-DOF behind its actuators")
     print(f"  scalar                  {found['scalar']:12,.0f}")
     for count, each in found["batch"].items():
-        print(f"  batch of {count:<6d}         {each:12,.0f}  {each / found['scalar']:6.1f} times the scalar")
+        print(
+            f"  batch of {count:<6d}         {each:12,.0f}  {each / found['scalar']:6.1f} "
+            "times the scalar"
+        )
     print("steps of environments per second and core")
     for label, rates in found["environments"].items():
         for count, each in rates.items():

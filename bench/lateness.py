@@ -2,13 +2,15 @@
 
     python bench/lateness.py --seconds 20 --plot lateness.png
 
-Every contestant gets a short slice in turn, again and again, so that a noisy minute of the machine is shared by all. Lateness is
-the start minus the planned release, which advances by the period whatever happened. All run in the ordinary scheduling class
-unless ``--fifo`` is given; read the ratios, the absolute figures are those of the machine and of its load.
+Every contestant gets a short slice in turn, again and again, so that a noisy minute of the machine
+is shared by all. Lateness is the start minus the planned release, which advances by the period
+whatever happened. All run in the ordinary scheduling class unless ``--fifo`` is given; read the
+ratios, the absolute figures are those of the machine and of its load.
 
-``cyclictest`` (Debian package rt-tests) is the yardstick: the same task in C. The kernel adds 50 us of timer slack to the sleeps of
-ordinary threads, cyclictest's included, but not to the timerfd that our loop uses; so it runs a second time without slack, which
-shows what C can do at best. It is kept from tuning the system (``--default-system``), as that would help only its own slices.
+``cyclictest`` (Debian package rt-tests) is the yardstick: the same task in C. The kernel adds 50 us
+of timer slack to the sleeps of ordinary threads, cyclictest's included, but not to the timerfd that
+our loop uses; so it runs a second time without slack, which shows what C can do at best. It is kept
+from tuning the system (``--default-system``), as that would help only its own slices.
 """
 
 import argparse
@@ -120,26 +122,39 @@ def thread_sleep(n: int) -> list[int]:
 
 
 def cyclictest(program: str, fifo: int | None, *, slack: bool) -> Slice:
-    """Return a slice of cyclictest, in C. Resolution 1 us; the middle of each microsecond is taken."""
+    """Return a slice of cyclictest, in C. Resolution 1 us; the middle of each microsecond is
+    taken."""
 
     def run(n: int) -> list[int]:
         policy = ["--policy=other"] if fifo is None else ["--policy=fifo", f"--priority={fifo}"]
         with tempfile.TemporaryDirectory() as folder:
             result = Path(folder) / "result.json"
-            command = [program, "--quiet", "--threads=1", f"--interval={PERIOD_NS // 1000}", f"--loops={n}", "--histogram=500000"]
+            command = [
+                program,
+                "--quiet",
+                "--threads=1",
+                f"--interval={PERIOD_NS // 1000}",
+                f"--loops={n}",
+                "--histogram=500000",
+            ]
             command += ["--default-system", f"--json={result}", *policy]
-            # A program's default is the timer slack of the thread that starts it; 0 puts this thread back to its own default.
+            # A program's default is the timer slack of the thread that starts it; 0 puts this
+            # thread back to its own default.
             if not slack:
                 _set_timer_slack(1)
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 2 * n * PERIOD_NS / 1e9)
+                done = subprocess.run(
+                    command, capture_output=True, text=True, timeout=60 + 2 * n * PERIOD_NS / 1e9
+                )
             finally:
                 if not slack:
                     _set_timer_slack(0)
             if done.returncode or not result.exists():
                 raise RuntimeError(f"cyclictest failed ({done.returncode}): {done.stderr.strip()}")
             thread = json.loads(result.read_text())["thread"]["0"]
-        late = [int(us) * 1000 + 500 for us, count in thread["histogram"].items() for _ in range(count)]
+        late = [
+            int(us) * 1000 + 500 for us, count in thread["histogram"].items() for _ in range(count)
+        ]
         # What no bin holds was beyond the last one: half a second late, or more.
         return late + [int(thread["max"]) * 1000] * (n - len(late))
 
@@ -152,7 +167,11 @@ def _set_timer_slack(slack_ns: int) -> None:
 
 def contestants(fifo: int | None) -> tuple[dict[str, Slice], dict[str, str]]:
     """Return the contestants that can run here, and the reasons why others cannot."""
-    field: dict[str, Slice] = {OURS: ours("asyncio"), STOCK: asyncio_with(None), "time.sleep": thread_sleep}
+    field: dict[str, Slice] = {
+        OURS: ours("asyncio"),
+        STOCK: asyncio_with(None),
+        "time.sleep": thread_sleep,
+    }
     absent: dict[str, str] = {}
     if importlib.util.find_spec("trio"):
         field["ours on trio"] = ours("trio")
@@ -174,7 +193,9 @@ def contestants(fifo: int | None) -> tuple[dict[str, Slice], dict[str, str]]:
     return field, absent
 
 
-def measure(field: dict[str, Slice], seconds: float, slice_s: float) -> dict[str, "np.ndarray[Any, Any]"]:
+def measure(
+    field: dict[str, Slice], seconds: float, slice_s: float
+) -> dict[str, "np.ndarray[Any, Any]"]:
     """Measure the lateness (ns) of every contestant, slice by slice in turn."""
     per_slice = max(1, round(slice_s * 1e9 / PERIOD_NS))
     rounds = max(1, round(seconds / slice_s))
@@ -186,13 +207,18 @@ def measure(field: dict[str, Slice], seconds: float, slice_s: float) -> dict[str
             print(f"\r{k + 1}/{rounds} {name:<24}", end="", file=sys.stderr, flush=True)
             # A collection is an accident of whoever came before.
             gc.collect()
-            late[name] += field[name](per_slice + WARM_UP)[WARM_UP:] if "cyclictest" not in name else field[name](per_slice)
+            late[name] += (
+                field[name](per_slice + WARM_UP)[WARM_UP:]
+                if "cyclictest" not in name
+                else field[name](per_slice)
+            )
     print(f"\r{'':<40}\r", end="", file=sys.stderr, flush=True)
     return {name: np.array(values, dtype=np.int64) for name, values in late.items()}
 
 
 def summary(late: dict[str, "np.ndarray[Any, Any]"]) -> dict[str, dict[str, float]]:
-    """Return figures of each contestant in us, with its median over stock asyncio's and its mean over cyclictest's."""
+    """Return figures of each contestant in us, with its median over stock asyncio's and its mean
+    over cyclictest's."""
     out: dict[str, dict[str, float]] = {}
     for name, ns in late.items():
         us = ns / 1e3
@@ -221,7 +247,10 @@ def verdicts(table: dict[str, dict[str, float]]) -> list[str]:
         return f"ours is {better} {name if name != STOCK else 'stock asyncio'} at the {word}"
 
     lines = [
-        f"{against(STOCK, 'median_us', 'median')} ({mine['median_us']:.0f} us, {stock['median_us']:.0f} us); aim: at least 4x",
+        (
+            f"{against(STOCK, 'median_us', 'median')} ({mine['median_us']:.0f} us, "
+            f"{stock['median_us']:.0f} us); aim: at least 4x"
+        ),
         against(STOCK, "p99_us", "99th percentile"),
     ]
     if "ours on trio" in table:
@@ -230,8 +259,15 @@ def verdicts(table: dict[str, dict[str, float]]) -> list[str]:
     for name in (CYCLICTEST, "cyclictest, no slack"):
         if name in table:
             aim = "; aim: at most 2.5" if name == CYCLICTEST else ""
-            lines.append(f"ours has {mine['mean_us'] / table[name]['mean_us']:.2f} times the mean lateness of {name}{aim}")
-    early = [f"{name} ({row['early_share']:.0%})" for name, row in table.items() if row["early_share"] > 0]
+            lines.append(
+                f"ours has {mine['mean_us'] / table[name]['mean_us']:.2f} times the mean "
+                f"lateness of {name}{aim}"
+            )
+    early = [
+        f"{name} ({row['early_share']:.0%})"
+        for name, row in table.items()
+        if row["early_share"] > 0
+    ]
     if early:
         lines.append(f"woken before the release: {', '.join(early)}")
     return lines
@@ -250,14 +286,24 @@ COLUMNS = (
 
 def as_text(table: dict[str, dict[str, float]], absent: dict[str, str]) -> str:
     """Print the table, best median first."""
-    lines = [f"{'lateness, us':<22}" + "".join(f"{head:>{len(head) + 2 if '/' in head else 10}}" for head, _, _ in COLUMNS)]
+    lines = [
+        f"{'lateness, us':<22}"
+        + "".join(f"{head:>{len(head) + 2 if '/' in head else 10}}" for head, _, _ in COLUMNS)
+    ]
     for name, row in sorted(table.items(), key=lambda item: item[1]["median_us"]):
-        cells = [(format(row[key], form) if key in row else "-", head) for head, key, form in COLUMNS]
-        lines.append(f"{name:<22}" + "".join(f"{cell:>{len(head) + 2 if '/' in head else 10}}" for cell, head in cells))
+        cells = [
+            (format(row[key], form) if key in row else "-", head) for head, key, form in COLUMNS
+        ]
+        lines.append(
+            f"{name:<22}"
+            + "".join(f"{cell:>{len(head) + 2 if '/' in head else 10}}" for cell, head in cells)
+        )
     return "\n".join(lines + [f"{name:<22}{why}" for name, why in absent.items()])
 
 
-def plot(late: dict[str, "np.ndarray[Any, Any]"], table: dict[str, dict[str, float]], path: str) -> None:
+def plot(
+    late: dict[str, "np.ndarray[Any, Any]"], table: dict[str, dict[str, float]], path: str
+) -> None:
     """Plot distribution curves: the bulk left, the tail right."""
     import matplotlib as mpl
 
@@ -276,7 +322,8 @@ def plot(late: dict[str, "np.ndarray[Any, Any]"], table: dict[str, dict[str, flo
     colours |= {CYCLICTEST: "#000000", "cyclictest, no slack": "#868e96"}
     figure, (bulk, tail) = plt.subplots(1, 2, figsize=(13, 6), sharex=True, constrained_layout=True)
     for name, row in sorted(table.items(), key=lambda item: item[1]["median_us"]):
-        # Wake-ups before the release have no place on a logarithmic axis: they stand at its left end.
+        # Wake-ups before the release have no place on a logarithmic axis: they stand at its left
+        # end.
         us = np.sort(np.maximum(late[name] / 1e3, 1.0))
         share = np.arange(1, len(us) + 1) / len(us)
         early = f", {row['early_share']:.0%} early" if row["early_share"] else ""
@@ -286,12 +333,25 @@ def plot(late: dict[str, "np.ndarray[Any, Any]"], table: dict[str, dict[str, flo
             "ls": "--" if CYCLICTEST in name else "-",
         }
         style["zorder"] = 3 if name == OURS else 2
-        bulk.step(us, share, where="post", label=f"{name}: median {row['median_us']:.0f} us{early}", **style)
+        bulk.step(
+            us,
+            share,
+            where="post",
+            label=f"{name}: median {row['median_us']:.0f} us{early}",
+            **style,
+        )
         tail.step(us, 1.0 - share + 1.0 / len(us), where="pre", **style)
     bulk.set(
-        xscale="log", ylabel="releases started by then", ylim=(0, 1.005), title="Bulk: share of releases started within a lateness"
+        xscale="log",
+        ylabel="releases started by then",
+        ylim=(0, 1.005),
+        title="Bulk: share of releases started within a lateness",
     )
-    tail.set(yscale="log", ylabel="releases still not started", title="Tail: share of releases later than that")
+    tail.set(
+        yscale="log",
+        ylabel="releases still not started",
+        title="Tail: share of releases later than that",
+    )
     top = max(float(ns.max()) for ns in late.values()) / 1e3
     bulk.set_xlim(10 if all((ns > 10_000).all() for ns in late.values()) else 1, top * 1.2)
     bulk.yaxis.set_major_formatter(PercentFormatter(1.0))
@@ -303,20 +363,35 @@ def plot(late: dict[str, "np.ndarray[Any, Any]"], table: dict[str, dict[str, flo
         axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
     figure.suptitle(
-        f"Lateness of a {1e9 / PERIOD_NS:.0f} Hz task, {table[OURS]['n']:.0f} releases each, {platform.platform(terse=True)}"
+        f"Lateness of a {1e9 / PERIOD_NS:.0f} Hz task, {table[OURS]['n']:.0f} releases each, "
+        f"{platform.platform(terse=True)}"
     )
     figure.savefig(path, dpi=130)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run, print table and conclusions. Non-zero only if a contestant could not be run."""
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("--seconds", type=float, default=10.0, help="measured time of each contestant (default 10)")
-    parser.add_argument("--slice", type=float, default=1.0, help="length of one turn in seconds (default 1)")
-    parser.add_argument(
-        "--only", action="append", metavar="NAME", help="run only this contestant besides ours and asyncio; may be repeated"
+    parser = argparse.ArgumentParser(
+        description=str(__doc__).partition("\n")[0], allow_abbrev=False
     )
-    parser.add_argument("--fifo", type=int, metavar="PRIORITY", help="run everything at this real-time priority instead")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="measured time of each contestant (default 10)"
+    )
+    parser.add_argument(
+        "--slice", type=float, default=1.0, help="length of one turn in seconds (default 1)"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="run only this contestant besides ours and asyncio; may be repeated",
+    )
+    parser.add_argument(
+        "--fifo",
+        type=int,
+        metavar="PRIORITY",
+        help="run everything at this real-time priority instead",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--plot", metavar="PNG", help="write the distribution curves to this file")
     options = parser.parse_args(argv)
@@ -326,7 +401,10 @@ def main(argv: list[str] | None = None) -> int:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.fifo))
         except (AttributeError, OSError) as error:
-            print(f"--fifo {options.fifo}: {error}; run as root, or with 'ulimit -r {options.fifo}'", file=sys.stderr)
+            print(
+                f"--fifo {options.fifo}: {error}; run as root, or with 'ulimit -r {options.fifo}'",
+                file=sys.stderr,
+            )
             return 1
     field, absent = contestants(options.fifo)
     if options.only:
@@ -355,7 +433,18 @@ def main(argv: list[str] | None = None) -> int:
             "fifo": options.fifo,
             "precise": precise,
         }
-        print(json.dumps({"host": host, **setting, "results": table, "absent": absent, "verdicts": verdicts(table)}, indent=2))
+        print(
+            json.dumps(
+                {
+                    "host": host,
+                    **setting,
+                    "results": table,
+                    "absent": absent,
+                    "verdicts": verdicts(table),
+                },
+                indent=2,
+            )
+        )
     else:
         print(as_text(table, absent))
         print("\n" + "\n".join(verdicts(table)))

@@ -4,10 +4,11 @@
 
 Measured in turns within one run, per message, median of the rounds:
 
-* CDR: ``vehicled.ros.cdr`` packs and unpacks a StateEstimate; ``rosbags`` (the reference) does the same with the same bytes and the
-  same definition.
-* MCAP: ``LogSink.record`` with packing and the pipe to the writer process, against ``foxglove-sdk``'s writer (``pip install
-  foxglove-sdk``) in the same process, given the CDR bytes ready-made.
+* CDR: ``vehicled.ros.cdr`` packs and unpacks a StateEstimate; ``rosbags`` (the reference) does the
+  same with the same bytes and the same definition.
+* MCAP: ``LogSink.record`` with packing and the pipe to the writer process, against
+  ``foxglove-sdk``'s writer (``pip install foxglove-sdk``) in the same process, given the CDR bytes
+  ready-made.
 """
 
 import argparse
@@ -40,7 +41,9 @@ def rosbags_codec() -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
     name = own.name
     store = get_typestore(Stores.EMPTY)
     store.register(get_types_from_msg(own.text, name))
-    return (lambda data: store.deserialize_cdr(data, name)), (lambda message: bytes(store.serialize_cdr(message, name)))
+    return (lambda data: store.deserialize_cdr(data, name)), (
+        lambda message: bytes(store.serialize_cdr(message, name))
+    )
 
 
 def per_message_us(work: Callable[[], object]) -> float:
@@ -74,7 +77,9 @@ def cdr(rounds: int) -> dict[str, float]:
 
 def mcap(rounds: int) -> dict[str, float]:
     """Return microseconds per message on the thread of the loop; without foxglove-sdk only ours."""
-    messages: list[tuple[int, Message]] = [(n * STEP_NS, estimate(n * STEP_NS)) for n in range(MESSAGES)]
+    messages: list[tuple[int, Message]] = [
+        (n * STEP_NS, estimate(n * STEP_NS)) for n in range(MESSAGES)
+    ]
     records = [(t_ns, packer(StateEstimate)(message)) for t_ns, message in messages]
     found: dict[str, list[float]] = {"log, ours": []}
     sdk = importlib.import_module("foxglove") if find_spec("foxglove") is not None else None
@@ -83,17 +88,22 @@ def mcap(rounds: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             header = RunHeader(
-                run_id=f"{number:06x}", start_wall_ns=time.time_ns(), start_monotonic_ns=0, profile="bench", course="none",
+                run_id=f"{number:06x}", start_wall_ns=time.time_ns(), start_monotonic_ns=0,
+                profile="bench", course="none",
                 tasks=[TaskRow(name="fusion", rate_hz=400.0, deadline_ns=5_000_000)],
             )  # fmt: skip
-            writer = WriterProcess.start(header, folder=folder, journal_limit_bytes=1 << 30, derived_limit_bytes=1 << 30)
+            writer = WriterProcess.start(
+                header, folder=folder, journal_limit_bytes=1 << 30, derived_limit_bytes=1 << 30
+            )
             found["log, ours"].append(time_ours(writer, messages) / MESSAGES * 1e6)
             writer.close({}, MESSAGES * STEP_NS)
             if sdk is not None:
                 own = definition(StateEstimate)
                 with sdk.open_mcap(str(Path(folder, f"{number}.mcap"))):
                     schema = sdk.Schema(name=own.name, encoding="ros2msg", data=own.text.encode())
-                    channel = sdk.Channel(f"/state_estimate_{number}", message_encoding="cdr", schema=schema)
+                    channel = sdk.Channel(
+                        f"/state_estimate_{number}", message_encoding="cdr", schema=schema
+                    )
 
                     def log(channel: Any = channel) -> None:
                         for t_ns, record in records:
@@ -115,9 +125,16 @@ def main() -> None:
         return
     for name, us in found.items():
         print(f"{name:<20} {us:7.2f} us")
-    for ours, theirs in (("pack, ours", "pack, rosbags"), ("unpack, ours", "unpack, rosbags"), ("log, ours", "log, foxglove-sdk")):
+    for ours, theirs in (
+        ("pack, ours", "pack, rosbags"),
+        ("unpack, ours", "unpack, rosbags"),
+        ("log, ours", "log, foxglove-sdk"),
+    ):
         if theirs in found:
-            print(f"{ours.split(',')[0]}: {found[ours] / found[theirs]:.3f} of {theirs.split(', ')[1]}")
+            print(
+                f"{ours.split(',')[0]}: {found[ours] / found[theirs]:.3f} of "
+                f"{theirs.split(', ')[1]}"
+            )
     if "log, foxglove-sdk" not in found:
         print("foxglove-sdk is not installed: pip install foxglove-sdk")
 

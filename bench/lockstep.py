@@ -2,13 +2,16 @@
 
     python bench/lockstep.py [--rounds 5] [--cpus 0] [--json] [--profile-daemon]
 
-Drives lot17 at IMU 400, fusion 200, control and actuation 100 Hz, all processes on the given processors (default: one), in turns:
+Drives lot17 at IMU 400, fusion 200, control and actuation 100 Hz, all processes on the given
+processors (default: one), in turns:
 
 * full: daemon, simulator and log writer
 * no log: the same without a log
-* simulator alone (the reference): the same simulator, granted every 2.5 ms by a peer that only says DONE; nothing drives
+* simulator alone (the reference): the same simulator, granted every 2.5 ms by a peer that only says
+  DONE; nothing drives
 
-CPU time is the operating system's own account of each process. ``--profile-daemon`` lists the daemon's time by module.
+CPU time is the operating system's own account of each process. ``--profile-daemon`` lists the
+daemon's time by module.
 """
 
 import argparse
@@ -58,7 +61,15 @@ def _cpu(who: int) -> float:
 
 def plan(folder: str | None = None) -> Plan:
     """Return the plan of a lap; without a log if ``folder`` is None."""
-    return Plan.of(RunSpec(profile="art", course="lot17", seed=SEED, start_timeout_s=START_TIMEOUT_S, log_folder=folder))
+    return Plan.of(
+        RunSpec(
+            profile="art",
+            course="lot17",
+            seed=SEED,
+            start_timeout_s=START_TIMEOUT_S,
+            log_folder=folder,
+        )
+    )
 
 
 def lap(folder: str | None) -> dict[str, float]:
@@ -66,7 +77,9 @@ def lap(folder: str | None) -> dict[str, float]:
     lap_plan = plan(folder)
     usage = Usage()
     with SimulatorProcess(lap_plan.loaded.path, [], "lot17", SEED) as simulator:
-        done = drive(lap_plan, greet(lap_plan, simulator.sock), Observer(), simulator_pid=simulator.pid)
+        done = drive(
+            lap_plan, greet(lap_plan, simulator.sock), Observer(), simulator_pid=simulator.pid
+        )
     run_s = (done.ending.now_ns - done.started_ns) * 1e-9
     writer_s = done.log.writer_cpu_s if done.log is not None else 0.0
     return {
@@ -98,7 +111,9 @@ def main() -> None:
     """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cpus", default="0", help="processors to use, comma separated (default 0)")
+    parser.add_argument(
+        "--cpus", default="0", help="processors to use, comma separated (default 0)"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--profile-daemon", action="store_true")
     arguments = parser.parse_args()
@@ -119,18 +134,28 @@ def main() -> None:
         "factor_full": median["factor"],
         "factor_no_log": statistics.median(round_["factor"] for round_ in bare),
         "factor_simulator_alone": statistics.median(alone),
-        "ratio_full_to_simulator_alone": statistics.median(f["factor"] / a for f, a in zip(full, alone, strict=True)),
-        "cpu_ms_per_s_of_run": {key: 1e3 * median[key] for key in ("daemon", "simulator", "writer")},
+        "ratio_full_to_simulator_alone": statistics.median(
+            f["factor"] / a for f, a in zip(full, alone, strict=True)
+        ),
+        "cpu_ms_per_s_of_run": {
+            key: 1e3 * median[key] for key in ("daemon", "simulator", "writer")
+        },
     }
     if arguments.json:
         print(json.dumps(result, indent=2))
         return
     print(f"lot17 in lockstep, processors {arguments.cpus}, median of {arguments.rounds} rounds")
-    print(f"  full             {result['factor_full']:6.1f} x real time  (min {min(f['factor'] for f in full):.1f})")
+    print(
+        f"  full             {result['factor_full']:6.1f} x real time  (min "
+        f"{min(f['factor'] for f in full):.1f})"
+    )
     print(f"  no log           {result['factor_no_log']:6.1f} x real time")
     print(f"  simulator alone  {result['factor_simulator_alone']:6.1f} x real time")
     print(f"  full / simulator alone: {result['ratio_full_to_simulator_alone']:.2f}")
-    print("CPU ms per second of the run: " + ", ".join(f"{key} {ms:.1f}" for key, ms in result["cpu_ms_per_s_of_run"].items()))
+    print(
+        "CPU ms per second of the run: "
+        + ", ".join(f"{key} {ms:.1f}" for key, ms in result["cpu_ms_per_s_of_run"].items())
+    )
 
 
 def _profile() -> None:
@@ -140,10 +165,19 @@ def _profile() -> None:
     profiler.disable()
     by_module: dict[str, float] = {}
     for (file, _, name), (_, _, own_s, _, _) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
-        where = name if file == "~" else str(Path(file).relative_to(ROOT)) if file.startswith(str(ROOT)) else Path(file).name
+        where = (
+            name
+            if file == "~"
+            else str(Path(file).relative_to(ROOT))
+            if file.startswith(str(ROOT))
+            else Path(file).name
+        )
         by_module[where] = by_module.get(where, 0.0) + own_s
     total = sum(by_module.values())
-    print(f"daemon's time by module or builtin, {total:.1f} s under the profiler (which doubles the cost of small functions)")
+    print(
+        f"daemon's time by module or builtin, {total:.1f} s under the profiler (which doubles "
+        "the cost of small functions)"
+    )
     for where, own_s in sorted(by_module.items(), key=lambda item: -item[1])[:30]:
         print(f"  {100 * own_s / total:5.1f} %  {where}")
     sys.stdout.flush()

@@ -4,10 +4,11 @@
 
 Measured in turns within one run, per record:
 
-* ours: ``LogSink.record`` of the message, packing included, and the pump to the writer process, which compresses, indexes and
-  projects to the standard ROS types meanwhile
-* mcap (the reference): ``mcap.writer.Writer.add_message`` in the same process into a file of the same folder, given the same CDR
-  bytes ready-made, zstd as by default; the packing is not charged to it
+* ours: ``LogSink.record`` of the message, packing included, and the pump to the writer process,
+  which compresses, indexes and projects to the standard ROS types meanwhile
+* mcap (the reference): ``mcap.writer.Writer.add_message`` in the same process into a file of the
+  same folder, given the same CDR bytes ready-made, zstd as by default; the packing is not charged
+  to it
 
 The writer's throughput is the size of all records, projections included, over its CPU time.
 """
@@ -22,7 +23,14 @@ from pathlib import Path
 
 from mcap.writer import Writer
 
-from vehicled.core.messages import Cause, EstimatorStatus, ImuSample, Message, StateEstimate, TaskTick
+from vehicled.core.messages import (
+    Cause,
+    EstimatorStatus,
+    ImuSample,
+    Message,
+    StateEstimate,
+    TaskTick,
+)
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import CHANNELS, RunHeader, TaskRow, schema_of
 from vehicled.ros.cdr import packer
@@ -36,21 +44,53 @@ STEP_NS = 2_500_000
 
 def imu(t_ns: int) -> ImuSample:
     """A sample."""
-    return ImuSample(t_ns, t_ns + 400_000, (0.12, -0.31, 9.79 + t_ns % 97 * 1e-3), (1e-3, -2e-3, t_ns % 89 * 1e-4), 300.0)
+    return ImuSample(
+        t_ns,
+        t_ns + 400_000,
+        (0.12, -0.31, 9.79 + t_ns % 97 * 1e-3),
+        (1e-3, -2e-3, t_ns % 89 * 1e-4),
+        300.0,
+    )
 
 
 def tick(t_ns: int) -> TaskTick:
     """A release that met its deadline."""
-    return TaskTick(t_ns, t_ns + 61_234 + t_ns % 977, t_ns + 161_234, 99_000, 5_000_000, 0, 1, False, Cause.NONE, 255)
+    return TaskTick(
+        t_ns,
+        t_ns + 61_234 + t_ns % 977,
+        t_ns + 161_234,
+        99_000,
+        5_000_000,
+        0,
+        1,
+        False,
+        Cause.NONE,
+        255,
+    )
 
 
 def estimate(t_ns: int) -> StateEstimate:
     """A running estimate."""
     covariance = tuple(1e-4 * (n + 1) for n in range(16))
-    return StateEstimate(t_ns, t_ns - 2_000_000, t_ns * 1e-9, 2.0, 0.3, 1.5, 0.1, covariance, EstimatorStatus.RUNNING, 1.3)
+    return StateEstimate(
+        t_ns,
+        t_ns - 2_000_000,
+        t_ns * 1e-9,
+        2.0,
+        0.3,
+        1.5,
+        0.1,
+        covariance,
+        EstimatorStatus.RUNNING,
+        1.3,
+    )
 
 
-TYPES: dict[type[Message], Callable[[int], Message]] = {ImuSample: imu, TaskTick: tick, StateEstimate: estimate}
+TYPES: dict[type[Message], Callable[[int], Message]] = {
+    ImuSample: imu,
+    TaskTick: tick,
+    StateEstimate: estimate,
+}
 
 
 def time_ours(writer: WriterProcess, messages: list[tuple[int, Message]]) -> float:
@@ -79,13 +119,18 @@ def time_mcap(writer: Writer, channel: int, messages: list[tuple[int, bytes]]) -
 def run(rounds: int) -> dict[str, object]:
     """Return all figures."""
     header = RunHeader(
-        run_id="bbbbbbbb", start_wall_ns=time.time_ns(), start_monotonic_ns=0, profile="bench", course="none",
-        tasks=[TaskRow(name="fusion", rate_hz=200.0, deadline_ns=5_000_000)],
+        run_id="bbbbbbbb", start_wall_ns=time.time_ns(), start_monotonic_ns=0, profile="bench",
+        course="none", tasks=[TaskRow(name="fusion", rate_hz=200.0, deadline_ns=5_000_000)],
     )  # fmt: skip
     ours: dict[type[Message], list[float]] = {kind: [] for kind in TYPES}
     theirs: dict[type[Message], list[float]] = {kind: [] for kind in TYPES}
-    with tempfile.TemporaryDirectory() as folder, open(Path(folder) / "reference.mcap", "wb") as stream:
-        writer = WriterProcess.start(header, folder=folder, journal_limit_bytes=1 << 30, derived_limit_bytes=1 << 30)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open(Path(folder) / "reference.mcap", "wb") as stream,
+    ):
+        writer = WriterProcess.start(
+            header, folder=folder, journal_limit_bytes=1 << 30, derived_limit_bytes=1 << 30
+        )
         reference = Writer(stream)
         reference.start("ros2")
         channels = {}
@@ -140,12 +185,15 @@ def main() -> None:
     rows = found["records"]
     assert isinstance(rows, dict)
     for name, row in rows.items():
-        print(f"{name:<14} {row['ours_us']:>8.2f} {row['mcap_us']:>8.2f} {row['ratio']:>6.2f} {row['records_per_s']:>10.0f}")
+        print(
+            f"{name:<14} {row['ours_us']:>8.2f} {row['mcap_us']:>8.2f} {row['ratio']:>6.2f} "
+            f"{row['records_per_s']:>10.0f}"
+        )
     writer = found["writer"]
     assert isinstance(writer, dict)
     print(
-        f"writer process: {writer['mb_per_cpu_s']:.0f} MB and {writer['messages_per_cpu_s']:.0f} messages per CPU second, "
-        f"compressed {writer['compression']:.1f} to 1"
+        f"writer process: {writer['mb_per_cpu_s']:.0f} MB and {writer['messages_per_cpu_s']:.0f} "
+        f"messages per CPU second, compressed {writer['compression']:.1f} to 1"
     )
 
 

@@ -1,10 +1,12 @@
-"""Map a public recording, the Intel Research Lab, by its scans and raw odometry, beside the poses that GMapping found for it.
+"""Map a public recording, the Intel Research Lab, by its scans and raw odometry, beside the poses
+that GMapping found for it.
 
     python bench/mapping_intel.py FOLDER [--json]
 
-FOLDER holds ``intel_raw__intel.rawlog`` (MRPT's raw log: 2726 scans of 180 rays, odometry of the wheels) and
-``ple__intel-corrected.log.gz`` (the same drive after GMapping, CARMEN format). Scans that both hold to the centimetre are the same
-instant; there the poses are compared after a rigid alignment. GMapping's poses are no surveyed truth.
+FOLDER holds ``intel_raw__intel.rawlog`` (MRPT's raw log: 2726 scans of 180 rays, odometry of the
+wheels) and ``ple__intel-corrected.log.gz`` (the same drive after GMapping, CARMEN format). Scans
+that both hold to the centimetre are the same instant; there the poses are compared after a rigid
+alignment. GMapping's poses are no surveyed truth.
 """
 
 import argparse
@@ -30,21 +32,40 @@ SECOND = 1_000_000_000
 
 
 def recorded(path: Path) -> tuple[MappingDrive, Array]:
-    """Return the drive, and its ranges (n, 180). The log has no times: a second is counted for each scan."""
+    """Return the drive, and its ranges (n, 180). The log has no times: a second is counted for each
+    scan."""
     data = gzip.decompress(path.read_bytes())
     poses, ranges = [PlanarPose(0.0, 0.0, 0.0)], []
     for begin in range(0, len(data) - RECORD + 1, RECORD):
         record = data[begin : begin + RECORD]
-        ranges.append(np.frombuffer(record, "<f4", RANGES, record.find(b"\x88\x88\xb4\0\0\0") + 6).astype(np.float64))
+        ranges.append(
+            np.frombuffer(record, "<f4", RANGES, record.find(b"\x88\x88\xb4\0\0\0") + 6).astype(
+                np.float64
+            )
+        )
         moved = np.frombuffer(record, "<f8", 3, record.find(b"CPose2D") + 8)
         poses.append(poses[-1].then(PlanarPose(*moved.tolist())))
     t_ns = SECOND * np.arange(1, len(ranges) + 1)
     x, y, yaw = np.array(poses[:-1]).T
     scans = [
-        LaserScan(int(t), int(t), -pi / 2, pi / (RANGES - 1), 0.0, 1.0, 0.02, MOST_M, 0.0, 0.0, tuple(r.tolist()))
+        LaserScan(
+            int(t),
+            int(t),
+            -pi / 2,
+            pi / (RANGES - 1),
+            0.0,
+            1.0,
+            0.02,
+            MOST_M,
+            0.0,
+            0.0,
+            tuple(r.tolist()),
+        )
         for t, r in zip(t_ns, ranges)
     ]
-    return MappingDrive(name=path.name, scans=scans, odometry=Odometry(t_ns, x, y, unwrapped(yaw))), np.array(ranges)
+    return MappingDrive(
+        name=path.name, scans=scans, odometry=Odometry(t_ns, x, y, unwrapped(yaw))
+    ), np.array(ranges)
 
 
 def reference(path: Path, ranges: Array) -> list[tuple[int, float, float]]:
@@ -60,9 +81,13 @@ def reference(path: Path, ranges: Array) -> list[tuple[int, float, float]]:
 
 
 def difference(
-    drive: MappingDrive, times: list[int], poses: list[PlanarPose], wanted: list[tuple[int, float, float]]
+    drive: MappingDrive,
+    times: list[int],
+    poses: list[PlanarPose],
+    wanted: list[tuple[int, float, float]],
 ) -> dict[str, float]:
-    """Return the differences from the reference: keyframes, carried on by odometry to the instant of each pose."""
+    """Return the differences from the reference: keyframes, carried on by odometry to the instant
+    of each pose."""
     assert drive.odometry is not None
     own = []
     for number, _, _ in wanted:
@@ -73,12 +98,18 @@ def difference(
     shift, yaw = rigid(mine, theirs)
     c, s = np.cos(yaw), np.sin(yaw)
     off = np.hypot(*(mine @ np.array(((c, -s), (s, c))).T + shift - theirs).T)
-    return {"rms_m": float(np.sqrt(np.mean(off**2))), "median_m": float(np.median(off)), "largest_m": float(off.max())}
+    return {
+        "rms_m": float(np.sqrt(np.mean(off**2))),
+        "median_m": float(np.median(off)),
+        "largest_m": float(off.max()),
+    }
 
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -90,13 +121,20 @@ def main() -> int:
     began = time.process_time()
     mapped = build(drive, 0.05)
     used_s = time.process_time() - began
-    front = difference(drive, [k.t_ns for k in mapped.frames], [k.pose for k in mapped.frames], wanted)
+    front = difference(
+        drive, [k.t_ns for k in mapped.frames], [k.pose for k in mapped.frames], wanted
+    )
     whole = difference(drive, [k.t_ns for k in mapped.frames], mapped.poses, wanted)
     results = {
-        "odometry": odometry, "scan_matching": front, "map": whole, "poses": len(wanted), "keyframes": len(mapped.frames),
-        "closures": mapped.closures, "refused": mapped.refused, "path_m": mapped.frames[-1].path_m, "cpu_s": used_s,
+        "odometry": odometry, "scan_matching": front, "map": whole, "poses": len(wanted),
+        "keyframes": len(mapped.frames), "closures": mapped.closures, "refused": mapped.refused,
+        "path_m": mapped.frames[-1].path_m, "cpu_s": used_s,
     }  # fmt: skip
-    print(json.dumps(results) if arguments.json else "\n".join(f"{name}: {value}" for name, value in results.items()))
+    print(
+        json.dumps(results)
+        if arguments.json
+        else "\n".join(f"{name}: {value}" for name, value in results.items())
+    )
     return 0
 
 

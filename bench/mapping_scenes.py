@@ -1,11 +1,13 @@
-"""Map scenes by hand and drive on the maps: error of the map and of the place on it, by scene, direction, start and seed.
+"""Map scenes by hand and drive on the maps: error of the map and of the place on it, by scene,
+direction, start and seed.
 
     python bench/mapping_scenes.py [--only race_track] [--seeds 1] [--json]
 
-A person drives the small vehicle with a scanner once around and a fifth further, by stick, in lockstep and with the bytes of its
-devices; nothing measures its place. The map is built of that log alone. Then the vehicle drives the recorded way on the map by
-itself, located by scanner, wheels and gyro. The error of the map is that of its keyframes after a rigid alignment; the error of the
-lap is not aligned.
+A person drives the small vehicle with a scanner once around and a fifth further, by stick, in
+lockstep and with the bytes of its devices; nothing measures its place. The map is built of that log
+alone. Then the vehicle drives the recorded way on the map by itself, located by scanner, wheels and
+gyro. The error of the map is that of its keyframes after a rigid alignment; the error of the lap is
+not aligned.
 """
 
 import argparse
@@ -19,7 +21,14 @@ from typing import Any
 import numpy as np
 
 from sim_backend.connection import START_NS
-from vehicled.core.messages import Fault, Mode, OperatorAction, OperatorCommand, StateEstimate, TeleopCommand
+from vehicled.core.messages import (
+    Fault,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    StateEstimate,
+    TeleopCommand,
+)
 from vehicled.offline.mapping.build import build, trajectory_error
 from vehicled.offline.mapping.command import course_text
 from vehicled.offline.mapping.reading import READ, of_messages
@@ -77,7 +86,11 @@ class Drive:
             self.messages.append(message)
         if isinstance(message, Fault) and message.active:
             self.codes.append(message.code)
-        if isinstance(message, StateEstimate) and self._pair is not None and self.pair.machine.mode is Mode.AUTO:
+        if (
+            isinstance(message, StateEstimate)
+            and self._pair is not None
+            and self.pair.machine.mode is Mode.AUTO
+        ):
             true = self.pair.world.motion
             self.off_m.append(hypot(message.x_m - true.x_m, message.y_m - true.y_m))
 
@@ -115,15 +128,24 @@ def by_hand(drive: Drive, course: Course, seed: int) -> None:
         near = (at + np.arange(40)) % len(course.x_m)
         at = int(near[np.hypot(course.x_m[near] - true.x_m, course.y_m[near] - true.y_m).argmin()])
         goal = (at + ahead) % len(course.x_m)
-        aside, yaw = SWERVE_M * sin(tau * drive.now_s / period_s + phase), float(course.yaw_rad[goal])
-        dx, dy = course.x_m[goal] - aside * sin(yaw) - true.x_m, course.y_m[goal] + aside * np.cos(yaw) - true.y_m
+        aside, yaw = (
+            SWERVE_M * sin(tau * drive.now_s / period_s + phase),
+            float(course.yaw_rad[goal]),
+        )
+        dx, dy = (
+            course.x_m[goal] - aside * sin(yaw) - true.x_m,
+            course.y_m[goal] + aside * np.cos(yaw) - true.y_m,
+        )
         bearing = remainder(atan2(dy, dx) - true.yaw_rad, tau)
         wheel = atan2(2.0 * drive.profile.vehicle.wheelbase_m * sin(bearing), hypot(dx, dy))
         drives, lock = machine.mode is Mode.TELEOP, drive.profile.vehicle.steering.max_wheel_rad
         steering = min(max(wheel / lock, -1.0), 1.0) if drives else 0.0
         throttle = min(max(0.1 * (SPEED_MPS - true.speed_mps), 0.0), 0.15) if drives else 0.0
         sequence += 1
-        machine.on_message(TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, True, "a person", sequence), now_ns)
+        machine.on_message(
+            TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, True, "a person", sequence),
+            now_ns,
+        )
 
 
 def measured(scene: str, name: str, direction: int, fraction: float, seed: int) -> dict[str, Any]:
@@ -141,37 +163,50 @@ def measured(scene: str, name: str, direction: int, fraction: float, seed: int) 
         way = course_from_bytes(line.read_bytes(), line.name)
     start = f"[{way.x_m[0]}, {way.y_m[0]}, {way.yaw_rad[0]}]"
     lap = Drive(
-        [f"sim.scene={scene}", "localisation.map=map.yaml", f"localisation.start={start}"], way, seed + 1000, grid=mapped.grid
+        [f"sim.scene={scene}", "localisation.map=map.yaml", f"localisation.start={start}"],
+        way,
+        seed + 1000,
+        grid=mapped.grid,
     )
     while lap.now_s < LAP_S:
         lap.step()
     off = np.array(lap.off_m)
     return {
-        "scene": scene, "direction": direction, "start": fraction, "seed": seed, "path_m": mapped.frames[-1].path_m,
-        "closures": mapped.closures, "refused": mapped.refused, "not_closed": len(mapped.quality.open_revisits),
-        "bent": mapped.quality.bent, "expected_m": mapped.quality.sigma_m,
-        "map_rms_m": error.rms_m, "map_largest_m": error.largest_m,
-        "lap_rms_m": float(np.sqrt(np.mean(off**2))), "lap_largest_m": float(off.max()), "lap_faults": sorted(set(lap.codes)),
+        "scene": scene, "direction": direction, "start": fraction, "seed": seed,
+        "path_m": mapped.frames[-1].path_m, "closures": mapped.closures, "refused": mapped.refused,
+        "not_closed": len(mapped.quality.open_revisits), "bent": mapped.quality.bent,
+        "expected_m": mapped.quality.sigma_m, "map_rms_m": error.rms_m,
+        "map_largest_m": error.largest_m, "lap_rms_m": float(np.sqrt(np.mean(off**2))),
+        "lap_largest_m": float(off.max()), "lap_faults": sorted(set(lap.codes)),
     }  # fmt: skip
 
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="scenes whose name holds this")
     parser.add_argument("--seeds", type=int, default=1, help="drives of each kind")
-    parser.add_argument("--json", action="store_true", help="print JSON, each drive under its number and seed")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, each drive under its number and seed"
+    )
     arguments = parser.parse_args()
     drives: dict[str, dict[str, Any]] = {}
     for number, (scene, name, direction, fraction) in enumerate(DRIVES, 1):
         for seed in range(1, arguments.seeds + 1):
             if arguments.only in scene:
-                drives[f"{number}_{seed}"] = found = measured(scene, name, direction, fraction, number + 100 * seed)
+                drives[f"{number}_{seed}"] = found = measured(
+                    scene, name, direction, fraction, number + 100 * seed
+                )
                 print(json.dumps(found), file=sys.stderr, flush=True)
     if arguments.json:
         print(json.dumps(drives))
     elif drives:
-        rows = [[str(round(v, 3)) if isinstance(v, float) else str(v) for v in found.values()] for found in drives.values()]
+        rows = [
+            [str(round(v, 3)) if isinstance(v, float) else str(v) for v in found.values()]
+            for found in drives.values()
+        ]
         print_table("maps by hand, and laps on them", list(next(iter(drives.values()))), rows)
     return 0
 

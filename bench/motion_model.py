@@ -1,12 +1,14 @@
-"""Noise of positions from which on a motion model helps: the gain of estimators over raw positions, per vehicle.
+"""Noise of positions from which on a motion model helps: the gain of estimators over raw positions,
+per vehicle.
 
     python bench/motion_model.py [--seeds 2] [--plot gain.png] [--json FILE]
 
-Each vehicle drives once in simulation, on a twin that is not the model of any estimator. The fixes of that drive are simulated
-again with white noise, and with first-order Gauss-Markov noise of 20 s, from 1 mm to 1 m; the estimators know the true size of
-the noise. The vehicle that they believe has steering and drive that are off by 10 %, as recorded vehicles were from campaign to
-campaign. The gain is the root mean square error of the fixes over that of the estimate. Where it is below 1 the motion model only
-adds noise.
+Each vehicle drives once in simulation, on a twin that is not the model of any estimator. The fixes
+of that drive are simulated again with white noise, and with first-order Gauss-Markov noise of 20 s,
+from 1 mm to 1 m; the estimators know the true size of the noise. The vehicle that they believe has
+steering and drive that are off by 10 %, as recorded vehicles were from campaign to campaign. The
+gain is the root mean square error of the fixes over that of the estimate. Where it is below 1 the
+motion model only adds noise.
 """
 
 import argparse
@@ -75,7 +77,9 @@ def believed(vehicle: Vehicle, seed: int) -> Vehicle:
     return structs.replace(
         vehicle,
         steering=structs.replace(vehicle.steering, gain_rad=vehicle.steering.gain_rad * steering),
-        drive=structs.replace(vehicle.drive, no_load_speed_radps=vehicle.drive.no_load_speed_radps * driving),
+        drive=structs.replace(
+            vehicle.drive, no_load_speed_radps=vehicle.drive.no_load_speed_radps * driving
+        ),
     )
 
 
@@ -91,19 +95,24 @@ def errors(recording: Recording, judge: str, vehicle: Vehicle) -> tuple[float, f
             return float("nan")
         c, s = np.cos(true.yaw_rad), np.sin(true.yaw_rad)
         ahead, left = antenna
-        return float(np.hypot(x_m - true.x_m - c * ahead + s * left, y_m - true.y_m - s * ahead - c * left))
+        return float(
+            np.hypot(x_m - true.x_m - c * ahead + s * left, y_m - true.y_m - s * ahead - c * left)
+        )
 
     raw = []
     for fix in (m for m in recording.inputs if isinstance(m, GnssFix)):
         east, north, _ = recording.datum.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m)
         raw.append(off(fix.t_ns, east, north, arm[:2]))
     track = make_judge(judge, (), vehicle).track(recording)
-    estimated = [off(int(t_ns), x, y, (0.0, 0.0)) for t_ns, x, y in zip(track.t_ns, track.x_m, track.y_m)]
+    estimated = [
+        off(int(t_ns), x, y, (0.0, 0.0)) for t_ns, x, y in zip(track.t_ns, track.x_m, track.y_m)
+    ]
     return _rms(raw), _rms(estimated)
 
 
 def threshold(sigmas: Sequence[float], gains: Sequence[float]) -> float:
-    """Return the least noise at which the gain is 1, between two levels on logarithms; infinite if no gain is above 1."""
+    """Return the least noise at which the gain is 1, between two levels on logarithms; infinite if
+    no gain is above 1."""
     first = next((k for k, gain in enumerate(gains) if gain > 1.0), None)
     if not first:
         return float("inf") if first is None else 0.0
@@ -125,7 +134,10 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         yaml = Path(folder) / "ekf.yaml"
-        yaml.write_text(MANUAL.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+        yaml.write_text(
+            MANUAL.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0],
+            encoding="utf-8",
+        )
         for name, (profile, course) in DRIVES.items():
             recording = drive(profile, course, folder)
             for kind in KINDS:
@@ -134,27 +146,51 @@ def main() -> None:
                         full = f"{judge}={yaml}" if judge == JUDGES[2] else judge
                         pairs = []
                         for seed in range(1, arguments.seeds + 1):
-                            inputs = simulated(recording, noisy_profile(profile, kind, sigma_m), ("gnss",), seed)
-                            pairs.append(errors(replace(recording, inputs=inputs), full, believed(recording.vehicle, seed)))
+                            inputs = simulated(
+                                recording, noisy_profile(profile, kind, sigma_m), ("gnss",), seed
+                            )
+                            pairs.append(
+                                errors(
+                                    replace(recording, inputs=inputs),
+                                    full,
+                                    believed(recording.vehicle, seed),
+                                )
+                            )
                         raw, estimated = (_rms([pair[k] for pair in pairs]) for k in (0, 1))
                         row = {"vehicle": name, "noise": kind, "sigma_m": sigma_m, "judge": judge}
-                        rows.append({**row, "raw_m": raw, "estimate_m": estimated, "gain": raw / estimated})
+                        rows.append(
+                            {**row, "raw_m": raw, "estimate_m": estimated, "gain": raw / estimated}
+                        )
             sys.stderr.write(f"{name} done\n")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
-    print("gain over raw positions by noise per axis; threshold below which the model only adds noise")
+    print(
+        "gain over raw positions by noise per axis; threshold below which the model only adds noise"
+    )
     print(f"  {'':37}" + "".join(f"{sigma:>8g}" for sigma in SIGMAS_M) + "  threshold")
-    for name, kind, judge in dict.fromkeys((row["vehicle"], row["noise"], row["judge"]) for row in rows):
+    for name, kind, judge in dict.fromkeys(
+        (row["vehicle"], row["noise"], row["judge"]) for row in rows
+    ):
         gains = _gains(rows, name, kind, judge)
         from_m = threshold(SIGMAS_M, gains)
-        text = "below all" if from_m == 0.0 else "above all" if np.isinf(from_m) else f"{from_m:.3g} m"
-        print(f"  {name:12} {kind:5} {judge:18}" + "".join(f"{gain:8.2f}" for gain in gains) + f"  {text}")
+        text = (
+            "below all" if from_m == 0.0 else "above all" if np.isinf(from_m) else f"{from_m:.3g} m"
+        )
+        print(
+            f"  {name:12} {kind:5} {judge:18}"
+            + "".join(f"{gain:8.2f}" for gain in gains)
+            + f"  {text}"
+        )
     if arguments.plot:
         draw(arguments.plot, rows)
 
 
 def _gains(rows: Sequence[dict[str, Any]], name: str, kind: str, judge: str) -> list[float]:
-    return [row["gain"] for row in rows if (row["vehicle"], row["noise"], row["judge"]) == (name, kind, judge)]
+    return [
+        row["gain"]
+        for row in rows
+        if (row["vehicle"], row["noise"], row["judge"]) == (name, kind, judge)
+    ]
 
 
 def draw(file: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -173,7 +209,15 @@ def draw(file: Path, rows: Sequence[dict[str, Any]]) -> None:
         for judge in JUDGES:
             for kind, style in (("white", "o-"), ("walk", "s--")):
                 gains: Array = np.array(_gains(rows, name, kind, judge))
-                panel.loglog(SIGMAS_M, gains, style, ms=3.5, lw=1.3, color=colours[judge], label=f"{judge}, {kind}")
+                panel.loglog(
+                    SIGMAS_M,
+                    gains,
+                    style,
+                    ms=3.5,
+                    lw=1.3,
+                    color=colours[judge],
+                    label=f"{judge}, {kind}",
+                )
         panel.set(title=name, xlabel="noise of positions per axis, m", ylim=(0.003, 30.0))
         panel.grid(which="both", alpha=0.2)
         if k == 0:

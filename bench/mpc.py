@@ -2,22 +2,26 @@
 
     python bench/mpc.py [--steps 400] [--json]
 
-The work is that of ``mpc`` with N = 20 on the car-park lap. Two kinds of steps, both from the plan of the step before:
+The work is that of ``mpc`` with N = 20 on the car-park lap. Two kinds of steps, both from the plan
+of the step before:
 
-* disturbed: at places all along the lap the vehicle is thrown off its plan, by 0.5 m, 0.2 rad and 0.1 rad of wheel angle (standard
-  deviations), as when a lost RTK fix comes back: the solver has to work. The promises are about these
-* tracking: the closed loop 10 ms after 10 ms with the noise of a good estimate, 1 cm and 0.01 rad. The warm start leaves the solver
-  so little to do that most of the step is the linearisation
+* disturbed: at places all along the lap the vehicle is thrown off its plan, by 0.5 m, 0.2 rad and
+  0.1 rad of wheel angle (standard deviations), as when a lost RTK fix comes back: the solver has to
+  work. The promises are about these
+* tracking: the closed loop 10 ms after 10 ms with the noise of a good estimate, 1 cm and 0.01 rad.
+  The warm start leaves the solver so little to do that most of the step is the linearisation
 
 In turns within one process, on the same states and programs:
 
-* full step: linearise, update, solve, extract, as the controller calls it; and the whole controller step with its predictions
+* full step: linearise, update, solve, extract, as the controller calls it; and the whole controller
+  step with its predictions
 * OSQP's own clock (``info.run_time``, update and solve) inside that step, at eps 1e-5
 * the same program with OSQP's default settings (adaptive step size, scaling), at eps 1e-5
 * the same program through casadi's OSQP interface
 * do-mpc with its default solver (IPOPT) on the same nonlinear problem
 
-A competitor that is not installed is left out with a sentence. Exit status 1 when a promise is broken.
+A competitor that is not installed is left out with a sentence. Exit status 1 when a promise is
+broken.
 """
 
 import argparse
@@ -82,18 +86,32 @@ class Bench:
         k = int(np.searchsorted(self.course.s_m, s_m)) - 1
         curvature = float(np.clip(self.course.curvature_per_m[k], -0.6, 0.6))
         wheel = math.atan(self.vehicle.wheelbase_m * curvature)
-        return PlanStart(float(self.course.x_m[k]), float(self.course.y_m[k]), float(self.course.yaw_rad[k]), 1.0, wheel)
+        return PlanStart(
+            float(self.course.x_m[k]),
+            float(self.course.y_m[k]),
+            float(self.course.yaw_rad[k]),
+            1.0,
+            wheel,
+        )
 
     def disturb(self, start: PlanStart) -> PlanStart:
         """Return a disturbed state."""
         noise = self.random.normal(0.0, (0.5, 0.5, 0.2, 0.1))
         low, high = self.envelope.lowest_wheel_rad, self.envelope.highest_wheel_rad
         wheel = float(np.clip(start.wheel_rad + noise[3], low, high))
-        return PlanStart(start.x_m + noise[0], start.y_m + noise[1], start.yaw_rad + noise[2], start.speed_mps, wheel)
+        return PlanStart(
+            start.x_m + noise[0],
+            start.y_m + noise[1],
+            start.yaw_rad + noise[2],
+            start.speed_mps,
+            wheel,
+        )
 
     def plan(self, case: Case) -> int:
         """Run one step of the planner; return its iterations."""
-        return self.planner.step(self.leg, case.projection_m, case.start, self.envelope, PERIOD_S).iterations
+        return self.planner.step(
+            self.leg, case.projection_m, case.start, self.envelope, PERIOD_S
+        ).iterations
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -119,7 +137,14 @@ class DefaultOsqp:
         a = CompressedColumns(program.values(), program.rows, program.column_starts, (m, n))
         self._program = program
         self._solver = ext_builtin.OSQPSolver(
-            ext_builtin.CSC(p), program.q, ext_builtin.CSC(a), program.lower, program.upper, m, n, settings
+            ext_builtin.CSC(p),
+            program.q,
+            ext_builtin.CSC(a),
+            program.lower,
+            program.upper,
+            m,
+            n,
+            settings,
         )
 
     def __call__(self) -> Any:
@@ -136,7 +161,8 @@ class DefaultOsqp:
 
 
 class CasadiOsqp:
-    """The same program through casadi's interface to OSQP, as its users call it: matrices by their nonzeros, warm start given."""
+    """The same program through casadi's interface to OSQP, as its users call it: matrices by their
+    nonzeros, warm start given."""
 
     def __init__(self, bench: Bench) -> None:
         import casadi
@@ -147,21 +173,30 @@ class CasadiOsqp:
         n, m = program.unknowns, program.constraints
         self._h = casadi.DM(casadi.Sparsity.diag(n), program.p_diagonal)
         self._pattern = casadi.Sparsity(m, n, program.column_starts.tolist(), program.rows.tolist())
-        options: Any = {"error_on_fail": False, "print_time": False, "osqp": {"verbose": False, "eps_abs": 1e-5, "eps_rel": 1e-5}}
-        self._conic = casadi.conic("mpc", "osqp", {"h": self._h.sparsity(), "a": self._pattern}, options)
+        options: Any = {
+            "error_on_fail": False,
+            "print_time": False,
+            "osqp": {"verbose": False, "eps_abs": 1e-5, "eps_rel": 1e-5},
+        }
+        self._conic = casadi.conic(
+            "mpc", "osqp", {"h": self._h.sparsity(), "a": self._pattern}, options
+        )
         self._casadi = casadi
         self._x: Any = 0
 
     def __call__(self) -> Any:
         program = self._program
         a = self._casadi.DM(self._pattern, program.values())
-        found = self._conic(h=self._h, g=program.q, a=a, lba=program.lower, uba=program.upper, x0=self._x)
+        found = self._conic(
+            h=self._h, g=program.q, a=a, lba=program.lower, uba=program.upper, x0=self._x
+        )
         self._x = found["x"]
         return self._x.full()
 
 
 class DoMpc:
-    """The same vehicle, horizon, limits and weights as a nonlinear program in do-mpc, warm-started by it."""
+    """The same vehicle, horizon, limits and weights as a nonlinear program in do-mpc, warm-started
+    by it."""
 
     def __init__(self, bench: Bench) -> None:
         warnings.simplefilter("ignore")
@@ -172,7 +207,9 @@ class DoMpc:
         model = do_mpc.model.Model("continuous")
         _x, _y, yaw, wheel = (model.set_variable("_x", name) for name in ("x", "y", "yaw", "wheel"))
         rate = model.set_variable("_u", "rate")
-        path_x, path_y, path_yaw = (model.set_variable("_tvp", name) for name in ("path_x", "path_y", "path_yaw"))
+        path_x, path_y, path_yaw = (
+            model.set_variable("_tvp", name) for name in ("path_x", "path_y", "path_yaw")
+        )
         model.set_rhs("x", casadi.cos(yaw))
         model.set_rhs("y", casadi.sin(yaw))
         model.set_rhs("yaw", casadi.tan(wheel) / wheelbase_m)
@@ -185,9 +222,13 @@ class DoMpc:
         left = casadi.cos(path_yaw) * (_y - path_y) - casadi.sin(path_yaw) * (_x - path_x)
         cost = p.weight_left * left**2 + p.weight_yaw * (yaw - path_yaw) ** 2
         mpc.set_objective(mterm=p.weight_last * cost, lterm=cost)
-        # Their term is on the change of the input, ours on the turn during the stage; the size is the same.
+        # Their term is on the change of the input, ours on the turn during the stage; the size is
+        # the same.
         mpc.set_rterm(rate=p.stage_s**2)
-        mpc.bounds["lower", "_u", "rate"], mpc.bounds["upper", "_u", "rate"] = -envelope.rate_radps, envelope.rate_radps
+        mpc.bounds["lower", "_u", "rate"], mpc.bounds["upper", "_u", "rate"] = (
+            -envelope.rate_radps,
+            envelope.rate_radps,
+        )
         mpc.bounds["lower", "_x", "wheel"], mpc.bounds["upper", "_x", "wheel"] = (
             envelope.lowest_wheel_rad,
             envelope.highest_wheel_rad,
@@ -203,7 +244,9 @@ class DoMpc:
         for k in range(bench.params.stages + 1):
             at = bench.on_line(case.projection_m + k * bench.params.stage_s)
             self._template["_tvp", k] = [at.x_m, at.y_m, at.yaw_rad]
-        self._state = np.array([case.start.x_m, case.start.y_m, case.start.yaw_rad, case.start.wheel_rad])
+        self._state = np.array(
+            [case.start.x_m, case.start.y_m, case.start.yaw_rad, case.start.wheel_rad]
+        )
         on_line = bench.on_line(case.projection_m)
         self._mpc.x0 = np.array([on_line.x_m, on_line.y_m, on_line.yaw_rad, on_line.wheel_rad])
         self._mpc.set_initial_guess()
@@ -217,7 +260,11 @@ def competitors(bench: Bench) -> tuple[dict[str, Any], list[str]]:
     """Return the installed competitors, and a sentence for each missing one."""
     found: dict[str, Any] = {}
     missing = []
-    for name, build in (("osqp default", DefaultOsqp), ("casadi osqp", CasadiOsqp), ("do-mpc", DoMpc)):
+    for name, build in (
+        ("osqp default", DefaultOsqp),
+        ("casadi osqp", CasadiOsqp),
+        ("do-mpc", DoMpc),
+    ):
         try:
             found[name] = build(bench)
         except ImportError as error:
@@ -237,7 +284,8 @@ def disturbed(bench: Bench, rivals: dict[str, Any]) -> dict[str, list[float]]:
         add(rows, "full step", full_us)
         add(rows, "solver's clock", bench.solver.run_time_s * 1e6)
         add(rows, "iterations", iterations)
-        # Update, solve and extract alone: what the rivals below are given. The program of a disturbance, after that of the line.
+        # Update, solve and extract alone: what the rivals below are given. The program of a
+        # disturbance, after that of the line.
         for name in [n for n in ("osqp default", "casadi osqp") if n in rivals]:
             rivals[name]()
         bench.plan(on_line)
@@ -245,7 +293,9 @@ def disturbed(bench: Bench, rivals: dict[str, Any]) -> dict[str, list[float]]:
             rivals[name]()
         case = Case(float(projection_m), bench.disturb(on_line.start))
         bench.planner._linearise(bench.leg, case.projection_m, case.start, bench.envelope, PERIOD_S)
-        turned = bench.planner._linearise(bench.leg, case.projection_m, case.start, bench.envelope, PERIOD_S)
+        turned = bench.planner._linearise(
+            bench.leg, case.projection_m, case.start, bench.envelope, PERIOD_S
+        )
         bench.planner._bound(case.start, bench.envelope)
         bench.program.fill(turned)
         add(rows, "solve", timed(bench.solver.solve)[0])
@@ -273,7 +323,9 @@ def tracking(bench: Bench, steps: int) -> dict[str, list[float]]:
         seen = bench.random.normal(0.0, 0.01, 3)
         turn = v * math.tan(wheel) / vehicle.wheelbase_m
         seen_x, seen_y, seen_yaw = x + seen[0], y + seen[1], yaw + seen[2]
-        estimate = StateEstimate(now_ns, now_ns, seen_x, seen_y, seen_yaw, v, turn, (0.0,) * 16, EstimatorStatus.RUNNING)
+        estimate = StateEstimate(
+            now_ns, now_ns, seen_x, seen_y, seen_yaw, v, turn, (0.0,) * 16, EstimatorStatus.RUNNING
+        )
         us, command = timed(partial(controller.step, estimate, now_ns))
         add(rows, "controller step", us)
         add(rows, "solver's clock", bench.solver.run_time_s * 1e6)
@@ -293,7 +345,10 @@ def add(rows: dict[str, list[float]], name: str, value: float) -> None:
 
 def summary(rows: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     """Return p50, p99 and n of each row."""
-    return {n: {"p50": float(np.median(r)), "p99": float(np.percentile(r, 99)), "n": len(r)} for n, r in rows.items()}
+    return {
+        n: {"p50": float(np.median(r)), "p99": float(np.percentile(r, 99)), "n": len(r)}
+        for n, r in rows.items()
+    }
 
 
 def promises(rows: dict[str, dict[str, float]]) -> list[tuple[str, float, str, bool]]:
@@ -301,23 +356,39 @@ def promises(rows: dict[str, dict[str, float]]) -> list[tuple[str, float, str, b
     full, solve = rows["full step"], rows["solve"]
     ratio = full["p50"] / rows["solver's clock"]["p50"]
     found = [
-        ("full step over the solver's own time, p50", ratio, f"<= {RATIO_LIMIT}", ratio <= RATIO_LIMIT),
+        (
+            "full step over the solver's own time, p50",
+            ratio,
+            f"<= {RATIO_LIMIT}",
+            ratio <= RATIO_LIMIT,
+        ),
         ("full step, p99, us", full["p99"], f"< {P99_LIMIT_US:.0f}", full["p99"] < P99_LIMIT_US),
     ]
     for name in ("osqp default", "casadi osqp"):
         if name in rows:
             share = solve["p50"] / rows[name]["p50"]
-            found.append((f"update, solve, extract over that of {name}, p50", share, "<= 1", share <= 1.0))
+            found.append(
+                (f"update, solve, extract over that of {name}, p50", share, "<= 1", share <= 1.0)
+            )
     if "do-mpc" in rows:
         times = rows["do-mpc"]["p50"] / full["p50"]
-        found.append(("times as fast as do-mpc, p50", times, f">= {DO_MPC_FACTOR:.0f}", times >= DO_MPC_FACTOR))
+        found.append(
+            (
+                "times as fast as do-mpc, p50",
+                times,
+                f">= {DO_MPC_FACTOR:.0f}",
+                times >= DO_MPC_FACTOR,
+            )
+        )
     return found
 
 
 def main() -> int:
     """Run the benchmark, print and judge."""
     parser = argparse.ArgumentParser(description="what a step of the predictive controller costs")
-    parser.add_argument("--steps", type=int, default=400, help="disturbed steps; ten times as many of tracking")
+    parser.add_argument(
+        "--steps", type=int, default=400, help="disturbed steps; ten times as many of tracking"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     bench = Bench(arguments.steps)
@@ -330,7 +401,13 @@ def main() -> int:
     kept = promises(disturbed_rows)
     if arguments.json:
         found = {"disturbed": disturbed_rows, "tracking": tracking_rows, "missing": missing}
-        print(json.dumps(found | {"promises": {name: {"value": value, "kept": ok} for name, value, _, ok in kept}}, indent=2))
+        print(
+            json.dumps(
+                found
+                | {"promises": {name: {"value": value, "kept": ok} for name, value, _, ok in kept}},
+                indent=2,
+            )
+        )
     else:
         for title, rows in (("disturbed", disturbed_rows), ("tracking", tracking_rows)):
             print(f"{title:28s} {'p50':>10s} {'p99':>10s} {'n':>7s}   (us, but for the iterations)")

@@ -1,7 +1,8 @@
 """Cost of a step of the double-track twin, beside the vehicle models of others in the same run.
 
-Every figure is CPU time of this process, the best of several rounds. The others are one evaluation of the right-hand side
-(commonroad-vehicle-models, which a Runge-Kutta step asks four times) and one step (slipx L2, which integrates by itself).
+Every figure is CPU time of this process, the best of several rounds. The others are one evaluation
+of the right-hand side (commonroad-vehicle-models, which a Runge-Kutta step asks four times) and one
+step (slipx L2, which integrates by itself).
 
     python bench/plant.py [--twin hmmwv_lfdm] [--json]
 """
@@ -49,9 +50,13 @@ def ours(name: str) -> dict[str, float]:
     native = double_track(parameters)
     native.reset(speed_mps=8.0)
     if isinstance(native, NativeDoubleTrack):
-        found["machine code, per call"] = cost_us(repeated(lambda: native.step(0.03, 0.3, 0.0), 20_000), 20_000)
+        found["machine code, per call"] = cost_us(
+            repeated(lambda: native.step(0.03, 0.3, 0.0), 20_000), 20_000
+        )
         commands = np.tile([0.03, 0.3, 0.0], (100_000, 1))
-        found["machine code, in its loop"] = cost_us(lambda: native.run(commands, 1000), len(commands))
+        found["machine code, in its loop"] = cost_us(
+            lambda: native.run(commands, 1000), len(commands)
+        )
     return found
 
 
@@ -89,13 +94,19 @@ def _slipx_l2(slipx: Any) -> Callable[[], None]:
     """Its reference car; the core is C++."""
     tier = next(tier for name, tier in vars(slipx.Tier).items() if name.startswith("L2"))
     model = slipx.VehicleModel.create(tier, slipx.load_reference_car().params)
-    state, command, found = slipx.VehicleState(), slipx.DriveInput(steer_cmd=0.05), slipx.StepDiagnostics()
+    state, command, found = (
+        slipx.VehicleState(),
+        slipx.DriveInput(steer_cmd=0.05),
+        slipx.StepDiagnostics(),
+    )
     state.vel_body.x = 5.0
     return repeated(lambda: model.step(state, command, 1e-3, found), 1000)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--twin", default="hmmwv_lfdm", help="vehicle (default hmmwv_lfdm)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
@@ -104,7 +115,10 @@ def main() -> None:
         print(json.dumps({"twin": options.twin, "us": mine | theirs}))
         return
     reference = theirs.get("commonroad MB, right-hand side")
-    print(f"{options.twin}: microseconds of CPU time per step" + ("; ratio to commonroad MB" if reference else ""))
+    print(
+        f"{options.twin}: microseconds of CPU time per step"
+        + ("; ratio to commonroad MB" if reference else "")
+    )
     for label, cost in (mine | theirs).items():
         print(f"  {label:34s} {cost:10.3f}" + (f"  {cost / reference:8.3f}" if reference else ""))
 

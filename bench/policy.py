@@ -2,9 +2,10 @@
 
     python bench/policy.py [--steps 20000] [--json]
 
-Both controllers take the same states on the same course, in turns of a thousand steps. The reference is a step of the linear law,
-which has everything but the network: progress, reference point, speed profile. Besides: the network alone by onnxruntime, and the
-same dense network by numpy.
+Both controllers take the same states on the same course, in turns of a thousand steps. The
+reference is a step of the linear law, which has everything but the network: progress, reference
+point, speed profile. Besides: the network alone by onnxruntime, and the same dense network by
+numpy.
 """
 
 import argparse
@@ -26,7 +27,11 @@ from vehicled.offline.learning.policy_file import Layer
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
-SIZES = {"4-8-16-2, published": (4, 8, 16, 2), "4-64-64-2": (4, 64, 64, 2), "4-256-256-2": (4, 256, 256, 2)}
+SIZES = {
+    "4-8-16-2, published": (4, 8, 16, 2),
+    "4-64-64-2": (4, 64, 64, 2),
+    "4-256-256-2": (4, 256, 256, 2),
+}
 TURN = 1000
 
 
@@ -35,10 +40,23 @@ def states(course_name: str, count: int) -> list[StateEstimate]:
     course = load_course(course_name)
     draws = np.random.default_rng(1)
     s = (0.01 * np.arange(count)) % course.length_m
-    x, y = (np.interp(s, course.s_m, values) + 0.02 * draws.normal(size=count) for values in (course.x_m, course.y_m))
+    x, y = (
+        np.interp(s, course.s_m, values) + 0.02 * draws.normal(size=count)
+        for values in (course.x_m, course.y_m)
+    )
     yaw = np.interp(s, course.s_m, np.unwrap(course.yaw_rad)) + 0.02 * draws.normal(size=count)
     return [
-        StateEstimate(k * 10**7, k * 10**7, float(x[k]), float(y[k]), float(yaw[k]), 1.0, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+        StateEstimate(
+            k * 10**7,
+            k * 10**7,
+            float(x[k]),
+            float(y[k]),
+            float(yaw[k]),
+            1.0,
+            0.0,
+            (0.0,) * 16,
+            EstimatorStatus.RUNNING,
+        )
         for k in range(count)
     ]
 
@@ -93,19 +111,32 @@ def measure(steps: int) -> dict[str, dict[str, float]]:
             for name, (call, whole) in arms.items():
                 times[name] += timed(call, seen[first : first + TURN] if whole else features)
     quantiles = {"median_us": 50.0, "p99_us": 99.0, "p999_us": 99.9}
-    return {name: {key: float(np.percentile(each[TURN:], q)) / 1e3 for key, q in quantiles.items()} for name, each in times.items()}
+    return {
+        name: {key: float(np.percentile(each[TURN:], q)) / 1e3 for key, q in quantiles.items()}
+        for name, each in times.items()
+    }
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     found = measure(max(arguments.steps, 2 * TURN))
     reference = found["linear law, step"]["median_us"]
     if arguments.json:
-        print(json.dumps({name: row | {"over_linear": row["median_us"] / reference} for name, row in found.items()}, indent=2))
+        print(
+            json.dumps(
+                {
+                    name: row | {"over_linear": row["median_us"] / reference}
+                    for name, row in found.items()
+                },
+                indent=2,
+            )
+        )
         return
     print(f"{'':42} {'median':>8} {'p99':>8} {'p99.9':>8}   us   median over the linear law's step")
     for name, row in found.items():

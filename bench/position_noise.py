@@ -2,10 +2,11 @@
 
     python bench/position_noise.py [--data ../shared/data] [--plot noise.png]
 
-For each recording: the root mean square change of the error over lags, and of each model the factor between its mean square
-changes and the recorded ones (geometric mean over the lags), with the part p of 100 simulated sets of the same runs that are as far
-from their own model. A model with p below 0.05 does not explain the recording. The three forms of the random walk of the ART
-vehicle are among the models. Recordings that are not there are named and left out.
+For each recording: the root mean square change of the error over lags, and of each model the factor
+between its mean square changes and the recorded ones (geometric mean over the lags), with the part
+p of 100 simulated sets of the same runs that are as far from their own model. A model with p below
+0.05 does not explain the recording. The three forms of the random walk of the ART vehicle are among
+the models. Recordings that are not there are named and left out.
 """
 
 import argparse
@@ -57,7 +58,9 @@ Draw = Callable[[int, int, float, bool, np.random.Generator], Array]
 def walk(form: RandomWalk) -> Draw:
     """Return the errors of a random walk, settled unless it begins at zero."""
 
-    def draw(length: int, axes: int, period_s: float, from_zero: bool, chance: np.random.Generator) -> Array:
+    def draw(
+        length: int, axes: int, period_s: float, from_zero: bool, chance: np.random.Generator
+    ) -> Array:
         settle_s = 0.0 if from_zero else SETTLE_S
         places = walk_places(form, settle_s + length * period_s + 1.0, axes, chance)
         at = ((settle_s + np.arange(length) * period_s) * form.rate_hz + 1e-6).astype(int)
@@ -69,13 +72,17 @@ def walk(form: RandomWalk) -> Draw:
 
 def white(sigma_m: float) -> Draw:
     """Return white noise."""
-    return lambda length, axes, period_s, from_zero, chance: sigma_m * chance.standard_normal((length, axes))
+    return lambda length, axes, period_s, from_zero, chance: (
+        sigma_m * chance.standard_normal((length, axes))
+    )
 
 
 def recorded(form: Form) -> Draw:
     """Return the three parts of the model ``recorded``."""
 
-    def draw(length: int, axes: int, period_s: float, from_zero: bool, chance: np.random.Generator) -> Array:
+    def draw(
+        length: int, axes: int, period_s: float, from_zero: bool, chance: np.random.Generator
+    ) -> Array:
         # The covariance decides it; a run has few enough fixes for its root.
         t_s = np.arange(length) * period_s
         d = form.increments(np.maximum(np.abs(t_s[:, None] - t_s[None, :]), 1e-9))
@@ -92,7 +99,13 @@ def recorded(form: Form) -> Draw:
 def shipped() -> Form:
     """Return the shipped numbers of ``recorded``."""
     table = RecordedError()
-    return Form(table.white_sigma_m, table.wander_sigma_m, table.wander_time_s, table.smooth_sigma_m, table.smooth_time_s)
+    return Form(
+        table.white_sigma_m,
+        table.wander_sigma_m,
+        table.wander_time_s,
+        table.smooth_sigma_m,
+        table.smooth_time_s,
+    )
 
 
 MODELS: dict[str, Draw] = {
@@ -116,18 +129,34 @@ def load(root: Path) -> list[Recorded]:
             except RecordingError as error:
                 sys.stdout.write(f"left out: {error}\n")
         if runs:
-            found.append(Recorded(name, float(np.median([run.period_s for run in runs])), [run.error_m for run in runs], from_zero))
+            found.append(
+                Recorded(
+                    name,
+                    float(np.median([run.period_s for run in runs])),
+                    [run.error_m for run in runs],
+                    from_zero,
+                )
+            )
     return found
 
 
 def increments(runs: Sequence[Array], lags: Sequence[int]) -> Array:
     """Return D at lags, pooled over runs and axes."""
     return np.array(
-        [np.nanmean(np.concatenate([((run[lag:] - run[:-lag]) ** 2).ravel() for run in runs if len(run) > lag])) for lag in lags]
+        [
+            np.nanmean(
+                np.concatenate(
+                    [((run[lag:] - run[:-lag]) ** 2).ravel() for run in runs if len(run) > lag]
+                )
+            )
+            for lag in lags
+        ]
     )
 
 
-def factors(found: Recorded, draw: Draw, lags: list[int], seed: int = 1) -> tuple[float, float, Array]:
+def factors(
+    found: Recorded, draw: Draw, lags: list[int], seed: int = 1
+) -> tuple[float, float, Array]:
     """Return the factor between recorded and modelled D, p, and the modelled D."""
     chance = np.random.default_rng(seed)
     drawn = []
@@ -146,7 +175,8 @@ def factors(found: Recorded, draw: Draw, lags: list[int], seed: int = 1) -> tupl
 
 
 def deviation(runs: Sequence[Array], sizes: Sequence[int]) -> Array:
-    """Return the overlapping Allan deviation of positions, over the longest stretch without a gap in each run."""
+    """Return the overlapping Allan deviation of positions, over the longest stretch without a gap
+    in each run."""
     found = []
     for size in sizes:
         squares = []
@@ -156,7 +186,10 @@ def deviation(runs: Sequence[Array], sizes: Sequence[int]) -> Array:
             k = int(np.argmax(np.diff(edges)))
             whole = run[edges[k] + 1 : edges[k + 1]]
             if len(whole) > 3 * size:
-                squares += [overlapping(np.concatenate([[0.0], np.cumsum(whole[:, axis])]), size) ** 2 for axis in (0, 1)]
+                squares += [
+                    overlapping(np.concatenate([[0.0], np.cumsum(whole[:, axis])]), size) ** 2
+                    for axis in (0, 1)
+                ]
         found.append(np.sqrt(np.mean(squares)) if squares else np.nan)
     return np.array(found)
 
@@ -170,17 +203,25 @@ def main() -> None:
     loaded = load(arguments.data)
     if not loaded:
         return
-    print("root mean square change of the error, m, after  " + "  ".join(f"{lag:5g} s" for lag in LAGS_S))
+    print(
+        "root mean square change of the error, m, after  "
+        + "  ".join(f"{lag:5g} s" for lag in LAGS_S)
+    )
     for found in loaded:
         print(f"  {found.name:44}  " + _row(found.runs, found.period_s))
-    models = {name: draw(4 * 600, 60, 0.25, False, np.random.default_rng(1)) for name, draw in MODELS.items()}
+    models = {
+        name: draw(4 * 600, 60, 0.25, False, np.random.default_rng(1))
+        for name, draw in MODELS.items()
+    }
     for name, errors in models.items():
         print(f"  model {name:38}  " + _row([errors], 0.25))
     print("\nfactor between mean square changes of model and recording, p")
     print(f"  {'':26}" + "".join(f"{name:>18}" for name in MODELS))
     for found in loaded:
         longest = int(max(map(len, found.runs)) / 3.0)
-        lags = np.unique(np.geomspace(1, min(longest, LONGEST_S / found.period_s), 12).astype(int)).tolist()
+        lags = np.unique(
+            np.geomspace(1, min(longest, LONGEST_S / found.period_s), 12).astype(int)
+        ).tolist()
         cells = []
         for draw in MODELS.values():
             factor, p, _ = factors(found, draw, lags)
@@ -210,16 +251,26 @@ def draw_picture(file: Path, loaded: Sequence[Recorded], models: dict[str, Array
     colours = ("#111111", "#d1495b", "#2e86ab", "#45b8ac", "#8a5a44", "#3a7d44")
     for found, colour in zip(loaded, colours):
         longest = max(map(len, found.runs))
-        lags = np.unique(np.geomspace(1, min(longest / 2.5, LONGEST_S / found.period_s), 24).astype(int)).tolist()
+        lags = np.unique(
+            np.geomspace(1, min(longest / 2.5, LONGEST_S / found.period_s), 24).astype(int)
+        ).tolist()
         t_s = np.array(lags) * found.period_s
-        for panel, values in zip(panels, (np.sqrt(increments(found.runs, lags)), deviation(found.runs, lags))):
+        for panel, values in zip(
+            panels, (np.sqrt(increments(found.runs, lags)), deviation(found.runs, lags))
+        ):
             panel.loglog(t_s, values, "o-", ms=3, lw=1.2, color=colour, label=found.name)
-    for (name, errors), colour in zip(models.items(), ("#999999", "#3a7d44", "#e08e1b", "#7a4fbf", "#111111")):
+    for (name, errors), colour in zip(
+        models.items(), ("#999999", "#3a7d44", "#e08e1b", "#7a4fbf", "#111111")
+    ):
         lags = np.unique(np.geomspace(1, len(errors) / 4, 40).astype(int)).tolist()
         t_s = np.array(lags) * 0.25
-        for panel, values in zip(panels, (np.sqrt(increments([errors], lags)), deviation([errors], lags))):
+        for panel, values in zip(
+            panels, (np.sqrt(increments([errors], lags)), deviation([errors], lags))
+        ):
             panel.loglog(t_s, values, ls="--", lw=1.4, color=colour, label=f"model {name}")
-    panels[0].set(xlabel="time between two fixes, s", ylabel="root mean square change of the error, m")
+    panels[0].set(
+        xlabel="time between two fixes, s", ylabel="root mean square change of the error, m"
+    )
     panels[1].set(xlabel="averaging time, s", ylabel="Allan deviation, m")
     for panel in panels:
         panel.grid(which="both", alpha=0.2)

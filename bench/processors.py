@@ -1,12 +1,15 @@
-"""Digests of short drives as other processors would give them, and the mathematical functions that differ.
+"""Digests of short drives as other processors would give them, and the mathematical functions that
+differ.
 
     python bench/processors.py [--profiles art,hmmwv] [--seconds 20] [--arguments 1000000] [--json]
 
-Each drive runs in processes of its own, in which BLAS, numpy or the C library use the kernels of another x86-64 processor: BLAS by
-``OPENBLAS_CORETYPE``, numpy by ``NPY_DISABLE_CPU_FEATURES``, glibc by ``GLIBC_TUNABLES``. This computer must be able to run those
-kernels; what it lacks is left out. The functions are those of :mod:`math`, with and without fused multiply-add.
+Each drive runs in processes of its own, in which BLAS, numpy or the C library use the kernels of
+another x86-64 processor: BLAS by ``OPENBLAS_CORETYPE``, numpy by ``NPY_DISABLE_CPU_FEATURES``,
+glibc by ``GLIBC_TUNABLES``. This computer must be able to run those kernels; what it lacks is left
+out. The functions are those of :mod:`math`, with and without fused multiply-add.
 
-``--digest PROFILE SECONDS`` prints one digest, to compare it with that of another computer, such as one with 64-bit ARM.
+``--digest PROFILE SECONDS`` prints one digest, to compare it with that of another computer, such as
+one with 64-bit ARM.
 """
 
 import argparse
@@ -37,7 +40,8 @@ PROCESSORS: dict[str, tuple[str, ...]] = {
     "Haswell": HASWELL,
     "SkylakeX": (*HASWELL, "AVX512F", "AVX512CD", "AVX512_SKX", "X86_V4"),
 }
-"""Families by the names that OpenBLAS has for them, with the groups of instructions that numpy would use there."""
+"""Families by the names that OpenBLAS has for them, with the groups of instructions that numpy
+would use there."""
 PROFILES = sorted({path.stem for path in (ROOT / "profiles").glob("*.toml")} - {"f1tenth_lidar"})
 """The shipped vehicles without the one that needs a map."""
 NO_FMA = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA,-FMA4"}
@@ -45,14 +49,17 @@ NO_FMA = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA,-FMA4"}
 
 
 def processors() -> dict[str, dict[str, str]]:
-    """Return the environment of each processor whose kernels this one can run. The first one is this computer itself."""
+    """Return the environment of each processor whose kernels this one can run. The first one is
+    this computer itself."""
     numpy: Any = import_module("numpy._core._multiarray_umath")
     here = {feature for feature, present in numpy.__cpu_features__.items() if present}
     known = set(numpy.__cpu_features__)
     found: dict[str, dict[str, str]] = {"this one": {}}
     for name, groups in PROCESSORS.items():
         if platform.machine() == "x86_64" and here.issuperset(known.intersection(groups)):
-            without = [group for group in numpy.__cpu_dispatch__ if group in here and group not in groups]
+            without = [
+                group for group in numpy.__cpu_dispatch__ if group in here and group not in groups
+            ]
             found[name] = {"OPENBLAS_CORETYPE": name, "NPY_DISABLE_CPU_FEATURES": " ".join(without)}
     return found
 
@@ -60,12 +67,20 @@ def processors() -> dict[str, dict[str, str]]:
 def child(environment: Mapping[str, str], *arguments: str) -> str:
     """Return what this script prints in another process with these additions to the environment."""
     command = [sys.executable, str(Path(__file__).resolve()), *arguments]
-    done = subprocess.run(command, env={**os.environ, **environment}, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout.strip()
 
 
 def drive(profile: str, seconds: float) -> str:
-    """Return the numeric fingerprint of this process and the digest of a short drive, in one line."""
+    """Return the numeric fingerprint of this process and the digest of a short drive, in one
+    line."""
     simulation = v.Simulation(profile, seed=SEED)
     for _ in range(round(seconds / simulation.period_s)):
         if simulation.step().over:
@@ -76,7 +91,9 @@ def drive(profile: str, seconds: float) -> str:
 def arguments_of(count: int) -> tuple[list[float], list[float]]:
     """Return two lists of numbers from -10 to 10, the same ones on every computer."""
     golden, plastic = 0.6180339887498949, 0.7548776662466927
-    first, second = ([(k * step) % 1.0 * 20.0 - 10.0 for k in range(1, count + 1)] for step in (golden, plastic))
+    first, second = (
+        [(k * step) % 1.0 * 20.0 - 10.0 for k in range(1, count + 1)] for step in (golden, plastic)
+    )
     return first, second
 
 
@@ -104,7 +121,8 @@ def write_functions(count: int, file: str) -> None:
 
 
 def functions_that_differ(count: int, scratch: Path) -> dict[str, float]:
-    """Return for each function the fraction of arguments whose value changes without fused multiply-add."""
+    """Return for each function the fraction of arguments whose value changes without fused
+    multiply-add."""
     columns = []
     for name, environment in (("with", {}), ("without", NO_FMA)):
         file = scratch / name
@@ -113,16 +131,23 @@ def functions_that_differ(count: int, scratch: Path) -> dict[str, float]:
     found = {}
     for place, (name, _) in enumerate(functions(0)):
         pieces = [data[place * count * 8 : (place + 1) * count * 8] for data in columns]
-        found[name] = sum(a != b for a, b in zip(*(struct.iter_unpack("8s", piece) for piece in pieces))) / count
+        found[name] = (
+            sum(a != b for a, b in zip(*(struct.iter_unpack("8s", piece) for piece in pieces)))
+            / count
+        )
     return found
 
 
 def compare(profiles: Sequence[str], seconds: float, count: int, *, as_json: bool) -> None:
-    """Print in how many ways each profile was driven, and how many digests that gave; then the functions."""
+    """Print in how many ways each profile was driven, and how many digests that gave; then the
+    functions."""
     variants = processors()
     drives = {}
     for profile in profiles:
-        pairs = [child(environment, "--digest", profile, f"{seconds:g}").split() for environment in variants.values()]
+        pairs = [
+            child(environment, "--digest", profile, f"{seconds:g}").split()
+            for environment in variants.values()
+        ]
         without = child(NO_FMA, "--digest", profile, f"{seconds:g}").split()[1]
         drives[profile] = {
             "arithmetics": len({fingerprint for fingerprint, _ in pairs}),
@@ -142,17 +167,30 @@ def compare(profiles: Sequence[str], seconds: float, count: int, *, as_json: boo
         [[name, *(str(value)[:12] for value in found.values())] for name, found in drives.items()],
     )
     rows = [[name, f"{1e6 * part:.0f}"] for name, part in changed.items()]
-    print_table(f"Values that change without FMA, of a million ({count} tried)", ["function", "values"], rows)
+    print_table(
+        f"Values that change without FMA, of a million ({count} tried)",
+        ["function", "values"],
+        rows,
+    )
 
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--profiles", default=",".join(PROFILES))
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each drive")
-    parser.add_argument("--arguments", type=int, default=1_000_000, help="number of arguments for each function")
+    parser.add_argument(
+        "--arguments", type=int, default=1_000_000, help="number of arguments for each function"
+    )
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--digest", nargs=2, metavar=("PROFILE", "SECONDS"), help="print fingerprint and digest of one drive")
+    parser.add_argument(
+        "--digest",
+        nargs=2,
+        metavar=("PROFILE", "SECONDS"),
+        help="print fingerprint and digest of one drive",
+    )
     parser.add_argument("--functions", nargs=2, metavar=("COUNT", "FILE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.digest:
@@ -160,7 +198,12 @@ def main() -> None:
     elif arguments.functions:
         write_functions(int(arguments.functions[0]), arguments.functions[1])
     else:
-        compare(arguments.profiles.split(","), arguments.seconds, arguments.arguments, as_json=arguments.json)
+        compare(
+            arguments.profiles.split(","),
+            arguments.seconds,
+            arguments.arguments,
+            as_json=arguments.json,
+        )
 
 
 if __name__ == "__main__":

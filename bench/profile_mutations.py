@@ -1,11 +1,12 @@
-"""Rate of mistakes that `vehicled check` finds: every number of every shipped profile, changed one at a time.
+"""Rate of mistakes that `vehicled check` finds: every number of every shipped profile, changed one
+at a time.
 
     python bench/profile_mutations.py [--missed] [PROFILE ...]
 
-Each number is multiplied and divided by 1000 (a slip of prefix), by 57.3 (degrees for radians), multiplied by 3.6 (km/h for
-m/s), given the other sign, and swapped with the next number of its table. A change is found if the profile is then refused or
-warned about.
-``--missed`` lists what was not.
+Each number is multiplied and divided by 1000 (a slip of prefix), by 57.3 (degrees for radians),
+multiplied by 3.6 (km/h for m/s), given the other sign, and swapped with the next number of its
+table. A change is found if the profile is then refused or warned about. ``--missed`` lists what was
+not.
 """
 
 import sys
@@ -20,7 +21,14 @@ from msgspec import Struct
 from vehicled.profile import names
 from vehicled.profile.loading import findings_of, values
 
-FACTORS = {"x1000": 1000.0, "/1000": 1e-3, "x57.3": 57.3, "/57.3": 1 / 57.3, "x3.6": 3.6, "sign": -1.0}
+FACTORS = {
+    "x1000": 1000.0,
+    "/1000": 1e-3,
+    "x57.3": 57.3,
+    "/57.3": 1 / 57.3,
+    "x3.6": 3.6,
+    "sign": -1.0,
+}
 
 
 class Outcome(Struct, frozen=True):
@@ -50,7 +58,9 @@ def mutations(data: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]
 def outcome(name: str, key: str, kind: str, data: dict[str, Any]) -> Outcome:
     """Return what is reported of a mutated profile."""
     levels = {note.level for note in findings_of(data)}
-    return Outcome(name, key, kind, "error" if "error" in levels else "warning" if "warning" in levels else "")
+    return Outcome(
+        name, key, kind, "error" if "error" in levels else "warning" if "warning" in levels else ""
+    )
 
 
 def measure(profiles: list[str]) -> list[Outcome]:
@@ -107,7 +117,10 @@ def main() -> int:
         for name, levels in sorted(counts.items(), key=lambda item: item[0] == "all"):
             total = levels.total()
             found = levels["error"] + levels["warning"]
-            print(f"{name:12} {total:6} {levels['error'] / total:8.1%} {levels['warning'] / total:8.1%} {found / total:7.1%}")
+            print(
+                f"{name:12} {total:6} {levels['error'] / total:8.1%} "
+                f"{levels['warning'] / total:8.1%} {found / total:7.1%}"
+            )
         print()
     if arguments.missed:
         for each in outcomes:

@@ -1,11 +1,14 @@
-"""Published pure pursuit under one changed assumption at a time, on the manoeuvres of its study: a table in Markdown.
+"""Published pure pursuit under one changed assumption at a time, on the manoeuvres of its study: a
+table in Markdown.
 
     python bench/published_pursuit.py [--course thesis_left15]... [--rate 400] [--only steering]
 
-The controller of the profile ``hmmwv`` with the exact state drives the twin of the profile, from standstill to the end of the
-manoeuvre. The first row has the controller as shipped, and wheels that turn at once, as the study has no lag of them; each other
-row changes one assumption. Errors are those of the pursuing point against the line that it pursues, mean over the manoeuvre. A
-drive ends as "left" where the rear axle leaves the corridor of the profile, at the arc length in m from the start of the manoeuvre.
+The controller of the profile ``hmmwv`` with the exact state drives the twin of the profile, from
+standstill to the end of the manoeuvre. The first row has the controller as shipped, and wheels that
+turn at once, as the study has no lag of them; each other row changes one assumption. Errors are
+those of the pursuing point against the line that it pursues, mean over the manoeuvre. A drive ends
+as "left" where the rear axle leaves the corridor of the profile, at the arc length in m from the
+start of the manoeuvre.
 """
 
 import argparse
@@ -28,8 +31,9 @@ from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
 
 PUBLISHED_CM = {
-    "thesis_st5": 1.92, "thesis_left10": 2.31, "thesis_left15": 4.68, "thesis_ss20": 7.69, "thesis_ss25": 9.40,
-    "thesis_ss30": 12.67, "thesis_dlc30": 7.00, "thesis_dlc35": 5.87, "thesis_dlc40": 7.51,
+    "thesis_st5": 1.92, "thesis_left10": 2.31, "thesis_left15": 4.68, "thesis_ss20": 7.69,
+    "thesis_ss25": 9.40, "thesis_ss30": 12.67, "thesis_dlc30": 7.00, "thesis_dlc35": 5.87,
+    "thesis_dlc40": 7.51,
 }  # fmt: skip
 """Mean cross-track error at 400 Hz."""
 PROMPT = {"steering.rate_radps": 20.0, "steering.delay_s": 0.0}
@@ -48,7 +52,8 @@ class Factors(NamedTuple):
     slips: bool = True
     """Drive the twin; otherwise a kinematic single track at the speed of the course."""
     drive_delay_s: float | None = None
-    """Believed delay of the drive, which limits the gain of the speed control; None keeps that of the profile."""
+    """Believed delay of the drive, which limits the gain of the speed control; None keeps that of
+    the profile."""
 
 
 ROWS = {
@@ -74,7 +79,9 @@ class SingleTrack:
 
     motor_speed_radps = 0.0
 
-    def __init__(self, pose: StartPose, wheelbase_m: float, speed_mps: float, step_s: float) -> None:
+    def __init__(
+        self, pose: StartPose, wheelbase_m: float, speed_mps: float, step_s: float
+    ) -> None:
         self._x_m, self._y_m, self._yaw_rad = pose
         self._wheelbase_m, self._speed_mps, self._step_s = wheelbase_m, speed_mps, step_s
         self._yaw_rate_radps = 0.0
@@ -89,7 +96,18 @@ class SingleTrack:
 
     def motion(self) -> Motion:
         """Return the present motion."""
-        return Motion(self._x_m, self._y_m, self._yaw_rad, self._speed_mps, 0.0, self._yaw_rate_radps, 0.0, 0.0, 0.0, 0.0)
+        return Motion(
+            self._x_m,
+            self._y_m,
+            self._yaw_rad,
+            self._speed_mps,
+            0.0,
+            self._yaw_rate_radps,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+        )
 
 
 def result_cm(profile: Profile, course: Course, factors: Factors, rate_hz: float) -> str:
@@ -106,7 +124,10 @@ def result_cm(profile: Profile, course: Course, factors: Factors, rate_hz: float
     if factors.stiffer != 1.0:
         tyres = load_twin(profile.sim.twin.vehicle).parameters
         slopes = tyres.front.tyre.lateral.slope_n, tyres.rear.tyre.lateral.slope_n
-        changes |= {key: [factors.stiffer * value for value in slope] for key, slope in zip(LATERAL_SLOPES, slopes, strict=True)}
+        changes |= {
+            key: [factors.stiffer * value for value in slope]
+            for key, slope in zip(LATERAL_SLOPES, slopes, strict=True)
+        }
     sim = replace(profile.sim, twin=replace(profile.sim.twin, changes=changes))
     substeps = ceil(1000.0 / rate_hz)
     step_ns = round(1e9 / (rate_hz * substeps))
@@ -131,10 +152,20 @@ def result_cm(profile: Profile, course: Course, factors: Factors, rate_hz: float
             return f"{100.0 * total_m / count:.1f}"
         if here.s_m >= from_m:
             # Both ends of the arm; the heading error moves the point across.
-            total_m, count = total_m + abs(here.cross_track_m - arm_m * sin(here.heading_error_rad)), count + 1
+            total_m, count = (
+                total_m + abs(here.cross_track_m - arm_m * sin(here.heading_error_rad)),
+                count + 1,
+            )
         state = (at.x_m, at.y_m, at.yaw_rad, at.speed_mps, at.yaw_rate_radps)
-        command = follower.step(StateEstimate(now_ns, now_ns, *state, (0.0,) * 16, EstimatorStatus.RUNNING), now_ns)
-        actuators.command(now_ns, command.throttle, command.brake, vehicle.steering.command(command.wheel_angle_rad))
+        command = follower.step(
+            StateEstimate(now_ns, now_ns, *state, (0.0,) * 16, EstimatorStatus.RUNNING), now_ns
+        )
+        actuators.command(
+            now_ns,
+            command.throttle,
+            command.brake,
+            vehicle.steering.command(command.wheel_angle_rad),
+        )
         for _ in range(substeps):
             actuators.step(now_ns, plant.motor_speed_radps)
             try:
@@ -147,8 +178,14 @@ def result_cm(profile: Profile, course: Course, factors: Factors, rate_hz: float
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--course", action="append", help="course of the table (repeatable; default: the nine of the study)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--course",
+        action="append",
+        help="course of the table (repeatable; default: the nine of the study)",
+    )
     parser.add_argument("--rate", type=float, default=400.0, help="control rate, Hz")
     parser.add_argument("--only", default="", help="rows whose label contains this text")
     arguments = parser.parse_args()
@@ -157,10 +194,19 @@ def main() -> None:
     courses = [load_course(name) for name in names]
     print("| mean error, cm |", " | ".join(name.removeprefix("thesis_") for name in names), "|")
     print("| --- |" + " --- |" * len(names))
-    print("| published, 400 Hz |", " | ".join(f"{PUBLISHED_CM[n]:.1f}" if n in PUBLISHED_CM else "" for n in names), "|")
+    print(
+        "| published, 400 Hz |",
+        " | ".join(f"{PUBLISHED_CM[n]:.1f}" if n in PUBLISHED_CM else "" for n in names),
+        "|",
+    )
     for label, factors in ROWS.items():
         if arguments.only in label:
-            print(f"| {label} |", " | ".join(result_cm(profile, c, factors, arguments.rate) for c in courses), "|", flush=True)
+            print(
+                f"| {label} |",
+                " | ".join(result_cm(profile, c, factors, arguments.rate) for c in courses),
+                "|",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
     python bench/recorded.py [--data ~/vehicled/data] [--estimator NAME]...
         [--identifier NAME|none] [--calibrated] [--json]
 
-Every figure is computed on all recordings of its kind. Means are over runs; speed, yaw and turn (change of yaw) are RMS. "Out" is
-RTK taken away for 3.7 s every 15 s, judged by the prediction of the first fix after it. "Beyond" is the worst run's share of rows
-whose error of position, heading or speed is beyond 3 sigma of the estimate. Steering is the median over the runs of a path:
-identified at the end of each / least squares over the whole of it. Where a folder is absent the targets that need it are skipped,
-and say so.
+Every figure is computed on all recordings of its kind. Means are over runs; speed, yaw and turn
+(change of yaw) are RMS. "Out" is RTK taken away for 3.7 s every 15 s, judged by the prediction of
+the first fix after it. "Beyond" is the worst run's share of rows whose error of position, heading
+or speed is beyond 3 sigma of the estimate. Steering is the median over the runs of a path:
+identified at the end of each / least squares over the whole of it. Where a folder is absent the
+targets that need it are skipped, and say so.
 """
 
 import argparse
@@ -29,8 +30,15 @@ from vehicled.run.terminal import Progress, print_table
 KINDS = ("mocap", "rtk", "plain_start", "plain", "path")
 
 BEYOND = 0.05
-"""Allowed share of rows beyond 3 sigma. The truth of a recording has errors of its own: 0.003 would judge them as well."""
-HONEST = (("mocap", 0.14, 0.2), ("rtk", 0.05, 0.15), ("plain_start", 0.14, 0.3), ("plain", 0.14, 0.3), ("path", 0.05, 0.2))
+"""Allowed share of rows beyond 3 sigma. The truth of a recording has errors of its own: 0.003 would
+judge them as well."""
+HONEST = (
+    ("mocap", 0.14, 0.2),
+    ("rtk", 0.05, 0.15),
+    ("plain_start", 0.14, 0.3),
+    ("plain", 0.14, 0.3),
+    ("path", 0.05, 0.2),
+)
 """Limits of the worst run by kind: heading, rad, and speed, m/s."""
 
 Verdict = tuple[str, str, bool | None]
@@ -44,14 +52,24 @@ def targets(scores: Sequence[Score]) -> list[Verdict]:
     def of(kind: str) -> list[Score]:
         return [score for score in scores if score.kind == kind]
 
-    def at_most(text: str, kind: str, limit: float, get: Callable[[Overall], float | None], digits: int = 3) -> Verdict:
+    def at_most(
+        text: str, kind: str, limit: float, get: Callable[[Overall], float | None], digits: int = 3
+    ) -> Verdict:
         value = get(by_kind[kind]) if kind in by_kind else None
-        return text, "" if value is None else f"{value:.{digits}f}", None if value is None else value <= limit
+        return (
+            text,
+            "" if value is None else f"{value:.{digits}f}",
+            None if value is None else value <= limit,
+        )
 
     def share(text: str, kind: str, limit: float, allowed: float) -> Verdict:
         ratios = [ratio for score in of(kind) if (ratio := to_raw(score)) is not None]
         good = sum(ratio < limit for ratio in ratios)
-        return text, f"{good} of {len(ratios)}" if ratios else "", good >= allowed * len(ratios) if ratios else None
+        return (
+            text,
+            f"{good} of {len(ratios)}" if ratios else "",
+            good >= allowed * len(ratios) if ratios else None,
+        )
 
     mocap, start = by_kind.get("mocap"), by_kind.get("plain_start")
     gain = None
@@ -70,7 +88,9 @@ def targets(scores: Sequence[Score]) -> list[Verdict]:
             None if gain is None else gain >= 0.30,
         ),
         share("plain, start: 90 % of runs below raw", "plain_start", 1.0, 0.9),
-        at_most("plain, start: worst <= 1.1 x raw", "plain_start", 1.1, lambda o: o.worst_to_raw, 2),
+        at_most(
+            "plain, start: worst <= 1.1 x raw", "plain_start", 1.1, lambda o: o.worst_to_raw, 2
+        ),
         at_most("plain: worst <= 1.05 x raw", "plain", 1.05, lambda o: o.worst_to_raw, 2),
         at_most("path: 1 s ahead, mean <= 0.09 m", "path", 0.09, lambda o: o.ahead_position_m),
         at_most("path: 1 s ahead, yaw <= 0.042 rad", "path", 0.042, lambda o: o.ahead_yaw_rad),
@@ -78,21 +98,52 @@ def targets(scores: Sequence[Score]) -> list[Verdict]:
     ]
     for kind, heading_rad, speed_mps in HONEST:
         rows += [
-            at_most(f"{kind}: heading <= {heading_rad:g} rad, worst run", kind, heading_rad, lambda o: o.worst_heading_rad),
-            at_most(f"{kind}: speed <= {speed_mps:g} m/s, worst run", kind, speed_mps, lambda o: o.worst_speed_mps),
-            at_most(f"{kind}: beyond, position <= {BEYOND:.0%}", kind, BEYOND, lambda o: o.worst_beyond_position),
-            at_most(f"{kind}: beyond, heading <= {BEYOND:.0%}", kind, BEYOND, lambda o: o.worst_beyond_heading),
-            at_most(f"{kind}: beyond, speed <= {BEYOND:.0%}", kind, BEYOND, lambda o: o.worst_beyond_speed),
+            at_most(
+                f"{kind}: heading <= {heading_rad:g} rad, worst run",
+                kind,
+                heading_rad,
+                lambda o: o.worst_heading_rad,
+            ),
+            at_most(
+                f"{kind}: speed <= {speed_mps:g} m/s, worst run",
+                kind,
+                speed_mps,
+                lambda o: o.worst_speed_mps,
+            ),
+            at_most(
+                f"{kind}: beyond, position <= {BEYOND:.0%}",
+                kind,
+                BEYOND,
+                lambda o: o.worst_beyond_position,
+            ),
+            at_most(
+                f"{kind}: beyond, heading <= {BEYOND:.0%}",
+                kind,
+                BEYOND,
+                lambda o: o.worst_beyond_heading,
+            ),
+            at_most(
+                f"{kind}: beyond, speed <= {BEYOND:.0%}",
+                kind,
+                BEYOND,
+                lambda o: o.worst_beyond_speed,
+            ),
         ]
     for folder in sorted({score.name.rsplit("/", 1)[0] for score in of("path")}):
-        rows += _steering([s for s in of("path") if s.name.startswith(folder + "/")], folder.rsplit("/", 1)[-1])
+        rows += _steering(
+            [s for s in of("path") if s.name.startswith(folder + "/")], folder.rsplit("/", 1)[-1]
+        )
     return rows
 
 
 def _beside(whole: Overall | None) -> str:
     if whole is None or whole.raw_position_m is None:
         return ""
-    published = f", publ. {whole.published_position_m:.2f}" if whole.published_position_m is not None else ""
+    published = (
+        f", publ. {whole.published_position_m:.2f}"
+        if whole.published_position_m is not None
+        else ""
+    )
     return f" (raw {whole.raw_position_m:.2f}{published})"
 
 
@@ -117,12 +168,21 @@ def _show(progress: Progress, text: str) -> None:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", default=str(Path(DATA_FOLDER).expanduser()))
-    parser.add_argument("--estimator", action="append", default=[], help="repeatable (default: all that are registered)")
+    parser.add_argument(
+        "--estimator",
+        action="append",
+        default=[],
+        help="repeatable (default: all that are registered)",
+    )
     parser.add_argument("--identifier", help="name, or none (default: the registered one)")
     parser.add_argument(
-        "--calibrated", action="store_true", help="planar with the constants found in the other recordings of a kind"
+        "--calibrated",
+        action="store_true",
+        help="planar with the constants found in the other recordings of a kind",
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--runs", action="store_true", help="also print every recording")
@@ -131,13 +191,21 @@ def main() -> int:
     results: dict[str, list[Verdict]] = {}
     for estimator in arguments.estimator or names("estimator"):
         folds = 4 if arguments.calibrated and estimator == "planar" else 0
-        task = BenchmarkTask(estimator=estimator, identifier=None if identifier == "none" else identifier, kinds=KINDS, folds=folds)
+        task = BenchmarkTask(
+            estimator=estimator,
+            identifier=None if identifier == "none" else identifier,
+            kinds=KINDS,
+            folds=folds,
+        )
         progress = Progress()
         try:
             found = chosen(arguments.data, task)
             scores = [score for _, _, score in run_all(found, task, partial(_show, progress))]
         except RecordingError as error:
-            print(f"skipped: {error}; vehicled data fetch lot17_rtk_gps_2023 mocap_ekf_mpc_2023 path_following_2024")
+            print(
+                f"skipped: {error}; vehicled data fetch lot17_rtk_gps_2023 mocap_ekf_mpc_2023 "
+                "path_following_2024"
+            )
             return 0
         finally:
             progress.close()
@@ -147,13 +215,26 @@ def main() -> int:
         results[estimator] = targets(scores)
         absent = sorted(set(KINDS) - {score.kind for score in scores})
         if absent:
-            print(f"skipped: no recordings of kind {', '.join(absent)} in {arguments.data}", file=sys.stderr)
+            print(
+                f"skipped: no recordings of kind {', '.join(absent)} in {arguments.data}",
+                file=sys.stderr,
+            )
     if arguments.json:
-        print(json.dumps({name: [{"target": t, "measured": m, "met": ok} for t, m, ok in rows] for name, rows in results.items()}))
+        print(
+            json.dumps(
+                {
+                    name: [{"target": t, "measured": m, "met": ok} for t, m, ok in rows]
+                    for name, rows in results.items()
+                }
+            )
+        )
         return 0
     marks = {True: " +", False: " -", None: "not measured"}
     texts = [text for text, _, _ in next(iter(results.values()))]
-    rows = [[text, *(f"{verdicts[i][1]}{marks[verdicts[i][2]]}" for verdicts in results.values())] for i, text in enumerate(texts)]
+    rows = [
+        [text, *(f"{verdicts[i][1]}{marks[verdicts[i][2]]}" for verdicts in results.values())]
+        for i, text in enumerate(texts)
+    ]
     beside = f"identifier {identifier or 'none'}"
     print_table(f"Recorded drives, {beside}: + target met, - not met", ["target", *results], rows)
     return 0

@@ -1,9 +1,11 @@
-"""Compare two reference models of one vehicle on the same commands, beside the limits of ``vehicled twin validate``.
+"""Compare two reference models of one vehicle on the same commands, beside the limits of ``vehicled
+twin validate``.
 
     python bench/reference_spread.py DIR [--json]
 
-Of each pair of runs of one vehicle and one manoeuvre by two models of a family (CommonRoad mb and std, slipx l1 and l2): the
-figures of the second against the first, in the scales and up to the limits of the validation. Nothing is simulated.
+Of each pair of runs of one vehicle and one manoeuvre by two models of a family (CommonRoad mb and
+std, slipx l1 and l2): the figures of the second against the first, in the scales and up to the
+limits of the validation. Nothing is simulated.
 """
 
 import argparse
@@ -36,28 +38,38 @@ def as_drive(run: ReferenceRun, t_s: Array) -> ModelDrive:
     def of(column: Array, times: Array = run.t_s) -> Array:
         return np.interp(t_s[:last], times, column)
 
-    radii = np.repeat((parameters.front.rolling_radius_m, parameters.rear.rolling_radius_m), 2)[:, np.newaxis]
+    radii = np.repeat((parameters.front.rolling_radius_m, parameters.rear.rolling_radius_m), 2)[
+        :, np.newaxis
+    ]
     nothing = np.zeros((4, last))
     return ModelDrive(
-        of(run.x_m), of(run.y_m), of(run.yaw_rad), of(run.vx_mps), of(run.vy_mps), of(run.yaw_rate_radps), np.zeros(last),
-        of(run.steer, run.command_t_s), parameters.body, nothing, nothing, radii, 1.0,
+        of(run.x_m), of(run.y_m), of(run.yaw_rad), of(run.vx_mps), of(run.vy_mps),
+        of(run.yaw_rate_radps), np.zeros(last), of(run.steer, run.command_t_s), parameters.body,
+        nothing, nothing, radii, 1.0,
     )  # fmt: skip
 
 
 def compared(first: ReferenceRun, second: ReferenceRun) -> dict[str, tuple[float, float]]:
-    """Return the second's error against the first and its limit by figure, for figures that are judged."""
+    """Return the second's error against the first and its limit by figure, for figures that are
+    judged."""
     drive = as_drive(second, first.t_s)
     rows = judged_rows(first, drive).rows
     errors = deviations(replace(first, wheel_radps=None, load_n=None, roll_rad=None), drive, rows)
     peak = float(np.abs(first.lateral_acceleration_mps2).max())
     source = first.source
     target = target_of(source.family, source.vehicle, source.model, traits_of(first), peak)
-    return {name: (rms(errors[name]), target.limits[name]) for name in FIGURES if name in errors and name in target.limits}
+    return {
+        name: (rms(errors[name]), target.limits[name])
+        for name in FIGURES
+        if name in errors and name in target.limits
+    }
 
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -76,17 +88,27 @@ def main() -> int:
             if values:
                 found[f"{pair} {name}"] = {
                     "runs": len(values), "median_pct": median(error for error, _ in values),
-                    "worst_pct": max(error for error, _ in values), "limit_pct": median(limit for _, limit in values),
+                    "worst_pct": max(error for error, _ in values),
+                    "limit_pct": median(limit for _, limit in values),
                     "ratio": median(error / limit for error, limit in values),
                 }  # fmt: skip
     if arguments.json:
         print(json.dumps(found))
         return 0
     rows = [
-        (name, str(row["runs"]), *(f"{row[key]:.2g} %" for key in ("median_pct", "worst_pct", "limit_pct")), f"{row['ratio']:.2g}")
+        (
+            name,
+            str(row["runs"]),
+            *(f"{row[key]:.2g} %" for key in ("median_pct", "worst_pct", "limit_pct")),
+            f"{row['ratio']:.2g}",
+        )
         for name, row in found.items()
     ]
-    print_table("two references of one vehicle", ("", "runs", "median", "worst", "limit", "over the limit, median"), rows)
+    print_table(
+        "two references of one vehicle",
+        ("", "runs", "median", "worst", "limit", "over the limit, median"),
+        rows,
+    )
     return 0
 
 

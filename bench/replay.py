@@ -1,6 +1,8 @@
-"""Record and replay: twenty kinds of run, each replayed from its log alone. Says for each whether all of it was the same.
+"""Record and replay: twenty kinds of run, each replayed from its log alone. Says for each whether
+all of it was the same.
 
-``python bench/replay.py [NAME ...]``: all runs, or those with one of these words in their name. Status 1 when one differs.
+``python bench/replay.py [NAME ...]``: all runs, or those with one of these words in their name.
+Status 1 when one differs.
 """
 
 import json
@@ -36,7 +38,13 @@ RUNS: dict[str, tuple[str, ...]] = {
     "messages mpc few iterations": ("--controller", "mpc", "--set", "controller.mpc.iterations=10"),
     "wires": WIRES,
     "wires imu off": (*WIRES, "--fail", "imu:off@2.5"),
-    "wires rtk lost and garbage": (*WIRES, "--fail", "gnss:float@2+1", "--fail", "imu:garbage@3+0.2"),
+    "wires rtk lost and garbage": (
+        *WIRES,
+        "--fail",
+        "gnss:float@2+1",
+        "--fail",
+        "imu:garbage@3+0.2",
+    ),
     "wires overrun": (*WIRES, *LATE),
     "wires brownout of the receiver": (*WIRES, "--fail", "gnss:brownout@2"),
     "vesc": VESC,
@@ -51,7 +59,13 @@ COURSE = ("--course", "circle_r5_ccw", "--duration", "4", "--quiet")
 
 def command(*arguments: str) -> tuple[int, str, str]:
     """Run the command line as a process of its own; return status, output and messages."""
-    done = subprocess.run([sys.executable, "-m", "vehicled", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "vehicled", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -76,12 +90,17 @@ def main(words: list[str]) -> int:
             failed += 1
             continue
         result = json.loads(out)
-        same = status == 0 and result["verdict"] == "identical" and result["digest"] == result["digest_in_log"]
+        same = (
+            status == 0
+            and result["verdict"] == "identical"
+            and result["digest"] == result["digest_in_log"]
+        )
         failed += not same
         first = result["first"]
         print(
-            f"{name:36} {'identical' if same else 'DIFFERENT'}  {result['records']:7} records {result['frames']:5} frames "
-            f"{result['ticks']:5} ticks  recorded in {recorded_s:4.1f} s, replayed at {result['speed']:5.1f} x real time"
+            f"{name:36} {'identical' if same else 'DIFFERENT'}  {result['records']:7} records "
+            f"{result['frames']:5} frames {result['ticks']:5} ticks  recorded in "
+            f"{recorded_s:4.1f} s, replayed at {result['speed']:5.1f} x real time"
             + ("" if same or first is None else f"  {first['what']} at t = {first['t_s']:.3f} s")
         )
     return 1 if failed else 0

@@ -2,12 +2,14 @@
 
     python bench/report.py [--laps 4] [--rounds 3] [--log FILE] [--json]
 
-Drives the car-park lap so often in lockstep, unless a log is given, and then in turns, each in a process of its own:
+Drives the car-park lap so often in lockstep, unless a log is given, and then in turns, each in a
+process of its own:
 
 * report: ``vehicled log report``, the whole page
 * timing: ``vehicled log timing``
 * csv: ``vehicled log export --to csv``, every topic
-* replay: ``vehicled replay``, which runs the machine again; beside it the drive itself without a log, simulator included
+* replay: ``vehicled replay``, which runs the machine again; beside it the drive itself without a
+  log, simulator included
 * mcap (the reference): ``mcap.reader``'s ``iter_messages`` over the same file, no record decoded
 
 CPU seconds and the largest resident memory are the operating system's own account of each process.
@@ -26,12 +28,14 @@ from pathlib import Path
 from mcap.reader import make_reader
 
 READ = (
-    "import sys; from mcap.reader import make_reader; print(sum(1 for _ in make_reader(open(sys.argv[1], 'rb')).iter_messages()))"
+    "import sys; from mcap.reader import make_reader; print(sum(1 for _ in "
+    "make_reader(open(sys.argv[1], 'rb')).iter_messages()))"
 )
 
 
 def cost(argv: list[str]) -> tuple[float, float]:
-    """Return CPU seconds and largest resident memory (MB) of a command with its children. Raises if it fails."""
+    """Return CPU seconds and largest resident memory (MB) of a command with its children. Raises if
+    it fails."""
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -42,7 +46,18 @@ def cost(argv: list[str]) -> tuple[float, float]:
 
 def drive(laps: int) -> list[str]:
     """Return the command of some laps."""
-    return [sys.executable, "-m", "vehicled", "sim", "--course", "lot17", "--laps", str(laps), "--seed", "7"]
+    return [
+        sys.executable,
+        "-m",
+        "vehicled",
+        "sim",
+        "--course",
+        "lot17",
+        "--laps",
+        str(laps),
+        "--seed",
+        "7",
+    ]
 
 
 def driven(folder: Path, laps: int) -> Path:
@@ -53,7 +68,9 @@ def driven(folder: Path, laps: int) -> Path:
 
 def main() -> None:
     """Run the benchmark and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--laps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--log", type=Path)

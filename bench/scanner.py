@@ -2,11 +2,13 @@
 
     python bench/scanner.py [--python ENV/bin/python] [--rounds 5] [--json]
 
-Both drive slowly from the same places of the map ``race_track``, 4.7 rad of it in view to 30 m. A step is 10 ms of one vehicle with
-its scan, its collision and its observation; in ours the double-track vehicle takes ten steps of 1 ms, in theirs the single-track
-one takes one. Arms alternate, the median of the rounds counts. "Moving" is one vehicle among two others.
+Both drive slowly from the same places of the map ``race_track``, 4.7 rad of it in view to 30 m. A
+step is 10 ms of one vehicle with its scan, its collision and its observation; in ours the
+double-track vehicle takes ten steps of 1 ms, in theirs the single-track one takes one. Arms
+alternate, the median of the rounds counts. "Moving" is one vehicle among two others.
 
-f1tenth_gym asks for an older gymnasium than ours, so it lives in an environment of its own, which --python names:
+f1tenth_gym asks for an older gymnasium than ours, so it lives in an environment of its own, which
+--python names:
 
     python3.11 -m venv ENV
     ENV/bin/pip install "f1tenth_gym @ git+https://github.com/f1tenth/f1tenth_gym@v1.0.0"
@@ -50,7 +52,8 @@ speed_mps = 0.2
 
 
 def ours(count: int, scene: str = "race_track") -> tuple[Callable[[], float], list[list[float]]]:
-    """Return a function that measures the CPU time of a vehicle's step, us, and the places at which the first vehicle starts."""
+    """Return a function that measures the CPU time of a vehicle's step, us, and the places at which
+    the first vehicle starts."""
     import gymnasium
 
     overrides = (
@@ -94,22 +97,34 @@ def ours(count: int, scene: str = "race_track") -> tuple[Callable[[], float], li
 
 
 def theirs(agents: int, places: list[list[float]]) -> Callable[[], float]:
-    """Return a function that measures the CPU time of a step of one of so many vehicles of f1tenth_gym, us."""
+    """Return a function that measures the CPU time of a step of one of so many vehicles of
+    f1tenth_gym, us."""
     from PIL import Image
 
     environment = import_module("f1tenth_gym.envs.f110_env")
     track = import_module("f1tenth_gym.envs.track.track")
-    image = np.array(Image.open(SCENES / "race_track.png").transpose(Image.Transpose.FLIP_TOP_BOTTOM)).astype(np.float32)
-    # Its loader needs a server of maps and an older library for the file beside the image, which says the same.
+    image = np.array(
+        Image.open(SCENES / "race_track.png").transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+    ).astype(np.float32)
+    # Its loader needs a server of maps and an older library for the file beside the image, which
+    # says the same.
     file = SimpleNamespace(
-        name="race_track", image="", resolution=0.05, origin=(0.0, 0.0, 0.0), negate=0, occupied_thresh=0.65, free_thresh=0.25
+        name="race_track",
+        image="",
+        resolution=0.05,
+        origin=(0.0, 0.0, 0.0),
+        negate=0,
+        occupied_thresh=0.65,
+        free_thresh=0.25,
     )
     angle = np.linspace(0.0, 2.0 * np.pi, 50)[:-1]
     line = track.Raceline(12.0 + 5.0 * np.cos(angle), 10.0 + 5.0 * np.sin(angle), velxs=np.ones(49))
-    place = track.Track(file, np.where(image > 128.0, 255.0, 0.0).astype(np.float32), centerline=line, raceline=line)
+    place = track.Track(
+        file, np.where(image > 128.0, 255.0, 0.0).astype(np.float32), centerline=line, raceline=line
+    )
     env = environment.F110Env(config={
-        "map": place, "num_agents": agents, "timestep": PERIOD_S, "observation_config": {"type": "original"},
-        "control_input": ["speed", "steering_angle"],
+        "map": place, "num_agents": agents, "timestep": PERIOD_S,
+        "observation_config": {"type": "original"}, "control_input": ["speed", "steering_angle"],
     })  # fmt: skip
     action = np.tile([0.0, 0.5], (agents, 1))
 
@@ -117,7 +132,9 @@ def theirs(agents: int, places: list[list[float]]) -> Callable[[], float]:
         spent = 0.0
         for x, y, yaw in places:
             # The others stand behind and before it.
-            poses = [[x + k * np.cos(yaw), y + k * np.sin(yaw), yaw] for k in (0.0, 1.0, -1.0)[:agents]]
+            poses = [
+                [x + k * np.cos(yaw), y + k * np.sin(yaw), yaw] for k in (0.0, 1.0, -1.0)[:agents]
+            ]
             env.reset(options={"poses": np.array(poses)})
             begin = time.process_time()
             for _ in range(STEPS):
@@ -169,7 +186,9 @@ def rival(python: str, places: list[list[float]]) -> Iterator[dict[str, Callable
         if said.readline() == "ready\n":
             yield {f"f1tenth_gym, {name}": ask(name) for name in ("one", "moving")}
         else:
-            sys.stderr.write(f"f1tenth_gym does not run with {python}; --help says how to install it\n")
+            sys.stderr.write(
+                f"f1tenth_gym does not run with {python}; --help says how to install it\n"
+            )
             yield {}
     finally:
         process.terminate()
@@ -187,11 +206,22 @@ def moving_scene(folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--python", default=sys.executable, metavar="PYTHON", help="interpreter that has f1tenth_gym (default: this one)"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="times that each arm is measured (default: 5)")
+    parser.add_argument(
+        "--python",
+        default=sys.executable,
+        metavar="PYTHON",
+        help="interpreter that has f1tenth_gym (default: this one)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        metavar="N",
+        help="times that each arm is measured (default: 5)",
+    )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
@@ -201,14 +231,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         scene = moving_scene(Path(folder))
         one, places = ours(1)
-        arms = {"Racing-v0, one": one, "Racing-v0, 64": ours(64)[0], "Racing-v0, moving": ours(1, scene)[0]}
+        arms = {
+            "Racing-v0, one": one,
+            "Racing-v0, 64": ours(64)[0],
+            "Racing-v0, moving": ours(1, scene)[0],
+        }
         os.environ["VEHICLED_CC"] = ""
         # The double-track vehicle has no machine code either.
         arms["Racing-v0, one, no compiler"] = ours(1)[0]
         del os.environ["VEHICLED_CC"]
         with rival(options.python, places) as others:
             arms |= others
-            found = {name: statistics.median(column) for name, column in _measured(arms, options.rounds).items()}
+            found = {
+                name: statistics.median(column)
+                for name, column in _measured(arms, options.rounds).items()
+            }
     rival_us = found.get("f1tenth_gym, one")
     parts = {
         name: {
@@ -224,7 +261,10 @@ def main() -> None:
     for name, part in parts.items():
         ratio = part["to_f1tenth_gym"]
         print(
-            f"{name:30s} {part['us_per_step']:8.0f} us per step  {part['x_real_time']:7.1f} x real time"
+            (
+                f"{name:30s} {part['us_per_step']:8.0f} us per step  {part['x_real_time']:7.1f} x "
+                "real time"
+            )
             + (f"  f1tenth_gym, one = 1: {ratio:.2f}" if ratio else "")
         )
 

@@ -1,10 +1,12 @@
-"""Coverage of the intervals of ``vehicled sensors fit``, on simulated sensors whose numbers are known.
+"""Coverage of the intervals of ``vehicled sensors fit``, on simulated sensors whose numbers are
+known.
 
     python bench/sensor_fits.py [--draws 40]
 
-Receivers: laps of 150 s and stands of an hour with the shipped numbers of ``recorded``. Gyros: stands of ten minutes and two hours
-with white noise and a walk of the rate or bias instability. Prints for each number the true value, the median of the fits, and the
-part of the draws whose interval from 5 to 95 % holds the true value, which should be 0.90.
+Receivers: laps of 150 s and stands of an hour with the shipped numbers of ``recorded``. Gyros:
+stands of ten minutes and two hours with white noise and a walk of the rate or bias instability.
+Prints for each number the true value, the median of the fits, and the part of the draws whose
+interval from 5 to 95 % holds the true value, which should be 0.90.
 """
 
 import argparse
@@ -24,7 +26,8 @@ PERIOD_S = 0.25
 PARTS = ("white_m", "wander_m", "wander_s", "smooth_m", "smooth_s")
 UNIT_HZ = 50.0
 UNITS = {"walk": Terms(0.0, 2e-4, 0.0, 2e-5), "instability": Terms(0.0, 2e-4, 5e-5, 0.0)}
-"""Gyros of small units: white noise in rad/s per root Hz, and a walk of the rate in rad/s per root s, or bias instability."""
+"""Gyros of small units: white noise in rad/s per root Hz, and a walk of the rate in rad/s per root
+s, or bias instability."""
 
 
 def errors(length_s: float, seed: int, count: int) -> list[Array]:
@@ -41,14 +44,26 @@ def errors(length_s: float, seed: int, count: int) -> list[Array]:
 def receivers(draws: int, length_s: float, count: int) -> None:
     """Print the coverage of the numbers of a receiver."""
     table = RecordedError()
-    true = Form(table.white_sigma_m, table.wander_sigma_m, table.wander_time_s, table.smooth_sigma_m, table.smooth_time_s)
-    found = [positions.growth_of(errors(length_s, seed, count), PERIOD_S, seed) for seed in range(1, draws + 1)]
+    true = Form(
+        table.white_sigma_m,
+        table.wander_sigma_m,
+        table.wander_time_s,
+        table.smooth_sigma_m,
+        table.smooth_time_s,
+    )
+    found = [
+        positions.growth_of(errors(length_s, seed, count), PERIOD_S, seed)
+        for seed in range(1, draws + 1)
+    ]
     print(f"receiver, {count} runs of {length_s:.0f} s")
     for name in (*PARTS, "sigma_m"):
         if name == "wander_s" and found[0].wander_fixed:
             continue
         values = [getattr(each.form, name) for each in found]
-        inside = sum(getattr(each.low, name) <= getattr(true, name) <= getattr(each.high, name) for each in found)
+        inside = sum(
+            getattr(each.low, name) <= getattr(true, name) <= getattr(each.high, name)
+            for each in found
+        )
         _print(name, getattr(true, name), values, None if name == "sigma_m" else inside)
 
 
@@ -74,7 +89,10 @@ def _print(name: str, true: float, values: list[float], inside: int | None) -> N
         covered = f"  covered {inside / len(values):.2f} ({low:.2f} to {high:.2f})"
     spread = np.quantile(values, [0.05, 0.95])
     print(
-        f"  {name:12} true {true:8.3g}  median {np.median(values):8.3g}  fits {spread[0]:.3g} to {spread[1]:.3g}{covered}",
+        (
+            f"  {name:12} true {true:8.3g}  median {np.median(values):8.3g}  fits {spread[0]:.3g} "
+            f"to {spread[1]:.3g}{covered}"
+        ),
         flush=True,
     )
 

@@ -1,14 +1,16 @@
-"""Distance of sensor models from real sensors: recorded runs against the same runs with a simulated sensor, under three judges.
+"""Distance of sensor models from real sensors: recorded runs against the same runs with a simulated
+sensor, under three judges.
 
     python bench/sensor_models.py [--data ~/vehicled/data] [--set lot17 mocap] [--judge ekf4]
         [--model fitted] [--json FILE]
 
-Each recorded run is simulated again with every model. All but that sensor stays as recorded. ``fitted``, ``gauss, fitted`` and
-``walk, fitted`` have the numbers that ``vehicled sensors fit`` finds in the other half of the runs, so that no run is judged by a
-model that saw it. The judges are ``ekf4``, ``planar`` and the filter of robot_localization with the parameter file of docs/gap.md.
-Distances are VEPD of E and S, and that of the error of the position. The last lines show how far the orders of the published models
-agree between sets, manoeuvres and judges (Kendall's tau). Recordings that are not there are named, and left out; without any the
-status is 0.
+Each recorded run is simulated again with every model. All but that sensor stays as recorded.
+``fitted``, ``gauss, fitted`` and ``walk, fitted`` have the numbers that ``vehicled sensors fit``
+finds in the other half of the runs, so that no run is judged by a model that saw it. The judges are
+``ekf4``, ``planar`` and the filter of robot_localization with the parameter file of docs/gap.md.
+Distances are VEPD of E and S, and that of the error of the position. The last lines show how far
+the orders of the published models agree between sets, manoeuvres and judges (Kendall's tau).
+Recordings that are not there are named, and left out; without any the status is 0.
 """
 
 import argparse
@@ -50,7 +52,8 @@ class DataSet(NamedTuple):
     folder: str
     kind: str
     from_first_fix: bool
-    """True if the recorded error begins at zero: that of a walk that somebody added to motion capture."""
+    """True if the recorded error begins at zero: that of a walk that somebody added to motion
+    capture."""
 
 
 SETS = {
@@ -76,9 +79,16 @@ def judged(job: Job) -> tuple[str, str, str, JudgedRun]:
     recording = of(job.path, which.kind)
     if job.settings:
         profile = load_profile("art", list(job.settings))
-        inputs = simulated(recording, profile, ("gnss",), job.seed, from_first_fix=which.from_first_fix)
+        inputs = simulated(
+            recording, profile, ("gnss",), job.seed, from_first_fix=which.from_first_fix
+        )
         recording = replace(recording, inputs=inputs)
-    return job.data, job.judge.partition("=")[0], job.label, judge_run(recording, make_judge(job.judge), job.path.parent.name)
+    return (
+        job.data,
+        job.judge.partition("=")[0],
+        job.label,
+        judge_run(recording, make_judge(job.judge), job.path.parent.name),
+    )
 
 
 def of(path: Path, kind: str) -> Recording:
@@ -93,14 +103,21 @@ def fitted(files: Sequence[Path], kind: str) -> dict[str, tuple[str, ...]]:
     for label, name in FITTED.items():
         keys = [f"sim.gnss.{key}" for key in ("hdop", "vdop", "covariance", "user_range_error_m")]
         keys += [key for key in values if key.startswith(f"sim.gnss.{name}.")]
-        found[label] = (f"sim.gnss.model={name}", *(f"{key}={values[key]}" for key in keys if key in values))
+        found[label] = (
+            f"sim.gnss.model={name}",
+            *(f"{key}={values[key]}" for key in keys if key in values),
+        )
     return found
 
 
-def jobs_of(data: str, root: Path, judges: Sequence[str], labels: Sequence[str], runs: int) -> list[Job]:
+def jobs_of(
+    data: str, root: Path, judges: Sequence[str], labels: Sequence[str], runs: int
+) -> list[Job]:
     """Return all runs of a set to be judged."""
     which = SETS[data]
-    files = sorted(source.path for source in sources(root / which.folder) if source.load((which.kind,)))
+    files = sorted(
+        source.path for source in sources(root / which.folder) if source.load((which.kind,))
+    )
     halves = files[0::2], files[1::2]
     other = [fitted(halves[1 - k], which.kind) for k in (0, 1)]
     settings = {file: other[k] for k in (0, 1) for file in halves[k]}
@@ -141,7 +158,9 @@ def rows_of(data: str, judge: str, by_label: dict[str, RunSet]) -> list[dict[str
     return rows
 
 
-def order_of(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[tuple[str, ...], list[float]]:
+def order_of(
+    rows: Sequence[dict[str, Any]], names: Sequence[str]
+) -> dict[tuple[str, ...], list[float]]:
     """Return the distances of models by set, manoeuvre and judge."""
     found: dict[tuple[str, ...], dict[str, float]] = {}
     for row in rows:
@@ -159,13 +178,19 @@ def agreement(rows: Sequence[dict[str, Any]]) -> None:
             pairs = [
                 float(kendalltau(orders[a], orders[b]).statistic)
                 for a, b in combinations(orders, 2)
-                if all((a[k] == b[k]) != (k == place) for k in range(3)) and (place == 1 or a[1] == "all")
+                if all((a[k] == b[k]) != (k == place) for k in range(3))
+                and (place == 1 or a[1] == "all")
                 if place != 1 or "all" not in (a[1], b[1])
             ]
             if pairs:
                 text = f"{np.mean(pairs):+.2f} (least {min(pairs):+.2f}, {len(pairs)} pairs)"
-                print(f"{quantities}: Kendall's tau of the published models' orders, if the {what} changes: {text}")
-        firsts = {PUBLISHED[int(np.argmin(found))] for key, found in orders.items() if key[1] == "all"}
+                print(
+                    f"{quantities}: Kendall's tau of the published models' orders, if the "
+                    f"{what} changes: {text}"
+                )
+        firsts = {
+            PUBLISHED[int(np.argmin(found))] for key, found in orders.items() if key[1] == "all"
+        }
         print(f"{quantities}: nearest of the published models: {', '.join(sorted(firsts))}")
 
 
@@ -175,36 +200,61 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(DATA_FOLDER).expanduser())
     parser.add_argument("--set", nargs="+", choices=tuple(SETS), default=list(SETS))
     parser.add_argument("--judge", nargs="+", choices=JUDGES, default=list(JUDGES))
-    parser.add_argument("--model", nargs="+", choices=(*PUBLISHED, *FITTED), default=[*PUBLISHED, *FITTED])
-    parser.add_argument("--runs", type=int, default=1, help="simulated runs per recorded one and model")
+    parser.add_argument(
+        "--model", nargs="+", choices=(*PUBLISHED, *FITTED), default=[*PUBLISHED, *FITTED]
+    )
+    parser.add_argument(
+        "--runs", type=int, default=1, help="simulated runs per recorded one and model"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", type=Path, help="write all rows")
     arguments = parser.parse_args()
     there = [name for name in arguments.set if (arguments.data / SETS[name].folder).is_dir()]
     for name in sorted({*arguments.set} - {*there}):
-        sys.stdout.write(f"skipped: no {arguments.data / SETS[name].folder}: vehicled data fetch {SETS[name].folder}\n")
+        sys.stdout.write(
+            f"skipped: no {arguments.data / SETS[name].folder}: vehicled data fetch "
+            f"{SETS[name].folder}\n"
+        )
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(arguments.jobs) as pool:
         yaml = Path(folder) / "ekf.yaml"
-        yaml.write_text(MANUAL.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+        yaml.write_text(
+            MANUAL.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0],
+            encoding="utf-8",
+        )
         judges = [f"{judge}={yaml}" if judge == JUDGES[2] else judge for judge in arguments.judge]
-        jobs = [job for name in there for job in jobs_of(name, arguments.data, judges, arguments.model, arguments.runs)]
+        jobs = [
+            job
+            for name in there
+            for job in jobs_of(name, arguments.data, judges, arguments.model, arguments.runs)
+        ]
         sets: dict[tuple[str, str], dict[str, RunSet]] = {}
-        for number, (data, judge, label, run) in enumerate(pool.map(judged, jobs, chunksize=4), start=1):
+        for number, (data, judge, label, run) in enumerate(
+            pool.map(judged, jobs, chunksize=4), start=1
+        ):
             sets.setdefault((data, judge), {}).setdefault(label, RunSet(label, [])).runs.append(run)
             if sys.stderr.isatty() or number % 50 == 0:
                 sys.stderr.write(f"\r{number} of {len(jobs)} runs judged")
-    rows = [row for (data, judge), by_label in sets.items() for row in rows_of(data, judge, by_label)]
+    rows = [
+        row for (data, judge), by_label in sets.items() for row in rows_of(data, judge, by_label)
+    ]
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     for data, names in ((data, "+".join(names)) for data in there for names in QUANTITIES):
         for manoeuvre in dict.fromkeys(row["manoeuvre"] for row in rows if row["set"] == data):
             print(f"\n{data}, {manoeuvre}, {names}: distance (95 %) in floors, p")
-            mine = [row for row in rows if (row["set"], row["quantities"], row["manoeuvre"]) == (data, names, manoeuvre)]
+            mine = [
+                row
+                for row in rows
+                if (row["set"], row["quantities"], row["manoeuvre"]) == (data, names, manoeuvre)
+            ]
             for label in dict.fromkeys(row["model"] for row in mine):
                 cells = []
                 for row in (row for row in mine if row["model"] == label):
                     low, high = row["interval"]
-                    cells.append(f"{row['distance']:.3f} ({low:.3f}-{high:.3f}) {row['floors']:5.1f} p {row['p']:.3f}")
+                    cells.append(
+                        f"{row['distance']:.3f} ({low:.3f}-{high:.3f}) {row['floors']:5.1f} p "
+                        f"{row['p']:.3f}"
+                    )
                 print(f"  {label:20} " + "   ".join(cells))
     if rows and {*PUBLISHED} <= {*arguments.model}:
         agreement(rows)

@@ -1,11 +1,13 @@
-"""Cost of a program that streams setpoints at 50 Hz: deadline misses, response, and the age of the setpoint at the actuator.
+"""Cost of a program that streams setpoints at 50 Hz: deadline misses, response, and the age of the
+setpoint at the actuator.
 
     python bench/setpoints.py [--seconds 20] [--rounds 3] [--json]
 
-The same simulated vehicle on the wall clock, in turns: on its course without a program (the reference), on its course beside a
-program whose setpoints are not used, and driven by the setpoints. Per arm, over all rounds: releases that missed their deadline or
-were skipped, per 10 000; the 99.9 % quantile of the response over the reference's; where setpoints drive, the age of the setpoint
-when its command leaves, median and 99 %.
+The same simulated vehicle on the wall clock, in turns: on its course without a program (the
+reference), on its course beside a program whose setpoints are not used, and driven by the
+setpoints. Per arm, over all rounds: releases that missed their deadline or were skipped, per 10
+000; the 99.9 % quantile of the response over the reference's; where setpoints drive, the age of the
+setpoint when its command leaves, median and 99 %.
 """
 
 import argparse
@@ -33,13 +35,27 @@ PERIOD_S = 0.02
 
 def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
     """Run one drive and return its figures from the log, from the start of the drive on."""
-    command = [sys.executable, "-m", "vehicled", "sim", "--clock", "wall", "--by-hand", "--course", "circle_r5_ccw", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "vehicled",
+        "sim",
+        "--clock",
+        "wall",
+        "--by-hand",
+        "--course",
+        "circle_r5_ccw",
+        "--quiet",
+    ]
     command += ["--laps", "9", "--log", str(folder)]
     # A machine that is busy with others must not end a drive early.
     for key in ("imu_silence_s", "estimate_silence_s", "control_silence_s", "loop_silence_s"):
         command += ["--set", f"limits.{key}=2"]
     process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "RUNTIME_DIRECTORY": str(folder)}
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "RUNTIME_DIRECTORY": str(folder)},
     )
     with process, _connected(folder / "art.sock") as client:
         _stream(client, 3.0, sends=arm != NONE)
@@ -51,7 +67,11 @@ def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
     (log,) = folder.glob("*.mcap")
     with LogReader(str(log)) as found:
         commands = [record.message for record in found.messages(ActuatorCommand)]
-        driven = [each for each in commands if each.mode is (Mode.OFFBOARD if arm == DRIVES else Mode.AUTO)]
+        driven = [
+            each
+            for each in commands
+            if each.mode is (Mode.OFFBOARD if arm == DRIVES else Mode.AUTO)
+        ]
         first_ns, last_ns = driven[0].t_ns, driven[-1].t_ns
         ticks = [record.message for record in found.messages(TaskTick)]
     ticks = [tick for tick in ticks if first_ns <= tick.release_ns <= last_ns]
@@ -60,7 +80,9 @@ def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
         "releases": len(ticks) + sum(tick.skipped for tick in ticks),
         "lost": sum(tick.missed + tick.skipped for tick in ticks),
         "responses_ms": [(tick.end_ns - tick.release_ns) * 1e-6 for tick in ticks],
-        "ages_ms": [(each.t_ns - each.newest_input_ns) * 1e-6 for each in driven] if arm == DRIVES else [],
+        "ages_ms": [(each.t_ns - each.newest_input_ns) * 1e-6 for each in driven]
+        if arm == DRIVES
+        else [],
     }
 
 
@@ -82,7 +104,9 @@ def _stream(client: Client, seconds: float, *, sends: bool) -> None:
         if sends:
             # Counts milliseconds, so that it goes on from one stream to the next.
             count = time.monotonic_ns() // 1_000_000 % 2**32
-            client.send(SetpointRequest(speed_mps=1.0, curvature_per_m=0.2, sequence=count, origin="bench"))
+            client.send(
+                SetpointRequest(speed_mps=1.0, curvature_per_m=0.2, sequence=count, origin="bench")
+            )
         client.arrived()
 
 
@@ -94,10 +118,16 @@ def run(seconds: float, rounds: int) -> dict[str, dict[str, float]]:
         for arm in ARMS[number % 3 :] + ARMS[: number % 3]:
             with tempfile.TemporaryDirectory(prefix="v") as folder:
                 done[arm].append(drive(arm, seconds, Path(folder)))
-    tails = {arm: float(np.quantile([ms for each in drives for ms in each["responses_ms"]], 0.999)) for arm, drives in done.items()}
+    tails = {
+        arm: float(np.quantile([ms for each in drives for ms in each["responses_ms"]], 0.999))
+        for arm, drives in done.items()
+    }
     figures: dict[str, dict[str, float]] = {}
     for arm, drives in done.items():
-        releases, ages = sum(each["releases"] for each in drives), [ms for each in drives for ms in each["ages_ms"]]
+        releases, ages = (
+            sum(each["releases"] for each in drives),
+            [ms for each in drives for ms in each["ages_ms"]],
+        )
         figures[arm] = {
             "driven_s": sum(each["driven_s"] for each in drives),
             "releases": releases,
@@ -105,7 +135,10 @@ def run(seconds: float, rounds: int) -> dict[str, dict[str, float]]:
             "response_p999_ratio": tails[arm] / tails[NONE],
         }
         if ages:
-            figures[arm] |= {"setpoint_age_p50_ms": float(np.median(ages)), "setpoint_age_p99_ms": float(np.quantile(ages, 0.99))}
+            figures[arm] |= {
+                "setpoint_age_p50_ms": float(np.median(ages)),
+                "setpoint_age_p99_ms": float(np.quantile(ages, 0.99)),
+            }
     return figures
 
 

@@ -1,12 +1,15 @@
-"""Budget of a small board, computed: what the daemon costs here, times how much slower the board runs Python.
+"""Budget of a small board, computed: what the daemon costs here, times how much slower the board
+runs Python.
 
     python -m bench.small_board [--seconds 5] [--rounds 3] [--json]
 
-The ratio is that of a program that was timed and published for the board: the planets of the Benchmarks Game (n-body), in plain
-Python, 5 million steps. It runs here in the same turns as the daemon. What is computed so is no measurement: caches, memory and the
-version of Python differ. On the board itself ``vehicled doctor --measure-board`` measures.
+The ratio is that of a program that was timed and published for the board: the planets of the
+Benchmarks Game (n-body), in plain Python, 5 million steps. It runs here in the same turns as the
+daemon. What is computed so is no measurement: caches, memory and the version of Python differ. On
+the board itself ``vehicled doctor --measure-board`` measures.
 
-* Raspberry Pi 4 (Cortex-A72, 1.5 GHz): 158.3 s, chaitanyamehta.github.io/projects/performance-analysis-of-programming-languages
+* Raspberry Pi 4 (Cortex-A72, 1.5 GHz): 158.3 s,
+  chaitanyamehta.github.io/projects/performance-analysis-of-programming-languages
 No such figure was found for a Jetson Nano.
 """
 
@@ -58,9 +61,15 @@ def planets_us() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=5.0, help="measured time of each drive (default 5)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each part runs (default 3)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="measured time of each drive (default 5)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often each part runs (default 3)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     planets, costs = [], {WALL: [], LOCKSTEP: []}  # type: ignore[var-annotated]
@@ -81,9 +90,14 @@ def main() -> None:
     if options.json:
         print(json.dumps({"planets_us": here_us, "boards": boards}))
         return
-    print(f"{'':<16}{'slower than here':>18}{'of a core, wall clock':>24}{'of a core, lockstep':>22}")
+    print(
+        f"{'':<16}{'slower than here':>18}{'of a core, wall clock':>24}{'of a core, lockstep':>22}"
+    )
     for name, row in boards.items():
-        print(f"{name:<16}{row['ratio']:>18.1f}{row['wall_percent']:>22.0f} %{row['lockstep_percent']:>20.0f} %")
+        print(
+            f"{name:<16}{row['ratio']:>18.1f}{row['wall_percent']:>22.0f} "
+            f"%{row['lockstep_percent']:>20.0f} %"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""A small EKF on recorded laps with plain GNSS, beside ``planar``: does a filter of six states do better?
+"""A small EKF on recorded laps with plain GNSS, beside ``planar``: does a filter of six states do
+better?
 
     python bench/small_ekf.py [--data ~/vehicled/data/lot17_rtk_gps_2023] [--speed-noise 0.2]
         [--planar]
 
-States: position, yaw, speed, and per axis an error of GNSS that is first-order Gauss-Markov. Gyro and throttle predict. The drive
-is that of the profile, or fitted to the RTK speed of the odd runs. Each row is the mean ratio of the position error to the raw one,
-the worst run, and the means of odd and even runs, for a known start and for an unknown one.
+States: position, yaw, speed, and per axis an error of GNSS that is first-order Gauss-Markov. Gyro
+and throttle predict. The drive is that of the profile, or fitted to the RTK speed of the odd runs.
+Each row is the mean ratio of the position error to the raw one, the worst run, and the means of odd
+and even runs, for a known start and for an unknown one.
 """
 
 import argparse
@@ -33,14 +35,20 @@ SIZE_M, WHITE_M, YAW_DENSITY = 1.8, 0.05, 0.02
 
 def speeds(recording: Recording, full_mps2: float, friction_mps2: float) -> Array:
     """Speed at each step from the throttle alone."""
-    rate, throttle, dt_s = drive_rate(recording.vehicle.drive), throttles(recording), np.diff(steps_s(recording))
+    rate, throttle, dt_s = (
+        drive_rate(recording.vehicle.drive),
+        throttles(recording),
+        np.diff(steps_s(recording)),
+    )
     found = [0.0]
     for u, dt in zip(throttle, dt_s):
         found.append(advanced(found[-1], u, dt, rate, full_mps2, friction_mps2))
     return np.array(found)
 
 
-def advanced(v: float, throttle: float, dt_s: float, rate: float, full_mps2: float, friction_mps2: float) -> float:
+def advanced(
+    v: float, throttle: float, dt_s: float, rate: float, full_mps2: float, friction_mps2: float
+) -> float:
     """Speed after a step of the drive."""
     decay = exp(-rate * dt_s)
     return max(0.0, v * decay + (full_mps2 * throttle - friction_mps2) * (1.0 - decay) / rate)
@@ -72,11 +80,15 @@ def fitted_drive(recordings: Sequence[Recording]) -> tuple[float, float]:
         errors = np.concatenate([speeds(r, p[0], p[1]) - r.truth.speed_mps for r in recordings])
         return float(np.nanmean(errors**2))
 
-    found = minimize(cost, profile_drive(recordings[0]), method="Nelder-Mead", options={"maxiter": 80}).x
+    found = minimize(
+        cost, profile_drive(recordings[0]), method="Nelder-Mead", options={"maxiter": 80}
+    ).x
     return float(found[0]), float(found[1])
 
 
-def small_ekf(recording: Recording, drive: tuple[float, float], time_s: float, speed_density: float) -> tuple[Array, Array]:
+def small_ekf(
+    recording: Recording, drive: tuple[float, float], time_s: float, speed_density: float
+) -> tuple[Array, Array]:
     """Positions (n,), (n,) at the steps of a recording; NaN before the first heading and fix."""
     inputs, rate = sorted(recording.inputs, key=arrival_ns), drive_rate(recording.vehicle.drive)
     throttle, t_s = throttles(recording), steps_s(recording)
@@ -96,20 +108,38 @@ def small_ekf(recording: Recording, drive: tuple[float, float], time_s: float, s
             dt = float(t_s[k] - t_s[k - 1])
             v, middle, fade = float(x[3]), float(x[2]) + 0.5 * dt * gyro, exp(-dt / time_s)
             F = np.diag((1.0, 1.0, 1.0, exp(-rate * dt), fade, fade))
-            F[0, 2:4], F[1, 2:4] = (-v * dt * sin(middle), dt * cos(middle)), (v * dt * cos(middle), dt * sin(middle))
+            F[0, 2:4], F[1, 2:4] = (
+                (-v * dt * sin(middle), dt * cos(middle)),
+                (v * dt * cos(middle), dt * sin(middle)),
+            )
             after = advanced(v, float(throttle[k - 1]), dt, rate, *drive)
-            x = np.array((x[0] + v * dt * cos(middle), x[1] + v * dt * sin(middle), x[2] + gyro * dt, after, *(fade * x[4:])))
+            x = np.array(
+                (
+                    x[0] + v * dt * cos(middle),
+                    x[1] + v * dt * sin(middle),
+                    x[2] + gyro * dt,
+                    after,
+                    *(fade * x[4:]),
+                )
+            )
             q = (YAW_DENSITY**2 * dt, speed_density**2 * dt) if after > 0.05 else (0.0, 1e-6)
             P = F @ P @ F.T + np.diag((0.0, 0.0, *q, *(2 * [SIZE_M**2 * (1.0 - fade * fade)])))
         for fix in fixes:
-            z = np.array(recording.datum.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m)[:2])
+            z = np.array(
+                recording.datum.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m)[:2]
+            )
             fixed = fix.carrier is CarrierSolution.FIXED
             if x is None:
                 if yaw is None:
                     continue
-                x, P = np.array((*z, yaw, 0.0, 0.0, 0.0)), np.diag((0.0, 0.0, 0.0025, 0.01, 0.0, 0.0))
+                x, P = (
+                    np.array((*z, yaw, 0.0, 0.0, 0.0)),
+                    np.diag((0.0, 0.0, 0.0025, 0.01, 0.0, 0.0)),
+                )
                 if not fixed:
-                    P[:2, :2], P[4:, 4:], P[:2, 4:], P[4:, :2] = (s * SIZE_M**2 * np.eye(2) for s in (1.0, 1.0, -1.0, -1.0))
+                    P[:2, :2], P[4:, 4:], P[:2, 4:], P[4:, :2] = (
+                        s * SIZE_M**2 * np.eye(2) for s in (1.0, 1.0, -1.0, -1.0)
+                    )
                     plain = True
             if not (fixed or plain):
                 plain, P[4:, 4:] = True, SIZE_M**2 * np.eye(2)
@@ -124,7 +154,8 @@ def small_ekf(recording: Recording, drive: tuple[float, float], time_s: float, s
 
 
 def first_error_removed(recording: Recording, time_s: float) -> tuple[Array, Array]:
-    """Raw positions less the first error, which fades: what a known start is worth without a model of the motion."""
+    """Raw positions less the first error, which fades: what a known start is worth without a model
+    of the motion."""
     ex, ey = recording.raw_x_m - recording.truth.x_m, recording.raw_y_m - recording.truth.y_m
     first, t_s = int(np.flatnonzero(np.isfinite(ex))[0]), steps_s(recording)
     fade = np.exp(-(t_s - t_s[first]) / time_s)
@@ -135,26 +166,44 @@ def ratio(recording: Recording, x_m: Array, y_m: Array) -> float:
     """Mean position error over that of the raw positions."""
     truth, raw_x, raw_y = recording.truth, recording.raw_x_m, recording.raw_y_m
     ok = np.isfinite(x_m) & np.isfinite(raw_x) & np.isfinite(truth.x_m)
-    errors, raw = np.hypot(x_m - truth.x_m, y_m - truth.y_m), np.hypot(raw_x - truth.x_m, raw_y - truth.y_m)
+    errors, raw = (
+        np.hypot(x_m - truth.x_m, y_m - truth.y_m),
+        np.hypot(raw_x - truth.x_m, raw_y - truth.y_m),
+    )
     return float(errors[ok].mean() / raw[ok].mean())
 
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=str(Path(DATA_FOLDER).expanduser() / "lot17_rtk_gps_2023"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", default=str(Path(DATA_FOLDER).expanduser() / "lot17_rtk_gps_2023")
+    )
     parser.add_argument("--speed-noise", type=float, default=0.2, help="m/s per root second")
-    parser.add_argument("--planar", action="store_true", help="run planar with its defaults, too (minutes)")
+    parser.add_argument(
+        "--planar", action="store_true", help="run planar with its defaults, too (minutes)"
+    )
     arguments = parser.parse_args()
-    laps = {kind: [r for source in sources(arguments.data) for r in source.load((kind,))] for kind in KINDS}
+    laps = {
+        kind: [r for source in sources(arguments.data) for r in source.load((kind,))]
+        for kind in KINDS
+    }
     some = laps[KINDS[0]]
     fitted, rows = fitted_drive(some[::2]), []
 
-    def add(name: str, positions: Callable[[Recording], tuple[Array, Array]], kinds: Sequence[str] = KINDS) -> None:
+    def add(
+        name: str,
+        positions: Callable[[Recording], tuple[Array, Array]],
+        kinds: Sequence[str] = KINDS,
+    ) -> None:
         cells = []
         for kind in kinds:
             q = [ratio(recording, *positions(recording)) for recording in laps[kind]]
-            cells.append(f"{np.mean(q):.2f}, {max(q):.2f} ({np.mean(q[::2]):.2f}, {np.mean(q[1::2]):.2f})")
+            cells.append(
+                f"{np.mean(q):.2f}, {max(q):.2f} ({np.mean(q[::2]):.2f}, {np.mean(q[1::2]):.2f})"
+            )
         rows.append([name, *cells, *([""] * (len(KINDS) - len(kinds)))])
 
     def planar(recording: Recording) -> tuple[Array, Array]:
@@ -167,11 +216,19 @@ def main() -> None:
         for time_s in (30.0, 100.0, 300.0, 1000.0):
             add(
                 f"EKF, {time_s:.0f} s, drive {name} {drive[0]:.2f}, {drive[1]:.2f} m/s2",
-                lambda recording, drive=drive, time_s=time_s: small_ekf(recording, drive, time_s, arguments.speed_noise),  # type: ignore[misc]
+                lambda recording, drive=drive, time_s=time_s: small_ekf(
+                    recording, drive, time_s, arguments.speed_noise
+                ),  # type: ignore[misc]
             )
     for time_s in (100.0, 200.0, 300.0):
-        add(f"first error removed, {time_s:.0f} s", lambda r, time_s=time_s: first_error_removed(r, time_s), KINDS[:1])  # type: ignore[misc]
-    print_table("Ratio to raw: mean, worst (odd, even)", ["filter", "start known", "start unknown"], rows)
+        add(
+            f"first error removed, {time_s:.0f} s",
+            lambda r, time_s=time_s: first_error_removed(r, time_s),
+            KINDS[:1],
+        )  # type: ignore[misc]
+    print_table(
+        "Ratio to raw: mean, worst (odd, even)", ["filter", "start known", "start unknown"], rows
+    )
 
 
 if __name__ == "__main__":

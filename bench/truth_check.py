@@ -1,7 +1,9 @@
-"""Coverage of the claims of ``vehicled sensors check-truth``, on simulated protocols whose errors are known.
+"""Coverage of the claims of ``vehicled sensors check-truth``, on simulated protocols whose errors
+are known.
 
-Each draw has its own unit: noise, drift, mounting and lever arm are drawn anew. Prints, for each quantity, the part of the draws in
-which the true root mean square error is within the claim, and the claim over the error.
+Each draw has its own unit: noise, drift, mounting and lever arm are drawn anew. Prints, for each
+quantity, the part of the draws in which the true root mean square error is within the claim, and
+the claim over the error.
 
 Usage: ``python bench/truth_check.py [DRAWS]``
 """
@@ -33,7 +35,9 @@ def draw(seed: int, *, receiver: bool) -> dict[str, tuple[float, float]]:
         declared_share=float(chance.uniform(0.2, 1.5)),
     )
     rtk = GnssModel(rate_hz=10.0) if receiver else None
-    states, fixes, truths = drive(model, slip_rad_per_mps2=float(chance.uniform(0.0, 0.005)), receiver=rtk, seed=seed)
+    states, fixes, truths = drive(
+        model, slip_rad_per_mps2=float(chance.uniform(0.0, 0.005)), receiver=rtk, seed=seed
+    )
     run = series("drive", states, fixes, LOT_17, ARM_M, ANTENNA_M)
     true = np.array([(m.x_m, m.y_m, m.yaw_rad, m.speed_mps) for m in truths]).T
     errors = {
@@ -42,7 +46,10 @@ def draw(seed: int, *, receiver: bool) -> dict[str, tuple[float, float]]:
         "heading": run.yaw_rad - true[2],
     }
     found = check([run])
-    return {name: (found.claims[name], float(np.sqrt(np.mean(errors[name] ** 2)))) for name in QUANTITIES}
+    return {
+        name: (found.claims[name], float(np.sqrt(np.mean(errors[name] ** 2))))
+        for name in QUANTITIES
+    }
 
 
 def main() -> None:
@@ -57,7 +64,10 @@ def main() -> None:
             low, middle, high = np.quantile(ratios, (0.05, 0.5, 0.95))
             held = float(np.mean(ratios >= 1.0))
             beside = "with an RTK receiver beside" if receiver else "alone"
-            print(f"{beside:28} {name:9} {held:.2f}   {middle:.2f} ({low:.2f} to {high:.2f})   {len(pairs)} draws")
+            print(
+                f"{beside:28} {name:9} {held:.2f}   {middle:.2f} ({low:.2f} to {high:.2f})   "
+                f"{len(pairs)} draws"
+            )
 
 
 if __name__ == "__main__":

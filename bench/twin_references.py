@@ -1,12 +1,14 @@
-"""Reference runs of the models that are packages, with random speeds and steering, for `vehicled twin validate`.
+"""Reference runs of the models that are packages, with random speeds and steering, for `vehicled
+twin validate`.
 
     pip install commonroad-vehicle-models==3.0.2 slipx==0.2.0      # in an environment of its own
     python bench/twin_references.py FOLDER --seed 7                # ten minutes
     python bench/twin_references.py FOLDER --seed 7 --step-share 0.5
     python bench/twin_references.py FOLDER --seed 7 --only 'sine_[56]p*' --only '*_gentle_*'
 
-The second call halves the step; the difference of the two folders is the references' own numerical error. The third makes only the
-runs that show the relaxation length and the longitudinal slope of the tyres, in 2 minutes.
+The second call halves the step; the difference of the two folders is the references' own numerical
+error. The third makes only the runs that show the relaxation length and the longitudinal slope of
+the tyres, in 2 minutes.
 """
 
 import argparse
@@ -81,19 +83,49 @@ def runs(chance: random.Random, wheelbase_m: float, scale: float) -> dict[str, R
         speed = scale * free(6.0, 24.0)
         found[f"step_steer_{k}"] = (speed, step(angle(free(1, 6), speed)), pulse(0, 0), 6.0)
         speed, hz = scale * free(10.0, 24.0), free(0.3, 1.8)
-        found[f"sine_{hz:.1f}hz_{k}".replace(".", "p")] = (speed, sine(angle(free(1, 6), speed), hz), pulse(0, 0), 6.0)
+        found[f"sine_{hz:.1f}hz_{k}".replace(".", "p")] = (
+            speed,
+            sine(angle(free(1, 6), speed), hz),
+            pulse(0, 0),
+            6.0,
+        )
     speed = scale * free(10.0, 22.0)
-    found["dlc_0"] = (speed, double_lane(angle(free(2, 6), speed), free(1.6, 2.6), free(0.5, 1.4)), pulse(0, 0), 8.0)
+    found["dlc_0"] = (
+        speed,
+        double_lane(angle(free(2, 6), speed), free(1.6, 2.6), free(0.5, 1.4)),
+        pulse(0, 0),
+        8.0,
+    )
     if scale == 1.0:
         speed = free(10.0, 24.0)
-        found["ramp_steer_0"] = (speed, ramp(10.0 * wheelbase_m / speed**2 / free(5, 8)), pulse(0, 0), 9.0)
+        found["ramp_steer_0"] = (
+            speed,
+            ramp(10.0 * wheelbase_m / speed**2 / free(5, 8)),
+            pulse(0, 0),
+            9.0,
+        )
         speed, braking = free(14.0, 22.0), free(2.0, 5.0)
         end = 2.5 + min(3.0, (speed - 4.0) / braking)
-        found["brake_in_turn_0"] = (speed, step(angle(free(2, 5), speed)), pulse(-braking, 2.5, end), 6.5)
+        found["brake_in_turn_0"] = (
+            speed,
+            step(angle(free(2, 5), speed)),
+            pulse(-braking, 2.5, end),
+            6.5,
+        )
         speed = free(6.0, 10.0)
-        found["accel_in_turn_0"] = (speed, step(angle(free(2, 4), speed)), pulse(free(1, 3), 2.5), 6.0)
+        found["accel_in_turn_0"] = (
+            speed,
+            step(angle(free(2, 4), speed)),
+            pulse(free(1, 3), 2.5),
+            6.0,
+        )
         speed, braking = free(15.0, 28.0), free(3.0, 7.0)
-        found["brake_straight_0"] = (speed, step(0.0), pulse(-braking, 0.5, 0.5 + (speed - 4.0) / braking), 6.0)
+        found["brake_straight_0"] = (
+            speed,
+            step(0.0),
+            pulse(-braking, 0.5, 0.5 + (speed - 4.0) / braking),
+            6.0,
+        )
         found["accel_straight_0"] = (free(2.0, 8.0), step(0.0), pulse(free(1, 4), 0.5), 5.0)
         # Without a jump of the force, the wheel speeds show the slope of the tyres.
         found["accel_gentle_0"] = (free(4.0, 8.0), step(0.0), eased(free(1.8, 2.2), 2.0), 5.0)
@@ -107,11 +139,21 @@ def small(chance: random.Random, wheelbase_m: float) -> dict[str, Run]:
     found: dict[str, Run] = {}
     for k in range(2):
         speed, braking = free(4.0, 7.0), free(1.0, 6.0)
-        found[f"brake_straight_{k}"] = (speed, step(0.0), pulse(-braking, 0.5, 0.5 + (speed - 1.5) / braking), 4.0)
+        found[f"brake_straight_{k}"] = (
+            speed,
+            step(0.0),
+            pulse(-braking, 0.5, 0.5 + (speed - 1.5) / braking),
+            4.0,
+        )
         found[f"accel_straight_{k}"] = (free(1.0, 3.0), step(0.0), pulse(free(1.0, 4.0), 0.5), 3.0)
     speed, braking = free(4.0, 6.0), free(1.0, 3.0)
     turn = chance.choice((-1, 1)) * free(1.0, 3.0) * wheelbase_m
-    found["brake_in_turn_0"] = (speed, step(turn / speed**2), pulse(-braking, 1.5, 1.5 + (speed - 2.0) / braking), 4.0)
+    found["brake_in_turn_0"] = (
+        speed,
+        step(turn / speed**2),
+        pulse(-braking, 1.5, 1.5 + (speed - 2.0) / braking),
+        4.0,
+    )
     speed = free(2.0, 3.0)
     found["accel_in_turn_0"] = (speed, step(-turn / speed**2), pulse(free(0.5, 1.5), 1.5, 2.5), 4.0)
     return found
@@ -139,7 +181,9 @@ def commonroad(folder: Path, seed: int, step_s: float, wanted: Callable[[str], b
     for vehicle, number in VEHICLES.items():
         p = setup_vehicle_parameters(number)
         for model, (init, slope) in models.items():
-            for name, (speed, steering, acceleration, duration) in runs(random.Random(f"{seed}{vehicle}"), p.a + p.b, 1.0).items():
+            for name, (speed, steering, acceleration, duration) in runs(
+                random.Random(f"{seed}{vehicle}"), p.a + p.b, 1.0
+            ).items():
                 if not wanted(name):
                     continue
                 state = np.array(init([0.0, 0.0, 0.0, speed, 0.0, 0.0, 0.0], p), dtype=float)
@@ -153,7 +197,10 @@ def commonroad(folder: Path, seed: int, step_s: float, wanted: Callable[[str], b
                     table.append([t, *inputs, *state])
                     for _ in range(round(ROW_S / step_s)):
                         state = _runge_kutta(partial(_slope, slope, inputs, p), state, step_s)
-                write(folder / "commonroad" / f"{vehicle}__{model}__{name}.csv", _columns(np.array(table), model, p))
+                write(
+                    folder / "commonroad" / f"{vehicle}__{model}__{name}.csv",
+                    _columns(np.array(table), model, p),
+                )
             print(f"commonroad {vehicle} {model}", flush=True)
 
 
@@ -171,12 +218,27 @@ def _runge_kutta(slope: Callable[[Array], Array], x: Array, h: float) -> Array:
 
 
 def _columns(table: Array, model: str, p: Any) -> dict[str, Array]:
-    """Return the columns of a file: ISO 8855 signs. The library's left wheels are those of the right side."""
+    """Return the columns of a file: ISO 8855 signs. The library's left wheels are those of the
+    right side."""
     t, rate, command, x = table[:, 0], table[:, 1], table[:, 2], table[:, 3:]
-    shared = {"t": t, "steer_rate_cmd": rate, "accel_cmd": command, "delta": x[:, 2], "x": x[:, 0], "y": x[:, 1], "yaw": x[:, 4]}
+    shared = {
+        "t": t,
+        "steer_rate_cmd": rate,
+        "accel_cmd": command,
+        "delta": x[:, 2],
+        "x": x[:, 0],
+        "y": x[:, 1],
+        "yaw": x[:, 4],
+    }
     if model == "std":
         speed, sideslip = x[:, 3], x[:, 6]
-        own = {"vx": speed * np.cos(sideslip), "vy": speed * np.sin(sideslip), "yaw_rate": x[:, 5], "w_f": x[:, 7], "w_r": x[:, 8]}
+        own = {
+            "vx": speed * np.cos(sideslip),
+            "vy": speed * np.sin(sideslip),
+            "yaw_rate": x[:, 5],
+            "w_f": x[:, 7],
+            "w_r": x[:, 8],
+        }
         return shared | own
     own = {"vx": x[:, 3], "vy": x[:, 10], "yaw_rate": x[:, 5], "roll": -x[:, 6]}
     own |= {f"w_{wheel}": x[:, k] for wheel, k in (("fl", 24), ("fr", 23), ("rl", 26), ("rr", 25))}
@@ -190,7 +252,9 @@ def _loads(x: Array, p: Any) -> dict[str, Any]:
     for axle, (height, roll, track) in AXLES.items():
         for side, sign in (("l", 1.0), ("r", -1.0)):
             tilt = sign * 0.5 * getattr(p, track) * np.sin(x[roll])
-            found[f"fz_{axle}{side}"] = (x[height] + p.R_w * (np.cos(x[roll]) - 1.0) + tilt) * p.K_zt
+            found[f"fz_{axle}{side}"] = (
+                x[height] + p.R_w * (np.cos(x[roll]) - 1.0) + tilt
+            ) * p.K_zt
     return found
 
 
@@ -200,18 +264,26 @@ def slipx(folder: Path, seed: int, step_s: float, wanted: Callable[[str], bool])
 
     p = library.VehicleParams()
     numbers = {
-        "mass": 3.5, "lf": 0.16, "lr": 0.16, "track_front": 0.24, "track_rear": 0.24, "izz": 0.05, "ixx": 0.025, "iyy": 0.07,
-        "h_cog": 0.06, "wheel_radius": 0.05, "c_alpha_f": 420.0, "c_alpha_r": 420.0, "c_kappa": 120.0, "mu_clip": 1.1,
-        "steer_max": 0.4, "steer_rate_max": 10.0, "steer_bandwidth": 45.0, "steer_damping": 0.7, "accel_max": 8.0,
-        "decel_max": 12.0, "v_max": 20.0, "drag_coeff": 0.015, "roll_resist": 0.015, "torque_stall": 2.0,
-        "omega_free": 480.0, "torque_per_amp": 0.01, "drive_efficiency": 0.85, "pack_nominal_v": 11.1, "pack_v_full": 12.6,
-        "pack_v_empty": 9.9, "pack_capacity_ah": 5.2, "pack_internal_resistance": 0.02, "current_max": 120.0,
-        "regen_current_max": 40.0,
+        "mass": 3.5, "lf": 0.16, "lr": 0.16, "track_front": 0.24, "track_rear": 0.24, "izz": 0.05,
+        "ixx": 0.025, "iyy": 0.07, "h_cog": 0.06, "wheel_radius": 0.05, "c_alpha_f": 420.0,
+        "c_alpha_r": 420.0, "c_kappa": 120.0, "mu_clip": 1.1, "steer_max": 0.4,
+        "steer_rate_max": 10.0, "steer_bandwidth": 45.0, "steer_damping": 0.7, "accel_max": 8.0,
+        "decel_max": 12.0, "v_max": 20.0, "drag_coeff": 0.015, "roll_resist": 0.015,
+        "torque_stall": 2.0, "omega_free": 480.0, "torque_per_amp": 0.01, "drive_efficiency": 0.85,
+        "pack_nominal_v": 11.1, "pack_v_full": 12.6, "pack_v_empty": 9.9, "pack_capacity_ah": 5.2,
+        "pack_internal_resistance": 0.02, "current_max": 120.0, "regen_current_max": 40.0,
     }  # fmt: skip
     for name, value in numbers.items():
         setattr(p, name, value)
     for tyre in (p.tyre_front, p.tyre_rear):
-        tyre.mu_y0, tyre.mu_x0, tyre.shape_c, tyre.curvature_e, tyre.k_mu, tyre.relax_length = 1.1, 1.2, 1.68, 0.42, 0.15, 0.08
+        tyre.mu_y0, tyre.mu_x0, tyre.shape_c, tyre.curvature_e, tyre.k_mu, tyre.relax_length = (
+            1.1,
+            1.2,
+            1.68,
+            0.42,
+            0.15,
+            0.08,
+        )
     tiers = {"l1": library.Tier.L1_Bicycle, "l2": library.Tier.L2_DoubleTrack}
     for tier, kind in tiers.items():
         plain = runs(random.Random(f"{seed}refcar"), 0.32, 0.3)
@@ -222,21 +294,68 @@ def slipx(folder: Path, seed: int, step_s: float, wanted: Callable[[str], bool])
             if not wanted(name):
                 continue
             row_s = FINE_ROW_S if name in swift else ROW_S
-            model, state, seen = library.VehicleModel.create(kind, p), library.VehicleState(), library.StepDiagnostics()
-            state.vel_body.x, state.omega_w, state.soc, state.pack_v = speed, [speed / 0.05] * 4, 1.0, 12.6
+            model, state, seen = (
+                library.VehicleModel.create(kind, p),
+                library.VehicleState(),
+                library.StepDiagnostics(),
+            )
+            state.vel_body.x, state.omega_w, state.soc, state.pack_v = (
+                speed,
+                [speed / 0.05] * 4,
+                1.0,
+                12.6,
+            )
             table = []
             for k in range(round((duration if name in moved else 4.0) / row_s) + 1):
                 inputs = library.DriveInput()
                 # Rolling resistance and drag take about 0.3 m/s2.
-                inputs.steer_cmd, inputs.accel_cmd = steering(k * row_s), acceleration(k * row_s) + 0.3
-                row = [k * row_s, inputs.steer_cmd, inputs.accel_cmd, state.steer, state.pos.x, state.pos.y, state.yaw]
-                table.append([*row, state.vel_body.x, state.vel_body.y, state.yaw_rate, *state.omega_w, *seen.fz])
+                inputs.steer_cmd, inputs.accel_cmd = (
+                    steering(k * row_s),
+                    acceleration(k * row_s) + 0.3,
+                )
+                row = [
+                    k * row_s,
+                    inputs.steer_cmd,
+                    inputs.accel_cmd,
+                    state.steer,
+                    state.pos.x,
+                    state.pos.y,
+                    state.yaw,
+                ]
+                table.append(
+                    [
+                        *row,
+                        state.vel_body.x,
+                        state.vel_body.y,
+                        state.yaw_rate,
+                        *state.omega_w,
+                        *seen.fz,
+                    ]
+                )
                 for _ in range(round(row_s / step_s)):
                     model.step(state, inputs, step_s, seen)
-            names = ["t", "steer_cmd", "accel_cmd", "delta", "x", "y", "yaw", "vx", "vy", "yaw_rate"]
+            names = [
+                "t",
+                "steer_cmd",
+                "accel_cmd",
+                "delta",
+                "x",
+                "y",
+                "yaw",
+                "vx",
+                "vy",
+                "yaw_rate",
+            ]
             if tier == "l2":
-                names += [f"{value}_{wheel}" for value in ("w", "fz") for wheel in ("fl", "fr", "rl", "rr")]
-            write(folder / "slipx" / f"refcar__{tier}__{name}.csv", dict(zip(names, np.array(table).T)))
+                names += [
+                    f"{value}_{wheel}"
+                    for value in ("w", "fz")
+                    for wheel in ("fl", "fr", "rl", "rr")
+                ]
+            write(
+                folder / "slipx" / f"refcar__{tier}__{name}.csv",
+                dict(zip(names, np.array(table).T)),
+            )
     print("slipx", flush=True)
 
 
@@ -249,15 +368,29 @@ def write(path: Path, columns: dict[str, Array]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(tempfile.gettempdir()) / "twin_references")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path(tempfile.gettempdir()) / "twin_references"
+    )
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--step-share", type=float, default=1.0, help="step of the integration relative to 0.5 ms")
-    parser.add_argument("--only", action="append", metavar="PATTERN", help="only manoeuvres with such a name; may be repeated")
+    parser.add_argument(
+        "--step-share", type=float, default=1.0, help="step of the integration relative to 0.5 ms"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="PATTERN",
+        help="only manoeuvres with such a name; may be repeated",
+    )
     arguments = parser.parse_args()
     missing = [name for name in ("vehiclemodels", "slipx") if find_spec(name) is None]
     if missing:
-        print(f"without {' and '.join(missing)}: pip install {PACKAGES} in an environment of its own, and call me there")
+        print(
+            f"without {' and '.join(missing)}: pip install {PACKAGES} in an environment of its "
+            "own, and call me there"
+        )
         return
 
     def wanted(name: str) -> bool:

@@ -2,12 +2,16 @@
 
     python bench/view.py [--seconds 20] [--rounds 3] [--json]
 
-The same drive on the wall clock, in turns: without a view (the reference), with a view that nobody reads, and with two pages, a
-Foxglove client on four channels, and a Foxglove client on all channels that never reads a byte. Per arm, over all rounds:
+The same drive on the wall clock, in turns: without a view (the reference), with a view that nobody
+reads, and with two pages, a Foxglove client on four channels, and a Foxglove client on all channels
+that never reads a byte. Per arm, over all rounds:
 
-* share of the loop's time inside view code, wall and CPU, and the longest single piece, as the daemon's own account in its log says
-* releases that missed their deadline or were skipped, per 10 000, and the 99.9 % quantile of the response over the reference's
-* CPU time of the view's own process, as a share of one processor, readers included where they are its work
+* share of the loop's time inside view code, wall and CPU, and the longest single piece, as the
+  daemon's own account in its log says
+* releases that missed their deadline or were skipped, per 10 000, and the 99.9 % quantile of the
+  response over the reference's
+* CPU time of the view's own process, as a share of one processor, readers included where they are
+  its work
 """
 
 import argparse
@@ -37,8 +41,14 @@ NONE, ALONE, FOUR = "no view", "view, nobody looks", "view, four readers"
 ARMS = (NONE, ALONE, FOUR)
 FOXGLOVE = "foxglove.websocket.v1"
 WARM_UP_NS = 3 * 10**9
-"""Time left out at the start of each drive, while the processes of an arm, different for each, start side by side."""
-TOPICS = ("/vehicled/state_estimate", "/vehicled/actuator_command", "/vehicled/gnss_fix", "/vehicled/fault")
+"""Time left out at the start of each drive, while the processes of an arm, different for each,
+start side by side."""
+TOPICS = (
+    "/vehicled/state_estimate",
+    "/vehicled/actuator_command",
+    "/vehicled/gnss_fix",
+    "/vehicled/fault",
+)
 
 
 @contextmanager
@@ -58,7 +68,10 @@ def page(port: int) -> Callable[[threading.Event], None]:
     """A page that reads its messages."""
 
     def work(over: threading.Event) -> None:
-        with suppress(ConnectionClosed, OSError), connect(f"ws://127.0.0.1:{port}/socket", compression=None) as client:
+        with (
+            suppress(ConnectionClosed, OSError),
+            connect(f"ws://127.0.0.1:{port}/socket", compression=None) as client,
+        ):
             while not over.is_set():
                 with suppress(TimeoutError):
                     client.recv(timeout=0.2)
@@ -75,7 +88,14 @@ def foxglove(port: int) -> Callable[[threading.Event], None]:
             suppress(ConnectionClosed, OSError),
             connect(f"ws://127.0.0.1:{port}/", subprotocols=[Subprotocol(FOXGLOVE)]) as client,
         ):
-            client.send(json.dumps({"op": "subscribe", "subscriptions": [{"id": n, "channelId": n} for n in channels]}))
+            client.send(
+                json.dumps(
+                    {
+                        "op": "subscribe",
+                        "subscriptions": [{"id": n, "channelId": n} for n in channels],
+                    }
+                )
+            )
             while not over.is_set():
                 with suppress(TimeoutError):
                     client.recv(timeout=0.2)
@@ -84,10 +104,17 @@ def foxglove(port: int) -> Callable[[threading.Event], None]:
 
 
 def never_reads(port: int) -> Callable[[threading.Event], None]:
-    """A Foxglove client that subscribes to everything and reads nothing; reconnects after a hang-up."""
-    wanted = json.dumps({"op": "subscribe", "subscriptions": [{"id": c.id, "channelId": c.id} for c in CHANNELS.values()]}).encode()
+    """A Foxglove client that subscribes to everything and reads nothing; reconnects after a
+    hang-up."""
+    wanted = json.dumps(
+        {
+            "op": "subscribe",
+            "subscriptions": [{"id": c.id, "channelId": c.id} for c in CHANNELS.values()],
+        }
+    ).encode()
     request = (
-        f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: "
+        "Upgrade\r\nSec-WebSocket-Version: 13\r\n"
         f"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: {FOXGLOVE}\r\n\r\n"
     ).encode()
 
@@ -95,7 +122,9 @@ def never_reads(port: int) -> Callable[[threading.Event], None]:
         while not over.is_set():
             with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as client:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                client.sendall(request + b"\x81\xfe" + len(wanted).to_bytes(2, "big") + bytes(4) + wanted)
+                client.sendall(
+                    request + b"\x81\xfe" + len(wanted).to_bytes(2, "big") + bytes(4) + wanted
+                )
                 end_s = time.monotonic() + 12.0
                 while not over.is_set() and time.monotonic() < end_s:
                     time.sleep(0.1)
@@ -105,14 +134,33 @@ def never_reads(port: int) -> Callable[[threading.Event], None]:
 
 def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
     """Run one drive and return its figures from the log."""
-    command = [sys.executable, "-m", "vehicled", "sim", "--clock", "wall", "--profile", "art_vesc", "--course", "circle_r5_ccw"]
+    command = [
+        sys.executable,
+        "-m",
+        "vehicled",
+        "sim",
+        "--clock",
+        "wall",
+        "--profile",
+        "art_vesc",
+        "--course",
+        "circle_r5_ccw",
+    ]
     command += ["--laps", "9", "--duration", str(seconds), "--quiet", "--log", str(folder)]
     # A machine that is busy with others must not end a drive early.
-    for key in ("imu_silence_s", "estimate_silence_s", "control_silence_s", "loop_silence_s", "telemetry_silence_s"):
+    for key in (
+        "imu_silence_s",
+        "estimate_silence_s",
+        "control_silence_s",
+        "loop_silence_s",
+        "telemetry_silence_s",
+    ):
         command += ["--set", f"limits.{key}=2"]
     command += [] if arm == NONE else ["--view", "127.0.0.1:0"]
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
+    )
     assert process.stderr is not None
     child_s = 0.0
     with process, ExitStack() as stack:
@@ -131,7 +179,9 @@ def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
         ticks = [record.message for record in found.messages(TaskTick)]
         ticks = [tick for tick in ticks if tick.release_ns - ticks[0].release_ns > WARM_UP_NS]
         events = [record.message for record in found.messages(Event)]
-    cost: dict[str, Any] = next((json.loads(event.fields) for event in events if event.name == "bridge_cost"), {})
+    cost: dict[str, Any] = next(
+        (json.loads(event.fields) for event in events if event.name == "bridge_cost"), {}
+    )
     return {
         "releases": len(ticks) + sum(tick.skipped for tick in ticks),
         "lost": sum(tick.missed + tick.skipped for tick in ticks),
@@ -144,7 +194,11 @@ def drive(arm: str, seconds: float, folder: Path) -> dict[str, Any]:
 def _child_of(pid: int) -> int:
     """Return the view's process among the children of a daemon."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return next(int(child) for child in children if b"vehicled.live.view.server" in Path(f"/proc/{child}/cmdline").read_bytes())
+    return next(
+        int(child)
+        for child in children
+        if b"vehicled.live.view.server" in Path(f"/proc/{child}/cmdline").read_bytes()
+    )
 
 
 def _cpu_s(pid: int) -> float:
@@ -164,7 +218,8 @@ def run(seconds: float, rounds: int) -> dict[str, dict[str, float]]:
             with tempfile.TemporaryDirectory() as folder:
                 done[arm].append(drive(arm, seconds, Path(folder)))
     tails = {
-        arm: float(np.quantile([ms for drive in drives for ms in drive["responses_ms"]], 0.999)) for arm, drives in done.items()
+        arm: float(np.quantile([ms for drive in drives for ms in drive["responses_ms"]], 0.999))
+        for arm, drives in done.items()
     }
     figures: dict[str, dict[str, float]] = {}
     for arm, drives in done.items():

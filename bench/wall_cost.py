@@ -1,17 +1,21 @@
-"""CPU time of a drive on the wall clock, beside lockstep and beside a loop that only waits and reads.
+"""CPU time of a drive on the wall clock, beside lockstep and beside a loop that only waits and
+reads.
 
     python bench/wall_cost.py [--seconds 10] [--rounds 3] [--json]
 
 Each part runs in a process of its own, in turns:
 
 * wall: the daemon of `art` on the wall clock, with log and evidence
-* paced (the reference): lockstep of the same drive, whose every release comes at its real time. It has the machine's work and the
-  waits, but no event loop, no arrivals between the releases and no evidence
+* paced (the reference): lockstep of the same drive, whose every release comes at its real time. It
+  has the machine's work and the waits, but no event loop, no arrivals between the releases and no
+  evidence
 * lockstep: the same drive at full speed, its caches warm
-* bare: a loop that wakes at every release and whenever the simulator sends, reads the same bytes, and does nothing with them
+* bare: a loop that wakes at every release and whenever the simulator sends, reads the same bytes,
+  and does nothing with them
 
-CPU time is user and system time of the process, all threads, over the same seconds of the drive. Read the ratios: a busy neighbour
-empties the caches between two releases, which makes the same code cost several times as much.
+CPU time is user and system time of the process, all threads, over the same seconds of the drive.
+Read the ratios: a busy neighbour empties the caches between two releases, which makes the same code
+cost several times as much.
 """
 
 import argparse
@@ -59,7 +63,8 @@ class Cost(Struct):
     waits_per_s: float
     """Voluntary switches: the process gave up the processor."""
     lateness_us: list[float] = []
-    """Median, 99th and 99.9th percentile of start minus release of all tasks; on the wall clock only."""
+    """Median, 99th and 99.9th percentile of start minus release of all tasks; on the wall clock
+    only."""
 
 
 class Window:
@@ -74,7 +79,10 @@ class Window:
         """Take a reading if an end of the window has come."""
         if self._origin_ns is None:
             self._origin_ns = now_ns
-        if len(self._readings) < 2 and now_ns - self._origin_ns >= (WARM_UP_S + len(self._readings) * self._seconds) * 1e9:
+        if (
+            len(self._readings) < 2
+            and now_ns - self._origin_ns >= (WARM_UP_S + len(self._readings) * self._seconds) * 1e9
+        ):
             usage = resource.getrusage(resource.RUSAGE_SELF)
             self._readings.append((now_ns, usage.ru_utime + usage.ru_stime, usage.ru_nvcsw))
 
@@ -119,14 +127,23 @@ def driven(part: str, seconds: float) -> Cost:
                 link: Link = PacedLink(simulator.sock, plan.wiring.ports)
             else:
                 link = greet(plan, simulator.sock)
-            observer = Observer(progress={"window": window.update}, on_machine=_one_release_at_a_time if part == PACED else None)
-            done = drive(plan, link, observer, simulator_pid=simulator.pid if part == LOCKSTEP else None)
+            observer = Observer(
+                progress={"window": window.update},
+                on_machine=_one_release_at_a_time if part == PACED else None,
+            )
+            done = drive(
+                plan, link, observer, simulator_pid=simulator.pid if part == LOCKSTEP else None
+            )
         cost = window.cost()
         if part == WALL:
             assert done.log is not None
             with LogReader(done.log.path) as log:
                 ticks = [record.message for record in log.messages(TaskTick)]
-            late_us = [(tick.start_ns - tick.release_ns) / 1e3 for tick in ticks if window.covers(tick.start_ns)]
+            late_us = [
+                (tick.start_ns - tick.release_ns) / 1e3
+                for tick in ticks
+                if window.covers(tick.start_ns)
+            ]
             cost.lateness_us = [float(value) for value in np.percentile(late_us, (50, 99, 99.9))]
     return cost
 
@@ -166,7 +183,8 @@ def bare_loop(seconds: float) -> Cost:
 
 
 def _plan(clock: Literal["wall", "lockstep"], seconds: float, folder: str | None) -> Plan:
-    """Return the plan of a drive that lasts longer than what is measured; without a log if ``folder`` is None."""
+    """Return the plan of a drive that lasts longer than what is measured; without a log if
+    ``folder`` is None."""
     return Plan.of(
         RunSpec(
             profile="art",
@@ -184,22 +202,34 @@ def _plan(clock: Literal["wall", "lockstep"], seconds: float, folder: str | None
 def measured(part: str, seconds: float) -> Cost:
     """Run a part in a process of its own."""
     command = [sys.executable, __file__, "--part", part, "--seconds", str(seconds)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120 + 10 * seconds)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, timeout=120 + 10 * seconds
+    )
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=Cost)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the parts in turns and print their costs."""
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0], allow_abbrev=False)
-    parser.add_argument("--seconds", type=float, default=10.0, help="measured time of each part (default 10)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each part runs (default 3)")
+    parser = argparse.ArgumentParser(
+        description=str(__doc__).partition("\n")[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="measured time of each part (default 10)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often each part runs (default 3)"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.seconds <= 0 or options.rounds < 1:
         parser.error("--seconds and --rounds must be positive")
     if options.part is not None:
-        cost = bare_loop(options.seconds) if options.part == BARE else driven(options.part, options.seconds)
+        cost = (
+            bare_loop(options.seconds)
+            if options.part == BARE
+            else driven(options.part, options.seconds)
+        )
         print(msgspec.json.encode(cost).decode())
         return 0
     found: dict[str, list[Cost]] = {part: [] for part in PARTS}
@@ -208,18 +238,26 @@ def main(argv: list[str] | None = None) -> int:
         for part in PARTS[k % len(PARTS) :] + PARTS[: k % len(PARTS)]:
             found[part].append(measured(part, options.seconds))
     rows = {part: _row(costs, found[PACED]) for part, costs in found.items()}
-    late = [statistics.median(values) for values in zip(*(cost.lateness_us for cost in found[WALL]), strict=True)]
+    late = [
+        statistics.median(values)
+        for values in zip(*(cost.lateness_us for cost in found[WALL]), strict=True)
+    ]
     lateness = dict(zip(("median_us", "p99_us", "p999_us"), late, strict=True))
     if options.json:
         print(json.dumps({"parts": rows, "lateness": lateness}, indent=2))
         return 0
     corner = f"median of {options.rounds}"
-    print(f"{corner:<14}{'CPU ms per s':>14}{'us per release':>16}{'waits per s':>13}{'to paced':>10}")
+    print(
+        f"{corner:<14}{'CPU ms per s':>14}{'us per release':>16}{'waits per s':>13}{'to paced':>10}"
+    )
     for part, row in rows.items():
         print(
             f"{part:<14}{row['cpu_ms_per_s']:14.1f}{row['us_per_release']:16.1f}{row['waits_per_s']:13.0f}{row['to_paced']:10.2f}"
         )
-    print("lateness on the wall clock, us: " + ", ".join(f"{name[:-3]} {value:.0f}" for name, value in lateness.items()))
+    print(
+        "lateness on the wall clock, us: "
+        + ", ".join(f"{name[:-3]} {value:.0f}" for name, value in lateness.items())
+    )
     return 0
 
 
@@ -230,7 +268,9 @@ def _row(costs: list[Cost], paced: list[Cost]) -> dict[str, float]:
         "cpu_ms_per_s": cpu_ms_per_s,
         "us_per_release": cpu_ms_per_s * 1e3 / releases_per_s,
         "waits_per_s": statistics.median(cost.waits_per_s for cost in costs),
-        "to_paced": statistics.median(mine.cpu_ms_per_s / other.cpu_ms_per_s for mine, other in zip(costs, paced, strict=True)),
+        "to_paced": statistics.median(
+            mine.cpu_ms_per_s / other.cpu_ms_per_s for mine, other in zip(costs, paced, strict=True)
+        ),
     }
 
 

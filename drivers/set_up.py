@@ -1,7 +1,8 @@
 """Configuration of a device by request and reply.
 
-A device writes its set-up as a generator of :class:`SetUpRequest`, which receives each reply. :class:`SetUpRunner` handles
-timeouts, retries, and a new attempt after a failure or after silence (the device may have restarted with other settings).
+A device writes its set-up as a generator of :class:`SetUpRequest`, which receives each reply.
+:class:`SetUpRunner` handles timeouts, retries, and a new attempt after a failure or after silence
+(the device may have restarted with other settings).
 """
 
 from collections.abc import Callable, Generator
@@ -22,7 +23,8 @@ class Refusal(Struct, frozen=True, gc=False):
 
 
 class SetUpRequest(Struct, frozen=True, gc=False):
-    """One request. ``judge`` returns the answer, a Refusal, or None for an unrelated reply; it never raises."""
+    """One request. ``judge`` returns the answer, a Refusal, or None for an unrelated reply; it
+    never raises."""
 
     what: str
     """Completes "no answer to the request to ..."."""
@@ -39,7 +41,8 @@ Script = Generator[SetUpRequest, Any, dict[str, object]]
 
 
 class ConfigurationError(Exception):
-    """Error of a script: the device answers but rejects the settings. Not retried until it falls silent or the port reopens."""
+    """Error of a script: the device answers but rejects the settings. Not retried until it falls
+    silent or the port reopens."""
 
 
 class SetUpTimes(Protocol):
@@ -81,8 +84,11 @@ class SetUpResult(Struct, frozen=True):
 class SetUpRunner:
     """Runs the set-up script of one device."""
 
-    def __init__(self, times: SetUpTimes, script: Callable[[], Script], send: Callable[[bytes, int], None]) -> None:
-        """``script`` begins a set-up that works in any state of the device; ``send`` takes the bytes of a request, and the time."""
+    def __init__(
+        self, times: SetUpTimes, script: Callable[[], Script], send: Callable[[bytes, int], None]
+    ) -> None:
+        """``script`` begins a set-up that works in any state of the device; ``send`` takes the
+        bytes of a request, and the time."""
         self._times = times
         self._make, self._send = script, send
         self._script: Script | None = None
@@ -145,7 +151,8 @@ class SetUpRunner:
         return self.start(now_ns)
 
     def silent(self, now_ns: int) -> bool:
-        """True for a device that was set up and is silent, so that the next :meth:`on_time` sets it up again."""
+        """True for a device that was set up and is silent, so that the next :meth:`on_time` sets it
+        up again."""
         return self._settled and self._ask is None and now_ns >= self._silent_ns()
 
     def _silent_ns(self) -> int:
@@ -182,7 +189,9 @@ class SetUpRunner:
         self._tries_left -= 1
         if self._ask.request:
             self._send(self._ask.request, now_ns)
-        timeout_s = self._times.answer_timeout_s if self._ask.timeout_s is None else self._ask.timeout_s
+        timeout_s = (
+            self._times.answer_timeout_s if self._ask.timeout_s is None else self._ask.timeout_s
+        )
         self.due_ns = now_ns + round(timeout_s * 1e9)
 
     def _fail(self, reason: str) -> SetUpResult:

@@ -1,1 +1,2 @@
-"""Simulator: a separate process that plays the vehicle, its sensors and its operator over one link."""
+"""Simulator: a separate process that plays the vehicle, its sensors and its operator over one
+link."""

@@ -1,7 +1,8 @@
 """Entry point of ``python -m sim_backend``, the simulator process.
 
-It ends with the daemon. Exit status: 0 after the daemon's goodbye, 1 with a one-line reason if the link fails, 2 for unusable
-arguments, 143 when terminated. With ``--ptys`` or ``--port`` it has no link and runs until it is terminated.
+It ends with the daemon. Exit status: 0 after the daemon's goodbye, 1 with a one-line reason if the
+link fails, 2 for unusable arguments, 143 when terminated. With ``--ptys`` or ``--port`` it has no
+link and runs until it is terminated.
 """
 
 import argparse
@@ -41,12 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def command(options: argparse.Namespace) -> int:
-    """Run the simulator as ``vehicled simulator``, with the options of :func:`vehicled.runtime.simulator.add_options`."""
+    """Run the simulator as ``vehicled simulator``, with the options of
+    :func:`vehicled.runtime.simulator.add_options`."""
     return _guarded(lambda: options)
 
 
 def _guarded(options: Callable[[], argparse.Namespace]) -> int:
-    # As the daemon's child we share its terminal: Ctrl-C and hang-up are for the daemon, which wants to stop the vehicle first.
+    # As the daemon's child we share its terminal: Ctrl-C and hang-up are for the daemon, which
+    # wants to stop the vehicle first.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminate)
@@ -76,9 +79,15 @@ def _simulate(options: argparse.Namespace) -> int:
     try:
         scene = [f"sim.scene={scenes.absolute(options.scene)}"] if options.scene else []
         scene += ["sim.contact=end"] if options.end_on_contact else []
-        loaded = load(options.profile, [*options.set, *scene, *latency_overrides(options.latency or "")])
+        loaded = load(
+            options.profile, [*options.set, *scene, *latency_overrides(options.latency or "")]
+        )
         vehicle = loaded.profile.vehicle
-        named = scenes.course_in(scenes.absolute(options.scene), options.course or "") if options.scene else options.course
+        named = (
+            scenes.course_in(scenes.absolute(options.scene), options.course or "")
+            if options.scene
+            else options.course
+        )
         course = load_course(
             named or loaded.profile.course,
             width_m=vehicle.width_m,
@@ -94,13 +103,17 @@ def _simulate(options: argparse.Namespace) -> int:
         failures = [parse_failure(text) for text in options.fail]
         check_failures(profile, failures, wires=wires)
         setup = WorldSetup(
-            profile=profile, course=course, seed=options.seed, wires=wires, failures=failures, scenario=not options.by_hand,
-            start=start,
+            profile=profile, course=course, seed=options.seed, wires=wires, failures=failures,
+            scenario=not options.by_hand, start=start,
         )  # fmt: skip
         if options.hand and options.ptys is None:
-            raise SetupError("--hand needs --ptys DIR: a person moves a vehicle that runs by itself")
+            raise SetupError(
+                "--hand needs --ptys DIR: a person moves a vehicle that runs by itself"
+            )
         if options.ptys is not None:
-            return _behind_ptys(Path(options.ptys), setup, sys.stdin.fileno() if options.hand else None)
+            return _behind_ptys(
+                Path(options.ptys), setup, sys.stdin.fileno() if options.hand else None
+            )
         if options.port is not None:
             return _on_ports(options.port, setup)
         listener = Listener(options.listen)
@@ -165,7 +178,9 @@ def _on_ports(ports: Sequence[str], setup: "WorldSetup") -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = _Parser(
-        prog="python -m sim_backend", description="Simulates vehicle, sensors and operator for one daemon.", allow_abbrev=False
+        prog="python -m sim_backend",
+        description="Simulates vehicle, sensors and operator for one daemon.",
+        allow_abbrev=False,
     )
     add_options(parser)
     return parser.parse_args(arguments)
@@ -178,7 +193,11 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
 def _say(text: str) -> None:
     try:
         # Texts of a profile or of the daemon may hold control characters.
-        sys.stderr.write("simulator: " + "\n".join(printable(line, len(line)) for line in text.splitlines()) + "\n")
+        sys.stderr.write(
+            "simulator: "
+            + "\n".join(printable(line, len(line)) for line in text.splitlines())
+            + "\n"
+        )
         sys.stderr.flush()
     except OSError:
         pass  # The terminal was closed together with the daemon.

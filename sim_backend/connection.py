@@ -1,7 +1,8 @@
-"""Simulator side of the link: addresses, one connection, greeting. Blocking; used before real time begins.
+"""Simulator side of the link: addresses, one connection, greeting. Blocking; used before real time
+begins.
 
-A run serves one daemon. Errors: :class:`ListenError` (the address is unusable) and :class:`vehicled.core.link.LinkError` (the peer
-broke the protocol or vanished).
+A run serves one daemon. Errors: :class:`ListenError` (the address is unusable) and
+:class:`vehicled.core.link.LinkError` (the peer broke the protocol or vanished).
 """
 
 import errno
@@ -12,7 +13,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from vehicled.core.errors import UserError
-from vehicled.core.link import Frame, Hello, LinkDecoder, LinkError, LinkFrameKind, decode_hello, encode, encode_hello
+from vehicled.core.link import (
+    Frame,
+    Hello,
+    LinkDecoder,
+    LinkError,
+    LinkFrameKind,
+    decode_hello,
+    encode,
+    encode_hello,
+)
 
 START_NS = 1_000_000_000
 """Start time of a lockstep run, ns. Not 0, so that a forgotten stamp stands out."""
@@ -20,13 +30,16 @@ _RECEIVE_BYTES = 1 << 18
 
 
 class ListenError(UserError):
-    """The address to listen on is malformed, taken or not ours. The message names it and says what to do."""
+    """The address to listen on is malformed, taken or not ours. The message names it and says what
+    to do."""
 
 
 class Listener:
-    """Accepts one daemon at ``fd:N`` (an inherited connected socket), ``unix:PATH`` or ``tcp:HOST:PORT``.
+    """Accepts one daemon at ``fd:N`` (an inherited connected socket), ``unix:PATH`` or
+    ``tcp:HOST:PORT``.
 
-    A context manager: leaving it closes the socket and removes the path. Raises :class:`ListenError`.
+    A context manager: leaving it closes the socket and removes the path. Raises
+    :class:`ListenError`.
     """
 
     def __init__(self, address: str) -> None:
@@ -49,13 +62,20 @@ class Listener:
                 self._socket = socket.create_server((host, int(port)), family=family, backlog=1)
                 self.address = f"tcp:{rest.rpartition(':')[0]}:{self._socket.getsockname()[1]}"
             else:
-                raise ListenError(f"cannot listen on {address!r}: use unix:PATH, tcp:HOST:PORT or fd:N")
+                raise ListenError(
+                    f"cannot listen on {address!r}: use unix:PATH, tcp:HOST:PORT or fd:N"
+                )
         except (OSError, OverflowError) as error:
-            reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+            reason = (
+                os.strerror(error.errno)
+                if isinstance(error, OSError) and error.errno
+                else str(error)
+            )
             raise ListenError(f"cannot listen on {address!r}: {reason}") from error
 
     def accept(self) -> socket.socket:
-        """Wait for the daemon and return its connection. Closes the listening socket at once: one run serves one daemon."""
+        """Wait for the daemon and return its connection. Closes the listening socket at once: one
+        run serves one daemon."""
         if self.inherited:
             return self._socket
         connection, _ = self._socket.accept()
@@ -85,14 +105,21 @@ def _is_host_and_port(text: str) -> bool:
 
 
 def _unix_server(path: str) -> socket.socket:
-    """Return a socket listening at ``path``. Replaces the socket of a killed simulator, and no other file."""
+    """Return a socket listening at ``path``. Replaces the socket of a killed simulator, and no
+    other file."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.stat(path).st_mode):
-            raise ListenError(f"cannot listen on 'unix:{path}': a file of that name exists; choose another")
-        # A probe of the wrong socket type is refused by a live listener without using up the one connection it accepts.
+            raise ListenError(
+                f"cannot listen on 'unix:{path}': a file of that name exists; choose another"
+            )
+        # A probe of the wrong socket type is refused by a live listener without using up the one
+        # connection it accepts.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
             if probe.connect_ex(path) != errno.ECONNREFUSED:
-                raise ListenError(f"cannot listen on 'unix:{path}': another process listens there; end it or choose another path")
+                raise ListenError(
+                    f"cannot listen on 'unix:{path}': another process listens there; end it or "
+                    "choose another path"
+                )
         os.unlink(path)
     server = socket.socket(socket.AF_UNIX)
     try:
@@ -105,15 +132,22 @@ def _unix_server(path: str) -> socket.socket:
 
 
 def _notice_a_dead_host(connection: socket.socket) -> None:
-    """Make the kernel end a TCP connection whose peer lost power or network: no end of stream arrives then."""
+    """Make the kernel end a TCP connection whose peer lost power or network: no end of stream
+    arrives then."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000)):
+    for option, value in (
+        ("TCP_KEEPIDLE", 5),
+        ("TCP_KEEPINTVL", 2),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 10_000),
+    ):
         if hasattr(socket, option):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def boot_id() -> str:
-    """Return the id of this machine's boot; equal ids mean a shared monotonic clock. Empty where the system has none."""
+    """Return the id of this machine's boot; equal ids mean a shared monotonic clock. Empty where
+    the system has none."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return ""
@@ -128,8 +162,15 @@ class Peer:
         self._decoder = LinkDecoder()
         self._backlog: list[Frame] = []
 
-    def greet(self, ports: list[str], identity: str, world: dict[str, str], urls: dict[str, str] | None = None) -> Hello:
-        """Exchange greetings and return the daemon's (:mod:`vehicled.core.link`). Raises ``LinkError``."""
+    def greet(
+        self,
+        ports: list[str],
+        identity: str,
+        world: dict[str, str],
+        urls: dict[str, str] | None = None,
+    ) -> Hello:
+        """Exchange greetings and return the daemon's (:mod:`vehicled.core.link`). Raises
+        ``LinkError``."""
         hello = Hello(
             role="simulator",
             clock="lockstep",
@@ -151,13 +192,19 @@ class Peer:
             raise LinkError(f"the daemon began with {kind.name} instead of its greeting")
         answer = decode_hello(payload)
         if answer.ports != ports:
-            raise LinkError(f"the daemon answered with ports {', '.join(answer.ports)} instead of {', '.join(ports)}")
+            raise LinkError(
+                f"the daemon answered with ports {', '.join(answer.ports)} instead of "
+                f"{', '.join(ports)}"
+            )
         if answer.clock not in ("lockstep", "wall"):
-            raise LinkError(f'the daemon wants the clock "{answer.clock}"; this simulator has lockstep and wall')
+            raise LinkError(
+                f'the daemon wants the clock "{answer.clock}"; this simulator has lockstep and wall'
+            )
         return answer
 
     def receive(self) -> list[Frame]:
-        """Return the frames of one blocking read; may be empty. Raises LinkError at the end of the stream."""
+        """Return the frames of one blocking read; may be empty. Raises LinkError at the end of the
+        stream."""
         if self._backlog:
             frames, self._backlog = self._backlog, []
             return frames
@@ -165,11 +212,13 @@ class Peer:
 
     @property
     def has_backlog(self) -> bool:
-        """True if frames were read that ``receive`` has not returned yet; the socket does not turn readable for them."""
+        """True if frames were read that ``receive`` has not returned yet; the socket does not turn
+        readable for them."""
         return bool(self._backlog)
 
     def send(self, data: bytes) -> None:
-        """Send all of ``data``; blocks while the daemon does not read. Raises LinkError if it is gone."""
+        """Send all of ``data``; blocks while the daemon does not read. Raises LinkError if it is
+        gone."""
         try:
             self.socket.sendall(data)
         except OSError as error:

@@ -1,7 +1,9 @@
-"""A person who lifts, turns and pushes the simulated vehicle, or puts it on a block with its wheels off the ground.
+"""A person who lifts, turns and pushes the simulated vehicle, or puts it on a block with its wheels
+off the ground.
 
-While it is held, its pose is that of the moves; the plant underneath goes on with its motor and wheels, which a push turns. Each
-move is smooth, with no jump of the acceleration. Between moves it lies still.
+While it is held, its pose is that of the moves; the plant underneath goes on with its motor and
+wheels, which a push turns. Each move is smooth, with no jump of the acceleration. Between moves it
+lies still.
 """
 
 from collections import deque
@@ -33,11 +35,13 @@ class Move(NamedTuple):
 
     kind: str
     amount: float = 0.0
-    """Metres of a push, degrees of a turn, angle in degrees to which it is tilted, seconds of a wait."""
+    """Metres of a push, degrees of a turn, angle in degrees to which it is tilted, seconds of a
+    wait."""
 
 
 def parse_move(text: str) -> Move:
-    """Return the move of a line such as ``push 5``, ``turn 90``, ``pitch -25`` (front up), ``roll 90``, ``block``, ``floor``.
+    """Return the move of a line such as ``push 5``, ``turn 90``, ``pitch -25`` (front up), ``roll
+    90``, ``block``, ``floor``.
 
     Raises :class:`HandError`.
     """
@@ -46,16 +50,27 @@ def parse_move(text: str) -> Move:
         found = Move(kind, float(amount) if amount.strip() else 0.0)
     except ValueError:
         found = Move("")
-    needs_amount = {"push": True, "turn": True, "wait": True, "block": False, "floor": False}.get(found.kind, bool(found.amount))
-    if found.kind not in MOVES or not abs(found.amount) <= 1e4 or bool(found.amount) is not needs_amount:
-        raise HandError(f'"{text.strip()}" is no move: use push M, turn DEG, pitch DEG, roll DEG, block, floor or wait S')
+    needs_amount = {"push": True, "turn": True, "wait": True, "block": False, "floor": False}.get(
+        found.kind, bool(found.amount)
+    )
+    if (
+        found.kind not in MOVES
+        or not abs(found.amount) <= 1e4
+        or bool(found.amount) is not needs_amount
+    ):
+        raise HandError(
+            f'"{text.strip()}" is no move: use push M, turn DEG, pitch DEG, roll DEG, block, '
+            "floor or wait S"
+        )
     return found
 
 
 class HandledPlant:
     """A plant that a person moves, and puts down after the last move."""
 
-    def __init__(self, inside: RigidPlant, wheel_radius_m: float, gear_ratio: float, step_s: float) -> None:
+    def __init__(
+        self, inside: RigidPlant, wheel_radius_m: float, gear_ratio: float, step_s: float
+    ) -> None:
         self._inside = inside
         self._wheel_radius_m, self._gear_ratio, self._step_s = wheel_radius_m, gear_ratio, step_s
         self._moves: deque[Move] = deque()
@@ -76,13 +91,19 @@ class HandledPlant:
 
     @property
     def motor_speed_radps(self) -> float:
-        return self._inside.motor_speed_radps if self._motion is None else self._motion.motor_speed_radps
+        return (
+            self._inside.motor_speed_radps
+            if self._motion is None
+            else self._motion.motor_speed_radps
+        )
 
     def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
         """Return what the wrapped plant says of its body."""
         return self._inside.rigid_body(mass_kg)
 
-    def strike(self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float) -> None:
+    def strike(
+        self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float
+    ) -> None:
         """Pass on a contact of a vehicle that nobody holds."""
         if self._pose is None:
             self._inside.strike(pose, speed_mps, lateral_speed_mps, yaw_rate_radps)
@@ -125,22 +146,42 @@ class HandledPlant:
             case _:
                 seconds = amount
         share, rate, acceleration = _eased(max(0.0, self._time_s - REST_S) / max(seconds, 1e-6))
-        way, speed, push = target * share, target * rate / max(seconds, 1e-6), target * acceleration / max(seconds, 1e-6) ** 2
+        way, speed, push = (
+            target * share,
+            target * rate / max(seconds, 1e-6),
+            target * acceleration / max(seconds, 1e-6) ** 2,
+        )
         motion = self._still(pose)
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         match kind:
             case "push":
                 wheel = speed / self._wheel_radius_m
                 motion = replace(
-                    motion, x_m=pose.x_m + c * way, y_m=pose.y_m + s * way, speed_mps=speed, acceleration_mps2=push,
-                    motor_speed_radps=wheel / self._gear_ratio, wheel_speeds_radps=(wheel,) * 4,
+                    motion, x_m=pose.x_m + c * way, y_m=pose.y_m + s * way, speed_mps=speed,
+                    acceleration_mps2=push, motor_speed_radps=wheel / self._gear_ratio,
+                    wheel_speeds_radps=(wheel,) * 4,
                 )  # fmt: skip
             case "turn":
-                motion = replace(motion, yaw_rad=pose.yaw_rad + way, yaw_rate_radps=speed, yaw_acceleration_radps2=push)
+                motion = replace(
+                    motion,
+                    yaw_rad=pose.yaw_rad + way,
+                    yaw_rate_radps=speed,
+                    yaw_acceleration_radps2=push,
+                )
             case "pitch":
-                motion = replace(motion, pitch_rad=before + way, pitch_rate_radps=speed, pitch_acceleration_radps2=push)
+                motion = replace(
+                    motion,
+                    pitch_rad=before + way,
+                    pitch_rate_radps=speed,
+                    pitch_acceleration_radps2=push,
+                )
             case "roll":
-                motion = replace(motion, roll_rad=before + way, roll_rate_radps=speed, roll_acceleration_radps2=push)
+                motion = replace(
+                    motion,
+                    roll_rad=before + way,
+                    roll_rate_radps=speed,
+                    roll_acceleration_radps2=push,
+                )
             case _:
                 pass
         if self._moves and self._time_s >= REST_S + seconds:
@@ -148,11 +189,13 @@ class HandledPlant:
         return motion
 
     def _still(self, pose: StartPose) -> Motion:
-        """Return the vehicle held at rest; only its motor and wheels may turn, and only off the ground."""
+        """Return the vehicle held at rest; only its motor and wheels may turn, and only off the
+        ground."""
         inside = self._inside.motion()
         free = inside.motor_speed_radps if self._on_block else 0.0
         return Motion(
-            pose.x_m, pose.y_m, pose.yaw_rad, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, free, inside.z_m, self._roll, self._pitch,
+            pose.x_m, pose.y_m, pose.yaw_rad, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, free, inside.z_m,
+            self._roll, self._pitch,
             wheel_speeds_radps=inside.wheel_speeds_radps if self._on_block else (0.0,) * 4,
         )  # fmt: skip
 
@@ -160,7 +203,10 @@ class HandledPlant:
         self._moves.popleft()
         self._time_s = 0.0
         if kind in ("pitch", "roll"):
-            self._pitch, self._roll = motion.pitch_rad if abs(motion.pitch_rad) > 1e-9 else 0.0, motion.roll_rad
+            self._pitch, self._roll = (
+                motion.pitch_rad if abs(motion.pitch_rad) > 1e-9 else 0.0,
+                motion.roll_rad,
+            )
             self._roll = self._roll if abs(self._roll) > 1e-9 else 0.0
         if kind in ("block", "floor"):
             self._on_block = kind == "block"
@@ -168,7 +214,8 @@ class HandledPlant:
 
 
 def _eased(u: float) -> tuple[float, float, float]:
-    """Return the way of the smoothest move at a fraction of its time, with its first and second derivative."""
+    """Return the way of the smoothest move at a fraction of its time, with its first and second
+    derivative."""
     if not 0.0 < u < 1.0:
         return float(u >= 1.0), 0.0, 0.0
     return (

@@ -1,8 +1,10 @@
-"""World on real ports: the devices of a profile, played over the cables of another computer in wall time.
+"""World on real ports: the devices of a profile, played over the cables of another computer in wall
+time.
 
-The daemon runs elsewhere with its own profile, service and kernel. Its ports are opened here by the daemon's own port code, so a
-pulled plug, a bus without power or a wrong line rate acts on both ends as on a vehicle. A real line takes its own time: an emulator
-hands over a frame when the device begins to send it. What is late leaves late, and is counted.
+The daemon runs elsewhere with its own profile, service and kernel. Its ports are opened here by the
+daemon's own port code, so a pulled plug, a bus without power or a wrong line rate acts on both ends
+as on a vehicle. A real line takes its own time: an emulator hands over a frame when the device
+begins to send it. What is late leaves late, and is counted.
 """
 
 import gc
@@ -30,15 +32,18 @@ from vehicled.runtime.ports.sharing import transport_of
 from vehicled.runtime.timer import Alarm
 
 KEPT_NS = 1_000_000_000
-"""Longest time that bytes wait for a line that takes none, ns; then they are dropped, as by a device with a full buffer."""
+"""Longest time that bytes wait for a line that takes none, ns; then they are dropped, as by a
+device with a full buffer."""
 
 
 class HardwareInTheLoop:
     """One vehicle on real ports; nobody arms it but its own daemon."""
 
-    def __init__(self, setup: WorldSetup, addresses: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Take the address of each device that is played. ``say`` is called with a line about each change of a port. Raises
-        :class:`SetupError`, whose text names the mistaken address.
+    def __init__(
+        self, setup: WorldSetup, addresses: Mapping[str, str], say: Callable[[str], None]
+    ) -> None:
+        """Take the address of each device that is played. ``say`` is called with a line about each
+        change of a port. Raises :class:`SetupError`, whose text names the mistaken address.
         """
         self._say = say
         self._ended_by = ""
@@ -58,10 +63,12 @@ class HardwareInTheLoop:
         self._reached_ns = now_ns
         self._alarm = Alarm()
         self.lateness = Histogram()
-        """Time from the instant at which bytes were due to that at which they were handed to the port."""
+        """Time from the instant at which bytes were due to that at which they were handed to the
+        port."""
 
     async def run(self) -> str:
-        """Run until a signal; return its name. Raises :class:`VehicleLostError` if the run must end."""
+        """Run until a signal; return its name. Raises :class:`VehicleLostError` if the run must
+        end."""
         lost: VehicleLostError | None = None
         try:
             with self._alarm:
@@ -127,20 +134,30 @@ class HardwareInTheLoop:
         for name, port in self._ports.items():
             counts = port.counts
             dropped = counts.refused + counts.expired + counts.overflowed + counts.abandoned
-            lines.append(f"{name}: {counts.tx_bytes} bytes sent, {counts.rx_bytes} received, {dropped} messages dropped")
+            lines.append(
+                f"{name}: {counts.tx_bytes} bytes sent, {counts.rx_bytes} received, {dropped} "
+                "messages dropped"
+            )
         if self.lateness.n:
             p99_ms = self.lateness.quantiles_ns([0.99])[0] / 1e6
-            lines.append(f"handed over late by {p99_ms:.2f} ms at p99, {self.lateness.max_ns / 1e6:.2f} ms at most")
+            lines.append(
+                f"handed over late by {p99_ms:.2f} ms at p99, {self.lateness.max_ns / 1e6:.2f} "
+                "ms at most"
+            )
         return lines
 
 
 def run(setup: WorldSetup, arguments: Sequence[str], say: Callable[[str], None]) -> None:
-    """Run until a signal, with ``NAME=ADDRESS`` for each device. Raises :class:`SetupError` and :class:`VehicleLostError`."""
+    """Run until a signal, with ``NAME=ADDRESS`` for each device. Raises :class:`SetupError` and
+    :class:`VehicleLostError`."""
     addresses: dict[str, str] = {}
     for text in arguments:
         name, equals, address = text.partition("=")
         if not equals or not address:
-            raise SetupError(f"--port {text}: expected NAME=ADDRESS, such as gnss=serial:/dev/ttyUSB0 or drive=can:can1")
+            raise SetupError(
+                f"--port {text}: expected NAME=ADDRESS, such as gnss=serial:/dev/ttyUSB0 or "
+                "drive=can:can1"
+            )
         if name in addresses:
             raise SetupError(f"--port {name} is given twice: each device has one port")
         addresses[name] = address
@@ -164,11 +181,19 @@ def _ports(setup: WorldSetup, addresses: Mapping[str, str]) -> dict[str, Port]:
         if name not in rates:
             close = get_close_matches(name, rates, n=1, cutoff=0.5)
             hint = f'did you mean "{close[0]}"?' if close else "use one of"
-            raise SetupError(f"--port {name}: the profile has no device of this name with a cable; {hint} {', '.join(rates)}")
+            raise SetupError(
+                f"--port {name}: the profile has no device of this name with a cable; {hint} "
+                f"{', '.join(rates)}"
+            )
         device = setup.profile.devices[name]
         if (name in can_ports) != address.startswith("can:"):
-            form = "can:can1 or can:slcan:/dev/ttyACM0" if name in can_ports else "serial:/dev/ttyUSB0"
-            raise SetupError(f"--port {name}={address}: driver {device.driver.name} needs an address such as {form}")
+            form = (
+                "can:can1 or can:slcan:/dev/ttyACM0" if name in can_ports else "serial:/dev/ttyUSB0"
+            )
+            raise SetupError(
+                f"--port {name}={address}: driver {device.driver.name} needs an address such "
+                f"as {form}"
+            )
         try:
             ports[name] = make_port(name, _completed(address, device.port), transport_of(device))
         except AddressError as error:
@@ -179,7 +204,9 @@ def _ports(setup: WorldSetup, addresses: Mapping[str, str]) -> dict[str, Port]:
 def _completed(address: str, theirs: str) -> str:
     """Return an address with the line rate and frame of the daemon's, unless it has its own."""
     _, _, query = theirs.partition("?")
-    if "?" in address or not (address.startswith("serial:") and theirs.startswith(("serial:", "pty:"))):
+    if "?" in address or not (
+        address.startswith("serial:") and theirs.startswith(("serial:", "pty:"))
+    ):
         return address
     kept = "&".join(part for part in query.split("&") if part.startswith(("baud=", "frame=")))
     return f"{address}?{kept}" if kept else address

@@ -1,4 +1,5 @@
-"""Added latency between the devices and the daemon, drawn from one stream per port and direction."""
+"""Added latency between the devices and the daemon, drawn from one stream per port and
+direction."""
 
 from collections.abc import Callable
 
@@ -17,7 +18,11 @@ class Delayed:
     def __init__(self, model: LatencyModel, side: str, seed: int, port: str) -> None:
         low_ms, high_ms = model.bounds_ms(side)
         low_ns, high_ns = round(low_ms * 1e6), round(high_ms * 1e6)
-        self._draw = _uniform(low_ns, high_ns, seed, f"latency/{side}/{port}") if high_ns > low_ns else lambda: low_ns
+        self._draw = (
+            _uniform(low_ns, high_ns, seed, f"latency/{side}/{port}")
+            if high_ns > low_ns
+            else lambda: low_ns
+        )
         self._newest_ns = -(2**63)
 
     def at_ns(self, t_ns: int) -> int:

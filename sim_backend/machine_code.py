@@ -1,9 +1,11 @@
 """Machine code by the C compiler of the machine: built once and kept in a cache folder.
 
-A kept library has been shown to give the bits of the Python code that it stands for; no other is used. So a run is the same with
-and without a compiler, and only its cost differs. Failures are not fatal: without machine code the Python code runs.
+A kept library has been shown to give the bits of the Python code that it stands for; no other is
+used. So a run is the same with and without a compiler, and only its cost differs. Failures are not
+fatal: without machine code the Python code runs.
 
-The compiler is ``cc``, or the one that ``VEHICLED_CC`` names (empty: none). The folder is one in ``$XDG_CACHE_HOME/vehicled``.
+The compiler is ``cc``, or the one that ``VEHICLED_CC`` names (empty: none). The folder is one in
+``$XDG_CACHE_HOME/vehicled``.
 """
 
 import ctypes
@@ -29,13 +31,18 @@ RETRY_S = 3600.0
 
 
 def library(
-    name: str, origin: object, flags: tuple[str, ...], text: Callable[[], str], agrees: Callable[[ctypes.CDLL], bool]
+    name: str,
+    origin: object,
+    flags: tuple[str, ...],
+    text: Callable[[], str],
+    agrees: Callable[[ctypes.CDLL], bool],
 ) -> ctypes.CDLL | None:
     """Return a library; None if it is not available.
 
-    ``name`` is that of the cache folder. ``origin`` is all that the C source ``text`` depends on, by its representation; ``flags``
-    are added to ``FLAGS``. ``agrees`` is True for a library that gives the bits of the Python code; it may raise AttributeError or
-    OSError. Both functions are called only if the cache has no library.
+    ``name`` is that of the cache folder. ``origin`` is all that the C source ``text`` depends on,
+    by its representation; ``flags`` are added to ``FLAGS``. ``agrees`` is True for a library that
+    gives the bits of the Python code; it may raise AttributeError or OSError. Both functions are
+    called only if the cache has no library.
     """
     compiler = _compiler()
     folder = _folder(name) if compiler else None
@@ -62,7 +69,8 @@ def _compiler() -> str:
 
 
 def _folder(name: str) -> Path | None:
-    """Return the cache folder, accessible to us only because its files are executed; None if it cannot be made."""
+    """Return the cache folder, accessible to us only because its files are executed; None if it
+    cannot be made."""
     try:
         root = os.environ.get("XDG_CACHE_HOME", "")
         folder = (Path(root) if os.path.isabs(root) else Path.home() / ".cache") / "vehicled" / name
@@ -77,7 +85,16 @@ def _key(origin: object, compiler: str, flags: tuple[str, ...]) -> str:
     """Return the cache key: a hash of everything that the machine code depends on."""
     program = os.stat(compiler)
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
-    made_by = (compiler, program.st_size, program.st_mtime_ns, FLAGS, flags, platform.machine(), libc, sys.version)
+    made_by = (
+        compiler,
+        program.st_size,
+        program.st_mtime_ns,
+        FLAGS,
+        flags,
+        platform.machine(),
+        libc,
+        sys.version,
+    )
     return sha256(repr((made_by, origin)).encode()).hexdigest()[:32]
 
 
@@ -88,14 +105,23 @@ def _is_known(place: Path) -> bool:
     return status.st_size > 0 or time.time() - status.st_mtime < RETRY_S
 
 
-def _make(place: Path, command: list[str], text: Callable[[], str], agrees: Callable[[ctypes.CDLL], bool]) -> None:
-    """Compile, verify and move into place atomically, so that two processes can do it side by side."""
+def _make(
+    place: Path, command: list[str], text: Callable[[], str], agrees: Callable[[ctypes.CDLL], bool]
+) -> None:
+    """Compile, verify and move into place atomically, so that two processes can do it side by
+    side."""
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         source, made = Path(folder, "source.c"), Path(folder, "library.so")
         source.write_text(text(), encoding="ascii")
         call = [*command, "-o", str(made), str(source), "-lm"]
         try:
-            subprocess.run(call, check=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMPILE_TIMEOUT_S)
+            subprocess.run(
+                call,
+                check=True,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=COMPILE_TIMEOUT_S,
+            )
             good = agrees(ctypes.CDLL(str(made)))
         except (OSError, AttributeError, subprocess.TimeoutExpired):
             # It cannot be loaded or takes too long: do not retry at every start.

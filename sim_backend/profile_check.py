@@ -1,4 +1,5 @@
-"""Check of a profile's simulation part before the run: its files are found and read once, so that mistakes appear at the start."""
+"""Check of a profile's simulation part before the run: its files are found and read once, so that
+mistakes appear at the start."""
 
 from sim_backend.contact.fit import check_scene
 from sim_backend.plant.double_track.checks import check
@@ -16,10 +17,13 @@ from vehicled.profile import Loaded, Problem, Profile, ProfileError
 
 
 def resolved_profile(loaded: Loaded, course: Course, start: Start | None = None) -> Profile:
-    """Return the profile with absolute paths of its files and the ground of its scene. ``start`` is the way in which the vehicle
-    finds its heading; None: as the profile asks. Raises :class:`~vehicled.core.errors.UserError`.
+    """Return the profile with absolute paths of its files and the ground of its scene. ``start`` is
+    the way in which the vehicle finds its heading; None: as the profile asks. Raises
+    :class:`~vehicled.core.errors.UserError`.
     """
-    profile = with_ground(anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path), course)
+    profile = with_ground(
+        anchored_twin(anchored_world(loaded.profile, loaded.path), loaded.path), course
+    )
     sim = profile.sim
     check_scene(load_scene(sim.scene, course), profile, course, start)
     with_zones(sim.gnss, course.datum)
@@ -32,5 +36,8 @@ def resolved_profile(loaded: Loaded, course: Course, start: Start | None = None)
         # Rounded like the grid of the world.
         problems = check(twin.parameters, round(sim.step_ms * 1e6) * 1e-9)
         if problems:
-            raise ProfileError([Problem("sim.step_ms", f"{key} of the twin {reason}") for key, reason in problems], loaded.path)
+            raise ProfileError(
+                [Problem("sim.step_ms", f"{key} of the twin {reason}") for key, reason in problems],
+                loaded.path,
+            )
     return profile

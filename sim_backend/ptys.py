@@ -1,6 +1,8 @@
-"""Emulated devices behind pseudo-terminals, so that the daemon's real serial and CAN code runs on a laptop.
+"""Emulated devices behind pseudo-terminals, so that the daemon's real serial and CAN code runs on a
+laptop.
 
-A byte port is a pty. A CAN port is an slcan adapter on a pty, because containers and laptops rarely have a vcan.
+A byte port is a pty. A CAN port is an slcan adapter on a pty, because containers and laptops rarely
+have a vcan.
 """
 
 import os
@@ -15,11 +17,16 @@ from vehicled.core.wire import can, slcan
 
 SLCAN_BITRATE = 500_000
 _READ_BYTES = 4096
-_BAUD = {getattr(termios, name): int(name[1:]) for name in dir(termios) if name[0] == "B" and name[1:].isdigit()}
+_BAUD = {
+    getattr(termios, name): int(name[1:])
+    for name in dir(termios)
+    if name[0] == "B" and name[1:].isdigit()
+}
 
 
 class _Adapter:
-    """slcan adapter: frames on the bus side, text on the host side; it answers open and close commands."""
+    """slcan adapter: frames on the bus side, text on the host side; it answers open and close
+    commands."""
 
     def __init__(self) -> None:
         self._decoder = slcan.SlcanDecoder()
@@ -46,14 +53,19 @@ class _Adapter:
 
     def to_host(self, records: bytes) -> bytes:
         """Return the text of frames from the bus; a closed adapter passes none."""
-        return b"".join(slcan.encode(frame) for frame in can.unpack_all(records)) if self._open else b""
+        return (
+            b"".join(slcan.encode(frame) for frame in can.unpack_all(records))
+            if self._open
+            else b""
+        )
 
 
 class Ptys:
     """One pty per port; a context manager.
 
-    A pty gets a new number each time it is made, as an adapter does when it is plugged in. With a ``folder`` the daemon opens a
-    link named after the port, the counterpart of ``/dev/serial/by-id``.
+    A pty gets a new number each time it is made, as an adapter does when it is plugged in. With a
+    ``folder`` the daemon opens a link named after the port, the counterpart of
+    ``/dev/serial/by-id``.
     """
 
     def __init__(
@@ -65,8 +77,9 @@ class Ptys:
         watched: Iterable[str] = (),
         absent: Iterable[str] = (),
     ) -> None:
-        """``ports``: line rate by port; 0 for a device without one, for example on USB. ``watched``: write-only ports whose opening
-        :meth:`opened` reports. ``absent``: ports that are plugged in later; like unplugging it needs a ``folder``.
+        """``ports``: line rate by port; 0 for a device without one, for example on USB.
+        ``watched``: write-only ports whose opening :meth:`opened` reports. ``absent``: ports that
+        are plugged in later; like unplugging it needs a ``folder``.
 
         Raises OSError when no pty is left or the folder is unusable.
         """
@@ -130,7 +143,8 @@ class Ptys:
         if port in self._watched:
             os.close(slave)
         else:
-            # Our slave descriptor stays open: without one, reading the master fails until the daemon comes back.
+            # Our slave descriptor stays open: without one, reading the master fails until the
+            # daemon comes back.
             self._slave[port] = slave
         self._baud.pop(port, None)
         if port in self._adapters:
@@ -163,7 +177,8 @@ class Ptys:
             data, answers = adapter.from_host(data)
             self._write(descriptor, answers)
             return port, data, None
-        # tcgetattr reports standard rates only; the daemon has already set the others from the address.
+        # tcgetattr reports standard rates only; the daemon has already set the others from the
+        # address.
         baud = _BAUD.get(termios.tcgetattr(descriptor)[5], 0) if self._ports[port] > 0 else 0
         changed = baud if baud and baud != self._baud.get(port) else None
         if changed is not None:

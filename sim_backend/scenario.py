@@ -23,18 +23,28 @@ PUSH_AFTER_NS = 3_000_000_000
 
 
 def default_start(profile: Profile) -> Start:
-    """Return how a vehicle of this profile finds its heading: from a device or a map, else by driving."""
+    """Return how a vehicle of this profile finds its heading: from a device or a map, else by
+    driving."""
     measured = any("Heading" in device.messages for device in profile.devices.values())
-    return "stand" if measured or profile.localisation is not None or not profile.alignment.allowed else "align"
+    return (
+        "stand"
+        if measured or profile.localisation is not None or not profile.alignment.allowed
+        else "align"
+    )
 
 
 def pose_behind(pose: StartPose, distance_m: float) -> StartPose:
     """Return the pose from which driving straight ahead leads to ``pose``."""
-    return StartPose(pose.x_m - distance_m * cos(pose.yaw_rad), pose.y_m - distance_m * sin(pose.yaw_rad), pose.yaw_rad)
+    return StartPose(
+        pose.x_m - distance_m * cos(pose.yaw_rad),
+        pose.y_m - distance_m * sin(pose.yaw_rad),
+        pose.yaw_rad,
+    )
 
 
 class AlignmentOperator:
-    """Operator that arms the vehicle after it has moved and stopped; with ``aligns`` it requests that motion first.
+    """Operator that arms the vehicle after it has moved and stopped; with ``aligns`` it requests
+    that motion first.
 
     It is a sensor of the world, because an operator sees the vehicle.
     """
@@ -67,7 +77,8 @@ class AlignmentOperator:
 class PushedPlant:
     """Plant that is pushed straight ahead once, up to the pose of the wrapped plant.
 
-    The push is kinematic: wheels roll without slip and brakes are overcome. The wrapped plant stands braked meanwhile.
+    The push is kinematic: wheels roll without slip and brakes are overcome. The wrapped plant
+    stands braked meanwhile.
     """
 
     def __init__(self, inside: Plant, profile: Profile, step_s: float) -> None:
@@ -103,7 +114,9 @@ class PushedPlant:
             return at
         rising_s, falling_s = min(t_s, self._ramp_s), max(t_s - (self._whole_s - self._ramp_s), 0.0)
         speed = PUSH_MPS2 * (rising_s - falling_s)
-        moved_m = 0.5 * PUSH_MPS2 * (rising_s**2 - falling_s**2) + PUSH_MPS * max(t_s - self._ramp_s, 0.0)
+        moved_m = 0.5 * PUSH_MPS2 * (rising_s**2 - falling_s**2) + PUSH_MPS * max(
+            t_s - self._ramp_s, 0.0
+        )
         acceleration = 0.0
         if 0.0 < t_s < self._ramp_s:
             acceleration = PUSH_MPS2

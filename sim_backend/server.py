@@ -1,4 +1,5 @@
-"""One simulator run: wait for the daemon, greet it, run the world on the requested clock, end with the daemon."""
+"""One simulator run: wait for the daemon, greet it, run the world on the requested clock, end with
+the daemon."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def serve(listener: Listener, setup: WorldSetup) -> str:
-    """Serve one daemon; return its reason for ending, or that of the vehicle. Raises :class:`vehicled.core.link.LinkError`."""
+    """Serve one daemon; return its reason for ending, or that of the vehicle. Raises
+    :class:`vehicled.core.link.LinkError`."""
     connection = listener.accept()
     with connection:
         peer = Peer(connection)
@@ -56,7 +58,8 @@ def serve(listener: Listener, setup: WorldSetup) -> str:
 
 
 def _ptys(setup: WorldSetup, stack: ExitStack) -> Ptys:
-    """Return ptys for all devices with a wire. Only for a daemon on this machine: it opens them in wall time."""
+    """Return ptys for all devices with a wire. Only for a daemon on this machine: it opens them in
+    wall time."""
     from tempfile import TemporaryDirectory
 
     from sim_backend.ptys import Ptys
@@ -75,9 +78,17 @@ def _sockets(setup: WorldSetup, stack: ExitStack) -> Sockets:
     return stack.enter_context(Sockets(network_ports(setup.profile)))
 
 
-def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None = None, sockets: Sockets | None = None) -> str:
+def _run(
+    peer: Peer, setup: WorldSetup, ptys: Ptys | None = None, sockets: Sockets | None = None
+) -> str:
     profile, link = setup.profile, "wires" if setup.wires else "messages"
-    twin = {"profile": profile.name, "plant": profile.sim.plant, "course": setup.course.name, "seed": str(setup.seed), "link": link}
+    twin = {
+        "profile": profile.name,
+        "plant": profile.sim.plant,
+        "course": setup.course.name,
+        "seed": str(setup.seed),
+        "link": link,
+    }
     if latency := str(profile.sim.latency):
         twin["latency"] = latency
     urls = None if ptys is None or sockets is None else ptys.urls | sockets.urls
@@ -95,10 +106,13 @@ def _run(peer: Peer, setup: WorldSetup, ptys: Ptys | None = None, sockets: Socke
     clock = synchronise(peer, same_boot=hello.boot_id != "" and hello.boot_id == boot_id())
     world = setup.world(clock.now_ns(), time.time_ns())
     _settle()
-    return run_wall(peer, world, clock, port_names(profile), ptys, sockets, shared=hello.shared_clock)
+    return run_wall(
+        peer, world, clock, port_names(profile), ptys, sockets, shared=hello.shared_clock
+    )
 
 
 def _settle() -> None:
-    """Keep long-lived objects out of the garbage collector: a full collection would stall the run."""
+    """Keep long-lived objects out of the garbage collector: a full collection would stall the
+    run."""
     gc.collect()
     gc.freeze()

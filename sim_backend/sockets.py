@@ -1,6 +1,8 @@
-"""Emulated devices behind sockets on the loopback interface, so that the daemon's real TCP and TLS code runs on a laptop.
+"""Emulated devices behind sockets on the loopback interface, so that the daemon's real TCP and TLS
+code runs on a laptop.
 
-A port that the profile reaches by ``tls:`` is served with a certificate that only this simulator uses.
+A port that the profile reaches by ``tls:`` is served with a certificate that only this simulator
+uses.
 """
 
 import selectors
@@ -52,7 +54,8 @@ class _Connection:
 
 
 class Sockets:
-    """One listening socket per port; a context manager. A port has one connection: a new one ends the old."""
+    """One listening socket per port; a context manager. A port has one connection: a new one ends
+    the old."""
 
     def __init__(self, ports: Mapping[str, bool]) -> None:
         """``ports``: whether TLS is spoken. Raises OSError if no socket is left."""
@@ -138,7 +141,12 @@ class Sockets:
     def _settle(self, port: str) -> None:
         """Hang up once all is sent."""
         connection = self._connections.get(port)
-        if connection is not None and connection.closing and not connection.unsent and not connection.shaking:
+        if (
+            connection is not None
+            and connection.closing
+            and not connection.unsent
+            and not connection.shaking
+        ):
             self._drop(port)
 
     def _drop(self, port: str) -> None:

@@ -1,7 +1,8 @@
-"""World behind ptys alone, for a daemon that is not in simulation mode: its profile names the ptys as devices.
+"""World behind ptys alone, for a daemon that is not in simulation mode: its profile names the ptys
+as devices.
 
-The devices run from the start, as on a vehicle with its battery on. The operator arms the vehicle and starts the drive each time
-the operator's port is opened. Runs until it is stopped.
+The devices run from the start, as on a vehicle with its battery on. The operator arms the vehicle
+and starts the drive each time the operator's port is opened. Runs until it is stopped.
 """
 
 import os
@@ -32,19 +33,25 @@ class Standalone:
     """One vehicle behind ptys in a folder; a context manager."""
 
     def __init__(self, setup: WorldSetup, folder: Path, moves: int | None = None) -> None:
-        """Open the ports. ``moves``: descriptor from which a person's moves are read, a line each. Raises OSError if a pty or the
-        folder is unusable, and :class:`sim_backend.hand.HandError`.
+        """Open the ports. ``moves``: descriptor from which a person's moves are read, a line each.
+        Raises OSError if a pty or the folder is unusable, and :class:`sim_backend.hand.HandError`.
         """
         profile = setup.profile
         self._names = port_names(profile)
         operator = profile.devices.get(OPERATOR_PORT)
-        self._has_operator = setup.scenario and operator is not None and operator.driver.name == "msglink"
+        self._has_operator = (
+            setup.scenario and operator is not None and operator.driver.name == "msglink"
+        )
         rates, can_ports = wired_ports(profile)
         watched = [OPERATOR_PORT] if self._has_operator else []
         now_ns = time.monotonic_ns()
         self._world = replace(setup, scenario=False).world(now_ns, time.time_ns())
         self._ptys = Ptys(
-            rates | dict.fromkeys(watched, 0), can_ports, folder, watched=watched, absent=absent(self._world, self._names, now_ns)
+            rates | dict.fromkeys(watched, 0),
+            can_ports,
+            folder,
+            watched=watched,
+            absent=absent(self._world, self._names, now_ns),
         )
         self._sockets = Sockets(network_ports(profile))
         self._moves = moves
@@ -59,10 +66,14 @@ class Standalone:
     @property
     def settings(self) -> list[str]:
         """Lines for the daemon's profile or its ``--set``: the address of each device."""
-        return [f'devices.{port}.port="{url}"' for port, url in (self._ptys.urls | self._sockets.urls).items()]
+        return [
+            f'devices.{port}.port="{url}"'
+            for port, url in (self._ptys.urls | self._sockets.urls).items()
+        ]
 
     def run(self, over: Callable[[], bool] = lambda: False) -> None:
-        """Run in real time until ``over()``, which is called at least every ``CHECK_INTERVAL_NS``."""
+        """Run in real time until ``over()``, which is called at least every
+        ``CHECK_INTERVAL_NS``."""
         world = self._world
         with PreciseSelector() as selector:
             terminals = Terminals(self._ptys, self._sockets, world, self._names, selector)
@@ -82,7 +93,11 @@ class Standalone:
                 after = world.motion
                 self.driven_m += hypot(after.x_m - before.x_m, after.y_m - before.y_m)
                 terminals.follow(self._reached_ns)
-                wait_ns = 0 if self._reached_ns < now_ns else min(world.next_wake_ns(), look_ns) - time.monotonic_ns()
+                wait_ns = (
+                    0
+                    if self._reached_ns < now_ns
+                    else min(world.next_wake_ns(), look_ns) - time.monotonic_ns()
+                )
                 ready = [key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)]
                 terminals.read(ready, time.monotonic_ns())
                 if self._moves in ready:
@@ -102,7 +117,11 @@ class Standalone:
                 sys.stderr.write(f"simulator: {printable(str(error))}\n")
 
     def _check_operator_port(self, now_ns: int) -> None:
-        attended = self._has_operator and self._ptys.plugged(OPERATOR_PORT) and self._ptys.opened(OPERATOR_PORT)
+        attended = (
+            self._has_operator
+            and self._ptys.plugged(OPERATOR_PORT)
+            and self._ptys.opened(OPERATOR_PORT)
+        )
         if attended and not self._attended:
             self._world.begin_scenario(now_ns)
         self._attended = attended

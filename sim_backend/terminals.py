@@ -1,4 +1,5 @@
-"""Connection between a world and the ptys and sockets of its devices: bytes both ways, line rates, unplugging."""
+"""Connection between a world and the ptys and sockets of its devices: bytes both ways, line rates,
+unplugging."""
 
 import selectors
 from collections.abc import Iterable, Sequence
@@ -13,13 +14,25 @@ from sim_backend.world import World
 def absent(world: World, names: Sequence[str], now_ns: int) -> list[str]:
     """Return the ports that are unplugged at ``now_ns``."""
     devices = [(name, world.emulator(number)) for number, name in enumerate(names)]
-    return [name for name, device in devices if isinstance(device, FailingEmulator) and not device.plugged(now_ns)]
+    return [
+        name
+        for name, device in devices
+        if isinstance(device, FailingEmulator) and not device.plugged(now_ns)
+    ]
 
 
 class Terminals:
-    """Carries data between ptys, sockets and world. ``names`` are the ports of the world by number."""
+    """Carries data between ptys, sockets and world. ``names`` are the ports of the world by
+    number."""
 
-    def __init__(self, ptys: Ptys, sockets: Sockets, world: World, names: Sequence[str], selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        ptys: Ptys,
+        sockets: Sockets,
+        world: World,
+        names: Sequence[str],
+        selector: selectors.BaseSelector,
+    ) -> None:
         self._ptys = ptys
         self._sockets = sockets
         self._world = world
@@ -42,7 +55,8 @@ class Terminals:
             selector.register(descriptor, selectors.EVENT_READ)
 
     def follow(self, now_ns: int) -> None:
-        """Plug and unplug the ports as the failures require now. Raises OSError if no pty can be made."""
+        """Plug and unplug the ports as the failures require now. Raises OSError if no pty can be
+        made."""
         for name, device in self._pulled.items():
             if device.plugged(now_ns) is self._ptys.plugged(name):
                 continue

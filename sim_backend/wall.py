@@ -1,4 +1,5 @@
-"""Wall-clock loop of the simulator: the world runs on the daemon's monotonic clock, and bytes leave when they are due."""
+"""Wall-clock loop of the simulator: the world runs on the daemon's monotonic clock, and bytes leave
+when they are due."""
 
 import select
 import selectors
@@ -27,8 +28,8 @@ from vehicled.runtime.loop import PreciseSelector
 
 HEARTBEAT_NS = 50_000_000
 SLICE_NS = 20_000_000
-"""Longest advance between two reads of the socket, ns: a late simulator catches up in slices, reads the daemon's commands in
-between, and never passes the clock.
+"""Longest advance between two reads of the socket, ns: a late simulator catches up in slices, reads
+the daemon's commands in between, and never passes the clock.
 """
 SYNC_PERIOD_NS = 1_000_000_000
 _NO_LIMIT_NS = 1 << 62
@@ -40,7 +41,8 @@ _ECHO = struct.Struct("<q")
 class DaemonClock:
     """Estimate of the daemon's monotonic clock: own clock plus an offset from SYNC round trips.
 
-    The shortest recent round trip wins, because half its length bounds the error. On the same boot the offset is exactly 0.
+    The shortest recent round trip wins, because half its length bounds the error. On the same boot
+    the offset is exactly 0.
     """
 
     def __init__(self, same_boot: bool, own_clock: Callable[[], int] = time.monotonic_ns) -> None:
@@ -58,7 +60,8 @@ class DaemonClock:
         return encode(LinkFrameKind.SYNC, 0, self._own_clock())
 
     def answer(self, t_ns: int, payload: bytes) -> None:
-        """Use the daemon's answer: its time ``t_ns``, and our send time in ``payload``. Raises LinkError if malformed."""
+        """Use the daemon's answer: its time ``t_ns``, and our send time in ``payload``. Raises
+        LinkError if malformed."""
         if len(payload) != _ECHO.size:
             raise LinkError(f"the daemon's SYNC carries {len(payload)} bytes instead of 8")
         now_ns = self._own_clock()
@@ -69,7 +72,8 @@ class DaemonClock:
 
 
 def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
-    """Find the daemon's clock before the world starts. Raises LinkError and :class:`sim_backend.connection.Goodbye`."""
+    """Find the daemon's clock before the world starts. Raises LinkError and
+    :class:`sim_backend.connection.Goodbye`."""
     clock = DaemonClock(same_boot)
     if same_boot:
         return clock
@@ -87,11 +91,13 @@ def synchronise(peer: Peer, same_boot: bool) -> DaemonClock:
 
 
 class SharedClock:
-    """Clock of the world that it shares with the daemon, without the time for which the computer did not let one of them run.
+    """Clock of the world that it shares with the daemon, without the time for which the computer
+    did not let one of them run.
 
-    The world waits where it is ``PACE_LEAD_NS`` ahead of the time that the daemon named last. That alone loses nothing: a daemon
-    that computes or waits for itself was late, and the world catches up with it. The daemon names what the computer took from it.
-    The simulator loses what it is late by more than the lead through nobody else. It runs freely until the daemon has named a time.
+    The world waits where it is ``PACE_LEAD_NS`` ahead of the time that the daemon named last. That
+    alone loses nothing: a daemon that computes or waits for itself was late, and the world catches
+    up with it. The daemon names what the computer took from it. The simulator loses what it is late
+    by more than the lead through nobody else. It runs freely until the daemon has named a time.
     """
 
     def __init__(self) -> None:
@@ -115,10 +121,14 @@ class SharedClock:
 
     def is_late(self, daemon_clock_ns: int, granted_ns: int) -> bool:
         """True if the simulator would lose time now; read the daemon's pending frames first."""
-        return self._daemon_ns != _NO_LIMIT_NS and daemon_clock_ns - self.all_lost_ns > self._due_ns(granted_ns)
+        return (
+            self._daemon_ns != _NO_LIMIT_NS
+            and daemon_clock_ns - self.all_lost_ns > self._due_ns(granted_ns)
+        )
 
     def now_ns(self, daemon_clock_ns: int, granted_ns: int) -> int:
-        """Return the time that the world may reach now; ``granted_ns`` is that of the last GRANT."""
+        """Return the time that the world may reach now; ``granted_ns`` is that of the last
+        GRANT."""
         if self.is_late(daemon_clock_ns, granted_ns):
             self.lost_ns += daemon_clock_ns - self.all_lost_ns - self._due_ns(granted_ns)
         return min(daemon_clock_ns - self.all_lost_ns, self._daemon_ns + PACE_LEAD_NS)
@@ -144,10 +154,12 @@ def run_wall(
     *,
     shared: bool = False,
 ) -> str:
-    """Run in real time until the daemon says goodbye; return its reason. Raises :class:`vehicled.core.link.LinkError`.
+    """Run in real time until the daemon says goodbye; return its reason. Raises
+    :class:`vehicled.core.link.LinkError`.
 
-    ``ptys``, ``sockets``: devices that the daemon reaches by these instead of the link; ``ports`` are the names by port number.
-    ``shared``: the clock leaves out the time for which the computer lets this process or the daemon not run.
+    ``ptys``, ``sockets``: devices that the daemon reaches by these instead of the link; ``ports``
+    are the names by port number. ``shared``: the clock leaves out the time for which the computer
+    lets this process or the daemon not run.
     """
     pace = SharedClock() if shared else None
     beat_period_ns = PACE_BEAT_NS if shared else HEARTBEAT_NS
@@ -161,7 +173,11 @@ def run_wall(
         try:
             while True:
                 real_ns = clock.now_ns()
-                if pace is not None and pace.is_late(real_ns, granted_ns) and select.select([peer.socket], [], [], 0.0)[0]:
+                if (
+                    pace is not None
+                    and pace.is_late(real_ns, granted_ns)
+                    and select.select([peer.socket], [], [], 0.0)[0]
+                ):
                     # The daemon may have gone on meanwhile.
                     _on_frames(peer.receive(), world, clock, pace)
                 now_ns = real_ns if pace is None else pace.now_ns(real_ns, granted_ns)
@@ -175,7 +191,8 @@ def run_wall(
                     terminals.follow(reached_ns)
                 lost_ns = 0 if pace is None else pace.all_lost_ns
                 next_ns = world.next_wake_ns() + lost_ns
-                # A heartbeat that would be due before the next data goes with these: the daemon wakes once for both.
+                # A heartbeat that would be due before the next data goes with these: the daemon
+                # wakes once for both.
                 if real_ns >= beat_ns or (arrivals and next_ns > beat_ns):
                     if pace is None:
                         frames.append(encode(LinkFrameKind.GRANT, 0, now_ns))
@@ -200,7 +217,9 @@ def run_wall(
             return str(goodbye)
 
 
-def _on_frames(frames: list[Frame], world: World, clock: DaemonClock, pace: SharedClock | None) -> None:
+def _on_frames(
+    frames: list[Frame], world: World, clock: DaemonClock, pace: SharedClock | None
+) -> None:
     for kind, port, t_ns, payload in frames:
         if kind is LinkFrameKind.DATA:
             world.on_frame(port, t_ns, payload)

@@ -1,7 +1,9 @@
-"""World of the simulator: plant, sensors and scenario on one fixed grid. Pure: takes times and bytes, returns bytes with times.
+"""World of the simulator: plant, sensors and scenario on one fixed grid. Pure: takes times and
+bytes, returns bytes with times.
 
-Causality: the step that begins at grid point k uses the commands stamped up to k, and runs only when all of them are known:
-``advance(to_ns)`` steps while the grid is before ``to_ns``. So the result does not depend on the call instants.
+Causality: the step that begins at grid point k uses the commands stamped up to k, and runs only
+when all of them are known: ``advance(to_ns)`` steps while the grid is before ``to_ns``. So the
+result does not depend on the call instants.
 """
 
 from bisect import insort
@@ -50,7 +52,8 @@ from vehicled.profile.schema import DeviceTable, Profile
 OPERATOR_PORT = "operator"
 TRUTH_PORT = "truth"
 SIMULATED_UTC_NS = 1_767_225_600_000_000_000
-"""UTC at the start of a lockstep run: 2026-01-01T00:00:00Z. Fixed, so that equal seeds give equal bytes."""
+"""UTC at the start of a lockstep run: 2026-01-01T00:00:00Z. Fixed, so that equal seeds give equal
+bytes."""
 ARM_AFTER_NS = 300_000_000
 DRIVE_AFTER_NS = 500_000_000
 
@@ -59,12 +62,14 @@ Arrival = tuple[int, int, bytes]
 
 
 def port_names(profile: Profile) -> list[str]:
-    """Return the port names by number: the profile's devices in order, then operator and truth if not among them."""
+    """Return the port names by number: the profile's devices in order, then operator and truth if
+    not among them."""
     return list(dict.fromkeys((*profile.devices, OPERATOR_PORT, TRUTH_PORT)))
 
 
 class _Channel:
-    """Sensor on its port with its next sample time. The first sample is one interval after the start."""
+    """Sensor on its port with its next sample time. The first sample is one interval after the
+    start."""
 
     __slots__ = ("_count", "_interval_ns", "_start_ns", "due_ns", "port", "sensor")
 
@@ -78,13 +83,15 @@ class _Channel:
         self.next()
 
     def next(self) -> None:
-        """Set the next sample time. Computed from the start, so that rates which do not divide a second do not drift."""
+        """Set the next sample time. Computed from the start, so that rates which do not divide a
+        second do not drift."""
         self._count += 1
         self.due_ns = self._start_ns + round(self._count * self._interval_ns)
 
 
 class WorldSetup(Struct, frozen=True, kw_only=True):
-    """Settings of a run, from which its world is made once the clock is known; see :class:`World`."""
+    """Settings of a run, from which its world is made once the clock is known; see
+    :class:`World`."""
 
     profile: Profile
     course: Course
@@ -103,7 +110,8 @@ class WorldSetup(Struct, frozen=True, kw_only=True):
 
 
 class World:
-    """One vehicle on one course, at standstill on its first point or behind it, with a scenario that arms it and starts AUTO."""
+    """One vehicle on one course, at standstill on its first point or behind it, with a scenario
+    that arms it and starts AUTO."""
 
     def __init__(
         self,
@@ -120,12 +128,15 @@ class World:
     ) -> None:
         """``start`` says how the vehicle finds its heading; None: as the profile asks.
 
-        ``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device uses the protocol of its driver, else messages.
+        ``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device uses the protocol of its
+        driver, else messages.
 
         Without ``scenario`` the vehicle is not armed until :meth:`begin_scenario`.
 
-        Raises :class:`sim_backend.plant.registry.UnknownPlantError`, :class:`sim_backend.emulators.registry.UnknownEmulatorError`,
-        :class:`sim_backend.scene.errors.SceneError` and :class:`sim_backend.emulators.failures.FailureError`.
+        Raises :class:`sim_backend.plant.registry.UnknownPlantError`,
+        :class:`sim_backend.emulators.registry.UnknownEmulatorError`,
+        :class:`sim_backend.scene.errors.SceneError` and
+        :class:`sim_backend.emulators.failures.FailureError`.
         """
         sim = profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
@@ -136,7 +147,9 @@ class World:
         """Obstacles that the vehicle's scanners see."""
         pose = check_start(self.scene, profile, course, self._start)
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
-        self._contact = self._in_scene(profile) if not self.scene.empty and sim.contact != "none" else None
+        self._contact = (
+            self._in_scene(profile) if not self.scene.empty and sim.contact != "none" else None
+        )
         self._ends_on_contact = sim.contact == "end"
         self._lost: VehicleLostError | None = None
         if self._start == "push":
@@ -151,21 +164,38 @@ class World:
         names = self._names
         for name in names:
             device = profile.devices.get(name)
-            self._emulators.append(emulator(name, device, seed, start_ns, wires=wires, failures=failures))
+            self._emulators.append(
+                emulator(name, device, seed, start_ns, wires=wires, failures=failures)
+            )
         for port, (name, device) in enumerate(profile.devices.items()):
             own = partial(self._failures, port)
             for sensor in _sensors(
-                name, device, profile, course, self._actuators, seed, start_ns, utc_ns, self.scene, own, wires=wires
+                name,
+                device,
+                profile,
+                course,
+                self._actuators,
+                seed,
+                start_ns,
+                utc_ns,
+                self.scene,
+                own,
+                wires=wires,
             ):
                 self._channels.append(_Channel(sensor, port, start_ns))
         self._channels.append(_Channel(Truth(self._actuators), names.index(TRUTH_PORT), start_ns))
-        # Of the operator's requests and of the truth nothing is delayed: they pass no sensor and no actuator.
+        # Of the operator's requests and of the truth nothing is delayed: they pass no sensor and no
+        # actuator.
         self._sensing = [
-            delayed(sim.latency, "sensing", seed, name) if name in profile.devices and name != OPERATOR_PORT else None
+            delayed(sim.latency, "sensing", seed, name)
+            if name in profile.devices and name != OPERATOR_PORT
+            else None
             for name in names
         ]
         self._actuation = [
-            delayed(sim.latency, "actuation", seed, name) if device is not None and device.capabilities is not None else None
+            delayed(sim.latency, "actuation", seed, name)
+            if device is not None and device.capabilities is not None
+            else None
             for name, device in ((name, profile.devices.get(name)) for name in names)
         ]
         self._late: deque[tuple[int, int, bytes | int]] = deque()
@@ -186,17 +216,24 @@ class World:
         return found
 
     def by_hand(self) -> HandledPlant:
-        """Return the vehicle as a person moves it. Raises :class:`sim_backend.hand.HandError` for a plant that cannot be moved."""
+        """Return the vehicle as a person moves it. Raises :class:`sim_backend.hand.HandError` for a
+        plant that cannot be moved."""
         plant = self._plant
         if not isinstance(plant, HandledPlant):
             if not pushable(plant):
-                raise HandError("this vehicle cannot be moved by hand: use another plant, --start stand and no scene")
+                raise HandError(
+                    "this vehicle cannot be moved by hand: use another plant, --start stand "
+                    "and no scene"
+                )
             drive = self._drive
-            plant = self._plant = HandledPlant(plant, drive.wheel_radius_m, drive.gear_ratio, self._step_ns * 1e-9)
+            plant = self._plant = HandledPlant(
+                plant, drive.wheel_radius_m, drive.gear_ratio, self._step_ns * 1e-9
+            )
         return plant
 
     def begin_scenario(self, now_ns: int) -> None:
-        """Let the operator arm the vehicle and start AUTO from now on, after an alignment or a push if required."""
+        """Let the operator arm the vehicle and start AUTO from now on, after an alignment or a push
+        if required."""
         if self._start != "stand":
             operator = AlignmentOperator(now_ns, aligns=self._start == "align")
             self._channels.append(_Channel(operator, self._operator, now_ns))
@@ -204,8 +241,15 @@ class World:
             if isinstance(self._plant, PushedPlant):
                 self._plant.begin((now_ns - self._grid_ns + PUSH_AFTER_NS) * 1e-9)
             return
-        for after_ns, action in ((ARM_AFTER_NS, OperatorAction.ARM), (DRIVE_AFTER_NS, OperatorAction.DRIVE)):
-            self._send(self._operator, OperatorCommand(now_ns + after_ns, 0, action, "scenario"), now_ns + after_ns)
+        for after_ns, action in (
+            (ARM_AFTER_NS, OperatorAction.ARM),
+            (DRIVE_AFTER_NS, OperatorAction.DRIVE),
+        ):
+            self._send(
+                self._operator,
+                OperatorCommand(now_ns + after_ns, 0, action, "scenario"),
+                now_ns + after_ns,
+            )
 
     @property
     def actuators(self) -> Actuators:
@@ -227,8 +271,9 @@ class World:
         return self._emulators[port]
 
     def advance(self, to_ns: int) -> list[Arrival]:
-        """Return all arrivals at the daemon up to and including ``to_ns``, in order. An earlier ``to_ns`` than before changes
-        nothing: time never goes back. Raises :class:`VehicleLostError` if the run must end.
+        """Return all arrivals at the daemon up to and including ``to_ns``, in order. An earlier
+        ``to_ns`` than before changes nothing: time never goes back. Raises
+        :class:`VehicleLostError` if the run must end.
         """
         if self._lost is not None:
             raise self._lost
@@ -252,7 +297,8 @@ class World:
             if grid_ns >= to_ns or self._duty_ns <= grid_ns:
                 continue
             after_ns = grid_ns + step_ns
-            # Sensors interpolate between two grid points, so keep the previous one if a sample lies inside the step.
+            # Sensors interpolate between two grid points, so keep the previous one if a sample lies
+            # inside the step.
             before = plant.motion() if self._due_ns < after_ns else None
             actuators.step(grid_ns, plant.motor_speed_radps if sags else 0.0)
             plant.step(actuators.throttle, actuators.brake, actuators.wheel_angle_rad)
@@ -270,22 +316,37 @@ class World:
         return arrivals
 
     def _report_contacts(self, plant: ContactPlant) -> None:
-        """Send the newest contacts with the truth, and end the run before the next advance if the user wants that."""
+        """Send the newest contacts with the truth, and end the run before the next advance if the
+        user wants that."""
         for each in plant.contacts:
             t_ns = self._start_ns + round(each.time_s * 1e9)
-            message = ObstacleContact(t_ns, t_ns, each.x_m, each.y_m, each.bearing_rad, each.speed_mps, each.impulse_ns, each.what)
+            message = ObstacleContact(
+                t_ns,
+                t_ns,
+                each.x_m,
+                each.y_m,
+                each.bearing_rad,
+                each.speed_mps,
+                each.impulse_ns,
+                each.what,
+            )
             self._send(self._truth, message, self._grid_ns)
         if self._ends_on_contact:
             first = plant.contacts[0]
             self._lost = VehicleLostError(
-                f"contact with {first.what or 'the scene'} at ({first.x_m:.2f}, {first.y_m:.2f}) m, {first.speed_mps:.2f} m/s"
+                f"contact with {first.what or 'the scene'} at ({first.x_m:.2f}, "
+                f"{first.y_m:.2f}) m, {first.speed_mps:.2f} m/s"
             )
         plant.contacts.clear()
 
     def next_wake_ns(self) -> int:
         """Return a time before which no bytes arrive."""
         first_ns = self._pending[0][0] if self._pending else NEVER_NS
-        return min(first_ns, self._duty_ns, min(channel.due_ns + channel.sensor.least_latency_ns for channel in self._channels))
+        return min(
+            first_ns,
+            self._duty_ns,
+            min(channel.due_ns + channel.sensor.least_latency_ns for channel in self._channels),
+        )
 
     def on_frame(self, port: int, t_ns: int, data: bytes) -> None:
         """Take the daemon's bytes for ``port`` at ``t_ns``. Never raises."""
@@ -391,7 +452,8 @@ def _sensors(
     *,
     wires: bool,
 ) -> list[Sensor]:
-    """Return sensor models for the message types that the profile assigns to a device. Types without a model are not sent.
+    """Return sensor models for the message types that the profile assigns to a device. Types
+    without a model are not sent.
 
     ``failures`` returns those of the device; a handset's are in the operator's hands.
     """
@@ -401,24 +463,34 @@ def _sensors(
         entity = f"{name}/{message}"
         if message == "GnssFix":
             receiver = with_zones(sim.gnss, course.datum)
-            sensors.append(Gnss(receiver, (forward, left, up), course.datum, seed, entity, start_ns, utc_ns))
+            sensors.append(
+                Gnss(receiver, (forward, left, up), course.datum, seed, entity, start_ns, utc_ns)
+            )
         elif message == "ImuSample":
             sensors.append(imu_sensor(sim.imu, (forward, left, up), seed, entity))
         elif message == "Heading" and sim.heading is not None:
-            sensors.append(heading_sensor(sim.heading, actuators, course.datum, seed, entity, utc_ns))
+            sensors.append(
+                heading_sensor(sim.heading, actuators, course.datum, seed, entity, utc_ns)
+            )
         elif message == "MotorStatus" and sim.motor_status is not None:
-            sensors.append(MotorStatusSensor(sim.motor_status, actuators, mixings_of(profile).get(name)))
+            sensors.append(
+                MotorStatusSensor(sim.motor_status, actuators, mixings_of(profile).get(name))
+            )
         elif message == "WheelSpeed" and sim.wheel_encoders is not None:
             sensors.append(WheelEncoders(sim.wheel_encoders, seed, entity))
         elif message == "SteeringFeedback" and sim.steering_feedback is not None:
             sensors.append(SteeringFeedbackSensor(sim.steering_feedback, actuators, seed, entity))
         elif message == "ReferenceState":
-            sensors.append(Reference(sim.reference, (forward, left, up), course.datum, seed, entity))
+            sensors.append(
+                Reference(sim.reference, (forward, left, up), course.datum, seed, entity)
+            )
         elif message == "ObstacleRange":
             sensors.append(ObstacleSensor(device.rate_hz, profile.vehicle, course, scene, start_ns))
         elif message == "RcChannels" and (channels := rc_map(profile)) is not None:
             count = getattr(resolve("driver", device.driver.name), "channels", 16)
-            sensors.append(HandsetSensor(channels, count, device.rate_hz, seed, entity, start_ns, failures))
+            sensors.append(
+                HandsetSensor(channels, count, device.rate_hz, seed, entity, start_ns, failures)
+            )
         elif message == "LaserScan":
             model, parts = sweep(device, sim.lidar) if wires else (sim.lidar, 1)
             sensors.append(Lidar(model, (forward, left, up), scene, seed, entity, start_ns, parts))

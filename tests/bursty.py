@@ -1,4 +1,5 @@
-"""Task ticks of a computer whose loop wakes up late in bursts, as a run on the wall clock would have logged them."""
+"""Task ticks of a computer whose loop wakes up late in bursts, as a run on the wall clock would
+have logged them."""
 
 import random
 from collections.abc import Mapping
@@ -32,7 +33,8 @@ FACTS = {
 
 
 class Bursty(DeclaredStopwatch):
-    """Two states: mostly prompt, and now and then a burst of late wake-ups and of tasks that are preempted."""
+    """Two states: mostly prompt, and now and then a burst of late wake-ups and of tasks that are
+    preempted."""
 
     def __init__(self, seed: int, bursts: float) -> None:
         super().__init__([40_000, 120_000, 150_000, 40_000])
@@ -47,7 +49,10 @@ class Bursty(DeclaredStopwatch):
 
     def end(self, task: int, begin: Reading) -> Reading:
         draw = self._random.random
-        cost_ns = round(self.costs_ns[task] * (1.0 + draw()) + (4e6 * draw() if self._bad and draw() < 0.2 else 0.0))
+        cost_ns = round(
+            self.costs_ns[task] * (1.0 + draw())
+            + (4e6 * draw() if self._bad and draw() < 0.2 else 0.0)
+        )
         return begin[0] + cost_ns, begin[1], 0, 0, 0, 0
 
 
@@ -56,14 +61,17 @@ def specs(profile: Profile) -> list[TaskSpec]:
     tables = {name: getattr(profile.tasks, name) for name in PIPELINE}
     return [
         TaskSpec(
-            name=name, rate_hz=row.rate_hz, deadline_ns=round(row.deadline_ms * 1e6), phase_ns=round(row.phase_ms * 1e6),
-            catch_up=row.policy == "catch_up", run=lambda now_ns: None,
+            name=name, rate_hz=row.rate_hz, deadline_ns=round(row.deadline_ms * 1e6),
+            phase_ns=round(row.phase_ms * 1e6), catch_up=row.policy == "catch_up",
+            run=lambda now_ns: None,
         )
         for name, row in tables.items()
     ]  # fmt: skip
 
 
-def run(profile: Profile, stopwatch: DeclaredStopwatch, start_ns: int, seconds: float) -> list[TaskTick]:
+def run(
+    profile: Profile, stopwatch: DeclaredStopwatch, start_ns: int, seconds: float
+) -> list[TaskTick]:
     """Run the rate table as the pump of virtual time does, and return its ticks."""
     ticks: list[TaskTick] = []
     executive = Executive(specs(profile), stopwatch, ticks.append)
@@ -71,7 +79,9 @@ def run(profile: Profile, stopwatch: DeclaredStopwatch, start_ns: int, seconds: 
     now_ns = start_ns
     while now_ns < start_ns + seconds * 1e9:
         executive.run(now_ns)
-        now_ns = stopwatch.wake_ns(executive.next_due_ns(), max(executive.busy_until_ns, now_ns + 1))
+        now_ns = stopwatch.wake_ns(
+            executive.next_due_ns(), max(executive.busy_until_ns, now_ns + 1)
+        )
     return ticks
 
 
@@ -85,14 +95,16 @@ def empty_table(profile: Profile) -> Mapping[str, TaskTimes]:
     """Return the rate table of a profile without times."""
     return {
         spec.name: TaskTimes(
-            rate_hz=spec.rate_hz, phase_ms=spec.phase_ns / 1e6, deadline_ms=spec.deadline_ns / 1e6, runs=0, misses=0, skips=0,
-            execution_us=[], lateness_us=[],
+            rate_hz=spec.rate_hz, phase_ms=spec.phase_ns / 1e6, deadline_ms=spec.deadline_ns / 1e6,
+            runs=0, misses=0, skips=0, execution_us=[], lateness_us=[],
         )
         for spec in specs(profile)
     }  # fmt: skip
 
 
-def recording(profile: Profile | None = None, *, seconds: float = 12.0, seed: int = 1, bursts: float = 0.01) -> BoardRecording:
+def recording(
+    profile: Profile | None = None, *, seconds: float = 12.0, seed: int = 1, bursts: float = 0.01
+) -> BoardRecording:
     """Return the recording of such a computer."""
     profile = profile or load_profile("art")
     ticks = run(profile, Bursty(seed, bursts), START, seconds)

@@ -1,7 +1,8 @@
-"""Means by which a test judges the program and not the computer, which may be busy with something else.
+"""Means by which a test judges the program and not the computer, which may be busy with something
+else.
 
-A test waits for a condition, not for a duration, and for at most :data:`DEADLINE_S`. A drive in wall time that is not about a limit
-of silence widens all of them by :data:`WIDE_LIMITS`.
+A test waits for a condition, not for a duration, and for at most :data:`DEADLINE_S`. A drive in
+wall time that is not about a limit of silence widens all of them by :data:`WIDE_LIMITS`.
 """
 
 import time
@@ -15,16 +16,19 @@ DEADLINE_S = 120.0
 WIDE_LIMITS = tuple(
     word
     for limit in (
-        "imu_silence_s=4", "estimate_silence_s=2.5", "control_silence_s=2.5", "loop_silence_s=5", "telemetry_silence_s=5",
-        "arming_missed_share=1",
+        "imu_silence_s=4", "estimate_silence_s=2.5", "control_silence_s=2.5", "loop_silence_s=5",
+        "telemetry_silence_s=5", "arming_missed_share=1",
     )
     for word in ("--set", f"limits.{limit}")
 )  # fmt: skip
 """Options with which a stall of the computer stops no drive."""
 
 
-def wait_until(holds: Callable[[], object], otherwise: Callable[[], object] = lambda: "", every_s: float = 0.02) -> None:
-    """Wait until a condition holds. ``otherwise`` returns what to show if it never does, and may raise if it cannot any more."""
+def wait_until(
+    holds: Callable[[], object], otherwise: Callable[[], object] = lambda: "", every_s: float = 0.02
+) -> None:
+    """Wait until a condition holds. ``otherwise`` returns what to show if it never does, and may
+    raise if it cannot any more."""
     end_s = time.monotonic() + DEADLINE_S
     while not holds():
         shown = otherwise()

@@ -1,4 +1,5 @@
-"""Fixtures of every test: both async backends, repeatable hypothesis, and a guard against leaked resources."""
+"""Fixtures of every test: both async backends, repeatable hypothesis, and a guard against leaked
+resources."""
 
 import gc
 import os
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 # As the command line does before it imports numpy: helper threads would only cost time.
-os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+os.environ.update(
+    dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+)
 
 import hypothesis
 import pytest
@@ -26,16 +29,24 @@ from vehicled.runtime.loop import new_event_loop
 ROOT = Path(__file__).resolve().parent.parent
 NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 
-# The checks of a change repeat exactly, with a few examples; `make soak` has more, and HYPOTHESIS_PROFILE=search looks for new ones
-# as long as it likes. No deadline in any: it would measure the machine, not the code.
-_COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
-hypothesis.settings.register_profile("test", derandomize=True, database=None, max_examples=10, **_COMMON)
-hypothesis.settings.register_profile("soak", derandomize=True, database=None, max_examples=100, **_COMMON)
+# The checks of a change repeat exactly, with a few examples; `make soak` has more, and
+# HYPOTHESIS_PROFILE=search looks for new ones as long as it likes. No deadline in any: it would
+# measure the machine, not the code.
+_COMMON: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [hypothesis.HealthCheck.too_slow],
+}
+hypothesis.settings.register_profile(
+    "test", derandomize=True, database=None, max_examples=10, **_COMMON
+)
+hypothesis.settings.register_profile(
+    "soak", derandomize=True, database=None, max_examples=100, **_COMMON
+)
 hypothesis.settings.register_profile("search", max_examples=2_000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 if hypothesis.settings().derandomize:
-    # Hypothesis also tries the constants of all modules of the project that happen to be loaded: it would parse them for that, and
-    # the examples would change with the order of the tests.
+    # Hypothesis also tries the constants of all modules of the project that happen to be loaded: it
+    # would parse them for that, and the examples would change with the order of the tests.
     vars(providers)["is_local_module_file"] = lambda _: False
 
 # What the daemons and simulators of the tests keep for the next run stays in the checkout, too.
@@ -43,12 +54,22 @@ os.environ["XDG_CACHE_HOME"] = str(ROOT / ".pytest_cache" / "home")
 
 
 def own_inherited_state() -> None:
-    """Give the programs that tests start the same state, whether nohup, a background job, cron or a terminal started the tests.
+    """Give the programs that tests start the same state, whether nohup, a background job, cron or a
+    terminal started the tests.
 
-    Ignored signals and the signal mask are inherited, through every child. A handler is not: this process goes on ignoring what it
-    was set to ignore, and its children begin with the default. A closed descriptor 0 would become the next file that is opened.
+    Ignored signals and the signal mask are inherited, through every child. A handler is not: this
+    process goes on ignoring what it was set to ignore, and its children begin with the default. A
+    closed descriptor 0 would become the next file that is opened.
     """
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD):
+    for number in (
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGQUIT,
+        signal.SIGTERM,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGCHLD,
+    ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -72,17 +93,24 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector the collected tests: they live to the end, and every full collection would visit them."""
+    """Spare the garbage collector the collected tests: they live to the end, and every full
+    collection would visit them."""
     gc.enable()
-    # Few objects of the tests are in cycles; at the usual threshold the collector visits every drive some thousand times.
+    # Few objects of the tests are in cycles; at the usual threshold the collector visits every
+    # drive some thousand times.
     gc.set_threshold(20000, 20, 20)
     gc.collect()
     gc.freeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Name a case by the beginning of a long text: a name of megabytes would travel between the workers with every report."""
-    return f"{val[:40]!r} and more, {len(val)} long" if isinstance(val, str | bytes) and len(val) > 200 else None
+    """Name a case by the beginning of a long text: a name of megabytes would travel between the
+    workers with every report."""
+    return (
+        f"{val[:40]!r} and more, {len(val)} long"
+        if isinstance(val, str | bytes) and len(val) > 200
+        else None
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -101,8 +129,12 @@ _BACKENDS = [
 
 @pytest.fixture(autouse=True)
 def _handlers_of_signals() -> Iterator[None]:
-    """Restore the handlers: a program that runs inside a test sets its own, and later children would ignore Ctrl-C like it."""
-    kept = [(number, signal.getsignal(number)) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)]
+    """Restore the handlers: a program that runs inside a test sets its own, and later children
+    would ignore Ctrl-C like it."""
+    kept = [
+        (number, signal.getsignal(number))
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    ]
     yield
     for number, handler in kept:
         if handler is not None and signal.getsignal(number) is not handler:
@@ -123,13 +155,18 @@ def project_root() -> Path:
 
 
 def _reference_folder() -> Path:
-    """Folder of real recordings; VEHICLED_REFERENCE_DATA names another one, or none if it is empty."""
-    return Path(os.environ.get("VEHICLED_REFERENCE_DATA", str(ROOT.parent / "shared" / "data")) or os.devnull)
+    """Folder of real recordings; VEHICLED_REFERENCE_DATA names another one, or none if it is
+    empty."""
+    return Path(
+        os.environ.get("VEHICLED_REFERENCE_DATA", str(ROOT.parent / "shared" / "data"))
+        or os.devnull
+    )
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """Folder of reference recordings, for numbers that only they hold; skips the test if it is missing."""
+    """Folder of reference recordings, for numbers that only they hold; skips the test if it is
+    missing."""
     folder = _reference_folder()
     if not folder.is_dir():
         pytest.skip(f"checks numbers of real recordings, and there are none in {folder}")
@@ -153,14 +190,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(folder)]
-    if sys.platform != "linux" or subprocess.run(mount, capture_output=True, check=False).returncode:
+    if (
+        sys.platform != "linux"
+        or subprocess.run(mount, capture_output=True, check=False).returncode
+    ):
         pytest.skip("mounting a small file system needs root")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def _descriptors() -> dict[str, str]:
-    """Return open descriptors of this process by number, with their targets; empty without /proc."""
+    """Return open descriptors of this process by number, with their targets; empty without
+    /proc."""
     found: dict[str, str] = {}
     try:
         names = os.listdir("/proc/self/fd")
@@ -191,7 +232,8 @@ def _children() -> set[str]:
 
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
-    """Fail a test that leaks a thread, a child process or a descriptor: on a vehicle that is a port nobody can reopen."""
+    """Fail a test that leaks a thread, a child process or a descriptor: on a vehicle that is a port
+    nobody can reopen."""
     threads, children, descriptors = set(threading.enumerate()), _children(), _descriptors()
     yield
     left = []
@@ -205,5 +247,7 @@ def leaves_nothing_behind() -> Iterator[None]:
     if set(_descriptors()) - set(descriptors):
         gc.collect()  # what only a reference cycle kept open is not a leak
         after = _descriptors()
-        left += [f"descriptor {number} ({after[number]})" for number in set(after) - set(descriptors)]
+        left += [
+            f"descriptor {number} ({after[number]})" for number in set(after) - set(descriptors)
+        ]
     assert not left, f"the test left behind: {', '.join(sorted(left))}"

@@ -20,13 +20,18 @@ REOPEN_NS = 300 * MS
 
 def table(driver: str, params: Struct, messages: Sequence[str] = (), port: str = "") -> DeviceTable:
     """Return a device's table as in a profile."""
-    return DeviceTable(driver=Choice(name=driver, params={driver: params}), messages=list(messages), port=port)  # type: ignore[arg-type]
+    return DeviceTable(
+        driver=Choice(name=driver, params={driver: params}), messages=list(messages), port=port
+    )  # type: ignore[arg-type]
 
 
 class Bench:
-    """Runs both ends in order of time; ``messages`` come from the driver, ``commands`` are those the device understood."""
+    """Runs both ends in order of time; ``messages`` come from the driver, ``commands`` are those
+    the device understood."""
 
-    def __init__(self, emulator: Emulator, driver: Driver | None = None, start_ns: int = START) -> None:
+    def __init__(
+        self, emulator: Emulator, driver: Driver | None = None, start_ns: int = START
+    ) -> None:
         self.emulator = emulator
         self.driver = driver
         self.now_ns = start_ns
@@ -41,13 +46,22 @@ class Bench:
         self._count = 0
 
     def run(self, until_ns: int, samples: Iterable[tuple[int, Message]] = ()) -> None:
-        """Run up to ``until_ns``, with ``(ready_ns, message)`` of the sensor, each delivered when it is valid."""
-        waiting = sorted(samples, key=lambda sample: getattr(sample[1], "t_ns", sample[0]), reverse=True)
+        """Run up to ``until_ns``, with ``(ready_ns, message)`` of the sensor, each delivered when
+        it is valid."""
+        waiting = sorted(
+            samples, key=lambda sample: getattr(sample[1], "t_ns", sample[0]), reverse=True
+        )
         while True:
             sample_ns = getattr(waiting[-1][1], "t_ns", 0) if waiting else until_ns + 1
             arrival_ns = self._queue[0][0] if self._queue else until_ns + 1
-            driver_ns = self.driver.next_due_ns() if self.driver is not None and self._open else until_ns + 1
-            opens_ns = self._opens_ns if self.driver is not None and not self._open else until_ns + 1
+            driver_ns = (
+                self.driver.next_due_ns()
+                if self.driver is not None and self._open
+                else until_ns + 1
+            )
+            opens_ns = (
+                self._opens_ns if self.driver is not None and not self._open else until_ns + 1
+            )
             due_ns = min(sample_ns, arrival_ns, driver_ns, opens_ns, self.emulator.next_due_ns())
             if due_ns > until_ns:
                 self.now_ns = until_ns
@@ -93,7 +107,11 @@ class Bench:
 
     def reported(self) -> list[str]:
         """Return names of events and faults, in order."""
-        return [m.name if isinstance(m, Event) else m.code for m in self.messages if isinstance(m, Event | Fault)]
+        return [
+            m.name if isinstance(m, Event) else m.code
+            for m in self.messages
+            if isinstance(m, Event | Fault)
+        ]
 
     def _act(self) -> None:
         if self.driver is not None:

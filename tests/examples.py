@@ -1,4 +1,5 @@
-"""Numbers of examples of hypothesis: few in ``make test``, many in ``make soak``, as the profiles of :mod:`tests.conftest` say."""
+"""Numbers of examples of hypothesis: few in ``make test``, many in ``make soak``, as the profiles
+of :mod:`tests.conftest` say."""
 
 import hypothesis
 
@@ -7,5 +8,8 @@ USUAL = 25
 
 
 def examples(count: int) -> hypothesis.settings:
-    """Return the settings of a test whose examples are quicker (more than ``USUAL``) or slower than those of others."""
-    return hypothesis.settings(max_examples=max(count * hypothesis.settings().max_examples // USUAL, 5))
+    """Return the settings of a test whose examples are quicker (more than ``USUAL``) or slower than
+    those of others."""
+    return hypothesis.settings(
+        max_examples=max(count * hypothesis.settings().max_examples // USUAL, 5)
+    )

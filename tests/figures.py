@@ -1,16 +1,19 @@
-"""Measured figures: one file of ``docs/results`` for each table, shown in the pages, measured anew by its own command.
+"""Measured figures: one file of ``docs/results`` for each table, shown in the pages, measured anew
+by its own command.
 
-``python -m tests.figures`` measures and compares, ``--write`` keeps what it measured, ``--pages`` only puts the files' tables
-into the pages. A file holds
+``python -m tests.figures`` measures and compares, ``--write`` keeps what it measured, ``--pages``
+only puts the files' tables into the pages. A file holds
 
-- ``command``, whose JSON holds the figures, ``measured``, the date, and ``machine``, where a figure depends on one;
-- ``kind``: ``cheap`` (lockstep, repeats anywhere, seconds to minutes), ``long`` (minutes to hours, or with recordings) or
-  ``machine`` (a ratio or a time of this computer);
-- ``columns`` and ``rows``. A cell is a number, several, or a text. The ``form`` of the column, or of the row, prints numbers;
-  ``at`` says where the command's JSON has them, with the row's ``at`` in the place of ``{}``. ``options`` of a row and of a
-  column extend the command. A text stays as it is, and so does a row without ``at`` and ``options``, such as one of a publication;
-- ``scatter`` of a column or row, as printed: how far another measurement may differ, absolute or as text (``"20 %"``). By default
-  it is one unit of the last digit printed, for what lockstep repeats;
+- ``command``, whose JSON holds the figures, ``measured``, the date, and ``machine``, where a figure
+  depends on one;
+- ``kind``: ``cheap`` (lockstep, repeats anywhere, seconds to minutes), ``long`` (minutes to hours,
+  or with recordings) or ``machine`` (a ratio or a time of this computer);
+- ``columns`` and ``rows``. A cell is a number, several, or a text. The ``form`` of the column, or
+  of the row, prints numbers; ``at`` says where the command's JSON has them, with the row's ``at``
+  in the place of ``{}``. ``options`` of a row and of a column extend the command. A text stays as
+  it is, and so does a row without ``at`` and ``options``, such as one of a publication;
+- ``scatter`` of a column or row, as printed: how far another measurement may differ, absolute or as
+  text (``"20 %"``). By default it is one unit of the last digit printed, for what lockstep repeats;
 - ``sample``: a shorter command and some of its figures, which ``make test`` measures.
 
 In a page a table stands between ``<!-- results: NAME -->`` and ``<!-- end -->``.
@@ -97,10 +100,14 @@ class Results(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     def shown_cells(self, row: Row) -> list[str]:
         """Return the cells of a row as printed."""
-        return [_printed(cell, row.form or column.form) for cell, column in zip(row.cells, self.columns, strict=True)]
+        return [
+            _printed(cell, row.form or column.form)
+            for cell, column in zip(row.cells, self.columns, strict=True)
+        ]
 
     def figures(self) -> Iterator[tuple[int, int, str, list[str]]]:
-        """Iterate over the measured cells: row, column, command, places of the numbers in its JSON."""
+        """Iterate over the measured cells: row, column, command, places of the numbers in its
+        JSON."""
         for i, row in enumerate(self.rows):
             for j, column in enumerate(self.columns):
                 if row.measured and column.at and not isinstance(row.cells[j], str | None):
@@ -145,7 +152,11 @@ def _printed(cell: Cell, form: str) -> str:
 
 def rendered(results: Results) -> str:
     """Return the block of a page: what is measured, the table, how to repeat it."""
-    about = f"{fill(results.about, 150, break_long_words=False, break_on_hyphens=False)}\n\n" if results.about else ""
+    about = (
+        f"{fill(results.about, 150, break_long_words=False, break_on_hyphens=False)}\n\n"
+        if results.about
+        else ""
+    )
     where = f", on {results.machine}" if results.machine else ""
     end = f"Measured on {results.measured}{where}: `{results.shown or results.command}`"
     rows = table([c.head for c in results.columns], map(results.shown_cells, results.rows))
@@ -154,7 +165,12 @@ def rendered(results: Results) -> str:
 
 def renewed(text: str) -> str:
     """Return the text of a page with its results as the files have them."""
-    return BLOCK.sub(lambda block: f"<!-- results: {block['name']} -->\n{rendered(load(block['name']))}<!-- end -->", text)
+    return BLOCK.sub(
+        lambda block: (
+            f"<!-- results: {block['name']} -->\n{rendered(load(block['name']))}<!-- end -->"
+        ),
+        text,
+    )
 
 
 def pages() -> list[Path]:
@@ -174,7 +190,8 @@ def write_pages() -> None:
 
 
 def output(command: str) -> Any:
-    """Run a command of the pages and return its JSON. Raises RuntimeError with what it said if it prints none."""
+    """Run a command of the pages and return its JSON. Raises RuntimeError with what it said if it
+    prints none."""
     words = shlex.split(command)
     words[:1] = [sys.executable, "-m", "vehicled"] if words[0] == "vehicled" else [sys.executable]
     words += ["--json", "--no-log", "--quiet"] if words[3:4] == ["sim"] else ["--json"]
@@ -182,14 +199,17 @@ def output(command: str) -> Any:
     try:
         found = json.loads(done.stdout)
     except ValueError:
-        raise RuntimeError(f"{command}: no JSON, status {done.returncode}: {done.stderr.strip()[-500:]}") from None
+        raise RuntimeError(
+            f"{command}: no JSON, status {done.returncode}: {done.stderr.strip()[-500:]}"
+        ) from None
     if "finished" in found and not found["finished"]:
         raise RuntimeError(f"{command}: the drive did not finish: {found['why']}")
     return found
 
 
 def at(found: Any, place: str) -> Number:
-    """Return the number at a place such as ``cross_track_m.mean`` or ``rows.0.mean_m`` of a command's JSON."""
+    """Return the number at a place such as ``cross_track_m.mean`` or ``rows.0.mean_m`` of a
+    command's JSON."""
     for key in place.split("."):
         found = found[int(key)] if isinstance(found, list) else found[key]
     if isinstance(found, bool) or not isinstance(found, int | float):
@@ -201,7 +221,9 @@ def measured(results: Results, outputs: Mapping[str, Any]) -> Results:
     """Return the results with the figures that the commands printed."""
     rows = [msgspec.structs.replace(row, cells=list(row.cells)) for row in results.rows]
     for i, j, command, places in results.figures():
-        values = [_rounded(at(outputs[command], place), results.columns[j].scale) for place in places]
+        values = [
+            _rounded(at(outputs[command], place), results.columns[j].scale) for place in places
+        ]
         rows[i].cells[j] = values[0] if len(values) == 1 else list(values)
     sample = results.sample
     if sample is not None:
@@ -253,25 +275,54 @@ def _alike(was: str, is_: str, scatter: Scatter | None) -> bool:
 
 def commands(results: Results) -> Iterable[str]:
     """Return every command that a file needs, each once."""
-    return dict.fromkeys([each[2] for each in results.figures()] + ([results.sample.command] if results.sample else []))
+    return dict.fromkeys(
+        [each[2] for each in results.figures()]
+        + ([results.sample.command] if results.sample else [])
+    )
 
 
 def main() -> int:
     """Measure, compare, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="file of docs/results without .json (default: all of the kind)")
-    parser.add_argument("--kind", choices=("cheap", "long", "machine"), default="cheap", help="default: cheap")
-    parser.add_argument("--write", action="store_true", help="keep what differs, with today's date, and renew the pages")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="file of docs/results without .json (default: all of the kind)",
+    )
+    parser.add_argument(
+        "--kind", choices=("cheap", "long", "machine"), default="cheap", help="default: cheap"
+    )
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="keep what differs, with today's date, and renew the pages",
+    )
     parser.add_argument("--pages", action="store_true", help="only renew the pages")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="commands at once (default: processors)")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="commands at once (default: processors)",
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(names()):
-        parser.error(f"{', '.join(sorted(unknown))}: no such file in docs/results; there are {', '.join(names())}")
+        parser.error(
+            f"{', '.join(sorted(unknown))}: no such file in docs/results; there are "
+            f"{', '.join(names())}"
+        )
     if arguments.pages:
         write_pages()
         return 0
     chosen = {name: load(name) for name in arguments.names or names()}
-    chosen = {name: each for name, each in chosen.items() if arguments.names or each.kind == arguments.kind}
+    chosen = {
+        name: each
+        for name, each in chosen.items()
+        if arguments.names or each.kind == arguments.kind
+    }
     unmeasured = [name for name, each in chosen.items() if not commands(each)]
     wanted = dict.fromkeys(command for each in chosen.values() for command in commands(each))
     outputs: dict[str, Any] = {}
@@ -298,10 +349,16 @@ def main() -> int:
             sys.stdout.write(f"{name}: {difference}\n")
             status = 1
             if arguments.write:
-                save(name, msgspec.structs.replace(now, measured=datetime.now(UTC).date().isoformat()))
+                save(
+                    name,
+                    msgspec.structs.replace(now, measured=datetime.now(UTC).date().isoformat()),
+                )
     for name in unmeasured:
         sys.stderr.write(f"{name}: run its command and compare: {chosen[name].command}\n")
-    sys.stderr.write(f"{len(wanted)} commands, {'differences beyond the scatter' if status else 'all figures hold'}\n")
+    sys.stderr.write(
+        f"{len(wanted)} commands, "
+        f"{'differences beyond the scatter' if status else 'all figures hold'}\n"
+    )
     if arguments.write:
         write_pages()
         return 0

@@ -1,9 +1,12 @@
-"""Children of a drive in the test process: forked from it, since it has imported what a new interpreter would import anew.
+"""Children of a drive in the test process: forked from it, since it has imported what a new
+interpreter would import anew.
 
-Simulator, log writer and the workers of a study are processes with pipes, signals and an exit status as in a real run; each costs
-some milliseconds instead of half a second of processor time. Tests of the processes themselves start them as users do.
+Simulator, log writer and the workers of a study are processes with pipes, signals and an exit
+status as in a real run; each costs some milliseconds instead of half a second of processor time.
+Tests of the processes themselves start them as users do.
 
-Tests that differ only after the vehicle drives share the way there: :func:`branch` goes on in a copy of the process.
+Tests that differ only after the vehicle drives share the way there: :func:`branch` goes on in a
+copy of the process.
 """
 
 import gc
@@ -51,7 +54,10 @@ class Forked(subprocess.Popen[bytes]):
     def _execute_child(self, args: Sequence[str], *more: Any) -> None:
         """Take the place of the method of CPython 3.11 and later that forks and executes."""
         given = inspect.signature(subprocess.Popen._execute_child).bind(self, args, *more).arguments  # type: ignore[attr-defined]
-        ends = [given[end] for end in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
+        ends = [
+            given[end]
+            for end in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        ]
         name, *arguments = args[args.index("-m") + 1 :]
         with warnings.catch_warnings():
             # The other threads of a test process hold no lock that a child takes.
@@ -62,7 +68,12 @@ class Forked(subprocess.Popen[bytes]):
             try:
                 # The child must not look for garbage in the whole copy.
                 gc.freeze()
-                _take_over((ends[0], ends[3], ends[5]), given["pass_fds"], given["env"], new_session=given["start_new_session"])
+                _take_over(
+                    (ends[0], ends[3], ends[5]),
+                    given["pass_fds"],
+                    given["env"],
+                    new_session=given["start_new_session"],
+                )
                 status = PROGRAMS[name](arguments)
             except SystemExit as end:
                 status = end.code if isinstance(end.code, int) else 1
@@ -77,8 +88,15 @@ class Forked(subprocess.Popen[bytes]):
         self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
 
 
-def _take_over(streams: Sequence[int], kept: Sequence[int], environment: dict[str, str] | None, *, new_session: bool) -> None:
-    """Make the copy of a test process a new process: its own streams, no other descriptors, default signals."""
+def _take_over(
+    streams: Sequence[int],
+    kept: Sequence[int],
+    environment: dict[str, str] | None,
+    *,
+    new_session: bool,
+) -> None:
+    """Make the copy of a test process a new process: its own streams, no other descriptors, default
+    signals."""
     for number, descriptor in enumerate(streams):
         if descriptor != -1:
             os.dup2(descriptor, number)
@@ -87,7 +105,9 @@ def _take_over(streams: Sequence[int], kept: Sequence[int], environment: dict[st
         os.closerange(above, descriptor)
         above = descriptor + 1
     os.closerange(above, os.sysconf("SC_OPEN_MAX"))
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww"))
+    sys.stdin, sys.stdout, sys.stderr = (
+        os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww")
+    )
     for number in (signal.SIGTERM, signal.SIGVTALRM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -109,14 +129,16 @@ def children() -> Iterator[None]:
         for module in (simulator, pipe, processes):
             patch.setattr(module, "subprocess", modules)
         patch.setattr(session, "_one_processor", _one_processor)
-        # A drive looks for the garbage of its set-up, and would look for that of all tests before it.
+        # A drive looks for the garbage of its set-up, and would look for that of all tests before
+        # it.
         patch.setattr(realtime, "gc", SimpleNamespace(**{**vars(gc), "collect": lambda: 0}))
         yield
 
 
 @contextmanager
 def _one_processor(simulator_pid: int | None) -> Iterator[None]:
-    """Keep both on one processor as a drive does, but on another one in each xdist worker, whose process ids say nothing."""
+    """Keep both on one processor as a drive does, but on another one in each xdist worker, whose
+    process ids say nothing."""
     allowed = os.sched_getaffinity(0)
     chosen = {sorted(allowed)[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % len(allowed)]}
     for pid in (simulator_pid, 0):
@@ -133,10 +155,14 @@ _BEGUN: dict[Any, Any] = {}
 """Drives that are under way, by the function that began them and its arguments."""
 
 
-def branch(begin: Callable[..., State], arguments: tuple[Any, ...], go_on: Callable[[State], Result]) -> Result:
-    """Return ``go_on(begin(*arguments))``: ``begin`` runs once for all calls with the same arguments, ``go_on`` in a copy.
+def branch(
+    begin: Callable[..., State], arguments: tuple[Any, ...], go_on: Callable[[State], Result]
+) -> Result:
+    """Return ``go_on(begin(*arguments))``: ``begin`` runs once for all calls with the same
+    arguments, ``go_on`` in a copy.
 
-    The copy is one of this process. The result must be picklable. If ``go_on`` raises, the caller fails with its traceback as text.
+    The copy is one of this process. The result must be picklable. If ``go_on`` raises, the caller
+    fails with its traceback as text.
     """
     if sys.platform != "linux":
         return go_on(begin(*arguments))

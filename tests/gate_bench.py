@@ -78,9 +78,20 @@ def near(a: float, b: float) -> bool:
 
 def what_is_inside_the_limits_passes_in_its_tick(m: ModuleType) -> None:
     case = Case(m)
-    for throttle, brake, wheel in ((0.4, 0.0, 0.2), (0.9, 0.3, -0.3), (0.0, 1.0, 0.0), (-0.5, 0.0, 0.3), (1.0, 0.0, -0.3)):
+    for throttle, brake, wheel in (
+        (0.4, 0.0, 0.2),
+        (0.9, 0.3, -0.3),
+        (0.0, 1.0, 0.0),
+        (-0.5, 0.0, 0.3),
+        (1.0, 0.0, -0.3),
+    ):
         out = case(throttle, brake, wheel, after_ms=10.0)
-        assert (out.t_ns, out.newest_input_ns, out.mode, out.reaction) == (case.now_ns, 3, Mode.AUTO, Reaction.NONE)
+        assert (out.t_ns, out.newest_input_ns, out.mode, out.reaction) == (
+            case.now_ns,
+            3,
+            Mode.AUTO,
+            Reaction.NONE,
+        )
         assert (out.throttle, out.brake, out.clipped) == (throttle, brake, 0)
         assert near(out.wheel_angle_rad, wheel)
         assert near(out.steering, (wheel - 0.018) / 0.335)
@@ -152,7 +163,9 @@ def beyond_cap_and_limit_less_drives_and_soon_nothing(m: ModuleType) -> None:
 
 
 def without_a_measured_speed_no_more_throttle_than_holds_the_cap(m: ModuleType) -> None:
-    for cap, surplus, demand in product((0.5, 2.0, inf), (None, 0.0, 0.02, -0.5, 5.0), (0.001, 0.9)):
+    for cap, surplus, demand in product(
+        (0.5, 2.0, inf), (None, 0.0, 0.02, -0.5, 5.0), (0.001, 0.9)
+    ):
         more: dict[str, Any] = {} if surplus is None else {"surplus_mps2": surplus}
         resistance_mps2 = -VEHICLE.drive.acceleration_mps2(0.0, min(cap, 3.0))
         holds = max((resistance_mps2 - (surplus or 0.0)) / AUTHORITY, 0.0)
@@ -206,7 +219,12 @@ def throttle_and_brake_stay_in_range(m: ModuleType) -> None:
         assert (out.throttle, out.clipped) == (sent, THROTTLE if sent != throttle else 0)
     both_ways = replace(VEHICLE, drive=replace(VEHICLE.drive, reverse_share=1.0))
     case = Case(m, both_ways)
-    assert case.gate.apply(ControlCommand(0, 3, 0.0, -1.0, 0.0), 0.0, Mode.AUTO, Reaction.NONE, START, 3).throttle == -1.0
+    assert (
+        case.gate.apply(
+            ControlCommand(0, 3, 0.0, -1.0, 0.0), 0.0, Mode.AUTO, Reaction.NONE, START, 3
+        ).throttle
+        == -1.0
+    )
     for brake, sent in ((2.0, 1.0), (1.0, 1.0), (0.0, 0.0), (-1.0, 0.0)):
         out = Case(m)(0.0, brake)
         assert (out.brake, out.clipped) == (sent, BRAKE if sent != brake else 0)
@@ -274,9 +292,13 @@ def the_wheel_of_a_vehicle_whose_tyres_slip_turns_further_and_faster(m: ModuleTy
 def a_rate_counts_from_what_was_sent(m: ModuleType) -> None:
     case = Case(m, max_steering_rate_radps=1.0, max_jerk_mps3=1.0)
     case(0.2, 0.0, 2.0)
-    assert near(case(0.2, 0.0, 0.0, after_ms=10.0).wheel_angle_rad, 0.325), "from the stop, not from beyond it"
+    assert near(case(0.2, 0.0, 0.0, after_ms=10.0).wheel_angle_rad, 0.325), (
+        "from the stop, not from beyond it"
+    )
     case(nothing=True, after_ms=10.0)
-    assert near(case(0.2, after_ms=10.0).throttle, 0.01 / AUTHORITY), "after a stop drive builds up anew"
+    assert near(case(0.2, after_ms=10.0).throttle, 0.01 / AUTHORITY), (
+        "after a stop drive builds up anew"
+    )
 
 
 def drive_accelerates_no_more_than_its_limit(m: ModuleType) -> None:
@@ -325,7 +347,11 @@ def drive_builds_up_no_faster_than_its_jerk(m: ModuleType) -> None:
 
 
 def a_stop_is_never_slowed_down(m: ModuleType) -> None:
-    for mode, reaction in ((Mode.AUTO, Reaction.BRAKE), (Mode.STOPPING, Reaction.NONE), (Mode.FAULT, Reaction.DISABLE)):
+    for mode, reaction in (
+        (Mode.AUTO, Reaction.BRAKE),
+        (Mode.STOPPING, Reaction.NONE),
+        (Mode.FAULT, Reaction.DISABLE),
+    ):
         case = Case(m, max_jerk_mps3=1e-6, max_acceleration_mps2=1e-6, max_steering_rate_radps=1e-6)
         case(0.1)
         out = case(1.0, 1.0, mode=mode, reaction=reaction)
@@ -334,14 +360,26 @@ def a_stop_is_never_slowed_down(m: ModuleType) -> None:
 
 def what_was_cut_is_counted_by_kind(m: ModuleType) -> None:
     assert dict(m.KINDS) == {
-        1: "steering", 2: "throttle", 4: "brake", 8: "not finite", 16: "steering rate", 32: "acceleration", 64: "jerk",
+        1: "steering", 2: "throttle", 4: "brake", 8: "not finite", 16: "steering rate",
+        32: "acceleration", 64: "jerk",
     }  # fmt: skip
-    case = Case(m, max_steering_rate_radps=2.0, max_jerk_mps3=20.0, max_acceleration_mps2=1.0, max_lateral_acceleration_mps2=0.1)
+    case = Case(
+        m,
+        max_steering_rate_radps=2.0,
+        max_jerk_mps3=20.0,
+        max_acceleration_mps2=1.0,
+        max_lateral_acceleration_mps2=0.1,
+    )
     case()
     expected = dict.fromkeys(case.gate.clipped_by_kind, 0)
     assert list(expected) == list(m.KINDS.values())
     cut = 0
-    for throttle, brake, wheel, v in ((2.0, 2.0, 1.0, 3.0), (0.0, 0.0, 0.0, 0.0), (nan, 0.0, 0.0, 0.0), (0.9, 0.0, -1.0, 0.0)):
+    for throttle, brake, wheel, v in (
+        (2.0, 2.0, 1.0, 3.0),
+        (0.0, 0.0, 0.0, 0.0),
+        (nan, 0.0, 0.0, 0.0),
+        (0.9, 0.0, -1.0, 0.0),
+    ):
         out = case(throttle, brake, wheel, v=v, after_ms=10.0)
         for bit, kind in m.KINDS.items():
             expected[kind] += bool(out.clipped & bit)
@@ -353,7 +391,9 @@ def what_was_cut_is_counted_by_kind(m: ModuleType) -> None:
 
 def other_parameters_count_from_now_on(m: ModuleType) -> None:
     case = Case(m)
-    other = replace(VEHICLE, steering=replace(VEHICLE.steering, gain_rad=0.2, offset_rad=0.0, max_wheel_rad=0.1))
+    other = replace(
+        VEHICLE, steering=replace(VEHICLE.steering, gain_rad=0.2, offset_rad=0.0, max_wheel_rad=0.1)
+    )
     case.gate.adapt(other)
     out = case(wheel=0.3)
     assert near(out.wheel_angle_rad, 0.1)

@@ -14,10 +14,17 @@ from vehicled.profile.gnss import GnssModel
 START = 1_000_000_000
 DATUM = Datum.from_degrees(43.07, -89.41, 230.0)
 REST = Motion(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-QUIET: dict[str, Any] = {"sigma_m": 0.0, "walk_sigma_m": 0.0, "velocity_sigma_mps": 0.0, "latency_jitter_ms": 0.0}
+QUIET: dict[str, Any] = {
+    "sigma_m": 0.0,
+    "walk_sigma_m": 0.0,
+    "velocity_sigma_mps": 0.0,
+    "latency_jitter_ms": 0.0,
+}
 
 
-def receiver(seed: int = 1, lever: tuple[float, float, float] = (0.0, 0.0, 0.0), **keys: Any) -> Gnss:
+def receiver(
+    seed: int = 1, lever: tuple[float, float, float] = (0.0, 0.0, 0.0), **keys: Any
+) -> Gnss:
     return Gnss(GnssModel(**keys), lever, DATUM, seed, "gnss/GnssFix", START, 10**18)
 
 

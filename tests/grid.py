@@ -10,15 +10,22 @@ Case = TypeVar("Case")
 
 
 def sampled(cases: Iterable[Case], keep: Callable[[Case], bool]) -> list[ParameterSet]:
-    """Return the cases as parameters of a test; those that ``keep`` refuses run in ``make soak`` only."""
+    """Return the cases as parameters of a test; those that ``keep`` refuses run in ``make soak``
+    only."""
     return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if keep(case) else pytest.mark.soak)
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=() if keep(case) else pytest.mark.soak,
+        )
         for case in cases
     ]
 
 
-def covering(cases: Sequence[Case], features: Callable[[Case], Iterable[Hashable]]) -> list[ParameterSet]:
-    """Return the cases as parameters of a test; ``make test`` runs a few that together have every feature of any case."""
+def covering(
+    cases: Sequence[Case], features: Callable[[Case], Iterable[Hashable]]
+) -> list[ParameterSet]:
+    """Return the cases as parameters of a test; ``make test`` runs a few that together have every
+    feature of any case."""
     shown = [set(features(case)) for case in cases]
     left = set[Hashable]().union(*shown)
     kept: set[int] = set()

@@ -57,7 +57,8 @@ LONGEST = {
     "vesc_can": b"\x01\x09\x00\x80\x08\x00\x00\x00",
     "vesc_uart": b"\x03\x02\x00",
 }
-"""Head of the longest frame of each driver of ``DEVICES``: a false start that holds back the most."""
+"""Head of the longest frame of each driver of ``DEVICES``: a false start that holds back the
+most."""
 
 
 BEGINS = {
@@ -131,15 +132,22 @@ def _link() -> Feed:
 
 
 def subjects() -> dict[str, Subject]:
-    """Return every reader by name: the drivers, and the decoders that ports and simulator use. Fails for an unknown driver."""
+    """Return every reader by name: the drivers, and the decoders that ports and simulator use.
+    Fails for an unknown driver."""
     found = {name: _device(name) for name in DEVICES if name not in SILENT}
     found |= {f"{name}, a base station": _base_station(name) for name in names("base station")}
     frames = [CanFrame(0x901, bytes(range(8))), CanFrame(0x7FF, b"\1", extended=False)]
-    found["slcan"] = Subject(lambda: slcan.SlcanDecoder().feed, b"".join(map(slcan.encode, frames)), b"T1FFFFFFF8")
+    found["slcan"] = Subject(
+        lambda: slcan.SlcanDecoder().feed, b"".join(map(slcan.encode, frames)), b"T1FFFFFFF8"
+    )
     pulses = pwm_board.encode(pwm_board.Pulses(1500, 1500), 4)
-    found["pwm_board, as the board reads it"] = Subject(lambda: pwm_board.PwmDecoder().feed, pulses, b"\x04")
+    found["pwm_board, as the board reads it"] = Subject(
+        lambda: pwm_board.PwmDecoder().feed, pulses, b"\x04"
+    )
     data = link.encode(link.LinkFrameKind.DATA, 1, 10**9, bytes(40))
-    found["simulator link"] = Subject(_link, data, (link.MAX_FRAME_BYTES).to_bytes(4, "little") + data[4:14])
+    found["simulator link"] = Subject(
+        _link, data, (link.MAX_FRAME_BYTES).to_bytes(4, "little") + data[4:14]
+    )
     return found
 
 
@@ -203,7 +211,8 @@ class Cost(NamedTuple):
 
 
 BURST_BYTES = 40_000
-"""Bytes of a stream after which its cost is steady: at first, false starts claim bytes that did not come yet."""
+"""Bytes of a stream after which its cost is steady: at first, false starts claim bytes that did not
+come yet."""
 
 
 def cost(subject: Subject, data: bytes, piece: int) -> Cost:

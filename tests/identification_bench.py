@@ -1,4 +1,5 @@
-"""A vehicle on paper for the tests of identification: it is driven, measured and estimated without any of the code under test."""
+"""A vehicle on paper for the tests of identification: it is driven, measured and estimated without
+any of the code under test."""
 
 from collections import deque
 from collections.abc import Callable
@@ -79,7 +80,9 @@ class Drill:
         self,
         duration_s: float,
         steering: Callable[[float], float],
-        throttle: Callable[[float, float], float] = lambda t, v: min(1.0, max(0.0, 0.5 + 1.5 * (1.2 - v))),
+        throttle: Callable[[float, float], float] = lambda t, v: min(
+            1.0, max(0.0, 0.5 + 1.5 * (1.2 - v))
+        ),
         noise: float = 1.0,
     ) -> None:
         """Drive on. ``throttle`` is a function of time and speed; the default holds 1.2 m/s."""
@@ -95,7 +98,14 @@ class Drill:
     def _step(self, steering: float, throttle: float, noise: float) -> None:
         q, normal = self.truth, self._random.normal
         self.identifier.command(
-            ActuatorCommand(self._now_ns, self._now_ns, throttle, 0.0, steering, BELIEVED.steering.wheel_angle_rad(steering))
+            ActuatorCommand(
+                self._now_ns,
+                self._now_ns,
+                throttle,
+                0.0,
+                steering,
+                BELIEVED.steering.wheel_angle_rad(steering),
+            )
         )
         self._steering.append(steering)
         self._throttle.append(throttle)
@@ -104,7 +114,11 @@ class Drill:
         target = q.offset_rad + q.gain_rad * (effective if late > 0.0 else -effective)
         before, limit = self._wheel, BELIEVED.steering.rate_radps * STEP_S
         self._wheel += min(max(target - self._wheel, -limit), limit)
-        force = q.authority_mps2 * self._throttle[-1 - round(0.1 / STEP_S)] - q.damping_per_s * self.speed_mps - q.friction_mps2
+        force = (
+            q.authority_mps2 * self._throttle[-1 - round(0.1 / STEP_S)]
+            - q.damping_per_s * self.speed_mps
+            - q.friction_mps2
+        )
         v0 = self.speed_mps
         self.speed_mps = max(0.0, v0 + force * STEP_S)
         speed = 0.5 * (v0 + self.speed_mps)
@@ -116,7 +130,9 @@ class Drill:
         now = self._now_ns
         see = self.identifier.observe
         see(ImuSample(now, now, (0.0, 0.0, 9.8), (0.0, 0.0, rate + noise * normal(0.0, 0.005))))
-        see(WheelSpeed(now, now, (self.speed_mps + noise * normal(0.0, 0.01)) / q.wheel_scale, 0.02))
+        see(
+            WheelSpeed(now, now, (self.speed_mps + noise * normal(0.0, 0.01)) / q.wheel_scale, 0.02)
+        )
         if (now // STEP_NS) % 5 == 0:
             yaw = self._yaw + q.misalignment_rad + noise * normal(0.0, 0.01)
             see(Heading(now, now, remainder(yaw, tau), 0.01, HeadingKind.MOVING_BASE))

@@ -1,4 +1,5 @@
-"""Tables of the pages on the interfaces, made from the tables in the code. ``python -m tests.interface_tables`` renews the pages.
+"""Tables of the pages on the interfaces, made from the tables in the code. ``python -m
+tests.interface_tables`` renews the pages.
 
 Each stands between ``<!-- NAME -->`` and ``<!-- end -->`` in its page.
 """
@@ -20,7 +21,9 @@ BLOCK = re.compile(r"<!-- (?P<name>[\w ]+) -->\n(?P<table>.*?)<!-- end -->", re.
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of Markdown."""
     cells = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |\n" for row in cells)
+    return "".join(
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |\n" for row in cells
+    )
 
 
 # ---------------------------------------------------------------- MAVLink
@@ -43,7 +46,9 @@ def refused_messages() -> str:
     by_cure: dict[str, list[str]] = {}
     for name, cure in REFUSED.items():
         by_cure.setdefault(cure, []).append(f"`{name}`")
-    return table(["message", "instead"], [[", ".join(names), cure] for cure, names in by_cure.items()])
+    return table(
+        ["message", "instead"], [[", ".join(names), cure] for cure, names in by_cure.items()]
+    )
 
 
 def command_rows() -> str:
@@ -55,7 +60,10 @@ def command_rows() -> str:
 
     rows = []
     for number, row in commands(Schedule()).items():
-        params = [f"{k} {param.name}: {param.allowed}{', or unset' * param.unset}" for k, param in sorted(row.params.items())]
+        params = [
+            f"{k} {param.name}: {param.allowed}{', or unset' * param.unset}"
+            for k, param in sorted(row.params.items())
+        ]
         params += ["5, 6 place: latitude and longitude in a global frame"] if row.has_place else []
         name = mav.enums["MAV_CMD"][number].name.removeprefix("MAV_CMD_")
         rows.append([f"{number} `{name}`", row.does, "; ".join(params) or "none is read"])
@@ -68,10 +76,22 @@ def frames() -> str:
     from vehicled.paths.mission import GLOBAL_FRAMES, LOCAL_NED
 
     everywhere = "reposition, targets, mission items"
-    rows = [[f"{number} `{frame_name(number)}`", "latitude and longitude", everywhere] for number in sorted(GLOBAL_FRAMES)]
+    rows = [
+        [f"{number} `{frame_name(number)}`", "latitude and longitude", everywhere]
+        for number in sorted(GLOBAL_FRAMES)
+    ]
     for number, meaning in LOCAL_FRAMES.items():
-        rows.append([f"{number} `{frame_name(number)}`", meaning, "targets, mission items" if number == LOCAL_NED else "targets"])
-    rows += [[f"{number} `{frame_name(number)}`", f"velocity, {meaning}", "targets"] for number, meaning in VELOCITY_FRAMES.items()]
+        rows.append(
+            [
+                f"{number} `{frame_name(number)}`",
+                meaning,
+                "targets, mission items" if number == LOCAL_NED else "targets",
+            ]
+        )
+    rows += [
+        [f"{number} `{frame_name(number)}`", f"velocity, {meaning}", "targets"]
+        for number, meaning in VELOCITY_FRAMES.items()
+    ]
     return table(["frame", "means", "of"], rows)
 
 
@@ -81,10 +101,20 @@ def mission_items() -> str:
 
     rows = []
     for kind in CommandEffect:
-        fate = {CommandEffect.DRIVEN: "driven", CommandEffect.HARMLESS: "ignored, with a line each"}.get(kind, "refused")
-        names = ", ".join(f"{number} {name}" for number, (name, other) in sorted(COMMANDS.items()) if other is kind)
+        fate = {
+            CommandEffect.DRIVEN: "driven",
+            CommandEffect.HARMLESS: "ignored, with a line each",
+        }.get(kind, "refused")
+        names = ", ".join(
+            f"{number} {name}"
+            for number, (name, other) in sorted(COMMANDS.items())
+            if other is kind
+        )
         rows.append([fate, kind.value or "see below", names])
-    return table(["", "because", "commands"], [*rows, ["refused", "nobody knows what it moves", "every other number"]])
+    return table(
+        ["", "because", "commands"],
+        [*rows, ["refused", "nobody knows what it moves", "every other number"]],
+    )
 
 
 # ---------------------------------------------------------------- ROS 2
@@ -98,10 +128,14 @@ def ros_topics() -> str:
     rows = []
     for (topic, type_name), request in COMMANDS.items():
         row = REQUESTS[type_name]
-        framed = " or ".join(f"`{frame}`" if frame else "none" for frame in row.frames) or "no header"
+        framed = (
+            " or ".join(f"`{frame}`" if frame else "none" for frame in row.frames) or "no header"
+        )
         age = f"{row.oldest_s:g} s" if row.frames else "no header"
         rows.append([f"`{topic}`", f"`{type_name}`", f"`{request}`", row.reads, framed, age])
-    return table(["topic", "type", "request", "fields that are read", "frame", "oldest stamp"], rows)
+    return table(
+        ["topic", "type", "request", "fields that are read", "frame", "oldest stamp"], rows
+    )
 
 
 # ---------------------------------------------------------------- control socket
@@ -136,10 +170,16 @@ def _kind(kind: Any) -> str:
     if isinstance(kind, inspect.FloatType | inspect.IntType):
         name = "number" if isinstance(kind, inspect.FloatType) else "whole number"
         limits = [(kind.ge, "from"), (kind.gt, "above"), (kind.le, "to"), (kind.lt, "below")]
-        return " ".join([name, *(f"{word} {limit:g}" for limit, word in limits if limit is not None)])
+        return " ".join(
+            [name, *(f"{word} {limit:g}" for limit, word in limits if limit is not None)]
+        )
     if isinstance(kind, inspect.StrType):
         return f"text of at most {kind.max_length}" if kind.max_length else "text"
-    names: dict[Any, str] = {inspect.BoolType: "true or false", inspect.BytesType: "Base64", inspect.NoneType: "null"}
+    names: dict[Any, str] = {
+        inspect.BoolType: "true or false",
+        inspect.BytesType: "Base64",
+        inspect.NoneType: "null",
+    }
     return names[type(kind)]
 
 
@@ -152,7 +192,10 @@ def message_definitions() -> str:
     from vehicled.log.schema import topic_of
     from vehicled.ros.definition import definition
 
-    return "\n".join(f"### {kind.__name__}\n\n`{topic_of(kind)}`\n\n```\n{definition(kind).text}```\n" for kind in ALL)
+    return "\n".join(
+        f"### {kind.__name__}\n\n`{topic_of(kind)}`\n\n```\n{definition(kind).text}```\n"
+        for kind in ALL
+    )
 
 
 # ---------------------------------------------------------------- command line
@@ -168,7 +211,8 @@ def commands() -> str:
         for action in page._actions:
             if isinstance(action, _SubParsersAction):
                 rows += [
-                    [f"[`{row.dest}`](#{page.prog.replace(' ', '-')}-{row.dest})", str(row.help)] for row in action._choices_actions
+                    [f"[`{row.dest}`](#{page.prog.replace(' ', '-')}-{row.dest})", str(row.help)]
+                    for row in action._choices_actions
                 ]
             elif action.help != SUPPRESS and not isinstance(action, _HelpAction):
                 rows.append([_spelling(action), str(action.help)])
@@ -179,7 +223,11 @@ def commands() -> str:
 
 def _spelling(action: Action) -> str:
     metavar = " ".join(action.metavar) if isinstance(action.metavar, tuple) else action.metavar
-    value = metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices is not None else action.dest)
+    value = metavar or (
+        "{" + ",".join(map(str, action.choices)) + "}"
+        if action.choices is not None
+        else action.dest
+    )
     takes = "" if action.nargs == 0 else f" {value}"
     return f"`{', '.join(action.option_strings)}{takes}`" if action.option_strings else f"`{value}`"
 
@@ -191,20 +239,25 @@ def licences() -> str:
     """Packages that are installed with the daemon and with each extra, and their licences."""
     rows = []
     for extra, packages in installed_by().items():
-        named = ", ".join(f"{package} ({licence(package) or 'not installed here'})" for package in packages)
+        named = ", ".join(
+            f"{package} ({licence(package) or 'not installed here'})" for package in packages
+        )
         rows.append([f"`vehicled[{extra}]`" if extra else "`vehicled`", named])
     return table(["installed by", "packages"], rows)
 
 
 def other_licences() -> str:
     """Packages under another licence than those above."""
-    return table(["package", "licence", "why it may be used"], [[name, *row] for name, row in EXCEPTIONS.items()])
+    return table(
+        ["package", "licence", "why it may be used"],
+        [[name, *row] for name, row in EXCEPTIONS.items()],
+    )
 
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/mavlink.md": {
-        "messages": messages, "refused messages": refused_messages, "commands": command_rows, "frames": frames,
-        "mission items": mission_items,
+        "messages": messages, "refused messages": refused_messages, "commands": command_rows,
+        "frames": frames, "mission items": mission_items,
     },
     "docs/ros2.md": {"commands": ros_topics},
     "docs/control_socket.md": {"requests": requests},
@@ -218,7 +271,10 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
 def renewed(page: str) -> str:
     """Return the text of a page with its tables made anew."""
     tables = TABLES[page]
-    return BLOCK.sub(lambda block: f"<!-- {block['name']} -->\n{tables[block['name']]()}<!-- end -->", (ROOT / page).read_text())
+    return BLOCK.sub(
+        lambda block: f"<!-- {block['name']} -->\n{tables[block['name']]()}<!-- end -->",
+        (ROOT / page).read_text(),
+    )
 
 
 if __name__ == "__main__":

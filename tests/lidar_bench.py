@@ -1,4 +1,5 @@
-"""A scanner on a table: driver and emulator with the line between them, and a scene around, without a vehicle."""
+"""A scanner on a table: driver and emulator with the line between them, and a scene around, without
+a vehicle."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,13 +34,15 @@ FAMILIES: dict[str, tuple[str, str]] = {
 """A model and its address of each family of scanners."""
 RATES_HZ = {"rplidar": 5.5, "ydlidar": 7.0, "ldrobot": 10.0, "hokuyo": 10.0, "sick": 15.0}
 MODELS: dict[str, dict[str, int]] = {
-    family: {name: model.baud for name, model in resolve("driver", family).models.items()} for family in FAMILIES
+    family: {name: model.baud for name, model in resolve("driver", family).models.items()}
+    for family in FAMILIES
 }
 """Models of each family, with their line rates."""
 
 
 def scanner(family: str, model: str = "", port: str = "", **params: object) -> list[str]:
-    """Overrides of a profile that put a scanner at its front. ``params`` are those of its driver."""
+    """Overrides of a profile that put a scanner at its front. ``params`` are those of its
+    driver."""
     first, address = FAMILIES[family]
     model = model or first
     baud = MODELS[family][model]
@@ -47,9 +50,11 @@ def scanner(family: str, model: str = "", port: str = "", **params: object) -> l
     rate_hz = resolve("driver", family).models[model].rate_hz
     address = port or (f"serial:/dev/ttyUSB9?baud={baud}" if baud else address)
     return [
-        f'devices.scanner.port="{address}"', f"devices.scanner.driver.name={family}", f"{table}.model={model}",
+        f'devices.scanner.port="{address}"', f"devices.scanner.driver.name={family}",
+        f"{table}.model={model}",
         *[f"{table}.{key}={value}" for key, value in params.items()],
-        'devices.scanner.messages=["LaserScan"]', f"devices.scanner.rate_hz={params.get('rate_hz', rate_hz)}",
+        'devices.scanner.messages=["LaserScan"]',
+        f"devices.scanner.rate_hz={params.get('rate_hz', rate_hz)}",
         "devices.scanner.lever_arm_m=[0.45, 0.0, 0.15]",
     ]  # fmt: skip
 
@@ -58,7 +63,12 @@ class Bench:
     """Driver and emulator of one scanner in a scene."""
 
     def __init__(
-        self, tmp_path: Path, overrides: Sequence[str], failures: Sequence[str] = (), scene: str = ROOM, motion: Motion = STILL
+        self,
+        tmp_path: Path,
+        overrides: Sequence[str],
+        failures: Sequence[str] = (),
+        scene: str = ROOM,
+        motion: Motion = STILL,
     ) -> None:
         profile = load_profile("art_vesc", [*overrides, "sim.lidar.drop_share=0.0"])
         table = profile.devices["scanner"]
@@ -66,9 +76,21 @@ class Bench:
         file.write_text(scene)
         model, parts = sweep(table, profile.sim.lidar)
         arm = table.lever_arm_m
-        self.sensor = Lidar(model, (arm[0], arm[1], arm[2]), load_scene(str(file), load_course("lot17")), 1, "scanner", 0, parts)
-        self.emulator: Any = emulator("scanner", table, 1, 0, wires=True, failures=[parse_failure(each) for each in failures])
-        self.device = resolve("driver", table.driver.name)(table.driver.selected, [LaserScan], COMMAND_LIFETIME_NS)
+        self.sensor = Lidar(
+            model,
+            (arm[0], arm[1], arm[2]),
+            load_scene(str(file), load_course("lot17")),
+            1,
+            "scanner",
+            0,
+            parts,
+        )
+        self.emulator: Any = emulator(
+            "scanner", table, 1, 0, wires=True, failures=[parse_failure(each) for each in failures]
+        )
+        self.device = resolve("driver", table.driver.name)(
+            table.driver.selected, [LaserScan], COMMAND_LIFETIME_NS
+        )
         self.device.mount(arm)
         self.motion = motion
         self.scans: list[LaserScan] = []

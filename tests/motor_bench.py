@@ -1,10 +1,20 @@
-"""Two ends of a wire in memory: a motor controller of the simulator and its driver, on one clock."""
+"""Two ends of a wire in memory: a motor controller of the simulator and its driver, on one
+clock."""
 
 from typing import Any
 
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.registry import emulator
-from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, WheelSpeed
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Event,
+    Fault,
+    Message,
+    Mode,
+    MotorStatus,
+    PortState,
+    WheelSpeed,
+)
 from vehicled.core.mixing import Mix, Mixing
 from vehicled.core.ports import Send
 from vehicled.profile.registry import resolve
@@ -17,9 +27,12 @@ TURN_RAD = 6.283185307179586
 
 
 class Bench:
-    """Runs both in steps of a millisecond, with a command every 10 ms and a motor at ``turns_per_s``."""
+    """Runs both in steps of a millisecond, with a command every 10 ms and a motor at
+    ``turns_per_s``."""
 
-    def __init__(self, driver: str, *, mix: dict[str, Mix] | None = None, port: str = "", **params: Any) -> None:
+    def __init__(
+        self, driver: str, *, mix: dict[str, Mix] | None = None, port: str = "", **params: Any
+    ) -> None:
         kind = resolve("driver", driver)
         made = kind.Params(**params)
         self.table = DeviceTable(
@@ -43,7 +56,12 @@ class Bench:
         self.messages += self.driver.on_port(PortState.OPENED, "", self.now_ns)
 
     def run(
-        self, duration_ms: int, throttle: float | None = 0.0, *, brake: float = 0.0, mode: Mode = Mode.STANDBY
+        self,
+        duration_ms: int,
+        throttle: float | None = 0.0,
+        *,
+        brake: float = 0.0,
+        mode: Mode = Mode.STANDBY,
     ) -> list[Message]:
         """Run for this time and return the driver's messages. No throttle: no commands."""
         begun = len(self.messages)
@@ -54,7 +72,9 @@ class Bench:
                 sample = MotorStatus(now_ns, 0, TURN_RAD * self.turns_per_s, 3.0, 1.5, 24.0, 0.1)
                 self.emulator.on_message(sample, now_ns)
             if throttle is not None and since_ms % COMMAND_MS == 0:
-                self.driver.on_command(ActuatorCommand(now_ns, now_ns, throttle, brake, 0.0, 0.0, mode), now_ns)
+                self.driver.on_command(
+                    ActuatorCommand(now_ns, now_ns, throttle, brake, 0.0, 0.0, mode), now_ns
+                )
             self.emulator.on_time(now_ns)
             self._pending += self.emulator.take_tx()
             for t_ns, data in [each for each in self._pending if each[0] <= now_ns]:

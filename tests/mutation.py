@@ -1,17 +1,21 @@
-"""``python -m tests.mutation``: mutation testing of ``vehicled/safety`` by the tests below the closed loop.
+"""``python -m tests.mutation``: mutation testing of ``vehicled/safety`` by the tests below the
+closed loop.
 
     python -m tests.mutation [FILE...] [--sample N] [--seed 0] [--jobs 2] [--results FILE]
 
-FILE: ``supervisor.py``, ``rows/sensors.py``; all by default. ``--sample``: only so many mutants of each file, drawn by the seed.
-``--results``: file to which each outcome is written at once, and with which an interrupted run goes on.
+FILE: ``supervisor.py``, ``rows/sensors.py``; all by default. ``--sample``: only so many mutants of
+each file, drawn by the seed. ``--results``: file to which each outcome is written at once, and with
+which an interrupted run goes on.
 
-Every mutant of :mod:`tests.mutants` runs in a process of its own, against those tests that execute the changed lines and do not
-drive for long. The process is forked after the collection of the tests, and gives functions their changed code, or exchanges what
-the module holds (:mod:`tests.exchange`). Where neither is possible, as for the fields of a class or a function that ran at import,
-it is forked before the changed module and all that import it are imported.
-A mutant that no test notices is listed in ``mutation_survivors.toml`` with the reason why it neither lengthens a reaction nor
-removes a stop. The exit status is 1 if another one survives, if a listed one is noticed or gone, or if a child crashes. A mutant
-that does not end is noticed, and counted apart.
+Every mutant of :mod:`tests.mutants` runs in a process of its own, against those tests that execute
+the changed lines and do not drive for long. The process is forked after the collection of the
+tests, and gives functions their changed code, or exchanges what the module holds
+(:mod:`tests.exchange`). Where neither is possible, as for the fields of a class or a function that
+ran at import, it is forked before the changed module and all that import it are imported. A mutant
+that no test notices is listed in ``mutation_survivors.toml`` with the reason why it neither
+lengthens a reaction nor removes a stop. The exit status is 1 if another one survives, if a listed
+one is noticed or gone, or if a child crashes. A mutant that does not end is noticed, and counted
+apart.
 """
 
 import argparse
@@ -43,7 +47,14 @@ import hypothesis
 import pytest
 from msgspec import Struct
 
-from tests.exchange import ASSIGNMENTS, CannotExchangeError, ModuleExchange, assignments, exchange_defaults, sources
+from tests.exchange import (
+    ASSIGNMENTS,
+    CannotExchangeError,
+    ModuleExchange,
+    assignments,
+    exchange_defaults,
+    sources,
+)
 from tests.mutants import Mutant, enumerations, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,7 +63,9 @@ FILES = sorted(str(path.relative_to(SAFETY)) for path in SAFETY.rglob("*.py"))
 SOURCES = "vehicled", "drivers", "sim_backend", "tests"
 SURVIVORS = Path(__file__).with_name("mutation_survivors.toml")
 TESTS = (
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "unit").glob("test_safety_*.py")),
+    *sorted(
+        str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "unit").glob("test_safety_*.py")
+    ),
     "tests/unit/test_gate_mutations.py::test_the_gate_passes",
     "tests/unit/test_margins.py",
     "tests/unit/test_observers.py",
@@ -67,7 +80,8 @@ MEMORY = 4 << 30
 CPU_S = 5
 """Processor time of a mutant beyond that of its tests while they are traced, s."""
 MOST_LINES = 300_000
-"""Lines of ``vehicled/safety`` that a test executes at most. A longer one drives: a limit is noticed by a test of that limit."""
+"""Lines of ``vehicled/safety`` that a test executes at most. A longer one drives: a limit is
+noticed by a test of that limit."""
 NEAR = 15
 """Lines of a rule about the changed one: the tests that execute them come first."""
 ELSEWHERE = 98
@@ -90,7 +104,8 @@ class Coverage(Struct):
 
 
 class Results:
-    """File of outcomes, one line each, that a run goes on with. It belongs to the code that it was made of."""
+    """File of outcomes, one line each, that a run goes on with. It belongs to the code that it was
+    made of."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -121,7 +136,8 @@ class Results:
 
 
 class Recorder:
-    """Plugin of pytest that notes for every test its time and the lines of ``vehicled/safety`` that it executes."""
+    """Plugin of pytest that notes for every test its time and the lines of ``vehicled/safety`` that
+    it executes."""
 
     def __init__(self) -> None:
         self.lines: set[tuple[str, int]] = set()
@@ -185,7 +201,10 @@ class Selected:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep what was chosen. A mutant that changes the names of the cases is noticed."""
-        items[:] = sorted((item for item in items if item.nodeid in self._place), key=lambda item: self._place[item.nodeid])
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self._place),
+            key=lambda item: self._place[item.nodeid],
+        )
         if len(items) < len(self._place):
             os._exit(pytest.ExitCode.TESTS_FAILED)
 
@@ -214,17 +233,29 @@ class Hook(importlib.abc.MetaPathFinder):
             return None
         if self._code is None:
             raise ImportError(fullname)
-        return importlib.util.spec_from_file_location(fullname, self._path, loader=Changed(fullname, self._path, self._code))
+        return importlib.util.spec_from_file_location(
+            fullname, self._path, loader=Changed(fullname, self._path, self._code)
+        )
 
 
-def run_pytest(arguments: Iterable[str], *plugins: object, quiet: bool = True, output: str = os.devnull) -> int:
-    """Run tests in this process, which has no other use afterwards. ``output``: file that takes what quiet ones print."""
+def run_pytest(
+    arguments: Iterable[str], *plugins: object, quiet: bool = True, output: str = os.devnull
+) -> int:
+    """Run tests in this process, which has no other use afterwards. ``output``: file that takes
+    what quiet ones print."""
     if quiet:
         file = os.open(output, os.O_RDWR | os.O_CREAT)
         for stream in (1, 2):
             os.dup2(file, stream)
     os.chdir(ROOT)
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    options = [
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+    ]
     # Nobody reads why a mutant was noticed.
     options += ["--assert=plain", "--tb=no"] if quiet and output == os.devnull else []
     return int(pytest.main([*options, *arguments], plugins=list(plugins)))
@@ -263,7 +294,8 @@ def in_child(function: Callable[[], Any]) -> Any:
 
 
 def coverage() -> Coverage:
-    """Run all tests on the unchanged source, and return what they execute. A failing test ends the program."""
+    """Run all tests on the unchanged source, and return what they execute. A failing test ends the
+    program."""
 
     def run() -> list[Any]:
         recorder = Recorder()
@@ -284,9 +316,15 @@ def coverage() -> Coverage:
 
 
 def tests_of(mutant: Mutant, file: str, covered: Coverage) -> list[str]:
-    """Return the tests that execute the changed lines, quick ones first; what runs only at import concerns every test."""
+    """Return the tests that execute the changed lines, quick ones first; what runs only at import
+    concerns every test."""
     first, last = mutant.lines
-    chosen = {test for line, tests in covered.tests.get(file, {}).items() if first <= line <= last for test in tests}
+    chosen = {
+        test
+        for line, tests in covered.tests.get(file, {}).items()
+        if first <= line <= last
+        for test in tests
+    }
     ran_at_import = any(first <= line <= last for line in covered.at_import.get(file, ()))
     if not mutant.inside or (ran_at_import and not chosen):
         chosen = set(covered.took_s)
@@ -294,7 +332,8 @@ def tests_of(mutant: Mutant, file: str, covered: Coverage) -> list[str]:
 
 
 def preload(name: str, path: Path, modules: Iterable[str]) -> None:
-    """Import all that the tests import, but for the module and what imports it, and the tests themselves."""
+    """Import all that the tests import, but for the module and what imports it, and the tests
+    themselves."""
     barrier = Hook(name, path, None)
     sys.meta_path.insert(0, barrier)
     for other in modules:
@@ -304,8 +343,13 @@ def preload(name: str, path: Path, modules: Iterable[str]) -> None:
             except Exception:  # noqa: BLE001 - it imports the module, or is none of its own
                 continue
     sys.meta_path.remove(barrier)
-    for other in [each for each in sys.modules if (parent := each.rpartition(".")[0]) and parent not in sys.modules]:
-        # The package could not be imported, and would not know a part of it that is imported before.
+    for other in [
+        each
+        for each in sys.modules
+        if (parent := each.rpartition(".")[0]) and parent not in sys.modules
+    ]:
+        # The package could not be imported, and would not know a part of it that is imported
+        # before.
         del sys.modules[other]
     gc.collect()
     gc.freeze()
@@ -317,27 +361,44 @@ def limit(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def judge(code: CodeType, name: str, path: Path, tests: Sequence[str], limit_s: float, output: str = os.devnull) -> int:
+def judge(
+    code: CodeType,
+    name: str,
+    path: Path,
+    tests: Sequence[str],
+    limit_s: float,
+    output: str = os.devnull,
+) -> int:
     """Run tests with other code for a module, in a child."""
     if isfinite(limit_s):
         limit(limit_s)
     sys.meta_path.insert(0, Hook(name, path, code))
-    return run_pytest(sorted({test.partition("::")[0] for test in tests}), Selected(tests), output=output)
+    return run_pytest(
+        sorted({test.partition("::")[0] for test in tests}), Selected(tests), output=output
+    )
 
 
 def changed_functions(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-    """Yield the code of every function that differs, before and after. What else differs raises ``ValueError``."""
+    """Yield the code of every function that differs, before and after. What else differs raises
+    ``ValueError``."""
     if before == after:
         return
     function = before.co_flags & CO_OPTIMIZED
-    inner = [[part for part in code.co_consts if isinstance(part, CodeType)] for code in (before, after)]
+    inner = [
+        [part for part in code.co_consts if isinstance(part, CodeType)] for code in (before, after)
+    ]
     if function:
         yield before, after
         if len(inner[0]) != len(inner[1]):
             return
     else:
         own = [
-            (code.co_code, code.co_names, [part for part in code.co_consts if not isinstance(part, CodeType)], len(parts))
+            (
+                code.co_code,
+                code.co_names,
+                [part for part in code.co_consts if not isinstance(part, CodeType)],
+                len(parts),
+            )
             for code, parts in zip((before, after), inner, strict=True)
         ]
         if own[0] != own[1]:
@@ -347,9 +408,12 @@ def changed_functions(before: CodeType, after: CodeType) -> Iterator[tuple[CodeT
 
 
 class Exchange:
-    """Plugin of pytest that runs no test, but forks a child for each mutant once all tests are collected."""
+    """Plugin of pytest that runs no test, but forks a child for each mutant once all tests are
+    collected."""
 
-    def __init__(self, chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int, results: Results) -> None:
+    def __init__(
+        self, chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int, results: Results
+    ) -> None:
         self._chosen, self._covered, self._jobs, self._results = chosen, covered, jobs, results
         self._functions: defaultdict[CodeType, list[FunctionType]] = defaultdict(list)
         self._items: dict[str, pytest.Item] = {}
@@ -369,7 +433,9 @@ class Exchange:
         """Find the functions of ``vehicled/safety``, before the garbage collector forgets them."""
         self._items = {item.nodeid: item for item in items}
         for function in gc.get_objects():
-            if isinstance(function, FunctionType) and function.__code__.co_filename.startswith(str(SAFETY)):
+            if isinstance(function, FunctionType) and function.__code__.co_filename.startswith(
+                str(SAFETY)
+            ):
                 self._functions[function.__code__].append(function)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -387,7 +453,9 @@ class Exchange:
             pid, status = os.wait()
             file, mutant = running.pop(pid)
             with contextlib.suppress(BlockingIOError):
-                self._noticed_by[file].update(os.read(self._names[0], 1 << 16).decode().splitlines())
+                self._noticed_by[file].update(
+                    os.read(self._names[0], 1 << 16).decode().splitlines()
+                )
             if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != ELSEWHERE:
                 self._results.add(file, mutant, outcome(status))
 
@@ -405,7 +473,8 @@ class Exchange:
         return True
 
     def _changes(self, source: CodeType, mutant: Mutant) -> list[tuple[FunctionType, CodeType]]:
-        """Return functions with their new code; nothing if there are none, or if more than functions changes."""
+        """Return functions with their new code; nothing if there are none, or if more than
+        functions changes."""
         changes: list[tuple[FunctionType, CodeType]] = []
         try:
             pairs = list(changed_functions(source, mutant.compile()))
@@ -430,7 +499,9 @@ class Exchange:
         tests, changes = tests_of(mutant, file, self._covered), self._changes(source, mutant)
         return (lambda: self._run(file, tests, changes)) if changes or not tests else None
 
-    def _run(self, file: str, tests: Iterable[str], changes: Iterable[tuple[FunctionType, CodeType]] = ()) -> int:
+    def _run(
+        self, file: str, tests: Iterable[str], changes: Iterable[tuple[FunctionType, CodeType]] = ()
+    ) -> int:
         tests = sorted(tests, key=lambda test: -self._noticed_by[file][test])
         limit(CPU_S + sum(self._covered.took_s[test] for test in tests))
         for function, code in changes:
@@ -444,8 +515,13 @@ class Exchange:
         return 0
 
     def _run_module(self, file: str, mutant: Mutant) -> int:
-        """Judge a mutant of what a module holds. ``ELSEWHERE`` if only a process that imports it anew can."""
-        top = next(each for each in mutant.tree.body if each.lineno <= mutant.lines[0] <= (each.end_lineno or 0))
+        """Judge a mutant of what a module holds. ``ELSEWHERE`` if only a process that imports it
+        anew can."""
+        top = next(
+            each
+            for each in mutant.tree.body
+            if each.lineno <= mutant.lines[0] <= (each.end_lineno or 0)
+        )
         module = sys.modules[module_of(file)]
         with mutant.changed() as tree:
             if not isinstance(top, ASSIGNMENTS):
@@ -460,11 +536,16 @@ class Exchange:
         if self._ran_at_import(exchange):
             return ELSEWHERE
         tests = self._concerned(file, mutant, exchange)
-        known = [test for test in tests if str(ROOT / test.partition("::")[0]) not in exchange.stale]
-        return self._run(file, known) or (0 if exchange.differs and len(known) == len(tests) else ELSEWHERE)
+        known = [
+            test for test in tests if str(ROOT / test.partition("::")[0]) not in exchange.stale
+        ]
+        return self._run(file, known) or (
+            0 if exchange.differs and len(known) == len(tests) else ELSEWHERE
+        )
 
     def _ran_at_import(self, exchange: ModuleExchange) -> bool:
-        """Return True if a function that reads a changed value ran before the first test, and may have kept something of it."""
+        """Return True if a function that reads a changed value ran before the first test, and may
+        have kept something of it."""
         ran = {str(SAFETY / file): set(lines) for file, lines in self._covered.at_import.items()}
         return any(
             ran[source.file] & source.lines_of(exchange.read(name))
@@ -477,28 +558,50 @@ class Exchange:
         lines = {line for function in functions for *_, line in function.__code__.co_lines()}
         if not functions or lines & set(self._covered.at_import.get(file, ())):
             return ELSEWHERE
-        chosen = {test for line in lines for test in self._covered.tests.get(file, {}).get(line or 0, ())}
+        chosen = {
+            test for line in lines for test in self._covered.tests.get(file, {}).get(line or 0, ())
+        }
         if any(function.__code__.co_filename != str(SAFETY / file) for function in functions):
             # Made for a named tuple, and in no line of the file.
             chosen = set(self._covered.took_s)
         return self._run(file, sorted(chosen, key=lambda test: (self._covered.took_s[test], test)))
 
     def _concerned(self, file: str, mutant: Mutant, exchange: ModuleExchange) -> list[str]:
-        """Return the tests that a changed value concerns, those of its rule first: of plain ones, those that read it by name."""
+        """Return the tests that a changed value concerns, those of its rule first: of plain ones,
+        those that read it by name."""
         covered, (first, last) = self._covered.tests, mutant.lines
-        near = {test for line, some in covered.get(file, {}).items() if first - NEAR <= line <= last + NEAR for test in some}
+        near = {
+            test
+            for line, some in covered.get(file, {}).items()
+            if first - NEAR <= line <= last + NEAR
+            for test in some
+        }
         chosen = set(self._covered.took_s)
         if exchange.plain:
-            readers = {name: exchange.sources[name] for name in exchange.sources if exchange.read(name)}
+            readers = {
+                name: exchange.sources[name] for name in exchange.sources if exchange.read(name)
+            }
             if all(name.startswith(("vehicled.safety.", "tests.")) for name in readers):
-                lines = {(source.file, line) for name, source in readers.items() for line in source.lines_of(exchange.read(name))}
-                near = {test for path, line in lines for test in covered.get(path.removeprefix(f"{SAFETY}/"), {}).get(line, ())}
+                lines = {
+                    (source.file, line)
+                    for name, source in readers.items()
+                    for line in source.lines_of(exchange.read(name))
+                }
+                near = {
+                    test
+                    for path, line in lines
+                    for test in covered.get(path.removeprefix(f"{SAFETY}/"), {}).get(line, ())
+                }
                 files = {source.file for source in readers.values()}
-                chosen = near | {test for test in chosen if str(ROOT / test.partition("::")[0]) in files}
+                chosen = near | {
+                    test for test in chosen if str(ROOT / test.partition("::")[0]) in files
+                }
         return sorted(chosen, key=lambda test: (test not in near, self._covered.took_s[test], test))
 
 
-def run_exchanged(chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int, results: Results) -> int:
+def run_exchanged(
+    chosen: Sequence[tuple[str, Mutant]], covered: Coverage, jobs: int, results: Results
+) -> int:
     """Run every mutant that only changes functions, in a process that has collected the tests."""
     if status := run_pytest(["--capture=no", *TESTS], Exchange(chosen, covered, jobs, results)):
         sys.exit(f"the tests cannot be collected: pytest ends with {status}")
@@ -511,16 +614,24 @@ def outcome(status: int) -> str:
         return ENDLESS if os.WTERMSIG(status) in (9, 24) else CRASHED
     code = os.WEXITSTATUS(status)
     # A module that cannot be imported interrupts the collection, or makes a conftest unusable.
-    noticed = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
+    noticed = (
+        pytest.ExitCode.TESTS_FAILED,
+        pytest.ExitCode.INTERRUPTED,
+        pytest.ExitCode.USAGE_ERROR,
+    )
     return SURVIVED if code == 0 else NOTICED if code in noticed else CRASHED
 
 
 def module_of(file: str) -> str:
     """Return the name of the module of a file of ``vehicled/safety``."""
-    return ".".join(("vehicled", "safety", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+    return ".".join(("vehicled", "safety", *Path(file).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    )
 
 
-def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int, results: Results) -> int:
+def run_file(
+    file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int, results: Results
+) -> int:
     """Run mutants of a file in a process that has imported all but this file."""
     path = SAFETY / file
     name = module_of(file)
@@ -528,9 +639,14 @@ def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int, 
     control = compile(path.read_text(encoding="utf-8"), str(path), "exec")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "output.txt"
-        if os.waitpid(fork(lambda: judge(control, name, path, list(covered.took_s), inf, str(output))), 0)[1]:
+        if os.waitpid(
+            fork(lambda: judge(control, name, path, list(covered.took_s), inf, str(output))), 0
+        )[1]:
             said = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
-            sys.exit(f"{file}: its tests fail without a mutant, in a process that has imported the other modules:\n{said[-5000:]}")
+            sys.exit(
+                f"{file}: its tests fail without a mutant, in a process that has imported the "
+                f"other modules:\n{said[-5000:]}"
+            )
     running: dict[int, Mutant] = {}
 
     def end_one() -> None:
@@ -545,7 +661,9 @@ def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int, 
         while len(running) >= jobs:
             end_one()
         limit_s = CPU_S + sum(covered.took_s[test] for test in tests)
-        running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = mutant  # type: ignore[misc]
+        running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = (
+            mutant  # type: ignore[misc]
+        )
     while running:
         end_one()
     return 0
@@ -554,24 +672,36 @@ def run_file(file: str, chosen: Sequence[Mutant], covered: Coverage, jobs: int, 
 def listed() -> dict[Key, str]:
     """Return the survivors that the project accepts, each with its verdict."""
     entries = tomllib.loads(SURVIVORS.read_text(encoding="utf-8")).get("survivor", ())
-    return {(entry["file"], entry["where"], what): entry["verdict"] for entry in entries for what in entry["mutants"]}
+    return {
+        (entry["file"], entry["where"], what): entry["verdict"]
+        for entry in entries
+        for what in entry["mutants"]
+    }
 
 
 def all_mutants(file: str) -> list[Mutant]:
     """Return every mutant of a file of ``vehicled/safety``."""
-    members = enumerations(*(ROOT / "vehicled" / "core" / "messages").glob("*.py"), *SAFETY.rglob("*.py"))
+    members = enumerations(
+        *(ROOT / "vehicled" / "core" / "messages").glob("*.py"), *SAFETY.rglob("*.py")
+    )
     return list(mutants((SAFETY / file).read_text(encoding="utf-8"), members))
 
 
 def left_of(chosen: Iterable[tuple[str, Mutant]], results: Results) -> list[tuple[str, Mutant]]:
     """Return the mutants that have no outcome yet."""
     done = results.read()
-    return [(file, mutant) for file, mutant in chosen if (file, mutant.where, mutant.what) not in done]
+    return [
+        (file, mutant) for file, mutant in chosen if (file, mutant.where, mutant.what) not in done
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.partition("\n")[0])
-    parser.add_argument("files", nargs="*", metavar="FILE", help="path in vehicled/safety; all by default")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutation", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="path in vehicled/safety; all by default"
+    )
     parser.add_argument("--sample", type=int, help="number of mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, help="file of results, to go on with")
@@ -590,7 +720,10 @@ def run(options: argparse.Namespace, results: Results) -> int:
     every = {file: all_mutants(file) for file in options.files or FILES}
     chosen = every
     if options.sample is not None:
-        chosen = {file: Random(options.seed).sample(some, min(options.sample, len(some))) for file, some in every.items()}
+        chosen = {
+            file: Random(options.seed).sample(some, min(options.sample, len(some)))
+            for file, some in every.items()
+        }
     pairs = [(file, mutant) for file, some in chosen.items() for mutant in some]
     in_child(lambda: run_exchanged(left_of(pairs, results), covered, options.jobs, results))
     for file, some in chosen.items():
@@ -604,14 +737,24 @@ def run(options: argparse.Namespace, results: Results) -> int:
         for mutant, what in zip(some, outcomes, strict=True):
             key = (file, mutant.where, mutant.what)
             if what in (SURVIVED, CRASHED) and key not in known:
-                problems.append(f"{what}: {file}:{mutant.lines[0]} {mutant.where}\n    {mutant.what}")
+                problems.append(
+                    f"{what}: {file}:{mutant.lines[0]} {mutant.where}\n    {mutant.what}"
+                )
             elif what in (NOTICED, ENDLESS) and key in known:
-                problems.append(f"listed as a survivor, and noticed: {file}:{mutant.lines[0]} {mutant.where}\n    {mutant.what}")
+                problems.append(
+                    f"listed as a survivor, and noticed: {file}:{mutant.lines[0]} "
+                    f"{mutant.where}\n    {mutant.what}"
+                )
         gone = known - {(file, mutant.where, mutant.what) for mutant in every[file]}
-        problems += [f"listed as a survivor, and no mutant any more: {' '.join(key)}" for key in sorted(gone)]
+        problems += [
+            f"listed as a survivor, and no mutant any more: {' '.join(key)}" for key in sorted(gone)
+        ]
         _print(*problems)
         broken += len(problems)
-    _print(f"{sum(totals.values())} mutants: {_counts(totals)}", f"{broken} problems" if broken else "every survivor is listed")
+    _print(
+        f"{sum(totals.values())} mutants: {_counts(totals)}",
+        f"{broken} problems" if broken else "every survivor is listed",
+    )
     return bool(broken)
 
 

@@ -1,4 +1,5 @@
-"""Runs the notebook of the documentation and keeps what its cells print and draw: ``python -m tests.notebook`` renews the file."""
+"""Runs the notebook of the documentation and keeps what its cells print and draw: ``python -m
+tests.notebook`` renews the file."""
 
 import base64
 import contextlib
@@ -15,7 +16,8 @@ WRITE = "%%writefile "
 
 
 def run(notebook: dict[str, Any], folder: Path, replacements: dict[str, str]) -> None:
-    """Run all cells in order, as a notebook does, in a folder; put their outputs into the notebook."""
+    """Run all cells in order, as a notebook does, in a folder; put their outputs into the
+    notebook."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -25,7 +27,9 @@ def run(notebook: dict[str, Any], folder: Path, replacements: dict[str, str]) ->
     before = Path.cwd()
     os.chdir(folder)
     try:
-        for number, cell in enumerate((cell for cell in notebook["cells"] if cell["cell_type"] == "code"), 1):
+        for number, cell in enumerate(
+            (cell for cell in notebook["cells"] if cell["cell_type"] == "code"), 1
+        ):
             text = "".join(cell["source"])
             for old, new in replacements.items():
                 text = text.replace(old, new)
@@ -39,12 +43,16 @@ def run(notebook: dict[str, Any], folder: Path, replacements: dict[str, str]) ->
                     exec(compile(text, f"cell {number}", "exec"), space)
             cell["execution_count"], cell["outputs"] = number, []
             if printed.getvalue():
-                cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": printed.getvalue()})
+                cell["outputs"].append(
+                    {"output_type": "stream", "name": "stdout", "text": printed.getvalue()}
+                )
             for figure in map(pyplot.figure, pyplot.get_fignums()):
                 image = io.BytesIO()
                 figure.savefig(image, dpi=60)
                 drawn = base64.b64encode(image.getvalue()).decode()
-                cell["outputs"].append({"output_type": "display_data", "metadata": {}, "data": {"image/png": drawn}})
+                cell["outputs"].append(
+                    {"output_type": "display_data", "metadata": {}, "data": {"image/png": drawn}}
+                )
             pyplot.close("all")
     finally:
         os.chdir(before)

@@ -1,7 +1,8 @@
-"""An NTRIP caster for tests: sans-IO like the client, but written apart from it and on other libraries.
+"""An NTRIP caster for tests: sans-IO like the client, but written apart from it and on other
+libraries.
 
-Requests are read by the standard library's HTTP parser, frames are checked bit by bit, and every liberty that real casters take
-is a switch.
+Requests are read by the standard library's HTTP parser, frames are checked bit by bit, and every
+liberty that real casters take is a switch.
 """
 
 import base64
@@ -15,9 +16,18 @@ from typing import Literal
 TABLE_LINES = [
     "CAS;caster.example.org;2101;Example;Nobody;0;DEU;52.00;10.00;0.0.0.0;0;http://example.org",
     "NET;EXNET;Nobody;B;N;http://example.org;none;none;none",
-    "STR;BASE_NORTH;Northtown;RTCM 3.2;1005(10),1077(1),1087(1);2;GPS+GLO;EXNET;DEU;53.50;10.00;0;0;example;none;B;N;5000;",
-    "STR;BASE_SOUTH;Southtown;RTCM 3.2;1005(10),1077(1),1087(1);2;GPS+GLO;EXNET;DEU;48.10;11.60;0;0;example;none;B;N;5000;",
-    'STR;NETWORK;"Everywhere; computed";RTCM 3.2;1005(10),1077(1);2;GPS;EXNET;DEU;50.00;9.00;1;1;example;none;B;Y;5000;pay',
+    (
+        "STR;BASE_NORTH;Northtown;RTCM "
+        "3.2;1005(10),1077(1),1087(1);2;GPS+GLO;EXNET;DEU;53.50;10.00;0;0;example;none;B;N;5000;"
+    ),
+    (
+        "STR;BASE_SOUTH;Southtown;RTCM "
+        "3.2;1005(10),1077(1),1087(1);2;GPS+GLO;EXNET;DEU;48.10;11.60;0;0;example;none;B;N;5000;"
+    ),
+    (
+        'STR;NETWORK;"Everywhere; computed";RTCM '
+        "3.2;1005(10),1077(1);2;GPS;EXNET;DEU;50.00;9.00;1;1;example;none;B;Y;5000;pay"
+    ),
     "STR;ISLAND;Far away;RTCM 3.1;1004(1);2;GPS;EXNET;NZL;-36.80;174.70;0;0;example;none;N;N;2400;",
     "ENDSOURCETABLE",
 ]
@@ -54,7 +64,8 @@ class Request:
 
 @dataclass
 class Caster:
-    """One connection to a caster. ``receive`` takes the client's bytes, ``take`` returns the server's."""
+    """One connection to a caster. ``receive`` takes the client's bytes, ``take`` returns the
+    server's."""
 
     mountpoints: tuple[str, ...] = ("BASE_NORTH",)
     users: dict[str, str] = field(default_factory=dict)
@@ -129,20 +140,27 @@ class Caster:
             assert request.protocol == "HTTP/1.0"
         assert request.headers["user-agent"].startswith("NTRIP ")
         if second and self.speaks == "1" and self.strict:
-            self._out += {"status": b"HTTP/1.0 400 Bad Request\r\n\r\n", "error": b"ERROR - Bad Request\r\n", "silence": b""}[
-                self.strict
-            ]
+            self._out += {
+                "status": b"HTTP/1.0 400 Bad Request\r\n\r\n",
+                "error": b"ERROR - Bad Request\r\n",
+                "silence": b"",
+            }[self.strict]
             self.closed = True
             return
         second = second and self.speaks != "1"
-        if not request.mountpoint or (request.mountpoint not in self.mountpoints and self.unknown == "table"):
+        if not request.mountpoint or (
+            request.mountpoint not in self.mountpoints and self.unknown == "table"
+        ):
             self._table(second)
         elif request.mountpoint not in self.mountpoints:
             self._out += b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nnot here\n"
             self.closed = True
         elif not self._knows(request.headers.get("authorization", "")):
             self._out += (
-                b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm="/x"\r\nContent-Length: 0\r\n\r\n'
+                (
+                    b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic "
+                    b'realm="/x"\r\nContent-Length: 0\r\n\r\n'
+                )
                 if second
                 else b"ERROR - Bad Password\r\n"
             )
@@ -159,10 +177,19 @@ class Caster:
 
     def _table(self, second: bool) -> None:
         if second:
-            head = "HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nContent-Type: gnss/sourcetable\r\n"
-            head += "Transfer-Encoding: chunked\r\n" if self.chunked else f"Content-Length: {len(TABLE)}\r\n"
+            head = (
+                "HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nContent-Type: gnss/sourcetable\r\n"
+            )
+            head += (
+                "Transfer-Encoding: chunked\r\n"
+                if self.chunked
+                else f"Content-Length: {len(TABLE)}\r\n"
+            )
         else:
-            head = f"SOURCETABLE 200 OK\r\nServer: test\r\nContent-Type: text/plain\r\nContent-Length: {len(TABLE)}\r\n"
+            head = (
+                "SOURCETABLE 200 OK\r\nServer: test\r\nContent-Type: "
+                f"text/plain\r\nContent-Length: {len(TABLE)}\r\n"
+            )
         self._out += head.encode() + b"\r\n"
         self._coded = second and self.chunked
         if self._coded:
@@ -174,7 +201,10 @@ class Caster:
     def _stream(self, second: bool) -> None:
         self._coded = second and (self.chunked or bool(self.compress))
         if second:
-            head = "HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nServer: test caster\r\nContent-Type: gnss/data\r\n"
+            head = (
+                "HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nServer: test "
+                "caster\r\nContent-Type: gnss/data\r\n"
+            )
             head += "Transfer-Encoding: chunked\r\n" if self.chunked else "Connection: close\r\n"
             head += "Content-Encoding: gzip\r\n" if self.compress else ""
             self._out += head.encode() + b"\r\n"

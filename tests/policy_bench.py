@@ -16,7 +16,11 @@ def layers(*sizes: int, seed: int = 1) -> list[Layer]:
     draws = np.random.default_rng(seed)
     last = len(sizes) - 2
     return [
-        Layer(0.1 * draws.normal(size=(a, b)), 0.1 * draws.normal(size=b), "none" if k == last else "relu")
+        Layer(
+            0.1 * draws.normal(size=(a, b)),
+            0.1 * draws.normal(size=b),
+            "none" if k == last else "relu",
+        )
         for k, (a, b) in enumerate(zip(sizes, sizes[1:]))  # noqa: RUF007 - with its number
     ]
 

@@ -1,19 +1,25 @@
-"""``python -m tests.random_drives``: random drives of every vehicle with up to three faults, judged by the true state.
+"""``python -m tests.random_drives``: random drives of every vehicle with up to three faults, judged
+by the true state.
 
     python -m tests.random_drives [--drives 400] [--profile NAME]... [--first 0] [--jobs 2]
         [--out FILE]
 
-A drive is drawn from its number: the vehicle, a healthy drive of ``bench.false_alarms``, an estimator, and no to three faults of
-devices, operator, tasks or computer with their times. After a stop the operator arms it once more. These rules must hold:
+A drive is drawn from its number: the vehicle, a healthy drive of ``bench.false_alarms``, an
+estimator, and no to three faults of devices, operator, tasks or computer with their times. After a
+stop the operator arms it once more. These rules must hold:
 
-- the true vehicle stays in its corridor while it follows the course or is stopped there, unless drive or controller are at fault;
-- STANDBY, ARMED and "it has stopped" are said only of a vehicle that truly stands, whether it obeys or not;
-- every stop has a reason, a reported fault, and a misfortune behind it, and a drive without faults has no stop and no cap;
+- the true vehicle stays in its corridor while it follows the course or is stopped there, unless
+  drive or controller are at fault;
+- STANDBY, ARMED and "it has stopped" are said only of a vehicle that truly stands, whether it obeys
+  or not;
+- every stop has a reason, a reported fault, and a misfortune behind it, and a drive without faults
+  has no stop and no cap;
 - a vehicle does not stand in AUTO for long without a stop; nothing raises, and nothing hangs;
 - and the rules of ``tests.closed_loop.fault_judge``.
 
-Results go to ``--out`` line by line; a second call with the same file goes on where the first one ended. A broken rule is printed
-with the command that repeats the drive. Exit status 1 when a rule was broken.
+Results go to ``--out`` line by line; a second call with the same file goes on where the first one
+ended. A broken rule is printed with the command that repeats the drive. Exit status 1 when a rule
+was broken.
 """
 
 import argparse
@@ -40,7 +46,15 @@ from tests.closed_loop.misfortunes import HOST, OUTSIDE, SAID, SPOILT, end_s, ki
 from tests.closed_loop.outside import Outside
 from tests.closed_loop.pair_bench import begin
 from vehicled.core import shipped
-from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, OperatorAction, Reaction
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Fault,
+    GroundTruth,
+    Message,
+    Mode,
+    OperatorAction,
+    Reaction,
+)
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.maps.grid import OccupancyGrid
 from vehicled.paths.course import Course
@@ -62,10 +76,12 @@ BEGINS_S = 0.3, 4.5
 """Times of the first fault: standing, armed, setting off, under way."""
 DURATIONS_S = (0.3, 0.3, 1.0, 1.0, 3.0, 6.0)
 WATCHED_S, LASTING_S, HEALTHY_S = (1.5, 3.0, 5.0), (5.0, 5.0, 9.0, 17.0), 8.0
-"""Times watched after the last fault and after the start of one that lasts, one of which is drawn, and of a drive without faults. A
-vehicle that stands in AUTO is watched until another rule ends it."""
+"""Times watched after the last fault and after the start of one that lasts, one of which is drawn,
+and of a drive without faults. A vehicle that stands in AUTO is watched until another rule ends
+it."""
 AFTERMATH_S = 12.0
-"""Time after a fault in which a stop is still attributed to it: the slowest rule waits 10 s, and estimates have a memory."""
+"""Time after a fault in which a stop is still attributed to it: the slowest rule waits 10 s, and
+estimates have a memory."""
 STANDS_M = 0.1
 """Distance within which a slow vehicle stands, m."""
 STANDS_S = 15.0
@@ -96,13 +112,22 @@ class RandomDrive(Struct, frozen=True):
     @property
     def again(self) -> str:
         """Command that repeats the drive."""
-        return f"python -m tests.random_drives --profile {self.healthy.profile} --first {self.number} --drives 1"
+        return (
+            f"python -m tests.random_drives --profile {self.healthy.profile} --first "
+            f"{self.number} --drives 1"
+        )
 
     @property
     def command(self) -> str:
-        """Arguments of a ``vehicled sim`` that resembles the drive; it leaves out what is no fault of a device."""
+        """Arguments of a ``vehicled sim`` that resembles the drive; it leaves out what is no fault
+        of a device."""
         words = f"{self.healthy.command} --set estimator.name={self.estimator}"
-        return " ".join([words, *(f"--fail {text}" for text in self.failures if text.split(":")[0] not in OUTSIDE)])
+        return " ".join(
+            [
+                words,
+                *(f"--fail {text}" for text in self.failures if text.split(":")[0] not in OUTSIDE),
+            ]
+        )
 
 
 class Outcome(Struct, frozen=True):
@@ -121,7 +146,7 @@ class Outcome(Struct, frozen=True):
     cpu_s: float
 
 
-# ------------------------------------------------------------------------------------------------------------------ the drives
+# --------------------------------------------------------------------------------------- the drives
 
 
 def faults_of(profile: Profile, link: str, random: Random) -> list[str]:
@@ -130,18 +155,29 @@ def faults_of(profile: Profile, link: str, random: Random) -> list[str]:
     corridor = profile.limits.corridor_m
     metres = f"{corridor * random.uniform(0.2, 3.0):.3g}"
     values = {
-        "float": metres, "multipath": metres, "wrong": "", "slow": str(random.choice((2, 5, 8, 40))),
-        "delayed": f"{random.uniform(0.05, 1.0):.2g}", "intermittent": f"{random.uniform(0.02, 0.6):.2g}",
-        "slip": f"{random.choice((-0.6, -0.3, 0.5, 1.0)):g}", "heat": f"{random.choice((360, 375))}", "battery": "8.5",
-        "runaway": f"{random.uniform(-1.0, 1.0):.2f}", "pull": f"{random.uniform(-2.0, 2.0):.2f}", "saturation": "",
+        "float": metres, "multipath": metres, "wrong": "",
+        "slow": str(random.choice((2, 5, 8, 40))), "delayed": f"{random.uniform(0.05, 1.0):.2g}",
+        "intermittent": f"{random.uniform(0.02, 0.6):.2g}",
+        "slip": f"{random.choice((-0.6, -0.3, 0.5, 1.0)):g}",
+        "heat": f"{random.choice((360, 375))}", "battery": "8.5",
+        "runaway": f"{random.uniform(-1.0, 1.0):.2f}", "pull": f"{random.uniform(-2.0, 2.0):.2f}",
+        "saturation": "",
     }  # fmt: skip
-    wrong = {"gnss": metres, "heading": f"{random.uniform(-1.5, 1.5):.2f}", "imu": f"{random.uniform(-1.0, 1.0):.2f}"}
+    wrong = {
+        "gnss": metres,
+        "heading": f"{random.uniform(-1.5, 1.5):.2f}",
+        "imu": f"{random.uniform(-1.0, 1.0):.2f}",
+    }
     for port, device in profile.devices.items():
         if port == "operator":
             continue
         sends = set(device.messages)
         for name, what in KINDS.items():
-            if (what.needs and not what.needs & sends) or name == "baud" or (port, name) == ("drive", "wrong"):
+            if (
+                (what.needs and not what.needs & sends)
+                or name == "baud"
+                or (port, name) == ("drive", "wrong")
+            ):
                 continue
             value = wrong.get(port, "") if name == "wrong" else values.get(name, "")
             found.append(f"{port}:{name}={value}" if value else f"{port}:{name}")
@@ -166,22 +202,33 @@ def random_drive(name: str, number: int) -> RandomDrive:
     if estimator == "ins" and heading is not None and heading.kind == "inertial":
         # Its zero is unknown, so that this filter waits for an alignment drive.
         estimator = profile.estimator.name
-    texts, at_s, found = faults_of(profile, healthy.link, random), random.uniform(*BEGINS_S), list[str]()
+    texts, at_s, found = (
+        faults_of(profile, healthy.link, random),
+        random.uniform(*BEGINS_S),
+        list[str](),
+    )
     ports = sorted({text.split(":")[0] for text in texts})
     for _ in range(random.choice(COUNTS)):
         port = random.choice(ports)
         chosen = random.choice([text for text in texts if text.split(":")[0] == port])
-        lasts = "" if random.random() < 0.2 and port not in OUTSIDE else f"+{random.choice(DURATIONS_S):g}"
+        lasts = (
+            ""
+            if random.random() < 0.2 and port not in OUTSIDE
+            else f"+{random.choice(DURATIONS_S):g}"
+        )
         found.append(f"{chosen}@{at_s:.2f}{lasts or ('+3' if port in OUTSIDE else '')}")
         at_s += random.uniform(0.0, TOGETHER_S if random.random() < 0.6 else 4.0)
-    return RandomDrive(healthy, estimator, tuple(found), random.choice(WATCHED_S), random.choice(LASTING_S))
+    return RandomDrive(
+        healthy, estimator, tuple(found), random.choice(WATCHED_S), random.choice(LASTING_S)
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------------- the judge
+# ---------------------------------------------------------------------------------------- the judge
 
 
 class TruthJudge(Judge):
-    """The judge of the safety rules, who also knows the true place and speed of a vehicle on its course."""
+    """The judge of the safety rules, who also knows the true place and speed of a vehicle on its
+    course."""
 
     def __init__(self, profile: Profile, course: Course, failures: Sequence[Failure]) -> None:
         super().__init__()
@@ -189,10 +236,13 @@ class TruthJudge(Judge):
         self._failures = failures
         self._course, self._tracker = course, truth_tracker(course)
         self._corridor_m = profile.limits.corridor_m
-        self._rolling_mps = max(2.0 * STANDSTILL_MPS, min(STANDING_MPS, MOVING_RATIO * profile.limits.max_speed_mps))
+        self._rolling_mps = max(
+            2.0 * STANDSTILL_MPS, min(STANDING_MPS, MOVING_RATIO * profile.limits.max_speed_mps)
+        )
         disobeys = [
             failure for failure in failures
-            if (failure.port == "drive" and failure.kind not in OBEYED) or failure.kind.startswith("command_")
+            if (failure.port == "drive" and failure.kind not in OBEYED)
+            or failure.kind.startswith("command_")
         ]  # fmt: skip
         self._obeys_until_s = min((failure.start_s for failure in disobeys), default=inf)
         self._on_course = False
@@ -208,8 +258,16 @@ class TruthJudge(Judge):
         super().record(message, log_time_ns)
         if isinstance(message, GroundTruth):
             self._on_truth(message, log_time_ns)
-        elif isinstance(message, Fault) and not self._failures and message.active and message.reaction >= Reaction.CAP_SPEED:
-            self._broke(f"a false alarm: {message.reaction.name} {message.code}: {message.reason}", log_time_ns)
+        elif (
+            isinstance(message, Fault)
+            and not self._failures
+            and message.active
+            and message.reaction >= Reaction.CAP_SPEED
+        ):
+            self._broke(
+                f"a false alarm: {message.reaction.name} {message.code}: {message.reason}",
+                log_time_ns,
+            )
 
     def _on_command(self, command: ActuatorCommand, now_ns: int) -> None:
         super()._on_command(command, now_ns)
@@ -219,7 +277,9 @@ class TruthJudge(Judge):
             # Meanwhile it may have been driven by hand.
             self._tracker = truth_tracker(self._course)
             self._tracker.reset(self.supervisor.entry.s_m)
-        self._on_course = mode is Mode.AUTO or (self._on_course and mode in (Mode.STOPPING, Mode.FAULT))
+        self._on_course = mode is Mode.AUTO or (
+            self._on_course and mode in (Mode.STOPPING, Mode.FAULT)
+        )
 
     def _on_truth(self, truth: GroundTruth, now_ns: int) -> None:
         if self.supervisor is None or self.command is None:
@@ -232,8 +292,11 @@ class TruthJudge(Judge):
                 self.off_ratio = max(self.off_ratio, abs(point.cross_track_m) / self._corridor_m)
                 if abs(point.cross_track_m) > self._corridor_m + TOLERANCE_M:
                     self._broke("an obedient vehicle left its corridor", now_ns)
-        said = mode in (Mode.STANDBY, Mode.ARMED) or (self.supervisor.stopped and mode is Mode.FAULT)
-        # A drive that runs away later, or a brake that a blocked motor has released, is what the next rules are for.
+        said = mode in (Mode.STANDBY, Mode.ARMED) or (
+            self.supervisor.stopped and mode is Mode.FAULT
+        )
+        # A drive that runs away later, or a brake that a blocked motor has released, is what the
+        # next rules are for.
         holds = obeys and mode is not Mode.FAULT
         if said and speed > self._rolling_mps and (holds or not self._stopped):
             self._broke(f"{mode.name} is said to stand at {speed:.1f} m/s", now_ns)
@@ -258,18 +321,26 @@ class TruthJudge(Judge):
             stop = self.stops.popleft()
             if {ASKED, FINISHED, ALIGNED} & set(stop.codes):
                 continue
-            if not any(failure.start_s <= stop.t_s <= end_s(failure) + AFTERMATH_S for failure in self._failures):
+            if not any(
+                failure.start_s <= stop.t_s <= end_s(failure) + AFTERMATH_S
+                for failure in self._failures
+            ):
                 self.broken[f"at {stop.t_s:.2f} s: a stop without a misfortune: {stop.why}"] += 1
 
 
-# ------------------------------------------------------------------------------------------------------------------ to drive one
+# ------------------------------------------------------------------------------------- to drive one
 
 
 def driven(drive: RandomDrive) -> Outcome:
-    """Run a drive in lockstep, machine and world in this process. Never raises on account of the daemon."""
+    """Run a drive in lockstep, machine and world in this process. Never raises on account of the
+    daemon."""
     begin_s, healthy = time.process_time(), drive.healthy
     file = str(shipped.folder("profiles") / f"{healthy.profile}.toml")
-    overrides = [*healthy.overrides, f"controller.name={healthy.controller}", f"estimator.name={drive.estimator}"]
+    overrides = [
+        *healthy.overrides,
+        f"controller.name={healthy.controller}",
+        f"estimator.name={drive.estimator}",
+    ]
     failures = [parse_failure(text) for text in (*healthy.failures, *drive.failures)]
     broken, end, stops, off_ratio, simulated_s = list[str](), "raised", 0, 0.0, 0.0
     judge = None
@@ -287,21 +358,30 @@ def driven(drive: RandomDrive) -> Outcome:
         broken += [f"{text} ({n} times)" if n > 1 else text for text, n in judge.broken.items()]
         stops, off_ratio = judge.stopped, judge.off_ratio
     return Outcome(
-        healthy.profile, healthy.index, drive.failures, tuple(broken), end, stops, round(off_ratio, 3), round(simulated_s, 2),
-        round(time.process_time() - begin_s, 2),
+        healthy.profile, healthy.index, drive.failures, tuple(broken), end, stops,
+        round(off_ratio, 3), round(simulated_s, 2), round(time.process_time() - begin_s, 2),
     )  # fmt: skip
 
 
 def _drive(
-    drive: RandomDrive, profile: Profile, course: Course, failures: list[Failure], judge: TruthJudge, grid: OccupancyGrid | None
+    drive: RandomDrive,
+    profile: Profile,
+    course: Course,
+    failures: list[Failure],
+    judge: TruthJudge,
+    grid: OccupancyGrid | None,
 ) -> tuple[str, float]:
-    """Drive until the course is driven, the vehicle has stopped twice, or enough is seen; return the end and the time."""
+    """Drive until the course is driven, the vehicle has stopped twice, or enough is seen; return
+    the end and the time."""
     healthy = drive.healthy
     pair = begin(profile, course, failures, judge, healthy.seed, healthy.link, grid)
     outside, machine = Outside(pair, failures), pair.machine
     over_s = max((end_s(failure) for failure in failures if end_s(failure) < inf), default=0.0)
     ends_s = [
-        end_s(failure) + drive.watched_s if end_s(failure) < inf else failure.start_s + drive.lasting_s for failure in failures
+        end_s(failure) + drive.watched_s
+        if end_s(failure) < inf
+        else failure.start_s + drive.lasting_s
+        for failure in failures
     ]
     watched_s = max(ends_s, default=HEALTHY_S)
     t_s, rests_s, asked = 0.0, 0.0, False
@@ -341,12 +421,15 @@ def run(job: tuple[str, int]) -> Outcome:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
-# --------------------------------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------------------- the table
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return broken rules by profile and in all, in Markdown."""
-    lines = ["| profile | drives | faults | simulated | stops | broken (95 %) | nearest to the edge |", "| --- " * 7 + "|"]
+    lines = [
+        "| profile | drives | faults | simulated | stops | broken (95 %) | nearest to the edge |",
+        "| --- " * 7 + "|",
+    ]
     by_profile: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_profile[outcome.profile].append(outcome)
@@ -354,25 +437,46 @@ def table(outcomes: Sequence[Outcome]) -> str:
         hours = sum(each.simulated_s for each in drives) / 3600.0
         most = max((each.off_ratio for each in drives if not each.broken), default=0.0)
         cells = (
-            name, str(len(drives)), str(sum(len(each.failures) for each in drives)), f"{hours:.2f} h",
-            str(sum(each.stops for each in drives)), share(sum(bool(each.broken) for each in drives), len(drives)),
+            name, str(len(drives)), str(sum(len(each.failures) for each in drives)),
+            f"{hours:.2f} h", str(sum(each.stops for each in drives)),
+            share(sum(bool(each.broken) for each in drives), len(drives)),
             f"{100.0 * most:.0f} % of the corridor",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     kinds = Counter(kind(parse_failure(text)) for each in outcomes for text in each.failures)
-    lines.append("faults by kind: " + (", ".join(f"{name} {n}" for name, n in sorted(kinds.items())) or "none"))
+    lines.append(
+        "faults by kind: "
+        + (", ".join(f"{name} {n}" for name, n in sorted(kinds.items())) or "none")
+    )
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.random_drives", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.random_drives",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--drives", type=int, default=400, help="in all, shared by the vehicles (default 400)")
-    parser.add_argument("--profile", action="append", default=[], choices=PROFILES, help="repeatable (default: every shipped one)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first drive of each vehicle (default 0)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per processor)")
+    parser.add_argument(
+        "--drives", type=int, default=400, help="in all, shared by the vehicles (default 400)"
+    )
+    parser.add_argument(
+        "--profile",
+        action="append",
+        default=[],
+        choices=PROFILES,
+        help="repeatable (default: every shipped one)",
+    )
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first drive of each vehicle (default 0)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="processes (default: one per processor)",
+    )
     parser.add_argument("--out", type=Path, help="file of results, to go on with")
     options = parser.parse_args(arguments)
     if min(options.drives, options.jobs) < 1 or options.first < 0:
@@ -380,15 +484,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = options.profile or list(PROFILES)
     # By number, so that a campaign that is cut short has driven every vehicle alike.
     jobs = [(names[k % len(names)], options.first + k // len(names)) for k in range(options.drives)]
-    done: list[Outcome] = [each for each in read_results(options.out, Outcome) if (each.profile, each.number) in set(jobs)]
+    done: list[Outcome] = [
+        each
+        for each in read_results(options.out, Outcome)
+        if (each.profile, each.number) in set(jobs)
+    ]
     known = {(each.profile, each.number) for each in done}
     progress = Progress()
-    for outcome in run_jobs(run, [job for job in jobs if job not in known], options.jobs, options.out):
+    for outcome in run_jobs(
+        run, [job for job in jobs if job not in known], options.jobs, options.out
+    ):
         done.append(outcome)
         if outcome.broken:
             _say(outcome)
         if progress.due():
-            progress.show(f"{len(done)} of {len(jobs)} drives, {sum(bool(each.broken) for each in done)} with a broken rule")
+            progress.show(
+                f"{len(done)} of {len(jobs)} drives, {sum(bool(each.broken) for each in done)} "
+                "with a broken rule"
+            )
     progress.close()
     for each in done:
         if each.broken and (each.profile, each.number) in known:
@@ -399,7 +512,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _say(outcome: Outcome) -> None:
     drive = random_drive(outcome.profile, outcome.number)
-    lines = [f"{outcome.profile} {outcome.number}: {', '.join(outcome.failures) or 'no fault'}; {outcome.end}"]
+    lines = [
+        (
+            f"{outcome.profile} {outcome.number}: {', '.join(outcome.failures) or 'no fault'}; "
+            f"{outcome.end}"
+        )
+    ]
     lines += [f"  {text}" for text in outcome.broken]
     _print("\n".join([*lines, f"  again: {drive.again}", f"  like: {drive.command}"]))
 

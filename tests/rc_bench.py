@@ -35,12 +35,22 @@ LOW, MIDDLE, HIGH = TICKS
 
 def params(**change: Any) -> RcParams:
     """Return a map with all switches: mode low release, middle auto, high manual."""
-    switches = {"mode": RcModeSwitch(channel=5, middle="auto"), "arm": RcSwitch(channel=6), "kill": RcSwitch(channel=7)}
-    return RcParams(**{"steering": RcAxis(channel=1), "throttle": RcAxis(channel=2), **switches, **change})
+    switches = {
+        "mode": RcModeSwitch(channel=5, middle="auto"),
+        "arm": RcSwitch(channel=6),
+        "kill": RcSwitch(channel=7),
+    }
+    return RcParams(
+        **{"steering": RcAxis(channel=1), "throttle": RcAxis(channel=2), **switches, **change}
+    )
 
 
 def channels(
-    steering: float = 0.0, throttle: float = 0.0, mode: float = LOW, arm: float = LOW, kill: float = LOW
+    steering: float = 0.0,
+    throttle: float = 0.0,
+    mode: float = LOW,
+    arm: float = LOW,
+    kill: float = LOW,
 ) -> tuple[float, ...]:
     """Return the channels of a handset; ``steering`` to the left."""
     axes = [MIDDLE - 800.0 * steering, MIDDLE + 800.0 * throttle]
@@ -48,11 +58,24 @@ def channels(
 
 
 class Bench:
-    """A supervisor of a vehicle that stands, ticking every 10 ms; the handset sends a frame at each tick while it is ``on``."""
+    """A supervisor of a vehicle that stands, ticking every 10 ms; the handset sends a frame at each
+    tick while it is ``on``."""
 
-    def __init__(self, *, checked: bool = True, at_rest: bool = True, rules: Sequence[Rule] = RULES, **change: Any) -> None:
+    def __init__(
+        self,
+        *,
+        checked: bool = True,
+        at_rest: bool = True,
+        rules: Sequence[Rule] = RULES,
+        **change: Any,
+    ) -> None:
         self.supervisor = Supervisor(rules)
-        self.monitors = Monitors(LIMITS, PROFILE.vehicle, course=straight(20.0), rc=RcMap(params(**change), TICKS, checked=checked))
+        self.monitors = Monitors(
+            LIMITS,
+            PROFILE.vehicle,
+            course=straight(20.0),
+            rc=RcMap(params(**change), TICKS, checked=checked),
+        )
         self.now_ns = 10**9
         self.on = False
         self.hands: dict[str, float] = {}
@@ -72,14 +95,22 @@ class Bench:
         for _ in range(times):
             now_ns = self.now_ns = self.now_ns + TICK_NS
             velocity = (self.speed_mps + 0.01 * (now_ns // TICK_NS % 3), 0.0, 0.0)
-            self.monitors.speed.on_message(GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=velocity), now_ns)
+            self.monitors.speed.on_message(
+                GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=velocity), now_ns
+            )
             if self.on:
                 self.receive(channels(**self.hands), **self.frame)
             self.supervisor.step(self.inputs())
 
     def inputs(self) -> RuleInputs:
         estimate = replace(ESTIMATE, speed_mps=self.speed_mps)
-        return RuleInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, monitors=self.monitors, estimate=estimate)
+        return RuleInputs(
+            now_ns=self.now_ns,
+            mode=self.supervisor.mode,
+            limits=LIMITS,
+            monitors=self.monitors,
+            estimate=estimate,
+        )
 
     def receive(self, values: tuple[float, ...], **fields: Any) -> TeleopCommand | None:
         """Give the daemon one frame, as the pipeline does."""
@@ -97,19 +128,27 @@ class Bench:
 
     def ask(self, *actions: OperatorAction, origin: str = "page") -> None:
         for action in actions:
-            self.supervisor.on_operator(OperatorCommand(self.now_ns, self.now_ns, action, origin), self.now_ns)
+            self.supervisor.on_operator(
+                OperatorCommand(self.now_ns, self.now_ns, action, origin), self.now_ns
+            )
 
     def stick(self, throttle: float = 0.0, *, origin: str = "pad", deadman: bool = True) -> None:
         """Send a reading of a gamepad."""
         self._count += 1
         self.monitors.on_message(
-            TeleopCommand(self.now_ns, self.now_ns, 0.0, throttle, 0.0, deadman, origin, self._count), self.now_ns
+            TeleopCommand(
+                self.now_ns, self.now_ns, 0.0, throttle, 0.0, deadman, origin, self._count
+            ),
+            self.now_ns,
         )
 
     def setpoint(self) -> None:
         """Send a setpoint of a program."""
         self._count += 1
-        self.monitors.on_message(Setpoint(self.now_ns, self.now_ns, 0.5, 0.0, origin="planner", sequence=self._count), self.now_ns)
+        self.monitors.on_message(
+            Setpoint(self.now_ns, self.now_ns, 0.5, 0.0, origin="planner", sequence=self._count),
+            self.now_ns,
+        )
 
     def drive(self, mode: Mode) -> None:
         """Bring the vehicle into a mode, by everybody but the RC operator."""

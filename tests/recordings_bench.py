@@ -1,4 +1,5 @@
-"""Small recordings written by the tests themselves: drives of a known vehicle in the formats that are read."""
+"""Small recordings written by the tests themselves: drives of a known vehicle in the formats that
+are read."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -20,15 +21,19 @@ def write(path: Path, columns: Mapping[str, Sequence[float] | np.ndarray]) -> Pa
     """Write a CSV file with six decimals, as the recordings have."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = zip(*columns.values())
-    path.write_text("\n".join([",".join(columns), *(",".join(f"{v:.6f}" for v in row) for row in rows)]) + "\n")
+    path.write_text(
+        "\n".join([",".join(columns), *(",".join(f"{v:.6f}" for v in row) for row in rows)]) + "\n"
+    )
     return path
 
 
 @cache
 def drive(seconds: float = 30.0, standing_s: float = 3.0) -> dict[str, np.ndarray]:
-    """A vehicle that stands, then weaves at constant speed: its steering has the gain, offset and delay above, and no slew.
+    """A vehicle that stands, then weaves at constant speed: its steering has the gain, offset and
+    delay above, and no slew.
 
-    Columns t, x, y, yaw, throttle, steering, speed, one row each 0.1 s; integrated in steps of 1 ms.
+    Columns t, x, y, yaw, throttle, steering, speed, one row each 0.1 s; integrated in steps of 1
+    ms.
     """
     t = np.arange(0.0, seconds, ROW_S)
 
@@ -59,7 +64,8 @@ def wheel_angle(curvature: float) -> float:
 
 
 def outdoor(path: Path, *, gyro: bool = True, outage: tuple[float, float] | None = None) -> Path:
-    """Write a drive with plain GNSS (2 m off, 4 Hz), RTK and gyro. RTK freezes during the outage (begin and end in s)."""
+    """Write a drive with plain GNSS (2 m off, 4 Hz), RTK and gyro. RTK freezes during the outage
+    (begin and end in s)."""
     d = drive()
     t = d["t"]
     rtk_x, rtk_y = d["x"].copy(), d["y"].copy()
@@ -72,8 +78,9 @@ def outdoor(path: Path, *, gyro: bool = True, outage: tuple[float, float] | None
     gps_x[0], gps_y[0] = 0.0, 0.0
     columns = {
         "time_nominal_s": t, "gps_x_m": gps_x, "gps_y_m": gps_y, "rtk_x_m": rtk_x, "rtk_y_m": rtk_y,
-        "ekf_x_m": rtk_x + 0.3, "ekf_y_m": rtk_y, "ekf_heading_rad": d["yaw"], "ekf_speed_mps": d["speed"] + 0.5,
-        "throttle_cmd": d["throttle"], "steering_cmd": d["steering"],
+        "ekf_x_m": rtk_x + 0.3, "ekf_y_m": rtk_y, "ekf_heading_rad": d["yaw"],
+        "ekf_speed_mps": d["speed"] + 0.5, "throttle_cmd": d["throttle"],
+        "steering_cmd": d["steering"],
     }  # fmt: skip
     if gyro:
         columns |= {"gyro_yaw_rad": d["yaw"] + 0.002 * t}
@@ -81,23 +88,26 @@ def outdoor(path: Path, *, gyro: bool = True, outage: tuple[float, float] | None
 
 
 def path_following(path: Path, *, grid_m: float = 0.018553) -> Path:
-    """Write a drive with RTK on the grid of a receiver's text; ``grid_m`` 0 writes exact positions, as a simulation does."""
+    """Write a drive with RTK on the grid of a receiver's text; ``grid_m`` 0 writes exact positions,
+    as a simulation does."""
     d = drive()
     x, y = (np.round(d[c] / grid_m) * grid_m if grid_m else d[c] for c in ("x", "y"))
     nothing = np.zeros(len(x))
     return write(
         path,
         {
-            "time_nominal_s": d["t"], "x_m": x, "y_m": y, "heading_rad": d["yaw"], "e_ahead_m": nothing, "e_left_m": nothing,
-            "e_heading_rad": nothing, "e_speed_mps": 1.0 - 0.4 * d["speed"], "throttle_cmd": 2.0 * d["throttle"],
+            "time_nominal_s": d["t"], "x_m": x, "y_m": y, "heading_rad": d["yaw"],
+            "e_ahead_m": nothing, "e_left_m": nothing, "e_heading_rad": nothing,
+            "e_speed_mps": 1.0 - 0.4 * d["speed"], "throttle_cmd": 2.0 * d["throttle"],
             "steering_cmd": 2.0 * d["steering"],
         },
     )  # fmt: skip
 
 
 def mocap(path: Path, *, misalignment_rad: float = 0.12, seed: int | None = None) -> Path:
-    """Write a drive indoors: noisy positions, a heading with a constant error. The noise grows; with a ``seed`` it wanders, and the
-    positions are of the body, 0.22 m ahead of the axle, as on the vehicle.
+    """Write a drive indoors: noisy positions, a heading with a constant error. The noise grows;
+    with a ``seed`` it wanders, and the positions are of the body, 0.22 m ahead of the axle, as on
+    the vehicle.
     """
     d = drive(seconds=15.0, standing_s=1.0)
     t = d["t"]
@@ -112,15 +122,17 @@ def mocap(path: Path, *, misalignment_rad: float = 0.12, seed: int | None = None
     return write(
         path,
         {
-            "time_s": t, "noisy_x_m": x + east, "noisy_y_m": y + north, "mocap_x_m": x, "mocap_y_m": y,
-            "ekf_x_m": d["x"] + 1.0, "ekf_y_m": d["y"], "mocap_heading_rad": d["yaw"] - misalignment_rad,
-            "throttle_cmd": d["throttle"], "steering_cmd": d["steering"],
+            "time_s": t, "noisy_x_m": x + east, "noisy_y_m": y + north, "mocap_x_m": x,
+            "mocap_y_m": y, "ekf_x_m": d["x"] + 1.0, "ekf_y_m": d["y"],
+            "mocap_heading_rad": d["yaw"] - misalignment_rad, "throttle_cmd": d["throttle"],
+            "steering_cmd": d["steering"],
         },
     )  # fmt: skip
 
 
 def ramp(folder: Path) -> Path:
-    """Write a circle under motion capture at 100 Hz, the marker 0.31 m ahead of the axle, and the commands at 10 Hz."""
+    """Write a circle under motion capture at 100 Hz, the marker 0.31 m ahead of the axle, and the
+    commands at 10 Hz."""
     t = np.arange(0.0, 8.0, 0.01)
     yaw = 0.4 * t
     x, y = 2.0 * np.sin(yaw) + 0.31 * np.cos(yaw), 2.0 * (1.0 - np.cos(yaw)) + 0.31 * np.sin(yaw)
@@ -128,14 +140,18 @@ def ramp(folder: Path) -> Path:
     motion = write(
         folder / "test1_motion.csv",
         {
-            "time_s": t, "x_m": x, "y_m": y, "vx_body_mps": nothing, "vy_body_mps": nothing, "yaw_rad": yaw,
-            "yaw_rate_radps": nothing,
+            "time_s": t, "x_m": x, "y_m": y, "vx_body_mps": nothing, "vy_body_mps": nothing,
+            "yaw_rad": yaw, "yaw_rate_radps": nothing,
         },
     )  # fmt: skip
     order_s = np.arange(0.0, 8.0, 0.1)
     write(
         folder / "test1_commands.csv",
-        {"time_s": order_s, "throttle_cmd": np.full(len(order_s), 0.5), "steering_cmd": np.full(len(order_s), 0.6)},
+        {
+            "time_s": order_s,
+            "throttle_cmd": np.full(len(order_s), 0.5),
+            "steering_cmd": np.full(len(order_s), 0.6),
+        },
     )
     return motion
 
@@ -147,7 +163,11 @@ def acceleration(folder: Path) -> Path:
     order_s = np.arange(0.0, 5.0, 0.1)
     write(
         folder / "test1_commands.csv",
-        {"time_s": order_s, "throttle_cmd": np.ones(len(order_s)), "steering_cmd": np.zeros(len(order_s))},
+        {
+            "time_s": order_s,
+            "throttle_cmd": np.ones(len(order_s)),
+            "steering_cmd": np.zeros(len(order_s)),
+        },
     )
     return file
 
@@ -155,6 +175,9 @@ def acceleration(folder: Path) -> Path:
 def load(root: Path, kinds: Collection[str] | None = None) -> list[Recording]:
     """Every recording of a CSV file, or of those below a folder."""
     files = sorted(root.rglob("*.csv")) if root.is_dir() else [root]
-    names = {file: file.relative_to(root).with_suffix("").as_posix() if root.is_dir() else file.stem for file in files}
+    names = {
+        file: file.relative_to(root).with_suffix("").as_posix() if root.is_dir() else file.stem
+        for file in files
+    }
     known = [file for file in files if not root.is_dir() or art.reader_of(file) is not None]
     return [recording for file in known for recording in art.read(file, names[file], kinds)]

@@ -1,4 +1,5 @@
-"""Drives of the protocol by which a reference system is checked, with known errors of the reference."""
+"""Drives of the protocol by which a reference system is checked, with known errors of the
+reference."""
 
 from collections.abc import Sequence
 from math import cos, pi, sin
@@ -30,7 +31,8 @@ class Leg(NamedTuple):
     speed_mps: float = 0.0
     rounds: int = 1
     turns_round: bool = False
-    """Leave the mark and come back to it from the other side: 60 degrees of a circle, 300 of the opposite one, 60 of the first."""
+    """Leave the mark and come back to it from the other side: 60 degrees of a circle, 300 of the
+    opposite one, 60 of the first."""
 
     @property
     def arcs(self) -> list[tuple[float, float]]:
@@ -42,8 +44,9 @@ class Leg(NamedTuple):
 
 REST = Leg(15.0)
 PROTOCOL = [
-    REST, Leg(0.0, 6.0, 1.5, turns_round=True), REST, Leg(0.0, 8.0, 1.5), REST, Leg(0.0, -6.0, 2.5, turns_round=True), REST,
-    Leg(0.0, -8.0, 3.0), REST, Leg(0.0, 8.0, 2.5, turns_round=True), REST, Leg(0.0, 8.0, 3.0), REST,
+    REST, Leg(0.0, 6.0, 1.5, turns_round=True), REST, Leg(0.0, 8.0, 1.5), REST,
+    Leg(0.0, -6.0, 2.5, turns_round=True), REST, Leg(0.0, -8.0, 3.0), REST,
+    Leg(0.0, 8.0, 2.5, turns_round=True), REST, Leg(0.0, 8.0, 3.0), REST,
 ]  # fmt: skip
 """Both ways, slow and fast, seven visits to one mark from both sides."""
 
@@ -63,20 +66,30 @@ def motions(legs: Sequence[Leg], slip_rad_per_mps2: float = 0.0) -> list[Motion]
             centre = x - radius * sin(yaw), y + radius * cos(yaw)
             while at < min(end, length - 1e-9):
                 # Brake so that it stands where it began.
-                speed = min(leg.speed_mps, speed + RAMP_MPS2 * STEP_S, (2.0 * RAMP_MPS2 * max(length - at, 1e-4)) ** 0.5)
+                speed = min(
+                    leg.speed_mps,
+                    speed + RAMP_MPS2 * STEP_S,
+                    (2.0 * RAMP_MPS2 * max(length - at, 1e-4)) ** 0.5,
+                )
                 at += speed * STEP_S
                 yaw = start + (at - begin) / radius
                 beta = slip_rad_per_mps2 * speed**2 / radius
                 place = centre[0] + radius * sin(yaw), centre[1] - radius * cos(yaw)
                 # The path of the axle is the circle; the body is turned out of it by the slip.
-                found.append(_motion(*place, yaw - beta, speed * cos(beta), speed * sin(beta), speed / radius))
+                found.append(
+                    _motion(
+                        *place, yaw - beta, speed * cos(beta), speed * sin(beta), speed / radius
+                    )
+                )
             yaw = start + angle * (1.0 if radius > 0.0 else -1.0)
             x, y = centre[0] + radius * sin(yaw), centre[1] - radius * cos(yaw)
             begin = end
     return found
 
 
-def _motion(x_m: float, y_m: float, yaw_rad: float, ahead_mps: float, left_mps: float, rate_radps: float) -> Motion:
+def _motion(
+    x_m: float, y_m: float, yaw_rad: float, ahead_mps: float, left_mps: float, rate_radps: float
+) -> Motion:
     return Motion(x_m, y_m, yaw_rad, ahead_mps, left_mps, rate_radps, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -89,7 +102,9 @@ def drive(
     seed: int = 1,
 ) -> tuple[list[ReferenceState], list[GnssFix], list[Motion]]:
     """A drive as reference and receiver report it, and the truth of each state."""
-    sensor = Reference(replace(model, rate_hz=1.0 / STEP_S), ARM_M, LOT_17, seed, "ins/ReferenceState")
+    sensor = Reference(
+        replace(model, rate_hz=1.0 / STEP_S), ARM_M, LOT_17, seed, "ins/ReferenceState"
+    )
     other = receiver and Gnss(receiver, ANTENNA_M, LOT_17, seed, "gnss/GnssFix", START_NS, 0)
     states, fixes, truths = [], [], []
     for k, motion in enumerate(motions(legs, slip_rad_per_mps2)):

@@ -13,10 +13,11 @@ READ_BYTES = 1 << 16
 
 
 class Relay:
-    """Context that passes one connection on to a port of this computer, each direction on its own thread.
+    """Context that passes one connection on to a port of this computer, each direction on its own
+    thread.
 
-    Bytes arrive ``delay_s`` later, in pieces cut anywhere. With ``stalls`` a direction stands still for 0.2 s now and then, as TCP
-    does after a lost segment.
+    Bytes arrive ``delay_s`` later, in pieces cut anywhere. With ``stalls`` a direction stands still
+    for 0.2 s now and then, as TCP does after a lost segment.
     """
 
     def __init__(self, port: int, delay_s: float, *, stalls: float = 0.0, seed: int = 1) -> None:
@@ -34,7 +35,12 @@ class Relay:
         self._threads[0].start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._server.close()
         for end in self._ends:
             with suppress(OSError):
@@ -55,12 +61,18 @@ class Relay:
                 waiting: list[tuple[float, bytes]] = []
                 ready = threading.Condition()
                 for work in (self._read, self._write):
-                    thread = threading.Thread(target=work, args=(source, target, waiting, ready), daemon=True)
+                    thread = threading.Thread(
+                        target=work, args=(source, target, waiting, ready), daemon=True
+                    )
                     self._threads.append(thread)
                     thread.start()
 
     def _read(
-        self, source: socket.socket, target: socket.socket, waiting: list[tuple[float, bytes]], ready: threading.Condition
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        waiting: list[tuple[float, bytes]],
+        ready: threading.Condition,
     ) -> None:
         data = b"-"
         while data:
@@ -73,7 +85,11 @@ class Relay:
                 ready.notify()
 
     def _write(
-        self, source: socket.socket, target: socket.socket, waiting: list[tuple[float, bytes]], ready: threading.Condition
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        waiting: list[tuple[float, bytes]],
+        ready: threading.Condition,
     ) -> None:
         with suppress(OSError):
             while True:

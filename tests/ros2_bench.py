@@ -1,4 +1,5 @@
-"""The other side of the ROS 2 bridge: readers and writers of Cyclone DDS that see bytes, as a ROS middleware does."""
+"""The other side of the ROS 2 bridge: readers and writers of Cyclone DDS that see bytes, as a ROS
+middleware does."""
 
 import gc
 import os
@@ -74,7 +75,9 @@ class Node:
     def __init__(self, topics: Mapping[str, str] | None = None, domain: int = DOMAIN) -> None:
         self._domain = Domain(domain, configuration("127.0.0.1"))
         self.participant = DomainParticipant(domain)
-        self.readers = {topic: self._reader(topic, type_name) for topic, type_name in (topics or {}).items()}
+        self.readers = {
+            topic: self._reader(topic, type_name) for topic, type_name in (topics or {}).items()
+        }
         self.received: dict[str, list[bytes]] = {topic: [] for topic in self.readers}
 
     def _qos(self, topic: str) -> Qos:
@@ -111,7 +114,9 @@ class Node:
         """Take until a condition holds, or fail."""
         end_s = time.monotonic() + timeout_s
         while not done():
-            assert time.monotonic() < end_s, {topic: len(records) for topic, records in self.received.items()}
+            assert time.monotonic() < end_s, {
+                topic: len(records) for topic, records in self.received.items()
+            }
             self.take()
             time.sleep(0.002)
         self.take()
@@ -130,7 +135,9 @@ def padded(record: bytes) -> bytes:
 @contextmanager
 def bridge(**changes: Any) -> Iterator[BridgeProcess]:
     """Run the bridge's process."""
-    process = BridgeProcess.start("ROS 2", "vehicled.live.bridges.ros2.server", msgspec.structs.replace(CONFIG, **changes))
+    process = BridgeProcess.start(
+        "ROS 2", "vehicled.live.bridges.ros2.server", msgspec.structs.replace(CONFIG, **changes)
+    )
     try:
         yield process
     finally:
@@ -144,7 +151,8 @@ def sample(number: int) -> tuple[Message, int]:
 
 
 def warm_up(other: Node, process: BridgeProcess) -> None:
-    """Send samples and estimates until the node receives both: it may have found a writer that has not yet found it."""
+    """Send samples and estimates until the node receives both: it may have found a writer that has
+    not yet found it."""
     number = -10_000
 
     def seen() -> bool:
@@ -158,7 +166,8 @@ def warm_up(other: Node, process: BridgeProcess) -> None:
 
 
 class Daemon:
-    """The daemon's end of the control socket: it notes requests and answers what the bridge needs."""
+    """The daemon's end of the control socket: it notes requests and answers what the bridge
+    needs."""
 
     def __init__(self, path: Path) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -205,9 +214,11 @@ class Daemon:
 
 
 def rtps_packets() -> list[bytes]:
-    """Return valid packets of another participant: discovery, data, heartbeats and fragments, as they go to the ports."""
+    """Return valid packets of another participant: discovery, data, heartbeats and fragments, as
+    they go to the ports."""
     submessages = {
-        0x06: 24, 0x07: 28, 0x08: 28, 0x09: 8, 0x0C: 12, 0x0D: 16, 0x0E: 12, 0x12: 32, 0x13: 24, 0x15: 60, 0x16: 80,
+        0x06: 24, 0x07: 28, 0x08: 28, 0x09: 8, 0x0C: 12, 0x0D: 16, 0x0E: 12, 0x12: 32, 0x13: 24,
+        0x15: 60, 0x16: 80,
     }  # fmt: skip
     head = b"RTPS\x02\x04\x01\x10" + bytes(range(12))
     packets = [b"\xff" * 64, b"RTPS", head]
@@ -218,8 +229,10 @@ def rtps_packets() -> list[bytes]:
     parameters = b"".join(
         number.to_bytes(2, "little") + len(value).to_bytes(2, "little") + value
         for number, value in (
-            (0x15, b"\x02\x04\0\0"), (0x16, b"\x01\x10\0\0"), (0x50, bytes(range(12)) + b"\0\0\x01\xc1"), (0x58, b"\x3f\x0c\0\0"),
-            (0x31, b"\x01\0\0\0\xf4\x1c\0\0" + bytes(12) + b"\x7f\0\0\x01"), (0x02, b"\x0a\0\0\0\0\0\0\0"), (0x01, b""),
+            (0x15, b"\x02\x04\0\0"), (0x16, b"\x01\x10\0\0"),
+            (0x50, bytes(range(12)) + b"\0\0\x01\xc1"), (0x58, b"\x3f\x0c\0\0"),
+            (0x31, b"\x01\0\0\0\xf4\x1c\0\0" + bytes(12) + b"\x7f\0\0\x01"),
+            (0x02, b"\x0a\0\0\0\0\0\0\0"), (0x01, b""),
         )
     )  # fmt: skip
     data = b"\0\0\x10\0\0\0\x01\0\xc7\0\x01\0\xc2\0\0\0\0\x01\0\0\0\0\x03\0\0" + parameters

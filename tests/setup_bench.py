@@ -1,4 +1,5 @@
-"""Steps of the set-up in lockstep with emulated devices: a person who reads, presses keys, and moves the vehicle by hand."""
+"""Steps of the set-up in lockstep with emulated devices: a person who reads, presses keys, and
+moves the vehicle by hand."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,8 +22,8 @@ REPEAT_NS = 33 * MS
 BY_HAND: Mapping[str, Sequence[str]] = {
     "imu": ("wait 0.6", "pitch -28", "pitch 0", "turn 95", "wait 0.5"),
     "accelerometer": (
-        "wait 1", "pitch -84", "wait 1", "pitch 0", "pitch 86", "wait 1", "pitch 0", "roll 85", "wait 1", "roll 0", "roll -88",
-        "wait 1", "roll 0", "roll 174", "wait 1", "roll 0",
+        "wait 1", "pitch -84", "wait 1", "pitch 0", "pitch 86", "wait 1", "pitch 0", "roll 85",
+        "wait 1", "roll 0", "roll -88", "wait 1", "roll 0", "roll 174", "wait 1", "roll 0",
     ),
     "push": ("wait 0.6", "push 5", "wait 0.5"),
     "motor": ("block",),
@@ -61,7 +62,11 @@ class Person:
             case Stage.RECORDING:
                 self._record(now_ns)
             case Stage.ASKING:
-                answer = ("y" if self.forward > 0.0 else "n") if session.step.name == "motor" else f"{self._distance}\n"
+                answer = (
+                    ("y" if self.forward > 0.0 else "n")
+                    if session.step.name == "motor"
+                    else f"{self._distance}\n"
+                )
                 self._press(answer.encode(), now_ns)
             case Stage.DONE:
                 self._press(ENTER if session.measured is not None else b"q", now_ns)
@@ -107,12 +112,17 @@ class Person:
 class Car:
     """An emulated vehicle on wires, and the set-up that knows only a profile of it."""
 
-    def __init__(self, true: Loaded, seed: int = 1, cables: Mapping[str, str] | None = None) -> None:
-        """``cables``: device of the vehicle at the port of each device of the profile, where they are exchanged."""
+    def __init__(
+        self, true: Loaded, seed: int = 1, cables: Mapping[str, str] | None = None
+    ) -> None:
+        """``cables``: device of the vehicle at the port of each device of the profile, where they
+        are exchanged."""
         course = load_course("figure_eight")
         self.true = resolved_profile(true, course, "stand")
         self.now_ns = 1_000 * MS
-        self.world = World(self.true, course, seed, self.now_ns, wires=True, scenario=False, start="stand")
+        self.world = World(
+            self.true, course, seed, self.now_ns, wires=True, scenario=False, start="stand"
+        )
         self._numbers = {name: number for number, name in enumerate(port_names(self.true))}
         self._cables = dict(cables or {})
         self.said: list[str] = []
@@ -139,7 +149,9 @@ class Car:
         """Return the arrow key that moves the wheels as wanted, which the person has found out."""
         return (LEFT, RIGHT)[(wanted < 0.0) is not self._reversed]
 
-    def step(self, name: str, believed: Loaded, *, distance: str = "5", person: type[Person] = Person) -> Measured | None:
+    def step(
+        self, name: str, believed: Loaded, *, distance: str = "5", person: type[Person] = Person
+    ) -> Measured | None:
         """Run a step to its end, and return what it measured."""
         step = BY_NAME[name]
         if name == "servo":
@@ -148,14 +160,19 @@ class Car:
         session = self.session = StepSession(step, believed.profile, "2026-11-27")
         devices = Devices(believed.profile, session.on_message)
         session.bind(devices)
-        names = {device: self._numbers[self._cables.get(device, device)] for device in devices_of(believed.profile)}
+        names = {
+            device: self._numbers[self._cables.get(device, device)]
+            for device in devices_of(believed.profile)
+        }
         by_number = {number: device for device, number in names.items()}
         for device in names:
             devices.on_port(device, PortState.OPENED, "lockstep", self.now_ns)
         user, begun_ns, tick_ns = person(self, session, distance), self.now_ns, self.now_ns
         while session.stage is not Stage.OVER:
             self.now_ns += 5 * MS
-            assert self.now_ns - begun_ns < LONGEST_S * 1000 * MS, f"{session.stage}: {self.said[-5:]}"
+            assert self.now_ns - begun_ns < LONGEST_S * 1000 * MS, (
+                f"{session.stage}: {self.said[-5:]}"
+            )
             for t_ns, port, data in self.world.advance(self.now_ns):
                 if port in by_number:
                     devices.on_rx(by_number[port], data, t_ns)
@@ -177,7 +194,10 @@ class Car:
         return session.measured if session.ended is Ended.WRITE else None
 
     def _steering_reversed(self, believed: Loaded) -> bool:
-        gain = [each.devices["drive"].driver.selected.servo_gain for each in (self.true, believed.profile)]
+        gain = [
+            each.devices["drive"].driver.selected.servo_gain
+            for each in (self.true, believed.profile)
+        ]
         return bool(gain[0] * gain[1] < 0.0)
 
 

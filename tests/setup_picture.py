@@ -1,4 +1,5 @@
-"""Pictures of docs/first_vehicle.md: ``python -m tests.setup_picture`` draws a step on the terminal, and the first lap, anew."""
+"""Pictures of docs/first_vehicle.md: ``python -m tests.setup_picture`` draws a step on the
+terminal, and the first lap, anew."""
 
 import io
 from pathlib import Path
@@ -21,7 +22,11 @@ def step_picture(said: list[str]) -> None:
     console = Console(record=True, width=104, file=io.StringIO())
     for line in said:
         console.print(Text(line, "bold red" if "WRONG" in line else ""), highlight=False)
-    console.save_svg(str(IMAGES / "setup_push.svg"), title="vehicled setup --profile my_car push", unique_id="setup")
+    console.save_svg(
+        str(IMAGES / "setup_push.svg"),
+        title="vehicled setup --profile my_car push",
+        unique_id="setup",
+    )
 
 
 def draw() -> None:
@@ -29,7 +34,9 @@ def draw() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         wheel = "[vehicle.drive]\nwheel_radius_m = 0.0462\n"
-        car = Car(truth(folder, wheel + f"[devices.drive.driver.vesc_uart]\nerpm_per_mps = {TRUE_ERPM}\n"))
+        car = Car(
+            truth(folder, wheel + f"[devices.drive.driver.vesc_uart]\nerpm_per_mps = {TRUE_ERPM}\n")
+        )
         text = MINE
         for step in ("imu", "push", "run", "circle"):
             begin = len(car.said)
@@ -41,7 +48,22 @@ def draw() -> None:
         (folder / "my_car.toml").write_text(text)
         picture = str(IMAGES / "first_lap.png")
         mine = str(folder / "my_car.toml")
-        assert main(["sim", "--profile", mine, "--course", "circle_r5_ccw", "--plot", picture, "--log", name]) == 0
+        assert (
+            main(
+                [
+                    "sim",
+                    "--profile",
+                    mine,
+                    "--course",
+                    "circle_r5_ccw",
+                    "--plot",
+                    picture,
+                    "--log",
+                    name,
+                ]
+            )
+            == 0
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Hypothesis strategies that draw around limits: a uniform draw over a wide range almost never meets the edge that matters."""
+"""Hypothesis strategies that draw around limits: a uniform draw over a wide range almost never
+meets the edge that matters."""
 
 from math import inf, nan, nextafter
 
@@ -28,23 +29,31 @@ def near(
     low: float = -inf,
     high: float = inf,
 ) -> st.SearchStrategy[float]:
-    """Draw floats around each limit: the limit, one ulp to either side, within 1 %, within 25 % and the ends of that band, and far.
+    """Draw floats around each limit: the limit, one ulp to either side, within 1 %, within 25 % and
+    the ends of that band, and far.
 
-    ``signed`` adds the mirrored limits, ``garbage`` NaN, infinities and any other float. ``scale`` is the size of a limit of 0.
-    Draws outside ``low`` to ``high`` are moved to that bound.
+    ``signed`` adds the mirrored limits, ``garbage`` NaN, infinities and any other float. ``scale``
+    is the size of a limit of 0. Draws outside ``low`` to ``high`` are moved to that bound.
     """
     places = (*limits, *(-limit for limit in limits if signed and limit))
-    drawn = st.one_of(*(_around(limit, scale) for limit in places)).map(lambda value: min(max(value, low), high))
+    drawn = st.one_of(*(_around(limit, scale) for limit in places)).map(
+        lambda value: min(max(value, low), high)
+    )
     # A quarter garbage: most runs must reach what comes after the check for it.
-    return st.one_of(drawn, drawn, drawn, st.sampled_from(GARBAGE) | st.floats()) if garbage else drawn
+    return (
+        st.one_of(drawn, drawn, drawn, st.sampled_from(GARBAGE) | st.floats()) if garbage else drawn
+    )
 
 
 def near_count(*limits: int, low: int = 0, high: int | None = None) -> st.SearchStrategy[int]:
-    """Draw integers (counts, bytes, nanoseconds) around each limit: itself, its neighbours, within 1 %, within 25 %, and far."""
+    """Draw integers (counts, bytes, nanoseconds) around each limit: itself, its neighbours, within
+    1 %, within 25 %, and far."""
 
     def around(limit: int) -> st.SearchStrategy[int]:
         spans = (1, abs(limit) // 100, abs(limit) // 4, 4 * abs(limit) + 10)
-        return st.one_of(st.just(limit), *(st.integers(limit - span, limit + span) for span in spans))
+        return st.one_of(
+            st.just(limit), *(st.integers(limit - span, limit + span) for span in spans)
+        )
 
     drawn = st.one_of(*map(around, limits))
     return drawn.map(lambda value: max(value, low) if high is None else min(max(value, low), high))

@@ -7,7 +7,16 @@ from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.vesc import VescCanEmulator, VescUartEmulator
-from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, WheelSpeed
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Event,
+    Fault,
+    Message,
+    Mode,
+    MotorStatus,
+    PortState,
+    WheelSpeed,
+)
 from vehicled.core.ports import Send
 from vehicled.profile.schema import Choice, DeviceTable
 
@@ -39,7 +48,8 @@ def standing(t_ns: int) -> MotorStatus:
 
 
 class Bench:
-    """Runs both in steps of a millisecond, the daemon commanding every 10 ms, the motor sampled every 20 ms."""
+    """Runs both in steps of a millisecond, the daemon commanding every 10 ms, the motor sampled
+    every 20 ms."""
 
     def __init__(self, table: DeviceTable, seed: int = 1, **emulated: Any) -> None:
         params = table.driver.selected
@@ -68,7 +78,8 @@ class Bench:
         mode: Mode = Mode.AUTO,
         sample: Callable[[int], MotorStatus] | None = standing,
     ) -> list[Message]:
-        """Run for this time and return the driver's messages. No throttle: no commands; no sample: a silent motor."""
+        """Run for this time and return the driver's messages. No throttle: no commands; no sample:
+        a silent motor."""
         begun = len(self.messages)
         for _ in range(duration_ms):
             self.now_ns += MS
@@ -77,7 +88,9 @@ class Bench:
             if sample is not None and since_ms % 20 == 0:
                 self.emulator.on_message(sample(now_ns), now_ns + LATENCY_NS)
             if throttle is not None and since_ms % 10 == 0:
-                self.driver.on_command(ActuatorCommand(now_ns, now_ns, throttle, brake, steering, 0.0, mode), now_ns)
+                self.driver.on_command(
+                    ActuatorCommand(now_ns, now_ns, throttle, brake, steering, 0.0, mode), now_ns
+                )
             if self.driver.next_due_ns() <= now_ns:
                 self.messages += self.driver.on_time(now_ns)
             for action in self.driver.take_tx():

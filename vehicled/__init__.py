@@ -1,6 +1,7 @@
 """A daemon that drives small autonomous ground vehicles: a pure machine driven by a thin runtime.
 
-``import vehicled as v`` gives the Python interface of :mod:`vehicled.offline.api`, and every message type with its enumerations.
+``import vehicled as v`` gives the Python interface of :mod:`vehicled.offline.api`, and every
+message type with its enumerations.
 """
 
 import sys
@@ -18,7 +19,8 @@ _API = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: a daemon on a vehicle must not load the simulator and the tools for logs."""
+    """Import what is asked for: a daemon on a vehicle must not load the simulator and the tools for
+    logs."""
     from importlib import import_module
 
     if name == "replay":

@@ -1,4 +1,5 @@
-"""Former import paths: code that was written for them runs, with a warning that names the new path."""
+"""Former import paths: code that was written for them runs, with a warning that names the new
+path."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,7 +9,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _FOLDERS = {
-    "core": "attribution bus child_process clamp error_text executive histogram journal link link_time messages observers "
+    "core": "attribution bus child_process clamp error_text executive histogram journal link "
+    "link_time messages observers "
     "plain_text ports safe_text shipped simulation_events tasks vehicle wire",
     "daemon": "app live_changes machine pipeline recognition reference",
     "live": "bridges control_socket teleop view",
@@ -18,7 +20,11 @@ _FOLDERS = {
     "runtime": "planner",
 }
 _EXPERIMENTS = "vehicled.offline.replications.experiments"
-NEW = {f"vehicled.{name}": f"vehicled.{folder}.{name}" for folder, names in _FOLDERS.items() for name in names.split()} | {
+NEW = {
+    f"vehicled.{name}": f"vehicled.{folder}.{name}"
+    for folder, names in _FOLDERS.items()
+    for name in names.split()
+} | {
     "vehicled.cli.argument_types": "vehicled.run.argument_types",
     "vehicled.cli.log_names": "vehicled.run.log_names",
     "vehicled.cli.parser": "vehicled.run.command_line",
@@ -39,7 +45,8 @@ NEW = {f"vehicled.{name}": f"vehicled.{folder}.{name}" for folder, names in _FOL
 
 
 def new_name(name: str) -> str | None:
-    """Return the name now of a module or package that has moved, or that lies in a package that has; None for every other."""
+    """Return the name now of a module or package that has moved, or that lies in a package that
+    has; None for every other."""
     head, rest = name, ""
     while head != "vehicled":
         if head in NEW:
@@ -52,9 +59,12 @@ def new_name(name: str) -> str | None:
 
 
 class FormerPaths(MetaPathFinder, Loader):
-    """Gives the module of the new path for an import of a former one: the same object, so that types stay one."""
+    """Gives the module of the new path for an import of a former one: the same object, so that
+    types stay one."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """Return a spec for a former path, and warn at the line that imports it."""
         if not fullname.startswith("vehicled.") or (new := new_name(fullname)) is None:
             return None
@@ -68,6 +78,7 @@ class FormerPaths(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module its own spec back, which the import of the former path has just replaced."""
+        """Give the module its own spec back, which the import of the former path has just
+        replaced."""
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state

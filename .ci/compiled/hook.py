@@ -1,11 +1,14 @@
-"""Build hook of hatchling: the modules that ``pyproject.toml`` lists as machine code, made by mypyc from a copy of the source.
+"""Build hook of hatchling: the modules that ``pyproject.toml`` lists as machine code, made by mypyc
+from a copy of the source.
 
 ``make compiled`` switches it on. The checkout is not touched and stays plain Python.
 
-mypyc ignores the keyword arguments of a class, so a ``msgspec.Struct`` would lose ``frozen`` and ``forbid_unknown_fields``, and its
-protocols, enumerations, dataclasses and exceptions are not quite Python's. Therefore each module of the copy is divided: a class
-stays in it, and is compiled, only if all its bases are compiled; every other class moves, with what its definition reads, to a
-plain module beside it and keeps its ``__module__``. Classes that are not compiled may extend compiled ones.
+mypyc ignores the keyword arguments of a class, so a ``msgspec.Struct`` would lose ``frozen`` and
+``forbid_unknown_fields``, and its protocols, enumerations, dataclasses and exceptions are not quite
+Python's. Therefore each module of the copy is divided: a class stays in it, and is compiled, only
+if all its bases are compiled; every other class moves, with what its definition reads, to a plain
+module beside it and keeps its ``__module__``. Classes that are not compiled may extend compiled
+ones.
 """
 
 import ast
@@ -23,10 +26,12 @@ PACKAGES = ("vehicled", "drivers", "sim_backend")
 LIBRARY = "vehicled"
 """Name of the shared library, without the ending that mypyc gives it."""
 MYPY_OPTIONS = (
-    "--strict", "--implicit-reexport", "--follow-imports=silent", "--ignore-missing-imports", "--explicit-package-bases",
+    "--strict", "--implicit-reexport", "--follow-imports=silent", "--ignore-missing-imports",
+    "--explicit-package-bases",
 )  # fmt: skip
 C_OPTIONS = ("-ffp-contract=off",)
-"""A product and a sum must not become one rounding, as on 64-bit ARM: the bits would differ from plain Python's."""
+"""A product and a sum must not become one rounding, as on 64-bit ARM: the bits would differ from
+plain Python's."""
 NATIVE_BASES = {"Generic"}
 EXTENSIBLE = "@mypyc_attr(allow_interpreted_subclasses=True)\n"
 
@@ -46,7 +51,8 @@ class Division:
 
 
 class Divider:
-    """Divides the modules to compile. All are read at once: a class is native only if its bases in other modules are."""
+    """Divides the modules to compile. All are read at once: a class is native only if its bases in
+    other modules are."""
 
     def __init__(self, root: Path, paths: Iterable[str]) -> None:
         self._texts = {_name(path): (root / path).read_text(encoding="utf-8") for path in paths}
@@ -56,9 +62,13 @@ class Divider:
         """Return whether a name in a module is a class that is compiled."""
         for node in self._trees[module].body if module in self._trees else ():
             if isinstance(node, ast.ClassDef) and node.name == name:
-                bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+                bases = [
+                    base.value if isinstance(base, ast.Subscript) else base for base in node.bases
+                ]
                 return not (node.keywords or node.decorator_list) and all(
-                    isinstance(base, ast.Name) and (base.id in NATIVE_BASES or self._is_native(module, base.id)) for base in bases
+                    isinstance(base, ast.Name)
+                    and (base.id in NATIVE_BASES or self._is_native(module, base.id))
+                    for base in bases
                 )
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
@@ -75,7 +85,9 @@ class Divider:
         bound = [name for node in statements for name in _bound(node)]
         definer = {name: node for node in statements for name in _bound(node)}
         moving: list[ast.stmt] = [
-            node for node in statements if isinstance(node, ast.ClassDef) and not self._is_native(module, node.name)
+            node
+            for node in statements
+            if isinstance(node, ast.ClassDef) and not self._is_native(module, node.name)
         ]
         for node in moving:
             # The list grows as it is walked: what a definition reads moves with it, and so on.
@@ -84,13 +96,18 @@ class Divider:
                     moving.append(definer[name])
         moved = tuple(name for node in statements if node in moving for name in _bound(node))
         # Functions of the plain classes read these as they run.
-        given = {name for node in moving for name in _read(node, bodies=True) if name in definer} - set(moved)
-        rebound = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+        given = {
+            name for node in moving for name in _read(node, bodies=True) if name in definer
+        } - set(moved)
+        rebound = {
+            name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names
+        }
         for name in sorted(given | set(moved)):
             if name in rebound or bound.count(name) > 1:
                 raise DivisionError(
-                    f"{path}: {name} is bound more than once, and a class that stays plain reads it: the two halves of the module "
-                    "would see different values. Bind it once, or take the module off the list in pyproject.toml."
+                    f"{path}: {name} is bound more than once, and a class that stays plain reads "
+                    "it: the two halves of the module would see different values. Bind it once, "
+                    "or take the module off the list in pyproject.toml."
                 )
         native = list(lines)
         for node in statements:
@@ -100,13 +117,23 @@ class Divider:
                 continue
             if isinstance(node, ast.ClassDef):
                 native[first] = EXTENSIBLE + native[first]
-            native[last - 1] += "".join(f"setattr(_plain, {name!r}, {name})\n" for name in _bound(node) if name in given)
-        head = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mypy_extensions import mypyc_attr\n"
+            native[last - 1] += "".join(
+                f"setattr(_plain, {name!r}, {name})\n" for name in _bound(node) if name in given
+            )
+        head = (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mypy_extensions "
+            "import mypyc_attr\n"
+        )
         head += "".join(f"from {plain_module} import {name} as {name}\n" for name in moved)
         head += f"import sys as _sys\n_plain = _sys.modules[{plain_module!r}]\n" if given else ""
-        native.insert(max((node.end_lineno or 0 for node in imports), default=_first_line(statements[0]) - 1), head)
+        native.insert(
+            max((node.end_lineno or 0 for node in imports), default=_first_line(statements[0]) - 1),
+            head,
+        )
         plain = [
-            "".join(lines[_first_line(node) - 1 : node.end_lineno]) for node in (*imports, *statements) if node in imports + moving
+            "".join(lines[_first_line(node) - 1 : node.end_lineno])
+            for node in (*imports, *statements)
+            if node in imports + moving
         ]
         plain.insert(len(imports), f"__name__ = {module!r}\n")
         return Division("".join(native), "".join(plain) if moving else "", moved)
@@ -142,11 +169,16 @@ def _bound(node: ast.stmt) -> list[str]:
     """Return the names that a statement at the top of a module binds."""
     if isinstance(node, ast.ClassDef | ast.FunctionDef):
         return [node.name]
-    return [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)]
+    return [
+        inner.id
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
+    ]
 
 
 def _read(node: ast.AST, *, bodies: bool = False) -> Iterator[str]:
-    """Yield the names that a statement reads as it is executed; with ``bodies``, those in the bodies of functions too."""
+    """Yield the names that a statement reads as it is executed; with ``bodies``, those in the
+    bodies of functions too."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield node.id
     body = node.body if isinstance(node, ast.FunctionDef | ast.Lambda) and not bodies else []
@@ -157,9 +189,12 @@ def _read(node: ast.AST, *, bodies: bool = False) -> Iterator[str]:
 
 
 def write_divided(root: Path, modules: Iterable[str], work: Path) -> list[Path]:
-    """Copy the packages of a checkout into a folder, divided; return the plain modules, relative to it."""
+    """Copy the packages of a checkout into a folder, divided; return the plain modules, relative to
+    it."""
     for package in PACKAGES:
-        shutil.copytree(root / package, work / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        shutil.copytree(
+            root / package, work / package, ignore=shutil.ignore_patterns("__pycache__", "*.so")
+        )
     divider = Divider(root, modules)
     added = []
     for path in modules:
@@ -172,26 +207,45 @@ def write_divided(root: Path, modules: Iterable[str], work: Path) -> list[Path]:
 
 
 def compile_modules(root: Path, modules: list[str], work: Path) -> list[Path]:
-    """Compile modules of a checkout in an empty folder; return the files to ship beside the source, relative to that folder."""
+    """Compile modules of a checkout in an empty folder; return the files to ship beside the source,
+    relative to that folder."""
     # These are in the environment of a build only.
     from mypyc.build import mypycify
     from setuptools import setup
 
     added = write_divided(root, modules, work)
     with contextlib.chdir(work):
-        extensions = mypycify([*MYPY_OPTIONS, *modules], opt_level="1", debug_level="0", group_name=LIBRARY)
+        extensions = mypycify(
+            [*MYPY_OPTIONS, *modules], opt_level="1", debug_level="0", group_name=LIBRARY
+        )
         generated = Path("build", f"__native_{LIBRARY}.c")
-        # The last include: the run-time library of mypyc, which defines what this replaces, is before it.
-        include, text = f'#include "__native_internal_{LIBRARY}.h"\n', generated.read_text(encoding="utf-8")
+        # The last include: the run-time library of mypyc, which defines what this replaces, is
+        # before it.
+        include, text = (
+            f'#include "__native_internal_{LIBRARY}.h"\n',
+            generated.read_text(encoding="utf-8"),
+        )
         if text.count(include) != 1:
-            raise RuntimeError(f"mypyc's {generated} no longer has the line {include.strip()}: adapt .ci/compiled/hook.py")
+            raise RuntimeError(
+                f"mypyc's {generated} no longer has the line {include.strip()}: adapt "
+                ".ci/compiled/hook.py"
+            )
         lookups = Path(__file__).with_name("lookups.h").read_text(encoding="utf-8")
         generated.write_text(text.replace(include, include + lookups), encoding="utf-8")
         for extension in extensions:
             extension.extra_compile_args.extend(C_OPTIONS)
-        setup(name=LIBRARY, packages=[], py_modules=[], ext_modules=extensions, script_args=["--quiet", "build_ext", "--inplace"])
+        setup(
+            name=LIBRARY,
+            packages=[],
+            py_modules=[],
+            ext_modules=extensions,
+            script_args=["--quiet", "build_ext", "--inplace"],
+        )
     # The folder build/ has some of them again.
-    libraries = [*work.glob("*.so"), *(file for package in PACKAGES for file in (work / package).rglob("*.so"))]
+    libraries = [
+        *work.glob("*.so"),
+        *(file for package in PACKAGES for file in (work / package).rglob("*.so")),
+    ]
     return added + [file.relative_to(work) for file in libraries]
 
 

@@ -1,11 +1,13 @@
 """The service on a real Debian with the real-time kernel, in a virtual machine: ``make board``.
 
-Builds the image, boots it, and makes every check of ``checks/`` in the order of their names. Prints a table of verdicts, and
-writes it to the output folder with the consoles, the journal and the logs of the drives. After a run of all checks the table is also
-written to ``docs/results`` and into the page. Status 1 if a check failed.
+Builds the image, boots it, and makes every check of ``checks/`` in the order of their names. Prints
+a table of verdicts, and writes it to the output folder with the consoles, the journal and the logs
+of the drives. After a run of all checks the table is also written to ``docs/results`` and into the
+page. Status 1 if a check failed.
 
-A check is a file ``checks/NN_name.py``: its docstring says what it proves, and ``check(board)`` returns what was seen. It fails by
-:func:`bench.board_vm.board.expect`, and says that it could not be tried here by ``NotTriedError``.
+A check is a file ``checks/NN_name.py``: its docstring says what it proves, and ``check(board)``
+returns what was seen. It fails by :func:`bench.board_vm.board.expect`, and says that it could not
+be tried here by ``NotTriedError``.
 """
 
 import argparse
@@ -50,24 +52,36 @@ class Verdict(NamedTuple):
 
 
 def load(path: Path) -> Check:
-    """Load a check from its file. Raises ValueError if it has no docstring or no function ``check``."""
+    """Load a check from its file. Raises ValueError if it has no docstring or no function
+    ``check``."""
     spec = importlib.util.spec_from_file_location(f"board_check_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not module.__doc__ or not hasattr(module, "check"):
-        raise ValueError(f"{path.name}: a check needs a docstring, which says what it proves, and a function check(board)")
+        raise ValueError(
+            f"{path.name}: a check needs a docstring, which says what it proves, and a "
+            "function check(board)"
+        )
     return Check(path.stem.partition("_")[2], " ".join(module.__doc__.split()), module.check)
 
 
 def checks(folder: Path, wanted: Sequence[str] = ()) -> list[Check]:
-    """Return the checks of a folder in the order of their numbers; of these names, if any are given. Raises ValueError."""
+    """Return the checks of a folder in the order of their numbers; of these names, if any are
+    given. Raises ValueError."""
     found = [load(path) for path in sorted(folder.glob("[0-9]*_*.py"))]
     unknown = set(wanted) - {check.name for check in found}
     if unknown:
-        raise ValueError(f"no check {', '.join(sorted(unknown))}; there are {', '.join(check.name for check in found)}")
-    return [check for check in found if not wanted or check.name in wanted or check.name in ("install", "start")]
+        raise ValueError(
+            f"no check {', '.join(sorted(unknown))}; there are "
+            f"{', '.join(check.name for check in found)}"
+        )
+    return [
+        check
+        for check in found
+        if not wanted or check.name in wanted or check.name in ("install", "start")
+    ]
 
 
 def make(check: Check, board: Board) -> Verdict:
@@ -84,12 +98,16 @@ def make(check: Check, board: Board) -> Verdict:
     except Exception as error:  # noqa: BLE001
         verdict, seen = FAILED, f"the check itself: {type(error).__name__}: {error}"
         traceback.print_exc()
-    return Verdict(check.name, check.proves, verdict, " ".join(seen.split()), time.monotonic() - start)
+    return Verdict(
+        check.name, check.proves, verdict, " ".join(seen.split()), time.monotonic() - start
+    )
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
     """Return the table as it is printed."""
-    return "\n".join(f"{v.verdict.strip('*'):<10} {v.name:<20} {v.took_s:5.0f} s  {v.seen}" for v in verdicts)
+    return "\n".join(
+        f"{v.verdict.strip('*'):<10} {v.name:<20} {v.took_s:5.0f} s  {v.seen}" for v in verdicts
+    )
 
 
 def results(verdicts: Sequence[Verdict], where: str) -> Results:
@@ -99,7 +117,12 @@ def results(verdicts: Sequence[Verdict], where: str) -> Results:
         kind="machine",
         measured=time.strftime("%Y-%m-%d"),
         machine=where,
-        columns=[Column(head="check"), Column(head="proves"), Column(head="result"), Column(head="seen")],
+        columns=[
+            Column(head="check"),
+            Column(head="proves"),
+            Column(head="result"),
+            Column(head="seen"),
+        ],
         rows=[Row(cells=[v.name, v.proves, v.verdict, _short(v.seen)]) for v in verdicts],
     )
 
@@ -113,9 +136,15 @@ def collect(board: Board, out: Path) -> None:
     """Copy journal and logs out of the guest, and the consoles of the machine."""
     board.machine.collect(out)
     try:
-        board.status_of("mkdir -p /bench/out; journalctl --no-pager -o short-precise >/bench/out/journal.txt")
         board.status_of(
-            f"journalctl -u {UNIT} --no-pager -o cat >/bench/out/events.jsonl; cp {LOGS}/*.mcap /bench/out/", timeout_s=200.0
+            "mkdir -p /bench/out; journalctl --no-pager -o short-precise >/bench/out/journal.txt"
+        )
+        board.status_of(
+            (
+                f"journalctl -u {UNIT} --no-pager -o cat >/bench/out/events.jsonl; cp "
+                f"{LOGS}/*.mcap /bench/out/"
+            ),
+            timeout_s=200.0,
         )
     except MachineError as error:
         print(f"no journal and no logs: {error}")
@@ -147,7 +176,9 @@ def run(arguments: argparse.Namespace) -> list[Verdict]:
                 board.restore()
         collect(board, out)
     where = f"Debian with kernel {built.release}, {platform.machine()} emulated by qemu"
-    (out / "verdicts.json").write_text(json.dumps([verdict._asdict() for verdict in verdicts], indent=1) + "\n")
+    (out / "verdicts.json").write_text(
+        json.dumps([verdict._asdict() for verdict in verdicts], indent=1) + "\n"
+    )
     (out / "table.txt").write_text(table(verdicts) + "\n")
     if not arguments.checks and not arguments.no_write:
         save(RESULTS, results(verdicts, where))
@@ -158,11 +189,30 @@ def run(arguments: argparse.Namespace) -> list[Verdict]:
 
 def main() -> int:
     """Make the checks and print the table."""
-    parser = argparse.ArgumentParser(prog="make board", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checks", nargs="*", metavar="CHECK", help="only these, after install and start (default: all)")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "board", metavar="DIR", help="folder of tables and logs")
-    parser.add_argument("--no-write", action="store_true", help=f"leave docs/results/{RESULTS}.json and the page as they are")
-    parser.add_argument("--list", action="store_true", help="only list the checks and what they prove")
+    parser = argparse.ArgumentParser(
+        prog="make board", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "checks",
+        nargs="*",
+        metavar="CHECK",
+        help="only these, after install and start (default: all)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "build" / "board",
+        metavar="DIR",
+        help="folder of tables and logs",
+    )
+    parser.add_argument(
+        "--no-write",
+        action="store_true",
+        help=f"leave docs/results/{RESULTS}.json and the page as they are",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="only list the checks and what they prove"
+    )
     arguments = parser.parse_args()
     try:
         if arguments.list:
@@ -174,11 +224,19 @@ def main() -> int:
         print(f"make board: {error}", file=sys.stderr)
         return 2
     except subprocess.CalledProcessError as error:
-        print(f"make board: {Path(str(error.cmd[0])).name} failed with status {error.returncode}", file=sys.stderr)
+        print(
+            f"make board: {Path(str(error.cmd[0])).name} failed with status {error.returncode}",
+            file=sys.stderr,
+        )
         return 2
     print(f"\n{table(verdicts)}\n")
-    counts = {kind: sum(v.verdict == kind for v in verdicts) for kind in (PASSED, FAILED, NOT_TRIED)}
-    print(f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[NOT_TRIED]} not tried; logs: {arguments.out}")
+    counts = {
+        kind: sum(v.verdict == kind for v in verdicts) for kind in (PASSED, FAILED, NOT_TRIED)
+    }
+    print(
+        f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[NOT_TRIED]} not tried; "
+        f"logs: {arguments.out}"
+    )
     return int(counts[FAILED] > 0)
 
 

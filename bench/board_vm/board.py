@@ -19,7 +19,8 @@ LOGS = "/var/lib/vehicled/vehicled/logs"
 WHOLE_LOG = "89 4d 43 41 50 30 0d 0a"
 """Last bytes of a log that was closed, as ``od`` prints them."""
 OPTIONS = "VEHICLED_OPTIONS=--laps 4"
-"""A drive outlasts every check. The whole course is in the log, so that more laps take longer to start."""
+"""A drive outlasts every check. The whole course is in the log, so that more laps take longer to
+start."""
 GADGETS = "/sys/kernel/config/usb_gadget"
 LINKS = {
     "gnss": "usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver-if00",
@@ -27,7 +28,8 @@ LINKS = {
     "heading": "usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver_rover-if00",
     "drive": "usb-Openlight_Labs_CANable_0001-if00",
 }
-"""USB devices of the machine in the order of their controllers, and their names below ``BY_ID``; ``guest/devices.sh`` makes them."""
+"""USB devices of the machine in the order of their controllers, and their names below ``BY_ID``;
+``guest/devices.sh`` makes them."""
 BY_ID = "/dev/serial/by-id"
 DEVICES = tuple(LINKS)
 MOVING_MPS = 0.3
@@ -70,8 +72,11 @@ class Board:
         """Let the guest's clock go on."""
         self.machine.agent({"do": "sleep", "duration_s": duration_s}, duration_s)
 
-    def wait_for(self, condition: Callable[[], object], text: str, timeout_s: float = 60.0) -> float:
-        """Wait until a condition holds; return how long it took, s. Fails the check with ``text`` if it does not in time."""
+    def wait_for(
+        self, condition: Callable[[], object], text: str, timeout_s: float = 60.0
+    ) -> float:
+        """Wait until a condition holds; return how long it took, s. Fails the check with ``text``
+        if it does not in time."""
         start = self.now()
         while not condition():
             expect(self.now() - start < timeout_s, f"{text} after {timeout_s:.0f} s")
@@ -81,12 +86,15 @@ class Board:
     # ---------------------------------------------------------------- shell
 
     def shell(self, command: str, *, user: str = "root", timeout_s: float = 120.0) -> str:
-        """Run a command in the guest and return what it printed. Fails the check if its status is not 0."""
+        """Run a command in the guest and return what it printed. Fails the check if its status is
+        not 0."""
         status, output = self.status_of(command, user=user, timeout_s=timeout_s)
         expect(status == 0, f"{command!r}: status {status}: {output.strip()[-500:]}")
         return output
 
-    def status_of(self, command: str, *, user: str = "root", timeout_s: float = 120.0) -> tuple[int, str]:
+    def status_of(
+        self, command: str, *, user: str = "root", timeout_s: float = 120.0
+    ) -> tuple[int, str]:
         """Run a command in the guest; return its status and what it printed."""
         request = {"do": "shell", "command": command, "user": user, "timeout_s": timeout_s}
         found = self.machine.agent(request, timeout_s)
@@ -110,7 +118,9 @@ class Board:
 
     def ask(self, *, user: str = "alice", **request: Any) -> dict[str, Any]:
         """Send a request to the control socket as a user; return the answer."""
-        return dict(self.machine.agent({"do": "ask", "user": user, "request": request}, 25.0)["answer"])
+        return dict(
+            self.machine.agent({"do": "ask", "user": user, "request": request}, 25.0)["answer"]
+        )
 
     def request(self, action: str, *, user: str = "alice") -> dict[str, Any]:
         """Request a change of mode; return the answer."""
@@ -122,16 +132,27 @@ class Board:
         expect("status" in found, f"no answer from the daemon: {found.get('why')}")
         return dict(found["status"])
 
-    def until(self, *modes: str, timeout_s: float = 40.0, speed_mps: float = -100.0) -> dict[str, Any]:
+    def until(
+        self, *modes: str, timeout_s: float = 40.0, speed_mps: float = -100.0
+    ) -> dict[str, Any]:
         """Wait for one of these modes, and for a speed. Fails the check if neither comes."""
-        request = {"do": "status_until", "wanted": modes, "timeout_s": timeout_s, "speed_mps": speed_mps}
+        request = {
+            "do": "status_until",
+            "wanted": modes,
+            "timeout_s": timeout_s,
+            "speed_mps": speed_mps,
+        }
         found = self.machine.agent(request, timeout_s)
         state = found["answer"].get("status", found["answer"])
-        expect(found["reached"], f"not {' or '.join(modes)} within {timeout_s:.0f} s, but {described(state)}")
+        expect(
+            found["reached"],
+            f"not {' or '.join(modes)} within {timeout_s:.0f} s, but {described(state)}",
+        )
         return dict(state)
 
     def drive(self, timeout_s: float = 60.0) -> dict[str, Any]:
-        """Arm and drive, however the check before left the vehicle; return the state while it moves."""
+        """Arm and drive, however the check before left the vehicle; return the state while it
+        moves."""
         end = self.now() + timeout_s
         if self.show("ActiveState") != "active":
             self.start()
@@ -164,11 +185,14 @@ class Board:
     def until_port(self, name: str, *wanted: str, timeout_s: float = 30.0) -> float:
         """Wait for one of these states of a port; return how long it took, s."""
         return self.wait_for(
-            lambda: self.port(name).upper() in wanted, f"port {name} is not {' or '.join(wanted).lower()}", timeout_s
+            lambda: self.port(name).upper() in wanted,
+            f"port {name} is not {' or '.join(wanted).lower()}",
+            timeout_s,
         )
 
     def stopped(self, *codes: str, timeout_s: float = 60.0) -> str:
-        """Wait until the vehicle stands disarmed and return the rule that stopped it: one of ``codes``, if any are given."""
+        """Wait until the vehicle stands disarmed and return the rule that stopped it: one of
+        ``codes``, if any are given."""
         state = self.until("STANDBY", "FAULT", timeout_s=timeout_s)
         speed_mps = (state["estimate"] or {}).get("speed_mps") or 0.0
         expect(abs(speed_mps) < 0.2, f"it still rolls at {speed_mps:.2f} m/s in {state['mode']}")
@@ -182,7 +206,10 @@ class Board:
         self.sleep(duration_s)
         state = self.state()
         expect(state["mode"] == "AUTO", f"it does not drive on, but {described(state)}")
-        expect(state["estimate"]["speed_mps"] > MOVING_MPS, f"in AUTO it moves at {state['estimate']['speed_mps']:.2f} m/s")
+        expect(
+            state["estimate"]["speed_mps"] > MOVING_MPS,
+            f"in AUTO it moves at {state['estimate']['speed_mps']:.2f} m/s",
+        )
 
     # ---------------------------------------------------------------- service
 
@@ -195,28 +222,42 @@ class Board:
         return int(self.show("MainPID"))
 
     def until_active(self, timeout_s: float = 120.0, *, other_than: int = 0) -> float:
-        """Wait until the service is ready, with another process than this; return how long it took, s."""
+        """Wait until the service is ready, with another process than this; return how long it took,
+        s."""
         start = self.now()
         while True:
-            state, pid = self.shell(f"systemctl show {UNIT} --property=ActiveState,MainPID --value").split()
+            state, pid = self.shell(
+                f"systemctl show {UNIT} --property=ActiveState,MainPID --value"
+            ).split()
             # systemd prints the properties in its own order.
             state, pid = (pid, state) if state.isdecimal() else (state, pid)
             if state == "active" and int(pid) not in (0, other_than):
                 return self.now() - start
-            expect(self.now() - start < timeout_s, f"the service is {state} after {timeout_s:.0f} s: {self.last_words()}")
+            expect(
+                self.now() - start < timeout_s,
+                f"the service is {state} after {timeout_s:.0f} s: {self.last_words()}",
+            )
             self.sleep(0.3)
 
     def last_words(self) -> str:
         """Return the last lines of the unit's journal, for a verdict."""
-        return " | ".join(self.shell(f"journalctl -u {UNIT} -o cat -n 4 --no-pager").strip().splitlines())[-600:]
+        return " | ".join(
+            self.shell(f"journalctl -u {UNIT} -o cat -n 4 --no-pager").strip().splitlines()
+        )[-600:]
 
     def cursor(self) -> str:
         """Return the present end of the journal."""
-        return self.shell("journalctl --no-pager -n 0 --show-cursor").strip().removeprefix("-- cursor: ")
+        return (
+            self.shell("journalctl --no-pager -n 0 --show-cursor")
+            .strip()
+            .removeprefix("-- cursor: ")
+        )
 
     def journal(self, cursor: str) -> list[dict[str, Any]]:
         """Return the daemon's events since then. systemd's own lines have the key ``systemd``."""
-        lines = self.shell(f"journalctl -u {UNIT} -o cat --no-pager --after-cursor='{cursor}'").splitlines()
+        lines = self.shell(
+            f"journalctl -u {UNIT} -o cat --no-pager --after-cursor='{cursor}'"
+        ).splitlines()
         found = []
         for line in lines:
             event = None
@@ -239,7 +280,8 @@ class Board:
 
     @contextmanager
     def options(self, more: str) -> Iterator[None]:
-        """Context in which the service runs with more options; before and after it, it is restarted."""
+        """Context in which the service runs with more options; before and after it, it is
+        restarted."""
         self.stop()
         try:
             self.shell(f"echo '{OPTIONS} {more}' >{ENV}")
@@ -270,13 +312,15 @@ class Board:
         self.shell(f"echo dummy_udc.{DEVICES.index(name)} >{GADGETS}/{name}/UDC")
 
     def boot(self) -> float:
-        """Switch the machine and the vehicle on and wait until they answer; return how long the machine took, s."""
+        """Switch the machine and the vehicle on and wait until they answer; return how long the
+        machine took, s."""
         self.machine.power_on()
         self.machine.wait_for_agent()
         return self.wake()
 
     def wake(self) -> float:
-        """After a reset of the computer: bring devices and CAN up; return the guest's time since its start, s."""
+        """After a reset of the computer: bring devices and CAN up; return the guest's time since
+        its start, s."""
         up_s = float(self.shell("cut -d' ' -f1 /proc/uptime"))
         self.shell("sh /bench/devices.sh && sh /bench/can.sh", timeout_s=200.0)
         return up_s
@@ -299,13 +343,19 @@ class Board:
 def small_disk(board: Board) -> Iterator[None]:
     """Context in which the logs are on a file system of their own, which is soon full."""
     board.stop()
-    board.shell(f"truncate -s {DISK_MB}M {DISK} && mke2fs -q -t ext4 -m 0 {DISK} && mount -o loop {DISK} {LOGS}")
+    board.shell(
+        f"truncate -s {DISK_MB}M {DISK} && mke2fs -q -t ext4 -m 0 {DISK} && mount -o loop "
+        f"{DISK} {LOGS}"
+    )
     try:
         board.shell(f"chown vehicled:vehicled {LOGS} && chmod 750 {LOGS}")
         board.start()
         yield
     finally:
-        board.status_of(f"systemctl stop {UNIT}; umount {LOGS} || umount --lazy {LOGS}; rm -f {DISK}", timeout_s=60.0)
+        board.status_of(
+            f"systemctl stop {UNIT}; umount {LOGS} || umount --lazy {LOGS}; rm -f {DISK}",
+            timeout_s=60.0,
+        )
         board.start()
 
 
@@ -316,7 +366,8 @@ def described(state: dict[str, Any]) -> str:
 
 
 def number_in(pattern: str, text: str) -> float:
-    """Return the number that a pattern's first group matches. Fails the check if it matches nothing."""
+    """Return the number that a pattern's first group matches. Fails the check if it matches
+    nothing."""
     found = re.search(pattern, text)
     expect(found, f"no {pattern!r} in {text.strip()[:300]!r}")
     assert found is not None

@@ -1,7 +1,9 @@
-"""Image of the vehicle's computer: Debian packages and this checkout, cached by a hash of what goes in.
+"""Image of the vehicle's computer: Debian packages and this checkout, cached by a hash of what goes
+in.
 
-Three steps, each kept in the cache under the hash of its inputs: Debian with the real-time kernel as a tar file, the same with the
-locked packages and this checkout in ``/opt/vehicled``, and the file system that the virtual machine boots.
+Three steps, each kept in the cache under the hash of its inputs: Debian with the real-time kernel
+as a tar file, the same with the locked packages and this checkout in ``/opt/vehicled``, and the
+file system that the virtual machine boots.
 """
 
 import hashlib
@@ -17,13 +19,15 @@ CACHE = ROOT / ".cache" / "board"
 PREPARE = ROOT / "bench" / "board_vm" / "guest" / "prepare.sh"
 SUITE = "bookworm"
 ARCHITECTURES = {"amd64": "linux-image-rt-amd64", "arm64": ""}
-"""Kernel package by Debian's name of the architecture. aarch64 runs on the kernel of the host, by qemu-user."""
+"""Kernel package by Debian's name of the architecture. aarch64 runs on the kernel of the host, by
+qemu-user."""
 PACKAGES = (
-    "systemd", "systemd-sysv", "udev", "dbus", "kmod", "procps", "iproute2", "sudo", "e2fsprogs", "ca-certificates", "git", "make",
-    "python3", "python3-venv", "can-utils", "pps-tools",
+    "systemd", "systemd-sysv", "udev", "dbus", "kmod", "procps", "iproute2", "sudo", "e2fsprogs",
+    "ca-certificates", "git", "make", "python3", "python3-venv", "can-utils", "pps-tools",
 )  # fmt: skip
 """Packages of a vehicle's computer, and the tools of the checks."""
-INSTALLED_FROM = ("vehicled", "drivers", "sim_backend", "profiles", "systemd", "pyproject.toml", "requirements.lock", "LICENSE",
+INSTALLED_FROM = ("vehicled", "drivers", "sim_backend", "profiles", "systemd", "pyproject.toml",
+    "requirements.lock", "LICENSE",
                   "README.md", ".ci/compiled")  # fmt: skip
 """Tracked files of the checkout that the image holds."""
 ESSENTIAL_HOOK = """\
@@ -53,33 +57,63 @@ class Image(NamedTuple):
 
 
 def need(*tools: tuple[str, str]) -> None:
-    """Check that each command is there; name the Debian packages of those that are not. Raises MissingToolError."""
-    missing = [package for command, package in tools if shutil.which(command, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None]
+    """Check that each command is there; name the Debian packages of those that are not. Raises
+    MissingToolError."""
+    missing = [
+        package
+        for command, package in tools
+        if shutil.which(command, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None
+    ]
     if missing:
         raise MissingToolError(f"missing on this computer: sudo apt install {' '.join(missing)}")
 
 
 def digest(*parts: str | bytes | Path) -> str:
-    """Return a hash of texts and of files with their names; a change of any, or of their order, changes it."""
+    """Return a hash of texts and of files with their names; a change of any, or of their order,
+    changes it."""
     found = hashlib.sha256()
     for part in parts:
-        data = part.read_bytes() if isinstance(part, Path) else part.encode() if isinstance(part, str) else part
-        name = str(part.relative_to(ROOT)) if isinstance(part, Path) and part.is_relative_to(ROOT) else ""
+        data = (
+            part.read_bytes()
+            if isinstance(part, Path)
+            else part.encode()
+            if isinstance(part, str)
+            else part
+        )
+        name = (
+            str(part.relative_to(ROOT))
+            if isinstance(part, Path) and part.is_relative_to(ROOT)
+            else ""
+        )
         found.update(f"{len(name)} {len(data)} {name}".encode() + data)
     return found.hexdigest()[:16]
 
 
 def tracked(names: Iterable[str] = INSTALLED_FROM) -> list[Path]:
     """Return the tracked files below these names that exist, sorted."""
-    done = subprocess.run(["git", "ls-files", "-z", "--", *names], cwd=ROOT, check=True, capture_output=True, text=True)
-    return [path for path in map(ROOT.joinpath, sorted(filter(None, done.stdout.split("\0")))) if path.is_file()]
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "--", *names],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [
+        path
+        for path in map(ROOT.joinpath, sorted(filter(None, done.stdout.split("\0"))))
+        if path.is_file()
+    ]
 
 
 def base(arch: str) -> Path:
     """Return a tar file of Debian, made anew if packages or hooks have changed."""
-    packages = [*PACKAGES, *([ARCHITECTURES[arch], "initramfs-tools"] if ARCHITECTURES[arch] else [])]
+    packages = [
+        *PACKAGES,
+        *([ARCHITECTURES[arch], "initramfs-tools"] if ARCHITECTURES[arch] else []),
+    ]
     options = [
-        "--variant=minbase", f"--architectures={arch}", f"--include={','.join(packages)}", f"--essential-hook={ESSENTIAL_HOOK}",
+        "--variant=minbase", f"--architectures={arch}", f"--include={','.join(packages)}",
+        f"--essential-hook={ESSENTIAL_HOOK}",
         *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")),
     ]  # fmt: skip
     tar = CACHE / f"debian-{arch}-{digest(SUITE, *options)}.tar"
@@ -90,7 +124,8 @@ def base(arch: str) -> Path:
 
 
 def system(arch: str) -> Path:
-    """Return a folder with Debian, the checkout in ``/srv/vehicled`` and its environment in ``/opt/vehicled``."""
+    """Return a folder with Debian, the checkout in ``/srv/vehicled`` and its environment in
+    ``/opt/vehicled``."""
     tar, files = base(arch), tracked()
     root = CACHE / f"system-{arch}-{digest(tar.name, PREPARE, *files)}"
     if root.exists():
@@ -112,7 +147,11 @@ def system(arch: str) -> Path:
 
 def image(arch: str = "amd64") -> Image:
     """Return kernel, initrd and disk of the present checkout."""
-    need(("mmdebstrap", "mmdebstrap"), ("mke2fs", "e2fsprogs"), ("qemu-system-x86_64", "qemu-system-x86"))
+    need(
+        ("mmdebstrap", "mmdebstrap"),
+        ("mke2fs", "e2fsprogs"),
+        ("qemu-system-x86_64", "qemu-system-x86"),
+    )
     if os.geteuid() != 0:
         raise MissingToolError("the image is made by root, whose files it holds: sudo make board")
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -122,12 +161,27 @@ def image(arch: str = "amd64") -> Image:
     disk = CACHE / f"{root.name.replace('system', 'disk')}.img"
     if not disk.exists():
         print(f"{disk.name}: making the file system", flush=True)
-        _make(disk, lambda part: ["mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(root), str(part), f"{SIZE_MB}M"])
+        _make(
+            disk,
+            lambda part: [
+                "mke2fs",
+                "-q",
+                "-t",
+                "ext4",
+                "-L",
+                "root",
+                "-d",
+                str(root),
+                str(part),
+                f"{SIZE_MB}M",
+            ],
+        )
     return Image(disk, kernel, root / "boot" / f"initrd.img-{release}", release)
 
 
 def inside(root: Path, folder: str, command: Sequence[str]) -> None:
-    """Run a command in the system, with the host's way to the package index, of which nothing stays in the system."""
+    """Run a command in the system, with the host's way to the package index, of which nothing stays
+    in the system."""
     environment = {key: value for key, value in os.environ.items() if key.startswith(ENVIRONMENT)}
     environment |= {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -137,7 +191,11 @@ def inside(root: Path, folder: str, command: Sequence[str]) -> None:
     }
     (CACHE / "pip").mkdir(exist_ok=True)
     binds = [("/dev", "dev"), ("/proc", "proc"), (str(CACHE / "pip"), CACHED_WHEELS.lstrip("/"))]
-    binds += [(name, name.lstrip("/")) for name in ("/etc/resolv.conf", "/etc/pip.conf", "/etc/ssl/certs") if Path(name).exists()]
+    binds += [
+        (name, name.lstrip("/"))
+        for name in ("/etc/resolv.conf", "/etc/pip.conf", "/etc/ssl/certs")
+        if Path(name).exists()
+    ]
     lines = []
     for source, name in binds:
         target = root / name
@@ -145,8 +203,12 @@ def inside(root: Path, folder: str, command: Sequence[str]) -> None:
             target.mkdir(parents=True) if Path(source).is_dir() else target.touch()
         lines.append(f'mount --bind "{source}" "{target}"')
     # A mount namespace of its own: the mounts end with it.
-    script = "\n".join(["set -e", *lines, f'exec chroot "{root}" sh -c \'cd {folder}; exec "$@"\' sh "$@"'])
-    subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *command], env=environment, check=True)
+    script = "\n".join(
+        ["set -e", *lines, f'exec chroot "{root}" sh -c \'cd {folder}; exec "$@"\' sh "$@"']
+    )
+    subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *command], env=environment, check=True
+    )
 
 
 def _make(target: Path, command: Callable[[Path], list[str]]) -> None:

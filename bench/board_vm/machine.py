@@ -16,19 +16,25 @@ from bench.board_vm.image import Image
 
 MEMORY_MB = 1536
 CLOCK = "shift=0,sleep=on"
-"""The guest's time advances by 1 ns with each instruction, and jumps to the next timer while it idles. So its processor is that of
-a small board, 1000 million instructions a second, however slow and busy the host is. It has one, as counting takes turns."""
+"""The guest's time advances by 1 ns with each instruction, and jumps to the next timer while it
+idles. So its processor is that of a small board, 1000 million instructions a second, however slow
+and busy the host is. It has one, as counting takes turns."""
 CPU = "Nehalem"
-"""The oldest processor that the wheels run on: emulating the vector instructions of newer ones is slow."""
+"""The oldest processor that the wheels run on: emulating the vector instructions of newer ones is
+slow."""
 KERNEL = " ".join((
     "root=/dev/vda rw console=ttyS0 quiet tsc=reliable", "mitigations=off",
-    *(f"systemd.mask={unit}" for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_reap.service")),
+    *(f"systemd.mask={unit}"
+        for unit in ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer",
+            "e2scrub_reap.service")),
 ))  # fmt: skip
-"""Command line of the kernel: without what costs an emulated processor most, and without network and updates."""
+"""Command line of the kernel: without what costs an emulated processor most, and without network
+and updates."""
 BOOT_S = 1800.0
 """Longest boot by the wall clock, s."""
 SLOWEST = 60.0
-"""Largest factor of the wall clock on the guest's, whose processor is emulated by a host that has other work."""
+"""Largest factor of the wall clock on the guest's, whose processor is emulated by a host that has
+other work."""
 POLL = 10.0
 """The same factor while nobody may be there to answer."""
 
@@ -110,21 +116,24 @@ class Machine:
         for name in ("monitor", "agent"):
             (folder / name).unlink(missing_ok=True)
         command = [
-            "qemu-system-x86_64", "-accel", "tcg,thread=single", "-icount", CLOCK, "-rtc", "clock=vm", "-cpu", CPU,
-            "-m", str(MEMORY_MB), "-display", "none", "-net", "none", "-no-user-config", "-nodefaults",
-            "-kernel", str(self._image.kernel), "-initrd", str(self._image.initrd),
-            "-append", KERNEL,
+            "qemu-system-x86_64", "-accel", "tcg,thread=single", "-icount", CLOCK, "-rtc",
+            "clock=vm", "-cpu", CPU, "-m", str(MEMORY_MB), "-display", "none", "-net", "none",
+            "-no-user-config", "-nodefaults", "-kernel", str(self._image.kernel), "-initrd",
+            str(self._image.initrd), "-append", KERNEL,
             "-drive", f"file={self.disk},format=raw,if=virtio",
             "-device", "i6300esb", "-action", "watchdog=reset",
             "-virtfs", f"local,path={self.share},mount_tag=bench,security_model=none",
             "-device", "virtio-serial",
             "-chardev", f"socket,id=agent,path={folder / 'agent'},server=on,wait=off",
             "-device", "virtserialport,chardev=agent,name=agent",
-            "-chardev", f"file,id=console,path={folder / f'console-{boot}.txt'}", "-serial", "chardev:console", "-serial", "null",
-            "-qmp", f"unix:{folder / 'monitor'},server=on,wait=off",
+            "-chardev", f"file,id=console,path={folder / f'console-{boot}.txt'}", "-serial",
+            "chardev:console", "-serial", "null", "-qmp",
+            f"unix:{folder / 'monitor'},server=on,wait=off",
         ]  # fmt: skip
         with (folder / "qemu.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
         self._monitor = Line(folder / "monitor", self._process)
         threading.Thread(target=self._read_monitor, args=(self._monitor,), daemon=True).start()
         self.monitor("qmp_capabilities")
@@ -147,7 +156,12 @@ class Machine:
         start = time.monotonic()
         while (spent := time.monotonic() - start) < timeout_s:
             try:
-                if self.agent({"do": "shell", "command": "true", "timeout_s": 20.0}, 1.0, POLL).get("status") == 0:
+                if (
+                    self.agent(
+                        {"do": "shell", "command": "true", "timeout_s": 20.0}, 1.0, POLL
+                    ).get("status")
+                    == 0
+                ):
                     return
             except MachineError:
                 if self._process is None or self._process.poll() is not None:
@@ -155,7 +169,8 @@ class Machine:
         raise MachineError(f"the guest does not answer after {spent:.0f} s: see the console's file")
 
     def crash(self, timeout_s: float = 60.0) -> None:
-        """Crash the guest's kernel and wait until its watchdog has reset the machine, within so long of the guest's time."""
+        """Crash the guest's kernel and wait until its watchdog has reset the machine, within so
+        long of the guest's time."""
         before = len(self.events)
         command = "sleep 0.5; echo c >/proc/sysrq-trigger"
         self.agent({"do": "shell", "command": command, "background": True}, 10.0)
@@ -189,8 +204,11 @@ class Machine:
 
     # ---------------------------------------------------------------- agent
 
-    def agent(self, request: dict[str, Any], timeout_s: float, slowest: float = SLOWEST) -> dict[str, Any]:
-        """Send a request that takes the guest so long, s of its time; return the answer. Raises MachineError without one."""
+    def agent(
+        self, request: dict[str, Any], timeout_s: float, slowest: float = SLOWEST
+    ) -> dict[str, Any]:
+        """Send a request that takes the guest so long, s of its time; return the answer. Raises
+        MachineError without one."""
         line = self._agent
         if line is None:
             raise MachineError("the machine is off")

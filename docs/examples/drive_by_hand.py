@@ -1,6 +1,8 @@
-"""Drive by hand, by a script: somebody who looks at the scan and keeps to the middle of the free room. See docs/mapping.md.
+"""Drive by hand, by a script: somebody who looks at the scan and keeps to the middle of the free
+room. See docs/mapping.md.
 
-python drive_by_hand.py hall 12     # folder for the log, seconds to drive; 100 for a lap and more, to close the loop
+python drive_by_hand.py hall 12     # folder for the log, seconds to drive; 100 for a lap and more,
+to close the loop
 """
 
 import subprocess
@@ -33,7 +35,9 @@ def steering_of(scan: dict[str, Any]) -> float:
         beside = aside[(ahead > 0.0) & (ahead < LOOK_M)]
         room.append(min(float(beside.min()), 1.0) if len(beside) else 1.0)
     best = BEARINGS[int(np.argmax(np.array(room) - 0.1 * np.abs(BEARINGS)))]
-    return float(np.clip(np.arctan(2.0 * WHEELBASE_M * np.sin(best) / LOOK_M) / LOCK_RAD, -1.0, 1.0))
+    return float(
+        np.clip(np.arctan(2.0 * WHEELBASE_M * np.sin(best) / LOOK_M) / LOCK_RAD, -1.0, 1.0)
+    )
 
 
 def drive(path: Path, seconds: float) -> None:
@@ -54,9 +58,17 @@ def drive(path: Path, seconds: float) -> None:
                 stick.send(ActionRequest("arm", origin="a script"))
             if sequence == 90:
                 stick.send(ActionRequest("teleop", origin="a script"))
-            throttle = min(max(0.1 * (SPEED_MPS * (1.0 - 0.5 * abs(steering)) - speed_mps), 0.0), 0.1)
+            throttle = min(
+                max(0.1 * (SPEED_MPS * (1.0 - 0.5 * abs(steering)) - speed_mps), 0.0), 0.1
+            )
             given = (steering, throttle) if sequence > 120 else (0.0, 0.0)
-            reading = TeleopRequest(steering=given[0], throttle=given[1], deadman=True, sequence=sequence, origin="a script")
+            reading = TeleopRequest(
+                steering=given[0],
+                throttle=given[1],
+                deadman=True,
+                sequence=sequence,
+                origin="a script",
+            )
             stick.send(reading)
         stick.send(ActionRequest("disarm", origin="a script"))
 
@@ -74,4 +86,9 @@ def main(folder: str, seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1] if len(sys.argv) > 1 else "hall", float(sys.argv[2]) if len(sys.argv) > 2 else 100.0))
+    raise SystemExit(
+        main(
+            sys.argv[1] if len(sys.argv) > 1 else "hall",
+            float(sys.argv[2]) if len(sys.argv) > 2 else 100.0,
+        )
+    )

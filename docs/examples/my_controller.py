@@ -1,7 +1,9 @@
-"""A controller of your own: turns the wheels in proportion to the distance from the course and to the error of the heading.
+"""A controller of your own: turns the wheels in proportion to the distance from the course and to
+the error of the heading.
 
-vehicled sim --course circle_r5_ccw --controller ./my_controller.py:Proportional
-vehicled sim --course circle_r5_ccw --controller ./my_controller.py:Proportional --set controller.Proportional.per_m=0.8
+vehicled sim --course circle_r5_ccw --controller ./my_controller.py:Proportional vehicled sim
+--course circle_r5_ccw --controller ./my_controller.py:Proportional --set
+controller.Proportional.per_m=0.8
 """
 
 from typing import ClassVar
@@ -25,11 +27,19 @@ class ProportionalParams(Struct, frozen=True):
 
 
 class Proportional(PathFollower):
-    """The base class controls the speed, predicts the pose at which a command acts, and stops at the end."""
+    """The base class controls the speed, predicts the pose at which a command acts, and stops at
+    the end."""
 
     Params: ClassVar[type[ProportionalParams]] = ProportionalParams
 
-    def __init__(self, params: ProportionalParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self,
+        params: ProportionalParams,
+        vehicle: Vehicle,
+        limits: Limits,
+        course: Course,
+        period_s: float,
+    ) -> None:
         """Keep the gains."""
         super().__init__(params.speed, vehicle, limits, course, period_s)
         self._params = params
@@ -39,4 +49,8 @@ class Proportional(PathFollower):
         ahead = state.ahead
         place = self.tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         bend_rad = self.vehicle.wheelbase_m * place.curvature_per_m
-        return SteeringDemand(bend_rad - self._params.per_m * place.cross_track_m + self._params.per_rad * place.heading_error_rad)
+        return SteeringDemand(
+            bend_rad
+            - self._params.per_m * place.cross_track_m
+            + self._params.per_rad * place.heading_error_rad
+        )

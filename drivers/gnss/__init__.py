@@ -1,1 +1,2 @@
-"""GNSS receivers of Septentrio and Unicore: one file for each, and what all receivers have in common."""
+"""GNSS receivers of Septentrio and Unicore: one file for each, and what all receivers have in
+common."""

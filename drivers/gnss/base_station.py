@@ -1,7 +1,9 @@
-"""Common part of receivers as base stations: locate, survey or fix the position, then pass the corrections on.
+"""Common part of receivers as base stations: locate, survey or fix the position, then pass the
+corrections on.
 
-A family adds its frames and its set-up scripts. Nothing is saved in the receiver: after a power cut the same steps run again, with
-the surveyed position in place of a second survey, which would move every rover by the difference.
+A family adds its frames and its set-up scripts. Nothing is saved in the receiver: after a power cut
+the same steps run again, with the surveyed position in place of a second survey, which would move
+every rover by the difference.
 """
 
 from abc import ABC, abstractmethod
@@ -103,13 +105,14 @@ class BaseReport(Struct, frozen=True, kw_only=True):
 
     t_ns: int
     kind: Literal[
-        "configured", "configuration_failed", "located", "misplaced", "without_position", "survey_progress", "survey_finished",
-        "survey_unfinished", "ready", "silent", "interrupted",
+        "configured", "configuration_failed", "located", "misplaced", "without_position",
+        "survey_progress", "survey_finished", "survey_unfinished", "ready", "silent", "interrupted",
     ]  # fmt: skip
     stage: str = ""
     seconds: float = nan
     sigma_m: float = nan
-    """Standard deviation of the position in all three axes together; NaN if the receiver states none."""
+    """Standard deviation of the position in all three axes together; NaN if the receiver states
+    none."""
     offset_m: float = nan
     """Distance of the given position from the measured one."""
     ecef_m: Place | None = None
@@ -123,13 +126,15 @@ News = list[Corrections | BaseReport]
 
 
 class BaseStation(ABC):
-    """Receiver that serves as base station, with the verbs of a device. A subclass adds :meth:`_on_frame` and :meth:`script`."""
+    """Receiver that serves as base station, with the verbs of a device. A subclass adds
+    :meth:`_on_frame` and :meth:`script`."""
 
     name: ClassVar[str]
     protocols: ClassVar[tuple[Protocol, ...]]
     longest_frame: ClassVar[int]
     fixes_survey: ClassVar[bool] = False
-    """True if the position of a survey must be written as a fixed one, because the receiver would go on refining it."""
+    """True if the position of a survey must be written as a fixed one, because the receiver would
+    go on refining it."""
     Params: ClassVar[type[BaseStationParams]] = BaseStationParams
     transport: ClassVar[Transport] = "stream"
 
@@ -159,14 +164,19 @@ class BaseStation(ABC):
 
     @abstractmethod
     def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: News) -> None:
-        """Take a valid frame that is no correction: :meth:`on_position`, :meth:`on_survey`, answers to ``replies``."""
+        """Take a valid frame that is no correction: :meth:`on_position`, :meth:`on_survey`, answers
+        to ``replies``."""
 
     @abstractmethod
     def script(self, stage: BaseStage, ecef_m: Place | None) -> Script:
-        """Return the set-up script of a stage, which works in any state of the receiver. ``ecef_m``: that of ``FIXED``."""
+        """Return the set-up script of a stage, which works in any state of the receiver.
+        ``ecef_m``: that of ``FIXED``."""
 
-    def on_position(self, ecef_m: Place | None, sigma_m: float, t_rx_ns: int, messages: News) -> None:
-        """Take a position that the receiver reports, None for none, with its standard deviation if that is known."""
+    def on_position(
+        self, ecef_m: Place | None, sigma_m: float, t_rx_ns: int, messages: News
+    ) -> None:
+        """Take a position that the receiver reports, None for none, with its standard deviation if
+        that is known."""
         self._set_up.alive(t_rx_ns)
         if self._stage is not BaseStage.LOCATE or not self._set_up.configured or ecef_m is None:
             return
@@ -177,30 +187,49 @@ class BaseStation(ABC):
         if offset_m > self.params.max_offset_m:
             if not self._reported:
                 self._reported = True
-                messages.append(BaseReport(t_ns=t_rx_ns, kind="misplaced", offset_m=offset_m, ecef_m=ecef_m))
+                messages.append(
+                    BaseReport(t_ns=t_rx_ns, kind="misplaced", offset_m=offset_m, ecef_m=ecef_m)
+                )
             return
         messages.append(BaseReport(t_ns=t_rx_ns, kind="located", offset_m=offset_m))
         self._stage = BaseStage.FIXED
         self._run(self._set_up.start, t_rx_ns, messages)
 
     def on_survey(
-        self, t_rx_ns: int, messages: News, *, seconds: float = nan, sigma_m: float = nan, ecef_m: Place | None = None
+        self,
+        t_rx_ns: int,
+        messages: News,
+        *,
+        seconds: float = nan,
+        sigma_m: float = nan,
+        ecef_m: Place | None = None,
     ) -> None:
-        """Take the progress of a survey. ``seconds``: as the receiver counts them; ``ecef_m``: its result, once it is finished."""
+        """Take the progress of a survey. ``seconds``: as the receiver counts them; ``ecef_m``: its
+        result, once it is finished."""
         if self._stage is not BaseStage.SURVEY or not self._set_up.configured:
             return
         self._sigma_m = sigma_m
         passed_s = (t_rx_ns - self._since_ns) * 1e-9 if seconds != seconds else seconds
         if ecef_m is not None and _EARTH_M[0] <= hypot(*ecef_m) <= _EARTH_M[1]:
             self._ecef_m, self._stage = ecef_m, BaseStage.FIXED
-            messages.append(BaseReport(t_ns=t_rx_ns, kind="survey_finished", seconds=passed_s, sigma_m=sigma_m, ecef_m=ecef_m))
+            messages.append(
+                BaseReport(
+                    t_ns=t_rx_ns,
+                    kind="survey_finished",
+                    seconds=passed_s,
+                    sigma_m=sigma_m,
+                    ecef_m=ecef_m,
+                )
+            )
             if self.fixes_survey:
                 self._run(self._set_up.start, t_rx_ns, messages)
             else:
                 self._be_ready(t_rx_ns, messages)
         elif t_rx_ns >= self._progress_ns:
             self._progress_ns = t_rx_ns + PROGRESS_NS
-            messages.append(BaseReport(t_ns=t_rx_ns, kind="survey_progress", seconds=passed_s, sigma_m=sigma_m))
+            messages.append(
+                BaseReport(t_ns=t_rx_ns, kind="survey_progress", seconds=passed_s, sigma_m=sigma_m)
+            )
 
     @property
     def surveying_s(self) -> float:
@@ -214,7 +243,9 @@ class BaseStation(ABC):
 
     # ---------------------------------------------------------------- the verbs of a device
 
-    def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Corrections | BaseReport]:
+    def on_port(
+        self, state: PortState, detail: str, now_ns: int
+    ) -> Sequence[Corrections | BaseReport]:
         """Set the receiver up whenever the port opens, because it may have lost power."""
         messages: News = []
         self._framer.clear()
@@ -236,7 +267,8 @@ class BaseStation(ABC):
         return min(due, self._bytes_ns + STALE_NS) if self._framer.buffered_bytes else due
 
     def on_time(self, now_ns: int) -> Sequence[Corrections | BaseReport]:
-        """Repeat a command, give up, retry, detect silence, or report a survey or a search that takes too long."""
+        """Repeat a command, give up, retry, detect silence, or report a survey or a search that
+        takes too long."""
         messages: News = []
         if self._framer.buffered_bytes and now_ns >= self._bytes_ns + STALE_NS:
             self._take_frames(self._framer.flush(), self._bytes_ns, messages)
@@ -245,7 +277,9 @@ class BaseStation(ABC):
             late_s = (now_ns - self._since_ns) * 1e-9
             kind: Literal["survey_unfinished", "without_position"]
             kind = "survey_unfinished" if self._stage is BaseStage.SURVEY else "without_position"
-            messages.append(BaseReport(t_ns=now_ns, kind=kind, seconds=late_s, sigma_m=self._sigma_m))
+            messages.append(
+                BaseReport(t_ns=now_ns, kind=kind, seconds=late_s, sigma_m=self._sigma_m)
+            )
         settled = self._set_up.configured
         if settled and now_ns >= self._set_up.due_ns and self._set_up.silent(now_ns):
             messages.append(BaseReport(t_ns=now_ns, kind="silent", seconds=self.params.silence_s))
@@ -262,13 +296,20 @@ class BaseStation(ABC):
     # ---------------------------------------------------------------- inside
 
     def _deadline_ns(self) -> int:
-        """Return when a survey, or a search for the position, has taken too long; never once that was reported."""
+        """Return when a survey, or a search for the position, has taken too long; never once that
+        was reported."""
         if self._reported or not self._set_up.configured or self._stage is BaseStage.FIXED:
             return NEVER_NS
-        timeout_s = self.params.survey_timeout_s if self._stage is BaseStage.SURVEY else self.params.locate_timeout_s
+        timeout_s = (
+            self.params.survey_timeout_s
+            if self._stage is BaseStage.SURVEY
+            else self.params.locate_timeout_s
+        )
         return self._since_ns + round(timeout_s * 1e9)
 
-    def _take_frames(self, frames: Sequence[tuple[str, bytes]], t_rx_ns: int, messages: News) -> None:
+    def _take_frames(
+        self, frames: Sequence[tuple[str, bytes]], t_rx_ns: int, messages: News
+    ) -> None:
         for protocol, frame in frames:
             if protocol == RTCM3.name:
                 self._on_correction(frame, t_rx_ns, messages)
@@ -300,13 +341,19 @@ class BaseStation(ABC):
         if result.fields is None:
             if result.reason != self._failure:
                 self._failure = result.reason
-                messages.append(BaseReport(t_ns=now_ns, kind="configuration_failed", reason=result.reason))
+                messages.append(
+                    BaseReport(t_ns=now_ns, kind="configuration_failed", reason=result.reason)
+                )
             return
         self._failure = ""
         self._since_ns = self._progress_ns = now_ns
         model, lacking = str(result.fields.get("model", "")), result.fields.get("lacking")
         lacks = tuple(map(str, lacking)) if isinstance(lacking, list) else ()
-        messages.append(BaseReport(t_ns=now_ns, kind="configured", stage=self._stage.value, model=model, lacking=lacks))
+        messages.append(
+            BaseReport(
+                t_ns=now_ns, kind="configured", stage=self._stage.value, model=model, lacking=lacks
+            )
+        )
         if self._stage is BaseStage.FIXED:
             self._be_ready(now_ns, messages)
 

@@ -1,4 +1,5 @@
-"""Vector between the two antennas of a vehicle, which is its heading: its length, and when it is none."""
+"""Vector between the two antennas of a vehicle, which is its heading: its length, and when it is
+none."""
 
 from math import radians
 
@@ -7,15 +8,19 @@ from vehicled.core.wire.usage import Unused, UsageProblem
 MAX_HEADING_SIGMA_RAD = radians(45.0)
 """Stated error beyond which a heading is none."""
 MIN_BASELINE_M = 0.05
-"""Length below which a vector has no direction: the error of RTK, about 0.01 m, turns it by more than 10 degrees."""
+"""Length below which a vector has no direction: the error of RTK, about 0.01 m, turns it by more
+than 10 degrees."""
 LEARNABLE_BASELINE_M = 5.0
-"""Longest distance of two antennas that is believed to lie on one vehicle without ``baseline_m``."""
+"""Longest distance of two antennas that is believed to lie on one vehicle without
+``baseline_m``."""
 RELEARN_VECTORS = 20
-"""Vectors of one length in a row after which it replaces another that was learnt, from a wrong first vector."""
+"""Vectors of one length in a row after which it replaces another that was learnt, from a wrong
+first vector."""
 
 
 class Baseline:
-    """Length of the vector between the two antennas: stated in the profile, or that of the first vectors.
+    """Length of the vector between the two antennas: stated in the profile, or that of the first
+    vectors.
 
     A vector of another length is a wrong solution of the ambiguities, or leads to another base.
     """
@@ -29,7 +34,8 @@ class Baseline:
         self._learnt: tuple[float, float] | None = None
 
     def problem(self, length_m: float, *, known: bool, fixed: bool) -> UsageProblem | None:
-        """Return why a vector is not that of the two antennas. ``known``: its length has a meaning."""
+        """Return why a vector is not that of the two antennas. ``known``: its length has a
+        meaning."""
         if not known:
             return UsageProblem(Unused.LENGTH_UNKNOWN)
         if length_m < MIN_BASELINE_M:
@@ -45,10 +51,13 @@ class Baseline:
             return None
         if fixed and not self._stated and self._relearns(length_m):
             return None
-        return UsageProblem(Unused.WRONG_LENGTH, value=f"{length_m:.3f} m instead of {self.length_m:.3f} m")
+        return UsageProblem(
+            Unused.WRONG_LENGTH, value=f"{length_m:.3f} m instead of {self.length_m:.3f} m"
+        )
 
     def take_learnt(self) -> tuple[float, float] | None:
-        """Return the former length, 0 for none, and the one that was learnt since the last call; None if none was."""
+        """Return the former length, 0 for none, and the one that was learnt since the last call;
+        None if none was."""
         learnt, self._learnt = self._learnt, None
         return learnt
 

@@ -16,10 +16,12 @@ RECENT_EPOCHS = 64
 REPEAT_NS = 1_000_000_000
 """Age after which an old time tag is a new epoch, because the receiver's time was set back."""
 LEARNING_RATIO = 0.25
-"""Weight of one epoch in the learned message order: tolerates one lost message, not three in a row."""
+"""Weight of one epoch in the learned message order: tolerates one lost message, not three in a
+row."""
 FAR_NS = 1 << 62
 NEAR_MS = 2_000
-"""Distance from the newest instant beyond which a time is not of the same clock: some sentences have GPS time, not UTC."""
+"""Distance from the newest instant beyond which a time is not of the same clock: some sentences
+have GPS time, not UTC."""
 
 
 class Epoch(Struct):
@@ -36,20 +38,25 @@ class Epoch(Struct):
 
 
 class EpochClock:
-    """Clock that computes times of validity from the receiver's exact time of week or day and the arrivals.
+    """Clock that computes times of validity from the receiver's exact time of week or day and the
+    arrivals.
 
-    One value per epoch, from its first message. Roll-overs of the week (or day, in NMEA) are handled.
+    One value per epoch, from its first message. Roll-overs of the week (or day, in NMEA) are
+    handled.
     """
 
     def __init__(self, modulus_ms: int, latency_ns: int) -> None:
-        self.regression = DeviceClock(tick_ns=1e6, bits=None, modulus=modulus_ms, latency_ns=latency_ns)
+        self.regression = DeviceClock(
+            tick_ns=1e6, bits=None, modulus=modulus_ms, latency_ns=latency_ns
+        )
         """Clock regression, public for its statistics."""
         self._modulus_ms = modulus_ms
         self._counter_ms = -1
         self._t_ns = 0
 
     def time_of(self, counter_ms: int, t_rx_ns: int) -> int:
-        """Return the host time of the instant ``counter_ms``, with a message that arrived at ``t_rx_ns``."""
+        """Return the host time of the instant ``counter_ms``, with a message that arrived at
+        ``t_rx_ns``."""
         if counter_ms != self._counter_ms:
             self._counter_ms = counter_ms
             self._t_ns = self.regression.update(counter_ms, t_rx_ns)
@@ -61,7 +68,8 @@ class EpochClock:
         return self._t_ns if self._counter_ms >= 0 else None
 
     def near(self, counter_ms: int | None) -> int | None:
-        """Return the host time of an instant close to the newest one, else that of the newest one. Learns nothing."""
+        """Return the host time of an instant close to the newest one, else that of the newest one.
+        Learns nothing."""
         if self._counter_ms < 0 or counter_ms is None:
             return self.newest_ns
         half = self._modulus_ms // 2
@@ -72,13 +80,17 @@ class EpochClock:
 class Epochs:
     """Collector of epochs; hands each over once, when it has its anchor.
 
-    The anchor is the message with the position. An epoch with its anchor is always handed over: at its end message; without one, at
-    the kind of message that usually came last; else at the first message of another epoch, or by :meth:`expire`. An anchor that
-    comes after another epoch has begun is handed over at once. Later messages count as late; repetitions are ignored.
+    The anchor is the message with the position. An epoch with its anchor is always handed over: at
+    its end message; without one, at the kind of message that usually came last; else at the first
+    message of another epoch, or by :meth:`expire`. An anchor that comes after another epoch has
+    begun is handed over at once. Later messages count as late; repetitions are ignored.
     """
 
-    def __init__(self, anchors: Iterable[str], timeout_ns: int, time_of: Callable[[int, int], int]) -> None:
-        """Use ``time_of(counter_ms, t_rx_ns)`` as the host time of a new epoch. ``timeout_ns`` counts from the anchor."""
+    def __init__(
+        self, anchors: Iterable[str], timeout_ns: int, time_of: Callable[[int, int], int]
+    ) -> None:
+        """Use ``time_of(counter_ms, t_rx_ns)`` as the host time of a new epoch. ``timeout_ns``
+        counts from the anchor."""
         self._anchors = frozenset(anchors)
         self._timeout_ns = timeout_ns
         self._time_of = time_of
@@ -127,10 +139,13 @@ class Epochs:
     def expire(self) -> Epoch | None:
         """Return the incomplete epoch at its timeout, if it has its anchor."""
         current = self._current
-        return self._hand_over(current) if current is not None and self._due_ns is not None else None
+        return (
+            self._hand_over(current) if current is not None and self._due_ns is not None else None
+        )
 
     def take_unused(self) -> Sequence[tuple[Any, Unused]]:
-        """Return the messages since the last call that came too late for their epoch, or repeated it."""
+        """Return the messages since the last call that came too late for their epoch, or repeated
+        it."""
         if not self._unused:
             return ()
         unused, self._unused = self._unused, []
@@ -145,7 +160,9 @@ class Epochs:
             del recent[next(iter(recent))]
         self._current = epoch
 
-    def _put(self, epoch: Epoch, kind: str, message: Any, t_rx_ns: int, *, untimed: bool = False) -> Sequence[Epoch]:
+    def _put(
+        self, epoch: Epoch, kind: str, message: Any, t_rx_ns: int, *, untimed: bool = False
+    ) -> Sequence[Epoch]:
         new = kind not in epoch.parts
         if new:
             epoch.last_kind = kind
@@ -173,7 +190,8 @@ class Epochs:
         return epoch
 
     def _place_untimed(self, epoch: Epoch, t_rx_ns: int) -> None:
-        """Decide if the message before the first one of ``epoch`` belongs to it; such messages then lead their epochs."""
+        """Decide if the message before the first one of ``epoch`` belongs to it; such messages then
+        lead their epochs."""
         assert self._untimed is not None
         kind, message, untimed_rx_ns, gap_ns = self._untimed
         self._untimed_leads = t_rx_ns - untimed_rx_ns < gap_ns
@@ -188,5 +206,7 @@ class Epochs:
         first = not ratios
         ratios.setdefault(epoch.last_kind, 0.0)
         for kind in ratios:
-            ratios[kind] += ((kind == epoch.last_kind) - ratios[kind]) * (1.0 if first else LEARNING_RATIO)
+            ratios[kind] += ((kind == epoch.last_kind) - ratios[kind]) * (
+                1.0 if first else LEARNING_RATIO
+            )
         self._last = next((kind for kind, ratio in ratios.items() if ratio > 0.5), "")

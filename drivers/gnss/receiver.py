@@ -1,4 +1,5 @@
-"""Common part of the receivers that are set up by commands in text: epochs, headings, corrections, set-up, silence.
+"""Common part of the receivers that are set up by commands in text: epochs, headings, corrections,
+set-up, silence.
 
 A family adds its frames, what they mean, and its set-up script.
 """
@@ -18,7 +19,17 @@ from drivers.gnss.solution import Lost, yaw_rad
 from drivers.gnss.watch import GapWatch, HeadingWatch, RtkWatch, event
 from drivers.rtcm.outgoing import TxQueue
 from drivers.set_up import Script, SetUpResult, SetUpRunner
-from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, HeadingKind, Message, PortState, Reaction
+from vehicled.core.messages import (
+    Corrections,
+    Event,
+    Fault,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    Message,
+    PortState,
+    Reaction,
+)
 from vehicled.core.ports import Action, Device, Send, Transport
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, Framer, Protocol, Shape
@@ -35,7 +46,8 @@ GPS_EPOCH_NS = 315_964_800_000_000_000
 
 
 class TextShape(Shape):
-    """Text of a pattern, without a checksum. ``begun`` matches what may become one with more bytes."""
+    """Text of a pattern, without a checksum. ``begun`` matches what may become one with more
+    bytes."""
 
     def __init__(self, pattern: bytes, begun: bytes) -> None:
         self._whole, self._begun = re.compile(pattern), re.compile(begun)
@@ -45,7 +57,11 @@ class TextShape(Shape):
         found = self._whole.match(buffer, at, stop)
         if found:
             return found.end() - at
-        return INCOMPLETE if end - at < MAX_TEXT_BYTES and self._begun.match(buffer, at, stop) else NO_FRAME
+        return (
+            INCOMPLETE
+            if end - at < MAX_TEXT_BYTES and self._begun.match(buffer, at, stop)
+            else NO_FRAME
+        )
 
     def valid(self, buffer: bytes | bytearray, at: int, stop: int) -> bool:
         return True
@@ -65,20 +81,23 @@ class ReceiverParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     retry_s: Annotated[float, Meta(ge=0.1, le=600.0)] = 5.0
     """Pause between a failed set-up and the next, s."""
     silence_s: Annotated[float, Meta(ge=0.2, le=60.0)] = 3.0
-    """Time without epochs after which the receiver is set up again, s; at least two and a half epochs."""
+    """Time without epochs after which the receiver is set up again, s; at least two and a half
+    epochs."""
     stale_corrections_s: Annotated[float, Meta(gt=0.0, le=255.0)] = 10.0
     """Age of the corrections reported as an event, s."""
     latency_ms: Annotated[float, Meta(ge=0.0, le=1_000.0)] = 20.0
-    """Least time from an epoch to the arrival of its first byte, ms; the clock regression cannot observe it."""
+    """Least time from an epoch to the arrival of its first byte, ms; the clock regression cannot
+    observe it."""
     epoch_timeout_ms: Annotated[float, Meta(gt=0.0, le=1_000.0)] = 100.0
     """Longest wait for the rest of an epoch after its position, ms, if its end does not arrive."""
     baseline_m: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
-    """Distance of the two antennas, m; vectors of another length are refused. 0 learns it from the first ones, up to 5 m, and
-    reports it."""
+    """Distance of the two antennas, m; vectors of another length are refused. 0 learns it from the
+    first ones, up to 5 m, and reports it."""
     baseline_tolerance_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     """Largest difference from ``baseline_m``, m."""
     baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
-    """Direction from the main antenna to the second one in body axes, rad: 0 second one ahead, pi/2 on the left."""
+    """Direction from the main antenna to the second one in body axes, rad: 0 second one ahead, pi/2
+    on the left."""
     heading_needs_fixed: bool = True
     """Reject headings of a float solution."""
     heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=3.15)] = 0.02
@@ -98,7 +117,8 @@ class AntennaDirection(NamedTuple):
 
 
 class GnssReceiver(Device):
-    """Receiver on one port. A subclass adds :meth:`_on_frame`, :meth:`fix_of`, :meth:`direction_of` and :meth:`script`."""
+    """Receiver on one port. A subclass adds :meth:`_on_frame`, :meth:`fix_of`, :meth:`direction_of`
+    and :meth:`script`."""
 
     name: ClassVar[str]
     protocols: ClassVar[tuple[Protocol, ...]]
@@ -114,7 +134,9 @@ class GnssReceiver(Device):
     produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Event, Fault)
     consumes: tuple[type[Message], ...] = (Corrections,)
 
-    def __init__(self, params: ReceiverParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: ReceiverParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         """Give those of ``GnssFix`` and ``Heading`` that are in ``messages``."""
         self.params = params
         self.wants_fix, self.wants_heading = GnssFix in messages, Heading in messages
@@ -127,7 +149,9 @@ class GnssReceiver(Device):
         self._set_up_fault = FaultEpisode("gnss_configuration", self.name)
         self.jamming = FaultEpisode("gnss_jamming", self.name)
         self.spoofing = FaultEpisode("gnss_spoofing", self.name)
-        self._headings = HeadingWatch(Baseline(params.baseline_m, params.baseline_tolerance_m), self.usage)
+        self._headings = HeadingWatch(
+            Baseline(params.baseline_m, params.baseline_tolerance_m), self.usage
+        )
         self._bytes_ns = 0
         self._begin()
 
@@ -143,7 +167,8 @@ class GnssReceiver(Device):
         """GPS time minus UTC, once the receiver knows it."""
 
     def _near(self, tow_ms: int, t_rx_ns: int) -> int:
-        """Return the time of an attitude, whose arrival teaches the clock nothing: it comes after its position."""
+        """Return the time of an attitude, whose arrival teaches the clock nothing: it comes after
+        its position."""
         latest_ns = t_rx_ns - round(self.params.latency_ms * 1e6)
         t_ns = self._clock.near(tow_ms)
         return latest_ns if t_ns is None else min(t_ns, latest_ns)
@@ -152,11 +177,13 @@ class GnssReceiver(Device):
 
     @abstractmethod
     def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
-        """Take a valid frame: positions and headings by :meth:`take`, answers to ``replies``, and account for it."""
+        """Take a valid frame: positions and headings by :meth:`take`, answers to ``replies``, and
+        account for it."""
 
     @abstractmethod
     def fix_of(self, epoch: Epoch, lost: Lost) -> GnssFix:
-        """Return the fix of an epoch that has its position; one without a solution has none. ``lost``: fields not used."""
+        """Return the fix of an epoch that has its position; one without a solution has none.
+        ``lost``: fields not used."""
 
     @abstractmethod
     def direction_of(self, epoch: Epoch) -> AntennaDirection | UsageProblem:
@@ -167,9 +194,16 @@ class GnssReceiver(Device):
         """Return the set-up script, which works in any state of the receiver."""
 
     def take(
-        self, name: str, tow_ms: int, part: Any, t_rx_ns: int, messages: list[Message], problem: UsageProblem | None = None
+        self,
+        name: str,
+        tow_ms: int,
+        part: Any,
+        t_rx_ns: int,
+        messages: list[Message],
+        problem: UsageProblem | None = None,
     ) -> None:
-        """Add a message of one epoch; ``problem`` says why it gives no solution of its own, but its epoch goes on."""
+        """Add a message of one epoch; ``problem`` says why it gives no solution of its own, but its
+        epoch goes on."""
         attitude = name in self.of_attitude
         if attitude and not self.wants_heading:
             self.usage.refuse(name, Unused.NOT_WANTED)
@@ -248,18 +282,28 @@ class GnssReceiver(Device):
         return min(due, self._bytes_ns + STALE_NS) if self._framer.buffered_bytes else due
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Hand over epochs at their timeout; repeat a command, give up, retry, or detect silence."""
+        """Hand over epochs at their timeout; repeat a command, give up, retry, or detect
+        silence."""
         messages: list[Message] = []
         if self._framer.buffered_bytes and now_ns >= self._bytes_ns + STALE_NS:
             self._take_frames(self._framer.flush(), self._bytes_ns, messages)
-        for collector, finish in ((self._positions, self._finish), (self._attitudes, self._finish_attitude)):
-            if collector.due_ns is not None and now_ns >= collector.due_ns and (epoch := collector.expire()) is not None:
+        for collector, finish in (
+            (self._positions, self._finish),
+            (self._attitudes, self._finish_attitude),
+        ):
+            if (
+                collector.due_ns is not None
+                and now_ns >= collector.due_ns
+                and (epoch := collector.expire()) is not None
+            ):
                 finish(epoch, messages)
         attempts, settled = self._set_up.attempts, self._set_up.configured
         self._run(self._set_up.on_time, now_ns, messages)
         if settled and self._set_up.attempts > attempts:
             messages += self._rtk.lost(now_ns, "receiver silent")
-            messages.append(event(now_ns, "warning", "epochs_absent", absent_s=_Times(self.params).silence_s))
+            messages.append(
+                event(now_ns, "warning", "epochs_absent", absent_s=_Times(self.params).silence_s)
+            )
         if self.usage.news:
             messages += self.usage.take_events(now_ns, self.name)
         return messages
@@ -269,7 +313,9 @@ class GnssReceiver(Device):
 
     # ---------------------------------------------------------------- frames
 
-    def _take_frames(self, frames: Sequence[tuple[str, bytes]], t_rx_ns: int, messages: list[Message]) -> None:
+    def _take_frames(
+        self, frames: Sequence[tuple[str, bytes]], t_rx_ns: int, messages: list[Message]
+    ) -> None:
         for protocol, frame in frames:
             self._on_frame(protocol, frame, t_rx_ns, messages)
             while self.replies:
@@ -293,7 +339,10 @@ class GnssReceiver(Device):
         name, t_rx_ns, params = self.anchors[1], epoch.last_rx_ns, self.params
         found = self.direction_of(epoch)
         problem = found if isinstance(found, UsageProblem) else self._doubt(found)
-        messages += [*self._headings.relearnt(name, t_rx_ns), *self._headings.update(problem, t_rx_ns)]
+        messages += [
+            *self._headings.relearnt(name, t_rx_ns),
+            *self._headings.update(problem, t_rx_ns),
+        ]
         if problem is not None or isinstance(found, UsageProblem):
             # A lost heading is an event of its own.
             self.usage.refuse(name, *(problem or found), reported=True)
@@ -320,11 +369,15 @@ class GnssReceiver(Device):
     def _send(self, data: bytes, now_ns: int) -> None:
         self._tx.add((Send(data, now_ns + round(self.params.answer_timeout_s * 1e9)),))
 
-    def _run(self, step: Callable[[int], SetUpResult | None], now_ns: int, messages: list[Message]) -> None:
+    def _run(
+        self, step: Callable[[int], SetUpResult | None], now_ns: int, messages: list[Message]
+    ) -> None:
         result = step(now_ns)
         if result is None:
             return
-        messages += self._set_up_fault.set(result.reason if result.fields is None else "", now_ns, Reaction.WARN)
+        messages += self._set_up_fault.set(
+            result.reason if result.fields is None else "", now_ns, Reaction.WARN
+        )
         if result.fields is not None:
             self._gaps.expect(round(1000.0 / self.params.rate_hz))
             messages.append(event(now_ns, "info", "gnss_configured", **result.fields))
@@ -334,5 +387,9 @@ class _Times:
     """Times of a set-up. A slow receiver must not count as silent."""
 
     def __init__(self, params: ReceiverParams) -> None:
-        self.configure, self.answer_timeout_s, self.tries = params.configure, params.answer_timeout_s, params.tries
+        self.configure, self.answer_timeout_s, self.tries = (
+            params.configure,
+            params.answer_timeout_s,
+            params.tries,
+        )
         self.retry_s, self.silence_s = params.retry_s, max(params.silence_s, 2.5 / params.rate_hz)

@@ -1,7 +1,9 @@
-"""Septentrio mosaic, AsteRx and PolaRx: SBF blocks in both directions, commands in text, and the driver. Sources: NOTES.md.
+"""Septentrio mosaic, AsteRx and PolaRx: SBF blocks in both directions, commands in text, and the
+driver. Sources: NOTES.md.
 
-``$@ | CRC u16 | number u16 | length u16 | TOW u32 ms | WNc u16 | ...``, all little-endian. The CRC-16/XMODEM covers everything
-behind it; the number holds the revision in its three highest bits, and the length, of the whole block, is a multiple of four.
+``$@ | CRC u16 | number u16 | length u16 | TOW u32 ms | WNc u16 | ...``, all little-endian. The
+CRC-16/XMODEM covers everything behind it; the number holds the revision in its three highest bits,
+and the length, of the whole block, is a multiple of four.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,19 +18,28 @@ from drivers.gnss.solution import Lost, agreeing, diagonal, enu
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
 from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Message, Reaction
 from vehicled.core.wire.crc import crc16_xmodem
-from vehicled.core.wire.framing import NO_FRAME, CountedFrame, FrameCheck, Framer, Protocol, TextLine
+from vehicled.core.wire.framing import (
+    NO_FRAME,
+    CountedFrame,
+    FrameCheck,
+    Framer,
+    Protocol,
+    TextLine,
+)
 from vehicled.core.wire.usage import Unused, UsageProblem
 
 HEAD_BYTES = 8
 MAX_BLOCK_BYTES = 8192
-"""Longest block accepted; measurements of all signals have 5 kB. Bounds what a damaged length holds back."""
+"""Longest block accepted; measurements of all signals have 5 kB. Bounds what a damaged length holds
+back."""
 MAX_LINE_BYTES = 1024
 UNKNOWN_U8, UNKNOWN_U16, UNKNOWN_U32, UNKNOWN = 0xFF, 0xFFFF, 0xFFFF_FFFF, -2e10
 """Do-not-use values of counters, lengths, times and floats."""
 
 
 class PvtGeodetic(NamedTuple):
-    """Block 4007: position and velocity. Bits 0-3 of ``mode``: type; 6: a base determines its place; 7: 2D."""
+    """Block 4007: position and velocity. Bits 0-3 of ``mode``: type; 6: a base determines its
+    place; 7: 2D."""
 
     tow_ms: int
     week: int
@@ -98,7 +109,8 @@ class Dop(NamedTuple):
 
 
 class AttEuler(NamedTuple):
-    """Block 5938: attitude, degrees, of the line from the main antenna to the first auxiliary one."""
+    """Block 5938: attitude, degrees, of the line from the main antenna to the first auxiliary
+    one."""
 
     tow_ms: int
     week: int
@@ -130,7 +142,8 @@ class AttCovEuler(NamedTuple):
 
 
 class ReceiverTime(NamedTuple):
-    """Block 5914: UTC, -128 for unknown, and GPS time minus UTC. Bits 0-2 of ``sync``: week, time of week, fine time."""
+    """Block 5914: UTC, -128 for unknown, and GPS time minus UTC. Bits 0-2 of ``sync``: week, time
+    of week, fine time."""
 
     tow_ms: int
     week: int
@@ -191,7 +204,8 @@ class RfStatus(NamedTuple):
 
 
 class RfBand(NamedTuple):
-    """Band with interference. Bits 0-3 of ``info``: 1 suppressed by hand, 2 mitigated, 8 not mitigated; 6-7: antenna."""
+    """Band with interference. Bits 0-3 of ``info``: 1 suppressed by hand, 2 mitigated, 8 not
+    mitigated; 6-7: antenna."""
 
     frequency_hz: int
     bandwidth_khz: int
@@ -199,7 +213,8 @@ class RfBand(NamedTuple):
 
 
 Block = (
-    PvtGeodetic | CovGeodetic | Dop | AttEuler | AttCovEuler | ReceiverTime | EndOfPvt | EndOfAtt | AuxAntPositions | RfStatus
+    PvtGeodetic | CovGeodetic | Dop | AttEuler | AttCovEuler | ReceiverTime | EndOfPvt | EndOfAtt
+    | AuxAntPositions | RfStatus
 )  # fmt: skip
 
 
@@ -224,19 +239,24 @@ _ROWS = {
     5921: _SbfRow(EndOfPvt, "EndOfPVT", "IH"),
     5938: _SbfRow(AttEuler, "AttEuler", "IHBBHH6f"),
     5939: _SbfRow(AttCovEuler, "AttCovEuler", "IHBB6f"),
-    5942: _SbfRow(AuxAntPositions, "AuxAntPositions", "IHBB", part=AuxAntenna, part_layout="BBBB6d"),
+    5942: _SbfRow(
+        AuxAntPositions, "AuxAntPositions", "IHBB", part=AuxAntenna, part_layout="BBBB6d"
+    ),
     5943: _SbfRow(EndOfAtt, "EndOfAtt", "IH"),
 }
 NAMES = {number: row.name for number, row in _ROWS.items()}
 """Names of the blocks that are read, by number."""
 OTHER_NAMES = {
-    4006: "PVTCartesian", 4014: "ReceiverStatus", 4027: "MeasEpoch", 4082: "QualityInd", 4226: "INSNavGeod", 5902: "ReceiverSetup",
-    5905: "PosCovCartesian", 5907: "VelCovCartesian", 4043: "BaseVectorCart", 4028: "BaseVectorGeod", 4013: "ChannelStatus",
+    4006: "PVTCartesian", 4014: "ReceiverStatus", 4027: "MeasEpoch", 4082: "QualityInd",
+    4226: "INSNavGeod", 5902: "ReceiverSetup", 5905: "PosCovCartesian", 5907: "VelCovCartesian",
+    4043: "BaseVectorCart", 4028: "BaseVectorGeod", 4013: "ChannelStatus",
 }  # fmt: skip
 """Names of common blocks that are not read."""
 _NUMBERS = {row.kind: number for number, row in _ROWS.items()}
 _LAYOUTS = {
-    number: [Layout("<" + row.first + "".join(row.later[:count])) for count in range(len(row.later) + 1)]
+    number: [
+        Layout("<" + row.first + "".join(row.later[:count])) for count in range(len(row.later) + 1)
+    ]
     for number, row in _ROWS.items()
 }
 _PARTS = {number: Layout("<" + row.part_layout) for number, row in _ROWS.items() if row.part}
@@ -257,7 +277,8 @@ class _SbfFrame(CountedFrame):
 SBF, ANSWER, PROMPT, NMEA = "SBF", "answer", "prompt", "NMEA"
 _TEXT = rb"\$R[:?;!][\x20-\x7e]*+"
 PROTOCOLS = (
-    # The first line of the answer to a command, $R: ... or $R? ..., and the prompt behind it, such as COM1>.
+    # The first line of the answer to a command, $R: ... or $R? ..., and the prompt behind it, such
+    # as COM1>.
     Protocol(SBF, b"$@", _SbfFrame()),
     Protocol(ANSWER, b"$R", TextShape(_TEXT + rb"\r?\n", rb"(?:\$R|" + _TEXT + rb"\r?)\Z")),
     *(
@@ -292,7 +313,8 @@ def read(frame: bytes) -> Block | None:
 
 
 def encode(block: Block, revision: int | None = None) -> bytes:
-    """Return the frame of a block, of the newest revision if none is named. Raises ValueError for values that do not fit."""
+    """Return the frame of a block, of the newest revision if none is named. Raises ValueError for
+    values that do not fit."""
     number = _NUMBERS[type(block)]
     row, layouts = _ROWS[number], _LAYOUTS[number]
     revision = len(layouts) - 1 if revision is None else revision
@@ -336,12 +358,14 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 # ---------------------------------------------------------------- meaning
 
 _TYPES = {1: False, 2: True, 4: True, 5: True, 6: True, 7: False, 8: False, 10: True}
-"""Types of a position, and whether corrections improve it. One from a moving base is as good as that base."""
+"""Types of a position, and whether corrections improve it. One from a moving base is as good as
+that base."""
 _CARRIERS = {4: CarrierSolution.FIXED, 5: CarrierSolution.FLOAT}
 _NO_PVT, _FIXED_PLACE, _BASE, _TWO_D = 0, 3, 1 << 6, 1 << 7
 _ERRORS = (
-    "none", "too few measurements", "too few ephemerides", "dilution above 15", "residuals too large", "no convergence",
-    "too few measurements without outliers", "forbidden by export laws", "too few corrections", "place of the base unknown",
+    "none", "too few measurements", "too few ephemerides", "dilution above 15",
+    "residuals too large", "no convergence", "too few measurements without outliers",
+    "forbidden by export laws", "too few corrections", "place of the base unknown",
     "not fixed, as only fixed positions are wanted",
 )  # fmt: skip
 _ATTITUDES = {1: False, 2: True, 3: False, 4: True}
@@ -354,7 +378,9 @@ def position_problem(pvt: PvtGeodetic) -> UsageProblem | None:
     kind = pvt.mode & 0xF
     if pvt.error or kind == _NO_PVT:
         known = pvt.error < len(_ERRORS)
-        return UsageProblem(Unused.NO_SOLUTION, "", _ERRORS[pvt.error] if known else f"error {pvt.error}")
+        return UsageProblem(
+            Unused.NO_SOLUTION, "", _ERRORS[pvt.error] if known else f"error {pvt.error}"
+        )
     if kind == _FIXED_PLACE or pvt.mode & _BASE:
         return UsageProblem(Unused.MANUAL)
     if kind not in _TYPES:
@@ -370,10 +396,14 @@ def _known(value: float, limit: float) -> float:
     return value if abs(value) <= limit else nan
 
 
-def _covariance(kind: str, name: str, block: CovGeodetic | None, otherwise: tuple[float, ...], lost: Lost) -> tuple[float, ...]:
+def _covariance(
+    kind: str, name: str, block: CovGeodetic | None, otherwise: tuple[float, ...], lost: Lost
+) -> tuple[float, ...]:
     if block is None or block.error:
         return otherwise
-    return enu(kind, name, (block.nn, block.ne, -block.nu, block.ee, -block.eu, block.uu), otherwise, lost)
+    return enu(
+        kind, name, (block.nn, block.ne, -block.nu, block.ee, -block.eu, block.uu), otherwise, lost
+    )
 
 
 def _fix(epoch: Epoch, lost: Lost, utc_ns: Callable[[int | None, int], int]) -> GnssFix:
@@ -382,25 +412,38 @@ def _fix(epoch: Epoch, lost: Lost, utc_ns: Callable[[int | None, int], int]) -> 
     satellites = 0 if pvt.satellites == UNKNOWN_U8 else pvt.satellites
     when = utc_ns(None if pvt.week == UNKNOWN_U16 else pvt.week, pvt.tow_ms)
     if position_problem(pvt) is not None:
-        return GnssFix(epoch.t_ns, epoch.last_rx_ns, nan, nan, nan, satellites=satellites, utc_ns=when)
+        return GnssFix(
+            epoch.t_ns, epoch.last_rx_ns, nan, nan, nan, satellites=satellites, utc_ns=when
+        )
     kind = pvt.mode & 0xF
     height_m = _known(pvt.height_m, 1e5)
     if not isfinite(height_m):
-        lost.append(("PVTGeodetic", UsageProblem(Unused.OUT_OF_RANGE, "height", f"{pvt.height_m:.0f} m")))
+        lost.append(
+            ("PVTGeodetic", UsageProblem(Unused.OUT_OF_RANGE, "height", f"{pvt.height_m:.0f} m"))
+        )
     position = NAN9
-    if UNKNOWN_U16 not in (pvt.horizontal_2drms_cm, pvt.vertical_2sigma_cm) and pvt.horizontal_2drms_cm:
+    if (
+        UNKNOWN_U16 not in (pvt.horizontal_2drms_cm, pvt.vertical_2sigma_cm)
+        and pvt.horizontal_2drms_cm
+    ):
         # Twice the error of both axes together, and twice that of the height.
         axis_m2 = (pvt.horizontal_2drms_cm * 0.005) ** 2 / 2
         position = diagonal(axis_m2, axis_m2, (pvt.vertical_2sigma_cm * 0.005) ** 2)
-    position = _covariance("PosCovGeodetic", "position", epoch.parts.get("PosCovGeodetic"), position, lost)
+    position = _covariance(
+        "PosCovGeodetic", "position", epoch.parts.get("PosCovGeodetic"), position, lost
+    )
     velocity, velocity_covariance = NAN3, NAN9
     if max(map(abs, (pvt.east_mps, pvt.north_mps, pvt.up_mps))) <= MAX_SPEED_MPS:
         velocity = pvt.east_mps, pvt.north_mps, pvt.up_mps
-        velocity_covariance = _covariance("VelCovGeodetic", "velocity", epoch.parts.get("VelCovGeodetic"), NAN9, lost)
+        velocity_covariance = _covariance(
+            "VelCovGeodetic", "velocity", epoch.parts.get("VelCovGeodetic"), NAN9, lost
+        )
     elif pvt.north_mps > UNKNOWN:
         lost.append(("PVTGeodetic", UsageProblem(Unused.OUT_OF_RANGE, "velocity")))
     corrected = _TYPES[kind]
-    age_s = pvt.correction_age_cs * 1e-2 if corrected and pvt.correction_age_cs != UNKNOWN_U16 else nan
+    age_s = (
+        pvt.correction_age_cs * 1e-2 if corrected and pvt.correction_age_cs != UNKNOWN_U16 else nan
+    )
     return GnssFix(
         epoch.t_ns,
         epoch.last_rx_ns,
@@ -433,13 +476,18 @@ def _direction(epoch: Epoch) -> AntennaDirection | UsageProblem:
     known = covariance is not None and not covariance.error & 3 and covariance.heading > 0.0
     sigma_rad = radians(sqrt(covariance.heading)) if covariance is not None and known else nan
     vectors: AuxAntPositions | None = epoch.parts.get("AuxAntPositions")
-    first = [each for each in vectors.antennas if each.number == 1 and not each.error] if vectors is not None else []
+    first = (
+        [each for each in vectors.antennas if each.number == 1 and not each.error]
+        if vectors is not None
+        else []
+    )
     length_m = hypot(first[0].east_m, first[0].north_m, first[0].up_m) if first else nan
     return AntennaDirection(attitude.heading_deg, sigma_rad, length_m, _ATTITUDES[attitude.mode])
 
 
 class SeptentrioDevice(GnssReceiver):
-    """Driver of a Septentrio receiver on a serial port, USB or TCP. Two antennas give the heading."""
+    """Driver of a Septentrio receiver on a serial port, USB or TCP. Two antennas give the
+    heading."""
 
     name = "septentrio"
     protocols: ClassVar[tuple[Protocol, ...]] = PROTOCOLS
@@ -464,7 +512,9 @@ class SeptentrioDevice(GnssReceiver):
         name, block = name_of(frame), read(frame)
         if block is None:
             short = name in NAMES.values()
-            self.usage.refuse(name, *((Unused.UNREADABLE, "length", len(frame)) if short else (Unused.NOT_READ,)))
+            self.usage.refuse(
+                name, *((Unused.UNREADABLE, "length", len(frame)) if short else (Unused.NOT_READ,))
+            )
         elif block.tow_ms >= UNKNOWN_U32:
             self.account(name, UsageProblem(Unused.NO_TIME))
         elif isinstance(block, ReceiverTime):
@@ -479,14 +529,26 @@ class SeptentrioDevice(GnssReceiver):
 
     def _on_interference(self, block: RfStatus, t_rx_ns: int, messages: list[Message]) -> None:
         modes = {band.info & 0xF for band in block.bands}
-        reason = "interference that is not mitigated" if 8 in modes else "interference, mitigated" if 2 in modes else ""
+        reason = (
+            "interference that is not mitigated"
+            if 8 in modes
+            else "interference, mitigated"
+            if 2 in modes
+            else ""
+        )
         messages += self.jamming.set(reason, t_rx_ns)
-        kinds = [kind for bit, kind in ((1, "false signals"), (2, "false navigation messages")) if block.flags & bit]
+        kinds = [
+            kind
+            for bit, kind in ((1, "false signals"), (2, "false navigation messages"))
+            if block.flags & bit
+        ]
         messages += self.spoofing.set(" and ".join(kinds), t_rx_ns, Reaction.CAP_SPEED)
 
     def script(self) -> Script:
-        """Learn the name of the port, then switch the blocks on. Nothing is saved in the receiver."""
-        # The letters end the input of corrections; in command mode they are a wrong command, which the prompt follows, too.
+        """Learn the name of the port, then switch the blocks on. Nothing is saved in the
+        receiver."""
+        # The letters end the input of corrections; in command mode they are a wrong command, which
+        # the prompt follows, too.
         port = yield SetUpRequest("name its port", b"\rSSSSSSSSSS\r\r", prompt)
         blocks = "PVTGeodetic+PosCovGeodetic+VelCovGeodetic+DOP+EndOfPVT"
         commands = [f"setDataInOut, {port}, auto, SBF"]
@@ -505,8 +567,8 @@ class SeptentrioDevice(GnssReceiver):
 
 
 INTERVALS = {
-    50.0: "msec20", 25.0: "msec40", 20.0: "msec50", 10.0: "msec100", 5.0: "msec200", 2.0: "msec500", 1.0: "sec1", 0.5: "sec2",
-    0.2: "sec5",
+    50.0: "msec20", 25.0: "msec40", 20.0: "msec50", 10.0: "msec100", 5.0: "msec200", 2.0: "msec500",
+    1.0: "sec1", 0.5: "sec2", 0.2: "sec5",
 }  # fmt: skip
 """Names of the intervals of an output by rate."""
 
@@ -527,6 +589,8 @@ def answer_to(command: str) -> Callable[[str], bool | Refusal | None]:
     def judge(reply: str) -> bool | Refusal | None:
         if reply == f"$R: {command}":
             return True
-        return Refusal(reply[3:].strip()) if reply.startswith(f"$R? {command.split(',')[0]}") else None
+        return (
+            Refusal(reply[3:].strip()) if reply.startswith(f"$R? {command.split(',')[0]}") else None
+        )
 
     return judge

@@ -29,8 +29,9 @@ _FIXED_PLACE, _DETERMINING = 3, 1 << 6
 class SeptentrioBase(BaseStation):
     """Base station on a serial port, USB or TCP.
 
-    The receiver averages its position without a limit of time or accuracy. Once it calls it determined and ``survey_s`` have
-    passed, the position is written as a fixed one, because the receiver would refine it further.
+    The receiver averages its position without a limit of time or accuracy. Once it calls it
+    determined and ``survey_s`` have passed, the position is written as a fixed one, because the
+    receiver would refine it further.
     """
 
     name = "septentrio"
@@ -51,18 +52,29 @@ class SeptentrioBase(BaseStation):
             return
         self.usage.use(name)
         known = UNKNOWN_U16 not in (block.horizontal_2drms_cm, block.vertical_2sigma_cm)
-        sigma_m = (block.horizontal_2drms_cm**2 + block.vertical_2sigma_cm**2) ** 0.5 * 0.005 if known else nan
+        sigma_m = (
+            (block.horizontal_2drms_cm**2 + block.vertical_2sigma_cm**2) ** 0.5 * 0.005
+            if known
+            else nan
+        )
         place = ecef(block.latitude_rad, block.longitude_rad, block.height_m)
         if self.surveying:
             static = block.mode & 0xF == _FIXED_PLACE and not block.error
-            finished = static and not block.mode & _DETERMINING and self.surveying_s >= self.params.survey_s
+            finished = (
+                static
+                and not block.mode & _DETERMINING
+                and self.surveying_s >= self.params.survey_s
+            )
             self.on_position(None, nan, t_rx_ns, messages)
             self.on_survey(t_rx_ns, messages, sigma_m=sigma_m, ecef_m=place if finished else None)
         else:
-            self.on_position(place if position_problem(block) is None else None, sigma_m, t_rx_ns, messages)
+            self.on_position(
+                place if position_problem(block) is None else None, sigma_m, t_rx_ns, messages
+            )
 
     def script(self, stage: BaseStage, ecef_m: Place | None) -> Script:
-        """Learn the name of the port, then set mode, station and messages. Nothing is saved in the receiver."""
+        """Learn the name of the port, then set mode, station and messages. Nothing is saved in the
+        receiver."""
         port = yield SetUpRequest("name its port", b"\rSSSSSSSSSS\r\r", prompt)
         params = self.params
         commands = [

@@ -1,7 +1,9 @@
-"""Unicore UM98x and receivers of its protocol (N4): logs in binary and in text, and the driver. Sources: NOTES-unicore.md.
+"""Unicore UM98x and receivers of its protocol (N4): logs in binary and in text, and the driver.
+Sources: NOTES-unicore.md.
 
-Binary: ``AA 44 B5 | CPU u8 | number u16 | length u16 | time system u8, status u8 | week u16 | ms u32 | version u32 | u8 | leap u8 |
-delay u16 | content | CRC-32``, little-endian. Text: ``#NAMEA,head;content*CRC-32``. The CRC begins with 0 and is not inverted.
+Binary: ``AA 44 B5 | CPU u8 | number u16 | length u16 | time system u8, status u8 | week u16 | ms
+u32 | version u32 | u8 | leap u8 | delay u16 | content | CRC-32``, little-endian. Text:
+``#NAMEA,head;content*CRC-32``. The CRC begins with 0 and is not inverted.
 """
 
 import re
@@ -32,7 +34,8 @@ SYNC = b"\xaa\x44\xb5"
 _HEAD = Layout("<3sBHHBBHIIBBH")
 OVERHEAD_BYTES = _HEAD.size + 4
 MAX_CONTENT_BYTES = 8192
-"""Longest content accepted; measurements of all signals have 6 kB. Bounds what a damaged length holds back."""
+"""Longest content accepted; measurements of all signals have 6 kB. Bounds what a damaged length
+holds back."""
 MAX_LINE_BYTES = 4096
 _BEIDOU_WEEK, _BEIDOU_MS = 1356, 14_000
 """Begin of BeiDou time in GPS time."""
@@ -41,11 +44,17 @@ _GPS_WEEKS = 1800
 
 SOLUTIONS = {"SOL_COMPUTED": 0, "INSUFFICIENT_OBS": 1, "NO_CONVERGENCE": 2, "COV_TRACE": 4}
 TYPES = {
-    "NONE": 0, "FIXEDPOS": 1, "FIXEDHEIGHT": 2, "DOPPLER_VELOCITY": 8, "SINGLE": 16, "PSRDIFF": 17, "SBAS": 18, "L1_FLOAT": 32,
-    "IONOFREE_FLOAT": 33, "NARROW_FLOAT": 34, "L1_INT": 48, "WIDE_INT": 49, "NARROW_INT": 50, "INS": 52, "INS_PSRSP": 53,
-    "INS_PSRDIFF": 54, "INS_RTKFLOAT": 55, "INS_RTKFIXED": 56, "PPP_CONVERGING": 68, "PPP": 69,
+    "NONE": 0, "FIXEDPOS": 1, "FIXEDHEIGHT": 2, "DOPPLER_VELOCITY": 8, "SINGLE": 16, "PSRDIFF": 17,
+    "SBAS": 18, "L1_FLOAT": 32, "IONOFREE_FLOAT": 33, "NARROW_FLOAT": 34, "L1_INT": 48,
+    "WIDE_INT": 49, "NARROW_INT": 50, "INS": 52, "INS_PSRSP": 53, "INS_PSRDIFF": 54,
+    "INS_RTKFLOAT": 55, "INS_RTKFIXED": 56, "PPP_CONVERGING": 68, "PPP": 69,
 }  # fmt: skip
-_TEXTS: dict[str, dict[str, int]] = {"solution": SOLUTIONS, "velocity_solution": SOLUTIONS, "kind": TYPES, "velocity_kind": TYPES}
+_TEXTS: dict[str, dict[str, int]] = {
+    "solution": SOLUTIONS,
+    "velocity_solution": SOLUTIONS,
+    "kind": TYPES,
+    "velocity_kind": TYPES,
+}
 
 
 class Stamp(NamedTuple):
@@ -92,7 +101,8 @@ class BestNav(NamedTuple):
 
 
 class UniHeading(NamedTuple):
-    """UNIHEADING 972 of two antennas, UNIHEADING2 1331 of a moving base: vector from the main antenna to the second one."""
+    """UNIHEADING 972 of two antennas, UNIHEADING2 1331 of a moving base: vector from the main
+    antenna to the second one."""
 
     solution: int
     kind: int
@@ -143,7 +153,15 @@ _ROWS = {
 }
 NAMES = {number: row.name for number, row in _ROWS.items()}
 """Names of the logs that are read, by number."""
-OTHER_NAMES = {12: "OBSVM", 37: "VERSION", 102: "RECTIME", 1021: "PVTSLN", 2119: "BESTNAVH", 2122: "STADOPH", 11276: "AGRIC"}
+OTHER_NAMES = {
+    12: "OBSVM",
+    37: "VERSION",
+    102: "RECTIME",
+    1021: "PVTSLN",
+    2119: "BESTNAVH",
+    2122: "STADOPH",
+    11276: "AGRIC",
+}
 """Names of common logs that are not read."""
 _BY_NAME = {row.name: row for row in _ROWS.values()}
 
@@ -157,13 +175,17 @@ class _TextLog(CheckedFrame):
         body = rb"#[A-Z0-9]{3,24},\d{1,3},(?:GPS|BDS),[\x20-\x22\x24-\x29\x2b-\x7e]*+"
         digits = rb"[0-9A-Fa-f]"
         begun = rb"#[A-Z0-9]{0,24}(?:,\d{0,3}(?:,[A-Z]{0,3})?)?\Z"
-        self._line = re.compile(body + rb"(?:(\*" + digits + rb"{8}\r?\n)|\Z|\*" + digits + rb"{0,8}\r?\Z)|" + begun)
+        self._line = re.compile(
+            body + rb"(?:(\*" + digits + rb"{8}\r?\n)|\Z|\*" + digits + rb"{0,8}\r?\Z)|" + begun
+        )
 
     def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
         found = self._line.match(buffer, at, min(end, at + MAX_LINE_BYTES))
         if found is None:
             return NO_FRAME
-        return found.end() - at if found[1] else INCOMPLETE if end - at < MAX_LINE_BYTES else NO_FRAME
+        return (
+            found.end() - at if found[1] else INCOMPLETE if end - at < MAX_LINE_BYTES else NO_FRAME
+        )
 
     def valid(self, buffer: bytes | bytearray, at: int, stop: int) -> bool:
         body, _, digits = bytes(buffer[at + 1 : stop]).partition(b"*")
@@ -189,7 +211,8 @@ PROTOCOLS = (
 
 
 def name_of(protocol: str, frame: bytes) -> str:
-    """Return the name of a log, without the A of text; ``UNI 1234`` of a number without one here."""
+    """Return the name of a log, without the A of text; ``UNI 1234`` of a number without one
+    here."""
     if protocol == BINARY:
         number = int.from_bytes(frame[4:6], "little")
         return NAMES.get(number) or OTHER_NAMES.get(number) or f"UNI {number}"
@@ -198,7 +221,8 @@ def name_of(protocol: str, frame: bytes) -> str:
 
 
 def read(protocol: str, frame: bytes) -> tuple[Stamp, Log] | None:
-    """Return stamp and content of a valid log; None for others, and for one whose fields do not fit."""
+    """Return stamp and content of a valid log; None for others, and for one whose fields do not
+    fit."""
     row = _BY_NAME.get(name_of(protocol, frame))
     if row is None:
         return None
@@ -240,14 +264,24 @@ def _gps_time(week: int, ms: int, leap_s: int) -> Stamp:
 
 
 def encode(stamp: Stamp, log: Log, name: str = "") -> bytes:
-    """Return the binary frame of a log; ``name`` distinguishes logs of one layout. Raises struct.error for values out of range."""
-    number, row = next((number, row) for number, row in _ROWS.items() if row.kind is type(log) and name in ("", row.name))
+    """Return the binary frame of a log; ``name`` distinguishes logs of one layout. Raises
+    struct.error for values out of range."""
+    number, row = next(
+        (number, row)
+        for number, row in _ROWS.items()
+        if row.kind is type(log) and name in ("", row.name)
+    )
     return frame_of(number, stamp, row.layout.pack(*log))
 
 
 def frame_of(number: int, stamp: Stamp, body: bytes) -> bytes:
     """Return a binary frame of any number."""
-    covered = _HEAD.pack(SYNC, 90, number, len(body), 0, 160, stamp.week, stamp.tow_ms, 0, 0, stamp.leap_s, 10) + body
+    covered = (
+        _HEAD.pack(
+            SYNC, 90, number, len(body), 0, 160, stamp.week, stamp.tow_ms, 0, 0, stamp.leap_s, 10
+        )
+        + body
+    )
     return covered + crc32_plain(covered).to_bytes(4, "little")
 
 
@@ -256,7 +290,9 @@ def encode_text(stamp: Stamp, log: Log, name: str = "") -> bytes:
     row = next(row for row in _ROWS.values() if row.kind is type(log) and name in ("", row.name))
     words = {key: {number: text for text, number in table.items()} for key, table in _TEXTS.items()}
     texts = [_text(row, words, key, value) for key, value in zip(log._fields, log)]
-    return text_line(f"{row.name}A,90,GPS,FINE,{stamp.week},{stamp.tow_ms},0,0,{stamp.leap_s},10;{','.join(texts)}")
+    return text_line(
+        f"{row.name}A,90,GPS,FINE,{stamp.week},{stamp.tow_ms},0,0,{stamp.leap_s},10;{','.join(texts)}"
+    )
 
 
 def _text(row: _LogRow, words: dict[str, dict[int, str]], name: str, value: Any) -> str:
@@ -294,12 +330,14 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 
 _FLOAT, _FIXED = CarrierSolution.FLOAT, CarrierSolution.FIXED
 _MEANINGS: dict[int, tuple[CarrierSolution, bool]] = {
-    16: (CarrierSolution.NONE, False), 17: (CarrierSolution.NONE, True), 18: (CarrierSolution.NONE, True), 32: (_FLOAT, True),
-    33: (_FLOAT, True), 34: (_FLOAT, True), 48: (_FIXED, True), 49: (_FLOAT, True), 50: (_FIXED, True),
-    52: (CarrierSolution.NONE, False), 53: (CarrierSolution.NONE, False), 54: (CarrierSolution.NONE, True), 55: (_FLOAT, True),
+    16: (CarrierSolution.NONE, False), 17: (CarrierSolution.NONE, True),
+    18: (CarrierSolution.NONE, True), 32: (_FLOAT, True), 33: (_FLOAT, True), 34: (_FLOAT, True),
+    48: (_FIXED, True), 49: (_FLOAT, True), 50: (_FIXED, True), 52: (CarrierSolution.NONE, False),
+    53: (CarrierSolution.NONE, False), 54: (CarrierSolution.NONE, True), 55: (_FLOAT, True),
     56: (_FIXED, True), 68: (CarrierSolution.NONE, True), 69: (CarrierSolution.NONE, True),
 }  # fmt: skip
-"""Carrier solution, and whether corrections improve the position, by its type. A wide-lane solution is good to decimetres."""
+"""Carrier solution, and whether corrections improve the position, by its type. A wide-lane solution
+is good to decimetres."""
 _MANUAL, _INERTIAL = 1, 52
 
 
@@ -311,7 +349,11 @@ def position_problem(nav: BestNav) -> UsageProblem | None:
         return UsageProblem(Unused.MANUAL)
     if nav.kind not in _MEANINGS:
         return UsageProblem(Unused.UNKNOWN_STATE, "type", nav.kind)
-    if not (abs(nav.latitude_deg) <= 90.0 and abs(nav.longitude_deg) <= 180.0 and abs(nav.altitude_m + nav.undulation_m) <= 1e5):
+    if not (
+        abs(nav.latitude_deg) <= 90.0
+        and abs(nav.longitude_deg) <= 180.0
+        and abs(nav.altitude_m + nav.undulation_m) <= 1e5
+    ):
         return UsageProblem(Unused.OUT_OF_RANGE, "position")
     if nav.latitude_deg == 0.0 == nav.longitude_deg:
         return UsageProblem(Unused.ALL_ZERO, "position")
@@ -323,7 +365,8 @@ def _variance(sigma: float) -> float:
 
 
 class UnicoreDevice(GnssReceiver):
-    """Driver of a UM980, UM982 or other receiver of the N4 protocol. The UM982 gives the heading of two antennas."""
+    """Driver of a UM980, UM982 or other receiver of the N4 protocol. The UM982 gives the heading of
+    two antennas."""
 
     name = "unicore"
     protocols: ClassVar[tuple[Protocol, ...]] = PROTOCOLS
@@ -337,11 +380,19 @@ class UnicoreDevice(GnssReceiver):
         dop: StaDop | None = epoch.parts["STADOP"][1] if "STADOP" in epoch.parts else None
         when = self.utc_ns(stamp.week or None, stamp.tow_ms)
         if position_problem(nav) is not None:
-            return GnssFix(epoch.t_ns, epoch.last_rx_ns, nan, nan, nan, satellites=nav.satellites, utc_ns=when)
+            return GnssFix(
+                epoch.t_ns, epoch.last_rx_ns, nan, nan, nan, satellites=nav.satellites, utc_ns=when
+            )
         carrier, corrected = _MEANINGS[nav.kind]
-        position = diagonal(*map(_variance, (nav.longitude_sigma_m, nav.latitude_sigma_m, nav.altitude_sigma_m)))
+        position = diagonal(
+            *map(_variance, (nav.longitude_sigma_m, nav.latitude_sigma_m, nav.altitude_sigma_m))
+        )
         velocity, velocity_covariance = NAN3, NAN9
-        if nav.velocity_solution == 0 and nav.velocity_kind and max(abs(nav.speed_mps), abs(nav.up_mps)) <= MAX_SPEED_MPS:
+        if (
+            nav.velocity_solution == 0
+            and nav.velocity_kind
+            and max(abs(nav.speed_mps), abs(nav.up_mps)) <= MAX_SPEED_MPS
+        ):
             course = radians(nav.course_deg)
             velocity = (nav.speed_mps * sin(course), nav.speed_mps * cos(course), nav.up_mps)
             flat = _variance(nav.speed_sigma_mps)
@@ -372,7 +423,12 @@ class UnicoreDevice(GnssReceiver):
         carrier, _ = _MEANINGS.get(vector.kind, (CarrierSolution.NONE, False))
         if carrier is CarrierSolution.NONE:
             return UsageProblem(Unused.NOT_FIXED)
-        return AntennaDirection(vector.heading_deg, radians(vector.heading_sigma_deg), vector.length_m, carrier is _FIXED)
+        return AntennaDirection(
+            vector.heading_deg,
+            radians(vector.heading_sigma_deg),
+            vector.length_m,
+            carrier is _FIXED,
+        )
 
     def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
         name = name_of(protocol, frame)
@@ -390,7 +446,9 @@ class UnicoreDevice(GnssReceiver):
         found = read(protocol, frame)
         if found is None:
             known = name in _BY_NAME
-            self.usage.refuse(name, *((Unused.UNREADABLE, "content", len(frame)) if known else (Unused.NOT_READ,)))
+            self.usage.refuse(
+                name, *((Unused.UNREADABLE, "content", len(frame)) if known else (Unused.NOT_READ,))
+            )
             return
         stamp, log = found
         if not stamp.week:
@@ -398,10 +456,18 @@ class UnicoreDevice(GnssReceiver):
             return
         self.leap_s = stamp.leap_s or None
         problem = position_problem(log) if isinstance(log, BestNav) else None
-        self.take("UNIHEADING" if isinstance(log, UniHeading) else name, stamp.tow_ms, found, t_rx_ns, messages, problem)
+        self.take(
+            "UNIHEADING" if isinstance(log, UniHeading) else name,
+            stamp.tow_ms,
+            found,
+            t_rx_ns,
+            messages,
+            problem,
+        )
 
     def script(self) -> Script:
-        """Read the model, then switch the logs on at this port. Nothing is saved in the receiver."""
+        """Read the model, then switch the logs on at this port. Nothing is saved in the
+        receiver."""
         version = yield SetUpRequest("report its model", b"VERSIONA\r\n", version_of, optional=True)
         period = f"{1.0 / self.params.rate_hz:g}"
         logs = ["BESTNAVB", "STADOPB", *(["UNIHEADINGB"] if self.wants_heading else [])]

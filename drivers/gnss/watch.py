@@ -1,4 +1,5 @@
-"""Monitors of RTK, headings and missed epochs: one message at the start and end of each, never one per frame."""
+"""Monitors of RTK, headings and missed epochs: one message at the start and end of each, never one
+per frame."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -56,9 +57,19 @@ class RtkWatch:
         found: list[Message] = []
         self._age_s = age_s = fix.correction_age_s
         if isfinite(age_s):
-            change = self._corrections.update("stale" if age_s > self._stale_s else "fresh", fix.t_rx_ns)
+            change = self._corrections.update(
+                "stale" if age_s > self._stale_s else "fresh", fix.t_rx_ns
+            )
             if change is not None and change.now != "fresh":
-                found.append(event(fix.t_rx_ns, "warning", "corrections_stale", age_s=age_s, limit_s=self._stale_s))
+                found.append(
+                    event(
+                        fix.t_rx_ns,
+                        "warning",
+                        "corrections_stale",
+                        age_s=age_s,
+                        limit_s=self._stale_s,
+                    )
+                )
             elif change is not None and not change.unsteady:
                 found.append(event(fix.t_rx_ns, "info", "corrections_fresh", age_s=age_s))
         found += self._to(rtk_state(fix), fix.t_rx_ns, "")
@@ -74,7 +85,11 @@ class RtkWatch:
         if change is None:
             return ()
         better = RTK_STATES.index(change.now) > RTK_STATES.index(change.before)
-        fields: dict[str, Any] = {"before": change.before, "now": change.now, "correction_age_s": self._age_s}
+        fields: dict[str, Any] = {
+            "before": change.before,
+            "now": change.now,
+            "correction_age_s": self._age_s,
+        }
         if change.unsteady:
             return (event(t_ns, "warning", "rtk_unsteady", **fields),)
         if change.changes > 1:
@@ -85,7 +100,8 @@ class RtkWatch:
 
 
 class HeadingWatch:
-    """Monitor of headings: reports that they are refused, and that another length of the baseline was learnt."""
+    """Monitor of headings: reports that they are refused, and that another length of the baseline
+    was learnt."""
 
     def __init__(self, baseline: Baseline, usage: MessageUsage) -> None:
         self.baseline = baseline
@@ -105,16 +121,25 @@ class HeadingWatch:
             return (event(t_ns, "info", "heading_back", **changes),)
         fields = {"field": problem.field, "value": str(problem.value)}
         known = {key: text for key, text in fields.items() if text}
-        return (event(t_ns, "warning", "heading_lost", reason=problem.reason.value, **known, **changes),)
+        return (
+            event(t_ns, "warning", "heading_lost", reason=problem.reason.value, **known, **changes),
+        )
 
     def relearnt(self, name: str, t_ns: int) -> Sequence[Message]:
-        """Return the event of a baseline that was learnt from the vector of message ``name``, and replaced another."""
+        """Return the event of a baseline that was learnt from the vector of message ``name``, and
+        replaced another."""
         learnt = self.baseline.take_learnt()
         if learnt is None:
             return ()
         before_m, now_m = (round(length_m, 3) for length_m in learnt)
-        self._usage.remark(name, f"its baseline of {now_m} m is learnt: measure it and state baseline_m")
-        return (event(t_ns, "warning", "baseline_changed", before_m=before_m, now_m=now_m),) if before_m else ()
+        self._usage.remark(
+            name, f"its baseline of {now_m} m is learnt: measure it and state baseline_m"
+        )
+        return (
+            (event(t_ns, "warning", "baseline_changed", before_m=before_m, now_m=now_m),)
+            if before_m
+            else ()
+        )
 
 
 class GapWatch:
@@ -157,7 +182,16 @@ class GapWatch:
             self._episode += missed
             begins, self._missed_at_ns = self._missed_at_ns is None, t_rx_ns
             if begins:
-                return (event(t_rx_ns, "warning", "epochs_missing", missed=missed, gap_ms=step, period_ms=period_ms),)
+                return (
+                    event(
+                        t_rx_ns,
+                        "warning",
+                        "epochs_missing",
+                        missed=missed,
+                        gap_ms=step,
+                        period_ms=period_ms,
+                    ),
+                )
         elif self._missed_at_ns is not None and t_rx_ns - self._missed_at_ns > QUIET_NS:
             episode, self._episode, self._missed_at_ns = self._episode, 0, None
             return (event(t_rx_ns, "info", "epochs_regular", missed=episode, period_ms=period_ms),)

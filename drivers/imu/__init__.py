@@ -1,1 +1,2 @@
-"""Inertial sensor drivers: one module per device, with its codec in both directions and its device class over a common base."""
+"""Inertial sensor drivers: one module per device, with its codec in both directions and its device
+class over a common base."""

@@ -1,7 +1,9 @@
-"""Common part of all inertial sensor drivers: clock, mounting, saturation, and detection of a stuck sensor.
+"""Common part of all inertial sensor drivers: clock, mounting, saturation, and detection of a stuck
+sensor.
 
-A codec converts the frames of one device to :class:`Sample`, in SI units and REP-103 axes of the sensor's case (forward, left, up;
-yaw counter-clockwise from east). :class:`ImuDevice` does the rest. Silence is judged by the daemon, which knows the other sensors.
+A codec converts the frames of one device to :class:`Sample`, in SI units and REP-103 axes of the
+sensor's case (forward, left, up; yaw counter-clockwise from east). :class:`ImuDevice` does the
+rest. Silence is judged by the daemon, which knows the other sensors.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +13,18 @@ from typing import Annotated, ClassVar, Protocol
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from vehicled.core.messages import NAN, NAN3, Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
+from vehicled.core.messages import (
+    NAN,
+    NAN3,
+    Event,
+    Fault,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Message,
+    PortState,
+    Reaction,
+)
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.core.ports import NEVER_NS, Action, Device, Send, Transport
 from vehicled.core.wire.clock import DeviceClock
@@ -33,7 +46,8 @@ RATE_WINDOW_NS = 2_000_000_000
 RATE_WINDOW_PERIODS = 20
 RATE_TOLERANCE = 0.1
 RANGE_SHARE = 0.99
-"""Fraction of the range that counts as saturated, because calibration moves the end of the range by up to 1 %."""
+"""Fraction of the range that counts as saturated, because calibration moves the end of the range by
+up to 1 %."""
 FRAME_LIMIT_BYTES = 4096
 MAX_FORCE_MPS2, MAX_RATE_RADPS = 2e4, 1e3
 """Limits beyond the range of any sensor for vehicles: 2000 g, 57,000 degrees per second."""
@@ -44,7 +58,8 @@ STANDING_SAMPLES = 8
 
 
 class Sample(Struct, frozen=True, gc=False):
-    """Content of one frame, or one set of frames, of a device. ``None``: not measured. Axes of the case: FLU; world: ENU."""
+    """Content of one frame, or one set of frames, of a device. ``None``: not measured. Axes of the
+    case: FLU; world: ENU."""
 
     counter: int | None = None
     """Time of validity on the device clock, in ``ImuDevice.tick_ns``."""
@@ -53,14 +68,16 @@ class Sample(Struct, frozen=True, gc=False):
     angular_rate_radps: Vector | None = None
     """Angular rate (3,), rad/s."""
     yaw_rad: float | None = None
-    """Yaw of the case's x axis, rad, counter-clockwise from east, or from an arbitrary zero without a compass."""
+    """Yaw of the case's x axis, rad, counter-clockwise from east, or from an arbitrary zero without
+    a compass."""
     temperature_k: float | None = None
     saturated: bool = False
     """Saturation flag of the device."""
 
 
 class Codec(Protocol):
-    """Codec of one kind of device: frames to samples. May keep a half-assembled sample; never raises on wire input."""
+    """Codec of one kind of device: frames to samples. May keep a half-assembled sample; never
+    raises on wire input."""
 
     usage: MessageUsage
     """Account of the messages by the names of the module's ``decode``."""
@@ -82,12 +99,14 @@ class Codec(Protocol):
 
 
 class ImuParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Parameters of every inertial sensor. Mounting: the rotation from the axes of the case to those of the body, about z last."""
+    """Parameters of every inertial sensor. Mounting: the rotation from the axes of the case to
+    those of the body, about z last."""
 
     rate_hz: Annotated[float, Meta(gt=0, le=4000)] = 100.0
     """Sample rate set in the device, Hz. A measured rate off by more than 10 % is an event."""
     latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.0
-    """Least time from validity to the arrival of the frame's last byte, s: filter delay plus transmission."""
+    """Least time from validity to the arrival of the frame's last byte, s: filter delay plus
+    transmission."""
     mounting_roll_rad: Angle = 0.0
     """Roll from the axes of the case to those of the body, rad."""
     mounting_pitch_rad: Angle = 0.0
@@ -95,12 +114,13 @@ class ImuParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mounting_yaw_rad: Angle = 0.0
     """Yaw from the axes of the case to those of the body, rad."""
     accelerometer_bias_mps2: Triple = (0.0, 0.0, 0.0)
-    """Bias of the accelerometer, axes of the case, m/s2: what is passed on is ``scale (measured - bias)``."""
+    """Bias of the accelerometer, axes of the case, m/s2: what is passed on is ``scale (measured -
+    bias)``."""
     accelerometer_scale: tuple[Scale, Scale, Scale] = (1.0, 1.0, 1.0)
     """Factor for each axis of the accelerometer, axes of the case."""
     compass_deviation_rad: tuple[Angle, Angle, Angle, Angle] = (0.0, 0.0, 0.0, 0.0)
-    """Error of the yaw that iron of the vehicle causes: factors of sin, cos of the yaw (hard iron) and of twice the yaw (soft
-    iron), rad. The yaw is that of the body before ``yaw_offset_rad``."""
+    """Error of the yaw that iron of the vehicle causes: factors of sin, cos of the yaw (hard iron)
+    and of twice the yaw (soft iron), rad. The yaw is that of the body before ``yaw_offset_rad``."""
     accelerometer_range_mps2: Positive = 16 * STANDARD_GRAVITY_MPS2
     """Range of the accelerometer, m/s2; samples at its limit count as saturated."""
     gyro_range_radps: Positive = 2000 * pi / 180
@@ -114,16 +134,18 @@ class ImuParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class ImuDevice(Device):
-    """Driver of a free-running inertial sensor. A subclass defines the constants and provides the codec.
+    """Driver of a free-running inertial sensor. A subclass defines the constants and provides the
+    codec.
 
-    A sensor that needs commands first overrides ``on_port``, ``on_rx`` and ``on_time``, calls the base methods, and uses
-    :meth:`send`.
+    A sensor that needs commands first overrides ``on_port``, ``on_rx`` and ``on_time``, calls the
+    base methods, and uses :meth:`send`.
     """
 
     name: ClassVar[str] = "imu"
     """Origin of its faults and events."""
     tick_ns: ClassVar[float | None] = None
-    """Duration of one count of ``Sample.counter``, ns; None without a device clock: samples then have their arrival time."""
+    """Duration of one count of ``Sample.counter``, ns; None without a device clock: samples then
+    have their arrival time."""
     counter_bits: ClassVar[int | None] = None
     """Width after which the counter wraps; None if it does not wrap, or has ``counter_modulus``."""
     counter_modulus: ClassVar[int | None] = None
@@ -135,8 +157,15 @@ class ImuDevice(Device):
     produces: ClassVar[tuple[type[Message], ...]] = (ImuSample, Heading, Fault, Event)
     consumes: tuple[type[Message], ...] = ()
 
-    def __init__(self, params: ImuParams, messages: Sequence[type[Message]], command_lifetime_ns: int, codec: Codec) -> None:
-        """Produce those of ImuSample and Heading that are in ``messages``; queued bytes expire after ``command_lifetime_ns``."""
+    def __init__(
+        self,
+        params: ImuParams,
+        messages: Sequence[type[Message]],
+        command_lifetime_ns: int,
+        codec: Codec,
+    ) -> None:
+        """Produce those of ImuSample and Heading that are in ``messages``; queued bytes expire
+        after ``command_lifetime_ns``."""
         self.params = params
         self.codec = codec
         self._wants_imu = ImuSample in messages
@@ -144,13 +173,24 @@ class ImuDevice(Device):
         self.usage = codec.usage
         self._lifetime_ns = command_lifetime_ns
         self._latency_ns = round(params.latency_s * 1e9)
-        self._rotation = mounting(params.mounting_roll_rad, params.mounting_pitch_rad, params.mounting_yaw_rad)
-        identity = not (params.mounting_roll_rad or params.mounting_pitch_rad or params.mounting_yaw_rad)
+        self._rotation = mounting(
+            params.mounting_roll_rad, params.mounting_pitch_rad, params.mounting_yaw_rad
+        )
+        identity = not (
+            params.mounting_roll_rad or params.mounting_pitch_rad or params.mounting_yaw_rad
+        )
         self._turned = not identity
-        # The yaw of a device is that of its x axis, so subtract the direction of that axis in the level body.
-        self._yaw_shift_rad = params.yaw_offset_rad - atan2(self._rotation[1][0], self._rotation[0][0])
+        # The yaw of a device is that of its x axis, so subtract the direction of that axis in the
+        # level body.
+        self._yaw_shift_rad = params.yaw_offset_rad - atan2(
+            self._rotation[1][0], self._rotation[0][0]
+        )
         self._deviates = any(params.compass_deviation_rad)
-        self._corrects = any(params.accelerometer_bias_mps2) or params.accelerometer_scale != (1.0, 1.0, 1.0)
+        self._corrects = any(params.accelerometer_bias_mps2) or params.accelerometer_scale != (
+            1.0,
+            1.0,
+            1.0,
+        )
         self._force_limit = RANGE_SHARE * params.accelerometer_range_mps2
         self._rate_limit = RANGE_SHARE * params.gyro_range_radps
         period_ns = 1e9 / params.rate_hz
@@ -177,7 +217,9 @@ class ImuDevice(Device):
         self._clock: DeviceClock | None = None
         if self.tick_ns is not None:
             bits, modulus = self.counter_bits, self.counter_modulus
-            self._clock = DeviceClock(tick_ns=self.tick_ns, bits=bits, latency_ns=self._latency_ns, modulus=modulus)
+            self._clock = DeviceClock(
+                tick_ns=self.tick_ns, bits=bits, latency_ns=self._latency_ns, modulus=modulus
+            )
         self._values: tuple[Vector | None, Vector | None, float | None] = (None, None, None)
         self._moved_ns = 0
         self._last_ns = 0
@@ -252,14 +294,19 @@ class ImuDevice(Device):
         inertial = force is not None or rate is not None
         # All frames of a device share one clock, which tolerates reordering within one step.
         clock = self._clock
-        if clock is None or sample.counter is None or (inertial and self._clock_stands(sample.counter, t_rx_ns, messages)):
+        if (
+            clock is None
+            or sample.counter is None
+            or (inertial and self._clock_stands(sample.counter, t_rx_ns, messages))
+        ):
             t_ns = t_rx_ns - self._latency_ns
         else:
             t_ns = clock.update(sample.counter, t_rx_ns)
         if inertial:
             self.samples += 1
             self._watch_stream(t_rx_ns, messages)
-            # Without a gyro, yaw serves as the second quantity. Otherwise it is left out, because a filter may hold it.
+            # Without a gyro, yaw serves as the second quantity. Otherwise it is left out, because a
+            # filter may hold it.
             self._watch_values((force, rate, yaw if rate is None else None), t_rx_ns, messages)
             if self.stuck:
                 self.stuck_samples += 1
@@ -269,12 +316,17 @@ class ImuDevice(Device):
         if yaw is not None and self._wants_heading:
             yaw += self._yaw_shift_rad
             if self._deviates:
-                yaw -= deviation(self.params.compass_deviation_rad, yaw - self.params.yaw_offset_rad)
+                yaw -= deviation(
+                    self.params.compass_deviation_rad, yaw - self.params.yaw_offset_rad
+                )
             yaw_rad = (yaw + pi) % (2 * pi) - pi
-            messages.append(Heading(t_ns, t_rx_ns, yaw_rad, self.params.heading_sigma_rad, self.heading_kind))
+            messages.append(
+                Heading(t_ns, t_rx_ns, yaw_rad, self.params.heading_sigma_rad, self.heading_kind)
+            )
 
     def _clock_stands(self, counter: int, t_rx_ns: int, messages: list[Message]) -> bool:
-        """True while the device time of the inertial samples does not move: then the arrival is the better time."""
+        """True while the device time of the inertial samples does not move: then the arrival is the
+        better time."""
         episodes = self._clock_episodes
         if counter != self._counter and not (episodes.state or episodes.changes):
             self._counter, self._same_counters = counter, 0
@@ -289,7 +341,11 @@ class ImuDevice(Device):
         return stands
 
     def _imu_sample(self, sample: Sample, t_ns: int, t_rx_ns: int) -> ImuSample:
-        force, rate, saturated = sample.specific_force_mps2, sample.angular_rate_radps, sample.saturated
+        force, rate, saturated = (
+            sample.specific_force_mps2,
+            sample.angular_rate_radps,
+            sample.saturated,
+        )
         if force is None:
             force = NAN3
         else:
@@ -297,7 +353,14 @@ class ImuDevice(Device):
             saturated = saturated or not (-limit < min(force) and max(force) < limit)
             if self._corrects:
                 params = self.params
-                force = tuple([k * (f - b) for f, b, k in zip(force, params.accelerometer_bias_mps2, params.accelerometer_scale)])
+                force = tuple(
+                    [
+                        k * (f - b)
+                        for f, b, k in zip(
+                            force, params.accelerometer_bias_mps2, params.accelerometer_scale
+                        )
+                    ]
+                )
             if self._turned:
                 force = turn(self._rotation, force)
         if rate is None:
@@ -310,17 +373,24 @@ class ImuDevice(Device):
         if saturated:
             self.saturated_samples += 1
         temperature = sample.temperature_k
-        return ImuSample(t_ns, t_rx_ns, force, rate, NAN if temperature is None else temperature, saturated)
+        return ImuSample(
+            t_ns, t_rx_ns, force, rate, NAN if temperature is None else temperature, saturated
+        )
 
     def _watch_values(
-        self, values: tuple[Vector | None, Vector | None, float | None], t_rx_ns: int, messages: list[Message]
+        self,
+        values: tuple[Vector | None, Vector | None, float | None],
+        t_rx_ns: int,
+        messages: list[Message],
     ) -> None:
-        """Report a stuck sensor if all values repeat for too long. One field alone may be constant: coarse, or not fitted."""
+        """Report a stuck sensor if all values repeat for too long. One field alone may be constant:
+        coarse, or not fitted."""
         if values != self._values or t_rx_ns - self._last_ns > self._stuck_ns:
             if self.stuck and values != self._values:
                 self._report_stuck(False, t_rx_ns, "", messages)
             elif not self.stuck and self._stuck_fault.reason:
-                # A sensor that hangs again and again is one episode, which ends when its values have moved for long enough.
+                # A sensor that hangs again and again is one episode, which ends when its values
+                # have moved for long enough.
                 messages += self._stuck_fault.set("", t_rx_ns)
             self._values = values
             self._moved_ns = t_rx_ns
@@ -329,13 +399,17 @@ class ImuDevice(Device):
             self._report_stuck(True, t_rx_ns, f"all values unchanged for {held_s:.2f} s", messages)
         self._last_ns = t_rx_ns
 
-    def _report_stuck(self, active: bool, now_ns: int, reason: str, messages: list[Message]) -> None:
+    def _report_stuck(
+        self, active: bool, now_ns: int, reason: str, messages: list[Message]
+    ) -> None:
         self.stuck = active
-        messages += self._stuck_fault.set(reason if active else "", now_ns, Reaction.CONTROLLED_STOP)
+        messages += self._stuck_fault.set(
+            reason if active else "", now_ns, Reaction.CONTROLLED_STOP
+        )
 
     def _watch_stream(self, t_rx_ns: int, messages: list[Message]) -> None:
-        """Check rate and clock over windows of at least 2 s and 20 periods. A pause starts a new window; the daemon judges
-        silence."""
+        """Check rate and clock over windows of at least 2 s and 20 periods. A pause starts a new
+        window; the daemon judges silence."""
         self._window_samples += 1
         if self._window_samples == 0 or t_rx_ns - self._last_ns > self._gap_ns:
             self._window_start_ns, self._window_samples = t_rx_ns, 0
@@ -355,17 +429,23 @@ class ImuDevice(Device):
         if self._clock is not None and self._clock.resets != self._resets_reported:
             # The device restarted, its clock was set, or the host fell behind permanently.
             self._resets_reported = self._clock.resets
-            messages.append(self.event(t_rx_ns, "warning", "imu_clock", resets=self._resets_reported))
+            messages.append(
+                self.event(t_rx_ns, "warning", "imu_clock", resets=self._resets_reported)
+            )
         self._window_start_ns, self._window_samples = t_rx_ns, 0
 
 
 def sound(usage: MessageUsage, name: str, sample: Sample) -> tuple[Sample, ...]:
     """Return the sample of a message if its values are possible, and account for the message.
 
-    Nothing beside an impossible value is trusted either, a counter least of all. An impossible temperature costs only itself.
+    Nothing beside an impossible value is trusted either, a counter least of all. An impossible
+    temperature costs only itself.
     """
     force, rate, yaw = sample.specific_force_mps2, sample.angular_rate_radps, sample.yaw_rad
-    for field, values, limit in (("specific force", force, MAX_FORCE_MPS2), ("angular rate", rate, MAX_RATE_RADPS)):
+    for field, values, limit in (
+        ("specific force", force, MAX_FORCE_MPS2),
+        ("angular rate", rate, MAX_RATE_RADPS),
+    ):
         if values is None:
             continue
         x, y, z = values
@@ -393,8 +473,16 @@ def sound(usage: MessageUsage, name: str, sample: Sample) -> tuple[Sample, ...]:
 
 
 def mounting(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Rotation:
-    """Return the rows of the rotation from case to body, Rz(yaw) Ry(pitch) Rx(roll), for :func:`turn`."""
-    cr, sr, cp, sp, cy, sy = cos(roll_rad), sin(roll_rad), cos(pitch_rad), sin(pitch_rad), cos(yaw_rad), sin(yaw_rad)
+    """Return the rows of the rotation from case to body, Rz(yaw) Ry(pitch) Rx(roll), for
+    :func:`turn`."""
+    cr, sr, cp, sp, cy, sy = (
+        cos(roll_rad),
+        sin(roll_rad),
+        cos(pitch_rad),
+        sin(pitch_rad),
+        cos(yaw_rad),
+        sin(yaw_rad),
+    )
     return (
         (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
         (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
@@ -403,7 +491,8 @@ def mounting(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Rotation:
 
 
 def deviation(factors: Sequence[float], yaw_rad: float) -> float:
-    """Return the error of a compass at a yaw that it shows; see ``ImuParams.compass_deviation_rad``."""
+    """Return the error of a compass at a yaw that it shows; see
+    ``ImuParams.compass_deviation_rad``."""
     b, c, d, e = factors
     return b * sin(yaw_rad) + c * cos(yaw_rad) + d * sin(2.0 * yaw_rad) + e * cos(2.0 * yaw_rad)
 

@@ -1,8 +1,10 @@
-"""Bosch/CEVA BNO08x in UART-RVC mode: codec in both directions and driver. Sources and limitations: NOTES.md.
+"""Bosch/CEVA BNO08x in UART-RVC mode: codec in both directions and driver. Sources and limitations:
+NOTES.md.
 
-Frame, 100 Hz: ``AA AA | index | yaw, pitch, roll i16 in 0.01 degrees | acceleration x, y, z i16 in mg | 3 reserved | sum of index
-to reserved, modulo 256``, little-endian. The mode has no gyro, so the angular rate is NaN and the sensor cannot be the only IMU.
-Axes of the chip are right-handed with z up; yaw is relative to the direction at power-up.
+Frame, 100 Hz: ``AA AA | index | yaw, pitch, roll i16 in 0.01 degrees | acceleration x, y, z i16 in
+mg | 3 reserved | sum of index to reserved, modulo 256``, little-endian. The mode has no gyro, so
+the angular rate is NaN and the sensor cannot be the only IMU. Axes of the chip are right-handed
+with z up; yaw is relative to the direction at power-up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,13 +44,17 @@ class RvcPacket(Struct, frozen=True, gc=False):
     """Zero in the BNO080; standstill flags in later chips."""
 
 
-PROTOCOL = Protocol("RVC", SYNC, FixedFrame(FrameCheck(sum8, first=2, tail=1, stored=-1), FRAME_BYTES))
+PROTOCOL = Protocol(
+    "RVC", SYNC, FixedFrame(FrameCheck(sum8, first=2, tail=1, stored=-1), FRAME_BYTES)
+)
 
 
 def encode(packet: RvcPacket) -> bytes:
     """Return the frame that the device sends; acceleration is limited to the range of its field."""
     angles = (_angle(packet.yaw_rad), _angle(packet.pitch_rad), _angle(packet.roll_rad))
-    force = (max(-32768, min(32767, round(f / FORCE_STEP_MPS2))) for f in packet.specific_force_mps2)
+    force = (
+        max(-32768, min(32767, round(f / FORCE_STEP_MPS2))) for f in packet.specific_force_mps2
+    )
     body = _BODY.pack(packet.index & 0xFF, *angles, *force, packet.reserved)
     return SYNC + body + bytes((sum8(body),))
 
@@ -57,7 +63,9 @@ def parse(frame: bytes) -> RvcPacket:
     """Return the content of a valid frame."""
     index, yaw, pitch, roll, x, y, z, reserved = _BODY.unpack_from(frame, 2)
     force = (x * FORCE_STEP_MPS2, y * FORCE_STEP_MPS2, z * FORCE_STEP_MPS2)
-    return RvcPacket(index, yaw * ANGLE_STEP_RAD, pitch * ANGLE_STEP_RAD, roll * ANGLE_STEP_RAD, force, reserved)
+    return RvcPacket(
+        index, yaw * ANGLE_STEP_RAD, pitch * ANGLE_STEP_RAD, roll * ANGLE_STEP_RAD, force, reserved
+    )
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
@@ -100,9 +108,11 @@ class Bno08xParams(ImuParams, frozen=True, kw_only=True):
     stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
     """Stuck timeout, s; steps of 1 mg are as large as the noise at standstill."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.05
-    """Standard deviation of the yaw in the first minutes, rad; it drifts by 0.5 degrees per minute."""
+    """Standard deviation of the yaw in the first minutes, rad; it drifts by 0.5 degrees per
+    minute."""
     yaw_positive: Literal["left", "right"] = "left"
-    """Direction of positive yaw. The data sheet does not define it; turn the vehicle by hand to find out."""
+    """Direction of positive yaw. The data sheet does not define it; turn the vehicle by hand to
+    find out."""
 
 
 class Bno08xDevice(ImuDevice):
@@ -114,8 +124,15 @@ class Bno08xDevice(ImuDevice):
     heading_kind: ClassVar[HeadingKind] = HeadingKind.INERTIAL
     Params: ClassVar[type[ImuParams]] = Bno08xParams
 
-    def __init__(self, params: Bno08xParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        super().__init__(params, messages, command_lifetime_ns, Bno08xCodec(clockwise=params.yaw_positive == "right"))
+    def __init__(
+        self, params: Bno08xParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
+        super().__init__(
+            params,
+            messages,
+            command_lifetime_ns,
+            Bno08xCodec(clockwise=params.yaw_positive == "right"),
+        )
 
 
 def _angle(rad: float) -> int:

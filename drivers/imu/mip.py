@@ -1,9 +1,11 @@
-"""MicroStrain MIP (3DM-GX5, CV5, CV7, GQ7): codec in both directions and driver. Sources: NOTES-xsens-vectornav-mip.md.
+"""MicroStrain MIP (3DM-GX5, CV5, CV7, GQ7): codec in both directions and driver. Sources:
+NOTES-xsens-vectornav-mip.md.
 
-Packet: ``75 65 | descriptor set | length | fields | check``, big-endian; field: ``length | descriptor | data``, the length
-including these two bytes. The check is Fletcher's with 8-bit sums over all before it. Data sets: 80 sensor, 82 filter, A0 system;
-replies to commands (sets 01 base, 0C 3DM) come in the same set with a field F1: command and error code. Device axes: forward,
-right, down; world: north, east, down; accelerometers in g, z is -1 when level and still.
+Packet: ``75 65 | descriptor set | length | fields | check``, big-endian; field: ``length |
+descriptor | data``, the length including these two bytes. The check is Fletcher's with 8-bit sums
+over all before it. Data sets: 80 sensor, 82 filter, A0 system; replies to commands (sets 01 base,
+0C 3DM) come in the same set with a field F1: command and error code. Device axes: forward, right,
+down; world: north, east, down; accelerometers in g, z is -1 when level and still.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -15,7 +17,13 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
+from drivers.imu.axes import (
+    euler_problem,
+    flu,
+    forward_of_quaternion,
+    matrix_problem,
+    quaternion_problem,
+)
 from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import ConfigurableImuDevice, ConfigurableParams
 from drivers.set_up import MAX_REPLIES, ConfigurationError, Refusal, Script, SetUpRequest
@@ -34,31 +42,61 @@ BASE_RATE, MESSAGE_FORMAT, STREAM = 0x0E, 0x0F, 0x11
 IMU_BASE_RATE, IMU_MESSAGE_FORMAT = 0x06, 0x08
 """Equivalents for devices before the shared descriptors (GX5, CV5), with the data set implied."""
 WRITE, READ = 1, 2
-ERRORS = {1: "unknown command", 2: "check sum", 3: "invalid parameter", 4: "command failed", 5: "time-out"}
+ERRORS = {
+    1: "unknown command",
+    2: "check sum",
+    3: "invalid parameter",
+    4: "command failed",
+    5: "time-out",
+}
 
-ACCEL, GYRO, DELTA_THETA, DELTA_VELOCITY, QUATERNION, MATRIX, EULER = 0x04, 0x05, 0x07, 0x08, 0x0A, 0x09, 0x0C
+ACCEL, GYRO, DELTA_THETA, DELTA_VELOCITY, QUATERNION, MATRIX, EULER = (
+    0x04,
+    0x05,
+    0x07,
+    0x08,
+    0x0A,
+    0x09,
+    0x0C,
+)
 INTERNAL_TIME, GPS_TIME, TEMPERATURE, OVERRANGE = 0x0E, 0x12, 0x14, 0x18
 FILTER_QUATERNION, FILTER_MATRIX, FILTER_EULER, FILTER_GPS_TIME = 0x03, 0x04, 0x05, 0x11
 SHARED_GPS_TIME, REFERENCE_TIME, REFERENCE_TIME_DELTA = 0xD3, 0xD5, 0xD6
 FILTER_VALID = 1
 """Bit of the flags at the end of a filter field."""
 
-_SHARED = {0xD0: "B", 0xD1: "I", 0xD2: "I", 0xD3: "dHH", 0xD4: "d", 0xD5: "Q", 0xD6: "Q", 0xD7: "QH", 0xD8: "QH"}
+_SHARED = {
+    0xD0: "B",
+    0xD1: "I",
+    0xD2: "I",
+    0xD3: "dHH",
+    0xD4: "d",
+    0xD5: "Q",
+    0xD6: "Q",
+    0xD7: "QH",
+    0xD8: "QH",
+}
 _LAYOUTS = {
     SENSOR: {
-        **dict.fromkeys((0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x0C, 0x10, 0x11, 0x14), "3f"),
-        0x09: "9f", 0x0A: "4f", 0x0B: "9f", 0x0D: "4H", 0x0E: "I", 0x0F: "2I", 0x12: "dHH", 0x16: "f", 0x17: "f", 0x18: "H",
-        0x40: "2fH", **_SHARED,
+        **dict.fromkeys((0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x0C, 0x10, 0x11, 0x14),
+            "3f"),
+        0x09: "9f", 0x0A: "4f", 0x0B: "9f", 0x0D: "4H", 0x0E: "I", 0x0F: "2I", 0x12: "dHH",
+        0x16: "f", 0x17: "f", 0x18: "H", 0x40: "2fH", **_SHARED,
     },
     FILTER: {
-        **dict.fromkeys((0x02, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x13, 0x1C), "3fH"),
+        **dict.fromkeys((0x02, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x13,
+            0x1C), "3fH"),
         0x01: "3dH", 0x03: "4fH", 0x04: "9fH", 0x10: "3H", 0x11: "dHH", 0x12: "4fH", **_SHARED,
     },
     SYSTEM: _SHARED,
     BASE: {REPLY: "2B"},
     COMMANDS_3DM: {REPLY: "2B"},
 }  # fmt: skip
-LAYOUTS = {(kind, field): Layout(">" + code) for kind, fields in _LAYOUTS.items() for field, code in fields.items()}
+LAYOUTS = {
+    (kind, field): Layout(">" + code)
+    for kind, fields in _LAYOUTS.items()
+    for field, code in fields.items()
+}
 """Layouts by descriptor set and field. Filter fields end with flags; bit 0 means valid."""
 
 Value = int | float | tuple[Any, ...] | bytes
@@ -76,12 +114,18 @@ class Packet(Struct, frozen=True, gc=False):
 PROTOCOL = Protocol(
     "MIP",
     SYNC,
-    CountedFrame(FrameCheck(fletcher8_number, tail=2, stored=-2, size=2, order="little"), at=3, extra=OVERHEAD_BYTES, most=0xFF),
+    CountedFrame(
+        FrameCheck(fletcher8_number, tail=2, stored=-2, size=2, order="little"),
+        at=3,
+        extra=OVERHEAD_BYTES,
+        most=0xFF,
+    ),
 )
 
 
 def encode(kind: int, *fields: tuple[int, bytes]) -> bytes:
-    """Return a packet of (descriptor, data) fields. Raises ValueError if a field or the packet is too long."""
+    """Return a packet of (descriptor, data) fields. Raises ValueError if a field or the packet is
+    too long."""
     payload = b""
     for descriptor, data in fields:
         if len(data) > 253:
@@ -116,7 +160,8 @@ def read(kind: int, descriptor: int, data: bytes) -> Value:
 
 
 def write(kind: int, descriptor: int, value: Value) -> tuple[int, bytes]:
-    """Return the field for which ``read`` gives ``value``, for ``encode``. Raises ValueError if they do not match."""
+    """Return the field for which ``read`` gives ``value``, for ``encode``. Raises ValueError if
+    they do not match."""
     if isinstance(value, bytes):
         return descriptor, value
     layout = LAYOUTS.get((kind, descriptor))
@@ -125,11 +170,14 @@ def write(kind: int, descriptor: int, value: Value) -> tuple[int, bytes]:
     try:
         return descriptor, layout.pack(*(value if isinstance(value, tuple) else (value,)))
     except LayoutError as error:
-        raise ValueError(f"{value} is no value of field {kind:02X}/{descriptor:02X}: {error}") from error
+        raise ValueError(
+            f"{value} is no value of field {kind:02X}/{descriptor:02X}: {error}"
+        ) from error
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over a recording: ("set 0x80", Packet), each followed by its ("field 80/04", Value)."""
+    """Iterate over a recording: ("set 0x80", Packet), each followed by its ("field 80/04",
+    Value)."""
     for _, frame in frames((PROTOCOL,), data):
         found = packet(frame)
         yield f"set 0x{found.kind:02X}", found
@@ -147,15 +195,25 @@ _YAW_FIELDS = {
 }
 _TIMES = {SHARED_GPS_TIME, REFERENCE_TIME, REFERENCE_TIME_DELTA}
 _READ = {
-    SENSOR: {ACCEL, GYRO, DELTA_THETA, DELTA_VELOCITY, INTERNAL_TIME, GPS_TIME, TEMPERATURE, OVERRANGE, *_TIMES},
+    SENSOR: {
+        ACCEL,
+        GYRO,
+        DELTA_THETA,
+        DELTA_VELOCITY,
+        INTERNAL_TIME,
+        GPS_TIME,
+        TEMPERATURE,
+        OVERRANGE,
+        *_TIMES,
+    },
     FILTER: {FILTER_GPS_TIME, *_TIMES},
 }
 """Fields that the codec uses besides the attitude."""
 
 
 class MipCodec:
-    """Codec of MIP: data packets to samples, answers to ``replies``. Keeps half a sample until the other half or a later one
-    arrives."""
+    """Codec of MIP: data packets to samples, answers to ``replies``. Keeps half a sample until the
+    other half or a later one arrives."""
 
     def __init__(self) -> None:
         self.protocols = (PROTOCOL,)
@@ -175,7 +233,8 @@ class MipCodec:
         self._ticks = self._tick_base = 0
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """Return the completed samples, usually one; two if a half sample is given up for a later one."""
+        """Return the completed samples, usually one; two if a half sample is given up for a later
+        one."""
         found = packet(frame)
         kind = found.kind
         name = f"set 0x{kind:02X}"
@@ -227,17 +286,33 @@ class MipCodec:
         if force is rate is yaw is None:
             self.usage.use(name)
             return ()
-        sample = Sample(counter, flu(force, STANDARD_GRAVITY_MPS2), flu(rate), yaw, self._temperature_k, saturated)
+        sample = Sample(
+            counter,
+            flu(force, STANDARD_GRAVITY_MPS2),
+            flu(rate),
+            yaw,
+            self._temperature_k,
+            saturated,
+        )
         found = sound(self.usage, name, sample)
         return self._merge(found[0]) if found else ()
 
     def _merge(self, sample: Sample) -> Sequence[Sample]:
-        """Accelerometer and gyro of one instant may come in two packets with equal reference times; merge them."""
+        """Accelerometer and gyro of one instant may come in two packets with equal reference times;
+        merge them."""
         half, self._half = self._half, None
         whole = sample.specific_force_mps2 is not None and sample.angular_rate_radps is not None
         yaw_only = sample.specific_force_mps2 is sample.angular_rate_radps is None
-        other = half is not None and (half.specific_force_mps2 is None) != (sample.specific_force_mps2 is None)
-        if half is not None and other and half.counter == sample.counter and not whole and not yaw_only:
+        other = half is not None and (half.specific_force_mps2 is None) != (
+            sample.specific_force_mps2 is None
+        )
+        if (
+            half is not None
+            and other
+            and half.counter == sample.counter
+            and not whole
+            and not yaw_only
+        ):
             return (_both(half, sample),)
         if whole or yaw_only or sample.counter is None:
             return (sample,) if half is None else (half, sample)
@@ -249,14 +324,19 @@ class MipCodec:
         elapsed_ns = values.get(REFERENCE_TIME_DELTA)
         if elapsed_ns is None and counter is not None and self._counter is not None:
             elapsed_ns = counter - self._counter
-        return elapsed_ns / 1e9 if elapsed_ns is not None and 0 < elapsed_ns < 1_000_000_000 else None
+        return (
+            elapsed_ns / 1e9 if elapsed_ns is not None and 0 < elapsed_ns < 1_000_000_000 else None
+        )
 
     def _time(self, kind: int, values: dict[int, Any]) -> int | None:
         """Return the reference time, else GPS time, else the internal counter, ns.
 
-        None for filter data on another time base than the sensor, which would look like a restart of the clock.
+        None for filter data on another time base than the sensor, which would look like a restart
+        of the clock.
         """
-        gps = values.get(SHARED_GPS_TIME) or values.get(GPS_TIME if kind == SENSOR else FILTER_GPS_TIME)
+        gps = values.get(SHARED_GPS_TIME) or values.get(
+            GPS_TIME if kind == SENSOR else FILTER_GPS_TIME
+        )
         if REFERENCE_TIME in values:
             source, time_ns = REFERENCE_TIME, int(values[REFERENCE_TIME])
         elif gps is not None:
@@ -295,7 +375,8 @@ class MipCodec:
         return None
 
     def _doubt(self, kind: int, form: str, value: tuple[Any, ...]) -> UsageProblem | None:
-        """Return why an orientation is not used. The filter's takes precedence over the sensor's while it is valid."""
+        """Return why an orientation is not used. The filter's takes precedence over the sensor's
+        while it is valid."""
         if kind == FILTER:
             self._filter_yaw = bool(value[-1] & FILTER_VALID)
             if not self._filter_yaw:
@@ -318,8 +399,12 @@ def _title(kind: int, descriptor: int) -> str:
 def _both(half: Sample, sample: Sample) -> Sample:
     return replace(
         sample,
-        specific_force_mps2=half.specific_force_mps2 if sample.specific_force_mps2 is None else sample.specific_force_mps2,
-        angular_rate_radps=half.angular_rate_radps if sample.angular_rate_radps is None else sample.angular_rate_radps,
+        specific_force_mps2=half.specific_force_mps2
+        if sample.specific_force_mps2 is None
+        else sample.specific_force_mps2,
+        angular_rate_radps=half.angular_rate_radps
+        if sample.angular_rate_radps is None
+        else sample.angular_rate_radps,
         yaw_rad=half.yaw_rad if sample.yaw_rad is None else sample.yaw_rad,
         saturated=half.saturated or sample.saturated,
     )
@@ -333,14 +418,19 @@ class MipDevice(ConfigurableImuDevice):
     heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
     Params: ClassVar[type[ConfigurableParams]] = ConfigurableParams
 
-    def __init__(self, params: ConfigurableParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self,
+        params: ConfigurableParams,
+        messages: Sequence[type[Message]],
+        command_lifetime_ns: int,
+    ) -> None:
         """Take the arguments of :class:`ImuDevice`."""
         self.mip = MipCodec()
         super().__init__(params, messages, command_lifetime_ns, self.mip)
 
     def script(self) -> Script:
-        """Set idle, base rate and format (read back), start the stream, resume. Nothing is saved in the device, so flash does not
-        wear."""
+        """Set idle, base rate and format (read back), start the stream, resume. Nothing is saved in
+        the device, so flash does not wear."""
         idle = yield _ask("be idle", BASE, IDLE)
         if isinstance(idle, Refusal):
             raise ConfigurationError(f"the device does not go idle: {idle.reason}")
@@ -373,10 +463,17 @@ class MipDevice(ConfigurableImuDevice):
         return {"fields": [f"{field:02X}" for field in fields], "rate_hz": base_hz / decimation}
 
     def _filter_format(self, modern: bool) -> Generator[SetUpRequest, Any, str]:
-        """Ask for the attitude of the filter, which says by itself if it is valid; return the problem, or an empty text."""
+        """Ask for the attitude of the filter, which says by itself if it is valid; return the
+        problem, or an empty text."""
         rate: Any = Refusal("unknown")
         if modern:
-            rate = yield _ask("report the base rate of its filter", COMMANDS_3DM, BASE_RATE, bytes((FILTER,)), 0x8E)
+            rate = yield _ask(
+                "report the base rate of its filter",
+                COMMANDS_3DM,
+                BASE_RATE,
+                bytes((FILTER,)),
+                0x8E,
+            )
         if isinstance(rate, Refusal):
             return "it gives no attitude, so there is no heading"
         decimation = max(1, round(int.from_bytes(rate[-2:], "big") / self.params.rate_hz))
@@ -384,27 +481,45 @@ class MipDevice(ConfigurableImuDevice):
         return "" if got is None else f"it gives no attitude, so there is no heading: {got}"
 
     def _choices(self, modern: bool) -> tuple[list[int], ...]:
-        """Return the formats in order of preference; a device refuses a whole format for one unknown field."""
+        """Return the formats in order of preference; a device refuses a whole format for one
+        unknown field."""
         fields = [REFERENCE_TIME if modern else GPS_TIME, ACCEL, GYRO]
         plain = [*fields, EULER] if self._wants_heading else fields
         return [*plain, OVERRANGE], plain, fields
 
 
-def _set_format(modern: bool, kind: int, fields: list[int], decimation: int) -> Generator[SetUpRequest, Any, str | None]:
+def _set_format(
+    modern: bool, kind: int, fields: list[int], decimation: int
+) -> Generator[SetUpRequest, Any, str | None]:
     """Write a message format and read it back; return the problem, or None."""
-    command, descriptor, scope = (MESSAGE_FORMAT, 0x8F, bytes((kind,))) if modern else (IMU_MESSAGE_FORMAT, 0x80, b"")
-    body = scope + bytes((len(fields),)) + b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field in fields])
+    command, descriptor, scope = (
+        (MESSAGE_FORMAT, 0x8F, bytes((kind,))) if modern else (IMU_MESSAGE_FORMAT, 0x80, b"")
+    )
+    body = (
+        scope
+        + bytes((len(fields),))
+        + b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field in fields])
+    )
     done = yield _ask("take its message format", COMMANDS_3DM, command, bytes((WRITE,)) + body)
     if isinstance(done, Refusal):
         return done.reason
-    got = yield _ask("report its message format", COMMANDS_3DM, command, bytes((READ,)) + scope + b"\0", descriptor)
+    got = yield _ask(
+        "report its message format",
+        COMMANDS_3DM,
+        command,
+        bytes((READ,)) + scope + b"\0",
+        descriptor,
+    )
     if isinstance(got, Refusal):
         return got.reason
     return None if got == body else f"it is set to {got.hex()}"
 
 
-def _ask(what: str, kind: int, command: int, data: bytes = b"", descriptor: int | None = None) -> SetUpRequest:
-    """Return a command whose answer is the data of field ``descriptor``, or b"" if only the acknowledgement matters."""
+def _ask(
+    what: str, kind: int, command: int, data: bytes = b"", descriptor: int | None = None
+) -> SetUpRequest:
+    """Return a command whose answer is the data of field ``descriptor``, or b"" if only the
+    acknowledgement matters."""
 
     def judge(reply: Packet) -> bytes | Refusal | None:
         fields = dict(reply.fields)

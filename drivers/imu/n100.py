@@ -1,8 +1,10 @@
-"""Wheeltec N100 (FDISystems DETA10 family), protocol FDILink: codec in both directions and driver. Sources: NOTES.md.
+"""Wheeltec N100 (FDISystems DETA10 family), protocol FDILink: codec in both directions and driver.
+Sources: NOTES.md.
 
-Frame: ``FC | type | length | sn | CRC-8 | CRC-16, big-endian | payload, little-endian | FD``. The CRC-8 covers the four bytes
-before it, so a damaged length cannot hold back later frames; the CRC-16 covers the payload. Device axes: forward, right, down;
-specific force, so z is -9.81 when level; heading clockwise from magnetic north.
+Frame: ``FC | type | length | sn | CRC-8 | CRC-16, big-endian | payload, little-endian | FD``. The
+CRC-8 covers the four bytes before it, so a damaged length cannot hold back later frames; the CRC-16
+covers the payload. Device axes: forward, right, down; specific force, so z is -9.81 when level;
+heading clockwise from magnetic north.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,7 +66,9 @@ class _FdiLink(CountedFrame):
     """Frame whose head has a checksum of its own, so a damaged length holds nothing back."""
 
     def __init__(self) -> None:
-        check = FrameCheck(crc16_xmodem, first=HEAD_BYTES, tail=1, stored=5, size=2, end=bytes((END,)))
+        check = FrameCheck(
+            crc16_xmodem, first=HEAD_BYTES, tail=1, stored=5, size=2, end=bytes((END,))
+        )
         super().__init__(check, at=2, extra=OVERHEAD_BYTES, most=0xFF, head=5)
 
     def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
@@ -76,18 +80,31 @@ PROTOCOL = Protocol("FDILink", SYNC, _FdiLink())
 
 
 def encode(kind: int, payload: bytes, sn: int) -> bytes:
-    """Return a frame of type ``kind``; ``sn`` counts frames of all types, modulo 256. Raises ValueError beyond 255 bytes of
-    payload."""
+    """Return a frame of type ``kind``; ``sn`` counts frames of all types, modulo 256. Raises
+    ValueError beyond 255 bytes of payload."""
     if len(payload) > 255:
         raise ValueError(f"{len(payload)} bytes of payload do not fit a frame (255 at most)")
     head = bytes((SYNC[0], kind, len(payload), sn & 0xFF))
-    return head + bytes((crc8(head),)) + crc16_xmodem(payload).to_bytes(2, "big") + payload + bytes((END,))
+    return (
+        head
+        + bytes((crc8(head),))
+        + crc16_xmodem(payload).to_bytes(2, "big")
+        + payload
+        + bytes((END,))
+    )
 
 
 def encode_imu(packet: ImuPacket, sn: int) -> bytes:
     """Return a frame of type 0x40."""
     p = packet
-    values = (*p.gyro_radps, *p.accelerometer_mps2, *p.magnetometer_mg, p.temperature_c, p.pressure_pa, p.pressure_temperature_c)
+    values = (
+        *p.gyro_radps,
+        *p.accelerometer_mps2,
+        *p.magnetometer_mg,
+        p.temperature_c,
+        p.pressure_pa,
+        p.pressure_temperature_c,
+    )
     return encode(IMU, _IMU.pack(*values, p.timestamp_us), sn)
 
 
@@ -111,7 +128,8 @@ def parse(frame: bytes) -> ImuPacket | AhrsPacket | bytes:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over the valid frames of a recording as (name, content); unknown types are named by number."""
+    """Iterate over the valid frames of a recording as (name, content); unknown types are named by
+    number."""
     for _, frame in frames((PROTOCOL,), data):
         yield NAMES.get(frame[1], f"0x{frame[1]:02X}"), parse(frame)
 
@@ -133,11 +151,17 @@ class N100Codec:
         kind, length = frame[1], frame[2]
         name = NAMES.get(kind) or f"0x{kind:02X}"
         if kind == IMU and length == _IMU.size:
-            wx, wy, wz, ax, ay, az, _, _, _, celsius, _, _, timestamp_us = _IMU.unpack_from(frame, HEAD_BYTES)
-            sample = Sample(timestamp_us, (ax, -ay, -az), (wx, -wy, -wz), None, celsius + ZERO_CELSIUS_K)
+            wx, wy, wz, ax, ay, az, _, _, _, celsius, _, _, timestamp_us = _IMU.unpack_from(
+                frame, HEAD_BYTES
+            )
+            sample = Sample(
+                timestamp_us, (ax, -ay, -az), (wx, -wy, -wz), None, celsius + ZERO_CELSIUS_K
+            )
             return sound(self.usage, name, sample)
         if kind == AHRS and length == _AHRS.size:
-            _, _, _, roll, pitch, heading, *quaternion, timestamp_us = _AHRS.unpack_from(frame, HEAD_BYTES)
+            _, _, _, roll, pitch, heading, *quaternion, timestamp_us = _AHRS.unpack_from(
+                frame, HEAD_BYTES
+            )
             if not self.wants_heading:
                 self.usage.refuse(name, Unused.NOT_WANTED)
                 return ()
@@ -146,7 +170,10 @@ class N100Codec:
                 return sound(self.usage, name, Sample(timestamp_us, None, None, pi / 2 - heading))
             self.usage.refuse(name, *problem)
             return ()
-        self.usage.refuse(name, *((Unused.UNREADABLE, "length", length) if kind in (IMU, AHRS) else (Unused.NOT_READ,)))
+        self.usage.refuse(
+            name,
+            *((Unused.UNREADABLE, "length", length) if kind in (IMU, AHRS) else (Unused.NOT_READ,)),
+        )
         return ()
 
 
@@ -168,5 +195,7 @@ class N100Device(ImuDevice):
     heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
     Params: ClassVar[type[ImuParams]] = N100Params
 
-    def __init__(self, params: N100Params, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: N100Params, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         super().__init__(params, messages, command_lifetime_ns, N100Codec())

@@ -1,6 +1,8 @@
-"""Configuration by request and reply, shared by Xsens, VectorNav, MicroStrain and SBG: :mod:`drivers.set_up` for inertial sensors.
+"""Configuration by request and reply, shared by Xsens, VectorNav, MicroStrain and SBG:
+:mod:`drivers.set_up` for inertial sensors.
 
-Samples pass throughout, so a sensor that streams the right data but cannot be configured still works.
+Samples pass throughout, so a sensor that streams the right data but cannot be configured still
+works.
 """
 
 from abc import abstractmethod
@@ -41,7 +43,11 @@ class ConfigurableImuDevice(ImuDevice):
     """Driver of an inertial sensor that needs configuration. A subclass adds :meth:`script`."""
 
     def __init__(
-        self, params: ConfigurableParams, messages: Sequence[type[Message]], command_lifetime_ns: int, codec: TalkingCodec
+        self,
+        params: ConfigurableParams,
+        messages: Sequence[type[Message]],
+        command_lifetime_ns: int,
+        codec: TalkingCodec,
     ) -> None:
         """Take the arguments of :class:`ImuDevice`."""
         super().__init__(params, messages, command_lifetime_ns, codec)
@@ -107,7 +113,9 @@ class ConfigurableImuDevice(ImuDevice):
         self._run(self._set_up.on_time, now_ns, messages)
         return messages
 
-    def _run(self, step: Callable[[int], SetUpResult | None], now_ns: int, messages: list[Message]) -> None:
+    def _run(
+        self, step: Callable[[int], SetUpResult | None], now_ns: int, messages: list[Message]
+    ) -> None:
         before = self._set_up.failed
         result = step(now_ns)
         if result is None:

@@ -1,10 +1,12 @@
-"""VectorNav VN-100, 200, 300: binary output and ASCII registers, codec in both directions and driver.
+"""VectorNav VN-100, 200, 300: binary output and ASCII registers, codec in both directions and
+driver.
 
 Sources: NOTES-xsens-vectornav-mip.md.
 
-Binary: ``FA | groups u8... | fields u16... of each group | values | CRC``, little-endian but for the CRC. The length follows from
-the masks, so a frame with an unknown field is unreadable and rejected. Text lines (``$...*XX``), including register replies, may
-come between frames. Device axes: forward, right, down; world north, east, down; z is -9.81 when level and still.
+Binary: ``FA | groups u8... | fields u16... of each group | values | CRC``, little-endian but for
+the CRC. The length follows from the masks, so a frame with an unknown field is unreadable and
+rejected. Text lines (``$...*XX``), including register replies, may come between frames. Device
+axes: forward, right, down; world north, east, down; z is -9.81 when level and still.
 """
 
 import re
@@ -17,7 +19,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta, Struct
 
-from drivers.imu.axes import euler_problem, flu, forward_of_quaternion, matrix_problem, quaternion_problem
+from drivers.imu.axes import (
+    euler_problem,
+    flu,
+    forward_of_quaternion,
+    matrix_problem,
+    quaternion_problem,
+)
 from drivers.imu.base import Sample, frames, sound
 from drivers.imu.set_up import ConfigurableImuDevice, ConfigurableParams
 from drivers.imu.vectornav_fields import EXTENDED, FIELDS, GROUPS, NAMES, masks
@@ -25,7 +33,14 @@ from drivers.set_up import MAX_REPLIES, ConfigurationError, Refusal, Script, Set
 from vehicled.core.messages import HeadingKind, Message
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.crc import crc16_xmodem, xor8
-from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, CheckedFrame, FrameCheck, Protocol, TextLine
+from vehicled.core.wire.framing import (
+    INCOMPLETE,
+    NO_FRAME,
+    CheckedFrame,
+    FrameCheck,
+    Protocol,
+    TextLine,
+)
 from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 SYNC = b"\xfa"
@@ -39,9 +54,11 @@ class DecodingPlan(NamedTuple):
     """Decoding plan for all frames with the same masks."""
 
     layout: Layout | None
-    """Layout of the values; None if a field has a variable length, so that frames are read field by field."""
+    """Layout of the values; None if a field has a variable length, so that frames are read field by
+    field."""
     fields: tuple[tuple[str, Layout | None, int, int], ...]
-    """Name, layout (None if variable), first and last index of its values in those of ``layout``."""
+    """Name, layout (None if variable), first and last index of its values in those of
+    ``layout``."""
     fixed_bytes: int
     """Bytes with sync, masks and CRC."""
     head_bytes: int
@@ -49,7 +66,8 @@ class DecodingPlan(NamedTuple):
 
 
 class BinaryFrame(Struct, frozen=True, gc=False):
-    """One binary frame, in units and axes of the device: degrees, rad/s, m/s2, Gauss, Celsius, kPa."""
+    """One binary frame, in units and axes of the device: degrees, rad/s, m/s2, Gauss, Celsius,
+    kPa."""
 
     header: bytes
     """Groups and masks, without the sync."""
@@ -58,7 +76,8 @@ class BinaryFrame(Struct, frozen=True, gc=False):
 
 
 def _head(buffer: bytes | bytearray, at: int, end: int) -> bytes | int:
-    """Return groups and masks of the frame at ``at``, 0 if more bytes are needed, -1 if they are invalid."""
+    """Return groups and masks of the frame at ``at``, 0 if more bytes are needed, -1 if they are
+    invalid."""
     if end - at < 4:
         return 0
     groups = buffer[at + 1]
@@ -80,7 +99,9 @@ def _head(buffer: bytes | bytearray, at: int, end: int) -> bytes | int:
     return bytes(buffer[at + 1 : place])
 
 
-@lru_cache(maxsize=256)  # bounded, because damaged headers vary; real devices send at most three kinds of frames
+@lru_cache(
+    maxsize=256
+)  # bounded, because damaged headers vary; real devices send at most three kinds of frames
 def _plan(head: bytes) -> DecodingPlan | None:
     """Return the plan; None if a mask is empty or has an unknown field."""
     chosen: list[tuple[str, Layout | None, int, int]] = []
@@ -109,12 +130,17 @@ def _plan(head: bytes) -> DecodingPlan | None:
     fixed_bytes = whole.size + len(head) + 3
     if fixed_bytes > MAX_FRAME_BYTES:
         return None
-    return DecodingPlan(whole if all(cell[1] for cell in chosen) else None, tuple(chosen), fixed_bytes, len(head) + 1)
+    return DecodingPlan(
+        whole if all(cell[1] for cell in chosen) else None,
+        tuple(chosen),
+        fixed_bytes,
+        len(head) + 1,
+    )
 
 
 def _variable_bytes(name: str, buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return the length of satellite information or raw measurements, 0 if more bytes are needed, -1 if the count is
-    implausible."""
+    """Return the length of satellite information or raw measurements, 0 if more bytes are needed,
+    -1 if the count is implausible."""
     raw = name.endswith("raw")
     place = at + 10 if raw else at
     if place >= end:
@@ -131,18 +157,28 @@ _VARIABLE = 1 << 30
 """Stands for the length of a field that has a count."""
 _MASKS = 2
 """Most masks of a group."""
-_SIZES = [[_VARIABLE if code == "*" else Layout("<" + code).size for _, code in FIELDS[group]] for group in GROUPS]
+_SIZES = [
+    [_VARIABLE if code == "*" else Layout("<" + code).size for _, code in FIELDS[group]]
+    for group in GROUPS
+]
 """Lengths of the fields by group and bit."""
 
 
 def _mask_sizes() -> list[list[list[list[int]]]]:
-    """Return the length of all fields in a byte of a mask, by group, mask, byte (low, high) and value."""
+    """Return the length of all fields in a byte of a mask, by group, mask, byte (low, high) and
+    value."""
     found = []
     for sizes in _SIZES:
         of_bit = [*sizes, *[_UNKNOWN] * (16 * _MASKS - len(sizes))]
         of_bit[15] = 0  # announces the second mask
         places = [of_bit[first : first + 8] for first in range(0, 16 * _MASKS, 8)]
-        table = [[sum(size for bit, size in enumerate(place) if value >> bit & 1) for value in range(256)] for place in places]
+        table = [
+            [
+                sum(size for bit, size in enumerate(place) if value >> bit & 1)
+                for value in range(256)
+            ]
+            for place in places
+        ]
         found.append([table[2 * word : 2 * word + 2] for word in range(_MASKS)])
     return found
 
@@ -191,7 +227,9 @@ class _Binary(CheckedFrame):
         total += place - at + 2
         return total + counts if total <= MAX_FRAME_BYTES else NO_FRAME
 
-    def _counted(self, buffer: bytes | bytearray, place: int, end: int, masks: list[tuple[int, int]]) -> int:
+    def _counted(
+        self, buffer: bytes | bytearray, place: int, end: int, masks: list[tuple[int, int]]
+    ) -> int:
         """Return the length of all fields that have a count."""
         counts = 0
         for group, bits in masks:
@@ -208,7 +246,10 @@ class _Binary(CheckedFrame):
         return counts
 
 
-BINARY, LINE = Protocol("VectorNav", SYNC, _Binary()), Protocol("line", b"$", TextLine(MAX_LINE_BYTES, with_crc=True))
+BINARY, LINE = (
+    Protocol("VectorNav", SYNC, _Binary()),
+    Protocol("line", b"$", TextLine(MAX_LINE_BYTES, with_crc=True)),
+)
 
 
 def read_frame(frame: bytes) -> BinaryFrame:
@@ -226,7 +267,9 @@ def read_frame(frame: bytes) -> BinaryFrame:
         return BinaryFrame(head, values)
     for name, layout, _, _ in plan.fields:
         size = _variable_bytes(name, frame, place, len(frame)) if layout is None else layout.size
-        several = (frame[place : place + size],) if layout is None else layout.unpack_from(frame, place)
+        several = (
+            (frame[place : place + size],) if layout is None else layout.unpack_from(frame, place)
+        )
         values[name] = several[0] if len(several) == 1 else several
         place += size
     return BinaryFrame(head, values)
@@ -238,7 +281,8 @@ def read_line(line: bytes) -> str:
 
 
 def encode(values: Mapping[str, Any]) -> bytes:
-    """Return a binary frame of the ``"group.field"`` values, in any order. Raises ValueError for an invalid name or value."""
+    """Return a binary frame of the ``"group.field"`` values, in any order. Raises ValueError for an
+    invalid name or value."""
     masks: dict[int, int] = {}
     for name in values:
         if name not in NAMES:
@@ -249,12 +293,20 @@ def encode(values: Mapping[str, Any]) -> bytes:
     payload = b""
     for index, mask in sorted(masks.items()):
         low, high = mask & 0x7FFF, mask >> 16
-        head += (low | (EXTENDED if high else 0)).to_bytes(2, "little") + (high.to_bytes(2, "little") if high else b"")
+        head += (low | (EXTENDED if high else 0)).to_bytes(2, "little") + (
+            high.to_bytes(2, "little") if high else b""
+        )
         for bit, (name, code) in enumerate(FIELDS[GROUPS[index]]):
             if mask >> bit & 1:
                 value = values[f"{GROUPS[index]}.{name}"]
                 try:
-                    payload += value if code == "*" else Layout("<" + code).pack(*(value if isinstance(value, tuple) else (value,)))
+                    payload += (
+                        value
+                        if code == "*"
+                        else Layout("<" + code).pack(
+                            *(value if isinstance(value, tuple) else (value,))
+                        )
+                    )
                 except LayoutError as error:
                     raise ValueError(f"{value!r} is no value for {name}: {error}") from error
     body = head + payload
@@ -267,7 +319,8 @@ def encode_line(body: str) -> bytes:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over a recording: ("VN fa143e003a00", Frame) by sync and masks, and lines by the text before their first comma."""
+    """Iterate over a recording: ("VN fa143e003a00", Frame) by sync and masks, and lines by the text
+    before their first comma."""
     for name, found in frames((BINARY, LINE), data):
         if name == BINARY.name:
             frame = read_frame(found)
@@ -284,18 +337,26 @@ _VPE_SATURATED = 1 << 2 | 1 << 9
 NOT_TRACKING = 3
 """Worst of four grades of the attitude, in bits 0 and 1 of ``attitude.status``."""
 INS_TRACKING, INS_WITHOUT_GNSS = 2, 3
-"""Modes with a valid attitude, in bits 0 and 1 of ``ins.status``. In 0 the heading is magnetic, in 1 it is being aligned."""
+"""Modes with a valid attitude, in bits 0 and 1 of ``ins.status``. In 0 the heading is magnetic, in
+1 it is being aligned."""
 IMU_ERROR = 1 << 4
 """Bit of ``ins.status``: the unit does not reach its sensors."""
 _READ = frozenset(
     (
-        "common.acceleration", "imu.acceleration", "common.angular_rate", "imu.angular_rate", "common.imu", "imu.raw_acceleration",
-        "imu.raw_gyro", "common.deltas", "imu.delta_theta", "imu.delta_velocity", "imu.temperature", "common.mag_pres",
-        "imu.saturation", "common.time_startup", "time.startup", "attitude.status", "ins.status",
+        "common.acceleration", "imu.acceleration", "common.angular_rate", "imu.angular_rate",
+        "common.imu", "imu.raw_acceleration", "imu.raw_gyro", "common.deltas", "imu.delta_theta",
+        "imu.delta_velocity", "imu.temperature", "common.mag_pres", "imu.saturation",
+        "common.time_startup", "time.startup", "attitude.status", "ins.status",
     )
 )  # fmt: skip
 """Fields that the codec uses besides the attitude."""
-_ATTITUDES = ("attitude.ypr", "common.ypr", "attitude.quaternion", "common.quaternion", "attitude.dcm")
+_ATTITUDES = (
+    "attitude.ypr",
+    "common.ypr",
+    "attitude.quaternion",
+    "common.quaternion",
+    "attitude.dcm",
+)
 """Forms of the attitude, in order of preference."""
 
 
@@ -313,8 +374,8 @@ class VectorNavCodec:
         self.replies.clear()
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """Return at most one sample. Compensated values take precedence, then uncompensated ones, then increments over their
-        interval."""
+        """Return at most one sample. Compensated values take precedence, then uncompensated ones,
+        then increments over their interval."""
         if name != BINARY.name:
             line = read_line(frame)
             kind = line.partition(",")[0]
@@ -343,7 +404,9 @@ class VectorNavCodec:
         if rate is None:
             rate = both[3:] if both is not None else get("imu.raw_gyro")
         if force is None or rate is None:
-            deltas = get("common.deltas") or get("imu.delta_theta", ()) + get("imu.delta_velocity", ())
+            deltas = get("common.deltas") or get("imu.delta_theta", ()) + get(
+                "imu.delta_velocity", ()
+            )
             if len(deltas) >= 4 and deltas[0] > 0:
                 if rate is None:
                     rate = tuple([radians(angle) / deltas[0] for angle in deltas[1:4]])
@@ -355,16 +418,25 @@ class VectorNavCodec:
             return ()
         celsius = get("imu.temperature", get("common.mag_pres", (None,) * 4)[3])
         kelvin = None if celsius is None else celsius + ZERO_CELSIUS_K
-        saturated = bool(get("imu.saturation", 0) & _SATURATED or get("attitude.status", 0) & _VPE_SATURATED)
+        saturated = bool(
+            get("imu.saturation", 0) & _SATURATED or get("attitude.status", 0) & _VPE_SATURATED
+        )
         counter = get("common.time_startup", get("time.startup"))
-        return sound(self.usage, name, Sample(counter, flu(force), flu(rate), yaw, kelvin, saturated))
+        return sound(
+            self.usage, name, Sample(counter, flu(force), flu(rate), yaw, kelvin, saturated)
+        )
 
     def _yaw(self, name: str, get: Callable[..., Any]) -> float | None:
-        """Return the yaw of the x axis, rad, counter-clockwise from east, if the unit vouches for its attitude."""
+        """Return the yaw of the x axis, rad, counter-clockwise from east, if the unit vouches for
+        its attitude."""
         field = next((each for each in _ATTITUDES if get(each) is not None), "")
         if not field:
             return None
-        problem = UsageProblem(Unused.NOT_WANTED) if not self.wants_heading else attitude_problem(field, get(field)) or _doubt(get)
+        problem = (
+            UsageProblem(Unused.NOT_WANTED)
+            if not self.wants_heading
+            else attitude_problem(field, get(field)) or _doubt(get)
+        )
         if problem is not None:
             self.usage.lose(name, problem.reason, problem.field or field, problem.value)
             return None
@@ -407,7 +479,8 @@ class VectorNavParams(ConfigurableParams, frozen=True, forbid_unknown_fields=Tru
     """Parameters of a VectorNav sensor."""
 
     base_rate_hz: Annotated[int, Meta(ge=1, le=4000)] = 800
-    """Base rate of the sensor, Hz, divided by a whole number: 800 in a VN-100, 400 in a VN-200 or VN-300."""
+    """Base rate of the sensor, Hz, divided by a whole number: 800 in a VN-100, 400 in a VN-200 or
+    VN-300."""
     serial_port: Annotated[int, Meta(ge=1, le=3)] = 3
     """Output port of the device: 1, 2, or 3 for both."""
     output: Annotated[int, Meta(ge=1, le=3)] = 1
@@ -422,28 +495,34 @@ class VectorNavDevice(ConfigurableImuDevice):
     heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
     Params: ClassVar[type[VectorNavParams]] = VectorNavParams
 
-    def __init__(self, params: VectorNavParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: VectorNavParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         """Take the arguments of :class:`ImuDevice`."""
         self.vectornav = VectorNavCodec()
         super().__init__(params, messages, command_lifetime_ns, self.vectornav)
         self._base_rate_hz, self._serial_port = params.base_rate_hz, params.serial_port
         self._register = 74 + params.output
         self._status = "attitude.status"
-        """Field that says if the attitude is valid: that of the VN-100; a VN-200 or VN-300 has ``ins.status``."""
+        """Field that says if the attitude is valid: that of the VN-100; a VN-200 or VN-300 has
+        ``ins.status``."""
 
     def fields(self, all_of_them: bool, *, heading: bool = True) -> list[str]:
-        """Return the fields to send. Some firmware lacks temperature and saturation in the IMU group."""
+        """Return the fields to send. Some firmware lacks temperature and saturation in the IMU
+        group."""
         wanted = ["common.time_startup", "common.angular_rate", "common.acceleration"]
         if self._wants_heading and heading:
             wanted += ["common.ypr", self._status]
         return [*wanted, "imu.temperature", "imu.saturation"] if all_of_them else wanted
 
     def script(self) -> Script:
-        """Read the model, turn ASCII output off, set the binary output. Registers are written in memory only, so flash does not
-        wear."""
+        """Read the model, turn ASCII output off, set the binary output. Registers are written in
+        memory only, so flash does not wear."""
         register, divisor = self._register, max(1, round(self._base_rate_hz / self.params.rate_hz))
         model = yield SetUpRequest("report its model", encode_line("VNRRG,01"), _register(1))
-        quiet = yield SetUpRequest("stop its lines of text", encode_line("VNWRG,06,0"), _register(6))
+        quiet = yield SetUpRequest(
+            "stop its lines of text", encode_line("VNWRG,06,0"), _register(6)
+        )
         if isinstance(quiet, Refusal):
             raise ConfigurationError(f"the device keeps sending lines of text: {quiet.reason}")
         name = "unknown" if isinstance(model, Refusal) else ",".join(model)
@@ -455,16 +534,29 @@ class VectorNavDevice(ConfigurableImuDevice):
             choices.append(self.fields(False, heading=False))
         for fields in choices:
             body = f"{register},{self._serial_port},{divisor},{masks(fields)}"
-            got = yield SetUpRequest("set its binary output", encode_line(f"VNWRG,{body}"), _register(register))
+            got = yield SetUpRequest(
+                "set its binary output", encode_line(f"VNWRG,{body}"), _register(register)
+            )
             if not isinstance(got, Refusal):
-                got = yield SetUpRequest("report its binary output", encode_line(f"VNRRG,{register}"), _register(register))
+                got = yield SetUpRequest(
+                    "report its binary output",
+                    encode_line(f"VNRRG,{register}"),
+                    _register(register),
+                )
                 # Zero padding of numbers varies between devices.
                 if isinstance(got, list) and [part.lstrip("0") for part in got] == [
                     part.lstrip("0") for part in body.split(",")[1:]
                 ]:
                     if self._wants_heading and self._status not in fields:
-                        raise ConfigurationError(f"the device ({name}) does not send its attitude with {self._status}: no heading")
-                    return {"model": name, "fields": fields, "rate_hz": self._base_rate_hz / divisor}
+                        raise ConfigurationError(
+                            f"the device ({name}) does not send its attitude with "
+                            f"{self._status}: no heading"
+                        )
+                    return {
+                        "model": name,
+                        "fields": fields,
+                        "rate_hz": self._base_rate_hz / divisor,
+                    }
         reason = got.reason if isinstance(got, Refusal) else f"it is set to {','.join(got)}"
         raise ConfigurationError(f"the device does not take the binary output: {reason}")
 
@@ -476,7 +568,12 @@ def _register(number: int) -> Callable[[str], list[str] | Refusal | None]:
         head, *parts = line.split(",")
         if head == "VNERR":
             return Refusal(f"error {','.join(parts)}")
-        if head not in ("VNRRG", "VNWRG") or not parts or not parts[0].isdecimal() or int(parts[0]) != number:
+        if (
+            head not in ("VNRRG", "VNWRG")
+            or not parts
+            or not parts[0].isdecimal()
+            or int(parts[0]) != number
+        ):
             return None
         return parts[1:]
 

@@ -1,8 +1,10 @@
-"""WitMotion sensors with 11-byte frames (WT901, HWT905, JY901): codec in both directions and driver. Sources: NOTES.md.
+"""WitMotion sensors with 11-byte frames (WT901, HWT905, JY901): codec in both directions and
+driver. Sources: NOTES.md.
 
-Frame: ``55 | type | 8 bytes, little-endian | sum of the ten bytes before, modulo 256``. One measurement is several frames, in the
-order of their types. The axes printed on the case are right-handed with z up and values are specific force, so no sign changes; the
-direction of x is set by the mounting.
+Frame: ``55 | type | 8 bytes, little-endian | sum of the ten bytes before, modulo 256``. One
+measurement is several frames, in the order of their types. The axes printed on the case are
+right-handed with z up and values are specific force, so no sign changes; the direction of x is set
+by the mounting.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +25,15 @@ from vehicled.core.wire.usage import MessageUsage, Unused
 
 SYNC = b"\x55"
 FRAME_BYTES = 11
-TIME, ACCELERATION, GYRO, ANGLE, MAGNETIC, QUATERNION, REGISTER = 0x50, 0x51, 0x52, 0x53, 0x54, 0x59, 0x5F
+TIME, ACCELERATION, GYRO, ANGLE, MAGNETIC, QUATERNION, REGISTER = (
+    0x50,
+    0x51,
+    0x52,
+    0x53,
+    0x54,
+    0x59,
+    0x5F,
+)
 KINDS = frozenset((*range(TIME, 0x5B), REGISTER))
 """Known frame types. 0x55 to 0x58 and 0x5A (ports, pressure, GNSS of larger models) are ignored."""
 
@@ -105,12 +115,14 @@ class Register(Struct, frozen=True, gc=False):
 
 Packet = Time | Acceleration | Gyro | Angle | Magnetic | Quaternion | Register
 NAMES = {
-    TIME: "TIME", ACCELERATION: "ACCELERATION", GYRO: "GYRO", ANGLE: "ANGLE", MAGNETIC: "MAGNETIC", QUATERNION: "QUATERNION",
-    REGISTER: "REGISTER",
+    TIME: "TIME", ACCELERATION: "ACCELERATION", GYRO: "GYRO", ANGLE: "ANGLE", MAGNETIC: "MAGNETIC",
+    QUATERNION: "QUATERNION", REGISTER: "REGISTER",
 }  # fmt: skip
 
 
-PROTOCOL = Protocol("WitMotion", SYNC, FixedFrame(FrameCheck(sum8, tail=1, stored=-1), FRAME_BYTES, KINDS))
+PROTOCOL = Protocol(
+    "WitMotion", SYNC, FixedFrame(FrameCheck(sum8, tail=1, stored=-1), FRAME_BYTES, KINDS)
+)
 
 
 def frame_of(kind: int, payload: bytes) -> bytes:
@@ -124,13 +136,26 @@ def encode(packet: Packet) -> bytes:
     match packet:
         case Time():
             p = packet
-            return frame_of(TIME, _TIME.pack(p.year - 2000, p.month, p.day, p.hour, p.minute, p.second, p.millisecond))
+            return frame_of(
+                TIME,
+                _TIME.pack(
+                    p.year - 2000, p.month, p.day, p.hour, p.minute, p.second, p.millisecond
+                ),
+            )
         case Acceleration(force, kelvin):
-            return frame_of(ACCELERATION, _WORDS.pack(*(_clip(f / FORCE_STEP_MPS2) for f in force), _centi(kelvin)))
+            return frame_of(
+                ACCELERATION,
+                _WORDS.pack(*(_clip(f / FORCE_STEP_MPS2) for f in force), _centi(kelvin)),
+            )
         case Gyro(rate, spare):
             return frame_of(GYRO, _WORDS.pack(*(_clip(w / RATE_STEP_RADPS) for w in rate), spare))
         case Angle(roll, pitch, yaw, version):
-            return frame_of(ANGLE, _WORDS.pack(*(_wrap(a / ANGLE_STEP_RAD) for a in (roll, pitch, yaw)), _wrap(version)))
+            return frame_of(
+                ANGLE,
+                _WORDS.pack(
+                    *(_wrap(a / ANGLE_STEP_RAD) for a in (roll, pitch, yaw)), _wrap(version)
+                ),
+            )
         case Magnetic(counts, kelvin):
             return frame_of(MAGNETIC, _WORDS.pack(*map(_clip, counts), _centi(kelvin)))
         case Quaternion(w, x, y, z):
@@ -140,12 +165,14 @@ def encode(packet: Packet) -> bytes:
 
 
 def command(register: int, value: int) -> bytes:
-    """Return the command that writes a register. It needs ``UNLOCK`` before it, and ``SAVE`` to survive a power cycle."""
+    """Return the command that writes a register. It needs ``UNLOCK`` before it, and ``SAVE`` to
+    survive a power cycle."""
     return bytes((0xFF, 0xAA, register, value & 0xFF, value >> 8))
 
 
 def probe_command(buffer: bytes | bytearray, at: int, end: int) -> int:
-    """Return 5 for a host command at ``at``, 0 if more bytes are needed. Commands have no checksum."""
+    """Return 5 for a host command at ``at``, 0 if more bytes are needed. Commands have no
+    checksum."""
     return COMMAND_BYTES if end - at >= COMMAND_BYTES else 0
 
 
@@ -166,7 +193,10 @@ def parse(frame: bytes) -> Packet | bytes:
         return Time(2000 + year, *rest)
     a, b, c, d = _WORDS.unpack_from(frame, 2)
     if kind == ACCELERATION:
-        return Acceleration((a * FORCE_STEP_MPS2, b * FORCE_STEP_MPS2, c * FORCE_STEP_MPS2), d / 100 + ZERO_CELSIUS_K)
+        return Acceleration(
+            (a * FORCE_STEP_MPS2, b * FORCE_STEP_MPS2, c * FORCE_STEP_MPS2),
+            d / 100 + ZERO_CELSIUS_K,
+        )
     if kind == GYRO:
         return Gyro((a * RATE_STEP_RADPS, b * RATE_STEP_RADPS, c * RATE_STEP_RADPS), d)
     if kind == ANGLE:
@@ -181,16 +211,18 @@ def parse(frame: bytes) -> Packet | bytes:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over the valid frames of a recording as (name, content); unknown types are named by number."""
+    """Iterate over the valid frames of a recording as (name, content); unknown types are named by
+    number."""
     for _, frame in frames((PROTOCOL,), data):
         yield NAMES.get(frame[1], f"0x{frame[1]:02X}"), parse(frame)
 
 
 class WitMotionCodec:
-    """Codec of WitMotion: one sample as soon as acceleration and gyro of a measurement are complete, then its yaw separately.
+    """Codec of WitMotion: one sample as soon as acceleration and gyro of a measurement are
+    complete, then its yaw separately.
 
-    A gyro frame counts only directly after an acceleration frame: with a weak checksum and no serial number, halves of different
-    measurements could be combined.
+    A gyro frame counts only directly after an acceleration frame: with a weak checksum and no
+    serial number, halves of different measurements could be combined.
     """
 
     protocols: ClassVar[Sequence[Protocol]] = (PROTOCOL,)
@@ -213,7 +245,8 @@ class WitMotionCodec:
         self._waits_for_gyro = False
 
     def decode(self, name: str, frame: bytes) -> Sequence[Sample]:
-        """Return a sample of force and rate at 0x52, and of yaw at 0x53, or at 0x59 without 0x53."""
+        """Return a sample of force and rate at 0x52, and of yaw at 0x53, or at 0x59 without
+        0x53."""
         kind = frame[1]
         usage, title = self.usage, NAMES.get(kind) or f"0x{kind:02X}"
         if kind == REGISTER:  # a reply may come between any two frames
@@ -241,7 +274,9 @@ class WitMotionCodec:
             usage.use(NAMES[ACCELERATION])
             x, y, z, _ = _WORDS.unpack_from(frame, 2)
             rate = (x * RATE_STEP_RADPS, y * RATE_STEP_RADPS, z * RATE_STEP_RADPS)
-            return sound(usage, title, Sample(self._counter, self._force, rate, None, self._temperature_k))
+            return sound(
+                usage, title, Sample(self._counter, self._force, rate, None, self._temperature_k)
+            )
         if kind in (ANGLE, QUATERNION):
             return self._yaw(kind, title, frame)
         if kind == TIME:
@@ -275,17 +310,21 @@ class WitMotionCodec:
 
 
 class WitMotionParams(ImuParams, frozen=True, kw_only=True):
-    """Parameters of a WitMotion sensor. As delivered it sends at 9600 baud and 10 Hz, too slow for driving."""
+    """Parameters of a WitMotion sensor. As delivered it sends at 9600 baud and 10 Hz, too slow for
+    driving."""
 
     rate_hz: Annotated[float, Meta(gt=0, le=200)] = 100.0
     latency_s: Annotated[float, Meta(ge=0, le=0.5)] = 0.003
-    """Least latency, s: 33 bytes at 115200 baud; the device's filter adds about as much at 98 Hz bandwidth."""
+    """Least latency, s: 33 bytes at 115200 baud; the device's filter adds about as much at 98 Hz
+    bandwidth."""
     stuck_s: Annotated[float, Meta(ge=0.1, le=60)] = 1.0
-    """Stuck timeout, s; at standstill a working sensor repeats its coarse values for longer than others."""
+    """Stuck timeout, s; at standstill a working sensor repeats its coarse values for longer than
+    others."""
     heading_sigma_rad: Annotated[float, Meta(gt=0, le=pi)] = 0.35
     """Sigma of the heading, rad."""
     configure: bool = False
-    """Set content and rate whenever the port opens. Nothing is saved in the device; the baud rate is unchanged."""
+    """Set content and rate whenever the port opens. Nothing is saved in the device; the baud rate
+    is unchanged."""
 
 
 class WitMotionDevice(ImuDevice):
@@ -297,7 +336,9 @@ class WitMotionDevice(ImuDevice):
     heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
     Params: ClassVar[type[ImuParams]] = WitMotionParams
 
-    def __init__(self, params: WitMotionParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: WitMotionParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._wit = WitMotionCodec()
         super().__init__(params, messages, command_lifetime_ns, self._wit)
         self._set_up: tuple[bytes, ...] = ()
@@ -325,7 +366,8 @@ class WitMotionDevice(ImuDevice):
         return self._due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        """Send one command at a time, because the device drops commands while it writes a register."""
+        """Send one command at a time, because the device drops commands while it writes a
+        register."""
         if now_ns >= self._due_ns:
             self.send(self._to_say.pop(0), now_ns)
             self._due_ns = now_ns + COMMAND_PAUSE_NS if self._to_say else NEVER_NS
@@ -333,8 +375,8 @@ class WitMotionDevice(ImuDevice):
 
 
 def _milliseconds(frame: bytes) -> int | None:
-    """Return the time of day of the device, ms; None if it is none. The date is ignored, because models count months and days
-    from 0 or from 1."""
+    """Return the time of day of the device, ms; None if it is none. The date is ignored, because
+    models count months and days from 0 or from 1."""
     hour, minute, second, millisecond = map(int, _TIME.unpack_from(frame, 2)[3:])
     if hour > 23 or minute > 59 or second > 59 or millisecond > 999:
         return None

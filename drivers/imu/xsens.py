@@ -1,8 +1,10 @@
-"""Xsens MTi, MTData2 over the Xbus: codec in both directions and driver. Sources: NOTES-xsens-vectornav-mip.md.
+"""Xsens MTi, MTData2 over the Xbus: codec in both directions and driver. Sources:
+NOTES-xsens-vectornav-mip.md.
 
-Frame: ``FA | FF | message id | length | data | sum``, big-endian; length FF announces a two-byte length. The sum makes all bytes
-after FA add up to 0. MTData2 (0x36) holds items ``id u16 | size u8 | value``; the low four bits of an id give number format and
-world frame. Axes of the case as printed on it: forward, left, up; z is +9.81 when level and still.
+Frame: ``FA | FF | message id | length | data | sum``, big-endian; length FF announces a two-byte
+length. The sum makes all bytes after FA add up to 0. MTData2 (0x36) holds items ``id u16 | size u8
+| value``; the low four bits of an id give number format and world frame. Axes of the case as
+printed on it: forward, left, up; z is +9.81 when level and still.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,7 +43,13 @@ GO_TO_CONFIG, GO_TO_MEASUREMENT, OUTPUT_CONFIGURATION, MTDATA2, ERROR = 0x30, 0x
 
 PACKET_COUNTER, SAMPLE_TIME_FINE, UTC_TIME, TEMPERATURE = 0x1020, 0x1060, 0x1010, 0x0810
 QUATERNION, ROTATION_MATRIX, EULER_ANGLES = 0x2010, 0x2020, 0x2030
-DELTA_V, ACCELERATION, FREE_ACCELERATION, RATE_OF_TURN, DELTA_Q = 0x4010, 0x4020, 0x4030, 0x8020, 0x8030
+DELTA_V, ACCELERATION, FREE_ACCELERATION, RATE_OF_TURN, DELTA_Q = (
+    0x4010,
+    0x4020,
+    0x4030,
+    0x8020,
+    0x8030,
+)
 GNSS_PVT, STATUS_BYTE, STATUS_WORD = 0x7010, 0xE010, 0xE020
 FLOAT32, FP12_20, FP16_32, FLOAT64 = 0, 1, 2, 3
 ENU, NED, NWU = 0x0, 0x4, 0x8
@@ -53,12 +61,14 @@ CLIPPED = 0b111111 << 8
 """Clipping bits: accelerometer (8 to 10) and gyro (11 to 13)."""
 
 _COMPONENTS = {
-    TEMPERATURE: 1, QUATERNION: 4, ROTATION_MATRIX: 9, EULER_ANGLES: 3, DELTA_V: 3, ACCELERATION: 3, FREE_ACCELERATION: 3,
-    0x4040: 3, 0x5010: 1, 0x5020: 1, 0x5030: 3, 0x5040: 2, RATE_OF_TURN: 3, DELTA_Q: 4, 0x8040: 3, 0xC020: 3, 0xD010: 3,
+    TEMPERATURE: 1, QUATERNION: 4, ROTATION_MATRIX: 9, EULER_ANGLES: 3, DELTA_V: 3, ACCELERATION: 3,
+    FREE_ACCELERATION: 3, 0x4040: 3, 0x5010: 1, 0x5020: 1, 0x5030: 3, 0x5040: 2, RATE_OF_TURN: 3,
+    DELTA_Q: 4, 0x8040: 3, 0xC020: 3, 0xD010: 3,
 }  # fmt: skip
 _PLAIN = {
-    UTC_TIME: Layout(">IH6B"), PACKET_COUNTER: Layout(">H"), 0x1030: Layout(">I"), SAMPLE_TIME_FINE: Layout(">I"),
-    0x1070: Layout(">I"), 0x1090: Layout(">B"), 0x10A0: Layout(">Q"), 0x3010: Layout(">I"), STATUS_BYTE: Layout(">B"),
+    UTC_TIME: Layout(">IH6B"), PACKET_COUNTER: Layout(">H"), 0x1030: Layout(">I"),
+    SAMPLE_TIME_FINE: Layout(">I"), 0x1070: Layout(">I"), 0x1090: Layout(">B"),
+    0x10A0: Layout(">Q"), 0x3010: Layout(">I"), STATUS_BYTE: Layout(">B"),
     STATUS_WORD: Layout(">I"), GNSS_PVT: Layout(">IH6BIi4B4i2I5i3I7H"),
 }  # fmt: skip
 _FLOAT32 = {n: Layout(f">{n}f") for n in set(_COMPONENTS.values())}
@@ -79,7 +89,8 @@ class XbusMessage(Struct, frozen=True, gc=False):
 
 
 class _Xbus(CheckedFrame):
-    """Frame with a short or a long count. One damaged length in 256 passes the 8-bit sum, so its content is looked at, too."""
+    """Frame with a short or a long count. One damaged length in 256 passes the 8-bit sum, so its
+    content is looked at, too."""
 
     def __init__(self) -> None:
         # The sum over all bytes but the first, with the checksum, is zero.
@@ -142,7 +153,8 @@ def items(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def read(xdi: int, raw: bytes) -> Value:
-    """Return the value of an item in its own units (degrees, m/s2, rad/s, Celsius); several fields as a tuple."""
+    """Return the value of an item in its own units (degrees, m/s2, rad/s, Celsius); several fields
+    as a tuple."""
     kind = xdi & 0xFFF0
     count = _COMPONENTS.get(kind)
     if count is None:
@@ -159,14 +171,22 @@ def read(xdi: int, raw: bytes) -> Value:
     if precision == FP12_20:
         values = tuple([value / 2**20 for value in values])
     elif precision == FP16_32:
-        # The fraction comes first, then the whole part; together they are a two's complement number.
-        values = tuple([whole + fraction / 2**32 for fraction, whole in zip(values[::2], values[1::2])])
+        # The fraction comes first, then the whole part; together they are a two's complement
+        # number.
+        values = tuple(
+            [whole + fraction / 2**32 for fraction, whole in zip(values[::2], values[1::2])]
+        )
     return values[0] if count == 1 else values
 
 
 def write(xdi: int, value: Value) -> bytes:
-    """Return the item for which ``read`` gives ``value``. Raises ValueError if value and id do not match."""
-    raw = value if isinstance(value, bytes) else _pack(xdi, value if isinstance(value, tuple) else (value,))
+    """Return the item for which ``read`` gives ``value``. Raises ValueError if value and id do not
+    match."""
+    raw = (
+        value
+        if isinstance(value, bytes)
+        else _pack(xdi, value if isinstance(value, tuple) else (value,))
+    )
     return xdi.to_bytes(2, "big") + bytes((len(raw),)) + raw
 
 
@@ -197,12 +217,17 @@ def pack_outputs(outputs: Iterable[tuple[int, int]]) -> bytes:
 
 
 def unpack_outputs(data: bytes) -> list[tuple[int, int]]:
-    """Return the (id, rate in Hz) pairs of a ReqOutputConfiguration reply; a tail of less than four bytes is ignored."""
-    return [(data[i] << 8 | data[i + 1], data[i + 2] << 8 | data[i + 3]) for i in range(0, len(data) - 3, 4)]
+    """Return the (id, rate in Hz) pairs of a ReqOutputConfiguration reply; a tail of less than four
+    bytes is ignored."""
+    return [
+        (data[i] << 8 | data[i + 1], data[i + 2] << 8 | data[i + 3])
+        for i in range(0, len(data) - 3, 4)
+    ]
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over a recording: ("MID 0x36", XbusMessage), each MTData2 followed by its ("XDI 4020", Value)."""
+    """Iterate over a recording: ("MID 0x36", XbusMessage), each MTData2 followed by its ("XDI
+    4020", Value)."""
     for _, frame in frames((PROTOCOL,), data):
         found = message(frame)
         yield f"MID 0x{found.mid:02X}", found
@@ -212,7 +237,17 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 
 
 _READ = frozenset(
-    (DELTA_V, ACCELERATION, RATE_OF_TURN, DELTA_Q, SAMPLE_TIME_FINE, PACKET_COUNTER, STATUS_WORD, STATUS_BYTE, TEMPERATURE)
+    (
+        DELTA_V,
+        ACCELERATION,
+        RATE_OF_TURN,
+        DELTA_Q,
+        SAMPLE_TIME_FINE,
+        PACKET_COUNTER,
+        STATUS_WORD,
+        STATUS_BYTE,
+        TEMPERATURE,
+    )
 )
 """Data that the codec uses besides orientations."""
 _FORWARD: dict[int, Callable[..., tuple[float, float]]] = {
@@ -232,7 +267,8 @@ _PROBLEMS: dict[int, Callable[..., UsageProblem | None]] = {
 
 
 def yaw_from_east(xdi: int, value: tuple[float, ...]) -> float:
-    """Return the direction of the case's x axis, rad, counter-clockwise from east, from an orientation in any world frame.
+    """Return the direction of the case's x axis, rad, counter-clockwise from east, from an
+    orientation in any world frame.
 
     Only the x axis is used, because it is the same for a case with z up and one with z down (NED).
     """
@@ -279,7 +315,10 @@ class XsensCodec:
             value: Any = read(xdi, raw)
             if type(value) is bytes:
                 known = kind in _COMPONENTS or xdi in _PLAIN
-                usage.refuse(item, *((Unused.UNREADABLE, "length", len(raw)) if known else (Unused.NOT_READ,)))
+                usage.refuse(
+                    item,
+                    *((Unused.UNREADABLE, "length", len(raw)) if known else (Unused.NOT_READ,)),
+                )
                 continue
             if kind in _FORWARD:
                 if orientation is not None:
@@ -313,7 +352,8 @@ class XsensCodec:
         if not inertial and orientation is None:
             usage.use(name)
             return ()
-        # SampleTimeFine of GNSS-triggered packets is arbitrary; they have neither inertial values nor an orientation.
+        # SampleTimeFine of GNSS-triggered packets is arbitrary; they have neither inertial values
+        # nor an orientation.
         counter = None if fine is None else self.time.ticks(fine)
         if self.time.period:
             dt_s = self.time.period / TICKS_PER_SECOND
@@ -348,18 +388,22 @@ class XsensParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, k
     """Parameters of an Xsens MTi."""
 
     config_timeout_s: Annotated[float, Meta(ge=0.1, le=30)] = 2.5
-    """Timeout of the change to the configuration state, s, which a streaming device acknowledges late."""
+    """Timeout of the change to the configuration state, s, which a streaming device acknowledges
+    late."""
 
 
 class XsensDevice(ConfigurableImuDevice):
-    """Driver of the Xsens MTi with MTData2 output. Yaw is dropped while the device's filter is invalid."""
+    """Driver of the Xsens MTi with MTData2 output. Yaw is dropped while the device's filter is
+    invalid."""
 
     name: ClassVar[str] = "xsens"
     tick_ns: ClassVar[float | None] = 1e9 / TICKS_PER_SECOND
     heading_kind: ClassVar[HeadingKind] = HeadingKind.MAGNETIC
     Params: ClassVar[type[XsensParams]] = XsensParams
 
-    def __init__(self, params: XsensParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: XsensParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         """Take the arguments of :class:`ImuDevice`."""
         self.xsens = XsensCodec()
         super().__init__(params, messages, command_lifetime_ns, self.xsens)
@@ -369,36 +413,53 @@ class XsensDevice(ConfigurableImuDevice):
     def outputs(self) -> list[tuple[int, int]]:
         """Return (id, rate in Hz) of the outputs to set."""
         rate = round(self.params.rate_hz)
-        wanted = [(PACKET_COUNTER, AT_EVERY_SAMPLE), (SAMPLE_TIME_FINE, AT_EVERY_SAMPLE), (STATUS_WORD, AT_EVERY_SAMPLE)]
+        wanted = [
+            (PACKET_COUNTER, AT_EVERY_SAMPLE),
+            (SAMPLE_TIME_FINE, AT_EVERY_SAMPLE),
+            (STATUS_WORD, AT_EVERY_SAMPLE),
+        ]
         if self._wants_heading:
             wanted.append((QUATERNION, rate))
         return [*wanted, (ACCELERATION, rate), (RATE_OF_TURN, rate)]
 
     def script(self) -> Script:
-        """Enter the configuration state, read the outputs, write them if some are missing (writing wears the flash), then
-        measure."""
+        """Enter the configuration state, read the outputs, write them if some are missing (writing
+        wears the flash), then measure."""
         wanted = self.outputs()
         request = encode(GO_TO_CONFIG)
         if self._woken:
             self._woken = False
             request = encode(WAKE_UP_ACK) + request
-        yield SetUpRequest("enter the configuration state", request, _answer(GO_TO_CONFIG), self._config_timeout_s)
+        yield SetUpRequest(
+            "enter the configuration state", request, _answer(GO_TO_CONFIG), self._config_timeout_s
+        )
         present = yield SetUpRequest("report its outputs", encode(OUTPUT_CONFIGURATION), _outputs)
         written = not isinstance(present, list) or not set(wanted) <= set(present)
         if written:
-            present = yield SetUpRequest("set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs)
+            present = yield SetUpRequest(
+                "set its outputs", encode(OUTPUT_CONFIGURATION, pack_outputs(wanted)), _outputs
+            )
         # Leave the configuration state in any case, because an unmeasuring device is silent.
         yield SetUpRequest("start measuring", encode(GO_TO_MEASUREMENT), _answer(GO_TO_MEASUREMENT))
         if isinstance(present, Refusal):
             raise ConfigurationError(f"the device refuses the outputs: {present.reason}")
         got = dict(present)
-        missing = [f"{xdi:04X} at {got.get(xdi, 0)} instead of {rate} Hz" for xdi, rate in wanted if got.get(xdi) != rate]
+        missing = [
+            f"{xdi:04X} at {got.get(xdi, 0)} instead of {rate} Hz"
+            for xdi, rate in wanted
+            if got.get(xdi) != rate
+        ]
         if missing:
             raise ConfigurationError(f"the device gives {', '.join(missing)}")
-        return {"outputs": [f"{xdi:04X}" for xdi in got], "rate_hz": round(self.params.rate_hz), "written": written}
+        return {
+            "outputs": [f"{xdi:04X}" for xdi in got],
+            "rate_hz": round(self.params.rate_hz),
+            "written": written,
+        }
 
     def interrupts(self, reply: Any) -> bool:
-        """True for WakeUp, sent once after power-up; without an immediate reply the device measures with its stored settings."""
+        """True for WakeUp, sent once after power-up; without an immediate reply the device measures
+        with its stored settings."""
         self._woken = reply.mid == WAKE_UP
         return self._woken
 

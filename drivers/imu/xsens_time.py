@@ -1,4 +1,5 @@
-"""Clock of an Xsens MTi: SampleTimeFine, which wraps and jumps, cross-checked with the packet counter."""
+"""Clock of an Xsens MTi: SampleTimeFine, which wraps and jumps, cross-checked with the packet
+counter."""
 
 TICKS_PER_SECOND = 10_000
 WRAPS = (864_000_000, 2**32)
@@ -10,7 +11,8 @@ _COUNTED = 1000
 
 
 class SampleTime:
-    """Continuous ticks of 100 us. Call ``packet`` for every packet, then ``ticks`` if its time is valid."""
+    """Continuous ticks of 100 us. Call ``packet`` for every packet, then ``ticks`` if its time is
+    valid."""
 
     def __init__(self) -> None:
         self.lost_packets = 0
@@ -40,7 +42,8 @@ class SampleTime:
         self._count = count
 
     def ticks(self, fine: int) -> int:
-        """Return SampleTimeFine without wraps, and without jumps that the packet counter contradicts."""
+        """Return SampleTimeFine without wraps, and without jumps that the packet counter
+        contradicts."""
         before = self._fine
         self._fine = fine
         packets, self._fine_packets = self._packets - self._fine_packets, self._packets

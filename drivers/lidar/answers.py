@@ -1,4 +1,5 @@
-"""Answers of RPLIDAR and YDLIDAR, which have the same heads, identity and health: ``A5 5A``, length, type, content."""
+"""Answers of RPLIDAR and YDLIDAR, which have the same heads, identity and health: ``A5 5A``,
+length, type, content."""
 
 from collections.abc import Callable, Mapping
 from struct import Struct as Layout
@@ -43,7 +44,8 @@ class ScanBegins(NamedTuple):
 
 
 def head(kind: int, size: int, *, multiple: bool = False) -> bytes:
-    """Return the head of an answer. One of ``multiple`` frames, measurements, has no content of its own."""
+    """Return the head of an answer. One of ``multiple`` frames, measurements, has no content of its
+    own."""
     return _HEAD.pack(b"\xa5\x5a", size | (_MULTIPLE if multiple else 0), kind)
 
 
@@ -65,10 +67,12 @@ def parse_answer(frame: bytes) -> Info | HealthStatus | None:
 
 
 class AnswerShape(Shape):
-    """Shape of the answers: only the lengths that a type may have, because they have no checksum."""
+    """Shape of the answers: only the lengths that a type may have, because they have no
+    checksum."""
 
     def __init__(self, sizes: Mapping[int, range], streams: Mapping[int, int]) -> None:
-        """``sizes`` of the content by type; ``streams``: size of each of the multiple frames by type."""
+        """``sizes`` of the content by type; ``streams``: size of each of the multiple frames by
+        type."""
         self._sizes = {INFO: range(20, 21), HEALTH: range(3, 4), **sizes}
         self._streams = streams
 

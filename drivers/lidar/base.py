@@ -1,7 +1,9 @@
-"""Common part of the drivers of planar laser scanners: mounting, set-up, health, speed, and scans that repeat.
+"""Common part of the drivers of planar laser scanners: mounting, set-up, health, speed, and scans
+that repeat.
 
-A family of scanners is a codec, a table of its models, and a subclass of :class:`LidarDevice`. Silence is judged by the daemon
-(row 23 of the failsafe matrix), which stops the vehicle. So the faults here only say why no scan comes.
+A family of scanners is a codec, a table of its models, and a subclass of :class:`LidarDevice`.
+Silence is judged by the daemon (row 23 of the failsafe matrix), which stops the vehicle. So the
+faults here only say why no scan comes.
 """
 
 from abc import abstractmethod
@@ -23,16 +25,20 @@ Angle = Annotated[float, Meta(ge=-pi, le=pi)]
 Range = Annotated[float, Meta(gt=0.0, le=500.0)]
 
 STOPPED_S = 1.0
-"""Time without a whole turn, while measurements arrive, after which the scanner counts as stopped."""
+"""Time without a whole turn, while measurements arrive, after which the scanner counts as
+stopped."""
 STUCK_SCANS = 10
 LEAST_RETURNS_STUCK = 16
-"""Returns that a scan must have so that a repetition can be recognised; noise changes some of them."""
+"""Returns that a scan must have so that a repetition can be recognised; noise changes some of
+them."""
 SPEED_TOLERANCE = 0.25
-"""Relative difference from the set speed that is reported. Motors without control differ by 10 %."""
+"""Relative difference from the set speed that is reported. Motors without control differ by 10
+%."""
 
 
 FASTEST = 2.5
-"""Speed over the set one beyond which the angles of a frame are not believed: they belong to two turns, or the motor stands."""
+"""Speed over the set one beyond which the angles of a frame are not believed: they belong to two
+turns, or the motor stands."""
 
 
 class ScannerModel(NamedTuple):
@@ -61,7 +67,8 @@ class ScannerModel(NamedTuple):
 
 
 class LidarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Parameters of every scanner. Bearings are those of the body: counter-clockwise from forward, in rad."""
+    """Parameters of every scanner. Bearings are those of the body: counter-clockwise from forward,
+    in rad."""
 
     rate_hz: Annotated[float, Meta(gt=0.0, le=100.0)] | None = None
     """Turns per second, set in the device if it can be. Default: as the model is delivered."""
@@ -76,13 +83,15 @@ class LidarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     angle_max_rad: Angle = pi
     """Last bearing of the sector that is used."""
     masked_rad: list[tuple[Angle, Angle]] = []
-    """Sectors, from bearing to bearing counter-clockwise, in which the vehicle's own parts stand."""
+    """Sectors, from bearing to bearing counter-clockwise, in which the vehicle's own parts
+    stand."""
     range_min_m: Range | None = None
     """Returns nearer than this are reported as too near. Default: the model's."""
     range_max_m: Range | None = None
     """Returns beyond are reported as none. Default: the model's."""
     least_returns: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
-    """Fraction of the rays that must have a return. Below it those without one count as blind: a covered window. 0: never."""
+    """Fraction of the rays that must have a return. Below it those without one count as blind: a
+    covered window. 0: never."""
     configure: bool = True
     """Start and set up the device when the port opens; false only listens and never sends."""
     answer_timeout_s: Annotated[float, Meta(ge=0.01, le=10)] = 0.5
@@ -96,12 +105,21 @@ class LidarParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.angle_max_rad > self.angle_min_rad:
-            raise ValueError("angle_max_rad must be above angle_min_rad: bearings count counter-clockwise")
-        if self.range_min_m is not None and self.range_max_m is not None and self.range_min_m >= self.range_max_m:
+            raise ValueError(
+                "angle_max_rad must be above angle_min_rad: bearings count counter-clockwise"
+            )
+        if (
+            self.range_min_m is not None
+            and self.range_max_m is not None
+            and self.range_min_m >= self.range_max_m
+        ):
             raise ValueError("range_max_m must be above range_min_m")
         hidden = sum((high - low) % tau for low, high in self.masked_rad)
         if hidden > 0.4 * (self.angle_max_rad - self.angle_min_rad):
-            raise ValueError("masked_rad hides more than 40 % of the sector, which counts as blind: narrow the sector")
+            raise ValueError(
+                "masked_rad hides more than 40 % of the sector, which counts as blind: narrow "
+                "the sector"
+            )
 
 
 class Health(Struct, frozen=True):
@@ -121,7 +139,8 @@ class CountedReader(Protocol):
 
 
 class LidarDevice(Device):
-    """Driver of a planar scanner. A subclass names its models and provides a reader, :meth:`decode`, and perhaps a set-up."""
+    """Driver of a planar scanner. A subclass names its models and provides a reader,
+    :meth:`decode`, and perhaps a set-up."""
 
     _reader: CountedReader
 
@@ -136,8 +155,11 @@ class LidarDevice(Device):
     produces: ClassVar[tuple[type[Message], ...]] = (LaserScan, Fault, Event)
     consumes: tuple[type[Message], ...] = ()
 
-    def __init__(self, params: LidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Produce LaserScan if it is in ``messages``; queued bytes expire after ``command_lifetime_ns``."""
+    def __init__(
+        self, params: LidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
+        """Produce LaserScan if it is in ``messages``; queued bytes expire after
+        ``command_lifetime_ns``."""
         self.params = params
         self.model = self.models[getattr(params, "model", next(iter(self.models)))]
         self.rate_hz = params.rate_hz or self.model.rate_hz
@@ -151,7 +173,10 @@ class LidarDevice(Device):
         """Scans decoded, including those not passed on."""
         self.stuck_scans = 0
         """Scans withheld because they repeat the one before."""
-        self._health, self._motor = FaultEpisode("lidar_health", self.name), FaultEpisode("lidar_speed", self.name)
+        self._health, self._motor = (
+            FaultEpisode("lidar_health", self.name),
+            FaultEpisode("lidar_speed", self.name),
+        )
         self._stuck = FaultEpisode("lidar_stuck", self.name)
         self._arm_m = 0.0, 0.0
         self._place()
@@ -172,7 +197,8 @@ class LidarDevice(Device):
 
     @abstractmethod
     def decode(self, data: bytes, t_rx_ns: int) -> Sequence[LaserScan | Health | Any]:
-        """Return the scans and reports of health that the bytes complete; all else is a reply to the set-up. Never raises."""
+        """Return the scans and reports of health that the bytes complete; all else is a reply to
+        the set-up. Never raises."""
 
     def script(self) -> Script:
         """Return the set-up; one without requests for a device that only sends."""
@@ -203,7 +229,8 @@ class LidarDevice(Device):
         p = self.params
         self.geometry = ScanGeometry(
             self.clockwise is not p.upside_down,
-            p.mounting_yaw_rad - (1 if self.clockwise is p.upside_down else -1) * self.model.front_rad,
+            p.mounting_yaw_rad
+            - (1 if self.clockwise is p.upside_down else -1) * self.model.front_rad,
             p.angle_min_rad,
             p.angle_max_rad,
             p.masked_rad,
@@ -229,7 +256,8 @@ class LidarDevice(Device):
         self.restart()
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Begin the set-up when the port opens, because the device may have restarted; cancel it when the port is lost."""
+        """Begin the set-up when the port opens, because the device may have restarted; cancel it
+        when the port is lost."""
         messages: list[Message] = []
         self._tx.clear()
         self._set_up.reset()
@@ -279,15 +307,26 @@ class LidarDevice(Device):
         self.scans += 1
         self._turned_ns = t_rx_ns
         speed_hz = 1.0 / scan.scan_time_s if scan.scan_time_s > 0.0 else inf
-        off = not isfinite(speed_hz) or abs(speed_hz - self.rate_hz) > SPEED_TOLERANCE * self.rate_hz
-        reason = f"it turns {speed_hz:.1f} times per second, and {self.rate_hz:.1f} is set" if off else ""
+        off = (
+            not isfinite(speed_hz) or abs(speed_hz - self.rate_hz) > SPEED_TOLERANCE * self.rate_hz
+        )
+        reason = (
+            f"it turns {speed_hz:.1f} times per second, and {self.rate_hz:.1f} is set"
+            if off
+            else ""
+        )
         messages += self._motor.set(reason, t_rx_ns)
         # An identical scan, noise included, comes from a device that hangs.
-        same = scan.ranges_m == self._ranges and sum(map(isfinite, scan.ranges_m)) >= LEAST_RETURNS_STUCK
+        same = (
+            scan.ranges_m == self._ranges
+            and sum(map(isfinite, scan.ranges_m)) >= LEAST_RETURNS_STUCK
+        )
         self._same = self._same + 1 if same else 0
         self._ranges = scan.ranges_m
         stuck = self._same >= STUCK_SCANS
-        messages += self._stuck.set(f"{self._same + 1} scans in a row are the same" if stuck else "", t_rx_ns)
+        messages += self._stuck.set(
+            f"{self._same + 1} scans in a row are the same" if stuck else "", t_rx_ns
+        )
         if stuck:
             self.stuck_scans += 1
         elif self._wanted:
@@ -297,7 +336,9 @@ class LidarDevice(Device):
 
     # ---------------------------------------------------------------- set-up
 
-    def _run(self, step: Callable[[int], SetUpResult | None], now_ns: int, messages: list[Message]) -> None:
+    def _run(
+        self, step: Callable[[int], SetUpResult | None], now_ns: int, messages: list[Message]
+    ) -> None:
         begun, failed = self._set_up.attempts, self._set_up.failed
         result = step(now_ns)
         if self._set_up.attempts != begun:
@@ -308,11 +349,17 @@ class LidarDevice(Device):
         if result.fields is None:
             if not failed or result.reason != self._refusal:
                 self._refusal = result.reason
-                messages.append(Fault(now_ns, "lidar_configuration", self.name, Reaction.WARN, True, result.reason))
+                messages.append(
+                    Fault(
+                        now_ns, "lidar_configuration", self.name, Reaction.WARN, True, result.reason
+                    )
+                )
             return
         self._turned_ns = now_ns
         if failed:
-            messages.append(Fault(now_ns, "lidar_configuration", self.name, Reaction.NONE, False, "set up"))
+            messages.append(
+                Fault(now_ns, "lidar_configuration", self.name, Reaction.NONE, False, "set up")
+            )
         if result.fields:
             messages.append(self.event(now_ns, "info", "lidar_configured", **result.fields))
 
@@ -325,12 +372,15 @@ class TurningParams(LidarParams, frozen=True, kw_only=True):
 
 
 class TurningLidar(LidarDevice):
-    """Driver of a scanner that turns clockwise and sends as it turns. A subclass adds its measurements to ``_turns``."""
+    """Driver of a scanner that turns clockwise and sends as it turns. A subclass adds its
+    measurements to ``_turns``."""
 
     clockwise: ClassVar[bool] = True
     params: TurningParams
 
-    def __init__(self, params: TurningParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: TurningParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._measured = 0
         """Messages that measured anything."""
         super().__init__(params, messages, command_lifetime_ns)

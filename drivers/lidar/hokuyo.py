@@ -1,4 +1,5 @@
-"""Hokuyo URG, UTM and UST: SCIP 2.0 over a serial line, USB or TCP, and the driver. Sources: NOTES-hokuyo.md."""
+"""Hokuyo URG, UTM and UST: SCIP 2.0 over a serial line, USB or TCP, and the driver. Sources:
+NOTES-hokuyo.md."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf, nan, tau
@@ -26,13 +27,15 @@ LEAST_MM = 20
 """Ranges below are codes; all but those of ``FAR`` say that the measurement failed."""
 OK, ON_ALREADY, DATA = "00", "02", "99"
 STATUS_TEXTS = {
-    "01": "the laser cannot be lit", "0L": "it is in an abnormal state", "0M": "it is unstable", "10": "it denies the command",
-    "0E": "it does not know the command", "0F": "it does not support the command",
+    "01": "the laser cannot be lit", "0L": "it is in an abnormal state", "0M": "it is unstable",
+    "10": "it denies the command", "0E": "it does not know the command",
+    "0F": "it does not support the command",
 }  # fmt: skip
 
 
 class Steps(NamedTuple):
-    """Steps of the motor: those of a turn, the first and last that measure, and the one at the front."""
+    """Steps of the motor: those of a turn, the first and last that measure, and the one at the
+    front."""
 
     turn: int
     first: int
@@ -44,7 +47,9 @@ class Steps(NamedTuple):
         return (step - self.front) * tau / self.turn
 
 
-def _model(near_m: float, far_m: float, rate_hz: float, steps: Steps, baud: int = 0) -> ScannerModel:
+def _model(
+    near_m: float, far_m: float, rate_hz: float, steps: Steps, baud: int = 0
+) -> ScannerModel:
     first, last = steps.angle_rad(steps.first), steps.angle_rad(steps.last)
     return ScannerModel(near_m, far_m, rate_hz, steps.turn * rate_hz, baud, first, last)
 
@@ -58,7 +63,8 @@ STEPS = {
 
 
 class Reply(NamedTuple):
-    """Message of the sensor: what it answers, its status, and its lines, of which the checksums fit."""
+    """Message of the sensor: what it answers, its status, and its lines, of which the checksums
+    fit."""
 
     echo: str
     status: str
@@ -95,13 +101,17 @@ def decode_numbers(text: bytes, size: int) -> list[int]:
     return numbers
 
 
-def encode_message(echo: str, status: str, lines: Sequence[bytes] = (), *, between: bytes = b"") -> bytes:
+def encode_message(
+    echo: str, status: str, lines: Sequence[bytes] = (), *, between: bytes = b""
+) -> bytes:
     """Return a message. Each line gets its checksum, behind ``between``."""
     text = [echo.encode(), status.encode() + checksum(status.encode())]
     return b"\n".join([*text, *[line + between + checksum(line) for line in lines]]) + END
 
 
-def encode_ranges(echo: str, status: str, stamp_ms: int, range_mm: Sequence[int], *, size: int = 3) -> bytes:
+def encode_ranges(
+    echo: str, status: str, stamp_ms: int, range_mm: Sequence[int], *, size: int = 3
+) -> bytes:
     """Return a message with ranges in blocks of 64 characters."""
     text = b"".join([encode_number(min(each, 64**size - 1), size) for each in range_mm])
     blocks = [text[at : at + BLOCK] for at in range(0, len(text), BLOCK)]
@@ -109,7 +119,8 @@ def encode_ranges(echo: str, status: str, stamp_ms: int, range_mm: Sequence[int]
 
 
 def parse_message(text: bytes) -> Reply | Ranges | None:
-    """Return the content of a message without its end; None if a checksum or anything else is wrong."""
+    """Return the content of a message without its end; None if a checksum or anything else is
+    wrong."""
     lines = text.split(b"\n")
     if len(lines) < 2 or not 1 <= len(lines[0]) <= 80 or not all(map(_sound, lines[1:])):
         return None
@@ -122,7 +133,9 @@ def parse_message(text: bytes) -> Reply | Ranges | None:
     if echo[:2] in _RANGES and len(lines) > 2:
         return _parse_ranges(echo, status, lines[2:])
     # In the answers to VV, PP and II the checksum leaves the semicolon before it out.
-    return Reply(echo, status, tuple(line[:-2] if line[-2:-1] == b";" else line[:-1] for line in lines[2:]))
+    return Reply(
+        echo, status, tuple(line[:-2] if line[-2:-1] == b";" else line[:-1] for line in lines[2:])
+    )
 
 
 _RANGES = {"GD": (3, 1), "MD": (3, 1), "GE": (3, 2), "ME": (3, 2), "GS": (2, 1), "MS": (2, 1)}
@@ -131,7 +144,10 @@ _RANGES = {"GD": (3, 1), "MD": (3, 1), "GE": (3, 2), "ME": (3, 2), "GS": (2, 1),
 
 def _sound(line: bytes) -> bool:
     check = line[-1:]
-    return bool(check) and check in (checksum(line[:-1]), checksum(line[:-2]) if line[-2:-1] == b";" else b"")
+    return bool(check) and check in (
+        checksum(line[:-1]),
+        checksum(line[:-2]) if line[-2:-1] == b";" else b"",
+    )
 
 
 def _parse_ranges(echo: str, status: str, lines: Sequence[bytes]) -> Ranges | None:
@@ -143,7 +159,9 @@ def _parse_ranges(echo: str, status: str, lines: Sequence[bytes]) -> Ranges | No
     numbers = decode_numbers(text, size)[::each]
     if len(numbers) != (last - first) // cluster + 1:
         return None
-    return Ranges(echo, status, decode_numbers(lines[0][:4], 4)[0], first, last, cluster, tuple(numbers))
+    return Ranges(
+        echo, status, decode_numbers(lines[0][:4], 4)[0], first, last, cluster, tuple(numbers)
+    )
 
 
 class MessageReader:
@@ -198,7 +216,8 @@ def measured_m(range_mm: Sequence[int]) -> Array:
 
 
 class HokuyoParams(LidarParams, frozen=True, kw_only=True):
-    """Parameters of a Hokuyo scanner. The address of a network model is ``tcp:192.168.0.10:10940``."""
+    """Parameters of a Hokuyo scanner. The address of a network model is
+    ``tcp:192.168.0.10:10940``."""
 
     model: Literal["urg04lx", "ust10lx", "ust20lx", "utm30lx"] = "ust10lx"
     """Model, which sets rays, ranges, rate and line rate."""
@@ -216,7 +235,9 @@ class HokuyoDevice(LidarDevice):
     }
     Params: ClassVar[type[LidarParams]] = HokuyoParams
 
-    def __init__(self, params: HokuyoParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: HokuyoParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._reader: MessageReader = MessageReader()
         self.steps = STEPS[params.model]
         super().__init__(params, messages, command_lifetime_ns)
@@ -225,7 +246,9 @@ class HokuyoDevice(LidarDevice):
         self._reader.clear()
         sweep_s = (self.model.last_rad - self.model.first_rad) / tau / self.rate_hz
         # A scan leaves when its last ray has been measured; its stamp is that of its first.
-        self._clock = DeviceClock(tick_ns=1e6, bits=STAMP_BITS, latency_ns=self._latency_ns + round(1e9 * sweep_s))
+        self._clock = DeviceClock(
+            tick_ns=1e6, bits=STAMP_BITS, latency_ns=self._latency_ns + round(1e9 * sweep_s)
+        )
 
     def decode(self, data: bytes, t_rx_ns: int) -> Sequence[Any]:
         found: list[Any] = []
@@ -256,12 +279,15 @@ class HokuyoDevice(LidarDevice):
         ray_s = step_rad / tau * period_s
         t_ns = self._clock.update(message.stamp_ms, t_rx_ns)
         ranges = measured_m(message.range_mm)
-        return self.geometry.scan(steps.angle_rad(message.first), step_rad, ranges, t_ns, ray_s, period_s, t_rx_ns)
+        return self.geometry.scan(
+            steps.angle_rad(message.first), step_rad, ranges, t_ns, ray_s, period_s, t_rx_ns
+        )
 
     # ---------------------------------------------------------------- set-up
 
     def script(self) -> Script:
-        """Stop, identify, read the steps, check the state, light the laser, and measure without end."""
+        """Stop, identify, read the steps, check the state, light the laser, and measure without
+        end."""
         yield SetUpRequest("stop", b"QT\n", _of("QT"), DRAIN_S, optional=True)
         # The first URG speak an older protocol until they are switched.
         yield SetUpRequest("speak SCIP 2.0", b"SCIP2.0\n", _of("SCIP2.0"), DRAIN_S, optional=True)
@@ -271,21 +297,30 @@ class HokuyoDevice(LidarDevice):
         state = yield SetUpRequest("report its state", b"II\n", _of("II"), optional=True)
         lit = yield SetUpRequest("light its laser", b"BM\n", _of("BM"), 2.0)
         if lit.status not in (OK, ON_ALREADY):
-            raise ConfigurationError(f"{_words(lit.status)}; {_complaint(state) if state else 'it does not say why'}")
+            raise ConfigurationError(
+                f"{_words(lit.status)}; {_complaint(state) if state else 'it does not say why'}"
+            )
         steps = self.steps
         command = f"MD{steps.first:04d}{steps.last:04d}01000"
         begun = yield SetUpRequest("measure", command.encode() + b"\n", _of(command))
         if begun.status != OK:
             raise ConfigurationError(f"it does not measure: {_words(begun.status)}")
         fields = _fields(version)
-        return {"model": fields.get("PROD", ""), "firmware": fields.get("FIRM", ""), "serial": fields.get("SERI", "")}
+        return {
+            "model": fields.get("PROD", ""),
+            "firmware": fields.get("FIRM", ""),
+            "serial": fields.get("SERI", ""),
+        }
 
     def _take_steps(self, fields: dict[str, str]) -> None:
         try:
             steps = Steps(*(int(fields[name]) for name in ("ARES", "AMIN", "AMAX", "AFRT")))
         except (KeyError, ValueError):
             raise ConfigurationError("it does not state its steps in the answer to PP") from None
-        if not (0 < steps.turn <= 1 << 16 and 0 <= steps.first < steps.last <= min(9999, steps.first + steps.turn)):
+        if not (
+            0 < steps.turn <= 1 << 16
+            and 0 <= steps.first < steps.last <= min(9999, steps.first + steps.turn)
+        ):
             raise ConfigurationError(f"it states impossible steps: {steps}")
         self.steps = steps
         rpm = fields.get("SCAN", "")
@@ -305,7 +340,9 @@ def _fields(message: Reply) -> dict[str, str]:
 
 def _complaint(state: Reply) -> str:
     text = _fields(state).get("STAT", "")
-    sound = not text or text.startswith(("Sensor works well", "000", "sensor is working normally", "Stable 000"))
+    sound = not text or text.startswith(
+        ("Sensor works well", "000", "sensor is working normally", "Stable 000")
+    )
     return "" if sound else f"it reports: {text}"
 
 

@@ -1,4 +1,5 @@
-"""LDROBOT LD06, LD19 and STL-27L: packets of twelve measurements, and the driver. Sources: NOTES-ldrobot.md."""
+"""LDROBOT LD06, LD19 and STL-27L: packets of twelve measurements, and the driver. Sources:
+NOTES-ldrobot.md."""
 
 from collections.abc import Iterator, Sequence
 from struct import Struct as Layout
@@ -58,7 +59,9 @@ def parse_packet(frame: bytes) -> LdrobotPacket:
 def encode_packet(packet: LdrobotPacket) -> bytes:
     """Return a packet as the device sends it."""
     samples = [value for pair in zip(packet.ranges_mm, packet.intensities) for value in pair]
-    frame = _FRAME.pack(HEAD, packet.speed_degps, packet.first_cdeg, *samples, packet.last_cdeg, packet.stamp_ms, 0)[:-1]
+    frame = _FRAME.pack(
+        HEAD, packet.speed_degps, packet.first_cdeg, *samples, packet.last_cdeg, packet.stamp_ms, 0
+    )[:-1]
     return frame + bytes((crc8(frame),))
 
 
@@ -87,7 +90,9 @@ class LdrobotDevice(TurningLidar):
     }
     Params: ClassVar[type[TurningParams]] = LdrobotParams
 
-    def __init__(self, params: LdrobotParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: LdrobotParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._reader: Framer = Framer((PROTOCOL,))
         super().__init__(params, messages, command_lifetime_ns)
 
@@ -106,8 +111,12 @@ class LdrobotDevice(TurningLidar):
                 self.usage.refuse(name, Unused.CONTRADICTION, "angles")
                 continue
             self.usage.use(name)
-            angle = np.radians((packet.first_cdeg + span * np.arange(SAMPLES) / (SAMPLES - 1)) / 100.0)
+            angle = np.radians(
+                (packet.first_cdeg + span * np.arange(SAMPLES) / (SAMPLES - 1)) / 100.0
+            )
             t_ns = t_rx_ns - self._latency_ns - np.arange(SAMPLES - 1, -1, -1) * sample_ns
-            measured = Measurements(angle, np.zeros(SAMPLES), np.array(packet.ranges_mm) / 1000.0, t_ns)
+            measured = Measurements(
+                angle, np.zeros(SAMPLES), np.array(packet.ranges_mm) / 1000.0, t_ns
+            )
             found += self._turns.add(measured, t_rx_ns)
         return found

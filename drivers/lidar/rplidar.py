@@ -1,4 +1,5 @@
-"""RPLIDAR of the series A, S and C: answers, five kinds of measurements, and the driver. Sources: NOTES-rplidar.md."""
+"""RPLIDAR of the series A, S and C: answers, five kinds of measurements, and the driver. Sources:
+NOTES-rplidar.md."""
 
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -8,20 +9,42 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from drivers.lidar.answers import HEAD_BYTES, HEALTH, INFO, HealthStatus, Info, ScanBegins, answers, head, none, of, parse_answer
+from drivers.lidar.answers import (
+    HEAD_BYTES,
+    HEALTH,
+    INFO,
+    HealthStatus,
+    Info,
+    ScanBegins,
+    answers,
+    head,
+    none,
+    of,
+    parse_answer,
+)
 from drivers.lidar.base import Health, ScannerModel, TurningLidar, TurningParams
 from drivers.lidar.scan import Array, Measurements
 from drivers.set_up import ConfigurationError, Script, SetUpRequest
 from vehicled.core.messages import LaserScan, Message
 from vehicled.core.wire.crc import xor8
-from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, CheckedFrame, FrameCheck, Framer, Protocol, Shape, Stream
+from vehicled.core.wire.framing import (
+    INCOMPLETE,
+    NO_FRAME,
+    CheckedFrame,
+    FrameCheck,
+    Framer,
+    Protocol,
+    Shape,
+    Stream,
+)
 from vehicled.core.wire.usage import Unused
 
 STOP, RESET, SCAN, EXPRESS_SCAN = 0x25, 0x40, 0x20, 0x82
 GET_INFO, GET_HEALTH, GET_SAMPLE_RATE, GET_CONF = 0x50, 0x52, 0x59, 0x84
 SET_PWM, SET_RPM = 0xF0, 0xA8
 TYPICAL, SAMPLE_US, ANSWER_TYPE = 0x7C, 0x71, 0x75
-"""Entries of GET_CONF: the scan mode that the maker recommends, and of a mode the time of a measurement and its answer type."""
+"""Entries of GET_CONF: the scan mode that the maker recommends, and of a mode the time of a
+measurement and its answer type."""
 SAMPLE_RATE, CONF = 0x15, 0x20
 """Types of single answers."""
 NODES, EXPRESS, ULTRA, DENSE, ULTRA_DENSE = 0x81, 0x82, 0x84, 0x85, 0x86
@@ -30,19 +53,22 @@ CAPSULE_BYTES = {EXPRESS: 84, ULTRA: 132, DENSE: 84, ULTRA_DENSE: 170}
 CAPSULE_SAMPLES = {NODES: 1, EXPRESS: 32, ULTRA: 96, DENSE: 40, ULTRA_DENSE: 64}
 NODE_BYTES = 5
 NAMES = {
-    INFO: "info", HEALTH: "health", SAMPLE_RATE: "sample rate", CONF: "configuration", NODES: "node", EXPRESS: "express capsule",
-    ULTRA: "ultra capsule", DENSE: "dense capsule", ULTRA_DENSE: "ultra dense capsule",
+    INFO: "info", HEALTH: "health", SAMPLE_RATE: "sample rate", CONF: "configuration",
+    NODES: "node", EXPRESS: "express capsule", ULTRA: "ultra capsule", DENSE: "dense capsule",
+    ULTRA_DENSE: "ultra dense capsule",
 }  # fmt: skip
 MODES = {NODES: 0, EXPRESS: 1, ULTRA: 3, DENSE: 2, ULTRA_DENSE: 4}
 """Number of a scan mode where the device has no list of its own; only that of express is used."""
 CONF_FIRMWARE = 0x0118
 """First firmware with GET_CONF, 1.24."""
 PWM_MAJORS, RPM_MAJOR = (2, 3), 6
-"""Major model numbers of the units whose motor is controlled by duty (A2, A3), and the first of those controlled by speed (S)."""
+"""Major model numbers of the units whose motor is controlled by duty (A2, A3), and the first of
+those controlled by speed (S)."""
 PWM_DEFAULT, PWM_MOST, PWM_RATE_HZ = 660, 1023, 10.0
 RESET_S = 2.0
 DRAIN_S = 0.1
-"""Time after a stop in which measurements may still come, s: the device's buffers, and those of the adapter."""
+"""Time after a stop in which measurements may still come, s: the device's buffers, and those of the
+adapter."""
 FIRST_CAPSULE = 0x8000
 """Mark of the first capsule after the start of a scan, in its angle."""
 FULL_TURN_Q6 = 360 << 6
@@ -82,7 +108,10 @@ def express_scan(mode: int) -> bytes:
 
 def get_conf(entry: int, mode: int | None = None) -> bytes:
     """Return the request for an entry of the settings, or for that of a scan mode."""
-    return command(GET_CONF, entry.to_bytes(4, "little") + (b"" if mode is None else mode.to_bytes(2, "little")))
+    return command(
+        GET_CONF,
+        entry.to_bytes(4, "little") + (b"" if mode is None else mode.to_bytes(2, "little")),
+    )
 
 
 class Commands(Shape):
@@ -164,10 +193,14 @@ def protocols(kind: int | None) -> list[Protocol]:
         node = NodeShape()
         return [ANSWERS, *[Protocol(NAMES[kind], sync, node) for sync in _NODE_SYNCS]]
     capsule = CapsuleShape(CAPSULE_BYTES[kind])
-    return [ANSWERS, *[Protocol(NAMES[kind], bytes((first,)), capsule) for first in range(0xA0, 0xB0)]]
+    return [
+        ANSWERS,
+        *[Protocol(NAMES[kind], bytes((first,)), capsule) for first in range(0xA0, 0xB0)],
+    ]
 
 
-# A head of measurements changes the shape of all that follows, so it is found first. By chance it is in 1 of 2**56 places.
+# A head of measurements changes the shape of all that follows, so it is found first. By chance it
+# is in 1 of 2**56 places.
 _BEGINS = re.compile(b"|".join(re.escape(scan_descriptor(kind)) for kind in _STREAMS))
 _HEADS = [scan_descriptor(kind) for kind in _STREAMS]
 
@@ -203,7 +236,8 @@ class StreamReader:
         self._framer.clear()
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Iterate over types and frames; that of a head of measurements is empty. Consume all before the next call."""
+        """Iterate over types and frames; that of a head of measurements is empty. Consume all
+        before the next call."""
         data = self._tail + data
         self._tail = b""
         at = 0
@@ -229,7 +263,8 @@ class StreamReader:
 
 
 class Samples(NamedTuple):
-    """Measurements of one frame. Angles in degrees, clockwise from the device's zero; arrays (n,)."""
+    """Measurements of one frame. Angles in degrees, clockwise from the device's zero; arrays
+    (n,)."""
 
     angle_deg: Array
     """Angle of the rotor; it only grows."""
@@ -283,22 +318,30 @@ _NO_PREDICTION = (-512, 511)
 
 
 def _ultra_mm(frame: bytes, following: bytes) -> Array:
-    """Return the ranges of an ultra capsule: each third one on a scale that grows coarser, the two after it as differences."""
+    """Return the ranges of an ultra capsule: each third one on a scale that grows coarser, the two
+    after it as differences."""
     words = np.frombuffer(frame + following[4:8], "<u4", offset=4).astype(np.int64)
     major = words & 0xFFF
     level = np.searchsorted(_SCALE_FROM, major, side="right") - 1
     base = _SCALE_TO[level] + ((major - _SCALE_FROM[level]) << level)
     # A lost first range leaves the next one as the base of the difference after it.
     from_next = (base[:-1] == 0) & (base[1:] != 0)
-    base1, level1 = np.where(from_next, base[1:], base[:-1]), np.where(from_next, level[1:], level[:-1])
-    one, two = (words[:-1] >> 12 & 0x3FF ^ 0x200) - 0x200, (words[:-1] >> 22 & 0x3FF ^ 0x200) - 0x200
+    base1, level1 = (
+        np.where(from_next, base[1:], base[:-1]),
+        np.where(from_next, level[1:], level[:-1]),
+    )
+    one, two = (
+        (words[:-1] >> 12 & 0x3FF ^ 0x200) - 0x200,
+        (words[:-1] >> 22 & 0x3FF ^ 0x200) - 0x200,
+    )
     first = np.where(np.isin(one, _NO_PREDICTION), 0, base1 + (one << level1))
     second = np.where(np.isin(two, _NO_PREDICTION), 0, base[1:] + (two << level[1:]))
     return np.stack((base[:-1], first, second), axis=1).ravel().clip(0).astype(np.float64)
 
 
 def ultra_shift_deg(millimetres: Array) -> Array:
-    """Return how far the beam is behind the rotor in ultra mode: its triangle depends on the range."""
+    """Return how far the beam is behind the rotor in ultra mode: its triangle depends on the
+    range."""
     with np.errstate(divide="ignore"):
         k = np.where(millimetres >= 50.0, 98_361.0 // np.maximum(4.0 * millimetres, 1.0), 0.0)
     shift = 8.0 * pi / 180.0 - (k * 64.0 + k**3 // 98_304.0) / 65_536.0
@@ -313,9 +356,13 @@ _DENSE_BITS = np.array([0xFFC, 0x1FFC, 0x3FFC, 0x7FFC])
 def _ultra_dense_mm(frame: bytes) -> Array:
     cabins = np.frombuffer(frame, np.uint8, offset=10, count=160).reshape(32, 5).astype(np.int64)
     low, high = cabins[:, 0] | cabins[:, 1] << 8, cabins[:, 2] | cabins[:, 3] << 8
-    words = np.stack((low | (cabins[:, 4] & 0xF) << 16, high | cabins[:, 4] >> 4 << 16), axis=1).ravel()
+    words = np.stack(
+        (low | (cabins[:, 4] & 0xF) << 16, high | cabins[:, 4] >> 4 << 16), axis=1
+    ).ravel()
     scale = words & 3
-    millimetres: Array = (words & _DENSE_BITS[scale]) * _DENSE_SCALE[scale] / 4.0 + _DENSE_FROM[scale]
+    millimetres: Array = (words & _DENSE_BITS[scale]) * _DENSE_SCALE[scale] / 4.0 + _DENSE_FROM[
+        scale
+    ]
     return millimetres
 
 
@@ -327,11 +374,22 @@ def encode_node(angle_deg: float, range_m: float, *, begins: bool, quality: int 
     angle = round(angle_deg * 64.0) % FULL_TURN_Q6 << 1 | 1
     distance = round(range_m * 4000.0)
     distance = distance if distance <= 0xFFFF else 0
-    return bytes((quality << 2 | (1 if begins else 2), angle & 0xFF, angle >> 8, distance & 0xFF, distance >> 8))
+    return bytes(
+        (
+            quality << 2 | (1 if begins else 2),
+            angle & 0xFF,
+            angle >> 8,
+            distance & 0xFF,
+            distance >> 8,
+        )
+    )
 
 
-def encode_capsule(kind: int, angle_deg: float, range_m: Sequence[float], *, first: bool, shift_deg: float = 0.0) -> bytes:
-    """Return a capsule of ranges, 0 for none. Ultra capsules take one more, the first of the next capsule.
+def encode_capsule(
+    kind: int, angle_deg: float, range_m: Sequence[float], *, first: bool, shift_deg: float = 0.0
+) -> bytes:
+    """Return a capsule of ranges, 0 for none. Ultra capsules take one more, the first of the next
+    capsule.
 
     ``shift_deg``: angle of the beams behind the rotor, which express capsules state.
     """
@@ -341,10 +399,16 @@ def encode_capsule(kind: int, angle_deg: float, range_m: Sequence[float], *, fir
     if kind == EXPRESS:
         fine = round(shift_deg * 8.0) & 0x3F
         for i in range(0, 32, 2):
-            pair = [(each if each <= 0x3FFF else 0) << 2 | fine >> 4 for each in millimetres[i : i + 2]]
-            body += b"".join(each.to_bytes(2, "little") for each in pair) + bytes((fine & 0xF | (fine & 0xF) << 4,))
+            pair = [
+                (each if each <= 0x3FFF else 0) << 2 | fine >> 4 for each in millimetres[i : i + 2]
+            ]
+            body += b"".join(each.to_bytes(2, "little") for each in pair) + bytes(
+                (fine & 0xF | (fine & 0xF) << 4,)
+            )
     elif kind == ULTRA:
-        body += b"".join(_ultra_word(millimetres[i : i + 4]).to_bytes(4, "little") for i in range(0, 96, 3))
+        body += b"".join(
+            _ultra_word(millimetres[i : i + 4]).to_bytes(4, "little") for i in range(0, 96, 3)
+        )
     elif kind == DENSE:
         body += b"".join(min(each, 0xFFFF).to_bytes(2, "little") for each in millimetres)
     else:
@@ -362,12 +426,17 @@ def _ultra_word(millimetres: Sequence[int]) -> int:
     for each in (millimetres[0], millimetres[3]):
         level = int(np.searchsorted(_SCALE_TO, each, side="right")) - 1
         value = min(int(_SCALE_FROM[level]) + (each - int(_SCALE_TO[level]) >> level), 0xFFF)
-        scaled.append((value, level, int(_SCALE_TO[level]) + (value - int(_SCALE_FROM[level]) << level)))
+        scaled.append(
+            (value, level, int(_SCALE_TO[level]) + (value - int(_SCALE_FROM[level]) << level))
+        )
     (major, level1, base1), (_, level2, base2) = scaled
     if not base1 and base2:
         level1, base1 = level2, base2
     word = major
-    for at, each, base, level in ((12, millimetres[1], base1, level1), (22, millimetres[2], base2, level2)):
+    for at, each, base, level in (
+        (12, millimetres[1], base1, level1),
+        (22, millimetres[2], base2, level2),
+    ):
         difference = each - base >> level
         word |= ((difference if each and -512 < difference < 511 else 511) & 0x3FF) << at
     return word
@@ -375,14 +444,22 @@ def _ultra_word(millimetres: Sequence[int]) -> int:
 
 def _ultra_dense_word(millimetres: int) -> int:
     scale = int(np.searchsorted(_DENSE_FROM, millimetres, side="right")) - 1
-    return min((millimetres - int(_DENSE_FROM[scale])) // int(_DENSE_SCALE[scale]), int(_DENSE_BITS[scale]) >> 2) << 2 | scale
+    return (
+        min(
+            (millimetres - int(_DENSE_FROM[scale])) // int(_DENSE_SCALE[scale]),
+            int(_DENSE_BITS[scale]) >> 2,
+        )
+        << 2
+        | scale
+    )
 
 
 # ------------------------------------------------------------------ recordings
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over the content of a recording that holds the heads of its measurements, as (name, content)."""
+    """Iterate over the content of a recording that holds the heads of its measurements, as (name,
+    content)."""
     reader = StreamReader()
     before: tuple[int, bytes] | None = None
     for kind, frame in reader.feed(data):
@@ -403,12 +480,14 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 
 
 class RplidarParams(TurningParams, frozen=True, kw_only=True):
-    """Parameters of an RPLIDAR. The motor of an A1 turns while DTR is off: end its address with ``dtr=off``."""
+    """Parameters of an RPLIDAR. The motor of an A1 turns while DTR is off: end its address with
+    ``dtr=off``."""
 
     model: Literal["a1", "a2m8", "a2m12", "a3", "s1", "s2", "s3", "c1"] = "a1"
     """Model, which sets rays, ranges, rate and line rate."""
     scan: Literal["typical", "legacy", "express"] = "typical"
-    """Measurements: those that the device recommends, single ones, or the capsules that all but the first firmware have."""
+    """Measurements: those that the device recommends, single ones, or the capsules that all but the
+    first firmware have."""
 
 
 class RplidarDevice(TurningLidar):
@@ -427,7 +506,9 @@ class RplidarDevice(TurningLidar):
     }
     Params: ClassVar[type[TurningParams]] = RplidarParams
 
-    def __init__(self, params: RplidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: RplidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._own = params
         self._reader: StreamReader = StreamReader()
         super().__init__(params, messages, command_lifetime_ns)
@@ -465,7 +546,9 @@ class RplidarDevice(TurningLidar):
         if nodes:
             _, angle, range_m = (np.array(column, dtype=np.float64) for column in zip(*nodes))
             t_ns = np.full(len(angle), float(t_rx_ns - self._latency_ns))
-            found += self._turns.add(Measurements(np.radians(angle), np.zeros(len(angle)), range_m, t_ns), t_rx_ns)
+            found += self._turns.add(
+                Measurements(np.radians(angle), np.zeros(len(angle)), range_m, t_ns), t_rx_ns
+            )
         return found
 
     def _take_capsule(self, kind: int, frame: bytes, t_rx_ns: int) -> list[LaserScan]:
@@ -476,7 +559,8 @@ class RplidarDevice(TurningLidar):
             return []
         advance = (start_angle_deg(kind, frame) - start_angle_deg(kind, before[1])) % 360.0
         expected, self._advance = self._advance, advance
-        # Where a capsule was lost, the angle to the next one is twice as large, and would spread the measurements too far.
+        # Where a capsule was lost, the angle to the next one is twice as large, and would spread
+        # the measurements too far.
         lost = expected and abs(advance - expected) > 0.5 * expected
         if lost or not self.plausible(advance, CAPSULE_SAMPLES[kind], self._sample_ns):
             self.usage.refuse(NAMES[kind], Unused.INCOMPLETE)
@@ -499,39 +583,57 @@ class RplidarDevice(TurningLidar):
         if health.status == 2:
             yield SetUpRequest("reset", command(RESET), none, RESET_S, optional=True)
             self._reader.clear()
-            health = yield SetUpRequest("report its health after a reset", command(GET_HEALTH), of(HealthStatus))
+            health = yield SetUpRequest(
+                "report its health after a reset", command(GET_HEALTH), of(HealthStatus)
+            )
             if health.status == 2:
                 raise ConfigurationError(f"{health.complaint}, also after a reset")
         kind, mode = yield from self._mode(info)
         major = info.model >> 4
         if major in PWM_MAJORS:
             pwm = min(PWM_MOST, round(PWM_DEFAULT * self.rate_hz / PWM_RATE_HZ))
-            yield SetUpRequest("turn", command(SET_PWM, pwm.to_bytes(2, "little")), none, DRAIN_S, optional=True)
+            yield SetUpRequest(
+                "turn", command(SET_PWM, pwm.to_bytes(2, "little")), none, DRAIN_S, optional=True
+            )
         elif major >= RPM_MAJOR or (major > max(PWM_MAJORS) and self._own.rate_hz):
             rpm = round(60.0 * self.rate_hz)
-            yield SetUpRequest("turn", command(SET_RPM, rpm.to_bytes(2, "little")), none, DRAIN_S, optional=True)
+            yield SetUpRequest(
+                "turn", command(SET_RPM, rpm.to_bytes(2, "little")), none, DRAIN_S, optional=True
+            )
         request = command(SCAN) if kind == NODES else express_scan(mode)
         begun = yield SetUpRequest("measure", request, of(ScanBegins))
         firmware = f"{info.firmware >> 8}.{info.firmware & 0xFF:02d}"
         return {
-            "model": f"0x{info.model:02X}", "firmware": firmware, "serial": info.serial, "health": health.status,
-            "measurements": NAMES[begun.kind], "sample_us": round(self._sample_ns / 1e3, 1),
+            "model": f"0x{info.model:02X}", "firmware": firmware, "serial": info.serial,
+            "health": health.status, "measurements": NAMES[begun.kind],
+            "sample_us": round(self._sample_ns / 1e3, 1),
         }  # fmt: skip
 
     def _mode(self, info: Info) -> Generator[SetUpRequest, Any, tuple[int, int]]:
-        """Return the type of measurements and the number of their scan mode, and read the time of a measurement."""
+        """Return the type of measurements and the number of their scan mode, and read the time of a
+        measurement."""
         wanted = self._own.scan
         if wanted == "typical" and info.firmware >= CONF_FIRMWARE:
-            typical = yield SetUpRequest("report its scan mode", get_conf(TYPICAL), _entry(TYPICAL, 2), optional=True)
+            typical = yield SetUpRequest(
+                "report its scan mode", get_conf(TYPICAL), _entry(TYPICAL, 2), optional=True
+            )
             if typical is not None:
                 mode = int.from_bytes(typical[:2], "little")
-                answer = yield SetUpRequest("report its answer", get_conf(ANSWER_TYPE, mode), _entry(ANSWER_TYPE, 1))
-                us = yield SetUpRequest("report its sample time", get_conf(SAMPLE_US, mode), _entry(SAMPLE_US, 4))
+                answer = yield SetUpRequest(
+                    "report its answer", get_conf(ANSWER_TYPE, mode), _entry(ANSWER_TYPE, 1)
+                )
+                us = yield SetUpRequest(
+                    "report its sample time", get_conf(SAMPLE_US, mode), _entry(SAMPLE_US, 4)
+                )
                 self._set_sample_us(int.from_bytes(us[:4], "little") / 256.0)
                 if answer[0] in _STREAMS:
                     return answer[0], mode
-                raise ConfigurationError(f"it recommends measurements of type 0x{answer[0]:02X}: use another scan")
-        rates = yield SetUpRequest("report its sample time", command(GET_SAMPLE_RATE), of(SampleRate), optional=True)
+                raise ConfigurationError(
+                    f"it recommends measurements of type 0x{answer[0]:02X}: use another scan"
+                )
+        rates = yield SetUpRequest(
+            "report its sample time", command(GET_SAMPLE_RATE), of(SampleRate), optional=True
+        )
         if rates is not None:
             self._set_sample_us(rates.node_us if wanted == "legacy" else rates.express_us)
         elif wanted == "typical":
@@ -548,7 +650,9 @@ def _entry(entry: int, size: int) -> Callable[[Any], bytes | None]:
     """Return a judge for an entry of the settings with at least ``size`` bytes."""
 
     def judge(reply: Any) -> bytes | None:
-        fits = isinstance(reply, LidarSetting) and reply.entry == entry and len(reply.content) >= size
+        fits = (
+            isinstance(reply, LidarSetting) and reply.entry == entry and len(reply.content) >= size
+        )
         return reply.content if fits else None
 
     return judge

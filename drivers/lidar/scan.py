@@ -1,7 +1,9 @@
-"""Scans from measurements: the sense of rotation, the mounting, the vehicle's own body, and the time of each ray.
+"""Scans from measurements: the sense of rotation, the mounting, the vehicle's own body, and the
+time of each ray.
 
-A scanner that turns sends measurements at angles that are never quite the same. :class:`Revolutions` brings each turn onto rays of
-equal steps, because a :class:`LaserScan` has those, and keeps the nearest return of each step. Ranges follow REP-117.
+A scanner that turns sends measurements at angles that are never quite the same.
+:class:`Revolutions` brings each turn onto rays of equal steps, because a :class:`LaserScan` has
+those, and keeps the nearest return of each step. Ranges follow REP-117.
 """
 
 from collections.abc import Sequence
@@ -18,7 +20,8 @@ Array = npt.NDArray[np.floating[Any]]
 MOST_RAYS = 1600
 """Rays of a scan; more would not fit into one message of the simulator's link."""
 MARGIN_RAD = 0.35
-"""Angle past the end of a turn after which it is complete. Triangulation shifts measurements by up to 0.15 rad."""
+"""Angle past the end of a turn after which it is complete. Triangulation shifts measurements by up
+to 0.15 rad."""
 MOST_PENDING = 50_000
 """Measurements that may be held; more is a stream that never completes a turn."""
 
@@ -31,10 +34,12 @@ MOST_RAD = 1e6 * tau
 
 
 class ScanGeometry(NamedTuple):
-    """Mounting of a scanner, and what of its scans is used. Bearings are those of the body, counter-clockwise from forward."""
+    """Mounting of a scanner, and what of its scans is used. Bearings are those of the body,
+    counter-clockwise from forward."""
 
     clockwise: bool
-    """True if it turns clockwise seen from above the vehicle, so upside down the other way than the device itself."""
+    """True if it turns clockwise seen from above the vehicle, so upside down the other way than the
+    device itself."""
     yaw_rad: float
     """Bearing of the device's zero."""
     angle_min_rad: float
@@ -57,17 +62,28 @@ class ScanGeometry(NamedTuple):
         return self.yaw_rad + self.sense * angle_rad
 
     def from_cut_rad(self, angle_rad: Array) -> Array:
-        """Return how far past the beginning of the used sector the device is, in its direction of rotation, from 0 to 2 pi."""
+        """Return how far past the beginning of the used sector the device is, in its direction of
+        rotation, from 0 to 2 pi."""
         bearing = self.bearing_rad(angle_rad)
-        return (self.angle_max_rad - bearing if self.clockwise else bearing - self.angle_min_rad) % tau
+        return (
+            self.angle_max_rad - bearing if self.clockwise else bearing - self.angle_min_rad
+        ) % tau
 
     def scan(
-        self, first_rad: float, step_rad: float, ranges_m: Array, t_ns: int, ray_s: float, period_s: float, t_rx_ns: int
+        self,
+        first_rad: float,
+        step_rad: float,
+        ranges_m: Array,
+        t_ns: int,
+        ray_s: float,
+        period_s: float,
+        t_rx_ns: int,
     ) -> LaserScan | None:
-        """Return the scan of rays with equal steps, without those outside of the used sector; None if that leaves none.
+        """Return the scan of rays with equal steps, without those outside of the used sector; None
+        if that leaves none.
 
-        ``first_rad`` and ``step_rad`` are of the device, in its direction of rotation; ``t_ns`` is the time of the first ray. A
-        range of infinity is no return.
+        ``first_rad`` and ``step_rad`` are of the device, in its direction of rotation; ``t_ns`` is
+        the time of the first ray. A range of infinity is no return.
         """
         count = len(ranges_m)
         past = self.from_cut_rad(first_rad + step_rad * np.arange(count))
@@ -87,8 +103,9 @@ class ScanGeometry(NamedTuple):
         for low, high in self.masked_rad:
             ranges[(bearing - low) % tau <= high - low] = nan
         return LaserScan(
-            t_ns + round(begin * ray_s * 1e9), t_rx_ns, _wrapped(float(bearing[0])), self.sense * step_rad, ray_s, period_s,
-            self.range_min_m, self.range_max_m, self.x_m, self.y_m, tuple(ranges.tolist()),
+            t_ns + round(begin * ray_s * 1e9), t_rx_ns, _wrapped(float(bearing[0])),
+            self.sense * step_rad, ray_s, period_s, self.range_min_m, self.range_max_m, self.x_m,
+            self.y_m, tuple(ranges.tolist()),
         )  # fmt: skip
 
 
@@ -96,7 +113,8 @@ class Measurements(NamedTuple):
     """Consecutive measurements of a scanner that turns. Arrays (n,)."""
 
     angle_rad: Array
-    """Angle at which the device was, counted in its direction of rotation; it only grows, by less than a turn."""
+    """Angle at which the device was, counted in its direction of rotation; it only grows, by less
+    than a turn."""
     shift_rad: Array
     """Angle of each measurement beyond that, because the beam is not at the axis."""
     range_m: Array
@@ -109,7 +127,8 @@ class Revolutions:
     """Collects the measurements of a scanner that turns to scans, one for each turn."""
 
     def __init__(self, geometry: ScanGeometry, rays: int, rate_hz: float) -> None:
-        """``rays`` of a whole turn, of which there should be ``rate_hz`` in a second. A pause of half a turn begins anew."""
+        """``rays`` of a whole turn, of which there should be ``rate_hz`` in a second. A pause of
+        half a turn begins anew."""
         self._geometry, self._rays = geometry, rays
         self._rate = tau * rate_hz * 1e-9
         self._gap_ns = 0.5e9 / rate_hz
@@ -135,7 +154,10 @@ class Revolutions:
         t_ns = found.t_ns.astype(np.float64)
         last = self._angle_rad
         # A motor that stands still sends measurements, too.
-        paused, endless = t_ns[0] - self._t_ns > self._gap_ns, t_ns[-1] - self._began_ns > SLOWEST * self._gap_ns
+        paused, endless = (
+            t_ns[0] - self._t_ns > self._gap_ns,
+            t_ns[-1] - self._began_ns > SLOWEST * self._gap_ns,
+        )
         if last is not None and (paused or endless or self._held > MOST_PENDING):
             self.incomplete += 1
             last = None
@@ -146,7 +168,8 @@ class Revolutions:
             # The present turn began before the first measurement, so it is not whole.
             self._turn_rad = tau
             self._turns = 0
-        # Whole turns are counted apart, so that the sums do not depend on how the measurements arrive.
+        # Whole turns are counted apart, so that the sums do not depend on how the measurements
+        # arrive.
         turns = self._turns + np.cumsum(-np.rint(np.diff(past, prepend=last % tau) / tau))
         self._turns = int(turns[-1])
         angle = past + tau * turns
@@ -160,7 +183,9 @@ class Revolutions:
                 scans.append(scan)
         if self._turn_rad > MOST_RAD:
             # Small numbers, so that days of turning lose no digits.
-            self._pending = [(a - self._turn_rad, b - self._turn_rad, r, t) for a, b, r, t in self._pending]
+            self._pending = [
+                (a - self._turn_rad, b - self._turn_rad, r, t) for a, b, r, t in self._pending
+            ]
             self._angle_rad -= self._turn_rad
             self._turns -= round(self._turn_rad / tau)
             self._turn_rad = 0.0
@@ -190,13 +215,20 @@ class Revolutions:
         first_ns = round(float(np.quantile(t - (here - begin - 0.5 * step) / rate, QUANTILE)))
         geometry = self._geometry
         # The geometry counts from the device's zero; ray 0 is half a step past the cut.
-        cut = geometry.yaw_rad - geometry.angle_max_rad if geometry.clockwise else geometry.angle_min_rad - geometry.yaw_rad
+        cut = (
+            geometry.yaw_rad - geometry.angle_max_rad
+            if geometry.clockwise
+            else geometry.angle_min_rad - geometry.yaw_rad
+        )
         ray_s = self.period_s / self._rays
-        return geometry.scan(cut + 0.5 * step, step, ranges, first_ns, ray_s, self.period_s, t_rx_ns)
+        return geometry.scan(
+            cut + 0.5 * step, step, ranges, first_ns, ray_s, self.period_s, t_rx_ns
+        )
 
 
 def _rate(angle: Array, t_ns: Array) -> float:
-    """Return the angular rate, rad/ns, by the line through measurements; 0 if they are of one instant."""
+    """Return the angular rate, rad/ns, by the line through measurements; 0 if they are of one
+    instant."""
     t = t_ns - t_ns.mean()
     spread = float(t @ t)
     return float(t @ (angle - angle.mean())) / spread if spread > 0.0 else 0.0

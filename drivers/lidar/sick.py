@@ -1,7 +1,7 @@
 """SICK TiM and LMS: CoLa A and CoLa B over TCP, and the driver. Sources: NOTES-sick.md.
 
-The two dialects carry the same telegrams: A as text between STX and ETX, with numbers in hexadecimal, B in binary with a length and
-a checksum.
+The two dialects carry the same telegrams: A as text between STX and ETX, with numbers in
+hexadecimal, B in binary with a length and a checksum.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,8 @@ MOST_BYTES = 40_000
 """Bytes of a telegram; 1600 ranges with intensities have 16,000 as text."""
 SCANS = "LMDscandata"
 LOGIN = "03 F4724744"
-"""User level and password of the maintenance that every device is delivered with: needed to start to measure."""
+"""User level and password of the maintenance that every device is delivered with: needed to start
+to measure."""
 LEAST_COUNT = 16
 """Ranges below, in counts, are codes: 0 for no return, the others for a failed measurement."""
 STATE_READY, STATE_ERROR = 1, 2
@@ -41,7 +42,8 @@ _B_SCAN = Layout(">HHIBBHHIIBBBBHIIH")
 
 
 class Telegram(NamedTuple):
-    """Telegram other than a scan: its kind, such as ``sRA``, its name, and its values as they are on the wire."""
+    """Telegram other than a scan: its kind, such as ``sRA``, its name, and its values as they are
+    on the wire."""
 
     kind: str
     name: str
@@ -117,10 +119,14 @@ def encode(text: bytes, *, binary: bool) -> bytes:
 
 
 def command(text: str, *, binary: bool) -> bytes:
-    """Return a command whose values are hexadecimal numbers, in binary with as many digits as they have bytes."""
+    """Return a command whose values are hexadecimal numbers, in binary with as many digits as they
+    have bytes."""
     kind, name, *values = text.split(" ")
     if not binary:
-        return encode(" ".join((kind, name, *[value.lstrip("0") or "0" for value in values])).encode(), binary=False)
+        return encode(
+            " ".join((kind, name, *[value.lstrip("0") or "0" for value in values])).encode(),
+            binary=False,
+        )
     body = b"".join(map(bytes.fromhex, values))
     return encode(f"{kind} {name}".encode() + (b" " + body if values else b""), binary=True)
 
@@ -155,7 +161,8 @@ def _float(text: bytes) -> float:
 
 def _scan_a(values: bytes) -> ScanData | None:
     tokens = values.split(b" ")
-    # Version, device, serial number, state of two bytes, counters, times, inputs, outputs, angle of the layer, rates, encoders.
+    # Version, device, serial number, state of two bytes, counters, times, inputs, outputs, angle of
+    # the layer, rates, encoders.
     status = _number(tokens[3]) << 8 | _number(tokens[4])
     head = status, _number(tokens[5]), _number(tokens[6]), _number(tokens[7]), _number(tokens[8])
     rate_hz = _number(tokens[14]) / 100.0
@@ -163,9 +170,15 @@ def _scan_a(values: bytes) -> ScanData | None:
     for _ in range(min(_number(tokens[at]), MOST_CHANNELS)):
         name, count = tokens[at + 1], _number(tokens[at + 6])
         if name == b"DIST1":
-            factor, first, step = _float(tokens[at + 2]), _signed(tokens[at + 4]), _number(tokens[at + 5])
+            factor, first, step = (
+                _float(tokens[at + 2]),
+                _signed(tokens[at + 4]),
+                _number(tokens[at + 5]),
+            )
             counts = tuple([_number(each) for each in tokens[at + 7 : at + 7 + count]])
-            return _checked(ScanData(*head, rate_hz, first / 1e4, step / 1e4, factor, counts), count)
+            return _checked(
+                ScanData(*head, rate_hz, first / 1e4, step / 1e4, factor, counts), count
+            )
         at += 6 + count
     return None
 
@@ -182,7 +195,9 @@ def _scan_b(values: bytes) -> ScanData | None:
         at += 21
         if name == b"DIST1":
             counts = tuple(np.frombuffer(values[at : at + 2 * count], ">u2").tolist())
-            return _checked(ScanData(*head, rate_hz, first / 1e4, step / 1e4, factor, counts), count)
+            return _checked(
+                ScanData(*head, rate_hz, first / 1e4, step / 1e4, factor, counts), count
+            )
         at += 2 * count
     return None
 
@@ -208,19 +223,64 @@ def encode_scan(scan: ScanData, *, binary: bool, kind: str = "sSN") -> bytes:
     rate, measurements = round(scan.rate_hz * 100.0), round(scan.rate_hz * 3.6 / scan.step_deg)
     state = scan.status >> 8, scan.status & 0xFF
     if binary:
-        head = (1, 1, 1, *state, scan.telegrams, scan.scans, scan.start_us, scan.sent_us, 0, 0, 0, 0, 0, rate, measurements, 0)
+        head = (
+            1,
+            1,
+            1,
+            *state,
+            scan.telegrams,
+            scan.scans,
+            scan.start_us,
+            scan.sent_us,
+            0,
+            0,
+            0,
+            0,
+            0,
+            rate,
+            measurements,
+            0,
+        )
         channel = pack(">H5sffiHH", 1, b"DIST1", scan.scale_mm, 0.0, first, step, len(scan.counts))
         # No 8-bit channel, and neither position, name, comment, time nor event.
         body = _B_SCAN.pack(*head) + channel + np.array(scan.counts, ">u2").tobytes() + bytes(12)
         return encode(f"{kind} {SCANS} ".encode() + body, binary=True)
-    numbers = [1, 1, 1, *state, scan.telegrams, scan.scans, scan.start_us, scan.sent_us, 0, 0, 0, 0, 0, rate, measurements, 0, 1]
-    texts = ["DIST1", pack(">f", scan.scale_mm).hex().upper(), "00000000", f"{first & 0xFFFF_FFFF:X}", f"{step:X}"]
+    numbers = [
+        1,
+        1,
+        1,
+        *state,
+        scan.telegrams,
+        scan.scans,
+        scan.start_us,
+        scan.sent_us,
+        0,
+        0,
+        0,
+        0,
+        0,
+        rate,
+        measurements,
+        0,
+        1,
+    ]
+    texts = [
+        "DIST1",
+        pack(">f", scan.scale_mm).hex().upper(),
+        "00000000",
+        f"{first & 0xFFFF_FFFF:X}",
+        f"{step:X}",
+    ]
     values = [f"{each:X}" for each in (len(scan.counts), *scan.counts, *(0,) * 6)]
-    return encode(" ".join((kind, SCANS, *[f"{each:X}" for each in numbers], *texts, *values)).encode(), binary=False)
+    return encode(
+        " ".join((kind, SCANS, *[f"{each:X}" for each in numbers], *texts, *values)).encode(),
+        binary=False,
+    )
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over the telegrams of a recording by their names; one that cannot be read is given as it is."""
+    """Iterate over the telegrams of a recording by their names; one that cannot be read is given as
+    it is."""
     framer = Framer(PROTOCOLS, MOST_BYTES)
     for _, frame in [*framer.feed(data), *framer.flush()]:
         found = parse(frame)
@@ -230,16 +290,23 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
 def measured_m(scan: ScanData) -> Array:
     """Return ranges in metres: infinite for none, NaN where the measurement failed."""
     counts = np.array(scan.counts, dtype=np.int64)
-    return np.where(counts == 0, inf, np.where(counts < LEAST_COUNT, nan, counts * (scan.scale_mm / 1000.0)))
+    return np.where(
+        counts == 0, inf, np.where(counts < LEAST_COUNT, nan, counts * (scan.scale_mm / 1000.0))
+    )
 
 
-def _model(near_m: float, far_m: float, rate_hz: float, step_deg: float, first_deg: float, last_deg: float) -> ScannerModel:
+def _model(
+    near_m: float, far_m: float, rate_hz: float, step_deg: float, first_deg: float, last_deg: float
+) -> ScannerModel:
     first, last = first_deg * pi / 180.0, last_deg * pi / 180.0
-    return ScannerModel(near_m, far_m, rate_hz, 360.0 / step_deg * rate_hz, 0, first, last, 0.5 * pi)
+    return ScannerModel(
+        near_m, far_m, rate_hz, 360.0 / step_deg * rate_hz, 0, first, last, 0.5 * pi
+    )
 
 
 class SickParams(LidarParams, frozen=True, kw_only=True):
-    """Parameters of a SICK scanner. Its address is ``tcp:192.168.0.1:2112``; scan rate and resolution are set by SOPAS ET."""
+    """Parameters of a SICK scanner. Its address is ``tcp:192.168.0.1:2112``; scan rate and
+    resolution are set by SOPAS ET."""
 
     model: Literal["tim551", "tim561", "tim571", "tim781", "lms111", "lms511"] = "tim571"
     """Model, which sets rays, ranges, rate and line rate."""
@@ -263,7 +330,9 @@ class SickDevice(LidarDevice):
     }
     Params: ClassVar[type[LidarParams]] = SickParams
 
-    def __init__(self, params: SickParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: SickParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._own = params
         self._reader: Framer = Framer(PROTOCOLS, MOST_BYTES)
         super().__init__(params, messages, command_lifetime_ns)
@@ -300,29 +369,44 @@ class SickDevice(LidarDevice):
         since_ns = 1_000 * ((scan.sent_us - scan.start_us) % (1 << 32))
         # Stamps of two clocks, as after a restart, say nothing.
         since_ns = since_ns if since_ns <= 2e9 * period_s else 0
-        # The scan of a TiM leaves sooner after its stamp than it takes, so that stamp is one of the end of the sweep.
+        # The scan of a TiM leaves sooner after its stamp than it takes, so that stamp is one of the
+        # end of the sweep.
         t_ns = sent_ns - (since_ns if since_ns >= sweep_ns else since_ns + sweep_ns)
-        return self.geometry.scan(scan.first_deg * pi / 180.0, step_rad, measured_m(scan), t_ns, ray_s, period_s, t_rx_ns)
+        return self.geometry.scan(
+            scan.first_deg * pi / 180.0, step_rad, measured_m(scan), t_ns, ray_s, period_s, t_rx_ns
+        )
 
     # ---------------------------------------------------------------- set-up
 
     def script(self) -> Script:
-        """Find the dialect, stop what an earlier connection asked for, check the state, and ask for every scan."""
+        """Find the dialect, stop what an earlier connection asked for, check the state, and ask for
+        every scan."""
         identity: Telegram | None = None
         binary = False
         for binary in {"auto": (True, False), "a": (False,), "b": (True,)}[self._own.cola]:
             ask = command("sRN DeviceIdent", binary=binary)
-            identity = yield SetUpRequest("identify itself", ask, _of("sRA", "DeviceIdent", binary), optional=True)
+            identity = yield SetUpRequest(
+                "identify itself", ask, _of("sRA", "DeviceIdent", binary), optional=True
+            )
             if identity is not None:
                 break
         if identity is None:
-            dialect = "CoLa A nor CoLa B" if self._own.cola == "auto" else f"CoLa {self._own.cola.upper()}"
+            dialect = (
+                "CoLa A nor CoLa B"
+                if self._own.cola == "auto"
+                else f"CoLa {self._own.cola.upper()}"
+            )
             refused = "neither " + dialect if self._own.cola == "auto" else "not " + dialect
-            raise ConfigurationError(f"it answers {refused}: check the address, the port, and the dialect set in the device")
+            raise ConfigurationError(
+                f"it answers {refused}: check the address, the port, and the dialect set in "
+                "the device"
+            )
 
         def ask_for(what: str, text: str, kind: str, *, optional: bool = False) -> SetUpRequest:
             name = text.split(" ")[1]
-            return SetUpRequest(what, command(text, binary=binary), _of(kind, name, binary), optional=optional)
+            return SetUpRequest(
+                what, command(text, binary=binary), _of(kind, name, binary), optional=optional
+            )
 
         yield ask_for("stop", f"sEN {SCANS} 00", "sEA", optional=True)
         state = yield ask_for("report its state", "sRN SCdevicestate", "sRA", optional=True)
@@ -330,7 +414,9 @@ class SickDevice(LidarDevice):
         if code == STATE_ERROR:
             raise ConfigurationError("it reports an error, by SCdevicestate")
         if code is not None and code != STATE_READY and self._own.start:
-            yield ask_for("let the maintenance in", f"sMN SetAccessMode {LOGIN}", "sAN", optional=True)
+            yield ask_for(
+                "let the maintenance in", f"sMN SetAccessMode {LOGIN}", "sAN", optional=True
+            )
             yield ask_for("start to measure", "sMN LMCstartmeas", "sAN", optional=True)
             yield ask_for("run", "sMN Run", "sAN", optional=True)
         begun = yield ask_for("send its scans", f"sEN {SCANS} 01", "sEA")
@@ -362,7 +448,9 @@ def _of(kind: str, name: str, binary: bool) -> Callable[[Any], Telegram | Refusa
         if not isinstance(reply, Telegram) or reply.binary is not binary:
             return None
         if reply.kind == "sFA":
-            return Refusal(f"it refuses: error {name} {reply.values.hex() if binary else reply.name}")
+            return Refusal(
+                f"it refuses: error {name} {reply.values.hex() if binary else reply.name}"
+            )
         return reply if (reply.kind, reply.name) == (kind, name) else None
 
     return judge

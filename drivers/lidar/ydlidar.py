@@ -1,4 +1,5 @@
-"""YDLIDAR of the series X, G, TG and T-mini: packets of a triangle or of a time of flight, and the driver.
+"""YDLIDAR of the series X, G, TG and T-mini: packets of a triangle or of a time of flight, and the
+driver.
 
 Sources: NOTES-ydlidar.md.
 """
@@ -10,13 +11,31 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from drivers.lidar.answers import HEAD_BYTES, HealthStatus, Info, ScanBegins, answers, none, of, parse_answer
+from drivers.lidar.answers import (
+    HEAD_BYTES,
+    HealthStatus,
+    Info,
+    ScanBegins,
+    answers,
+    none,
+    of,
+    parse_answer,
+)
 from drivers.lidar.base import Health, ScannerModel, TurningLidar, TurningParams
 from drivers.lidar.scan import Array, Measurements
 from drivers.set_up import ConfigurationError, Script, SetUpRequest
 from vehicled.core.messages import Message
 from vehicled.core.wire.crc import xor8
-from vehicled.core.wire.framing import INCOMPLETE, NO_FRAME, FixedFrame, FrameCheck, Framer, Protocol, Shape, Stream
+from vehicled.core.wire.framing import (
+    INCOMPLETE,
+    NO_FRAME,
+    FixedFrame,
+    FrameCheck,
+    Framer,
+    Protocol,
+    Shape,
+    Stream,
+)
 from vehicled.core.wire.usage import Unused
 
 SCAN, STOP, GET_INFO, GET_HEALTH, RESET = 0x60, 0x65, 0x90, 0x92, 0x80
@@ -49,8 +68,17 @@ class Model(NamedTuple):
 
 
 MODELS = {
-    "x2": Model(ScannerModel(0.1, 8.0, 7.0, 3_000.0, 115_200), 2, 4_000.0, True, commands=False, controls_speed=False),
-    "x4": Model(ScannerModel(0.12, 10.0, 7.0, 5_000.0, 128_000), 2, 4_000.0, True, controls_speed=False),
+    "x2": Model(
+        ScannerModel(0.1, 8.0, 7.0, 3_000.0, 115_200),
+        2,
+        4_000.0,
+        True,
+        commands=False,
+        controls_speed=False,
+    ),
+    "x4": Model(
+        ScannerModel(0.12, 10.0, 7.0, 5_000.0, 128_000), 2, 4_000.0, True, controls_speed=False
+    ),
     "g2": Model(ScannerModel(0.12, 12.0, 7.0, 5_000.0, 230_400), 3, 4_000.0, True),
     "g4": Model(ScannerModel(0.12, 16.0, 7.0, 9_000.0, 230_400), 2, 4_000.0, True),
     "g6": Model(ScannerModel(0.12, 25.0, 10.0, 18_000.0, 512_000), 2, 2_000.0, True),
@@ -75,7 +103,8 @@ class YdlidarPacket(NamedTuple):
 
 
 class PacketShape(Shape):
-    """Shape of packets: two bytes of checksum over words, in which an intensity counts as a word of its own."""
+    """Shape of packets: two bytes of checksum over words, in which an intensity counts as a word of
+    its own."""
 
     weight = 2
 
@@ -83,7 +112,12 @@ class PacketShape(Shape):
         self._size = sample_bytes
 
     def head(self, sync: bytes) -> list[bytes]:
-        return [*super().head(sync), bytes(range(256)), bytes(range(1, MOST_SAMPLES + 1)), bytes(range(1, 256, 2))]
+        return [
+            *super().head(sync),
+            bytes(range(256)),
+            bytes(range(1, MOST_SAMPLES + 1)),
+            bytes(range(1, 256, 2)),
+        ]
 
     def length(self, buffer: Stream, at: int, end: int) -> int:
         if end - at < 5:
@@ -97,10 +131,15 @@ class PacketShape(Shape):
 
 
 def checksum(packet: bytes, sample_bytes: int) -> int:
-    """Return the exclusive or of all 16-bit words in a packet: 0 with its checksum, the checksum with two zeros in its place."""
+    """Return the exclusive or of all 16-bit words in a packet: 0 with its checksum, the checksum
+    with two zeros in its place."""
     if sample_bytes == 2:
         return xor8(packet[::2]) | xor8(packet[1::2]) << 8
-    low = xor8(packet[:HEADER_BYTES:2]) ^ xor8(packet[HEADER_BYTES::3]) ^ xor8(packet[HEADER_BYTES + 1 :: 3])
+    low = (
+        xor8(packet[:HEADER_BYTES:2])
+        ^ xor8(packet[HEADER_BYTES::3])
+        ^ xor8(packet[HEADER_BYTES + 1 :: 3])
+    )
     return low | (xor8(packet[1:HEADER_BYTES:2]) ^ xor8(packet[HEADER_BYTES + 2 :: 3])) << 8
 
 
@@ -128,15 +167,27 @@ def parse_packet(frame: bytes) -> YdlidarPacket:
     # The two lowest bits beside an intensity are part of it, or marks of glass and sunlight.
     intensities = tuple((body[:, 0] | (body[:, 1] & 3) << 8).tolist()) if size == 3 else ()
     ranges = tuple(each & ~3 for each in ranges) if size == 3 else ranges
-    return YdlidarPacket(bool(kind & 1), (kind >> 1) / 10.0, (first >> 1) / 64.0, (last >> 1) / 64.0, ranges, intensities)
+    return YdlidarPacket(
+        bool(kind & 1),
+        (kind >> 1) / 10.0,
+        (first >> 1) / 64.0,
+        (last >> 1) / 64.0,
+        ranges,
+        intensities,
+    )
 
 
 def encode_packet(packet: YdlidarPacket) -> bytes:
     """Return a packet as the device sends it; with ``intensities`` its samples have three bytes."""
-    first, last = (round(each * 64.0) % (360 * 64) << 1 | 1 for each in (packet.first_deg, packet.last_deg))
+    first, last = (
+        round(each * 64.0) % (360 * 64) << 1 | 1 for each in (packet.first_deg, packet.last_deg)
+    )
     if packet.intensities:
         pairs = zip(packet.intensities, packet.ranges)
-        words = [(strength & 0xFF | (each & ~3 | strength >> 8 & 3) << 8).to_bytes(3, "little") for strength, each in pairs]
+        words = [
+            (strength & 0xFF | (each & ~3 | strength >> 8 & 3) << 8).to_bytes(3, "little")
+            for strength, each in pairs
+        ]
         body = b"".join(words)
     else:
         body = b"".join(each.to_bytes(2, "little") for each in packet.ranges)
@@ -147,7 +198,8 @@ def encode_packet(packet: YdlidarPacket) -> bytes:
 
 
 def shift_deg(millimetres: Array) -> Array:
-    """Return how far the beam of a triangle is beyond the rotor. Where nothing returned it is that of a far range: free is far."""
+    """Return how far the beam of a triangle is beyond the rotor. Where nothing returned it is that
+    of a far range: free is far."""
     far = np.where(millimetres > 0.0, millimetres, np.inf)
     found: Array = np.arctan(21.8 * (1.0 / far - 1.0 / 155.3)) * 180.0 / pi
     return found
@@ -169,34 +221,50 @@ def parse_reply(frame: bytes) -> Info | HealthStatus | ScanBegins | Speed | None
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over the content of a recording as (name, content). Samples have two bytes, or three if more packets fit then."""
+    """Iterate over the content of a recording as (name, content). Samples have two bytes, or three
+    if more packets fit then."""
     found = []
     for size in (2, 3):
         framer = Framer([ANSWERS, STAMP, packets(size)], 512)
         found.append([*framer.feed(data), *framer.flush()])
     for name, frame in max(found, key=lambda frames: sum(len(frame) for _, frame in frames)):
-        yield name, parse_packet(frame) if name == "packet" else frame if name == "stamp" else parse_reply(frame)
+        yield (
+            name,
+            parse_packet(frame)
+            if name == "packet"
+            else frame
+            if name == "stamp"
+            else parse_reply(frame),
+        )
 
 
 class YdlidarParams(TurningParams, frozen=True, kw_only=True):
-    """Parameters of a YDLIDAR. Its own ROS driver turns its zero to the back: ``mounting_yaw_rad = 3.1416`` does the same."""
+    """Parameters of a YDLIDAR. Its own ROS driver turns its zero to the back: ``mounting_yaw_rad =
+    3.1416`` does the same."""
 
     model: Literal["x2", "x4", "g2", "g4", "g6", "tg15", "tg30", "tmini"] = "x4"
     """Model, which sets rays, ranges, rate and line rate."""
     intensity: bool | None = None
-    """True if each sample has an intensity, false if none has. Default: as the model is delivered."""
+    """True if each sample has an intensity, false if none has. Default: as the model is
+    delivered."""
 
 
 class YdlidarDevice(TurningLidar):
     """Driver of a YDLIDAR. It turns clockwise."""
 
     name: ClassVar[str] = "ydlidar"
-    models: ClassVar[dict[str, ScannerModel]] = {name: model.lidar for name, model in MODELS.items()}
+    models: ClassVar[dict[str, ScannerModel]] = {
+        name: model.lidar for name, model in MODELS.items()
+    }
     Params: ClassVar[type[TurningParams]] = YdlidarParams
 
-    def __init__(self, params: YdlidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: YdlidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self.kind = MODELS[params.model]
-        self.sample_bytes = self.kind.sample_bytes if params.intensity is None else 3 if params.intensity else 2
+        self.sample_bytes = (
+            self.kind.sample_bytes if params.intensity is None else 3 if params.intensity else 2
+        )
         self._reader: Framer = Framer([ANSWERS, STAMP, packets(self.sample_bytes)], 512)
         self._sample_ns = 1e9 / self.kind.lidar.samples_hz
         super().__init__(params, messages, command_lifetime_ns)
@@ -211,7 +279,11 @@ class YdlidarDevice(TurningLidar):
             if name == "packet":
                 self._measured += 1
                 packet = parse_packet(frame)
-                if self.plausible((packet.last_deg - packet.first_deg) % 360.0, len(packet.ranges), self._sample_ns):
+                if self.plausible(
+                    (packet.last_deg - packet.first_deg) % 360.0,
+                    len(packet.ranges),
+                    self._sample_ns,
+                ):
                     self.usage.use(name)
                     found += self._turns.add(self._measurements(packet, t_rx_ns), t_rx_ns)
                 else:
@@ -247,7 +319,12 @@ class YdlidarDevice(TurningLidar):
         health = yield SetUpRequest("report its health", command(GET_HEALTH), of(HealthStatus))
         if health.status == 2:
             raise ConfigurationError(health.complaint)
-        fields: dict[str, object] = {"model": info.model, "firmware": info.firmware, "serial": info.serial, "health": health.status}
+        fields: dict[str, object] = {
+            "model": info.model,
+            "firmware": info.firmware,
+            "serial": info.serial,
+            "health": health.status,
+        }
         if self.params.rate_hz is not None and self.kind.controls_speed:
             speed = yield SetUpRequest("report its speed", command(GET_SPEED), of(Speed))
             for _ in range(STEPS_MOST):
@@ -255,7 +332,13 @@ class YdlidarDevice(TurningLidar):
                 if abs(off) < 0.05:
                     break
                 coarse = abs(off) > 0.95
-                code = (SPEED_UP if coarse else SPEED_UP_FINE) if off > 0.0 else SPEED_DOWN if coarse else SPEED_DOWN_FINE
+                code = (
+                    (SPEED_UP if coarse else SPEED_UP_FINE)
+                    if off > 0.0
+                    else SPEED_DOWN
+                    if coarse
+                    else SPEED_DOWN_FINE
+                )
                 speed = yield SetUpRequest("change its speed", command(code), of(Speed))
             fields["rate_hz"] = speed.hz
         yield SetUpRequest("measure", command(SCAN), of(ScanBegins))

@@ -1,13 +1,16 @@
-"""Common part of the drivers of motor controllers: what may be driven, when, and what the controller says of it.
+"""Common part of the drivers of motor controllers: what may be driven, when, and what the
+controller says of it.
 
-A family is a codec, the set-points of its outputs, and what its answers mean. Rules that hold for all, each from a reported
-accident (NOTES.md):
+A family is a codec, the set-points of its outputs, and what its answers mean. Rules that hold for
+all, each from a reported accident (NOTES.md):
 
-- Zero and brake are sent as commands. A newer command replaces an unsent one, so that no old one is sent late.
-- Nothing is driven before the controller has answered and its command time-out is proven, and after every interruption (port,
-  silence, fault) not before the daemon was disarmed once. Until then a throttle becomes the full brake.
-- Everything that may feed the controller's time-out leaves with a command, polls included: a poll of its own would feed it for a
-  control loop that is dead.
+- Zero and brake are sent as commands. A newer command replaces an unsent one, so that no old one is
+  sent late.
+- Nothing is driven before the controller has answered and its command time-out is proven, and after
+  every interruption (port, silence, fault) not before the daemon was disarmed once. Until then a
+  throttle becomes the full brake.
+- Everything that may feed the controller's time-out leaves with a command, polls included: a poll
+  of its own would feed it for a control loop that is dead.
 """
 
 from abc import abstractmethod
@@ -20,7 +23,17 @@ from msgspec import Meta, Struct
 
 from drivers.motor.commands import bounded
 from drivers.motor.episodes import Episodes
-from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Event,
+    Fault,
+    Message,
+    Mode,
+    MotorStatus,
+    PortState,
+    Reaction,
+    WheelSpeed,
+)
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.mixing import Mixing, OutputKind, plain
 from vehicled.core.ports import NEVER_NS, Action, Device, Send
@@ -30,14 +43,20 @@ NAN = float("nan")
 ASK_NS = 200_000_000
 """Interval of the questions before the controller is known."""
 RECHECK_NS = 5_000_000_000
-"""Interval of the questions about a time-out that was refused, because it may be corrected meanwhile."""
+"""Interval of the questions about a time-out that was refused, because it may be corrected
+meanwhile."""
 APPEARS_NS = 1_000_000_000
 """Time for a controller to answer before its absence is reported."""
 SLOW_FIELD_NS = 2_000_000_000
 """Time for which a value of another message is repeated in MotorStatus."""
 DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
 TURN_RAD = 2.0 * pi
-LIMITS = {"input_voltage_v": (0.0, 300.0), "current_a": (-2_000.0, 2_000.0), "temperature_c": (-60.0, 250.0), "speed": (-1e6, 1e6)}
+LIMITS = {
+    "input_voltage_v": (0.0, 300.0),
+    "current_a": (-2_000.0, 2_000.0),
+    "temperature_c": (-60.0, 250.0),
+    "speed": (-1e6, 1e6),
+}
 """Possible values by quantity; others are counted and lost."""
 
 
@@ -47,8 +66,8 @@ class MotorParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     timeout_ms: Annotated[int, Meta(ge=20, le=10_000)] = 200
     """Longest command timeout accepted in the controller, ms; it must have one."""
     accept_unreadable_timeout: bool = False
-    """Drive although the timeout cannot be read back. Check it by hand first, wheels off the ground: end the daemon while they
-    turn."""
+    """Drive although the timeout cannot be read back. Check it by hand first, wheels off the
+    ground: end the daemon while they turn."""
     silence_s: Annotated[float, Meta(ge=0.02, le=5.0)] = 0.25
     """Age of telemetry that raises a fault, s."""
     latency_ms: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
@@ -64,7 +83,8 @@ def _kelvin(celsius: float) -> float:
 
 
 class MotorDevice(Device):
-    """Base class of the drivers. A subclass frames commands and questions, and passes on what arrives."""
+    """Base class of the drivers. A subclass frames commands and questions, and passes on what
+    arrives."""
 
     name: ClassVar[str]
     """Family: the origin of its faults, and the beginning of their codes."""
@@ -76,7 +96,9 @@ class MotorDevice(Device):
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
     actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive"})
 
-    def __init__(self, params: MotorParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: MotorParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._common = params
         self._wanted = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
@@ -142,7 +164,10 @@ class MotorDevice(Device):
             if self._common.accept_unreadable_timeout:
                 return ""
             if not self.timeout_readable:
-                return "its command time-out cannot be read back: look at it by hand and set accept_unreadable_timeout"
+                return (
+                    "its command time-out cannot be read back: look at it by hand and set "
+                    "accept_unreadable_timeout"
+                )
             return "its command time-out has not been read yet"
         return ""
 
@@ -150,7 +175,8 @@ class MotorDevice(Device):
         self._mixing = mixing
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Brake and query an opened port; forget the earlier state, including the permission to drive."""
+        """Brake and query an opened port; forget the earlier state, including the permission to
+        drive."""
         self._clear()
         self._forget()
         self._command = self._question = None
@@ -163,7 +189,8 @@ class MotorDevice(Device):
         return self._take(now_ns)
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Convert a command to frames. Brake if it is not finite or driving is not permitted, and report the reason once."""
+        """Convert a command to frames. Brake if it is not finite or driving is not permitted, and
+        report the reason once."""
         if not isinstance(command, ActuatorCommand):
             return
         throttle, brake, self._steering = bounded(command, self._steering)
@@ -173,7 +200,9 @@ class MotorDevice(Device):
                 if not self._obstacle() and self._opened_ns != NEVER_NS:
                     self._lock = ""
         elif self.refusal:
-            self._episodes.start(f"{self.name}_drive_refused", Reaction.BRAKE, f"not driven: {self.refusal}", now_ns)
+            self._episodes.start(
+                f"{self.name}_drive_refused", Reaction.BRAKE, f"not driven: {self.refusal}", now_ns
+            )
             throttle, brake = 0.0, 1.0
         self._commanded_ns = now_ns
         self._send(throttle, brake, now_ns, poll=now_ns - self._polled_ns >= self._poll_ns)
@@ -187,7 +216,8 @@ class MotorDevice(Device):
         self._command = Send(data, now_ns + self._lifetime_ns)
 
     def next_due_ns(self) -> int:
-        """Return the time of the next question or silence timeout; now if there is something to report."""
+        """Return the time of the next question or silence timeout; now if there is something to
+        report."""
         if self._out or self._episodes.waiting:
             return self._commanded_ns
         return min(self._ask_due_ns, self._silence_due_ns())
@@ -220,15 +250,22 @@ class MotorDevice(Device):
         self._last_rx_ns = t_rx_ns
         self._episodes.end(f"{self.name}_silent", t_rx_ns)
 
-    def _known(self, t_rx_ns: int, problem: str = "", timeout_ms: float | None = None, **fields: object) -> None:
-        """Judge what the controller says of itself. ``timeout_ms``: its command timeout, 0 for none; None if it is unknown."""
+    def _known(
+        self, t_rx_ns: int, problem: str = "", timeout_ms: float | None = None, **fields: object
+    ) -> None:
+        """Judge what the controller says of itself. ``timeout_ms``: its command timeout, 0 for
+        none; None if it is unknown."""
         limit_ms = self._common.timeout_ms
         if not problem and timeout_ms is not None:
             if timeout_ms <= 0.0:
                 problem = "its command time-out is off: it would run on without us"
             elif timeout_ms > limit_ms:
-                problem = f"its command time-out is {timeout_ms:g} ms, the profile allows {limit_ms} ms"
-        known_before = not self._problem and (self._timeout_ms is not None or not self.timeout_readable)
+                problem = (
+                    f"its command time-out is {timeout_ms:g} ms, the profile allows {limit_ms} ms"
+                )
+        known_before = not self._problem and (
+            self._timeout_ms is not None or not self.timeout_readable
+        )
         self._problem, self._timeout_ms = problem, None if problem else timeout_ms
         code = f"{self.name}_config"
         if problem:
@@ -240,7 +277,9 @@ class MotorDevice(Device):
             self._ask_due_ns = NEVER_NS
             if not known_before or timeout_ms is None:
                 reported = {} if timeout_ms is None else {"timeout_ms": timeout_ms}
-                self._out.append(Event.of(t_rx_ns, "info", f"{self.name}_ready", **reported, **fields))
+                self._out.append(
+                    Event.of(t_rx_ns, "info", f"{self.name}_ready", **reported, **fields)
+                )
 
     def _set_faults(self, bits: int, names: Mapping[int, str], now_ns: int) -> None:
         """Report the faults by their bits; an unnamed one by its number."""
@@ -253,7 +292,12 @@ class MotorDevice(Device):
             word = names.get(mask, f"error_{mask:#x}")
             code = f"{self.name}_{word}"
             if bits & mask:
-                self._episodes.start(code, Reaction.DISABLE, f"the controller reports {word.replace('_', ' ')}", now_ns)
+                self._episodes.start(
+                    code,
+                    Reaction.DISABLE,
+                    f"the controller reports {word.replace('_', ' ')}",
+                    now_ns,
+                )
                 self._lock = f"the controller had {word.replace('_', ' ')}; disarm, then arm again"
             else:
                 self._episodes.end(code, now_ns)
@@ -276,8 +320,11 @@ class MotorDevice(Device):
         value, t_rx_ns = self._slow.get(field, (NAN, now_ns))
         return value if now_ns - t_rx_ns < SLOW_FIELD_NS else NAN
 
-    def _moving(self, turns_per_s: float, turns_per_m: float, t_rx_ns: int, duty: float = NAN) -> None:
-        """Report the speed of the motors, positive forwards, with the newest of the slower values."""
+    def _moving(
+        self, turns_per_s: float, turns_per_m: float, t_rx_ns: int, duty: float = NAN
+    ) -> None:
+        """Report the speed of the motors, positive forwards, with the newest of the slower
+        values."""
         t_ns = t_rx_ns - round(self._common.latency_ms * 1e6)
         if MotorStatus in self._wanted:
             found = MotorStatus(
@@ -294,10 +341,16 @@ class MotorDevice(Device):
             )
             self._out.append(found)
         if WheelSpeed in self._wanted and isfinite(turns_per_s):
-            self._out.append(WheelSpeed(t_ns, t_rx_ns, turns_per_s / turns_per_m, self._common.speed_sigma_mps))
+            self._out.append(
+                WheelSpeed(t_ns, t_rx_ns, turns_per_s / turns_per_m, self._common.speed_sigma_mps)
+            )
 
     def _silence_due_ns(self) -> int:
-        if not self.answers or f"{self.name}_silent" in self._episodes or self._opened_ns == NEVER_NS:
+        if (
+            not self.answers
+            or f"{self.name}_silent" in self._episodes
+            or self._opened_ns == NEVER_NS
+        ):
             return NEVER_NS
         if self._last_rx_ns is None:
             return self._opened_ns + APPEARS_NS

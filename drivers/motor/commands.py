@@ -1,4 +1,5 @@
-"""Actuator commands as every driver takes them: within their limits, and a brake where a number is none."""
+"""Actuator commands as every driver takes them: within their limits, and a brake where a number is
+none."""
 
 from math import isfinite
 
@@ -6,8 +7,8 @@ from vehicled.core.messages import ActuatorCommand
 
 
 def bounded(command: ActuatorCommand, steering: float) -> tuple[float, float, float]:
-    """Return throttle (-1 to 1), brake (0 to 1) and steering (-1 to 1). A throttle or brake that is not finite is a full brake; a
-    steering that is not finite stays at ``steering``, the last one.
+    """Return throttle (-1 to 1), brake (0 to 1) and steering (-1 to 1). A throttle or brake that is
+    not finite is a full brake; a steering that is not finite stays at ``steering``, the last one.
     """
     if isfinite(command.steering):
         steering = min(1.0, max(-1.0, command.steering))

@@ -9,8 +9,9 @@ from vehicled.core.wire.episodes import QUIET_NS
 class Episodes:
     """Set of active faults.
 
-    A fault that returns within ``QUIET_NS`` of its end is reported once more, and then stays reported until it has been absent for
-    as long. Only the reports wait: :meth:`active` and ``in`` say what is the case now.
+    A fault that returns within ``QUIET_NS`` of its end is reported once more, and then stays
+    reported until it has been absent for as long. Only the reports wait: :meth:`active` and ``in``
+    say what is the case now.
     """
 
     def __init__(self, origin: str) -> None:

@@ -1,7 +1,8 @@
 """Pololu Maestro servo controllers: codec in both directions, and the driver. Sources: NOTES.md.
 
-Commands of the compact protocol, or of the Pololu protocol with a device number: ``AA | device | command & 7F``. Targets are in
-quarters of a microsecond, seven bits a byte. The calibration and the logic of the pulses are those of the PWM board.
+Commands of the compact protocol, or of the Pololu protocol with a device number: ``AA | device |
+command & 7F``. Targets are in quarters of a microsecond, seven bits a byte. The calibration and the
+logic of the pulses are those of the PWM board.
 """
 
 from collections.abc import Sequence
@@ -22,8 +23,9 @@ SET_TARGET, GET_ERRORS = 0x84, 0xA1
 SERIAL_TIMEOUT = 0x20
 """Error bit of the serial timeout."""
 ERRORS = {
-    0x01: "serial signal", 0x02: "serial overrun", 0x04: "serial buffer full", 0x08: "serial CRC", 0x10: "serial protocol",
-    0x20: "serial timeout", 0x40: "script stack", 0x80: "script call stack", 0x100: "script counter",
+    0x01: "serial signal", 0x02: "serial overrun", 0x04: "serial buffer full", 0x08: "serial CRC",
+    0x10: "serial protocol", 0x20: "serial timeout", 0x40: "script stack",
+    0x80: "script call stack", 0x100: "script counter",
 }  # fmt: skip
 QUARTERS = 4
 MARGIN_NS = 100_000_000
@@ -51,7 +53,8 @@ def encode(command: MaestroTarget | None, device: int | None = None) -> bytes:
 
 
 class CommandReader:
-    """Reads commands on the controller's side, cut anywhere. Never raises; keeps less than a command."""
+    """Reads commands on the controller's side, cut anywhere. Never raises; keeps less than a
+    command."""
 
     def __init__(self, device: int | None = None) -> None:
         self._device = device
@@ -66,7 +69,11 @@ class CommandReader:
         while at + head <= len(data):
             number = data[at]
             if self._device is not None:
-                number = data[at + 2] | 0x80 if data[at] == POLOLU and data[at + 1] == self._device else 0
+                number = (
+                    data[at + 2] | 0x80
+                    if data[at] == POLOLU and data[at + 1] == self._device
+                    else 0
+                )
             if number == GET_ERRORS:
                 found.append(None)
                 at += head
@@ -96,7 +103,8 @@ class MaestroParams(PwmParams, frozen=True, forbid_unknown_fields=True, kw_only=
     drive_channel: Annotated[int, Meta(ge=0, le=23)] = 1
     """Channel of the speed controller."""
     timeout_ms: Annotated[int, Meta(ge=20, le=5_000)] = 200
-    """Longest serial timeout accepted in the controller, ms. It is tried each time that the port is opened."""
+    """Longest serial timeout accepted in the controller, ms. It is tried each time that the port is
+    opened."""
     silence_s: Annotated[float, Meta(ge=0.15, le=5.0)] = 0.35
     """Age of its last answer that raises a fault, s."""
 
@@ -104,15 +112,18 @@ class MaestroParams(PwmParams, frozen=True, forbid_unknown_fields=True, kw_only=
 class MaestroDevice(PwmBoard):
     """Driver of a servo and a speed controller on a Maestro.
 
-    It does not report its timeout, but it remembers one that has happened. So after opening the driver sends neutral once, is quiet
-    for longer than the timeout, and asks: without the error the outputs would hold for ever, and nothing is driven.
+    It does not report its timeout, but it remembers one that has happened. So after opening the
+    driver sends neutral once, is quiet for longer than the timeout, and asks: without the error the
+    outputs would hold for ever, and nothing is driven.
     """
 
     Params: ClassVar[type[MaestroParams]] = MaestroParams
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Fault, Event)
 
-    def __init__(self, params: MaestroParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: MaestroParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         super().__init__(params, messages, command_lifetime_ns)
         self._own = params
         self._questions: list[Send] = []
@@ -163,14 +174,21 @@ class MaestroDevice(PwmBoard):
             if not self._asked_ns:
                 self._ask(now_ns)
             elif now_ns - self._asked_ns > MARGIN_NS:
-                text = "the controller does not answer: check power, cable, line rate, and that its serial mode is USB or UART"
+                text = (
+                    "the controller does not answer: check power, cable, line rate, and that "
+                    "its serial mode is USB or UART"
+                )
                 found += self._silent.set(text, now_ns, Reaction.BRAKE)
                 self._ask(now_ns)
             self._due_ns = max(self._due_ns, now_ns + MARGIN_NS)
             return [*found, *self._take()]
         if self._proven and now_ns - self._answered_ns > self._own.silence_s * 1e9:
             self._locked = True
-            found += self._silent.set("the controller does not answer any more: check power and cable", now_ns, Reaction.BRAKE)
+            found += self._silent.set(
+                "the controller does not answer any more: check power and cable",
+                now_ns,
+                Reaction.BRAKE,
+            )
         return [*found, *super().on_time(now_ns)]
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
@@ -195,12 +213,17 @@ class MaestroDevice(PwmBoard):
                 ready = Event.of(t_rx_ns, "info", "maestro_ready", timeout_ms=self._own.timeout_ms)
                 return [*self._config.set("", t_rx_ns), ready]
             self._begin_proof(t_rx_ns + REPEAT_NS)
-            text = f"its serial timeout did not act within {self._own.timeout_ms} ms: set it, and the channels to go off on error"
+            text = (
+                f"its serial timeout did not act within {self._own.timeout_ms} ms: set it, and "
+                "the channels to go off on error"
+            )
             return self._config.set(text, t_rx_ns, Reaction.BRAKE)
         names = ", ".join(name for bit, name in ERRORS.items() if errors & bit)
         if errors:
             self._locked = True
-        return self._errors.set(f"the controller reports {names or errors}" if errors else "", t_rx_ns, Reaction.BRAKE)
+        return self._errors.set(
+            f"the controller reports {names or errors}" if errors else "", t_rx_ns, Reaction.BRAKE
+        )
 
     def take_tx(self) -> Sequence[Action]:
         taken = [*super().take_tx(), *self._questions]
@@ -216,7 +239,9 @@ class MaestroDevice(PwmBoard):
     def _encode(self, pulses: Pulses, now_ns: int) -> bytes:
         own = self._own
         targets = ((own.servo_channel, pulses.servo_us), (own.drive_channel, pulses.drive_us))
-        data = b"".join(encode(MaestroTarget(channel, pulse), own.device_number) for channel, pulse in targets)
+        data = b"".join(
+            encode(MaestroTarget(channel, pulse), own.device_number) for channel, pulse in targets
+        )
         if self._proven and (not self._asked_ns or now_ns - self._asked_ns >= POLL_NS):
             self._asked_ns, self._held = now_ns, b""
             data += encode(None, own.device_number)
@@ -224,4 +249,6 @@ class MaestroDevice(PwmBoard):
 
     def _ask(self, now_ns: int) -> None:
         self._asked_ns, self._held = now_ns, b""
-        self._questions = [Send(encode(None, self._own.device_number), now_ns + MARGIN_NS, droppable=True)]
+        self._questions = [
+            Send(encode(None, self._own.device_number), now_ns + MARGIN_NS, droppable=True)
+        ]

@@ -1,7 +1,9 @@
-"""ODrive motor controllers: CANSimple and the ASCII protocol, codecs in both directions, and both drivers. Sources: NOTES.md.
+"""ODrive motor controllers: CANSimple and the ASCII protocol, codecs in both directions, and both
+drivers. Sources: NOTES.md.
 
-CAN: identifier ``node << 5 | command``, little-endian, a question is a remote frame. ASCII: lines of text with an optional XOR
-checksum; an answer names neither its question nor its axis, so one question is open at a time.
+CAN: identifier ``node << 5 | command``, little-endian, a question is a remote frame. ASCII: lines
+of text with an optional XOR checksum; an answer names neither its question nor its axis, so one
+question is open at a time.
 """
 
 import struct
@@ -59,23 +61,34 @@ LAYOUTS: dict[int, tuple[struct.Struct, tuple[str, ...]]] = {
     CanSimple.BUS_VOLTAGE_CURRENT: (struct.Struct("<ff"), ("voltage_v", "current_a")),
     CanSimple.CLEAR_ERRORS: (struct.Struct("<"), ()),
 }
-ASKED = frozenset((CanSimple.ENCODER_ESTIMATES, CanSimple.IQ, CanSimple.TEMPERATURE, CanSimple.BUS_VOLTAGE_CURRENT))
+ASKED = frozenset(
+    (
+        CanSimple.ENCODER_ESTIMATES,
+        CanSimple.IQ,
+        CanSimple.TEMPERATURE,
+        CanSimple.BUS_VOLTAGE_CURRENT,
+    )
+)
 """Commands that a remote frame asks for."""
 ERRORS_05: Mapping[int, str] = MappingProxyType({
-    0x1: "invalid_state", 0x2: "dc_bus_under_voltage", 0x4: "dc_bus_over_voltage", 0x8: "current_measurement_timeout",
-    0x10: "brake_resistor_disarmed", 0x20: "motor_disarmed", 0x40: "motor_failed", 0x80: "sensorless_estimator_failed",
-    0x100: "encoder_failed", 0x200: "controller_failed", 0x400: "position_control_during_sensorless", 0x800: "watchdog_expired",
-    0x1000: "min_endstop_pressed", 0x2000: "max_endstop_pressed", 0x4000: "estop_requested", 0x20000: "homing_without_endstop",
-    0x40000: "over_temperature", 0x80000: "unknown_position",
+    0x1: "invalid_state", 0x2: "dc_bus_under_voltage", 0x4: "dc_bus_over_voltage",
+    0x8: "current_measurement_timeout", 0x10: "brake_resistor_disarmed", 0x20: "motor_disarmed",
+    0x40: "motor_failed", 0x80: "sensorless_estimator_failed", 0x100: "encoder_failed",
+    0x200: "controller_failed", 0x400: "position_control_during_sensorless",
+    0x800: "watchdog_expired", 0x1000: "min_endstop_pressed", 0x2000: "max_endstop_pressed",
+    0x4000: "estop_requested", 0x20000: "homing_without_endstop", 0x40000: "over_temperature",
+    0x80000: "unknown_position",
 })  # fmt: skip
 ERRORS_06: Mapping[int, str] = MappingProxyType({
-    0x1: "initializing", 0x2: "system_level", 0x4: "timing_error", 0x8: "missing_estimate", 0x10: "bad_config", 0x20: "drv_fault",
-    0x40: "missing_input", 0x100: "dc_bus_over_voltage", 0x200: "dc_bus_under_voltage", 0x400: "dc_bus_over_current",
-    0x800: "dc_bus_over_regen_current", 0x1000: "current_limit_violation", 0x2000: "motor_over_temperature",
-    0x4000: "inverter_over_temperature", 0x8000: "velocity_limit_violation", 0x10000: "position_limit_violation",
-    0x20000: "requested_current_too_high",
+    0x1: "initializing", 0x2: "system_level", 0x4: "timing_error", 0x8: "missing_estimate",
+    0x10: "bad_config", 0x20: "drv_fault", 0x40: "missing_input", 0x100: "dc_bus_over_voltage",
+    0x200: "dc_bus_under_voltage", 0x400: "dc_bus_over_current", 0x800: "dc_bus_over_regen_current",
+    0x1000: "current_limit_violation", 0x2000: "motor_over_temperature",
+    0x4000: "inverter_over_temperature", 0x8000: "velocity_limit_violation",
+    0x10000: "position_limit_violation", 0x20000: "requested_current_too_high",
     0x100_0000: "watchdog_expired", 0x200_0000: "estop_requested", 0x400_0000: "spinout_detected",
-    0x800_0000: "brake_resistor_disarmed", 0x1000_0000: "thermistor_disconnected", 0x4000_0000: "calibration_error",
+    0x800_0000: "brake_resistor_disarmed", 0x1000_0000: "thermistor_disconnected",
+    0x4000_0000: "calibration_error",
 })  # fmt: skip
 ERRORS = {"0.5": ERRORS_05, "0.6": ERRORS_06}
 WATCHDOG = {"0.5": 0x800, "0.6": 0x100_0000}
@@ -99,7 +112,8 @@ def encode_can(message: OdriveFrame) -> CanFrame:
 
 
 def decode_can(frame: CanFrame) -> tuple[str, OdriveFrame | None]:
-    """Return name and content of a frame; None with the name ERROR, EXTENDED or COMMAND_n if it is none. Never raises."""
+    """Return name and content of a frame; None with the name ERROR, EXTENDED or COMMAND_n if it is
+    none. Never raises."""
     if frame.error or frame.extended:
         return "ERROR" if frame.error else "EXTENDED", None
     node_id, command = frame.can_id >> 5, frame.can_id & 0x1F
@@ -140,9 +154,11 @@ class OdriveParams(MotorParams, frozen=True, forbid_unknown_fields=True, kw_only
     """Calibration of one axis, or of two that drive alike."""
 
     firmware: Literal["0.5", "0.6"] = "0.5"
-    """Firmware: 0.5 of the ODrive v3, 0.6 of Pro, S1 and Micro; it decides what the error bits mean."""
+    """Firmware: 0.5 of the ODrive v3, 0.6 of Pro, S1 and Micro; it decides what the error bits
+    mean."""
     control: Literal["velocity", "torque"] = "velocity"
-    """Quantity of throttle: 1 means ``max_speed_mps`` or ``max_torque_nm``. The brake is speed 0 in both."""
+    """Quantity of throttle: 1 means ``max_speed_mps`` or ``max_torque_nm``. The brake is speed 0 in
+    both."""
     max_speed_mps: Annotated[float, Meta(gt=0.0, le=30.0)] = 3.0
     """Speed at full throttle, m/s."""
     max_torque_nm: Annotated[float, Meta(gt=0.0, le=500.0)] = 1.0
@@ -180,7 +196,13 @@ class OdriveDevice(MotorDevice):
 
     name: ClassVar[str] = "odrive"
 
-    def __init__(self, params: OdriveParams, messages: Sequence[type[Message]], command_lifetime_ns: int, axes: int = 1) -> None:
+    def __init__(
+        self,
+        params: OdriveParams,
+        messages: Sequence[type[Message]],
+        command_lifetime_ns: int,
+        axes: int = 1,
+    ) -> None:
         self._params = params
         self._axes = [_Axis(1.0) for _ in range(axes)]
         self._signs = [1.0] * axes
@@ -210,22 +232,28 @@ class OdriveDevice(MotorDevice):
         return list(directions)
 
     def _wants_loop(self, axis: _Axis) -> bool:
-        """Return True if an axis is to be asked for closed loop now; the time-out is proven and nothing is at fault."""
-        if axis.state == CLOSED_LOOP or super()._obstacle() or self._now_ns - axis.asked_ns < REQUEST_NS:
+        """Return True if an axis is to be asked for closed loop now; the time-out is proven and
+        nothing is at fault."""
+        if (
+            axis.state == CLOSED_LOOP
+            or super()._obstacle()
+            or self._now_ns - axis.asked_ns < REQUEST_NS
+        ):
             return False
         axis.asked_ns = self._now_ns
         return True
 
     def _wants_clear(self) -> bool:
-        """Return True if the only error is the watchdog's, which a daemon that was away has left; others are for a person."""
+        """Return True if the only error is the watchdog's, which a daemon that was away has left;
+        others are for a person."""
         faults = self._faults
         return bool(faults) and not faults & ~WATCHDOG[self._params.firmware]
 
     def _setpoint(self, output: float, brake: float) -> tuple[bool, float]:
         """Return the set-point of an axis: True and turns per second, or False and Nm.
 
-        The brake is the controller's own speed loop at 0, because a torque against a speed that is known late would swing the
-        vehicle back and forth at the end of a stop.
+        The brake is the controller's own speed loop at 0, because a torque against a speed that is
+        known late would swing the vehicle back and forth at the end of a stop.
         """
         params = self._params
         if brake > 0.0 or params.control == "velocity":
@@ -248,13 +276,16 @@ class OdriveDevice(MotorDevice):
 
 
 class OdriveCan(OdriveDevice):
-    """Driver of one axis on CAN. Telemetry comes by itself: heartbeat and encoder estimates; the rest is asked with commands."""
+    """Driver of one axis on CAN. Telemetry comes by itself: heartbeat and encoder estimates; the
+    rest is asked with commands."""
 
     Params: ClassVar[type[OdriveCanParams]] = OdriveCanParams
     transport: ClassVar[Transport] = "frames"
     timeout_readable: ClassVar[bool] = False
 
-    def __init__(self, params: OdriveCanParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: OdriveCanParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         super().__init__(params, messages, command_lifetime_ns)
         self._node = params.node_id
         self._reader = CanRecordReader()
@@ -275,7 +306,11 @@ class OdriveCan(OdriveDevice):
 
     def _on_frame(self, name: str, message: OdriveFrame | None, t_rx_ns: int) -> None:
         if message is None or message.asks or message.node_id != self._node:
-            if message is not None and message.command == CanSimple.HEARTBEAT and len(self._others) < 64:
+            if (
+                message is not None
+                and message.command == CanSimple.HEARTBEAT
+                and len(self._others) < 64
+            ):
                 self._others.add(message.node_id)
             self.bad_frames += message is None and name.startswith("COMMAND_")
             self.usage.refuse(name, Unused.FOREIGN)
@@ -293,10 +328,16 @@ class OdriveCan(OdriveDevice):
                 axis.speed = self._possible(name, "speed", speed)
                 self._report(t_rx_ns)
             case CanSimple.BUS_VOLTAGE_CURRENT, (float(voltage), float(current)):
-                self._remember("input_voltage_v", self._possible(name, "input_voltage_v", voltage), t_rx_ns)
-                self._remember("input_current_a", self._possible(name, "current_a", current), t_rx_ns)
+                self._remember(
+                    "input_voltage_v", self._possible(name, "input_voltage_v", voltage), t_rx_ns
+                )
+                self._remember(
+                    "input_current_a", self._possible(name, "current_a", current), t_rx_ns
+                )
             case CanSimple.IQ, (float(_), float(measured)):
-                self._remember("motor_current_a", self._possible(name, "current_a", measured), t_rx_ns)
+                self._remember(
+                    "motor_current_a", self._possible(name, "current_a", measured), t_rx_ns
+                )
             case CanSimple.TEMPERATURE, (float(fet), float(motor)):
                 self._remember("controller_c", self._possible(name, "temperature_c", fet), t_rx_ns)
                 self._remember("motor_c", self._possible(name, "temperature_c", motor), t_rx_ns)
@@ -312,7 +353,11 @@ class OdriveCan(OdriveDevice):
     def _drive(self, outputs: tuple[float, ...], brake: float) -> bytes:
         data = self._frame(CanSimple.CLEAR_ERRORS) if self._wants_clear() else b""
         velocity, value = self._setpoint(outputs[0], brake)
-        data += self._frame(CanSimple.SET_CONTROLLER_MODE, VELOCITY_CONTROL if velocity else TORQUE_CONTROL, PASSTHROUGH)
+        data += self._frame(
+            CanSimple.SET_CONTROLLER_MODE,
+            VELOCITY_CONTROL if velocity else TORQUE_CONTROL,
+            PASSTHROUGH,
+        )
         if self._wants_loop(self._axes[0]):
             data += self._frame(CanSimple.SET_AXIS_STATE, CLOSED_LOOP)
         if velocity:
@@ -330,8 +375,14 @@ class OdriveCan(OdriveDevice):
 
     def _why_silent(self) -> str:
         if self._others:
-            return f"nodes {', '.join(map(str, sorted(self._others)))} are on the bus, but not {self._node}: check node_id"
-        return "no node on the bus sends a heartbeat: check power, cable, bit rate (250 kbit/s as delivered) and termination"
+            return (
+                f"nodes {', '.join(map(str, sorted(self._others)))} are on the bus, but not "
+                f"{self._node}: check node_id"
+            )
+        return (
+            "no node on the bus sends a heartbeat: check power, cable, bit rate (250 kbit/s as "
+            "delivered) and termination"
+        )
 
 
 AxisNumbers = Annotated[list[Annotated[int, Meta(ge=0, le=1)]], Meta(min_length=1, max_length=2)]
@@ -345,13 +396,18 @@ class OdriveAsciiParams(OdriveParams, frozen=True, forbid_unknown_fields=True, k
 
 
 class OdriveAscii(OdriveDevice):
-    """Driver by the ASCII protocol. Each command carries one question; the answer is that of the question that is open."""
+    """Driver by the ASCII protocol. Each command carries one question; the answer is that of the
+    question that is open."""
 
     Params: ClassVar[type[OdriveAsciiParams]] = OdriveAsciiParams
     transport: ClassVar[Transport] = "stream"
-    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"axis0": "drive", "axis1": "drive"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType(
+        {"axis0": "drive", "axis1": "drive"}
+    )
 
-    def __init__(self, params: OdriveAsciiParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: OdriveAsciiParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._numbers = sorted(set(params.axes))
         self._lines = BoundedLines()
         super().__init__(params, messages, command_lifetime_ns, len(self._numbers))
@@ -368,7 +424,11 @@ class OdriveAscii(OdriveDevice):
         self._watchdogs: dict[str, float] = {}
         errors = "error" if self._params.firmware == "0.5" else "active_errors"
         of_each = ("config.enable_watchdog", "config.watchdog_timeout", errors, "current_state")
-        slow = ["r vbus_voltage", "r ibus", *(f"r axis{n}.{key}" for n in self._numbers for key in of_each)]
+        slow = [
+            "r vbus_voltage",
+            "r ibus",
+            *(f"r axis{n}.{key}" for n in self._numbers for key in of_each),
+        ]
         quick = [f"f {n}" for n in self._numbers]
         self._cycle = [each for question in slow for each in (*quick, question)]
         """Questions in turn. The watchdog is read again and again, because anyone may change it."""
@@ -423,7 +483,9 @@ class OdriveAscii(OdriveDevice):
     def _on_property(self, path: str, value: float, t_rx_ns: int) -> None:
         owner, _, key = path.rpartition(".")
         if key == "vbus_voltage":
-            self._remember("input_voltage_v", self._possible("R", "input_voltage_v", value), t_rx_ns)
+            self._remember(
+                "input_voltage_v", self._possible("R", "input_voltage_v", value), t_rx_ns
+            )
         elif key == "ibus":
             self._remember("input_current_a", self._possible("R", "current_a", value), t_rx_ns)
         elif "watchdog" in key:

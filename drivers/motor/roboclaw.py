@@ -1,7 +1,9 @@
-"""RoboClaw and MCP of Basicmicro by packet serial: codec in both directions, and the driver. Sources: NOTES.md.
+"""RoboClaw and MCP of Basicmicro by packet serial: codec in both directions, and the driver.
+Sources: NOTES.md.
 
-Packet: ``address | command | data | CRC-16/XMODEM``, big-endian. A packet that writes is answered by FF, one that reads by the data
-and the CRC over address, command and data. An answer names neither, so one question is open at a time.
+Packet: ``address | command | data | CRC-16/XMODEM``, big-endian. A packet that writes is answered
+by FF, one that reads by the data and the CRC over address, command and data. An answer names
+neither, so one question is open at a time.
 """
 
 import struct
@@ -20,7 +22,16 @@ from vehicled.core.wire.crc import crc16_xmodem
 from vehicled.core.wire.usage import Unused
 
 ACK = b"\xff"
-GET_TIMEOUT, MAIN_BATTERY, DUTIES, SPEEDS, CURRENTS, RAW_SPEEDS, TEMPERATURE, ERRORS = 15, 24, 34, 37, 49, 79, 82, 90
+GET_TIMEOUT, MAIN_BATTERY, DUTIES, SPEEDS, CURRENTS, RAW_SPEEDS, TEMPERATURE, ERRORS = (
+    15,
+    24,
+    34,
+    37,
+    49,
+    79,
+    82,
+    90,
+)
 WRITES: dict[int, struct.Struct] = {DUTIES: struct.Struct(">hh"), SPEEDS: struct.Struct(">ii")}
 """Data of the packets that command."""
 READS: dict[int, tuple[str, tuple[struct.Struct, ...]]] = {
@@ -38,14 +49,17 @@ LONGEST_BYTES = 16
 FULL_DUTY = 32767
 TIMEOUT_STEP_MS = 100
 FAULTS_OF_4: Mapping[int, str] = MappingProxyType({
-    0x1: "estop", 0x2: "over_temperature", 0x4: "over_temperature_2", 0x8: "main_voltage_high", 0x10: "logic_voltage_high",
-    0x20: "logic_voltage_low", 0x40: "driver_fault_m1", 0x80: "driver_fault_m2", 0x100: "speed_error_m1", 0x200: "speed_error_m2",
-    0x400: "position_error_m1", 0x800: "position_error_m2", 0x1000: "over_current_m1", 0x2000: "over_current_m2",
+    0x1: "estop", 0x2: "over_temperature", 0x4: "over_temperature_2", 0x8: "main_voltage_high",
+    0x10: "logic_voltage_high", 0x20: "logic_voltage_low", 0x40: "driver_fault_m1",
+    0x80: "driver_fault_m2", 0x100: "speed_error_m1", 0x200: "speed_error_m2",
+    0x400: "position_error_m1", 0x800: "position_error_m2", 0x1000: "over_current_m1",
+    0x2000: "over_current_m2",
 })  # fmt: skip
 """Errors of the status word of four bytes; its upper half are warnings."""
 FAULTS_OF_2: Mapping[int, str] = MappingProxyType({
-    0x4: "estop", 0x8: "over_temperature", 0x10: "over_temperature_2", 0x20: "main_voltage_high", 0x40: "logic_voltage_high",
-    0x80: "logic_voltage_low", 0x100: "driver_fault_m1", 0x200: "driver_fault_m2",
+    0x4: "estop", 0x8: "over_temperature", 0x10: "over_temperature_2", 0x20: "main_voltage_high",
+    0x40: "logic_voltage_high", 0x80: "logic_voltage_low", 0x100: "driver_fault_m1",
+    0x200: "driver_fault_m2",
 })  # fmt: skip
 """The same of the word of two bytes."""
 
@@ -63,8 +77,8 @@ def encode_answer(address: int, command: int, values: Sequence[int], layout: int
 
 
 def decode_answer(address: int, command: int, data: bytes) -> tuple[tuple[int, ...], int] | None:
-    """Return values and data size of an answer at the end of ``data``, behind acknowledgements only; None while it is incomplete
-    or wrong. Never raises."""
+    """Return values and data size of an answer at the end of ``data``, behind acknowledgements
+    only; None while it is incomplete or wrong. Never raises."""
     head = bytes((address, command))
     for layout in READS[command][1]:
         at = len(data) - layout.size - 2
@@ -119,13 +133,15 @@ class RoboclawParams(MotorParams, frozen=True, forbid_unknown_fields=True, kw_on
     address: Annotated[int, Meta(ge=0x80, le=0x87)] = 0x80
     """Address of packet serial, 128 to 135."""
     control: Literal["duty", "speed"] = "duty"
-    """Quantity of throttle: 1 means ``max_duty`` or ``max_speed_mps``; speed needs encoders and tuned gains."""
+    """Quantity of throttle: 1 means ``max_duty`` or ``max_speed_mps``; speed needs encoders and
+    tuned gains."""
     max_duty: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
     """Duty at full throttle, of 1."""
     max_speed_mps: Annotated[float, Meta(gt=0.0, le=30.0)] = 1.0
     """Speed at full throttle, m/s."""
     counts_per_m: Annotated[float, Meta(ge=-1e7, le=1e7)] = 10_000.0
-    """Encoder counts for 1 m, four per line of a quadrature encoder; negative if they fall when driving forwards."""
+    """Encoder counts for 1 m, four per line of a quadrature encoder; negative if they fall when
+    driving forwards."""
     counts_per_turn: Annotated[float, Meta(gt=0.0, le=1e6)] = 2_000.0
     """Encoder counts for one turn of the motor."""
     channels: Channels = field(default_factory=lambda: ["m1", "m2"])
@@ -142,14 +158,22 @@ class RoboclawDevice(MotorDevice):
     name: ClassVar[str] = "roboclaw"
     Params: ClassVar[type[RoboclawParams]] = RoboclawParams
     transport: ClassVar[Transport] = "stream"
-    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"m1": "drive", "m2": "drive"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType(
+        {"m1": "drive", "m2": "drive"}
+    )
 
-    def __init__(self, params: RoboclawParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: RoboclawParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._params = params
         self._used = [name in params.channels for name in self.actuator_outputs]
         self._held = b""
         self._open = 0
-        self._cycle = [each for slow in (GET_TIMEOUT, ERRORS, MAIN_BATTERY, CURRENTS, TEMPERATURE) for each in (slow, RAW_SPEEDS)]
+        self._cycle = [
+            each
+            for slow in (GET_TIMEOUT, ERRORS, MAIN_BATTERY, CURRENTS, TEMPERATURE)
+            for each in (slow, RAW_SPEEDS)
+        ]
         """Questions in turn. The timeout is read again and again, because anyone may change it."""
         self.dropped_bytes = 0
         """Bytes outside answers."""
@@ -200,12 +224,20 @@ class RoboclawDevice(MotorDevice):
             known = FAULTS_OF_4 if size == 4 else FAULTS_OF_2
             self._set_faults(values[0] & sum(known), known, t_rx_ns)
         elif command == MAIN_BATTERY:
-            self._remember("input_voltage_v", self._possible(name, "input_voltage_v", values[0] / 10.0), t_rx_ns)
+            self._remember(
+                "input_voltage_v",
+                self._possible(name, "input_voltage_v", values[0] / 10.0),
+                t_rx_ns,
+            )
         elif command == CURRENTS:
-            total_a = sum(value for value, used in zip(values, self._used, strict=True) if used) / 100.0
+            total_a = (
+                sum(value for value, used in zip(values, self._used, strict=True) if used) / 100.0
+            )
             self._remember("motor_current_a", self._possible(name, "current_a", total_a), t_rx_ns)
         elif command == TEMPERATURE:
-            self._remember("controller_c", self._possible(name, "temperature_c", values[0] / 10.0), t_rx_ns)
+            self._remember(
+                "controller_c", self._possible(name, "temperature_c", values[0] / 10.0), t_rx_ns
+            )
         else:
             self._on_speeds(name, values, t_rx_ns)
 
@@ -216,7 +248,9 @@ class RoboclawDevice(MotorDevice):
             for value, sign, used in zip(values, directions, self._used, strict=True)
             if used
         ]
-        turns_per_s = copysign(1.0, params.counts_per_m) * sum(speeds) / len(speeds) / params.counts_per_turn
+        turns_per_s = (
+            copysign(1.0, params.counts_per_m) * sum(speeds) / len(speeds) / params.counts_per_turn
+        )
         self._moving(turns_per_s, abs(params.counts_per_m) / params.counts_per_turn, t_rx_ns)
 
     def _ask(self) -> bytes:
@@ -233,13 +267,23 @@ class RoboclawDevice(MotorDevice):
 
     def _drive(self, outputs: tuple[float, ...], brake: float) -> bytes:
         params = self._params
-        shares = [0.0 if brake > 0.0 or not used else output for output, used in zip(outputs, self._used, strict=True)]
+        shares = [
+            0.0 if brake > 0.0 or not used else output
+            for output, used in zip(outputs, self._used, strict=True)
+        ]
         if params.control == "duty":
-            return encode(params.address, DUTIES, *(round(share * params.max_duty * FULL_DUTY) for share in shares))
+            return encode(
+                params.address,
+                DUTIES,
+                *(round(share * params.max_duty * FULL_DUTY) for share in shares),
+            )
         scale = params.max_speed_mps * params.counts_per_m
         return encode(params.address, SPEEDS, *(round(share * scale) for share in shares))
 
     def _why_silent(self) -> str:
         if self.bad_frames and self.dropped_bytes:
             return "bytes arrive but no valid answer: another address, line rate or device"
-        return f"check power, cable, line rate, and that it is in packet serial mode with the address {self._params.address:#x}"
+        return (
+            "check power, cable, line rate, and that it is in packet serial mode with the "
+            f"address {self._params.address:#x}"
+        )

@@ -1,4 +1,5 @@
-"""Sabertooth motor drivers of Dimension Engineering by packet serial: codec in both directions, and the driver. Sources: NOTES.md.
+"""Sabertooth motor drivers of Dimension Engineering by packet serial: codec in both directions, and
+the driver. Sources: NOTES.md.
 
 Packet: ``address | command | data | checksum``, data and checksum of seven bits. It never answers.
 """
@@ -40,7 +41,8 @@ def encode(packet: SabertoothPacket) -> bytes:
 
 
 class SabertoothReader:
-    """Reads packets on the motor driver's side, cut anywhere. Never raises; keeps less than a packet."""
+    """Reads packets on the motor driver's side, cut anywhere. Never raises; keeps less than a
+    packet."""
 
     def __init__(self) -> None:
         self._held = b""
@@ -78,7 +80,8 @@ class SabertoothParams(MotorParams, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class SabertoothDevice(MotorDevice):
-    """Driver of both channels. Open loop: nothing is measured or verified, and the timeout is set, not read."""
+    """Driver of both channels. Open loop: nothing is measured or verified, and the timeout is set,
+    not read."""
 
     name: ClassVar[str] = "sabertooth"
     Params: ClassVar[type[SabertoothParams]] = SabertoothParams
@@ -86,9 +89,13 @@ class SabertoothDevice(MotorDevice):
     timeout_readable: ClassVar[bool] = False
     answers: ClassVar[bool] = False
     produces: ClassVar[tuple[type[Message], ...]] = (Fault, Event)
-    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"m1": "drive", "m2": "drive"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType(
+        {"m1": "drive", "m2": "drive"}
+    )
 
-    def __init__(self, params: SabertoothParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: SabertoothParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self._params = params
         self._sent = 0
         self.dropped_bytes = 0

@@ -1,1 +1,2 @@
-"""Native message link: vehicled messages on a byte stream, through which a simulator talks to the daemon."""
+"""Native message link: vehicled messages on a byte stream, through which a simulator talks to the
+daemon."""

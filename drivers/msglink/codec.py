@@ -1,7 +1,9 @@
-"""Codec of the message link: :mod:`vehicled.core.messages` on a byte stream. Specification: NOTES.md.
+"""Codec of the message link: :mod:`vehicled.core.messages` on a byte stream. Specification:
+NOTES.md.
 
-Frame: ``"VL" | version u8 | length u16 | payload | crc u16``, little-endian. ``length`` counts the payload: one message in msgpack,
-as an array whose first element is the message's name. ``crc`` is CRC-16/IBM-3740 over version, length and payload.
+Frame: ``"VL" | version u8 | length u16 | payload | crc u16``, little-endian. ``length`` counts the
+payload: one message in msgpack, as an array whose first element is the message's name. ``crc`` is
+CRC-16/IBM-3740 over version, length and payload.
 """
 
 import struct
@@ -17,7 +19,8 @@ from vehicled.core.wire.framing import CountedFrame, FrameCheck, Framer, Protoco
 SYNC = b"VL"
 VERSION = 1
 MAX_PAYLOAD_BYTES = 16_384
-"""Longest payload sent or accepted; bounds the memory and the bytes that a damaged length can hold back."""
+"""Longest payload sent or accepted; bounds the memory and the bytes that a damaged length can hold
+back."""
 
 CRC_START = 0xFFFF
 _HEAD = struct.Struct("<2sBH")
@@ -54,16 +57,21 @@ def encode(message: Message) -> bytes:
     payload = _to_msgpack(message)
     length = len(payload)
     if length > MAX_PAYLOAD_BYTES:
-        raise ValueError(f"{type(message).__name__} of {length} bytes is longer than a frame can be ({MAX_PAYLOAD_BYTES} bytes)")
+        raise ValueError(
+            f"{type(message).__name__} of {length} bytes is longer than a frame can be "
+            f"({MAX_PAYLOAD_BYTES} bytes)"
+        )
     covered = _VERSION_AND_LENGTH.pack(VERSION, length) + payload
     return SYNC + covered + _CRC.pack(crc_hqx(covered, CRC_START))
 
 
 class MsglinkDecoder:
-    """Incremental decoder of a stream cut anywhere. Never raises on wire input; keeps at most one frame.
+    """Incremental decoder of a stream cut anywhere. Never raises on wire input; keeps at most one
+    frame.
 
-    After a checksum error the search continues one byte after the sync, so damage costs only the damaged frames. A valid frame of
-    another version, or with an unknown or unfitting message, is skipped as a whole.
+    After a checksum error the search continues one byte after the sync, so damage costs only the
+    damaged frames. A valid frame of another version, or with an unknown or unfitting message, is
+    skipped as a whole.
     """
 
     def __init__(self) -> None:
@@ -87,8 +95,8 @@ class MsglinkDecoder:
         return self._framer.buffered_bytes
 
     def feed(self, data: bytes) -> list[Message]:
-        """Return the messages completed by ``data``, in order. ``t_rx_ns`` is the sender's, by convention 0; the receiver stamps
-        it."""
+        """Return the messages completed by ``data``, in order. ``t_rx_ns`` is the sender's, by
+        convention 0; the receiver stamps it."""
         messages: list[Message] = []
         for _, frame in self._framer.feed(data):
             if frame[2] != VERSION:

@@ -1,10 +1,19 @@
-"""Limits of the values in messages of the link, beyond which a value is none, whatever simulator sent it. NaN means unknown."""
+"""Limits of the values in messages of the link, beyond which a value is none, whatever simulator
+sent it. NaN means unknown."""
 
 from collections.abc import Callable
 from math import pi
 from typing import Any
 
-from vehicled.core.messages import GnssFix, Heading, ImuSample, Message, MotorStatus, SteeringFeedback, WheelSpeed
+from vehicled.core.messages import (
+    GnssFix,
+    Heading,
+    ImuSample,
+    Message,
+    MotorStatus,
+    SteeringFeedback,
+    WheelSpeed,
+)
 
 MAX_SPEED_MPS, MAX_HEIGHT_M = 500.0, 1e5
 MAX_FORCE_MPS2, MAX_RATE_RADPS = 2e4, 1e3
@@ -18,11 +27,19 @@ def _beyond(value: float, limit: float) -> bool:
 
 
 def _fix(m: GnssFix) -> str:
-    if _beyond(m.latitude_rad, pi / 2) or _beyond(m.longitude_rad, 2 * pi) or _beyond(m.height_m, MAX_HEIGHT_M):
+    if (
+        _beyond(m.latitude_rad, pi / 2)
+        or _beyond(m.longitude_rad, 2 * pi)
+        or _beyond(m.height_m, MAX_HEIGHT_M)
+    ):
         return "place"
     if any(_beyond(speed, MAX_SPEED_MPS) for speed in m.velocity_enu_mps):
         return "velocity"
-    return "covariance" if min(m.position_covariance_m2[::4]) < 0.0 or min(m.velocity_covariance_m2ps2[::4]) < 0.0 else ""
+    return (
+        "covariance"
+        if min(m.position_covariance_m2[::4]) < 0.0 or min(m.velocity_covariance_m2ps2[::4]) < 0.0
+        else ""
+    )
 
 
 def _imu(m: ImuSample) -> str:
@@ -33,7 +50,11 @@ def _imu(m: ImuSample) -> str:
         return "specific force"
     x, y, z = m.angular_rate_radps
     limit = MAX_RATE_RADPS
-    return "angular rate" if x > limit or x < -limit or y > limit or y < -limit or z > limit or z < -limit else ""
+    return (
+        "angular rate"
+        if x > limit or x < -limit or y > limit or y < -limit or z > limit or z < -limit
+        else ""
+    )
 
 
 def _heading(m: Heading) -> str:
@@ -53,6 +74,7 @@ def _steering(m: SteeringFeedback) -> str:
 
 
 CHECKS: dict[type[Message], Callable[[Any], str]] = {
-    GnssFix: _fix, ImuSample: _imu, Heading: _heading, WheelSpeed: _wheels, MotorStatus: _motor, SteeringFeedback: _steering,
+    GnssFix: _fix, ImuSample: _imu, Heading: _heading, WheelSpeed: _wheels, MotorStatus: _motor,
+    SteeringFeedback: _steering,
 }  # fmt: skip
 """Checks by message: each returns the field that cannot be true; empty if all can."""

@@ -26,8 +26,11 @@ class MsgLinkDevice(Device):
 
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
 
-    def __init__(self, params: MsgLinkParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Drop messages of other types than ``messages``; commands expire after ``command_lifetime_ns``."""
+    def __init__(
+        self, params: MsgLinkParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
+        """Drop messages of other types than ``messages``; commands expire after
+        ``command_lifetime_ns``."""
         self._decoder = MsglinkDecoder()
         self._accepts = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
@@ -40,7 +43,8 @@ class MsgLinkDevice(Device):
         return self._decoder.dropped_bytes
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Reset the decoder on a new connection, because the old partial frame would spoil the first one."""
+        """Reset the decoder on a new connection, because the old partial frame would spoil the
+        first one."""
         if state is PortState.OPENED:
             self._decoder = MsglinkDecoder()
         self._tx.clear()
@@ -62,7 +66,8 @@ class MsgLinkDevice(Device):
                 continue
             usage.use(kind.__name__)
             if hasattr(message, "t_rx_ns"):
-                # The message is not shared yet, so writing in place is safe and saves a copy at 400 Hz.
+                # The message is not shared yet, so writing in place is safe and saves a copy at 400
+                # Hz.
                 force_setattr(message, "t_rx_ns", t_rx_ns)
             accepted.append(message)
         for _ in range(self._decoder.unknown_frames - unknown):

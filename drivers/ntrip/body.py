@@ -1,7 +1,8 @@
-"""Decoders of HTTP response bodies, chunked or gzip, from a stream cut anywhere. Pure, bounded, never raising.
+"""Decoders of HTTP response bodies, chunked or gzip, from a stream cut anywhere. Pure, bounded,
+never raising.
 
-A decoder returns what it could decode and gives the reason in ``error`` if it cannot continue. TCP does not damage bytes, so an
-invalid body means a broken server, and only a new connection helps.
+A decoder returns what it could decode and gives the reason in ``error`` if it cannot continue. TCP
+does not damage bytes, so an invalid body means a broken server, and only a new connection helps.
 """
 
 import re
@@ -10,8 +11,8 @@ from typing import Final, Protocol
 
 MAX_CHUNK_LINE_BYTES: Final = 256
 MAX_EXPANSION: Final = 30
-"""Largest ratio of output to input before a compressed body counts as hostile. Corrections hardly compress, source tables
-tenfold."""
+"""Largest ratio of output to input before a compressed body counts as hostile. Corrections hardly
+compress, source tables tenfold."""
 FREE_OUTPUT_BYTES: Final = 1 << 16
 """Output bytes exempt from this limit."""
 
@@ -56,7 +57,8 @@ class IdentityBody:
 
 
 class Chunked:
-    """Decoder of Transfer-Encoding: chunked, RFC 9112 section 7.1. Passes data on before its chunk is complete.
+    """Decoder of Transfer-Encoding: chunked, RFC 9112 section 7.1. Passes data on before its chunk
+    is complete.
 
     It also accepts what casters send: bare line feeds, spaces around the size, either letter case.
     """

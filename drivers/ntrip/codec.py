@@ -1,7 +1,7 @@
 """Codec of the NTRIP handshake: requests of a client, response headers of casters.
 
-Version 1 looks like HTTP/1.0 but answers ``ICY 200 OK``; version 2 is HTTP/1.1. NOTES.md lists the documents and the deviations of
-casters.
+Version 1 looks like HTTP/1.0 but answers ``ICY 200 OK``; version 2 is HTTP/1.1. NOTES.md lists the
+documents and the deviations of casters.
 """
 
 import re
@@ -50,12 +50,18 @@ class Credentials(Struct, frozen=True):
 
 
 def encode_request(
-    version: Version, host: str, mountpoint: str, agent: str, credentials: Credentials | None = None, gga: bytes = b""
+    version: Version,
+    host: str,
+    mountpoint: str,
+    agent: str,
+    credentials: Credentials | None = None,
+    gga: bytes = b"",
 ) -> tuple[bytes, bytes | None]:
-    """Return a request for a mountpoint (empty: the source table), and the same with the secret masked, None if it has no secret.
+    """Return a request for a mountpoint (empty: the source table), and the same with the secret
+    masked, None if it has no secret.
 
-    ``gga`` is a sentence for the header of version 2; version 1 has no place for it. Nothing is escaped: the texts must not contain
-    line ends.
+    ``gga`` is a sentence for the header of version 2; version 1 has no place for it. Nothing is
+    escaped: the texts must not contain line ends.
     """
     lines = [f"GET /{mountpoint} HTTP/1.{0 if version == 1 else 1}"]
     if version == 2 or host:
@@ -103,7 +109,9 @@ class Head(Struct, frozen=True):
 
     def decoder(self) -> BodyDecoder | str:
         """Return the decoder of the body, or the name of an unsupported coding."""
-        transfer = [each.strip().lower() for each in self.fields.get("transfer-encoding", "").split(",")]
+        transfer = [
+            each.strip().lower() for each in self.fields.get("transfer-encoding", "").split(",")
+        ]
         content = self.fields.get("content-encoding", "").strip().lower()
         for coding in transfer:
             if coding not in {"", "identity", "chunked", "gzip", "x-gzip"}:
@@ -111,7 +119,8 @@ class Head(Struct, frozen=True):
         if content not in {"", "identity", "none", "gzip", "x-gzip"}:
             return f"content encoding {content}"
         length = self.fields.get("content-length", "")
-        # Only a table ends with its length, because casters also give streams a length, some of them 0.
+        # Only a table ends with its length, because casters also give streams a length, some of
+        # them 0.
         limit = int(length) if self.is_table and re.fullmatch(r"[0-9]{1,9}", length) else None
         outer: BodyDecoder = Chunked() if "chunked" in transfer else IdentityBody(limit)
         if content.endswith("gzip") or any(each.endswith("gzip") for each in transfer):
@@ -133,7 +142,8 @@ class HeadReader:
         """True once a byte has arrived."""
 
     def feed(self, data: bytes) -> tuple[Head, bytes] | None:
-        """Return the header and the first bytes of the body; None while it is incomplete, or if ``error`` is set."""
+        """Return the header and the first bytes of the body; None while it is incomplete, or if
+        ``error`` is set."""
         self._buffer += data
         self.begun = self.begun or bool(data)
         while not self.error:
@@ -178,7 +188,10 @@ class HeadReader:
         self._buffer = self._buffer.lstrip(b"\r\n")
         if not any(self._buffer.startswith(start[: len(self._buffer)]) for start in _STARTS):
             if self._buffer[0] == 0xD3:
-                self.error = "RTCM arrives without a reply: this is a plain source, not a caster; use the driver rtcm"
+                self.error = (
+                    "RTCM arrives without a reply: this is a plain source, not a caster; use "
+                    "the driver rtcm"
+                )
             elif len(self._buffer) >= 16 or b"\n" in self._buffer:
                 begin = self._buffer[:16].partition(b"\n")[0].rstrip()
                 self.error = f"the reply begins with {begin!r}: this is not a caster"
@@ -194,16 +207,25 @@ class HeadReader:
         if match is None:
             self.error = f"the reply has no status: {text[:60]!r}"
             return False
-        self._head = (text.partition(" ")[0].partition("/")[0], int(match[1]), (match[2] or "").strip())
+        self._head = (
+            text.partition(" ")[0].partition("/")[0],
+            int(match[1]),
+            (match[2] or "").strip(),
+        )
         return True
 
     def _body_stands_here(self) -> bool:
-        """True if a version 1 body has begun, which some casters send without an empty line before it.
+        """True if a version 1 body has begun, which some casters send without an empty line before
+        it.
 
-        Bytes that may still form a header field are waited for. RTCM is soon recognised: most of its bytes, the first included, are
-        invalid in a field.
+        Bytes that may still form a header field are waited for. RTCM is soon recognised: most of
+        its bytes, the first included, are invalid in a field.
         """
-        if not self._buffer or self._buffer in {b"\r", b"\n"} or self._buffer.startswith((b"\r\n", b"\n")):
+        if (
+            not self._buffer
+            or self._buffer in {b"\r", b"\n"}
+            or self._buffer.startswith((b"\r\n", b"\n"))
+        ):
             return False
         line, newline, _ = self._buffer[: MAX_LINE_BYTES + 1].partition(b"\n")
         return not (_FIELD.match(line.removesuffix(b"\r")) if newline else _FIELD_BEGUN.match(line))

@@ -1,8 +1,9 @@
-"""NTRIP driver: requests corrections from a caster, sends the position, detects stalls, and decides when to connect again.
+"""NTRIP driver: requests corrections from a caster, sends the position, detects stalls, and decides
+when to connect again.
 
-The port connects and encrypts. Casters ban clients that return too soon, so a connection that brought no corrections is followed
-by a pause, which doubles with each further one. What arrives is worked off in turns of bounded size, because it comes from the
-internet."""
+The port connects and encrypts. Casters ban clients that return too soon, so a connection that
+brought no corrections is followed by a pause, which doubles with each further one. What arrives is
+worked off in turns of bounded size, because it comes from the internet."""
 
 import re
 from collections import deque
@@ -43,13 +44,16 @@ VERSION_PAUSE_NS: Final = 1_000_000_000
 REST_TURNS: Final = 8
 """Turns of work when a connection ends."""
 PIECE_COST_BYTES: Final = 64
-"""Cost of a decoded piece, or of a row of a table, beyond its bytes. Chunks may hold one byte each."""
+"""Cost of a decoded piece, or of a row of a table, beyond its bytes. Chunks may hold one byte
+each."""
 SAID_BYTES: Final = 80
 """Text in place of corrections that is repeated in a fault."""
 
 _NOT_UNDERSTOOD: Final = frozenset({400, 405, 426, 501, 505})
 """Replies of version 1 servers to a version 2 request."""
-_ADDRESS: Final = re.compile(r"(?:tcp|tls|tcp\+tls):(?://)?(?:[^/@\s]*@)?\[?([^/?#\s\]]+?)\]?:(\d+)(?![^\s,/?#])")
+_ADDRESS: Final = re.compile(
+    r"(?:tcp|tls|tcp\+tls):(?://)?(?:[^/@\s]*@)?\[?([^/?#\s\]]+?)\]?:(\d+)(?![^\s,/?#])"
+)
 
 
 class ConnectionStage(Enum):
@@ -64,15 +68,19 @@ class ConnectionStage(Enum):
 
 
 class NtripDevice(Device):
-    """NTRIP client of versions 1 and 2. It consumes fixes, because network casters need the position."""
+    """NTRIP client of versions 1 and 2. It consumes fixes, because network casters need the
+    position."""
 
     Params: ClassVar = NtripParams
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
     consumes: tuple[type[Message], ...] = (GnssFix,)
 
-    def __init__(self, params: NtripParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Produce the types in ``messages`` that the profile expects. Positions have their own lifetime."""
+    def __init__(
+        self, params: NtripParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
+        """Produce the types in ``messages`` that the profile expects. Positions have their own
+        lifetime."""
         self._params = params
         if not params.gga_period_s:
             self.consumes = ()
@@ -122,7 +130,11 @@ class NtripDevice(Device):
         """Set the password, and reconnect at once if the connection was refused for lack of it."""
         self._credentials = Credentials(self._params.user, text.rstrip("\r\n"))
         self._has_secret = True
-        if self._stage is ConnectionStage.OVER and self._fault is not None and self._fault[0] == "ntrip_credentials":
+        if (
+            self._stage is ConnectionStage.OVER
+            and self._fault is not None
+            and self._fault[0] == "ntrip_credentials"
+        ):
             self._retry_ns = 0
 
     # ---------------------------------------------------------------- Device
@@ -141,9 +153,18 @@ class NtripDevice(Device):
             reason = f"the password of {self._params.user} has not been read: {self.secret_ref}"
             return self._refuse("ntrip_credentials", reason, now_ns)
         host = self._params.host or _host_of(detail)
-        gga = encode_gga(self._fix, self._params.gga_talker) if self._fix and self._params.gga_period_s else b""
+        gga = (
+            encode_gga(self._fix, self._params.gga_talker)
+            if self._fix and self._params.gga_period_s
+            else b""
+        )
         data, redacted = encode_request(
-            self._version, host, self._params.mountpoint, self._params.agent, self._credentials, gga if self._version == 2 else b""
+            self._version,
+            host,
+            self._params.mountpoint,
+            self._params.agent,
+            self._credentials,
+            gga if self._version == 2 else b"",
         )
         self._gga_sent = bool(gga) and self._version == 2
         self._gga_due_ns = now_ns + self._gga_period_ns if self._gga_sent else now_ns
@@ -157,7 +178,10 @@ class NtripDevice(Device):
             return []
         self._waiting += data
         if len(self._waiting) > WAITING_LIMIT_BYTES:
-            reason = f"the caster sends faster than its data can be read: {len(self._waiting)} bytes wait"
+            reason = (
+                f"the caster sends faster than its data can be read: {len(self._waiting)} "
+                "bytes wait"
+            )
             return self._refuse("ntrip_protocol", reason, t_rx_ns)
         # While work waits for its turn, the new bytes wait behind it.
         return [] if self._work_due_ns != NEVER_NS else self._work(t_rx_ns)
@@ -193,7 +217,9 @@ class NtripDevice(Device):
                 messages += self._refuse("ntrip_protocol", self._clean(self._head.error), now_ns)
             return b""
         head, body = answer
-        self._answer = self._clean(f"{head.protocol} {head.status or ''} {head.text}".replace("  ", " "))
+        self._answer = self._clean(
+            f"{head.protocol} {head.status or ''} {head.text}".replace("  ", " ")
+        )
         messages += self._on_head(head, now_ns)
         return body
 
@@ -254,7 +280,11 @@ class NtripDevice(Device):
         if head.is_table or (head.is_stream and not self._params.mountpoint):
             body = head.decoder()
             if isinstance(body, str):
-                return self._refuse("ntrip_protocol", f"the caster uses {self._clean(body)}, which is not understood", t_ns)
+                return self._refuse(
+                    "ntrip_protocol",
+                    f"the caster uses {self._clean(body)}, which is not understood",
+                    t_ns,
+                )
             self._stage, self._body = ConnectionStage.TABLE, body
             where = (self._fix.latitude_rad, self._fix.longitude_rad) if self._fix else ()
             self._closest = Closest(self._params.mountpoint, *where)
@@ -263,14 +293,20 @@ class NtripDevice(Device):
             return self._on_stream_head(head, t_ns)
         if self._not_understood(head):
             self._version = 1
-            self._close(f"the caster answers {text} to version 2: asking in version 1", t_ns, VERSION_PAUSE_NS)
+            self._close(
+                f"the caster answers {text} to version 2: asking in version 1",
+                t_ns,
+                VERSION_PAUSE_NS,
+            )
             return []
         if self._params.version == "auto":
             self._version = 2
         if head.status == 401 or "password" in text.casefold():
             return self._refuse("ntrip_credentials", self._credentials_refused(head), t_ns)
         if head.status == 404 or (head.protocol == "ERROR" and "mount" in text.casefold()):
-            return self._refuse("ntrip_mountpoint", f"the caster does not serve {what}: {text}", t_ns)
+            return self._refuse(
+                "ntrip_mountpoint", f"the caster does not serve {what}: {text}", t_ns
+            )
         place = self._clean(head.fields.get("location", ""))
         moved = f"; it moved to {place}" if 300 <= head.status < 400 and place else ""
         return self._refuse("ntrip_refused", f"the caster refuses {what}: {text}{moved}", t_ns)
@@ -279,12 +315,22 @@ class NtripDevice(Device):
         body = head.decoder()
         kind = head.fields.get("content-type", "").lower()
         if isinstance(body, str):
-            return self._refuse("ntrip_protocol", f"the caster uses {self._clean(body)}, which is not understood", t_ns)
+            return self._refuse(
+                "ntrip_protocol",
+                f"the caster uses {self._clean(body)}, which is not understood",
+                t_ns,
+            )
         if kind.startswith("text/html"):
-            return self._refuse("ntrip_protocol", "the reply is a web page: this is not a caster, or a proxy answered", t_ns)
+            return self._refuse(
+                "ntrip_protocol",
+                "the reply is a web page: this is not a caster, or a proxy answered",
+                t_ns,
+            )
         self._stage, self._body = ConnectionStage.STREAM, body
         if head.protocol == "ICY" and self._asked:
-            self._gga_due_ns = t_ns  # a version 1 server has not read the position in the request header
+            self._gga_due_ns = (
+                t_ns  # a version 1 server has not read the position in the request header
+            )
         self._send_position(t_ns)
         fields = {
             "origin": self._origin,
@@ -296,14 +342,17 @@ class NtripDevice(Device):
     def _not_understood(self, head: Head) -> bool:
         if self._params.version != "auto" or self._version != 2:
             return False
-        return head.status in _NOT_UNDERSTOOD or (head.protocol == "ERROR" and "bad request" in head.text.casefold())
+        return head.status in _NOT_UNDERSTOOD or (
+            head.protocol == "ERROR" and "bad request" in head.text.casefold()
+        )
 
     def _credentials_refused(self, head: Head) -> str:
         if "digest" in head.fields.get("www-authenticate", "").casefold():
             return "the caster requires digest authentication, which is not supported"
         if self._credentials is None:
             return (
-                f"the caster requires a password for {self._params.mountpoint}: set user and password_file or password_credential"
+                f"the caster requires a password for {self._params.mountpoint}: set user and "
+                "password_file or password_credential"
             )
         source = f"the password in {self.secret_ref}" if self.secret_ref else "an empty password"
         return f"the caster refuses user {self._params.user} with {source}"
@@ -329,7 +378,10 @@ class NtripDevice(Device):
             if self._feed.frames:
                 self._close("the caster ended the stream", t_ns)
             else:
-                reason = f"the caster answered {self._answer} and ended the stream before its first RTCM 3 message"
+                reason = (
+                    f"the caster answered {self._answer} and ended the stream before its first "
+                    "RTCM 3 message"
+                )
                 messages += self._refuse("ntrip_refused", reason + self._said_instead(), t_ns)
 
     def _on_table_end(self, t_ns: int) -> list[Message]:
@@ -338,10 +390,18 @@ class NtripDevice(Device):
         wanted = self._params.mountpoint
         if not wanted:
             self._over(NEVER_NS)
-            fields = {"origin": self._origin, "mountpoints": len(table.streams), "complete": table.complete}
+            fields = {
+                "origin": self._origin,
+                "mountpoints": len(table.streams),
+                "complete": table.complete,
+            }
             return [Event.of(t_ns, "info", "ntrip_sourcetable", **fields)]
         if any(stream.mountpoint == wanted for stream in table.streams):
-            return self._refuse("ntrip_mountpoint", f"the caster lists mountpoint {wanted} but does not serve it at present", t_ns)
+            return self._refuse(
+                "ntrip_mountpoint",
+                f"the caster lists mountpoint {wanted} but does not serve it at present",
+                t_ns,
+            )
         reason = f"the caster does not know mountpoint {wanted} (it lists {len(table.streams)})"
         if names := self._closest.names():
             reason += f"; closest by name: {', '.join(map(self._clean, names))}"
@@ -358,21 +418,40 @@ class NtripDevice(Device):
             return [*messages, *self._on_table_end(now_ns)]
         if self._stage is ConnectionStage.HEAD and self._asked:
             if not self._head.begun:
-                return [*messages, *self._unanswered("the caster closed the connection without a reply", now_ns)]
+                return [
+                    *messages,
+                    *self._unanswered("the caster closed the connection without a reply", now_ns),
+                ]
             if self._vain:
                 reason = "the caster closed the connection in the middle of its reply"
                 return [*messages, *self._raise("ntrip_refused", reason, now_ns)]
         if self._stage is ConnectionStage.STREAM and not self._feed.frames and self._vain:
-            reason = f"the caster answered {self._answer} and closed the connection before its first RTCM 3 message"
-            return [*messages, *self._raise("ntrip_refused", reason + self._said_instead() + self._no_position(), now_ns)]
-        if self._stage is ConnectionStage.STREAM and self._vain >= SHORT_STREAMS and now_ns - self._first_ns < STEADY_NS:
+            reason = (
+                f"the caster answered {self._answer} and closed the connection before its "
+                "first RTCM 3 message"
+            )
+            return [
+                *messages,
+                *self._raise(
+                    "ntrip_refused", reason + self._said_instead() + self._no_position(), now_ns
+                ),
+            ]
+        if (
+            self._stage is ConnectionStage.STREAM
+            and self._vain >= SHORT_STREAMS
+            and now_ns - self._first_ns < STEADY_NS
+        ):
             after_s = (now_ns - self._first_ns) * 1e-9
-            reason = f"the caster closes every connection soon, the last one {after_s:.0f} s after its first RTCM 3 message"
+            reason = (
+                f"the caster closes every connection soon, the last one {after_s:.0f} s after "
+                "its first RTCM 3 message"
+            )
             return [*messages, *self._raise("ntrip_refused", reason, now_ns)]
         return messages
 
     def _rest(self, now_ns: int) -> list[Message]:
-        """Work off what waits when a connection ends, because a refusal may be the last that it brought."""
+        """Work off what waits when a connection ends, because a refusal may be the last that it
+        brought."""
         messages: list[Message] = []
         for _ in range(REST_TURNS):
             if self._work_due_ns == NEVER_NS:
@@ -381,15 +460,23 @@ class NtripDevice(Device):
         return messages
 
     def _said_instead(self) -> str:
-        """Return a text that came in place of corrections, as the end of a reason; empty if none did."""
-        if self._feed.frames or not self._said or not all(0x20 <= byte < 0x7F or byte in b"\r\n\t" for byte in self._said):
+        """Return a text that came in place of corrections, as the end of a reason; empty if none
+        did."""
+        if (
+            self._feed.frames
+            or not self._said
+            or not all(0x20 <= byte < 0x7F or byte in b"\r\n\t" for byte in self._said)
+        ):
             return ""
         return f"; it said {self._clean(' '.join(self._said.decode('ascii').split()))!r}"
 
     def _no_position(self) -> str:
         if self._gga_sent or not self._params.gga_period_s:
             return ""
-        return "; network casters wait for a position, and none was sent because the receiver has no fix"
+        return (
+            "; network casters wait for a position, and none was sent because the receiver has "
+            "no fix"
+        )
 
     def _unanswered(self, reason: str, now_ns: int) -> list[Message]:
         """Alternate the version, because some version 1 servers do not answer version 2 at all."""
@@ -412,7 +499,10 @@ class NtripDevice(Device):
         elif self._feed.frames:
             reason = f"no RTCM 3 message for {silence}"
         elif self._body_bytes:
-            reason = f"no RTCM 3 message for {silence}; {self._body_bytes} bytes of other data arrived{self._said_instead()}"
+            reason = (
+                f"no RTCM 3 message for {silence}; {self._body_bytes} bytes of other data "
+                f"arrived{self._said_instead()}"
+            )
         else:
             reason = f"no data for {silence}{self._no_position()}"
         self._watch.expire()
@@ -420,7 +510,8 @@ class NtripDevice(Device):
         return self._raise("corrections_stalled", reason, now_ns)
 
     def _refuse(self, code: str, reason: str, now_ns: int) -> list[Message]:
-        """Report the refusal and schedule a reconnection, in case the caster keeps the connection open."""
+        """Report the refusal and schedule a reconnection, in case the caster keeps the connection
+        open."""
         self._over(self._resume(now_ns, round(self._params.retry_s * 1e9)))
         return self._raise(code, reason, now_ns)
 
@@ -433,7 +524,8 @@ class NtripDevice(Device):
         self._tx += [Pause(pause_s, LAST_PAUSE_S), Reopen(reason)]
 
     def _resume(self, now_ns: int, least_ns: int = 0) -> int:
-        """Return when to connect again after this connection: sooner if it brought corrections for a while.
+        """Return when to connect again after this connection: sooner if it brought corrections for
+        a while.
 
         The jitter follows from what the journal holds, so that a replay decides the same.
         """
@@ -466,7 +558,16 @@ class NtripDevice(Device):
         self._fault = (code, reason)
         messages: list[Message] = []
         if before is not None:
-            messages.append(Fault(now_ns, before[0], self._origin, Reaction.WARN, False, f"replaced by another fault: {before[1]}"))
+            messages.append(
+                Fault(
+                    now_ns,
+                    before[0],
+                    self._origin,
+                    Reaction.WARN,
+                    False,
+                    f"replaced by another fault: {before[1]}",
+                )
+            )
         messages.append(Fault(now_ns, code, self._origin, Reaction.WARN, True, reason))
         return messages
 
@@ -477,7 +578,16 @@ class NtripDevice(Device):
         if self._fault is None:
             return []
         (code, reason), self._fault = self._fault, None
-        return [Fault(now_ns, code, self._origin, Reaction.WARN, False, f"corrections flow again after: {reason}")]
+        return [
+            Fault(
+                now_ns,
+                code,
+                self._origin,
+                Reaction.WARN,
+                False,
+                f"corrections flow again after: {reason}",
+            )
+        ]
 
     # ---------------------------------------------------------------- words and places
 
@@ -494,8 +604,16 @@ class NtripDevice(Device):
         ):
             return
         # A queued position was not sent yet; the newest one replaces it.
-        self._tx = [action for action in self._tx if not (isinstance(action, Send) and action.droppable)]
-        self._tx.append(Send(encode_gga(self._fix, self._params.gga_talker), now_ns + GGA_LIFETIME_NS, droppable=True))
+        self._tx = [
+            action for action in self._tx if not (isinstance(action, Send) and action.droppable)
+        ]
+        self._tx.append(
+            Send(
+                encode_gga(self._fix, self._params.gga_talker),
+                now_ns + GGA_LIFETIME_NS,
+                droppable=True,
+            )
+        )
         self._gga_sent = True
         self._gga_due_ns = now_ns + self._gga_period_ns
 

@@ -24,8 +24,8 @@ def is_usable(fix: GnssFix) -> bool:
 def encode_gga(fix: GnssFix, talker: str = "GP") -> bytes:
     """Return the sentence with checksum and line end, for a usable ``fix``.
 
-    Unknown time, dilution, height and age of corrections are empty. The height is ellipsoidal with a geoid separation of zero,
-    because casters use the sum of both.
+    Unknown time, dilution, height and age of corrections are empty. The height is ellipsoidal with
+    a geoid separation of zero, because casters use the sum of both.
     """
     if fix.utc_ns > 0:
         # Rounded down, because rounding up could give second 60.
@@ -52,7 +52,9 @@ def encode_gga(fix: GnssFix, talker: str = "GP") -> bytes:
             "M",
             "0.0" if height_known else "",
             "M",
-            f"{min(max(fix.correction_age_s, 0.0), 999.9):.1f}" if isfinite(fix.correction_age_s) else "",
+            f"{min(max(fix.correction_age_s, 0.0), 999.9):.1f}"
+            if isfinite(fix.correction_age_s)
+            else "",
             "",
         )
     ).encode("ascii")
@@ -60,7 +62,8 @@ def encode_gga(fix: GnssFix, talker: str = "GP") -> bytes:
 
 
 def _angle(angle_rad: float, degree_digits: int) -> str:
-    """Return degrees and minutes without sign, rounded as one integer so that minutes stay below 60."""
+    """Return degrees and minutes without sign, rounded as one integer so that minutes stay below
+    60."""
     unit = 10**MINUTE_DECIMALS
     whole = round(abs(degrees(angle_rad)) * 60 * unit)
     minutes, fraction = divmod(whole, unit)

@@ -1,4 +1,5 @@
-"""Source table of a caster: its mountpoints, their positions, and the closest matches to a requested name."""
+"""Source table of a caster: its mountpoints, their positions, and the closest matches to a
+requested name."""
 
 from collections.abc import Sequence
 from math import asin, cos, isfinite, nan, radians, sin, sqrt
@@ -22,15 +23,19 @@ class Mountpoint(Struct, frozen=True):
     longitude_rad: float = nan
 
     def distance_m(self, latitude_rad: float, longitude_rad: float) -> float:
-        """Return the great-circle distance, accurate to 0.5 %; NaN without a position in the table."""
+        """Return the great-circle distance, accurate to 0.5 %; NaN without a position in the
+        table."""
         half_north = (latitude_rad - self.latitude_rad) / 2.0
         half_east = (longitude_rad - self.longitude_rad) / 2.0
-        square = sin(half_north) ** 2 + cos(latitude_rad) * cos(self.latitude_rad) * sin(half_east) ** 2
+        square = (
+            sin(half_north) ** 2 + cos(latitude_rad) * cos(self.latitude_rad) * sin(half_east) ** 2
+        )
         return 2.0 * EARTH_RADIUS_M * asin(sqrt(min(square, 1.0)))
 
 
 class SourceTableReader:
-    """Incremental reader of a source table, line by line. Never raises; bounded: oversized and unknown lines are skipped."""
+    """Incremental reader of a source table, line by line. Never raises; bounded: oversized and
+    unknown lines are skipped."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -42,7 +47,8 @@ class SourceTableReader:
         """True after ``ENDSOURCETABLE``, or once a limit is exceeded."""
 
     def feed(self, data: bytes) -> list[Mountpoint]:
-        """Return the mountpoints whose lines ``data`` completes. Bytes after the table are ignored."""
+        """Return the mountpoints whose lines ``data`` completes. Bytes after the table are
+        ignored."""
         self._total += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         before = len(self.streams)
@@ -58,7 +64,8 @@ class SourceTableReader:
         return self.streams[before:]
 
     def end(self) -> list[Mountpoint]:
-        """Return the last mountpoint at the end of the connection, because its line end may be missing."""
+        """Return the last mountpoint at the end of the connection, because its line end may be
+        missing."""
         return self.feed(b"\n") if self._rest else []
 
     def _add(self, line: bytes) -> None:
@@ -86,7 +93,11 @@ def _split(text: str) -> list[str]:
     cells: list[str] = []
     at = 0
     while at <= len(text):
-        if text.startswith('"', at) and (close := text.find('"', at + 1)) >= 0 and text[close + 1 : close + 2] in {"", ";"}:
+        if (
+            text.startswith('"', at)
+            and (close := text.find('"', at + 1)) >= 0
+            and text[close + 1 : close + 2] in {"", ";"}
+        ):
             cells.append(text[at + 1 : close])
             at = close + 2
         else:
@@ -105,14 +116,19 @@ def _angle(cell: str, limit_deg: float) -> float:
         return nan
     if not abs(degrees) <= limit_deg:
         return nan
-    return radians(degrees - 360.0 if degrees > 180.0 else degrees + 360.0 if degrees < -180.0 else degrees)
+    return radians(
+        degrees - 360.0 if degrees > 180.0 else degrees + 360.0 if degrees < -180.0 else degrees
+    )
 
 
 class Closest:
     """Closest matches to a requested mountpoint, collected while the table arrives."""
 
-    def __init__(self, wanted: str, latitude_rad: float = nan, longitude_rad: float = nan, keep: int = 3) -> None:
-        """Match by similarity to the name ``wanted`` and, with a position, by distance; ``keep`` of each."""
+    def __init__(
+        self, wanted: str, latitude_rad: float = nan, longitude_rad: float = nan, keep: int = 3
+    ) -> None:
+        """Match by similarity to the name ``wanted`` and, with a position, by distance; ``keep`` of
+        each."""
         self._pairs = _pairs(wanted)
         self._place = (latitude_rad, longitude_rad)
         self._keep = keep
@@ -141,6 +157,7 @@ class Closest:
 
 
 def _pairs(name: str) -> set[str]:
-    """Return the letter pairs of a name, which tolerate wrong case, missing letters and swapped parts."""
+    """Return the letter pairs of a name, which tolerate wrong case, missing letters and swapped
+    parts."""
     folded = f"^{name.casefold()}$"
     return {folded[i : i + 2] for i in range(len(folded) - 1)}

@@ -1,1 +1,2 @@
-"""Driver of the ART vehicle's board, which turns two pulse widths into servo and speed controller signals."""
+"""Driver of the ART vehicle's board, which turns two pulse widths into servo and speed controller
+signals."""

@@ -1,7 +1,8 @@
-"""Codec of the ART board: ``04 | servo u16 | speed controller u16``, little-endian microseconds. Both directions, pure.
+"""Codec of the ART board: ``04 | servo u16 | speed controller u16``, little-endian microseconds.
+Both directions, pure.
 
-The frame has no sync and no checksum: 4 is the length of what follows, and any other byte in its place is skipped. NOTES.md
-explains the consequences, and why leading zeros help.
+The frame has no sync and no checksum: 4 is the length of what follows, and any other byte in its
+place is skipped. NOTES.md explains the consequences, and why leading zeros help.
 """
 
 import struct
@@ -19,7 +20,8 @@ BOARD_MIN_US, BOARD_NEUTRAL_US, BOARD_MAX_US = 1000, 1500, 1980
 BOARD_STEP_US, BOARD_STEP_NS = 5, 10_000_000
 """Largest pulse step of the board, per pass of its loop."""
 BOARD_STALE_NS = 200_000_000
-"""Time without a frame after which the board goes to neutral: the speed controller at once, the servo in steps."""
+"""Time without a frame after which the board goes to neutral: the speed controller at once, the
+servo in steps."""
 
 
 class Pulses(Struct, frozen=True, gc=False):
@@ -30,15 +32,19 @@ class Pulses(Struct, frozen=True, gc=False):
 
 
 def encode(pulses: Pulses, resync_bytes: int = 0) -> bytes:
-    """Return a frame. Raises ValueError for a width that the board would ignore, keeping the last one."""
+    """Return a frame. Raises ValueError for a width that the board would ignore, keeping the last
+    one."""
     for each in (pulses.servo_us, pulses.drive_us):
         if not BOARD_MIN_US <= each <= BOARD_MAX_US:
-            raise ValueError(f"the board ignores a pulse of {each} us ({BOARD_MIN_US} to {BOARD_MAX_US})")
+            raise ValueError(
+                f"the board ignores a pulse of {each} us ({BOARD_MIN_US} to {BOARD_MAX_US})"
+            )
     return bytes(resync_bytes) + _FRAME.pack(SIZE, pulses.servo_us, pulses.drive_us)
 
 
 class PwmDecoder:
-    """Decoder on the board's side: incremental, bounded, never raises. Widths are as sent, including invalid ones."""
+    """Decoder on the board's side: incremental, bounded, never raises. Widths are as sent,
+    including invalid ones."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -1,4 +1,5 @@
-"""Driver of the ART board: sends commands as pulse widths at a fixed rate, and neutral without a valid command."""
+"""Driver of the ART board: sends commands as pulse widths at a fixed rate, and neutral without a
+valid command."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -29,32 +30,40 @@ class PwmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     throttle_range_us: PulseRange = -100.0
     """Pulse from neutral to full throttle, us."""
     brake_range_us: PulseRange = 0.0
-    """Pulse from neutral to full brake, us. 0: brake with the neutral pulse. The published 100 was never sent (NOTES.md)."""
+    """Pulse from neutral to full brake, us. 0: brake with the neutral pulse. The published 100 was
+    never sent (NOTES.md)."""
     reverse_range_us: PulseRange = 0.0
     """Pulse from neutral to full reverse, us. 0: no reverse; a negative throttle gives neutral."""
     reverse_pull_s: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
-    """Duration of the first reverse pulse, s, and of the neutral after it, for speed controllers that take it as the brake. 0:
-    reverse at once (NOTES.md)."""
+    """Duration of the first reverse pulse, s, and of the neutral after it, for speed controllers
+    that take it as the brake. 0: reverse at once (NOTES.md)."""
     slew_us_per_s: Annotated[float, Meta(ge=0.0, le=100_000.0)] = 0.0
-    """Rate limit of steering and rising throttle, us/s. 0: left to the board, which follows at 500 us/s."""
+    """Rate limit of steering and rising throttle, us/s. 0: left to the board, which follows at 500
+    us/s."""
     rate_hz: Annotated[float, Meta(ge=5.1, le=100.0)] = 20.0
     """Frame rate, Hz. The board goes to neutral after 200 ms without a frame."""
     hold_s: Annotated[float, Meta(ge=0.02, le=1.0)] = 0.2
     """Age of a command after which neutral is sent, s; the steering is held."""
     resync_bytes: Annotated[int, Meta(ge=0, le=16)] = 4
-    """Zeros before each frame, which the board skips, so that it resynchronises after a lost byte."""
+    """Zeros before each frame, which the board skips, so that it resynchronises after a lost
+    byte."""
 
 
 class PwmBoard(Device):
-    """Driver of the ART board. Open loop: the board sends nothing, so nothing is measured or verified."""
+    """Driver of the ART board. Open loop: the board sends nothing, so nothing is measured or
+    verified."""
 
     Params: ClassVar[type[PwmParams]] = PwmParams
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Fault,)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
-    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType(
+        {"motor": "drive", "servo": "steer"}
+    )
 
-    def __init__(self, params: PwmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: PwmParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         """Ignore ``messages``, because the board sends none."""
         self._params = params
         self._lifetime_ns = command_lifetime_ns
@@ -145,11 +154,14 @@ class PwmBoard(Device):
     def _target_us(self, now_ns: int) -> tuple[float, float]:
         params = self._params
         reach_us = self._reach_us(now_ns)
-        return params.steering_center_us + params.steering_range_us * self._servo, params.drive_neutral_us + reach_us
+        return (
+            params.steering_center_us + params.steering_range_us * self._servo,
+            params.drive_neutral_us + reach_us,
+        )
 
     def _reach_us(self, now_ns: int) -> float:
-        """Return the drive pulse relative to neutral. ``_backward``: the speed controller may now take a reverse pulse as
-        reverse."""
+        """Return the drive pulse relative to neutral. ``_backward``: the speed controller may now
+        take a reverse pulse as reverse."""
         params, drive = self._params, self._drive
         if drive >= 0.0:
             self._pull_since_ns = None
@@ -190,7 +202,9 @@ class PwmBoard(Device):
             self._refused = refused
             reason = "not driven: the port was opened anew; disarm, then arm again"
             text = reason if refused else f"over: {reason}"
-            self._out.append(Fault(now_ns, "pwm_drive_refused", "pwm_board", Reaction.BRAKE, refused, text))
+            self._out.append(
+                Fault(now_ns, "pwm_drive_refused", "pwm_board", Reaction.BRAKE, refused, text)
+            )
 
     def _take(self) -> list[Message]:
         out, self._out = self._out, []
@@ -198,5 +212,6 @@ class PwmBoard(Device):
 
 
 def _width(pulse_us: float) -> int:
-    """Return the pulse in whole microseconds within the board's limits, because it ignores others and keeps the last one."""
+    """Return the pulse in whole microseconds within the board's limits, because it ignores others
+    and keeps the last one."""
     return min(BOARD_MAX_US, max(BOARD_MIN_US, round(pulse_us)))

@@ -1,7 +1,8 @@
-"""Common part of the drivers of RC receivers: what leaves them is :class:`RcChannels`, frame by frame, in the receiver's own units.
+"""Common part of the drivers of RC receivers: what leaves them is :class:`RcChannels`, frame by
+frame, in the receiver's own units.
 
-A frame that the receiver marks as repeated or as its own failsafe is passed on with its mark: the daemon never drives by it.
-What the channels mean is the profile's business, ``[rc]``.
+A frame that the receiver marks as repeated or as its own failsafe is passed on with its mark: the
+daemon never drives by it. What the channels mean is the profile's business, ``[rc]``.
 """
 
 from abc import abstractmethod
@@ -36,7 +37,8 @@ def unpack11(data: bytes) -> tuple[float, ...]:
 
 
 class RcDevice(Device):
-    """Driver of a receiver that sends frames unasked. A subclass cuts the stream, and reads and encodes what is in a frame."""
+    """Driver of a receiver that sends frames unasked. A subclass cuts the stream, and reads and
+    encodes what is in a frame."""
 
     name: ClassVar[str] = "rc"
     """Name of its channel frames in the account of messages."""
@@ -54,7 +56,9 @@ class RcDevice(Device):
     produces: ClassVar[tuple[type[Message], ...]] = (RcChannels, Event)
     consumes: tuple[type[Message], ...] = ()
 
-    def __init__(self, params: Any, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: Any, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         self.params = params
         self.usage = MessageUsage()
         self._lifetime_ns = command_lifetime_ns
@@ -94,11 +98,16 @@ class RcDevice(Device):
     def _send(self, frame: bytes, now_ns: int) -> None:
         self._tx.append(Send(frame, now_ns + self._lifetime_ns, droppable=True))
 
-    def _frame(self, channels: tuple[float, ...], t_ns: int, *, failsafe: bool = False, lost: bool = False) -> RcChannels:
-        """Return a frame of a receiver that only marks lost frames; its link quality is the fraction without the mark."""
+    def _frame(
+        self, channels: tuple[float, ...], t_ns: int, *, failsafe: bool = False, lost: bool = False
+    ) -> RcChannels:
+        """Return a frame of a receiver that only marks lost frames; its link quality is the
+        fraction without the mark."""
         self._lost.append(lost)
         self._count(unusable=failsafe or lost)
-        return RcChannels(t_ns, t_ns, channels, failsafe, lost, 1.0 - sum(self._lost) / len(self._lost))
+        return RcChannels(
+            t_ns, t_ns, channels, failsafe, lost, 1.0 - sum(self._lost) / len(self._lost)
+        )
 
     def _count(self, *, unusable: bool) -> None:
         if unusable:

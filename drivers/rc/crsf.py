@@ -1,7 +1,9 @@
-"""CRSF of TBS Crossfire and ExpressLRS: codec in both directions, and the driver with telemetry to the handset. Sources: NOTES.md.
+"""CRSF of TBS Crossfire and ExpressLRS: codec in both directions, and the driver with telemetry to
+the handset. Sources: NOTES.md.
 
-Frame: ``address | length | type | payload, big-endian | CRC-8/DVB-S2 over type and payload``, 64 bytes at most. The length counts
-type, payload and CRC. A receiver sends channels (0x16, or since version 3 also a subset, 0x17) and link statistics (0x14).
+Frame: ``address | length | type | payload, big-endian | CRC-8/DVB-S2 over type and payload``, 64
+bytes at most. The length counts type, payload and CRC. A receiver sends channels (0x16, or since
+version 3 also a subset, 0x17) and link statistics (0x14).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +14,14 @@ from typing import Annotated, ClassVar, NamedTuple
 from msgspec import Meta, Struct
 
 from drivers.rc.base import CHANNELS, UNKNOWN, RcDevice, pack11, unpack11
-from vehicled.core.messages import ActuatorCommand, GnssFix, Message, MotorStatus, RcChannels, StateEstimate
+from vehicled.core.messages import (
+    ActuatorCommand,
+    GnssFix,
+    Message,
+    MotorStatus,
+    RcChannels,
+    StateEstimate,
+)
 from vehicled.core.wire.channels import TICKS
 from vehicled.core.wire.crc import crc8_d5
 from vehicled.core.wire.framing import NO_FRAME, CountedFrame, FrameCheck, Framer, Protocol
@@ -20,12 +29,12 @@ from vehicled.core.wire.usage import Unused
 
 SYNC = 0xC8
 ADDRESSES = (SYNC, 0xEC, 0xEE, 0xEA, 0x00)
-"""First bytes of a frame: the flight controller's address as the sync; a receiver's, module's, handset's or broadcast for others
-that were seen with channels."""
+"""First bytes of a frame: the flight controller's address as the sync; a receiver's, module's,
+handset's or broadcast for others that were seen with channels."""
 GPS, BATTERY, LINK, RC, SUBSET, ATTITUDE, MODE = 0x02, 0x08, 0x14, 0x16, 0x17, 0x1E, 0x21
 NAMES = {
-    GPS: "GPS", BATTERY: "BATTERY", LINK: "LINK_STATISTICS", RC: "CHANNELS", SUBSET: "CHANNELS_SUBSET", ATTITUDE: "ATTITUDE",
-    MODE: "FLIGHT_MODE",
+    GPS: "GPS", BATTERY: "BATTERY", LINK: "LINK_STATISTICS", RC: "CHANNELS",
+    SUBSET: "CHANNELS_SUBSET", ATTITUDE: "ATTITUDE", MODE: "FLIGHT_MODE",
 }  # fmt: skip
 MOST_BYTES = 64
 CRC_WEIGHT = 10
@@ -112,24 +121,31 @@ class FlightMode(NamedTuple):
     text: str
 
 
-Content = Channels | Subset | LinkStatistics | BatterySensor | Gps | CrsfAttitude | FlightMode | bytes
+Content = (
+    Channels | Subset | LinkStatistics | BatterySensor | Gps | CrsfAttitude | FlightMode | bytes
+)
 
 _LEAST = {GPS: 17, BATTERY: 10, LINK: 12, RC: 24, SUBSET: 4, ATTITUDE: 8, MODE: 3}
 """Least count of a frame by type, with type and CRC."""
 _OTHERS = bytes((
-    0x03, 0x06, 0x07, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x10, 0x18, 0x1C, 0x1D, 0x1F, 0x22, 0x28, 0x29, 0x2B, 0x2C, 0x2D, 0x2E,
-    0x32, 0x34, 0x3A, 0x3C, 0x7A, 0x7B, 0x7C, 0x80, 0xAA, 0xAC,
+    0x03, 0x06, 0x07, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x10, 0x18, 0x1C, 0x1D, 0x1F, 0x22, 0x28,
+    0x29, 0x2B, 0x2C, 0x2D, 0x2E, 0x32, 0x34, 0x3A, 0x3C, 0x7A, 0x7B, 0x7C, 0x80, 0xAA, 0xAC,
 ))  # fmt: skip
 """Types that are defined and not read."""
 
 
 class _CrsfFrame(CountedFrame):
-    """Frame of a defined type, long enough for it: a checksum of 8 bits alone would find frames in anything."""
+    """Frame of a defined type, long enough for it: a checksum of 8 bits alone would find frames in
+    anything."""
 
     def __init__(self, kinds: bytes) -> None:
-        super().__init__(FrameCheck(crc8_d5, CRC_WEIGHT, first=2), at=1, extra=2, least=3, most=62, head=3)
+        super().__init__(
+            FrameCheck(crc8_d5, CRC_WEIGHT, first=2), at=1, extra=2, least=3, most=62, head=3
+        )
         self._types = kinds
-        self._shortest = bytes(_LEAST.get(kind, 3) if kind in kinds else 0xFF for kind in range(256))
+        self._shortest = bytes(
+            _LEAST.get(kind, 3) if kind in kinds else 0xFF for kind in range(256)
+        )
 
     def head(self, sync: bytes) -> list[bytes]:
         return [*super().head(sync), self._types]
@@ -141,14 +157,19 @@ class _CrsfFrame(CountedFrame):
 
 PROTOCOLS = (
     Protocol("CRSF", bytes((SYNC,)), _CrsfFrame(bytes(_LEAST) + _OTHERS)),
-    *[Protocol("CRSF", bytes((address,)), _CrsfFrame(bytes((LINK, RC, SUBSET)))) for address in ADDRESSES[1:]],
+    *[
+        Protocol("CRSF", bytes((address,)), _CrsfFrame(bytes((LINK, RC, SUBSET))))
+        for address in ADDRESSES[1:]
+    ],
 )
 
 
 def frame(kind: int, payload: bytes, address: int = SYNC) -> bytes:
     """Return a frame of any type. Raises ValueError beyond 60 bytes of payload."""
     if len(payload) > MOST_BYTES - 4:
-        raise ValueError(f"{len(payload)} bytes of payload do not fit a frame ({MOST_BYTES - 4} at most)")
+        raise ValueError(
+            f"{len(payload)} bytes of payload do not fit a frame ({MOST_BYTES - 4} at most)"
+        )
     body = bytes((kind,)) + payload
     return bytes((address, len(body) + 1)) + body + bytes((crc8_d5(body),))
 
@@ -162,27 +183,54 @@ def encode(content: Content, address: int = SYNC) -> bytes:
             packed = first & 0x1F | 1 << 5
             for i, value in enumerate(channels):
                 packed |= _cut(((value - TICKS.centre) * 0.625 + 512) * 2, 0, 0x7FF) << 8 + 11 * i
-            return frame(SUBSET, packed.to_bytes(1 + (11 * len(channels) + 7) // 8, "little"), address)
+            return frame(
+                SUBSET, packed.to_bytes(1 + (11 * len(channels) + 7) // 8, "little"), address
+            )
         case LinkStatistics():
             c = content
             up = (-c.rssi_dbm, -c.rssi_dbm, c.quality, c.snr_db, c.antenna, c.rf_mode, c.power)
             values = [*up, -c.down_rssi_dbm, c.down_quality, c.down_snr_db]
             signed = (3, 9)
-            cut = [_cut(v, -128, 127) if i in signed else _cut(v, 0, 255) for i, v in enumerate(values)]
+            cut = [
+                _cut(v, -128, 127) if i in signed else _cut(v, 0, 255) for i, v in enumerate(values)
+            ]
             return frame(LINK, _LINK.pack(*cut), address)
         case BatterySensor(voltage_v, current_a, capacity_mah, remaining):
-            tenths = b"".join([_cut(10.0 * value, 0, 0x7FFF).to_bytes(2, "big") for value in (voltage_v, current_a)])
+            tenths = b"".join(
+                [
+                    _cut(10.0 * value, 0, 0x7FFF).to_bytes(2, "big")
+                    for value in (voltage_v, current_a)
+                ]
+            )
             return frame(
-                BATTERY, tenths + _cut(capacity_mah, 0, 0xFFFFFF).to_bytes(3, "big") + bytes((_cut(remaining, 0, 100),)), address
+                BATTERY,
+                tenths
+                + _cut(capacity_mah, 0, 0xFFFFFF).to_bytes(3, "big")
+                + bytes((_cut(remaining, 0, 100),)),
+                address,
             )
         case Gps():
-            degrees_e7 = [_cut(value * 1e7, -(2**31), 2**31 - 1) for value in (content.latitude_deg, content.longitude_deg)]
-            speed, heading = _cut(10.0 * content.speed_kmh, 0, 0xFFFF), _cut(100.0 * content.heading_deg, 0, 0xFFFF)
+            degrees_e7 = [
+                _cut(value * 1e7, -(2**31), 2**31 - 1)
+                for value in (content.latitude_deg, content.longitude_deg)
+            ]
+            speed, heading = (
+                _cut(10.0 * content.speed_kmh, 0, 0xFFFF),
+                _cut(100.0 * content.heading_deg, 0, 0xFFFF),
+            )
             height = _cut(content.altitude_m + ALTITUDE_OFFSET_M, 0, 0xFFFF)
-            return frame(GPS, _GPS.pack(*degrees_e7, speed, heading, height, _cut(content.satellites, 0, 255)), address)
+            return frame(
+                GPS,
+                _GPS.pack(*degrees_e7, speed, heading, height, _cut(content.satellites, 0, 255)),
+                address,
+            )
         case CrsfAttitude():
             return frame(
-                ATTITUDE, _ATTITUDE.pack(*[_cut(remainder(value, tau) * 1e4, -31416, 31416) for value in content]), address
+                ATTITUDE,
+                _ATTITUDE.pack(
+                    *[_cut(remainder(value, tau) * 1e4, -31416, 31416) for value in content]
+                ),
+                address,
             )
         case FlightMode(text):
             return frame(MODE, text.encode("ascii", "replace")[:15] + b"\0", address)
@@ -194,7 +242,8 @@ def _cut(value: float, low: int, high: int) -> int:
 
 
 def parse(data: bytes) -> Content:
-    """Return the content of a valid frame; the payload of one that is of another type, or too short."""
+    """Return the content of a valid frame; the payload of one that is of another type, or too
+    short."""
     kind, payload = data[2], data[3:-1]
     if kind == RC and len(payload) >= 22:
         # Longer ones are of newer versions, such as with an arming flag: what follows is ignored.
@@ -202,15 +251,36 @@ def parse(data: bytes) -> Content:
     if kind == SUBSET and payload:
         return _subset(payload)
     if kind == LINK and len(payload) >= _LINK.size:
-        first, second, quality, snr, antenna, mode, power, down, down_quality, down_snr = _LINK.unpack_from(payload)
+        first, second, quality, snr, antenna, mode, power, down, down_quality, down_snr = (
+            _LINK.unpack_from(payload)
+        )
         antennas = [-value for value in (first, second) if value]
-        return LinkStatistics(max(antennas, default=0), quality, snr, antenna, mode, power, -down, down_quality, down_snr)
+        return LinkStatistics(
+            max(antennas, default=0),
+            quality,
+            snr,
+            antenna,
+            mode,
+            power,
+            -down,
+            down_quality,
+            down_snr,
+        )
     if kind == BATTERY and len(payload) >= 8:
-        volts, amperes, capacity = (int.from_bytes(payload[i:j], "big") for i, j in ((0, 2), (2, 4), (4, 7)))
+        volts, amperes, capacity = (
+            int.from_bytes(payload[i:j], "big") for i, j in ((0, 2), (2, 4), (4, 7))
+        )
         return BatterySensor(volts / 10, amperes / 10, capacity, payload[7])
     if kind == GPS and len(payload) >= _GPS.size:
         latitude, longitude, speed, heading, altitude, satellites = _GPS.unpack_from(payload)
-        return Gps(latitude / 1e7, longitude / 1e7, speed / 10, heading / 100, altitude - ALTITUDE_OFFSET_M, satellites)
+        return Gps(
+            latitude / 1e7,
+            longitude / 1e7,
+            speed / 10,
+            heading / 100,
+            altitude - ALTITUDE_OFFSET_M,
+            satellites,
+        )
     if kind == ATTITUDE and len(payload) >= _ATTITUDE.size:
         pitch, roll, yaw = _ATTITUDE.unpack_from(payload)
         return CrsfAttitude(pitch / 1e4, roll / 1e4, yaw / 1e4)
@@ -228,7 +298,8 @@ def _subset(payload: bytes) -> Subset:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over the valid frames of a recording as (name, content); unknown types are named by number."""
+    """Iterate over the valid frames of a recording as (name, content); unknown types are named by
+    number."""
     for _, found in Framer(PROTOCOLS, MOST_BYTES).feed(data):
         yield NAMES.get(found[2], f"0x{found[2]:02X}"), parse(found)
 
@@ -237,7 +308,8 @@ class CrsfParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Parameters of a CRSF receiver."""
 
     telemetry_hz: Annotated[float, Meta(ge=0.0, le=50.0)] = 10.0
-    """Telemetry frames per second to the handset, Hz: battery, position, attitude and mode in turn. 0: none."""
+    """Telemetry frames per second to the handset, Hz: battery, position, attitude and mode in turn.
+    0: none."""
 
 
 class CrsfDevice(RcDevice):
@@ -248,7 +320,9 @@ class CrsfDevice(RcDevice):
     Params: ClassVar[type[CrsfParams]] = CrsfParams
     consumes: tuple[type[Message], ...] = (MotorStatus, GnssFix, StateEstimate, ActuatorCommand)
 
-    def __init__(self, params: CrsfParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: CrsfParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         super().__init__(params, messages, command_lifetime_ns)
         self._framer = Framer(PROTOCOLS, MOST_BYTES)
         self._period_ns = round(1e9 / params.telemetry_hz) if params.telemetry_hz else 0
@@ -304,22 +378,38 @@ class CrsfDevice(RcDevice):
         if channels is not UNKNOWN:
             self._count(unusable=failsafe)
         # A receiver without a signal strength sends 0.
-        rssi_dbm, snr_db = (float(link.rssi_dbm), float(link.snr_db)) if link.rssi_dbm else (nan, nan)
-        return RcChannels(t_ns, t_ns, channels, failsafe, False, min(link.quality, 100) / 100.0, rssi_dbm, snr_db)
+        rssi_dbm, snr_db = (
+            (float(link.rssi_dbm), float(link.snr_db)) if link.rssi_dbm else (nan, nan)
+        )
+        return RcChannels(
+            t_ns, t_ns, channels, failsafe, False, min(link.quality, 100) / 100.0, rssi_dbm, snr_db
+        )
 
     def _merged(self, subset: Subset, t_ns: int) -> tuple[float, ...]:
         """Return the newest value of every channel that came lately."""
         for i, value in enumerate(subset.channels, subset.first):
             if i < CHANNELS:
                 self._subset[i], self._subset_ns[i] = value, t_ns
-        return tuple([value if t_ns - seen_ns <= SUBSET_NS else nan for value, seen_ns in zip(self._subset, self._subset_ns)])
+        return tuple(
+            [
+                value if t_ns - seen_ns <= SUBSET_NS else nan
+                for value, seen_ns in zip(self._subset, self._subset_ns)
+            ]
+        )
 
     # ---------------------------------------------------------------- telemetry
 
     def _show(self, now_ns: int) -> None:
         """Send the next of the values that are known."""
         made = [
-            each for each in (self._battery(now_ns), self._gps(now_ns), self._attitude(now_ns), self._mode()) if each is not None
+            each
+            for each in (
+                self._battery(now_ns),
+                self._gps(now_ns),
+                self._attitude(now_ns),
+                self._mode(),
+            )
+            if each is not None
         ]
         if made:
             self._telemetry_ns, self._turn = now_ns, self._turn + 1
@@ -333,7 +423,9 @@ class CrsfDevice(RcDevice):
         motor = self._fresh(MotorStatus, now_ns)
         if not isinstance(motor, MotorStatus) or not isfinite(motor.input_voltage_v):
             return None
-        return BatterySensor(motor.input_voltage_v, motor.input_current_a if isfinite(motor.input_current_a) else 0.0)
+        return BatterySensor(
+            motor.input_voltage_v, motor.input_current_a if isfinite(motor.input_current_a) else 0.0
+        )
 
     def _gps(self, now_ns: int) -> Gps | None:
         fix = self._fresh(GnssFix, now_ns)
@@ -342,7 +434,13 @@ class CrsfDevice(RcDevice):
         east, north, _ = fix.velocity_enu_mps
         speed_mps = hypot(east, north) if isfinite(east + north) else 0.0
         attitude = self._attitude(now_ns)
-        yaw_rad = atan2(east, north) if speed_mps >= COURSE_MPS else attitude.yaw_rad if attitude is not None else 0.0
+        yaw_rad = (
+            atan2(east, north)
+            if speed_mps >= COURSE_MPS
+            else attitude.yaw_rad
+            if attitude is not None
+            else 0.0
+        )
         place = degrees(fix.latitude_rad), degrees(fix.longitude_rad)
         height_m = round(fix.height_m) if isfinite(fix.height_m) else 0
         return Gps(*place, 3.6 * speed_mps, degrees(yaw_rad) % 360.0, height_m, fix.satellites)

@@ -1,8 +1,10 @@
-"""iBUS of FlySky: codec in both directions, and the driver, which also answers as a voltage sensor. Sources: NOTES.md.
+"""iBUS of FlySky: codec in both directions, and the driver, which also answers as a voltage sensor.
+Sources: NOTES.md.
 
-Servo frame: ``20 40 | 14 channels, little-endian | checksum``, 115200 baud. Channels 15 to 18 of newer receivers are in the upper
-four bits of the words. Sensor bus, one wire in both directions: ``04 | 80 discover, 90 type, A0 value, plus address | checksum``.
-The checksum is FFFF minus the sum of all bytes before it. No frame has a failsafe flag: see ``[rc.failsafe]``.
+Servo frame: ``20 40 | 14 channels, little-endian | checksum``, 115200 baud. Channels 15 to 18 of
+newer receivers are in the upper four bits of the words. Sensor bus, one wire in both directions:
+``04 | 80 discover, 90 type, A0 value, plus address | checksum``. The checksum is FFFF minus the sum
+of all bytes before it. No frame has a failsafe flag: see ``[rc.failsafe]``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -89,7 +91,9 @@ def parse(name: str, frame: bytes) -> IbusFrame | SensorRequest:
     _, *words = _SERVO.unpack_from(frame)
     extra = [sum((words[3 * i + k] >> 12) << 4 * k for k in range(3)) for i in range(EXTRA)]
     channels = [float(word & 0xFFF) for word in words]
-    return IbusFrame(tuple(channels + [float(value) for value in extra] if any(extra) else channels))
+    return IbusFrame(
+        tuple(channels + [float(value) for value in extra] if any(extra) else channels)
+    )
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
@@ -102,7 +106,8 @@ class IbusParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Parameters of a FlySky receiver."""
 
     telemetry: bool = True
-    """Answer on the sensor bus with the voltage of the drive's battery; a servo output never asks."""
+    """Answer on the sensor bus with the voltage of the drive's battery; a servo output never
+    asks."""
 
 
 class IbusDevice(RcDevice):
@@ -115,7 +120,9 @@ class IbusDevice(RcDevice):
     Params: ClassVar[type[IbusParams]] = IbusParams
     consumes: tuple[type[Message], ...] = (MotorStatus,)
 
-    def __init__(self, params: IbusParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: IbusParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         super().__init__(params, messages, command_lifetime_ns)
         self._framer = Framer(PROTOCOLS, 64)
         self._echo, self._echo_ns = b"", 0

@@ -1,7 +1,8 @@
 """SBUS of Futaba, FrSky and others: codec in both directions, and the driver. Sources: NOTES.md.
 
-Frame: ``0F | 16 channels of 11 bits, 22 bytes | flags | end``, 100000 baud, 8 bits, even parity, 2 stop bits, inverted. It has no
-checksum, so frames are believed only where one follows another, and a candidate that the pause between two frames cuts is none.
+Frame: ``0F | 16 channels of 11 bits, 22 bytes | flags | end``, 100000 baud, 8 bits, even parity, 2
+stop bits, inverted. It has no checksum, so frames are believed only where one follows another, and
+a candidate that the pause between two frames cuts is none.
 """
 
 import re
@@ -22,7 +23,8 @@ ENDS = b"\x00\x04\x14\x24\x34"
 SLOT_BYTES = 3
 """Bytes of a telemetry slot of SBUS2, which a receiver leaves or fills between two frames."""
 GAP_NS = 2_500_000
-"""Pause that no frame has inside: its bytes follow each other for 3 ms, and the pause between two frames is 4 ms or longer."""
+"""Pause that no frame has inside: its bytes follow each other for 3 ms, and the pause between two
+frames is 4 ms or longer."""
 _FRAME = re.compile(rb"\x0f.{22}[\x00-\x0f][" + re.escape(ENDS) + b"]", re.DOTALL)
 
 
@@ -40,21 +42,34 @@ class SbusFrame(Struct, frozen=True, gc=False):
 def encode(frame: SbusFrame, end: int = ENDS[0]) -> bytes:
     """Return the bytes of a frame."""
     first, second = frame.digital
-    flags = first | second << 1 | (LOST if frame.frame_lost else 0) | (FAILSAFE if frame.failsafe else 0)
-    return bytes((BEGIN,)) + pack11([round(value) for value in frame.channels]) + bytes((flags, end))
+    flags = (
+        first
+        | second << 1
+        | (LOST if frame.frame_lost else 0)
+        | (FAILSAFE if frame.failsafe else 0)
+    )
+    return (
+        bytes((BEGIN,)) + pack11([round(value) for value in frame.channels]) + bytes((flags, end))
+    )
 
 
 def parse(data: bytes) -> SbusFrame:
     """Return the content of 25 bytes."""
     flags = data[23]
-    return SbusFrame(unpack11(data[1:23]), (bool(flags & 1), bool(flags & 2)), bool(flags & LOST), bool(flags & FAILSAFE))
+    return SbusFrame(
+        unpack11(data[1:23]),
+        (bool(flags & 1), bool(flags & 2)),
+        bool(flags & LOST),
+        bool(flags & FAILSAFE),
+    )
 
 
 class SbusReader:
     """Finds the frames of a stream cut anywhere. Never raises; keeps less than a frame.
 
-    A frame counts if it follows the one before it, with a telemetry slot between them at most, or begins the stream. So the first
-    after noise is left out, and random bytes, of which one in 13,000 looks like the begin of a frame, give none.
+    A frame counts if it follows the one before it, with a telemetry slot between them at most, or
+    begins the stream. So the first after noise is left out, and random bytes, of which one in
+    13,000 looks like the begin of a frame, give none.
     """
 
     def __init__(self) -> None:
@@ -71,7 +86,8 @@ class SbusReader:
         self._held = b""
 
     def feed(self, data: bytes, *, stale: bool = False) -> list[bytes]:
-        """Return the frames that ``data`` completes. ``stale``: the line was silent before, so what is held is no frame."""
+        """Return the frames that ``data`` completes. ``stale``: the line was silent before, so what
+        is held is no frame."""
         if stale:
             self.clear()
         buffer = self._held + data
@@ -113,7 +129,9 @@ class SbusDevice(RcDevice):
     line: ClassVar[str] = "baud=100000&frame=8E2"
     Params: ClassVar[type[SbusParams]] = SbusParams
 
-    def __init__(self, params: SbusParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: SbusParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         super().__init__(params, messages, command_lifetime_ns)
         self._reader = SbusReader()
         self._rx_ns = 0
@@ -132,5 +150,12 @@ class SbusDevice(RcDevice):
         for each in self._reader.feed(data, stale=stale):
             frame = parse(each)
             digital = [TICKS.high if on else TICKS.low for on in frame.digital]
-            found.append(self._frame((*frame.channels, *digital), t_ns, failsafe=frame.failsafe, lost=frame.frame_lost))
+            found.append(
+                self._frame(
+                    (*frame.channels, *digital),
+                    t_ns,
+                    failsafe=frame.failsafe,
+                    lost=frame.frame_lost,
+                )
+            )
         return found

@@ -1,4 +1,5 @@
-"""Codec of the RTCM 3 transport: frames in a byte stream, message names, and the base station's position.
+"""Codec of the RTCM 3 transport: frames in a byte stream, message names, and the base station's
+position.
 
 The observations pass unread to the receiver. Sources: NOTES.md.
 """
@@ -21,11 +22,19 @@ MAX_FRAME_BYTES: Final = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES
 RTCM3: Final = Protocol(
     "RTCM3",
     SYNC,
-    CountedFrame(FrameCheck(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES),
+    CountedFrame(
+        FrameCheck(crc24q, CRC24Q_WEIGHT),
+        at=1,
+        width=2,
+        order="big",
+        extra=OVERHEAD_BYTES,
+        most=MAX_PAYLOAD_BYTES,
+    ),
 )
 """Protocol for a ``Framer`` on a port shared with other protocols.
 
-The six reserved bits before the length are zero in every edition of the standard; requiring that rejects most false starts.
+The six reserved bits before the length are zero in every edition of the standard; requiring that
+rejects most false starts.
 """
 
 
@@ -39,7 +48,10 @@ class FrameReader(PayloadReader):
 def encode(payload: bytes) -> bytes:
     """Return a message as a frame. Raises ValueError beyond ``MAX_PAYLOAD_BYTES``."""
     if len(payload) > MAX_PAYLOAD_BYTES:
-        raise ValueError(f"an RTCM message of {len(payload)} bytes does not fit a frame ({MAX_PAYLOAD_BYTES} bytes)")
+        raise ValueError(
+            f"an RTCM message of {len(payload)} bytes does not fit a frame "
+            f"({MAX_PAYLOAD_BYTES} bytes)"
+        )
     covered = SYNC + len(payload).to_bytes(2, "big") + payload
     return covered + crc24q(covered).to_bytes(3, "big")
 
@@ -100,15 +112,20 @@ def name_of(kind: int) -> str:
 
 
 def station_of(frame: bytes) -> int | None:
-    """Return DF003, the station number of an observation or station message; None for other types."""
+    """Return DF003, the station number of an observation or station message; None for other
+    types."""
     kind = message_type(frame)
-    if not (1001 <= kind <= 1013 or kind in {1030, 1031, 1032, 1033, 1230} or _is_msm(kind)) or len(frame) < OVERHEAD_BYTES + 3:
+    if (
+        not (1001 <= kind <= 1013 or kind in {1030, 1031, 1032, 1033, 1230} or _is_msm(kind))
+        or len(frame) < OVERHEAD_BYTES + 3
+    ):
         return None
     return (frame[4] & 0x0F) << 8 | frame[5]
 
 
 class Station(Struct, frozen=True, gc=False):
-    """Base station from messages 1005 and 1006: antenna reference point, ECEF in the frame of the network, m."""
+    """Base station from messages 1005 and 1006: antenna reference point, ECEF in the frame of the
+    network, m."""
 
     number: int
     x_m: float
@@ -147,7 +164,9 @@ def decode_station(frame: bytes) -> Station | None:
         x_m=_signed38(bits >> _SHIFT_X),
         y_m=_signed38(bits >> _SHIFT_Y),
         z_m=_signed38(bits >> _SHIFT_Z),
-        antenna_height_m=int.from_bytes(frame[22:24], "big") / 1e4 if kind == 1006 else float("nan"),
+        antenna_height_m=int.from_bytes(frame[22:24], "big") / 1e4
+        if kind == 1006
+        else float("nan"),
         virtual=bool(bits >> (_1005_BITS - 34) & 1),
     )
 
@@ -162,7 +181,8 @@ class Content(Struct, frozen=True, gc=False):
 
 
 def decode(data: bytes) -> Iterator[tuple[str, Content | Station]]:
-    """Iterate over a recording as (message number or ``RTCM3`` for a filler, content); station positions are decoded."""
+    """Iterate over a recording as (message number or ``RTCM3`` for a filler, content); station
+    positions are decoded."""
     reader = FrameReader()
     for frame in (*reader.feed(data), *reader.flush()):
         kind = message_type(frame)

@@ -1,4 +1,5 @@
-"""Driver of a plain corrections source: a radio modem on a serial port, or a base that serves RTCM over TCP."""
+"""Driver of a plain corrections source: a radio modem on a serial port, or a base that serves RTCM
+over TCP."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
@@ -19,7 +20,8 @@ class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     protocol: CorrectionProtocol = "rtcm"
     """Protocol of the corrections. SPARTN is for u-blox receivers with ``spartn = true``."""
     stall_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = 20.0
-    """Silence after which the port is reopened, s; doubled after each failure, up to 300 s. 0: never."""
+    """Silence after which the port is reopened, s; doubled after each failure, up to 300 s. 0:
+    never."""
 
 
 class RtcmDevice(Device):
@@ -30,7 +32,9 @@ class RtcmDevice(Device):
     produces: ClassVar[tuple[type[Message], ...]] = (Corrections, Fault, Event)
     consumes: tuple[type[Message], ...] = ()
 
-    def __init__(self, params: RtcmParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: RtcmParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         """Produce the types in ``messages`` that the profile expects; commands do not exist."""
         self._params = params
         self._origin = params.origin
@@ -76,7 +80,9 @@ class RtcmDevice(Device):
             self._tx.append(Reopen(reason))
             if not self._stalled:
                 self._stalled = reason
-                messages.append(Fault(now_ns, "corrections_stalled", self._origin, Reaction.WARN, True, reason))
+                messages.append(
+                    Fault(now_ns, "corrections_stalled", self._origin, Reaction.WARN, True, reason)
+                )
         return messages
 
     def take_tx(self) -> Sequence[Action]:
@@ -89,6 +95,8 @@ class RtcmDevice(Device):
         self._watch.on_frame(t_ns)
         if self._stalled:
             cleared = f"corrections flow again after: {self._stalled}"
-            messages.insert(0, Fault(t_ns, "corrections_stalled", self._origin, Reaction.WARN, False, cleared))
+            messages.insert(
+                0, Fault(t_ns, "corrections_stalled", self._origin, Reaction.WARN, False, cleared)
+            )
             self._stalled = ""
         return messages

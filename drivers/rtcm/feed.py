@@ -12,10 +12,11 @@ from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 CorrectionProtocol = Literal["rtcm", "spartn"]
 STALE_NS = 2_000_000_000
-"""Timeout of an incomplete frame, ns. Longer than a TCP retransmission, which would otherwise lose a frame; a false start claims at
-most a kilobyte, so it seldom waits."""
+"""Timeout of an incomplete frame, ns. Longer than a TCP retransmission, which would otherwise lose
+a frame; a false start claims at most a kilobyte, so it seldom waits."""
 MOVING_NS = 60_000_000_000
-"""Shortest time between two reports of stations that change, ns: a base that surveys itself moves with every message."""
+"""Shortest time between two reports of stations that change, ns: a base that surveys itself moves
+with every message."""
 STATIONS = 8
 """Stations reported at once; a caster that sends more of them changes them."""
 EARTH_M = 6_340_000.0, 6_400_000.0
@@ -25,12 +26,13 @@ EARTH_M = 6_340_000.0, 6_400_000.0
 class CorrectionFeed:
     """Converter of a stream to frames and :class:`Corrections`, and detector of a moved base.
 
-    One message per frame, so a consumer may drop the oldest ones without cutting a frame. ``t_ns`` is the arrival, because frames
-    are not read.
+    One message per frame, so a consumer may drop the oldest ones without cutting a frame. ``t_ns``
+    is the arrival, because frames are not read.
     """
 
     def __init__(self, origin: str, wanted: bool, protocol: CorrectionProtocol = "rtcm") -> None:
-        """Count only, without producing corrections, if ``wanted`` is False, because the profile does not expect any."""
+        """Count only, without producing corrections, if ``wanted`` is False, because the profile
+        does not expect any."""
         self._origin = origin
         self._wanted = wanted
         self._spartn = protocol == "spartn"
@@ -39,7 +41,8 @@ class CorrectionFeed:
         self._stations: dict[int, Station] = {}
         self._changed_ns = -MOVING_NS
         self.usage = MessageUsage()
-        """Account of the messages by number. They are passed on unread, so every one is used if corrections are expected."""
+        """Account of the messages by number. They are passed on unread, so every one is used if
+        corrections are expected."""
         self.frames = 0
         """Complete frames of the present connection."""
 
@@ -81,7 +84,8 @@ class CorrectionFeed:
         return messages
 
     def _on_station(self, name: str, station: Station | None, t_rx_ns: int) -> list[Message]:
-        """Return the event of a new or moved station, and the warning of one whose place is none."""
+        """Return the event of a new or moved station, and the warning of one whose place is
+        none."""
         problem = station_problem(station)
         if problem is not None:
             self.usage.lose(name, *problem)
@@ -99,7 +103,8 @@ class CorrectionFeed:
         return [self._station_event(station, t_rx_ns)]
 
     def _station_event(self, station: Station, t_ns: int) -> Event:
-        """Return the event for a new or changed station position, because a moved base moves the vehicle."""
+        """Return the event for a new or changed station position, because a moved base moves the
+        vehicle."""
         fields = {
             "origin": self._origin,
             "station": station.number,
@@ -110,14 +115,19 @@ class CorrectionFeed:
 
 
 def station_problem(station: Station | None) -> UsageProblem | None:
-    """Return why a base has no place: its receiver would make a wrong position of it, under a valid checksum."""
+    """Return why a base has no place: its receiver would make a wrong position of it, under a valid
+    checksum."""
     if station is None:
         return UsageProblem(Unused.UNREADABLE, "length")
     from_centre_m = hypot(station.x_m, station.y_m, station.z_m)
     if from_centre_m == 0.0:
         return UsageProblem(Unused.ALL_ZERO, "place of the base")
     if not EARTH_M[0] <= from_centre_m <= EARTH_M[1]:
-        return UsageProblem(Unused.OUT_OF_RANGE, "place of the base", f"{from_centre_m * 1e-3:.0f} km from the centre of the earth")
+        return UsageProblem(
+            Unused.OUT_OF_RANGE,
+            "place of the base",
+            f"{from_centre_m * 1e-3:.0f} km from the centre of the earth",
+        )
     return None
 
 

@@ -26,7 +26,11 @@ class TxQueue:
         self._tx.append(Send(data, now_ns + self._lifetime_ns, droppable=True))
         self._waiting_bytes += len(data)
         while self._waiting_bytes > CORRECTIONS_MAX_BYTES:
-            at, oldest = next((at, each) for at, each in enumerate(self._tx) if isinstance(each, Send) and each.droppable)
+            at, oldest = next(
+                (at, each)
+                for at, each in enumerate(self._tx)
+                if isinstance(each, Send) and each.droppable
+            )
             del self._tx[at]
             self._waiting_bytes -= len(oldest.data)
 

@@ -1,7 +1,9 @@
-"""Codec of the SPARTN transport: frames in a byte stream, and names of messages. The contents, often encrypted, pass unread.
+"""Codec of the SPARTN transport: frames in a byte stream, and names of messages. The contents,
+often encrypted, pass unread.
 
-``73 | type 7, length 10, encrypted 1, kind of CRC 2, CRC-4 | subtype 4, kind of time 1, time 16 or 32, solution 7, processor 4 |
-(encrypted: key 4, sequence 6, authentication 3, its length 3) | payload | authentication | CRC``, bits from the highest.
+``73 | type 7, length 10, encrypted 1, kind of CRC 2, CRC-4 | subtype 4, kind of time 1, time 16 or
+32, solution 7, processor 4 | (encrypted: key 4, sequence 6, authentication 3, its length 3) |
+payload | authentication | CRC``, bits from the highest.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +24,8 @@ _CRC8: Final = table8(0x07)
 
 
 def _crc4_bits(start: int) -> int:
-    """Return the CRC-4 of the twenty bits behind the preamble: polynomial 9, the lowest bit of each byte first."""
+    """Return the CRC-4 of the twenty bits behind the preamble: polynomial 9, the lowest bit of each
+    byte first."""
     crc = 0
     for byte in (start >> 16 & 0xFF, start >> 8 & 0xFF, start & 0xF0):
         for bit in range(8):
@@ -31,7 +34,9 @@ def _crc4_bits(start: int) -> int:
 
 
 # It begins with 0, so that of several bytes is the exclusive or of those of each alone.
-_CRC4: Final = tuple(bytes(_crc4_bits(byte << shift) for byte in range(256)) for shift in (16, 8, 0))
+_CRC4: Final = tuple(
+    bytes(_crc4_bits(byte << shift) for byte in range(256)) for shift in (16, 8, 0)
+)
 
 
 def _crc4(start: int) -> int:
@@ -115,12 +120,17 @@ class SpartnContent(Struct, frozen=True, gc=False):
 def content_of(frame: bytes) -> SpartnContent:
     """Return what the head of a frame says."""
     start, long_time = int.from_bytes(frame[1:4], "big"), frame[4] & 0x08
-    time_s = int.from_bytes(frame[4 : 10 if long_time else 8], "big") >> 11 & (0xFFFF_FFFF if long_time else 0xFFFF)
-    return SpartnContent(start >> 17, frame[4] >> 4, bool(start >> 6 & 1), time_s, len(frame), frame)
+    time_s = int.from_bytes(frame[4 : 10 if long_time else 8], "big") >> 11 & (
+        0xFFFF_FFFF if long_time else 0xFFFF
+    )
+    return SpartnContent(
+        start >> 17, frame[4] >> 4, bool(start >> 6 & 1), time_s, len(frame), frame
+    )
 
 
 def name_of(frame: bytes) -> str:
-    """Return the name of a message, such as ``HPAC-GPS``; by its numbers if they are not assigned."""
+    """Return the name of a message, such as ``HPAC-GPS``; by its numbers if they are not
+    assigned."""
     kind, subtype = frame[1] >> 1, frame[4] >> 4
     name = _TYPES.get(kind)
     if name in ("OCB", "HPAC") and subtype in _SYSTEMS:
@@ -138,7 +148,8 @@ def encode(
     long_time: bool = False,
     encrypted: tuple[int, int] | None = None,
 ) -> bytes:
-    """Return a frame without authentication. ``crc``: bytes of the checksum less one; ``encrypted``: key and sequence.
+    """Return a frame without authentication. ``crc``: bytes of the checksum less one;
+    ``encrypted``: key and sequence.
 
     Raises OverflowError or ValueError for values that do not fit."""
     if not 0 <= kind < 128 or not 0 <= subtype < 16 or len(payload) > 1023:

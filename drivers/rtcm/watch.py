@@ -3,7 +3,8 @@
 from vehicled.core.ports import NEVER_NS
 
 MAX_TIMEOUT_NS = 300_000_000_000
-"""Longest timeout, ns: casters ban clients that retry often, and a base that is off need not be polled."""
+"""Longest timeout, ns: casters ban clients that retry often, and a base that is off need not be
+polled."""
 
 
 class StallWatch:
@@ -20,7 +21,11 @@ class StallWatch:
     @property
     def due_ns(self) -> int:
         """Time of the timeout; ``NEVER_NS`` while nothing is expected."""
-        return NEVER_NS if self._since_ns == NEVER_NS or not self._limit_ns else self._since_ns + self.timeout_ns
+        return (
+            NEVER_NS
+            if self._since_ns == NEVER_NS or not self._limit_ns
+            else self._since_ns + self.timeout_ns
+        )
 
     @property
     def timeout_ns(self) -> int:

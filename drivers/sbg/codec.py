@@ -1,8 +1,10 @@
-"""SBG Systems Ellipse, Ekinox, Quanta: sbgECom frames and logs, codec in both directions. Sources: NOTES.md.
+"""SBG Systems Ellipse, Ekinox, Quanta: sbgECom frames and logs, codec in both directions. Sources:
+NOTES.md.
 
-``FF 5A | id u8 | class u8 | length u16 | payload | CRC u16 | 33``, all little-endian; the CRC covers id to payload. Device axes:
-forward, right, down; world: north, east, down; angles of the navigation in rad, of the receiver and all places in degrees. Payloads
-only ever grow at their end, so a longer one is read as far as it is known, and a shorter one as far as it goes.
+``FF 5A | id u8 | class u8 | length u16 | payload | CRC u16 | 33``, all little-endian; the CRC
+covers id to payload. Device axes: forward, right, down; world: north, east, down; angles of the
+navigation in rad, of the receiver and all places in degrees. Payloads only ever grow at their end,
+so a longer one is read as far as it is known, and a shorter one as far as it goes.
 """
 
 from collections.abc import Iterator
@@ -24,9 +26,11 @@ EXTENDED = 0x80
 """Class bit of a page of an answer that is too long for one frame."""
 MAX_PAYLOAD_BYTES = 4086
 COMMON_PAYLOAD_BYTES = 256
-"""Longest payload of a log with fixed fields; a longer candidate would hold back what follows it."""
+"""Longest payload of a log with fixed fields; a longer candidate would hold back what follows
+it."""
 LONG_LOGS = frozenset({5, 31, 38, 48, 49, 50, 51, 55, 59, 60})
-"""Logs of any length: raw data of receivers and corrections, satellites, diagnostics, session, vibration spectra."""
+"""Logs of any length: raw data of receivers and corrections, satellites, diagnostics, session,
+vibration spectra."""
 OVERHEAD_BYTES = 9
 
 STATUS, UTC_TIME, IMU_DATA, EKF_EULER, EKF_QUAT, EKF_NAV = 1, 2, 3, 6, 7, 8
@@ -45,7 +49,8 @@ GPS1_POS_USED = 1 << 11
 MODE_AHRS, MODE_NAV_POSITION = 2, 4
 UTC_INITIALISED = 2
 SINGLE, DGPS, RTK_FLOAT, RTK_FIXED, PPP_FIXED, TYPED_IN = 2, 3, 6, 7, 9, 10
-"""Types of a position; from ``DGPS`` to ``PPP_FIXED`` with corrections; ``TYPED_IN`` is the place of a base, as it was entered."""
+"""Types of a position; from ``DGPS`` to ``PPP_FIXED`` with corrections; ``TYPED_IN`` is the place
+of a base, as it was entered."""
 UNKNOWN_8, UNKNOWN_16 = 0xFF, 0xFFFF
 
 MAIN_LOOP_HZ = 200.0
@@ -54,7 +59,12 @@ DIVISORS = (1, 2, 4, 5, 8, 10, 20, 40, 200)
 NEW_DATA = 10_001
 """Output mode of a log that is sent when it has news."""
 
-ACCELERATION_LSB, RATE_LSB, RATE_HIGH_LSB, TEMPERATURE_LSB = 1_048_576.0, 67_108_864.0, 12_304_174.0, 256.0
+ACCELERATION_LSB, RATE_LSB, RATE_HIGH_LSB, TEMPERATURE_LSB = (
+    1_048_576.0,
+    67_108_864.0,
+    12_304_174.0,
+    256.0,
+)
 """Counts of IMU_SHORT per m/s2, rad/s, rad/s at high scale, and degree Celsius."""
 
 
@@ -147,7 +157,8 @@ class EkfQuat(NamedTuple):
 
 
 class EkfNav(NamedTuple):
-    """Log 8: velocity and place of the output point. Height above the ellipsoid: altitude + undulation."""
+    """Log 8: velocity and place of the output point. Height above the ellipsoid: altitude +
+    undulation."""
 
     time_us: int
     velocity_north_mps: float
@@ -203,7 +214,8 @@ class GpsPosition(NamedTuple):
 
 
 class GpsHeading(NamedTuple):
-    """Log 15: direction from the first antenna to the second, clockwise from true north. Bits 0-5 of ``status``: 0 computed."""
+    """Log 15: direction from the first antenna to the second, clockwise from true north. Bits 0-5
+    of ``status``: 0 computed."""
 
     time_us: int
     status: int
@@ -245,7 +257,8 @@ class EkfVelBody(NamedTuple):
 
 
 Log = (
-    StatusLog | UtcTime | ImuData | EkfEuler | EkfQuat | EkfNav | GpsVelocity | GpsPosition | GpsHeading | ImuShort | EkfVelBody
+    StatusLog | UtcTime | ImuData | EkfEuler | EkfQuat | EkfNav | GpsVelocity | GpsPosition
+    | GpsHeading | ImuShort | EkfVelBody
 )  # fmt: skip
 
 
@@ -260,7 +273,10 @@ class _Shape(NamedTuple):
     @property
     def layouts(self) -> list[Layout]:
         """All lengths that firmware sends, longest first."""
-        return [Layout("<" + self.required + self.added[:count]) for count in range(len(self.added), -1, -1)]
+        return [
+            Layout("<" + self.required + self.added[:count])
+            for count in range(len(self.added), -1, -1)
+        ]
 
 
 _SHAPES = {
@@ -279,15 +295,16 @@ _SHAPES = {
 _LAYOUTS = {number: (shape.kind, shape.layouts) for number, shape in _SHAPES.items()}
 _NUMBERS: dict[type[Log], int] = {shape.kind: number for number, shape in _SHAPES.items()}
 NAMES = {
-    STATUS: "STATUS", UTC_TIME: "UTC_TIME", IMU_DATA: "IMU_DATA", EKF_EULER: "EKF_EULER", EKF_QUAT: "EKF_QUAT",
-    EKF_NAV: "EKF_NAV", GPS1_VEL: "GPS1_VEL", GPS1_POS: "GPS1_POS", GPS1_HDT: "GPS1_HDT", IMU_SHORT: "IMU_SHORT",
-    EKF_VEL_BODY: "EKF_VEL_BODY",
+    STATUS: "STATUS", UTC_TIME: "UTC_TIME", IMU_DATA: "IMU_DATA", EKF_EULER: "EKF_EULER",
+    EKF_QUAT: "EKF_QUAT", EKF_NAV: "EKF_NAV", GPS1_VEL: "GPS1_VEL", GPS1_POS: "GPS1_POS",
+    GPS1_HDT: "GPS1_HDT", IMU_SHORT: "IMU_SHORT", EKF_VEL_BODY: "EKF_VEL_BODY",
 }  # fmt: skip
 """Names of the logs that are decoded."""
 
 
 class SbgMessage(Struct, frozen=True, gc=False):
-    """Content of a frame that is no known log: an answer, a command, a page of a long payload, or another log."""
+    """Content of a frame that is no known log: an answer, a command, a page of a long payload, or
+    another log."""
 
     number: int
     message_class: int
@@ -298,24 +315,31 @@ class _SbgFrame(CountedFrame):
     """Frame whose longest payload depends on class and number."""
 
     def __init__(self) -> None:
-        check = FrameCheck(crc16_kermit, first=2, tail=3, stored=-3, size=2, order="little", end=bytes((END,)))
+        check = FrameCheck(
+            crc16_kermit, first=2, tail=3, stored=-3, size=2, order="little", end=bytes((END,))
+        )
         super().__init__(check, at=4, width=2, extra=OVERHEAD_BYTES, most=MAX_PAYLOAD_BYTES)
         longest, fixed = MAX_PAYLOAD_BYTES + OVERHEAD_BYTES, COMMON_PAYLOAD_BYTES + OVERHEAD_BYTES
-        self._longest = {each: [longest] * 256 for each in (LOGS, COMMANDS, COMMANDS | EXTENDED)} | {FAST_LOGS: [fixed] * 256}
+        self._longest = {
+            each: [longest] * 256 for each in (LOGS, COMMANDS, COMMANDS | EXTENDED)
+        } | {FAST_LOGS: [fixed] * 256}
         """Longest frame by class and number."""
         self._longest[LOGS] = [longest if number in LONG_LOGS else fixed for number in range(256)]
 
     def length(self, buffer: bytes | bytearray, at: int, end: int) -> int:
         size = super().length(buffer, at, end)
         longest = self._longest.get(buffer[at + 3]) if size > 0 else None
-        return NO_FRAME if size > 0 and (longest is None or size > longest[buffer[at + 2]]) else size
+        return (
+            NO_FRAME if size > 0 and (longest is None or size > longest[buffer[at + 2]]) else size
+        )
 
 
 PROTOCOL = Protocol("sbgECom", SYNC, _SbgFrame())
 
 
 def read(frame: bytes) -> Log | SbgMessage:
-    """Return the content of a valid frame. A known log that is too short is a :class:`SbgMessage`."""
+    """Return the content of a valid frame. A known log that is too short is a
+    :class:`SbgMessage`."""
     number, message_class, payload = frame[2], frame[3], frame[6:-3]
     if message_class == LOGS and number in _LAYOUTS:
         kind, layouts = _LAYOUTS[number]
@@ -328,13 +352,16 @@ def read(frame: bytes) -> Log | SbgMessage:
 def encode(number: int, payload: bytes, message_class: int = LOGS) -> bytes:
     """Return a frame. Raises ValueError for a number, class or length that does not exist."""
     if not (0 <= number <= 255 and 0 <= message_class <= 255 and len(payload) <= MAX_PAYLOAD_BYTES):
-        raise ValueError(f"{len(payload)} bytes of message {number} in class {message_class} are no frame")
+        raise ValueError(
+            f"{len(payload)} bytes of message {number} in class {message_class} are no frame"
+        )
     body = bytes((number, message_class)) + len(payload).to_bytes(2, "little") + payload
     return SYNC + body + crc16_kermit(body).to_bytes(2, "little") + bytes((END,))
 
 
 def name_of(frame: bytes) -> str:
-    """Return the name of the log or command in a valid frame, by class and number without one: ``SBG 00-1f``."""
+    """Return the name of the log or command in a valid frame, by class and number without one:
+    ``SBG 00-1f``."""
     number, message_class = frame[2], frame[3]
     known = NAMES.get(number) if message_class == LOGS and isinstance(read(frame), tuple) else None
     return known or f"SBG {message_class:02x}-{number:02x}"
@@ -346,7 +373,8 @@ def number_of(log: Log) -> int:
 
 
 def encode_log(log: Log, fields: int | None = None) -> bytes:
-    """Return the frame of a log, with its first ``fields`` fields only as older firmware sends it. Raises ValueError."""
+    """Return the frame of a log, with its first ``fields`` fields only as older firmware sends it.
+    Raises ValueError."""
     number = number_of(log)
     shape = _SHAPES[number]
     added = len(shape.added) - (0 if fields is None else len(log) - fields)
@@ -370,6 +398,7 @@ def acknowledgement(number: int, error: int = 0) -> bytes:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, object]]:
-    """Iterate over a recording: ("EKF_NAV", EkfNav), others by class and number as ("SBG 00-1f", Message)."""
+    """Iterate over a recording: ("EKF_NAV", EkfNav), others by class and number as ("SBG 00-1f",
+    Message)."""
     for _, frame in frames((PROTOCOL,), data):
         yield name_of(frame), read(frame)

@@ -1,4 +1,5 @@
-"""Driver of SBG Systems units: inertial samples, heading, fixes, or the reference state that judges all others. See NOTES.md."""
+"""Driver of SBG Systems units: inertial samples, heading, fixes, or the reference state that judges
+all others. See NOTES.md."""
 
 from collections.abc import Callable, Sequence
 from math import isfinite, pi, radians
@@ -111,7 +112,8 @@ VELOCITY_US = US
 STALE_NS = 2_000_000_000
 """Distance of the receiver's stamps from the present beyond which they are not believed, ns."""
 FULL_STATE = {
-    ATTITUDE_VALID: "attitude", HEADING_VALID: "heading", VELOCITY_VALID: "velocity", POSITION_VALID: "position",
+    ATTITUDE_VALID: "attitude", HEADING_VALID: "heading", VELOCITY_VALID: "velocity",
+    POSITION_VALID: "position",
 }  # fmt: skip
 """Bits that a reference state needs."""
 
@@ -119,19 +121,22 @@ _NoNegative = Annotated[float, Meta(ge=0.0, le=100.0)]
 
 
 class SbgParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Parameters of an SBG Systems unit. ``rate_hz`` is one of 200, 100, 50, 40, 25, 20, 10, 5, 1."""
+    """Parameters of an SBG Systems unit. ``rate_hz`` is one of 200, 100, 50, 40, 25, 20, 10, 5,
+    1."""
 
     fix: Literal["gnss", "ekf"] = "gnss"
-    """Source of ``GnssFix``: the receiver's own position at its antenna, or that of the unit's filter at its output point."""
+    """Source of ``GnssFix``: the receiver's own position at its antenna, or that of the unit's
+    filter at its output point."""
     heading: Literal["ekf", "dual_antenna"] = "ekf"
     """Source of ``Heading``: the unit's filter, or its two antennas."""
     ekf_heading_kind: Literal["inertial", "magnetic", "moving_base"] = "inertial"
-    """Error model of the filter's heading: ``moving_base`` if two antennas aid it, ``magnetic`` if a compass does."""
+    """Error model of the filter's heading: ``moving_base`` if two antennas aid it, ``magnetic`` if
+    a compass does."""
     output_port: Literal["A", "C", "E"] = "A"
     """Port of the unit that the cable is at. Commands are obeyed at port A alone."""
     least_position_sigma_m: _NoNegative = 0.0
-    """Standard deviation per axis, below which none of a reference state is believed: what ``vehicled sensors check-truth`` lets
-    the unit claim. Likewise the two others."""
+    """Standard deviation per axis, below which none of a reference state is believed: what
+    ``vehicled sensors check-truth`` lets the unit claim. Likewise the two others."""
     least_speed_sigma_mps: _NoNegative = 0.0
     """Lower bound of the sigma of a reference velocity, m/s."""
     least_heading_sigma_rad: Annotated[float, Meta(ge=0.0, le=pi)] = 0.0
@@ -139,7 +144,10 @@ class SbgParams(ConfigurableParams, frozen=True, forbid_unknown_fields=True, kw_
 
     def __post_init__(self) -> None:
         if any(self.compass_deviation_rad):
-            raise ValueError("compass_deviation_rad: this unit fuses its compass itself; calibrate it with sbgCenter")
+            raise ValueError(
+                "compass_deviation_rad: this unit fuses its compass itself; calibrate it with "
+                "sbgCenter"
+            )
 
 
 class LogSample(Sample, frozen=True, gc=False):
@@ -168,9 +176,17 @@ class SbgCodec:
         if isinstance(log, ImuShort):
             self._sends_short = True
             scale = RATE_HIGH_LSB if log.status & GYROS_HIGH_SCALE else RATE_LSB
-            force = (log.force_x / ACCELERATION_LSB, log.force_y / ACCELERATION_LSB, log.force_z / ACCELERATION_LSB)
+            force = (
+                log.force_x / ACCELERATION_LSB,
+                log.force_y / ACCELERATION_LSB,
+                log.force_z / ACCELERATION_LSB,
+            )
             return self._inertial(
-                name, log, force, (log.rate_x / scale, log.rate_y / scale, log.rate_z / scale), log.temperature / TEMPERATURE_LSB
+                name,
+                log,
+                force,
+                (log.rate_x / scale, log.rate_y / scale, log.rate_z / scale),
+                log.temperature / TEMPERATURE_LSB,
             )
         if isinstance(log, ImuData):
             if self._sends_short:
@@ -181,7 +197,10 @@ class SbgCodec:
             return (LogSample(log.time_us, log=log),)
         if log.message_class != COMMANDS:
             short = log.message_class == LOGS and log.number in NAMES
-            self.usage.refuse(name, *((Unused.UNREADABLE, "length", len(log.payload)) if short else (Unused.NOT_READ,)))
+            self.usage.refuse(
+                name,
+                *((Unused.UNREADABLE, "length", len(log.payload)) if short else (Unused.NOT_READ,)),
+            )
         else:
             self.usage.use(name)
             if len(self.replies) < MAX_REPLIES:
@@ -189,27 +208,47 @@ class SbgCodec:
         return ()
 
     def _inertial(
-        self, name: str, log: ImuShort | ImuData, force: tuple[float, ...], rate: tuple[float, ...], celsius: float
+        self,
+        name: str,
+        log: ImuShort | ImuData,
+        force: tuple[float, ...],
+        rate: tuple[float, ...],
+        celsius: float,
     ) -> Sequence[Sample]:
         if log.status & IMU_PASSED != IMU_PASSED:
             self.usage.refuse(name, Unused.SELF_TEST, "status", f"{log.status:#x}")
             return ()
         in_range = ACCELS_IN_RANGE | GYROS_IN_RANGE
         saturated = log.status & in_range != in_range
-        return sound(self.usage, name, Sample(log.time_us, flu(force), flu(rate), None, celsius + ZERO_CELSIUS_K, saturated))
+        return sound(
+            self.usage,
+            name,
+            Sample(log.time_us, flu(force), flu(rate), None, celsius + ZERO_CELSIUS_K, saturated),
+        )
 
 
 class SbgDevice(ConfigurableImuDevice):
-    """Driver of an Ellipse or a unit of the same protocol. With ``ReferenceState`` it is the truth of the vehicle."""
+    """Driver of an Ellipse or a unit of the same protocol. With ``ReferenceState`` it is the truth
+    of the vehicle."""
 
     name: ClassVar[str] = "sbg"
     tick_ns: ClassVar[float | None] = 1000.0
     counter_bits: ClassVar[int | None] = 32
     Params: ClassVar[type[SbgParams]] = SbgParams
-    produces: ClassVar[tuple[type[Message], ...]] = (ImuSample, Heading, GnssFix, ReferenceState, Fault, Event)
+    produces: ClassVar[tuple[type[Message], ...]] = (
+        ImuSample,
+        Heading,
+        GnssFix,
+        ReferenceState,
+        Fault,
+        Event,
+    )
 
-    def __init__(self, params: SbgParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Produce those of ImuSample, Heading, GnssFix and ReferenceState that are in ``messages``."""
+    def __init__(
+        self, params: SbgParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
+        """Produce those of ImuSample, Heading, GnssFix and ReferenceState that are in
+        ``messages``."""
         self.sbg = SbgCodec()
         super().__init__(params, messages, command_lifetime_ns, self.sbg)
         self._sbg_params = params
@@ -219,7 +258,8 @@ class SbgDevice(ConfigurableImuDevice):
         self._of_filter = params.fix == "ekf"
         self._kind = HeadingKind[params.ekf_heading_kind.upper()]
         self.dropped_states = 0
-        """Filter states that were no reference, because the unit did not declare all of them valid."""
+        """Filter states that were no reference, because the unit did not declare all of them
+        valid."""
         self._forget()
 
     def _forget(self) -> None:
@@ -293,7 +333,15 @@ class SbgDevice(ConfigurableImuDevice):
         else:
             self.usage.refuse(name, *problem)
 
-    def _take_place(self, name: str, log: EkfNav, place: Navigation, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
+    def _take_place(
+        self,
+        name: str,
+        log: EkfNav,
+        place: Navigation,
+        t_ns: int,
+        t_rx_ns: int,
+        messages: list[Message],
+    ) -> None:
         problem = place_problem(log)
         if self._wants_fix and self._of_filter:
             rtk = self._carrier_at(log)
@@ -310,7 +358,9 @@ class SbgDevice(ConfigurableImuDevice):
         assert counter is not None
         return self._clock.update(counter, t_rx_ns)
 
-    def _take_attitude(self, name: str, log: EkfEuler | EkfQuat, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
+    def _take_attitude(
+        self, name: str, log: EkfEuler | EkfQuat, t_ns: int, t_rx_ns: int, messages: list[Message]
+    ) -> None:
         case = attitude(log)
         body = of_body(case, self._rotation) if self._turned else case
         body = body._replace(yaw_rad=wrapped(body.yaw_rad + self.params.yaw_offset_rad))
@@ -345,7 +395,9 @@ class SbgDevice(ConfigurableImuDevice):
         change = self._reference.update(lacking, t_rx_ns)
         if change is not None and not change.unsteady:
             level = "warning" if lacking else "info"
-            messages.append(self.event(t_rx_ns, level, "reference_state", valid=not lacking, lacking=lacking))
+            messages.append(
+                self.event(t_rx_ns, level, "reference_state", valid=not lacking, lacking=lacking)
+            )
         if lacking:
             self.dropped_states += 1
             return
@@ -372,7 +424,11 @@ class SbgDevice(ConfigurableImuDevice):
         )
 
     def _carrier_at(self, nav: EkfNav) -> CarrierSolution:
-        if self._carrier is None or not nav.status & GPS1_POS_USED or abs(_after(nav.time_us, self._carrier[0])) > CARRIER_US:
+        if (
+            self._carrier is None
+            or not nav.status & GPS1_POS_USED
+            or abs(_after(nav.time_us, self._carrier[0])) > CARRIER_US
+        ):
             return CarrierSolution.NONE
         return self._carrier[1]
 
@@ -383,12 +439,17 @@ class SbgDevice(ConfigurableImuDevice):
         wrong = ", ".join([what for bit, what in GENERAL_OK.items() if not log.general >> bit & 1])
         change = self._status.update(wrong, t_rx_ns)
         if change is not None and not change.unsteady:
-            messages.append(self.event(t_rx_ns, "warning" if wrong else "info", "unit_status", wrong=wrong))
+            messages.append(
+                self.event(t_rx_ns, "warning" if wrong else "info", "unit_status", wrong=wrong)
+            )
 
     # ---------------------------------------------------------------- receiver
 
-    def _take_receiver(self, log: GpsPosition | GpsVelocity | GpsHeading, t_rx_ns: int, messages: list[Message]) -> None:
-        """Take a log whose stamp is that of the receiver's measurement, earlier than those of the unit's main loop."""
+    def _take_receiver(
+        self, log: GpsPosition | GpsVelocity | GpsHeading, t_rx_ns: int, messages: list[Message]
+    ) -> None:
+        """Take a log whose stamp is that of the receiver's measurement, earlier than those of the
+        unit's main loop."""
         assert self._clock is not None
         self.samples += 1
         latest_ns = t_rx_ns - self._latency_ns
@@ -402,11 +463,14 @@ class SbgDevice(ConfigurableImuDevice):
         if isinstance(log, GpsPosition):
             self._carrier = log.time_us, carrier(log)
         if not self._wants_fix or self._of_filter:
-            # The state of the RTK solution comes from the receiver's position even for the place of the filter.
+            # The state of the RTK solution comes from the receiver's position even for the place of
+            # the filter.
             used = isinstance(log, GpsPosition) and (self._wants_fix or self._wants_reference)
             self._account(name, None if used else UsageProblem(Unused.NOT_WANTED))
             return
-        self._account(name, position_problem(log) if isinstance(log, GpsPosition) else velocity_problem(log))
+        self._account(
+            name, position_problem(log) if isinstance(log, GpsPosition) else velocity_problem(log)
+        )
         if isinstance(log, GpsVelocity):
             self._velocity = log
             if self._position is not None and self._position[0].tow_ms == log.tow_ms:
@@ -426,7 +490,9 @@ class SbgDevice(ConfigurableImuDevice):
             self._position = None
             messages.append(receiver_fix(log, velocity, t_ns, t_rx_ns, self._utc_ns(log.time_us)))
 
-    def _take_antennas(self, name: str, log: GpsHeading, t_ns: int, t_rx_ns: int, messages: list[Message]) -> None:
+    def _take_antennas(
+        self, name: str, log: GpsHeading, t_ns: int, t_rx_ns: int, messages: list[Message]
+    ) -> None:
         wanted = self._wants_heading and self._two_antennas
         problem = antennas_problem(log) if wanted else UsageProblem(Unused.NOT_WANTED)
         self._account(name, problem)
@@ -459,24 +525,43 @@ class SbgDevice(ConfigurableImuDevice):
         return wanted
 
     def script(self) -> Script:
-        """Read the model, then switch the logs on. Settings are not saved, so flash does not wear."""
+        """Read the model, then switch the logs on. Settings are not saved, so flash does not
+        wear."""
         info = yield SetUpRequest("report its model", command(INFO), _answer(INFO))
-        model = "unknown" if isinstance(info, Refusal) else info[:32].split(b"\0")[0].decode("ascii", "replace")
+        model = (
+            "unknown"
+            if isinstance(info, Refusal)
+            else info[:32].split(b"\0")[0].decode("ascii", "replace")
+        )
         port = "ABCDE".index(self._sbg_params.output_port)
         for log, output in self.outputs().items():
             place = bytes((port, log, LOGS))
             setting = place + output.to_bytes(2, "little")
-            done = yield SetUpRequest(f"send {NAMES[log]}", command(OUTPUT_CONF, setting), _acknowledged(OUTPUT_CONF))
+            done = yield SetUpRequest(
+                f"send {NAMES[log]}", command(OUTPUT_CONF, setting), _acknowledged(OUTPUT_CONF)
+            )
             got: Any = done
             if not isinstance(done, Refusal):
-                got = yield SetUpRequest(f"report the output of {NAMES[log]}", command(OUTPUT_CONF, place), _output(place))
-            if got != setting:
-                why = got.reason if isinstance(got, Refusal) else f"its output mode is {int.from_bytes(got[3:5], 'little')}"
-                raise ConfigurationError(
-                    f"the unit does not send {NAMES[log]}: {why}; if it is set up by sbgInsRestApi, do that with the maker's "
-                    "program and write configure = false"
+                got = yield SetUpRequest(
+                    f"report the output of {NAMES[log]}",
+                    command(OUTPUT_CONF, place),
+                    _output(place),
                 )
-        return {"model": model, "logs": [NAMES[log] for log in self.outputs()], "rate_hz": self.params.rate_hz}
+            if got != setting:
+                why = (
+                    got.reason
+                    if isinstance(got, Refusal)
+                    else f"its output mode is {int.from_bytes(got[3:5], 'little')}"
+                )
+                raise ConfigurationError(
+                    f"the unit does not send {NAMES[log]}: {why}; if it is set up by "
+                    "sbgInsRestApi, do that with the maker's program and write configure = false"
+                )
+        return {
+            "model": model,
+            "logs": [NAMES[log] for log in self.outputs()],
+            "rate_hz": self.params.rate_hz,
+        }
 
 
 def _after(counter: int, before: int) -> int:
@@ -485,8 +570,13 @@ def _after(counter: int, before: int) -> int:
 
 
 def _refused(reply: OtherFrame, number: int) -> int | None:
-    """Return the error code of an acknowledgement of command ``number``; None if the reply is none."""
-    if reply.number != ACK or len(reply.payload) < 4 or reply.payload[:2] != bytes((number, COMMANDS)):
+    """Return the error code of an acknowledgement of command ``number``; None if the reply is
+    none."""
+    if (
+        reply.number != ACK
+        or len(reply.payload) < 4
+        or reply.payload[:2] != bytes((number, COMMANDS))
+    ):
         return None
     return int.from_bytes(reply.payload[2:4], "little")
 

@@ -1,4 +1,5 @@
-"""Conversion of sbgECom logs to messages: degrees to radians, north-east-down to east-north-up, flags to states.
+"""Conversion of sbgECom logs to messages: degrees to radians, north-east-down to east-north-up,
+flags to states.
 
 Pure functions. Invalid standard deviations are NaN.
 """
@@ -43,7 +44,8 @@ MAX_SPEED_MPS = 500.0
 
 
 class Attitude(NamedTuple):
-    """Attitude of the case in the axes of the messages: right side down, nose down, counter-clockwise from east."""
+    """Attitude of the case in the axes of the messages: right side down, nose down,
+    counter-clockwise from east."""
 
     roll_rad: float
     pitch_rad: float
@@ -74,17 +76,30 @@ def wrapped(angle_rad: float) -> float:
 def attitude(log: EkfEuler | EkfQuat) -> Attitude:
     """Return the attitude of the case of a log without an :func:`attitude_problem`."""
     if isinstance(log, EkfEuler):
-        return Attitude(log.roll_rad, -log.pitch_rad, pi / 2 - log.yaw_rad, sigma(log.yaw_sigma_rad))
+        return Attitude(
+            log.roll_rad, -log.pitch_rad, pi / 2 - log.yaw_rad, sigma(log.yaw_sigma_rad)
+        )
     w, x, y, z = log.w, log.x, log.y, log.z
     size = w * w + x * x + y * y + z * z
     nose_up = asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x) / size)))
     roll = atan2(2.0 * (w * x + y * z), w * w - x * x - y * y + z * z)
-    return Attitude(roll, -nose_up, pi / 2 - atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z), sigma(log.yaw_sigma_rad))
+    return Attitude(
+        roll,
+        -nose_up,
+        pi / 2 - atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z),
+        sigma(log.yaw_sigma_rad),
+    )
 
 
 def of_body(case: Attitude, mounting: Rotation) -> Attitude:
-    """Return the attitude of the body that carries the case. ``mounting``: rows of the rotation from case to body."""
-    cr, sr, cp, sp = cos(case.roll_rad), sin(case.roll_rad), cos(case.pitch_rad), sin(case.pitch_rad)
+    """Return the attitude of the body that carries the case. ``mounting``: rows of the rotation
+    from case to body."""
+    cr, sr, cp, sp = (
+        cos(case.roll_rad),
+        sin(case.roll_rad),
+        cos(case.pitch_rad),
+        sin(case.pitch_rad),
+    )
     cy, sy = cos(case.yaw_rad), sin(case.yaw_rad)
     world: Rotation = (
         (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
@@ -94,12 +109,21 @@ def of_body(case: Attitude, mounting: Rotation) -> Attitude:
     (forward_e, _, _), (forward_n, _, _), (forward_u, left_u, up_u) = [
         [sum([row[k] * axis[k] for k in range(3)]) for axis in mounting] for row in world
     ]
-    return Attitude(atan2(left_u, up_u), asin(max(-1.0, min(1.0, -forward_u))), atan2(forward_n, forward_e), case.yaw_sigma_rad)
+    return Attitude(
+        atan2(left_u, up_u),
+        asin(max(-1.0, min(1.0, -forward_u))),
+        atan2(forward_n, forward_e),
+        case.yaw_sigma_rad,
+    )
 
 
 def utc(log: UtcTime) -> int:
     """Return UTC in ns since 1970; 0 while the unit does not know it with its leap seconds."""
-    if log.status >> 6 & 0xF != UTC_INITIALISED or log.year < _OLDEST_YEAR or log.nanosecond >= 1_000_000_000:
+    if (
+        log.status >> 6 & 0xF != UTC_INITIALISED
+        or log.year < _OLDEST_YEAR
+        or log.nanosecond >= 1_000_000_000
+    ):
         return 0
     try:
         # A leap second is given as the second after it.
@@ -117,7 +141,11 @@ def _possible(latitude_deg: float, longitude_deg: float, height_m: float) -> boo
 
 def _variances(east: float, north: float, up: float) -> Vector:
     east, north, up = sigma(east), sigma(north), sigma(up)
-    return (east * east, 0.0, 0.0, 0.0, north * north, 0.0, 0.0, 0.0, up * up) if isfinite(east + north + up) else NAN9
+    return (
+        (east * east, 0.0, 0.0, 0.0, north * north, 0.0, 0.0, 0.0, up * up)
+        if isfinite(east + north + up)
+        else NAN9
+    )
 
 
 def position_type(log: GpsPosition) -> int:
@@ -128,7 +156,9 @@ def position_type(log: GpsPosition) -> int:
 def carrier(log: GpsPosition) -> CarrierSolution:
     """Return the state of the RTK solution, as far as the stated error agrees."""
     found = _CARRIERS.get(position_type(log), CarrierSolution.NONE)
-    return stated_carrier(found, _variances(log.longitude_sigma_m, log.latitude_sigma_m, log.altitude_sigma_m))
+    return stated_carrier(
+        found, _variances(log.longitude_sigma_m, log.latitude_sigma_m, log.altitude_sigma_m)
+    )
 
 
 def position_problem(log: GpsPosition) -> UsageProblem | None:
@@ -152,7 +182,11 @@ def velocity_problem(log: GpsVelocity) -> UsageProblem | None:
     speeds = log.velocity_north_mps, log.velocity_east_mps, log.velocity_down_mps
     if not isfinite(sum(speeds)):
         return UsageProblem(Unused.NOT_FINITE, "velocity")
-    return UsageProblem(Unused.OUT_OF_RANGE, "velocity") if max(map(abs, speeds)) > MAX_SPEED_MPS else None
+    return (
+        UsageProblem(Unused.OUT_OF_RANGE, "velocity")
+        if max(map(abs, speeds)) > MAX_SPEED_MPS
+        else None
+    )
 
 
 def antennas_problem(log: GpsHeading) -> UsageProblem | None:
@@ -164,7 +198,9 @@ def antennas_problem(log: GpsHeading) -> UsageProblem | None:
     if not -180.0 <= log.heading_deg <= 360.0:
         return UsageProblem(Unused.OUT_OF_RANGE, "heading", f"{log.heading_deg:.1f} degrees")
     if log.heading_sigma_deg > MAX_HEADING_SIGMA_DEG:
-        return UsageProblem(Unused.TOO_INACCURATE, "heading", f"{log.heading_sigma_deg:.1f} degrees")
+        return UsageProblem(
+            Unused.TOO_INACCURATE, "heading", f"{log.heading_sigma_deg:.1f} degrees"
+        )
     return None
 
 
@@ -189,7 +225,9 @@ def place_problem(log: EkfNav) -> UsageProblem | None:
     return None if log.status & POSITION_VALID else UsageProblem(Unused.INVALID, "position valid")
 
 
-def receiver_fix(log: GpsPosition, velocity: GpsVelocity | None, t_ns: int, t_rx_ns: int, utc_ns: int) -> GnssFix:
+def receiver_fix(
+    log: GpsPosition, velocity: GpsVelocity | None, t_ns: int, t_rx_ns: int, utc_ns: int
+) -> GnssFix:
     """Return the fix of the receiver. Without a solution it has no position."""
     kind = position_type(log)
     height_m = log.altitude_m + log.undulation_m
@@ -198,10 +236,20 @@ def receiver_fix(log: GpsPosition, velocity: GpsVelocity | None, t_ns: int, t_rx
         return GnssFix(t_ns, t_rx_ns, nan, nan, nan, satellites=satellites, utc_ns=utc_ns)
     speeds, doubts = NAN3, NAN9
     if velocity is not None and velocity_problem(velocity) is None:
-        speeds = (velocity.velocity_east_mps, velocity.velocity_north_mps, -velocity.velocity_down_mps)
-        doubts = _variances(velocity.velocity_east_sigma_mps, velocity.velocity_north_sigma_mps, velocity.velocity_down_sigma_mps)
+        speeds = (
+            velocity.velocity_east_mps,
+            velocity.velocity_north_mps,
+            -velocity.velocity_down_mps,
+        )
+        doubts = _variances(
+            velocity.velocity_east_sigma_mps,
+            velocity.velocity_north_sigma_mps,
+            velocity.velocity_down_sigma_mps,
+        )
     corrected = DGPS <= kind <= PPP_FIXED
-    age_s = log.correction_age_cs * 1e-2 if corrected and log.correction_age_cs != UNKNOWN_16 else nan
+    age_s = (
+        log.correction_age_cs * 1e-2 if corrected and log.correction_age_cs != UNKNOWN_16 else nan
+    )
     return GnssFix(
         t_ns,
         t_rx_ns,
@@ -232,7 +280,8 @@ class Navigation(NamedTuple):
 
 
 def navigation(log: EkfNav) -> Navigation | None:
-    """Return place and velocity of the filter; None if they are no numbers of a place on the earth."""
+    """Return place and velocity of the filter; None if they are no numbers of a place on the
+    earth."""
     height_m = log.altitude_m + log.undulation_m
     velocity = (log.velocity_east_mps, log.velocity_north_mps, -log.velocity_down_mps)
     if not (_possible(log.latitude_deg, log.longitude_deg, height_m) and isfinite(sum(velocity))):
@@ -243,12 +292,19 @@ def navigation(log: EkfNav) -> Navigation | None:
         height_m,
         velocity,
         (sigma(log.longitude_sigma_m), sigma(log.latitude_sigma_m), sigma(log.altitude_sigma_m)),
-        (sigma(log.velocity_east_sigma_mps), sigma(log.velocity_north_sigma_mps), sigma(log.velocity_down_sigma_mps)),
+        (
+            sigma(log.velocity_east_sigma_mps),
+            sigma(log.velocity_north_sigma_mps),
+            sigma(log.velocity_down_sigma_mps),
+        ),
     )
 
 
-def filter_fix(log: EkfNav, found: Navigation, rtk: CarrierSolution, t_ns: int, t_rx_ns: int, utc_ns: int) -> GnssFix:
-    """Return the place of the filter as a fix; ``rtk`` is the state of the receiver's newest solution."""
+def filter_fix(
+    log: EkfNav, found: Navigation, rtk: CarrierSolution, t_ns: int, t_rx_ns: int, utc_ns: int
+) -> GnssFix:
+    """Return the place of the filter as a fix; ``rtk`` is the state of the receiver's newest
+    solution."""
     if place_problem(log) is not None:
         return GnssFix(t_ns, t_rx_ns, nan, nan, nan, utc_ns=utc_ns)
     aided = bool(log.status & GPS1_POS_USED)

@@ -1,1 +1,2 @@
-"""Driver of u-blox GNSS receivers of generation 9: RTK position, moving-base heading, corrections."""
+"""Driver of u-blox GNSS receivers of generation 9: RTK position, moving-base heading,
+corrections."""

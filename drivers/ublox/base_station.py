@@ -4,10 +4,27 @@ from collections.abc import Callable
 from math import hypot, nan, radians
 from typing import Any, ClassVar
 
-from drivers.gnss.base_station import MSM_CONSTELLATIONS, STATION_PERIOD_S, BaseStage, BaseStation, News, Place, ecef
+from drivers.gnss.base_station import (
+    MSM_CONSTELLATIONS,
+    STATION_PERIOD_S,
+    BaseStage,
+    BaseStation,
+    News,
+    Place,
+    ecef,
+)
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
 from drivers.ublox import content
-from drivers.ublox.codec import MAX_UBX_PAYLOAD_BYTES, PROTOCOLS, RTCM, UBX, UBX_OVERHEAD_BYTES, encode, parse_ubx, poll
+from drivers.ublox.codec import (
+    MAX_UBX_PAYLOAD_BYTES,
+    PROTOCOLS,
+    RTCM,
+    UBX,
+    UBX_OVERHEAD_BYTES,
+    encode,
+    parse_ubx,
+    poll,
+)
 from drivers.ublox.keys import KEYS, CfgValget, CfgValgetPoll, CfgValset, Items, key_name
 from drivers.ublox.layouts import Ack, MonVer, Nak, NavPvt, NavSvin
 from drivers.ublox.names import ubx_name
@@ -26,7 +43,9 @@ class UbloxBase(BaseStation):
     """Base station on USB or a serial port of the receiver."""
 
     name = "ublox"
-    protocols: ClassVar[tuple[Protocol, ...]] = tuple(each for each in PROTOCOLS if each.name != RTCM)
+    protocols: ClassVar[tuple[Protocol, ...]] = tuple(
+        each for each in PROTOCOLS if each.name != RTCM
+    )
     longest_frame = MAX_UBX_PAYLOAD_BYTES + UBX_OVERHEAD_BYTES
 
     def _on_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: News) -> None:
@@ -40,14 +59,22 @@ class UbloxBase(BaseStation):
             case NavPvt():
                 usable = content.position_problem(message) is None
                 place = ecef(
-                    radians(message.latitude_deg_e7 * 1e-7), radians(message.longitude_deg_e7 * 1e-7), message.height_mm * 1e-3
+                    radians(message.latitude_deg_e7 * 1e-7),
+                    radians(message.longitude_deg_e7 * 1e-7),
+                    message.height_mm * 1e-3,
                 )
                 sigma_m = hypot(message.horizontal_accuracy_mm, message.vertical_accuracy_mm) * 1e-3
                 self.on_position(place if usable else None, sigma_m, t_rx_ns, messages)
             case NavSvin():
                 found = message.ecef_m if message.valid and not message.active else None
                 sigma_m = message.mean_accuracy_mm_e1 * 1e-4 if message.observations else nan
-                self.on_survey(t_rx_ns, messages, seconds=float(message.duration_s), sigma_m=sigma_m, ecef_m=found)
+                self.on_survey(
+                    t_rx_ns,
+                    messages,
+                    seconds=float(message.duration_s),
+                    sigma_m=sigma_m,
+                    ecef_m=found,
+                )
             case _:
                 self.usage.refuse(name, Unused.NOT_READ)
                 return
@@ -73,7 +100,9 @@ class UbloxBase(BaseStation):
                 raise ConfigurationError(f"{key_name(items[0][0])} cannot be read back")
             for key, value in items:
                 if read.get(key) != value:
-                    raise ConfigurationError(f"{key_name(key)} reads back {read.get(key)} instead of {value}")
+                    raise ConfigurationError(
+                        f"{key_name(key)} reads back {read.get(key)} instead of {value}"
+                    )
         firmware = " ".join(version.extensions[:3])
         return {"model": f"{version.software} {firmware}".strip(), "lacking": lacking}
 
@@ -88,7 +117,8 @@ class UbloxBase(BaseStation):
             name = key_name(key)
             if name.startswith("CFG-TMODE") and value:
                 raise ConfigurationError(
-                    f"the receiver refuses {name}: only receivers such as ZED-F9P, ZED-F9T and ZED-X20P can be a base station"
+                    f"the receiver refuses {name}: only receivers such as ZED-F9P, ZED-F9T and "
+                    "ZED-X20P can be a base station"
                 )
             if value:
                 lacking.append(name)
@@ -125,7 +155,10 @@ class UbloxBase(BaseStation):
                     "CFG-TMODE-MODE": _SURVEY,
                 }
             )
-        found: dict[str, int] = {"CFG-TMODE-POS_TYPE": 0, "CFG-TMODE-FIXED_POS_ACC": _POSITION_SIGMA_E1}
+        found: dict[str, int] = {
+            "CFG-TMODE-POS_TYPE": 0,
+            "CFG-TMODE-FIXED_POS_ACC": _POSITION_SIGMA_E1,
+        }
         for axis, value in zip("XYZ", ecef_m):
             total = round(value * 1e4)
             coarse = round(total / 100)
@@ -136,10 +169,18 @@ class UbloxBase(BaseStation):
 
     def _corrections(self, port: str) -> list[Items]:
         other = 11 - self.params.msm
-        wanted = dict.fromkeys(self.params.observations, 1) | {1005: STATION_PERIOD_S, 1230: STATION_PERIOD_S}
+        wanted = dict.fromkeys(self.params.observations, 1) | {
+            1005: STATION_PERIOD_S,
+            1230: STATION_PERIOD_S,
+        }
         unwanted = dict.fromkeys((10 * first + other for first in MSM_CONSTELLATIONS), 0)
         return [
-            _items({f"CFG-MSGOUT-RTCM_3X_TYPE{kind}_{port}": epochs for kind, epochs in (wanted | unwanted).items()}),
+            _items(
+                {
+                    f"CFG-MSGOUT-RTCM_3X_TYPE{kind}_{port}": epochs
+                    for kind, epochs in (wanted | unwanted).items()
+                }
+            ),
             _items({"CFG-RTCM-DF003_OUT": self.params.station}),
         ]
 
@@ -153,7 +194,9 @@ def _version_of(reply: Any) -> MonVer | None:
 
 
 def _write(items: Items) -> SetUpRequest:
-    return SetUpRequest(f"set {key_name(items[0][0])}", encode(CfgValset(items)), _acknowledged(_VALSET))
+    return SetUpRequest(
+        f"set {key_name(items[0][0])}", encode(CfgValset(items)), _acknowledged(_VALSET)
+    )
 
 
 def _acknowledged(kind: tuple[int, int]) -> Callable[[Any], Any]:

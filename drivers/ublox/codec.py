@@ -1,7 +1,8 @@
 """Codec of u-blox receivers: UBX, NMEA and RTCM3 in one stream, in both directions.
 
-:func:`decode` reads a recording; :class:`vehicled.core.wire.framing.Framer` over :data:`PROTOCOLS` and :func:`decode_frame` read a
-live stream; :func:`encode` writes any layout. Decoding never raises on wire input. Sources: NOTES.md.
+:func:`decode` reads a recording; :class:`vehicled.core.wire.framing.Framer` over :data:`PROTOCOLS`
+and :func:`decode_frame` read a live stream; :func:`encode` writes any layout. Decoding never raises
+on wire input. Sources: NOTES.md.
 """
 
 import struct
@@ -11,18 +12,38 @@ from typing import Any
 from drivers.ublox import keys, nmea, ubx
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.names import IDS, ubx_name
-from drivers.ublox.nmea import Avr, Gga, Gns, Gsa, Gst, Hdt, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg, Zda
+from drivers.ublox.nmea import (
+    Avr,
+    Gga,
+    Gns,
+    Gsa,
+    Gst,
+    Hdt,
+    Hpr,
+    Pashr,
+    Rmc,
+    Tar,
+    Ths,
+    Vel,
+    Vtg,
+    Zda,
+)
 from vehicled.core.wire.crc import CRC24Q_WEIGHT, crc24q, fletcher8, fletcher8_number
 from vehicled.core.wire.framing import CountedFrame, FrameCheck, Framer, Protocol, TextLine
 
 UBX_SYNC = b"\xb5\x62"
 UBX_OVERHEAD_BYTES = 8
 MAX_UBX_PAYLOAD_BYTES = 8192
-"""Longest UBX payload accepted; the longest seen is 2.3 kB of raw data. Bounds what a damaged length holds back."""
+"""Longest UBX payload accepted; the longest seen is 2.3 kB of raw data. Bounds what a damaged
+length holds back."""
 MAX_LINE_BYTES = 1024
-"""Longest text line accepted. The standard says 82; high-precision and proprietary sentences reach 424 bytes."""
+"""Longest text line accepted. The standard says 82; high-precision and proprietary sentences reach
+424 bytes."""
 
-_PARSERS = ubx.PARSERS | {IDS["CFG-VALSET"]: keys.parse_valset, IDS["CFG-VALGET"]: keys.parse_valget}
+_PARSERS = ubx.PARSERS | {
+    IDS["CFG-VALSET"]: keys.parse_valset,
+    IDS["CFG-VALGET"]: keys.parse_valget,
+}
 
 # ---------------------------------------------------------------- frames
 
@@ -41,7 +62,13 @@ PROTOCOLS = (
         ),
     ),
     Protocol(NMEA, b"$", TextLine(MAX_LINE_BYTES, with_crc32=True, bare=True)),
-    Protocol(RTCM, b"\xd3", CountedFrame(FrameCheck(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=6, most=1023)),
+    Protocol(
+        RTCM,
+        b"\xd3",
+        CountedFrame(
+            FrameCheck(crc24q, CRC24Q_WEIGHT), at=1, width=2, order="big", extra=6, most=1023
+        ),
+    ),
 )
 
 
@@ -61,7 +88,8 @@ def parse_ubx(frame: bytes) -> Any:
     try:
         return parse(frame[6:-2])
     except (ValueError, struct.error):
-        # Polls have the id of the message they request, and other versions have other lengths; neither is damage.
+        # Polls have the id of the message they request, and other versions have other lengths;
+        # neither is damage.
         return None
 
 
@@ -81,9 +109,11 @@ def rtcm_number(frame: bytes) -> int:
 
 
 def decode_frame(protocol: str, frame: bytes) -> tuple[str, Any]:
-    """Return name and fields of the message in a frame; the frame itself if it has no layout. Never raises.
+    """Return name and fields of the message in a frame; the frame itself if it has no layout. Never
+    raises.
 
-    Names: ``NAV-PVT`` (``UBX-0c4b`` if undocumented), ``GNGGA``, ``PUBX,00``, ``1075`` (``RTCM3`` for an empty frame).
+    Names: ``NAV-PVT`` (``UBX-0c4b`` if undocumented), ``GNGGA``, ``PUBX,00``, ``1075`` (``RTCM3``
+    for an empty frame).
     """
     if protocol == UBX:
         message = parse_ubx(frame)
@@ -127,12 +157,28 @@ def poll(name: str) -> bytes:
 
 
 def encode(message: Any) -> bytes:
-    """Return the frame or line of a layout. Raises TypeError for other objects, struct.error or ValueError out of range."""
+    """Return the frame or line of a layout. Raises TypeError for other objects, struct.error or
+    ValueError out of range."""
     match message:
         case CfgValset():
             return ubx_frame(IDS["CFG-VALSET"], keys.pack_valset(message))
         case CfgValget() | CfgValgetPoll():
             return ubx_frame(IDS["CFG-VALGET"], keys.pack_valget(message))
-        case Gga() | Gns() | Rmc() | Zda() | Gst() | Gsa() | Vtg() | Vel() | Tar() | Ths() | Hdt() | Hpr() | Pashr() | Avr():
+        case (
+            Gga()
+            | Gns()
+            | Rmc()
+            | Zda()
+            | Gst()
+            | Gsa()
+            | Vtg()
+            | Vel()
+            | Tar()
+            | Ths()
+            | Hdt()
+            | Hpr()
+            | Pashr()
+            | Avr()
+        ):
             return nmea.pack(message)
     return ubx_frame(*ubx.pack(message))

@@ -1,13 +1,15 @@
-"""Configuration of a receiver: find its line rate, write the settings, wait for acknowledgements, read them back.
+"""Configuration of a receiver: find its line rate, write the settings, wait for acknowledgements,
+read them back.
 
-A pure state machine beside the driver. It never resets the receiver and writes to RAM only, so a power cycle undoes all changes and
-flash does not wear.
+A pure state machine beside the driver. It never resets the receiver and writes to RAM only, so a
+power cycle undoes all changes and flash does not wear.
 
     IDLE -> SEARCH (line rate, reply) [-> SWITCH (to the wanted rate) -> SEARCH] -> APPLY -> DONE
                  \\__________ no reply: WAIT, doubling ___________/
 
-An acknowledgement has no number, only the kind of its request. So one request is pending at a time, and a setting counts only once
-it reads back. A rejection does not name the item, so the group is halved until the item is found.
+An acknowledgement has no number, only the kind of its request. So one request is pending at a time,
+and a setting counts only once it reads back. A rejection does not name the item, so the group is
+halved until the item is found.
 """
 
 from collections import deque
@@ -51,7 +53,8 @@ class Phase(Enum):
 
 
 class ConfigurationOutcome(Struct, frozen=True):
-    """Result of one pass. ``problems`` names the items; without problems everything reads back as wanted."""
+    """Result of one pass. ``problems`` names the items; without problems everything reads back as
+    wanted."""
 
     problems: tuple[str, ...]
     answered: bool
@@ -73,7 +76,8 @@ def _request_of(group: Group) -> _Request:
 
 
 class Configuration:
-    """State machine that configures the receiver and verifies the result; :meth:`start` begins again."""
+    """State machine that configures the receiver and verifies the result; :meth:`start` begins
+    again."""
 
     def __init__(self, params: Params, groups: Sequence[Group]) -> None:
         self._params = params
@@ -123,7 +127,8 @@ class Configuration:
             self._switch(wanted, now_ns)
 
     def on_version(self, identity: ReceiverIdentity) -> None:
-        """Register a version reply, which confirms that the receiver reads commands and says what its firmware has."""
+        """Register a version reply, which confirms that the receiver reads commands and says what
+        its firmware has."""
         self._answered = True
         if self._identity is not None:
             return
@@ -163,7 +168,9 @@ class Configuration:
             if wrong:
                 self._queue.appendleft(_Request("set", request.group, wrong))
         else:
-            self._problems += [f"{key_name(key)} reads back {read[key]} instead of {value}" for key, value in wrong]
+            self._problems += [
+                f"{key_name(key)} reads back {read[key]} instead of {value}" for key, value in wrong
+            ]
         self._next(now_ns)
 
     def next_due_ns(self) -> int:
@@ -223,14 +230,24 @@ class Configuration:
     def _candidates(self) -> list[int]:
         wanted = self._params.baud
         # Without a line rate (USB) the same request is repeated.
-        return [0] * ATTEMPTS if wanted is None else [wanted, *(rate for rate in RATES if rate != wanted)]
+        return (
+            [0] * ATTEMPTS
+            if wanted is None
+            else [wanted, *(rate for rate in RATES if rate != wanted)]
+        )
 
     def _search(self, now_ns: int) -> None:
         if not self._rates:
             if self._params.baud is None:
-                problem = "no data from the receiver: check its power, its cable and that its port is set to UBX"
+                problem = (
+                    "no data from the receiver: check its power, its cable and that its port "
+                    "is set to UBX"
+                )
             else:
-                problem = f"no data from the receiver at any line rate ({', '.join(map(str, sorted(RATES)))})"
+                problem = (
+                    "no data from the receiver at any line rate "
+                    f"({', '.join(map(str, sorted(RATES)))})"
+                )
             self._fail(problem, now_ns)
             return
         rate = self._rates.popleft()
@@ -249,7 +266,8 @@ class Configuration:
         order = encode(CfgValset(baud_item(self._params)))
         self._tx.append(Send(order, now_ns + ANSWER_NS))
         self.phase = Phase.SWITCH
-        # The acknowledgement may come at either rate, so only a frame at the new rate confirms the change.
+        # The acknowledgement may come at either rate, so only a frame at the new rate confirms the
+        # change.
         self._due_ns = now_ns + len(order) * 10 * 1_000_000_000 // self._rate + SWITCH_MARGIN_NS
 
     # ---------------------------------------------------------------- items
@@ -265,7 +283,9 @@ class Configuration:
             request = self._queue.popleft()
             if self._identity is not None:
                 lacks = self._identity.lacks
-                request.items = tuple(item for item in request.items if not lacks(key_name(item[0])))
+                request.items = tuple(
+                    item for item in request.items if not lacks(key_name(item[0]))
+                )
             if request.items:
                 self._request = request
                 self._send(now_ns)
@@ -275,7 +295,12 @@ class Configuration:
         self.phase = Phase.DONE
         everything = {key for key, _ in chain.from_iterable(group.items for group in self._groups)}
         if self._refused >= everything:
-            self._problems = ["the receiver rejects every setting: it is not of generation 9, or its configuration is locked"]
+            self._problems = [
+                (
+                    "the receiver rejects every setting: it is not of generation 9, or its "
+                    "configuration is locked"
+                )
+            ]
             self._lacking = []
         self._outcome = ConfigurationOutcome(tuple(self._problems), True, tuple(self._lacking))
 
@@ -298,7 +323,10 @@ class Configuration:
         elif len(items) > 1:
             half = len(items) // 2
             self._queue.extendleft(
-                (_Request(request.kind, request.group, items[half:]), _Request(request.kind, request.group, items[:half]))
+                (
+                    _Request(request.kind, request.group, items[half:]),
+                    _Request(request.kind, request.group, items[:half]),
+                )
             )
         else:
             key, value = items[0]
@@ -321,12 +349,17 @@ class Configuration:
             self._next(now_ns)
         elif self._answered:
             self._problems.append(
-                f"{request.group}: no reply to the read-back of ({', '.join(key_name(k) for k, _ in request.items)})"
+                f"{request.group}: no reply to the read-back of "
+                f"({', '.join(key_name(k) for k, _ in request.items)})"
             )
             self._next(now_ns)
         else:
             self._fail(
-                "the receiver sends but does not reply: check the line to it, and that its input protocol includes UBX", now_ns
+                (
+                    "the receiver sends but does not reply: check the line to it, and that its "
+                    "input protocol includes UBX"
+                ),
+                now_ns,
             )
 
     def _fail(self, problem: str, now_ns: int) -> None:

@@ -1,4 +1,5 @@
-"""Driver of u-blox receivers: configures the receiver, converts its messages, detects silence. Pitfalls: NOTES.md."""
+"""Driver of u-blox receivers: configures the receiver, converts its messages, detects silence.
+Pitfalls: NOTES.md."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -8,7 +9,17 @@ from drivers.gnss.baseline import Baseline
 from drivers.gnss.watch import event
 from drivers.rtcm.outgoing import TxQueue
 from drivers.ublox import nmea
-from drivers.ublox.codec import NMEA, RTCM, UBX_OVERHEAD_BYTES, encode, framer, has_checksum, has_layout, parse_ubx, rtcm_number
+from drivers.ublox.codec import (
+    NMEA,
+    RTCM,
+    UBX_OVERHEAD_BYTES,
+    encode,
+    framer,
+    has_checksum,
+    has_layout,
+    parse_ubx,
+    rtcm_number,
+)
 from drivers.ublox.configuration import Configuration, Phase
 from drivers.ublox.content import MAX_SPEED_MMPS
 from drivers.ublox.identity import ReceiverIdentity, identify
@@ -19,7 +30,17 @@ from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
 from drivers.ublox.watch import ORIGIN
-from vehicled.core.messages import Corrections, Event, Fault, GnssFix, Heading, Message, MotorStatus, PortState, WheelSpeed
+from vehicled.core.messages import (
+    Corrections,
+    Event,
+    Fault,
+    GnssFix,
+    Heading,
+    Message,
+    MotorStatus,
+    PortState,
+    WheelSpeed,
+)
 from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused
@@ -32,24 +53,35 @@ SPEED = 11
 
 
 class UbloxDevice(Device):
-    """Driver of a receiver on one port, in UBX or NMEA. Corrections go to it or, from a base, come from it."""
+    """Driver of a receiver on one port, in UBX or NMEA. Corrections go to it or, from a base, come
+    from it."""
 
     Params: ClassVar[type[_Params]] = _Params
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Corrections, Event, Fault)
     consumes: tuple[type[Message], ...] = (Corrections,)
 
-    def __init__(self, params: _Params, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """Configure the receiver for those of ``GnssFix``, ``Heading`` and ``Corrections`` that are in ``messages``."""
+    def __init__(
+        self, params: _Params, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
+        """Configure the receiver for those of ``GnssFix``, ``Heading`` and ``Corrections`` that are
+        in ``messages``."""
         self._params = params
         self._wanted = frozenset(messages)
-        self.moving_base_rover = Heading in self._wanted and params.protocol == "ubx" and not params.inertial
-        """True for a moving-base rover, whose heading needs the base on the vehicle; corrections of a fixed station would spoil
-        it."""
-        self._wheel_period_ns = round(1e9 / params.wheel_speed_hz) if params.wheel_speed_hz > 0.0 else 0
+        self.moving_base_rover = (
+            Heading in self._wanted and params.protocol == "ubx" and not params.inertial
+        )
+        """True for a moving-base rover, whose heading needs the base on the vehicle; corrections of
+        a fixed station would spoil it."""
+        self._wheel_period_ns = (
+            round(1e9 / params.wheel_speed_hz) if params.wheel_speed_hz > 0.0 else 0
+        )
         self._wheel_ns = 0
         if self._wheel_period_ns:
-            self.consumes = (Corrections, MotorStatus if params.metres_per_motor_radian > 0.0 else WheelSpeed)
+            self.consumes = (
+                Corrections,
+                MotorStatus if params.metres_per_motor_radian > 0.0 else WheelSpeed,
+            )
         if not {GnssFix, Heading} & self._wanted:
             # A base station computes no position that corrections could improve.
             self.consumes = ()
@@ -141,15 +173,25 @@ class UbloxDevice(Device):
         elif isinstance(command, WheelSpeed):
             self._send_speed(command.speed_mps, command.t_ns, now_ns)
         elif isinstance(command, MotorStatus):
-            self._send_speed(command.motor_speed_radps * self._params.metres_per_motor_radian, command.t_ns, now_ns)
+            self._send_speed(
+                command.motor_speed_radps * self._params.metres_per_motor_radian,
+                command.t_ns,
+                now_ns,
+            )
 
     def _send_speed(self, speed_mps: float, t_ns: int, now_ns: int) -> None:
         """Send a wheel speed to the receiver's own fusion, no more often than it should get it."""
-        if not isfinite(speed_mps) or not self.configured or t_ns - self._wheel_ns < self._wheel_period_ns * 9 // 10:
+        if (
+            not isfinite(speed_mps)
+            or not self.configured
+            or t_ns - self._wheel_ns < self._wheel_period_ns * 9 // 10
+        ):
             return
         self._wheel_ns = t_ns
         speed_mmps = max(-MAX_SPEED_MMPS, min(MAX_SPEED_MMPS, round(speed_mps * 1e3)))
-        measurement = EsfMeas(t_ns // 1_000_000 & 0xFFFF_FFFF, 0, 0, ((SPEED, speed_mmps & 0xFF_FFFF),))
+        measurement = EsfMeas(
+            t_ns // 1_000_000 & 0xFFFF_FFFF, 0, 0, ((SPEED, speed_mmps & 0xFF_FFFF),)
+        )
         self._tx.add((Send(encode(measurement), now_ns + self._wheel_period_ns),))
 
     def next_due_ns(self) -> int:
@@ -192,10 +234,19 @@ class UbloxDevice(Device):
         if self.usage.news:
             messages += self.usage.take_events(t_rx_ns, ORIGIN)
 
-    def _on_sound_frame(self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]) -> None:
+    def _on_sound_frame(
+        self, protocol: str, frame: bytes, t_rx_ns: int, messages: list[Message]
+    ) -> None:
         self._last_rx_ns = t_rx_ns
         if self._silent_since_ns is not None:
-            messages.append(event(t_rx_ns, "info", "receiver_heard", silent_s=(t_rx_ns - self._silent_since_ns) * 1e-9))
+            messages.append(
+                event(
+                    t_rx_ns,
+                    "info",
+                    "receiver_heard",
+                    silent_s=(t_rx_ns - self._silent_since_ns) * 1e-9,
+                )
+            )
             self._silent_since_ns = None
             self._silence_timeout_ns = self._silence_ns
         self.figures.frames[protocol] += 1
@@ -235,10 +286,14 @@ class UbloxDevice(Device):
         message = parse_ubx(frame)
         match message:
             case None:
-                # A poll of another host has the number of the message that it asks for, and no content.
+                # A poll of another host has the number of the message that it asks for, and no
+                # content.
                 unreadable = has_layout(frame) and len(frame) > UBX_OVERHEAD_BYTES
                 length = len(frame) - UBX_OVERHEAD_BYTES
-                self.usage.refuse(name, *((Unused.UNREADABLE, "length", length) if unreadable else (Unused.NOT_READ,)))
+                self.usage.refuse(
+                    name,
+                    *((Unused.UNREADABLE, "length", length) if unreadable else (Unused.NOT_READ,)),
+                )
                 return
             case Ack() | Nak():
                 self._configuration.on_answer(message, t_rx_ns)
@@ -270,8 +325,15 @@ class UbloxDevice(Device):
         messages = list(self._configuration_fault.set("; ".join(outcome.problems), now_ns))
         if outcome.lacking and outcome.lacking != self._lacking:
             self._lacking = outcome.lacking
-            reason = "rejected: receivers of standard precision and older firmware lack them; the driver works without them"
-            messages.append(event(now_ns, "info", "gnss_items_unavailable", items=outcome.lacking, reason=reason))
+            reason = (
+                "rejected: receivers of standard precision and older firmware lack them; the "
+                "driver works without them"
+            )
+            messages.append(
+                event(
+                    now_ns, "info", "gnss_items_unavailable", items=outcome.lacking, reason=reason
+                )
+            )
         if outcome.answered:
             self._reception.expect(period_ms(self._params))
             self._absent_since_ns = now_ns
@@ -284,7 +346,11 @@ class UbloxDevice(Device):
                     problems=len(outcome.problems),
                     software=version.software if version else "",
                     firmware=" ".join(version.extensions[:3]) if version else "",
-                    **({"model": self.identity.model} if self.identity and self.identity.newer else {}),
+                    **(
+                        {"model": self.identity.model}
+                        if self.identity and self.identity.newer
+                        else {}
+                    ),
                 )
             )
         return messages
@@ -293,7 +359,11 @@ class UbloxDevice(Device):
 
     def _silence_due_ns(self) -> int:
         """Return the time of the silence timeout, which runs once data has arrived."""
-        return self._last_rx_ns + self._silence_timeout_ns if self._open and self._last_rx_ns is not None else NEVER_NS
+        return (
+            self._last_rx_ns + self._silence_timeout_ns
+            if self._open and self._last_rx_ns is not None
+            else NEVER_NS
+        )
 
     def _on_silence(self, now_ns: int) -> Sequence[Message]:
         last_rx_ns = self._last_rx_ns
@@ -305,11 +375,14 @@ class UbloxDevice(Device):
             messages.append(event(now_ns, "warning", "receiver_silent", silent_s=silent_s))
             messages += self._reception.lost(now_ns, "receiver silent")
         self._tx.add((Reopen(f"receiver silent for {silent_s:.1f} s"),))
-        self._silence_timeout_ns = min(2 * self._silence_timeout_ns, now_ns - last_rx_ns + MAX_TIMEOUT_NS)
+        self._silence_timeout_ns = min(
+            2 * self._silence_timeout_ns, now_ns - last_rx_ns + MAX_TIMEOUT_NS
+        )
         return messages
 
     def _absence_due_ns(self) -> int:
-        """Return the time of the timeout for positions of a configured receiver, which may have lost power and settings."""
+        """Return the time of the timeout for positions of a configured receiver, which may have
+        lost power and settings."""
         if not self._open or self._absent_since_ns is None or not self.configured:
             return NEVER_NS
         epoch_ns = self._reception.epoch_rx_ns

@@ -1,4 +1,5 @@
-"""Conversion of receiver data to messages: degrees to radians, north-east-down to east-north-up, flags to states.
+"""Conversion of receiver data to messages: degrees to radians, north-east-down to east-north-up,
+flags to states.
 
 Pure functions. Missing and invalid values are NaN.
 """
@@ -9,14 +10,30 @@ from math import cos, isfinite, nan, radians, remainder, sin
 from drivers.gnss.epochs import WEEK_MS, Epoch
 from drivers.gnss.solution import Covariance, Lost, agreeing, diagonal, enu, yaw_rad
 from drivers.ublox import content
-from drivers.ublox.layouts import CORRECTION_AGE_S, NavCov, NavDop, NavHpposllh, NavPvt, NavRelposned
+from drivers.ublox.layouts import (
+    CORRECTION_AGE_S,
+    NavCov,
+    NavDop,
+    NavHpposllh,
+    NavPvt,
+    NavRelposned,
+)
 from drivers.ublox.nmea import Gga, Gns, Gsa, Gst, Rmc, Vel, Vtg
-from vehicled.core.messages import NAN3, NAN9, CarrierSolution, FixType, GnssFix, Heading, HeadingKind
+from vehicled.core.messages import (
+    NAN3,
+    NAN9,
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+)
 from vehicled.core.messages.units import KNOT_MPS
 from vehicled.core.wire.usage import Unused, UsageProblem
 
 _UNIX_EPOCH = date(1970, 1, 1).toordinal()
-# The 10-bit GPS week rolls over every 19.6 years. These receivers are newer than 2013, so earlier dates are roll-overs.
+# The 10-bit GPS week rolls over every 19.6 years. These receivers are newer than 2013, so earlier
+# dates are roll-overs.
 _OLDEST_YEAR = 2013
 _CARRIERS = {4: CarrierSolution.FIXED, 5: CarrierSolution.FLOAT}
 
@@ -60,11 +77,18 @@ def _day_ns(year: int, month: int, day: int) -> int | None:
 def utc_ns(pvt: NavPvt, leap_s: int | None = None) -> int:
     """Return UTC of the epoch; 0 if unknown.
 
-    ``nano_ns`` is often negative. With ``leap_s`` (GPS minus UTC) the result must agree with the time of week, which it does not
-    while the receiver uses the leap seconds of its firmware. A leap second is given as the second after it.
+    ``nano_ns`` is often negative. With ``leap_s`` (GPS minus UTC) the result must agree with the
+    time of week, which it does not while the receiver uses the leap seconds of its firmware. A leap
+    second is given as the second after it.
     """
     day_ns = _day_ns(pvt.year, pvt.month, pvt.day) if pvt.utc_known else None
-    if day_ns is None or pvt.hour > 23 or pvt.minute > 59 or pvt.second > 60 or abs(pvt.nano_ns) > 1_000_000_000:
+    if (
+        day_ns is None
+        or pvt.hour > 23
+        or pvt.minute > 59
+        or pvt.second > 60
+        or abs(pvt.nano_ns) > 1_000_000_000
+    ):
         return 0
     found = day_ns + ((pvt.hour * 60 + pvt.minute) * 60 + pvt.second) * 1_000_000_000 + pvt.nano_ns
     if leap_s is not None:
@@ -76,7 +100,8 @@ def utc_ns(pvt: NavPvt, leap_s: int | None = None) -> int:
 
 
 def correction_age_s(pvt: NavPvt, since_used_s: float) -> float:
-    """Return the age of the corrections: the time since one was used, within the bounds from NAV-PVT; else their upper end."""
+    """Return the age of the corrections: the time since one was used, within the bounds from
+    NAV-PVT; else their upper end."""
     code = pvt.correction_age_code
     if not pvt.differential or code == 0:
         return nan
@@ -87,21 +112,29 @@ def correction_age_s(pvt: NavPvt, since_used_s: float) -> float:
     return min(max(since_used_s, low), high) if isfinite(since_used_s) else high
 
 
-def ubx_fix(epoch: Epoch, lost: Lost, since_used_s: float = nan, leap_s: int | None = None) -> GnssFix | None:
-    """Return the fix of an epoch with ``PVT`` and optional ``HPPOSLLH``, ``COV`` and ``DOP``. None without ``PVT``."""
+def ubx_fix(
+    epoch: Epoch, lost: Lost, since_used_s: float = nan, leap_s: int | None = None
+) -> GnssFix | None:
+    """Return the fix of an epoch with ``PVT`` and optional ``HPPOSLLH``, ``COV`` and ``DOP``. None
+    without ``PVT``."""
     pvt: NavPvt | None = epoch.parts.get("PVT")
     if pvt is None:
         return None
     precise: NavHpposllh | None = epoch.parts.get("HPPOSLLH")
     covariances: NavCov | None = epoch.parts.get("COV")
     dop: NavDop | None = epoch.parts.get("DOP")
-    fix_type = content.FIX_TYPES[pvt.fix_type] if pvt.fix_type < len(content.FIX_TYPES) else FixType.NONE
+    fix_type = (
+        content.FIX_TYPES[pvt.fix_type] if pvt.fix_type < len(content.FIX_TYPES) else FixType.NONE
+    )
     latitude = longitude = height = nan
     position, velocity, velocity_covariance, carrier = NAN9, NAN3, NAN9, CarrierSolution.NONE
     if content.position_problem(pvt) is not None:
         fix_type = FixType.TIME if fix_type is FixType.TIME else FixType.NONE
     else:
-        horizontal_m, vertical_m = pvt.horizontal_accuracy_mm * 1e-3, pvt.vertical_accuracy_mm * 1e-3
+        horizontal_m, vertical_m = (
+            pvt.horizontal_accuracy_mm * 1e-3,
+            pvt.vertical_accuracy_mm * 1e-3,
+        )
         problem = None if precise is None else content.precise_problem(precise, pvt)
         if problem is not None:
             lost.append(("HPPOSLLH", problem))
@@ -109,29 +142,46 @@ def ubx_fix(epoch: Epoch, lost: Lost, since_used_s: float = nan, leap_s: int | N
             latitude = radians((precise.latitude_deg_e7 * 100 + precise.latitude_deg_e9) * 1e-9)
             longitude = radians((precise.longitude_deg_e7 * 100 + precise.longitude_deg_e9) * 1e-9)
             height = (precise.height_mm * 10 + precise.height_mm_e1) * 1e-4
-            horizontal_m, vertical_m = precise.horizontal_accuracy_mm_e1 * 1e-4, precise.vertical_accuracy_mm_e1 * 1e-4
+            horizontal_m, vertical_m = (
+                precise.horizontal_accuracy_mm_e1 * 1e-4,
+                precise.vertical_accuracy_mm_e1 * 1e-4,
+            )
         else:
-            latitude, longitude = radians(pvt.latitude_deg_e7 * 1e-7), radians(pvt.longitude_deg_e7 * 1e-7)
+            latitude, longitude = (
+                radians(pvt.latitude_deg_e7 * 1e-7),
+                radians(pvt.longitude_deg_e7 * 1e-7),
+            )
             height = pvt.height_mm * 1e-3
         if not _MIN_HEIGHT_M <= height <= _MAX_HEIGHT_M:
             lost.append(("PVT", UsageProblem(Unused.OUT_OF_RANGE, "height", f"{height:.0f} m")))
             height = nan
-        # hAcc squared is the sum of both variances, as NAV-COV of the same epoch shows; one axis has half.
+        # hAcc squared is the sum of both variances, as NAV-COV of the same epoch shows; one axis
+        # has half.
         if horizontal_m > 0.0:
-            position = diagonal(horizontal_m**2 / 2, horizontal_m**2 / 2, vertical_m**2 if vertical_m > 0.0 else nan)
+            position = diagonal(
+                horizontal_m**2 / 2, horizontal_m**2 / 2, vertical_m**2 if vertical_m > 0.0 else nan
+            )
         else:
             lost.append(("PVT", UsageProblem(Unused.OUT_OF_RANGE, "hAcc", 0)))
         problem = content.velocity_problem(pvt)
         if problem is not None:
             lost.append(("PVT", problem))
         else:
-            velocity = (pvt.velocity_east_mmps * 1e-3, pvt.velocity_north_mmps * 1e-3, -pvt.velocity_down_mmps * 1e-3)
+            velocity = (
+                pvt.velocity_east_mmps * 1e-3,
+                pvt.velocity_north_mmps * 1e-3,
+                -pvt.velocity_down_mmps * 1e-3,
+            )
             speed_m2 = (pvt.speed_accuracy_mmps * 1e-3) ** 2
-            velocity_covariance = diagonal(speed_m2 / 2, speed_m2 / 2, speed_m2) if speed_m2 > 0.0 else NAN9
+            velocity_covariance = (
+                diagonal(speed_m2 / 2, speed_m2 / 2, speed_m2) if speed_m2 > 0.0 else NAN9
+            )
         if covariances is not None and covariances.position_valid:
             position = enu("COV", "position", covariances[4:10], position, lost)
         if covariances is not None and covariances.velocity_valid and problem is None:
-            velocity_covariance = enu("COV", "velocity", covariances[10:16], velocity_covariance, lost)
+            velocity_covariance = enu(
+                "COV", "velocity", covariances[10:16], velocity_covariance, lost
+            )
         carrier = _ubx_carrier(pvt, position, lost)
     return GnssFix(
         epoch.t_ns,
@@ -169,8 +219,11 @@ def _dilution(value_e2: int) -> float:
     return value_e2 * 1e-2 if value_e2 < 9999 else nan
 
 
-def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = None) -> GnssFix | None:
-    """Return the fix of an epoch with ``GGA`` or ``GNS``, optional ``RMC``, ``GST``, ``VTG``, ``VEL``; None without position."""
+def nmea_fix(
+    epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = None
+) -> GnssFix | None:
+    """Return the fix of an epoch with ``GGA`` or ``GNS``, optional ``RMC``, ``GST``, ``VTG``,
+    ``VEL``; None without position."""
     gga: Gga | Gns | None = epoch.parts.get("GGA") or epoch.parts.get("GNS")
     if gga is None:
         return None
@@ -179,7 +232,9 @@ def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = Non
     fix_type = FixType.NONE if content.sentence_problem(gga, ()) else content.QUALITIES[quality]
     if fix_type is not FixType.NONE and rmc is not None and rmc.valid is False:
         # So a receiver says that the limits of its user are exceeded.
-        lost.append((type(gga).__name__.upper(), UsageProblem(Unused.INVALID, "position", "V in RMC")))
+        lost.append(
+            (type(gga).__name__.upper(), UsageProblem(Unused.INVALID, "position", "V in RMC"))
+        )
         fix_type = FixType.NONE
     latitude = longitude = height = nan
     position, velocity, carrier = NAN9, NAN3, CarrierSolution.NONE
@@ -190,14 +245,22 @@ def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = Non
         height = gga.altitude_msl_m + gga.geoid_separation_m
         # Some receivers send zeros where they know no error.
         if gst is not None and gst.longitude_sigma_m > 0.0 and gst.latitude_sigma_m > 0.0:
-            position = diagonal(gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2)
+            position = diagonal(
+                gst.longitude_sigma_m**2, gst.latitude_sigma_m**2, gst.altitude_sigma_m**2
+            )
         elif isinstance(gga, Gga) and gga.horizontal_sigma_m > 0.0:
-            position = diagonal(gga.horizontal_sigma_m**2 / 2, gga.horizontal_sigma_m**2 / 2, gga.vertical_sigma_m**2)
+            position = diagonal(
+                gga.horizontal_sigma_m**2 / 2,
+                gga.horizontal_sigma_m**2 / 2,
+                gga.vertical_sigma_m**2,
+            )
         velocity = _motion(rmc, epoch.parts.get("VTG"))
         vel: Vel | None = epoch.parts.get("VEL")
         if vel is not None and isfinite(vel.east_mps + vel.north_mps + vel.down_mps):
             velocity = vel.east_mps, vel.north_mps, -vel.down_mps
-        carrier = agreeing(type(gga).__name__.upper(), _CARRIERS.get(quality, CarrierSolution.NONE), position, lost)
+        carrier = agreeing(
+            type(gga).__name__.upper(), _CARRIERS.get(quality, CarrierSolution.NONE), position, lost
+        )
     corrected = quality in content.CORRECTED
     return GnssFix(
         epoch.t_ns,
@@ -220,7 +283,8 @@ def nmea_fix(epoch: Epoch, lost: Lost, calendar: Calendar, gsa: Gsa | None = Non
 
 
 def _motion(rmc: Rmc | None, vtg: Vtg | None) -> tuple[float, float, float]:
-    """Return the velocity of the sentence that has one. At standstill the course is empty, so no component is known."""
+    """Return the velocity of the sentence that has one. At standstill the course is empty, so no
+    component is known."""
     if rmc is not None and rmc.valid and isfinite(rmc.speed_kn):
         knots, course_deg = rmc.speed_kn, rmc.course_deg
     elif vtg is not None and vtg.mode not in ("N", "M", "S"):
@@ -232,7 +296,16 @@ def _motion(rmc: Rmc | None, vtg: Vtg | None) -> tuple[float, float, float]:
     return speed * sin(course), speed * cos(course), nan
 
 
-def moving_base_heading(vector: NavRelposned, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float, unknown_rad: float) -> Heading:
-    """Return the heading of the antenna baseline as yaw of the body. ``unknown_rad``: error where the receiver states none."""
+def moving_base_heading(
+    vector: NavRelposned, t_ns: int, t_rx_ns: int, baseline_yaw_rad: float, unknown_rad: float
+) -> Heading:
+    """Return the heading of the antenna baseline as yaw of the body. ``unknown_rad``: error where
+    the receiver states none."""
     sigma = radians(vector.heading_accuracy_deg_e5 * 1e-5) or unknown_rad
-    return Heading(t_ns, t_rx_ns, yaw_rad(vector.heading_deg_e5 * 1e-5, baseline_yaw_rad), sigma, HeadingKind.MOVING_BASE)
+    return Heading(
+        t_ns,
+        t_rx_ns,
+        yaw_rad(vector.heading_deg_e5 * 1e-5, baseline_yaw_rad),
+        sigma,
+        HeadingKind.MOVING_BASE,
+    )

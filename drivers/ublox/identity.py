@@ -1,4 +1,5 @@
-"""What a receiver is, from MON-VER, and what its firmware has in other places than a ZED-F9P with HPG 1.32. Sources: NOTES.md."""
+"""What a receiver is, from MON-VER, and what its firmware has in other places than a ZED-F9P with
+HPG 1.32. Sources: NOTES.md."""
 
 import re
 from typing import NamedTuple
@@ -16,10 +17,11 @@ class ReceiverIdentity(NamedTuple):
     """Model and firmware of a receiver."""
 
     model: str
-    """Module as it names itself, such as ZED-F9P; empty if it does not, as many of generation 10 and 8."""
+    """Module as it names itself, such as ZED-F9P; empty if it does not, as many of generation 10
+    and 8."""
     firmware: str
-    """Kind and version of the firmware, such as HPG 1.32: HPG high precision, HPS and ADR with an inertial sensor, TIM timing, SPG
-    standard precision; empty if unknown."""
+    """Kind and version of the firmware, such as HPG 1.32: HPG high precision, HPS and ADR with an
+    inertial sensor, TIM timing, SPG standard precision; empty if unknown."""
     protocol: tuple[int, int]
     """Version of the protocol; 0, 0 if unknown."""
     hardware: str
@@ -37,7 +39,8 @@ class ReceiverIdentity(NamedTuple):
 
     @property
     def security_messages(self) -> bool:
-        """True if SEC-SIG reports jamming and spoofing, which MON-RF and NAV-STATUS then do not, and RXM-COR the corrections."""
+        """True if SEC-SIG reports jamming and spoofing, which MON-RF and NAV-STATUS then do not,
+        and RXM-COR the corrections."""
         return self.protocol >= (27, 50) and self.protocol[0] not in (32, 33)
 
     def lacks(self, item: str) -> bool:
@@ -54,6 +57,11 @@ class ReceiverIdentity(NamedTuple):
 def identify(version: MonVer) -> ReceiverIdentity:
     """Return the identity that a version message states."""
     named = dict(extension.split("=", 1) for extension in version.extensions if "=" in extension)
-    found = next(filter(None, (_PROTOCOL.search(each) for each in (*version.extensions, version.software))), None)
+    found = next(
+        filter(None, (_PROTOCOL.search(each) for each in (*version.extensions, version.software))),
+        None,
+    )
     protocol = (int(found[1]), int(found[2])) if found else (0, 0)
-    return ReceiverIdentity(named.get("MOD", ""), named.get("FWVER", ""), protocol, version.hardware)
+    return ReceiverIdentity(
+        named.get("MOD", ""), named.get("FWVER", ""), protocol, version.hardware
+    )

@@ -1,6 +1,7 @@
 """Configuration items of generation 9: keys, and the messages CFG-VALSET and CFG-VALGET.
 
-An item is a 32-bit key, whose bits 28 to 30 give the width of the value, and a value, kept here as unsigned integer.
+An item is a 32-bit key, whose bits 28 to 30 give the width of the value, and a value, kept here as
+unsigned integer.
 """
 
 import struct
@@ -59,7 +60,11 @@ KEYS: Names = {
 
 _PROTOCOLS = {"UBX": 1, "NMEA": 2, "RTCM3X": 4, "SPARTN": 5}
 _INPUT_ONLY = ("SPARTN",)
-_PORT_GROUPS = {"uart1": (0x10730000, 0x10740000), "uart2": (0x10750000, 0x10760000), "usb": (0x10770000, 0x10780000)}
+_PORT_GROUPS = {
+    "uart1": (0x10730000, 0x10740000),
+    "uart2": (0x10750000, 0x10760000),
+    "usb": (0x10770000, 0x10780000),
+}
 # Key of the message on I2C; the others follow in the order I2C, UART1, UART2, USB, SPI.
 _MESSAGES = {
     "UBX_NAV_PVT": 0x20910006,
@@ -160,7 +165,9 @@ class CfgValget(NamedTuple):
 def _pack_items(items: Items) -> bytes:
     if len(items) > MAX_ITEMS:
         raise ValueError(f"{len(items)} items in one message, {MAX_ITEMS} are possible")
-    return b"".join(_KEY.pack(key) + value.to_bytes(width_bytes(key), "little") for key, value in items)
+    return b"".join(
+        _KEY.pack(key) + value.to_bytes(width_bytes(key), "little") for key, value in items
+    )
 
 
 def _unpack_items(payload: bytes, at: int) -> Items:
@@ -179,7 +186,9 @@ def _unpack_items(payload: bytes, at: int) -> Items:
 
 def pack_valset(message: CfgValset) -> bytes:
     """Return the payload. Raises ValueError or OverflowError if the values do not fit."""
-    return _SET_HEAD.pack(message.version, message.layers, message.transaction) + _pack_items(message.items)
+    return _SET_HEAD.pack(message.version, message.layers, message.transaction) + _pack_items(
+        message.items
+    )
 
 
 def parse_valset(payload: bytes) -> CfgValset:
@@ -189,7 +198,8 @@ def parse_valset(payload: bytes) -> CfgValset:
 
 
 def pack_valget(message: CfgValget | CfgValgetPoll) -> bytes:
-    """Return the payload of either direction. Raises ValueError or OverflowError if the values do not fit."""
+    """Return the payload of either direction. Raises ValueError or OverflowError if the values do
+    not fit."""
     head = _GET_HEAD.pack(message.version, message.layer, message.position)
     if isinstance(message, CfgValget):
         return head + _pack_items(message.items)
@@ -199,8 +209,11 @@ def pack_valget(message: CfgValget | CfgValgetPoll) -> bytes:
 
 
 def parse_valget(payload: bytes) -> CfgValget | CfgValgetPoll:
-    """Parse a payload: version 0 is the request, 1 the reply. Raises ValueError or struct.error if it does not fit."""
+    """Parse a payload: version 0 is the request, 1 the reply. Raises ValueError or struct.error if
+    it does not fit."""
     version, layer, position = _GET_HEAD.unpack_from(payload)
     if version == 0:
-        return CfgValgetPoll(tuple(key for (key,) in _KEY.iter_unpack(payload[4:])), layer, position, version)
+        return CfgValgetPoll(
+            tuple(key for (key,) in _KEY.iter_unpack(payload[4:])), layer, position, version
+        )
     return CfgValget(_unpack_items(payload, 4), layer, position, version)

@@ -1,7 +1,8 @@
 """UBX messages of the driver, as tuples of raw fields.
 
-Integers are as on the wire, with unit and decimal exponent in the name (``latitude_deg_e7`` is in 1e-7 degrees). Properties read
-the bit fields. Offsets and sources: NOTES.md; byte layouts: :mod:`drivers.ublox.ubx`.
+Integers are as on the wire, with unit and decimal exponent in the name (``latitude_deg_e7`` is in
+1e-7 degrees). Properties read the bit fields. Offsets and sources: NOTES.md; byte layouts:
+:mod:`drivers.ublox.ubx`.
 """
 
 from typing import NamedTuple
@@ -78,7 +79,8 @@ class NavPvt(NamedTuple):
 
     @property
     def utc_known(self) -> bool:
-        """True if date and time are valid, resolved to the second, and confirmed if the receiver can confirm them."""
+        """True if date and time are valid, resolved to the second, and confirmed if the receiver
+        can confirm them."""
         if self.valid & 7 != 7:
             return False
         return not self.flags2 & 0x20 or self.flags2 & 0xC0 == 0xC0
@@ -133,7 +135,8 @@ class NavCov(NamedTuple):
 
 
 class NavPvat(NamedTuple):
-    """NAV-PVAT (01 17): NAV-PVT and the attitude of the vehicle in one message, of receivers with an inertial sensor."""
+    """NAV-PVAT (01 17): NAV-PVT and the attitude of the vehicle in one message, of receivers with
+    an inertial sensor."""
 
     itow_ms: int
     version: int
@@ -184,13 +187,21 @@ class NavPvat(NamedTuple):
     def pvt(self) -> NavPvt:
         """Position, velocity and time, without what this message lacks."""
         return NavPvt(
-            self.itow_ms, *self[3:9], self.valid, *self[9:25], self.course_deg_e5, self.speed_accuracy_mmps, 18_000_000, 9999, 0
+            self.itow_ms,
+            *self[3:9],
+            self.valid,
+            *self[9:25],
+            self.course_deg_e5,
+            self.speed_accuracy_mmps,
+            18_000_000,
+            9999,
+            0,
         )
 
 
 class NavRelposned(NamedTuple):
-    """NAV-RELPOSNED (01 3C): the vector from the (moving) base to this antenna. Version 0 has neither length nor heading: they are
-    computed from its components."""
+    """NAV-RELPOSNED (01 3C): the vector from the (moving) base to this antenna. Version 0 has
+    neither length nor heading: they are computed from its components."""
 
     version: int
     station: int
@@ -262,7 +273,8 @@ class NavRelposned(NamedTuple):
 
 
 class NavAtt(NamedTuple):
-    """NAV-ATT (01 05): attitude of the vehicle, of receivers with an inertial sensor. It says nothing of its validity."""
+    """NAV-ATT (01 05): attitude of the vehicle, of receivers with an inertial sensor. It says
+    nothing of its validity."""
 
     itow_ms: int
     version: int
@@ -275,7 +287,8 @@ class NavAtt(NamedTuple):
 
 
 class HnrAtt(NamedTuple):
-    """HNR-ATT (28 01): NAV-ATT at a high rate, between the epochs predicted by the inertial sensor."""
+    """HNR-ATT (28 01): NAV-ATT at a high rate, between the epochs predicted by the inertial
+    sensor."""
 
     itow_ms: int
     version: int
@@ -288,7 +301,8 @@ class HnrAtt(NamedTuple):
 
 
 class HnrPvt(NamedTuple):
-    """HNR-PVT (28 00): position at a high rate, between the epochs predicted by the inertial sensor."""
+    """HNR-PVT (28 00): position at a high rate, between the epochs predicted by the inertial
+    sensor."""
 
     itow_ms: int
     year: int
@@ -301,7 +315,8 @@ class HnrPvt(NamedTuple):
     nano_ns: int
     fix_type: int
     flags: int
-    """Bits: 0 fix valid, 1 corrections, 2 week valid, 3 time of week valid, 4 heading of the vehicle valid."""
+    """Bits: 0 fix valid, 1 corrections, 2 week valid, 3 time of week valid, 4 heading of the
+    vehicle valid."""
     longitude_deg_e7: int
     latitude_deg_e7: int
     height_mm: int
@@ -317,7 +332,8 @@ class HnrPvt(NamedTuple):
 
 
 class HnrIns(NamedTuple):
-    """HNR-INS (28 02): rates and accelerations of the vehicle, compensated for the turn of the earth and gravity."""
+    """HNR-INS (28 02): rates and accelerations of the vehicle, compensated for the turn of the
+    earth and gravity."""
 
     flags: int
     """Bits: 0-7 version, 8-10 rates valid, 11-13 accelerations valid."""
@@ -385,17 +401,19 @@ class EsfMeas(NamedTuple):
 
     time_tag_ms: int
     flags: int
-    """Bits: 0-1 time mark, 2 its edge, 3 a calibrated time tag follows. The number of measurements above is that of ``data``."""
+    """Bits: 0-1 time mark, 2 its edge, 3 a calibrated time tag follows. The number of measurements
+    above is that of ``data``."""
     provider: int
     data: tuple[tuple[int, int], ...]
-    """Type and 24 bits of each. Two's complement: 5, 13, 14 gyro about z, y, x, 2^-12 deg/s; 11 speed, mm/s; 12 temperature,
-    0.01 K; 16, 17, 18 accelerometer x, y, z, 2^-10 m/s2. Bit 23 backward: 8, 9 ticks of the rear wheels left and right, 10 of one
-    sensor."""
+    """Type and 24 bits of each. Two's complement: 5, 13, 14 gyro about z, y, x, 2^-12 deg/s; 11
+    speed, mm/s; 12 temperature, 0.01 K; 16, 17, 18 accelerometer x, y, z, 2^-10 m/s2. Bit 23
+    backward: 8, 9 ticks of the rear wheels left and right, 10 of one sensor."""
     calibrated_ms: int | None = None
 
 
 class SecSig(NamedTuple):
-    """SEC-SIG (27 09): jamming and spoofing, in the place of MON-RF and NAV-STATUS in newer firmware."""
+    """SEC-SIG (27 09): jamming and spoofing, in the place of MON-RF and NAV-STATUS in newer
+    firmware."""
 
     version: int
     jamming: int
@@ -407,12 +425,14 @@ class SecSig(NamedTuple):
 
 
 class RxmCor(NamedTuple):
-    """RXM-COR (02 34): the receiver's report on one input message of any protocol of corrections."""
+    """RXM-COR (02 34): the receiver's report on one input message of any protocol of
+    corrections."""
 
     version: int
     ebno_e3: int
     status: int
-    """Bits: 0-4 protocol (1 RTCM 3, 2 SPARTN, 29 PMP), 5-6 error (1 none, 2 damaged), 7-8 use (1 not used, 2 used)."""
+    """Bits: 0-4 protocol (1 RTCM 3, 2 SPARTN, 29 PMP), 5-6 error (1 none, 2 damaged), 7-8 use (1
+    not used, 2 used)."""
     message: int
     subtype: int
 

@@ -1,8 +1,10 @@
-"""NMEA 0183 sentences of a receiver, in both directions: GGA, GNS, RMC, ZDA, GST, GSA, VTG, the headings THS, HDT, HPR, PASHR,
-PTNL,AVR, PQTMTAR and PSSN,HRP, and PTNL,GGK, PUBX,00, PQTMVEL and PQTMEPE, which say the same in their makers' ways.
+"""NMEA 0183 sentences of a receiver, in both directions: GGA, GNS, RMC, ZDA, GST, GSA, VTG, the
+headings THS, HDT, HPR, PASHR, PTNL,AVR, PQTMTAR and PSSN,HRP, and PTNL,GGK, PUBX,00, PQTMVEL and
+PQTMEPE, which say the same in their makers' ways.
 
-This module states what makes a field usable. A field that is blank is NaN or None. An optional field that cannot be read is, too,
-and is named in ``Read.lost``; a position whose place cannot be read is NaN as a whole. Sources: NOTES.md.
+This module states what makes a field usable. A field that is blank is NaN or None. An optional
+field that cannot be read is, too, and is named in ``Read.lost``; a position whose place cannot be
+read is NaN as a whole. Sources: NOTES.md.
 """
 
 import re
@@ -18,7 +20,8 @@ DAY_MS = 86_400_000
 
 
 class Gga(NamedTuple):
-    """Position of one epoch: GGA, PTNL,GGK (talker ``PTNL``) or PUBX,00 (``PUBX``), whose heights are above the ellipsoid."""
+    """Position of one epoch: GGA, PTNL,GGK (talker ``PTNL``) or PUBX,00 (``PUBX``), whose heights
+    are above the ellipsoid."""
 
     talker: str
     time_ms: int | None
@@ -26,8 +29,9 @@ class Gga(NamedTuple):
     latitude_deg: float
     longitude_deg: float
     quality: int
-    """Quality: 0 none, 1 autonomous, 2 differential, 3 PPS, 4 RTK fixed, 5 RTK float, 6 dead reckoning, 7 typed in, 8 simulator;
-    9 is SBAS in receivers of NovAtel and its kin; -1 if it cannot be read."""
+    """Quality: 0 none, 1 autonomous, 2 differential, 3 PPS, 4 RTK fixed, 5 RTK float, 6 dead
+    reckoning, 7 typed in, 8 simulator; 9 is SBAS in receivers of NovAtel and its kin; -1 if it
+    cannot be read."""
     satellites: int
     hdop: float
     altitude_msl_m: float
@@ -47,8 +51,8 @@ class Gns(NamedTuple):
     latitude_deg: float
     longitude_deg: float
     modes: str
-    """Mode letter per constellation: N none, A autonomous, D differential, P precise, R RTK fixed, F RTK float, E dead
-    reckoning, M typed in, S simulator."""
+    """Mode letter per constellation: N none, A autonomous, D differential, P precise, R RTK fixed,
+    F RTK float, E dead reckoning, M typed in, S simulator."""
     satellites: int
     hdop: float
     altitude_msl_m: float
@@ -58,11 +62,22 @@ class Gns(NamedTuple):
 
     @property
     def quality(self) -> int:
-        """Quality as in GGA, from the best constellation; -1 for letters that are not documented."""
+        """Quality as in GGA, from the best constellation; -1 for letters that are not
+        documented."""
         return next((quality for letter, quality in _GNS_QUALITIES if letter in self.modes), -1)
 
 
-_GNS_QUALITIES = (("S", 8), ("M", 7), ("R", 4), ("F", 5), ("P", 2), ("D", 2), ("A", 1), ("E", 6), ("N", 0))
+_GNS_QUALITIES = (
+    ("S", 8),
+    ("M", 7),
+    ("R", 4),
+    ("F", 5),
+    ("P", 2),
+    ("D", 2),
+    ("A", 1),
+    ("E", 6),
+    ("N", 0),
+)
 
 
 class Zda(NamedTuple):
@@ -74,7 +89,8 @@ class Zda(NamedTuple):
 
 
 class Gsa(NamedTuple):
-    """Dilution of precision and fix dimensions. Has no time; comes once per constellation, with equal values."""
+    """Dilution of precision and fix dimensions. Has no time; comes once per constellation, with
+    equal values."""
 
     talker: str
     mode: str
@@ -92,7 +108,8 @@ class Rmc(NamedTuple):
     talker: str
     time_ms: int | None
     valid: bool | None
-    """True for A; False for V, a warning that the navigation cannot be trusted; None if it cannot be read."""
+    """True for A; False for V, a warning that the navigation cannot be trusted; None if it cannot
+    be read."""
     latitude_deg: float
     longitude_deg: float
     speed_kn: float
@@ -149,8 +166,8 @@ class Hdt(NamedTuple):
 
 
 class Hpr(NamedTuple):
-    """Heading, pitch and roll of two antennas: ``GNHPR`` of Unicore and others, ``KSXT`` of Unicore and ComNav, ``PSAT,HPR`` of
-    Hemisphere, ``PASHR,HPR`` of Spectra and Ashtech."""
+    """Heading, pitch and roll of two antennas: ``GNHPR`` of Unicore and others, ``KSXT`` of Unicore
+    and ComNav, ``PSAT,HPR`` of Hemisphere, ``PASHR,HPR`` of Spectra and Ashtech."""
 
     talker: str
     time_ms: int | None
@@ -182,7 +199,8 @@ class Avr(NamedTuple):
 
 
 class Tar(NamedTuple):
-    """Attitude of two antennas with its errors: ``PQTMTAR`` of Quectel, ``PSSN,HRP`` of Septentrio (talker ``PSSN``)."""
+    """Attitude of two antennas with its errors: ``PQTMTAR`` of Quectel, ``PSSN,HRP`` of Septentrio
+    (talker ``PSSN``)."""
 
     talker: str
     time_ms: int | None
@@ -210,8 +228,8 @@ class Read(NamedTuple):
 
 _DIGITS = re.compile(r"\d{1,6}")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12})")
-# The last two digits before the point are whole minutes, however many there are before them. A place in minutes, or in tenths, was
-# cut off: every receiver sends hundredths at least.
+# The last two digits before the point are whole minutes, however many there are before them. A
+# place in minutes, or in tenths, was cut off: every receiver sends hundredths at least.
 _ANGLE = re.compile(r"(\d{1,3})(\d\d\.\d{2,})")
 _TIME = re.compile(r"(\d\d)(\d\d)(\d\d(?:\.\d*)?)")
 
@@ -253,7 +271,8 @@ class _Fields:
         return int(value)
 
     def code(self, at: int, name: str) -> int:
-        """Return the number of a state, whose digits are not to be guessed; -1 if it cannot be read."""
+        """Return the number of a state, whose digits are not to be guessed; -1 if it cannot be
+        read."""
         text = self.text(at)
         if _DIGITS.fullmatch(text):
             return int(text)
@@ -279,7 +298,9 @@ class _Fields:
         if not text:
             return None
         found = _TIME.fullmatch(text)
-        hours, minutes, seconds = (int(found[1]), int(found[2]), float(found[3])) if found else (99, 99, 99.0)
+        hours, minutes, seconds = (
+            (int(found[1]), int(found[2]), float(found[3])) if found else (99, 99, 99.0)
+        )
         # A leap second is 60, which is the first of the next minute.
         if hours > 23 or minutes > 59 or seconds >= 61.0:
             self._lose("time", at, Unused.OUT_OF_RANGE if found else Unused.UNREADABLE)
@@ -287,8 +308,9 @@ class _Fields:
         return ((hours * 60 + minutes) * 60_000 + round(seconds * 1000)) % DAY_MS
 
     def angle(self, at: int, name: str, letters: str, limit_deg: float) -> float:
-        """Return degrees of a place; NaN if they, or the hemisphere behind them, cannot be read. A wrong guess of the hemisphere
-        is a place on the other side of the earth, so nothing is guessed."""
+        """Return degrees of a place; NaN if they, or the hemisphere behind them, cannot be read. A
+        wrong guess of the hemisphere is a place on the other side of the earth, so nothing is
+        guessed."""
         text, letter = self.text(at), self.text(at + 1)
         if not text and not letter:
             return nan
@@ -308,7 +330,10 @@ class _Fields:
 
     def place(self, at: int) -> tuple[float, float]:
         """Return latitude and longitude; NaN both if one is unknown."""
-        latitude, longitude = self.angle(at, "latitude", "NS", 90.0), self.angle(at + 2, "longitude", "EW", 180.0)
+        latitude, longitude = (
+            self.angle(at, "latitude", "NS", 90.0),
+            self.angle(at + 2, "longitude", "EW", 180.0),
+        )
         return (latitude, longitude) if isfinite(latitude + longitude) else (nan, nan)
 
     def day(self, at: int, name: str, year: str, month: str, day: str) -> date | None:
@@ -327,26 +352,54 @@ def _heading(fields: _Fields, at: int, low_deg: float = 0.0) -> float:
     return fields.number(at, "heading", low_deg, 360.0)
 
 
-def _position(fields: _Fields) -> tuple[tuple[float, float], tuple[float, float, float, float], int]:
-    """Return place; dilution, altitude, separation and age; station. The numbers of the fields are those of GGA."""
+def _position(
+    fields: _Fields,
+) -> tuple[tuple[float, float], tuple[float, float, float, float], int]:
+    """Return place; dilution, altitude, separation and age; station. The numbers of the fields are
+    those of GGA."""
     dilution = fields.number(8, "dilution", 0.0, 1e4)
-    altitude, separation = fields.metres(9, "altitude", -12e3, 1e5), fields.metres(11, "geoid separation", -500.0, 500.0)
+    altitude, separation = (
+        fields.metres(9, "altitude", -12e3, 1e5),
+        fields.metres(11, "geoid separation", -500.0, 500.0),
+    )
     age = fields.number(13, "age of corrections", 0.0, 1e6)
     return fields.place(2), (dilution, altitude, separation, age), fields.count(14, "station")
 
 
 def _gga(talker: str, fields: _Fields) -> Sentence:
     time_ms, (place, values, station) = fields.time_ms(1), _position(fields)
-    return Gga(talker, time_ms, *place, fields.code(6, "quality"), fields.count(7, "satellites"), *values, station)
+    return Gga(
+        talker,
+        time_ms,
+        *place,
+        fields.code(6, "quality"),
+        fields.count(7, "satellites"),
+        *values,
+        station,
+    )
 
 
 def _gns(talker: str, fields: _Fields) -> Sentence:
     dilution = fields.number(8, "dilution", 0.0, 1e4)
     altitude = fields.number(9, "altitude", -12e3, 1e5)
-    separation, age = fields.number(10, "geoid separation", -500.0, 500.0), fields.number(11, "age of corrections", 0.0, 1e6)
+    separation, age = (
+        fields.number(10, "geoid separation", -500.0, 500.0),
+        fields.number(11, "age of corrections", 0.0, 1e6),
+    )
     satellites, station = fields.count(7, "satellites"), fields.count(12, "station")
     time_ms, place = fields.time_ms(1), fields.place(2)
-    return Gns(talker, time_ms, *place, fields.text(6), satellites, dilution, altitude, separation, age, station)
+    return Gns(
+        talker,
+        time_ms,
+        *place,
+        fields.text(6),
+        satellites,
+        dilution,
+        altitude,
+        separation,
+        age,
+        station,
+    )
 
 
 def _rmc(talker: str, fields: _Fields) -> Sentence:
@@ -355,21 +408,39 @@ def _rmc(talker: str, fields: _Fields) -> Sentence:
     day = fields.day(9, "date", f"20{text[4:6]}" if len(text) == 6 else text, text[2:4], text[:2])
     speed, course = fields.number(7, "speed", 0.0, 2e3), fields.number(8, "course", 0.0, 360.0)
     # The mode is missing before version 2.3.
-    return Rmc(talker, fields.time_ms(1), fields.status(2), *fields.place(3), speed, course, day, fields.text(12))
+    return Rmc(
+        talker,
+        fields.time_ms(1),
+        fields.status(2),
+        *fields.place(3),
+        speed,
+        course,
+        day,
+        fields.text(12),
+    )
 
 
 def _zda(talker: str, fields: _Fields) -> Sentence:
-    return Zda(talker, fields.time_ms(1), fields.day(2, "date", fields.text(4), fields.text(3), fields.text(2)))
+    return Zda(
+        talker,
+        fields.time_ms(1),
+        fields.day(2, "date", fields.text(4), fields.text(3), fields.text(2)),
+    )
 
 
 def _gst(talker: str, fields: _Fields) -> Sentence:
-    sigmas = (fields.number(at, f"sigma of {name}", 0.0) for at, name in ((6, "latitude"), (7, "longitude"), (8, "altitude")))
+    sigmas = (
+        fields.number(at, f"sigma of {name}", 0.0)
+        for at, name in ((6, "latitude"), (7, "longitude"), (8, "altitude"))
+    )
     return Gst(talker, fields.time_ms(1), fields.number(2, "range error", 0.0), *sigmas)
 
 
 def _gsa(talker: str, fields: _Fields) -> Sentence:
     # Before version 4.1 without the system's number, so the dilutions are counted from the front.
-    dops = (fields.number(at, f"{name}DOP", 0.0, 1e4) for at, name in ((15, "P"), (16, "H"), (17, "V")))
+    dops = (
+        fields.number(at, f"{name}DOP", 0.0, 1e4) for at, name in ((15, "P"), (16, "H"), (17, "V"))
+    )
     return Gsa(talker, fields.text(1), fields.count(2, "dimensions"), *dops)
 
 
@@ -389,7 +460,9 @@ def _ths(talker: str, fields: _Fields) -> Sentence:
 def _hdt(talker: str, fields: _Fields) -> Sentence:
     heading = _heading(fields, 1)
     if isfinite(heading) and fields.text(2) != "T":
-        fields.lost.append(UsageProblem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(2)))
+        fields.lost.append(
+            UsageProblem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(2))
+        )
         heading = nan
     return Hdt(talker, heading)
 
@@ -403,7 +476,8 @@ _KSXT_STATES = {"0": "0", "1": "1", "2": "5", "3": "4"}
 
 
 def _ksxt(talker: str, fields: _Fields) -> Sentence:
-    # The time begins with the date; what the height is above differs between makers, so the place is left to GGA.
+    # The time begins with the date; what the height is above differs between makers, so the place
+    # is left to GGA.
     stamp = fields.text(1)
     clock = _Fields(["", stamp[8:] if stamp[:8].isdecimal() else stamp])
     time_ms = clock.time_ms(1)
@@ -426,18 +500,25 @@ def _pashr_hpr(talker: str, fields: _Fields) -> Sentence:
 def _pashr(talker: str, fields: _Fields) -> Sentence:
     heading, sigma = _heading(fields, 2), fields.number(9, "sigma of heading", 0.0, 360.0)
     if isfinite(heading) and fields.text(3) != "T":
-        fields.lost.append(UsageProblem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(3)))
+        fields.lost.append(
+            UsageProblem(Unused.UNKNOWN_STATE, "reference of heading", fields.text(3))
+        )
         heading = nan
     return Pashr(fields.time_ms(1), heading, sigma, fields.text(10), fields.text(11))
 
 
 def _avr(talker: str, fields: _Fields) -> Sentence:
-    return Avr(fields.time_ms(2), _heading(fields, 3, -180.0), fields.number(9, "length", 0.0, 1e6), fields.text(10))
+    return Avr(
+        fields.time_ms(2),
+        _heading(fields, 3, -180.0),
+        fields.number(9, "length", 0.0, 1e6),
+        fields.text(10),
+    )
 
 
 _GGK_QUALITIES = {0: 0, 1: 1, 2: 5, 3: 4, 4: 2, 5: 9, 6: 5, 7: 4, 8: 5, 9: 4, 13: 2}
-"""Quality as in GGA by that of GGK: 0 none, 1 autonomous, 2 float, 3 fixed, 4 differential code, 5 SBAS, 6 to 9 float and fixed in
-a network of bases, 13 beacon."""
+"""Quality as in GGA by that of GGK: 0 none, 1 autonomous, 2 float, 3 fixed, 4 differential code, 5
+SBAS, 6 to 9 float and fixed in a network of bases, 13 beacon."""
 _PUBX_QUALITIES = {"NF": 0, "TT": 0, "DR": 6, "RK": 6, "G2": 1, "G3": 1, "D2": 2, "D3": 2}
 """Quality as in GGA by the status of PUBX,00."""
 _HRP_STATES = {"0": "0", "1": "5", "2": "4", "3": "5", "4": "4", "5": "6"}
@@ -447,18 +528,47 @@ _HRP_STATES = {"0": "0", "1": "5", "2": "4", "3": "5", "4": "4", "5": "6"}
 def _ggk(talker: str, fields: _Fields) -> Sentence:
     time_ms, place = fields.time_ms(2), fields.place(4)
     known = fields.code(8, "quality")
-    # The height is above the ellipsoid (EHT), or a project's (GHT), which is no height of the earth.
+    # The height is above the ellipsoid (EHT), or a project's (GHT), which is no height of the
+    # earth.
     text = fields.text(11)
     height = float(text[3:]) if text.startswith("EHT") and _NUMBER.fullmatch(text[3:]) else nan
-    return Gga("PTNL", time_ms, *place, _GGK_QUALITIES.get(known, -1), fields.count(9, "satellites"), nan, height, 0.0)
+    return Gga(
+        "PTNL",
+        time_ms,
+        *place,
+        _GGK_QUALITIES.get(known, -1),
+        fields.count(9, "satellites"),
+        nan,
+        height,
+        0.0,
+    )
 
 
 def _pubx(talker: str, fields: _Fields) -> Sentence:
-    time_ms, place, height = fields.time_ms(2), fields.place(3), fields.number(7, "altitude", -12e3, 1e5)
+    time_ms, place, height = (
+        fields.time_ms(2),
+        fields.place(3),
+        fields.number(7, "altitude", -12e3, 1e5),
+    )
     quality = _PUBX_QUALITIES.get(fields.text(8), -1)
     sigmas = fields.number(9, "sigma", 0.0, 1e6), fields.number(10, "sigma of altitude", 0.0, 1e6)
-    age, dilution = fields.number(14, "age of corrections", 0.0, 1e6), fields.number(15, "dilution", 0.0, 1e4)
-    return Gga("PUBX", time_ms, *place, quality, fields.count(18, "satellites"), dilution, height, 0.0, age, 0, *sigmas)
+    age, dilution = (
+        fields.number(14, "age of corrections", 0.0, 1e6),
+        fields.number(15, "dilution", 0.0, 1e4),
+    )
+    return Gga(
+        "PUBX",
+        time_ms,
+        *place,
+        quality,
+        fields.count(18, "satellites"),
+        dilution,
+        height,
+        0.0,
+        age,
+        0,
+        *sigmas,
+    )
 
 
 def _vel(talker: str, fields: _Fields) -> Sentence:
@@ -467,17 +577,26 @@ def _vel(talker: str, fields: _Fields) -> Sentence:
 
 
 def _epe(talker: str, fields: _Fields) -> Sentence:
-    sigmas = (fields.number(at, f"sigma of {name}", 0.0) for at, name in ((2, "latitude"), (3, "longitude"), (4, "altitude")))
+    sigmas = (
+        fields.number(at, f"sigma of {name}", 0.0)
+        for at, name in ((2, "latitude"), (3, "longitude"), (4, "altitude"))
+    )
     return Gst("PQTM", None, nan, *sigmas)
 
 
 def _tar(talker: str, fields: _Fields) -> Sentence:
-    sigma, length = fields.number(11, "sigma of heading", 0.0, 360.0), fields.number(5, "length", 0.0, 1e6)
+    sigma, length = (
+        fields.number(11, "sigma of heading", 0.0, 360.0),
+        fields.number(5, "length", 0.0, 1e6),
+    )
     return Tar("PQTM", fields.time_ms(2), _heading(fields, 8), sigma, length, fields.text(3))
 
 
 def _hrp(talker: str, fields: _Fields) -> Sentence:
-    sigma, state = fields.number(7, "sigma of heading", 0.0, 360.0), _HRP_STATES.get(fields.text(11), fields.text(11))
+    sigma, state = (
+        fields.number(7, "sigma of heading", 0.0, 360.0),
+        _HRP_STATES.get(fields.text(11), fields.text(11)),
+    )
     return Tar("PSSN", fields.time_ms(2), _heading(fields, 4), sigma, nan, state)
 
 
@@ -508,12 +627,18 @@ def name_of(line: bytes) -> str:
     name, *fields = re.split(rb"[,*\r]", line[1:], maxsplit=2)
     first = fields[0] if fields else b""
     # The first field of the attitude sentence PASHR is its time.
-    kind = first if name.decode("ascii") in _GROUPS and (first.isalpha() or (name == b"PUBX" and first.isalnum())) else b""
+    kind = (
+        first
+        if name.decode("ascii") in _GROUPS
+        and (first.isalpha() or (name == b"PUBX" and first.isalnum()))
+        else b""
+    )
     return (name + b"," + kind if kind else name).decode("ascii")
 
 
 def parse(line: bytes) -> Read | None:
-    """Read one line; None if nothing here reads sentences of its name. Never raises for a framed line."""
+    """Read one line; None if nothing here reads sentences of its name. Never raises for a framed
+    line."""
     name = name_of(line)
     reader = _PROPRIETARY.get(name) or (None if name.startswith("P") else _STANDARD.get(name[2:]))
     if reader is None:
@@ -525,20 +650,31 @@ def parse(line: bytes) -> Read | None:
 
 
 def pack(message: Sentence) -> bytes:
-    """Return the line of a sentence in high-precision mode (7 decimals of a minute), with checksum and line end."""
+    """Return the line of a sentence in high-precision mode (7 decimals of a minute), with checksum
+    and line end."""
     kind = type(message).__name__.upper()
     fields: tuple[str, ...]
     match message:
         case Gga() if message.talker == "PTNL":
-            quality = next((theirs for theirs, ours in _GGK_QUALITIES.items() if ours == message.quality), 0)
-            place = f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')}"
+            quality = next(
+                (theirs for theirs, ours in _GGK_QUALITIES.items() if ours == message.quality), 0
+            )
+            place = (
+                f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')}"
+            )
             height = f"EHT{_fixed(message.altitude_msl_m, 3)},M"
             begin = f"PTNL,GGK,{_clock(message.time_ms)}"
             return _line(f"{begin},,{place},{quality},{message.satellites:02d},,{height}")
         case Gga() if message.talker == "PUBX":
-            status = next((theirs for theirs, ours in _PUBX_QUALITIES.items() if ours == message.quality), "")
-            place = f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')}"
-            doubts = f"{_fixed(message.horizontal_sigma_m, 3)},{_fixed(message.vertical_sigma_m, 3)}"
+            status = next(
+                (theirs for theirs, ours in _PUBX_QUALITIES.items() if ours == message.quality), ""
+            )
+            place = (
+                f"{_angle(message.latitude_deg, 2, 'NS')},{_angle(message.longitude_deg, 3, 'EW')}"
+            )
+            doubts = (
+                f"{_fixed(message.horizontal_sigma_m, 3)},{_fixed(message.vertical_sigma_m, 3)}"
+            )
             height, age = _fixed(message.altitude_msl_m, 3), _fixed(message.correction_age_s, 1)
             tail = f",,,{age},{_fixed(message.hdop, 2)},,,{message.satellites},0,0"
             begin = f"PUBX,00,{_clock(message.time_ms)}"
@@ -547,45 +683,63 @@ def pack(message: Sentence) -> bytes:
             sigmas = (message.latitude_sigma_m, message.longitude_sigma_m, message.altitude_sigma_m)
             return _line(f"PQTMEPE,2,{','.join(_fixed(each, 3) for each in sigmas)},,")
         case Vel():
-            north, east, down = (_fixed(each, 3) for each in (message.north_mps, message.east_mps, message.down_mps))
+            north, east, down = (
+                _fixed(each, 3) for each in (message.north_mps, message.east_mps, message.down_mps)
+            )
             return _line(f"PQTMVEL,1,{_clock(message.time_ms)},{north},{east},{down},,,,,,")
         case Tar() if message.talker == "PSSN":
-            mode = next((theirs for theirs, ours in _HRP_STATES.items() if ours == message.state), "")
+            mode = next(
+                (theirs for theirs, ours in _HRP_STATES.items() if ours == message.state), ""
+            )
             errors = f"{_fixed(message.heading_sigma_deg, 4)},,,20,{mode}"
-            return _line(f"PSSN,HRP,{_clock(message.time_ms)},,{_fixed(message.heading_deg, 4)},,,{errors},,")
+            return _line(
+                f"PSSN,HRP,{_clock(message.time_ms)},,{_fixed(message.heading_deg, 4)},,,{errors},,"
+            )
         case Tar():
-            line = f"{message.state},,{_fixed(message.length_m, 3)},,,{_fixed(message.heading_deg, 6)}"
+            line = (
+                f"{message.state},,{_fixed(message.length_m, 3)},,,{_fixed(message.heading_deg, 6)}"
+            )
             sigma = _fixed(message.heading_sigma_deg, 6)
             return _line(f"PQTMTAR,1,{_clock(message.time_ms)},{line},,,{sigma},20")
         case Gga():
             fields = (
-                _clock(message.time_ms), _angle(message.latitude_deg, 2, "NS"), _angle(message.longitude_deg, 3, "EW"),
-                f"{message.quality}", f"{message.satellites:02d}", _fixed(message.hdop, 2),
+                _clock(message.time_ms), _angle(message.latitude_deg, 2, "NS"),
+                _angle(message.longitude_deg, 3, "EW"), f"{message.quality}",
+                f"{message.satellites:02d}", _fixed(message.hdop, 2),
                 _fixed(message.altitude_msl_m, 3), "M", _fixed(message.geoid_separation_m, 3), "M",
-                _fixed(message.correction_age_s, 1), f"{message.station:04d}" if isfinite(message.correction_age_s) else "",
+                _fixed(message.correction_age_s, 1),
+                f"{message.station:04d}" if isfinite(message.correction_age_s) else "",
             )  # fmt: skip
         case Gns():
             fields = (
-                _clock(message.time_ms), _angle(message.latitude_deg, 2, "NS"), _angle(message.longitude_deg, 3, "EW"),
-                message.modes, f"{message.satellites:02d}", _fixed(message.hdop, 2), _fixed(message.altitude_msl_m, 3),
+                _clock(message.time_ms), _angle(message.latitude_deg, 2, "NS"),
+                _angle(message.longitude_deg, 3, "EW"), message.modes, f"{message.satellites:02d}",
+                _fixed(message.hdop, 2), _fixed(message.altitude_msl_m, 3),
                 _fixed(message.geoid_separation_m, 3), _fixed(message.correction_age_s, 1),
                 f"{message.station:04d}" if isfinite(message.correction_age_s) else "", "V",
             )  # fmt: skip
         case Zda():
-            fields = (_clock(message.time_ms), *(f"{message.day:%d,%m,%Y}" if message.day else ",,").split(","), "00", "00")
+            fields = (
+                _clock(message.time_ms),
+                *(f"{message.day:%d,%m,%Y}" if message.day else ",,").split(","),
+                "00",
+                "00",
+            )
         case Gsa():
             dops = tuple(_fixed(value, 2) for value in (message.pdop, message.hdop, message.vdop))
             fields = (message.mode, f"{message.dimensions}", *[""] * 12, *dops, "1")
         case Rmc():
             fields = (
-                _clock(message.time_ms), "A" if message.valid else "V", _angle(message.latitude_deg, 2, "NS"),
-                _angle(message.longitude_deg, 3, "EW"), _fixed(message.speed_kn, 3), _fixed(message.course_deg, 2),
+                _clock(message.time_ms), "A" if message.valid else "V",
+                _angle(message.latitude_deg, 2, "NS"), _angle(message.longitude_deg, 3, "EW"),
+                _fixed(message.speed_kn, 3), _fixed(message.course_deg, 2),
                 f"{message.day:%d%m%y}" if message.day else "", "", "", message.mode, "V",
             )  # fmt: skip
         case Gst():
             fields = (
-                _clock(message.time_ms), _fixed(message.range_rms_m, 1), "", "", "", _fixed(message.latitude_sigma_m, 3),
-                _fixed(message.longitude_sigma_m, 3), _fixed(message.altitude_sigma_m, 3),
+                _clock(message.time_ms), _fixed(message.range_rms_m, 1), "", "", "",
+                _fixed(message.latitude_sigma_m, 3), _fixed(message.longitude_sigma_m, 3),
+                _fixed(message.altitude_sigma_m, 3),
             )  # fmt: skip
         case Vtg():
             speeds = (_fixed(message.speed_kn, 3), "N", _fixed(message.speed_kmh, 3), "K")
@@ -595,9 +749,13 @@ def pack(message: Sentence) -> bytes:
         case Hdt():
             fields = (_fixed(message.heading_deg, 2), "T")
         case Hpr() if message.talker == "KSXT":
-            state = next((theirs for theirs, ours in _KSXT_STATES.items() if ours == message.state), "")
+            state = next(
+                (theirs for theirs, ours in _KSXT_STATES.items() if ours == message.state), ""
+            )
             stamp = "" if message.time_ms is None else f"00000000{_clock(message.time_ms)[:-1]}"
-            return _line(f"KSXT,{stamp},,,,{_fixed(message.heading_deg, 2)},0.00,,,,0,{state},20,20,,,,,,,,")
+            return _line(
+                f"KSXT,{stamp},,,,{_fixed(message.heading_deg, 2)},0.00,,,,0,{state},20,20,,,,,,,,"
+            )
         case Hpr() if message.talker == "PSAT":
             begin = f"PSAT,HPR,{_clock(message.time_ms)}"
             return _line(f"{begin},{_fixed(message.heading_deg, 2)},0.00,,{message.state}")
@@ -614,7 +772,9 @@ def pack(message: Sentence) -> bytes:
             state = f"{message.quality},{message.aligned}"
             return _line(f"PASHR,{_clock(message.time_ms)},{motion},{state}".rstrip(","))
         case Avr():
-            vector = f"{_signed(message.heading_deg)},Yaw,+0.0000,Tilt,,,{_fixed(message.length_m, 3)}"
+            vector = (
+                f"{_signed(message.heading_deg)},Yaw,+0.0000,Tilt,,,{_fixed(message.length_m, 3)}"
+            )
             return _line(f"PTNL,AVR,{_clock(message.time_ms)},{vector},{message.quality},1.4,16")
     return _line(f"{message.talker}{kind},{','.join(fields)}")
 

@@ -1,4 +1,5 @@
-"""Receive path of the driver: converts the receiver's messages, from one opening of the port to the next."""
+"""Receive path of the driver: converts the receiver's messages, from one opening of the port to the
+next."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +33,24 @@ from drivers.ublox.layouts import (
     RxmRtcm,
     SecSig,
 )
-from drivers.ublox.nmea import DAY_MS, Avr, Gga, Gns, Gsa, Gst, Hdt, HeadingSentence, Hpr, Pashr, Rmc, Tar, Ths, Vel, Vtg, Zda
+from drivers.ublox.nmea import (
+    DAY_MS,
+    Avr,
+    Gga,
+    Gns,
+    Gsa,
+    Gst,
+    Hdt,
+    HeadingSentence,
+    Hpr,
+    Pashr,
+    Rmc,
+    Tar,
+    Ths,
+    Vel,
+    Vtg,
+    Zda,
+)
 from drivers.ublox.settings import Params
 from drivers.ublox.watch import ORIGIN, FusionEpisodes
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
@@ -44,7 +62,8 @@ GSA_NS = 5_000_000_000
 POSITIONLESS = 10
 """RMC or KSXT sentences in a row without GGA or GNS, after which none is expected."""
 SOURCE_NS = 2_000_000_000
-"""Silence after which a heading sentence, or the talker of another sentence, no longer stands for the others."""
+"""Silence after which a heading sentence, or the talker of another sentence, no longer stands for
+the others."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
 
 
@@ -70,7 +89,8 @@ class Reception:
         usage: MessageUsage,
         baseline: Baseline,
     ) -> None:
-        """``usage`` accounts for every message that :meth:`on_message` is given; ``baseline`` outlives a lost port."""
+        """``usage`` accounts for every message that :meth:`on_message` is given; ``baseline``
+        outlives a lost port."""
         self._params = params
         self._wants_fix, self._wants_heading = GnssFix in wanted, Heading in wanted
         self._figures = figures
@@ -82,7 +102,9 @@ class Reception:
         modulus_ms = DAY_MS if nmea else WEEK_MS
         self._clock = EpochClock(modulus_ms, round(params.latency_ms * 1e6))
         self._epochs = Epochs(
-            fixes.NMEA_ANCHORS if nmea else fixes.UBX_ANCHORS, round(params.epoch_timeout_ms * 1e6), self._clock.time_of
+            fixes.NMEA_ANCHORS if nmea else fixes.UBX_ANCHORS,
+            round(params.epoch_timeout_ms * 1e6),
+            self._clock.time_of,
         )
         self._calendar = fixes.Calendar()
         self._gsa: tuple[Gsa, int] | None = None
@@ -140,8 +162,11 @@ class Reception:
         """State of the solution: none, single, dgps, float or fixed."""
         return self._rtk.state
 
-    def on_message(self, name: str, message: Any, t_rx_ns: int, lost: tuple[UsageProblem, ...] = ()) -> Sequence[Message]:
-        """Handle a decoded message of any kind, and account for it under ``name``. ``lost``: its fields that cannot be read."""
+    def on_message(
+        self, name: str, message: Any, t_rx_ns: int, lost: tuple[UsageProblem, ...] = ()
+    ) -> Sequence[Message]:
+        """Handle a decoded message of any kind, and account for it under ``name``. ``lost``: its
+        fields that cannot be read."""
         handler = self._handlers.get(type(message))
         if handler is None:
             self._usage.refuse(name, Unused.OTHER_PROTOCOL if self._nmea else Unused.NOT_READ)
@@ -177,7 +202,11 @@ class Reception:
 
     def lost(self, now_ns: int, reason: str) -> Sequence[Message]:
         """Report the loss of the solution, because the connection is lost."""
-        return [*self._rtk.lost(now_ns, reason), *self._jamming.set("", now_ns), *self._spoofing.set("", now_ns)]
+        return [
+            *self._rtk.lost(now_ns, reason),
+            *self._jamming.set("", now_ns),
+            *self._spoofing.set("", now_ns),
+        ]
 
     # ---------------------------------------------------------------- epochs
 
@@ -189,7 +218,9 @@ class Reception:
         for epoch in epochs:
             lost: solution.Lost = []
             if self._nmea:
-                fix = fixes.nmea_fix(epoch, lost, self._calendar, self._recent_gsa(epoch.last_rx_ns))
+                fix = fixes.nmea_fix(
+                    epoch, lost, self._calendar, self._recent_gsa(epoch.last_rx_ns)
+                )
             else:
                 fix = fixes.ubx_fix(epoch, lost, self._since_used_s(epoch.last_rx_ns), self._leap_s)
             for kind, problem in lost:
@@ -232,7 +263,9 @@ class Reception:
                 self._usage.lose(self._name, *problem)
             else:
                 t_ns = self._clock.time_of(pvat.itow_ms, t_rx_ns)
-                sigma_rad = radians(pvat.heading_accuracy_deg_e2 * 1e-2) or self._params.heading_sigma_rad
+                sigma_rad = (
+                    radians(pvat.heading_accuracy_deg_e2 * 1e-2) or self._params.heading_sigma_rad
+                )
                 yaw_rad = solution.yaw_rad(pvat.heading_deg_e5 * 1e-5, 0.0)
                 messages.append(Heading(t_ns, t_rx_ns, yaw_rad, sigma_rad, HeadingKind.INERTIAL))
         return messages
@@ -245,17 +278,28 @@ class Reception:
             self._problem = UsageProblem(Unused.DUPLICATE)
             return ()
         t_ns = self._clock.time_of(attitude.itow_ms, t_rx_ns)
-        self._problem = content.inertial_problem(attitude, valid=self._vehicle_heading_valid, working=self._fusion.working)
+        self._problem = content.inertial_problem(
+            attitude, valid=self._vehicle_heading_valid, working=self._fusion.working
+        )
         messages = list(self._heading.update(self._problem, t_rx_ns))
         if self._problem is None:
             sigma_rad = radians(attitude.heading_accuracy_deg_e5 * 1e-5)
             messages.append(
-                Heading(t_ns, t_rx_ns, solution.yaw_rad(attitude.heading_deg_e5 * 1e-5, 0.0), sigma_rad, HeadingKind.INERTIAL)
+                Heading(
+                    t_ns,
+                    t_rx_ns,
+                    solution.yaw_rad(attitude.heading_deg_e5 * 1e-5, 0.0),
+                    sigma_rad,
+                    HeadingKind.INERTIAL,
+                )
             )
         return messages
 
-    def _on_prediction(self, prediction: HnrPvt | HnrAtt | HnrIns, t_rx_ns: int) -> Sequence[Message]:
-        # Between its epochs the receiver predicts by its inertial sensor, as our estimator does: no news of the position.
+    def _on_prediction(
+        self, prediction: HnrPvt | HnrAtt | HnrIns, t_rx_ns: int
+    ) -> Sequence[Message]:
+        # Between its epochs the receiver predicts by its inertial sensor, as our estimator does: no
+        # news of the position.
         self._problem = UsageProblem(Unused.NOT_WANTED)
         return ()
 
@@ -268,10 +312,15 @@ class Reception:
             return ()
         t_ns = self._clock.time_of(vector.itow_ms, t_rx_ns)
         params = self._params
-        self._problem = content.vector_problem(vector, needs_fixed=params.heading_needs_fixed) or self._baseline.problem(
+        self._problem = content.vector_problem(
+            vector, needs_fixed=params.heading_needs_fixed
+        ) or self._baseline.problem(
             vector.length_m, known=not vector.normalised, fixed=vector.carrier == 2
         )
-        messages = [*self._heading.relearnt(self._name, t_rx_ns), *self._heading.update(self._problem, t_rx_ns)]
+        messages = [
+            *self._heading.relearnt(self._name, t_rx_ns),
+            *self._heading.update(self._problem, t_rx_ns),
+        ]
         if self._problem is None:
             yaw_rad, unknown_rad = params.baseline_yaw_rad, params.heading_sigma_rad
             messages.append(fixes.moving_base_heading(vector, t_ns, t_rx_ns, yaw_rad, unknown_rad))
@@ -313,7 +362,9 @@ class Reception:
             reason, reaction = watch.jamming_of(report)
             messages += self._jamming.set(reason, t_rx_ns, reaction)
         if report.spoofing:
-            messages += self._spoofing.set(_SPOOFING.get(report.spoofing, ""), t_rx_ns, Reaction.CAP_SPEED)
+            messages += self._spoofing.set(
+                _SPOOFING.get(report.spoofing, ""), t_rx_ns, Reaction.CAP_SPEED
+            )
         return messages
 
     # ---------------------------------------------------------------- NMEA
@@ -329,7 +380,9 @@ class Reception:
         return self._on_timed(sentence, t_rx_ns)
 
     def _on_dated(self, sentence: Rmc | Zda, t_rx_ns: int) -> Sequence[Message]:
-        if isinstance(sentence, Rmc) and self._is_duplicate(sentence, bool(sentence.valid), t_rx_ns):
+        if isinstance(sentence, Rmc) and self._is_duplicate(
+            sentence, bool(sentence.valid), t_rx_ns
+        ):
             return ()
         if isinstance(sentence, Zda) or sentence.valid:
             self._calendar.set(sentence.day, sentence.time_ms)
@@ -350,7 +403,9 @@ class Reception:
         if sentence.time_ms is None:
             self._problem = self._problem or UsageProblem(Unused.NO_TIME)
             return ()
-        return self._finish(self._epochs.add(type(sentence).__name__.upper(), sentence.time_ms, sentence, t_rx_ns))
+        return self._finish(
+            self._epochs.add(type(sentence).__name__.upper(), sentence.time_ms, sentence, t_rx_ns)
+        )
 
     def _on_errors(self, sentence: Gst, t_rx_ns: int) -> Sequence[Message]:
         if self._is_duplicate(sentence, isfinite(sentence.latitude_sigma_m), t_rx_ns):
@@ -360,10 +415,13 @@ class Reception:
             return self._finish(self._epochs.join("GST", sentence, t_rx_ns))
         return self._on_timed(sentence, t_rx_ns)
 
-    def _is_duplicate(self, sentence: Gga | Gns | Rmc | Gst | Vtg, solved: bool, t_rx_ns: int) -> bool:
+    def _is_duplicate(
+        self, sentence: Gga | Gns | Rmc | Gst | Vtg, solved: bool, t_rx_ns: int
+    ) -> bool:
         """True if another talker gives sentences of this kind, and this one is no better.
 
-        Some receivers send one for each constellation. The better has a solution, or is of all constellations (GN).
+        Some receivers send one for each constellation. The better has a solution, or is of all
+        constellations (GN).
         """
         talker, rank = sentence.talker, 2 * solved + (sentence.talker == "GN")
         source, best, seen_ns = self._talkers.get(type(sentence), (talker, rank, t_rx_ns))
@@ -400,9 +458,13 @@ class Reception:
         found = content.heading_of(sentence, self._lost, needs_fixed=params.heading_needs_fixed)
         if isinstance(found, UsageProblem):
             self._problem = found
-        elif isinstance(sentence, Avr | Tar) and not (isinstance(sentence, Tar) and sentence.talker == "PSSN"):
+        elif isinstance(sentence, Avr | Tar) and not (
+            isinstance(sentence, Tar) and sentence.talker == "PSSN"
+        ):
             fixed = sentence.quality == "3" if isinstance(sentence, Avr) else sentence.state == "4"
-            self._problem = self._baseline.problem(sentence.length_m, known=isfinite(sentence.length_m), fixed=fixed)
+            self._problem = self._baseline.problem(
+                sentence.length_m, known=isfinite(sentence.length_m), fixed=fixed
+            )
         messages = [*self._heading.relearnt(self._name, t_rx_ns)]
         used, used_ns = self._heading_used
         if self._problem is None:
@@ -413,14 +475,25 @@ class Reception:
             self._heading_source = min(rank, content.STATED_RANK), t_rx_ns
         messages += self._heading.update(self._problem, t_rx_ns)
         if self._problem is None and not isinstance(found, UsageProblem):
-            unknown_rad = params.estimated_heading_sigma_rad if found.estimated else params.heading_sigma_rad
+            unknown_rad = (
+                params.estimated_heading_sigma_rad if found.estimated else params.heading_sigma_rad
+            )
             sigma_rad = found.sigma_rad if isfinite(found.sigma_rad) else unknown_rad
             yaw_rad = solution.yaw_rad(found.heading_deg, params.baseline_yaw_rad)
-            messages.append(Heading(self._time_of(sentence, t_rx_ns), t_rx_ns, yaw_rad, sigma_rad, HeadingKind.MOVING_BASE))
+            messages.append(
+                Heading(
+                    self._time_of(sentence, t_rx_ns),
+                    t_rx_ns,
+                    yaw_rad,
+                    sigma_rad,
+                    HeadingKind.MOVING_BASE,
+                )
+            )
         return messages
 
     def _time_of(self, sentence: HeadingSentence, t_rx_ns: int) -> int:
-        """Return the time of validity; without one in the sentence that of the newest epoch, else the arrival minus the latency."""
+        """Return the time of validity; without one in the sentence that of the newest epoch, else
+        the arrival minus the latency."""
         latest_ns = t_rx_ns - round(self._params.latency_ms * 1e6)
         t_ns = self._clock.near(getattr(sentence, "time_ms", None))
         return latest_ns if t_ns is None else min(t_ns, latest_ns)

@@ -9,7 +9,16 @@ from drivers.ublox.identity import GENERATION_10, ReceiverIdentity
 from drivers.ublox.keys import KEYS, Items
 from vehicled.core.messages import Corrections, Heading, Message
 
-DynamicModel = Literal["portable", "stationary", "pedestrian", "automotive", "sea", "airborne_1g", "airborne_2g", "airborne_4g"]
+DynamicModel = Literal[
+    "portable",
+    "stationary",
+    "pedestrian",
+    "automotive",
+    "sea",
+    "airborne_1g",
+    "airborne_2g",
+    "airborne_4g",
+]
 _DYNAMIC_MODELS: dict[str, int] = {
     "portable": 0, "stationary": 2, "pedestrian": 3, "automotive": 4, "sea": 5,
     "airborne_1g": 6, "airborne_2g": 7, "airborne_4g": 8,
@@ -23,7 +32,8 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Parameters of the driver. Defaults fit a ZED-F9P rover on USB with all constellations."""
 
     rate_hz: Annotated[float, Meta(ge=0.1, le=25.0)] = 5.0
-    """Navigation rate, Hz. RTK with four constellations: 7 below firmware HPG 1.50, 5 from there on; more with fewer."""
+    """Navigation rate, Hz. RTK with four constellations: 7 below firmware HPG 1.50, 5 from there
+    on; more with fewer."""
     protocol: Literal["ubx", "nmea"] = "ubx"
     """Protocol; NMEA lacks vertical velocity and covariances, and is for receivers without UBX."""
     port: Literal["usb", "uart1", "uart2"] = "usb"
@@ -35,39 +45,46 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     dynamic_model: DynamicModel = "automotive"
     """Dynamic platform model of the receiver (CFG-NAVSPG-DYNMODEL)."""
     constellations: Annotated[tuple[Constellation, ...], Meta(max_length=4)] = ()
-    """Constellations to use; empty keeps the receiver's choice. A change restarts the satellite search."""
+    """Constellations to use; empty keeps the receiver's choice. A change restarts the satellite
+    search."""
     high_precision: bool = True
     """Position to 0.1 mm (NAV-HPPOSLLH; high-precision mode of NMEA)."""
     covariance: bool = True
     """Covariances of position and velocity (NAV-COV)."""
     inertial: bool = False
-    """The receiver has an inertial sensor (ZED-F9R): its attitude is the heading, instead of a moving base's vector."""
+    """The receiver has an inertial sensor (ZED-F9R): its attitude is the heading, instead of a
+    moving base's vector."""
     wheel_speed_hz: Annotated[float, Meta(ge=0.0, le=50.0)] = 0.0
-    """Rate of the vehicle's wheel speed sent to a receiver with an inertial sensor, Hz; 10 is usual, 0 sends none."""
+    """Rate of the vehicle's wheel speed sent to a receiver with an inertial sensor, Hz; 10 is
+    usual, 0 sends none."""
     metres_per_motor_radian: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.0
-    """Distance per radian of the motor, m: wheel radius over gear ratio. The wheel speed is then made of ``MotorStatus``; 0 takes
-    ``WheelSpeed``."""
+    """Distance per radian of the motor, m: wheel radius over gear ratio. The wheel speed is then
+    made of ``MotorStatus``; 0 takes ``WheelSpeed``."""
     spartn: bool = False
     """Accept SPARTN corrections beside RTCM, of receivers that know them."""
     time_pulse: bool = False
     """Announcements of the pulse on the PPS pin (TIM-TP)."""
     correction_timeout_s: Annotated[int, Meta(ge=1, le=255)] = 60
-    """Age of the corrections after which the receiver falls back to a plain 3D fix, s; the position then jumps by metres."""
+    """Age of the corrections after which the receiver falls back to a plain 3D fix, s; the position
+    then jumps by metres."""
     stale_corrections_s: Annotated[float, Meta(gt=0.0, le=255.0)] = 10.0
     """Age of the corrections reported as an event, s."""
     latency_ms: Annotated[float, Meta(ge=0.0, le=1_000.0)] = 40.0
-    """Least time from an epoch to the arrival of its first byte, ms; the clock regression cannot observe it."""
+    """Least time from an epoch to the arrival of its first byte, ms; the clock regression cannot
+    observe it."""
     epoch_timeout_ms: Annotated[float, Meta(gt=0.0, le=1_000.0)] = 100.0
     """Longest wait for the rest of an epoch after its position, ms, if its end does not arrive."""
     silence_s: Annotated[float, Meta(ge=0.2, le=60.0)] = 3.0
-    """Timeout without frames (the port is reopened) or without epochs (the receiver is configured again), s."""
+    """Timeout without frames (the port is reopened) or without epochs (the receiver is configured
+    again), s."""
     baseline_m: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
-    """Distance of the two antennas of a moving base, m; vectors of another length are refused. 0 learns it from the first ones, up
-    to 5 m, and reports it."""
+    """Distance of the two antennas of a moving base, m; vectors of another length are refused. 0
+    learns it from the first ones, up to 5 m, and reports it."""
     baseline_tolerance_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     """Largest difference from ``baseline_m``, m."""
     baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
-    """Direction from the base's antenna to the rover's in body axes, rad: 0 rover ahead, pi/2 rover on the left."""
+    """Direction from the base's antenna to the rover's in body axes, rad: 0 rover ahead, pi/2 rover
+    on the left."""
     heading_needs_fixed: bool = True
     """Reject headings of a float solution."""
     heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=3.15)] = 0.02
@@ -93,13 +110,14 @@ DISPENSABLE = frozenset(
         *(
             f"CFG-MSGOUT-UBX_{message}_{port}"
             for message in (
-                "NAV_HPPOSLLH", "NAV_COV", "NAV_DOP", "NAV_EOE", "NAV_STATUS", "NAV_TIMELS", "MON_RF", "RXM_RTCM", "RXM_COR",
-                "SEC_SIG", "ESF_STATUS",
+                "NAV_HPPOSLLH", "NAV_COV", "NAV_DOP", "NAV_EOE", "NAV_STATUS", "NAV_TIMELS",
+                "MON_RF", "RXM_RTCM", "RXM_COR", "SEC_SIG", "ESF_STATUS",
             )
         ),
     )
 )  # fmt: skip
-"""Optional items, without which the driver works less exactly; their rejection is reported once, not as a fault."""
+"""Optional items, without which the driver works less exactly; their rejection is reported once,
+not as a fault."""
 
 
 def period_ms(params: Params) -> int:
@@ -128,9 +146,15 @@ def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
                 f"CFG-{port}OUTPROT-NMEA": not ubx,
             },
         ),
-        *([_group("output of corrections", {f"CFG-{port}OUTPROT-RTCM3X": 1})] if Corrections in messages else []),
+        *(
+            [_group("output of corrections", {f"CFG-{port}OUTPROT-RTCM3X": 1})]
+            if Corrections in messages
+            else []
+        ),
         *([_group("input of SPARTN", {f"CFG-{port}INPROT-SPARTN": 1})] if params.spartn else []),
-        _group("rate", {"CFG-RATE-MEAS": period_ms(params), "CFG-RATE-NAV": 1, "CFG-RATE-TIMEREF": 1}),
+        _group(
+            "rate", {"CFG-RATE-MEAS": period_ms(params), "CFG-RATE-NAV": 1, "CFG-RATE-TIMEREF": 1}
+        ),
         _group(
             "navigation",
             {
@@ -171,15 +195,19 @@ def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
 
 
 def groups_of(identity: ReceiverIdentity, params: Params) -> list[Group]:
-    """Return the settings beyond :func:`groups` that a receiver needs, because its firmware reports the same in other messages."""
+    """Return the settings beyond :func:`groups` that a receiver needs, because its firmware reports
+    the same in other messages."""
     found = []
     if identity.security_messages:
         second = min(255, max(1, round(params.rate_hz)))
-        every = {"UBX_SEC_SIG": second} | ({} if identity.standard_precision else {"UBX_RXM_COR": 1})
+        every = {"UBX_SEC_SIG": second} | (
+            {} if identity.standard_precision else {"UBX_RXM_COR": 1}
+        )
         found.append(_messages("security messages", params.port.upper(), every))
     wanted = params.constellations
     if identity.hardware == GENERATION_10 and "beidou" in wanted:
-        # Its radio has no room for GLONASS beside B1I of BeiDou, and refuses both signals of BeiDou together.
+        # Its radio has no room for GLONASS beside B1I of BeiDou, and refuses both signals of BeiDou
+        # together.
         beside = "glonass" in wanted
         signals = {"CFG-SIGNAL-BDS_B1_ENA": int(not beside), "CFG-SIGNAL-BDS_B1C_ENA": int(beside)}
         found.append(_group("signals of BeiDou", signals, only_if_different=True))
@@ -192,20 +220,35 @@ def _fusion(params: Params) -> Group:
 
 
 def _group(name: str, items: dict[str, int], *, only_if_different: bool = False) -> Group:
-    return Group(name, tuple((KEYS[key], int(value)) for key, value in items.items()), only_if_different)
+    return Group(
+        name, tuple((KEYS[key], int(value)) for key, value in items.items()), only_if_different
+    )
 
 
 def _messages(name: str, port: str, every: dict[str, int]) -> Group:
-    return _group(name, {f"CFG-MSGOUT-{message}_{port}": epochs for message, epochs in every.items()})
+    return _group(
+        name, {f"CFG-MSGOUT-{message}_{port}": epochs for message, epochs in every.items()}
+    )
 
 
 def _constellations(wanted: Sequence[str]) -> Group:
-    items = {f"CFG-SIGNAL-{short}_ENA": int(name in wanted) for name, short in _CONSTELLATIONS.items()}
+    items = {
+        f"CFG-SIGNAL-{short}_ENA": int(name in wanted) for name, short in _CONSTELLATIONS.items()
+    }
     return _group("constellations", items, only_if_different=True)
 
 
 def _sentences(port: str, params: Params, messages: Sequence[type[Message]]) -> list[Group]:
-    wanted = {"GGA": 1, "RMC": 1, "GST": 1, "VTG": 1, "THS": int(Heading in messages), "GSA": 0, "GSV": 0, "GLL": 0}
+    wanted = {
+        "GGA": 1,
+        "RMC": 1,
+        "GST": 1,
+        "VTG": 1,
+        "THS": int(Heading in messages),
+        "GSA": 0,
+        "GSV": 0,
+        "GLL": 0,
+    }
     return [
         _messages("sentences", port, {f"NMEA_ID_{name}": every for name, every in wanted.items()}),
         _group("precision of sentences", {"CFG-NMEA-HIGHPREC": int(params.high_precision)}),

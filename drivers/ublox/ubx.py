@@ -115,9 +115,11 @@ def _relposned(payload: bytes) -> NavRelposned:
     length_cm, length_e1 = divmod(round(hypot(flat, down)), 100)
     across = hypot(north_accuracy * east, east_accuracy * north) / flat**2 if flat else 1e3
     return NavRelposned(
-        version, station, itow_ms, north_cm, east_cm, down_cm, length_cm, round(degrees(atan2(east, north)) * 1e5) % 36_000_000,
-        north_e1, east_e1, down_e1, length_e1, north_accuracy, east_accuracy, down_accuracy, max(north_accuracy, east_accuracy),
-        min(round(degrees(across) * 1e5), 18_000_000), flags | (0x100 if flags & 0x04 and flat else 0),
+        version, station, itow_ms, north_cm, east_cm, down_cm, length_cm,
+        round(degrees(atan2(east, north)) * 1e5) % 36_000_000, north_e1, east_e1, down_e1,
+        length_e1, north_accuracy, east_accuracy, down_accuracy, max(north_accuracy, east_accuracy),
+        min(round(degrees(across) * 1e5), 18_000_000),
+        flags | (0x100 if flags & 0x04 and flat else 0),
     )  # fmt: skip
 
 
@@ -155,7 +157,9 @@ def _rf(payload: bytes) -> MonRf:
     version, count = _RF_HEAD.unpack_from(payload)
     if len(payload) != _RF_HEAD.size + count * _RF_BLOCK.size:
         raise ValueError("MON-RF: blocks and length disagree")
-    return MonRf(version, tuple(map(RfBlock._make, _RF_BLOCK.iter_unpack(payload[_RF_HEAD.size :]))))
+    return MonRf(
+        version, tuple(map(RfBlock._make, _RF_BLOCK.iter_unpack(payload[_RF_HEAD.size :])))
+    )
 
 
 def _text(field: bytes) -> str:
@@ -179,13 +183,18 @@ PARSERS[IDS["SEC-SIG"]] = _security
 PARSERS[IDS["MON-RF"]] = _rf
 PARSERS[IDS["MON-VER"]] = _version
 
-_KINDS: dict[type, tuple[bytes, struct.Struct]] = {fixed.kind: (IDS[name], fixed.layout) for name, fixed in _FIXED.items()}
+_KINDS: dict[type, tuple[bytes, struct.Struct]] = {
+    fixed.kind: (IDS[name], fixed.layout) for name, fixed in _FIXED.items()
+}
 
 
 def pack(message: Any) -> tuple[bytes, bytes]:
-    """Return class and id, and the payload, of a layout of this module. Raises TypeError for others, struct.error out of range."""
+    """Return class and id, and the payload, of a layout of this module. Raises TypeError for
+    others, struct.error out of range."""
     if isinstance(message, NavRelposned) and message.version == 0:
-        return IDS["NAV-RELPOSNED"], _RELPOSNED_0.pack(*message[:6], *message[8:11], *message[12:15], message.flags & 0xFF)
+        return IDS["NAV-RELPOSNED"], _RELPOSNED_0.pack(
+            *message[:6], *message[8:11], *message[12:15], message.flags & 0xFF
+        )
     found = _KINDS.get(type(message))
     if found is not None:
         return found[0], found[1].pack(*message)
@@ -194,20 +203,36 @@ def pack(message: Any) -> tuple[bytes, bytes]:
         return IDS["MON-RF"], _RF_HEAD.pack(message.version, len(message.blocks)) + blocks
     if isinstance(message, EsfStatus):
         head = _STATUS_HEAD.pack(*message[:5], len(message.sensors))
-        return IDS["ESF-STATUS"], head + b"".join(_STATUS_SENSOR.pack(*sensor) for sensor in message.sensors)
+        return IDS["ESF-STATUS"], head + b"".join(
+            _STATUS_SENSOR.pack(*sensor) for sensor in message.sensors
+        )
     if isinstance(message, EsfMeas):
-        flags = message.flags & 0x7F7 | len(message.data) << 11 | _TAG_FOLLOWS * (message.calibrated_ms is not None)
+        flags = (
+            message.flags & 0x7F7
+            | len(message.data) << 11
+            | _TAG_FOLLOWS * (message.calibrated_ms is not None)
+        )
         words = [kind << 24 | value & 0xFF_FFFF for kind, value in message.data]
         words += [] if message.calibrated_ms is None else [message.calibrated_ms]
         head = _MEASURES_HEAD.pack(message.time_tag_ms, flags, message.provider)
         return IDS["ESF-MEAS"], head + b"".join(word.to_bytes(4, "little") for word in words)
     if isinstance(message, SecSig):
         if message.version == 1:
-            return IDS["SEC-SIG"], _SECURITY_1.pack(1, message.jamming << 1 | 1, message.spoofing << 1 | 1)
+            return IDS["SEC-SIG"], _SECURITY_1.pack(
+                1, message.jamming << 1 | 1, message.spoofing << 1 | 1
+            )
         flags = 1 | message.jamming << 1 | 1 << 3 | message.spoofing << 4
         words = list(message.frequencies)
-        return IDS["SEC-SIG"], _SECURITY_2.pack(2, flags, len(words)) + b"".join(word.to_bytes(4, "little") for word in words)
+        return IDS["SEC-SIG"], _SECURITY_2.pack(2, flags, len(words)) + b"".join(
+            word.to_bytes(4, "little") for word in words
+        )
     if isinstance(message, MonVer):
-        texts = [(message.software, 30), (message.hardware, 10), *((extension, 30) for extension in message.extensions)]
-        return IDS["MON-VER"], b"".join(text.encode("latin-1", "replace")[:width].ljust(width, b"\0") for text, width in texts)
+        texts = [
+            (message.software, 30),
+            (message.hardware, 10),
+            *((extension, 30) for extension in message.extensions),
+        ]
+        return IDS["MON-VER"], b"".join(
+            text.encode("latin-1", "replace")[:width].ljust(width, b"\0") for text, width in texts
+        )
     raise TypeError(f"{type(message).__name__} has no UBX layout")

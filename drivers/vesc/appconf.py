@@ -1,7 +1,9 @@
-"""Read-back of the application configuration: timeout, brake current, CAN mode, status messages, servo output.
+"""Read-back of the application configuration: timeout, brake current, CAN mode, status messages,
+servo output.
 
-The configuration has no field names and its layout changes with the firmware, so only verified layouts are read. Others give
-:class:`Unreadable`, because a plausible number from the wrong place would be dangerous.
+The configuration has no field names and its layout changes with the firmware, so only verified
+layouts are read. Others give :class:`Unreadable`, because a plausible number from the wrong place
+would be dangerous.
 """
 
 import struct
@@ -41,7 +43,9 @@ class AppConf(Struct, frozen=True, kw_only=True, gc=False):
         """True if the plain STATUS frame (speed, current, duty) is enabled."""
         if self.status_mode != UNREAD:
             return self.status_mode >= 1 and self.status_rate_hz > 0
-        return bool(self.status_mask & 1 and self.status_rate_hz > 0) or bool(self.status_mask_2 & 1 and self.status_rate_2_hz > 0)
+        return bool(self.status_mask & 1 and self.status_rate_hz > 0) or bool(
+            self.status_mask_2 & 1 and self.status_rate_2_hz > 0
+        )
 
 
 class RawAppConf(Struct, frozen=True, gc=False):
@@ -61,17 +65,19 @@ _HEAD_FIELDS = ("signature", "controller_id", "timeout_ms", "timeout_brake_curre
 _LAYOUTS: dict[str, tuple[struct.Struct, tuple[str, ...]]] = {
     "5.0": (
         struct.Struct(">IBIf BHBBBBB B B"),
-        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "_", "_", "_", "_", "can_mode", "_", "app"),
+        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "_", "_", "_", "_", "can_mode", "_",
+         "app"),
     ),
     "5.3": (
         struct.Struct(">IBIf BHBBBBB BBf B B B"),
-        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "_", "_", "_", "_", "can_mode", "_", "_", "_", "servo_output", "_", "app"),
+        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "_", "_", "_", "_", "can_mode", "_", "_",
+         "_", "servo_output", "_", "app"),
     ),
     "6.0": (
         struct.Struct(">IBIf HHBB BBBBB BBfB B B B"),
         (
-            *_HEAD_FIELDS, "status_rate_hz", "status_rate_2_hz", "status_mask", "status_mask_2", "_", "_", "_", "_", "can_mode",
-            "_", "_", "_", "_", "servo_output", "_", "app",
+            *_HEAD_FIELDS, "status_rate_hz", "status_rate_2_hz", "status_mask", "status_mask_2",
+            "_", "_", "_", "_", "can_mode", "_", "_", "_", "_", "servo_output", "_", "app",
         ),
     ),
 }  # fmt: skip
@@ -85,8 +91,13 @@ _LAYOUT_OF: dict[tuple[int, int], str] = {
     (6, 6): "6.0",
     (7, 0): "6.0",
 }
-SIGNATURES: dict[tuple[int, int], int] = {(5, 1): 2_460_147_246, (5, 2): 3_264_926_020, (6, 0): 486_554_156}
-"""Configuration signature of known releases; another one means other fields under the same version number."""
+SIGNATURES: dict[tuple[int, int], int] = {
+    (5, 1): 2_460_147_246,
+    (5, 2): 3_264_926_020,
+    (6, 0): 486_554_156,
+}
+"""Configuration signature of known releases; another one means other fields under the same version
+number."""
 
 MAX_PLAUSIBLE_TIMEOUT_MS = 3_600_000
 MAX_PLAUSIBLE_BRAKE_A = 1_000.0
@@ -97,23 +108,34 @@ def readable_firmwares() -> tuple[tuple[int, int], ...]:
     return tuple(sorted(_LAYOUT_OF))
 
 
-def read_appconf(raw: RawAppConf, firmware: tuple[int, int], *, test_build: bool = False) -> AppConf | Unreadable:
+def read_appconf(
+    raw: RawAppConf, firmware: tuple[int, int], *, test_build: bool = False
+) -> AppConf | Unreadable:
     """Return the configuration, or why it is unreadable. Never raises, never guesses."""
     version = f"{firmware[0]}.{firmware[1]:02d}"
     name = _LAYOUT_OF.get(firmware)
     if name is None:
         known = ", ".join(f"{major}.{minor:02d}" for major, minor in readable_firmwares())
-        return Unreadable(f"the configuration layout is unknown for firmware {version} (known: {known})")
+        return Unreadable(
+            f"the configuration layout is unknown for firmware {version} (known: {known})"
+        )
     if test_build:
-        return Unreadable(f"firmware {version} is a test build, whose configuration may be laid out differently")
+        return Unreadable(
+            f"firmware {version} is a test build, whose configuration may be laid out differently"
+        )
     layout, fields = _LAYOUTS[name]
     if len(raw.data) < layout.size:
-        return Unreadable(f"the configuration is {len(raw.data)} bytes, too short for firmware {version}")
+        return Unreadable(
+            f"the configuration is {len(raw.data)} bytes, too short for firmware {version}"
+        )
     found = dict(zip(fields, layout.unpack_from(raw.data), strict=True))
     found.pop("_", None)
     signature = SIGNATURES.get(firmware)
     if signature is not None and found["signature"] != signature:
-        return Unreadable(f"signature {found['signature']} is not that of firmware {version} ({signature}): a modified build")
+        return Unreadable(
+            f"signature {found['signature']} is not that of firmware {version} ({signature}): "
+            "a modified build"
+        )
     conf = AppConf(**found)
     plausible = (
         conf.timeout_ms <= MAX_PLAUSIBLE_TIMEOUT_MS
@@ -127,7 +149,8 @@ def read_appconf(raw: RawAppConf, firmware: tuple[int, int], *, test_build: bool
 
 
 def encode_appconf(conf: AppConf, firmware: tuple[int, int], length: int = 400) -> bytes:
-    """Return the configuration as a firmware serialises it, zero-padded to ``length``. Raises KeyError without a known layout."""
+    """Return the configuration as a firmware serialises it, zero-padded to ``length``. Raises
+    KeyError without a known layout."""
     layout, fields = _LAYOUTS[_LAYOUT_OF[firmware]]
     values = [0 if name == "_" else max(0, getattr(conf, name)) for name in fields]
     return layout.pack(*values).ljust(length, b"\0")

@@ -1,5 +1,5 @@
-"""CAN frames (29-bit id ``packet << 8 | controller``, payload big-endian) and COMM packets in several frames. Both directions,
-pure."""
+"""CAN frames (29-bit id ``packet << 8 | controller``, payload big-endian) and COMM packets in
+several frames. Both directions, pure."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,8 @@ class SendMode(IntEnum):
 
 
 class CanSetpoint(Struct, frozen=True, gc=False):
-    """Command with one number: duty, current (A), speed (ERPM) or position (deg); relative ones as a fraction."""
+    """Command with one number: duty, current (A), speed (ERPM) or position (deg); relative ones as
+    a fraction."""
 
     packet: int
     controller_id: int
@@ -85,7 +86,8 @@ class Status3(Struct, frozen=True, gc=False):
 
 
 class Status4(Struct, frozen=True, gc=False):
-    """STATUS_4: temperatures, supply current, position. A motor without thermistor gives -90 to -99 C."""
+    """STATUS_4: temperatures, supply current, position. A motor without thermistor gives -90 to -99
+    C."""
 
     controller_id: int
     fet_temperature_c: float
@@ -162,7 +164,8 @@ class NotifyBoot(Struct, frozen=True, gc=False):
 
 
 class ForeignFrame(Struct, frozen=True, gc=False):
-    """Unusable frame: another protocol, an unknown packet, or a payload too short for its packet."""
+    """Unusable frame: another protocol, an unknown packet, or a payload too short for its
+    packet."""
 
     frame: CanFrame
 
@@ -187,24 +190,27 @@ CanMessage = (
 _I = struct.Struct(">i")
 _PROCESS = struct.Struct(">BBHH")
 _SCALES = {
-    Can.SET_DUTY: 1e5, Can.SET_CURRENT: 1e3, Can.SET_CURRENT_BRAKE: 1e3, Can.SET_RPM: 1.0, Can.SET_POS: 1e6,
-    Can.SET_CURRENT_REL: 1e5, Can.SET_CURRENT_BRAKE_REL: 1e5, Can.SET_HANDBRAKE: 1e3, Can.SET_HANDBRAKE_REL: 1e5,
+    Can.SET_DUTY: 1e5, Can.SET_CURRENT: 1e3, Can.SET_CURRENT_BRAKE: 1e3, Can.SET_RPM: 1.0,
+    Can.SET_POS: 1e6, Can.SET_CURRENT_REL: 1e5, Can.SET_CURRENT_BRAKE_REL: 1e5,
+    Can.SET_HANDBRAKE: 1e3, Can.SET_HANDBRAKE_REL: 1e5,
 }  # fmt: skip
 
 
 _STATUSES: dict[Can, tuple[Callable[..., CanMessage], tuple[Field, ...]]] = {
-    Can.STATUS: (Status, (("erpm", "i", 1.0), ("motor_current_a", "h", 10.0), ("duty", "h", 1000.0))),
+    Can.STATUS: (Status,
+        (("erpm", "i", 1.0), ("motor_current_a", "h", 10.0), ("duty", "h", 1000.0))),
     Can.STATUS_2: (Status2, (("used_ah", "i", 1e4), ("charged_ah", "i", 1e4))),
     Can.STATUS_3: (Status3, (("used_wh", "i", 1e4), ("charged_wh", "i", 1e4))),
     Can.STATUS_4: (
         Status4,
         (
-            ("fet_temperature_c", "h", 10.0), ("motor_temperature_c", "h", 10.0), ("input_current_a", "h", 10.0),
-            ("pid_position_deg", "h", 50.0),
+            ("fet_temperature_c", "h", 10.0), ("motor_temperature_c", "h", 10.0),
+            ("input_current_a", "h", 10.0), ("pid_position_deg", "h", 50.0),
         ),
     ),
     Can.STATUS_5: (Status5, (("tachometer", "i", 0.0), ("input_voltage_v", "h", 10.0))),
-    Can.STATUS_6: (Status6, (("adc1_v", "h", 1e3), ("adc2_v", "h", 1e3), ("adc3_v", "h", 1e3), ("ppm", "h", 1e3))),
+    Can.STATUS_6: (Status6,
+        (("adc1_v", "h", 1e3), ("adc2_v", "h", 1e3), ("adc3_v", "h", 1e3), ("ppm", "h", 1e3))),
 }  # fmt: skip
 _STATUS_PACKETS = {kind: packet for packet, (kind, _) in _STATUSES.items()}
 
@@ -219,22 +225,42 @@ def _setpoint(packet: Can, scale: float) -> Callable[[int, bytes], CanMessage]:
 
 
 _DECODERS: dict[int, tuple[str, int, Callable[[int, bytes], CanMessage]]] = {
-    **{packet: (packet.name, layout_of(fields).size, _status(packet)) for packet, (_, fields) in _STATUSES.items()},
+    **{
+        packet: (packet.name, layout_of(fields).size, _status(packet))
+        for packet, (_, fields) in _STATUSES.items()
+    },
     Can.PING: ("PING", 1, lambda target, data: Ping(target, data[0])),
-    Can.PONG: ("PONG", 1, lambda target, data: Pong(target, data[0], data[1] if len(data) > 1 else 0)),
+    Can.PONG: (
+        "PONG",
+        1,
+        lambda target, data: Pong(target, data[0], data[1] if len(data) > 1 else 0),
+    ),
     Can.FILL_RX_BUFFER: ("FILL_RX_BUFFER", 2, lambda target, data: Fill(target, data[0], data[1:])),
-    Can.FILL_RX_BUFFER_LONG: ("FILL_RX_BUFFER_LONG", 3, lambda target, data: Fill(target, data[0] << 8 | data[1], data[2:])),
-    Can.PROCESS_RX_BUFFER: ("PROCESS_RX_BUFFER", 6, lambda target, data: ProcessBuffer(target, *_PROCESS.unpack_from(data))),
-    Can.PROCESS_SHORT_BUFFER: ("PROCESS_SHORT_BUFFER", 3, lambda target, data: Short(target, data[0], data[1], data[2:])),
+    Can.FILL_RX_BUFFER_LONG: (
+        "FILL_RX_BUFFER_LONG",
+        3,
+        lambda target, data: Fill(target, data[0] << 8 | data[1], data[2:]),
+    ),
+    Can.PROCESS_RX_BUFFER: (
+        "PROCESS_RX_BUFFER",
+        6,
+        lambda target, data: ProcessBuffer(target, *_PROCESS.unpack_from(data)),
+    ),
+    Can.PROCESS_SHORT_BUFFER: (
+        "PROCESS_SHORT_BUFFER",
+        3,
+        lambda target, data: Short(target, data[0], data[1], data[2:]),
+    ),
     Can.NOTIFY_BOOT: ("NOTIFY_BOOT", 0, NotifyBoot),
-    # Exactly four bytes, because the six-byte SET_CURRENT swaps its fields between firmware versions.
+    # Exactly four bytes, because the six-byte SET_CURRENT swaps its fields between firmware
+    # versions.
     **{packet: (packet.name, 4, _setpoint(packet, scale)) for packet, scale in _SCALES.items()},
 }
 
 
 def decode_can(frame: CanFrame) -> tuple[str, CanMessage]:
-    """Return name and content of a frame. Never raises; invalid frames are ``ForeignFrame``, named ERROR, STANDARD, FOREIGN or
-    PACKET_n."""
+    """Return name and content of a frame. Never raises; invalid frames are ``ForeignFrame``, named
+    ERROR, STANDARD, FOREIGN or PACKET_n."""
     can_id = frame.can_id
     if frame.error:
         return "ERROR", ForeignFrame(frame)
@@ -257,7 +283,11 @@ def encode_can(message: CanMessage) -> CanFrame:
             return _frame(packet, target, _I.pack(setpoint(value, _SCALES[Can(packet)])))
         case Status() | Status2() | Status3() | Status4() | Status5() | Status6():
             packet = _STATUS_PACKETS[type(message)]
-            return _frame(packet, message.controller_id, encode_fields(message, _STATUSES[packet][1]).ljust(8, b"\0"))
+            return _frame(
+                packet,
+                message.controller_id,
+                encode_fields(message, _STATUSES[packet][1]).ljust(8, b"\0"),
+            )
         case Ping(target, sender):
             return _frame(Can.PING, target, bytes((sender,)))
         case Pong(host, controller, hardware_type):
@@ -280,7 +310,9 @@ def _frame(packet: int, target: int, data: bytes) -> CanFrame:
     return CanFrame(packet << 8 | target & 0xFF, data)
 
 
-def split_comm(target_id: int, sender_id: int, payload: bytes, send_mode: int = SendMode.PROCESS_AND_REPLY) -> list[CanFrame]:
+def split_comm(
+    target_id: int, sender_id: int, payload: bytes, send_mode: int = SendMode.PROCESS_AND_REPLY
+) -> list[CanFrame]:
     """Return the frames of a COMM packet. Raises ValueError beyond the firmware's buffer."""
     length = len(payload)
     if not 0 < length <= MAX_PAYLOAD_BYTES:
@@ -292,15 +324,18 @@ def split_comm(target_id: int, sender_id: int, payload: bytes, send_mode: int = 
         step = 7 if at <= 0xFF else 6
         frames.append(encode_can(Fill(target_id, at, payload[at : at + step])))
         at += step
-    return [*frames, encode_can(ProcessBuffer(target_id, sender_id, send_mode, length, crc16_xmodem(payload)))]
+    return [
+        *frames,
+        encode_can(ProcessBuffer(target_id, sender_id, send_mode, length, crc16_xmodem(payload))),
+    ]
 
 
 class Reassembler:
     """Reassembler of long packets for one receiver. Bounded, never raises.
 
-    Pieces are kept by offset, so repeated and reordered ones do no harm; offset 0 begins a packet. The end must find a gapless
-    packet of its length and checksum, else all is dropped and counted. Pieces have no sender, so only the checksum separates two
-    senders.
+    Pieces are kept by offset, so repeated and reordered ones do no harm; offset 0 begins a packet.
+    The end must find a gapless packet of its length and checksum, else all is dropped and counted.
+    Pieces have no sender, so only the checksum separates two senders.
     """
 
     def __init__(self) -> None:
@@ -342,7 +377,8 @@ class Reassembler:
 
 
 def decode_frames(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanMessage | CommMessage]]:
-    """Iterate over the messages of a recorded bus by name; a packet in several frames follows its last one."""
+    """Iterate over the messages of a recorded bus by name; a packet in several frames follows its
+    last one."""
     long: dict[int, Reassembler] = {}
     for frame in frames:
         name, message = decode_can(frame)

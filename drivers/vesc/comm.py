@@ -7,7 +7,14 @@ from msgspec import Struct
 
 from drivers.vesc.appconf import RawAppConf
 from drivers.vesc.fields import setpoint
-from drivers.vesc.values import Values, ValuesLayout, decode_selective, decode_values, encode_selective, encode_values
+from drivers.vesc.values import (
+    Values,
+    ValuesLayout,
+    decode_selective,
+    decode_values,
+    encode_selective,
+    encode_values,
+)
 
 MAX_PAYLOAD_BYTES = 512
 """Longest packet of the firmware."""
@@ -48,7 +55,8 @@ class SelectiveRequest(Struct, frozen=True, gc=False):
 
 
 class SetCommand(Struct, frozen=True, gc=False):
-    """Command with one number: duty (fraction), current (A), speed (ERPM), position (deg), servo position (0 to 1)."""
+    """Command with one number: duty (fraction), current (A), speed (ERPM), position (deg), servo
+    position (0 to 1)."""
 
     command: int
     value: float
@@ -88,7 +96,8 @@ class PingCanReply(Struct, frozen=True, gc=False):
 
 
 class MotorSetup(Struct, frozen=True, kw_only=True, gc=False):
-    """Reply to GET_MCCONF_TEMP, since firmware 5.2: limits of the motor configuration, and what its speed is computed with."""
+    """Reply to GET_MCCONF_TEMP, since firmware 5.2: limits of the motor configuration, and what its
+    speed is computed with."""
 
     current_min_scale: float = 1.0
     current_max_scale: float = 1.0
@@ -142,12 +151,21 @@ _MASK = struct.Struct(">BI")
 _SETUP = struct.Struct(">10fB2f")
 _NAMES = {int(each): each.name for each in Comm}
 _BARE = frozenset(
-    {Comm.FW_VERSION, Comm.GET_VALUES, Comm.GET_APPCONF, Comm.REBOOT, Comm.ALIVE, Comm.PING_CAN, Comm.GET_MCCONF_TEMP}
+    {
+        Comm.FW_VERSION,
+        Comm.GET_VALUES,
+        Comm.GET_APPCONF,
+        Comm.REBOOT,
+        Comm.ALIVE,
+        Comm.PING_CAN,
+        Comm.GET_MCCONF_TEMP,
+    }
 )  # packets that consist of the command byte alone
 
 
 def decode_comm(payload: bytes) -> tuple[str, CommMessage]:
-    """Return name and content of a packet. Never raises; others are ``Unknown`` under the name of their command byte."""
+    """Return name and content of a packet. Never raises; others are ``Unknown`` under the name of
+    their command byte."""
     if not payload:
         return "EMPTY", Unknown(b"")
     code = payload[0]
@@ -159,7 +177,11 @@ def _content(code: int, payload: bytes) -> CommMessage | None:
     scaled = _LAYOUTS.get(code)
     if scaled is not None:
         layout, scale = scaled
-        return SetCommand(code, layout.unpack_from(payload)[1] / scale) if len(payload) >= layout.size else None
+        return (
+            SetCommand(code, layout.unpack_from(payload)[1] / scale)
+            if len(payload) >= layout.size
+            else None
+        )
     if len(payload) == 1:
         return Request(code) if code in _BARE else None
     if code == Comm.GET_VALUES:
@@ -185,7 +207,9 @@ def _content(code: int, payload: bytes) -> CommMessage | None:
 def _decode_setup(payload: bytes) -> MotorSetup | None:
     if len(payload) < 1 + _SETUP.size:
         return None
-    return MotorSetup(**dict(zip(MotorSetup.__struct_fields__, _SETUP.unpack_from(payload, 1), strict=True)))
+    return MotorSetup(
+        **dict(zip(MotorSetup.__struct_fields__, _SETUP.unpack_from(payload, 1), strict=True))
+    )
 
 
 def _decode_version(payload: bytes) -> FwVersion | None:
@@ -204,7 +228,8 @@ def _decode_version(payload: bytes) -> FwVersion | None:
 
 
 def encode_comm(message: CommMessage, layout: ValuesLayout = ValuesLayout.STATUS) -> bytes:
-    """Return the payload of a packet; ``layout`` is for telemetry. Raises ValueError for an invalid set-point."""
+    """Return the payload of a packet; ``layout`` is for telemetry. Raises ValueError for an invalid
+    set-point."""
     match message:
         case SetCommand(command, value):
             scaled = _LAYOUTS.get(command)
@@ -227,7 +252,9 @@ def encode_comm(message: CommMessage, layout: ValuesLayout = ValuesLayout.STATUS
         case RawAppConf(data):
             return bytes((Comm.GET_APPCONF,)) + data
         case MotorSetup():
-            return bytes((Comm.GET_MCCONF_TEMP,)) + _SETUP.pack(*(getattr(message, name) for name in MotorSetup.__struct_fields__))
+            return bytes((Comm.GET_MCCONF_TEMP,)) + _SETUP.pack(
+                *(getattr(message, name) for name in MotorSetup.__struct_fields__)
+            )
         case Forward(controller_id, payload):
             return bytes((Comm.FORWARD_CAN, controller_id)) + payload
         case PingCanReply(controller_ids):

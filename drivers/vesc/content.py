@@ -22,7 +22,8 @@ LIMITS = {
     "motor_current_a": Limit(-2_000.0, 2_000.0, "A"),
     "input_current_a": Limit(-2_000.0, 2_000.0, "A"),
     "input_voltage_v": Limit(0.0, 300.0, "V"),
-    # A transistor's thermistor that is not connected reads far outside; a motor's does in NOTES.md's range.
+    # A transistor's thermistor that is not connected reads far outside; a motor's does in
+    # NOTES.md's range.
     "fet_temperature_c": Limit(-60.0, 250.0, "C"),
     "motor_temperature_c": Limit(-100.0, 400.0, "C"),
 }

@@ -2,10 +2,11 @@
 
 Rules, each from a reported accident (NOTES.md):
 
-- Zero and brake are sent as frames. Each command is one motor frame and one servo frame under one deadline; a newer command
-  replaces an unsent one, so that no old command is sent late.
-- The driver sends no drive before the controller is identified and its timeout is read back, and after every interruption (port,
-  silence, restart, fault) not before the daemon was disarmed once. Until then a throttle becomes full brake.
+- Zero and brake are sent as frames. Each command is one motor frame and one servo frame under one
+  deadline; a newer command replaces an unsent one, so that no old command is sent late.
+- The driver sends no drive before the controller is identified and its timeout is read back, and
+  after every interruption (port, silence, restart, fault) not before the daemon was disarmed once.
+  Until then a throttle becomes full brake.
 - ALIVE is never sent, because it would feed the controller's watchdog without a command.
 """
 
@@ -18,13 +19,40 @@ from typing import ClassVar
 from drivers.motor.commands import bounded
 from drivers.motor.episodes import Episodes
 from drivers.vesc.appconf import AppConf, RawAppConf, Unreadable
-from drivers.vesc.comm import Comm, CommMessage, FwVersion, Request, Selective, SetCommand, Unknown, encode_comm
+from drivers.vesc.comm import (
+    Comm,
+    CommMessage,
+    FwVersion,
+    Request,
+    Selective,
+    SetCommand,
+    Unknown,
+    encode_comm,
+)
 from drivers.vesc.content import possible
 from drivers.vesc.faults import describe, fault_name
-from drivers.vesc.params import VescParams, forward, kelvin, motor_radps, motor_setpoint, servo_setpoint, speed_mps
+from drivers.vesc.params import (
+    VescParams,
+    forward,
+    kelvin,
+    motor_radps,
+    motor_setpoint,
+    servo_setpoint,
+    speed_mps,
+)
 from drivers.vesc.setup import NEVER_NS, Setup
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values
-from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Event,
+    Fault,
+    Message,
+    Mode,
+    MotorStatus,
+    PortState,
+    Reaction,
+    WheelSpeed,
+)
 from vehicled.core.mixing import Mixing, OutputKind, plain
 from vehicled.core.ports import Action, Device, Send
 from vehicled.core.wire.usage import MessageUsage, Unused
@@ -44,7 +72,10 @@ ARRIVAL_NS = 1_000_000
 """Uncertainty of the interval between two arrivals."""
 SLOW_FIELDS = ("fet_temperature_c", "motor_temperature_c", "input_current_a", "input_voltage_v")
 """Telemetry that is repeated in MotorStatus, because it comes in other frames than the speed."""
-_READ = frozenset(bytes((each,)) for each in (Comm.GET_VALUES, Comm.GET_VALUES_SELECTIVE, Comm.FW_VERSION, Comm.GET_APPCONF))
+_READ = frozenset(
+    bytes((each,))
+    for each in (Comm.GET_VALUES, Comm.GET_VALUES_SELECTIVE, Comm.FW_VERSION, Comm.GET_APPCONF)
+)
 DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
 _OBSTACLES = {
     "vesc_silent": "the controller is silent",
@@ -54,14 +85,21 @@ _OBSTACLES = {
 
 
 class VescCore(Device):
-    """Base class of the VESC drivers. A subclass frames commands and packets for its wire, and passes on what arrives."""
+    """Base class of the VESC drivers. A subclass frames commands and packets for its wire, and
+    passes on what arrives."""
 
     produces: ClassVar[tuple[type[Message], ...]] = (MotorStatus, WheelSpeed, Fault, Event)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
-    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({"motor": "drive", "servo": "steer"})
+    actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType(
+        {"motor": "drive", "servo": "steer"}
+    )
 
     def __init__(
-        self, params: VescParams, messages: Sequence[type[Message]], command_lifetime_ns: int, controller_id: int | None
+        self,
+        params: VescParams,
+        messages: Sequence[type[Message]],
+        command_lifetime_ns: int,
+        controller_id: int | None,
     ) -> None:
         self._params = params
         self._wanted = frozenset(messages)
@@ -135,7 +173,8 @@ class VescCore(Device):
     # Device interface.
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Brake and query an opened port; forget the earlier state, including the permission to drive."""
+        """Brake and query an opened port; forget the earlier state, including the permission to
+        drive."""
         self._clear_wire()
         self._command = None
         self._requests.clear()
@@ -159,7 +198,8 @@ class VescCore(Device):
         self._mixing = mixing
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Convert a command to frames. Brake if it is not finite or driving is not permitted, and report the reason once."""
+        """Convert a command to frames. Brake if it is not finite or driving is not permitted, and
+        report the reason once."""
         if not isinstance(command, ActuatorCommand):
             return
         throttle, brake, self._steering = bounded(command, self._steering)
@@ -169,7 +209,9 @@ class VescCore(Device):
                 if not self._obstacle():
                     self._lock = ""
         elif self.refusal:
-            self._episodes.start("vesc_drive_refused", Reaction.BRAKE, f"not driven: {self.refusal}", now_ns)
+            self._episodes.start(
+                "vesc_drive_refused", Reaction.BRAKE, f"not driven: {self.refusal}", now_ns
+            )
             throttle, brake = 0.0, 1.0
         if self._commanding_since_ns is None or now_ns - self._commanded_ns > self._pause_ns():
             self._commanding_since_ns = now_ns
@@ -177,19 +219,24 @@ class VescCore(Device):
         self._send(throttle, brake, now_ns)
 
     def next_due_ns(self) -> int:
-        """Return the time of the next query, poll or silence timeout; now if a command left something to report."""
+        """Return the time of the next query, poll or silence timeout; now if a command left
+        something to report."""
         if self._episodes.waiting:
             return self._commanded_ns
         if self._opened_ns == NEVER_NS:
             return NEVER_NS
-        return min(self._setup.due_ns, self._poll_due_ns, self._silence_due_ns(), self._diagnosis_due_ns())
+        return min(
+            self._setup.due_ns, self._poll_due_ns, self._silence_due_ns(), self._diagnosis_due_ns()
+        )
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
         """Send due queries, and detect missing replies."""
         if self._opened_ns == NEVER_NS:
             return self._take(now_ns)
         self._on_time_wire(now_ns)
-        if now_ns >= self._silence_due_ns() and self._episodes.start("vesc_silent", Reaction.BRAKE, self._silence_reason(), now_ns):
+        if now_ns >= self._silence_due_ns() and self._episodes.start(
+            "vesc_silent", Reaction.BRAKE, self._silence_reason(), now_ns
+        ):
             self._status_ns = None
             self._lock = "the controller was silent; disarm, then arm again"
         if now_ns >= self._diagnosis_due_ns():
@@ -218,7 +265,9 @@ class VescCore(Device):
     def _ask(self, now_ns: int) -> None:
         request = self._setup.take_request(now_ns)
         if request is not None:
-            self._requests.append(Send(self._frame_comm(request, reply=True), now_ns + self._poll_ns, droppable=True))
+            self._requests.append(
+                Send(self._frame_comm(request, reply=True), now_ns + self._poll_ns, droppable=True)
+            )
             if self._setup.problems:
                 self._after_setup(now_ns)
         if now_ns >= self._poll_due_ns:
@@ -226,7 +275,8 @@ class VescCore(Device):
             self._poll_due_ns = now_ns + self._poll_ns - (late if late < self._poll_ns else 0)
             poll = self._frame_comm(encode_comm(Request(Comm.GET_VALUES)), reply=True)
             self._requests.append(Send(poll, now_ns + self._poll_ns, droppable=True))
-        # Queries must not pile up if the port accepts nothing; the deadlines are the port's, this limit is ours.
+        # Queries must not pile up if the port accepts nothing; the deadlines are the port's, this
+        # limit is ours.
         del self._requests[:-4]
 
     # Receive.
@@ -252,7 +302,14 @@ class VescCore(Device):
                     self._after_setup(t_rx_ns)
             case Unknown(payload):
                 readable = payload[:1] in _READ
-                self.usage.refuse(name, *((Unused.UNREADABLE, "length", len(payload)) if readable else (Unused.NOT_READ,)))
+                self.usage.refuse(
+                    name,
+                    *(
+                        (Unused.UNREADABLE, "length", len(payload))
+                        if readable
+                        else (Unused.NOT_READ,)
+                    ),
+                )
                 return
             case _:
                 # Queries and commands: an echo, or another master on the wire.
@@ -270,7 +327,12 @@ class VescCore(Device):
     def _restarted(self, t_rx_ns: int) -> None:
         self._lock = "the controller has restarted; disarm, then arm again"
         self._counted = None
-        self._episodes.start("vesc_restarted", Reaction.BRAKE, "the controller has restarted: brown-out or watchdog", t_rx_ns)
+        self._episodes.start(
+            "vesc_restarted",
+            Reaction.BRAKE,
+            "the controller has restarted: brown-out or watchdog",
+            t_rx_ns,
+        )
         self._setup.begin(t_rx_ns)
 
     def _after_setup(self, now_ns: int) -> None:
@@ -286,7 +348,10 @@ class VescCore(Device):
                 "hardware": setup.version.hardware,
             }
             if isinstance(setup.conf, AppConf):
-                fields |= {"timeout_ms": setup.conf.timeout_ms, "timeout_brake_current_a": setup.conf.timeout_brake_current_a}
+                fields |= {
+                    "timeout_ms": setup.conf.timeout_ms,
+                    "timeout_brake_current_a": setup.conf.timeout_brake_current_a,
+                }
             elif isinstance(setup.conf, Unreadable):
                 fields["timeout"] = f"not read back: {setup.conf.reason}"
             self._out.append(Event.of(now_ns, "info", "vesc_ready", **fields))
@@ -301,12 +366,17 @@ class VescCore(Device):
         if values.status >= 0:
             self._on_status_bits(values.status, t_rx_ns)
         # Two sources of counts at different times would give short intervals, and a rough speed.
-        by_status = self._tachometer_status_ns is not None and t_rx_ns - self._tachometer_status_ns < STATUS_FRESH_NS
+        by_status = (
+            self._tachometer_status_ns is not None
+            and t_rx_ns - self._tachometer_status_ns < STATUS_FRESH_NS
+        )
         if values.absolute_tachometer >= 0 and not by_status:
             self._on_tachometer(values.tachometer, t_rx_ns)
         if isfinite(values.erpm):
             fresh = self._status_ns is not None and t_rx_ns - self._status_ns < STATUS_FRESH_NS
-            self._on_motion(name, values.erpm, values.motor_current_a, values.duty, t_rx_ns, wheel=not fresh)
+            self._on_motion(
+                name, values.erpm, values.motor_current_a, values.duty, t_rx_ns, wheel=not fresh
+            )
 
     def _on_fault_code(self, code: int, now_ns: int) -> None:
         if code == self._fault_code:
@@ -315,13 +385,17 @@ class VescCore(Device):
             self._episodes.end(f"vesc_{fault_name(self._fault_code)}", now_ns)
         self._fault_code = code
         if code:
-            self._lock = f"the controller had {describe(code, self._setup.firmware)}; disarm, then arm again"
+            self._lock = (
+                f"the controller had {describe(code, self._setup.firmware)}; disarm, then arm again"
+            )
             reason = f"the controller reports {describe(code, self._setup.firmware)}"
             self._episodes.start(f"vesc_{fault_name(code)}", Reaction.DISABLE, reason, now_ns)
 
     def _on_status_bits(self, status: int, now_ns: int) -> None:
         since, last = self._commanding_since_ns, self._commanded_ns
-        commanded = since is not None and now_ns - since > DIAGNOSE_NS and now_ns - last <= self._pause_ns()
+        commanded = (
+            since is not None and now_ns - since > DIAGNOSE_NS and now_ns - last <= self._pause_ns()
+        )
         if status & TIMED_OUT and commanded:
             reason = "the controller has timed out although commands are sent: they do not reach it"
             if self._episodes.start("vesc_timed_out", Reaction.BRAKE, reason, now_ns):
@@ -330,16 +404,21 @@ class VescCore(Device):
             self._episodes.end("vesc_timed_out", now_ns)
         if not status & KILL_SWITCH:
             self._episodes.end("vesc_kill_switch", now_ns)
-        elif self._episodes.start("vesc_kill_switch", Reaction.DISABLE, "the kill switch at the controller is on", now_ns):
+        elif self._episodes.start(
+            "vesc_kill_switch", Reaction.DISABLE, "the kill switch at the controller is on", now_ns
+        ):
             self._lock = "the kill switch was on; disarm, then arm again"
 
     def _pause_ns(self) -> int:
-        """Command gap after which a controller timeout is legitimate; shorter than that timeout, because transmission varies."""
+        """Command gap after which a controller timeout is legitimate; shorter than that timeout,
+        because transmission varies."""
         conf = self._setup.conf
         timeout_ms = conf.timeout_ms if isinstance(conf, AppConf) else self._params.timeout_ms
         return timeout_ms * 750_000
 
-    def _on_motion(self, name: str, erpm: float, current_a: float, duty: float, t_rx_ns: int, *, wheel: bool) -> None:
+    def _on_motion(
+        self, name: str, erpm: float, current_a: float, duty: float, t_rx_ns: int, *, wheel: bool
+    ) -> None:
         t_ns = t_rx_ns - self._latency_ns
         params, usage = self._params, self.usage
         if self._mixing.directions[0] < 0.0:
@@ -362,11 +441,13 @@ class VescCore(Device):
                 )
             )
         if wheel and WheelSpeed in self._wanted and isfinite(erpm) and params.odometry == "speed":
-            self._out.append(WheelSpeed(t_ns, t_rx_ns, speed_mps(params, erpm), params.speed_sigma_mps))
+            self._out.append(
+                WheelSpeed(t_ns, t_rx_ns, speed_mps(params, erpm), params.speed_sigma_mps)
+            )
 
     def _on_tachometer(self, count: int, t_rx_ns: int) -> None:
-        """Report the mean speed since the last count. The stamp is the middle of the two, and the sigma that of one count and of
-        the arrival."""
+        """Report the mean speed since the last count. The stamp is the middle of the two, and the
+        sigma that of one count and of the arrival."""
         if self._params.odometry != "tachometer" or WheelSpeed not in self._wanted:
             return
         before, self._counted = self._counted, (count, t_rx_ns)
@@ -392,7 +473,11 @@ class VescCore(Device):
 
     def _silence_limit_ns(self) -> int:
         """Return the silence timeout, which follows the poll rate if STATUS frames are missing."""
-        return self._silence_ns if self._status_ns is not None else max(self._silence_ns, 5 * self._poll_ns // 2)
+        return (
+            self._silence_ns
+            if self._status_ns is not None
+            else max(self._silence_ns, 5 * self._poll_ns // 2)
+        )
 
     def _silence_due_ns(self) -> int:
         if "vesc_silent" in self._episodes:
@@ -403,13 +488,20 @@ class VescCore(Device):
 
     def _diagnosis_due_ns(self) -> int:
         """Return the time at which unanswered polls are reported although the controller sends."""
-        if self._last_rx_ns is None or "vesc_silent" in self._episodes or "vesc_unanswered" in self._episodes:
+        if (
+            self._last_rx_ns is None
+            or "vesc_silent" in self._episodes
+            or "vesc_unanswered" in self._episodes
+        ):
             return NEVER_NS
-        return max(self._present_since_ns, self._values_ns or 0) + max(DIAGNOSE_NS, 5 * self._poll_ns)
+        return max(self._present_since_ns, self._values_ns or 0) + max(
+            DIAGNOSE_NS, 5 * self._poll_ns
+        )
 
     def _diagnose(self, now_ns: int) -> None:
         reason = (
-            "the controller sends but does not reply, so its fault code is unknown: check the line to it and that host_id is unique"
+            "the controller sends but does not reply, so its fault code is unknown: check the "
+            "line to it and that host_id is unique"
         )
         self._episodes.start("vesc_unanswered", Reaction.CONTROLLED_STOP, reason, now_ns)
 

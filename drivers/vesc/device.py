@@ -34,7 +34,14 @@ from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
 from vehicled.core.messages import Event, Message, PortState, Reaction
 from vehicled.core.ports import Send, Transport
-from vehicled.core.wire.can import CanError, CanFrame, CanRecordReader, error_texts, is_error_active, pack
+from vehicled.core.wire.can import (
+    CanError,
+    CanFrame,
+    CanRecordReader,
+    error_texts,
+    is_error_active,
+    pack,
+)
 from vehicled.core.wire.usage import Unused
 
 CAN_COMMANDS = {
@@ -46,7 +53,8 @@ CAN_COMMANDS = {
 STALE_NS = 50_000_000
 """Silence after which an incomplete serial frame is dropped."""
 UAVCAN_NODE_STATUS = 341
-"""UAVCAN v0 data type that every UAVCAN node sends once a second, in bits 8 to 23 of its identifiers."""
+"""UAVCAN v0 data type that every UAVCAN node sends once a second, in bits 8 to 23 of its
+identifiers."""
 MAX_NEIGHBOURS = 16
 BUS_QUIET_NS = 5_000_000_000
 """Time without an error frame after which the trouble of the bus is over."""
@@ -54,12 +62,15 @@ BUS_CURE = "check bit rate, termination, wiring, and that another node is on"
 
 
 class VescCan(VescCore):
-    """Driver of a VESC on CAN. Telemetry comes from STATUS frames, fault codes and configuration from COMM packets."""
+    """Driver of a VESC on CAN. Telemetry comes from STATUS frames, fault codes and configuration
+    from COMM packets."""
 
     Params: ClassVar[type[CanParams]] = CanParams
     transport: ClassVar[Transport] = "frames"
 
-    def __init__(self, params: CanParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: CanParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         super().__init__(params, messages, command_lifetime_ns, params.controller_id)
         self._target, self._host = params.controller_id, params.host_id
         self._long = Reassembler()
@@ -110,7 +121,9 @@ class VescCan(VescCore):
                 packet = self._long.process(message)
                 if packet is not None and sender == self._target:
                     self._on_comm(decode_comm(packet), t_rx_ns)
-            case Short(target, sender, _, payload) if target == self._host and sender == self._target:
+            case Short(target, sender, _, payload) if (
+                target == self._host and sender == self._target
+            ):
                 self._on_comm(decode_comm(payload), t_rx_ns)
             case Pong(host, controller) if host == self._host:
                 if controller == self._target:
@@ -125,7 +138,11 @@ class VescCan(VescCore):
                 return
             case ForeignFrame(frame):
                 self.foreign_frames += 1
-                if frame.extended and frame.can_id >> 8 & 0xFFFF == UAVCAN_NODE_STATUS and len(self._uavcan) < MAX_NEIGHBOURS:
+                if (
+                    frame.extended
+                    and frame.can_id >> 8 & 0xFFFF == UAVCAN_NODE_STATUS
+                    and len(self._uavcan) < MAX_NEIGHBOURS
+                ):
                     self._uavcan.add(frame.can_id & 0x7F)
             case _:
                 self.foreign_frames += 1
@@ -135,13 +152,18 @@ class VescCan(VescCore):
             self.usage.use(name)
 
     def _on_bus_error(self, frame: CanFrame, t_rx_ns: int) -> None:
-        """Report what the controller of this computer says about the bus; the end of the trouble, too."""
+        """Report what the controller of this computer says about the bus; the end of the trouble,
+        too."""
         self.error_frames += 1
         self._bus_error_ns = t_rx_ns
         if frame.can_id & CanError.RESTARTED or is_error_active(frame):
             self._episodes.end("can_bus_errors", t_rx_ns)
             if frame.can_id & CanError.RESTARTED:
-                self._out.append(Event.of(t_rx_ns, "warning", "can_controller_restarted", count=self.error_frames))
+                self._out.append(
+                    Event.of(
+                        t_rx_ns, "warning", "can_controller_restarted", count=self.error_frames
+                    )
+                )
             return
         classes = frame.can_id & ~CanError.COUNTERS
         if not classes or (classes == CanError.CONTROLLER and not frame.data[1:2].strip(b"\0")):
@@ -150,7 +172,12 @@ class VescCan(VescCore):
         if self._bus_errors != texts[0]:
             self._bus_errors = texts[0]
             self._episodes.end("can_bus_errors", t_rx_ns)
-        self._episodes.start("can_bus_errors", Reaction.WARN, f"the CAN bus reports {', '.join(texts)}: {BUS_CURE}", t_rx_ns)
+        self._episodes.start(
+            "can_bus_errors",
+            Reaction.WARN,
+            f"the CAN bus reports {', '.join(texts)}: {BUS_CURE}",
+            t_rx_ns,
+        )
 
     def _on_status(self, name: str, message: CanMessage, t_rx_ns: int) -> None:
         match message:
@@ -177,7 +204,11 @@ class VescCan(VescCore):
             self._neighbours.add(controller_id)
 
     def _frame_motor(self, setpoint: SetCommand) -> bytes:
-        return pack(encode_can(CanSetpoint(CAN_COMMANDS[Comm(setpoint.command)], self._target, setpoint.value)))
+        return pack(
+            encode_can(
+                CanSetpoint(CAN_COMMANDS[Comm(setpoint.command)], self._target, setpoint.value)
+            )
+        )
 
     def _frame_comm(self, payload: bytes, *, reply: bool = False) -> bytes:
         mode = SendMode.PROCESS_AND_REPLY if reply else SendMode.PROCESS_SILENTLY
@@ -194,11 +225,21 @@ class VescCan(VescCore):
             if now_ns >= self._ping_due_ns:
                 # Every controller answers this with its own id, which shows a wrong controller_id.
                 self._ping_due_ns = now_ns + DIAGNOSE_NS
-                self._requests.append(Send(pack(encode_can(Ping(EVERYONE, self._host))), now_ns + DIAGNOSE_NS, droppable=True))
+                self._requests.append(
+                    Send(
+                        pack(encode_can(Ping(EVERYONE, self._host))),
+                        now_ns + DIAGNOSE_NS,
+                        droppable=True,
+                    )
+                )
         elif "vesc_silent" in self._episodes:
             # A silent controller does not answer queries either.
             self._episodes.end("vesc_status_off", now_ns)
-        elif self._status_ns is None and self._answers and now_ns - self._present_since_ns >= 2 * DIAGNOSE_NS:
+        elif (
+            self._status_ns is None
+            and self._answers
+            and now_ns - self._present_since_ns >= 2 * DIAGNOSE_NS
+        ):
             self._episodes.start("vesc_status_off", Reaction.WARN, self._status_reason(), now_ns)
 
     @property
@@ -207,26 +248,49 @@ class VescCan(VescCore):
         return self._values_ns is not None and self._values_ns >= self._present_since_ns
 
     def _status_reason(self) -> str:
-        text = "the controller replies but sends no STATUS frames, so speed comes only at the poll rate"
+        text = (
+            "the controller replies but sends no STATUS frames, so speed comes only at the "
+            "poll rate"
+        )
         conf = self._setup.conf
         if isinstance(conf, AppConf) and not conf.sends_status:
             return f"{text}: they are switched off (App Settings > General > CAN Messages Rate)"
         if isinstance(conf, AppConf):
-            return f"{text}, although they are switched on at {conf.status_rate_hz} Hz: check for filters on the bus"
-        return f"{text}: check that they are switched on (App Settings > General > CAN Messages Rate)"
+            return (
+                f"{text}, although they are switched on at {conf.status_rate_hz} Hz: check for "
+                "filters on the bus"
+            )
+        return (
+            f"{text}: check that they are switched on (App Settings > General > CAN Messages Rate)"
+        )
 
     def _silence_reason(self) -> str:
         text = f"no data from controller {self._target} on CAN"
         if self._uavcan:
             nodes = ", ".join(map(str, sorted(self._uavcan)))
-            return f"{text}, but from UAVCAN nodes ({nodes}): set its CAN Mode to VESC (App Settings > General)"
+            return (
+                f"{text}, but from UAVCAN nodes ({nodes}): set its CAN Mode to VESC (App "
+                "Settings > General)"
+            )
         if self._neighbours:
-            return f"{text}, but from others ({', '.join(map(str, sorted(self._neighbours)))}): check controller_id"
+            return (
+                f"{text}, but from others ({', '.join(map(str, sorted(self._neighbours)))}): "
+                "check controller_id"
+            )
         if self.error_frames:
-            return f"{text}, only bus errors: wrong bit rate (500 kbit/s is usual), no termination, or no other node"
+            return (
+                f"{text}, only bus errors: wrong bit rate (500 kbit/s is usual), no "
+                "termination, or no other node"
+            )
         if self.foreign_frames:
-            return f"{text}, only frames that are not of a VESC: wrong bus, or its CAN Mode is not VESC"
-        return f"{text} or any other node: check power, cable and bit rate, and that its CAN Mode is not UAVCAN"
+            return (
+                f"{text}, only frames that are not of a VESC: wrong bus, or its CAN Mode is "
+                "not VESC"
+            )
+        return (
+            f"{text} or any other node: check power, cable and bit rate, and that its CAN Mode "
+            "is not UAVCAN"
+        )
 
 
 class VescUart(VescCore):
@@ -235,7 +299,9 @@ class VescUart(VescCore):
     Params: ClassVar[type[UartParams]] = UartParams
     transport: ClassVar[Transport] = "stream"
 
-    def __init__(self, params: UartParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
+    def __init__(
+        self, params: UartParams, messages: Sequence[type[Message]], command_lifetime_ns: int
+    ) -> None:
         super().__init__(params, messages, command_lifetime_ns, None)
         self._decoder = UartDecoder()
         self._rx_ns = 0
@@ -277,7 +343,13 @@ class VescUart(VescCore):
     def _silence_reason(self) -> str:
         text = "the controller does not answer on its serial line"
         if self._received and self._last_rx_ns is None:
-            return f"{text}: bytes arrive but no valid packet, so the baud rate is wrong, or it is another device"
+            return (
+                f"{text}: bytes arrive but no valid packet, so the baud rate is wrong, or it "
+                "is another device"
+            )
         if self._received:
             return f"{text} any more"
-        return f"{text}: check power, cable, RX and TX, and that UART is enabled (App Settings > General > App to Use)"
+        return (
+            f"{text}: check power, cable, RX and TX, and that UART is enabled (App Settings > "
+            "General > App to Use)"
+        )

@@ -29,7 +29,8 @@ def i32(value: float, scale: float) -> int:
 
 
 def setpoint(value: float, scale: float) -> int:
-    """Return a command value as scaled 32-bit integer. Raises ValueError if not finite, because no number is safe to send."""
+    """Return a command value as scaled 32-bit integer. Raises ValueError if not finite, because no
+    number is safe to send."""
     if not isfinite(value):
         raise ValueError(f"a set-point of {value} cannot be sent")
     return _scaled(value, scale, _I32)
@@ -41,7 +42,8 @@ def layout_of(fields: Sequence[Field]) -> struct.Struct:
 
 
 def decode_fields(data: bytes, fields: Sequence[Field]) -> dict[str, Any] | None:
-    """Return the values of fields that follow one another; None if ``data`` is too short for them."""
+    """Return the values of fields that follow one another; None if ``data`` is too short for
+    them."""
     layout = layout_of(fields)
     if len(data) < layout.size:
         return None

@@ -1,4 +1,5 @@
-"""Parameters of a VESC in the profile, and the conversion from normalised commands to set-points."""
+"""Parameters of a VESC in the profile, and the conversion from normalised commands to
+set-points."""
 
 from math import isfinite, pi
 from typing import Annotated, Literal
@@ -10,7 +11,10 @@ from vehicled.core.messages.units import ZERO_CELSIUS_K
 
 Id = Annotated[int, Meta(ge=0, le=254)]
 Amperes = Annotated[float, Meta(gt=0.0, le=500.0)]
-_SERVO_GAIN = "the change of servo position at full steering, -1 to 1: a gain per radian times vehicle.steering.gain_rad"
+_SERVO_GAIN = (
+    "the change of servo position at full steering, -1 to 1: a gain per radian times "
+    "vehicle.steering.gain_rad"
+)
 ServoPosition = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
@@ -18,7 +22,8 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Calibration and required settings, common to both wires."""
 
     control: Literal["duty", "current", "speed"] = "duty"
-    """Quantity of throttle: 1 means ``max_duty``, ``max_current_a`` or ``max_speed_mps``, -1 the same in reverse."""
+    """Quantity of throttle: 1 means ``max_duty``, ``max_current_a`` or ``max_speed_mps``, -1 the
+    same in reverse."""
     max_duty: Annotated[float, Meta(gt=0.0, le=0.95)] = 0.2
     """Duty cycle at full throttle, of 1."""
     max_current_a: Amperes = 20.0
@@ -28,7 +33,8 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     max_brake_current_a: Amperes = 20.0
     """Current of brake 1, A. Regenerative: it does not hold a stopped vehicle."""
     erpm_per_mps: Annotated[float, Meta(ge=-1e6, le=1e6)] = 4614.0
-    """Electrical revolutions per minute at 1 m/s; negative if the motor turns backwards to drive forwards."""
+    """Electrical revolutions per minute at 1 m/s; negative if the motor turns backwards to drive
+    forwards."""
     erpm_offset: Annotated[float, Meta(ge=-1e5, le=1e5)] = 0.0
     """Electrical speed at standstill, 1/min."""
     pole_pairs: Annotated[int, Meta(ge=1, le=100)] = 2
@@ -36,8 +42,9 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     speed_sigma_mps: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.05
     """Sigma of the speed, m/s."""
     odometry: Literal["speed", "tachometer"] = "speed"
-    """Source of ``WheelSpeed``: the speed that the controller estimates, or the counts of its tachometer, six per electrical turn,
-    which stay exact where a motor without sensors turns slowly. On CAN the tachometer is in STATUS_5."""
+    """Source of ``WheelSpeed``: the speed that the controller estimates, or the counts of its
+    tachometer, six per electrical turn, which stay exact where a motor without sensors turns
+    slowly. On CAN the tachometer is in STATUS_5."""
     steering: bool = True
     """True if the steering servo is connected to this controller."""
     servo_center: ServoPosition = 0.5
@@ -51,7 +58,8 @@ class VescParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     timeout_ms: Annotated[int, Meta(ge=20, le=10_000)] = 200
     """Longest command timeout accepted in the controller, ms; it must have one."""
     timeout_brake_current_a: Annotated[float, Meta(ge=0.0, le=500.0)] = 5.0
-    """Least brake current at the command timeout, A; the controller's default is 0, which coasts."""
+    """Least brake current at the command timeout, A; the controller's default is 0, which
+    coasts."""
     accept_unreadable_timeout: bool = False
     """Drive although the firmware's configuration cannot be read back. Check it by hand first."""
     silence_s: Annotated[float, Meta(ge=0.02, le=5.0)] = 0.1
@@ -83,7 +91,8 @@ class CanParams(VescParams, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class UartParams(VescParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Parameters of a VESC on a serial line or USB, polled faster because polling is the only telemetry."""
+    """Parameters of a VESC on a serial line or USB, polled faster because polling is the only
+    telemetry."""
 
     poll_hz: Annotated[float, Meta(ge=1.0, le=200.0)] = 50.0
 
@@ -94,10 +103,11 @@ def forward(params: VescParams) -> float:
 
 
 def motor_setpoint(params: VescParams, throttle: float, brake: float) -> SetCommand:
-    """Return the motor command for a throttle of -1 to 1 (negative in reverse) and a brake of 0 to 1; the brake wins.
+    """Return the motor command for a throttle of -1 to 1 (negative in reverse) and a brake of 0 to
+    1; the brake wins.
 
-    Every input gives a frame. Without throttle and brake it is SET_CURRENT 0 in every mode, which releases the motor; SET_DUTY 0
-    would short it and SET_RPM 0 would brake.
+    Every input gives a frame. Without throttle and brake it is SET_CURRENT 0 in every mode, which
+    releases the motor; SET_DUTY 0 would short it and SET_RPM 0 would brake.
     """
     if brake > 0.0:
         return SetCommand(Comm.SET_CURRENT_BRAKE, brake * params.max_brake_current_a)
@@ -109,11 +119,15 @@ def motor_setpoint(params: VescParams, throttle: float, brake: float) -> SetComm
         case "current":
             return SetCommand(Comm.SET_CURRENT, forward(params) * throttle * params.max_current_a)
         case "speed":
-            return SetCommand(Comm.SET_RPM, throttle * params.max_speed_mps * params.erpm_per_mps + params.erpm_offset)
+            return SetCommand(
+                Comm.SET_RPM,
+                throttle * params.max_speed_mps * params.erpm_per_mps + params.erpm_offset,
+            )
 
 
 def servo_setpoint(params: VescParams, steering: float) -> SetCommand:
-    """Return the servo position for a steering command of -1 to 1, within the limits of the linkage."""
+    """Return the servo position for a steering command of -1 to 1, within the limits of the
+    linkage."""
     position = params.servo_center + params.servo_gain * steering
     return SetCommand(Comm.SET_SERVO_POS, min(params.servo_max, max(params.servo_min, position)))
 

@@ -1,4 +1,5 @@
-"""Frames of the serial line and of USB: ``02 len8 payload crc16 03``, or ``03 len16 payload crc16 03`` from 256 bytes on."""
+"""Frames of the serial line and of USB: ``02 len8 payload crc16 03``, or ``03 len16 payload crc16
+03`` from 256 bytes on."""
 
 import struct
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ LONGEST_FRAME_BYTES = _LONG_HEAD.size + MAX_PAYLOAD_BYTES + _TAIL.size
 
 
 def frame_uart(payload: bytes) -> bytes:
-    """Return a packet as a frame. Raises ValueError if it is empty or longer than the firmware accepts."""
+    """Return a packet as a frame. Raises ValueError if it is empty or longer than the firmware
+    accepts."""
     length = len(payload)
     if not 0 < length <= MAX_PAYLOAD_BYTES:
         raise ValueError(f"a packet of {length} bytes cannot be sent (1 to {MAX_PAYLOAD_BYTES})")
@@ -47,7 +49,8 @@ _PROTOCOLS = (
             width=2,
             order="big",
             extra=_LONG_HEAD.size + _TAIL.size,
-            # Reject long frames that would fit a short one, as the firmware does, because 03 also ends every frame.
+            # Reject long frames that would fit a short one, as the firmware does, because 03 also
+            # ends every frame.
             least=0xFF,
             most=MAX_PAYLOAD_BYTES,
         ),
@@ -60,7 +63,11 @@ class UartDecoder(PayloadReader):
     """Incremental decoder of a serial line."""
 
     def __init__(self) -> None:
-        super().__init__(_PROTOCOLS, LONGEST_FRAME_BYTES, lambda name, frame: frame[_PAYLOAD_AT[name] : -_TAIL.size])
+        super().__init__(
+            _PROTOCOLS,
+            LONGEST_FRAME_BYTES,
+            lambda name, frame: frame[_PAYLOAD_AT[name] : -_TAIL.size],
+        )
 
 
 def decode(data: bytes) -> Iterator[tuple[str, CommMessage]]:

@@ -1,7 +1,7 @@
 """GET_VALUES and GET_VALUES_SELECTIVE: telemetry, whose length depends on the firmware.
 
-Firmware only appended fields, so the length of the reply gives its layout. The 56-byte reply of firmware 2.x has another order, and
-is recognised by its length alone.
+Firmware only appended fields, so the length of the reply gives its layout. The 56-byte reply of
+firmware 2.x has another order, and is recognised by its length alone.
 """
 
 import struct
@@ -52,7 +52,8 @@ class Values(Struct, frozen=True, kw_only=True, gc=False):
     used_wh: float = NAN
     charged_wh: float = NAN
     tachometer: int = -1
-    """Signed count, six per electrical revolution; -1 also if not sent, which ``absolute_tachometer`` distinguishes."""
+    """Signed count, six per electrical revolution; -1 also if not sent, which
+    ``absolute_tachometer`` distinguishes."""
     absolute_tachometer: int = -1
     fault_code: int = -1
     pid_position_deg: float = NAN
@@ -111,7 +112,8 @@ ALL_FIELDS = (1 << len(_FIELDS)) - 1
 
 
 def decode_values(data: bytes) -> Values | None:
-    """Return the values of a GET_VALUES reply without its command byte; None if too short for any firmware."""
+    """Return the values of a GET_VALUES reply without its command byte; None if too short for any
+    firmware."""
     if len(data) + 1 == ValuesLayout.LEGACY:
         return _decode_legacy(data)
     fitting = [each for each in _APPENDED if each <= len(data) + 1]
@@ -128,11 +130,14 @@ def _decode_legacy(data: bytes) -> Values:
     values = _values(data[_LEGACY_HEAD.size :], _LEGACY_FIELDS)
     assert values is not None, "the length was checked"
     first, second, third = temperatures_c[:3]
-    return replace(values, fet_temperature_c=max(temperatures_c), mos_temperatures_c=(first, second, third))
+    return replace(
+        values, fet_temperature_c=max(temperatures_c), mos_temperatures_c=(first, second, third)
+    )
 
 
 def encode_values(values: Values, layout: ValuesLayout = ValuesLayout.STATUS) -> bytes:
-    """Return a GET_VALUES reply without its command byte, in a firmware's layout; unknown fields become 0."""
+    """Return a GET_VALUES reply without its command byte, in a firmware's layout; unknown fields
+    become 0."""
     if layout is ValuesLayout.LEGACY:
         head = _LEGACY_HEAD.pack(*(i16(values.fet_temperature_c, 10.0),) * 6, 0)
         return head + encode_fields(values, _LEGACY_FIELDS)
@@ -144,7 +149,8 @@ def _chosen(mask: int) -> list[Field]:
 
 
 def decode_selective(data: bytes) -> tuple[int, Values] | None:
-    """Return mask and values of a GET_VALUES_SELECTIVE reply without its command byte. None if damaged, or with unknown fields.
+    """Return mask and values of a GET_VALUES_SELECTIVE reply without its command byte. None if
+    damaged, or with unknown fields.
 
     An unknown mask bit makes everything after it unreadable.
     """

@@ -1,4 +1,5 @@
-"""Metrics of the study ``transfer``: how smoothly the wheels were turned, and where on the course the errors are."""
+"""Metrics of the study ``transfer``: how smoothly the wheels were turned, and where on the course
+the errors are."""
 
 import numpy as np
 
@@ -30,6 +31,12 @@ def place(drive):
         return {}
     # Every tenth instant is enough, and a thousandth of the products.
     x, y, error = points[::10].T
-    nearest = np.array([np.argmin((course.x_m - a) ** 2 + (course.y_m - b) ** 2) for a, b in zip(x, y)])
+    nearest = np.array(
+        [np.argmin((course.x_m - a) ** 2 + (course.y_m - b) ** 2) for a, b in zip(x, y)]
+    )
     bins = np.minimum((BINS * course.s_m[nearest] / course.length_m).astype(int), BINS - 1)
-    return {f"{k:02d}_m": float(error[bins == k].mean()) for k in range(BINS) if np.isfinite(error[bins == k]).any()}
+    return {
+        f"{k:02d}_m": float(error[bins == k].mean())
+        for k in range(BINS)
+        if np.isfinite(error[bins == k]).any()
+    }

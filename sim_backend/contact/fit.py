@@ -1,4 +1,5 @@
-"""Comparison of a vehicle with a scene: its start, the courses that belong to the scene, and the lanes."""
+"""Comparison of a vehicle with a scene: its start, the courses that belong to the scene, and the
+lanes."""
 
 from itertools import product
 from math import cos, degrees, hypot, sin
@@ -22,17 +23,21 @@ SEARCHED_M = 20.0
 STEP_M = 0.2
 """Distance of the poses at which the vehicle is compared with the scene along a course."""
 TIGHTER = 1.15
-"""Largest curvature of a course in units of the vehicle's: corners are sampled, and steering limits are conservative."""
+"""Largest curvature of a course in units of the vehicle's: corners are sampled, and steering limits
+are conservative."""
 
 
 def start_pose(scene: Scene, profile: Profile, course: Course, start: Start) -> StartPose:
-    """Return the pose at which the vehicle stands at first. Raises :class:`SceneError` for a name that the scene does not have."""
+    """Return the pose at which the vehicle stands at first. Raises :class:`SceneError` for a name
+    that the scene does not have."""
     name = profile.sim.start_pose
     if name and name not in scene.starts:
         known = ", ".join(sorted(scene.starts)) or "none"
         raise SceneError(f'sim.start_pose: the scene has no start "{name[:40]}"; known: {known}')
     pose = (
-        StartPose(*scene.starts[name]) if name else StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
+        StartPose(*scene.starts[name])
+        if name
+        else StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
     )
     return pose_behind(pose, profile.alignment.distance_m) if start == "align" else pose
 
@@ -49,17 +54,24 @@ def check_start(scene: Scene, profile: Profile, course: Course, start: Start) ->
 
 
 def check_scene(scene: Scene, profile: Profile, course: Course, start: Start | None = None) -> None:
-    """Raise :class:`SceneError` if the vehicle would start inside something, is too large for the scene, or cannot be pushed."""
-    if not scene.empty and profile.sim.contact != "none" and not pushable(plant_class(profile.sim.plant)):
+    """Raise :class:`SceneError` if the vehicle would start inside something, is too large for the
+    scene, or cannot be pushed."""
+    if (
+        not scene.empty
+        and profile.sim.contact != "none"
+        and not pushable(plant_class(profile.sim.plant))
+    ):
         raise SceneError(
-            f"sim.plant {profile.sim.plant}: has no rigid_body and strike, by which contact pushes it back (docs/scenes.md); "
+            f"sim.plant {profile.sim.plant}: has no rigid_body and strike, by which contact "
+            "pushes it back (docs/scenes.md); "
             'write them, or set sim.contact = "none"'
         )
     for name, width_m in scene.lanes.items():
         if width_m < profile.vehicle.width_m:
             raise SceneError(
-                f"{_title(profile)}: lane {name} is {width_m:.2f} m wide, and the vehicle of profile {profile.name} "
-                f"{profile.vehicle.width_m:.2f} m: it does not fit; {_larger(profile, profile.vehicle.width_m / width_m)}"
+                f"{_title(profile)}: lane {name} is {width_m:.2f} m wide, and the vehicle of "
+                f"profile {profile.name} {profile.vehicle.width_m:.2f} m: it does not fit; "
+                f"{_larger(profile, profile.vehicle.width_m / width_m)}"
             )
     check_start(scene, profile, course, start or default_start(profile))
     if course.name.startswith(f"{_title(profile)}/"):
@@ -71,21 +83,26 @@ def _check_start(obstacles: Obstacles, pose: ScenePose, profile: Profile) -> Non
     if not what:
         return
     free = _nearest_free(obstacles, pose)
-    cure = f"within {SEARCHED_M:g} m there is no free place with this heading: choose another course or start"
+    cure = (
+        f"within {SEARCHED_M:g} m there is no free place with this heading: choose another "
+        "course or start"
+    )
     if free is not None:
         away_m = hypot(free.x_m - pose.x_m, free.y_m - pose.y_m)
         cure = (
-            f"the nearest free place with this heading is ({free.x_m:.2f}, {free.y_m:.2f}) m, {away_m:.2f} m away: move the body "
-            "or the course, or give the scene a [[start]] there and name it in sim.start_pose"
+            f"the nearest free place with this heading is ({free.x_m:.2f}, {free.y_m:.2f}) m, "
+            f"{away_m:.2f} m away: move the body or the course, or give the scene a [[start]] "
+            "there and name it in sim.start_pose"
         )
     raise SceneError(
-        f"{_title(profile)}: the vehicle would start inside {what} at ({pose.x_m:.2f}, {pose.y_m:.2f}) m, heading "
-        f"{degrees(pose.yaw_rad):.0f} degrees; {cure}"
+        f"{_title(profile)}: the vehicle would start inside {what} at ({pose.x_m:.2f}, "
+        f"{pose.y_m:.2f}) m, heading {degrees(pose.yaw_rad):.0f} degrees; {cure}"
     )
 
 
 def _blocking(obstacles: Obstacles, pose: ScenePose, room_m: float = 0.0) -> str:
-    """Return the name of what a vehicle at a pose overlaps at the start of the run; empty for nothing."""
+    """Return the name of what a vehicle at a pose overlaps at the start of the run; empty for
+    nothing."""
     if obstacles.gap(pose, 0.0) <= room_m:
         touches = obstacles.touches(pose, 0.0, room_m + 1e-9)
         return (touches[0].surface.name if touches else "") or "the scene"
@@ -101,14 +118,17 @@ def _nearest_free(obstacles: Obstacles, pose: ScenePose) -> ScenePose | None:
         for ahead, left in sorted(product(cells, cells), key=lambda cell: (hypot(*cell), cell)):
             if hypot(ahead, left) > SEARCHED_M:
                 break
-            place = ScenePose(pose.x_m + c * ahead - s * left, pose.y_m + s * ahead + c * left, pose.yaw_rad)
+            place = ScenePose(
+                pose.x_m + c * ahead - s * left, pose.y_m + s * ahead + c * left, pose.yaw_rad
+            )
             if not _blocking(obstacles, place, FREE_M):
                 return place
     return None
 
 
 def _check_course(obstacles: Obstacles, profile: Profile, course: Course) -> None:
-    """Raise :class:`SceneError` if the vehicle would touch something on a course of the scene, or cannot turn so tightly."""
+    """Raise :class:`SceneError` if the vehicle would touch something on a course of the scene, or
+    cannot turn so tightly."""
     vehicle = profile.vehicle
     every = max(1, round(STEP_M / (course.length_m / len(course.x_m))))
     for k in range(0, len(course.x_m), every):
@@ -117,14 +137,16 @@ def _check_course(obstacles: Obstacles, profile: Profile, course: Course) -> Non
             touches = obstacles.touches(pose, 0.0, 1e-9)
             what = (touches[0].surface.name if touches else "") or "the scene"
             raise SceneError(
-                f"{_title(profile)}: the vehicle of profile {profile.name} ({vehicle.length_m:g} x {vehicle.width_m:g} m) does not "
-                f"fit: at {course.s_m[k]:.1f} m of course {course.name} its body meets {what}; {_larger(profile, 1.5)}"
+                f"{_title(profile)}: the vehicle of profile {profile.name} ({vehicle.length_m:g} "
+                f"x {vehicle.width_m:g} m) does not fit: at {course.s_m[k]:.1f} m of course "
+                f"{course.name} its body meets {what}; {_larger(profile, 1.5)}"
             )
     tightest = float(np.abs(course.curvature_per_m).max())
     if not vehicle.skid_steer and tightest * vehicle.min_turn_radius_m > TIGHTER:
         raise SceneError(
-            f"{_title(profile)}: the vehicle of profile {profile.name} does not fit: course {course.name} turns with a radius of "
-            f"{1.0 / tightest:.2f} m, and the vehicle with {vehicle.min_turn_radius_m:.2f} m at full lock; "
+            f"{_title(profile)}: the vehicle of profile {profile.name} does not fit: course "
+            f"{course.name} turns with a radius of {1.0 / tightest:.2f} m, and the vehicle with "
+            f"{vehicle.min_turn_radius_m:.2f} m at full lock; "
             f"{_larger(profile, tightest * vehicle.min_turn_radius_m)}"
         )
 
@@ -139,4 +161,7 @@ def _larger(profile: Profile, factor: float) -> str:
         return "take a smaller vehicle"
     if profile.sim.terrain.height and reference.scale == 1.0:
         return "take a smaller vehicle"
-    return f"take a smaller vehicle, or build the scene larger, such as {reference.file.stem}@{1.05 * factor * reference.scale:.2g}"
+    return (
+        "take a smaller vehicle, or build the scene larger, such as "
+        f"{reference.file.stem}@{1.05 * factor * reference.scale:.2g}"
+    )

@@ -1,8 +1,10 @@
-"""Distances and touching points between the rectangle of a vehicle and the parts of a scene, at one instant.
+"""Distances and touching points between the rectangle of a vehicle and the parts of a scene, at one
+instant.
 
-All points are in the frame of the rectangle, x ahead and y left, unless said otherwise. A face touches the end of a wall, and a
-corner touches a wall, a circle or another corner. Where walls join, only the directions that their outline leaves free are normals:
-a vehicle that slides along a row of walls does not catch on their joints.
+All points are in the frame of the rectangle, x ahead and y left, unless said otherwise. A face
+touches the end of a wall, and a corner touches a wall, a circle or another corner. Where walls
+join, only the directions that their outline leaves free are normals: a vehicle that slides along a
+row of walls does not catch on their joints.
 """
 
 from collections.abc import Iterator, Sequence
@@ -84,7 +86,8 @@ class Obstacles:
         self._corners = ((front, half), (-rear, half), (-rear, -half), (front, -half))
 
     def gap(self, pose: ScenePose, time_s: float) -> float:
-        """Return the distance to the nearest part within ``NEAR_M``; infinite for none, 0 for an overlap."""
+        """Return the distance to the nearest part within ``NEAR_M``; infinite for none, 0 for an
+        overlap."""
         return self._gap(self._at_hand(pose, time_s), pose)
 
     def gap_of_still(self, pose: ScenePose) -> float:
@@ -100,23 +103,37 @@ class Obstacles:
             u, v = c * dx + s * dy, c * dy - s * dx
             gap = min(gap, hypot(max(u - front, -rear - u, 0.0), max(abs(v) - half, 0.0)) - radius)
         if len(parts.segments):
-            gap = min(gap, float(_distances(self.outline, self._corners, _in_frame(parts.segments, pose)).min()))
+            gap = min(
+                gap,
+                float(
+                    _distances(self.outline, self._corners, _in_frame(parts.segments, pose)).min()
+                ),
+            )
         return max(gap, 0.0)
 
     def touches(self, pose: ScenePose, time_s: float, within_m: float) -> list[Touch]:
-        """Return the touching points nearer than a distance, and one for each part that overlaps."""
+        """Return the touching points nearer than a distance, and one for each part that
+        overlaps."""
         parts = self._at_hand(pose, time_s)
-        found = [*self._circles(parts, pose, within_m), *self._walls(parts, pose, within_m), *self._ends(parts, pose, within_m)]
+        found = [
+            *self._circles(parts, pose, within_m),
+            *self._walls(parts, pose, within_m),
+            *self._ends(parts, pose, within_m),
+        ]
         return sorted(found, key=lambda touch: touch.gap_m)
 
     def covering(self, pose: ScenePose) -> ContactSurface | None:
-        """Return the surface of the filled body in which the middle of the vehicle lies; None if it is free."""
+        """Return the surface of the filled body in which the middle of the vehicle lies; None if it
+        is free."""
         front, rear, _ = self.outline
         middle_m = 0.5 * (front - rear)
-        return self._scene.holding(pose.x_m + middle_m * cos(pose.yaw_rad), pose.y_m + middle_m * sin(pose.yaw_rad))
+        return self._scene.holding(
+            pose.x_m + middle_m * cos(pose.yaw_rad), pose.y_m + middle_m * sin(pose.yaw_rad)
+        )
 
     def _at_hand(self, pose: ScenePose, time_s: float) -> _NearParts:
-        """Return the parts within ``NEAR_M`` of the vehicle, moving ones at their pose of a time."""
+        """Return the parts within ``NEAR_M`` of the vehicle, moving ones at their pose of a
+        time."""
         static = self._still(pose)
         if not self.moving:
             return static
@@ -151,9 +168,18 @@ class Obstacles:
         if not len(self._segments):
             return _NearParts(np.empty((0, 4)), [], [], [], np.empty((0, 2)), circles)
         near = np.flatnonzero(_from_point(self._segments, pose.x_m, pose.y_m) <= reach_m).tolist()
-        ends = np.flatnonzero(hypotenuse(*(self._joint_places - (pose.x_m, pose.y_m)).T) <= reach_m).tolist()
+        ends = np.flatnonzero(
+            hypotenuse(*(self._joint_places - (pose.x_m, pose.y_m)).T) <= reach_m
+        ).tolist()
         surfaces, joints = [self._surfaces[k] for k in near], [self._joints[k] for k in ends]
-        return _NearParts(self._segments[near], surfaces, [STILL] * len(near), joints, self._joint_places[ends], circles)
+        return _NearParts(
+            self._segments[near],
+            surfaces,
+            [STILL] * len(near),
+            joints,
+            self._joint_places[ends],
+            circles,
+        )
 
     def _circles(self, parts: _NearParts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
@@ -170,12 +196,18 @@ class Obstacles:
                 gap = distance - radius
             else:
                 # Its middle is inside: out by the nearest face.
-                depth, nu, nv = min((front - u, -1.0, 0.0), (u + rear, 1.0, 0.0), (half - v, 0.0, -1.0), (v + half, 0.0, 1.0))
+                depth, nu, nv = min(
+                    (front - u, -1.0, 0.0),
+                    (u + rear, 1.0, 0.0),
+                    (half - v, 0.0, -1.0),
+                    (v + half, 0.0, 1.0),
+                )
                 gap = -depth - radius
             yield _touch(pose, near_u, near_v, nu, nv, gap, velocity, surface)
 
     def _walls(self, parts: _NearParts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
-        """Iterate over corners of the vehicle on walls, and over walls that reach into the vehicle."""
+        """Iterate over corners of the vehicle on walls, and over walls that reach into the
+        vehicle."""
         if not len(parts.segments):
             return
         ends = _in_frame(parts.segments, pose)
@@ -199,7 +231,9 @@ class Obstacles:
                 sign = 1.0 if side > 0.0 else -1.0
                 nu, nv = -ey / length * sign, ex / length * sign
                 # The body lies on the side of the normal.
-                if (nu * -u if abs(nu) > CONE else 0.0) >= 0.0 and (nv * -v if abs(nv) > CONE else 0.0) >= 0.0:
+                if (nu * -u if abs(nu) > CONE else 0.0) >= 0.0 and (
+                    nv * -v if abs(nv) > CONE else 0.0
+                ) >= 0.0:
                     yield _touch(pose, u, v, nu, nv, abs(side), velocity, surface)
 
     def _ends(self, parts: _NearParts, pose: ScenePose, within_m: float) -> Iterator[Touch]:
@@ -208,7 +242,11 @@ class Obstacles:
         front, rear, half = self.outline
         away_x, away_y = (parts.joint_places - (pose.x_m, pose.y_m)).T
         ahead, left = c * away_x + s * away_y, c * away_y - s * away_x
-        near = (ahead < front + within_m) & (ahead > -rear - within_m) & (np.abs(left) < half + within_m)
+        near = (
+            (ahead < front + within_m)
+            & (ahead > -rear - within_m)
+            & (np.abs(left) < half + within_m)
+        )
         for k in np.flatnonzero(near).tolist():
             joint = parts.joints[k]
             dx, dy = joint.x_m - pose.x_m, joint.y_m - pose.y_m
@@ -224,11 +262,19 @@ class Obstacles:
 
 
 def _touch(
-    pose: ScenePose, u: float, v: float, nu: float, nv: float, gap_m: float, velocity: tuple[float, float], surface: ContactSurface
+    pose: ScenePose,
+    u: float,
+    v: float,
+    nu: float,
+    nv: float,
+    gap_m: float,
+    velocity: tuple[float, float],
+    surface: ContactSurface,
 ) -> Touch:
     c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
     return Touch(
-        pose.x_m + c * u - s * v, pose.y_m + s * u + c * v, c * nu - s * nv, s * nu + c * nv, gap_m, velocity, surface
+        pose.x_m + c * u - s * v, pose.y_m + s * u + c * v, c * nu - s * nv, s * nu + c * nv, gap_m,
+        velocity, surface
     )  # fmt: skip
 
 
@@ -247,12 +293,15 @@ def _from_point(ends: Array, x_m: float, y_m: float) -> Array:
     x1, y1, ex, ey = ends[:, 0], ends[:, 1], ends[:, 2] - ends[:, 0], ends[:, 3] - ends[:, 1]
     square = ex * ex + ey * ey
     along = (x_m - x1) * ex + (y_m - y1) * ey
-    ratio = np.clip(np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0)
+    ratio = np.clip(
+        np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0
+    )
     return np.asarray(hypotenuse(x1 + ratio * ex - x_m, y1 + ratio * ey - y_m))
 
 
 def _distances(outline: Outline, corners: Sequence[tuple[float, float]], ends: Array) -> Array:
-    """Return the distances (m,) of segments in the frame of the rectangle; 0 for those that reach into it."""
+    """Return the distances (m,) of segments in the frame of the rectangle; 0 for those that reach
+    into it."""
     front, rear, half = outline
     best = np.full(len(ends), np.inf)
     for end in (ends[:, :2], ends[:, 2:]):
@@ -268,7 +317,10 @@ def _crossing(outline: Outline, ends: Array) -> npt.NDArray[np.bool_]:
     """True (m,) for segments with a point in the rectangle."""
     front, rear, half = outline
     enter, leave = np.zeros(len(ends)), np.ones(len(ends))
-    for start, end, low, high in ((ends[:, 0], ends[:, 2], -rear, front), (ends[:, 1], ends[:, 3], -half, half)):
+    for start, end, low, high in (
+        (ends[:, 0], ends[:, 2], -rear, front),
+        (ends[:, 1], ends[:, 3], -half, half),
+    ):
         step = end - start
         with np.errstate(divide="ignore", invalid="ignore"):
             a, b = (low - start) / step, (high - start) / step
@@ -278,8 +330,11 @@ def _crossing(outline: Outline, ends: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(enter <= leave)
 
 
-def _overlap(outline: Outline, x1: float, y1: float, x2: float, y2: float) -> tuple[float, float, float, float, float]:
-    """Return place, direction and depth of the shortest way out of a segment that reaches into the rectangle."""
+def _overlap(
+    outline: Outline, x1: float, y1: float, x2: float, y2: float
+) -> tuple[float, float, float, float, float]:
+    """Return place, direction and depth of the shortest way out of a segment that reaches into the
+    rectangle."""
     front, rear, half = outline
     u, v = min(max(0.5 * (x1 + x2), -rear), front), min(max(0.5 * (y1 + y2), -half), half)
     ways = [
@@ -306,7 +361,10 @@ def _joints(segments: Array, surfaces: Sequence[ContactSurface]) -> list[_Joint]
         ex, ey = ((x2 - x1) / length, (y2 - y1) / length) if length else (0.0, 0.0)
         at.setdefault((x1, y1), []).append(((ex, ey), surface))
         at.setdefault((x2, y2), []).append(((-ex, -ey), surface))
-    return [_Joint(x, y, tuple(way for way, _ in leaving), leaving[0][1]) for (x, y), leaving in at.items()]
+    return [
+        _Joint(x, y, tuple(way for way, _ in leaving), leaving[0][1])
+        for (x, y), leaving in at.items()
+    ]
 
 
 def _add_moving(parts: _NearParts, surface: ContactSurface, thing: Moving, time_s: float) -> Array:
@@ -318,8 +376,12 @@ def _add_moving(parts: _NearParts, surface: ContactSurface, thing: Moving, time_
         return np.empty((0, 4))
     c, s = cos(yaw), sin(yaw)
     outline = [(x + c * a - s * b, y + s * a + c * b) for a, b in thing.outline_m]
-    edges = np.array([(*start, *end) for start, end in zip(outline, [*outline[1:], outline[0]], strict=True)])
+    edges = np.array(
+        [(*start, *end) for start, end in zip(outline, [*outline[1:], outline[0]], strict=True)]
+    )
     parts.segment_surfaces.extend([surface] * len(edges))
     parts.segment_velocities.extend([velocity] * len(edges))
-    parts.joints.extend(joint._replace(velocity=velocity) for joint in _joints(edges, [surface] * len(edges)))
+    parts.joints.extend(
+        joint._replace(velocity=velocity) for joint in _joints(edges, [surface] * len(edges))
+    )
     return edges

@@ -1,9 +1,11 @@
-"""Impulses of a rigid body against what it touches: no approach, friction within its cone, rebound, never a gain of energy.
+"""Impulses of a rigid body against what it touches: no approach, friction within its cone, rebound,
+never a gain of energy.
 
-The impulses of a plastic contact come first: they stop every approach, each within its friction cone. All are then enlarged by
-1 + restitution, as Poisson's rule does for one contact. With p the plastic impulses, u the relative velocities before and G the
-compliance of the body, p.(u + G p) <= 0, so the energy changes by (1 + e) p.u + (1 + e)^2 p.G p / 2 <= 0 for e <= 1. An impulse
-that would exceed this, because restitutions differ or the iteration has not ended, is made smaller.
+The impulses of a plastic contact come first: they stop every approach, each within its friction
+cone. All are then enlarged by 1 + restitution, as Poisson's rule does for one contact. With p the
+plastic impulses, u the relative velocities before and G the compliance of the body, p.(u + G p) <=
+0, so the energy changes by (1 + e) p.u + (1 + e)^2 p.G p / 2 <= 0 for e <= 1. An impulse that would
+exceed this, because restitutions differ or the iteration has not ended, is made smaller.
 """
 
 from collections.abc import Sequence
@@ -35,9 +37,13 @@ class RigidBody(NamedTuple):
 
     def velocity_at(self, x_m: float, y_m: float) -> tuple[float, float]:
         """Return the velocity of a point of the body."""
-        return self.vx_mps - self.yaw_rate_radps * (y_m - self.y_m), self.vy_mps + self.yaw_rate_radps * (x_m - self.x_m)
+        return self.vx_mps - self.yaw_rate_radps * (
+            y_m - self.y_m
+        ), self.vy_mps + self.yaw_rate_radps * (x_m - self.x_m)
 
-    def pushed(self, impulses: Sequence[tuple[float, float]], touches: Sequence[Touch], scale: float = 1.0) -> "RigidBody":
+    def pushed(
+        self, impulses: Sequence[tuple[float, float]], touches: Sequence[Touch], scale: float = 1.0
+    ) -> "RigidBody":
         """Return the body after impulses (x, y) in N s at touching points."""
         sum_x = sum_y = turn = 0.0
         for (px, py), touch in zip(impulses, touches, strict=True):
@@ -57,33 +63,52 @@ def approach_mps(body: RigidBody, touch: Touch) -> float:
     return -((vx - touch.velocity[0]) * touch.normal_x + (vy - touch.velocity[1]) * touch.normal_y)
 
 
-def struck(body: RigidBody, touches: Sequence[Touch]) -> tuple[RigidBody, list[tuple[float, float]]]:
-    """Return the body after the impulses of its touching points, and these impulses (x, y) in N s."""
+def struck(
+    body: RigidBody, touches: Sequence[Touch]
+) -> tuple[RigidBody, list[tuple[float, float]]]:
+    """Return the body after the impulses of its touching points, and these impulses (x, y) in N
+    s."""
     total = [(0.0, 0.0)] * len(touches)
     for number in range(PASSES):
         plastic = _plastic(body, touches)
         # What rebounds in a later pass only follows from the first one.
         rebound = [
-            1.0 + (touch.surface.restitution if number == 0 and approach_mps(body, touch) > REBOUND_MPS else 0.0)
+            1.0
+            + (
+                touch.surface.restitution
+                if number == 0 and approach_mps(body, touch) > REBOUND_MPS
+                else 0.0
+            )
             for touch in touches
         ]
-        impulses = [(factor * px, factor * py) for factor, (px, py) in zip(rebound, plastic, strict=True)]
+        impulses = [
+            (factor * px, factor * py) for factor, (px, py) in zip(rebound, plastic, strict=True)
+        ]
         share = min(1.0, _most(body, impulses, touches))
         body = body.pushed(impulses, touches, share)
-        total = [(ax + share * px, ay + share * py) for (ax, ay), (px, py) in zip(total, impulses, strict=True)]
+        total = [
+            (ax + share * px, ay + share * py)
+            for (ax, ay), (px, py) in zip(total, impulses, strict=True)
+        ]
         if all(approach_mps(body, touch) < SETTLED for touch in touches):
             break
     return body, total
 
 
-def _most(body: RigidBody, impulses: Sequence[tuple[float, float]], touches: Sequence[Touch]) -> float:
-    """Return the largest factor of the impulses that does not raise the energy, seen from the parts."""
+def _most(
+    body: RigidBody, impulses: Sequence[tuple[float, float]], touches: Sequence[Touch]
+) -> float:
+    """Return the largest factor of the impulses that does not raise the energy, seen from the
+    parts."""
     work = 0.0
     for (px, py), touch in zip(impulses, touches, strict=True):
         vx, vy = body.velocity_at(touch.x_m, touch.y_m)
         work += px * (vx - touch.velocity[0]) + py * (vy - touch.velocity[1])
     still = body._replace(vx_mps=0.0, vy_mps=0.0, yaw_rate_radps=0.0).pushed(impulses, touches)
-    gain = body.mass_kg * (still.vx_mps**2 + still.vy_mps**2) + body.inertia_kgm2 * still.yaw_rate_radps**2
+    gain = (
+        body.mass_kg * (still.vx_mps**2 + still.vy_mps**2)
+        + body.inertia_kgm2 * still.yaw_rate_radps**2
+    )
     return max(-2.0 * work / gain, 0.0) if gain > 0.0 else 0.0
 
 
@@ -97,24 +122,48 @@ def _plastic(body: RigidBody, touches: Sequence[Touch]) -> list[tuple[float, flo
         turn_n, turn_t = rx * ny - ry * nx, rx * nx + ry * ny
         give_n = 1.0 / body.mass_kg + turn_n * turn_n / body.inertia_kgm2
         give_t = 1.0 / body.mass_kg + turn_t * turn_t / body.inertia_kgm2
-        rows.append((nx, ny, rx, ry, turn_n, turn_t, give_n, give_t, *touch.velocity, touch.surface.friction))
+        rows.append(
+            (
+                nx,
+                ny,
+                rx,
+                ry,
+                turn_n,
+                turn_t,
+                give_n,
+                give_t,
+                *touch.velocity,
+                touch.surface.friction,
+            )
+        )
     vx, vy, rate = body.vx_mps, body.vy_mps, body.yaw_rate_radps
     for _ in range(ROUNDS):
         largest = 0.0
-        for k, (nx, ny, rx, ry, turn_n, turn_t, give_n, give_t, ux, uy, friction) in enumerate(rows):
+        for k, (nx, ny, rx, ry, turn_n, turn_t, give_n, give_t, ux, uy, friction) in enumerate(
+            rows
+        ):
             approach = (vx - rate * ry - ux) * nx + (vy + rate * rx - uy) * ny
             more = max(normal[k] - approach / give_n, 0.0) - normal[k]
             normal[k] += more
-            vx, vy, rate = vx + more * nx / body.mass_kg, vy + more * ny / body.mass_kg, rate + more * turn_n / body.inertia_kgm2
+            vx, vy, rate = (
+                vx + more * nx / body.mass_kg,
+                vy + more * ny / body.mass_kg,
+                rate + more * turn_n / body.inertia_kgm2,
+            )
             # The tangent is the normal turned to the left.
             slide = -(vx - rate * ry - ux) * ny + (vy + rate * rx - uy) * nx
             most = friction * normal[k]
             side = min(max(across[k] - slide / give_t, -most), most) - across[k]
             across[k] += side
-            vx, vy, rate = vx - side * ny / body.mass_kg, vy + side * nx / body.mass_kg, rate + side * turn_t / body.inertia_kgm2
+            vx, vy, rate = (
+                vx - side * ny / body.mass_kg,
+                vy + side * nx / body.mass_kg,
+                rate + side * turn_t / body.inertia_kgm2,
+            )
             largest = max(largest, abs(more) * give_n, abs(side) * give_t)
         if largest < SETTLED:
             break
     return [
-        (n * row[0] - t * row[1], n * row[1] + t * row[0]) for n, t, row in zip(normal, across, rows, strict=True)
+        (n * row[0] - t * row[1], n * row[1] + t * row[0]) for n, t,
+        row in zip(normal, across, rows, strict=True)
     ]  # fmt: skip

@@ -1,8 +1,9 @@
 """Plant in a scene: contact pushes the vehicle back.
 
-After each grid step the body of the vehicle is compared with the scene. If it would reach into a part, it goes back to the instant
-at which it touched it, takes the impulses of :mod:`.impulse`, and moves on with its new velocity for the rest of the step. So it
-enters nothing, whatever its speed. While the nearest part is far, no step needs a look.
+After each grid step the body of the vehicle is compared with the scene. If it would reach into a
+part, it goes back to the instant at which it touched it, takes the impulses of :mod:`.impulse`, and
+moves on with its new velocity for the rest of the step. So it enters nothing, whatever its speed.
+While the nearest part is far, no step needs a look.
 """
 
 from math import atan2, cos, hypot, sin, sqrt
@@ -50,7 +51,9 @@ class ContactPoint(NamedTuple):
 class ContactPlant:
     """Vehicle among obstacles. See :class:`sim_backend.plant.interface.Plant`."""
 
-    def __init__(self, inside: RigidPlant, obstacles: Obstacles, mass_kg: float, step_s: float) -> None:
+    def __init__(
+        self, inside: RigidPlant, obstacles: Obstacles, mass_kg: float, step_s: float
+    ) -> None:
         self._inside, self._obstacles, self._step_s = inside, obstacles, step_s
         self._mass_kg, self._inertia_kgm2, self._ahead_m = inside.rigid_body(mass_kg)
         self._steps = self._unwatched = 0
@@ -81,7 +84,10 @@ class ContactPlant:
     def _compare(self) -> None:
         """Compare the newest pose with the scene, and let contact act."""
         motion = self._inside.motion()
-        target, now_s = ScenePose(motion.x_m, motion.y_m, motion.yaw_rad), self._steps * self._step_s
+        target, now_s = (
+            ScenePose(motion.x_m, motion.y_m, motion.yaw_rad),
+            self._steps * self._step_s,
+        )
         body = self._body(motion)
         pushed = False
         for _ in range(SUBSTEPS):
@@ -121,20 +127,28 @@ class ContactPlant:
     def _reached(self, target: ScenePose, now_s: float) -> tuple[float, float]:
         """Return the fraction of the way to a pose that is free, and the gap there."""
         start, turned = self._pose, abs(target.yaw_rad - self._pose.yaw_rad)
-        moved_m = hypot(target.x_m - start.x_m, target.y_m - start.y_m) + turned * self._obstacles.outline.reach_m
+        moved_m = (
+            hypot(target.x_m - start.x_m, target.y_m - start.y_m)
+            + turned * self._obstacles.outline.reach_m
+        )
         moved_m += self._obstacles.fastest_mps * (now_s - self._time_s)
         gap_m = self._obstacles.gap(target, now_s)
-        if moved_m < min(self._gap_m, NEAR_M) or (gap_m >= LEAST_M and moved_m <= self._obstacles.outline.half_m):
+        if moved_m < min(self._gap_m, NEAR_M) or (
+            gap_m >= LEAST_M and moved_m <= self._obstacles.outline.half_m
+        ):
             return 1.0, gap_m
         fraction, at_m = 0.0, min(self._gap_m, NEAR_M)
         for _ in range(ADVANCES):
             if at_m <= LEAST_M and fraction:
                 break
-            # The first advance is never nothing: a body that parts from what it touches must get away from it.
+            # The first advance is never nothing: a body that parts from what it touches must get
+            # away from it.
             fraction += max(at_m - 0.5 * LEAST_M, 0.25 * LEAST_M) / moved_m
             if fraction >= 1.0:
                 return 1.0, gap_m
-            at_m = self._obstacles.gap(_between(start, target, fraction), self._time_s + fraction * (now_s - self._time_s))
+            at_m = self._obstacles.gap(
+                _between(start, target, fraction), self._time_s + fraction * (now_s - self._time_s)
+            )
         return fraction, at_m
 
     def _struck(self, body: RigidBody, touches: list[Touch]) -> RigidBody:
@@ -154,12 +168,21 @@ class ContactPlant:
             dx, dy = touch.x_m - self._pose.x_m, touch.y_m - self._pose.y_m
             bearing = atan2(c * dy - s * dx, c * dx + s * dy)
             self.contacts.append(
-                ContactPoint(self._time_s, touch.x_m, touch.y_m, touch.surface.name, speed_mps, impulse_ns, bearing)
+                ContactPoint(
+                    self._time_s,
+                    touch.x_m,
+                    touch.y_m,
+                    touch.surface.name,
+                    speed_mps,
+                    impulse_ns,
+                    bearing,
+                )
             )
         self._touched[touch.surface.name] = self._time_s, hardest
 
     def _apart(self, touches: list[Touch]) -> bool:
-        """Move the vehicle so that everything is ``SKIN_M`` away as far as that is possible; True if it moved."""
+        """Move the vehicle so that everything is ``SKIN_M`` away as far as that is possible; True
+        if it moved."""
         pose = self._pose
         dx = dy = 0.0
         for _ in range(8):
@@ -184,8 +207,13 @@ class ContactPlant:
             return
         left = self._obstacles.touches(self._pose, self._time_s, 0.0)
         if left and left[0].gap_m < -CRUSH_M:
-            names = " and ".join(dict.fromkeys(touch.surface.name or "the scene" for touch in [*left, *touches]))
-            raise VehicleLostError(f"the vehicle was crushed between {names} at ({self._pose.x_m:.2f}, {self._pose.y_m:.2f}) m")
+            names = " and ".join(
+                dict.fromkeys(touch.surface.name or "the scene" for touch in [*left, *touches])
+            )
+            raise VehicleLostError(
+                f"the vehicle was crushed between {names} at ({self._pose.x_m:.2f}, "
+                f"{self._pose.y_m:.2f}) m"
+            )
 
     def _onward(self, body: RigidBody, time_s: float) -> ScenePose:
         """Return the pose after moving on at the velocity of the body."""
@@ -209,9 +237,13 @@ class ContactPlant:
         room_m = min(self._gap_m, NEAR_M) - BAND_M
         if room_m <= 0.0:
             return 0
-        speed = hypot(body.vx_mps, body.vy_mps) + self._obstacles.outline.reach_m * 2.0 * abs(body.yaw_rate_radps)
+        speed = hypot(body.vx_mps, body.vy_mps) + self._obstacles.outline.reach_m * 2.0 * abs(
+            body.yaw_rate_radps
+        )
         speed += self._obstacles.fastest_mps
-        time_s = (sqrt(speed * speed + 2.0 * ACCELERATION_MPS2 * room_m) - speed) / ACCELERATION_MPS2
+        time_s = (
+            sqrt(speed * speed + 2.0 * ACCELERATION_MPS2 * room_m) - speed
+        ) / ACCELERATION_MPS2
         return max(0, int(time_s / self._step_s) - 1)
 
 

@@ -1,7 +1,8 @@
-"""Emulator of a BNO08x in UART-RVC mode: 100 frames a second by its own clock, without gyro; it takes no commands.
+"""Emulator of a BNO08x in UART-RVC mode: 100 frames a second by its own clock, without gyro; it
+takes no commands.
 
-Its yaw is relative to its direction at switch-on: the profile's ``yaw_offset_rad`` gives the reference, which is wrong after a
-brown-out.
+Its yaw is relative to its direction at switch-on: the profile's ``yaw_offset_rad`` gives the
+reference, which is wrong after a brown-out.
 """
 
 from drivers.imu.bno08x import PERIOD_NS, RvcPacket, encode

@@ -1,7 +1,8 @@
 """CAN bus between the daemon's adapter and one node: frames take time and follow one another.
 
-A :class:`CanNode` is the node itself, without frame timing; :class:`CanBus` makes an emulator of it. The frame that waited longest
-is sent next: the bus load here is too low for arbitration by identifier to matter.
+A :class:`CanNode` is the node itself, without frame timing; :class:`CanBus` makes an emulator of
+it. The frame that waited longest is sent next: the bus load here is too low for arbitration by
+identifier to matter.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,8 @@ from vehicled.core.wire.can import RECORD_BYTES, CanFrame, pack, unpack_all
 
 BITRATE = 500_000
 EXTENDED_BITS, STANDARD_BITS = 67, 47
-"""Bits of a frame without data, including the interframe space. Stuff bits are left out: they depend on the data, up to a fifth."""
+"""Bits of a frame without data, including the interframe space. Stuff bits are left out: they
+depend on the data, up to a fifth."""
 LONGEST_QUEUE_NS = 100_000_000
 """Time after which either side gives up a frame that could not start."""
 BUS_OFF = "bus_off"
@@ -35,7 +37,8 @@ class CanNode(WireDevice):
 
 
 class CanBus(Wire[CanNode]):
-    """Emulator of a node and its bus. Each frame reaches the daemon as one record, at its last bit."""
+    """Emulator of a node and its bus. Each frame reaches the daemon as one record, at its last
+    bit."""
 
     def __init__(self, node: CanNode, start_ns: int, bitrate: int = BITRATE) -> None:
         super().__init__(node, start_ns)
@@ -69,7 +72,8 @@ class CanBus(Wire[CanNode]):
     # ---------------------------------------------------------------- injected failures
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """Begin or end a failure. Off the bus no frame passes in either direction; the node keeps running."""
+        """Begin or end a failure. Off the bus no frame passes in either direction; the node keeps
+        running."""
         self.on_time(now_ns)
         if kind == BUS_OFF:
             self._off = active
@@ -100,7 +104,9 @@ class CanBus(Wire[CanNode]):
             return None
         if self.carried:
             return now_ns
-        bits = (EXTENDED_BITS if frame.extended else STANDARD_BITS) + (0 if frame.remote else 8 * len(frame.data))
+        bits = (EXTENDED_BITS if frame.extended else STANDARD_BITS) + (
+            0 if frame.remote else 8 * len(frame.data)
+        )
         self._free_ns = start_ns + bits * 1_000_000_000 // self._bitrate
         return self._free_ns
 

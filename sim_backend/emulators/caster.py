@@ -1,8 +1,9 @@
-"""Emulator of an NTRIP caster, versions 1 and 2: corrections once a second for the mountpoint that the profile asks for.
+"""Emulator of an NTRIP caster, versions 1 and 2: corrections once a second for the mountpoint that
+the profile asks for.
 
-Its observations are noise in sound frames: the simulated receiver counts corrections and reads none. It fails on command, in the
-ways in which casters do. Over the simulator link it cannot hang up, so it falls silent instead; behind a socket
-(:mod:`sim_backend.sockets`) it can.
+Its observations are noise in sound frames: the simulated receiver counts corrections and reads
+none. It fails on command, in the ways in which casters do. Over the simulator link it cannot hang
+up, so it falls silent instead; behind a socket (:mod:`sim_backend.sockets`) it can.
 """
 
 from collections.abc import Mapping
@@ -29,12 +30,19 @@ FLOOD_NS = 10_000_000
 REQUEST_LIMIT_BYTES = 4_096
 
 STATUS, CLOSES, TABLE, PAGE, MUTE, FLOOD, DEMANDING = (
-    "caster_status", "caster_closes", "caster_table", "caster_page", "caster_mute", "caster_flood", "caster_needs_position",
+    "caster_status", "caster_closes", "caster_table", "caster_page", "caster_mute", "caster_flood",
+    "caster_needs_position",
 )  # fmt: skip
-STREAM_HEAD = b"HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nContent-Type: gnss/data\r\nTransfer-Encoding: chunked\r\n\r\n"
-KINDS = MappingProxyType({STATUS: 401.0, CLOSES: 1.0, TABLE: 1.0, PAGE: 1.0, MUTE: 1.0, FLOOD: 1.0, DEMANDING: 1.0})
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nNtrip-Version: Ntrip/2.0\r\nContent-Type: "
+    b"gnss/data\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+KINDS = MappingProxyType(
+    {STATUS: 401.0, CLOSES: 1.0, TABLE: 1.0, PAGE: 1.0, MUTE: 1.0, FLOOD: 1.0, DEMANDING: 1.0}
+)
 _TEXTS = {
-    401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 429: "Too Many Requests", 503: "Service Unavailable",
+    401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict",
+    429: "Too Many Requests", 503: "Service Unavailable",
 }  # fmt: skip
 _ELLIPSOID_M, _ECCENTRICITY = 6_378_137.0, 0.006_694_379_990_14
 
@@ -112,7 +120,8 @@ class Caster(EmulatorOutbox):
         return KINDS
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """Begin or end a failure. The present connection breaks where the failure is one of connecting."""
+        """Begin or end a failure. The present connection breaks where the failure is one of
+        connecting."""
         if active:
             self._active[kind] = value
         else:
@@ -134,7 +143,9 @@ class Caster(EmulatorOutbox):
         line, _, _ = head.partition(b"\r\n")
         words = line.decode("latin-1").split(" ")
         if len(words) != 3 or words[0] != "GET":
-            self._reply(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", now_ns, close=True)
+            self._reply(
+                b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", now_ns, close=True
+            )
             return
         two = words[2] == "HTTP/1.1"
         asked = words[1].removeprefix("/")
@@ -143,20 +154,33 @@ class Caster(EmulatorOutbox):
             text = f"HTTP/1.1 {status} {_TEXTS.get(status, 'Error')}\r\nConnection: close\r\n\r\n"
             self._reply(text.encode(), now_ns, close=True)
         elif PAGE in self._active:
-            self._reply(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>Please log in</html>", now_ns, close=True)
+            self._reply(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>Please log in</html>",
+                now_ns,
+                close=True,
+            )
         elif TABLE in self._active or not asked or asked != self._mountpoint:
             self._reply(self._table(two), now_ns, close=True)
         else:
-            self._reply(STREAM_HEAD if two else b"ICY 200 OK\r\n\r\n", now_ns, close=CLOSES in self._active)
+            self._reply(
+                STREAM_HEAD if two else b"ICY 200 OK\r\n\r\n", now_ns, close=CLOSES in self._active
+            )
             if CLOSES not in self._active:
                 self._version = 2 if two else 1
                 self._on_position(head.replace(b"Ntrip-GGA: ", b""))
                 self._due_ns = now_ns + (FLOOD_NS if FLOOD in self._active else PERIOD_NS)
 
     def _table(self, two: bool) -> bytes:
-        rows = b"STR;SIMULATED;Simulated;RTCM 3.2;1005(5),1077(1);2;GPS;SIM;USA;43.07;270.60;0;0;vehicled;none;N;N;9600;\r\n"
+        rows = (
+            b"STR;SIMULATED;Simulated;RTCM "
+            b"3.2;1005(5),1077(1);2;GPS;SIM;USA;43.07;270.60;0;0;vehicled;none;N;N;9600;\r\n"
+        )
         body = rows + b"ENDSOURCETABLE\r\n"
-        kind = b"HTTP/1.1 200 OK\r\nContent-Type: gnss/sourcetable" if two else b"SOURCETABLE 200 OK\r\nContent-Type: text/plain"
+        kind = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: gnss/sourcetable"
+            if two
+            else b"SOURCETABLE 200 OK\r\nContent-Type: text/plain"
+        )
         return kind + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
     def _on_position(self, data: bytes) -> None:
@@ -189,14 +213,19 @@ class Caster(EmulatorOutbox):
 
 
 def _place(cells: list[str]) -> tuple[float, float, float]:
-    """Return latitude and longitude, rad, and height, m, of a GGA sentence; zeros where they cannot be read."""
+    """Return latitude and longitude, rad, and height, m, of a GGA sentence; zeros where they cannot
+    be read."""
     try:
         latitude = float(cells[2][:2]) + float(cells[2][2:]) / 60.0
         longitude = float(cells[4][:3]) + float(cells[4][3:]) / 60.0
         height = float(cells[9] or 0.0)
     except ValueError:
         return 0.0, 0.0, 0.0
-    return radians(-latitude if cells[3] == "S" else latitude), radians(-longitude if cells[5] == "W" else longitude), height
+    return (
+        radians(-latitude if cells[3] == "S" else latitude),
+        radians(-longitude if cells[5] == "W" else longitude),
+        height,
+    )
 
 
 def _station(place: tuple[float, float, float]) -> bytes:
@@ -204,5 +233,9 @@ def _station(place: tuple[float, float, float]) -> bytes:
     latitude, longitude, height = place
     radius = _ELLIPSOID_M / sqrt(1.0 - _ECCENTRICITY * sin(latitude) ** 2)
     around = (radius + height) * cos(latitude)
-    ecef_m = around * cos(longitude), around * sin(longitude), (radius * (1.0 - _ECCENTRICITY) + height) * sin(latitude)
+    ecef_m = (
+        around * cos(longitude),
+        around * sin(longitude),
+        (radius * (1.0 - _ECCENTRICITY) + height) * sin(latitude),
+    )
     return station_message(ecef_m, STATION, virtual=True)

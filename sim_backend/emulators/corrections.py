@@ -1,4 +1,5 @@
-"""RTCM messages of an emulated base station. Its observations are noise in sound frames: no simulated receiver reads them."""
+"""RTCM messages of an emulated base station. Its observations are noise in sound frames: no
+simulated receiver reads them."""
 
 from collections.abc import Callable, Iterable
 from math import inf, sqrt
@@ -7,17 +8,21 @@ from drivers.rtcm.codec import encode
 from vehicled.paths.datum import geodetic_to_ecef
 
 SIZES = {4: {107: 120, 108: 90, 109: 100, 112: 110}, 7: {107: 180, 108: 130, 109: 150, 112: 160}}
-"""Bytes of the observations of each constellation, by the kind of MSM and the first digits of the type."""
+"""Bytes of the observations of each constellation, by the kind of MSM and the first digits of the
+type."""
 BIASES, BIASES_BYTES = 1230, 8
 STATION = 1005
 SURVEY_SIGMA_M = 6.0
 """Error of one position of a survey, which its mean reduces."""
 
 
-def station_message(ecef_m: tuple[float, float, float], number: int, *, virtual: bool = False) -> bytes:
+def station_message(
+    ecef_m: tuple[float, float, float], number: int, *, virtual: bool = False
+) -> bytes:
     """Return message 1005 of a station at a place."""
     x, y, z = (round(each * 1e4) & (1 << 38) - 1 for each in ecef_m)
-    # Type, station, year 0, GPS alone, virtual; then X, oscillator and a reserved bit, Y, two bits, Z.
+    # Type, station, year 0, GPS alone, virtual; then X, oscillator and a reserved bit, Y, two bits,
+    # Z.
     bits = ((((STATION << 12 | number) << 10 | 0b1000 | virtual) << 38 | x) << 40 | y) << 40 | z
     return encode(bits.to_bytes(19, "big"))
 
@@ -28,12 +33,14 @@ def noise_message(kind: int, number: int, size: int, noise: Callable[[int], byte
 
 
 def content_bytes(kind: int) -> int:
-    """Return the bytes of content of a message other than 1005; 0 for one that the emulated stations do not send."""
+    """Return the bytes of content of a message other than 1005; 0 for one that the emulated
+    stations do not send."""
     return BIASES_BYTES if kind == BIASES else SIZES.get(kind % 10, {}).get(kind // 10, 0)
 
 
 class EmulatedBase:
-    """Base mode of an emulated receiver: a survey that averages its positions, or a fixed position, and the messages of both."""
+    """Base mode of an emulated receiver: a survey that averages its positions, or a fixed position,
+    and the messages of both."""
 
     def __init__(self, noise: Callable[[int], bytes]) -> None:
         self._noise = noise
@@ -85,7 +92,8 @@ class EmulatedBase:
             self.surveys, self.place = False, self.mean
 
     def messages(self, kinds: Iterable[int], station: int) -> list[bytes]:
-        """Return the messages of these types; that of the station only once its position is known."""
+        """Return the messages of these types; that of the station only once its position is
+        known."""
         frames = []
         for kind in sorted(kinds):
             if kind == STATION and self.place is not None:

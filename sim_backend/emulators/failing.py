@@ -1,7 +1,8 @@
-"""Fault injection: an emulator that wraps another. :mod:`sim_backend.emulators.failures` lists the kinds.
+"""Fault injection: an emulator that wraps another. :mod:`sim_backend.emulators.failures` lists the
+kinds.
 
-Wrong values are put into the messages before the device encodes them, so that frames stay valid; connection failures act on the
-bytes. The true vehicle is affected through its actuators only.
+Wrong values are put into the messages before the device encodes them, so that frames stay valid;
+connection failures act on the bytes. The true vehicle is affected through its actuators only.
 """
 
 from collections import deque
@@ -12,7 +13,14 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from sim_backend.emulators.failures import SECOND_NS, BaudForcible, Failure, FailureInjectable, Restartable, value_of
+from sim_backend.emulators.failures import (
+    SECOND_NS,
+    BaudForcible,
+    Failure,
+    FailureInjectable,
+    Restartable,
+    value_of,
+)
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand, Emulator, Transmission
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import (
@@ -30,14 +38,16 @@ from vehicled.core.messages import (
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 
 HOLD_NS = 50_000_000
-"""Interval at which a stuck actuator board repeats its pulse, so that no timeout behind it triggers."""
+"""Interval at which a stuck actuator board repeats its pulse, so that no timeout behind it
+triggers."""
 DRIFT_S = 5.0
 """Time constant of the drift of a float solution."""
 WRONG = {
-    GnssFix: 10.0, ImuSample: 0.5, Heading: 0.5, MotorStatus: 0.5, WheelSpeed: 0.5, SteeringFeedback: 0.2, DriveCommand: 0.3,
-    ReferenceState: 10.0, LaserScan: 1.0,
+    GnssFix: 10.0, ImuSample: 0.5, Heading: 0.5, MotorStatus: 0.5, WheelSpeed: 0.5,
+    SteeringFeedback: 0.2, DriveCommand: 0.3, ReferenceState: 10.0, LaserScan: 1.0,
 }  # fmt: skip
-"""Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full steering, m, m."""
+"""Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full
+steering, m, m."""
 FULL_SCALE_MPS2 = 16 * STANDARD_GRAVITY_MPS2
 FULL_SCALE_RADPS = 2000 * pi / 180
 _EARTH_RADIUS_M = 6_371_000.0
@@ -62,7 +72,9 @@ class _Episode:
         self.value = value
         self.start_ns = start_ns + round(failure.start_s * SECOND_NS)
         end_s = failure.start_s + failure.duration_s
-        self.end_ns = start_ns + round(end_s * SECOND_NS) if end_s < NEVER_NS / SECOND_NS / 2 else NEVER_NS
+        self.end_ns = (
+            start_ns + round(end_s * SECOND_NS) if end_s < NEVER_NS / SECOND_NS / 2 else NEVER_NS
+        )
         self.chance = stream(seed, f"failure {failure}")
         self.direction_rad = float(self.chance.uniform(0.0, tau))
         self.held: dict[type[Message], Message] = {}
@@ -88,15 +100,26 @@ class _Episode:
 class FailingEmulator:
     """Emulator with failures, see :class:`sim_backend.emulators.interface.Emulator`."""
 
-    def __init__(self, emulator: Emulator, failures: Sequence[Failure], messages: Sequence[str], seed: int, start_ns: int) -> None:
+    def __init__(
+        self,
+        emulator: Emulator,
+        failures: Sequence[Failure],
+        messages: Sequence[str],
+        seed: int,
+        start_ns: int,
+    ) -> None:
         """``failures`` are those of this port; ``messages`` are the types it sends.
 
-        Raises :class:`sim_backend.emulators.failures.FailureError` for a failure that this port cannot have.
+        Raises :class:`sim_backend.emulators.failures.FailureError` for a failure that this port
+        cannot have.
         """
         self._emulator = emulator
         self.failures = tuple(failures)
         """Failures of this port; those of an RC handset are done by its sensor."""
-        self._episodes = [_Episode(failure, value_of(failure, messages, emulator), seed, start_ns) for failure in failures]
+        self._episodes = [
+            _Episode(failure, value_of(failure, messages, emulator), seed, start_ns)
+            for failure in failures
+        ]
         self._edges: list[tuple[int, int, bool]] = []
         for i, episode in enumerate(self._episodes):
             heappush(self._edges, (episode.start_ns, i, True))
@@ -116,7 +139,9 @@ class FailingEmulator:
 
     def plugged(self, now_ns: int) -> bool:
         """True unless the port has vanished from the daemon's machine."""
-        return not any(episode.kind == "usb" and episode.active(now_ns) for episode in self._episodes)
+        return not any(
+            episode.kind == "usb" and episode.active(now_ns) for episode in self._episodes
+        )
 
     # ---------------------------------------------------------------- Emulator interface
 
@@ -144,7 +169,9 @@ class FailingEmulator:
         if late_ns or self._late_rx:
             # A cable keeps its order.
             due_ns = t_ns + late_ns
-            self._late_rx.append((max(due_ns, self._late_rx[-1][0]) if self._late_rx else due_ns, data))
+            self._late_rx.append(
+                (max(due_ns, self._late_rx[-1][0]) if self._late_rx else due_ns, data)
+            )
         else:
             self._emulator.on_rx(data, t_ns)
 
@@ -230,7 +257,9 @@ class FailingEmulator:
                 elif episode.kind == "pull":
                     command = _turned(command, episode.value)
                 elif episode.kind == "blocked":
-                    command = command._replace(throttle=0.0, brake=1.0, outputs=(0.0,) * len(command.outputs))
+                    command = command._replace(
+                        throttle=0.0, brake=1.0, outputs=(0.0,) * len(command.outputs)
+                    )
                 elif episode.kind == "runaway":
                     runaway = (episode.value,) * len(command.outputs)
                     command = command._replace(throttle=episode.value, brake=0.0, outputs=runaway)
@@ -242,7 +271,11 @@ class FailingEmulator:
         kind = episode.kind
         if kind == "stuck":
             held = episode.held.setdefault(type(message), self._newest.get(type(message), message))
-            now = {name: getattr(message, name) for name in ("t_ns", "t_rx_ns", "utc_ns") if hasattr(message, name)}
+            now = {
+                name: getattr(message, name)
+                for name in ("t_ns", "t_rx_ns", "utc_ns")
+                if hasattr(message, name)
+            }
             return replace(held, **now)
         if kind == "wrong":
             value = WRONG.get(type(message), 0.0) if isnan(episode.value) else episode.value
@@ -259,11 +292,22 @@ class FailingEmulator:
             force, rate = episode.value * FULL_SCALE_MPS2, episode.value * FULL_SCALE_RADPS
             x, y, _ = message.angular_rate_radps
             _, side, up = message.specific_force_mps2
-            return replace(message, specific_force_mps2=(force, side, up), angular_rate_radps=(x, y, rate), saturated=True)
+            return replace(
+                message,
+                specific_force_mps2=(force, side, up),
+                angular_rate_radps=(x, y, rate),
+                saturated=True,
+            )
         if kind == "slip":
-            return _wrong(message, episode.value, 0.0) if isinstance(message, MotorStatus | WheelSpeed) else message
+            return (
+                _wrong(message, episode.value, 0.0)
+                if isinstance(message, MotorStatus | WheelSpeed)
+                else message
+            )
         if kind == "heat" and isinstance(message, MotorStatus):
-            return replace(message, motor_temperature_k=episode.value, controller_temperature_k=episode.value)
+            return replace(
+                message, motor_temperature_k=episode.value, controller_temperature_k=episode.value
+            )
         if isinstance(message, LaserScan) and kind in _SCENERY:
             return replace(message, ranges_m=_SCENERY[kind](message, episode))
         if kind == "battery" and isinstance(message, MotorStatus):
@@ -279,9 +323,14 @@ def _spoilt_bytes(data: bytes, episode: _Episode, t_ns: int) -> bytes:
 
 def _aside(fix: Positioned, distance_m: float, direction_rad: float) -> Positioned:
     """Shift the position horizontally; what is reported of its accuracy does not change."""
-    north, east = distance_m * sin(direction_rad) / _EARTH_RADIUS_M, distance_m * cos(direction_rad) / _EARTH_RADIUS_M
+    north, east = (
+        distance_m * sin(direction_rad) / _EARTH_RADIUS_M,
+        distance_m * cos(direction_rad) / _EARTH_RADIUS_M,
+    )
     return replace(
-        fix, latitude_rad=fix.latitude_rad + north, longitude_rad=fix.longitude_rad + east / max(cos(fix.latitude_rad), 1e-6)
+        fix,
+        latitude_rad=fix.latitude_rad + north,
+        longitude_rad=fix.longitude_rad + east / max(cos(fix.latitude_rad), 1e-6),
     )
 
 
@@ -308,7 +357,9 @@ def _wrong(message: Message, off: float, direction_rad: float) -> Message:
 
 def _rain(scan: LaserScan, episode: _Episode) -> tuple[float, ...]:
     hit, where = episode.chance.random((2, len(scan.ranges_m))).tolist()
-    most = [min(each, scan.range_max_m) if each > 0.0 else scan.range_max_m for each in scan.ranges_m]
+    most = [
+        min(each, scan.range_max_m) if each > 0.0 else scan.range_max_m for each in scan.ranges_m
+    ]
     return tuple(
         scan.range_min_m + at * max(far - scan.range_min_m, 0.0) if met < episode.value else each
         for each, far, met, at in zip(scan.ranges_m, most, hit, where)
@@ -330,7 +381,9 @@ _SCENERY: dict[str, Callable[[LaserScan, _Episode], tuple[float, ...]]] = {
 
 def _blind(message: Message, *, knows_time: bool) -> Message:
     if isinstance(message, GnssFix):
-        return GnssFix(message.t_ns, message.t_rx_ns, nan, nan, nan, utc_ns=message.utc_ns if knows_time else 0)
+        return GnssFix(
+            message.t_ns, message.t_rx_ns, nan, nan, nan, utc_ns=message.utc_ns if knows_time else 0
+        )
     if isinstance(message, Heading):
         return replace(message, yaw_rad=nan, sigma_rad=nan)
     if isinstance(message, ReferenceState):

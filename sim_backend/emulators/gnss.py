@@ -1,4 +1,5 @@
-"""Common part of the emulated receivers that take commands in text: input, epochs, injected interference."""
+"""Common part of the emulated receivers that take commands in text: input, epochs, injected
+interference."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,7 +22,8 @@ NO_INTERFERENCE = 1
 
 
 class CommandedReceiver(AnsweringDevice, ABC):
-    """Receiver as a :class:`sim_backend.emulators.line.LineDevice`, in factory state until it is set up: it sends nothing."""
+    """Receiver as a :class:`sim_backend.emulators.line.LineDevice`, in factory state until it is
+    set up: it sends nothing."""
 
     kinds: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """Injectable failures with default levels: 2 is warning, 3 critical."""
@@ -54,7 +56,8 @@ class CommandedReceiver(AnsweringDevice, ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Take the factory settings; of a receiver that the driver does not set up, those that it needs."""
+        """Take the factory settings; of a receiver that the driver does not set up, those that it
+        needs."""
 
     @abstractmethod
     def obey(self, command: str) -> bytes:
@@ -83,13 +86,20 @@ class CommandedReceiver(AnsweringDevice, ABC):
                 self.answer(self.obey(frame.decode("ascii").strip()), now_ns)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Start an epoch with a position and the heading of its instant; without positions every heading starts one."""
+        """Start an epoch with a position and the heading of its instant; without positions every
+        heading starts one."""
         instant = self._pairing.on_message(message)
         if instant is not None:
-            line_rad, length_m = self.params.baseline_yaw_rad, self.params.baseline_m or DEFAULT_BASELINE_M
+            line_rad, length_m = (
+                self.params.baseline_yaw_rad,
+                self.params.baseline_m or DEFAULT_BASELINE_M,
+            )
             fix = instant.fix
             known = fix is not None and solved(fix)
-            self.base.on_instant(instant.gps_ms, (fix.latitude_rad, fix.longitude_rad, fix.height_m) if fix and known else None)
+            self.base.on_instant(
+                instant.gps_ms,
+                (fix.latitude_rad, fix.longitude_rad, fix.height_m) if fix and known else None,
+            )
             self.send_epoch(instant._replace(baseline_yaw_rad=line_rad, baseline_m=length_m))
 
     def due(self, name: str, interval_ms: int, instant: Instant) -> bool:
@@ -101,7 +111,11 @@ class CommandedReceiver(AnsweringDevice, ABC):
 
 def solved(fix: GnssFix | None) -> bool:
     """True for a fix with a position."""
-    return fix is not None and fix.fix_type not in (FixType.NONE, FixType.TIME) and isfinite(fix.latitude_rad)
+    return (
+        fix is not None
+        and fix.fix_type not in (FixType.NONE, FixType.TIME)
+        and isfinite(fix.latitude_rad)
+    )
 
 
 def sigma(variance: float, unknown: float) -> float:
@@ -110,7 +124,8 @@ def sigma(variance: float, unknown: float) -> float:
 
 
 def line_deg(instant: Instant) -> float | None:
-    """Return the direction from the main antenna to the second one, degrees clockwise from north; None if unknown."""
+    """Return the direction from the main antenna to the second one, degrees clockwise from north;
+    None if unknown."""
     heading = instant.heading
     if heading is None or not isfinite(heading.yaw_rad) or not instant.solved:
         return None

@@ -1,4 +1,5 @@
-"""Emulator of a Hokuyo scanner: SCIP 2.0 with its identity, steps and state, and scans without end."""
+"""Emulator of a Hokuyo scanner: SCIP 2.0 with its identity, steps and state, and scans without
+end."""
 
 from collections.abc import Sequence
 
@@ -63,26 +64,44 @@ class HokuyoUnit(LidarUnit):
             self.answer(encode_message(command, "0E"), now_ns)
 
     def _vv(self) -> Sequence[str]:
-        return ("VEND:Hokuyo Automatic Co.,Ltd.", f"PROD:{self.params.model}", "FIRM:1.2.3", "PROT:SCIP 2.0", "SERI:H0000001")
+        return (
+            "VEND:Hokuyo Automatic Co.,Ltd.",
+            f"PROD:{self.params.model}",
+            "FIRM:1.2.3",
+            "PROT:SCIP 2.0",
+            "SERI:H0000001",
+        )
 
     def _pp(self) -> Sequence[str]:
         steps, model = STEPS[self.params.model], self.model
-        near, far, rpm = round(1000 * model.range_min_m), round(1000 * model.range_max_m), round(60 * self.rate_hz)
+        near, far, rpm = (
+            round(1000 * model.range_min_m),
+            round(1000 * model.range_max_m),
+            round(60 * self.rate_hz),
+        )
         return (
-            f"MODL:{self.params.model}", f"DMIN:{near}", f"DMAX:{far}", f"ARES:{steps.turn}", f"AMIN:{steps.first}",
-            f"AMAX:{steps.last}", f"AFRT:{steps.front}", f"SCAN:{rpm}",
+            f"MODL:{self.params.model}", f"DMIN:{near}", f"DMAX:{far}", f"ARES:{steps.turn}",
+            f"AMIN:{steps.first}", f"AMAX:{steps.last}", f"AFRT:{steps.front}", f"SCAN:{rpm}",
         )  # fmt: skip
 
     def _ii(self) -> Sequence[str]:
         on = "ON" if self._lit else "OFF"
-        return (f"MODL:{self.params.model}", f"LASR:{on}", f"SCSP:{round(60 * self.rate_hz)}", "MESM:Idle", f"STAT:{self._state}")
+        return (
+            f"MODL:{self.params.model}",
+            f"LASR:{on}",
+            f"SCSP:{round(60 * self.rate_hz)}",
+            "MESM:Idle",
+            f"STAT:{self._state}",
+        )
 
     def _measured(self, angle_rad: Array, range_m: Array, t_ns: Array) -> None:
         if not self._streaming or self._answers or FAULT in self._active:
             return
         first, last = int(self._streaming[2:6]), int(self._streaming[6:10])
         steps = STEPS[self.params.model]
-        at = steps.front + np.round(np.degrees(angle_rad + np.pi) % 360.0 * steps.turn / 360.0 - 0.5 * steps.turn)
+        at = steps.front + np.round(
+            np.degrees(angle_rad + np.pi) % 360.0 * steps.turn / 360.0 - 0.5 * steps.turn
+        )
         ranges = np.full(last - first + 1, NO_RETURN_MM)
         inside = (at >= first) & (at <= last)
         millimetres = np.where(range_m > 0.0, np.round(1000.0 * range_m), NO_RETURN_MM)

@@ -1,7 +1,8 @@
 """Common part of the IMU emulators: own clock, own axes, attitude, and samples sent in step.
 
-A unit receives its sensor's measurement in the vehicle's axes when it is ready to leave. Its attitude is the integrated gyro; if
-the profile expects a heading, the heading model corrects it, as a compass would.
+A unit receives its sensor's measurement in the vehicle's axes when it is ready to leave. Its
+attitude is the integrated gyro; if the profile expects a heading, the heading model corrects it, as
+a compass would.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +23,8 @@ LONGEST_UPTIME_S = 60.0
 """Longest time since switch-on at the start of the run."""
 CASE_CELSIUS = 40.0
 DEVIATION_STEPS = 30
-"""Steps of the fixed point for the yaw that a compass shows; each is nearer by the size of the deviation in radians."""
+"""Steps of the fixed point for the yaw that a compass shows; each is nearer by the size of the
+deviation in radians."""
 STILL_NOISE = 0.02
 """Noise of a sample without a model, m/s2 and rad/s."""
 _RANGE_SHARE = 0.99
@@ -55,8 +57,12 @@ class InertialUnit(AnsweringDevice, ABC):
         super().__init__(baud)
         self.params = device.driver.selected
         """Table of the driver: mounting and configuration of the unit."""
-        roll, pitch, yaw = (getattr(self.params, f"mounting_{angle}_rad") for angle in ("roll", "pitch", "yaw"))
-        self._mounting = quaternion_product(quaternion_product(_about(3, yaw), _about(2, pitch)), _about(1, roll))
+        roll, pitch, yaw = (
+            getattr(self.params, f"mounting_{angle}_rad") for angle in ("roll", "pitch", "yaw")
+        )
+        self._mounting = quaternion_product(
+            quaternion_product(_about(3, yaw), _about(2, pitch)), _about(1, roll)
+        )
         self._columns = rotation_columns(self._mounting)
         self._follows_headings = Heading.__name__ in device.messages
         self._senses = ImuSample.__name__ in device.messages
@@ -81,7 +87,8 @@ class InertialUnit(AnsweringDevice, ABC):
         """Reset everything outside the flash to the factory state."""
 
     def _on_heading(self, t_ns: int, turned_rad: float) -> None:
-        """Take the yaw correction of a heading at ``t_ns``, when the integrated gyro was at ``turned_rad``."""
+        """Take the yaw correction of a heading at ``t_ns``, when the integrated gyro was at
+        ``turned_rad``."""
         return
 
     # ---------------------------------------------------------------- helpers of subclasses
@@ -91,19 +98,23 @@ class InertialUnit(AnsweringDevice, ABC):
         return max(0, round((t_ns - self._boot_ns) * self._rate))
 
     def attitude(self, *, ned: bool = False, turned_rad: float | None = None) -> Quaternion:
-        """Return the rotation from case to world: forward, left, up to east, north, up; or forward, right, down to north, east,
-        down.
+        """Return the rotation from case to world: forward, left, up to east, north, up; or forward,
+        right, down to north, east, down.
 
         ``turned_rad``: position of the integrated gyro, instead of the present one.
         """
         found = quaternion_product(
-            _about(3, self._heading_rad + (self._turned_rad if turned_rad is None else turned_rad)), self._mounting
+            _about(3, self._heading_rad + (self._turned_rad if turned_rad is None else turned_rad)),
+            self._mounting,
         )
         return _in_ned(found) if ned else found
 
     def case_in_ned(self, roll_rad: float, pitch_rad: float, yaw_rad: float) -> Quaternion:
-        """Return the rotation from case to north, east, down for an attitude of the vehicle, nose down positive."""
-        body = quaternion_product(quaternion_product(_about(3, yaw_rad), _about(2, pitch_rad)), _about(1, roll_rad))
+        """Return the rotation from case to north, east, down for an attitude of the vehicle, nose
+        down positive."""
+        body = quaternion_product(
+            quaternion_product(_about(3, yaw_rad), _about(2, pitch_rad)), _about(1, roll_rad)
+        )
         return _in_ned(quaternion_product(body, self._mounting))
 
     def send(self, frame: bytes) -> None:
@@ -124,17 +135,31 @@ class InertialUnit(AnsweringDevice, ABC):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         if isinstance(message, ImuSample):
-            force, rate = self._with_errors(self._in_case(message.specific_force_mps2)), self._in_case(message.angular_rate_radps)
+            force, rate = (
+                self._with_errors(self._in_case(message.specific_force_mps2)),
+                self._in_case(message.angular_rate_radps),
+            )
             # Integrate about the vehicle's axis, because the vehicle turns on level ground.
-            self._turned_rad += message.angular_rate_radps[2] * (message.t_ns - self._sampled_ns) * 1e-9
+            self._turned_rad += (
+                message.angular_rate_radps[2] * (message.t_ns - self._sampled_ns) * 1e-9
+            )
             self._sampled_ns = message.t_ns
             self._turns.append((message.t_ns, self._turned_rad))
-            celsius = message.temperature_k - ZERO_CELSIUS_K if isfinite(message.temperature_k) else CASE_CELSIUS
+            celsius = (
+                message.temperature_k - ZERO_CELSIUS_K
+                if isfinite(message.temperature_k)
+                else CASE_CELSIUS
+            )
             clipped = self._clipped(force, rate) if message.saturated else 0
             self._sample(ImuReading(message.t_ns, force, rate, celsius, clipped))
         elif isinstance(message, Heading) and isfinite(message.yaw_rad):
-            then_rad = next((turned for t_ns, turned in reversed(self._turns) if t_ns <= message.t_ns), self._turned_rad)
-            self._heading_rad = self._shown_yaw(message.yaw_rad - self.params.yaw_offset_rad) - then_rad
+            then_rad = next(
+                (turned for t_ns, turned in reversed(self._turns) if t_ns <= message.t_ns),
+                self._turned_rad,
+            )
+            self._heading_rad = (
+                self._shown_yaw(message.yaw_rad - self.params.yaw_offset_rad) - then_rad
+            )
             self._on_heading(message.t_ns, then_rad)
             if not self._senses:
                 # No model feeds this unit; it still sends samples, which are never identical.
@@ -152,9 +177,14 @@ class InertialUnit(AnsweringDevice, ABC):
         )
 
     def _with_errors(self, force: Vector) -> Vector:
-        """Return what an accelerometer with the errors that the driver's table corrects measures."""
+        """Return what an accelerometer with the errors that the driver's table corrects
+        measures."""
         scale, bias = self.params.accelerometer_scale, self.params.accelerometer_bias_mps2
-        return force[0] / scale[0] + bias[0], force[1] / scale[1] + bias[1], force[2] / scale[2] + bias[2]
+        return (
+            force[0] / scale[0] + bias[0],
+            force[1] / scale[1] + bias[1],
+            force[2] / scale[2] + bias[2],
+        )
 
     def _shown_yaw(self, yaw_rad: float) -> float:
         """Return the yaw that a compass with the deviation in the driver's table shows."""
@@ -166,7 +196,13 @@ class InertialUnit(AnsweringDevice, ABC):
 
     def _clipped(self, force: Vector, rate: Vector) -> int:
         limits = (self.params.accelerometer_range_mps2,) * 3 + (self.params.gyro_range_radps,) * 3
-        found = sum([1 << i for i, (value, most) in enumerate(zip((*force, *rate), limits)) if abs(value) >= _RANGE_SHARE * most])
+        found = sum(
+            [
+                1 << i
+                for i, (value, most) in enumerate(zip((*force, *rate), limits))
+                if abs(value) >= _RANGE_SHARE * most
+            ]
+        )
         # The driver knows no range for it, so report all axes.
         return found or 0b111_111
 

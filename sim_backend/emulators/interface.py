@@ -9,14 +9,16 @@ NEVER_NS = 2**63 - 1
 
 
 class DriveCommand(NamedTuple):
-    """Command that an actuator's emulator decoded, normalised; acts on the plant from ``t_ns`` on. Throttle below 0 is backward."""
+    """Command that an actuator's emulator decoded, normalised; acts on the plant from ``t_ns`` on.
+    Throttle below 0 is backward."""
 
     t_ns: int
     throttle: float
     brake: float
     steering: float
     outputs: tuple[float, ...] = ()
-    """Outputs in the order of the driver's, of a device with other ones than a motor and a servo."""
+    """Outputs in the order of the driver's, of a device with other ones than a motor and a
+    servo."""
 
 
 Transmission = tuple[int, bytes]
@@ -24,7 +26,8 @@ Transmission = tuple[int, bytes]
 
 
 class Emulator(Protocol):
-    """Device side of one port. Pure: messages, bytes and times in, bytes with times out. Never raises on bytes."""
+    """Device side of one port. Pure: messages, bytes and times in, bytes with times out. Never
+    raises on bytes."""
 
     def on_message(self, message: Message, ready_ns: int) -> None:
         """Take a sensor value, ready to leave the device at ``ready_ns``."""

@@ -25,9 +25,15 @@ class LdrobotUnit(LidarUnit):
         speed = 0 if MOTOR in self._active else round(360.0 * self.rate_hz)
         while len(self._angles) >= SAMPLES:
             first, last = (round(100.0 * float(self._angles[at])) % TURN for at in (0, SAMPLES - 1))
-            ranges = tuple(min(round(1000.0 * each), 0xFFFF) for each in self._ranges[:SAMPLES].tolist())
+            ranges = tuple(
+                min(round(1000.0 * each), 0xFFFF) for each in self._ranges[:SAMPLES].tolist()
+            )
             stamp = round(float(t_ns[-1]) * 1e-6) % STAMP_MS
-            self._tx.append(encode_packet(LdrobotPacket(speed, first, ranges, (STRENGTH,) * SAMPLES, last, stamp)))
+            self._tx.append(
+                encode_packet(
+                    LdrobotPacket(speed, first, ranges, (STRENGTH,) * SAMPLES, last, stamp)
+                )
+            )
             self._angles, self._ranges = self._angles[SAMPLES:], self._ranges[SAMPLES:]
 
 

@@ -1,7 +1,9 @@
-"""Common part of the emulated laser scanners: the sweep of the model, and measurements in the device's own angles.
+"""Common part of the emulated laser scanners: the sweep of the model, and measurements in the
+device's own angles.
 
-The simulated sensor sweeps as the model does that the profile names: its direction, its field of view, its rays and its speed. Of
-``[sim.lidar]`` it keeps noise, reach and lost returns. One that sends while it turns gets its rays in parts of a turn.
+The simulated sensor sweeps as the model does that the profile names: its direction, its field of
+view, its rays and its speed. Of ``[sim.lidar]`` it keeps noise, reach and lost returns. One that
+sends while it turns gets its rays in parts of a turn.
 """
 
 from abc import ABC, abstractmethod
@@ -28,14 +30,16 @@ KINDS = MappingProxyType({MOTOR: 1.0, FAULT: 1.0})
 
 
 def driver_of(device: DeviceTable) -> LidarDevice | None:
-    """Return a driver as the profile sets it up; None if the device is no scanner with a wire of its own."""
+    """Return a driver as the profile sets it up; None if the device is no scanner with a wire of
+    its own."""
     kind: Any = resolve("driver", device.driver.name)
     made = isinstance(kind, type) and issubclass(kind, LidarDevice)
     return kind(device.driver.selected, [], 0) if made else None
 
 
 def sweep(device: DeviceTable, model: LidarModel) -> tuple[LidarModel, int]:
-    """Return the sweep of the simulated sensor behind a device on wires, and in how many parts it leaves."""
+    """Return the sweep of the simulated sensor behind a device on wires, and in how many parts it
+    leaves."""
     driver = driver_of(device)
     if driver is None:
         return model, 1
@@ -48,7 +52,9 @@ def sweep(device: DeviceTable, model: LidarModel) -> tuple[LidarModel, int]:
         span_rad *= 1.0 - 1.0 / rays
     else:
         rays = min(MOST_RAYS, round(own.samples_hz / rate_hz * span_rad / tau) + 1)
-    first_rad = (geometry.yaw_rad + geometry.sense * own.first_rad) % tau - (0.0 if geometry.sense < 0 else tau)
+    first_rad = (geometry.yaw_rad + geometry.sense * own.first_rad) % tau - (
+        0.0 if geometry.sense < 0 else tau
+    )
     found = replace(
         model,
         rate_hz=rate_hz,
@@ -75,8 +81,11 @@ class LidarUnit(AnsweringDevice, ABC):
         self.model, self.rate_hz = driver.model, driver.rate_hz
         self._geometry = driver.geometry
         swept, _ = sweep(device, LidarModel())
-        self.samples_hz = swept.rays * swept.rate_hz if driver.model.streams else driver.model.samples_hz
-        """Measurements per second, which are fewer than the model's where the simulated sensor has no more rays."""
+        self.samples_hz = (
+            swept.rays * swept.rate_hz if driver.model.streams else driver.model.samples_hz
+        )
+        """Measurements per second, which are fewer than the model's where the simulated sensor has
+        no more rays."""
         self._active: dict[str, float] = {}
         self._standing_rad: float | None = None
         self._begin(start_ns)
@@ -85,7 +94,8 @@ class LidarUnit(AnsweringDevice, ABC):
 
     @abstractmethod
     def _measured(self, angle_rad: Array, range_m: Array, t_ns: Array) -> None:
-        """Take measurements at angles of the device, in its direction of rotation; a range of 0 is none. Arrays (n,)."""
+        """Take measurements at angles of the device, in its direction of rotation; a range of 0 is
+        none. Arrays (n,)."""
 
     @abstractmethod
     def _begin(self, now_ns: int) -> None:
@@ -98,7 +108,8 @@ class LidarUnit(AnsweringDevice, ABC):
         return KINDS
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """Begin or end a failure: a motor that stops, or a fault that the device reports with a code."""
+        """Begin or end a failure: a motor that stops, or a fault that the device reports with a
+        code."""
         if active:
             self._active[kind] = value
         else:
@@ -131,9 +142,15 @@ class LidarUnit(AnsweringDevice, ABC):
 
 
 def of_beams(
-    angle_deg: Array, range_m: Array, count: int, ahead: int, lead_deg: float, lag_deg: Callable[[Array], Array]
+    angle_deg: Array,
+    range_m: Array,
+    count: int,
+    ahead: int,
+    lead_deg: float,
+    lag_deg: Callable[[Array], Array],
 ) -> list[float]:
-    """Return the first ``count`` ranges of a scanner whose beams are behind its rotor by an angle that depends on the range, mm.
+    """Return the first ``count`` ranges of a scanner whose beams are behind its rotor by an angle
+    that depends on the range, mm.
 
     The rotor is ``lead_deg`` before the rays, of which ``ahead`` more are needed.
     """

@@ -1,6 +1,7 @@
 """Serial line between a device and the daemon: time per byte, random cuts, mismatched line rates.
 
-A :class:`LineDevice` is the device itself, without byte timing; :class:`SerialLine` makes an emulator of it.
+A :class:`LineDevice` is the device itself, without byte timing; :class:`SerialLine` makes an
+emulator of it.
 """
 
 import re
@@ -24,7 +25,8 @@ ANSWER_NS = 5_000_000
 LONGEST_CHUNK_BYTES = 96
 BUFFER_BYTES = 8192
 FORCED_BACKLOG_NS = 20_000_000
-"""Longest queue of a device at a forced line rate, ns. It sends noise, which must not delay valid data once the rate fits again."""
+"""Longest queue of a device at a forced line rate, ns. It sends noise, which must not delay valid
+data once the rate fits again."""
 _BAUD = re.compile(r"[?&]baud=(\d{1,8})(?:&|$)")
 _OPENED_BAUD = 115_200
 """Line rate of a serial port whose address has none."""
@@ -59,7 +61,9 @@ class AnsweringDevice(LineDevice):
     def answer(self, frame: bytes, now_ns: int, after_ns: int = ANSWER_NS) -> None:
         """Send a frame after the response delay."""
         due_ns = now_ns + after_ns
-        self._answers.append((max(due_ns, self._answers[-1][0]) if self._answers else due_ns, frame))
+        self._answers.append(
+            (max(due_ns, self._answers[-1][0]) if self._answers else due_ns, frame)
+        )
 
     def next_due_ns(self) -> int:
         """Time of its next answer."""
@@ -79,16 +83,26 @@ def baud_of(port: str) -> int:
 
 
 class SerialLine(Wire[LineDevice]):
-    """Emulator of a device and its line: first in, first out, one byte after the other, in both directions.
+    """Emulator of a device and its line: first in, first out, one byte after the other, in both
+    directions.
 
-    Bytes reach the daemon in pieces of random length, each at the time of its last byte. While the two line rates differ, noise
-    arrives, in proportion to the rates. Frames that overflow the device's buffer are lost as a whole.
+    Bytes reach the daemon in pieces of random length, each at the time of its last byte. While the
+    two line rates differ, noise arrives, in proportion to the rates. Frames that overflow the
+    device's buffer are lost as a whole.
     """
 
     def __init__(
-        self, device: LineDevice, port: str, seed: int, start_ns: int, *, host_baud: int = 0, buffer_bytes: int = BUFFER_BYTES
+        self,
+        device: LineDevice,
+        port: str,
+        seed: int,
+        start_ns: int,
+        *,
+        host_baud: int = 0,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
-        """``host_baud`` is the rate at which the daemon opens the port; 0: unknown, matches until it is set."""
+        """``host_baud`` is the rate at which the daemon opens the port; 0: unknown, matches until
+        it is set."""
         super().__init__(device, start_ns)
         self._buffer_bytes = buffer_bytes
         self._opened_baud = host_baud
@@ -140,7 +154,11 @@ class SerialLine(Wire[LineDevice]):
     def _happen(self, kind: int, what: Any, now_ns: int) -> None:
         if kind == _RX:
             data, sent_at = what
-            received = data if self.carried or _fits(self.baud, sent_at) else self._scramble(data, sent_at, self.baud)
+            received = (
+                data
+                if self.carried or _fits(self.baud, sent_at)
+                else self._scramble(data, sent_at, self.baud)
+            )
             self._device.on_bytes(received, now_ns)
         else:
             self._host_listens = what
@@ -183,15 +201,22 @@ class SerialLine(Wire[LineDevice]):
 
     def _length(self) -> int:
         if not self._lengths:
-            self._lengths = self._cuts.integers(1, LONGEST_CHUNK_BYTES, BLOCK, endpoint=True).tolist()
+            self._lengths = self._cuts.integers(
+                1, LONGEST_CHUNK_BYTES, BLOCK, endpoint=True
+            ).tolist()
         return self._lengths.pop()
 
 
-def on_its_line(unit: Callable[[str, DeviceTable, int, int], LineDevice]) -> Callable[[str, DeviceTable, int, int], SerialLine]:
-    """Return the emulator of a device and its line, for the registry: a function of port name, device table, seed and start."""
+def on_its_line(
+    unit: Callable[[str, DeviceTable, int, int], LineDevice],
+) -> Callable[[str, DeviceTable, int, int], SerialLine]:
+    """Return the emulator of a device and its line, for the registry: a function of port name,
+    device table, seed and start."""
 
     def emulator(port: str, device: DeviceTable, seed: int, start_ns: int) -> SerialLine:
-        return SerialLine(unit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port))
+        return SerialLine(
+            unit(port, device, seed, start_ns), port, seed, start_ns, host_baud=baud_of(device.port)
+        )
 
     return emulator
 
@@ -201,4 +226,8 @@ def _duration_ns(count: int, baud: int) -> int:
 
 
 def _fits(device_baud: int, host_baud: int) -> bool:
-    return not device_baud or not host_baud or abs(device_baud - host_baud) <= RATE_TOLERANCE * device_baud
+    return (
+        not device_baud
+        or not host_baud
+        or abs(device_baud - host_baud) <= RATE_TOLERANCE * device_baud
+    )

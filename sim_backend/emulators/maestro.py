@@ -1,6 +1,8 @@
-"""Emulator of a Pololu Maestro: targets of two channels, serial timeout, errors. Facts: drivers/motor/NOTES.md.
+"""Emulator of a Pololu Maestro: targets of two channels, serial timeout, errors. Facts:
+drivers/motor/NOTES.md.
 
-The pulses mean what they do on the PWM board. At the timeout both channels go off: the motor stops and the servo stays.
+The pulses mean what they do on the PWM board. At the timeout both channels go off: the motor stops
+and the servo stays.
 """
 
 from collections.abc import Mapping
@@ -16,7 +18,8 @@ from vehicled.profile.schema import DeviceTable
 
 
 class MaestroUnit(PwmBoardUnit):
-    """Servo controller as a :class:`sim_backend.emulators.line.LineDevice`, set up as the driver's table expects."""
+    """Servo controller as a :class:`sim_backend.emulators.line.LineDevice`, set up as the driver's
+    table expects."""
 
     kinds: Mapping[str, float] = MappingProxyType({FAULT: 8.0})
 
@@ -40,13 +43,18 @@ class MaestroUnit(PwmBoardUnit):
             self.errors |= round(value)
 
     def _expiry_ns(self) -> int:
-        return self._fed_ns + self.timeout_ms * 1_000_000 if self.timeout_ms and self._fed_ns != NEVER_NS else NEVER_NS
+        return (
+            self._fed_ns + self.timeout_ms * 1_000_000
+            if self.timeout_ms and self._fed_ns != NEVER_NS
+            else NEVER_NS
+        )
 
     def next_due_ns(self) -> int:
         return min(self._hold_ns, self._expiry_ns())
 
     def on_time(self, now_ns: int) -> None:
-        """Switch the channels off at the timeout, and repeat the outputs: a servo controller has no other."""
+        """Switch the channels off at the timeout, and repeat the outputs: a servo controller has no
+        other."""
         if now_ns >= self._expiry_ns():
             self._fed_ns = NEVER_NS
             self.errors |= SERIAL_TIMEOUT

@@ -1,8 +1,8 @@
 """Emulator of a MicroStrain IMU: packets in a format set by the host, acknowledged commands.
 
-It is silent until configured, also after a brown-out, because nothing is saved. If the driver does not configure it, it is set up
-as the driver's table in the profile says. Devices before the shared descriptors (GX5, CV5) have other commands and another clock:
-``modern`` False.
+It is silent until configured, also after a brown-out, because nothing is saved. If the driver does
+not configure it, it is set up as the driver's table in the profile says. Devices before the shared
+descriptors (GX5, CV5) have other commands and another clock: ``modern`` False.
 """
 
 from drivers.imu.mip import (
@@ -65,14 +65,18 @@ FieldRate = tuple[int, int]
 class MipUnit(InertialUnit):
     """MicroStrain unit as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, *, modern: bool = True) -> None:
+    def __init__(
+        self, port: str, device: DeviceTable, seed: int, start_ns: int, *, modern: bool = True
+    ) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         self._modern = modern
         self._fields = (*_COMMON, REFERENCE_TIME if modern else GPS_TIME)
         self._start: list[FieldRate] = []
         if not self.params.configure:
             decimation = max(1, round(BASE_RATE_HZ / self.params.rate_hz))
-            self._start = [(field, decimation) for field in (self._fields[-1], ACCEL, GYRO, EULER, OVERRANGE)]
+            self._start = [
+                (field, decimation) for field in (self._fields[-1], ACCEL, GYRO, EULER, OVERRANGE)
+            ]
         self._begin(start_ns)
 
     def _begin(self, now_ns: int) -> None:
@@ -84,7 +88,10 @@ class MipUnit(InertialUnit):
     def _set(self, rows: list[FieldRate]) -> None:
         self.format = rows
         """Message format as it would be read back."""
-        self._paces = [(decimation, OutputSchedule(BASE_RATE_HZ / decimation)) for decimation in sorted({each for _, each in rows})]
+        self._paces = [
+            (decimation, OutputSchedule(BASE_RATE_HZ / decimation))
+            for decimation in sorted({each for _, each in rows})
+        ]
 
     # ---------------------------------------------------------------- commands
 
@@ -99,7 +106,9 @@ class MipUnit(InertialUnit):
             if replies:
                 self.answer(encode(request.kind, *replies), now_ns)
 
-    def _obey(self, request: Packet, command: int, body: bytes) -> tuple[int, list[tuple[int, bytes]]]:
+    def _obey(
+        self, request: Packet, command: int, body: bytes
+    ) -> tuple[int, list[tuple[int, bytes]]]:
         """Return the error code and additional fields."""
         if request.kind == BASE and command in (PING, IDLE, RESUME):
             self.idle = command == IDLE or (command == PING and self.idle)
@@ -108,7 +117,11 @@ class MipUnit(InertialUnit):
             return UNKNOWN_COMMAND, []
         base = BASE_RATE_HZ.to_bytes(2, "big")
         if command == BASE_RATE and self._modern:
-            return (0, [(_RATE_REPLY, body[:1] + base)]) if body[:1] == bytes((SENSOR,)) else (INVALID_PARAMETER, [])
+            return (
+                (0, [(_RATE_REPLY, body[:1] + base)])
+                if body[:1] == bytes((SENSOR,))
+                else (INVALID_PARAMETER, [])
+            )
         if command == IMU_BASE_RATE and not self._modern:
             return 0, [(_OLD_RATE_REPLY, base)]
         if command == MESSAGE_FORMAT and self._modern:
@@ -122,16 +135,28 @@ class MipUnit(InertialUnit):
             return 0, []
         return UNKNOWN_COMMAND, []
 
-    def _on_format(self, body: bytes, scope: bytes, reply: int) -> tuple[int, list[tuple[int, bytes]]]:
+    def _on_format(
+        self, body: bytes, scope: bytes, reply: int
+    ) -> tuple[int, list[tuple[int, bytes]]]:
         function, rest = body[:1], body[1:]
         if not rest.startswith(scope):
             return INVALID_PARAMETER, []
         rest = rest[len(scope) :]
         if function == bytes((READ,)):
-            listing = b"".join([bytes((field,)) + decimation.to_bytes(2, "big") for field, decimation in self.format])
+            listing = b"".join(
+                [
+                    bytes((field,)) + decimation.to_bytes(2, "big")
+                    for field, decimation in self.format
+                ]
+            )
             return 0, [(reply, scope + bytes((len(self.format),)) + listing)]
-        rows = [(rest[at], int.from_bytes(rest[at + 1 : at + 3], "big")) for at in range(1, len(rest) - 2, 3)]
-        whole = function == bytes((WRITE,)) and len(rest) == 1 + 3 * len(rows) and rest[0] == len(rows)
+        rows = [
+            (rest[at], int.from_bytes(rest[at + 1 : at + 3], "big"))
+            for at in range(1, len(rest) - 2, 3)
+        ]
+        whole = (
+            function == bytes((WRITE,)) and len(rest) == 1 + 3 * len(rows) and rest[0] == len(rows)
+        )
         if not whole or not all(field in self._fields and decimation for field, decimation in rows):
             return INVALID_PARAMETER, []
         self._set(rows)
@@ -144,7 +169,11 @@ class MipUnit(InertialUnit):
             return
         due = {decimation for decimation, pace in self._paces if pace.due(measured.t_ns)}
         if due:
-            fields = [write(SENSOR, field, self._value(field, measured)) for field, decimation in self.format if decimation in due]
+            fields = [
+                write(SENSOR, field, self._value(field, measured))
+                for field, decimation in self.format
+                if decimation in due
+            ]
             self.send(encode(SENSOR, *fields))
 
     def _value(self, field: int, measured: ImuReading) -> Value:
@@ -154,7 +183,9 @@ class MipUnit(InertialUnit):
             # Without an antenna its time counts from switch-on.
             return self.clock_ns(measured.t_ns) / 1e9, WEEK, GPS_TIME_VALID
         if field == ACCEL:
-            return tuple([component / STANDARD_GRAVITY_MPS2 for component in frd(measured.force_mps2)])
+            return tuple(
+                [component / STANDARD_GRAVITY_MPS2 for component in frd(measured.force_mps2)]
+            )
         if field == GYRO:
             return frd(measured.rate_radps)
         if field == EULER:

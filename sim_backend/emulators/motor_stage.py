@@ -1,7 +1,8 @@
-"""Motors behind a controller of any family: set-points in its own units to the outputs of the vehicle.
+"""Motors behind a controller of any family: set-points in its own units to the outputs of the
+vehicle.
 
-The power stage is that of the VESC's emulator, with the scales of the family: it knows torque or current, speed, duty, the command
-timeout and injected faults.
+The power stage is that of the VESC's emulator, with the scales of the family: it knows torque or
+current, speed, duty, the command timeout and injected faults.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,27 +38,40 @@ class MotorScales(Struct, kw_only=True):
 
 
 def signs_of(outputs: Iterable[str], mix: Mapping[str, Mix]) -> list[float]:
-    """Return the sign of each output when the vehicle drives forwards; 1 for one that no row names."""
+    """Return the sign of each output when the vehicle drives forwards; 1 for one that no row
+    names."""
     return [-1.0 if name in mix and mix[name].drive < 0.0 else 1.0 for name in outputs]
 
 
 class MotorStages:
     """Motors of one controller, which time out together."""
 
-    def __init__(self, scales: MotorScales, signs: Sequence[float], timeout_ms: int, start_ns: int, brake: float = 0.0) -> None:
-        """``signs``: -1 for a motor that is mounted the other way round. ``brake``: what the controller does at its timeout, 0 to
-        coast, 1 for its full brake."""
+    def __init__(
+        self,
+        scales: MotorScales,
+        signs: Sequence[float],
+        timeout_ms: int,
+        start_ns: int,
+        brake: float = 0.0,
+    ) -> None:
+        """``signs``: -1 for a motor that is mounted the other way round. ``brake``: what the
+        controller does at its timeout, 0 to coast, 1 for its full brake."""
         self._signs = [sign or 1.0 for sign in signs]
-        self._stages = [PowerStage(scales, timeout_ms, brake * scales.max_brake_current_a, False, start_ns) for _ in signs]
+        self._stages = [
+            PowerStage(scales, timeout_ms, brake * scales.max_brake_current_a, False, start_ns)
+            for _ in signs
+        ]
         self.turns_per_s = [0.0] * len(self._signs)
         """Speed of each motor."""
         self.sampled = False
-        """True once the sensor model has given a value: before, the controller boots and answers nothing."""
+        """True once the sensor model has given a value: before, the controller boots and answers
+        nothing."""
         self.voltage_v = self.current_a = self.input_current_a = 0.0
         self._now = [DriveCommand(start_ns, 0.0, 0.0, 0.0) for _ in signs]
 
     def observe(self, message: MotorStatus, per_turn: float, now_ns: int) -> None:
-        """Take the state of the motors. ``per_turn``: units of speed per turn and second; negative if it turns backwards."""
+        """Take the state of the motors. ``per_turn``: units of speed per turn and second; negative
+        if it turns backwards."""
         self.sampled = True
         turns_per_s = message.motor_speed_radps / TURN_RAD
         self.turns_per_s = [sign * turns_per_s for sign in self._signs]
@@ -114,7 +128,8 @@ class MotorStages:
                 stage.on_time(now_ns)
 
     def take_commands(self) -> list[DriveCommand]:
-        """Drain the commands for the vehicle. Motors beside each other give outputs, and one alone is the throttle."""
+        """Drain the commands for the vehicle. Motors beside each other give outputs, and one alone
+        is the throttle."""
         taken = [list(stage.take_commands()) for stage in self._stages]
         if len(self._stages) == 1:
             return taken[0]

@@ -12,7 +12,8 @@ from vehicled.core.messages import ActuatorCommand, Message, MotorStatus
 
 FAULT, OWN_TIMEOUT = "fault", "own_timeout"
 MOTOR_KINDS: Mapping[str, float] = MappingProxyType({FAULT: 4.0, OWN_TIMEOUT: 1.0})
-"""Failures of a motor controller: a fault code, which releases the motor; motor commands lost inside it."""
+"""Failures of a motor controller: a fault code, which releases the motor; motor commands lost
+inside it."""
 
 
 class MsgLinkEmulator(EmulatorOutbox):
@@ -44,14 +45,17 @@ class MsgLinkEmulator(EmulatorOutbox):
             if self._fault_code:
                 self._commands.append(DriveCommand(t_ns, 0.0, 0.0, message.steering))
             elif not self._deaf:
-                self._commands.append(DriveCommand(t_ns, message.throttle, message.brake, message.steering))
+                self._commands.append(
+                    DriveCommand(t_ns, message.throttle, message.brake, message.steering)
+                )
 
     def on_line(self, baud: int, t_ns: int) -> None:
         """Ignore line rates: a link has none."""
 
     @property
     def kinds(self) -> Mapping[str, float]:
-        """Failures with default values, see :class:`sim_backend.emulators.failures.FailureInjectable`."""
+        """Failures with default values, see
+        :class:`sim_backend.emulators.failures.FailureInjectable`."""
         return MOTOR_KINDS if self._actuator else {}
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:

@@ -1,13 +1,21 @@
 """Emulator of a Wheeltec N100: sends unasked, by its own clock, in its own axes.
 
-Each inertial sample sends an IMU packet (0x40) and the attitude (AHRS, 0x41). If the profile expects a heading, the attitude comes
-with each value of the heading model instead; otherwise it is the integrated gyro, which must not be used.
+Each inertial sample sends an IMU packet (0x40) and the attitude (AHRS, 0x41). If the profile
+expects a heading, the attitude comes with each value of the heading model instead; otherwise it is
+the integrated gyro, which must not be used.
 """
 
 from math import cos, sin, tau
 
 from drivers.imu.n100 import AhrsPacket, ImuPacket, encode_ahrs, encode_imu
-from sim_backend.emulators.inertial import ImuReading, InertialUnit, Vector, clockwise_from_north, euler, frd
+from sim_backend.emulators.inertial import (
+    ImuReading,
+    InertialUnit,
+    Vector,
+    clockwise_from_north,
+    euler,
+    frd,
+)
 from sim_backend.emulators.line import on_its_line
 from vehicled.profile.schema import DeviceTable
 
@@ -36,7 +44,9 @@ class N100Unit(InertialUnit):
         north, _, down = EARTH_FIELD_MG
         field = (north * cos(heading_rad), -north * sin(heading_rad), down)
         celsius, clock_us = measured.celsius, round(self.clock_ns(measured.t_ns) / 1000)
-        packet = ImuPacket(gyro, frd(measured.force_mps2), field, celsius, NO_BAROMETER_PA, celsius, clock_us)
+        packet = ImuPacket(
+            gyro, frd(measured.force_mps2), field, celsius, NO_BAROMETER_PA, celsius, clock_us
+        )
         self.send(encode_imu(packet, self._number()))
         if not self._follows_headings:
             self._on_heading(measured.t_ns, self._turned_rad)
@@ -45,7 +55,9 @@ class N100Unit(InertialUnit):
         quaternion = self.attitude(ned=True, turned_rad=turned_rad)
         roll_rad, pitch_rad, yaw_rad = euler(quaternion)
         attitude = (self._turning, roll_rad, pitch_rad, yaw_rad % tau, quaternion)
-        self.send(encode_ahrs(AhrsPacket(*attitude, round(self.clock_ns(t_ns) / 1000)), self._number()))
+        self.send(
+            encode_ahrs(AhrsPacket(*attitude, round(self.clock_ns(t_ns) / 1000)), self._number())
+        )
 
     def _number(self) -> int:
         number, self._sn = self._sn, (self._sn + 1) & 0xFF

@@ -1,6 +1,8 @@
-"""Emulator of an ODrive on CAN and by its ASCII protocol: axis states, watchdog, errors, telemetry. Facts: drivers/motor/NOTES.md.
+"""Emulator of an ODrive on CAN and by its ASCII protocol: axis states, watchdog, errors, telemetry.
+Facts: drivers/motor/NOTES.md.
 
-It is set up as the driver's table in the profile expects: calibrated, and its watchdog at the longest accepted timeout.
+It is set up as the driver's table in the profile expects: calibrated, and its watchdog at the
+longest accepted timeout.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +32,8 @@ from vehicled.profile.schema import DeviceTable
 HEARTBEAT_NS = 100_000_000
 ESTOP_BIT = {"0.5": 0x4000, "0.6": 0x200_0000}
 KINDS: Mapping[str, float] = MappingProxyType({FAULT: 0.0, OWN_TIMEOUT: 1.0})
-"""Injectable failures: an emergency stop that it reports, or an error by its bits; set-points that get lost."""
+"""Injectable failures: an emergency stop that it reports, or an error by its bits; set-points that
+get lost."""
 
 
 class Axes:
@@ -116,7 +119,9 @@ class OdriveNode(CanNode):
         self.axes.watch(now_ns)
         if now_ns >= self._heartbeat_ns:
             self._heartbeat_ns += HEARTBEAT_NS
-            self._tx.append(self._frame(CanSimple.HEARTBEAT, self.axes.errors, self.axes.state, bytes(3)))
+            self._tx.append(
+                self._frame(CanSimple.HEARTBEAT, self.axes.errors, self.axes.state, bytes(3))
+            )
 
     def restart(self, now_ns: int) -> None:
         self.axes.restart(now_ns)
@@ -209,11 +214,15 @@ class OdriveLine(AnsweringDevice):
     def _obey(self, words: list[str], now_ns: int) -> None:
         match words:
             case ["f", ("0" | "1") as number]:
-                self.answer(encode_line(f"0.000000 {self.axes.stages.turns_per_s[int(number)]:f}"), now_ns)
+                self.answer(
+                    encode_line(f"0.000000 {self.axes.stages.turns_per_s[int(number)]:f}"), now_ns
+                )
             case ["r", path]:
                 self.answer(encode_line(self._property(path)), now_ns)
             case ["v" | "c", ("0" | "1") as number, value]:
-                self.axes.set_point(int(number), float(value), velocity=words[0] == "v", now_ns=now_ns)
+                self.axes.set_point(
+                    int(number), float(value), velocity=words[0] == "v", now_ns=now_ns
+                )
             case ["w", path, state] if path.endswith("requested_state"):
                 self.axes.request(int(state), now_ns)
             case ["sc"]:

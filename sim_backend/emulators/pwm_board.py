@@ -1,7 +1,8 @@
 """Emulator of the ART's PWM board: takes two pulse widths, sends nothing.
 
-The driver's calibration converts pulses back to normalised commands. The dynamics of board and servo (neutral after silence, rate
-limits) are in ``[sim]``: they were identified on the vehicle with the board included.
+The driver's calibration converts pulses back to normalised commands. The dynamics of board and
+servo (neutral after silence, rate limits) are in ``[sim]``: they were identified on the vehicle
+with the board included.
 """
 
 from drivers.pwm_board.codec import BAUD, BOARD_MAX_US, BOARD_MIN_US, PwmDecoder
@@ -46,7 +47,8 @@ class PwmBoardUnit(LineDevice):
         self._begin()
 
     def on_bytes(self, data: bytes, now_ns: int) -> None:
-        """Decode frames to commands. An output keeps its value if its pulse width is out of range."""
+        """Decode frames to commands. An output keeps its value if its pulse width is out of
+        range."""
         for pulses in self._decoder.feed(data):
             self.frames += 1
             if BOARD_MIN_US <= pulses.servo_us <= BOARD_MAX_US:
@@ -69,7 +71,8 @@ class PwmBoardUnit(LineDevice):
         return DriveCommand(now_ns, throttle, brake, steering)
 
     def _remember(self, throttle: float, back: float, now_ns: int) -> None:
-        """Apply the logic of a speed controller that brakes on the first pull and reverses on the second."""
+        """Apply the logic of a speed controller that brakes on the first pull and reverses on the
+        second."""
         if throttle > FELT_SHARE:
             self._braked = self._armed = False
         elif back > FELT_SHARE:

@@ -1,7 +1,8 @@
-"""Emulators of RC receivers: frames of the simulated handset in the receiver's protocol, and what it does without its handset.
+"""Emulators of RC receivers: frames of the simulated handset in the receiver's protocol, and what
+it does without its handset.
 
-CRSF is that of an ExpressLRS receiver: without a link it sends link statistics alone. SBUS marks lost and failsafe frames. iBUS has
-no mark: it goes on with its preset.
+CRSF is that of an ExpressLRS receiver: without a link it sends link statistics alone. SBUS marks
+lost and failsafe frames. iBUS has no mark: it goes on with its preset.
 """
 
 from abc import ABC, abstractmethod
@@ -78,7 +79,9 @@ class CrsfUnit(ReceiverUnit):
         frames = [] if message.failsafe else [crsf.encode(crsf.Channels(message.channels))]
         if now_ns >= self._link_ns:
             self._link_ns = now_ns + LINK_NS
-            link = crsf.LinkStatistics(message.rssi_dbm, 100.0 * message.link_quality, message.snr_db)
+            link = crsf.LinkStatistics(
+                message.rssi_dbm, 100.0 * message.link_quality, message.snr_db
+            )
             frames.append(crsf.encode(link))
         return frames
 
@@ -93,7 +96,11 @@ class SbusUnit(ReceiverUnit):
         digital = [value > 992.0 for value in (*message.channels[16:18], 0.0, 0.0)[:2]]
         # Lost packets show as repeated frames.
         lost = message.frame_lost or float(self._chance.random()) > message.link_quality
-        return [sbus.encode(sbus.SbusFrame(tuple(channels), (digital[0], digital[1]), lost, message.failsafe))]
+        return [
+            sbus.encode(
+                sbus.SbusFrame(tuple(channels), (digital[0], digital[1]), lost, message.failsafe)
+            )
+        ]
 
 
 class IbusUnit(ReceiverUnit):

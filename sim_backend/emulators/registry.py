@@ -43,9 +43,12 @@ EMULATORS: dict[str, str] = {
     "ydlidar": "sim_backend.emulators.ydlidar:ydlidar",
     "xsens": "sim_backend.emulators.xsens:xsens",
 }
-"""Maps a driver to "module:name", a function that makes an emulator of port name, device table, seed and start time."""
+"""Maps a driver to "module:name", a function that makes an emulator of port name, device table,
+seed and start time."""
 
-CONTRACT = plugins.Contract("sim_backend.emulators.interface:Emulator", ("port", "device", "seed", "start_ns"))
+CONTRACT = plugins.Contract(
+    "sim_backend.emulators.interface:Emulator", ("port", "device", "seed", "start_ns")
+)
 """Requirements on an emulator that is a plugin."""
 _CAN_DRIVERS = frozenset({"odrive_can", "vesc_can"})
 """Drivers whose port carries CAN frames instead of a byte stream."""
@@ -58,21 +61,33 @@ class UnknownEmulatorError(UserError, LookupError):
 
 
 def wired_ports(profile: Profile) -> tuple[dict[str, int], list[str]]:
-    """Return the line rates of all devices with a wire, 0 without one in the address (USB), and which of them are on CAN."""
+    """Return the line rates of all devices with a wire, 0 without one in the address (USB), and
+    which of them are on CAN."""
     wired = {
-        name: device for name, device in profile.devices.items() if device.driver.name != "msglink" and not _is_networked(device)
+        name: device
+        for name, device in profile.devices.items()
+        if device.driver.name != "msglink" and not _is_networked(device)
     }
-    rates = {name: baud_of(device.port) if "baud=" in device.port else 0 for name, device in wired.items()}
+    rates = {
+        name: baud_of(device.port) if "baud=" in device.port else 0
+        for name, device in wired.items()
+    }
     return rates, [name for name, device in wired.items() if device.driver.name in _CAN_DRIVERS]
 
 
 def network_ports(profile: Profile) -> dict[str, bool]:
     """Return the devices that connect to a server, and whether by TLS."""
-    return {name: device.port.startswith(("tls:", "tcp+tls:")) for name, device in profile.devices.items() if _is_networked(device)}
+    return {
+        name: device.port.startswith(("tls:", "tcp+tls:"))
+        for name, device in profile.devices.items()
+        if _is_networked(device)
+    }
 
 
 def _is_networked(device: DeviceTable) -> bool:
-    by_address = device.port.startswith(("tcp:", "tls:", "tcp+tls:")) and device.driver.name != "msglink"
+    by_address = (
+        device.port.startswith(("tcp:", "tls:", "tcp+tls:")) and device.driver.name != "msglink"
+    )
     return device.driver.name in _NETWORK_DRIVERS or by_address
 
 
@@ -83,7 +98,8 @@ def check_emulators(profile: Profile) -> None:
 
 
 def check_failures(profile: Profile, failures: Sequence[Failure], *, wires: bool) -> None:
-    """Raise :class:`sim_backend.emulators.failures.FailureError` for the first failure that is impossible here.
+    """Raise :class:`sim_backend.emulators.failures.FailureError` for the first failure that is
+    impossible here.
 
     The emulators must exist, see :func:`check_emulators`.
     """
@@ -92,26 +108,39 @@ def check_failures(profile: Profile, failures: Sequence[Failure], *, wires: bool
         if device is None:
             close = get_close_matches(failure.port, profile.devices, n=1, cutoff=0.5)
             hint = f'did you mean "{close[0]}"? Use' if close else "use"
-            raise FailureError(f'{failure}: no device "{failure.port}"; {hint} one of {", ".join(profile.devices)}')
+            raise FailureError(
+                f'{failure}: no device "{failure.port}"; {hint} one of {", ".join(profile.devices)}'
+            )
         emulator(failure.port, device, 0, 0, wires=wires, failures=(failure,))
 
 
 def emulator(
-    port: str, device: DeviceTable | None, seed: int, start_ns: int, *, wires: bool, failures: Sequence[Failure] = ()
+    port: str,
+    device: DeviceTable | None,
+    seed: int,
+    start_ns: int,
+    *,
+    wires: bool,
+    failures: Sequence[Failure] = (),
 ) -> Emulator:
-    """Return the emulator of a port. Ports without a table, and all ports without ``wires``, carry messages.
+    """Return the emulator of a port. Ports without a table, and all ports without ``wires``, carry
+    messages.
 
-    Applies those of ``failures`` that name this port. Raises :class:`sim_backend.emulators.failures.FailureError` for impossible
-    ones.
+    Applies those of ``failures`` that name this port. Raises
+    :class:`sim_backend.emulators.failures.FailureError` for impossible ones.
     """
     sound = _sound(port, device, seed, start_ns, wires)
     own = [failure for failure in failures if failure.port == port]
     if not own:
         return sound
-    return FailingEmulator(sound, own, device.messages if device is not None else (), seed, start_ns)
+    return FailingEmulator(
+        sound, own, device.messages if device is not None else (), seed, start_ns
+    )
 
 
-def _sound(port: str, device: DeviceTable | None, seed: int, start_ns: int, wires: bool) -> Emulator:
+def _sound(
+    port: str, device: DeviceTable | None, seed: int, start_ns: int, wires: bool
+) -> Emulator:
     if device is None or not wires or device.driver.name == "msglink":
         return MsgLinkEmulator(actuator=device is not None and device.capabilities is not None)
     if plugins.is_reference(device.emulator):
@@ -128,6 +157,7 @@ def _target(port: str, device: DeviceTable) -> str:
     if name in EMULATORS or plugins.is_reference(device.emulator):
         return EMULATORS.get(name, name)
     raise UnknownEmulatorError(
-        f'devices.{port}: no emulator has the protocol of driver "{device.driver.label}"; simulate it with --link messages, '
-        f'or write one: [devices.{port}] emulator = "FILE.py:NAME"'
+        f'devices.{port}: no emulator has the protocol of driver "{device.driver.label}"; '
+        f"simulate it with --link messages, or write one: [devices.{port}] emulator = "
+        '"FILE.py:NAME"'
     )

@@ -1,4 +1,5 @@
-"""Emulator of a RoboClaw by packet serial: duties and speeds of two channels, answers, command timeout, errors.
+"""Emulator of a RoboClaw by packet serial: duties and speeds of two channels, answers, command
+timeout, errors.
 
 Facts: drivers/motor/NOTES.md.
 """
@@ -36,7 +37,8 @@ ANSWER_NS = 500_000
 
 
 class RoboclawUnit(AnsweringDevice):
-    """Controller as a :class:`sim_backend.emulators.line.LineDevice`, set up as the driver's table expects."""
+    """Controller as a :class:`sim_backend.emulators.line.LineDevice`, set up as the driver's table
+    expects."""
 
     kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ESTOP), OWN_TIMEOUT: 1.0})
 
@@ -47,7 +49,11 @@ class RoboclawUnit(AnsweringDevice):
         self.timeout_steps = params.timeout_ms // TIMEOUT_STEP_MS
         """Command timeout in steps of 100 ms; 0 for none."""
         self._reader = RoboclawReader(params.address)
-        scales = MotorScales(max_duty=params.max_duty, max_speed_mps=params.max_speed_mps, erpm_per_mps=params.counts_per_m)
+        scales = MotorScales(
+            max_duty=params.max_duty,
+            max_speed_mps=params.max_speed_mps,
+            erpm_per_mps=params.counts_per_m,
+        )
         timeout_ms = self.timeout_steps * TIMEOUT_STEP_MS
         self.stages = MotorStages(scales, signs_of(("m1", "m2"), device.mix), timeout_ms, start_ns)
         self.errors = 0
@@ -92,7 +98,11 @@ class RoboclawUnit(AnsweringDevice):
             else:
                 # Any packet restarts the timeout.
                 self.stages.feed(now_ns)
-                self.answer(encode_answer(self._params.address, command, self._values(command)), now_ns, ANSWER_NS)
+                self.answer(
+                    encode_answer(self._params.address, command, self._values(command)),
+                    now_ns,
+                    ANSWER_NS,
+                )
 
     def _obey(self, command: int, values: tuple[int, ...], now_ns: int) -> None:
         for channel, value in enumerate(values):

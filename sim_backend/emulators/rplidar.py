@@ -1,4 +1,5 @@
-"""Emulator of an RPLIDAR: answers, health, scan modes, and each kind of capsule at the rate of the model."""
+"""Emulator of an RPLIDAR: answers, health, scan modes, and each kind of capsule at the rate of the
+model."""
 
 from math import ceil
 
@@ -43,15 +44,16 @@ from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import DeviceTable
 
 UNITS = {
-    "a1": (0x18, 0x011D, EXPRESS), "a2m8": (0x28, 0x0119, EXPRESS), "a2m12": (0x2C, 0x0120, ULTRA), "a3": (0x31, 0x0120, ULTRA),
-    "s1": (0x61, 0x0120, DENSE), "s2": (0x71, 0x0102, DENSE), "s3": (0x81, 0x0120, ULTRA_DENSE), "c1": (0x41, 0x0120, DENSE),
+    "a1": (0x18, 0x011D, EXPRESS), "a2m8": (0x28, 0x0119, EXPRESS), "a2m12": (0x2C, 0x0120, ULTRA),
+    "a3": (0x31, 0x0120, ULTRA), "s1": (0x61, 0x0120, DENSE), "s2": (0x71, 0x0102, DENSE),
+    "s3": (0x81, 0x0120, ULTRA_DENSE), "c1": (0x41, 0x0120, DENSE),
 }  # fmt: skip
 """Model number, firmware and recommended measurements by model."""
 EXPRESS_SHIFT_DEG = 6.0
 ULTRA_MOST_DEG = 8.0
 AHEAD = 24
-"""Rays that an ultra capsule needs beyond its own, because its beams are behind the rotor by up to eight degrees less those of the
-nearest range."""
+"""Rays that an ultra capsule needs beyond its own, because its beams are behind the rotor by up to
+eight degrees less those of the nearest range."""
 LINE_SHARE = 0.95
 BOOT_NS = 500_000_000
 
@@ -92,7 +94,9 @@ class RplidarUnit(LidarUnit):
             self.answer(encode_answer(Info(self._model, self._firmware, 7, "A1" * 16)), now_ns)
         elif code == GET_HEALTH:
             fault = self._active.get(FAULT)
-            self.answer(encode_answer(HealthStatus(0 if fault is None else 2, int(fault or 0))), now_ns)
+            self.answer(
+                encode_answer(HealthStatus(0 if fault is None else 2, int(fault or 0))), now_ns
+            )
         elif code == GET_SAMPLE_RATE:
             rates = [round(self._sample_us(kind)) for kind in (NODES, EXPRESS)]
             self.answer(encode_reply(SampleRate(rates[0], rates[1])), now_ns)
@@ -111,7 +115,8 @@ class RplidarUnit(LidarUnit):
             self.rpm = int.from_bytes(payload[:2], "little")
         elif code in (SCAN, EXPRESS_SCAN) and FAULT not in self._active:
             self._stop()
-            # Mode 0 is that of the first capsules; here the other modes are numbered as their types.
+            # Mode 0 is that of the first capsules; here the other modes are numbered as their
+            # types.
             kind = NODES if code == SCAN else payload[0] or EXPRESS if payload else EXPRESS
             if kind in CAPSULE_SAMPLES:
                 self._kind = kind
@@ -120,9 +125,14 @@ class RplidarUnit(LidarUnit):
     # ---------------------------------------------------------------- measurements
 
     def _every(self, kind: int) -> int:
-        """Return how many rays make a measurement: the older kinds have fewer, so that they fit on the line."""
+        """Return how many rays make a measurement: the older kinds have fewer, so that they fit on
+        the line."""
         size = NODE_BYTES if kind == NODES else CAPSULE_BYTES[kind] / CAPSULE_SAMPLES[kind]
-        return ceil(size * BITS_PER_BYTE * self.samples_hz / (LINE_SHARE * self.baud)) if self.baud else 1
+        return (
+            ceil(size * BITS_PER_BYTE * self.samples_hz / (LINE_SHARE * self.baud))
+            if self.baud
+            else 1
+        )
 
     def _sample_us(self, kind: int) -> float:
         return 1e6 * self._every(kind) / self.samples_hz
@@ -147,7 +157,9 @@ class RplidarUnit(LidarUnit):
         while len(self._angles) >= count + (AHEAD if kind == ULTRA else 0):
             begin = float(self._angles[0])
             if kind == ULTRA:
-                ranges = of_beams(self._angles, self._ranges, count + 1, AHEAD, ULTRA_MOST_DEG, ultra_shift_deg)
+                ranges = of_beams(
+                    self._angles, self._ranges, count + 1, AHEAD, ULTRA_MOST_DEG, ultra_shift_deg
+                )
                 begin += ULTRA_MOST_DEG
             else:
                 ranges = self._ranges[:count].tolist()

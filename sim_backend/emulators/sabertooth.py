@@ -1,4 +1,5 @@
-"""Emulator of a Sabertooth by packet serial: powers of two channels and its timeout; it sends nothing.
+"""Emulator of a Sabertooth by packet serial: powers of two channels and its timeout; it sends
+nothing.
 
 Facts: drivers/motor/NOTES.md.
 """
@@ -24,7 +25,8 @@ from vehicled.profile.schema import DeviceTable
 
 
 class SabertoothUnit(LineDevice):
-    """Motor driver as a :class:`sim_backend.emulators.line.LineDevice`. Its timeout is off until it is set, as after power-on."""
+    """Motor driver as a :class:`sim_backend.emulators.line.LineDevice`. Its timeout is off until it
+    is set, as after power-on."""
 
     kinds: Mapping[str, float] = MappingProxyType({OWN_TIMEOUT: 1.0})
 
@@ -73,7 +75,9 @@ class SabertoothUnit(LineDevice):
 
     def _emit(self, now_ns: int) -> None:
         first, second = self._powers
-        self._commands.append(DriveCommand(now_ns, 0.5 * (first + second), 0.0, 0.0, (first, second)))
+        self._commands.append(
+            DriveCommand(now_ns, 0.5 * (first + second), 0.0, 0.0, (first, second))
+        )
         self._hold_ns = now_ns + HOLD_NS
 
 

@@ -1,7 +1,9 @@
-"""Emulator of an SBG Systems Ellipse: logs of its main loop and of its receiver, output configuration, acknowledgements.
+"""Emulator of an SBG Systems Ellipse: logs of its main loop and of its receiver, output
+configuration, acknowledgements.
 
-It is in factory state, also after a brown-out, because nothing is saved: no log is on. If the driver does not configure it, all are
-on that the driver reads. A unit that is set up by another interface (``rest`` True) knows only CMD_INFO.
+It is in factory state, also after a brown-out, because nothing is saved: no log is on. If the
+driver does not configure it, all are on that the driver reads. A unit that is set up by another
+interface (``rest`` True) knows only CMD_INFO.
 """
 
 from datetime import UTC, datetime
@@ -50,7 +52,14 @@ from sim_backend.emulators.inertial import (
     frd,
 )
 from sim_backend.emulators.line import baud_of, on_its_line
-from vehicled.core.messages import CarrierSolution, FixType, GnssFix, Heading, Message, ReferenceState
+from vehicled.core.messages import (
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    Heading,
+    Message,
+    ReferenceState,
+)
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import DeviceTable
@@ -58,7 +67,8 @@ from vehicled.profile.schema import DeviceTable
 BAUD = 921_600
 PORT_A = 0
 UNDULATION_M = -33.5
-"""Height of mean sea level above the ellipsoid; exact in single precision, so that heights pass unchanged."""
+"""Height of mean sea level above the ellipsoid; exact in single precision, so that heights pass
+unchanged."""
 INVALID_PARAMETER, UNKNOWN_COMMAND = 9, 2
 OUTPUT_MODES = frozenset((0, NEW_DATA, *DIVISORS))
 IN_RANGE = codec.ACCELS_IN_RANGE | codec.GYROS_IN_RANGE
@@ -83,13 +93,19 @@ _MOST_COUNTS = 2**31 - 1
 class SbgUnit(InertialUnit):
     """Ellipse as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, *, rest: bool = False) -> None:
+    def __init__(
+        self, port: str, device: DeviceTable, seed: int, start_ns: int, *, rest: bool = False
+    ) -> None:
         super().__init__(port, device, seed, start_ns, baud_of(device.port) or BAUD)
         self._rest = rest
         self._flash: dict[int, int] = {}
         if not self.params.configure:
-            self._flash = dict.fromkeys((IMU_SHORT, EKF_EULER, EKF_NAV), divisor_of(self.params.rate_hz))
-            self._flash |= dict.fromkeys((GPS1_POS, GPS1_VEL, GPS1_HDT), NEW_DATA) | dict.fromkeys((STATUS, UTC_TIME), 200)
+            self._flash = dict.fromkeys(
+                (IMU_SHORT, EKF_EULER, EKF_NAV), divisor_of(self.params.rate_hz)
+            )
+            self._flash |= dict.fromkeys((GPS1_POS, GPS1_VEL, GPS1_HDT), NEW_DATA) | dict.fromkeys(
+                (STATUS, UTC_TIME), 200
+            )
         self._begin(start_ns)
 
     def _begin(self, now_ns: int) -> None:
@@ -119,11 +135,18 @@ class SbgUnit(InertialUnit):
             return codec.command(INFO, PRODUCT.encode().ljust(32, b"\0") + bytes(20))
         if number != OUTPUT_CONF or self._rest:
             return codec.acknowledgement(number, UNKNOWN_COMMAND)
-        if len(payload) not in (3, 5) or payload[0] != PORT_A or payload[2] != LOGS or payload[1] not in codec.NAMES:
+        if (
+            len(payload) not in (3, 5)
+            or payload[0] != PORT_A
+            or payload[2] != LOGS
+            or payload[1] not in codec.NAMES
+        ):
             return codec.acknowledgement(number, INVALID_PARAMETER)
         log = payload[1]
         if len(payload) == 3:
-            return codec.command(OUTPUT_CONF, payload + self.outputs.get(log, 0).to_bytes(2, "little"))
+            return codec.command(
+                OUTPUT_CONF, payload + self.outputs.get(log, 0).to_bytes(2, "little")
+            )
         output = int.from_bytes(payload[3:], "little")
         if output not in OUTPUT_MODES:
             return codec.acknowledgement(number, INVALID_PARAMETER)
@@ -133,7 +156,8 @@ class SbgUnit(InertialUnit):
     # ---------------------------------------------------------------- logs
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        # Logs of one main loop have one stamp. Only the receiver's are older, and they alone give a unit no loop.
+        # Logs of one main loop have one stamp. Only the receiver's are older, and they alone give a
+        # unit no loop.
         if not isinstance(message, GnssFix):
             self._status(getattr(message, "t_ns", now_ns))
         elif not self._senses:
@@ -164,16 +188,30 @@ class SbgUnit(InertialUnit):
         (fx, fy, fz), (rx, ry, rz) = frd(measured.force_mps2), frd(measured.rate_radps)
         force, rate = (_counts(ACCELERATION_LSB, fx, fy, fz), _counts(RATE_LSB, rx, ry, rz))
         us = self._us(measured.t_ns)
-        self._put(codec.ImuShort(us, status, *force, *rate, round(measured.celsius * TEMPERATURE_LSB)), measured.t_ns)
-        self._put(codec.ImuData(us, status, fx, fy, fz, rx, ry, rz, measured.celsius, fx, fy, fz, rx, ry, rz), measured.t_ns)
+        self._put(
+            codec.ImuShort(us, status, *force, *rate, round(measured.celsius * TEMPERATURE_LSB)),
+            measured.t_ns,
+        )
+        self._put(
+            codec.ImuData(
+                us, status, fx, fy, fz, rx, ry, rz, measured.celsius, fx, fy, fz, rx, ry, rz
+            ),
+            measured.t_ns,
+        )
 
     def _status(self, t_ns: int) -> None:
         if self._seconds.due(t_ns):
-            general, uptime_s = sum(1 << bit for bit in GENERAL_OK), self.clock_ns(t_ns) // 1_000_000_000
+            general, uptime_s = (
+                sum(1 << bit for bit in GENERAL_OK),
+                self.clock_ns(t_ns) // 1_000_000_000,
+            )
             self._put(codec.StatusLog(self._us(t_ns), general, 0, 0, 0, uptime_s=uptime_s), t_ns)
 
-    def _attitude(self, t_ns: int, body: tuple[float, float, float], sigma_rad: float, solution: int = SOUND) -> None:
-        """Send the attitude as angles and as a quaternion; ``body``: roll, pitch, yaw of the vehicle."""
+    def _attitude(
+        self, t_ns: int, body: tuple[float, float, float], sigma_rad: float, solution: int = SOUND
+    ) -> None:
+        """Send the attitude as angles and as a quaternion; ``body``: roll, pitch, yaw of the
+        vehicle."""
         q = self.case_in_ned(*body)
         doubts = (ATTITUDE_SIGMA_RAD, ATTITUDE_SIGMA_RAD, sigma_rad)
         us = self._us(t_ns)
@@ -185,7 +223,12 @@ class SbgUnit(InertialUnit):
         if self.params.heading == "dual_antenna":
             us, doubt = self._us(heading.t_ns), degrees(heading.sigma_rad)
             bearing = degrees(clockwise_from_north(yaw_rad))
-            self._put(codec.GpsHeading(us, 0, self._tow_ms(heading.t_ns), bearing, doubt, 0.0, doubt, 1.0), heading.t_ns)
+            self._put(
+                codec.GpsHeading(
+                    us, 0, self._tow_ms(heading.t_ns), bearing, doubt, 0.0, doubt, 1.0
+                ),
+                heading.t_ns,
+            )
             return
         self._attitude(heading.t_ns, (0.0, 0.0, yaw_rad), heading.sigma_rad)
 
@@ -201,13 +244,28 @@ class SbgUnit(InertialUnit):
         yaw_rad = state.yaw_rad - self.params.yaw_offset_rad
         found = isfinite(state.latitude_rad)
         solution = SOUND if found else LOST
-        place = (degrees(state.latitude_rad), degrees(state.longitude_rad), state.height_m - UNDULATION_M) if found else NOWHERE
+        place = (
+            (
+                degrees(state.latitude_rad),
+                degrees(state.longitude_rad),
+                state.height_m - UNDULATION_M,
+            )
+            if found
+            else NOWHERE
+        )
         if self.outputs.get(GPS1_POS) and self._gps_due(state.t_ns):
             kind = _TYPES.get(state.carrier, SINGLE) if found else 0
             self._position(state.t_ns, state, (east, north, up), kind, 20, UNKNOWN_16)
-        self._attitude(state.t_ns, (state.roll_rad, state.pitch_rad, yaw_rad), state.yaw_sigma_rad, solution)
+        self._attitude(
+            state.t_ns, (state.roll_rad, state.pitch_rad, yaw_rad), state.yaw_sigma_rad, solution
+        )
         us = self._us(state.t_ns)
-        self._put(codec.EkfNav(us, vn, ve, -vu, sn, se, su, *place, UNDULATION_M, north, east, up, solution), state.t_ns)
+        self._put(
+            codec.EkfNav(
+                us, vn, ve, -vu, sn, se, su, *place, UNDULATION_M, north, east, up, solution
+            ),
+            state.t_ns,
+        )
 
     def _gps_due(self, t_ns: int) -> bool:
         return self._paces.setdefault(-1, OutputSchedule(5.0)).due(t_ns)
@@ -216,7 +274,10 @@ class SbgUnit(InertialUnit):
         return (utc_ns - GPS_EPOCH_NS + LEAP_NS) // 1_000_000 % WEEK_MS
 
     def _fix(self, fix: GnssFix) -> None:
-        t_ns, found = fix.t_ns, fix.fix_type not in (FixType.NONE, FixType.TIME) and isfinite(fix.latitude_rad)
+        t_ns, found = (
+            fix.t_ns,
+            fix.fix_type not in (FixType.NONE, FixType.TIME) and isfinite(fix.latitude_rad),
+        )
         us, tow = self._us(t_ns), self._tow_ms(fix.utc_ns or t_ns)
         if fix.utc_ns and self._paces.setdefault(-2, OutputSchedule(1.0)).due(t_ns):
             when = datetime.fromtimestamp(fix.utc_ns // 1_000_000_000, UTC)
@@ -225,20 +286,35 @@ class SbgUnit(InertialUnit):
             self._put(codec.UtcTime(us, status, *day, fix.utc_ns % 1_000_000_000, tow), t_ns)
         ve, vn, vu = fix.velocity_enu_mps
         se, sn, su = (
-            sqrt(fix.velocity_covariance_m2ps2[k]) if fix.velocity_covariance_m2ps2[k] >= 0.0 else 99.0 for k in (0, 4, 8)
+            sqrt(fix.velocity_covariance_m2ps2[k])
+            if fix.velocity_covariance_m2ps2[k] >= 0.0
+            else 99.0
+            for k in (0, 4, 8)
         )
-        east, north, up = (sqrt(fix.position_covariance_m2[k]) if fix.position_covariance_m2[k] >= 0.0 else 99.0 for k in (0, 4, 8))
+        east, north, up = (
+            sqrt(fix.position_covariance_m2[k]) if fix.position_covariance_m2[k] >= 0.0 else 99.0
+            for k in (0, 4, 8)
+        )
         if self.params.fix == "ekf":
             if found:
-                place = (degrees(fix.latitude_rad), degrees(fix.longitude_rad), fix.height_m - UNDULATION_M, UNDULATION_M)
-                self._put(codec.EkfNav(us, vn, ve, -vu, sn, se, su, *place, north, east, up, SOUND), t_ns)
+                place = (
+                    degrees(fix.latitude_rad),
+                    degrees(fix.longitude_rad),
+                    fix.height_m - UNDULATION_M,
+                    UNDULATION_M,
+                )
+                self._put(
+                    codec.EkfNav(us, vn, ve, -vu, sn, se, su, *place, north, east, up, SOUND), t_ns
+                )
             return
         status = DOPPLER << 6 if found and isfinite(ve + vn + vu) else NO_SOLUTION
         speeds = (vn, ve, -vu) if status != NO_SOLUTION else (0.0, 0.0, 0.0)
         self._put(codec.GpsVelocity(us, status, tow, *speeds, sn, se, su, 0.0, 180.0), t_ns)
         age = round(fix.correction_age_s * 100) if isfinite(fix.correction_age_s) else UNKNOWN_16
         kind = _TYPES.get(fix.carrier, DGPS if fix.differential else SINGLE) if found else 0
-        self._position(t_ns, fix, (east, north, up), kind, fix.satellites, min(age, UNKNOWN_16), tow)
+        self._position(
+            t_ns, fix, (east, north, up), kind, fix.satellites, min(age, UNKNOWN_16), tow
+        )
 
     def _position(
         self,
@@ -251,12 +327,17 @@ class SbgUnit(InertialUnit):
         tow_ms: int | None = None,
     ) -> None:
         """Send the position of the receiver; ``kind`` 0 for none."""
-        place = (degrees(at.latitude_rad), degrees(at.longitude_rad), at.height_m - UNDULATION_M) if kind else NOWHERE
+        place = (
+            (degrees(at.latitude_rad), degrees(at.longitude_rad), at.height_m - UNDULATION_M)
+            if kind
+            else NOWHERE
+        )
         east, north, up = sigmas
         self._put(
             codec.GpsPosition(
-                self._us(t_ns), kind << 6 if kind else NO_SOLUTION, self._tow_ms(t_ns) if tow_ms is None else tow_ms, *place,
-                UNDULATION_M, north, east, up, satellites, 0, age_cs, satellites,
+                self._us(t_ns), kind << 6 if kind else NO_SOLUTION,
+                self._tow_ms(t_ns) if tow_ms is None else tow_ms, *place, UNDULATION_M, north, east,
+                up, satellites, 0, age_cs, satellites,
             ),
             t_ns,
         )  # fmt: skip
@@ -264,7 +345,10 @@ class SbgUnit(InertialUnit):
 
 def _counts(lsb: float, x: float, y: float, z: float) -> tuple[int, int, int]:
     """Return a vector in counts, cut at what fits."""
-    x, y, z = (max(-_MOST_COUNTS, min(_MOST_COUNTS, round(value * lsb))) if isfinite(value) else 0 for value in (x, y, z))
+    x, y, z = (
+        max(-_MOST_COUNTS, min(_MOST_COUNTS, round(value * lsb))) if isfinite(value) else 0
+        for value in (x, y, z)
+    )
     return x, y, z
 
 

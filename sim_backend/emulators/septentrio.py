@@ -1,4 +1,5 @@
-"""Emulator of a Septentrio mosaic: SBF blocks by stream, and commands with their answers and prompt."""
+"""Emulator of a Septentrio mosaic: SBF blocks by stream, and commands with their answers and
+prompt."""
 
 from collections.abc import Mapping
 from math import degrees, isfinite
@@ -31,7 +32,9 @@ class SeptentrioReceiver(CommandedReceiver):
     """Mosaic with two antennas."""
 
     kinds: ClassVar[Mapping[str, float]] = MappingProxyType({"jamming": 2.0, "spoofing": 2.0})
-    commands = tuple(Protocol("command", begin, _LINE) for begin in (b"set", b"get", b"exe", b"lst", b"SSSS"))
+    commands = tuple(
+        Protocol("command", begin, _LINE) for begin in (b"set", b"get", b"exe", b"lst", b"SSSS")
+    )
 
     def begin(self) -> None:
         self.two_antennas = False
@@ -47,12 +50,19 @@ class SeptentrioReceiver(CommandedReceiver):
         if not self.params.configure:
             self.two_antennas = True
             of_epoch = tuple(_NAMES.difference(_SECOND))
-            self.streams = {"Stream1": (of_epoch, round(1000.0 / self.params.rate_hz)), "Stream2": (_SECOND, 1000)}
+            self.streams = {
+                "Stream1": (of_epoch, round(1000.0 / self.params.rate_hz)),
+                "Stream2": (_SECOND, 1000),
+            }
 
     def obey(self, command: str) -> bytes:
         words = [word.strip() for word in command.split(",")]
         problem = self._set(words[0], words[1:])
-        text = f"$R? {words[0]}: {problem}" if problem else f"$R: {command}\r\n  {', '.join([words[0][3:], *words[1:]])}"
+        text = (
+            f"$R? {words[0]}: {problem}"
+            if problem
+            else f"$R: {command}\r\n  {', '.join([words[0][3:], *words[1:]])}"
+        )
         return f"{text}\r\n{PORT}>".encode()
 
     def _set(self, name: str, words: list[str]) -> str:
@@ -60,8 +70,8 @@ class SeptentrioReceiver(CommandedReceiver):
             case "setSBFOutput", [stream, port, blocks, interval]:
                 names = tuple(blocks.replace(" ", "").strip("+").split("+"))
                 for argument, known in (
-                    ("Stream", stream in STREAMS), ("Cd", port == PORT), ("Messages", set(names) <= _NAMES),
-                    ("Interval", interval in INTERVALS_MS),
+                    ("Stream", stream in STREAMS), ("Cd", port == PORT),
+                    ("Messages", set(names) <= _NAMES), ("Interval", interval in INTERVALS_MS),
                 ):  # fmt: skip
                     if not known:
                         return f"Argument '{argument}' is invalid!"
@@ -109,7 +119,11 @@ class SeptentrioReceiver(CommandedReceiver):
             if self.due(stream, interval_ms, instant):
                 self._tx += [encode(block) for block in self._blocks(instant, names)]
         if "RTCMv3" in self.outputs:
-            due = [kind for kind in self.wanted if self.due(f"RTCM{kind}", self._interval_ms(kind), instant)]
+            due = [
+                kind
+                for kind in self.wanted
+                if self.due(f"RTCM{kind}", self._interval_ms(kind), instant)
+            ]
             self._tx += self.base.messages(due, self.station)
 
     def _interval_ms(self, kind: int) -> int:
@@ -119,7 +133,9 @@ class SeptentrioReceiver(CommandedReceiver):
     def _blocks(self, instant: Instant, names: tuple[str, ...]) -> list[Block]:
         stamp = instant.itow_ms, instant.gps_ms // WEEK_MS if instant.time_known else UNKNOWN_U16
         found: dict[str, Block] = {
-            "ReceiverTime": sbf.ReceiverTime(*stamp, *(-128,) * 6, LEAP_S if instant.time_known else -128, 7 * instant.time_known),
+            "ReceiverTime": sbf.ReceiverTime(
+                *stamp, *(-128,) * 6, LEAP_S if instant.time_known else -128, 7 * instant.time_known
+            ),
             "RFStatus": sbf.RfStatus(*stamp, int(self.spoofing > 1), self._bands()),
             **self._position(instant, stamp),
             "EndOfPVT": sbf.EndOfPvt(*stamp),
@@ -129,30 +145,51 @@ class SeptentrioReceiver(CommandedReceiver):
         return [block for name, block in found.items() if name in names]
 
     def _bands(self) -> tuple[sbf.RfBand, ...]:
-        return (sbf.RfBand(1_575_420_000, 2_000, 8 if self.jamming > 2 else 2),) if self.jamming > 1 else ()
+        return (
+            (sbf.RfBand(1_575_420_000, 2_000, 8 if self.jamming > 2 else 2),)
+            if self.jamming > 1
+            else ()
+        )
 
     def _position(self, instant: Instant, stamp: tuple[int, int]) -> dict[str, Block]:
         fix = instant.fix
-        if fix is None or fix.fix_type in (FixType.NONE, FixType.TIME) or not isfinite(fix.latitude_rad):
+        if (
+            fix is None
+            or fix.fix_type in (FixType.NONE, FixType.TIME)
+            or not isfinite(fix.latitude_rad)
+        ):
             end = UNKNOWN_U8, 0, UNKNOWN_U16, UNKNOWN_U16, 0, 0
             return {
-                "PVTGeodetic": sbf.PvtGeodetic(*stamp, 0, 1, *(UNKNOWN,) * 8, UNKNOWN, UNKNOWN, 0, 0, *end),
+                "PVTGeodetic": sbf.PvtGeodetic(
+                    *stamp, 0, 1, *(UNKNOWN,) * 8, UNKNOWN, UNKNOWN, 0, 0, *end
+                ),
                 "PosCovGeodetic": sbf.CovGeodetic(*stamp, 0, 1, *(UNKNOWN,) * 10),
                 "VelCovGeodetic": sbf.VelCovGeodetic(*stamp, 0, 1, *(UNKNOWN,) * 10),
                 "DOP": sbf.Dop(*stamp, 0, 0, 0, 0, 0, 0),
             }
         if self.base.place is not None or self.base.surveys:
             return self._static(stamp, fix)
-        mode = _CARRIERS.get(fix.carrier, 2 if fix.differential else 1) | (fix.fix_type is FixType.FIX_2D) << 7
+        mode = (
+            _CARRIERS.get(fix.carrier, 2 if fix.differential else 1)
+            | (fix.fix_type is FixType.FIX_2D) << 7
+        )
         east, north, up = (value if isfinite(value) else UNKNOWN for value in fix.velocity_enu_mps)
-        age_cs = min(round(fix.correction_age_s * 100.0), UNKNOWN_U16) if isfinite(fix.correction_age_s) else UNKNOWN_U16
+        age_cs = (
+            min(round(fix.correction_age_s * 100.0), UNKNOWN_U16)
+            if isfinite(fix.correction_age_s)
+            else UNKNOWN_U16
+        )
         place = fix.latitude_rad, fix.longitude_rad, fix.height_m, -34.0
         end = fix.satellites, 0, UNKNOWN_U16, age_cs, 0, 0
         dops = (round(each * 100.0) if isfinite(each) else 0 for each in (fix.hdop, fix.vdop))
         return {
-            "PVTGeodetic": sbf.PvtGeodetic(*stamp, mode, 0, *place, north, east, up, UNKNOWN, 0.0, 0.0, 0, 0, *end),
+            "PVTGeodetic": sbf.PvtGeodetic(
+                *stamp, mode, 0, *place, north, east, up, UNKNOWN, 0.0, 0.0, 0, 0, *end
+            ),
             "PosCovGeodetic": _covariance(sbf.CovGeodetic, stamp, mode, fix.position_covariance_m2),
-            "VelCovGeodetic": _covariance(sbf.VelCovGeodetic, stamp, mode, fix.velocity_covariance_m2ps2),
+            "VelCovGeodetic": _covariance(
+                sbf.VelCovGeodetic, stamp, mode, fix.velocity_covariance_m2ps2
+            ),
             "DOP": sbf.Dop(*stamp, fix.satellites, 0, 0, 0, *dops),
         }
 
@@ -160,7 +197,9 @@ class SeptentrioReceiver(CommandedReceiver):
         """Return the position of a base station. Bit 6 says that it is still being determined."""
         place = self.base.place or self.base.mean
         latitude, longitude, height_m = (
-            ecef_to_geodetic(*place) if any(place) else (fix.latitude_rad, fix.longitude_rad, fix.height_m)
+            ecef_to_geodetic(*place)
+            if any(place)
+            else (fix.latitude_rad, fix.longitude_rad, fix.height_m)
         )
         end = fix.satellites, 0, UNKNOWN_U16, UNKNOWN_U16, 0, 0
         mode = 3 | self.base.surveys << 6
@@ -172,7 +211,9 @@ class SeptentrioReceiver(CommandedReceiver):
         if instant.heading is None or bearing is None:
             error = 1 if self.two_antennas else 1 << 7
             return {
-                "AttEuler": sbf.AttEuler(*stamp, UNKNOWN_U8, error, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN),
+                "AttEuler": sbf.AttEuler(
+                    *stamp, UNKNOWN_U8, error, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
+                ),
                 "AttCovEuler": sbf.AttCovEuler(*stamp, 0, error, UNKNOWN, UNKNOWN, UNKNOWN),
                 "AuxAntPositions": sbf.AuxAntPositions(*stamp),
             }
@@ -185,7 +226,9 @@ class SeptentrioReceiver(CommandedReceiver):
         }
 
 
-def _covariance(kind: type[sbf.CovGeodetic], stamp: tuple[int, int], mode: int, enu: tuple[float, ...]) -> sbf.CovGeodetic:
+def _covariance(
+    kind: type[sbf.CovGeodetic], stamp: tuple[int, int], mode: int, enu: tuple[float, ...]
+) -> sbf.CovGeodetic:
     """Return the block of a covariance; one that is not known is marked so."""
     ee, en, eu, _, nn, nu, _, _, uu = enu
     if not isfinite(sum(enu)):

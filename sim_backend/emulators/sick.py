@@ -3,7 +3,16 @@
 import numpy as np
 
 from drivers.lidar.scan import Array
-from drivers.lidar.sick import MOST_BYTES, PROTOCOLS, SCANS, ScanData, Telegram, encode, encode_scan, parse
+from drivers.lidar.sick import (
+    MOST_BYTES,
+    PROTOCOLS,
+    SCANS,
+    ScanData,
+    Telegram,
+    encode,
+    encode_scan,
+    parse,
+)
 from sim_backend.emulators.lidar import FAULT, MOTOR, LidarUnit
 from sim_backend.emulators.line import on_its_line
 from vehicled.core.wire.framing import Framer
@@ -15,7 +24,8 @@ FULL_TURN_DEG = 360.0
 
 
 class SickUnit(LidarUnit):
-    """SICK unit as a :class:`sim_backend.emulators.line.LineDevice`. It speaks the dialect of the profile, or B."""
+    """SICK unit as a :class:`sim_backend.emulators.line.LineDevice`. It speaks the dialect of the
+    profile, or B."""
 
     def _begin(self, now_ns: int) -> None:
         self._binary = self.params.cola != "a"
@@ -41,14 +51,18 @@ class SickUnit(LidarUnit):
                 self._reply("sRA DeviceIdent", self.params.model.encode(), now_ns)
             case "sRN", "SCdevicestate":
                 state = 2 if self._ill else 1
-                self._reply("sRA SCdevicestate", bytes((state,)) if self._binary else b"%d" % state, now_ns)
+                self._reply(
+                    "sRA SCdevicestate", bytes((state,)) if self._binary else b"%d" % state, now_ns
+                )
             case "sEN", name if name == SCANS:
                 self._sends = asked.values[-1:] in (b"\1", b"1")
                 self._reply(f"sEA {SCANS}", asked.values[-1:], now_ns)
             case "sMN", ("SetAccessMode" | "LMCstartmeas" | "Run"):
                 self._reply(f"sAN {asked.name}", b"\1" if self._binary else b"1", now_ns)
             case _:
-                self.answer(encode(b"sFA \0\3" if self._binary else b"sFA 3", binary=self._binary), now_ns)
+                self.answer(
+                    encode(b"sFA \0\3" if self._binary else b"sFA 3", binary=self._binary), now_ns
+                )
 
     def _reply(self, text: str, values: bytes, now_ns: int) -> None:
         self.answer(encode(text.encode() + b" " + values, binary=self._binary), now_ns)

@@ -1,7 +1,8 @@
 """Emulator of a u-blox ZED-F9P, in factory state until it is configured.
 
-Its output is what the daemon configured; before that it sends NMEA once a second at 38400 baud, like a new receiver. Positions come
-from the GNSS model at the rate of ``[sim.gnss]``; one per configured period is sent.
+Its output is what the daemon configured; before that it sends NMEA once a second at 38400 baud,
+like a new receiver. Positions come from the GNSS model at the rate of ``[sim.gnss]``; one per
+configured period is sent.
 """
 
 from collections.abc import Mapping
@@ -11,11 +12,32 @@ from typing import Any, ClassVar
 from drivers.ublox.codec import NMEA, RTCM, encode, framer, parse_ubx, rtcm_number
 from drivers.ublox.identity import identify
 from drivers.ublox.keys import CfgValgetPoll, CfgValset
-from drivers.ublox.layouts import Ack, EsfMeas, MonRf, MonVer, Nak, NavPvt, NavSvin, RfBlock, RxmCor, RxmRtcm, SecSig, TimTp
+from drivers.ublox.layouts import (
+    Ack,
+    EsfMeas,
+    MonRf,
+    MonVer,
+    Nak,
+    NavPvt,
+    NavSvin,
+    RfBlock,
+    RxmCor,
+    RxmRtcm,
+    SecSig,
+    TimTp,
+)
 from drivers.ublox.names import IDS
 from sim_backend.emulators.corrections import SIZES, EmulatedBase
 from sim_backend.emulators.line import LineDevice, on_its_line
-from sim_backend.emulators.ublox_epoch import DEFAULT_BASELINE_M, NAV, SENTENCES, WEEK_MS, FixPairing, Instant, fusion
+from sim_backend.emulators.ublox_epoch import (
+    DEFAULT_BASELINE_M,
+    NAV,
+    SENTENCES,
+    WEEK_MS,
+    FixPairing,
+    Instant,
+    fusion,
+)
 from sim_backend.emulators.ublox_settings import ReceiverSettings
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Message
@@ -24,12 +46,26 @@ from vehicled.profile.schema import DeviceTable
 VERSION = MonVer(
     "EXT CORE 1.00 (3fda8e)",
     "00190000",
-    ("ROM BASE 0x118B2060", "FWVER=HPG 1.32", "PROTVER=27.31", "MOD=ZED-F9P", "GPS;GLO;GAL;BDS", "SBAS;QZSS"),
+    (
+        "ROM BASE 0x118B2060",
+        "FWVER=HPG 1.32",
+        "PROTVER=27.31",
+        "MOD=ZED-F9P",
+        "GPS;GLO;GAL;BDS",
+        "SBAS;QZSS",
+    ),
 )
 F9R_VERSION = MonVer(
     "EXT CORE 1.00 (a669b8)",
     "00190000",
-    ("ROM BASE 0x118B2060", "FWVER=HPS 1.30", "PROTVER=33.30", "MOD=ZED-F9R", "GPS;GLO;GAL;BDS", "SBAS;QZSS"),
+    (
+        "ROM BASE 0x118B2060",
+        "FWVER=HPS 1.30",
+        "PROTVER=33.30",
+        "MOD=ZED-F9R",
+        "GPS;GLO;GAL;BDS",
+        "SBAS;QZSS",
+    ),
 )
 STALE_NS = 200_000_000
 _CLASS_CFG = 0x06
@@ -64,7 +100,8 @@ class UbloxReceiver(LineDevice):
         self._jamming = _JAMMING_NONE
         self._spoofing = _SPOOFING_NONE
         self.version = F9R_VERSION if params.inertial else VERSION
-        """Answer to MON-VER; one of newer firmware reports jamming, spoofing and corrections in other messages."""
+        """Answer to MON-VER; one of newer firmware reports jamming, spoofing and corrections in
+        other messages."""
         self.wheel_speeds_mps: list[float] = []
         """Wheel speeds received."""
         self._base = EmulatedBase(stream(seed, f"{port}/base").bytes)
@@ -116,7 +153,8 @@ class UbloxReceiver(LineDevice):
     # ---------------------------------------------------------------- epochs
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Start an epoch with a position and the heading of its instant; without positions every heading starts one."""
+        """Start an epoch with a position and the heading of its instant; without positions every
+        heading starts one."""
         found = self._pairing.on_message(message)
         if found is None:
             return
@@ -134,7 +172,9 @@ class UbloxReceiver(LineDevice):
         self._epochs += 1
         self._newest = instant
         if settings.value(f"CFG-{self._port}OUTPROT-NMEA"):
-            self._tx += [make(instant) for name, make in SENTENCES.items() if self._wanted(f"NMEA_ID_{name}")]
+            self._tx += [
+                make(instant) for name, make in SENTENCES.items() if self._wanted(f"NMEA_ID_{name}")
+            ]
         if not settings.value(f"CFG-{self._port}OUTPROT-UBX"):
             return
         self._survey(instant)
@@ -184,7 +224,10 @@ class UbloxReceiver(LineDevice):
         if values != self._time_mode:
             self._time_mode = values
             mode, least_s, limit_e1, _, *place = values
-            signed = [value - (1 << bits) if value >> bits - 1 else value for value, bits in zip(place, (32, 8) * 3)]
+            signed = [
+                value - (1 << bits) if value >> bits - 1 else value
+                for value, bits in zip(place, (32, 8) * 3)
+            ]
             if mode == _SURVEY:
                 self._base.survey(least_s, limit_e1 * 1e-4)
             elif mode == _FIXED:
@@ -194,21 +237,34 @@ class UbloxReceiver(LineDevice):
                 self._base.off()
         fix = instant.fix
         solved = fix is not None and instant.solved
-        self._base.on_instant(instant.gps_ms, (fix.latitude_rad, fix.longitude_rad, fix.height_m) if fix and solved else None)
+        self._base.on_instant(
+            instant.gps_ms,
+            (fix.latitude_rad, fix.longitude_rad, fix.height_m) if fix and solved else None,
+        )
 
     def _progress(self, instant: Instant) -> NavSvin:
         base = self._base
-        (x, x_e1), (y, y_e1), (z, z_e1) = (divmod(round(value * 1e4), 100) for value in (base.place or base.mean))
+        (x, x_e1), (y, y_e1), (z, z_e1) = (
+            divmod(round(value * 1e4), 100) for value in (base.place or base.mean)
+        )
         finished = base.place is not None and base.observations > 0
         accuracy_e1 = min(round(base.sigma_m * 1e4), 2**32 - 1)
         state = base.observations, int(finished), int(base.surveys)
-        return NavSvin(0, instant.itow_ms, base.seconds, x, y, z, x_e1, y_e1, z_e1, accuracy_e1, *state)
+        return NavSvin(
+            0, instant.itow_ms, base.seconds, x, y, z, x_e1, y_e1, z_e1, accuracy_e1, *state
+        )
 
     def _radio(self) -> MonRf:
         watched = self._settings.value("CFG-ITFM-ENABLE")
         level = self._jamming if watched and not self._newer else 0
         indicator = 200 if self._jamming > _JAMMING_NONE else 8
-        return MonRf(0, tuple(RfBlock(band, level, 2, 1, 0, 94 - 7 * band, 5600, indicator, 3, 160, -2, 158) for band in range(2)))
+        return MonRf(
+            0,
+            tuple(
+                RfBlock(band, level, 2, 1, 0, 94 - 7 * band, 5600, indicator, 3, 160, -2, 158)
+                for band in range(2)
+            ),
+        )
 
     # ---------------------------------------------------------------- input from the daemon
 
@@ -241,7 +297,9 @@ class UbloxReceiver(LineDevice):
             self._answer(self.version)
         elif key == IDS["ESF-MEAS"] and isinstance(found := parse_ubx(frame), EsfMeas):
             # Type 11 is a speed, in two's complement.
-            self.wheel_speeds_mps += [((value ^ 1 << 23) - (1 << 23)) * 1e-3 for kind, value in found.data if kind == 11]
+            self.wheel_speeds_mps += [
+                ((value ^ 1 << 23) - (1 << 23)) * 1e-3 for kind, value in found.data if kind == 11
+            ]
         elif empty and key == IDS["MON-RF"]:
             self._answer(self._radio())
         elif empty and key in _NAV_BY_KEY and self._newest is not None:

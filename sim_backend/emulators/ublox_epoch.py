@@ -1,7 +1,7 @@
 """Encoder of one receiver epoch into UBX and NMEA: SI to the receiver's units, ENU to NED.
 
-Ranges, rounding and pitfalls follow the real receiver: high-precision digits beside the coarse ones, a fraction of a second that
-may be negative, saturating accuracies.
+Ranges, rounding and pitfalls follow the real receiver: high-precision digits beside the coarse
+ones, a fraction of a second that may be negative, saturating accuracies.
 """
 
 from collections import deque
@@ -41,7 +41,8 @@ DEFAULT_BASELINE_M = 0.5
 UTC_BEFORE_KNOWN_NS = 1_767_225_600_000_000_000
 """UTC at the start of a receiver without positions, so that its time of week can run."""
 SAME_EPOCH_NS = 1_000_000
-"""Largest time difference of a heading and a position of one epoch, because the two models sample on their own grids."""
+"""Largest time difference of a heading and a position of one epoch, because the two models sample
+on their own grids."""
 KEPT_HEADINGS = 16
 _LARGEST = 2**32 - 1
 _UNIX_DAY = date(1970, 1, 1)
@@ -49,7 +50,13 @@ _COURSE_MPS = 0.05
 """Speed below which a receiver reports no course."""
 _ROUNDED_UP_NS = 995_000_000
 """Fraction from which the second is rounded up, which makes the fraction negative."""
-_FIX_TYPES = {FixType.NONE: 0, FixType.DEAD_RECKONING: 1, FixType.FIX_2D: 2, FixType.FIX_3D: 3, FixType.TIME: 5}
+_FIX_TYPES = {
+    FixType.NONE: 0,
+    FixType.DEAD_RECKONING: 1,
+    FixType.FIX_2D: 2,
+    FixType.FIX_3D: 3,
+    FixType.TIME: 5,
+}
 _AGES_S = (1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0)
 _TALKER = "GN"
 
@@ -60,7 +67,8 @@ class Instant(NamedTuple):
     utc_ns: int
     time_known: bool
     fix: GnssFix | None
-    """Fix; None if the simulation has no position for this receiver: it then reports an invalid position."""
+    """Fix; None if the simulation has no position for this receiver: it then reports an invalid
+    position."""
     heading: Heading | None
     """Heading; None without a moving base."""
     baseline_m: float = DEFAULT_BASELINE_M
@@ -86,7 +94,8 @@ class Instant(NamedTuple):
 
 
 class FixPairing:
-    """Joins a position with the heading of its instant; without positions every heading is an epoch."""
+    """Joins a position with the heading of its instant; without positions every heading is an
+    epoch."""
 
     def __init__(self, device: DeviceTable, start_ns: int) -> None:
         self._follows_fixes = GnssFix.__name__ in device.messages
@@ -103,8 +112,12 @@ class FixPairing:
         if isinstance(message, GnssFix):
             if message.utc_ns:
                 self._utc_offset_ns = message.utc_ns - message.t_ns
-            same = (each for each in self._headings if abs(each.t_ns - message.t_ns) <= SAME_EPOCH_NS)
-            return Instant(message.t_ns + self._utc_offset_ns, message.utc_ns != 0, message, next(same, None))
+            same = (
+                each for each in self._headings if abs(each.t_ns - message.t_ns) <= SAME_EPOCH_NS
+            )
+            return Instant(
+                message.t_ns + self._utc_offset_ns, message.utc_ns != 0, message, next(same, None)
+            )
         if isinstance(message, Heading):
             self._headings.append(message)
             if not self._follows_fixes:
@@ -164,8 +177,9 @@ def pvt(instant: Instant) -> NavPvt:
     fix = instant.fix
     latitude_deg, longitude_deg, height_m = _position(instant)
     shared: tuple[Any, ...] = (
-        instant.itow_ms, when.year, when.month, when.day, seconds // 3600, seconds // 60 % 60, seconds % 60,
-        0x37 if instant.time_known else 0, 20 if instant.time_known else _LARGEST, nano,
+        instant.itow_ms, when.year, when.month, when.day, seconds // 3600, seconds // 60 % 60,
+        seconds % 60, 0x37 if instant.time_known else 0, 20 if instant.time_known else _LARGEST,
+        nano,
     )  # fmt: skip
     confirmed = 0xE0 if instant.time_known else 0x20
     if fix is None:
@@ -198,7 +212,8 @@ def pvt(instant: Instant) -> NavPvt:
             _clipped(speed_sigma * 1e3),
             _clipped(degrees(speed_sigma / max(speed_mps, 1e-3)) * 1e5, 18_000_000),
             _clipped(hypot(fix.hdop, fix.vdop) * 100.0, 9999),
-            (0 if solved else 1) | _age_code(fix.correction_age_s if fix.differential else nan) << 1,
+            (0 if solved else 1)
+            | _age_code(fix.correction_age_s if fix.differential else nan) << 1,
             0,
             0,
             0,
@@ -239,12 +254,17 @@ def cov(instant: Instant) -> NavCov:
 
 
 def dop(instant: Instant) -> NavDop:
-    """Encode NAV-DOP. Time DOP and the north-east split are not modelled: plausible ratios of the others replace them."""
+    """Encode NAV-DOP. Time DOP and the north-east split are not modelled: plausible ratios of the
+    others replace them."""
     fix = instant.fix
     hdop, vdop = (fix.hdop, fix.vdop) if fix is not None and instant.solved else (nan, nan)
     pdop, tdop, axis = hypot(hdop, vdop), 0.6 * vdop, hdop / sqrt(2.0)
     return NavDop(
-        instant.itow_ms, *(_clipped(each * 100.0, 9999) for each in (hypot(pdop, tdop), pdop, tdop, vdop, hdop, axis, axis))
+        instant.itow_ms,
+        *(
+            _clipped(each * 100.0, 9999)
+            for each in (hypot(pdop, tdop), pdop, tdop, vdop, hdop, axis, axis)
+        ),
     )
 
 
@@ -253,10 +273,15 @@ def relposned(instant: Instant) -> NavRelposned:
     heading = instant.heading
     known = heading is not None and isfinite(heading.yaw_rad)
     if heading is None or not known:
-        return NavRelposned._make((1, 0, instant.itow_ms, *(0,) * 9, *(_LARGEST,) * 4, 18_000_000, int(instant.solved)))
+        return NavRelposned._make(
+            (1, 0, instant.itow_ms, *(0,) * 9, *(_LARGEST,) * 4, 18_000_000, int(instant.solved))
+        )
     line_rad = heading.yaw_rad + instant.baseline_yaw_rad
     length = instant.baseline_m
-    parts = [_split(part * 1e4, 100) for part in (length * sin(line_rad), length * cos(line_rad), 0.0, length)]
+    parts = [
+        _split(part * 1e4, 100)
+        for part in (length * sin(line_rad), length * cos(line_rad), 0.0, length)
+    ]
     heading_deg_e5 = round(degrees((pi / 2 - line_rad) % tau) * 1e5) % 36_000_000
     across = _clipped(heading.sigma_rad * length * 1e4)
     carrier = instant.fix.carrier if instant.fix is not None else CarrierSolution.FIXED
@@ -291,7 +316,14 @@ def fusion(instant: Instant, with_speed: bool) -> EsfStatus:
     """Encode ESF-STATUS: the inertial sensor, and the wheel speed once it has come."""
     kinds = (5, 13, 14, 16, 17, 18, *((11,) if with_speed else ()))
     mode = 1 if instant.heading is not None and instant.solved else 0
-    return EsfStatus(instant.itow_ms, 2, 0, 2, mode, tuple(EsfSensor(0xC0 | kind, 0x07, 100, 0) for kind in kinds))
+    return EsfStatus(
+        instant.itow_ms,
+        2,
+        0,
+        2,
+        mode,
+        tuple(EsfSensor(0xC0 | kind, 0x07, 100, 0) for kind in kinds),
+    )
 
 
 def status(instant: Instant) -> NavStatus:
@@ -378,12 +410,26 @@ def _rmc(instant: Instant) -> bytes:
     day = _UNIX_DAY + timedelta(days=instant.utc_ns // DAY_NS) if instant.time_known else None
     mode = _states(instant)[1]
     valid = mode != "N"
-    return encode(Rmc(_TALKER, _time_ms(instant), valid, latitude_deg, longitude_deg, speed_mps / KNOT_MPS, course_deg, day, mode))
+    return encode(
+        Rmc(
+            _TALKER,
+            _time_ms(instant),
+            valid,
+            latitude_deg,
+            longitude_deg,
+            speed_mps / KNOT_MPS,
+            course_deg,
+            day,
+            mode,
+        )
+    )
 
 
 def _vtg(instant: Instant) -> bytes:
     speed_mps, course_deg = _motion(instant)
-    return encode(Vtg(_TALKER, course_deg, speed_mps / KNOT_MPS, speed_mps * 3.6, _states(instant)[2]))
+    return encode(
+        Vtg(_TALKER, course_deg, speed_mps / KNOT_MPS, speed_mps * 3.6, _states(instant)[2])
+    )
 
 
 def _gst(instant: Instant) -> bytes:
@@ -398,7 +444,13 @@ def _ths(instant: Instant) -> bytes:
     heading = instant.heading
     if heading is None or not isfinite(heading.yaw_rad) or not instant.solved:
         return encode(Ths(_TALKER, nan, "V"))
-    return encode(Ths(_TALKER, degrees((pi / 2 - heading.yaw_rad - instant.baseline_yaw_rad) % tau) % 360.0, "A"))
+    return encode(
+        Ths(
+            _TALKER,
+            degrees((pi / 2 - heading.yaw_rad - instant.baseline_yaw_rad) % tau) % 360.0,
+            "A",
+        )
+    )
 
 
 def _other(body: str) -> bytes:

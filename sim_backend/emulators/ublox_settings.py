@@ -1,4 +1,5 @@
-"""Configuration storage of a ZED-F9P: factory defaults, layers above them, CFG-VALSET and CFG-VALGET.
+"""Configuration storage of a ZED-F9P: factory defaults, layers above them, CFG-VALSET and
+CFG-VALGET.
 
 Defaults and limits: interface description UBX-21023318 (HPG 1.13), chapter on configuration.
 """
@@ -54,7 +55,9 @@ _RANGES = {
 def _factory() -> dict[int, int]:
     found = {}
     for name, key in keys.KEYS.items():
-        sentence = name.startswith("CFG-MSGOUT-NMEA_ID_") and name.removeprefix("CFG-MSGOUT-NMEA_ID_").startswith(_SENTENCES)
+        sentence = name.startswith("CFG-MSGOUT-NMEA_ID_") and name.removeprefix(
+            "CFG-MSGOUT-NMEA_ID_"
+        ).startswith(_SENTENCES)
         found[key] = _DEFAULTS.get(name, int(sentence or any(part in name for part in _ON)))
     found |= dict(_OTHERS.values())
     # On I2C, UART1, UART2, USB and SPI.
@@ -83,8 +86,12 @@ class ReceiverSettings:
         self._ram = _FACTORY | self._flash | self._bbr
 
     def store(self, order: CfgValset) -> bool:
-        """Write all items, or none if one is impossible; False is a refusal that does not name the item."""
-        if not 0 < order.layers <= keys.RAM | keys.BBR | keys.FLASH or len(order.items) > keys.MAX_ITEMS:
+        """Write all items, or none if one is impossible; False is a refusal that does not name the
+        item."""
+        if (
+            not 0 < order.layers <= keys.RAM | keys.BBR | keys.FLASH
+            or len(order.items) > keys.MAX_ITEMS
+        ):
             return False
         if not all(key in _FACTORY and _possible(key, value) for key, value in order.items):
             return False
@@ -94,8 +101,14 @@ class ReceiverSettings:
         return True
 
     def read(self, question: CfgValgetPoll) -> CfgValget | None:
-        """Return the requested items by number, group or all; None is a refusal: one is unknown or not kept in that layer."""
-        layers = {keys.LAYER_RAM: self._ram, keys.LAYER_BBR: self._bbr, keys.LAYER_FLASH: self._flash, keys.LAYER_DEFAULT: _FACTORY}
+        """Return the requested items by number, group or all; None is a refusal: one is unknown or
+        not kept in that layer."""
+        layers = {
+            keys.LAYER_RAM: self._ram,
+            keys.LAYER_BBR: self._bbr,
+            keys.LAYER_FLASH: self._flash,
+            keys.LAYER_DEFAULT: _FACTORY,
+        }
         layer = layers.get(question.layer)
         if layer is None:
             return None
@@ -112,7 +125,9 @@ class ReceiverSettings:
         part = found[question.position : question.position + keys.MAX_ITEMS]
         if not part:
             return None
-        return CfgValget(tuple((key, layer[key]) for key in part), question.layer, question.position)
+        return CfgValget(
+            tuple((key, layer[key]) for key in part), question.layer, question.position
+        )
 
 
 def _possible(key: int, value: int) -> bool:

@@ -1,7 +1,8 @@
-"""Emulator of a VectorNav VN-100: registers as lines of text, binary frames by masks, unsolicited lines.
+"""Emulator of a VectorNav VN-100: registers as lines of text, binary frames by masks, unsolicited
+lines.
 
-It is in factory state, also after a brown-out, because nothing is saved. If the driver does not configure it, its binary output is
-set up as the driver's table in the profile says.
+It is in factory state, also after a brown-out, because nothing is saved. If the driver does not
+configure it, its binary output is set up as the driver's table in the profile says.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,14 @@ from typing import Any
 
 from drivers.imu.vectornav import LINE, encode, encode_line, read_line
 from drivers.imu.vectornav_fields import masks, names_of
-from sim_backend.emulators.inertial import ImuReading, InertialUnit, OutputSchedule, euler, frd, rotation_columns
+from sim_backend.emulators.inertial import (
+    ImuReading,
+    InertialUnit,
+    OutputSchedule,
+    euler,
+    frd,
+    rotation_columns,
+)
 from sim_backend.emulators.line import BITS_PER_BYTE, baud_of, on_its_line
 from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import DeviceTable
@@ -27,7 +35,8 @@ FACTORY = {
     ASYNC_RATE: "40",
     **dict.fromkeys(OUTPUTS, "0,1,00"),
 }
-"""Registers by number in factory state: attitude, magnetometer, acceleration and rate as a line of text at 40 Hz."""
+"""Registers by number in factory state: attitude, magnetometer, acceleration and rate as a line of
+text at 40 Hz."""
 IDENTITY = range(1, 5)
 """Read-only registers."""
 LINE_SHARE = 0.95
@@ -47,9 +56,18 @@ class VectorNavUnit(InertialUnit):
         if not self.params.configure:
             params = self.params
             divisor = max(1, round(params.base_rate_hz / params.rate_hz))
-            inertial = ["common.time_startup", "common.ypr", "common.angular_rate", "common.acceleration", "imu.saturation"]
+            inertial = [
+                "common.time_startup",
+                "common.ypr",
+                "common.angular_rate",
+                "common.acceleration",
+                "imu.saturation",
+            ]
             text = masks([*inertial, "attitude.status"])
-            self._flash |= {ASYNC_TYPE: "0", 74 + params.output: f"{params.serial_port},{divisor},{text}"}
+            self._flash |= {
+                ASYNC_TYPE: "0",
+                74 + params.output: f"{params.serial_port},{divisor},{text}",
+            }
         self._begin(start_ns)
 
     def _begin(self, now_ns: int) -> None:
@@ -78,7 +96,11 @@ class VectorNavUnit(InertialUnit):
         if number not in self.registers:
             return _error(INVALID_REGISTER)
         if command == "VNRRG":
-            return f"VNRRG,{words[0]},{self.registers[number]}" if len(words) == 1 else _error(TOO_MANY)
+            return (
+                f"VNRRG,{words[0]},{self.registers[number]}"
+                if len(words) == 1
+                else _error(TOO_MANY)
+            )
         if number in IDENTITY:
             return _error(UNAUTHORISED)
         return self._write(number, words) or line
@@ -90,7 +112,13 @@ class VectorNavUnit(InertialUnit):
             wrong = self._set_output(number, values)
         else:
             # Registers with one number, which may be followed by the serial port.
-            wrong = 0 if values and values[0].isdecimal() else TOO_FEW if not values else INVALID_PARAMETER
+            wrong = (
+                0
+                if values and values[0].isdecimal()
+                else TOO_FEW
+                if not values
+                else INVALID_PARAMETER
+            )
         if wrong:
             return _error(wrong)
         self.registers[number] = ",".join(values)
@@ -105,7 +133,12 @@ class VectorNavUnit(InertialUnit):
             divisor, names = int(values[1]), names_of(values[2:])
         except ValueError:
             return INVALID_PARAMETER
-        if divisor < 1 or not values[0].isdecimal() or int(values[0]) > 3 or not set(names) <= _VALUES.keys():
+        if (
+            divisor < 1
+            or not values[0].isdecimal()
+            or int(values[0]) > 3
+            or not set(names) <= _VALUES.keys()
+        ):
             return INVALID_PARAMETER
         rate_hz = self.params.base_rate_hz / divisor if names and int(values[0]) else 0.0
         size = len(encode({name: _VALUES[name](self, _STILL) for name in names})) if names else 0
@@ -116,7 +149,9 @@ class VectorNavUnit(InertialUnit):
 
     def _set_text(self) -> None:
         on = self.registers[ASYNC_TYPE].partition(",")[0] not in ("0", "00")
-        self._text = OutputSchedule(float(self.registers[ASYNC_RATE].partition(",")[0]) if on else 0.0)
+        self._text = OutputSchedule(
+            float(self.registers[ASYNC_RATE].partition(",")[0]) if on else 0.0
+        )
 
     # ---------------------------------------------------------------- samples
 
@@ -128,7 +163,11 @@ class VectorNavUnit(InertialUnit):
             yaw, pitch, roll = self._ypr()
             field, force, rate = FIELD_GAUSS, frd(measured.force_mps2), frd(measured.rate_radps)
             angles = f"{yaw:+08.3f},{pitch:+08.3f},{roll:+08.3f}"
-            vectors = ",".join([f"{x:+08.4f}" for x in field] + [f"{x:+07.3f}" for x in force] + [f"{x:+010.6f}" for x in rate])
+            vectors = ",".join(
+                [f"{x:+08.4f}" for x in field]
+                + [f"{x:+07.3f}" for x in force]
+                + [f"{x:+010.6f}" for x in rate]
+            )
             self.send(encode_line(f"VNYMR,{angles},{vectors}"))
 
     def _ypr(self) -> tuple[float, float, float]:

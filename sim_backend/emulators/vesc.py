@@ -1,8 +1,9 @@
-"""Emulator of a VESC motor controller on CAN and on a serial line: replies, STATUS frames, commands, command timeout.
+"""Emulator of a VESC motor controller on CAN and on a serial line: replies, STATUS frames,
+commands, command timeout.
 
-It is set up as the driver's table in the profile expects; ``conf`` and ``firmware`` change that. The power stage is
-:mod:`sim_backend.emulators.vesc_motor`, the telemetry :mod:`sim_backend.emulators.vesc_telemetry`. Facts, sources and pitfalls:
-``drivers/vesc/NOTES.md``.
+It is set up as the driver's table in the profile expects; ``conf`` and ``firmware`` change that.
+The power stage is :mod:`sim_backend.emulators.vesc_motor`, the telemetry
+:mod:`sim_backend.emulators.vesc_telemetry`. Facts, sources and pitfalls: ``drivers/vesc/NOTES.md``.
 """
 
 from abc import ABC, abstractmethod
@@ -83,7 +84,8 @@ _MOTOR_PACKETS = {
 
 
 def configuration(device: DeviceTable, firmware: tuple[int, int] = FIRMWARE) -> AppConf:
-    """Return the application configuration that the profile expects: timeout and its brake current, servo output, STATUS frames."""
+    """Return the application configuration that the profile expects: timeout and its brake current,
+    servo output, STATUS frames."""
     params: MotorCalibration = device.driver.selected
     rate_hz = round(device.rate_hz or STATUS_RATE_HZ)
     fields: dict[str, int] = {"status_rate_hz": rate_hz, "status_mode": 5}
@@ -115,21 +117,31 @@ class VescOptions(TypedDict, total=False):
 
 
 def motor_setup(params: MotorCalibration) -> MotorSetup:
-    """Return a motor configuration with the driver's poles and scale, the gear being that of a wheel of 0.1 m."""
+    """Return a motor configuration with the driver's poles and scale, the gear being that of a
+    wheel of 0.1 m."""
     gear = abs(params.erpm_per_mps) * pi * WHEEL_DIAMETER_M / (60.0 * params.pole_pairs)
     return MotorSetup(
-        min_erpm=-MAX_ERPM, max_erpm=MAX_ERPM, motor_poles=min(255, 2 * params.pole_pairs), gear_ratio=gear,
-        wheel_diameter_m=WHEEL_DIAMETER_M,
+        min_erpm=-MAX_ERPM, max_erpm=MAX_ERPM, motor_poles=min(255, 2 * params.pole_pairs),
+        gear_ratio=gear, wheel_diameter_m=WHEEL_DIAMETER_M,
     )  # fmt: skip
 
 
 class VescUnit(WireDevice, ABC):
     """Controller without its wire. Called in time order."""
 
-    kinds: Mapping[str, float] = MappingProxyType({FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0})
+    kinds: Mapping[str, float] = MappingProxyType(
+        {FAULT: float(ABS_OVER_CURRENT), OWN_TIMEOUT: 1.0}
+    )
     """Injectable failures with default values: a fault code; motor commands that get lost."""
 
-    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(
+        self,
+        port: str,
+        device: DeviceTable,
+        seed: int,
+        start_ns: int,
+        **options: Unpack[VescOptions],
+    ) -> None:
         super().__init__()
         self.firmware = options.get("firmware", FIRMWARE)
         """Firmware (major, minor)."""
@@ -145,7 +157,9 @@ class VescUnit(WireDevice, ABC):
         servo_on = self.conf.servo_output != 0
         self.setup = options["setup"] if "setup" in options else motor_setup(params)
         """Motor configuration as GET_MCCONF_TEMP gives it."""
-        self._stage = PowerStage(params, self.conf.timeout_ms, self.conf.timeout_brake_current_a, servo_on, start_ns)
+        self._stage = PowerStage(
+            params, self.conf.timeout_ms, self.conf.timeout_brake_current_a, servo_on, start_ns
+        )
 
     @property
     def fault_code(self) -> int:
@@ -161,7 +175,9 @@ class VescUnit(WireDevice, ABC):
         """Take the motor state of the sensor model."""
         if isinstance(message, MotorStatus):
             if self._mirrored:
-                message = replace(message, motor_speed_radps=-message.motor_speed_radps, duty=-message.duty)
+                message = replace(
+                    message, motor_speed_radps=-message.motor_speed_radps, duty=-message.duty
+                )
             self._telemetry.observe(message)
             self._stage.measure(self._telemetry.erpm, self._telemetry.voltage_v, now_ns)
             self._on_sample(now_ns)
@@ -244,7 +260,14 @@ class VescUnit(WireDevice, ABC):
 class VescCanUnit(VescUnit, CanNode):
     """VESC on CAN as a :class:`sim_backend.emulators.can_bus.CanNode`."""
 
-    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(
+        self,
+        port: str,
+        device: DeviceTable,
+        seed: int,
+        start_ns: int,
+        **options: Unpack[VescOptions],
+    ) -> None:
         super().__init__(port, device, seed, start_ns, **options)
         self._groups = status_groups(self.conf)
         # In bridge or UAVCAN mode it ignores and sends no frames of its own protocol.
@@ -295,7 +318,8 @@ class VescCanUnit(VescUnit, CanNode):
             self._tx += split_comm(sender, self.conf.controller_id, reply, SendMode.PASS_ON)
 
     def _on_sample(self, now_ns: int) -> None:
-        """Send STATUS frames with the first sample after each period, because values do not change between samples."""
+        """Send STATUS frames with the first sample after each period, because values do not change
+        between samples."""
         if self._mute:
             return
         for i, (period_ns, numbers) in enumerate(self._groups):
@@ -308,7 +332,14 @@ class VescCanUnit(VescUnit, CanNode):
 class VescUartUnit(VescUnit, LineDevice):
     """VESC on a serial line as a :class:`sim_backend.emulators.line.LineDevice`."""
 
-    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(
+        self,
+        port: str,
+        device: DeviceTable,
+        seed: int,
+        start_ns: int,
+        **options: Unpack[VescOptions],
+    ) -> None:
         super().__init__(port, device, seed, start_ns, **options)
         # USB has no rate; a UART is set to the rate that the daemon opens.
         self._baud = baud_of(device.port) or BAUD
@@ -340,7 +371,14 @@ class VescUartUnit(VescUnit, LineDevice):
 class VescCanEmulator(CanBus):
     """VESC on a CAN port."""
 
-    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(
+        self,
+        port: str,
+        device: DeviceTable,
+        seed: int,
+        start_ns: int,
+        **options: Unpack[VescOptions],
+    ) -> None:
         self.unit = VescCanUnit(port, device, seed, start_ns, **options)
         """Controller without its wire."""
         super().__init__(self.unit, start_ns)
@@ -349,7 +387,14 @@ class VescCanEmulator(CanBus):
 class VescUartEmulator(SerialLine):
     """VESC on a serial port. Before firmware 3.8 it uses the format of pyvesc 1.0.5."""
 
-    def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int, **options: Unpack[VescOptions]) -> None:
+    def __init__(
+        self,
+        port: str,
+        device: DeviceTable,
+        seed: int,
+        start_ns: int,
+        **options: Unpack[VescOptions],
+    ) -> None:
         self.unit = VescUartUnit(port, device, seed, start_ns, **options)
         """Controller without its wire."""
         super().__init__(self.unit, port, seed, start_ns, host_baud=baud_of(device.port))

@@ -1,7 +1,9 @@
-"""Power stage of the VESC emulator: set-points in, actuator commands out, with the controller's timeout and faults.
+"""Power stage of the VESC emulator: set-points in, actuator commands out, with the controller's
+timeout and faults.
 
-The driver's calibration converts set-points back to normalised commands: full drive is ``max_duty``, ``max_current_a`` or
-``max_speed_mps``. The motor's dead time and the servo's rate are in ``[sim]``.
+The driver's calibration converts set-points back to normalised commands: full drive is
+``max_duty``, ``max_current_a`` or ``max_speed_mps``. The motor's dead time and the servo's rate are
+in ``[sim]``.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +50,8 @@ class SpeedLoop:
     """Proportional-integral control of the electrical speed, needed by SET_RPM."""
 
     def __init__(self, full_erpm: float) -> None:
-        """``full_erpm`` is the electrical speed at ``max_speed_mps``; negative if the motor runs backwards to drive forwards."""
+        """``full_erpm`` is the electrical speed at ``max_speed_mps``; negative if the motor runs
+        backwards to drive forwards."""
         self._full_erpm = full_erpm
         self._integral = 0.0
 
@@ -57,19 +60,30 @@ class SpeedLoop:
         self._integral = 0.0
 
     def output(self, target_erpm: float, measured_erpm: float, dt_s: float = 0.0) -> float:
-        """Return the fraction of full drive, -1 to 1; against the motion it brakes. Integrates over ``dt_s`` unless saturated."""
+        """Return the fraction of full drive, -1 to 1; against the motion it brakes. Integrates over
+        ``dt_s`` unless saturated."""
         error = (target_erpm - measured_erpm) / self._full_erpm
         raw = SPEED_P * error + self._integral
         lowest, highest = (0.0, 1.0) if target_erpm * self._full_erpm >= 0.0 else (-1.0, 0.0)
         if abs(raw) < 1.0 or raw * error < 0.0:
-            self._integral = min(highest, max(lowest, self._integral + SPEED_I_PER_S * error * min(dt_s, LONGEST_STEP_S)))
+            self._integral = min(
+                highest,
+                max(lowest, self._integral + SPEED_I_PER_S * error * min(dt_s, LONGEST_STEP_S)),
+            )
         return min(1.0, max(-1.0, SPEED_P * error + self._integral))
 
 
 class PowerStage:
     """Motor and servo output. Called in time order."""
 
-    def __init__(self, params: MotorCalibration, timeout_ms: int, timeout_brake_a: float, servo_on: bool, start_ns: int) -> None:
+    def __init__(
+        self,
+        params: MotorCalibration,
+        timeout_ms: int,
+        timeout_brake_a: float,
+        servo_on: bool,
+        start_ns: int,
+    ) -> None:
         """``timeout_ms`` 0 disables the timeout; ``timeout_brake_a`` 0 coasts on timeout."""
         self._params = params
         self._forward = 1.0 if params.erpm_per_mps > 0.0 else -1.0
@@ -86,7 +100,8 @@ class PowerStage:
         self.restart(start_ns)
 
     def restart(self, now_ns: int) -> None:
-        """Reset as after power-on: no command yet, so timed out; servo centred. Causes of faults persist."""
+        """Reset as after power-on: no command yet, so timed out; servo centred. Causes of faults
+        persist."""
         self._drive: tuple[int, float] = (Can.SET_CURRENT, 0.0)
         self._speed_loop.reset()
         self._servo = SERVO_AT_BOOT
@@ -102,7 +117,8 @@ class PowerStage:
     # ---------------------------------------------------------------- commands
 
     def set_motor(self, packet: int, value: float, now_ns: int) -> None:
-        """Apply a motor set-point, by its CAN packet. During a fault it only restarts the timeout."""
+        """Apply a motor set-point, by its CAN packet. During a fault it only restarts the
+        timeout."""
         if self._deaf:
             return
         self.feed(now_ns)
@@ -114,7 +130,8 @@ class PowerStage:
         self._emit(now_ns)
 
     def feed(self, now_ns: int) -> None:
-        """Restart the timeout after a command or ALIVE. The effect of an expired one lasts until the next set-point."""
+        """Restart the timeout after a command or ALIVE. The effect of an expired one lasts until
+        the next set-point."""
         if not self._deaf:
             self._fed_ns = now_ns
             self.timed_out = False
@@ -128,7 +145,13 @@ class PowerStage:
     def measure(self, erpm: float, voltage_v: float, now_ns: int) -> None:
         """Take the present electrical speed and supply voltage; NaN if unknown."""
         if isfinite(voltage_v):
-            self._from_supply = UNDER_VOLTAGE if voltage_v < MIN_VOLTAGE_V else OVER_VOLTAGE if voltage_v > MAX_VOLTAGE_V else 0
+            self._from_supply = (
+                UNDER_VOLTAGE
+                if voltage_v < MIN_VOLTAGE_V
+                else OVER_VOLTAGE
+                if voltage_v > MAX_VOLTAGE_V
+                else 0
+            )
             self._find_fault(now_ns)
         if not isfinite(erpm):
             return
@@ -145,7 +168,8 @@ class PowerStage:
         self._find_fault(now_ns)
 
     def lose_set_points(self, deaf: bool) -> None:
-        """Lose motor set-points inside the controller, so that it times out although commands arrive."""
+        """Lose motor set-points inside the controller, so that it times out although commands
+        arrive."""
         self._deaf = deaf
 
     # ---------------------------------------------------------------- time
@@ -192,14 +216,19 @@ class PowerStage:
 
     def _emit(self, now_ns: int) -> None:
         throttle, brake = self._outputs()
-        self._commands.append(DriveCommand(now_ns, min(max(throttle, -1.0), 1.0), min(brake, 1.0), self._steering()))
+        self._commands.append(
+            DriveCommand(now_ns, min(max(throttle, -1.0), 1.0), min(brake, 1.0), self._steering())
+        )
         self._hold_ns = now_ns + HOLD_NS
 
     def _outputs(self) -> tuple[float, float]:
         if self.fault_code:
             return 0.0, 0.0
-        # On timeout the brake current is applied continuously, so that it also returns after a fault.
-        packet, value = (Can.SET_CURRENT_BRAKE, self._timeout_brake_a) if self.timed_out else self._drive
+        # On timeout the brake current is applied continuously, so that it also returns after a
+        # fault.
+        packet, value = (
+            (Can.SET_CURRENT_BRAKE, self._timeout_brake_a) if self.timed_out else self._drive
+        )
         return self._effects[packet](value)
 
     def _steering(self) -> float:
@@ -209,7 +238,8 @@ class PowerStage:
         return min(1.0, max(-1.0, (self._servo - params.servo_center) / params.servo_gain))
 
     def _build_effects(self) -> dict[int, Callable[[float], tuple[float, float]]]:
-        """Return throttle and brake of a set-point, by packet. Position control is missing: a driven wheel has no position."""
+        """Return throttle and brake of a set-point, by packet. Position control is missing: a
+        driven wheel has no position."""
         params, forward = self._params, self._forward
         max_brake_a = params.max_brake_current_a
 
@@ -237,5 +267,6 @@ class PowerStage:
         return fraction * speed_mps < 0.0 and abs(speed_mps) > REVERSAL_MPS
 
     def _both_ways(self, fraction: float) -> tuple[float, float]:
-        """Return throttle, negative backward, or brake if it works against the motion: it slows down before it reverses."""
+        """Return throttle, negative backward, or brake if it works against the motion: it slows
+        down before it reverses."""
         return (0.0, abs(fraction)) if self._against(fraction) else (fraction, 0.0)

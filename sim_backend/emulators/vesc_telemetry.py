@@ -1,4 +1,5 @@
-"""Telemetry of the VESC emulator: the newest motor sample, counters, and averages that reset when read."""
+"""Telemetry of the VESC emulator: the newest motor sample, counters, and averages that reset when
+read."""
 
 from math import isfinite, pi
 
@@ -31,7 +32,9 @@ _LAYOUT_SINCE = (
 
 def layout_of(firmware: tuple[int, int]) -> ValuesLayout:
     """Return the layout of GET_VALUES; before 3.8 in the order of pyvesc 1.0.5."""
-    return next((layout for since, layout in _LAYOUT_SINCE if firmware >= since), ValuesLayout.LEGACY)
+    return next(
+        (layout for since, layout in _LAYOUT_SINCE if firmware >= since), ValuesLayout.LEGACY
+    )
 
 
 def status_groups(conf: AppConf) -> list[tuple[int, tuple[int, ...]]]:
@@ -39,8 +42,13 @@ def status_groups(conf: AppConf) -> list[tuple[int, tuple[int, ...]]]:
     if conf.status_mode != UNREAD:
         groups = [(conf.status_rate_hz, tuple(range(1, conf.status_mode + 1)))]
     else:
-        groups = [(conf.status_rate_hz, _bits(conf.status_mask)), (conf.status_rate_2_hz, _bits(conf.status_mask_2))]
-    return [(round(1e9 / rate_hz), numbers) for rate_hz, numbers in groups if rate_hz > 0 and numbers]
+        groups = [
+            (conf.status_rate_hz, _bits(conf.status_mask)),
+            (conf.status_rate_2_hz, _bits(conf.status_mask_2)),
+        ]
+    return [
+        (round(1e9 / rate_hz), numbers) for rate_hz, numbers in groups if rate_hz > 0 and numbers
+    ]
 
 
 def _bits(mask: int) -> tuple[int, ...]:
@@ -89,7 +97,11 @@ class Telemetry:
 
     def observe(self, sample: MotorStatus) -> None:
         """Take the present motor state. Unknown fields keep their values."""
-        dt_s = 0.0 if self._t_ns is None else min(max(0.0, (sample.t_ns - self._t_ns) * 1e-9), LONGEST_STEP_S)
+        dt_s = (
+            0.0
+            if self._t_ns is None
+            else min(max(0.0, (sample.t_ns - self._t_ns) * 1e-9), LONGEST_STEP_S)
+        )
         self._t_ns = sample.t_ns
         if isfinite(sample.motor_speed_radps):
             self.erpm = sample.motor_speed_radps * self._erpm_per_radps
@@ -117,7 +129,8 @@ class Telemetry:
         self._charged_wh += max(0.0, -drawn_wh)
 
     def values(self, fault_code: int, timed_out: bool) -> Values:
-        """Return GET_VALUES. Block commutation has no d and q quantities; without an encoder the position is 0."""
+        """Return GET_VALUES. Block commutation has no d and q quantities; without an encoder the
+        position is 0."""
         return Values(
             fet_temperature_c=self._fet_celsius,
             motor_temperature_c=self._motor_celsius,
@@ -154,7 +167,9 @@ class Telemetry:
             case 3:
                 return Status3(own, self._used_wh, self._charged_wh)
             case 4:
-                return Status4(own, self._fet_celsius, self._motor_celsius, self._input_current.newest, 0.0)
+                return Status4(
+                    own, self._fet_celsius, self._motor_celsius, self._input_current.newest, 0.0
+                )
             case 5:
                 return Status5(own, self._tachometer(self._turns), self.voltage_v)
             case _:

@@ -13,11 +13,13 @@ from sim_backend.emulators.outbox import EmulatorOutbox, drained
 from vehicled.core.messages import Message
 
 MESSAGE = 2
-"""Event kind of a sensor value; at the same instant it follows a wire's own events, kinds 0 and 1."""
+"""Event kind of a sensor value; at the same instant it follows a wire's own events, kinds 0 and
+1."""
 
 
 class WireDevice:
-    """Device at the far end of a wire. Called in time order; never raises on received bytes. By default it has no duties."""
+    """Device at the far end of a wire. Called in time order; never raises on received bytes. By
+    default it has no duties."""
 
     def __init__(self) -> None:
         self._tx: list[Any] = []
@@ -80,7 +82,8 @@ class Wire(EmulatorOutbox, ABC, Generic[D]):
         return self._device
 
     def on_message(self, message: Message, ready_ns: int) -> None:
-        """Queue a sensor value, see :class:`sim_backend.emulators.interface.Emulator` for this and the other methods."""
+        """Queue a sensor value, see :class:`sim_backend.emulators.interface.Emulator` for this and
+        the other methods."""
         self._push(ready_ns, MESSAGE, message)
 
     def next_due_ns(self) -> int:

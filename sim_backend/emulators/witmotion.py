@@ -1,7 +1,8 @@
-"""Emulator of a WitMotion IMU: several frames per measurement, no serial number, a calendar as clock.
+"""Emulator of a WitMotion IMU: several frames per measurement, no serial number, a calendar as
+clock.
 
-It is set up as the driver's table in the profile says, unless the driver configures it (``configure``): then it is in factory state
-except for its line rate.
+It is set up as the driver's table in the profile says, unless the driver configures it
+(``configure``): then it is in factory state except for its line rate.
 """
 
 from drivers.imu.witmotion import (
@@ -73,7 +74,9 @@ class WitMotionUnit(InertialUnit):
         self._apply()
 
     def _apply(self) -> None:
-        self._kinds = [kind for kind in _KINDS if self.registers[REGISTER_CONTENT] >> (kind - TIME) & 1]
+        self._kinds = [
+            kind for kind in _KINDS if self.registers[REGISTER_CONTENT] >> (kind - TIME) & 1
+        ]
         wanted_hz = _OF_CODE.get(self.registers[REGISTER_RATE], 10)
         most_hz = LINE_SHARE * self.baud / (BITS_PER_BYTE * FRAME_BYTES * max(1, len(self._kinds)))
         fitting = [rate_hz for rate_hz in RATE_CODES if rate_hz <= min(wanted_hz, most_hz)]
@@ -88,7 +91,9 @@ class WitMotionUnit(InertialUnit):
             if register == UNLOCK_REGISTER:
                 self._unlocked_until_ns = now_ns + UNLOCKED_NS if value == UNLOCK_KEY else now_ns
             elif register == READ_REGISTER:
-                values = [self.registers.get(each, 0) for each in range(value & 0xFF, (value & 0xFF) + 4)]
+                values = [
+                    self.registers.get(each, 0) for each in range(value & 0xFF, (value & 0xFF) + 4)
+                ]
                 self.answer(encode(Register(tuple(values))), now_ns)
             elif now_ns < self._unlocked_until_ns:
                 self._deaf_until_ns = now_ns + WRITING_NS

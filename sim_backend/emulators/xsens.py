@@ -1,7 +1,7 @@
 """Emulator of an Xsens MTi: MTData2 while it measures, answers while it is configured.
 
-Its outputs are the factory ones, or, if the driver does not configure it, those of the driver's table in the profile. Settings are
-in flash and survive a brown-out.
+Its outputs are the factory ones, or, if the driver does not configure it, those of the driver's
+table in the profile. Settings are in flash and survive a brown-out.
 """
 
 from math import degrees
@@ -78,7 +78,9 @@ class XsensUnit(InertialUnit):
     def _set(self, outputs: list[tuple[int, int]]) -> None:
         self.outputs = outputs
         """Outputs (id, rate) as they would be read back."""
-        self._paces = {xdi: OutputSchedule(rate) for xdi, rate in outputs if xdi & 0xFFF0 in _OWN_RATE}
+        self._paces = {
+            xdi: OutputSchedule(rate) for xdi, rate in outputs if xdi & 0xFFF0 in _OWN_RATE
+        }
 
     def _begin(self, now_ns: int) -> None:
         self._framer = Framer((PROTOCOL,))
@@ -106,7 +108,11 @@ class XsensUnit(InertialUnit):
         if request.mid == WAKE_UP_ACK:
             self._wakes_until_ns = NEVER_NS
         elif request.mid == GO_TO_CONFIG:
-            late_ns = round(float(self.chance.uniform(0.01, CONFIG_AFTER_S)) * 1e9) if self.measuring else ANSWER_NS
+            late_ns = (
+                round(float(self.chance.uniform(0.01, CONFIG_AFTER_S)) * 1e9)
+                if self.measuring
+                else ANSWER_NS
+            )
             self.measuring = False
             self._wakes_until_ns = NEVER_NS
             self.answer(encode(GO_TO_CONFIG + 1), now_ns, late_ns)
@@ -131,7 +137,9 @@ class XsensUnit(InertialUnit):
         if due:
             self._count = (self._count + 1) & 0xFFFF
             due_ids = [xdi for xdi, _ in self.outputs if xdi in due or xdi in _WITH_ALL]
-            self.send(encode_mtdata2([(xdi, self._value(xdi & 0xFFF0, measured)) for xdi in due_ids]))
+            self.send(
+                encode_mtdata2([(xdi, self._value(xdi & 0xFFF0, measured)) for xdi in due_ids])
+            )
 
     def _value(self, kind: int, measured: ImuReading) -> Value:
         if kind == PACKET_COUNTER:
@@ -162,7 +170,13 @@ def _rate(xdi: int, wanted_hz: int) -> int:
     """Return the largest integer fraction of the base rate that does not exceed the wanted rate."""
     if xdi in _WITH_ALL:
         return AT_EVERY_SAMPLE
-    return max([rate for rate in range(1, BASE_RATE_HZ + 1) if BASE_RATE_HZ % rate == 0 and rate <= max(1, wanted_hz)])
+    return max(
+        [
+            rate
+            for rate in range(1, BASE_RATE_HZ + 1)
+            if BASE_RATE_HZ % rate == 0 and rate <= max(1, wanted_hz)
+        ]
+    )
 
 
 xsens = on_its_line(XsensUnit)

@@ -45,7 +45,9 @@ class YdlidarUnit(LidarUnit):
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         params = device.driver.selected
         self._kind = MODELS[params.model]
-        self._intensity = self._kind.sample_bytes == 3 if params.intensity is None else params.intensity
+        self._intensity = (
+            self._kind.sample_bytes == 3 if params.intensity is None else params.intensity
+        )
         super().__init__(port, device, seed, start_ns)
 
     def _begin(self, now_ns: int) -> None:
@@ -71,10 +73,14 @@ class YdlidarUnit(LidarUnit):
         elif code == RESET:
             self.restart(now_ns)
         elif code == GET_INFO:
-            self.answer(encode_answer(Info(NUMBERS[self.params.model], 0x0105, 1, "20240101" * 4)), now_ns)
+            self.answer(
+                encode_answer(Info(NUMBERS[self.params.model], 0x0105, 1, "20240101" * 4)), now_ns
+            )
         elif code == GET_HEALTH:
             fault = self._active.get(FAULT)
-            self.answer(encode_answer(HealthStatus(0 if fault is None else 2, int(fault or 0))), now_ns)
+            self.answer(
+                encode_answer(HealthStatus(0 if fault is None else 2, int(fault or 0))), now_ns
+            )
         elif code == GET_SPEED or code in _STEPS_HZ:
             self.speed_hz = round(self.speed_hz + _STEPS_HZ.get(code, 0.0), 1)
             speed = round(100.0 * self.speed_hz).to_bytes(SPEED_BYTES, "little")
@@ -101,14 +107,22 @@ class YdlidarUnit(LidarUnit):
     def _send_packet(self, count: int, *, begins: bool) -> None:
         first, last = float(self._angles[0]), float(self._angles[count - 1])
         if self._kind.triangle:
-            metres = of_beams(self._angles, self._ranges, count, AHEAD, LEAD_DEG, lambda each: -shift_deg(each))
+            metres = of_beams(
+                self._angles, self._ranges, count, AHEAD, LEAD_DEG, lambda each: -shift_deg(each)
+            )
             first, last = first + LEAD_DEG, last + LEAD_DEG
         else:
             metres = self._ranges[:count].tolist()
         counts = [round(each * self._kind.per_m) for each in metres]
         ranges = tuple([each if each <= 0xFFFF else 0 for each in counts])
         strengths = (STRENGTH,) * count if self._intensity else ()
-        self._tx.append(encode_packet(YdlidarPacket(begins, self.rate_hz if begins else 0.0, first, last, ranges, strengths)))
+        self._tx.append(
+            encode_packet(
+                YdlidarPacket(
+                    begins, self.rate_hz if begins else 0.0, first, last, ranges, strengths
+                )
+            )
+        )
 
 
 ydlidar = on_its_line(YdlidarUnit)

@@ -1,7 +1,8 @@
 """Simulated actuators: command board, steering servo and linkage, drive with its supply, brake.
 
-A command passes the board (neutral after a timeout), then one dead time for steering and one for drive and brake, and acts from the
-next grid point on. Queues are ordered and hold at most one entry per grid point.
+A command passes the board (neutral after a timeout), then one dead time for steering and one for
+drive and brake, and acts from the next grid point on. Queues are ordered and hold at most one entry
+per grid point.
 """
 
 from collections import deque
@@ -12,22 +13,26 @@ from vehicled.core.clamp import clamp
 from vehicled.profile.schema import Battery, Sim
 
 HORIZON_NS = 1_000_000_000
-"""Largest lead of a command's stamp, ns. Later ones are refused, so that the queues stay bounded; no runtime sends them."""
+"""Largest lead of a command's stamp, ns. Later ones are refused, so that the queues stay bounded;
+no runtime sends them."""
 _NEVER_NS = 2**63 - 1
 
 
 class Supply:
     """Battery with voltage sag, and the motor current it feeds.
 
-    Open-circuit voltage falls linearly with charge: full at the start, nominal at half. Motor current is proportional to torque;
-    the controller draws the duty's fraction of it from the battery. Duty and back-EMF give the relative torque
-    ``duty V / nominal - speed / no_load_speed``; with ``V = open - R duty I(V)`` that is one linear equation, solved exactly.
+    Open-circuit voltage falls linearly with charge: full at the start, nominal at half. Motor
+    current is proportional to torque; the controller draws the duty's fraction of it from the
+    battery. Duty and back-EMF give the relative torque ``duty V / nominal - speed /
+    no_load_speed``; with ``V = open - R duty I(V)`` that is one linear equation, solved exactly.
     """
 
     def __init__(self, battery: Battery, no_load_speed_radps: float, step_s: float) -> None:
         self._nominal_v = battery.nominal_v
         self._full_v = battery.full_v
-        self._volts_per_coulomb = 2.0 * (battery.full_v - battery.nominal_v) / (3600.0 * battery.capacity_ah)
+        self._volts_per_coulomb = (
+            2.0 * (battery.full_v - battery.nominal_v) / (3600.0 * battery.capacity_ah)
+        )
         self._resistance_ohm = battery.internal_resistance_ohm
         self._full_drive_a = battery.full_drive_current_a
         self._no_load_radps = no_load_speed_radps
@@ -38,7 +43,8 @@ class Supply:
         self.input_current_a = 0.0
 
     def step(self, duty: float, motor_speed_radps: float) -> float:
-        """Supply the motor for one grid step at a duty -1..1. Return the throttle that gives the same torque at nominal voltage."""
+        """Supply the motor for one grid step at a duty -1..1. Return the throttle that gives the
+        same torque at nominal voltage."""
         open_v = self._full_v - self._volts_per_coulomb * self._drawn_c
         if open_v < 0.0:
             open_v = 0.0
@@ -65,10 +71,14 @@ class Supply:
 
 
 class Actuators:
-    """Path from received commands to the plant's inputs: ``throttle``, ``brake`` and ``wheel_angle_rad`` after each step."""
+    """Path from received commands to the plant's inputs: ``throttle``, ``brake`` and
+    ``wheel_angle_rad`` after each step."""
 
-    def __init__(self, sim: Sim, start_ns: int, step_ns: int, wired: ActuatorWiring | None = None) -> None:
-        """``wired`` is the wiring of ``sim``, where it is known already: reading a twin file takes milliseconds."""
+    def __init__(
+        self, sim: Sim, start_ns: int, step_ns: int, wired: ActuatorWiring | None = None
+    ) -> None:
+        """``wired`` is the wiring of ``sim``, where it is known already: reading a twin file takes
+        milliseconds."""
         wired = wired or wiring(sim)
         self._start_ns = start_ns
         self._step_ns = step_ns
@@ -94,7 +104,9 @@ class Actuators:
         self._supply = Supply(sim.battery, wired.no_load_speed_radps, step_ns * 1e-9)
         self.sags = wired.no_load_speed_radps > 0.0
         """True if the drive depends on the battery voltage; else the motor speed is not used."""
-        self._servo = _Servo(wired, self._servo_rad, step_ns * 1e-9) if wired.bandwidth_radps > 0.0 else None
+        self._servo = (
+            _Servo(wired, self._servo_rad, step_ns * 1e-9) if wired.bandwidth_radps > 0.0 else None
+        )
         self._drive_gain = _lag_gain(wired.drive_lag_s, step_ns * 1e-9)
         self._brake_gain = _lag_gain(wired.brake_lag_s, step_ns * 1e-9)
         self._brake_commanded = 0.0
@@ -121,15 +133,20 @@ class Actuators:
 
     @property
     def commanded_throttle(self) -> float:
-        """Throttle that the board commands now, after the dead time and before the controller's ramp."""
+        """Throttle that the board commands now, after the dead time and before the controller's
+        ramp."""
         return self._drive_commanded
 
     def command(self, t_ns: int, throttle: float, brake: float, steering: float) -> None:
-        """Take a command that reached the board at ``t_ns``: throttle -1..1 (reverse limited to the drive's ratio), brake 0..1,
-        steering -1..1 left positive; clipped like a pulse width. A non-finite command is counted and ignored, and does not restart
-        the board's timeout. Never raises.
+        """Take a command that reached the board at ``t_ns``: throttle -1..1 (reverse limited to the
+        drive's ratio), brake 0..1, steering -1..1 left positive; clipped like a pulse width. A
+        non-finite command is counted and ignored, and does not restart the board's timeout. Never
+        raises.
         """
-        if not (isfinite(throttle) and isfinite(brake) and isfinite(steering)) or t_ns > self._now_ns + HORIZON_NS:
+        if (
+            not (isfinite(throttle) and isfinite(brake) and isfinite(steering))
+            or t_ns > self._now_ns + HORIZON_NS
+        ):
             self.ignored_commands += 1
             return
         # A wire keeps its order even if the stamps do not.
@@ -137,7 +154,12 @@ class Actuators:
         if t_ns > self._expiry_ns:
             self._go_neutral()
         self._expiry_ns = t_ns + self._timeout_ns
-        self._enqueue(t_ns, clamp(throttle, -self._reverse_share, 1.0), clamp(brake, 0.0, 1.0), clamp(steering, -1.0, 1.0))
+        self._enqueue(
+            t_ns,
+            clamp(throttle, -self._reverse_share, 1.0),
+            clamp(brake, 0.0, 1.0),
+            clamp(steering, -1.0, 1.0),
+        )
 
     def step(self, now_ns: int, motor_speed_radps: float) -> None:
         """Move the actuators over the grid step that begins at ``now_ns``."""
@@ -171,10 +193,14 @@ class Actuators:
         """Rate-limit the throttle and apply the controller's map."""
         gap, most = throttle - self._drive_followed, self._throttle_step
         self._drive_followed = followed = (
-            throttle if most == 0.0 or abs(gap) <= most else self._drive_followed + copysign(most, gap)
+            throttle
+            if most == 0.0 or abs(gap) <= most
+            else self._drive_followed + copysign(most, gap)
         )
         throttle_map = self._throttle_share
-        self._drive_target = followed if throttle_map is None else copysign(throttle_map(abs(followed)), followed)
+        self._drive_target = (
+            followed if throttle_map is None else copysign(throttle_map(abs(followed)), followed)
+        )
 
     def _pull(self, servo_rad: float) -> None:
         """Move the wheels by what exceeds the slack between servo and wheels."""
@@ -229,8 +255,16 @@ class Actuators:
         """Return the servo's target angle for a command -1..1."""
         size = abs(steering)
         if self._dead_zone > 0.0:
-            size = (size - self._dead_zone) / (1.0 - self._dead_zone) if size > self._dead_zone else 0.0
-        return clamp(self._angle_rad(size if steering >= 0.0 else -size), -self._max_wheel_rad, self._max_wheel_rad)
+            size = (
+                (size - self._dead_zone) / (1.0 - self._dead_zone)
+                if size > self._dead_zone
+                else 0.0
+            )
+        return clamp(
+            self._angle_rad(size if steering >= 0.0 else -size),
+            -self._max_wheel_rad,
+            self._max_wheel_rad,
+        )
 
 
 class _Servo:
@@ -246,7 +280,9 @@ class _Servo:
 
     def step(self, target_rad: float) -> float:
         """Angle one step on."""
-        self._rate_radps = self._implicit_gain * (self._rate_radps + self._pull * (target_rad - self._angle_rad))
+        self._rate_radps = self._implicit_gain * (
+            self._rate_radps + self._pull * (target_rad - self._angle_rad)
+        )
         self._angle_rad += self._step_s * self._rate_radps
         return self._angle_rad
 

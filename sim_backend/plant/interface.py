@@ -6,7 +6,8 @@ from msgspec import Struct
 
 
 class VehicleLostError(Exception):
-    """The run cannot continue: the vehicle rolled over or its state diverged. The message is the reason of the run's end."""
+    """The run cannot continue: the vehicle rolled over or its state diverged. The message is the
+    reason of the run's end."""
 
 
 class StartPose(NamedTuple):
@@ -30,7 +31,8 @@ class Motion(Struct, frozen=True, gc=False):
     """Speed to the left, m/s; 0 without slip."""
     yaw_rate_radps: float
     acceleration_mps2: float
-    """Inertial forward acceleration, mean over the grid step that ended here, like the other accelerations."""
+    """Inertial forward acceleration, mean over the grid step that ended here, like the other
+    accelerations."""
     lateral_acceleration_mps2: float
     """Inertial acceleration to the left; includes the centripetal part."""
     yaw_acceleration_radps2: float
@@ -52,7 +54,8 @@ class Motion(Struct, frozen=True, gc=False):
 
 
 class Plant(Protocol):
-    """Vehicle on the fixed physics grid, behind its actuators. Built as ``plant(sim, pose, step_s)``, at standstill."""
+    """Vehicle on the fixed physics grid, behind its actuators. Built as ``plant(sim, pose,
+    step_s)``, at standstill."""
 
     @property
     def motor_speed_radps(self) -> float:
@@ -60,9 +63,10 @@ class Plant(Protocol):
         ...
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
-        """Advance one grid step with constant inputs: ``throttle`` as ratio of the stall torque at nominal voltage (may exceed 1 on
-        a full battery; negative backward), ``brake`` 0..1, ``wheel_angle_rad`` of the virtual front wheel at the end of the step.
-        Inputs are finite. Raises :class:`VehicleLostError` if the run must end.
+        """Advance one grid step with constant inputs: ``throttle`` as ratio of the stall torque at
+        nominal voltage (may exceed 1 on a full battery; negative backward), ``brake`` 0..1,
+        ``wheel_angle_rad`` of the virtual front wheel at the end of the step. Inputs are finite.
+        Raises :class:`VehicleLostError` if the run must end.
         """
         ...
 
@@ -75,12 +79,14 @@ class RigidPlant(Plant, Protocol):
     """Plant that contact with a scene can push back."""
 
     def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
-        """Return mass, yaw inertia about the centre of mass, and its distance ahead of the reference point. ``mass_kg`` is that of
-        the profile, for a plant that has none.
+        """Return mass, yaw inertia about the centre of mass, and its distance ahead of the
+        reference point. ``mass_kg`` is that of the profile, for a plant that has none.
         """
         ...
 
-    def strike(self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float) -> None:
+    def strike(
+        self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float
+    ) -> None:
         """Set pose and velocity of the reference point after a contact in the newest step."""
         ...
 
@@ -96,8 +102,8 @@ def slowed(speed: float, by: float) -> float:
 
 
 def interpolate(before: Motion, after: Motion, fraction: float) -> Motion:
-    """Interpolate between two neighbouring grid points at a fraction 0 to 1. Positions, angles and rates are linear; accelerations
-    are constant over the step.
+    """Interpolate between two neighbouring grid points at a fraction 0 to 1. Positions, angles and
+    rates are linear; accelerations are constant over the step.
     """
     complement = 1.0 - fraction
     return Motion(

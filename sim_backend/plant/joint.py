@@ -1,6 +1,8 @@
-"""Several actuator devices of one vehicle: what their outputs together make of throttle, brake and steering.
+"""Several actuator devices of one vehicle: what their outputs together make of throttle, brake and
+steering.
 
-Each device has a time-out of its own: outputs of one that is silent go to neutral, and the others keep theirs.
+Each device has a time-out of its own: outputs of one that is silent go to neutral, and the others
+keep theirs.
 """
 
 from math import atan
@@ -32,7 +34,8 @@ class _Outputs(Struct):
 class JointActuators:
     """Outputs of all actuators, and the command of a vehicle with one that moves the plant alike.
 
-    A motor pulls in proportion to its number: of four, one that stands still leaves three quarters of the throttle.
+    A motor pulls in proportion to its number: of four, one that stands still leaves three quarters
+    of the throttle.
     """
 
     def __init__(self, profile: Profile, *, wires: bool) -> None:
@@ -66,11 +69,21 @@ class JointActuators:
         """Return the command that a time-out leaves, if one is due."""
         due = [device for device in self._devices.values() if device.expiry_ns <= now_ns]
         for device in due:
-            device.values, device.brake, device.expiry_ns = (0.0,) * len(device.mixing.rows), 0.0, NEVER_NS
+            device.values, device.brake, device.expiry_ns = (
+                (0.0,) * len(device.mixing.rows),
+                0.0,
+                NEVER_NS,
+            )
         return [self._joined(now_ns)] if due else []
 
     def _joined(self, t_ns: int) -> DriveCommand:
-        motors, left, right, servos, brakes = list[float](), list[float](), list[float](), list[float](), list[float]()
+        motors, left, right, servos, brakes = (
+            list[float](),
+            list[float](),
+            list[float](),
+            list[float](),
+            list[float](),
+        )
         for device in self._devices.values():
             for row, value in zip(device.mixing.rows, device.values, strict=False):
                 for gain, side in ((row.throttle, None), (row.left, left), (row.right, right)):
@@ -86,7 +99,9 @@ class JointActuators:
             on_left, on_right = _mean(left), _mean(right)
             # Sides that nothing drives roll alike.
             together = on_left + on_right
-            steering = self._steering_of.command((on_right - on_left) / together if abs(together) > _STANDS else 0.0)
+            steering = self._steering_of.command(
+                (on_right - on_left) / together if abs(together) > _STANDS else 0.0
+            )
         return DriveCommand(t_ns, _mean(motors), _mean(brakes), steering)
 
 
@@ -102,8 +117,14 @@ class _Curve:
         self._zero_rad, full_rad = wired.angle_rad(0.0), wired.angle_rad(1.0)
         self._gain_rad = full_rad - self._zero_rad
         self._ratio = ratio
-        line = None if sim.twin is None else load_twin(sim.twin.vehicle, sim.twin.changes).parameters.powertrain.driveline
-        self._side_gain_prad = line.side_gain_prad if line is not None and line.layout == "sides" else 0.0
+        line = (
+            None
+            if sim.twin is None
+            else load_twin(sim.twin.vehicle, sim.twin.changes).parameters.powertrain.driveline
+        )
+        self._side_gain_prad = (
+            line.side_gain_prad if line is not None and line.layout == "sides" else 0.0
+        )
 
     def command(self, difference: float) -> float:
         """Return the command for half of the difference of the sides over their mean."""

@@ -1,4 +1,5 @@
-"""Plants of the simulator by name, or as plugins. Apart from the daemon's registry, because the daemon must not know its plant."""
+"""Plants of the simulator by name, or as plugins. Apart from the daemon's registry, because the
+daemon must not know its plant."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -20,7 +21,10 @@ class UnknownPlantError(UserError, LookupError):
     """No plant has this name. Attributes: ``name`` and ``known``."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f'sim.plant "{name}" is not known; use one of {", ".join(sorted(PLANTS))}, or FILE.py:NAME')
+        super().__init__(
+            f'sim.plant "{name}" is not known; use one of {", ".join(sorted(PLANTS))}, or '
+            "FILE.py:NAME"
+        )
         self.name = name
         self.known = sorted(PLANTS)
 
@@ -28,10 +32,13 @@ class UnknownPlantError(UserError, LookupError):
 def plant_class(name: str) -> Callable[[Sim, StartPose, float], Plant]:
     """Import and return the plant registered as ``name``, or the plugin.
 
-    Raises :class:`UnknownPlantError`, and :class:`vehicled.profile.plugins.PluginError` for a plugin.
+    Raises :class:`UnknownPlantError`, and :class:`vehicled.profile.plugins.PluginError` for a
+    plugin.
     """
     if plugins.is_reference(name):
-        plugin: Callable[[Sim, StartPose, float], Plant] = plugins.load("plant", name, CONTRACT, PLANTS).implementation
+        plugin: Callable[[Sim, StartPose, float], Plant] = plugins.load(
+            "plant", name, CONTRACT, PLANTS
+        ).implementation
         return plugin
     try:
         module, _, attribute = PLANTS[name].partition(":")
@@ -42,7 +49,8 @@ def plant_class(name: str) -> Callable[[Sim, StartPose, float], Plant]:
 
 
 def prepare(sim: Sim) -> None:
-    """Build the plant of a profile once and make a step, so that compilation happens before the run.
+    """Build the plant of a profile once and make a step, so that compilation happens before the
+    run.
 
     Raises what the plant raises.
     """

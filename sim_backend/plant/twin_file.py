@@ -2,8 +2,9 @@
 
     mass_kg = { value = 2376.0, status = "derived", origin = "lfdm", spread = 0.05 }
 
-A file holds the whole tree of :class:`sim_backend.plant.double_track.parameters.TwinParameters`; a missing number is an error,
-never a default. ``spread`` is one standard deviation relative to the value, ``spread_abs`` the same in the number's unit.
+A file holds the whole tree of :class:`sim_backend.plant.double_track.parameters.TwinParameters`; a
+missing number is an error, never a default. ``spread`` is one standard deviation relative to the
+value, ``spread_abs`` the same in the number's unit.
 """
 
 import hashlib
@@ -42,7 +43,8 @@ class Provenance(Struct, frozen=True):
     origin: str
     """Key in :attr:`Twin.origins`."""
     spread: float
-    """One standard deviation, relative to the value, or with ``absolute`` in its unit. It applies to each element of a list."""
+    """One standard deviation, relative to the value, or with ``absolute`` in its unit. It applies
+    to each element of a list."""
     absolute: bool
 
 
@@ -70,8 +72,8 @@ class Header(Table, frozen=True, kw_only=True):
 def load_twin(name_or_file: str, changes: Mapping[str, Any] | None = None) -> Twin:
     """Load the twin of that name, or from a file if the name has a slash or ends in ``.toml``.
 
-    ``changes`` maps dotted keys to plain values that replace those of the file; nested tables extend the key. Raises ProfileError
-    with all mistakes.
+    ``changes`` maps dotted keys to plain values that replace those of the file; nested tables
+    extend the key. Raises ProfileError with all mistakes.
     """
     path = find(name_or_file)
     return parse(profile_files.read(path), str(path), changes)
@@ -87,12 +89,14 @@ def parse(text: str, origin: str, changes: Mapping[str, Any] | None = None) -> T
 
 @lru_cache(8)
 def _unchanged(text: str, origin: str) -> Twin:
-    """Return the twin of a text. Each drive of a study reads it several times, and nobody writes to it."""
+    """Return the twin of a text. Each drive of a study reads it several times, and nobody writes to
+    it."""
     return _build(toml_text.parse(text, printable(origin, 300)), text, origin, {})
 
 
 def anchored(profile: Profile, path: str) -> Profile:
-    """Return the profile read from ``path`` with its relative twin path resolved against that file."""
+    """Return the profile read from ``path`` with its relative twin path resolved against that
+    file."""
     from msgspec.structs import replace
 
     twin = profile.sim.twin
@@ -108,7 +112,8 @@ def names() -> list[str]:
 
 
 def find(name_or_file: str) -> Path:
-    """Return the file of a twin. Raises ProfileError for an unknown name, with the nearest known one."""
+    """Return the file of a twin. Raises ProfileError for an unknown name, with the nearest known
+    one."""
     if _is_file(name_or_file):
         return profile_files.find(name_or_file)
     files = _files()
@@ -116,7 +121,10 @@ def find(name_or_file: str) -> Path:
         return files[name_or_file]
     close = nearest(name_or_file, files, cutoff=0.5)
     hint = f'did you mean "{close}"? ' if close else ""
-    message = f"no twin of that name; {hint}There are {choices(sorted(files)) or 'none'}. To load a file, give its path: ./my.toml"
+    message = (
+        f"no twin of that name; {hint}There are {choices(sorted(files)) or 'none'}. To load a "
+        "file, give its path: ./my.toml"
+    )
     raise ProfileError([Problem("", message)], f'twin "{printable(name_or_file)}"')
 
 
@@ -146,7 +154,9 @@ def _build(data: dict[str, Any], text: str, origin: str, changes: dict[str, Any]
 
     header_keys = Header.__struct_fields__
     head, body = Collector(place, {}), Collector(place, {})
-    header: Any = head.build(Header, {key: value for key, value in data.items() if key in header_keys})
+    header: Any = head.build(
+        Header, {key: value for key, value in data.items() if key in header_keys}
+    )
     origins = data.get("origins")
     records = _Records(set(origins) if isinstance(origins, dict) else set(), place)
     tree = {key: value for key, value in data.items() if key not in header_keys}
@@ -156,17 +166,26 @@ def _build(data: dict[str, Any], text: str, origin: str, changes: dict[str, Any]
     parameters: Any = body.build(TwinParameters, plain)
     problems = [*head.problems, *records.problems, *body.problems]
     if not problems:
-        problems = [Problem(key, reason, place(tuple(key.split(".")))) for key, reason in check(parameters)]
+        problems = [
+            Problem(key, reason, place(tuple(key.split(".")))) for key, reason in check(parameters)
+        ]
     problems = sorted(problems, key=by_line) + unknown
     if problems:
         if len(problems) >= MAX_PROBLEMS:
-            problems = [*problems[:MAX_PROBLEMS], Problem("", "... and more; check that this is a twin file")]
+            problems = [
+                *problems[:MAX_PROBLEMS],
+                Problem("", "... and more; check that this is a twin file"),
+            ]
         raise ProfileError(problems, printable(origin, 300))
     provenance = records.provenance
     listed = dict(header.origins)
     if changes:
         listed[CHANGED] = "changed for this run"
-        provenance |= {key: Provenance("assumed", CHANGED, 0.0, absolute=True) for key in changes if key in provenance}
+        provenance |= {
+            key: Provenance("assumed", CHANGED, 0.0, absolute=True)
+            for key in changes
+            if key in provenance
+        }
     digest = hashlib.sha256(text.encode())
     digest.update("".join(f"{key} = {changes[key]!r}\n" for key in sorted(changes)).encode())
     return Twin(parameters, provenance, listed, text, digest.hexdigest(), origin)
@@ -224,7 +243,9 @@ class _Records:
             if key not in fields:
                 # The key is already reported; its content may be nested without end.
                 built[key] = type(value)() if isinstance(value, (dict, list)) else value
-            elif not (_is_numbers(fields[key]) and isinstance(value, dict) and "value" not in value):
+            elif not (
+                _is_numbers(fields[key]) and isinstance(value, dict) and "value" not in value
+            ):
                 built[key] = self.plain(fields[key], value, (*path, key))
             else:
                 self._report((*path, key), f"has no value; write {_EXAMPLE % '...'}")
@@ -246,16 +267,27 @@ class _Records:
         for key in raw:
             if key not in _RECORD:
                 close = nearest(key, _RECORD)
-                hint = f'; did you mean "{close}"?' if close else f"; known here: {', '.join(_RECORD)}"
+                hint = (
+                    f'; did you mean "{close}"?' if close else f"; known here: {', '.join(_RECORD)}"
+                )
                 self._report((*path, key), f"unknown key{hint}")
         status, origin = raw.get("status"), raw.get("origin")
         if status not in STATUSES:
             given = f", found {found(status)}" if "status" in raw else ""
-            self._report((*path, "status"), f"{'must be' if given else 'missing;'} one of {choices(STATUSES)}{given}")
+            self._report(
+                (*path, "status"),
+                f"{'must be' if given else 'missing;'} one of {choices(STATUSES)}{given}",
+            )
         if not isinstance(origin, str) or origin not in self._origins:
             given = f", found {found(origin)}" if "origin" in raw else ""
             listed = choices(sorted(self._origins)) or "none yet"
-            self._report((*path, "origin"), f"{'must be' if given else 'missing;'} a key of the table [origins] ({listed}){given}")
+            self._report(
+                (*path, "origin"),
+                (
+                    f"{'must be' if given else 'missing;'} a key of the table [origins] "
+                    f"({listed}){given}"
+                ),
+            )
         spread = self._spread(raw, value, path)
         if len(self.problems) == before and isinstance(origin, str):
             self.provenance[dotted(path)] = Provenance(status, origin, spread, "spread_abs" in raw)  # type: ignore[arg-type]
@@ -264,17 +296,29 @@ class _Records:
     def _spread(self, raw: dict[str, Any], value: Any, path: KeyPath) -> float:
         given = [key for key in ("spread", "spread_abs") if key in raw]
         if len(given) != 1:
-            why = "give it once" if given else "missing: one standard deviation, relative to the value (0.05), or spread_abs"
+            why = (
+                "give it once"
+                if given
+                else "missing: one standard deviation, relative to the value (0.05), or spread_abs"
+            )
             self._report((*path, "spread"), why)
             return 0.0
         key = given[0]
         spread = raw[key]
         limit = MAX_SPREAD if key == "spread" else MAX_SPREAD_ABS
-        if not (isinstance(spread, (int, float)) and not isinstance(spread, bool) and 0.0 <= spread <= limit):
-            self._report((*path, key), f"must be a number >= 0 and <= {limit:g}, found {found(spread)}")
+        if not (
+            isinstance(spread, (int, float))
+            and not isinstance(spread, bool)
+            and 0.0 <= spread <= limit
+        ):
+            self._report(
+                (*path, key), f"must be a number >= 0 and <= {limit:g}, found {found(spread)}"
+            )
             return 0.0
         if key == "spread" and spread > 0 and value == 0:
-            self._report((*path, key), "a fraction of 0 is 0; write spread_abs in the unit of the number")
+            self._report(
+                (*path, key), "a fraction of 0 is 0; write spread_abs in the unit of the number"
+            )
         return float(spread)
 
 
@@ -286,7 +330,9 @@ def _struct_of(kind: mi.Type, raw: dict[str, Any]) -> tuple[mi.Field, ...]:
         case mi.UnionType(types=types):
             for option in types:
                 # A table that may be left out has no tag.
-                if isinstance(option, mi.StructType) and (option.tag_field is None or raw.get(option.tag_field) == option.tag):
+                if isinstance(option, mi.StructType) and (
+                    option.tag_field is None or raw.get(option.tag_field) == option.tag
+                ):
                     return option.fields
     return ()
 

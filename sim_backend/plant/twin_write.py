@@ -1,4 +1,5 @@
-"""Writer of calibrated twin files: replaces numbers in the text and keeps everything else, including comments."""
+"""Writer of calibrated twin files: replaces numbers in the text and keeps everything else,
+including comments."""
 
 import re
 from collections.abc import Mapping
@@ -26,22 +27,41 @@ class NewValue(Struct, frozen=True):
 
 
 def write_twin(
-    twin: Twin, numbers: Mapping[str, NewValue], origin: str, text: str, *, status: Status = "calibrated", name: str = ""
+    twin: Twin,
+    numbers: Mapping[str, NewValue],
+    origin: str,
+    text: str,
+    *,
+    status: Status = "calibrated",
+    name: str = "",
 ) -> str:
-    """Return the text of ``twin`` with ``numbers`` (by dotted key) replaced, with that status and the origin ``origin``: ``text``.
+    """Return the text of ``twin`` with ``numbers`` (by dotted key) replaced, with that status and
+    the origin ``origin``: ``text``.
 
-    ``name`` renames the vehicle. The result is read back: it is a valid twin file that holds these numbers. Raises ProfileError for
-    a key that the file lacks or writes in another form than a record on one line, for a number out of range, and for an origin that
-    exists with another text.
+    ``name`` renames the vehicle. The result is read back: it is a valid twin file that holds these
+    numbers. Raises ProfileError for a key that the file lacks or writes in another form than a
+    record on one line, for a number out of range, and for an origin that exists with another text.
     """
     problems = [Problem(key, "no such parameter") for key in numbers if key not in twin.provenance]
-    problems += [Problem(key, "its sigma is not a number") for key, found in numbers.items() if not isfinite(found.sigma)]
+    problems += [
+        Problem(key, "its sigma is not a number")
+        for key, found in numbers.items()
+        if not isfinite(found.sigma)
+    ]
     if not _BARE.match(origin):
-        problems.append(Problem("origins", f'"{origin}" is not a valid key; use letters, digits, - and _'))
+        problems.append(
+            Problem("origins", f'"{origin}" is not a valid key; use letters, digits, - and _')
+        )
     elif twin.origins.get(origin, text) != text:
-        problems.append(Problem(f"origins.{origin}", "already exists with another text; choose another key"))
+        problems.append(
+            Problem(f"origins.{origin}", "already exists with another text; choose another key")
+        )
     lines = _Lines(twin.source)
-    records = {key: lines.value_of(key, "{", "{ value = ..., ... }") for key in numbers if key in twin.provenance}
+    records = {
+        key: lines.value_of(key, "{", "{ value = ..., ... }")
+        for key in numbers
+        if key in twin.provenance
+    }
     name_at = lines.value_of("identity.name", "[\"']", '"..."') if name else (0, 0)
     origins_at = 0 if origin in twin.origins else lines.header_of("origins")
     problems += lines.problems
@@ -49,7 +69,8 @@ def write_twin(
         raise ProfileError(problems, twin.path)
     for key, found in numbers.items():
         record = (
-            f'{{ value = {_toml(found.value)}, status = "{status}", origin = "{origin}", spread_abs = {_number(found.sigma)} }}'
+            f'{{ value = {_toml(found.value)}, status = "{status}", origin = "{origin}", '
+            f"spread_abs = {_number(found.sigma)} }}"
         )
         _replace(lines.text, *records[key], record)
     if name:
@@ -64,7 +85,8 @@ def write_twin(
 
 
 class _Lines:
-    """Lines of a valid twin file and the positions of its keys; keys in another form become problems."""
+    """Lines of a valid twin file and the positions of its keys; keys in another form become
+    problems."""
 
     def __init__(self, source: str) -> None:
         self.text = source.split("\n")
@@ -74,29 +96,40 @@ class _Lines:
     def value_of(self, key: str, opening: str, shown: str) -> tuple[int, int]:
         """Return the line index of ``name = value`` and the column where the value begins."""
         name = key.rpartition(".")[2]
-        return self._at(key, rf"""[^#=]*\b{re.escape(name)}["']?\s*=\s*(?={opening})""", f"{name} = {shown} on a line")
+        return self._at(
+            key,
+            rf"""[^#=]*\b{re.escape(name)}["']?\s*=\s*(?={opening})""",
+            f"{name} = {shown} on a line",
+        )
 
     def header_of(self, table: str) -> int:
-        return self._at(table, rf"""\s*\[\s*["']?{re.escape(table)}["']?\s*\]""", f"a table below [{table}]")[0]
+        return self._at(
+            table, rf"""\s*\[\s*["']?{re.escape(table)}["']?\s*\]""", f"a table below [{table}]"
+        )[0]
 
     def _at(self, key: str, shape: str, shown: str) -> tuple[int, int]:
         line = self._places.line(tuple(key.split(".")))
         assert line is not None, "what a valid file must have stands somewhere in it"
         match = re.match(shape, self.text[line - 1])
         if match is None:
-            self.problems.append(Problem(key, f"is not written as {shown}; write it so", f"line {line}"))
+            self.problems.append(
+                Problem(key, f"is not written as {shown}; write it so", f"line {line}")
+            )
         return line - 1, match.end() if match else 0
 
 
 def _replace(lines: list[str], first: int, opening: int, record: str) -> None:
-    """Replace the record that begins on a line, keeping a comment after it. Line numbers do not change."""
+    """Replace the record that begins on a line, keeping a comment after it. Line numbers do not
+    change."""
     head, rest = lines[first][:opening], "\n".join([lines[first][opening:], *lines[first + 1 :]])
     depth = 0
     for token in _TOKEN.finditer(rest):
         depth += {"{": 1, "}": -1}.get(token[0], 0)
         if depth == 0:
             taken = rest[: token.end()].count("\n")
-            tail = lines[first + taken][len(rest[: token.end()].rsplit("\n", 1)[-1]) + (opening if taken == 0 else 0) :]
+            tail = lines[first + taken][
+                len(rest[: token.end()].rsplit("\n", 1)[-1]) + (opening if taken == 0 else 0) :
+            ]
             lines[first] = head + record + tail
             lines[first + 1 : first + 1 + taken] = [""] * taken
             return

@@ -1,4 +1,5 @@
-"""Parameters between a command and a plant, in one form for every plant: delays, limits, lags, steering map."""
+"""Parameters between a command and a plant, in one form for every plant: delays, limits, lags,
+steering map."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -36,11 +37,13 @@ class ActuatorWiring(Struct, frozen=True):
     throttle_rate_ps: float
     """Rate limit of the throttle, 1/s; 0: none."""
     no_load_speed_radps: float
-    """No-load speed of the motor at nominal voltage; 0: the drive does not depend on the battery."""
+    """No-load speed of the motor at nominal voltage; 0: the drive does not depend on the
+    battery."""
 
 
 def wiring(sim: Sim) -> ActuatorWiring:
-    """Return the wiring of ``[sim.steering]`` and ``[sim.drive]``, or of the twin file. Raises ProfileError if unreadable."""
+    """Return the wiring of ``[sim.steering]`` and ``[sim.drive]``, or of the twin file. Raises
+    ProfileError if unreadable."""
     steering, drive = sim.steering, sim.drive
     if sim.twin is not None:
         return _of_twin(load_twin(sim.twin.vehicle, sim.twin.changes).parameters)
@@ -69,7 +72,9 @@ def wiring(sim: Sim) -> ActuatorWiring:
 
 def _of_twin(twin: TwinParameters) -> ActuatorWiring:
     steering, drive = twin.steering, twin.powertrain
-    reverse_share = float(drive.reverse_ratio > 0.0) if isinstance(drive, Engine) else drive.reverse_share
+    reverse_share = (
+        float(drive.reverse_ratio > 0.0) if isinstance(drive, Engine) else drive.reverse_share
+    )
     by_voltage = isinstance(drive, Motor) and drive.mode == "duty"
     return ActuatorWiring(
         partial(_wheel_rad, steering.map_command, steering.map_angle_rad, steering.offset_rad),
@@ -87,7 +92,9 @@ def _of_twin(twin: TwinParameters) -> ActuatorWiring:
         reverse_share=reverse_share,
         throttle_share=throttle_share(drive) if isinstance(drive, Motor) else None,
         throttle_rate_ps=drive.throttle_rate_ps if isinstance(drive, Motor) else 0.0,
-        no_load_speed_radps=drive.curve_speed_radps[-1] if by_voltage and isinstance(drive, Motor) else 0.0,
+        no_load_speed_radps=drive.curve_speed_radps[-1]
+        if by_voltage and isinstance(drive, Motor)
+        else 0.0,
     )
 
 
@@ -98,7 +105,9 @@ def throttle_share(motor: Motor) -> Callable[[float], float] | None:
     return partial(_looked_up, motor.map_throttle, motor.map_share)
 
 
-def _wheel_rad(points: list[float], angles_rad: list[float], offset_rad: float, command: float) -> float:
+def _wheel_rad(
+    points: list[float], angles_rad: list[float], offset_rad: float, command: float
+) -> float:
     return offset_rad + _looked_up(points, angles_rad, command)
 
 

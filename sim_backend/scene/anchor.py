@@ -14,7 +14,8 @@ MAX_BYTES = 16 * 1024 * 1024
 
 
 def expanded(name: str) -> Path:
-    """Expand ``~`` as a shell does. An unknown user stays unexpanded, so the file is reported as missing."""
+    """Expand ``~`` as a shell does. An unknown user stays unexpanded, so the file is reported as
+    missing."""
     return Path(os.path.expanduser(name))
 
 
@@ -28,15 +29,17 @@ def scene_of(name: str) -> scenes.SceneReference:
 
 
 def anchored(profile: Profile, path: str) -> Profile:
-    """Return the profile read from the file ``path``, with the relative paths of scene, terrain, zones and errors resolved
-    against it."""
+    """Return the profile read from the file ``path``, with the relative paths of scene, terrain,
+    zones and errors resolved against it."""
 
     def place(name: str) -> str:
         return str(Path(path).parent / expanded(name)) if name and path else name
 
     sim = profile.sim
     scene = sim.scene if scenes.is_shipped(sim.scene) else place(sim.scene)
-    terrain = replace(sim.terrain, height=place(sim.terrain.height), friction=place(sim.terrain.friction))
+    terrain = replace(
+        sim.terrain, height=place(sim.terrain.height), friction=place(sim.terrain.friction)
+    )
     replayed = replace(sim.gnss.replayed, file=place(sim.gnss.replayed.file))
     gnss = replace(sim.gnss, zones_file=place(sim.gnss.zones_file), replayed=replayed)
     return replace(profile, sim=replace(sim, scene=scene, terrain=terrain, gnss=gnss))
@@ -48,7 +51,11 @@ def bytes_of(path: Path, key: str) -> bytes:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SceneError(f"{path}: cannot be read ({error.strerror}); {key} is relative to the profile") from None
+        raise SceneError(
+            f"{path}: cannot be read ({error.strerror}); {key} is relative to the profile"
+        ) from None
     if len(data) > MAX_BYTES:
-        raise SceneError(f"{path}: larger than {MAX_BYTES >> 20} MiB; draw fewer corners, or thin it out")
+        raise SceneError(
+            f"{path}: larger than {MAX_BYTES >> 20} MiB; draw fewer corners, or thin it out"
+        )
     return data

@@ -36,7 +36,9 @@ class SceneView(Struct, frozen=True, kw_only=True):
     def extent_m(self) -> tuple[float, float, float, float]:
         """Smallest x and y, largest x and y of everything; zeros for a scene without geometry."""
         points = [self.scene.segments_m.reshape(-1, 2), *self.lines]
-        points += [np.array([[x - r, y - r], [x + r, y + r]]) for _, (x, y, r) in self.scene.circles]
+        points += [
+            np.array([[x - r, y - r], [x + r, y + r]]) for _, (x, y, r) in self.scene.circles
+        ]
         points += [thing.places_m for _, thing in self.scene.moving]
         points += [edge for _, _, *edges in self.lanes for edge in edges]
         points += [np.column_stack((course.x_m, course.y_m)) for course, _ in self.courses]
@@ -50,17 +52,33 @@ class SceneView(Struct, frozen=True, kw_only=True):
     def contents(self) -> list[tuple[str, str]]:
         """Return kind and description of everything that the scene holds, for a table."""
         x1, y1, x2, y2 = self.extent_m
-        rows = [("extent", f"{x2 - x1:.1f} x {y2 - y1:.1f} m, x {x1:.1f} to {x2:.1f}, y {y1:.1f} to {y2:.1f}")]
-        rows += [("contact", f"friction {self.file.friction:g}, restitution {self.file.restitution:g}")]
+        rows = [
+            (
+                "extent",
+                f"{x2 - x1:.1f} x {y2 - y1:.1f} m, x {x1:.1f} to {x2:.1f}, y {y1:.1f} to {y2:.1f}",
+            )
+        ]
+        rows += [
+            ("contact", f"friction {self.file.friction:g}, restitution {self.file.restitution:g}")
+        ]
         if self.file.ground is not None:
             ground = self.file.ground
             rows.append(
-                ("ground", f"height {ground.height or 'level'}, friction {ground.friction or ''} x {ground.friction_scale:g}")
+                (
+                    "ground",
+                    (
+                        f"height {ground.height or 'level'}, friction {ground.friction or ''} x "
+                        f"{ground.friction_scale:g}"
+                    ),
+                )
             )
         for course, title in self.courses:
             speeds = np.abs(course.speed_mps)
             kind = "closed" if course.closed else "open"
-            text = f"{course.name.rpartition('/')[2]}: {title}; {course.length_m:.1f} m, {kind}, {float(speeds.max()):.2g} m/s"
+            text = (
+                f"{course.name.rpartition('/')[2]}: {title}; {course.length_m:.1f} m, {kind}, "
+                f"{float(speeds.max()):.2g} m/s"
+            )
             rows.append(("course", text + (", with parts in reverse" if course.reverses else "")))
         rows += [("lane", f"{name}: {width_m:g} m wide") for name, width_m, _, _ in self.lanes]
         rows += [
@@ -74,12 +92,29 @@ class SceneView(Struct, frozen=True, kw_only=True):
         for part, count in solid:
             counts[part.name or type(part).__name__.lower()] += count
         if counts:
-            rows.append(("bodies", ", ".join(f"{name} x {count}" if count > 1 else name for name, count in counts.items())))
+            rows.append(
+                (
+                    "bodies",
+                    ", ".join(
+                        f"{name} x {count}" if count > 1 else name for name, count in counts.items()
+                    ),
+                )
+            )
         if self.file.map:
             rows.append(("map", f"{self.file.map}, {len(self.scene.segments_m)} edges"))
         for thing in self.file.moving:
-            when = f"{thing.times_s[0]:g} to {thing.times_s[-1]:g} s" if thing.times_s else f"from {thing.start_s:g} s"
-            rows.append(("moving", f"{thing.name or 'object'}: {when}" + (f", {thing.speed_mps:g} m/s" if thing.speed_mps else "")))
+            when = (
+                f"{thing.times_s[0]:g} to {thing.times_s[-1]:g} s"
+                if thing.times_s
+                else f"from {thing.start_s:g} s"
+            )
+            rows.append(
+                (
+                    "moving",
+                    f"{thing.name or 'object'}: {when}"
+                    + (f", {thing.speed_mps:g} m/s" if thing.speed_mps else ""),
+                )
+            )
         return rows
 
 
@@ -92,22 +127,42 @@ def view_of(name: str) -> SceneView:
             file = SceneFile(map=path.name)
         else:
             file = read_scene(name, LOT_17)
-        drawn = [(scenes.build_course(each, file.lane, scale, path.name), each) for each in file.course]
-        courses = [(course.renamed(f"{scenes.title_of(name)}/{each.name}"), each.title) for course, each in drawn]
-        # A scene with places along a course needs one; without any of its own those places have no meaning here.
-        base = courses[0][0] if courses else course_from_waypoints("none", [0.0, 1.0], [0.0, 0.0], closed=False)
+        drawn = [
+            (scenes.build_course(each, file.lane, scale, path.name), each) for each in file.course
+        ]
+        courses = [
+            (course.renamed(f"{scenes.title_of(name)}/{each.name}"), each.title)
+            for course, each in drawn
+        ]
+        # A scene with places along a course needs one; without any of its own those places have no
+        # meaning here.
+        base = (
+            courses[0][0]
+            if courses
+            else course_from_waypoints("none", [0.0, 1.0], [0.0, 0.0], closed=False)
+        )
         scene = build_scene(file, base, path.parent, scale)
         lanes = [
-            (lane.name, scale * lane.width_m, *scenes.lane_edges(lane, scale, f"{path.name}, lane {lane.name}"))
+            (
+                lane.name,
+                scale * lane.width_m,
+                *scenes.lane_edges(lane, scale, f"{path.name}, lane {lane.name}"),
+            )
             for lane in file.lane
         ]
     except CourseError as error:
         raise SceneError(str(error)) from None
     lines = []
     for line in file.line:
-        points = np.array([place if isinstance(place, list) else [place.s_m, place.left_m] for place in line.points])
+        points = np.array(
+            [
+                place if isinstance(place, list) else [place.s_m, place.left_m]
+                for place in line.points
+            ]
+        )
         points = np.vstack((points, points[:1])) if line.closed else points
         lines += [scale * (points + k * np.array(line.step_m)) for k in range(line.count)]
     return SceneView(
-        name=name, title=file.title, scale=scale, file=file, scene=scene, courses=courses, lanes=lanes, lines=lines
+        name=name, title=file.title, scale=scale, file=file, scene=scene, courses=courses,
+        lanes=lanes, lines=lines
     )  # fmt: skip

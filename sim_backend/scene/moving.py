@@ -10,7 +10,8 @@ from vehicled.core.arrays import Array, hypotenuse
 
 
 class Moving:
-    """Object that moves along a line through timed positions; it stands at the first before and at the last after.
+    """Object that moves along a line through timed positions; it stands at the first before and at
+    the last after.
 
     A circle, or an outline around its reference point whose x axis points along the line.
     """
@@ -38,8 +39,13 @@ class Moving:
 
     def place(self, time_s: Array) -> tuple[Array, Array, Array]:
         """Return x, y and heading (n,) at scene times (n,)."""
-        leg = np.clip(np.searchsorted(self._times_s, time_s, "right") - 1, 0, len(self._yaw_rad) - 1)
-        x, y = np.interp(time_s, self._times_s, self._x_m), np.interp(time_s, self._times_s, self._y_m)
+        leg = np.clip(
+            np.searchsorted(self._times_s, time_s, "right") - 1, 0, len(self._yaw_rad) - 1
+        )
+        x, y = (
+            np.interp(time_s, self._times_s, self._x_m),
+            np.interp(time_s, self._times_s, self._y_m),
+        )
         return x, y, self._yaw_rad[leg]
 
     @property
@@ -50,7 +56,9 @@ class Moving:
     @property
     def top_speed_mps(self) -> float:
         """Largest speed of its reference point."""
-        steps = hypotenuse(np.diff(self._x_m), np.diff(self._y_m)) / np.maximum(np.diff(self._times_s), 1e-9)
+        steps = hypotenuse(np.diff(self._x_m), np.diff(self._y_m)) / np.maximum(
+            np.diff(self._times_s), 1e-9
+        )
         return float(steps.max()) if len(steps) else 0.0
 
     def state(self, time_s: float) -> tuple[float, float, float, float, float]:

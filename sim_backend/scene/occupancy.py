@@ -13,16 +13,23 @@ from vehicled.maps.map_file import read_map as read_grid
 
 
 class Occupancy:
-    """Occupied cells (rows, columns) of a grid, row 0 in the south, rotated about its south-west corner."""
+    """Occupied cells (rows, columns) of a grid, row 0 in the south, rotated about its south-west
+    corner."""
 
-    def __init__(self, occupied: npt.NDArray[np.bool_], resolution_m: float, origin: tuple[float, float, float]) -> None:
+    def __init__(
+        self,
+        occupied: npt.NDArray[np.bool_],
+        resolution_m: float,
+        origin: tuple[float, float, float],
+    ) -> None:
         """``origin``: x, y and yaw of the south-west corner in ``map``."""
         self.occupied = occupied
         self._resolution_m = resolution_m
         self._x_m, self._y_m, yaw = origin
         self._cos, self._sin = cos(yaw), sin(yaw)
         self.edges_m = self._place(_outline(occupied))
-        """Faces between occupied and other cells, with collinear ones joined, as segments (m, 4) in ``map``."""
+        """Faces between occupied and other cells, with collinear ones joined, as segments (m, 4) in
+        ``map``."""
 
     def _place(self, cells: npt.NDArray[np.int64]) -> Array:
         own = cells * self._resolution_m
@@ -33,7 +40,8 @@ class Occupancy:
         return placed
 
     def outlines_m(self) -> Array:
-        """Return the corners (n, 4, 2) of rectangles that cover the occupied cells, one for each run in a row."""
+        """Return the corners (n, 4, 2) of rectangles that cover the occupied cells, one for each
+        run in a row."""
         padded = np.pad(self.occupied, ((0, 0), (1, 1))).astype(np.int8)
         steps = np.diff(padded, axis=1)
         row, begin = np.nonzero(steps == 1)
@@ -63,7 +71,9 @@ def _outline(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     vertical[1:] -= occupied.T
     line, begin, end = _runs(horizontal)
     other, low, high = _runs(vertical)
-    return np.concatenate((np.stack((begin, line, end, line), axis=1), np.stack((other, low, other, high), axis=1)))
+    return np.concatenate(
+        (np.stack((begin, line, end, line), axis=1), np.stack((other, low, other, high), axis=1))
+    )
 
 
 def _runs(faces: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int64], ...]:
@@ -76,7 +86,8 @@ def _runs(faces: npt.NDArray[np.int8]) -> tuple[npt.NDArray[np.int64], ...]:
 
 
 def read_map(path: Path, scale: float = 1.0) -> Occupancy:
-    """Read the grid of a map_server YAML file, with all lengths times ``scale``. Raises :class:`SceneError`."""
+    """Read the grid of a map_server YAML file, with all lengths times ``scale``. Raises
+    :class:`SceneError`."""
     try:
         grid = read_grid(path)
     except MapError as error:

@@ -1,7 +1,7 @@
 """Rays, their hits, and selection of the shapes that each ray can hit.
 
-Bearings are counter-clockwise from east, as yaw. Each ray of a sweep may have its own origin, because the vehicle moves while the
-scanner turns.
+Bearings are counter-clockwise from east, as yaw. Each ray of a sweep may have its own origin,
+because the vehicle moves while the scanner turns.
 """
 
 from math import pi, tau
@@ -20,7 +20,18 @@ SLACK_RAD = 1e-9
 class Rays:
     """Rays (n,) from points in ``map``. ``dx``, ``dy`` are their direction cosines."""
 
-    __slots__ = ("bearing_rad", "centre_x_m", "centre_y_m", "dx", "dy", "order", "spread_m", "turned_rad", "x_m", "y_m")
+    __slots__ = (
+        "bearing_rad",
+        "centre_x_m",
+        "centre_y_m",
+        "dx",
+        "dy",
+        "order",
+        "spread_m",
+        "turned_rad",
+        "x_m",
+        "y_m",
+    )
 
     def __init__(self, x_m: Array, y_m: Array, bearing_rad: Array) -> None:
         self.x_m, self.y_m, self.bearing_rad = x_m, y_m, bearing_rad
@@ -67,8 +78,9 @@ class Hits:
 
 
 def pairs(rays: Rays, low_rad: Array, width_rad: Array) -> tuple[Index, Index]:
-    """Return the rays and shapes that may meet (ray numbers, shape numbers), for shapes (m,) whose bearings from the rays' centre
-    are ``low_rad`` to ``low_rad + width_rad``; a width of 2 pi or more is all round.
+    """Return the rays and shapes that may meet (ray numbers, shape numbers), for shapes (m,) whose
+    bearings from the rays' centre are ``low_rad`` to ``low_rad + width_rad``; a width of 2 pi or
+    more is all round.
     """
     bearings, count = rays.turned_rad, len(rays)
     low = np.mod(low_rad - rays.bearing_rad[0] - SLACK_RAD, tau)
@@ -76,7 +88,9 @@ def pairs(rays: Rays, low_rad: Array, width_rad: Array) -> tuple[Index, Index]:
     around = high - low >= tau
     starts = np.concatenate((np.searchsorted(bearings, low), np.zeros(len(low), np.intp)))
     # A shape across the first ray's bearing also meets the rays at the other end.
-    stops = np.concatenate((np.searchsorted(bearings, high, "right"), np.searchsorted(bearings, high - tau, "right")))
+    stops = np.concatenate(
+        (np.searchsorted(bearings, high, "right"), np.searchsorted(bearings, high - tau, "right"))
+    )
     starts[: len(low)][around] = 0
     stops[: len(low)][around] = count
     stops[len(low) :][around] = 0
@@ -88,9 +102,12 @@ def pairs(rays: Rays, low_rad: Array, width_rad: Array) -> tuple[Index, Index]:
 
 
 def widened_rad(distance_m: Array, rays: Rays) -> Array:
-    """Return how much wider a shape at a distance from the rays' centre looks from the outermost origin; pi if they may coincide.
+    """Return how much wider a shape at a distance from the rays' centre looks from the outermost
+    origin; pi if they may coincide.
 
     The bearing of a point at distance r changes by at most asin(d / r) when the eye moves by d.
     """
-    ratio = np.divide(rays.spread_m, distance_m, out=np.full(len(distance_m), 2.0), where=distance_m > 0.0)
+    ratio = np.divide(
+        rays.spread_m, distance_m, out=np.full(len(distance_m), 2.0), where=distance_m > 0.0
+    )
     return np.where(ratio < 1.0, np.arcsin(np.minimum(ratio, 1.0)), pi)

@@ -1,4 +1,5 @@
-"""Reader of scene files: TOML in metres of the map, GeoJSON in longitude and latitude, or the YAML of an occupancy grid."""
+"""Reader of scene files: TOML in metres of the map, GeoJSON in longitude and latitude, or the YAML
+of an occupancy grid."""
 
 from collections.abc import Iterator, Sequence
 from math import cos, hypot, radians, sin, sqrt
@@ -13,7 +14,16 @@ from sim_backend.scene.errors import SceneError
 from sim_backend.scene.moving import Moving
 from sim_backend.scene.occupancy import read_map
 from sim_backend.scene.scene import ContactSurface, ContactSurfaces, Scene, ScenePose
-from sim_backend.scene.schema import RULES, Box, Circle, Data, MovingThing, OnCourse, SceneFile, Solid
+from sim_backend.scene.schema import (
+    RULES,
+    Box,
+    Circle,
+    Data,
+    MovingThing,
+    OnCourse,
+    SceneFile,
+    Solid,
+)
 from sim_backend.scene.shapes import Bodies
 from vehicled.core.arrays import Array
 from vehicled.paths.course import Course
@@ -33,7 +43,8 @@ MOVING_KEYS = ("start_s", "speed_mps", "times_s", "radius_m", "outline")
 
 
 def load_scene(name: str, course: Course) -> Scene:
-    """Load the scene of a reference, on the map of ``course``; an empty name gives an empty scene. Raises :class:`SceneError`."""
+    """Load the scene of a reference, on the map of ``course``; an empty name gives an empty scene.
+    Raises :class:`SceneError`."""
     if not name:
         return Scene()
     reference = scene_of(name)
@@ -42,7 +53,9 @@ def load_scene(name: str, course: Course) -> Scene:
     if kind in (".yaml", ".yml"):
         return Scene(grid=read_map(path))
     if kind not in (".toml", ".geojson", ".json"):
-        raise SceneError(f"{path}: unknown scene format; use .toml, .geojson, or the .yaml of a map_server grid")
+        raise SceneError(
+            f"{path}: unknown scene format; use .toml, .geojson, or the .yaml of a map_server grid"
+        )
     return build_scene(read_scene(name, course.datum), course, path.parent, reference.scale)
 
 
@@ -54,43 +67,69 @@ def read_scene(name: str, datum: Datum) -> SceneFile:
 
 
 def build_scene(file: SceneFile, course: Course, folder: Path, scale: float = 1.0) -> Scene:
-    """Build the scene that a file describes, with all lengths times ``scale``. Raises :class:`SceneError` for the map it names."""
+    """Build the scene that a file describes, with all lengths times ``scale``. Raises
+    :class:`SceneError` for the map it names."""
     builder = _Builder(file, course, scale)
     for number, wall in enumerate(file.wall, start=1):
-        builder.add_walls([builder.place(p) for p in wall.points], wall.closed, builder.surface(wall, f"wall {number}"))
+        builder.add_walls(
+            [builder.place(p) for p in wall.points],
+            wall.closed,
+            builder.surface(wall, f"wall {number}"),
+        )
     if file.corridor is not None:
         side = builder.others._replace(name="the corridor")
         for left_m in (file.corridor.left_m, -file.corridor.right_m):
             builder.add_walls(_offset_line(course, scale * left_m), course.closed, side)
     for number, body in enumerate(file.body, start=1):
-        builder.add_body([builder.place(p) for p in body.points], builder.surface(body, f"body {number}"))
+        builder.add_body(
+            [builder.place(p) for p in body.points], builder.surface(body, f"body {number}")
+        )
     for number, box in enumerate(file.box, start=1):
         for outline in builder.boxes(box):
             builder.add_body(outline, builder.surface(box, f"box {number}"))
     for number, circle in enumerate(file.circle, start=1):
         builder.add_circles(circle, builder.surface(circle, f"circle {number}"))
-    surfaces = [builder.surface(thing, f"moving object {number}") for number, thing in enumerate(file.moving, start=1)]
+    surfaces = [
+        builder.surface(thing, f"moving object {number}")
+        for number, thing in enumerate(file.moving, start=1)
+    ]
     return Scene(
         np.concatenate(builder.walls) if builder.walls else None,
         np.array(builder.circles) if builder.circles else None,
         Bodies(builder.outlines),
         read_map(folder / file.map, scale) if file.map else None,
         [builder.moving(thing) for thing in file.moving],
-        ContactSurfaces(builder.wall_surfaces, builder.body_surfaces, builder.circle_surfaces, surfaces, builder.others),
-        {start.name: ScenePose(scale * start.at[0], scale * start.at[1], radians(start.heading_deg)) for start in file.start},
+        ContactSurfaces(
+            builder.wall_surfaces,
+            builder.body_surfaces,
+            builder.circle_surfaces,
+            surfaces,
+            builder.others,
+        ),
+        {
+            start.name: ScenePose(
+                scale * start.at[0], scale * start.at[1], radians(start.heading_deg)
+            )
+            for start in file.start
+        },
         {lane.name: scale * lane.width_m for lane in file.lane},
     )
 
 
 def with_ground(profile: Profile, course: Course) -> Profile:
-    """Return the profile with the ground of its scene, if that has one. Raises :class:`SceneError`."""
+    """Return the profile with the ground of its scene, if that has one. Raises
+    :class:`SceneError`."""
     name = profile.sim.scene
     reference = scene_of(name)
-    if reference.file.suffix.lower() != ".toml" or (ground := ground_of(name, read_scene(name, course.datum))) is None:
+    if (
+        reference.file.suffix.lower() != ".toml"
+        or (ground := ground_of(name, read_scene(name, course.datum))) is None
+    ):
         return profile
     if profile.sim.twin is None:
         raise SceneError(
-            f'{name}: has ground, but plant "{profile.sim.plant}" drives on a level plane; use a profile with a twin, such as '
+            f'{name}: has ground, but plant "{profile.sim.plant}" drives on a level plane; use '
+            "a profile with a twin, such as "
             "--profile hunter_se"
         )
     if reference.scale != 1.0:
@@ -104,7 +143,12 @@ def ground_of(name: str, file: SceneFile) -> TerrainTable | None:
         return None
     folder = scene_of(name).file.parent
     return replace(
-        file.ground, **{key: str(folder / value) for key in ("height", "friction") if (value := getattr(file.ground, key))}
+        file.ground,
+        **{
+            key: str(folder / value)
+            for key in ("height", "friction")
+            if (value := getattr(file.ground, key))
+        },
     )
 
 
@@ -115,8 +159,14 @@ class _Builder:
         self.others = ContactSurface("", file.friction, file.restitution)
         self._course, self._scale = course, scale
         self.walls, self.wall_surfaces = list[Array](), list[ContactSurface]()
-        self.outlines, self.body_surfaces = list[list[tuple[float, float]]](), list[ContactSurface]()
-        self.circles, self.circle_surfaces = list[tuple[float, float, float]](), list[ContactSurface]()
+        self.outlines, self.body_surfaces = (
+            list[list[tuple[float, float]]](),
+            list[ContactSurface](),
+        )
+        self.circles, self.circle_surfaces = (
+            list[tuple[float, float, float]](),
+            list[ContactSurface](),
+        )
 
     def surface(self, solid: Solid, name: str) -> ContactSurface:
         friction, restitution = solid.friction, solid.restitution
@@ -137,10 +187,18 @@ class _Builder:
         s_m = min(s_m, float(s[-1]))
         at = min(int(np.searchsorted(s, s_m, "right")) - 1, len(s) - 2)
         dx, dy = float(x[at + 1] - x[at]), float(y[at + 1] - y[at])
-        fraction, length, left_m = (s_m - float(s[at])) / float(s[at + 1] - s[at]), hypot(dx, dy), scale * place.left_m
-        return float(x[at]) + fraction * dx - left_m * dy / length, float(y[at]) + fraction * dy + left_m * dx / length
+        fraction, length, left_m = (
+            (s_m - float(s[at])) / float(s[at + 1] - s[at]),
+            hypot(dx, dy),
+            scale * place.left_m,
+        )
+        return float(x[at]) + fraction * dx - left_m * dy / length, float(
+            y[at]
+        ) + fraction * dy + left_m * dx / length
 
-    def add_walls(self, points: Sequence[tuple[float, float]], closed: bool, surface: ContactSurface) -> None:
+    def add_walls(
+        self, points: Sequence[tuple[float, float]], closed: bool, surface: ContactSurface
+    ) -> None:
         corners = np.array([*points, points[0]] if closed else points, dtype=np.float64)
         self.walls.append(np.hstack((corners[:-1], corners[1:])))
         self.wall_surfaces += [surface] * (len(corners) - 1)
@@ -179,14 +237,19 @@ class _Builder:
                     kept.append(place)
             places = kept
         radius_m = None if thing.radius_m is None else self._scale * thing.radius_m
-        return Moving(places, times, radius_m, [(self._scale * x, self._scale * y) for x, y in thing.outline])
+        return Moving(
+            places, times, radius_m, [(self._scale * x, self._scale * y) for x, y in thing.outline]
+        )
 
 
 def _offset_line(course: Course, left_m: float) -> list[tuple[float, float]]:
     rows = sorted({*range(0, len(course.x_m), CORRIDOR_STEP), len(course.x_m) - 1})
     # Left and right are the vehicle's sides, also where it drives backward.
     return [
-        (float(course.x_m[k]) - left_m * sin(course.yaw_rad[k]), float(course.y_m[k]) + left_m * cos(course.yaw_rad[k]))
+        (
+            float(course.x_m[k]) - left_m * sin(course.yaw_rad[k]),
+            float(course.y_m[k]) + left_m * cos(course.yaw_rad[k]),
+        )
         for k in rows
     ]
 
@@ -241,13 +304,18 @@ def _entry(place: str, feature: GeoFeature, datum: Datum) -> tuple[str, Data]:
         case "Point":
             if "radius_m" not in properties:
                 raise CourseError(f"{place}: a Point is a circle; give it the property radius_m")
-            return "circle", {"at": map_position(place, coordinates, datum), "radius_m": properties["radius_m"]}
+            return "circle", {
+                "at": map_position(place, coordinates, datum),
+                "radius_m": properties["radius_m"],
+            }
         case "Polygon" if isinstance(coordinates, list) and len(coordinates) == 1:
             return "body", {"points": map_ring(place, coordinates[0], datum)}
         case "Polygon":
             raise CourseError(
-                f"{place}: a Polygon must have one ring; draw objects in its holes as Polygons, its edge as a LineString"
+                f"{place}: a Polygon must have one ring; draw objects in its holes as "
+                "Polygons, its edge as a LineString"
             )
     raise CourseError(
-        f"{place}: {shown(geometry.get('type'))} is not supported; draw walls as LineString, bodies as Polygon, posts as Point"
+        f"{place}: {shown(geometry.get('type'))} is not supported; draw walls as LineString, "
+        "bodies as Polygon, posts as Point"
     )

@@ -48,7 +48,8 @@ class ContactSurfaces(NamedTuple):
 
 
 class Scene:
-    """Walls, bodies, an occupancy grid and moving objects, in ``map``. Planar: everything is as high as the beam."""
+    """Walls, bodies, an occupancy grid and moving objects, in ``map``. Planar: everything is as
+    high as the beam."""
 
     def __init__(
         self,
@@ -61,8 +62,8 @@ class Scene:
         starts: dict[str, ScenePose] | None = None,
         lanes: dict[str, float] | None = None,
     ) -> None:
-        """``walls_m`` (m, 4) are segments, ``circles_m`` (m, 3) centres and radii. ``starts``: poses by name. ``lanes``: widths by
-        name.
+        """``walls_m`` (m, 4) are segments, ``circles_m`` (m, 3) centres and radii. ``starts``:
+        poses by name. ``lanes``: widths by name.
         """
         self._bodies = bodies or Bodies([])
         self._grid = grid
@@ -104,22 +105,35 @@ class Scene:
     def segment_surfaces(self) -> list[ContactSurface]:
         """ContactSurface of each of :attr:`segments_m`."""
         of, others = self._surfaces, self._surfaces.others
-        edges = [surface for surface, outline in _filled(of.bodies, self._bodies.outlines_m, others) for _ in outline]
-        count = len(self._walls) - len(edges) - (0 if self._grid is None else len(self._grid.edges_m))
+        edges = [
+            surface
+            for surface, outline in _filled(of.bodies, self._bodies.outlines_m, others)
+            for _ in outline
+        ]
+        count = (
+            len(self._walls) - len(edges) - (0 if self._grid is None else len(self._grid.edges_m))
+        )
         walls = [surface for surface, _ in _filled(of.walls, range(count), others)]
-        return [*walls, *edges, *[others._replace(name=MAP_NAME)] * (len(self._walls) - count - len(edges))]
+        return [
+            *walls,
+            *edges,
+            *[others._replace(name=MAP_NAME)] * (len(self._walls) - count - len(edges)),
+        ]
 
     @property
     def circles(self) -> list[tuple[ContactSurface, tuple[float, float, float]]]:
         """Circles: centre and radius, with their surfaces."""
         return [
             (surface, (float(x), float(y), float(r)))
-            for surface, (x, y, r) in _filled(self._surfaces.circles, self._circles.middles_m, self._surfaces.others)
+            for surface, (x, y, r) in _filled(
+                self._surfaces.circles, self._circles.middles_m, self._surfaces.others
+            )
         ]
 
     @property
     def circle_state(self) -> bytes:
-        """Places and radii of the circles, to notice a change: circles are added while a drive goes on."""
+        """Places and radii of the circles, to notice a change: circles are added while a drive goes
+        on."""
         return self._circles.middles_m.tobytes()
 
     @property
@@ -128,9 +142,12 @@ class Scene:
         return list(_filled(self._surfaces.moving, self._moving, self._surfaces.others))
 
     def holding(self, x_m: float, y_m: float) -> ContactSurface | None:
-        """Return the surface of the filled body or occupied cell that a point lies in; None if it is free."""
+        """Return the surface of the filled body or occupied cell that a point lies in; None if it
+        is free."""
         x, y = np.array([x_m]), np.array([y_m])
-        for surface, outline in _filled(self._surfaces.bodies, self._bodies.outlines_m, self._surfaces.others):
+        for surface, outline in _filled(
+            self._surfaces.bodies, self._bodies.outlines_m, self._surfaces.others
+        ):
             if Bodies([outline]).contain(x, y)[0]:
                 return surface
         if self._grid is not None and self._grid.contains(x, y)[0]:
@@ -142,7 +159,8 @@ class Scene:
         self._circles = Circles(np.vstack((self._circles.middles_m, [[x_m, y_m, radius_m]])))
 
     def cast(self, rays: Rays, time_s: Array, reach_m: float) -> Hits:
-        """Return the nearest hit of each ray (n,) within ``reach_m``, each at its own scene time in seconds from the start."""
+        """Return the nearest hit of each ray (n,) within ``reach_m``, each at its own scene time in
+        seconds from the start."""
         hits = Hits(len(rays))
         if self.covered:
             hits.blind(np.ones(len(rays), dtype=np.bool_))

@@ -89,7 +89,8 @@ class PaintedLine(Table, frozen=True, kw_only=True):
 
 
 class StartPlace(Table, frozen=True, kw_only=True):
-    """ScenePose at which a vehicle may stand at the start, instead of the first point of the course."""
+    """ScenePose at which a vehicle may stand at the start, instead of the first point of the
+    course."""
 
     name: Name
     at: Point
@@ -98,7 +99,8 @@ class StartPlace(Table, frozen=True, kw_only=True):
 
 
 class MovingThing(Solid, frozen=True, kw_only=True):
-    """Object that moves from position to position, at one speed from ``start_s`` on, or at the given times."""
+    """Object that moves from position to position, at one speed from ``start_s`` on, or at the
+    given times."""
 
     places: Annotated[list[Place], Meta(min_length=1, max_length=10_000)]
     start_s: Seconds = 0.0
@@ -140,18 +142,26 @@ class SceneFile(Table, frozen=True, kw_only=True):
     map: str = ""
     """YAML file of an occupancy grid; its path is relative to the scene."""
     ground: TerrainTable | None = None
-    """Ground, with the keys of ``[sim.terrain]``; its paths are relative to the scene. Left out: that of the profile."""
+    """Ground, with the keys of ``[sim.terrain]``; its paths are relative to the scene. Left out:
+    that of the profile."""
 
 
 def _moving(thing: TableView) -> Iterator[tuple[KeyPath, str]]:
-    places, times, outline = thing.get("places") or [], thing.get("times_s") or [], thing.get("outline") or []
+    places, times, outline = (
+        thing.get("places") or [],
+        thing.get("times_s") or [],
+        thing.get("outline") or [],
+    )
     if (thing.get("radius_m") is None) == (not outline):
         yield ("radius_m",), "a moving object needs either radius_m or an outline"
     if outline and len(outline) < 3:
         yield ("outline",), f"{len(outline)} corners; an outline needs at least 3"
     if times:
         if len(times) != len(places):
-            yield ("times_s",), f"{len(times)} times for {len(places)} places; give one time per place"
+            yield (
+                ("times_s",),
+                f"{len(times)} times for {len(places)} places; give one time per place",
+            )
         if any(b <= a for a, b in pairwise(times)):
             yield ("times_s",), "must grow from place to place"
         if "speed_mps" in thing.written or "start_s" in thing.written:

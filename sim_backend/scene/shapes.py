@@ -1,4 +1,5 @@
-"""Segments, circles and polygons, and their intersections with rays: exact up to rounding; no ray slips through a corner."""
+"""Segments, circles and polygons, and their intersections with rays: exact up to rounding; no ray
+slips through a corner."""
 
 from collections.abc import Sequence
 from math import floor, tau
@@ -36,7 +37,8 @@ class Segments:
         x1, y1, x2, y2 = self.ends_m[near].T
         first = np.arctan2(y1 - rays.centre_y_m, x1 - rays.centre_x_m)
         second = np.arctan2(y2 - rays.centre_y_m, x2 - rays.centre_x_m)
-        # Take the shorter way round: a segment subtends less than half a turn unless the eye is on it.
+        # Take the shorter way round: a segment subtends less than half a turn unless the eye is on
+        # it.
         delta = np.mod(second - first + 0.5 * tau, tau) - 0.5 * tau
         wider = widened_rad(distance_m[near], rays)
         # With the eye on it, rounding decides the side, so accept both.
@@ -52,8 +54,8 @@ class Segments:
         x1, y1, x2, y2 = self.ends_m[segment].T
         ox, oy, dx, dy = rays.x_m[ray], rays.y_m[ray], rays.dx[ray], rays.dy[ray]
         ux, uy, vx, vy = x1 - ox, y1 - oy, x2 - ox, y2 - oy
-        # Side of the ray of each end. Segments that share a corner get the same number for it, so a ray crosses exactly one or none
-        # of them whatever the rounding.
+        # Side of the ray of each end. Segments that share a corner get the same number for it, so a
+        # ray crosses exactly one or none of them whatever the rounding.
         side_1, side_2 = dx * uy - dy * ux, dx * vy - dy * vx
         crosses = (side_1 >= 0.0) != (side_2 >= 0.0)
         ray, segment = ray[crosses], segment[crosses]
@@ -70,12 +72,15 @@ class Segments:
         ex, ey = x2 - x1, y2 - y1
         square = ex * ex + ey * ey
         along = (x_m - x1) * ex + (y_m - y1) * ey
-        ratio = np.clip(np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0)
+        ratio = np.clip(
+            np.divide(along, square, out=np.zeros_like(along), where=square > 0.0), 0.0, 1.0
+        )
         return hypotenuse(x1 + ratio * ex - x_m, y1 + ratio * ey - y_m)
 
 
 class Tiled:
-    """Many static segments: tiles select those near the rays, cached while the rays stay in their tile."""
+    """Many static segments: tiles select those near the rays, cached while the rays stay in their
+    tile."""
 
     def __init__(self, ends_m: Array) -> None:
         whole = Segments(ends_m)
@@ -95,7 +100,9 @@ class Tiled:
     def cast(self, rays: Rays, reach_m: float, hits: Hits) -> None:
         """Shorten the hits, see :meth:`Segments.cast`."""
         if len(self):
-            self._near(rays.centre_x_m, rays.centre_y_m, reach_m + rays.spread_m).cast(rays, reach_m, hits)
+            self._near(rays.centre_x_m, rays.centre_y_m, reach_m + rays.spread_m).cast(
+                rays, reach_m, hits
+            )
 
     def _near(self, x_m: float, y_m: float, reach_m: float) -> Segments:
         # Rounded up, so that a reach that varies with the rays' spread reuses the cache.
@@ -105,9 +112,15 @@ class Tiled:
         if self._cached is None or self._cached[0] != key:
             found: list[int] = self._long.tolist()
             if (2 * tiles + 1) ** 2 < len(self._tiles):
-                places = [(column + i, row + j) for i in range(-tiles, tiles + 1) for j in range(-tiles, tiles + 1)]
+                places = [
+                    (column + i, row + j)
+                    for i in range(-tiles, tiles + 1)
+                    for j in range(-tiles, tiles + 1)
+                ]
             else:
-                places = [p for p in self._tiles if max(abs(p[0] - column), abs(p[1] - row)) <= tiles]
+                places = [
+                    p for p in self._tiles if max(abs(p[0] - column), abs(p[1] - row)) <= tiles
+                ]
             for place in places:
                 found += self._tiles.get(place, ())
             self._cached = key, Segments(self.ends_m[np.array(sorted(found), dtype=np.intp)])
@@ -124,7 +137,8 @@ class Circles:
         return len(self.middles_m)
 
     def cast(self, rays: Rays, reach_m: float, hits: Hits) -> None:
-        """Shorten the hits to the nearest circle within ``reach_m``; 0 for a ray that begins inside one."""
+        """Shorten the hits to the nearest circle within ``reach_m``; 0 for a ray that begins inside
+        one."""
         if not len(self):
             return
         x, y, radius = self.middles_m.T
@@ -136,7 +150,9 @@ class Circles:
         ratio = np.divide(radius, distance_m, out=np.full(len(near), 2.0), where=distance_m > 0.0)
         half = np.where(ratio < 1.0, np.arcsin(np.minimum(ratio, 1.0)), 0.5 * tau)
         half = half + widened_rad(distance_m - radius, rays)
-        ray, circle = pairs(rays, np.arctan2(y - rays.centre_y_m, x - rays.centre_x_m) - half, 2.0 * half)
+        ray, circle = pairs(
+            rays, np.arctan2(y - rays.centre_y_m, x - rays.centre_x_m) - half, 2.0 * half
+        )
         mx, my, r = x[circle] - rays.x_m[ray], y[circle] - rays.y_m[ray], radius[circle]
         dx, dy = rays.dx[ray], rays.dy[ray]
         along, aside = mx * dx + my * dy, np.abs(mx * dy - my * dx)
@@ -156,7 +172,9 @@ class Bodies:
     """Filled polygons: their outlines are walls, and a ray that begins inside has range 0."""
 
     def __init__(self, outlines_m: Sequence[Sequence[tuple[float, float]] | Array]) -> None:
-        self.outlines_m = [np.array(outline, dtype=np.float64).reshape(-1, 2) for outline in outlines_m]
+        self.outlines_m = [
+            np.array(outline, dtype=np.float64).reshape(-1, 2) for outline in outlines_m
+        ]
 
     def __len__(self) -> int:
         return len(self.outlines_m)
@@ -164,18 +182,27 @@ class Bodies:
     @property
     def edges_m(self) -> Array:
         """All outlines as segments (m, 4)."""
-        return np.concatenate([np.hstack((o, np.roll(o, -1, axis=0))) for o in self.outlines_m] or [np.empty((0, 4))])
+        return np.concatenate(
+            [np.hstack((o, np.roll(o, -1, axis=0))) for o in self.outlines_m] or [np.empty((0, 4))]
+        )
 
     def contain(self, x_m: Array, y_m: Array) -> npt.NDArray[np.bool_]:
         """True for points (n,) inside any polygon, by the even-odd rule for each."""
         inside = np.zeros(len(x_m), dtype=np.bool_)
         for outline in self.outlines_m:
             low, high = outline.min(axis=0), outline.max(axis=0)
-            if x_m.max() < low[0] or x_m.min() > high[0] or y_m.max() < low[1] or y_m.min() > high[1]:
+            if (
+                x_m.max() < low[0]
+                or x_m.min() > high[0]
+                or y_m.max() < low[1]
+                or y_m.min() > high[1]
+            ):
                 continue
             odd = np.zeros(len(x_m), dtype=np.bool_)
             for (x1, y1), (x2, y2) in zip(outline, np.roll(outline, -1, axis=0)):
                 if y1 != y2:
-                    odd ^= ((y1 > y_m) != (y2 > y_m)) & (x_m < x1 + (y_m - y1) * (x2 - x1) / (y2 - y1))
+                    odd ^= ((y1 > y_m) != (y2 > y_m)) & (
+                        x_m < x1 + (y_m - y1) * (x2 - x1) / (y2 - y1)
+                    )
             inside |= odd
         return inside

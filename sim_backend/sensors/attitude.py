@@ -1,4 +1,5 @@
-"""Rotations between body and level axes: yaw, then pitch (nose down), then roll (right side down), as in :class:`Motion`."""
+"""Rotations between body and level axes: yaw, then pitch (nose down), then roll (right side down),
+as in :class:`Motion`."""
 
 from math import cos, sin
 
@@ -8,7 +9,8 @@ Matrix = tuple[Vector, Vector, Vector]
 
 
 def to_level(roll_rad: float, pitch_rad: float, body: Vector) -> Vector:
-    """Rotate a body vector into axes along the heading, to its left and up: ``Ry(pitch) Rx(roll) body``."""
+    """Rotate a body vector into axes along the heading, to its left and up: ``Ry(pitch) Rx(roll)
+    body``."""
     x, y, z = body
     cr, sr, cp, sp = cos(roll_rad), sin(roll_rad), cos(pitch_rad), sin(pitch_rad)
     upright = sr * y + cr * z
@@ -32,7 +34,10 @@ def lever_velocity(rate_radps: Vector, arm_m: Vector) -> Vector:
 
 def rotation(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Matrix:
     """Return ``Rz(yaw) Ry(pitch) Rx(roll)``, from the rotated axes to the original ones."""
-    columns = [to_level(roll_rad, pitch_rad, axis) for axis in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))]
+    columns = [
+        to_level(roll_rad, pitch_rad, axis)
+        for axis in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    ]
     c, s = cos(yaw_rad), sin(yaw_rad)
     (a, b, d), (e, f, g), (h, i, j) = columns
     return (

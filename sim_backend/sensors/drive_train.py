@@ -15,9 +15,12 @@ _WHEELS = {"front": (0, 1), "rear": (2, 3), "all": (0, 1, 2, 3)}
 
 
 class MotorStatusSensor:
-    """Motor controller telemetry: quantised and delayed, without noise. It has no thermometers: temperatures stay NaN."""
+    """Motor controller telemetry: quantised and delayed, without noise. It has no thermometers:
+    temperatures stay NaN."""
 
-    def __init__(self, model: MotorStatusModel, actuators: Actuators, mixing: Mixing | None = None) -> None:
+    def __init__(
+        self, model: MotorStatusModel, actuators: Actuators, mixing: Mixing | None = None
+    ) -> None:
         """``mixing``: outputs of a controller that is one of several."""
         rows = () if mixing is None else mixing.rows
         left, right = any(row.left for row in rows), any(row.right for row in rows)
@@ -30,7 +33,8 @@ class MotorStatusSensor:
         self._actuators = actuators
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, MotorStatus]:
-        """Return the status valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the status valid at ``t_ns``, see
+        :class:`sim_backend.sensors.interface.Sensor`."""
         supply = self._actuators.supply
         return t_ns + self._latency_ns, MotorStatus(
             t_ns,
@@ -43,7 +47,8 @@ class MotorStatusSensor:
         )
 
     def _speed_radps(self, motion: Motion) -> float:
-        """Return the speed of the controller's own motors: those of one side turn as its wheels do."""
+        """Return the speed of the controller's own motors: those of one side turn as its wheels
+        do."""
         speed_radps, wheels = motion.motor_speed_radps, motion.wheel_speeds_radps
         mean_radps = sum(wheels) / len(wheels)
         if not self._side or abs(mean_radps) < _TURNS_RADPS:
@@ -53,12 +58,16 @@ class MotorStatusSensor:
 
 
 class SteeringFeedbackSensor:
-    """Steering feedback with offset, white noise and quantisation: the angle of the virtual front wheel.
+    """Steering feedback with offset, white noise and quantisation: the angle of the virtual front
+    wheel.
 
-    It is constant over a plant step. The reported sigma covers noise and rounding; the offset is unknown to the sensor.
+    It is constant over a plant step. The reported sigma covers noise and rounding; the offset is
+    unknown to the sensor.
     """
 
-    def __init__(self, model: SteeringFeedbackModel, actuators: Actuators, seed: int, entity: str) -> None:
+    def __init__(
+        self, model: SteeringFeedbackModel, actuators: Actuators, seed: int, entity: str
+    ) -> None:
         """Noise comes from the stream ``entity``."""
         self.rate_hz = model.rate_hz
         self.least_latency_ns = self._latency_ns = round(model.latency_ms * 1e6)
@@ -70,18 +79,24 @@ class SteeringFeedbackSensor:
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, SteeringFeedback]:
         """Return the angle valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         model = self._model
-        angle_rad = self._actuators.wheel_angle_rad + model.offset_rad + model.sigma_rad * self._normals()[0]
+        angle_rad = (
+            self._actuators.wheel_angle_rad
+            + model.offset_rad
+            + model.sigma_rad * self._normals()[0]
+        )
         if model.step_rad > 0.0:
             angle_rad = round(angle_rad / model.step_rad) * model.step_rad
         return t_ns + self._latency_ns, SteeringFeedback(t_ns, 0, angle_rad, self._sigma_rad)
 
 
 class WheelEncoders:
-    """Wheel encoders: each counts whole steps of its wheel's angle; the counts of one period give the speed.
+    """Wheel encoders: each counts whole steps of its wheel's angle; the counts of one period give
+    the speed.
 
-    They see slip and lock-up, because they count wheel angles. A wheel angle is the trapezoidal integral of its speed. The reported
-    speed is ``radius steps / (counts per turn) 2 pi / period``; its sigma covers the rounding at both ends of a period, the only
-    error a counter knows: ``step / (period sqrt(6 n))`` over n wheels.
+    They see slip and lock-up, because they count wheel angles. A wheel angle is the trapezoidal
+    integral of its speed. The reported speed is ``radius steps / (counts per turn) 2 pi / period``;
+    its sigma covers the rounding at both ends of a period, the only error a counter knows: ``step /
+    (period sqrt(6 n))`` over n wheels.
     """
 
     def __init__(self, model: WheelEncodersModel, seed: int, entity: str) -> None:
@@ -97,7 +112,8 @@ class WheelEncoders:
         self._angles_rad = (stream(seed, entity).uniform(0.0, 1.0, 4) * self._step_rad).tolist()
         self._speeds_radps = (0.0, 0.0, 0.0, 0.0)
         self.counts = [0, 0, 0, 0]
-        """Counts since the start: front left, front right, rear left, rear right; forward positive."""
+        """Counts since the start: front left, front right, rear left, rear right; forward
+        positive."""
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, WheelSpeed]:
         """Return the speed valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
@@ -110,7 +126,9 @@ class WheelEncoders:
             if wheel in self._wheels:
                 turned += count - self.counts[wheel]
             self.counts[wheel] = count
-        return t_ns + self._latency_ns, WheelSpeed(t_ns, 0, turned * self._mps_per_count, self._sigma_mps)
+        return t_ns + self._latency_ns, WheelSpeed(
+            t_ns, 0, turned * self._mps_per_count, self._sigma_mps
+        )
 
 
 def _quantised(value: float, step: float) -> float:

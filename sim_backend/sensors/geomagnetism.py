@@ -1,4 +1,5 @@
-"""Main field of the earth by the World Magnetic Model. Chulliat et al., The US/UK World Magnetic Model for 2025, section 1.2."""
+"""Main field of the earth by the World Magnetic Model. Chulliat et al., The US/UK World Magnetic
+Model for 2025, section 1.2."""
 
 from math import asin, cos, hypot, pi, sin, sqrt
 
@@ -17,8 +18,11 @@ def year_of(utc_ns: int) -> float:
     return 1970.0 + utc_ns / _UNIX_YEAR_NS
 
 
-def earth_field_ut(latitude_rad: float, longitude_rad: float, height_m: float, year: float) -> tuple[float, float, float]:
-    """Return the field, east, north, up in microtesla, at a WGS 84 position. Excludes crust, iron objects and magnetic storms."""
+def earth_field_ut(
+    latitude_rad: float, longitude_rad: float, height_m: float, year: float
+) -> tuple[float, float, float]:
+    """Return the field, east, north, up in microtesla, at a WGS 84 position. Excludes crust, iron
+    objects and magnetic storms."""
     x, y, z = geodetic_to_ecef(latitude_rad, longitude_rad, height_m)
     radius_m = sqrt(x * x + y * y + z * z)
     geocentric_rad = asin(z / radius_m)
@@ -48,8 +52,8 @@ def horizontal_ut(field_ut: tuple[float, float, float]) -> float:
 
 
 def _legendre(c: float, s: float) -> tuple[list[list[float]], list[list[float]]]:
-    """Return the associated Legendre functions of the cosine c of the colatitude, Schmidt semi-normalised, and their derivatives by
-    it.
+    """Return the associated Legendre functions of the cosine c of the colatitude, Schmidt
+    semi-normalised, and their derivatives by it.
     """
     p = [[0.0] * (_DEGREE + 1) for _ in range(_DEGREE + 1)]
     d = [[0.0] * (_DEGREE + 1) for _ in range(_DEGREE + 1)]
@@ -64,5 +68,7 @@ def _legendre(c: float, s: float) -> tuple[list[list[float]], list[list[float]]]
             two_down = (p[n - 2][m], d[n - 2][m]) if n >= 2 else (0.0, 0.0)
             weight, root = sqrt(max((n - 1) ** 2 - m * m, 0)), sqrt(n * n - m * m)
             p[n][m] = ((2 * n - 1) * c * p[n - 1][m] - weight * two_down[0]) / root
-            d[n][m] = ((2 * n - 1) * (c * d[n - 1][m] - s * p[n - 1][m]) - weight * two_down[1]) / root
+            d[n][m] = (
+                (2 * n - 1) * (c * d[n - 1][m] - s * p[n - 1][m]) - weight * two_down[1]
+            ) / root
     return p, d

@@ -1,4 +1,5 @@
-"""GNSS receiver model: position and velocity of the antenna, the profile's error model, latency, reported accuracy."""
+"""GNSS receiver model: position and velocity of the antenna, the profile's error model, latency,
+reported accuracy."""
 
 from math import cos, exp, inf, sin, sqrt
 
@@ -6,24 +7,32 @@ from sim_backend.plant.interface import Motion
 from sim_backend.sensors.attitude import lever_velocity, to_level
 from sim_backend.sensors.gnss_errors import MODELS_THAT_SETTLE, position_error
 from sim_backend.sensors.gnss_interruptions import interruptions
-from sim_backend.sensors.gnss_reception import CARRIERS, CORRECTION_LATENCY_S, CORRECTION_PERIOD_NS, EpochReception, ReceptionModel
+from sim_backend.sensors.gnss_reception import (
+    CARRIERS,
+    CORRECTION_LATENCY_S,
+    CORRECTION_PERIOD_NS,
+    EpochReception,
+    ReceptionModel,
+)
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.core.messages import NAN, NAN3, NAN9, CarrierSolution, FixType, GnssFix
 from vehicled.paths.datum import Datum
 from vehicled.profile.gnss import GnssModel
 
-# Receivers report accuracy in whole mm and mm/s, never 0, so a model without noise must not claim certainty.
+# Receivers report accuracy in whole mm and mm/s, never 0, so a model without noise must not claim
+# certainty.
 _LEAST_SIGMA = 0.001
 _WORST_DILUTION = 99.99
 _NO_EXTRA = (0.0, 0.0, 0.0)
 
 
 class Gnss:
-    """GNSS receiver. With ``covariance = "error"`` it reports the variance of its whole error including the coloured part, but not
-    multipath, which no receiver knows.
+    """GNSS receiver. With ``covariance = "error"`` it reports the variance of its whole error
+    including the coloured part, but not multipath, which no receiver knows.
 
-    Vertical errors are ``vdop / hdop`` times the horizontal ones. Corrections arrive once a second. Dilution grows with the root of
-    the satellite ratio. Without a fix everything but time is unknown.
+    Vertical errors are ``vdop / hdop`` times the horizontal ones. Corrections arrive once a second.
+    Dilution grows with the root of the satellite ratio. Without a fix everything but time is
+    unknown.
     """
 
     def __init__(
@@ -36,7 +45,8 @@ class Gnss:
         start_ns: int,
         utc_ns: int,
     ) -> None:
-        """``utc_ns`` is the UTC at ``start_ns``. Noise comes from the stream ``entity`` and its sub-streams."""
+        """``utc_ns`` is the UTC at ``start_ns``. Noise comes from the stream ``entity`` and its
+        sub-streams."""
         self.rate_hz = model.rate_hz
         self.least_latency_ns = 0
         self._model = model
@@ -55,7 +65,9 @@ class Gnss:
         vertical = model.vdop / model.hdop
         speed = model.velocity_sigma_mps
         self._velocity_sigma_mps = (speed, speed, speed * vertical)
-        self._velocity_covariance_m2ps2 = _diagonal([max(s * s, _LEAST_SIGMA**2) for s in self._velocity_sigma_mps])
+        self._velocity_covariance_m2ps2 = _diagonal(
+            [max(s * s, _LEAST_SIGMA**2) for s in self._velocity_sigma_mps]
+        )
         self._carrier = CARRIERS[model.carrier]
         self._height_m: float | None = None
         self._covariance_of = (inf, 0.0, 0.0)
@@ -73,7 +85,9 @@ class Gnss:
         y_m = motion.y_m + s * forward + c * left
         ahead_mps, left_mps, up_mps = self._velocity(motion)
         elapsed_ns = t_ns - self._start_ns
-        white_e, white_n, white_u, coloured_e, coloured_n, coloured_u = self._error.step(elapsed_ns * 1e-9, n)
+        white_e, white_n, white_u, coloured_e, coloured_n, coloured_u = self._error.step(
+            elapsed_ns * 1e-9, n
+        )
         latency_ns = int(max(0.0, self._latency_ms + self._jitter_ms * n[9]) * 1e6)
         # Fixes share one cable: a late one delays the next, which cannot overtake it.
         arrival_ns = self._newest_arrival_ns = max(t_ns + latency_ns, self._newest_arrival_ns)
@@ -107,12 +121,19 @@ class Gnss:
         age_s = CORRECTION_LATENCY_S + elapsed_ns % CORRECTION_PERIOD_NS * 1e-9
         corrected = carrier is not CarrierSolution.NONE
         if reception is not None:
-            carrier, satellites, extra_sigma_m = reception.carrier, reception.satellites, reception.extra_sigma_m
+            carrier, satellites, extra_sigma_m = (
+                reception.carrier,
+                reception.satellites,
+                reception.extra_sigma_m,
+            )
             age_s = reception.correction_age_s
             corrected = corrected and age_s <= model.rtk.correction_timeout_s
             if satellites != model.satellites:
                 poorer = sqrt(model.satellites / satellites)
-                hdop, vdop = min(hdop * poorer, _WORST_DILUTION), min(vdop * poorer, _WORST_DILUTION)
+                hdop, vdop = (
+                    min(hdop * poorer, _WORST_DILUTION),
+                    min(vdop * poorer, _WORST_DILUTION),
+                )
         return arrival_ns, GnssFix(
             t_ns,
             0,
@@ -133,22 +154,27 @@ class Gnss:
         )
 
     def _velocity(self, motion: Motion) -> tuple[float, float, float]:
-        """Return the antenna's velocity along the heading, to its left and up: that of the reference point plus the rotation.
+        """Return the antenna's velocity along the heading, to its left and up: that of the
+        reference point plus the rotation.
 
-        Speeds are in the plane of the road, but roll and pitch belong to the body, so the vertical speed comes from the heights of
-        this fix and the previous one.
+        Speeds are in the plane of the road, but roll and pitch belong to the body, so the vertical
+        speed comes from the heights of this fix and the previous one.
         """
         forward, left, up = self._lever_arm_m
         climb_mps = 0.0 if self._height_m is None else (motion.z_m - self._height_m) * self.rate_hz
         self._height_m = motion.z_m
-        if not (motion.roll_rad or motion.pitch_rad or motion.roll_rate_radps or motion.pitch_rate_radps):
+        if not (
+            motion.roll_rad or motion.pitch_rad or motion.roll_rate_radps or motion.pitch_rate_radps
+        ):
             return (
                 motion.speed_mps - motion.yaw_rate_radps * left,
                 motion.lateral_speed_mps + motion.yaw_rate_radps * forward,
                 climb_mps,
             )
         rate = (motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps)
-        x, y, z = to_level(motion.roll_rad, motion.pitch_rad, lever_velocity(rate, (forward, left, up)))
+        x, y, z = to_level(
+            motion.roll_rad, motion.pitch_rad, lever_velocity(rate, (forward, left, up))
+        )
         return (
             motion.speed_mps * cos(motion.pitch_rad) + x,
             motion.lateral_speed_mps * cos(motion.roll_rad) + y,
@@ -160,7 +186,9 @@ class Gnss:
         if not self._settles:
             return model.hdop, model.vdop
         form = model.airsim
-        hdop = form.final_hdop + (form.initial_hdop - form.final_hdop) * exp(-elapsed_ns * 1e-9 / form.settling_s)
+        hdop = form.final_hdop + (form.initial_hdop - form.final_hdop) * exp(
+            -elapsed_ns * 1e-9 / form.settling_s
+        )
         return min(hdop, _WORST_DILUTION), min(hdop * form.vertical_ratio, _WORST_DILUTION)
 
     def _covariance(self, hdop: float, vdop: float, extra_sigma_m: float) -> tuple[float, ...]:
@@ -182,7 +210,9 @@ class Gnss:
         # Include the error of a lost carrier solution.
         extra_m2 = extra_sigma_m * extra_sigma_m
         extra = (extra_m2, extra_m2, extra_m2 * (model.vdop / model.hdop) ** 2)
-        self._position_covariance_m2 = _diagonal([max(v + more, _LEAST_SIGMA**2) for v, more in zip(variances, extra)])
+        self._position_covariance_m2 = _diagonal(
+            [max(v + more, _LEAST_SIGMA**2) for v, more in zip(variances, extra)]
+        )
         return self._position_covariance_m2
 
     def _nothing(self, t_ns: int, satellites: int) -> GnssFix:

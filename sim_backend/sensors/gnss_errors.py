@@ -1,6 +1,8 @@
-"""Position error models of a receiver, by the names of ``[sim.gnss] model``. All advance one step per fix.
+"""Position error models of a receiver, by the names of ``[sim.gnss] model``. All advance one step
+per fix.
 
-Each gives six numbers: white and coloured error, east, north, up. Vertical errors are ``vertical`` times the horizontal ones.
+Each gives six numbers: white and coloured error, east, north, up. Vertical errors are ``vertical``
+times the horizontal ones.
 """
 
 from collections.abc import Callable
@@ -28,7 +30,8 @@ class PositionError(Protocol):
     """Variances of the whole error, east, north, up, as a receiver should report them."""
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
-        """Return the error ``elapsed_s`` after the start; ``normals`` are six unit normals of this fix."""
+        """Return the error ``elapsed_s`` after the start; ``normals`` are six unit normals of this
+        fix."""
         ...
 
 
@@ -52,7 +55,14 @@ class WhiteNoise:
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
         """Return the error of this fix, see :class:`PositionError`."""
-        return self._sigma_m * normals[0], self._sigma_m * normals[1], self._up_m * normals[2], 0.0, 0.0, 0.0
+        return (
+            self._sigma_m * normals[0],
+            self._sigma_m * normals[1],
+            self._up_m * normals[2],
+            0.0,
+            0.0,
+            0.0,
+        )
 
 
 class GaussMarkovError:
@@ -66,7 +76,9 @@ class GaussMarkovError:
         sigmas_m = (walk_sigma_m, walk_sigma_m, walk_sigma_m * vertical)
         horizontal_m2 = sigma_m * sigma_m + walk_sigma_m * walk_sigma_m
         self.variances_m2 = (horizontal_m2, horizontal_m2, up_m * up_m + sigmas_m[2] * sigmas_m[2])
-        self._east, self._north, self._up = (GaussMarkov(s, time_s, dt_s, n) for s, n in zip(sigmas_m, start))
+        self._east, self._north, self._up = (
+            GaussMarkov(s, time_s, dt_s, n) for s, n in zip(sigmas_m, start)
+        )
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
         """Advance and return the error, see :class:`PositionError`."""
@@ -81,11 +93,13 @@ class GaussMarkovError:
 
 
 class RandomWalkError:
-    """Random walk in the second derivative, see :class:`vehicled.profile.gnss.RandomWalk`; starts at zero and steps at its own
-    rate.
+    """Random walk in the second derivative, see :class:`vehicled.profile.gnss.RandomWalk`; starts
+    at zero and steps at its own rate.
     """
 
-    def __init__(self, form: RandomWalk, vertical: float, normals: Callable[[], list[float]]) -> None:
+    def __init__(
+        self, form: RandomWalk, vertical: float, normals: Callable[[], list[float]]
+    ) -> None:
         """``normals`` is its own source, three per step, because its rate is not the fix rate."""
         self.variances_m2 = _variances(form.settled_sigma_m**2, vertical)
         self._form = form
@@ -107,7 +121,12 @@ class RandomWalkError:
 
     def _advance(self) -> None:
         form = self._form
-        pull, range_m, most, fastest = form.pull * form.sigma, form.pull_range_m, form.acceleration_cut, form.speed_cut
+        pull, range_m, most, fastest = (
+            form.pull * form.sigma,
+            form.pull_range_m,
+            form.acceleration_cut,
+            form.speed_cut,
+        )
         for axis, normal in enumerate(self._normals()):
             mean = -pull * min(max(self._place_m[axis] / range_m, -1.0), 1.0)
             acceleration = min(max(mean + form.sigma * normal, -most), most) * form.step_s
@@ -117,10 +136,12 @@ class RandomWalkError:
 
 
 class SecondOrderGaussMarkov:
-    """Critically damped second-order Gauss-Markov process, exactly discretised and stationary from the first sample.
+    """Critically damped second-order Gauss-Markov process, exactly discretised and stationary from
+    the first sample.
 
-    ``x'' + 2 x' / T + x / T^2 = w``: standard deviation sigma, autocorrelation ``(1 + t / T) exp(-t / T)``; smooth, unlike a
-    first-order one. State ``(x, T x')``, both of variance sigma^2 and uncorrelated when stationary. Gelb 1974, table 2.2-1.
+    ``x'' + 2 x' / T + x / T^2 = w``: standard deviation sigma, autocorrelation ``(1 + t / T) exp(-t
+    / T)``; smooth, unlike a first-order one. State ``(x, T x')``, both of variance sigma^2 and
+    uncorrelated when stationary. Gelb 1974, table 2.2-1.
     """
 
     def __init__(self, sigma: float, time_s: float, dt_s: float, start: list[float]) -> None:
@@ -129,13 +150,18 @@ class SecondOrderGaussMarkov:
         decay = exp(-u)
         self._xx, self._xv = decay * (1.0 + u), decay * u
         self._vx, self._vv = -decay * u, decay * (1.0 - u)
-        # Process noise that keeps the covariance at sigma^2 times the identity, and its Cholesky root.
+        # Process noise that keeps the covariance at sigma^2 times the identity, and its Cholesky
+        # root.
         qxx = 1.0 - self._xx**2 - self._xv**2
         qxv = -self._xx * self._vx - self._xv * self._vv
         qvv = 1.0 - self._vx**2 - self._vv**2
         root_x = sqrt(max(qxx, 0.0))
         root_xv = qxv / root_x if root_x > 0.0 else 0.0
-        self._drive = (sigma * root_x, sigma * root_xv, sigma * sqrt(max(qvv - root_xv * root_xv, 0.0)))
+        self._drive = (
+            sigma * root_x,
+            sigma * root_xv,
+            sigma * sqrt(max(qvv - root_xv * root_xv, 0.0)),
+        )
         self.value = sigma * start[0]
         self._slope = sigma * start[1]
 
@@ -149,19 +175,28 @@ class SecondOrderGaussMarkov:
 
 
 class RecordedGnssError:
-    """White noise, a first-order and a second-order Gauss-Markov process per axis, fitted to recordings of plain GNSS."""
+    """White noise, a first-order and a second-order Gauss-Markov process per axis, fitted to
+    recordings of plain GNSS."""
 
     def __init__(self, model: GnssModel, dt_s: float, vertical: float, normals: Normals) -> None:
         """``normals`` is its own source, twelve per fix."""
         form = model.recorded
-        self.variances_m2 = _variances(form.white_sigma_m**2 + form.wander_sigma_m**2 + form.smooth_sigma_m**2, vertical)
+        self.variances_m2 = _variances(
+            form.white_sigma_m**2 + form.wander_sigma_m**2 + form.smooth_sigma_m**2, vertical
+        )
         self._white_m = form.white_sigma_m
         self._vertical = vertical
         self._normals = normals
         start = normals()
-        self._wander = [GaussMarkov(form.wander_sigma_m, form.wander_time_s, dt_s, start[axis]) for axis in range(3)]
+        self._wander = [
+            GaussMarkov(form.wander_sigma_m, form.wander_time_s, dt_s, start[axis])
+            for axis in range(3)
+        ]
         pairs = [start[3 + 2 * axis : 5 + 2 * axis] for axis in range(3)]
-        self._smooth = [SecondOrderGaussMarkov(form.smooth_sigma_m, form.smooth_time_s, dt_s, pair) for pair in pairs]
+        self._smooth = [
+            SecondOrderGaussMarkov(form.smooth_sigma_m, form.smooth_time_s, dt_s, pair)
+            for pair in pairs
+        ]
 
     def step(self, elapsed_s: float, normals: list[float]) -> Error:
         """Advance and return the error, see :class:`PositionError`."""
@@ -175,7 +210,8 @@ class RecordedGnssError:
 
 
 def position_error(model: GnssModel, seed: int, entity: str, start: list[float]) -> PositionError:
-    """Return the error that ``model`` names. Models with their own rate draw from the stream ``entity`` + "/error"."""
+    """Return the error that ``model`` names. Models with their own rate draw from the stream
+    ``entity`` + "/error"."""
     vertical = model.vdop / model.hdop
     dt_s = 1.0 / model.rate_hz
     if model.model in _WALKS:
@@ -184,7 +220,9 @@ def position_error(model: GnssModel, seed: int, entity: str, start: list[float])
     if model.model in ("gauss", "gauss_airsim"):
         return WhiteNoise(model.gauss.sigma_m, vertical)
     if model.model == "recorded":
-        return RecordedGnssError(model, dt_s, vertical, Normals(stream(seed, f"{entity}/error"), 12))
+        return RecordedGnssError(
+            model, dt_s, vertical, Normals(stream(seed, f"{entity}/error"), 12)
+        )
     if model.model == "replayed":
         return ReplayedGnssError(model, seed)
     if model.model == "airsim":

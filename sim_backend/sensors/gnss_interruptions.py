@@ -1,4 +1,5 @@
-"""Interruptions of a receiver by chance: outages, positions that are held and jump, rounded positions."""
+"""Interruptions of a receiver by chance: outages, positions that are held and jump, rounded
+positions."""
 
 from math import log
 
@@ -8,7 +9,8 @@ from vehicled.profile.gnss import GnssModel
 
 
 class Interruptions:
-    """Outages and holds with exponential durations. Three numbers are drawn per fix, whatever happens."""
+    """Outages and holds with exponential durations. Three numbers are drawn per fix, whatever
+    happens."""
 
     def __init__(self, model: GnssModel, seed: int, entity: str) -> None:
         """Chance comes from the stream ``entity`` + "/interruptions"."""
@@ -39,7 +41,10 @@ class Interruptions:
             self._held = self._newest
         east, north, up = self._held or place_m
         if self._step_m > 0.0:
-            east, north = round(east / self._step_m) * self._step_m, round(north / self._step_m) * self._step_m
+            east, north = (
+                round(east / self._step_m) * self._step_m,
+                round(north / self._step_m) * self._step_m,
+            )
         self._newest = east, north, up
         return self._newest
 

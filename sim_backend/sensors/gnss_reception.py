@@ -1,6 +1,7 @@
 """GNSS reception by place and time: zones, loss and recovery of the carrier solution, multipath.
 
-The state depends on the vehicle's path, the noise does not: it is drawn at every fix, in zones or not.
+The state depends on the vehicle's path, the noise does not: it is drawn at every fix, in zones or
+not.
 """
 
 from math import cos, pi, sin, sqrt
@@ -32,10 +33,11 @@ class EpochReception(NamedTuple):
 
 
 class Zone:
-    """Reception zone with its multipath field: a sum of plane waves in random directions, so that each place has a fixed bias.
+    """Reception zone with its multipath field: a sum of plane waves in random directions, so that
+    each place has a fixed bias.
 
-    Per axis ``b = bias sqrt(2 / n) sum cos(k_i r + phase_i)`` with ``|k_i| = 1 / correlation_m``: standard deviation ``bias``, and
-    autocorrelation J0(d / correlation_m) over distance d.
+    Per axis ``b = bias sqrt(2 / n) sum cos(k_i r + phase_i)`` with ``|k_i| = 1 / correlation_m``:
+    standard deviation ``bias``, and autocorrelation J0(d / correlation_m) over distance d.
     """
 
     def __init__(self, zone: GnssZone, vertical: float, seed: int, entity: str) -> None:
@@ -43,8 +45,14 @@ class Zone:
         self.effect = zone.effect
         self.satellites_lost = zone.satellites_lost
         self._from_ns, self._until_ns = round(zone.from_s * 1e9), round(zone.until_s * 1e9)
-        self._circle = (*zone.center_m, zone.radius_m**2) if zone.center_m is not None and zone.radius_m is not None else None
-        self._corners = tuple((x, y) for x, y in zone.corners_m) if zone.corners_m is not None else ()
+        self._circle = (
+            (*zone.center_m, zone.radius_m**2)
+            if zone.center_m is not None and zone.radius_m is not None
+            else None
+        )
+        self._corners = (
+            tuple((x, y) for x, y in zone.corners_m) if zone.corners_m is not None else ()
+        )
         chance = stream(seed, entity)
         bearings, phases = chance.uniform(0.0, 2.0 * pi, (2, 3, _WAVES))
         self._waves = [
@@ -55,7 +63,8 @@ class Zone:
         self._sizes_m = (size_m, size_m, size_m * vertical)
 
     def holds(self, elapsed_ns: int, x_m: float, y_m: float) -> bool:
-        """True if it acts on an antenna at this time and place; polygons by :func:`~vehicled.paths.polygon.encloses`."""
+        """True if it acts on an antenna at this time and place; polygons by
+        :func:`~vehicled.paths.polygon.encloses`."""
         if not self._from_ns <= elapsed_ns < self._until_ns:
             return False
         if self._circle is not None:
@@ -76,15 +85,22 @@ class ReceptionModel:
     """All zones together, and the state of the receiver that passed through them."""
 
     def __init__(self, model: GnssModel, seed: int, entity: str) -> None:
-        """Noise comes from the stream ``entity`` + "/rtk", the zones' fields from numbered streams."""
+        """Noise comes from the stream ``entity`` + "/rtk", the zones' fields from numbered
+        streams."""
         vertical = model.vdop / model.hdop
-        self._zones = [Zone(zone, vertical, seed, f"{entity}/zone/{index}") for index, zone in enumerate(model.zones)]
+        self._zones = [
+            Zone(zone, vertical, seed, f"{entity}/zone/{index}")
+            for index, zone in enumerate(model.zones)
+        ]
         self._rtk = model.rtk
         self._best = CARRIERS[model.carrier]
         self._satellites = model.satellites
         self._vertical = vertical
         self._normals = Normals(stream(seed, f"{entity}/rtk"), 3)
-        self._wander = [GaussMarkov(1.0, model.rtk.wander_time_s, 1.0 / model.rate_hz, n) for n in self._normals()]
+        self._wander = [
+            GaussMarkov(1.0, model.rtk.wander_time_s, 1.0 / model.rate_hz, n)
+            for n in self._normals()
+        ]
         # The receiver was switched on long before the run and has settled.
         self._fix = True
         self._carrier = self._best
@@ -92,7 +108,8 @@ class ReceptionModel:
         self._corrected_ns = 0
 
     def at(self, elapsed_ns: int, x_m: float, y_m: float) -> EpochReception:
-        """Return the reception at an antenna's place, ``elapsed_ns`` after the start. Call once per fix, in order."""
+        """Return the reception at an antenna's place, ``elapsed_ns`` after the start. Call once per
+        fix, in order."""
         acting = [zone for zone in self._zones if zone.holds(elapsed_ns, x_m, y_m)]
         effects: set[str] = {zone.effect for zone in acting}
         age_s = self._age_s(elapsed_ns, "no_corrections" not in effects)
@@ -101,7 +118,11 @@ class ReceptionModel:
         sigma_m = 0.0
         if self._carrier < self._best:
             sigma_m = self._rtk.float_sigma_m if self._carrier is _FLOAT else self._rtk.none_sigma_m
-        east, north, up = sigma_m * wander[0], sigma_m * wander[1], sigma_m * wander[2] * self._vertical
+        east, north, up = (
+            sigma_m * wander[0],
+            sigma_m * wander[1],
+            sigma_m * wander[2] * self._vertical,
+        )
         for zone in acting:
             if zone.effect == "multipath":
                 bias = zone.bias_m(x_m, y_m)
@@ -109,7 +130,9 @@ class ReceptionModel:
         left = self._satellites - sum(zone.satellites_lost for zone in acting)
         # A position needs four satellites; without one fewer are received.
         satellites = min(max(left, 4), self._satellites) if self._fix else min(max(left, 0), 3)
-        return EpochReception(self._fix, self._carrier, age_s, satellites, sigma_m, (east, north, up))
+        return EpochReception(
+            self._fix, self._carrier, age_s, satellites, sigma_m, (east, north, up)
+        )
 
     def _age_s(self, elapsed_ns: int, arriving: bool) -> float:
         """Age of the newest corrections: made once a second and delayed on the way."""
@@ -138,5 +161,7 @@ class ReceptionModel:
             self._carrier, self._since_ns = best, elapsed_ns
         elif best == self._carrier:
             self._since_ns = elapsed_ns if self._carrier < self._best else self._since_ns
-        elif waited_s >= (self._rtk.float_after_s if self._carrier is _NONE else self._rtk.fixed_after_s):
+        elif waited_s >= (
+            self._rtk.float_after_s if self._carrier is _NONE else self._rtk.fixed_after_s
+        ):
             self._carrier, self._since_ns = CarrierSolution(self._carrier + 1), elapsed_ns

@@ -1,4 +1,5 @@
-"""Reader of GNSS reception zones from GeoJSON: each Polygon is a zone, its properties are the keys of ``[[sim.gnss.zones]]``."""
+"""Reader of GNSS reception zones from GeoJSON: each Polygon is a zone, its properties are the keys
+of ``[[sim.gnss.zones]]``."""
 
 from typing import Any
 
@@ -25,7 +26,8 @@ class ZonesFile(Table, frozen=True, kw_only=True):
 
 
 def with_zones(model: GnssModel, datum: Datum) -> GnssModel:
-    """Return the model with the zones of its file appended to its own. Raises :class:`sim_backend.scene.errors.SceneError`."""
+    """Return the model with the zones of its file appended to its own. Raises
+    :class:`sim_backend.scene.errors.SceneError`."""
     if not model.zones_file:
         return model
     path = expanded(model.zones_file)
@@ -34,9 +36,12 @@ def with_zones(model: GnssModel, datum: Datum) -> GnssModel:
 
 
 def read_zones(data: bytes, file_name: str, datum: Datum) -> list[GnssZone]:
-    """Read the zones of a file's text. Raises :class:`sim_backend.scene.errors.SceneError` with all mistakes in the properties."""
+    """Read the zones of a file's text. Raises :class:`sim_backend.scene.errors.SceneError` with all
+    mistakes in the properties."""
     try:
-        entries = [_entry(file_name, feature, datum) for feature in features_of(data, file_name, KIND)]
+        entries = [
+            _entry(file_name, feature, datum) for feature in features_of(data, file_name, KIND)
+        ]
     except CourseError as error:
         raise SceneError(str(error)) from None
 

@@ -1,6 +1,8 @@
-"""Handset of an RC operator and its receiver: sticks and switches as channels, in the receiver's own units.
+"""Handset of an RC operator and its receiver: sticks and switches as channels, in the receiver's
+own units.
 
-Left alone, the sticks rest and the mode switch lets others drive. ``--fail`` moves the operator's hands and breaks the radio link.
+Left alone, the sticks rest and the mode switch lets others drive. ``--fail`` moves the operator's
+hands and breaks the radio link.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +48,9 @@ class HandsetSensor:
         self._chance = stream(seed, entity)
         self._held: tuple[float, ...] = ()
         mode = channels.params.mode
-        uses: dict[Use, SwitchPosition] = {} if mode is None else {mode.use(each): each for each in reversed(SwitchPosition)}
+        uses: dict[Use, SwitchPosition] = (
+            {} if mode is None else {mode.use(each): each for each in reversed(SwitchPosition)}
+        )
         self._uses = uses
         self._rest = next((each for each in RESTING if each in uses), None)
 
@@ -80,7 +84,9 @@ class HandsetSensor:
         return {
             each.kind: nan if each.value is None else each.value
             for each in self._failures()
-            if each.start_s <= since_s < (each.start_s + each.duration_s if each.duration_s < inf else inf)
+            if each.start_s
+            <= since_s
+            < (each.start_s + each.duration_s if each.duration_s < inf else inf)
         }
 
     def _channels(self, now: dict[str, float]) -> tuple[float, ...]:
@@ -89,18 +95,34 @@ class HandsetSensor:
         if "centred" in now:
             return tuple(values)
         drives, pushes = "takeover" in now, "stick" in now
-        throttle = _default(now["takeover"], 0.3) if drives else _default(now["stick"], 0.5) if pushes else 0.0
+        throttle = (
+            _default(now["takeover"], 0.3)
+            if drives
+            else _default(now["stick"], 0.5)
+            if pushes
+            else 0.0
+        )
         steering = BEND if drives and throttle else 0.0
-        use: Use | None = "manual" if drives and "manual" in self._uses else "auto" if "auto" in now else self._rest
+        use: Use | None = (
+            "manual"
+            if drives and "manual" in self._uses
+            else "auto"
+            if "auto" in now
+            else self._rest
+        )
         shares = {"steering": -steering, "throttle": throttle, "brake": 0.0}
         axes = dict(params.axes())
         for name, axis in axes.items():
-            values[axis.channel - 1] = self._raw(axis, shares[name]) + float(self._chance.integers(-1, 1, endpoint=True))
+            values[axis.channel - 1] = self._raw(axis, shares[name]) + float(
+                self._chance.integers(-1, 1, endpoint=True)
+            )
         if params.mode is not None and use in self._uses:
             values[params.mode.channel - 1] = self._position(params.mode, self._uses[use])
         for name, switch in (("arm", params.arm), ("kill", params.kill)):
             if switch is not None:
-                values[switch.channel - 1] = self._position(switch, _switched(switch, on=name in now))
+                values[switch.channel - 1] = self._position(
+                    switch, _switched(switch, on=name in now)
+                )
         if "swapped" in now:
             first, second = (axes[name].channel - 1 for name in ("steering", "throttle"))
             values[first], values[second] = values[second], values[first]
@@ -115,7 +137,8 @@ class HandsetSensor:
         return self._map.family[_RAW[at]]
 
     def _preset(self, channels: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the channels that the receiver sends on its own: its preset, if the profile knows of one, else what it has."""
+        """Return the channels that the receiver sends on its own: its preset, if the profile knows
+        of one, else what it has."""
         preset = self._map.params.failsafe
         if preset is None:
             return channels

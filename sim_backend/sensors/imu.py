@@ -1,4 +1,5 @@
-"""IMU model: specific force and angular rate at its mounting, with switch-on bias, bias walk, white noise and vibration."""
+"""IMU model: specific force and angular rate at its mounting, with switch-on bias, bias walk, white
+noise and vibration."""
 
 from math import pi, sin, sqrt
 
@@ -14,12 +15,18 @@ from vehicled.profile.sensors import ImuModel
 
 
 def specific_force(motion: Motion, arm_m: Vector) -> Vector:
-    """Return the specific force at the end of an arm from the reference point, m/s2 in body axes; rigid body.
+    """Return the specific force at the end of an arm from the reference point, m/s2 in body axes;
+    rigid body.
 
-    ``f = a + w' x l + w x (w x l) + g up``, with the acceleration a of the reference point, the angular rate w and its derivative.
+    ``f = a + w' x l + w x (w x l) + g up``, with the acceleration a of the reference point, the
+    angular rate w and its derivative.
     """
     rate = (motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps)
-    turning = (motion.roll_acceleration_radps2, motion.pitch_acceleration_radps2, motion.yaw_acceleration_radps2)
+    turning = (
+        motion.roll_acceleration_radps2,
+        motion.pitch_acceleration_radps2,
+        motion.yaw_acceleration_radps2,
+    )
     ax, ay, az = lever_velocity(turning, arm_m)
     cx, cy, cz = lever_velocity(rate, lever_velocity(rate, arm_m))
     gx, gy, gz = to_body(motion.roll_rad, motion.pitch_rad, (0.0, 0.0, STANDARD_GRAVITY_MPS2))
@@ -31,13 +38,17 @@ def specific_force(motion: Motion, arm_m: Vector) -> Vector:
 
 
 class Imu:
-    """IMU in body axes. White noise of density d sampled at rate f has standard deviation d sqrt(f).
+    """IMU in body axes. White noise of density d sampled at rate f has standard deviation d
+    sqrt(f).
 
-    Vibration is a line at ``vibration_hz`` with amplitude proportional to speed, full on the up axis and half on the others, with
-    fixed random phases. A level vehicle takes a short cut, because IMUs sample often.
+    Vibration is a line at ``vibration_hz`` with amplitude proportional to speed, full on the up
+    axis and half on the others, with fixed random phases. A level vehicle takes a short cut,
+    because IMUs sample often.
     """
 
-    def __init__(self, model: ImuModel, lever_arm_m: tuple[float, float, float], seed: int, entity: str) -> None:
+    def __init__(
+        self, model: ImuModel, lever_arm_m: tuple[float, float, float], seed: int, entity: str
+    ) -> None:
         """Noise comes from the stream ``entity``."""
         self.rate_hz = model.rate_hz
         self.least_latency_ns = self._latency_ns = round(model.latency_ms * 1e6)
@@ -46,9 +57,15 @@ class Imu:
         self._generator = stream(seed, entity)
         bias = np.array([model.accelerometer_bias_mps2] * 3 + [model.gyro_bias_radps] * 3)
         self._bias: npt.NDArray[np.float64] = bias * self._generator.standard_normal(6)
-        self._phase_x, self._phase_y, self._phase_z = self._generator.uniform(0.0, 2.0 * pi, 3).tolist()
-        self._white = np.array([model.accelerometer_density] * 3 + [model.gyro_density] * 3) * sqrt(model.rate_hz)
-        self._walk = np.array([model.accelerometer_bias_walk] * 3 + [model.gyro_bias_walk] * 3) / sqrt(model.rate_hz)
+        self._phase_x, self._phase_y, self._phase_z = self._generator.uniform(
+            0.0, 2.0 * pi, 3
+        ).tolist()
+        self._white = np.array([model.accelerometer_density] * 3 + [model.gyro_density] * 3) * sqrt(
+            model.rate_hz
+        )
+        self._walk = np.array(
+            [model.accelerometer_bias_walk] * 3 + [model.gyro_bias_walk] * 3
+        ) / sqrt(model.rate_hz)
         self._vibration_mps2 = model.vibration_mps2
         self._vibration_radps_ns = 2.0 * pi * model.vibration_hz * 1e-9
         self._range_mps2 = model.range_mps2
@@ -56,7 +73,8 @@ class Imu:
         self._errors: list[list[float]] = []
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, ImuSample]:
-        """Return the sample valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
+        """Return the sample valid at ``t_ns``, see
+        :class:`sim_backend.sensors.interface.Sensor`."""
         if not self._errors:
             self._draw()
         force_x, force_y, force_z, rate_x, rate_y, rate_z = self._errors.pop()
@@ -78,10 +96,15 @@ class Imu:
             square = yaw_rate_radps * yaw_rate_radps
             turning = motion.yaw_acceleration_radps2
             force_x += motion.acceleration_mps2 - turning * self._left_m - square * self._forward_m
-            force_y += motion.lateral_acceleration_mps2 + turning * self._forward_m - square * self._left_m
+            force_y += (
+                motion.lateral_acceleration_mps2 + turning * self._forward_m - square * self._left_m
+            )
             force_z += STANDARD_GRAVITY_MPS2
         rate_z += yaw_rate_radps
-        force, rate = self._shaken((force_x, force_y, force_z), t_ns, motion.speed_mps), (rate_x, rate_y, rate_z)
+        force, rate = (
+            self._shaken((force_x, force_y, force_z), t_ns, motion.speed_mps),
+            (rate_x, rate_y, rate_z),
+        )
         most_mps2, most_radps = self._range_mps2, self._range_radps
         force_x, force_y, force_z = force
         # Written out, because min and max cost far more.

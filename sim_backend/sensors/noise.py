@@ -1,4 +1,5 @@
-"""Noise: one random stream per entity, drawn in blocks, advancing only with the samples of that entity."""
+"""Noise: one random stream per entity, drawn in blocks, advancing only with the samples of that
+entity."""
 
 from math import exp, sqrt
 from zlib import crc32
@@ -11,8 +12,11 @@ BLOCK = 256
 
 
 def stream(seed: int, entity: str) -> np.random.Generator:
-    """Return the generator of one entity. It depends on the run's seed and the entity's name only."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(crc32(entity.encode()),))))
+    """Return the generator of one entity. It depends on the run's seed and the entity's name
+    only."""
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(crc32(entity.encode()),)))
+    )
 
 
 class Normals:
@@ -32,10 +36,12 @@ class Normals:
 
 
 class GaussMarkov:
-    """First-order Gauss-Markov process on a fixed grid, exactly discretised and stationary from the first sample.
+    """First-order Gauss-Markov process on a fixed grid, exactly discretised and stationary from the
+    first sample.
 
-    ``w' = phi w + sigma sqrt(1 - phi^2) n`` with ``phi = exp(-dt / tau)``: standard deviation sigma, autocorrelation exp(-t / tau).
-    Brown and Hwang 2012, section 5.3. The caller passes the unit normals.
+    ``w' = phi w + sigma sqrt(1 - phi^2) n`` with ``phi = exp(-dt / tau)``: standard deviation
+    sigma, autocorrelation exp(-t / tau). Brown and Hwang 2012, section 5.3. The caller passes the
+    unit normals.
     """
 
     def __init__(self, sigma: float, tau_s: float, dt_s: float, start: float) -> None:

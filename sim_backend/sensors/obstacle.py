@@ -1,4 +1,5 @@
-"""Obstacle sensor model: free distance along the lane, from parallel beams that follow the course ahead."""
+"""Obstacle sensor model: free distance along the lane, from parallel beams that follow the course
+ahead."""
 
 from math import cos, inf, sin
 
@@ -22,9 +23,12 @@ BEAM_SPACING_M = 0.05
 
 
 class ObstacleSensor:
-    """Free distance ahead of the vehicle's front, along the course, over its width, at the profile's rate."""
+    """Free distance ahead of the vehicle's front, along the course, over its width, at the
+    profile's rate."""
 
-    def __init__(self, rate_hz: float | None, vehicle: Vehicle, course: Course, scene: Scene, start_ns: int) -> None:
+    def __init__(
+        self, rate_hz: float | None, vehicle: Vehicle, course: Course, scene: Scene, start_ns: int
+    ) -> None:
         self.rate_hz = rate_hz or DEFAULT_RATE_HZ
         self.least_latency_ns = LATENCY_NS
         self._scene = scene
@@ -37,11 +41,16 @@ class ObstacleSensor:
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, ObstacleRange]:
         """Return the range valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         here = self._tracker.update(motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps)
-        return t_ns + LATENCY_NS, ObstacleRange(t_ns, 0, inf if self._scene.empty else self._free_m(t_ns, here.s_m))
+        return t_ns + LATENCY_NS, ObstacleRange(
+            t_ns, 0, inf if self._scene.empty else self._free_m(t_ns, here.s_m)
+        )
 
     def _free_m(self, t_ns: int, s_m: float) -> float:
         begin_m = s_m + (self._front_m if self._tracker.direction > 0 else self._rear_m)
-        points = [self._tracker.point_at(begin_m + k * STEP_M) for k in range(round(HORIZON_M / STEP_M) + 1)]
+        points = [
+            self._tracker.point_at(begin_m + k * STEP_M)
+            for k in range(round(HORIZON_M / STEP_M) + 1)
+        ]
         x = np.array([[p.x_m - left * sin(p.yaw_rad) for left in self._left_m] for p in points])
         y = np.array([[p.y_m + left * cos(p.yaw_rad) for left in self._left_m] for p in points])
         dx, dy = np.diff(x, axis=0), np.diff(y, axis=0)

@@ -1,4 +1,5 @@
-"""Reference system: position, velocity and attitude of its output point, with the errors of the profile and what it declares."""
+"""Reference system: position, velocity and attitude of its output point, with the errors of the
+profile and what it declares."""
 
 from math import cos, hypot, pi, remainder, sin
 
@@ -15,10 +16,16 @@ UPWARDS = 2.0
 
 
 class Reference:
-    """Reference system at ``lever_arm_m``. It declares noise and drift, but no constant error, which it does not know."""
+    """Reference system at ``lever_arm_m``. It declares noise and drift, but no constant error,
+    which it does not know."""
 
     def __init__(
-        self, model: ReferenceModel, lever_arm_m: tuple[float, float, float], datum: Datum, seed: int, entity: str
+        self,
+        model: ReferenceModel,
+        lever_arm_m: tuple[float, float, float],
+        datum: Datum,
+        seed: int,
+        entity: str,
     ) -> None:
         """Noise comes from the stream ``entity``."""
         self.rate_hz = model.rate_hz
@@ -31,13 +38,20 @@ class Reference:
         step_s = 1.0 / model.rate_hz
         start = self._normals()
         scale = (1.0, 1.0, UPWARDS)
-        self._drifts = [GaussMarkov(model.position_drift_m * by, model.position_drift_s, step_s, n) for by, n in zip(scale, start)]
-        self._heading = GaussMarkov(model.heading_drift_rad, model.heading_drift_s, step_s, start[3])
+        self._drifts = [
+            GaussMarkov(model.position_drift_m * by, model.position_drift_s, step_s, n)
+            for by, n in zip(scale, start)
+        ]
+        self._heading = GaussMarkov(
+            model.heading_drift_rad, model.heading_drift_s, step_s, start[3]
+        )
         position = hypot(model.position_sigma_m, model.position_drift_m) * model.declared_share
         speed = model.velocity_sigma_mps * model.declared_share
         self._position_sigma_m = (position, position, UPWARDS * position)
         self._velocity_sigma_mps = (speed, speed, UPWARDS * speed)
-        self._yaw_sigma_rad = hypot(model.heading_sigma_rad, model.heading_drift_rad) * model.declared_share
+        self._yaw_sigma_rad = (
+            hypot(model.heading_sigma_rad, model.heading_drift_rad) * model.declared_share
+        )
         self._carrier = CARRIERS[model.carrier]
         self._height_m: float | None = None
 
@@ -47,7 +61,9 @@ class Reference:
         c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
         ahead, aside, up = to_level(motion.roll_rad, motion.pitch_rad, self._arm_m)
         rate = (motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps)
-        turn_ahead, turn_aside, turn_up = to_level(motion.roll_rad, motion.pitch_rad, lever_velocity(rate, self._arm_m))
+        turn_ahead, turn_aside, turn_up = to_level(
+            motion.roll_rad, motion.pitch_rad, lever_velocity(rate, self._arm_m)
+        )
         climb_mps = 0.0 if self._height_m is None else (motion.z_m - self._height_m) * self.rate_hz
         self._height_m = motion.z_m
         ahead_mps = motion.speed_mps * cos(motion.pitch_rad) + turn_ahead
@@ -59,7 +75,12 @@ class Reference:
             motion.y_m + s * ahead + c * aside + drift_n + white * n[4],
             motion.z_m + up + drift_u + UPWARDS * white * n[5],
         )
-        yaw_rad = motion.yaw_rad + model.misalignment_rad + self._heading.step(n[9]) + model.heading_sigma_rad * n[10]
+        yaw_rad = (
+            motion.yaw_rad
+            + model.misalignment_rad
+            + self._heading.step(n[9])
+            + model.heading_sigma_rad * n[10]
+        )
         return t_ns + self._latency_ns, ReferenceState(
             t_ns,
             0,

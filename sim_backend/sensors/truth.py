@@ -10,7 +10,8 @@ RATE_HZ = 100.0
 
 
 class Truth:
-    """True state at ``RATE_HZ``. Position, heading and speed are interpolated to the sample; actuators are constant over a step."""
+    """True state at ``RATE_HZ``. Position, heading and speed are interpolated to the sample;
+    actuators are constant over a step."""
 
     def __init__(self, actuators: Actuators) -> None:
         self.rate_hz = RATE_HZ

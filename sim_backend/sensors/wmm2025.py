@@ -1,6 +1,8 @@
-"""Coefficients of the World Magnetic Model 2025: file WMM2025.COF of NOAA NCEI and the British Geological Survey, 13 November 2024.
+"""Coefficients of the World Magnetic Model 2025: file WMM2025.COF of NOAA NCEI and the British
+Geological Survey, 13 November 2024.
 
-A work of the United States government, in the public domain. Epoch 2025.0, meant for use until 2030.
+A work of the United States government, in the public domain. Epoch 2025.0, meant for use until
+2030.
 """
 
 EPOCH = 2025.0
@@ -54,4 +56,5 @@ COEFFICIENTS: tuple[tuple[int, int, float, float, float, float], ...] = (
     (12, 10, -0.2, -1.0, -0.1, 0.0), (12, 11, -1.3, 0.1, 0.0, 0.0),
     (12, 12, -0.7, 0.2, -0.1, -0.1),
 )  # fmt: skip
-"""Degree n, order m, g and h in nT at the epoch, and their change in nT per year. Schmidt semi-normalised."""
+"""Degree n, order m, g and h in nT at the epoch, and their change in nT per year. Schmidt
+semi-normalised."""

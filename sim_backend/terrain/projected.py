@@ -1,4 +1,5 @@
-"""Rasters in a projection, such as UTM, brought onto the grid of the map, whose axes are east and north at its origin."""
+"""Rasters in a projection, such as UTM, brought onto the grid of the map, whose axes are east and
+north at its origin."""
 
 from math import ceil, floor
 
@@ -14,13 +15,19 @@ EDGE_NODES = 200
 """Points along each edge whose places give the extent on the map."""
 
 
-def on_map(raster: Raster, projection: Projection, origin_m: tuple[float, float], *, smooth: bool) -> Raster:
-    """Return a raster of easting and northing on a grid of the map, which has its origin at ``origin_m`` of the projection.
+def on_map(
+    raster: Raster, projection: Projection, origin_m: tuple[float, float], *, smooth: bool
+) -> Raster:
+    """Return a raster of easting and northing on a grid of the map, which has its origin at
+    ``origin_m`` of the projection.
 
-    ``smooth`` interpolates bicubically and lowers the values with the curvature of the earth, as heights need it; without it
-    values stay between those of their neighbours. Raises CourseError for an origin outside the projection, and TerrainError.
+    ``smooth`` interpolates bicubically and lowers the values with the curvature of the earth, as
+    heights need it; without it values stay between those of their neighbours. Raises CourseError
+    for an origin outside the projection, and TerrainError.
     """
-    latitude, longitude = (float(each[0]) for each in projection.to_degrees(origin_m[:1], origin_m[1:]))
+    latitude, longitude = (
+        float(each[0]) for each in projection.to_degrees(origin_m[:1], origin_m[1:])
+    )
     datum = Datum.from_degrees(latitude, longitude)
     west, south, east, north = raster.extent_m
     along, level = np.linspace(0.0, 1.0, EDGE_NODES), np.ones(EDGE_NODES)
@@ -67,7 +74,8 @@ def _interpolated(values: Array, p: Array, q: Array, *, smooth: bool) -> Array:
 
 
 def _weights(u: Array, *, smooth: bool) -> Array:
-    """Return the weights (4, n) of the nodes round places at u in 0..1 behind the second of them."""
+    """Return the weights (4, n) of the nodes round places at u in 0..1 behind the second of
+    them."""
     if not smooth:
         return np.array((0.0 * u, 1.0 - u, u, 0.0 * u))
     # Catmull-Rom, Keys 1981 with a = -1/2.

@@ -33,17 +33,25 @@ class Raster(Struct, frozen=True, kw_only=True):
     def extent_m(self) -> tuple[float, float, float, float]:
         """x and y of the first node, x and y of the last."""
         rows, columns = self.values.shape
-        return self.x_m, self.y_m, self.x_m + (columns - 1) * self.step_m, self.y_m + (rows - 1) * self.step_m
+        return (
+            self.x_m,
+            self.y_m,
+            self.x_m + (columns - 1) * self.step_m,
+            self.y_m + (rows - 1) * self.step_m,
+        )
 
 
 def check_size(what: str, rows: int, columns: int, cure: str) -> None:
     """Raise TerrainError for a grid that is empty or too large."""
     if rows < 1 or columns < 1 or rows * columns > MAX_NODES:
-        raise TerrainError(f"{what}: {columns} x {rows} nodes; 1 to {MAX_NODES} are allowed: {cure}")
+        raise TerrainError(
+            f"{what}: {columns} x {rows} nodes; 1 to {MAX_NODES} are allowed: {cure}"
+        )
 
 
 def filled(values: Array) -> Array:
-    """Return the values with holes filled from their surroundings: small holes from near nodes, wide ones from coarser grids.
+    """Return the values with holes filled from their surroundings: small holes from near nodes,
+    wide ones from coarser grids.
 
     Known values do not change. At least one must be known.
     """
@@ -63,5 +71,10 @@ def filled(values: Array) -> Array:
     north, south = np.minimum(where[0] + 1, rows - 1), np.maximum(where[0] - 1, 0)
     east, west = np.minimum(where[1] + 1, columns - 1), np.maximum(where[1] - 1, 0)
     for _ in range(SMOOTHINGS):
-        result[where] = 0.25 * (result[north, where[1]] + result[south, where[1]] + result[where[0], east] + result[where[0], west])
+        result[where] = 0.25 * (
+            result[north, where[1]]
+            + result[south, where[1]]
+            + result[where[0], east]
+            + result[where[0], west]
+        )
     return result

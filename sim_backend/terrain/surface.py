@@ -14,12 +14,18 @@ Patch = tuple[float, ...]
 class Terrain:
     """Height with continuous slopes, and friction.
 
-    Heights are bicubic between nodes (Catmull-Rom, Keys 1981 with a = -1/2): exact at every node, with continuous slopes. Beyond
-    the grid the terrain levels out to the height of the edge within one cell. Friction is bilinear, so that it stays within the
-    range of its nodes, and constant beyond the edge.
+    Heights are bicubic between nodes (Catmull-Rom, Keys 1981 with a = -1/2): exact at every node,
+    with continuous slopes. Beyond the grid the terrain levels out to the height of the edge within
+    one cell. Friction is bilinear, so that it stays within the range of its nodes, and constant
+    beyond the edge.
     """
 
-    def __init__(self, height: Raster | None = None, friction: Raster | None = None, friction_scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        height: Raster | None = None,
+        friction: Raster | None = None,
+        friction_scale: float = 1.0,
+    ) -> None:
         """Rasters in ``map``; their holes are filled. Without heights the ground is level at 0."""
         self.height = height
         self.friction = friction
@@ -33,7 +39,8 @@ class Terrain:
         self._mu = filled(friction.values).tolist() if friction is not None else None
 
     def at(self, x_m: float, y_m: float) -> tuple[float, float, float, float]:
-        """Return height m, slopes dz/dx and dz/dy, and friction relative to the surface that the tyre parameters describe.
+        """Return height m, slopes dz/dx and dz/dy, and friction relative to the surface that the
+        tyre parameters describe.
 
         A non-finite position is taken as one at the edge; the plant detects the divergence.
         """
@@ -41,7 +48,8 @@ class Terrain:
         if self._z is None:
             return 0.0, 0.0, 0.0, friction
         p, q = (x_m - self._x_m) * self._per_m, (y_m - self._y_m) * self._per_m
-        # The cells before the first and behind the last node level out. NaN fails every comparison and ends in the corner.
+        # The cells before the first and behind the last node level out. NaN fails every comparison
+        # and ends in the corner.
         p = min(p, float(self._columns)) if p > -1.0 else -1.0
         q = min(q, float(self._rows)) if q > -1.0 else -1.0
         i, j = floor(p), floor(q)
@@ -67,7 +75,9 @@ class Terrain:
         along_u = [_cubic(*(each[power] for each in along_v)) for power in range(4)]
         if len(self._patches) >= MAX_PATCHES:
             self._patches.clear()
-        patch = self._patches[i, j] = tuple(along_u[power_v][power_u] for power_u in range(4) for power_v in range(4))
+        patch = self._patches[i, j] = tuple(
+            along_u[power_v][power_u] for power_u in range(4) for power_v in range(4)
+        )
         return patch
 
     def _friction(self, x_m: float, y_m: float) -> float:
@@ -85,8 +95,11 @@ class Terrain:
         return value
 
 
-def _cubic(before: float, first: float, second: float, after: float) -> tuple[float, float, float, float]:
-    """Return the coefficients of 1, t, t^2, t^3 between ``first`` (t = 0) and ``second`` (t = 1)."""
+def _cubic(
+    before: float, first: float, second: float, after: float
+) -> tuple[float, float, float, float]:
+    """Return the coefficients of 1, t, t^2, t^3 between ``first`` (t = 0) and ``second`` (t =
+    1)."""
     return (
         first,
         0.5 * (second - before),

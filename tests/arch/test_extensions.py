@@ -1,4 +1,5 @@
-"""Every driver, emulator, message, task and command has all that ``docs/extending.md`` names; each omission fails by its name."""
+"""Every driver, emulator, message, task and command has all that ``docs/extending.md`` names; each
+omission fails by its name."""
 
 import re
 import subprocess
@@ -41,15 +42,25 @@ def modules_in(folder: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", registry.DRIVERS)
-def test_a_driver_has_contract_case_hostile_bytes_emulator_notes_and_a_row_of_its_page(name: str) -> None:
+def test_a_driver_has_contract_case_hostile_bytes_emulator_notes_and_a_row_of_its_page(
+    name: str,
+) -> None:
     assert name in DEVICES, "add it to DEVICES in tests/conformance/test_device_contract.py"
-    assert name in LONGEST or name in WITHOUT_BYTES, "add the head of its longest frame to LONGEST in tests/hostile_bytes.py"
-    assert name in EMULATORS or name in WITHOUT_EMULATOR, "add an emulator to sim_backend/emulators/registry.py"
+    assert name in LONGEST or name in WITHOUT_BYTES, (
+        "add the head of its longest frame to LONGEST in tests/hostile_bytes.py"
+    )
+    assert name in EMULATORS or name in WITHOUT_EMULATOR, (
+        "add an emulator to sim_backend/emulators/registry.py"
+    )
     folder = ROOT.joinpath(*registry.DRIVERS[name].partition(":")[0].split(".")).parent
     notes = "".join(path.read_text(encoding="utf-8") for path in folder.glob("NOTES*.md"))
-    assert notes, f"write {folder.relative_to(ROOT)}/NOTES.md: sources, and what was never seen real"
+    assert notes, (
+        f"write {folder.relative_to(ROOT)}/NOTES.md: sources, and what was never seen real"
+    )
     page = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
-    assert re.search(rf"^\|.*`{name}`", page, re.MULTILINE), "add a row to a table of docs/devices.md"
+    assert re.search(rf"^\|.*`{name}`", page, re.MULTILINE), (
+        "add a row to a table of docs/devices.md"
+    )
 
 
 @pytest.mark.parametrize("name", registry.DECODERS)
@@ -61,13 +72,14 @@ def test_a_recording_format_has_a_listening_driver_and_a_title(name: str) -> Non
 def test_every_module_of_drivers_and_emulators_is_reached_from_a_registry() -> None:
     """A driver that nobody registered does not stay unnoticed."""
     code = (
-        "import sys; from importlib import import_module; from vehicled.profile import registry as r; "
-        "from sim_backend.emulators.registry import EMULATORS as e; "
-        "tables = r.DRIVERS, r.BASE_STATIONS, r.DECODERS, r.CAN_DECODERS, e; "
-        "[import_module(t.split(':')[0]) for table in tables for t in table.values()]; "
-        "print(*sys.modules)"
+        "import sys; from importlib import import_module; from vehicled.profile import registry "
+        "as r; from sim_backend.emulators.registry import EMULATORS as e; tables = r.DRIVERS, "
+        "r.BASE_STATIONS, r.DECODERS, r.CAN_DECODERS, e; [import_module(t.split(':')[0]) for "
+        "table in tables for t in table.values()]; print(*sys.modules)"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
     assert {*modules_in("drivers"), *modules_in("sim_backend/emulators")} - set(loaded) == set()
 
 
@@ -76,16 +88,23 @@ def test_every_module_of_drivers_and_emulators_is_reached_from_a_registry() -> N
 
 def test_every_message_is_in_the_table() -> None:
     """Log, link and ROS types derive from it."""
-    found = {kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Message)} - {Message}
+    found = {
+        kind
+        for kind in vars(messages).values()
+        if isinstance(kind, type) and issubclass(kind, Message)
+    } - {Message}
     for module in ("sensors", "decisions", "records"):
         mine = vars(import_module(f"vehicled.core.messages.{module}")).values()
-        found |= {kind for kind in mine if isinstance(kind, type) and issubclass(kind, Message)} - {Message}
+        found |= {kind for kind in mine if isinstance(kind, type) and issubclass(kind, Message)} - {
+            Message
+        }
     assert found == set(messages.ALL)
 
 
 @pytest.mark.parametrize("log", ["messages", "wires", "wall"])
 def test_fields_are_appended_with_defaults_only(log: str) -> None:
-    """Each recorded definition is the beginning of the present one, so that older logs can be read."""
+    """Each recorded definition is the beginning of the present one, so that older logs can be
+    read."""
     kinds = {f"vehicled_msgs/msg/{kind.__name__}": kind for kind in messages.ALL}
     with LogReader(ROOT / "tests" / "golden" / "replay" / f"{log}.mcap") as reader:
         stored = [schema for schema in reader.layout.schemas.values() if schema.name in kinds]
@@ -116,9 +135,15 @@ def test_a_command_explains_each_of_its_arguments(page: CommandParser) -> None:
 def test_a_command_completes_files_only_where_it_takes_one(page: CommandParser) -> None:
     """An argument without a type is completed by files."""
     places = re.compile(r"FILE|DIR|CSV|TOML|PNG|HTML|OUT|LOG|RECORDING|RUN|DRIVE", re.IGNORECASE)
-    taking = [a for a in page._actions if a.type is None and a.choices is None and a.nargs != 0 and a.metavar != SUPPRESS]
+    taking = [
+        a
+        for a in page._actions
+        if a.type is None and a.choices is None and a.nargs != 0 and a.metavar != SUPPRESS
+    ]
     wrong = [a.option_strings or a.dest for a in taking if not places.search(str(a.metavar))]
-    assert wrong == [], "give it a type of vehicled/run/argument_types.py, TEXT if nothing completes it"
+    assert wrong == [], (
+        "give it a type of vehicled/run/argument_types.py, TEXT if nothing completes it"
+    )
 
 
 @pytest.mark.parametrize("page", LEAVES, ids=lambda page: page.prog)

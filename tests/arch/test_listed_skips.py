@@ -1,4 +1,5 @@
-"""Every reason for which a test skips itself stands in a list; a library that is missing does not."""
+"""Every reason for which a test skips itself stands in a list; a library that is missing does
+not."""
 
 import ast
 from pathlib import Path
@@ -11,7 +12,9 @@ def _text(node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "/x" for part in node.values)
+        return "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "/x" for part in node.values
+        )
     return None
 
 

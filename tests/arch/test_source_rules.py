@@ -14,34 +14,48 @@ pytestmark = pytest.mark.xdist_group("source")  # every file is parsed once
 
 PACKAGES = ("vehicled", "drivers", "sim_backend")
 RUNTIME_LINES = 1_800
-# Leaves of the runtime that speak to one thing of the operating system each, and that no pump depends on.
-RUNTIME_LEAVES = {"events.py", "nonblocking.py", "plugin_watch.py", "health.py", "realtime.py", "sd_notify.py"}
+# Leaves of the runtime that speak to one thing of the operating system each, and that no pump
+# depends on.
+RUNTIME_LEAVES = {
+    "events.py",
+    "nonblocking.py",
+    "plugin_watch.py",
+    "health.py",
+    "realtime.py",
+    "sd_notify.py",
+}
 
 WORDED = (*PACKAGES, "tests", "bench")
-# Packages whose words are still being rewritten: remove a name here as soon as its package is clean.
-# Not rewritten yet.
+# Packages whose words are still being rewritten: remove a name here as soon as its package is
+# clean. Not rewritten yet.
 FRAGMENTS_EXEMPT: tuple[str, ...] = ()
 # Words that begin the rest of a sentence, not a sentence.
 FRAGMENT_WORDS = {
-    "Of", "What", "As", "That", "Who", "So", "By", "Where", "Whether", "Which", "How", "When", "For", "From", "With", "To", "In",
-    "On", "At", "Nothing", "Everything", "Since", "If", "Those", "Beyond", "Without", "Until",
+    "Of", "What", "As", "That", "Who", "So", "By", "Where", "Whether", "Which", "How", "When",
+    "For", "From", "With", "To", "In", "On", "At", "Nothing", "Everything", "Since", "If", "Those",
+    "Beyond", "Without", "Until",
 }  # fmt: skip
-# Mirrors docs/glossary.md, table "Retired words": word, and its replacement. A class must not contain one, a function not be one.
+# Mirrors docs/glossary.md, table "Retired words": word, and its replacement. A class must not
+# contain one, a function not be one.
 RETIRED_CLASSES = {
-    "Helm": "PathFollower", "PathLaw": "SteeringLaw", "Wish": "SteeringDemand", "Ladder": "FallbackChain", "Rung": "FallbackLevel",
-    "Seat": "TeleopSession", "Hands": "Installer", "Witness": "EvidenceSource", "Surroundings": "Evidence", "Belief": "FilterState",
-    "Stillness": "StandstillDetector", "Journey": "Latency", "Parting": "ModeDivergence", "Passing": "LaneJudge",
-    "Sheet": "RuleMargin", "Piece": "Segment",
+    "Helm": "PathFollower", "PathLaw": "SteeringLaw", "Wish": "SteeringDemand",
+    "Ladder": "FallbackChain", "Rung": "FallbackLevel", "Seat": "TeleopSession",
+    "Hands": "Installer", "Witness": "EvidenceSource", "Surroundings": "Evidence",
+    "Belief": "FilterState", "Stillness": "StandstillDetector", "Journey": "Latency",
+    "Parting": "ModeDivergence", "Passing": "LaneJudge", "Sheet": "RuleMargin", "Piece": "Segment",
 }  # fmt: skip
 RETIRED_FUNCTIONS = {
-    "helm": "path_follower", "path_law": "steering_law", "wish": "demand", "rung": "level", "ladder": "chain", "seat": "session",
-    "hear": "on_message", "look": "update", "speaks": "answers_only_commands", "patience": "timeout", "witness": "source",
-    "surroundings": "evidence", "belief": "filter_state", "stillness": "standstill", "at_rest": "standstill",
-    "rolls_out": "coasting", "journey": "latency", "drove": "command_override", "moved_by": "command_override",
+    "helm": "path_follower", "path_law": "steering_law", "wish": "demand", "rung": "level",
+    "ladder": "chain", "seat": "session", "hear": "on_message", "look": "update",
+    "speaks": "answers_only_commands", "patience": "timeout", "witness": "source",
+    "surroundings": "evidence", "belief": "filter_state", "stillness": "standstill",
+    "at_rest": "standstill", "rolls_out": "coasting", "journey": "latency",
+    "drove": "command_override", "moved_by": "command_override",
     "turning_base_m": "effective_wheelbase_m",
 }  # fmt: skip
-# Words of no manual of the field, which stop a reader, with those to take. For texts and names of every file: docstrings, comments,
-# messages, pages, tests. A file reports, a filter is configured, a port receives; nobody is told, and nothing hears.
+# Words of no manual of the field, which stop a reader, with those to take. For texts and names of
+# every file: docstrings, comments, messages, pages, tests. A file reports, a filter is configured,
+# a port receives; nobody is told, and nothing hears.
 RETIRED_WORDS = {
     r"told|tells?|telling":
         "reports, states, says, shows, sends, is configured with; distinguishes (tells apart)",
@@ -54,11 +68,17 @@ RETIRED_WORDS = {
 }  # fmt: skip
 # Name of an event in logs that exist, and calls of other people's programs.
 TEXTS = {
-    "", ".py", ".md", ".toml", ".js", ".css", ".html", ".j2", ".ipynb", ".json", ".service", ".rules", ".conf", ".yaml", ".yml",
+    "", ".py", ".md", ".toml", ".js", ".css", ".html", ".j2", ".ipynb", ".json", ".service",
+    ".rules", ".conf", ".yaml", ".yml",
 }  # fmt: skip
 PUBLIC_NAMES = re.compile(r"receiver_heard|\b\w+\.tell\(")
 # They record the past, list the words or search for them.
-NAMES_RETIRED_WORDS = ("CHANGELOG.md", "docs/adr/", "docs/glossary.md", "tests/arch/test_source_rules.py")
+NAMES_RETIRED_WORDS = (
+    "CHANGELOG.md",
+    "docs/adr/",
+    "docs/glossary.md",
+    "tests/arch/test_source_rules.py",
+)
 # Names of texts for people, and what must not be done with them: a program compares codes.
 SENTENCES = {"reason", "why", "verdict", "lanes", "markings"}
 READS_TEXT = {
@@ -75,7 +95,8 @@ READS_TEXT = {
 }
 # Older logs record a change of mode as text alone, and an error of tomllib has no code.
 READS_SENTENCES = {"vehicled/log/older.py", "vehicled/profile/toml_text.py"}
-# What draws on a terminal, and escapes the texts of others before: everything else is printed, through streams that escape.
+# What draws on a terminal, and escapes the texts of others before: everything else is printed,
+# through streams that escape.
 DRAWS = {
     "vehicled/run/terminal.py",
     "vehicled/live/teleop/terminal.py",
@@ -103,7 +124,8 @@ def _nodes(tree: ast.AST) -> list[ast.AST]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _trees() -> Iterator[None]:
-    """Forget the trees at the end. They are no garbage: looking for some in millions of nodes costs more than parsing."""
+    """Forget the trees at the end. They are no garbage: looking for some in millions of nodes costs
+    more than parsing."""
     gc.disable()
     yield
     _tree.cache_clear()
@@ -126,7 +148,8 @@ def test_class_names_are_unique(project_root: Path) -> None:
 
 
 def test_errors_that_a_user_can_cure_stand_in_one_tree(project_root: Path) -> None:
-    """The tree is drawn in ``vehicled/core/errors.py``. An error that is not in it would show as a defect, with a traceback."""
+    """The tree is drawn in ``vehicled/core/errors.py``. An error that is not in it would show as a
+    defect, with a traceback."""
     bases: dict[str, set[str]] = {}
     for path in _modules(project_root, "vehicled", "drivers", "sim_backend"):
         for node in _nodes(_tree(path)):
@@ -142,13 +165,18 @@ def test_errors_that_a_user_can_cure_stand_in_one_tree(project_root: Path) -> No
 
 def test_the_runtime_stays_thin(project_root: Path) -> None:
     # The ports are a package of their own beside the pumps: one module for each kind of wire.
-    core = [path for path in (project_root / "vehicled/runtime").glob("*.py") if path.name not in RUNTIME_LEAVES]
+    core = [
+        path
+        for path in (project_root / "vehicled/runtime").glob("*.py")
+        if path.name not in RUNTIME_LEAVES
+    ]
     assert 0 < sum(map(_lines, core)) < RUNTIME_LINES
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_public_things_say_what_they_are(project_root: Path, package: str) -> None:
-    """Modules, public classes and functions have docstrings; methods need none where they keep a documented contract."""
+    """Modules, public classes and functions have docstrings; methods need none where they keep a
+    documented contract."""
     silent = []
     for path in _modules(project_root, package):
         tree = _tree(path)
@@ -156,7 +184,9 @@ def test_public_things_say_what_they_are(project_root: Path, package: str) -> No
         if ast.get_docstring(tree) is None and tree.body:
             silent.append(where)
         for node in tree.body:
-            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+            if not isinstance(
+                node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+            ) or node.name.startswith("_"):
                 continue
             if ast.get_docstring(node) is None:
                 silent.append(f"{where}:{node.lineno} {node.name}")
@@ -175,7 +205,8 @@ def test_nothing_is_left_for_later(project_root: Path) -> None:
 
 
 def test_no_file_depends_on_where_it_was_written(project_root: Path) -> None:
-    """No home or workplace of an author, no address of a package index, no reference to a tracker that readers may not have."""
+    """No home or workplace of an author, no address of a package index, no reference to a tracker
+    that readers may not have."""
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=project_root, capture_output=True, text=True, check=False,
@@ -192,17 +223,22 @@ def test_no_file_depends_on_where_it_was_written(project_root: Path) -> None:
         path = project_root / name
         if not path.is_file() or path.suffix in {".png", ".mcap", ".bin", ".ubx"}:
             continue
-        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        for number, line in enumerate(
+            path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1
+        ):
             if foreign.search(line):
                 found.append(f"{name}:{number}: {line.strip()[:100]}")
     assert found == []
 
 
 def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
-    """Return line and text of every docstring: of modules, classes and functions, and below the assignment of an attribute."""
+    """Return line and text of every docstring: of modules, classes and functions, and below the
+    assignment of an attribute."""
     found = []
     for node in _nodes(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        documented = isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        )
         for name in ("body", "orelse", "finalbody"):
             body = getattr(node, name, None)
             if not isinstance(body, list):
@@ -222,14 +258,19 @@ def fragments(tree: ast.Module) -> list[tuple[int, str]]:
 
 
 def retired(tree: ast.Module, module: str = "") -> list[tuple[int, str]]:
-    """Return line and name of the classes and functions that bear a retired word, and the module's own name if it is one."""
+    """Return line and name of the classes and functions that bear a retired word, and the module's
+    own name if it is one."""
     found = [(1, module)] if module in RETIRED_FUNCTIONS else []
     for node in _nodes(tree):
         if isinstance(node, ast.ClassDef):
-            # At every capital a word begins: "PathLaw" is also found in "PurePursuitPathLaw", "Seat" not in "Seating".
+            # At every capital a word begins: "PathLaw" is also found in "PurePursuitPathLaw",
+            # "Seat" not in "Seating".
             if re.search(rf"({'|'.join(sorted(RETIRED_CLASSES))})(?![a-z])", node.name):
                 found.append((node.lineno, node.name))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.lstrip("_") in RETIRED_FUNCTIONS:
+        elif (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name.lstrip("_") in RETIRED_FUNCTIONS
+        ):
             found.append((node.lineno, node.name))
     return sorted(found)
 
@@ -239,7 +280,8 @@ def test_docstrings_are_sentences(project_root: Path, package: str) -> None:
     found = {
         str(path.relative_to(project_root)): words
         for path in _modules(project_root, package)
-        if not str(path.relative_to(project_root)).startswith(FRAGMENTS_EXEMPT) and (words := fragments(_tree(path)))
+        if not str(path.relative_to(project_root)).startswith(FRAGMENTS_EXEMPT)
+        and (words := fragments(_tree(path)))
     }
     assert found == {}
 
@@ -255,10 +297,23 @@ def test_no_name_bears_a_retired_word(project_root: Path, package: str) -> None:
 
 
 def test_the_retired_words_are_those_of_the_glossary(project_root: Path) -> None:
-    table = (project_root / "docs/glossary.md").read_text(encoding="utf-8").partition("## Retired words")[2]
-    words = set(re.findall(r"[a-z]+", " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("|"))))
+    table = (
+        (project_root / "docs/glossary.md")
+        .read_text(encoding="utf-8")
+        .partition("## Retired words")[2]
+    )
+    words = set(
+        re.findall(
+            r"[a-z]+",
+            " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("|")),
+        )
+    )
     # "Parting", "Passing", "Sheet" and "Piece" were names of classes only.
-    missing = {word for name in RETIRED_CLASSES for word in re.findall("[a-z]+", re.sub("([A-Z])", r" \1", name).lower())} - words
+    missing = {
+        word
+        for name in RETIRED_CLASSES
+        for word in re.findall("[a-z]+", re.sub("([A-Z])", r" \1", name).lower())
+    } - words
     assert missing <= {"parting", "passing", "sheet", "piece", "hands"}
 
 
@@ -278,7 +333,10 @@ def test_the_retired_words_are_those_of_the_glossary(project_root: Path) -> None
         ('if X:\n    def f():\n        """When it ends."""', [(3, "When")]),
         ('def f():\n    """Return the ID."""\n    x = "Of"', []),
         ('try:\n    pass\nfinally:\n    x = 1\n    """On the left."""', [(5, "On")]),
-        ('class A:\n    def __init__(self):\n        self.x = 1\n        """By name."""', [(4, "By")]),
+        (
+            'class A:\n    def __init__(self):\n        self.x = 1\n        """By name."""',
+            [(4, "By")],
+        ),
         ('"""Intervals and Format names begin with other words."""', []),
     ],
 )
@@ -306,21 +364,28 @@ def test_retired_words_are_found(text: str, found: list[tuple[int, str]]) -> Non
 
 
 def retired_words(text: str) -> list[tuple[int, str]]:
-    """Return line and word of all retired words in a text. Underscores and capitals separate words, as in names."""
+    """Return line and word of all retired words in a text. Underscores and capitals separate words,
+    as in names."""
     pattern = re.compile(rf"(?<![a-zA-Z])(?i:{'|'.join(RETIRED_WORDS)})(?![a-z]|(?<=[A-Z])[A-Z])")
     plain = PUBLIC_NAMES.sub("", text)
-    return [(plain.count("\n", 0, found.start()) + 1, found[0]) for found in pattern.finditer(plain)]
+    return [
+        (plain.count("\n", 0, found.start()) + 1, found[0]) for found in pattern.finditer(plain)
+    ]
 
 
 def test_no_text_bears_a_retired_word(project_root: Path) -> None:
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=project_root, capture_output=True, text=True, check=False)
+    listing = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=project_root, capture_output=True, text=True, check=False
+    )
     if listing.returncode != 0:
         pytest.skip("not a git checkout")
     found: dict[str, list[tuple[int, str]]] = {}
     for name in filter(None, listing.stdout.split("\0")):
         path = project_root / name
         if path.is_file() and path.suffix in TEXTS and not name.startswith(NAMES_RETIRED_WORDS):
-            words = [(0, word) for _, word in retired_words(path.name)] + retired_words(path.read_text(encoding="utf-8"))
+            words = [(0, word) for _, word in retired_words(path.name)] + retired_words(
+                path.read_text(encoding="utf-8")
+            )
             found |= {name: words} if words else {}
     assert found == {}
 
@@ -367,19 +432,31 @@ def sentence_readers(tree: ast.AST) -> list[int]:
     def bears(node: ast.expr) -> bool:
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             return node.slice.value in SENTENCES
-        return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) in SENTENCES
+        return (
+            node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        ) in SENTENCES
 
     found = []
     for node in _nodes(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS_TEXT:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in READS_TEXT
+        ):
             found += [node.lineno] if bears(node.func.value) else []
-        elif isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+        elif isinstance(node, ast.Compare) and any(
+            isinstance(op, ast.In | ast.NotIn) for op in node.ops
+        ):
             found += [node.lineno] if any(map(bears, node.comparators)) else []
     return sorted(found)
 
 
 def test_no_program_reads_a_sentence(project_root: Path) -> None:
-    found = {str(path.relative_to(project_root)) for path in _modules(project_root, *PACKAGES) if sentence_readers(_tree(path))}
+    found = {
+        str(path.relative_to(project_root))
+        for path in _modules(project_root, *PACKAGES)
+        if sentence_readers(_tree(path))
+    }
     assert found == READS_SENTENCES
 
 
@@ -401,7 +478,8 @@ def test_readers_of_sentences_are_found(text: str, found: list[int]) -> None:
 
 
 def terminal_writers(tree: ast.AST) -> list[int]:
-    """Return the lines with escape codes, with markup of rich, or that go around the streams that escape the texts of others."""
+    """Return the lines with escape codes, with markup of rich, or that go around the streams that
+    escape the texts of others."""
     found = []
     for node in _nodes(tree):
         match node:
@@ -411,9 +489,13 @@ def terminal_writers(tree: ast.AST) -> list[int]:
                 found.append(node.lineno)
             case ast.ImportFrom(module=str(name)) if name.partition(".")[0] == "rich":
                 found.append(node.lineno)
-            case ast.Import(names=names) if any(alias.name.partition(".")[0] == "rich" for alias in names):
+            case ast.Import(names=names) if any(
+                alias.name.partition(".")[0] == "rich" for alias in names
+            ):
                 found.append(node.lineno)
-            case ast.ImportFrom(module="vehicled.core.safe_text", names=names) if any(alias.name == "raw" for alias in names):
+            case ast.ImportFrom(module="vehicled.core.safe_text", names=names) if any(
+                alias.name == "raw" for alias in names
+            ):
                 found.append(node.lineno)
             case ast.Attribute(attr="__stdout__" | "__stderr__"):
                 found.append(node.lineno)
@@ -422,7 +504,9 @@ def terminal_writers(tree: ast.AST) -> list[int]:
 
 def test_few_modules_write_on_a_terminal_themselves(project_root: Path) -> None:
     assert {
-        str(path.relative_to(project_root)) for path in _modules(project_root, *PACKAGES) if terminal_writers(_tree(path))
+        str(path.relative_to(project_root))
+        for path in _modules(project_root, *PACKAGES)
+        if terminal_writers(_tree(path))
     } == DRAWS
 
 

@@ -1,4 +1,5 @@
-"""The units are what systemd understands, what the daemon relies on, and as closed as a daemon with devices can be."""
+"""The units are what systemd understands, what the daemon relies on, and as closed as a daemon with
+devices can be."""
 
 import re
 import shutil
@@ -38,7 +39,9 @@ def test_the_unit_is_accepted_by_systemd(project_root: Path, tmp_path: Path) -> 
     # An instance: a bare template has no profile to start.
     unit = tmp_path / "vehicled@art.service"
     unit.write_bytes((project_root / "systemd" / "vehicled@.service").read_bytes())
-    run = subprocess.run([analyze, "verify", str(unit)], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [analyze, "verify", str(unit)], capture_output=True, text=True, check=False
+    )
     # Only lines about our unit count: the machine's other units may have faults of their own.
     complaints = [line for line in run.stderr.splitlines() if "vehicled@" in line]
     if run.returncode != 0 and not complaints:
@@ -46,12 +49,21 @@ def test_the_unit_is_accepted_by_systemd(project_root: Path, tmp_path: Path) -> 
     assert complaints == []
 
 
-def test_the_service_is_as_closed_as_a_daemon_with_devices_can_be(project_root: Path, tmp_path: Path) -> None:
+def test_the_service_is_as_closed_as_a_daemon_with_devices_can_be(
+    project_root: Path, tmp_path: Path
+) -> None:
     analyze = tool("systemd-analyze")
     folder = tmp_path / "etc/systemd/system"
     folder.mkdir(parents=True)
     shutil.copy(project_root / "systemd" / "vehicled@.service", folder)
-    command = [analyze, "security", "--offline=yes", f"--root={tmp_path}", "--no-pager", "vehicled@art.service"]
+    command = [
+        analyze,
+        "security",
+        "--offline=yes",
+        f"--root={tmp_path}",
+        "--no-pager",
+        "vehicled@art.service",
+    ]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"Overall exposure level for \S+: ([\d.]+)", run.stdout)
     if found is None:
@@ -64,10 +76,16 @@ def test_the_user_is_accepted_by_systemd(project_root: Path, tmp_path: Path) -> 
     (tmp_path / "etc").mkdir()
     file = project_root / "systemd" / "vehicled.sysusers.conf"
     # Numbers of its own: which are free is the machine's business.
-    text = file.read_text().replace("u vehicled -", "u vehicled 991").replace("m vehicled", "g dialout 20\nm vehicled")
+    text = (
+        file.read_text()
+        .replace("u vehicled -", "u vehicled 991")
+        .replace("m vehicled", "g dialout 20\nm vehicled")
+    )
     users = tmp_path / "users.conf"
     users.write_text(text)
-    run = subprocess.run([sysusers, f"--root={tmp_path}", str(users)], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sysusers, f"--root={tmp_path}", str(users)], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
     assert (tmp_path / "etc/passwd").read_text().split(":")[:3] == ["vehicled", "x", "991"]
     assert "dialout:x:20:vehicled" in (tmp_path / "etc/group").read_text()

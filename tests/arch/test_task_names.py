@@ -1,4 +1,5 @@
-"""The pipeline names its tasks in the profile and in the machine; a fifth task must reach everything else from there."""
+"""The pipeline names its tasks in the profile and in the machine; a fifth task must reach
+everything else from there."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""A headless Chromium, driven through its DevTools protocol: enough of it to look at a page and to touch it."""
+"""A headless Chromium, driven through its DevTools protocol: enough of it to look at a page and to
+touch it."""
 
 import base64
 import json
@@ -17,8 +18,9 @@ from tests.busy_computer import DEADLINE_S
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--remote-debugging-port=0", "--hide-scrollbars",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--remote-debugging-port=0", "--hide-scrollbars",
 ]  # fmt: skip
 
 
@@ -66,12 +68,23 @@ class Tab:
             case "Runtime.consoleAPICalled" if values["type"] in ("error", "warning", "assert"):
                 self.complaints.append(json.dumps(values["args"])[:500])
             case "Log.entryAdded" if values["entry"]["level"] in ("error", "warning"):
-                self.complaints.append(f"{values['entry']['text']} {values['entry'].get('url', '')}")
+                self.complaints.append(
+                    f"{values['entry']['text']} {values['entry'].get('url', '')}"
+                )
 
     def size(self, width: int, height: int, *, dark: bool, mobile: bool) -> None:
         """Set screen size and colour scheme."""
-        self.do("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
-        self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.do(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=mobile,
+        )
+        self.do(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
 
     def open(self, url: str) -> None:
         """Load a page."""
@@ -79,12 +92,15 @@ class Tab:
 
     def value(self, script: str) -> Any:
         """Evaluate an expression in the page and return its value."""
-        found = self.do("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        found = self.do(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def until(self, script: str, seconds: float = DEADLINE_S) -> None:
-        """Wait until an expression is true in the page; an expression that fails while the page loads counts as false."""
+        """Wait until an expression is true in the page; an expression that fails while the page
+        loads counts as false."""
         end_s = time.monotonic() + seconds
         while not self.value(f"(() => {{ try {{ return {script} }} catch {{ return false }} }})()"):
             assert time.monotonic() < end_s, (script, self.complaints)
@@ -92,7 +108,9 @@ class Tab:
 
     def mouse(self, kind: str, x: float, y: float) -> None:
         """Send ``mousePressed``, ``mouseMoved`` or ``mouseReleased`` of the left button."""
-        self.do("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+        self.do(
+            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1
+        )
 
     def key(self, kind: str, code: str, key: str) -> None:
         """Send ``keyDown`` or ``keyUp``."""
@@ -110,7 +128,9 @@ def browser(folder: Path) -> Iterator[Tab]:
     path = executable()
     assert path is not None
     process = subprocess.Popen(
-        [path, *FLAGS, f"--user-data-dir={folder}", "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [path, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         port = _port(folder / "DevToolsActivePort")

@@ -1,4 +1,5 @@
-"""Runs the command line: as a process of its own, as users do, or in this process, where the processes are not the point."""
+"""Runs the command line: as a process of its own, as users do, or in this process, where the
+processes are not the point."""
 
 import contextlib
 import io
@@ -24,31 +25,47 @@ from vehicled.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 WALL = {
-    "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_teleop", "test_view", "test_stalls", "test_live_requests",
-    "test_mavlink",
+    "test_ends_of_a_run", "test_run_own_ports", "test_service", "test_teleop", "test_view",
+    "test_stalls", "test_live_requests", "test_mavlink",
 }  # fmt: skip
-"""Modules that drive in wall time. Side by side they would disturb each other, so they share one xdist worker, but for their drives
-in lockstep. In other modules such a test has the mark itself."""
+"""Modules that drive in wall time. Side by side they would disturb each other, so they share one
+xdist worker, but for their drives in lockstep. In other modules such a test has the mark itself."""
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in this hook, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group the tests that must not run side by side."""
     for item in items:
-        clock = item.callspec.params.get("clock") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        clock = (
+            item.callspec.params.get("clock")
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else None
+        )
         if item.path.stem in WALL and clock != "lockstep":
             item.add_marker(pytest.mark.xdist_group("wall"))
 
 
 class Daemon:
-    """A running ``vehicled sim``. ``watched``: in front of a terminal, where its progress line is renewed often."""
+    """A running ``vehicled sim``. ``watched``: in front of a terminal, where its progress line is
+    renewed often."""
 
     def __init__(self, arguments: list[str], folder: Path, *, watched: bool = False) -> None:
         self.folder = folder
         self._terminal, theirs = pty.openpty() if watched else (-1, subprocess.PIPE)
         self._said = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "vehicled", "sim", "--json", "--log", str(folder), *arguments],
+            [
+                sys.executable,
+                "-X",
+                "faulthandler",
+                "-m",
+                "vehicled",
+                "sim",
+                "--json",
+                "--log",
+                str(folder),
+                *arguments,
+            ],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=theirs,
@@ -58,15 +75,23 @@ class Daemon:
             os.close(theirs)
 
     def wait_until_driving(self, speed_mps: float = 0.0) -> None:
-        """Wait until the progress line shows that the vehicle is armed and drives, at least as fast as given."""
+        """Wait until the progress line shows that the vehicle is armed and drives, at least as fast
+        as given."""
         driving = re.compile(r"(-?[\d.]+) m/s .* auto *$", re.MULTILINE)
-        self.wait_for(lambda said: any(float(each[1]) >= speed_mps for each in driving.finditer(said.replace("\r", "\n"))))
+        self.wait_for(
+            lambda said: any(
+                float(each[1]) >= speed_mps for each in driving.finditer(said.replace("\r", "\n"))
+            )
+        )
 
     def wait_for(self, shown: str | Callable[[str], bool]) -> None:
-        """Wait for a text in the output on the terminal, or until the output fulfils a condition."""
+        """Wait for a text in the output on the terminal, or until the output fulfils a
+        condition."""
         end = time.monotonic() + DEADLINE_S
         while not (shown in self._said if isinstance(shown, str) else shown(self._said)):
-            assert self._read() or self.process.poll() is None, f"the daemon ended before that: {self.end()}"
+            assert self._read() or self.process.poll() is None, (
+                f"the daemon ended before that: {self.end()}"
+            )
             assert time.monotonic() < end, f"never shown in {DEADLINE_S:g} s: {self._said}"
 
     def _read(self) -> bool:
@@ -82,7 +107,9 @@ class Daemon:
 
     def simulator_pid(self) -> int:
         """Return the process id of the daemon's simulator."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        children = (
+            Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        )
         for pid in children:
             if b"sim_backend" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 return int(pid)
@@ -126,7 +153,8 @@ class Daemon:
 
 @pytest.fixture(autouse=True)
 def _own_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give the daemons of a test a folder for control sockets, with the short path that a socket needs."""
+    """Give the daemons of a test a folder for control sockets, with the short path that a socket
+    needs."""
     with TemporaryDirectory(prefix="v") as folder:
         monkeypatch.setenv("RUNTIME_DIRECTORY", folder)
         yield
@@ -151,14 +179,16 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _forked_children() -> Iterator[None]:
-    """Fork the children of drives in this process; what :class:`Daemon` starts is started as users do."""
+    """Fork the children of drives in this process; what :class:`Daemon` starts is started as users
+    do."""
     with forked.children():
         yield
 
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any], str]]:
-    """Run a drive in lockstep to its end, in this process; return exit status, result and text output."""
+    """Run a drive in lockstep to its end, in this process; return exit status, result and text
+    output."""
     return lambda *arguments: sim("--json", "--log", str(tmp_path), *arguments)
 
 
@@ -167,13 +197,18 @@ def command(*arguments: str, folder: Path = ROOT) -> tuple[int, str, str]:
     out = io.StringIO()
     # Progress and events are written to a descriptor.
     with TemporaryFile("w+") as said:
-        with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+        with (
+            contextlib.chdir(folder),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(said),
+        ):
             status = main(arguments)
         said.seek(0)
         return status, out.getvalue(), said.read()
 
 
 def sim(*arguments: str) -> tuple[int, dict[str, Any], str]:
-    """Run ``vehicled sim`` in this process; return exit status, result if it is in JSON, and text output."""
+    """Run ``vehicled sim`` in this process; return exit status, result if it is in JSON, and text
+    output."""
     status, out, said = command("sim", *arguments)
     return status, json.loads(out) if out.startswith("{") else {}, said

@@ -1,4 +1,5 @@
-"""A small simulator of delay, slew and drive, both ways, for controllers that are given the exact state."""
+"""A small simulator of delay, slew and drive, both ways, for controllers that are given the exact
+state."""
 
 import math
 from collections.abc import Callable
@@ -51,11 +52,15 @@ def drive(
     offset_m: float = 0.0,
     limit_s: float | None = None,
 ) -> Result:
-    """Drive a course from rest at its start, ``offset_m`` left of it; ends when the vehicle stands at the end, or much too late."""
+    """Drive a course from rest at its start, ``offset_m`` left of it; ends when the vehicle stands
+    at the end, or much too late."""
     controller = build(believed, LIMITS, course, 1.0 / rate_hz)
     judge = PathTracker(course, cusp_tolerance_m=0.3)
     yaw, v, wheel = float(course.yaw_rad[0]), 0.0, 0.0
-    x, y = float(course.x_m[0]) - offset_m * math.sin(yaw), float(course.y_m[0]) + offset_m * math.cos(yaw)
+    x, y = (
+        float(course.x_m[0]) - offset_m * math.sin(yaw),
+        float(course.y_m[0]) + offset_m * math.cos(yaw),
+    )
     period_ns, next_ns = int(1e9 / rate_hz), 0
     commands: list[ControlCommand] = []
     cross, headings, speeds = [], [], []
@@ -67,7 +72,9 @@ def drive(
         if now_ns >= next_ns:
             next_ns += period_ns
             yaw_rate = v * math.tan(wheel) / truth.wheelbase_m
-            estimate = StateEstimate(now_ns, now_ns, x, y, yaw, v, yaw_rate, (0.0,) * 16, EstimatorStatus.RUNNING)
+            estimate = StateEstimate(
+                now_ns, now_ns, x, y, yaw, v, yaw_rate, (0.0,) * 16, EstimatorStatus.RUNNING
+            )
             commands.append(controller.step(estimate, now_ns))
             here = judge.update(x, y, yaw, v)
             cross.append(here.cross_track_m)
@@ -75,16 +82,39 @@ def drive(
             speeds.append(v)
             if controller.finished and abs(v) < 0.01:
                 break
-        while steering_at + 1 < len(commands) and commands[steering_at + 1].t_ns <= now_ns - truth.steering.delay_s * 1e9:
+        while (
+            steering_at + 1 < len(commands)
+            and commands[steering_at + 1].t_ns <= now_ns - truth.steering.delay_s * 1e9
+        ):
             steering_at += 1
-        while drive_at + 1 < len(commands) and commands[drive_at + 1].t_ns <= now_ns - truth.drive.delay_s * 1e9:
+        while (
+            drive_at + 1 < len(commands)
+            and commands[drive_at + 1].t_ns <= now_ns - truth.drive.delay_s * 1e9
+        ):
             drive_at += 1
         if steering_at >= 0:
             share = truth.steering.gain_rad / believed.steering.gain_rad
-            target = commands[steering_at].wheel_angle_rad * share + truth.steering.offset_rad - believed.steering.offset_rad
-            wheel += min(max(target - wheel, -truth.steering.rate_radps * dt), truth.steering.rate_radps * dt)
-        throttle, brake = (commands[drive_at].throttle, commands[drive_at].brake) if drive_at >= 0 else (0.0, 0.0)
+            target = (
+                commands[steering_at].wheel_angle_rad * share
+                + truth.steering.offset_rad
+                - believed.steering.offset_rad
+            )
+            wheel += min(
+                max(target - wheel, -truth.steering.rate_radps * dt), truth.steering.rate_radps * dt
+            )
+        throttle, brake = (
+            (commands[drive_at].throttle, commands[drive_at].brake) if drive_at >= 0 else (0.0, 0.0)
+        )
         middle = yaw + 0.5 * dt * v * math.tan(wheel) / truth.wheelbase_m
         x, y, yaw = x + v * math.cos(middle) * dt, y + v * math.sin(middle) * dt, 2.0 * middle - yaw
-        v = truth.drive.settled_mps(v, v + dt * truth.drive.acceleration_mps2(throttle, v, brake), throttle)
-    return Result(controller.finished, np.array(cross), np.array(headings), np.array(speeds), commands, (x, y, yaw))
+        v = truth.drive.settled_mps(
+            v, v + dt * truth.drive.acceleration_mps2(throttle, v, brake), throttle
+        )
+    return Result(
+        controller.finished,
+        np.array(cross),
+        np.array(headings),
+        np.array(speeds),
+        commands,
+        (x, y, yaw),
+    )

@@ -1,7 +1,9 @@
-"""One drive with one failure: daemon and simulator in one process, in lockstep, on the devices' own bytes.
+"""One drive with one failure: daemon and simulator in one process, in lockstep, on the devices' own
+bytes.
 
-The machine and the world are those of ``vehicled sim --link wires --clock lockstep``. Only the socket between them is left out, so
-that a drive costs half a second and can go on after a stop: the vehicle is armed again and either drives or does not.
+The machine and the world are those of ``vehicled sim --link wires --clock lockstep``. Only the
+socket between them is left out, so that a drive costs half a second and can go on after a stop: the
+vehicle is armed again and either drives or does not.
 """
 
 from collections.abc import Mapping
@@ -63,7 +65,8 @@ class Outcome(Struct, kw_only=True):
     off_course_m: float
     """Largest distance of the true vehicle from the course."""
     stands_after_s: float
-    """Time from the start of the failure to the true vehicle's standstill before re-arming; infinite if it never stands."""
+    """Time from the start of the failure to the true vehicle's standstill before re-arming;
+    infinite if it never stands."""
     recovers: str
     """One of the words of ``failure_table.RECOVERS``."""
     faults: list[Fault]
@@ -134,11 +137,17 @@ class _Recorder:
         if truth is None or estimate is None or command is None:
             return False
         known = hypot(truth.x_m - estimate.x_m, truth.y_m - estimate.y_m) < 0.1
-        return known and command.mode is Mode.AUTO and command.reaction is Reaction.NONE and truth.speed_mps > 0.8
+        return (
+            known
+            and command.mode is Mode.AUTO
+            and command.reaction is Reaction.NONE
+            and truth.speed_mps > 0.8
+        )
 
 
 class _Drive:
-    """A drive on ``COURSE`` without failures, so far, of which effects are recorded from ``since_ns`` on."""
+    """A drive on ``COURSE`` without failures, so far, of which effects are recorded from
+    ``since_ns`` on."""
 
     def __init__(self, profile_name: str, since_ns: int, seed: int) -> None:
         self.profile, self.seed = _profile(profile_name), seed
@@ -159,7 +168,9 @@ def will_fail(pair: WrappedPair, profile: Profile, failure: Failure, seed: int) 
     """Let a device of a drive that is under way fail, later."""
     world, port = pair.world, port_names(profile).index(failure.port)
     messages = profile.devices[failure.port].messages
-    world._emulators[port] = FailingEmulator(world.emulator(port), (failure,), messages, seed, START_NS)
+    world._emulators[port] = FailingEmulator(
+        world.emulator(port), (failure,), messages, seed, START_NS
+    )
     world._collect(port)
 
 
@@ -167,11 +178,23 @@ def _under_way(profile_name: str, since_ns: int, seed: int) -> _Drive:
     return _Drive(profile_name, since_ns, seed).until(since_ns - SHORTLY_NS)
 
 
-def inject(profile_name: str, text: str, *, watch_s: float = AFTER_S, stop_s: float | None = None, seed: int = 0) -> Outcome:
-    """Drive ``COURSE`` with a failure. ``watch_s``: time watched if endless. ``stop_s``: time of the stop request."""
+def inject(
+    profile_name: str,
+    text: str,
+    *,
+    watch_s: float = AFTER_S,
+    stop_s: float | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """Drive ``COURSE`` with a failure. ``watch_s``: time watched if endless. ``stop_s``: time of
+    the stop request."""
     failure = parse_failure(text)
     start_ns = START_NS + round(failure.start_s * SECOND_NS)
-    return branch(_under_way, (profile_name, start_ns, seed), lambda drive: _go_on(drive, failure, watch_s, stop_s))
+    return branch(
+        _under_way,
+        (profile_name, start_ns, seed),
+        lambda drive: _go_on(drive, failure, watch_s, stop_s),
+    )
 
 
 def _go_on(drive: _Drive, failure: Failure, watch_s: float, stop_s: float | None) -> Outcome:
@@ -189,7 +212,9 @@ def _go_on(drive: _Drive, failure: Failure, watch_s: float, stop_s: float | None
         pair.grant()
         now_ns = pair.now_ns
         if stop_ns is not None and now_ns >= stop_ns:
-            machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, "the test"), now_ns)
+            machine.on_message(
+                OperatorCommand(now_ns, now_ns, OperatorAction.STOP, "the test"), now_ns
+            )
             stop_ns = None
         if rearm_ns == 0 and machine.over(now_ns):
             digest = machine.digest.hexdigest()

@@ -1,4 +1,5 @@
-"""A judge that follows a daemon by its journal and reports each safety rule that a drive breaks, whatever is injected."""
+"""A judge that follows a daemon by its journal and reports each safety rule that a drive breaks,
+whatever is injected."""
 
 from collections import Counter, deque
 from math import isfinite
@@ -24,7 +25,11 @@ from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, Supervisor
 
 SECOND_NS = 1_000_000_000
 DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN)
-WANTED = {Mode.AUTO: OperatorAction.DRIVE, Mode.TELEOP: OperatorAction.TELEOP, Mode.ALIGN: OperatorAction.ALIGN}
+WANTED = {
+    Mode.AUTO: OperatorAction.DRIVE,
+    Mode.TELEOP: OperatorAction.TELEOP,
+    Mode.ALIGN: OperatorAction.ALIGN,
+}
 BRAKED = (Mode.STOPPING, Mode.FAULT)
 ROLLING_MPS = 0.3
 """True speed above which the vehicle surely moves, even if the estimate says standstill."""
@@ -47,7 +52,8 @@ class Stop(Struct, frozen=True):
     t_s: float
     why: str
     codes: tuple[str, ...]
-    """Codes that tripped or were reported during the drive; also ``asked for``, ``course finished`` and ``heading known``."""
+    """Codes that tripped or were reported during the drive; also ``asked for``, ``course finished``
+    and ``heading known``."""
 
 
 class Judge:
@@ -93,7 +99,9 @@ class Judge:
         elif isinstance(message, Fault):
             self._on_fault(message, log_time_ns)
         elif isinstance(message, Event):
-            if message.name == "task_raised" and not (self.raises_expected and "on purpose" in message.fields):
+            if message.name == "task_raised" and not (
+                self.raises_expected and "on purpose" in message.fields
+            ):
                 self._broke(f"a task raised: {message.fields[-300:]}", log_time_ns)
         elif isinstance(message, StateEstimate):
             self._estimated_mps = message.speed_mps
@@ -118,7 +126,13 @@ class Judge:
         times = self._records.setdefault(key, deque(maxlen=RECORDS_PER_S + 1))
         times.append(now_ns)
         # Who asks again is answered again.
-        answers = fault.code in ("emergency_stop", "reset_refused", "arming_refused", "driving_refused", "request_refused")
+        answers = fault.code in (
+            "emergency_stop",
+            "reset_refused",
+            "arming_refused",
+            "driving_refused",
+            "request_refused",
+        )
         if len(times) > RECORDS_PER_S and now_ns - times[0] < SECOND_NS and not answers:
             self._broke(f"{fault.code} began {len(times)} times within a second", now_ns)
 
@@ -127,14 +141,23 @@ class Judge:
         self._look_at_frame(command, now_ns)
         armed = Mode.ARMED, *DRIVING
         if command.mode in armed and (before is None or before.mode not in armed):
-            # Arming anew clears what tripped before; the fault of a device lasts until the device clears it.
+            # Arming anew clears what tripped before; the fault of a device lasts until the device
+            # clears it.
             reported = {key for key in self._active if key[0] and key[1] != "emergency_stop"}
-            self._active = {key: on for key, on in self._active.items() if key in reported or on[1] >= now_ns}
+            self._active = {
+                key: on for key, on in self._active.items() if key in reported or on[1] >= now_ns
+            }
         self._look_for_the_worst(command, now_ns)
         if before is None:
             return
         if before.mode in BRAKED and command.mode in BRAKED and command.reaction < before.reaction:
-            self._broke(f"{command.mode.name}: {before.reaction.name} became {command.reaction.name} before it stood", now_ns)
+            self._broke(
+                (
+                    f"{command.mode.name}: {before.reaction.name} became {command.reaction.name} "
+                    "before it stood"
+                ),
+                now_ns,
+            )
         if before.mode is not command.mode:
             self._on_mode(before.mode, command, now_ns)
 
@@ -144,21 +167,40 @@ class Judge:
         values = command.throttle, command.brake, command.steering, command.wheel_angle_rad
         if not all(isfinite(value) for value in values):
             self._broke("a frame is not finite", now_ns)
-        elif not (abs(command.throttle) <= 1.0 and 0.0 <= command.brake <= 1.0 and abs(command.steering) <= 1.0):
+        elif not (
+            abs(command.throttle) <= 1.0
+            and 0.0 <= command.brake <= 1.0
+            and abs(command.steering) <= 1.0
+        ):
             self._broke("a frame is out of range", now_ns)
-        if command.throttle != 0.0 and (command.mode not in DRIVING or command.reaction >= Reaction.CONTROLLED_STOP):
-            self._broke(f"throttle {command.throttle:.2f} in {command.mode.name} under {command.reaction.name}", now_ns)
+        if command.throttle != 0.0 and (
+            command.mode not in DRIVING or command.reaction >= Reaction.CONTROLLED_STOP
+        ):
+            self._broke(
+                (
+                    f"throttle {command.throttle:.2f} in {command.mode.name} under "
+                    f"{command.reaction.name}"
+                ),
+                now_ns,
+            )
         releases = self.supervisor is not None and self.supervisor.releases_brake
         if command.brake == 0.0 and command.mode not in DRIVING and not releases:
             self._broke(f"no brake in {command.mode.name} under {command.reaction.name}", now_ns)
 
     def _look_for_the_worst(self, command: ActuatorCommand, now_ns: int) -> None:
-        """Check that the most severe active reaction wins, whatever else happens at the same time."""
+        """Check that the most severe active reaction wins, whatever else happens at the same
+        time."""
         if command.mode not in (*DRIVING, Mode.STOPPING):
             return
         for (_, code), (reaction, since_ns) in self._active.items():
             if reaction > command.reaction and now_ns - since_ns > REPORT_NS:
-                self._broke(f"{command.mode.name} under {command.reaction.name} although {code} asks for {reaction.name}", now_ns)
+                self._broke(
+                    (
+                        f"{command.mode.name} under {command.reaction.name} although {code} asks "
+                        f"for {reaction.name}"
+                    ),
+                    now_ns,
+                )
 
     def _on_mode(self, before: Mode, command: ActuatorCommand, now_ns: int) -> None:
         mode = command.mode
@@ -175,7 +217,8 @@ class Judge:
         if before in (*BRAKED, *DRIVING) and mode not in (*BRAKED, *DRIVING):
             self._on_release(before, mode, now_ns)
         if mode is Mode.ARMED and not any(
-            self._is_fresh(action, now_ns, self._cut_ns) for action in (OperatorAction.ARM, OperatorAction.ALIGN)
+            self._is_fresh(action, now_ns, self._cut_ns)
+            for action in (OperatorAction.ARM, OperatorAction.ALIGN)
         ):
             self._broke("armed, and nobody asked for it since the last stop", now_ns)
         if mode in BRAKED or (mode is Mode.STANDBY and before is Mode.ARMED):
@@ -184,7 +227,9 @@ class Judge:
     def _on_start(self, mode: Mode, now_ns: int) -> None:
         wanted = WANTED[mode]
         # A request to align arms, too.
-        armed_ns = max(self._asked_ns.get(action, 0) for action in (OperatorAction.ARM, OperatorAction.ALIGN))
+        armed_ns = max(
+            self._asked_ns.get(action, 0) for action in (OperatorAction.ARM, OperatorAction.ALIGN)
+        )
         if armed_ns < self._cut_ns:
             self._broke(f"{mode.name} without arming since the last stop", now_ns)
         void_ns = max(self._cut_ns, self._asked_ns.get(OperatorAction.STOP, 0))
@@ -224,15 +269,28 @@ class Judge:
         supervisor = self.supervisor
         assert supervisor is not None
         if before is Mode.FAULT:
-            asked_ns = max(self._asked_ns.get(action, -1) for action in (OperatorAction.ARM, OperatorAction.RESET))
+            asked_ns = max(
+                self._asked_ns.get(action, -1)
+                for action in (OperatorAction.ARM, OperatorAction.RESET)
+            )
             if asked_ns < self._cut_ns:
                 self._broke("FAULT was left, and nobody asked for it", now_ns)
-        # Without a finite estimate the measured speeds decide; whether they were right the truth says.
+        # Without a finite estimate the measured speeds decide; whether they were right the truth
+        # says.
         if isfinite(self._estimated_mps) and not abs(self._estimated_mps) < 4.0 * STANDSTILL_MPS:
-            self._broke(f"{before.name} became {mode.name} at {self._estimated_mps:.1f} m/s as estimated", now_ns)
+            self._broke(
+                f"{before.name} became {mode.name} at {self._estimated_mps:.1f} m/s as estimated",
+                now_ns,
+            )
         truth = self.truth
         if truth is not None and abs(truth.speed_mps) > ROLLING_MPS:
-            self._broke(f"{before.name} became {mode.name} while it truly moves at {truth.speed_mps:.1f} m/s", now_ns)
+            self._broke(
+                (
+                    f"{before.name} became {mode.name} while it truly moves at "
+                    f"{truth.speed_mps:.1f} m/s"
+                ),
+                now_ns,
+            )
 
     def _broke(self, rule: str, now_ns: int) -> None:
         known = next((text for text in self.broken if text.endswith(f": {rule}")), None)

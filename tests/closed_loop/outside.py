@@ -1,4 +1,5 @@
-"""Injector for the failures of :mod:`tests.closed_loop.misfortunes` that no simulated device can have."""
+"""Injector for the failures of :mod:`tests.closed_loop.misfortunes` that no simulated device can
+have."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf, nan
@@ -40,7 +41,12 @@ EXACT = (1e-4, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 1e-4)
 
 
 def _fix(t_ns: int, rx_ns: int, latitude_rad: float, **more: Any) -> GnssFix:
-    fixed: dict[str, Any] = {"fix_type": FixType.FIX_3D, "carrier": CarrierSolution.FIXED, "position_covariance_m2": EXACT, **more}
+    fixed: dict[str, Any] = {
+        "fix_type": FixType.FIX_3D,
+        "carrier": CarrierSolution.FIXED,
+        "position_covariance_m2": EXACT,
+        **more,
+    }
     return GnssFix(t_ns, rx_ns, latitude_rad, 0.1, 100.0, ZERO3, **fixed)
 
 
@@ -50,7 +56,9 @@ MESSAGES: Mapping[str, Callable[[int], Message]] = {
     "gnss_far": lambda t: _fix(t, t, 1e6),
     "gnss_future": lambda t: _fix(t + HOUR_NS, t + HOUR_NS, 0.8),
     "gnss_past": lambda t: _fix(t - HOUR_NS, t - HOUR_NS, 0.8),
-    "gnss_no_covariance": lambda t: _fix(t, t, 0.8, position_covariance_m2=(-1.0, nan, 0.0, 0.0, 0.0, inf, 0.0, 0.0, 0.0)),
+    "gnss_no_covariance": lambda t: _fix(
+        t, t, 0.8, position_covariance_m2=(-1.0, nan, 0.0, 0.0, 0.0, inf, 0.0, 0.0, 0.0)
+    ),
     "imu_nan": lambda t: ImuSample(t, t, (0.0, nan, 9.8), (0.0, 0.0, nan)),
     "imu_huge": lambda t: ImuSample(t, t, (1e30, -1e30, 1e30), (0.0, 0.0, 1e30)),
     "heading_nan": lambda t: Heading(t, t, nan, nan),
@@ -68,7 +76,9 @@ HEALTH: Mapping[str, Callable[[int], HostHealth]] = {
     "nan": lambda t: HostHealth(t, clock_step_s=nan, suspended_s=nan, log_backlog_share=nan),
     "slept": lambda t: HostHealth(t, suspended_s=12.0),
     "clock_back": lambda t: HostHealth(t, clock_step_s=-3600.0),
-    "disk_full": lambda t: HostHealth(t, disk_free_share=0.0, log_failure="No space left on device"),
+    "disk_full": lambda t: HostHealth(
+        t, disk_free_share=0.0, log_failure="No space left on device"
+    ),
     "throttled": lambda t: HostHealth(t, throttled=True, cpu_busy_share=1.0),
 }
 COSTS_NS = {"fusion_slow": ("fusion", 30_000_000), "control_slow": ("control", 20_000_000)}
@@ -79,7 +89,9 @@ class Outside:
 
     def __init__(self, pair: WrappedPair, failures: Sequence[Failure]) -> None:
         self._pair = pair
-        self._failures = sorted((f for f in failures if f.port in OUTSIDE), key=lambda failure: failure.start_s)
+        self._failures = sorted(
+            (f for f in failures if f.port in OUTSIDE), key=lambda failure: failure.start_s
+        )
         self._active: list[Failure] = []
         self._usual = list(pair.stopwatch.costs_ns)
         self._readings = 0
@@ -107,7 +119,9 @@ class Outside:
     def ask(self, now_ns: int, *actions: OperatorAction) -> None:
         """Send requests of the operator."""
         for action in actions:
-            self._pair.machine.on_message(OperatorCommand(now_ns, now_ns, action, "the test"), now_ns)
+            self._pair.machine.on_message(
+                OperatorCommand(now_ns, now_ns, action, "the test"), now_ns
+            )
 
     def _begin(self, failure: Failure, now_ns: int) -> None:
         match failure.port:
@@ -155,7 +169,10 @@ class Outside:
 
     def _read(self, now_ns: int, steering: float, throttle: float, *, held: bool) -> None:
         self._readings += 1
-        self._say(TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, held, "gamepad", self._readings), now_ns)
+        self._say(
+            TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, held, "gamepad", self._readings),
+            now_ns,
+        )
 
     def _spoil(self, what: str) -> None:
         estimator, controller = self._pair.estimator, self._pair.controller
@@ -171,7 +188,9 @@ class Outside:
             case "command_nan":
                 controller.spoil = lambda c: replace(c, throttle=nan, wheel_angle_rad=nan)
             case "command_huge":
-                controller.spoil = lambda c: replace(c, throttle=1e300, wheel_angle_rad=-1e300, brake=-1e300)
+                controller.spoil = lambda c: replace(
+                    c, throttle=1e300, wheel_angle_rad=-1e300, brake=-1e300
+                )
             case "command_raises":
                 controller.spoil = self._raises(controller)
             case _:

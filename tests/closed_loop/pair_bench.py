@@ -38,7 +38,8 @@ class Found(Struct, kw_only=True):
 
 
 def run(case: Case) -> Found:
-    """Drive, inject the failures, re-arm after a stop, and judge. Never raises on account of the daemon."""
+    """Drive, inject the failures, re-arm after a stop, and judge. Never raises on account of the
+    daemon."""
     judge = Judge()
     judge.raises_expected = any(failure.kind.endswith("_raises") for failure in case.failures)
     try:
@@ -48,12 +49,16 @@ def run(case: Case) -> Found:
         judge.broken[f"raised {type(error).__name__}: {error}\n{trace}"] += 1
         end = "raised"
     return Found(
-        broken=[f"{text} ({n} times)" if n > 1 else text for text, n in judge.broken.items()], stops=list(judge.stops), end=end
+        broken=[f"{text} ({n} times)" if n > 1 else text for text, n in judge.broken.items()],
+        stops=list(judge.stops),
+        end=end,
     )
 
 
 def _drive(case: Case, judge: Judge) -> str:
-    pair = begin(profile_of(case.profile), course_of(case.course), case.failures, judge, case.seed, case.link)
+    pair = begin(
+        profile_of(case.profile), course_of(case.course), case.failures, judge, case.seed, case.link
+    )
     outside, machine = Outside(pair, case.failures), pair.machine
     over_ns = START_NS + round(max(end_s(failure) for failure in case.failures) * SECOND_NS)
     over_ns = max(over_ns, START_NS + 2 * SECOND_NS)
@@ -66,7 +71,12 @@ def _drive(case: Case, judge: Judge) -> str:
         waited_s = (now_ns - over_ns) / SECOND_NS
         if not settled_ns and waited_s >= (REST_S if calm else SETTLE_S):
             if not calm:
-                judge.broken[f"neither drives nor stands {SETTLE_S:g} s after the last misfortune: {machine.mode.name}"] += 1
+                judge.broken[
+                    (
+                        f"neither drives nor stands {SETTLE_S:g} s after the last misfortune: "
+                        f"{machine.mode.name}"
+                    )
+                ] += 1
             settled_ns = now_ns
             armed_ns = 0 if machine.mode in DRIVING else now_ns + round(REST_S * SECOND_NS)
         if armed_ns and now_ns >= armed_ns:

@@ -1,4 +1,5 @@
-"""Drives of vehicles with other actuators, and with several, on wires: in lockstep, in wall time, and while one of them is lost."""
+"""Drives of vehicles with other actuators, and with several, on wires: in lockstep, in wall time,
+and while one of them is lost."""
 
 import os
 import signal
@@ -43,7 +44,18 @@ def test_a_course_is_followed_on_wires(drive: Drive, name: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", PROFILES)
 def test_lot17_is_driven_on_wires_and_repeats(drive: Drive, name: str) -> None:
-    options = ("--profile", file(name), "--course", "lot17", "--link", "wires", "--quiet", "--no-log", "--seed", "7")
+    options = (
+        "--profile",
+        file(name),
+        "--course",
+        "lot17",
+        "--link",
+        "wires",
+        "--quiet",
+        "--no-log",
+        "--seed",
+        "7",
+    )
     status, result, said = drive(*options)
     assert status == 0, said
     assert result["cross_track_m"]["mean"] < 0.06
@@ -59,7 +71,16 @@ def test_wall_time_opens_real_ports(start: Start, name: str) -> None:
             if table.capabilities is not None and hasattr(table.driver.selected, key):
                 patient += ("--set", f"devices.{port}.driver.{table.driver.name}.{key}={limit}")
     daemon = start(
-        "--profile", file(name), "--course", "circle_r5_ccw", "--link", "wires", "--clock", "wall", *patient, watched=True
+        "--profile",
+        file(name),
+        "--course",
+        "circle_r5_ccw",
+        "--link",
+        "wires",
+        "--clock",
+        "wall",
+        *patient,
+        watched=True,
     )
     daemon.wait_until_driving(speed_mps=0.5)
     os.kill(daemon.process.pid, signal.SIGINT)
@@ -73,7 +94,11 @@ def test_wall_time_opens_real_ports(start: Start, name: str) -> None:
     ports = acting(name)
     assert all("/dev/pts/" in details[port] for port in ports)
     if len(ports) > 1:
-        assert reported == {port for port in ports if "MotorStatus" in load_profile(file(name)).devices[port].messages}
+        assert reported == {
+            port
+            for port in ports
+            if "MotorStatus" in load_profile(file(name)).devices[port].messages
+        }
 
 
 CASES = [(name, port) for name in PROFILES for port in acting(name)]
@@ -83,7 +108,9 @@ CASES = [(name, port) for name in PROFILES for port in acting(name)]
 def test_the_loss_of_any_actuator_ends_the_drive(drive: Drive, name: str, port: str) -> None:
     """One with telemetry is named at once; the vehicle leaves its course by one without."""
     table = load_profile(file(name)).devices[port]
-    status, result, said = drive("--profile", file(name), *CIRCLE, "--duration", "25", "--fail", f"{port}:off@4")
+    status, result, said = drive(
+        "--profile", file(name), *CIRCLE, "--duration", "25", "--fail", f"{port}:off@4"
+    )
     assert status == 1, said
     assert "time limit" not in result["why"]
     assert table.capabilities is not None

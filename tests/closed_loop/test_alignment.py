@@ -1,4 +1,5 @@
-"""A vehicle with one GNSS antenna learns its heading: by driving, by a push, by hand; and what goes wrong meanwhile is safe."""
+"""A vehicle with one GNSS antenna learns its heading: by driving, by a push, by hand; and what goes
+wrong meanwhile is safe."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -42,7 +43,13 @@ PROFILE = "f1tenth_gnss"
 
 def bend() -> Course:
     u = [0.1 * k for k in range(31)]
-    return course_from_waypoints("bend", [3.0 * v for v in u], [0.75 * sin(v) for v in u], default_speed_mps=1.0, closed=False)
+    return course_from_waypoints(
+        "bend",
+        [3.0 * v for v in u],
+        [0.75 * sin(v) for v in u],
+        default_speed_mps=1.0,
+        closed=False,
+    )
 
 
 class Drive:
@@ -63,7 +70,17 @@ class Drive:
         self.modes: list[ModeChange] = []
         self.faults: list[Fault] = []
         profile = load_profile(PROFILE, list(overrides))
-        self.pair = WrappedPair(profile, self.course, failures, self, seed, link=link, fence=fence, scenario=scenario, start=start)
+        self.pair = WrappedPair(
+            profile,
+            self.course,
+            failures,
+            self,
+            seed,
+            link=link,
+            fence=fence,
+            scenario=scenario,
+            start=start,
+        )
         self.machine = self.pair.machine
         self.began = self.pair.world.motion
 
@@ -79,7 +96,9 @@ class Drive:
         """Go on until something holds; it must within a time."""
         end_ns = self.pair.now_ns + round(within_s * SECOND_NS)
         while not until():
-            assert self.pair.now_ns < end_ns, f"{self.machine.mode.name}: {self.machine.why}; {self.modes}; {self.faults}"
+            assert self.pair.now_ns < end_ns, (
+                f"{self.machine.mode.name}: {self.machine.why}; {self.modes}; {self.faults}"
+            )
             self.pair.grant()
             self.pair.reply()
 
@@ -108,10 +127,14 @@ class Drive:
 
     def stands(self) -> bool:
         """True if an alignment has ended, successfully or not."""
-        return self.machine.mode in (Mode.STANDBY, Mode.FAULT) and any(change.after is Mode.ALIGN for change in self.modes)
+        return self.machine.mode in (Mode.STANDBY, Mode.FAULT) and any(
+            change.after is Mode.ALIGN for change in self.modes
+        )
 
 
-@pytest.mark.parametrize("estimator", sampled(["ekf4", "planar", "ins"], lambda estimator: estimator == "ekf4"))
+@pytest.mark.parametrize(
+    "estimator", sampled(["ekf4", "planar", "ins"], lambda estimator: estimator == "ekf4")
+)
 def test_it_aligns_behind_the_start_and_drives_the_course(estimator: str) -> None:
     drive = Drive(f"estimator.name={estimator}")
     drive.run(drive.stands)
@@ -134,7 +157,9 @@ def test_it_aligns_over_the_wires_of_its_devices() -> None:
     assert [fault for fault in drive.faults if fault.reaction > Reaction.WARN] == []
 
 
-@pytest.mark.parametrize("estimator", sampled(["ekf4", "planar", "ins"], lambda estimator: estimator != "ekf4"))
+@pytest.mark.parametrize(
+    "estimator", sampled(["ekf4", "planar", "ins"], lambda estimator: estimator != "ekf4")
+)
 def test_a_push_shows_the_heading(estimator: str) -> None:
     drive = Drive(f"estimator.name={estimator}", start="push")
     drive.run(lambda: drive.machine.mode is Mode.AUTO)
@@ -151,7 +176,10 @@ def test_arming_says_what_a_vehicle_without_a_heading_needs() -> None:
     drive.ask(OperatorAction.ARM)
     drive.run_s(11.0)
     assert drive.machine.mode is Mode.STANDBY
-    assert "align it by driving (vehicled mode align), push it 3 m forward, or drive it by hand" in drive.machine.why
+    assert (
+        "align it by driving (vehicled mode align), push it 3 m forward, or drive it by hand"
+        in drive.machine.why
+    )
 
 
 def test_alignment_needs_permission() -> None:
@@ -166,7 +194,9 @@ def test_alignment_needs_permission() -> None:
 
 def test_the_fence_must_leave_room_in_every_direction() -> None:
     began = Drive().began
-    side = [(began.x_m + dx, began.y_m + dy) for dx, dy in ((-30, -30), (30, -30), (30, 4), (-30, 4))]
+    side = [
+        (began.x_m + dx, began.y_m + dy) for dx, dy in ((-30, -30), (30, -30), (30, 4), (-30, 4))
+    ]
     drive = Drive(fence=Fence([Polygon(tuple(side), name="yard")]))
     drive.run_s(12.0)
     assert drive.modes[1:] == []
@@ -174,12 +204,15 @@ def test_the_fence_must_leave_room_in_every_direction() -> None:
 
 
 def test_a_vehicle_that_comes_near_the_fence_is_stopped() -> None:
-    """A zone that appears where the check at the start has seen none: a fence behind the checked circle cannot be reached."""
+    """A zone that appears where the check at the start has seen none: a fence behind the checked
+    circle cannot be reached."""
     drive = Drive()
     drive.run(lambda: drive.machine.mode is Mode.ALIGN)
     stopping = drive.pair.machine.pipeline.monitors.stopping
     x, y = drive.began.x_m, drive.began.y_m
-    stopping._fence = Fence([Polygon(tuple((x + dx, y + dy) for dx, dy in ((-9, -9), (2.5, -9), (2.5, 9), (-9, 9))))])
+    stopping._fence = Fence(
+        [Polygon(tuple((x + dx, y + dy) for dx, dy in ((-9, -9), (2.5, -9), (2.5, 9), (-9, 9))))]
+    )
     drive.run(drive.stands)
     assert "beyond the fence if it points that way" in drive.machine.why
     assert drive.moved_m < 2.5
@@ -233,7 +266,9 @@ def test_a_motor_that_turns_the_wrong_way_is_named(monkeypatch: pytest.MonkeyPat
     assert drive.moved_m < 2.5
 
 
-def test_a_steering_that_is_wired_the_wrong_way_round_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_steering_that_is_wired_the_wrong_way_round_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Crossed(Gate):
         def apply(self, *arguments: Any, **named: Any) -> ActuatorCommand:
             command = super().apply(*arguments, **named)
@@ -242,7 +277,10 @@ def test_a_steering_that_is_wired_the_wrong_way_round_is_named(monkeypatch: pyte
     monkeypatch.setattr("vehicled.daemon.app.Gate", Crossed)
     drive = Drive("vehicle.steering.offset_rad=0.03")
     drive.run(drive.stands)
-    assert "although it is steered straight: check the sign and the trim of the steering" in drive.machine.why
+    assert (
+        "although it is steered straight: check the sign and the trim of the steering"
+        in drive.machine.why
+    )
     assert drive.moved_m < 5.5
 
 
@@ -287,7 +325,11 @@ def test_a_heading_that_is_too_old_must_be_found_anew() -> None:
 @pytest.mark.parametrize(
     ("estimator", "throttle"),
     sampled(
-        [(estimator, throttle) for throttle in (0.08, -0.08) for estimator in ("ekf4", "planar", "ins")],
+        [
+            (estimator, throttle)
+            for throttle in (0.08, -0.08)
+            for estimator in ("ekf4", "planar", "ins")
+        ],
         lambda case: case in (("ekf4", -0.08), ("planar", 0.08), ("ins", -0.08)),
     ),
 )
@@ -298,7 +340,9 @@ def test_teleop_may_drive_first_forward_or_backward(estimator: str, throttle: fl
 
     def steer(share: float) -> None:
         now_ns = drive.pair.now_ns
-        drive.machine.on_message(TeleopCommand(now_ns, now_ns, 0.0, share, 0.0, True, "test", next(readings)), now_ns)
+        drive.machine.on_message(
+            TeleopCommand(now_ns, now_ns, 0.0, share, 0.0, True, "test", next(readings)), now_ns
+        )
 
     def held(share: float, seconds: float) -> None:
         end_ns = drive.pair.now_ns + round(seconds * SECOND_NS)

@@ -32,7 +32,11 @@ if __name__ == "__main__":
 def run() -> v.Run:
     """Return a short drive."""
     return v.simulate(
-        "art", "circle_r5_ccw", seed=3, duration_s=4, overrides={"limits.max_speed_mps": 2, "controller.name": "stanley"}
+        "art",
+        "circle_r5_ccw",
+        seed=3,
+        duration_s=4,
+        overrides={"limits.max_speed_mps": 2, "controller.name": "stanley"},
     )
 
 
@@ -40,7 +44,9 @@ def test_messages_are_arrays_of_their_fields(run: v.Run) -> None:
     estimates = run.messages(v.StateEstimate)
     assert estimates["covariance"].shape == (len(estimates), 16)
     assert (np.diff(estimates["time_s"]) >= 0.0).all()
-    assert estimates["time_s"][-1] == pytest.approx((estimates["t_ns"][-1] - run.header.start_monotonic_ns) * 1e-9, abs=0.02)
+    assert estimates["time_s"][-1] == pytest.approx(
+        (estimates["t_ns"][-1] - run.header.start_monotonic_ns) * 1e-9, abs=0.02
+    )
     assert np.nanmax(estimates["speed_mps"]) > 0.5
     changes = run.messages(v.ModeChange)
     assert Mode.AUTO in changes["after"]
@@ -54,10 +60,16 @@ def test_metrics_are_those_of_the_command(run: v.Run) -> None:
 
 
 def test_many_drives_are_the_single_ones_in_their_order(run: v.Run) -> None:
-    same = {"course": "circle_r5_ccw", "duration_s": 4, "overrides": {"limits.max_speed_mps": 2, "controller.name": "stanley"}}
+    same = {
+        "course": "circle_r5_ccw",
+        "duration_s": 4,
+        "overrides": {"limits.max_speed_mps": 2, "controller.name": "stanley"},
+    }
     seen: list[tuple[int, int]] = []
     found = v.simulate_many(
-        [same | {"seed": seed} for seed in (4, 3)], jobs=2, progress=lambda done, total: seen.append((done, total))
+        [same | {"seed": seed} for seed in (4, 3)],
+        jobs=2,
+        progress=lambda done, total: seen.append((done, total)),
     )
     assert [each.metrics.seed for each in found] == [4, 3]
     assert found[1].metrics.digest == run.metrics.digest
@@ -70,7 +82,14 @@ def test_many_drives_are_the_single_ones_in_their_order(run: v.Run) -> None:
 
 def test_many_drives_without_logs_have_metrics_alone(run: v.Run) -> None:
     (alone,) = v.simulate_many(
-        [{"course": "circle_r5_ccw", "seed": 3, "duration_s": 4, "overrides": {"limits.max_speed_mps": 2}}],
+        [
+            {
+                "course": "circle_r5_ccw",
+                "seed": 3,
+                "duration_s": 4,
+                "overrides": {"limits.max_speed_mps": 2},
+            }
+        ],
         logs=False,
     )
     assert alone.metrics.driven_m > 1.0
@@ -130,7 +149,14 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
 
 
 def test_a_programme_is_driven_with_an_identifier(tmp_path: Path) -> None:
-    run = v.simulate("art", programme="step_steer", identifier="single_track", seed=np.arange(3)[2], duration_s=4.0, log=tmp_path)
+    run = v.simulate(
+        "art",
+        programme="step_steer",
+        identifier="single_track",
+        seed=np.arange(3)[2],
+        duration_s=4.0,
+        log=tmp_path,
+    )
     assert (run.metrics.programme, run.metrics.seed) == ("step_steer", 2)
     assert run.metrics.identified is not None
 
@@ -138,21 +164,31 @@ def test_a_programme_is_driven_with_an_identifier(tmp_path: Path) -> None:
 def test_a_drive_that_does_not_start_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vehicled.offline.api.START_TIMEOUT_S", 4.0)
     run = v.simulate("art", "circle_r5_ccw", overrides={"limits.corridor_m": 0.01})
-    assert run.metrics.why.startswith("the drive did not start: arming waits: the position is known to")
+    assert run.metrics.why.startswith(
+        "the drive did not start: arming waits: the position is known to"
+    )
 
 
 def test_a_class_of_the_script_itself(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.returncode) == ("script.py:Mine True\n", 0), done.stderr
     (tmp_path / "script.py").write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert 'write what follows below if __name__ == "__main__"' in done.stderr
 
 
-def test_the_examples_of_the_page_run(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_run(
+    tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Run every Python block, on a shorter course with fewer seeds."""
-    blocks = re.findall(r"```python\n(.*?)```", (project_root / "docs/python.md").read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (project_root / "docs/python.md").read_text(), re.DOTALL
+    )
     assert len(blocks) == 3
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")

@@ -1,4 +1,5 @@
-"""Causes of missed deadlines against causes that were made, on the real loop, clock and kernel. With drives: bench/attribution.py.
+"""Causes of missed deadlines against causes that were made, on the real loop, clock and kernel.
+With drives: bench/attribution.py.
 
 Whatever else the machine does meanwhile may be named beside it, but only with evidence.
 """
@@ -48,7 +49,8 @@ def collect_elsewhere() -> None:
 
 
 class Bench:
-    """The pump's own pieces round two tasks; ``act`` is called within a task, a callback of the runtime, or beside both."""
+    """The pump's own pieces round two tasks; ``act`` is called within a task, a callback of the
+    runtime, or beside both."""
 
     def __init__(self, place: str, act: Act) -> None:
         self.place, self.act = place, act
@@ -60,7 +62,9 @@ class Bench:
             TaskSpec(name="fast", rate_hz=200.0, deadline_ns=3 * MS, run=lambda _: None),
             TaskSpec(name="slow", rate_hz=100.0, deadline_ns=5 * MS, run=self._slow),
         ]
-        self.executive = Executive(table, self.evidence_source.stopwatch, self.ticks.append, self.evidence_source)
+        self.executive = Executive(
+            table, self.evidence_source.stopwatch, self.ticks.append, self.evidence_source
+        )
 
     def _make(self) -> None:
         from_ns = time.monotonic_ns()
@@ -98,7 +102,8 @@ class Bench:
         return self.executive.next_due_ns() if going else None
 
     def causes(self) -> tuple[set[tuple[Cause, int]], set[tuple[Cause, int]]]:
-        """Return causes of misses that coincide mostly with an injection: undisturbed ones, and all."""
+        """Return causes of misses that coincide mostly with an injection: undisturbed ones, and
+        all."""
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self.run())
         self.evidence_source.close()
@@ -119,7 +124,8 @@ def undisturbed(span: tuple[int, int]) -> bool:
 
 @pytest.fixture
 def loop_thread() -> Iterator[None]:
-    """Before all others where that is allowed, and with a heap of which the collector sees ours alone."""
+    """Before all others where that is allowed, and with a heap of which the collector sees ours
+    alone."""
     with suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(10))
     gc.collect()
@@ -138,13 +144,19 @@ SCENARIOS: dict[str, tuple[str, Act, set[tuple[Cause, int]]]] = {
     "somebody else computes on the loop": ("beside", burn, {(Cause.LOOP_HELD, NO_HOLDER)}),
     "the collector in a task": ("task", collect, {(Cause.GARBAGE_COLLECTION, NO_HOLDER)}),
     "the collector in a driver": ("callback", collect, {(Cause.GARBAGE_COLLECTION, NO_HOLDER)}),
-    "the collector in another thread": ("task", collect_elsewhere, {(Cause.GARBAGE_COLLECTION, NO_HOLDER)}),
+    "the collector in another thread": (
+        "task",
+        collect_elsewhere,
+        {(Cause.GARBAGE_COLLECTION, NO_HOLDER)},
+    ),
 }
 COLLECTED_TOO = ("the collector in a driver", "the collector in another thread")
 
 
 @pytest.mark.usefixtures("loop_thread")
-@pytest.mark.parametrize("scenario", sampled(SCENARIOS, lambda scenario: scenario not in COLLECTED_TOO))
+@pytest.mark.parametrize(
+    "scenario", sampled(SCENARIOS, lambda scenario: scenario not in COLLECTED_TOO)
+)
 def test_the_cause_that_was_made_is_named(scenario: str) -> None:
     place, act, expected = SCENARIOS[scenario]
     if "collector" in scenario:
@@ -153,7 +165,8 @@ def test_the_cause_that_was_made_is_named(scenario: str) -> None:
     clean, found = Bench(place, act).causes()
     also = {(Cause.PREEMPTED, NO_HOLDER), (Cause.WAKE_UP, NO_HOLDER)}
     if act is collect_elsewhere:
-        # A thread that has to wait for a processor blocks whoever waits for it, before it can collect.
+        # A thread that has to wait for a processor blocks whoever waits for it, before it can
+        # collect.
         also |= SCENARIOS["a task blocks"][2]
     assert found <= expected | also
     if not clean:

@@ -1,4 +1,5 @@
-"""The controller ``avoid`` in lockstep: it goes round posts and stops before a wall; and a sample of its campaign."""
+"""The controller ``avoid`` in lockstep: it goes round posts and stops before a wall; and a sample
+of its campaign."""
 
 from pathlib import Path
 
@@ -33,9 +34,16 @@ def test_it_goes_round_posts_on_both_sides_of_the_course_without_a_stop(tmp_path
 
 
 def test_it_stops_before_a_wall_that_no_path_passes(tmp_path: Path) -> None:
-    places = [on_course(5.5, left) for left in (-2.4, -2.0, -1.6, -1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.4)]
+    places = [
+        on_course(5.5, left)
+        for left in (-2.4, -2.0, -1.6, -1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.4)
+    ]
     drive = Drive(tmp_path, "".join(post(*place) for place in places), **AVOID)
-    drive.until(25.0, lambda t: places[6], stop=lambda: drive.pair.machine.mode is Mode.STANDBY and "obstacle_ahead" in drive.codes)
+    drive.until(
+        25.0,
+        lambda t: places[6],
+        stop=lambda: drive.pair.machine.mode is Mode.STANDBY and "obstacle_ahead" in drive.codes,
+    )
     assert drive.pair.machine.mode is Mode.STANDBY
     assert "obstacle_ahead" in drive.codes
     assert drive.nearest_m > 0.1
@@ -44,13 +52,15 @@ def test_it_stops_before_a_wall_that_no_path_passes(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_its_drive_is_replayed_bit_by_bit(tmp_path: Path) -> None:
     (tmp_path / "scene.toml").write_text(post(*on_course(4.5)))
-    overrides = {"devices.scanner.driver": "msglink", "devices.scanner.messages": ["LaserScan"], "devices.scanner.rate_hz": 20,
-                 "devices.scanner.lever_arm_m": [0.45, 0.0, 0.15], "sim.scene": str(tmp_path / "scene.toml")}  # fmt: skip
+    overrides = {"devices.scanner.driver": "msglink", "devices.scanner.messages": ["LaserScan"],
+        "devices.scanner.rate_hz": 20,
+                 "devices.scanner.lever_arm_m": [0.45, 0.0, 0.15],
+                 "sim.scene": str(tmp_path / "scene.toml")}  # fmt: skip
     run = v.simulate("art_vesc", controller="avoid", overrides=overrides, duration_s=3.5)
     assert v.replay(run.path).ok
 
 
-# ------------------------------------------------------------------------------------------------------------------ the campaign
+# ------------------------------------------------------------------------------------- the campaign
 
 
 @pytest.mark.parametrize("number", [0, 2, 20])
@@ -69,7 +79,9 @@ def test_without_a_planner_the_same_drive_is_stopped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("widths", "passes"), [(1.45, False), (1.6, True)])
 @pytest.mark.parametrize("middle_m", [0.0, 1.2])
-def test_the_judge_knows_a_passage_of_one_and_a_half_widths(widths: float, passes: bool, middle_m: float) -> None:
+def test_the_judge_knows_a_passage_of_one_and_a_half_widths(
+    widths: float, passes: bool, middle_m: float
+) -> None:
     vehicle, course = load_profile("art_vesc").vehicle, load_course("straight_20m")
     half_m = 0.5 * widths * vehicle.width_m
     walls = np.array([[8.0, -5.0, 8.0, middle_m - half_m], [8.0, middle_m + half_m, 8.0, 5.0]])
@@ -80,5 +92,7 @@ def test_the_judge_knows_a_passage_of_one_and_a_half_widths(widths: float, passe
 def test_every_class_and_vehicle_is_drawn_and_repeats() -> None:
     drives = [drive_of(number) for number in range(len(PROFILES) * len(CLASSES))]
     assert {drive.kind for drive in drives} == set(CLASSES)
-    assert {(drive.kind, drive.profile) for drive in drives} == {(kind, name) for kind in CLASSES for name in PROFILES}
+    assert {(drive.kind, drive.profile) for drive in drives} == {
+        (kind, name) for kind in CLASSES for name in PROFILES
+    }
     assert drives[17] == drive_of(17)

@@ -18,7 +18,11 @@ WHOLE = ROOT / "tests" / "golden" / "profiles" / "art_published_whole.toml"
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line as users do."""
     return subprocess.run(
-        [sys.executable, "-m", "vehicled", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S
+        [sys.executable, "-m", "vehicled", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
     )
 
 
@@ -44,7 +48,10 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["sim", "--log", "/proc/nowhere"], "/proc/nowhere"),
         (["sim", "--connect", "carrier-pigeon"], "tcp:HOST:PORT"),
         (["sim", "--duration", "-3"], "--duration: expected a number of seconds above 0"),
-        (["record-path", "x.mcap", "--spacing", "wide"], "--spacing: expected a spacing from 0.02 to 10 m, not 'wide'"),
+        (
+            ["record-path", "x.mcap", "--spacing", "wide"],
+            "--spacing: expected a spacing from 0.02 to 10 m, not 'wide'",
+        ),
         (["log", "info", "/nowhere.mcap"], "/nowhere.mcap"),
         (["log", "timing", "pyproject.toml"], "pyproject.toml"),
         (["log", "recover", "README.md"], "README.md"),
@@ -52,7 +59,10 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_bad_arguments(
-    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    named: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
     try:
@@ -66,13 +76,20 @@ def test_bad_arguments(
     assert "Traceback" not in said
 
 
-def test_a_simulator_that_is_not_there_yet_is_a_passing_fault(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_simulator_that_is_not_there_yet_is_a_passing_fault(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["sim", "--connect", "unix:/nowhere/sock"]) == PASSING_STATUS
     assert "vehicled simulator --listen" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "arguments", [["sim", "--profile", "atr"], ["sim", "--duration", "-3"], ["sim", "--plot", "/nowhere/lap.png"]]
+    "arguments",
+    [
+        ["sim", "--profile", "atr"],
+        ["sim", "--duration", "-3"],
+        ["sim", "--plot", "/nowhere/lap.png"],
+    ],
 )
 def test_the_process_ends_with_the_message_alone(arguments: list[str]) -> None:
     done = process(*arguments)
@@ -86,12 +103,17 @@ def test_the_process_ends_with_the_message_alone(arguments: list[str]) -> None:
     ("more", "named"),
     [
         (["--log", "/proc/nowhere"], "/proc/nowhere"),
-        (["--clock", "wall", "--no-log", "--view", "nowhere.invalid:8765"], "cannot listen on nowhere.invalid:8765"),
+        (
+            ["--clock", "wall", "--no-log", "--view", "nowhere.invalid:8765"],
+            "cannot listen on nowhere.invalid:8765",
+        ),
         (["--set", "sim.plant=foo"], 'sim.plant "foo" is not known'),
         (["--set", "sim.scene=nosuch.toml"], "nosuch.toml"),
     ],
 )
-def test_of_daemon_and_simulator_one_says_why_they_do_not_begin(more: list[str], named: str) -> None:
+def test_of_daemon_and_simulator_one_says_why_they_do_not_begin(
+    more: list[str], named: str
+) -> None:
     done = process("sim", "--quiet", *more)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
@@ -99,10 +121,14 @@ def test_of_daemon_and_simulator_one_says_why_they_do_not_begin(more: list[str],
     assert named in line
 
 
-def test_check_names_every_mistake_of_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_names_every_mistake_of_every_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     good = WHOLE.read_text()
     bad = tmp_path / "bad.toml"
-    bad.write_text(good.replace("rate_hz = 400", "rate_hz = -400", 1).replace("wheelbase_m", "wheelbse_m", 1))
+    bad.write_text(
+        good.replace("rate_hz = 400", "rate_hz = -400", 1).replace("wheelbase_m", "wheelbse_m", 1)
+    )
     assert main(["check", "art", str(bad), "lot17"]) == 1
     said = capsys.readouterr().out
     assert "profile 'art' is valid" in said
@@ -118,15 +144,35 @@ FIX = 'port = "serial:/dev/serial/by-id/usb-u-blox_AG_-_www.u-blox.com_u-blox_GN
 @pytest.mark.parametrize(
     ("was", "becomes", "named"),
     [
-        (FIX, 'port = "/dev/ttyACM0"', "devices.gnss.port (line LINE): '/dev/ttyACM0' is not a port address"),
-        (FIX, 'port = "serail:/dev/x"', "devices.gnss.port (line LINE): 'serail:/dev/x' is not a port address"),
-        (FIX, 'port = "serial:/dev/x?baud=abc"', "devices.gnss.port (line LINE): 'serial:/dev/x?baud=abc': baud"),
+        (
+            FIX,
+            'port = "/dev/ttyACM0"',
+            "devices.gnss.port (line LINE): '/dev/ttyACM0' is not a port address",
+        ),
+        (
+            FIX,
+            'port = "serail:/dev/x"',
+            "devices.gnss.port (line LINE): 'serail:/dev/x' is not a port address",
+        ),
+        (
+            FIX,
+            'port = "serial:/dev/x?baud=abc"',
+            "devices.gnss.port (line LINE): 'serial:/dev/x?baud=abc': baud",
+        ),
         (FIX, 'port = "serial:/dev/x?baudrate=9600"', "did you mean 'baud'?"),
         ('course = "lot17"', 'course = "nosuch"', 'course (line LINE): no course "nosuch"'),
-        ('course = "lot17"', 'course = "three_point_turn"', "course (line LINE): course 'three_point_turn' has reverse legs"),
+        (
+            'course = "lot17"',
+            'course = "three_point_turn"',
+            "course (line LINE): course 'three_point_turn' has reverse legs",
+        ),
         ('course = "lot17"', 'course = "lot17"\nfence = "nosuch.geojson"', "cannot read"),
         ('course = "lot17"', 'course = "lot17"\nfence = "art.toml"', "fence (line 24): art.toml"),
-        ('plant = "four_dof"', 'plant = "foo"', 'sim.plant (line LINE): "foo" is not known; use one of double_track, four_dof'),
+        (
+            'plant = "four_dof"',
+            'plant = "foo"',
+            'sim.plant (line LINE): "foo" is not known; use one of double_track, four_dof',
+        ),
         ("[log]", '[view]\naddress = "[::"\n[log]', "view.address (line"),
     ],
 )
@@ -145,10 +191,16 @@ def test_check_refuses_what_a_drive_would_refuse(
     assert named.replace("LINE", str(text[: text.index(was)].count("\n") + 1)) in said
 
 
-def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_names_what_a_drive_would_refuse_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = tmp_path / "bad.toml"
     text = WHOLE.read_text()
-    text = text.replace(FIX, 'port = "gnss"').replace('"lot17"', '"nosuch"').replace('"four_dof"', '"foo"')
+    text = (
+        text.replace(FIX, 'port = "gnss"')
+        .replace('"lot17"', '"nosuch"')
+        .replace('"four_dof"', '"foo"')
+    )
     bad.write_text(text.replace("[log]", '[view]\naddress = "no-such-host.invalid"\n[log]'))
     assert main(["check", str(bad), str(tmp_path)]) == 1
     said = capsys.readouterr().out
@@ -159,7 +211,9 @@ def test_check_names_what_a_drive_would_refuse_at_once(tmp_path: Path, capsys: p
     assert f"{tmp_path}: is a folder" in said
 
 
-def test_check_takes_a_profile_without_ports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_takes_a_profile_without_ports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bare = tmp_path / "bare.toml"
     bare.write_text(WHOLE.read_text().replace(FIX, ""))
     assert main(["check", str(bare)]) == 0
@@ -167,7 +221,11 @@ def test_check_takes_a_profile_without_ports(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [(["profiles"], "art"), (["courses"], "lot17_two_speed"), (["profiles", "--schema"], '"$schema"')],
+    [
+        (["profiles"], "art"),
+        (["courses"], "lot17_two_speed"),
+        (["profiles", "--schema"], '"$schema"'),
+    ],
 )
 def test_lists(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 0

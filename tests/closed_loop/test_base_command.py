@@ -1,4 +1,5 @@
-"""``vehicled base`` on the port of an emulated receiver: survey, rovers, the saved position, and what it refuses."""
+"""``vehicled base`` on the port of an emulated receiver: survey, rovers, the saved position, and
+what it refuses."""
 
 import re
 import socket
@@ -23,7 +24,9 @@ class Station:
     def __init__(self, output: Path, *options: str) -> None:
         self._output = output
         with output.open("wb") as stream:
-            self.process = subprocess.Popen([*VEHICLED, "base", *options], cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                [*VEHICLED, "base", *options], cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT
+            )
 
     @property
     def said(self) -> str:
@@ -50,7 +53,8 @@ def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     output = folder / "simulator"
     with output.open("wb") as stream:
         process = subprocess.Popen(
-            [*VEHICLED, "simulator", "--ptys", str(folder / "devices"), "--course", "circle_r5_ccw"],
+            [*VEHICLED, "simulator", "--ptys", str(folder / "devices"), "--course",
+             "circle_r5_ccw"],
             cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
@@ -69,10 +73,21 @@ def free_port() -> int:
 
 
 @pytest.mark.xdist_group("wall")
-def test_it_surveys_saves_serves_and_takes_the_saved_position_again(receiver: str, tmp_path: Path) -> None:
+def test_it_surveys_saves_serves_and_takes_the_saved_position_again(
+    receiver: str, tmp_path: Path
+) -> None:
     file, port = tmp_path / "base.toml", free_port()
     station = Station(
-        tmp_path / "survey", receiver, "--survey", "10", "--accuracy", "3", "--save", str(file), "--tcp", f"127.0.0.1:{port}"
+        tmp_path / "survey",
+        receiver,
+        "--survey",
+        "10",
+        "--accuracy",
+        "3",
+        "--save",
+        str(file),
+        "--tcp",
+        f"127.0.0.1:{port}",
     )
     try:
         station.wait_for("serving corrections for 43.07")
@@ -90,18 +105,24 @@ def test_it_surveys_saves_serves_and_takes_the_saved_position_again(receiver: st
     assert re.search(r"^latitude_deg = 43\.07\d+$", text, re.MULTILINE)
     assert re.search(r"^surveyed = \d{4}-", text, re.MULTILINE)
 
-    again = Station(tmp_path / "again", receiver, "--position", str(file), "--tcp", f"127.0.0.1:{port}")
+    again = Station(
+        tmp_path / "again", receiver, "--position", str(file), "--tcp", f"127.0.0.1:{port}"
+    )
     try:
         again.wait_for("serving corrections for 43.07")
         assert "which is near enough" in again.said
-        taken = Station(tmp_path / "taken", receiver, "--position", str(file), "--tcp", f"127.0.0.1:{port}")
+        taken = Station(
+            tmp_path / "taken", receiver, "--position", str(file), "--tcp", f"127.0.0.1:{port}"
+        )
         assert taken.end() == 2
         assert "another program uses the port" in taken.said
         assert "Traceback" not in taken.said
     finally:
         again.kill()
 
-    wrong = Station(tmp_path / "wrong", receiver, "--position=43.07,89.41,230", "--tcp", f"127.0.0.1:{port}")
+    wrong = Station(
+        tmp_path / "wrong", receiver, "--position=43.07,89.41,230", "--tcp", f"127.0.0.1:{port}"
+    )
     assert wrong.end() == 1
     assert "km from where the receiver measures itself (43.07" in wrong.said
 
@@ -111,8 +132,14 @@ def test_it_surveys_saves_serves_and_takes_the_saved_position_again(receiver: st
     [
         ((), "nothing would be done"),
         (("--ntrip", "2101", "--user", "me"), "belong together"),
-        (("--tcp", "5015", "--user", "me", "--password-file", "{here}/password"), "--user needs --ntrip"),
-        (("--ntrip", "2101", "--user", "me", "--password-file", "{here}/nothing"), "cannot read the password"),
+        (
+            ("--tcp", "5015", "--user", "me", "--password-file", "{here}/password"),
+            "--user needs --ntrip",
+        ),
+        (
+            ("--ntrip", "2101", "--user", "me", "--password-file", "{here}/nothing"),
+            "cannot read the password",
+        ),
         (("--tcp", "5015", "--position", "43.07,-89.41"), "expected LAT,LON,HEIGHT or a file"),
         (("--tcp", "5015", "--position", "143.07,-89.41,230"), "latitude must be"),
         (("--tcp", "5015", "--position", "43.07,-89.41,23000"), "the height must be"),

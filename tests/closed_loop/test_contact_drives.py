@@ -27,7 +27,14 @@ def rows(run, kind):
 
 def drive(tmp_path, profile="art", text=WALL, **options):
     overrides = options.pop("overrides", {})
-    return v.simulate(profile, "straight_20m", scene=scene(tmp_path, text), overrides=overrides, duration_s=12.0, **options)
+    return v.simulate(
+        profile,
+        "straight_20m",
+        scene=scene(tmp_path, text),
+        overrides=overrides,
+        duration_s=12.0,
+        **options,
+    )
 
 
 @pytest.mark.parametrize("profile", PLANTS)
@@ -52,7 +59,18 @@ def test_a_wall_stops_the_vehicle_and_the_log_says_where_and_how_hard(tmp_path, 
 
 def test_the_user_may_end_the_run_at_the_first_contact(tmp_path, capsys):
     wall = scene(tmp_path)
-    arguments = ["sim", "--profile", "art", "--course", "straight_20m", "--scene", wall, "--log", str(tmp_path), "--quiet"]
+    arguments = [
+        "sim",
+        "--profile",
+        "art",
+        "--course",
+        "straight_20m",
+        "--scene",
+        wall,
+        "--log",
+        str(tmp_path),
+        "--quiet",
+    ]
     assert main([*arguments, "--end-on-contact"]) == 1
     shown = capsys.readouterr().out
     assert "contact with the end wall at (4.00, " in shown
@@ -75,7 +93,9 @@ def test_without_contact_the_vehicle_drives_through_as_if_nothing_stood_there(tm
 def test_a_moving_body_pushes_the_vehicle(tmp_path):
     pusher = '[[moving]]\nname = "a lorry"\nplaces = [[-6, 0], [3, 0]]\nspeed_mps = 3.0\n'
     pusher += "outline = [[1, 1], [-1, 1], [-1, -1], [1, -1]]\n"
-    run = v.simulate("art", "straight_20m", scene=scene(tmp_path, pusher), duration_s=10.0, start="stand")
+    run = v.simulate(
+        "art", "straight_20m", scene=scene(tmp_path, pusher), duration_s=10.0, start="stand"
+    )
     contacts = rows(run, ObstacleContact)
     assert contacts[0]["what"] == "a lorry"
     assert abs(contacts[0]["bearing_rad"]) > 1.6, "from behind"
@@ -92,18 +112,27 @@ def test_a_plant_that_cannot_be_pushed_is_refused_with_the_cure(tmp_path):
         "        self._inside = FourDof(sim, pose, step_s)\n"
         "    @property\n"
         "    def motor_speed_radps(self): return self._inside.motor_speed_radps\n"
-        "    def step(self, throttle, brake, wheel_angle_rad): self._inside.step(throttle, brake, wheel_angle_rad)\n"
+        "    def step(self, throttle, brake, wheel_angle_rad): self._inside.step(throttle, "
+        "brake, wheel_angle_rad)\n"
         "    def motion(self): return self._inside.motion()\n"
     )
     named = {"sim.plant": f"{plant}:Ghost"}
-    with pytest.raises(SetupError, match=r'has no rigid_body and strike.* or set sim.contact = "none"'):
+    with pytest.raises(
+        SetupError, match=r'has no rigid_body and strike.* or set sim.contact = "none"'
+    ):
         drive(tmp_path, "art_published", overrides=named)
-    assert drive(tmp_path, "art_published", overrides=named | {"sim.contact": "none"}).metrics.driven_m > 5.0
+    assert (
+        drive(tmp_path, "art_published", overrides=named | {"sim.contact": "none"}).metrics.driven_m
+        > 5.0
+    )
 
 
 def test_a_drive_that_touches_nothing_has_the_digest_of_one_without_contact():
     """The vehicle drives between parked cars, so that contact looks at the scene."""
-    runs = [v.simulate("art", "parking_lot/bay_in", scene="parking_lot", overrides={"sim.contact": c}) for c in ("forces", "none")]
+    runs = [
+        v.simulate("art", "parking_lot/bay_in", scene="parking_lot", overrides={"sim.contact": c})
+        for c in ("forces", "none")
+    ]
     assert runs[0].metrics.finished
     assert not runs[0].metrics.contacts
     assert runs[0].metrics.digest == runs[1].metrics.digest

@@ -32,7 +32,8 @@ SIGMA_M = 0.015
 
 @dataclass
 class Drive20s:
-    """A weaving drive at 1.2 m/s, simulated at 1 ms with the true delays, slew and sensor latencies."""
+    """A weaving drive at 1.2 m/s, simulated at 1 ms with the true delays, slew and sensor
+    latencies."""
 
     params: Ekf4Params = field(default_factory=Ekf4Params)
     seconds: float = 20.0
@@ -60,7 +61,11 @@ class Drive20s:
             drive = sent[max(0, (ms - 100) // 20)] if ms >= 100 else (0.0, 0.0)
             wheel += min(max(command[1] - wheel, -0.67e-3), 0.67e-3)
             rate = v * math.tan(wheel) / 0.5
-            x, y, yaw = x + v * math.cos(yaw) * 1e-3, y + v * math.sin(yaw) * 1e-3, yaw + rate * 1e-3
+            x, y, yaw = (
+                x + v * math.cos(yaw) * 1e-3,
+                y + v * math.sin(yaw) * 1e-3,
+                yaw + rate * 1e-3,
+            )
             v = max(0.0, v + 1e-3 * DRIVE.acceleration_mps2(drive[0] * self.throttle_share, v))
             stamp = (ms + 1) * MS
             if ms % 5 == 4 and self.with_gyro:
@@ -71,17 +76,39 @@ class Drive20s:
                 due.append((stamp + 5 * MS, Heading(stamp, stamp + 5 * MS, measured, 0.01)))
             if ms % 100 == 19:
                 arm_x, arm_y = 0.2 * math.cos(yaw), 0.2 * math.sin(yaw)
-                place = self.fix(t, x + arm_x + SIGMA_M * rng.standard_normal(), y + arm_y + SIGMA_M * rng.standard_normal())
+                place = self.fix(
+                    t,
+                    x + arm_x + SIGMA_M * rng.standard_normal(),
+                    y + arm_y + SIGMA_M * rng.standard_normal(),
+                )
                 if place is not None:
                     lat, lon, h = DATUM.to_geodetic(*place, 0.3)
                     noise = 0.03 * rng.standard_normal(2)
-                    velocity = (v * math.cos(yaw) - rate * arm_y + noise[0], v * math.sin(yaw) + rate * arm_x + noise[1], 0.0)
+                    velocity = (
+                        v * math.cos(yaw) - rate * arm_y + noise[0],
+                        v * math.sin(yaw) + rate * arm_x + noise[1],
+                        0.0,
+                    )
                     cov = (SIGMA_M**2, 0.0, 0.0, 0.0, SIGMA_M**2, 0.0, 0.0, 0.0, 1.0)
                     arrives = stamp + self.fix_latency_ms * MS
                     spread = (9e-4, 0.0, 0.0, 0.0, 9e-4, 0.0, 0.0, 0.0, 1.0)
                     moved = velocity if self.with_velocity else NAN3
                     due.append(
-                        (arrives, GnssFix(stamp, arrives, lat, lon, h, moved, cov, spread, FixType.FIX_3D, CarrierSolution.FIXED))
+                        (
+                            arrives,
+                            GnssFix(
+                                stamp,
+                                arrives,
+                                lat,
+                                lon,
+                                h,
+                                moved,
+                                cov,
+                                spread,
+                                FixType.FIX_3D,
+                                CarrierSolution.FIXED,
+                            ),
+                        )
                     )
             if ms % 5 == 4:
                 due.sort(key=lambda entry: entry[0])
@@ -96,7 +123,9 @@ class Drive20s:
                 ekf.command(ActuatorCommand(stamp, stamp, sent[-1][0], 0.0, 0.0, sent[-1][1]))
         return self
 
-    def errors(self, since_s: float, until_s: float = math.inf) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    def errors(
+        self, since_s: float, until_s: float = math.inf
+    ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
         """Rows: distance, yaw, speed error in absolute value."""
         rows = []
         for k, (e, q) in enumerate(zip(self.estimates, self.truths, strict=True)):
@@ -123,7 +152,8 @@ def test_speed_is_known_without_wheel_sensor_when_the_drive_is_believed_wrong() 
 
 
 def test_latency_does_not_become_a_lag() -> None:
-    """Three fixes overlap at 0.3 s latency and 10 Hz: neither a lag of 0.36 m nor a double correction may result."""
+    """Three fixes overlap at 0.3 s latency and 10 Hz: neither a lag of 0.36 m nor a double
+    correction may result."""
     drive = Drive20s(fix_latency_ms=300).run()
     distance = drive.errors(3.0)[0]
     assert math.sqrt((distance**2).mean()) < 2.5 * SIGMA_M
@@ -157,7 +187,11 @@ def test_without_gyro_and_heading_the_course_over_ground_aligns_and_holds() -> N
     statuses = [e.status for e in drive.estimates]
     assert statuses[100] is EstimatorStatus.UNINITIALISED
     order = [s for k, s in enumerate(statuses) if k == 0 or s is not statuses[k - 1]]
-    assert order == [EstimatorStatus.UNINITIALISED, EstimatorStatus.ALIGNING, EstimatorStatus.RUNNING]
+    assert order == [
+        EstimatorStatus.UNINITIALISED,
+        EstimatorStatus.ALIGNING,
+        EstimatorStatus.RUNNING,
+    ]
     distance, yaw, _ = drive.errors(5.0)
     assert math.sqrt((distance**2).mean()) < 0.04
     assert math.sqrt((yaw**2).mean()) < 0.05
@@ -181,7 +215,9 @@ def test_a_lasting_jump_is_believed_in_the_end_and_reported_meanwhile() -> None:
     settled = drive.errors(12.0)[0]
     assert abs(settled - 2.0).max() < 0.15
     statuses = [e.status for e in drive.estimates]
-    doubted = [k * 0.005 for k, s in enumerate(statuses) if s is not EstimatorStatus.RUNNING and k > 1000]
+    doubted = [
+        k * 0.005 for k, s in enumerate(statuses) if s is not EstimatorStatus.RUNNING and k > 1000
+    ]
     assert 10.4 < min(doubted) < 10.9
     assert statuses[-1] is EstimatorStatus.RUNNING
 
@@ -190,7 +226,13 @@ def test_without_the_gate_an_outlier_goes_through() -> None:
     def outlier(t: float, e: float, n: float) -> tuple[float, float] | None:
         return (e + 3.0, n) if 10.0 <= t < 10.1 else (e, n)
 
-    assert Drive20s(fix=outlier, seconds=11.0, params=Ekf4Params(gate=False)).run().errors(10.0)[0].max() > 0.3
+    assert (
+        Drive20s(fix=outlier, seconds=11.0, params=Ekf4Params(gate=False))
+        .run()
+        .errors(10.0)[0]
+        .max()
+        > 0.3
+    )
 
 
 def test_gyro_bias_is_learnt_while_standing() -> None:
@@ -204,11 +246,15 @@ def test_stands_still_at_rest() -> None:
     distance, yaw, speed = drive.errors(2.0)
     assert speed.max() < 0.1
     assert distance.max() < 4 * SIGMA_M
-    assert yaw.max() < 0.05, "the noise of one heading, because more of a drifting one count for nothing"
+    assert yaw.max() < 0.05, (
+        "the noise of one heading, because more of a drifting one count for nothing"
+    )
 
 
 def test_lost_gnss_ends_in_diverged_and_a_long_pause_in_a_new_start() -> None:
-    drive = Drive20s(fix=lambda t, e, n: (e, n) if t < 5.0 else None, with_gyro=False, seconds=19.0).run()
+    drive = Drive20s(
+        fix=lambda t, e, n: (e, n) if t < 5.0 else None, with_gyro=False, seconds=19.0
+    ).run()
     ekf = drive.ekf
     limit = Ekf4Params().max_position_sigma_m
     for estimate in drive.estimates:

@@ -1,4 +1,5 @@
-"""Benefit of the tyres in the prediction: a fast winding turn through a GNSS outage, with nothing but the commands."""
+"""Benefit of the tyres in the prediction: a fast winding turn through a GNSS outage, with nothing
+but the commands."""
 
 import math
 
@@ -6,7 +7,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.core.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading
+from vehicled.core.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    EstimatorStatus,
+    FixType,
+    GnssFix,
+    Heading,
+)
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
@@ -15,14 +23,17 @@ from vehicled.paths.datum import Datum
 MS = 1_000_000
 STIFFNESS, UNDERSTEER = 6.0, 0.15
 """Soft tyres on a loose surface: at 2.5 m/s the vehicle turns a sixth less than its wheels say."""
-VEHICLE = make_vehicle(steering=make_steering(rate_radps=5.0, delay_s=0.0), drive=make_drive(delay_s=0.0))
+VEHICLE = make_vehicle(
+    steering=make_steering(rate_radps=5.0, delay_s=0.0), drive=make_drive(delay_s=0.0)
+)
 DATUM = Datum(0.7517, -1.5605, 260.0)
 SPEED_MPS = 2.5
 OUTAGE_S = 6.0
 
 
 def _outage_error(params: Ekf4Params) -> float:
-    """Largest position error in the two seconds after the last fix. The truth is the textbook model in explicit steps of 1 ms."""
+    """Largest position error in the two seconds after the last fix. The truth is the textbook model
+    in explicit steps of 1 ms."""
     rng = np.random.default_rng(3)
     ekf = Ekf4(params, VEHICLE, DATUM, (0.0, 0.0, 0.0))
     m, g, l, b = 6.0, STANDARD_GRAVITY_MPS2, 0.5, 0.25  # noqa: E741
@@ -41,8 +52,21 @@ def _outage_error(params: Ekf4Params) -> float:
             lat, lon, h = DATUM.to_geodetic(x + noise[0], y + noise[1], 0.0)
             ekf.observe(Heading(t_ns, t_ns, yaw + 0.002 * rng.standard_normal(), 0.005))
             kinds = FixType.FIX_3D, CarrierSolution.FIXED
-            # The velocity starts the filter at speed; later ones would be those of the axle that slips.
-            ekf.observe(GnssFix(t_ns, t_ns, lat, lon, h, speed if ms == 0 else (math.nan,) * 3, covariance, covariance, *kinds))
+            # The velocity starts the filter at speed; later ones would be those of the axle that
+            # slips.
+            ekf.observe(
+                GnssFix(
+                    t_ns,
+                    t_ns,
+                    lat,
+                    lon,
+                    h,
+                    speed if ms == 0 else (math.nan,) * 3,
+                    covariance,
+                    covariance,
+                    *kinds,
+                )
+            )
         if ms % 10 == 0:
             estimate = ekf.step(t_ns)
             if t_ns > OUTAGE_S * 1e9:
@@ -65,7 +89,12 @@ def _outage_error(params: Ekf4Params) -> float:
 
 def test_a_prediction_that_slips_bridges_an_outage_that_one_that_rolls_does_not() -> None:
     common = Ekf4Params(gate=False, heading_sigma_floor_rad=0.005)
-    tyres = replace(common, model="dynamic", cornering_stiffness_per_rad=STIFFNESS, understeer_rad_per_g=UNDERSTEER)
+    tyres = replace(
+        common,
+        model="dynamic",
+        cornering_stiffness_per_rad=STIFFNESS,
+        understeer_rad_per_g=UNDERSTEER,
+    )
     slipping, rolling = _outage_error(tyres), _outage_error(common)
     assert slipping < 0.1
     assert rolling > 5.0 * slipping

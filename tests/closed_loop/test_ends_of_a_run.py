@@ -21,7 +21,9 @@ from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import ROOT, Daemon
 from tests.grid import sampled
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the simulator's process through /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="finds the simulator's process through /proc"
+)
 
 Start = Callable[..., Daemon]
 
@@ -44,7 +46,9 @@ def test_a_killed_simulator_ends_the_run_with_the_brake(start: Start, clock: str
 
 
 @pytest.mark.parametrize("clock", sampled(["wall", "lockstep"], lambda clock: clock == "wall"))
-def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(start: Start, clock: str) -> None:
+def test_a_stopped_simulator_ends_the_run_with_the_brake_and_is_removed(
+    start: Start, clock: str
+) -> None:
     daemon = start(*PATIENT, "--clock", clock, "--laps", "20", "--link-timeout", "2", watched=True)
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()
@@ -103,7 +107,13 @@ def test_ctrl_c_twice_does_not_wait_for_the_vehicle(start: Start) -> None:
     os.kill(daemon.process.pid, signal.SIGINT)
     state = Path(f"/proc/{daemon.process.pid}/status")
     # Two signals that wait together are one.
-    wait_until(lambda: not int(re.findall(r"ShdPnd:\s*(\w+)", state.read_text())[0], 16) & 1 << (signal.SIGINT - 1), every_s=0.002)
+    wait_until(
+        lambda: (
+            not int(re.findall(r"ShdPnd:\s*(\w+)", state.read_text())[0], 16)
+            & 1 << (signal.SIGINT - 1)
+        ),
+        every_s=0.002,
+    )
     time.sleep(0.02)
     os.kill(daemon.process.pid, signal.SIGINT)
     status, result, _ = daemon.end()
@@ -123,7 +133,11 @@ def test_a_killed_daemon_leaves_a_readable_log_and_no_simulator(start: Start) ->
     def finished() -> bool:
         with daemon.log().open("rb") as stream, suppress(McapError):
             summary = make_reader(stream).get_summary()
-            found.extend([summary.statistics] if summary is not None and summary.statistics is not None else [])
+            found.extend(
+                [summary.statistics]
+                if summary is not None and summary.statistics is not None
+                else []
+            )
         return bool(found)
 
     wait_until(finished, lambda: "the writer does not finish the file by itself")
@@ -143,7 +157,16 @@ def test_wall_time_runs_on_the_other_backend(start: Start) -> None:
 def test_a_simulator_of_another_world_is_refused(start: Start, tmp_path: Path) -> None:
     address = f"unix:{tmp_path / 'link'}"
     simulator = subprocess.Popen(
-        [sys.executable, "-m", "vehicled", "simulator", "--listen", address, "--course", "straight_20m"],
+        [
+            sys.executable,
+            "-m",
+            "vehicled",
+            "simulator",
+            "--listen",
+            address,
+            "--course",
+            "straight_20m",
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
     )
@@ -165,13 +188,24 @@ def test_a_simulator_on_another_machine(start: Start, clock: str) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     simulator = subprocess.Popen(
-        [sys.executable, "-m", "vehicled", "simulator", "--listen", f"tcp:127.0.0.1:{port}", "--course", "circle_r5_ccw"], cwd=ROOT
+        [
+            sys.executable,
+            "-m",
+            "vehicled",
+            "simulator",
+            "--listen",
+            f"tcp:127.0.0.1:{port}",
+            "--course",
+            "circle_r5_ccw",
+        ],
+        cwd=ROOT,
     )
     try:
         status = 2
         result: dict[str, Any] = {}
         end = time.monotonic() + DEADLINE_S
-        # The simulator needs a moment before it listens; until then the daemon says that nobody answers.
+        # The simulator needs a moment before it listens; until then the daemon says that nobody
+        # answers.
         while status == 2 and time.monotonic() < end:
             options = (
                 *PATIENT,
@@ -195,7 +229,8 @@ def test_a_simulator_on_another_machine(start: Start, clock: str) -> None:
 
 
 def test_drives_in_wall_time_share_a_worker(request: pytest.FixtureRequest) -> None:
-    """Versions of pytest and pytest-xdist that do not fit each other drop the groups without a word."""
+    """Versions of pytest and pytest-xdist that do not fit each other drop the groups without a
+    word."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         pytest.skip("needs workers: pytest -n 2 --dist loadgroup")
     assert request.node.nodeid.endswith("@wall")

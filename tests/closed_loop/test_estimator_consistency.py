@@ -1,24 +1,45 @@
-"""Every estimator that ships covers its error with its covariance, and never claims a yaw that is the wrong way round.
+"""Every estimator that ships covers its error with its covariance, and never claims a yaw that is
+the wrong way round.
 
-The estimators are fed directly with the sensor models of the simulator along a kinematic truth; see ``bench/consistency.py``.
+The estimators are fed directly with the sensor models of the simulator along a kinematic truth; see
+``bench/consistency.py``.
 """
 
 import numpy as np
 import pytest
 from scipy.special import chdtri
 
-from bench.consistency import ESTIMATORS, RECEIVERS, Setup, Stream, Verdict, estimates, judge, start_stream, stream
+from bench.consistency import (
+    ESTIMATORS,
+    RECEIVERS,
+    Setup,
+    Stream,
+    Verdict,
+    estimates,
+    judge,
+    start_stream,
+    stream,
+)
 from tests.grid import sampled
 
 SEEDS = (1, 2)
 SECONDS = 24.0
-# A drive is so short against the correlation of the error that each seed is one draw of two degrees of freedom.
+# A drive is so short against the correlation of the error that each seed is one draw of two degrees
+# of freedom.
 BOUND = float(chdtri(2 * len(SEEDS), 0.001)) / (2 * len(SEEDS))
-# This one declares a sixth of an error that no sensor aboard can see: 1.7 cm, while the walk settles at 10 cm.
+# This one declares a sixth of an error that no sensor aboard can see: 1.7 cm, while the walk
+# settles at 10 cm.
 UNKNOWABLE = {"random_walk_airsim"}
 UNDERSTATED = {"half_declared"}
 # The same error as another one here; the benchmark has them all.
-REPEATED = {"art_judge", "gauss_airsim", "recorded_late", "rtk_half_declared", "rtk_double_declared", "single_walk"}
+REPEATED = {
+    "art_judge",
+    "gauss_airsim",
+    "recorded_late",
+    "rtk_half_declared",
+    "rtk_double_declared",
+    "single_walk",
+}
 _streams: dict[str, list[Stream]] = {}
 
 
@@ -43,12 +64,18 @@ def _judged(name: str, receiver: str) -> list[Verdict]:
 
 
 COVERED = [name for name in RECEIVERS if name not in UNKNOWABLE | UNDERSTATED | REPEATED]
-TURN = [(receiver, list(ESTIMATORS)[number % len(ESTIMATORS)]) for number, receiver in enumerate(COVERED)][::2]
+TURN = [
+    (receiver, list(ESTIMATORS)[number % len(ESTIMATORS)])
+    for number, receiver in enumerate(COVERED)
+][::2]
 """The estimators take turns on every other receiver in ``make test``."""
 
 
 @pytest.mark.parametrize(
-    ("receiver", "name"), sampled([(receiver, name) for receiver in COVERED for name in ESTIMATORS], lambda pair: pair in TURN)
+    ("receiver", "name"),
+    sampled(
+        [(receiver, name) for receiver in COVERED for name in ESTIMATORS], lambda pair: pair in TURN
+    ),
 )
 def test_the_covariance_covers_the_error_on_every_receiver(receiver: str, name: str) -> None:
     found = _judged(name, receiver)
@@ -63,7 +90,8 @@ def test_the_covariance_covers_the_error_on_every_receiver(receiver: str, name: 
 
 @pytest.mark.parametrize("receiver", sorted(UNDERSTATED))
 def test_an_understated_accuracy_is_not_made_worse(receiver: str) -> None:
-    """A slow error twice as large as declared cannot be seen, but its effect stays at that factor, squared."""
+    """A slow error twice as large as declared cannot be seen, but its effect stays at that factor,
+    squared."""
     for name in list(ESTIMATORS)[::2]:
         assert np.mean([verdict.anees for verdict in _judged(name, receiver)]) < 4.0 * BOUND, name
 
@@ -78,7 +106,9 @@ STARTS = (
     ("start", "receiver"),
     sampled(
         [(start, receiver) for start in STARTS for receiver in ("rtk_fixed", "recorded")],
-        lambda case: case in (("backward first", "recorded"), ("pushed backward, motor speed", "rtk_fixed")),
+        lambda case: (
+            case in (("backward first", "recorded"), ("pushed backward, motor speed", "rtk_fixed"))
+        ),
     ),
 )
 def test_no_filter_runs_while_its_yaw_is_the_wrong_way_round(start: str, receiver: str) -> None:

@@ -12,7 +12,11 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 COMMAND = re.compile(r"^(?:#     |    )?((?:vehicled|python) (?:.*\\\n)*.*)$", re.MULTILINE)
 FILES = [path for path in sorted(EXAMPLES.iterdir()) if path.is_file()]
-COMMANDS = [(path.name, found) for path in FILES for found in COMMAND.findall(path.read_text(encoding="utf-8"))]
+COMMANDS = [
+    (path.name, found)
+    for path in FILES
+    for found in COMMAND.findall(path.read_text(encoding="utf-8"))
+]
 
 
 def test_each_file_has_a_command() -> None:
@@ -23,9 +27,19 @@ def test_each_file_has_a_command() -> None:
 @pytest.mark.parametrize(("name", "command"), COMMANDS, ids=lambda text: text[:40])
 def test_it_runs(name: str, command: str, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(EXAMPLES, tmp_path / "examples"))
-    environment = os.environ | {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = os.environ | {
+        "HOME": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
     shell = re.sub(r"\\\n#?\s*", "", command)
-    done = subprocess.run(["sh", "-c", shell], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", shell],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, f"{name}: {done.stderr}"
     assert "Traceback" not in done.stderr
     assert done.stdout.strip()

@@ -1,4 +1,5 @@
-"""The exit statuses that docs/command_line.md promises, from real processes. Ctrl-C is in test_ends_of_a_run.py."""
+"""The exit statuses that docs/command_line.md promises, from real processes. Ctrl-C is in
+test_ends_of_a_run.py."""
 
 import subprocess
 import sys
@@ -12,7 +13,11 @@ from tests.closed_loop.conftest import ROOT
 
 def status(*words: str, folder: Path) -> int:
     done = subprocess.run(
-        [sys.executable, "-m", "vehicled", *words], cwd=folder, capture_output=True, timeout=DEADLINE_S, check=False
+        [sys.executable, "-m", "vehicled", *words],
+        cwd=folder,
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=False,
     )
     assert b"Traceback" not in done.stderr
     return done.returncode
@@ -33,7 +38,9 @@ def status(*words: str, folder: Path) -> int:
         (["status", "--profile", "nowhere"], 2),
     ],
 )
-def test_exit_status(words: list[str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_status(
+    words: list[str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "broken.toml").write_text("schema = 1\nname = 3\n")
     (tmp_path / "broken.mcap").write_bytes(b"nothing of ours")
@@ -45,7 +52,19 @@ def test_the_page_names_every_status_of_the_program() -> None:
     from vehicled.run.command_line import PASSING_STATUS, USAGE_STATUS
     from vehicled.runtime.ending import Outcome
 
-    rows = [line for line in (ROOT / "docs" / "command_line.md").read_text().splitlines() if line.startswith("| ")]
+    rows = [
+        line
+        for line in (ROOT / "docs" / "command_line.md").read_text().splitlines()
+        if line.startswith("| ")
+    ]
     documented = {int(cell) for row in rows if (cell := row.split("|")[1].strip()).isdigit()}
-    assert documented == {0, 1, USAGE_STATUS, PASSING_STATUS, DEFECT_STATUS, INTERRUPTED_STATUS, 143}
+    assert documented == {
+        0,
+        1,
+        USAGE_STATUS,
+        PASSING_STATUS,
+        DEFECT_STATUS,
+        INTERRUPTED_STATUS,
+        143,
+    }
     assert {int(outcome) for outcome in Outcome} <= documented

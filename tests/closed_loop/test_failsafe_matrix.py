@@ -1,4 +1,5 @@
-"""Every row of the failsafe matrix, injected once on each link in lockstep, and the document that is made of the matrix."""
+"""Every row of the failsafe matrix, injected once on each link in lockstep, and the document that
+is made of the matrix."""
 
 import ast
 import json
@@ -35,8 +36,9 @@ pytestmark = pytest.mark.xdist_group("matrix")  # the way to the injections is d
 def measured(injection: Injection, link: str, seed: int) -> TrialResult:
     """A trial that went well."""
     return TrialResult(
-        row=injection.row, code=injection.code, how=injection.how, simulated=False, clock="lockstep", link=link, profile="art",
-        seed=seed, problem="", react_ms=1.0, limit_ms=10.0, stop_m=float("nan"), reported=(),
+        row=injection.row, code=injection.code, how=injection.how, simulated=False,
+        clock="lockstep", link=link, profile="art", seed=seed, problem="", react_ms=1.0,
+        limit_ms=10.0, stop_m=float("nan"), reported=(),
     )  # fmt: skip
 
 
@@ -46,13 +48,15 @@ CASES = [
     (injection, link)
     for injection in INJECTIONS
     for link in injection.links
-    # Every rule on messages; on wires every row, and what is there alone. The command tries every rule on both.
+    # Every rule on messages; on wires every row, and what is there alone. The command tries every
+    # rule on both.
     if link == "messages" or "messages" not in injection.links or FIRST[injection.row] is injection
 ]
 
 
 def in_suite(case: tuple[Injection, str]) -> bool:
-    """Keep one injection of every rule, on messages where it can; and every fourth row on wires, too."""
+    """Keep one injection of every rule, on messages where it can; and every fourth row on wires,
+    too."""
     injection, link = case
     if link == "messages" or "messages" not in injection.links:
         return FIRST_OF_RULE[injection.row, injection.code] is injection
@@ -63,9 +67,13 @@ SOON_S = 1.0
 """Driving time before the injections of this test, s."""
 
 
-def under_way(profile: str, overrides: tuple[str, ...], scene: InjectionScene, link: str, course: str) -> TrialDrive:
+def under_way(
+    profile: str, overrides: tuple[str, ...], scene: InjectionScene, link: str, course: str
+) -> TrialDrive:
     """A drive shortly before any injection."""
-    drive = TrialDrive(load_profile(profile, overrides), load_course(course), scene, link, (), seed=0)
+    drive = TrialDrive(
+        load_profile(profile, overrides), load_course(course), scene, link, (), seed=0
+    )
     drive.until(BEGIN_S + SOON_S - 0.2)
     return drive
 
@@ -78,8 +86,8 @@ def under_way(profile: str, overrides: tuple[str, ...], scene: InjectionScene, l
 def test_a_row_is_detected_by_its_rule_and_answered_in_time(
     injection: Injection, link: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The command drives for longer before the injection. A second is enough to have its speed, but not for the course over ground:
-    # it says where the vehicle heads only after some metres.
+    # The command drives for longer before the injection. A second is enough to have its speed, but
+    # not for the course over ground: it says where the vehicle heads only after some metres.
     if injection.code != "gyro_against_course":
         monkeypatch.setattr("vehicled.offline.failsafe.trial.DRIVE_S", SOON_S)
     at_s = injection_s(injection, link, seed=0)
@@ -90,7 +98,11 @@ def test_a_row_is_detected_by_its_rule_and_answered_in_time(
         return drive.inject(injection, at_s)
 
     shared = injection.profile, injection.overrides, injection.scene, link, injection.course
-    trial = run_trial(injection, link, seed=0) if injection.prepare is not None else branch(under_way, shared, go_on)
+    trial = (
+        run_trial(injection, link, seed=0)
+        if injection.prepare is not None
+        else branch(under_way, shared, go_on)
+    )
     assert trial.problem == "", trial
     assert isfinite(trial.react_ms)
     assert trial.react_ms <= trial.limit_ms
@@ -98,7 +110,9 @@ def test_a_row_is_detected_by_its_rule_and_answered_in_time(
 
 def test_no_row_and_no_rule_is_left_out() -> None:
     for link in BOTH:
-        assert {each.row for each in INJECTIONS if link in each.links} == {row.number for row in MATRIX}
+        assert {each.row for each in INJECTIONS if link in each.links} == {
+            row.number for row in MATRIX
+        }
     assert {each.code for each in INJECTIONS} >= {rule.code for rule in RULES}
     assert {each.row for each in WALL} == {1, 6, 17, *range(24, 30)}
 
@@ -123,7 +137,9 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
         def __exit__(self, *_: object) -> None:
             pass
 
-        def map(self, run: Callable[..., TrialResult], jobs: list[tuple[int, str, int]], chunksize: int) -> list[TrialResult]:
+        def map(
+            self, run: Callable[..., TrialResult], jobs: list[tuple[int, str, int]], chunksize: int
+        ) -> list[TrialResult]:
             return [one(job) for job in jobs]
 
     monkeypatch.setattr(command, "ProcessPoolExecutor", Here)
@@ -131,14 +147,19 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
     said = json.loads(capsys.readouterr().out)
     for link in BOTH:
         assert {row for row, _, there in tried if there == link} == {row.number for row in MATRIX}
-        assert {line["row"] for line in said if line["link"] == link} == {row.number for row in MATRIX}
+        assert {line["row"] for line in said if line["link"] == link} == {
+            row.number for row in MATRIX
+        }
     assert {code for _, code, _ in tried} >= {rule.code for rule in RULES}
 
 
 @pytest.mark.parametrize("link", BOTH)
 def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None:
-    """The safety layer has no switch for simulation, and the daemon of a simulation has all of it."""
-    pair = WrappedPair(load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link)
+    """The safety layer has no switch for simulation, and the daemon of a simulation has all of
+    it."""
+    pair = WrappedPair(
+        load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link
+    )
     supervisor = pair.machine.supervisor
     assert supervisor._rules == RULES
     for mode in Mode:
@@ -153,7 +174,11 @@ def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None
         for word in (getattr(node, name, None) for name in ("id", "attr", "arg", "module"))
         if isinstance(word, str)
     }
-    assert not {word for word in words if "simul" in word.lower() or "virtual" in word.lower() or "sim_backend" in word}
+    assert not {
+        word
+        for word in words
+        if "simul" in word.lower() or "virtual" in word.lower() or "sim_backend" in word
+    }
     assert {"now_ns", "missing"} <= words, "it looks at something"
 
 
@@ -166,7 +191,9 @@ def test_a_daemon_without_its_rule_fails_the_trial(monkeypatch: pytest.MonkeyPat
     from vehicled.safety.supervisor import Supervisor
 
     monkeypatch.setattr(
-        vehicled.daemon.app, "Supervisor", lambda: Supervisor([rule for rule in RULES if rule.code != "gnss_silent"])
+        vehicled.daemon.app,
+        "Supervisor",
+        lambda: Supervisor([rule for rule in RULES if rule.code != "gnss_silent"]),
     )
     injection = next(each for each in INJECTIONS if each.code == "gnss_silent")
     trial = run_trial(injection, "messages", seed=0)
@@ -194,16 +221,41 @@ def test_trials_are_put_together_by_injection_and_link() -> None:
         return replace(measured(injection, link, seed), react_ms=react_ms, problem=problem)
 
     first, second = lines(
-        [trial(1, "wires", 3.0), trial(2, "wires", 5.0, "late"), trial(3, "wires", 4.0), trial(1, "messages", 1.0)]
+        [
+            trial(1, "wires", 3.0),
+            trial(2, "wires", 5.0, "late"),
+            trial(3, "wires", 4.0),
+            trial(1, "messages", 1.0),
+        ]
     )
     assert (first.n, first.passed, first.problems) == (3, 2, ["seed 2: late"])
-    assert again(first, first.problems[0]) == "vehicled failsafe test --row 8 --clock lockstep --link wires --seed 2 --n 1"
+    assert (
+        again(first, first.problems[0])
+        == "vehicled failsafe test --row 8 --clock lockstep --link wires --seed 2 --n 1"
+    )
     assert (first.react_min_ms, first.react_p50_ms, first.react_max_ms) == (3.0, 4.0, 5.0)
     assert (second.link, second.n, second.stop_max_m) == ("messages", 1, None)
 
 
 def test_the_command_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["failsafe", "test", "--row", "4", "--clock", "lockstep", "--n", "2", "--link", "messages", "--json"]) == 0
+    assert (
+        main(
+            [
+                "failsafe",
+                "test",
+                "--row",
+                "4",
+                "--clock",
+                "lockstep",
+                "--n",
+                "2",
+                "--link",
+                "messages",
+                "--json",
+            ]
+        )
+        == 0
+    )
     lines = json.loads(capsys.readouterr().out)
     assert {each["code"] for each in lines} == {"emergency_stop", "rc_killed"}
     (line,) = (each for each in lines if each["code"] == "emergency_stop")

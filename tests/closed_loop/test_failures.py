@@ -19,7 +19,8 @@ GENERIC = ("off", "stuck", "garbage", "wrong", "slow", "delayed", "intermittent"
 
 
 def features(row: Row) -> set[Hashable]:
-    """Return the kind of failure and the device of a row; rules and events have rows in the failsafe matrix, too."""
+    """Return the kind of failure and the device of a row; rules and events have rows in the
+    failsafe matrix, too."""
     failure = parse_failure(row.failure)
     return {failure.kind, (row.profile, failure.port)}
 
@@ -41,12 +42,17 @@ def test_a_failure_does_what_the_table_says(row: Row) -> None:
 
 def test_the_document_holds_exactly_these_rows() -> None:
     text = (ROOT / "docs" / "failsafe_tests.md").read_text()
-    table = [line for line in text.splitlines() if line.startswith("|") and "`" in line and "@" in line]
+    table = [
+        line for line in text.splitlines() if line.startswith("|") and "`" in line and "@" in line
+    ]
     assert table == markdown().splitlines()[2:] + markdown(PULLED).splitlines()[2:]
 
 
 def test_every_device_has_the_seven_kinds_of_px4_in_the_table() -> None:
-    listed = {(row.profile, parse_failure(row.failure).port, parse_failure(row.failure).kind) for row in ROWS}
+    listed = {
+        (row.profile, parse_failure(row.failure).port, parse_failure(row.failure).kind)
+        for row in ROWS
+    }
     devices = [
         ("art_published", "gnss"),
         ("art_published", "heading"),
@@ -66,7 +72,9 @@ def test_what_nothing_names_has_a_row_of_the_matrix() -> None:
 
 def test_the_bench_is_the_command_line_byte_for_byte(start: Callable[..., Daemon]) -> None:
     bench = inject("art", "imu:stuck@3+2")
-    daemon = start("--course", COURSE, "--link", "wires", "--seed", "0", "--quiet", "--fail", "imu:stuck@3+2")
+    daemon = start(
+        "--course", COURSE, "--link", "wires", "--seed", "0", "--quiet", "--fail", "imu:stuck@3+2"
+    )
     status, result, said = daemon.end()
     assert status == 1, said
     assert "unchanged" in result["why"]

@@ -1,4 +1,5 @@
-"""Misfortunes in pairs at bad moments: whatever happens, the rules hold. And the judge of that notices when they do not."""
+"""Misfortunes in pairs at bad moments: whatever happens, the rules hold. And the judge of that
+notices when they do not."""
 
 from collections.abc import Hashable, Sequence
 
@@ -9,7 +10,15 @@ from tests.closed_loop.fault_judge import Judge
 from tests.closed_loop.misfortunes import Moment, pair
 from tests.closed_loop.pair_bench import run
 from tests.grid import covering
-from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Fault,
+    GroundTruth,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    Reaction,
+)
 from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import Supervisor
 from vehicled.safety.trip import CauseLink
@@ -34,7 +43,11 @@ def test_the_rules_hold_under_two_misfortunes(seed: int) -> None:
 def test_every_bad_moment_is_among_the_pairs() -> None:
     cases = [pair(seed) for seed in SEEDS]
     assert {case.moment for case in cases} == set(Moment)
-    assert {(case.profile, case.link) for case in cases} >= {("art", "messages"), ("art_vesc", "wires"), ("art_vesc", "messages")}
+    assert {(case.profile, case.link) for case in cases} >= {
+        ("art", "messages"),
+        ("art_vesc", "wires"),
+        ("art_vesc", "messages"),
+    }
 
 
 @pytest.mark.soak  # make test: trials of the failsafe matrix are, too
@@ -43,8 +56,13 @@ def test_a_pair_is_the_same_every_time() -> None:
     assert pair(7) == pair(7) != pair(11)
 
 
-def judged(steps: Sequence[tuple[Mode, Reaction]], *asked: tuple[int, OperatorAction], throttle: float = 0.0) -> str:
-    """Return the judge's verdict on commands 10 ms apart, with requests before the steps of these numbers."""
+def judged(
+    steps: Sequence[tuple[Mode, Reaction]],
+    *asked: tuple[int, OperatorAction],
+    throttle: float = 0.0,
+) -> str:
+    """Return the judge's verdict on commands 10 ms apart, with requests before the steps of these
+    numbers."""
     judge = Judge()
     judge.supervisor = Supervisor()
     judge.supervisor.chain.append(CauseLink(0, Reaction.BRAKE, Reason("stalled")))
@@ -56,7 +74,9 @@ def judged(steps: Sequence[tuple[Mode, Reaction]], *asked: tuple[int, OperatorAc
             judge.record(Fault(now_ns, "stalled", "", reaction, i % 2 == 1, "for a reason"), now_ns)
         judge.record(GroundTruth(now_ns, now_ns, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0), now_ns)
         brake = 0.0 if mode is Mode.AUTO else 1.0
-        judge.record(ActuatorCommand(now_ns, now_ns, throttle, brake, 0.0, 0.0, mode, reaction), now_ns)
+        judge.record(
+            ActuatorCommand(now_ns, now_ns, throttle, brake, 0.0, 0.0, mode, reaction), now_ns
+        )
     return "; ".join(judge.broken)
 
 
@@ -74,12 +94,36 @@ def test_the_judge_is_silent_about_a_drive_by_the_rules() -> None:
     [
         (BEGIN, [(2, DRIVE)], "armed, and nobody asked"),
         (BEGIN, [(1, ARM)], "AUTO, and nobody asked"),
-        ([*BEGIN, (Mode.STOPPING, BRAKE), (Mode.AUTO, NONE)], [(1, ARM), (2, DRIVE)], "AUTO without arming since the last stop"),
-        ([*BEGIN, (Mode.STOPPING, BRAKE), (Mode.STOPPING, STOP)], [(1, ARM), (2, DRIVE)], "BRAKE became CONTROLLED_STOP"),
-        ([*BEGIN, (Mode.FAULT, S4), (Mode.STANDBY, NONE)], [(1, ARM), (2, DRIVE)], "FAULT was left, and nobody asked"),
-        ([*BEGIN, (Mode.STOPPING, BRAKE), (Mode.STANDBY, NONE)], [(1, ARM), (2, DRIVE)], "while it truly moves at 1.0 m/s"),
-        ([*BEGIN, (Mode.STOPPING, STOP)], [(1, ARM), (2, DRIVE)], "a stop without a reported fault"),
-        ([*BEGIN, *[(Mode.STOPPING, BRAKE)] * 8], [(1, ARM), (2, DRIVE)], "stalled began 4 times within a second"),
+        (
+            [*BEGIN, (Mode.STOPPING, BRAKE), (Mode.AUTO, NONE)],
+            [(1, ARM), (2, DRIVE)],
+            "AUTO without arming since the last stop",
+        ),
+        (
+            [*BEGIN, (Mode.STOPPING, BRAKE), (Mode.STOPPING, STOP)],
+            [(1, ARM), (2, DRIVE)],
+            "BRAKE became CONTROLLED_STOP",
+        ),
+        (
+            [*BEGIN, (Mode.FAULT, S4), (Mode.STANDBY, NONE)],
+            [(1, ARM), (2, DRIVE)],
+            "FAULT was left, and nobody asked",
+        ),
+        (
+            [*BEGIN, (Mode.STOPPING, BRAKE), (Mode.STANDBY, NONE)],
+            [(1, ARM), (2, DRIVE)],
+            "while it truly moves at 1.0 m/s",
+        ),
+        (
+            [*BEGIN, (Mode.STOPPING, STOP)],
+            [(1, ARM), (2, DRIVE)],
+            "a stop without a reported fault",
+        ),
+        (
+            [*BEGIN, *[(Mode.STOPPING, BRAKE)] * 8],
+            [(1, ARM), (2, DRIVE)],
+            "stalled began 4 times within a second",
+        ),
         ([(Mode.INIT, NONE), (Mode.STANDBY, NONE)] * 4, [], "changes of mode within a second"),
         (
             [*BEGIN, *[(Mode.STOPPING, BRAKE)] * 3, *[(Mode.STOPPING, STOP)] * 6],
@@ -88,7 +132,9 @@ def test_the_judge_is_silent_about_a_drive_by_the_rules() -> None:
         ),
     ],
 )
-def test_the_judge_notices(steps: Sequence[tuple[Mode, Reaction]], asked: list[tuple[int, OperatorAction]], says: str) -> None:
+def test_the_judge_notices(
+    steps: Sequence[tuple[Mode, Reaction]], asked: list[tuple[int, OperatorAction]], says: str
+) -> None:
     assert says in judged(steps, *asked)
 
 

@@ -1,4 +1,5 @@
-"""A short part of the measured figures, again: what the pages say still holds. ``make figures`` measures all of them."""
+"""A short part of the measured figures, again: what the pages say still holds. ``make figures``
+measures all of them."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""The table of a simulation, the report of its log and the comparison of its log state the same figures."""
+"""The table of a simulation, the report of its log and the comparison of its log state the same
+figures."""
 
 import json
 from math import degrees
@@ -21,13 +22,26 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], 
     with pytest.MonkeyPatch.context() as patch, result.open("w") as out:
         patch.setattr("sys.stdout", out)
         # Sharp and fast for the vehicle: what is only nearly the same error shows itself.
-        main(["sim", "--course", "circle_r2_ccw:speed_mps=1.5", "--seed", "3", "--log", str(folder), "--json", "--quiet"])
+        main(
+            [
+                "sim",
+                "--course",
+                "circle_r2_ccw:speed_mps=1.5",
+                "--seed",
+                "3",
+                "--log",
+                str(folder),
+                "--json",
+                "--quiet",
+            ]
+        )
     return json.loads(result.read_text()), next(folder.glob("*.mcap"))
 
 
 NAMES = {
-    "cross_track_m": "cross_track_m", "heading_rad": "heading_rad", "estimate_position_m": "position_m",
-    "estimate_yaw_rad": "yaw_rad", "estimate_speed_mps": "speed_mps",
+    "cross_track_m": "cross_track_m", "heading_rad": "heading_rad",
+    "estimate_position_m": "position_m", "estimate_yaw_rad": "yaw_rad",
+    "estimate_speed_mps": "speed_mps",
 }  # fmt: skip
 
 
@@ -44,7 +58,9 @@ def test_the_comparison_states_the_figures_of_the_simulation(drive) -> None:
     result, log = drive
     run = gather(log)
     whole = [np.ones((1, run.blocks))]
-    stated = {(m.group, m.quantity): float(s.evaluate([s], whole)[0]) for m, s in run.statistics.items()}
+    stated = {
+        (m.group, m.quantity): float(s.evaluate([s], whole)[0]) for m, s in run.statistics.items()
+    }
     for ours, key, scale in (
         ("cross_track_m", ("tracking", "true cross-track RMS"), 1.0),
         ("heading_rad", ("tracking", "true heading RMS"), degrees(1.0)),

@@ -1,4 +1,5 @@
-"""A first vehicle as docs/first_vehicle.md says it: an unknown car on pseudo-terminals, new profile, set-up, first lap."""
+"""A first vehicle as docs/first_vehicle.md says it: an unknown car on pseudo-terminals, new
+profile, set-up, first lap."""
 
 import os
 import pty
@@ -44,7 +45,8 @@ servo_gain = 0.31
 [sim]
 plant = "four_dof"
 """
-"""Errors that nobody knows of: a turned unit, a reversed motor, another wheel, a servo that turns the other way."""
+"""Errors that nobody knows of: a turned unit, a reversed motor, another wheel, a servo that turns
+the other way."""
 
 
 class Emulated:
@@ -54,9 +56,11 @@ class Emulated:
         (folder / "unknown.toml").write_text(UNKNOWN)
         self.devices = folder / "devices"
         self.process = subprocess.Popen(
-            [*VEHICLED, "simulator", "--profile", str(folder / "unknown.toml"), "--ptys", str(self.devices), "--hand", "--by-hand",
+            [*VEHICLED, "simulator", "--profile", str(folder / "unknown.toml"), "--ptys",
+             str(self.devices), "--hand", "--by-hand",
              *(options or ("--start", "stand"))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, cwd=folder,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=environment, cwd=folder,
         )  # fmt: skip
         assert self.process.stdout is not None
         line = b""
@@ -83,7 +87,9 @@ MOVING_S = {"accelerometer": 45.0, "imu": 13.0, "push": 12.0, "turn": 34.0}
 class AtTheTerminal:
     """A person at the terminal of ``vehicled setup``."""
 
-    def __init__(self, arguments: Sequence[str], environment: dict[str, str], folder: Path, car: Emulated) -> None:
+    def __init__(
+        self, arguments: Sequence[str], environment: dict[str, str], folder: Path, car: Emulated
+    ) -> None:
         self._car = car
         self._pid, self._terminal = pty.fork()
         if self._pid == 0:
@@ -109,7 +115,11 @@ class AtTheTerminal:
             except OSError:
                 data = b""
             if not data:
-                self.status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1]) if self.status is None else self.status
+                self.status = (
+                    os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+                    if self.status is None
+                    else self.status
+                )
                 return
             self.text += data.decode(errors="replace")
 
@@ -118,7 +128,8 @@ class AtTheTerminal:
         os.write(self._terminal, data)
 
     def wait(self, *texts: str, seconds: float = DEADLINE_S, hold: bytes = b"") -> str:
-        """Wait for one of some texts after the newest key, and return it; ``hold`` repeats a key meanwhile."""
+        """Wait for one of some texts after the newest key, and return it; ``hold`` repeats a key
+        meanwhile."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.read(0.033)
@@ -133,7 +144,13 @@ class AtTheTerminal:
     def said(self) -> str:
         """Return the newest lines that stay."""
         lines = re.split(r"[\r\n]+", self.text[-100_000:].replace("\x1b[K", ""))
-        return "\n".join([line for line in lines if line and not line.startswith(("ready", "recording", "waiting"))][-25:])
+        return "\n".join(
+            [
+                line
+                for line in lines
+                if line and not line.startswith(("ready", "recording", "waiting"))
+            ][-25:]
+        )
 
     def interrupt(self) -> None:
         os.kill(self._pid, signal.SIGINT)
@@ -181,7 +198,8 @@ class AtTheTerminal:
                 self.press(b"5\n")
 
     def _jog(self, key: bytes, seconds: float) -> bool:
-        """Hold an arrow key for the way of the servo, and mark the end; return False if the step was aborted meanwhile."""
+        """Hold an arrow key for the way of the servo, and mark the end; return False if the step
+        was aborted meanwhile."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and "Enter: begin" not in self.text[self._from :]:
             self.read(0.033)
@@ -196,7 +214,12 @@ class AtTheTerminal:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "HOME": str(tmp_path), "COLUMNS": "120", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "COLUMNS": "120",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
 
 
 @pytest.fixture
@@ -210,12 +233,27 @@ def new_profile(folder: Path, environment: dict[str, str], car: Emulated) -> Pat
     """Begin a profile with the devices that answer at the ports."""
     urls = [f"serial:{car.devices / name}" for name in ("gnss", "imu", "drive")]
     ports = [word for url in urls for word in ("--port", url)]
-    command = [*VEHICLED, "new", "profile", "my_car", *ports, "--base", "f1tenth_gnss", "--wheelbase", "0.31", "--no-questions"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    command = [
+        *VEHICLED,
+        "new",
+        "profile",
+        "my_car",
+        *ports,
+        "--base",
+        "f1tenth_gnss",
+        "--wheelbase",
+        "0.31",
+        "--no-questions",
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=folder, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     profile = folder / ".config/vehicled/profiles/my_car.toml"
     # A simulator on a busy computer is late, and no silent device.
-    profile.write_text(with_values(profile.read_text(), {"devices.drive.driver.vesc_uart.silence_s": "2.0"}))
+    profile.write_text(
+        with_values(profile.read_text(), {"devices.drive.driver.vesc_uart.silence_s": "2.0"})
+    )
     return profile
 
 
@@ -239,26 +277,51 @@ def test_the_set_up_writes_what_a_push_finds_and_ends_at_once_by_ctrl_c(
     found = load_profile(str(profile)).devices["drive"].driver.selected
     assert found.erpm_per_mps == pytest.approx(-4407.3, rel=0.025)
     assert re.search(r"# Set up: push \d{4}-\d\d-\d\d\n", profile.read_text())
-    assert re.search(r"erpm_per_mps = -\d+\.?\d* +# measured \d{4}-\d\d-\d\d, sigma 0\.\d %", profile.read_text())
+    assert re.search(
+        r"erpm_per_mps = -\d+\.?\d* +# measured \d{4}-\d\d-\d\d, sigma 0\.\d %", profile.read_text()
+    )
 
 
 def drive_first_lap(folder: Path, environment: dict[str, str]) -> str:
     """Drive the first lap with the profile as it was set up, and return what the daemon said."""
-    command = [*VEHICLED, "run", "--profile", "my_car", "--course", "circle_r5_ccw", "--log", str(folder), *WIDE_LIMITS]
+    command = [
+        *VEHICLED,
+        "run",
+        "--profile",
+        "my_car",
+        "--course",
+        "circle_r5_ccw",
+        "--log",
+        str(folder),
+        *WIDE_LIMITS,
+    ]
     with (folder / "run.txt").open("wb") as said:
-        daemon = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=environment, cwd=folder)
+        daemon = subprocess.Popen(
+            command, stdout=said, stderr=subprocess.STDOUT, env=environment, cwd=folder
+        )
 
     def text() -> str:
         return (folder / "run.txt").read_text()
 
     def ask(*words: str) -> str:
-        done = subprocess.run([*VEHICLED, *words], capture_output=True, text=True, env=environment, cwd=folder, check=False)
+        done = subprocess.run(
+            [*VEHICLED, *words],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=folder,
+            check=False,
+        )
         return done.stdout + done.stderr
 
     try:
-        wait_until(lambda: "INIT -> STANDBY" in text() or daemon.poll() is not None, text, every_s=0.5)
+        wait_until(
+            lambda: "INIT -> STANDBY" in text() or daemon.poll() is not None, text, every_s=0.5
+        )
         # A simulator that is late loses commands, by which the controller times out: align again.
-        wait_until(lambda: "the heading is known" in ask("mode", "align") + text(), text, every_s=1.0)
+        wait_until(
+            lambda: "the heading is known" in ask("mode", "align") + text(), text, every_s=1.0
+        )
         ask("speed", "1")
         wait_until(lambda: "ARMED" in ask("arm"), text, every_s=1.0)
         ask("mode", "auto")
@@ -294,11 +357,18 @@ def test_from_an_empty_folder_to_the_first_lap(tmp_path: Path, environment: dict
             person.end()
     finally:
         car.end()
-    for said in ("the motor is reversed", "its x axis points left", "servo may go from", "it is reversed"):
+    for said in (
+        "the motor is reversed",
+        "its x axis points left",
+        "servo may go from",
+        "it is reversed",
+    ):
         assert said in person.text
     mine, true = load_profile(str(profile)), load_profile(str(tmp_path / "unknown.toml"))
     assert mine.devices["imu"].driver.selected.mounting_yaw_rad == pytest.approx(1.5708, abs=0.09)
-    assert mine.devices["gnss"].lever_arm_m == pytest.approx(true.devices["gnss"].lever_arm_m, abs=0.04)
+    assert mine.devices["gnss"].lever_arm_m == pytest.approx(
+        true.devices["gnss"].lever_arm_m, abs=0.04
+    )
     sys.stdout.write(f"set up in {time.monotonic() - begun:.0f} s\n")
     # The owner carries it to the beginning of its course.
     lap = Emulated(tmp_path, environment, "--course", "circle_r5_ccw", "--start", "align")
@@ -308,5 +378,6 @@ def test_from_an_empty_folder_to_the_first_lap(tmp_path: Path, environment: dict
         lap.end()
     minutes = (time.monotonic() - begun) / 60.0
     sys.stdout.write(f"first lap after {minutes:.1f} min\n")
-    # As the page promises; the time of every step is that of a person, whatever the computer does beside it.
+    # As the page promises; the time of every step is that of a person, whatever the computer does
+    # beside it.
     assert minutes < 15.0

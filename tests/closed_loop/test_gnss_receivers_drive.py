@@ -1,4 +1,5 @@
-"""The vehicle with each family of receivers for its position and its heading, on their own bytes."""
+"""The vehicle with each family of receivers for its position and its heading, on their own
+bytes."""
 
 import pytest
 
@@ -32,7 +33,13 @@ def driven(driver: str, course: Course) -> tuple[str, Journal]:
 def test_the_course_is_driven(driver: str, course: Course) -> None:
     _, journal = driven(driver, course)
     assert journal.names.count("gnss_configured") == 2
-    assert set(journal.names) <= {"gnss_configured", "rtk_state", "receiver_ready", "substitutes", "commands_cut"}
+    assert set(journal.names) <= {
+        "gnss_configured",
+        "rtk_state",
+        "receiver_ready",
+        "substitutes",
+        "commands_cut",
+    }
     assert journal.off_m < 0.1
 
 

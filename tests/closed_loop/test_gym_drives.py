@@ -19,13 +19,16 @@ COURSE = "circle_r2_ccw"
 
 @pytest.mark.soak  # make test: test_gym.py compares the features with those of the daemon
 def test_a_policy_drives_in_the_daemon_as_in_the_environment(tmp_path: Path) -> None:
-    """The daemon has wires, estimates, a command gate and ten times the rate; the vehicle goes the same way."""
+    """The daemon has wires, estimates, a command gate and ten times the rate; the vehicle goes the
+    same way."""
     file = write_policy(tmp_path / "policy.onnx")
     network = read_network(file)
     env = gymnasium.make("vehicled.gym:vehicled/PathTracking-v0", course=COURSE)
     observation, ended, cross_track_m, info = env.reset(seed=0)[0], False, [], dict[str, Any]()
     while not ended:
-        observation, _, terminated, truncated, info = env.step(network.run(observation[None])[0].clip(-1.0, 1.0))
+        observation, _, terminated, truncated, info = env.step(
+            network.run(observation[None])[0].clip(-1.0, 1.0)
+        )
         cross_track_m.append(info["cross_track_m"])
         ended = terminated or truncated
     assert info["finished"]

@@ -1,4 +1,5 @@
-"""The simulator plays a profile's devices on real ports, for a daemon at the other end of the cables."""
+"""The simulator plays a profile's devices on real ports, for a daemon at the other end of the
+cables."""
 
 import os
 import select
@@ -88,20 +89,39 @@ def test_a_daemon_with_its_own_ports_drives_the_vehicle_of_another_computer(
     bus = can_group()
     rates = {"gnss": "", "heading": "", "imu": "?baud=921600"}
     environment = {**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)}
-    vehicle = {name: f"serial:{cable.ends[0]}{rates[name]}" for name, cable in cables.items()} | {"drive": bus}
+    vehicle = {name: f"serial:{cable.ends[0]}{rates[name]}" for name, cable in cables.items()} | {
+        "drive": bus
+    }
     bench = {name: f"serial:{cable.ends[1]}" for name, cable in cables.items()} | {"drive": bus}
     course = ["--profile", "art_vesc", "--course", "circle_r5_ccw"]
     processes = []
     try:
         with (tmp_path / "simulator").open("wb") as said:
-            ports = [word for name, address in bench.items() for word in ("--port", f"{name}={address}")]
-            simulator = subprocess.Popen([*VEHICLED, "simulator", *course, *ports], cwd=ROOT, stdout=said, stderr=said)
+            ports = [
+                word for name, address in bench.items() for word in ("--port", f"{name}={address}")
+            ]
+            simulator = subprocess.Popen(
+                [*VEHICLED, "simulator", *course, *ports], cwd=ROOT, stdout=said, stderr=said
+            )
             processes.append(simulator)
         with (tmp_path / "run").open("wb") as said:
-            ports = [word for name, address in vehicle.items() for word in ("--set", f'devices.{name}.port="{address}"')]
-            command = [*VEHICLED, "run", *course, "--log", str(tmp_path / "logs"), "--async-backend", backend]
+            ports = [
+                word
+                for name, address in vehicle.items()
+                for word in ("--set", f'devices.{name}.port="{address}"')
+            ]
+            command = [
+                *VEHICLED,
+                "run",
+                *course,
+                "--log",
+                str(tmp_path / "logs"),
+                "--async-backend",
+                backend,
+            ]
             daemon = subprocess.Popen(
-                [*command, *WIDE_LIMITS, *ports, *OF_A_BUSY_BUS, "--set", 'devices.operator.port=""'],
+                [*command, *WIDE_LIMITS, *ports, *OF_A_BUSY_BUS, "--set",
+                 'devices.operator.port=""'],
                 cwd=ROOT, stdout=said, stderr=said, env=environment,
             )  # fmt: skip
             processes.append(daemon)
@@ -112,10 +132,19 @@ def test_a_daemon_with_its_own_ports_drives_the_vehicle_of_another_computer(
             return texts
 
         wait_until(lambda: list(tmp_path.glob("*.sock")), shown)
-        armed = subprocess.run([*VEHICLED, "arm"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        armed = subprocess.run(
+            [*VEHICLED, "arm"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert armed.returncode == 0, armed.stderr + shown()
         subprocess.run([*VEHICLED, "mode", "auto"], cwd=ROOT, env=environment, check=True)
-        wait_until(lambda: "the course is finished" in (tmp_path / "run").read_text(), shown, every_s=0.2)
+        wait_until(
+            lambda: "the course is finished" in (tmp_path / "run").read_text(), shown, every_s=0.2
+        )
         for process in reversed(processes):
             process.send_signal(signal.SIGTERM)
         assert daemon.wait(DEADLINE_S) == 130
@@ -127,7 +156,9 @@ def test_a_daemon_with_its_own_ports_drives_the_vehicle_of_another_computer(
     said_lines = (tmp_path / "simulator").read_text().splitlines()
     assert "ready; arm the vehicle on its own computer" in said_lines
     for name in ("gnss", "imu", "heading", "drive"):
-        (line,) = (line for line in said_lines if line.startswith(f"{name}: ") and "bytes sent" in line)
+        (line,) = (
+            line for line in said_lines if line.startswith(f"{name}: ") and "bytes sent" in line
+        )
         sent, received = int(line.split()[1]), int(line.split()[4])
         assert sent > 0
         # The IMU is never asked for anything.

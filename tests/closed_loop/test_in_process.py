@@ -23,9 +23,14 @@ from vehicled.run.spec import RunSpec
         lambda case: case[0]["profile"] == "art",
     ),
 )
-def test_the_digest_is_that_of_two_processes(spec: dict[str, Any], failures: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_digest_is_that_of_two_processes(
+    spec: dict[str, Any], failures: tuple[str, ...], tmp_path: Path
+) -> None:
     plan = Plan.of(RunSpec(seed=5, duration_s=2, log_folder=str(tmp_path), **spec))
-    inside, beside = (simulate(plan, SimulationSpec(failures=failures, in_process=alone)) for alone in (True, False))
+    inside, beside = (
+        simulate(plan, SimulationSpec(failures=failures, in_process=alone))
+        for alone in (True, False)
+    )
     assert inside.result.frames > 80
     assert inside.result.digest == beside.result.digest
     assert inside.result.why == beside.result.why
@@ -45,8 +50,16 @@ def test_a_lost_vehicle_ends_the_drive_with_the_reason_of_the_simulator(tmp_path
         "        return super().step(*arguments)\n"
     )
     plan = Plan.of(
-        RunSpec(profile="art_published", seed=5, duration_s=4, log_folder=None, overrides=(f"sim.plant={plant}:Breaks",))
+        RunSpec(
+            profile="art_published",
+            seed=5,
+            duration_s=4,
+            log_folder=None,
+            overrides=(f"sim.plant={plant}:Breaks",),
+        )
     )
-    reasons = [simulate(plan, SimulationSpec(in_process=alone)).result.why for alone in (True, False)]
+    reasons = [
+        simulate(plan, SimulationSpec(in_process=alone)).result.why for alone in (True, False)
+    ]
     assert "the axle broke" in reasons[0]
     assert reasons[0] == reasons[1]

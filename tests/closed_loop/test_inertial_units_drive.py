@@ -92,5 +92,12 @@ def test_the_course_is_driven(unit: str, course: Course) -> None:
     _, journal, pair = drive(UNITS[unit], course)
     assert pair.machine.course_driven, pair.machine.why
     assert journal.names.count("imu_configured") == (unit in ("xsens", "vectornav", "mip", "sbg"))
-    assert set(journal.names) <= {"gnss_configured", "imu_configured", "rtk_state", "receiver_ready", "substitutes", "commands_cut"}
+    assert set(journal.names) <= {
+        "gnss_configured",
+        "imu_configured",
+        "rtk_state",
+        "receiver_ready",
+        "substitutes",
+        "commands_cut",
+    }
     assert journal.off_m < 0.1

@@ -1,4 +1,5 @@
-"""Whole drives with real scanners' bytes: the vehicle stops before what stands there, and for a scanner that fails."""
+"""Whole drives with real scanners' bytes: the vehicle stops before what stands there, and for a
+scanner that fails."""
 
 import json
 import subprocess
@@ -16,22 +17,37 @@ from vehicled.core.messages import Mode
 
 PLACE = on_course(3.5)
 FAILURES = ("off", "usb", "garbage", "motor_stops", "lidar_fault", "stuck", "brownout")
-KEPT = {("rplidar", "motor_stops"), ("hokuyo", "off"), ("ydlidar", "garbage"), ("sick", "lidar_fault"), ("ldrobot", "stuck")}
+KEPT = {
+    ("rplidar", "motor_stops"),
+    ("hokuyo", "off"),
+    ("ydlidar", "garbage"),
+    ("sick", "lidar_fault"),
+    ("ldrobot", "stuck"),
+}
 
 
-def drive(tmp_path: Path, overrides: list[str], scene: str, failures: tuple[str, ...] = ()) -> Drive:
+def drive(
+    tmp_path: Path, overrides: list[str], scene: str, failures: tuple[str, ...] = ()
+) -> Drive:
     """A drive of the course of the obstacle tests with this scanner on wires."""
     SENSORS["wires"] = tuple(overrides)
-    found = Drive(tmp_path, scene, "wires", "wires", failures=[parse_failure(each) for each in failures])
+    found = Drive(
+        tmp_path, scene, "wires", "wires", failures=[parse_failure(each) for each in failures]
+    )
     del SENSORS["wires"]
     return found
 
 
 @pytest.mark.parametrize(
     ("family", "model"),
-    sampled([(f, m) for f, models in MODELS.items() for m in models], lambda case: FAMILIES[case[0]][0] == case[1]),
+    sampled(
+        [(f, m) for f, models in MODELS.items() for m in models],
+        lambda case: FAMILIES[case[0]][0] == case[1],
+    ),
 )
-def test_it_stops_before_a_post_that_its_scanner_sees(family: str, model: str, tmp_path: Path) -> None:
+def test_it_stops_before_a_post_that_its_scanner_sees(
+    family: str, model: str, tmp_path: Path
+) -> None:
     found = drive(tmp_path, scanner(family, model), post(*PLACE))
     found.until(6.0, lambda t: PLACE)
     assert found.pair.machine.mode is Mode.STANDBY
@@ -48,7 +64,9 @@ def test_it_stops_before_a_post_that_its_scanner_sees(family: str, model: str, t
         lambda case: case in KEPT,
     ),
 )  # fmt: skip
-def test_a_scanner_that_fails_stops_the_vehicle_before_it_could_meet_anything(family: str, failure: str, tmp_path: Path) -> None:
+def test_a_scanner_that_fails_stops_the_vehicle_before_it_could_meet_anything(
+    family: str, failure: str, tmp_path: Path
+) -> None:
     if (family, failure) == ("ldrobot", "brownout"):
         pytest.skip("it sends again at once")
     place = on_course(9.0)
@@ -62,8 +80,8 @@ def test_a_scanner_that_fails_stops_the_vehicle_before_it_could_meet_anything(fa
 
 @pytest.mark.parametrize("failure", ["no_returns", "rain=0.3", "mirror"])
 def test_surroundings_that_deceive_it(failure: str, tmp_path: Path) -> None:
-    """Glass alone is blind where the profile says how much returns. Rain stops the vehicle too early, never too late. A mirror
-    hides nothing of what the other half of the scan shows."""
+    """Glass alone is blind where the profile says how much returns. Rain stops the vehicle too
+    early, never too late. A mirror hides nothing of what the other half of the scan shows."""
     walls = "[corridor]\nleft_m = 2.0\nright_m = 2.0\n"
     overrides = scanner("rplidar", "a2m8", least_returns=0.1)
     found = drive(tmp_path, overrides, walls + post(*PLACE), (f"scanner:{failure}@1.5+20",))
@@ -74,8 +92,11 @@ def test_surroundings_that_deceive_it(failure: str, tmp_path: Path) -> None:
         assert "obstacle_sensor_blind" in found.codes
 
 
-def test_a_scanner_upside_down_against_its_profile_still_stops_for_what_is_straight_ahead(tmp_path: Path) -> None:
-    """Left and right are exchanged, so only the middle of the lane is safe: the page of the drivers says to check it."""
+def test_a_scanner_upside_down_against_its_profile_still_stops_for_what_is_straight_ahead(
+    tmp_path: Path,
+) -> None:
+    """Left and right are exchanged, so only the middle of the lane is safe: the page of the drivers
+    says to check it."""
     found = drive(tmp_path, scanner("rplidar", "a2m8", upside_down="true"), post(*PLACE))
     found.until(6.0, lambda t: PLACE)
     assert found.nearest_m > 0.1
@@ -92,11 +113,28 @@ def test_drives_on_wires_repeat_to_the_bit(tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("wall")
 @pytest.mark.parametrize("family", ["rplidar", "sick", "hokuyo"])
-def test_it_stops_before_a_post_in_wall_time_over_a_terminal_and_over_tcp(family: str, tmp_path: Path) -> None:
+def test_it_stops_before_a_post_in_wall_time_over_a_terminal_and_over_tcp(
+    family: str, tmp_path: Path
+) -> None:
     (tmp_path / "scene.toml").write_text(post(*PLACE))
     port = "tcp:192.0.2.1:10940" if family == "hokuyo" else ""
-    given = [*scanner(family, port=port), f"sim.scene={tmp_path / 'scene.toml'}", f"log.folder={tmp_path}"]
-    command = [sys.executable, "-m", "vehicled", "sim", "--profile", "art", "--course", "lot17", "--link", "wires"]
+    given = [
+        *scanner(family, port=port),
+        f"sim.scene={tmp_path / 'scene.toml'}",
+        f"log.folder={tmp_path}",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "vehicled",
+        "sim",
+        "--profile",
+        "art",
+        "--course",
+        "lot17",
+        "--link",
+        "wires",
+    ]
     command += [
         "--clock",
         "wall",
@@ -109,5 +147,7 @@ def test_it_stops_before_a_post_in_wall_time_over_a_terminal_and_over_tcp(family
         *[text for each in given for text in ("--set", each)],
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert "obstacle ahead: something stands" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "obstacle ahead: something stands" in done.stdout + done.stderr, (
+        done.stdout + done.stderr
+    )
     json.loads(done.stdout)

@@ -1,4 +1,5 @@
-"""Requests to a running daemon: its commands, a program that streams setpoints, and what must not get through the socket."""
+"""Requests to a running daemon: its commands, a program that streams setpoints, and what must not
+get through the socket."""
 
 import json
 import os
@@ -14,7 +15,15 @@ import pytest
 
 from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import Daemon, command
-from vehicled.core.messages import CourseCommand, Fault, Mode, ModeChange, OperatorCommand, ParameterCommand, Setpoint
+from vehicled.core.messages import (
+    CourseCommand,
+    Fault,
+    Mode,
+    ModeChange,
+    OperatorCommand,
+    ParameterCommand,
+    Setpoint,
+)
 from vehicled.live.control_socket.client import Client, ControlError
 from vehicled.live.control_socket.protocol import CourseRequest, SetpointRequest, SubscribeRequest
 from vehicled.live.control_socket.socket_path import SocketPathError, socket_path
@@ -32,7 +41,10 @@ class Sitting:
     """One daemon to which everything is sent."""
 
     def __init__(self, folder: Path) -> None:
-        self.daemon = Daemon(["--clock", "wall", "--by-hand", "--course", COURSE, "--seed", "3", *WIDE_LIMITS], folder)
+        self.daemon = Daemon(
+            ["--clock", "wall", "--by-hand", "--course", COURSE, "--seed", "3", *WIDE_LIMITS],
+            folder,
+        )
         self.said: dict[str, str] = {}
         self.path = socket_path("art")
         self._sockets = os.environ["RUNTIME_DIRECTORY"]
@@ -62,7 +74,9 @@ class Sitting:
             state.update(client.status())
             return holds(state)
 
-        wait_until(reached, lambda: (state["mode"], state["why"], state["waiting_for"]), every_s=0.05)
+        wait_until(
+            reached, lambda: (state["mode"], state["why"], state["waiting_for"]), every_s=0.05
+        )
         return state
 
 
@@ -104,7 +118,9 @@ def _ask_everything(sitting: Sitting) -> None:
         said["goto far"] = sitting.command("goto", "90000", "0")[1]
         said["course far"] = sitting.command("course", "set", "lot17")[1]
         course = load_course(COURSE)
-        here = course_from_waypoints("again", course.x_m[::4], course.y_m[::4], closed=True, datum=course.datum)
+        here = course_from_waypoints(
+            "again", course.x_m[::4], course.y_m[::4], closed=True, datum=course.datum
+        )
         said["course"] = client.ask(CourseRequest(to_bytes(here)))["course"]
         for name, data in {"bytes": b"\x00" * 999, "text": b"{}"}.items():
             with pytest.raises(ControlError) as error:
@@ -117,13 +133,17 @@ def _ask_everything(sitting: Sitting) -> None:
         stream.start()
         try:
             time.sleep(0.3)
-            other.send(SetpointRequest(speed_mps=1.0, curvature_per_m=0.0, sequence=1, origin="intruder"))
+            other.send(
+                SetpointRequest(speed_mps=1.0, curvature_per_m=0.0, sequence=1, origin="intruder")
+            )
             with pytest.raises(ControlError) as error:
                 other.receive()
             said["intruder"] = str(error.value)
             status, out = sitting.command("mode", "offboard", "--arm")
             assert status == 0, out
-            said["driver"] = sitting.wait(other, lambda state: (state["estimate"]["speed_mps"] or 0.0) > 0.3)["offboard"]
+            said["driver"] = sitting.wait(
+                other, lambda state: (state["estimate"]["speed_mps"] or 0.0) > 0.3
+            )["offboard"]
             time.sleep(1.0)
         finally:
             stop.set()
@@ -138,7 +158,9 @@ def _stream(client: Client, stop: threading.Event) -> None:
     sequence = 0
     while not stop.is_set():
         sequence += 1
-        client.send(SetpointRequest(speed_mps=0.6, curvature_per_m=0.2, sequence=sequence, origin="planner"))
+        client.send(
+            SetpointRequest(speed_mps=0.6, curvature_per_m=0.2, sequence=sequence, origin="planner")
+        )
         time.sleep(0.02)
 
 
@@ -171,18 +193,32 @@ def test_one_program_holds_the_lease(sitting: Sitting) -> None:
 def test_the_log_has_all_of_it_and_replays(sitting: Sitting) -> None:
     path = str(sitting.daemon.log())
     with LogReader(path) as log:
-        records = [r.message for r in log.messages(CourseCommand, ParameterCommand, Setpoint, ModeChange, Fault, OperatorCommand)]
+        records = [
+            r.message
+            for r in log.messages(
+                CourseCommand, ParameterCommand, Setpoint, ModeChange, Fault, OperatorCommand
+            )
+        ]
     courses = [record.name for record in records if isinstance(record, CourseCommand)]
     assert courses[-2:] == ["goto 4.5 8.0", "return"]
     assert {record.origin for record in records if isinstance(record, Setpoint)} == {"planner"}
     changes = [record for record in records if isinstance(record, ModeChange)]
     modes = [change.after for change in changes]
-    assert [mode for mode in modes if mode in (Mode.AUTO, Mode.OFFBOARD)] == [Mode.AUTO, Mode.OFFBOARD]
+    assert [mode for mode in modes if mode in (Mode.AUTO, Mode.OFFBOARD)] == [
+        Mode.AUTO,
+        Mode.OFFBOARD,
+    ]
     stop = next(change for change in changes if change.before is Mode.OFFBOARD)
     # The stream stands still before its connection is closed.
     assert stop.code == "setpoint_stale"
-    refused = [record.reason for record in records if isinstance(record, Fault) and record.code == "request_refused"]
-    assert any("out of range" in reason for reason in refused) is False, "what cannot be prepared never reaches the machine"
+    refused = [
+        record.reason
+        for record in records
+        if isinstance(record, Fault) and record.code == "request_refused"
+    ]
+    assert any("out of range" in reason for reason in refused) is False, (
+        "what cannot be prepared never reaches the machine"
+    )
     with Journal(path) as journal:
         result = Replay(journal).run()
     assert result.first is None, result.first.to_text()
@@ -193,7 +229,13 @@ def test_the_log_has_all_of_it_and_replays(sitting: Sitting) -> None:
     "line",
     [
         {"do": "setpoint", "speed_mps": 1.0, "sequence": 1},
-        {"do": "setpoint", "speed_mps": 1.0, "curvature_per_m": 0.1, "wheel_angle_rad": 0.1, "sequence": 1},
+        {
+            "do": "setpoint",
+            "speed_mps": 1.0,
+            "curvature_per_m": 0.1,
+            "wheel_angle_rad": 0.1,
+            "sequence": 1,
+        },
         {"do": "setpoint", "speed_mps": 1e9, "curvature_per_m": 0.1, "sequence": 1},
         {"do": "setpoint", "speed_mps": None, "curvature_per_m": 0.1, "sequence": 1},
         {"do": "goto", "x_m": 1.0},

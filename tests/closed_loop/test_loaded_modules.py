@@ -1,4 +1,5 @@
-"""``vehicled run`` loads what a drive needs, and nothing of the offline tools, the live view or the simulator."""
+"""``vehicled run`` loads what a drive needs, and nothing of the offline tools, the live view or the
+simulator."""
 
 import json
 import signal
@@ -21,11 +22,28 @@ sys.exit(main())
 
 def test_a_daemon_on_its_own_ports_loads_only_what_a_drive_needs(tmp_path: Path) -> None:
     devices = ("gnss", "heading", "imu", "drive")
-    ports = [word for name in devices for word in ("--set", f'devices.{name}.port="serial:{tmp_path / name}?baud=921600"')]
-    command = [sys.executable, "-c", PROGRAM, "run", "--profile", "art", "--log", str(tmp_path), *ports]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as daemon:
+    ports = [
+        word
+        for name in devices
+        for word in ("--set", f'devices.{name}.port="serial:{tmp_path / name}?baud=921600"')
+    ]
+    command = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        "run",
+        "--profile",
+        "art",
+        "--log",
+        str(tmp_path),
+        *ports,
+    ]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as daemon:
         assert daemon.stderr is not None
-        # The first event, a JSON line, follows from the first turns of the loop: no such device is plugged in.
+        # The first event, a JSON line, follows from the first turns of the loop: no such device is
+        # plugged in.
         said = ""
         while not said.endswith("}\n") and (line := daemon.stderr.readline()):
             said += line
@@ -35,4 +53,8 @@ def test_a_daemon_on_its_own_ports_loads_only_what_a_drive_needs(tmp_path: Path)
     assert lines, said + rest
     loaded = json.loads(lines[-1])
     assert {"vehicled.daemon.machine", "drivers.ublox.device"} <= set(loaded)
-    assert [name for name in loaded if name.startswith(OFFLINE) or name.split(".")[0] in OFFLINE_LIBRARIES] == []
+    assert [
+        name
+        for name in loaded
+        if name.startswith(OFFLINE) or name.split(".")[0] in OFFLINE_LIBRARIES
+    ] == []

@@ -1,4 +1,5 @@
-"""Drives without GNSS: the scanner locates the vehicle on a map, and where it cannot, the vehicle does not start or stops."""
+"""Drives without GNSS: the scanner locates the vehicle on a map, and where it cannot, the vehicle
+does not start or stops."""
 
 from math import hypot
 from pathlib import Path
@@ -37,10 +38,19 @@ class Located:
     """One lockstep drive on a map, and what it reported."""
 
     def __init__(
-        self, tmp_path: Path, grid: OccupancyGrid, scene: str = HALL, failures: tuple[str, ...] = (), **given: str
+        self,
+        tmp_path: Path,
+        grid: OccupancyGrid,
+        scene: str = HALL,
+        failures: tuple[str, ...] = (),
+        **given: str,
     ) -> None:
         (tmp_path / "drive.toml").write_text(scene)
-        overrides = [f"sim.scene={tmp_path / 'drive.toml'}", "localisation.map=hall.yaml", "sim.lidar.rays=541"]
+        overrides = [
+            f"sim.scene={tmp_path / 'drive.toml'}",
+            "localisation.map=hall.yaml",
+            "sim.lidar.rays=541",
+        ]
         overrides += [f"{key.replace('__', '.')}={value}" for key, value in given.items()]
         self.profile = load_profile("f1tenth_lidar", overrides)
         self.faults: list[Fault] = []
@@ -48,7 +58,13 @@ class Located:
         self.estimates: list[StateEstimate] = []
         self.off_m: list[float] = []
         self.pair = WrappedPair(
-            self.profile, COURSE, [parse_failure(each) for each in failures], self, 3, link="messages", grid=grid
+            self.profile,
+            COURSE,
+            [parse_failure(each) for each in failures],
+            self,
+            3,
+            link="messages",
+            grid=grid,
         )
 
     def record(self, message, log_time_ns: int) -> None:
@@ -81,7 +97,9 @@ class Located:
 
 
 @pytest.mark.parametrize("estimator", ["planar", "ins"])
-def test_a_kidnapped_vehicle_finds_its_place_and_drives_with_errors_of_centimetres(tmp_path, grid, estimator):
+def test_a_kidnapped_vehicle_finds_its_place_and_drives_with_errors_of_centimetres(
+    tmp_path, grid, estimator
+):
     found = Located(tmp_path, grid, estimator__name=estimator).until(8.0)
     assert found.pair.machine.mode is Mode.AUTO
     assert found.codes == []
@@ -98,7 +116,9 @@ def test_the_same_drive_gives_the_same_frames(tmp_path, grid):
 
 
 def test_a_map_of_another_place_is_said_and_not_driven_on(tmp_path, grid):
-    elsewhere = "[[wall]]\npoints = [[-3, -2], [4, -2], [4, 1.8], [2, 2.6], [-3, 2]]\nclosed = true\n"
+    elsewhere = (
+        "[[wall]]\npoints = [[-3, -2], [4, -2], [4, 1.8], [2, 2.6], [-3, 2]]\nclosed = true\n"
+    )
     found = Located(tmp_path, grid, elsewhere, localisation__least_fit="0.8").until(6.0)
     assert found.pair.machine.mode is Mode.STANDBY
     assert "not located on its map: the scan fits nowhere" in found.waits
@@ -106,7 +126,8 @@ def test_a_map_of_another_place_is_said_and_not_driven_on(tmp_path, grid):
 
 
 def test_a_scanner_upside_down_is_said_and_not_driven_with(tmp_path, grid):
-    # Its sweep runs from the other side, which the message link hands on as it is; the daemon takes it for one that is upright.
+    # Its sweep runs from the other side, which the message link hands on as it is; the daemon takes
+    # it for one that is upright.
     found = Located(tmp_path, grid, localisation__least_fit="0.7")
     localiser = found.pair.machine.pipeline._localiser
     assert localiser is not None
@@ -119,7 +140,9 @@ def test_a_scanner_upside_down_is_said_and_not_driven_with(tmp_path, grid):
 
 @pytest.mark.parametrize("failure", ["scanner:off", "scanner:no_returns"])
 def test_a_scanner_that_stops_turning_or_sees_nothing_stops_the_vehicle(tmp_path, grid, failure):
-    found = Located(tmp_path, grid, failures=(f"{failure}@4+30",), limits__obstacle_silence_s="20").until(9.0)
+    found = Located(
+        tmp_path, grid, failures=(f"{failure}@4+30",), limits__obstacle_silence_s="20"
+    ).until(9.0)
     assert {"map_lost", "map_lost_long"} <= set(found.codes)
     assert abs(found.pair.world.motion.speed_mps) < 0.01
     assert max(found.off_m) < 0.1
@@ -144,7 +167,9 @@ def test_a_corridor_gives_no_certainty_along_it(tmp_path):
     cells[[10, 69]] = OCCUPIED
     corridor = OccupancyGrid(cells, 0.05, (-60.0, -2.0, 0.0))
     start = "[0.0, 0.0, 0.0]"
-    found = Located(tmp_path, corridor, CORRIDOR, localisation__start=start, localisation__start_reach_m="0.5").until(5.0)
+    found = Located(
+        tmp_path, corridor, CORRIDOR, localisation__start=start, localisation__start_reach_m="0.5"
+    ).until(5.0)
     matched = [p for p in found.poses if p.outcome is MapMatch.MATCHED]
     if matched:
         along = max(p.covariance[0] for p in matched)

@@ -25,7 +25,10 @@ from vehicled.runtime import realtime
 Drive = Callable[..., tuple[int, dict[str, Any], str]]
 
 
-@pytest.mark.parametrize(("course", "length_m"), sampled([("lot17", 205.0), ("circle_r2_ccw", 12.0)], lambda case: case[1] < 20.0))
+@pytest.mark.parametrize(
+    ("course", "length_m"),
+    sampled([("lot17", 205.0), ("circle_r2_ccw", 12.0)], lambda case: case[1] < 20.0),
+)
 def test_the_lap_finishes_within_its_tolerance(drive: Drive, course: str, length_m: float) -> None:
     status, result, _ = drive("--course", course, "--seed", "7", "--quiet")
     assert status == 0
@@ -36,7 +39,9 @@ def test_the_lap_finishes_within_its_tolerance(drive: Drive, course: str, length
     assert all(task["misses"] == task["skips"] == 0 for task in result["tasks"])
 
 
-def test_what_was_learnt_and_a_drive_that_did_not_begin_are_reported_and_drawn(tmp_path: Path) -> None:
+def test_what_was_learnt_and_a_drive_that_did_not_begin_are_reported_and_drawn(
+    tmp_path: Path,
+) -> None:
     picture = tmp_path / "drive.svg"
     options = ["--identifier", "single_track", "--no-log", "--quiet", "--plot", str(picture)]
     for more, row, title in (
@@ -69,7 +74,9 @@ class CrossTrackRecorder:
     def record(self, message: Message, log_time_ns: int) -> None:
         """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, GroundTruth):
-            point = self._tracker.update(message.x_m, message.y_m, message.yaw_rad, message.speed_mps)
+            point = self._tracker.update(
+                message.x_m, message.y_m, message.yaw_rad, message.speed_mps
+            )
             self.cross_track_m.append(abs(point.cross_track_m))
 
 
@@ -100,7 +107,15 @@ def test_same_seed_same_digest_with_and_without_a_log(drive: Drive) -> None:
 
 
 def test_a_rate_can_be_overridden(drive: Drive) -> None:
-    _, result, _ = drive("--course", "circle_r5_ccw", "--duration", "3", "--set", "tasks.control.rate_hz=60", "--quiet")
+    _, result, _ = drive(
+        "--course",
+        "circle_r5_ccw",
+        "--duration",
+        "3",
+        "--set",
+        "tasks.control.rate_hz=60",
+        "--quiet",
+    )
     releases = {task["name"]: task["releases"] for task in result["tasks"]}
     assert releases["control"] == pytest.approx(60 * result["run_s"], abs=2)
     assert releases["actuation"] == pytest.approx(100 * result["run_s"], abs=2)
@@ -108,7 +123,13 @@ def test_a_rate_can_be_overridden(drive: Drive) -> None:
 
 def test_declared_overload_is_seen_and_attributed(drive: Drive) -> None:
     _, result, said = drive(
-        "--duration", "4", "--set", "tasks.fusion.declared_us=4500", "--set", "tasks.fusion.deadline_ms=4", "--quiet"
+        "--duration",
+        "4",
+        "--set",
+        "tasks.fusion.declared_us=4500",
+        "--set",
+        "tasks.fusion.deadline_ms=4",
+        "--quiet",
     )
     fusion = next(task for task in result["tasks"] if task["name"] == "fusion")
     assert fusion["misses"] > 500
@@ -118,7 +139,9 @@ def test_declared_overload_is_seen_and_attributed(drive: Drive) -> None:
 
 def test_a_vehicle_that_cannot_follow_is_stopped_and_says_why(drive: Drive) -> None:
     # The twin hardly steers, so the first bends carry it out of the corridor.
-    status, result, _ = drive("--set", "sim.steering.gain_rad=0.02", "--set", "limits.corridor_m=0.5", "--quiet")
+    status, result, _ = drive(
+        "--set", "sim.steering.gain_rad=0.02", "--set", "limits.corridor_m=0.5", "--quiet"
+    )
     assert status == 1
     assert not result["finished"]
     assert "off the course" in result["why"]
@@ -126,7 +149,14 @@ def test_a_vehicle_that_cannot_follow_is_stopped_and_says_why(drive: Drive) -> N
 
 def test_a_twin_without_gnss_never_arms(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vehicled.cli.sim.START_TIMEOUT_S", 12.0)
-    status, result, _ = drive("--set", "devices.gnss.rate_hz=10", "--set", "sim.gnss.latency_ms=60000", "--quiet", "--no-log")
+    status, result, _ = drive(
+        "--set",
+        "devices.gnss.rate_hz=10",
+        "--set",
+        "sim.gnss.latency_ms=60000",
+        "--quiet",
+        "--no-log",
+    )
     assert status == 1
     assert "gnss is silent" in result["why"]
 

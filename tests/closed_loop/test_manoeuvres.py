@@ -1,4 +1,5 @@
-"""Drives by a programme, the path of one tracked, and courses with lanes: whole runs in lockstep."""
+"""Drives by a programme, the path of one tracked, and courses with lanes: whole runs in
+lockstep."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,15 +27,30 @@ t_s,speed_mps,throttle,brake,wheel_angle_rad
 
 @pytest.mark.parametrize(
     ("profile", "controller", "bound_m"),
-    sampled([("art", "mpc", 0.05), ("f1tenth", "pure_pursuit", 0.25)], lambda case: case[0] == "art"),
+    sampled(
+        [("art", "mpc", 0.05), ("f1tenth", "pure_pursuit", 0.25)], lambda case: case[0] == "art"
+    ),
 )
 def test_a_programme_is_driven_recorded_and_tracked(
-    profile: str, controller: str, bound_m: float, drive: Drive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    profile: str,
+    controller: str,
+    bound_m: float,
+    drive: Drive,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     programme = tmp_path / "weave.csv"
     programme.write_text(WEAVE)
     # A corridor of its course would end it at once: it bends away from the line.
-    status, result, said = drive("--profile", profile, "--programme", str(programme), "--quiet", "--set", "limits.corridor_m=0.6")
+    status, result, said = drive(
+        "--profile",
+        profile,
+        "--programme",
+        str(programme),
+        "--quiet",
+        "--set",
+        "limits.corridor_m=0.6",
+    )
     assert status == 0, said
     assert result["finished"]
     assert result["programme"] == "weave"
@@ -56,12 +72,16 @@ def test_a_programme_is_driven_recorded_and_tracked(
     course = tmp_path / "driven.csv"
     assert main(["record-path", log, "-o", str(course)]) == 0
     capsys.readouterr()
-    status, result, said = drive("--profile", profile, "--course", str(course), "--controller", controller, "--quiet")
+    status, result, said = drive(
+        "--profile", profile, "--course", str(course), "--controller", controller, "--quiet"
+    )
     assert status == 0, said
     assert result["cross_track_m"]["mean"] < bound_m
 
 
-def test_lanes_decide_over_the_exit_status(drive: Drive, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lanes_decide_over_the_exit_status(
+    drive: Drive, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = ("--profile", "art_published", "--no-log", "--quiet", "--course")
     status, result, _ = drive(*run, "iso_3888_1_tenth:speed_mps=1.5,scale=0.15,run_up_m=3")
     assert (status, result["markings"][:6]) == (0, "passed"), result["markings"]
@@ -73,7 +93,9 @@ def test_lanes_decide_over_the_exit_status(drive: Drive, capsys: pytest.CaptureF
     assert "NOT passed: the course is finished" in table
 
 
-def test_a_programme_that_cannot_be_driven_ends_before_the_drive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_programme_that_cannot_be_driven_ends_before_the_drive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("t_s,throttle\n0,0.1\n1,2\n")
     for arguments, said in (

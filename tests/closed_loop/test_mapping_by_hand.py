@@ -1,4 +1,5 @@
-"""A person drives through an unknown place, the map is built, and the vehicle drives the same way on it by itself."""
+"""A person drives through an unknown place, the map is built, and the vehicle drives the same way
+on it by itself."""
 
 from math import atan2, cos, hypot, remainder, sin, tau
 from typing import Any
@@ -8,7 +9,14 @@ import pytest
 
 from sim_backend.connection import START_NS
 from tests.mapping_bench import HALL
-from vehicled.core.messages import Fault, Mode, OperatorAction, OperatorCommand, StateEstimate, TeleopCommand
+from vehicled.core.messages import (
+    Fault,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    StateEstimate,
+    TeleopCommand,
+)
 from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.offline.mapping.build import build, trajectory_error
 from vehicled.offline.mapping.command import course_text
@@ -36,7 +44,9 @@ class Drive:
         self.messages: list[Any] = []
         self.off_m: list[float] = []
         self.codes: list[str] = []
-        self.pair = WrappedPair(self.profile, course, [], self, 3, link="messages", scenario=scenario, **given)
+        self.pair = WrappedPair(
+            self.profile, course, [], self, 3, link="messages", scenario=scenario, **given
+        )
 
     def record(self, message, log_time_ns: int) -> None:
         """See :class:`vehicled.core.journal.Sink`."""
@@ -44,7 +54,11 @@ class Drive:
             self.messages.append(message)
         if isinstance(message, Fault) and message.active:
             self.codes.append(message.code)
-        if isinstance(message, StateEstimate) and hasattr(self, "pair") and self.pair.machine.mode is Mode.AUTO:
+        if (
+            isinstance(message, StateEstimate)
+            and hasattr(self, "pair")
+            and self.pair.machine.mode is Mode.AUTO
+        ):
             true = self.pair.world.motion
             self.off_m.append(hypot(message.x_m - true.x_m, message.y_m - true.y_m))
 
@@ -87,7 +101,10 @@ def by_hand(drive: Drive, seconds: float) -> None:
         sequence += 1
         steering = min(max(wheel / 0.4189, -1.0), 1.0) if drives else 0.0
         throttle = min(max(0.1 * (SPEED_MPS - true.speed_mps), 0.0), 0.15) if drives else 0.0
-        drive.pair.machine.on_message(TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, True, "a person", sequence), now_ns)
+        drive.pair.machine.on_message(
+            TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, True, "a person", sequence),
+            now_ns,
+        )
 
 
 @pytest.fixture(scope="module")

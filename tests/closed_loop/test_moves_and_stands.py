@@ -1,4 +1,5 @@
-"""Requests are met, or refused with the reason: slow courses, blocked wheels, slopes, standstill without sensors, a turned IMU."""
+"""Requests are met, or refused with the reason: slow courses, blocked wheels, slopes, standstill
+without sensors, a turned IMU."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +10,15 @@ import pytest
 import vehicled as v
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
-from vehicled.core.messages import Fault, GroundTruth, Message, Mode, ModeChange, OperatorAction, OperatorCommand
+from vehicled.core.messages import (
+    Fault,
+    GroundTruth,
+    Message,
+    Mode,
+    ModeChange,
+    OperatorAction,
+    OperatorCommand,
+)
 from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.profile import load
@@ -42,11 +51,25 @@ class Trace:
 class Drive:
     """One drive in lockstep, in this process."""
 
-    def __init__(self, profile: str, course: str | Course, *overrides: str, failures: Iterable[str] = (), seed: int = 5) -> None:
+    def __init__(
+        self,
+        profile: str,
+        course: str | Course,
+        *overrides: str,
+        failures: Iterable[str] = (),
+        seed: int = 5,
+    ) -> None:
         loaded = load(profile, list(overrides)).profile
         self.trace = Trace()
         line = course if isinstance(course, Course) else course_of(loaded, course)
-        self.pair = WrappedPair(loaded, line, [parse_failure(text) for text in failures], self.trace, seed, link="messages")
+        self.pair = WrappedPair(
+            loaded,
+            line,
+            [parse_failure(text) for text in failures],
+            self.trace,
+            seed,
+            link="messages",
+        )
         self.machine = self.pair.machine
 
     def until(self, at_s: float, *, modes: Iterable[Mode] = tuple(Mode)) -> float:
@@ -65,17 +88,23 @@ class Drive:
         assert self.machine.mode is Mode.AUTO, self.machine.why
 
     def speeds(self, from_s: float = 0.0) -> list[float]:
-        return [truth.speed_mps for truth in self.trace.truth if truth.t_ns >= START_NS + from_s * SECOND_NS]
+        return [
+            truth.speed_mps
+            for truth in self.trace.truth
+            if truth.t_ns >= START_NS + from_s * SECOND_NS
+        ]
 
     def ask(self, action: OperatorAction) -> None:
-        self.machine.on_message(OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "test"), self.pair.now_ns)
+        self.machine.on_message(
+            OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "test"), self.pair.now_ns
+        )
 
 
 def line(speed_mps: float, length_m: float = 8.0) -> Course:
     return course_from_waypoints("line", [0.0, length_m], [0.0, 0.0], speed=[speed_mps, speed_mps])
 
 
-# ----------------------------------------------------------------------------------------------------------- standstill
+# --------------------------------------------------------------------------------------- standstill
 
 
 @pytest.mark.parametrize(
@@ -89,9 +118,14 @@ def line(speed_mps: float, length_m: float = 8.0) -> Course:
         pytest.param("rzr", ["gnss:stuck@5.8", "heading:off@3"], True, marks=pytest.mark.soak),
     ],
 )
-def test_a_stop_ends_at_standstill_whatever_measures_it(profile: str, failures: list[str], assumed: bool) -> None:
-    """Wheels that a brake locks, receivers that are late, silent or repeat themselves, and no speed at all."""
-    drive = Drive(profile, "circle_r25_ccw" if profile == "rzr" else "circle_r5_ccw", failures=failures)
+def test_a_stop_ends_at_standstill_whatever_measures_it(
+    profile: str, failures: list[str], assumed: bool
+) -> None:
+    """Wheels that a brake locks, receivers that are late, silent or repeat themselves, and no speed
+    at all."""
+    drive = Drive(
+        profile, "circle_r25_ccw" if profile == "rzr" else "circle_r5_ccw", failures=failures
+    )
     drive.begin()
     drive.until(6.0, modes=(Mode.AUTO,))
     assert abs(drive.trace.truth[-1].speed_mps) > 0.5
@@ -108,17 +142,22 @@ def test_a_stop_ends_at_standstill_whatever_measures_it(profile: str, failures: 
 
 def test_a_run_whose_stop_cannot_be_seen_does_not_say_that_it_stands() -> None:
     """The link to the actuator is gone as well, so its brake is not known to act."""
-    run = v.simulate("hunter_se", "circle_r5_ccw", seed=5, failures=["gnss:off@3", "drive:off@4"], duration_s=5.0)
+    run = v.simulate(
+        "hunter_se", "circle_r5_ccw", seed=5, failures=["gnss:off@3", "drive:off@4"], duration_s=5.0
+    )
     assert not run.metrics.finished
     assert "it is not known to stand: no wheel or GNSS speed is fresh" in run.metrics.why
 
 
-# ------------------------------------------------------------------------------------------------- slow, blocked, held
+# ------------------------------------------------------------------------------ slow, blocked, held
 
 
-@pytest.mark.parametrize(("profile", "speed_mps"), [("nigel", 0.06), ("nigel", 0.14), ("roboracer", 0.1)])
+@pytest.mark.parametrize(
+    ("profile", "speed_mps"), [("nigel", 0.06), ("nigel", 0.14), ("roboracer", 0.1)]
+)
 def test_a_small_vehicle_is_slow_and_moves(profile: str, speed_mps: float) -> None:
-    """The motor of the second one is strong, and its friction four times what the daemon believes."""
+    """The motor of the second one is strong, and its friction four times what the daemon
+    believes."""
     sim = v.Simulation(profile, "straight_30m", seed=1)
     for _ in range(600):
         seen = sim.step(v.Action(speed_mps, curvature_per_m=0.0))
@@ -158,28 +197,42 @@ def test_blocked_wheels_end_the_drive_at_any_speed(profile: str, speed_mps: floa
 @pytest.mark.parametrize(
     ("profile", "most_mps"),
     # The drive of `art` gives nothing at 0.39 of the throttle and a third of its torque at 0.41.
-    [("art", 0.6), ("art_published", 0.42), ("f1tenth", 0.42), pytest.param("hunter_se", 0.42, marks=pytest.mark.soak)],
+    [
+        ("art", 0.6),
+        ("art_published", 0.42),
+        ("f1tenth", 0.42),
+        pytest.param("hunter_se", 0.42, marks=pytest.mark.soak),
+    ],
 )
 def test_wheels_that_come_free_do_not_surge(profile: str, most_mps: float) -> None:
     """Blocked for as long as the drive goes on."""
-    drive = Drive(profile, line(0.28), "limits.not_moving_s=10", failures=["drive:blocked@0.01+2.4"])
+    drive = Drive(
+        profile, line(0.28), "limits.not_moving_s=10", failures=["drive:blocked@0.01+2.4"]
+    )
     drive.until(7.0)
     assert drive.machine.mode is Mode.AUTO
-    # While nothing measures the speed of `art`, its filter takes the block for friction, and unlearns that as it drives.
+    # While nothing measures the speed of `art`, its filter takes the block for friction, and
+    # unlearns that as it drives.
     assert 0.2 < max(drive.speeds()) < most_mps
 
 
 def test_a_law_with_too_little_throttle_is_stopped() -> None:
-    """The linear law, with less than moves this vehicle: what helps it to move does not keep it moving."""
-    drive = Drive("art", line(1.0), "controller.name=linear", "controller.linear.throttle=[0.1,0.0,0.0,0.05]")
+    """The linear law, with less than moves this vehicle: what helps it to move does not keep it
+    moving."""
+    drive = Drive(
+        "art", line(1.0), "controller.name=linear", "controller.linear.throttle=[0.1,0.0,0.0,0.05]"
+    )
     drive.begin()
     assert drive.until(20.0, modes=(Mode.AUTO,)) < 12.0
     assert drive.trace.codes[-1] in ("stalled", "no_progress")
 
 
 def test_a_law_of_its_own_throttle_is_helped_to_move() -> None:
-    """A vehicle that was pulled aside turns its wheels to the lock, where the law's throttle is too little for it."""
-    drive = Drive("art_twin", line(0.43, 5.0), "controller.name=linear", failures=["drive:pull=1.71@4+3"])
+    """A vehicle that was pulled aside turns its wheels to the lock, where the law's throttle is too
+    little for it."""
+    drive = Drive(
+        "art_twin", line(0.43, 5.0), "controller.name=linear", failures=["drive:pull=1.71@4+3"]
+    )
     drive.begin()
     drive.until(20.0, modes=(Mode.AUTO,))
     assert drive.trace.codes == []
@@ -192,7 +245,7 @@ def test_a_requested_halt_is_no_lack_of_progress() -> None:
     assert seen.mode is Mode.OFFBOARD
 
 
-# --------------------------------------------------------------------------------------------------------------- slopes
+# ------------------------------------------------------------------------------------------- slopes
 
 
 def hill(folder: Path, slope: float) -> str:
@@ -200,7 +253,9 @@ def hill(folder: Path, slope: float) -> str:
     file = folder / "hill.csv"
     row = ",".join(f"{slope * (column - 10.0):.4f}" for column in range(41))
     file.write_text("\n".join([row] * 41) + "\n", encoding="utf-8")
-    file.with_name("hill.csv.toml").write_text("step_m = 1.0\nx_m = -10.0\ny_m = -20.0\n", encoding="utf-8")
+    file.with_name("hill.csv.toml").write_text(
+        "step_m = 1.0\nx_m = -10.0\ny_m = -20.0\n", encoding="utf-8"
+    )
     return f"sim.terrain.height={file}"
 
 
@@ -217,7 +272,9 @@ def hill(folder: Path, slope: float) -> str:
         pytest.param("rzr", 0.2, 1.0, 1.2, marks=pytest.mark.soak),
     ],
 )
-def test_a_slope_is_driven(profile: str, slope: float, speed_mps: float, most_mps: float, tmp_path: Path) -> None:
+def test_a_slope_is_driven(
+    profile: str, slope: float, speed_mps: float, most_mps: float, tmp_path: Path
+) -> None:
     drive = Drive(profile, line(speed_mps), hill(tmp_path, slope), seed=3)
     drive.begin()
     drive.until(9.0, modes=(Mode.AUTO,))
@@ -233,10 +290,14 @@ def test_a_slope_is_driven(profile: str, slope: float, speed_mps: float, most_mp
     ("profile", "slope", "codes"),
     [
         ("rzr", 0.5, {"rolling_back", "gnss_refused", "heading_against_course"}),
-        pytest.param("rzr", -0.35, {"faster_than_asked", "uncommanded_motion"}, marks=pytest.mark.soak),
+        pytest.param(
+            "rzr", -0.35, {"faster_than_asked", "uncommanded_motion"}, marks=pytest.mark.soak
+        ),
     ],
 )
-def test_what_cannot_be_held_is_said_and_stopped(profile: str, slope: float, codes: set[str], tmp_path: Path) -> None:
+def test_what_cannot_be_held_is_said_and_stopped(
+    profile: str, slope: float, codes: set[str], tmp_path: Path
+) -> None:
     drive = Drive(profile, line(1.0, 20.0), hill(tmp_path, slope), seed=3)
     drive.begin()
     ended_s = drive.until(20.0, modes=(Mode.AUTO,))
@@ -244,7 +305,7 @@ def test_what_cannot_be_held_is_said_and_stopped(profile: str, slope: float, cod
     assert set(drive.trace.codes) & codes, drive.trace.codes
 
 
-# ------------------------------------------------------------------------------------------------------------------ IMU
+# ---------------------------------------------------------------------------------------------- IMU
 
 
 @pytest.mark.parametrize(
@@ -253,10 +314,21 @@ def test_what_cannot_be_held_is_said_and_stopped(profile: str, slope: float, cod
         (
             "art",
             (3.14159, 0.0),
-            "-z axis points up .* mounting_roll_rad = 3.1415, mounting_pitch_rad = 0.0000, .*devices.imu.driver.n100",
+            (
+                "-z axis points up .* mounting_roll_rad = 3.1415, mounting_pitch_rad = 0.0000, "
+                ".*devices.imu.driver.n100"
+            ),
         ),
-        ("hunter_se", (0.0, 1.5708), "x axis points up .* turn its samples where they are sent, by roll 0.0000 rad, pitch"),
-        ("hmmwv", (0.35, 0.0), "across it, limit 17.* turn its samples where they are sent, by roll 0.3[45]"),
+        (
+            "hunter_se",
+            (0.0, 1.5708),
+            "x axis points up .* turn its samples where they are sent, by roll 0.0000 rad, pitch",
+        ),
+        (
+            "hmmwv",
+            (0.35, 0.0),
+            "across it, limit 17.* turn its samples where they are sent, by roll 0.3[45]",
+        ),
         ("art", (0.0, -0.35), "along the vehicle, limit 11.* mounting_pitch_rad = -0.3[45]"),
     ],
 )
@@ -267,13 +339,20 @@ def test_a_turned_imu_is_not_armed_and_the_user_gets_its_mounting(
     drive = Drive(profile, "circle_r5_ccw", f"sim.imu.mounting_error_rad=[{roll},{pitch},0.0]")
     drive.until(2.0)
     assert drive.machine.mode is Mode.STANDBY
-    (said,) = [text for text in drive.machine.waiting_for(drive.pair.now_ns) if "axis points up" in text]
+    (said,) = [
+        text for text in drive.machine.waiting_for(drive.pair.now_ns) if "axis points up" in text
+    ]
     assert re.search(words, said), said
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.25])
 def test_a_tilt_that_may_be_a_slope_shows_on_the_way(slope: float, tmp_path: Path) -> None:
-    drive = Drive("hunter_se", line(1.0, 12.0), hill(tmp_path, slope), "sim.imu.mounting_error_rad=[0.0,0.35,0.0]")
+    drive = Drive(
+        "hunter_se",
+        line(1.0, 12.0),
+        hill(tmp_path, slope),
+        "sim.imu.mounting_error_rad=[0.0,0.35,0.0]",
+    )
     drive.begin()
     drive.until(14.0, modes=(Mode.AUTO,))
     assert drive.trace.codes == ["imu_tilted"]

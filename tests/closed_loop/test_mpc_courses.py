@@ -1,4 +1,5 @@
-"""Predictive control on whole courses, with an exact state of the vehicle and with wrong beliefs about it."""
+"""Predictive control on whole courses, with an exact state of the vehicle and with wrong beliefs
+about it."""
 
 from collections.abc import Callable
 
@@ -18,8 +19,14 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 
 Build = Callable[[Vehicle, Limits, Course, float], Controller]
-WEAK = replace(VEHICLE, steering=replace(STEERING, gain_rad=0.225, offset_rad=0.0, delay_s=0.4, max_wheel_rad=0.225))
-STRONG = replace(VEHICLE, steering=replace(STEERING, gain_rad=0.455, offset_rad=0.0, delay_s=0.2, max_wheel_rad=0.455))
+WEAK = replace(
+    VEHICLE,
+    steering=replace(STEERING, gain_rad=0.225, offset_rad=0.0, delay_s=0.4, max_wheel_rad=0.225),
+)
+STRONG = replace(
+    VEHICLE,
+    steering=replace(STEERING, gain_rad=0.455, offset_rad=0.0, delay_s=0.2, max_wheel_rad=0.455),
+)
 
 
 def mpc(**params: object) -> Build:
@@ -61,16 +68,22 @@ def test_follows_a_course_to_its_end(course: str, mean_m: float, max_m: float) -
 
 def test_both_backends_drive_alike() -> None:
     course = load_course("circle_r2_ccw")
-    osqp, daqp = drive(course, mpc(), rate_hz=20.0), drive(course, mpc(backend="daqp"), rate_hz=20.0)
+    osqp, daqp = (
+        drive(course, mpc(), rate_hz=20.0),
+        drive(course, mpc(backend="daqp"), rate_hz=20.0),
+    )
     n = min(len(osqp.cross_track_m), len(daqp.cross_track_m))
     assert np.abs(osqp.cross_track_m[:n] - daqp.cross_track_m[:n]).max() < 1e-3
 
 
 def test_a_gain_of_half_what_is_believed_is_followed_from_the_yaw_rate() -> None:
-    """Twice the delay and half the gain of the belief, nobody identifying anything: the bends are still driven."""
+    """Twice the delay and half the gain of the belief, nobody identifying anything: the bends are
+    still driven."""
     course = load_course("sine_tight")
     followed = np.abs(drive(course, mpc(), truth=WEAK, believed=STRONG).cross_track_m)
-    trusted = np.abs(drive(course, mpc(turn_memory_s=0.0), truth=WEAK, believed=STRONG).cross_track_m)
+    trusted = np.abs(
+        drive(course, mpc(turn_memory_s=0.0), truth=WEAK, believed=STRONG).cross_track_m
+    )
     assert followed.mean() * 2 < trusted.mean()
     assert followed.mean() < 0.1
 
@@ -83,8 +96,11 @@ def test_what_is_identified_is_driven_with_at_once() -> None:
             if now_ns == 5_000_000_000:
                 self.adapt(WEAK)
             command = super().step(estimate, now_ns)
-            # The small simulator maps angles by the first belief, where the gate would map them by the new one.
-            share = 1.0 if now_ns < 5_000_000_000 else STRONG.steering.gain_rad / WEAK.steering.gain_rad
+            # The small simulator maps angles by the first belief, where the gate would map them by
+            # the new one.
+            share = (
+                1.0 if now_ns < 5_000_000_000 else STRONG.steering.gain_rad / WEAK.steering.gain_rad
+            )
             return replace(command, wheel_angle_rad=share * command.wheel_angle_rad)
 
     params = MpcParams(speed=SpeedParams(p=1.5))
@@ -95,9 +111,17 @@ def test_what_is_identified_is_driven_with_at_once() -> None:
 
 def test_the_published_controller_drives_a_prompt_vehicle_round_its_circle() -> None:
     prompt = replace(
-        VEHICLE, steering=replace(STEERING, gain_rad=0.6, offset_rad=0.0, max_wheel_rad=0.6, delay_s=0.0, rate_radps=20.0)
+        VEHICLE,
+        steering=replace(
+            STEERING, gain_rad=0.6, offset_rad=0.0, max_wheel_rad=0.6, delay_s=0.0, rate_radps=20.0
+        ),
     )
     params = MpcPublishedParams(speed="estimate")
-    result = drive(load_course("circle_r5_ccw"), lambda *parts: MpcPublished(params, *parts), truth=prompt, believed=prompt)
+    result = drive(
+        load_course("circle_r5_ccw"),
+        lambda *parts: MpcPublished(params, *parts),
+        truth=prompt,
+        believed=prompt,
+    )
     assert result.finished
     assert 0.001 < np.abs(result.cross_track_m).mean() < 0.15

@@ -1,7 +1,9 @@
-"""All that only explains a drive raises at every call that it has, and the vehicle drives on as if nothing had happened.
+"""All that only explains a drive raises at every call that it has, and the vehicle drives on as if
+nothing had happened.
 
-The functions are found while they run: every function of a module of ``EXPLAINS``, and every call that was given a boundary. A
-module that neither list knows fails the test, so that a new one gets its place.
+The functions are found while they run: every function of a module of ``EXPLAINS``, and every call
+that was given a boundary. A module that neither list knows fails the test, so that a new one gets
+its place.
 """
 
 import gc
@@ -23,7 +25,15 @@ import pytest
 from tests.busy_computer import WIDE_LIMITS
 from vehicled.core.events import ObserverFailed
 from vehicled.core.executive import Executive
-from vehicled.core.messages import ActuatorCommand, Event, Fault, Mode, ModeChange, PortEvent, TaskTick
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Event,
+    Fault,
+    Mode,
+    ModeChange,
+    PortEvent,
+    TaskTick,
+)
 from vehicled.core.observers import BOUNDARIES, Observers
 from vehicled.daemon.machine import Machine
 from vehicled.log.reader import LogReader
@@ -35,26 +45,30 @@ from vehicled.runtime.ending import EndConditions
 from vehicled.runtime.events import EventLog
 
 EXPLAINS = (
-    "vehicled.core.attribution", "vehicled.core.error_text", "vehicled.core.histogram", "vehicled.core.journal:Digest",
-    "vehicled.core.events", "vehicled.core.simulation_events", "vehicled.core.wire.usage:MessageUsage._",
-    "vehicled.core.wire.usage:rows", "vehicled.daemon.recognition", "vehicled.live.bridges",
-    "vehicled.live.control_socket.console", "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.judge",
-    "vehicled.run.manoeuvre", "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health", "vehicled.runtime.events",
-    "vehicled.runtime.evidence", "vehicled.runtime.health", "vehicled.safety.margins", "vehicled.safety.reason",
+    "vehicled.core.attribution", "vehicled.core.error_text", "vehicled.core.histogram",
+    "vehicled.core.journal:Digest", "vehicled.core.events", "vehicled.core.simulation_events",
+    "vehicled.core.wire.usage:MessageUsage._", "vehicled.core.wire.usage:rows",
+    "vehicled.daemon.recognition", "vehicled.live.bridges", "vehicled.live.control_socket.console",
+    "vehicled.log", "vehicled.ros", "vehicled.run.injected", "vehicled.run.judge",
+    "vehicled.run.manoeuvre", "vehicled.run.result:Learnt", "vehicled.run.wall_session:_log_health",
+    "vehicled.runtime.events", "vehicled.runtime.evidence", "vehicled.runtime.health",
+    "vehicled.safety.margins", "vehicled.safety.reason",
 )  # fmt: skip
 """Modules, or parts of them behind a colon, that only explain a run."""
 DRIVES = (
-    "drivers", "vehicled.control", "vehicled.core.arrays", "vehicled.core.bus", "vehicled.core.clamp", "vehicled.core.executive",
-    "vehicled.core.journal", "vehicled.core.link", "vehicled.core.messages", "vehicled.core.observers", "vehicled.core.ports",
-    "vehicled.core.tasks", "vehicled.core.vehicle", "vehicled.core.wire", "vehicled.daemon.actuation",
-    "vehicled.daemon.machine", "vehicled.daemon.pipeline",
-    "vehicled.estimation", "vehicled.live.control_socket.server", "vehicled.paths", "vehicled.profile",
-    "vehicled.profile.plugins", "vehicled.run.result", "vehicled.run.session", "vehicled.run.signals",
-    "vehicled.run.simulation", "vehicled.run.task_costs", "vehicled.run.wall_session", "vehicled.run.world_link",
-    "vehicled.runtime.clock", "vehicled.runtime.connection", "vehicled.runtime.ending", "vehicled.runtime.lease",
-    "vehicled.runtime.link_port", "vehicled.runtime.lockstep", "vehicled.runtime.loop", "vehicled.runtime.plugin_watch",
-    "vehicled.runtime.readable", "vehicled.runtime.reopening", "vehicled.runtime.simulator", "vehicled.runtime.timer",
-    "vehicled.runtime.wall",
+    "drivers", "vehicled.control", "vehicled.core.arrays", "vehicled.core.bus",
+    "vehicled.core.clamp", "vehicled.core.executive", "vehicled.core.journal", "vehicled.core.link",
+    "vehicled.core.messages", "vehicled.core.observers", "vehicled.core.ports",
+    "vehicled.core.tasks", "vehicled.core.vehicle", "vehicled.core.wire",
+    "vehicled.daemon.actuation", "vehicled.daemon.machine", "vehicled.daemon.pipeline",
+    "vehicled.estimation", "vehicled.live.control_socket.server", "vehicled.paths",
+    "vehicled.profile", "vehicled.profile.plugins", "vehicled.run.result", "vehicled.run.session",
+    "vehicled.run.signals", "vehicled.run.simulation", "vehicled.run.task_costs",
+    "vehicled.run.wall_session", "vehicled.run.world_link", "vehicled.runtime.clock",
+    "vehicled.runtime.connection", "vehicled.runtime.ending", "vehicled.runtime.lease",
+    "vehicled.runtime.link_port", "vehicled.runtime.lockstep", "vehicled.runtime.loop",
+    "vehicled.runtime.plugin_watch", "vehicled.runtime.readable", "vehicled.runtime.reopening",
+    "vehicled.runtime.simulator", "vehicled.runtime.timer", "vehicled.runtime.wall",
     "vehicled.safety",
 )  # fmt: skip
 """Modules that drive, or that hold a run together."""
@@ -69,11 +83,22 @@ class HostileError(Exception):
     __repr__ = __str__
 
 
-KINDS = (ValueError, MemoryError, RecursionError, KeyError, OSError, HostileError, AssertionError, StopIteration, UnicodeError)
+KINDS = (
+    ValueError,
+    MemoryError,
+    RecursionError,
+    KeyError,
+    OSError,
+    HostileError,
+    AssertionError,
+    StopIteration,
+    UnicodeError,
+)
 
 
 class Thrower:
-    """Profile function that raises at calls of what explains: at the first of each function, and at fewer and fewer later ones."""
+    """Profile function that raises at calls of what explains: at the first of each function, and at
+    fewer and fewer later ones."""
 
     def __init__(self) -> None:
         self.on = False
@@ -86,7 +111,11 @@ class Thrower:
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
         code = frame.f_code
-        if event != "call" or not self.on or not self._is_wanted(code, frame.f_globals.get("__name__", "")):
+        if (
+            event != "call"
+            or not self.on
+            or not self._is_wanted(code, frame.f_globals.get("__name__", ""))
+        ):
             return
         self._calls[code] += 1
         n = self._calls[code]
@@ -103,17 +132,21 @@ class Thrower:
             if module.partition(".")[0] in ("vehicled", "drivers"):
                 self.modules.add(place)
             explains = place.startswith(EXPLAINS) or code in self.guarded
-            # Nobody calls the end of an object or of a generator, and Python itself contains what they raise.
+            # Nobody calls the end of an object or of a generator, and Python itself contains what
+            # they raise.
             ends = code.co_name == "__del__" or code.co_flags & CO_GENERATOR
             wanted = self._wanted[code] = explains and code not in BOUNDARIES and not ends
         return wanted
 
     @contextmanager
     def throwing(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        """Throw from the first turn of the pump to the end of the log. A profile function that raises is unset, so set it again."""
+        """Throw from the first turn of the pump to the end of the log. A profile function that
+        raises is unset, so set it again."""
         run, turn, guard = Executive.run, EndConditions.turn, Observers.guard
 
-        def noted(self: Observers, name: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        def noted(
+            self: Observers, name: str, call: Callable[..., Any], *arguments: Any, **named: Any
+        ) -> Any:
             inner = call.func if isinstance(call, partial) else call
             self_code = getattr(getattr(inner, "__func__", inner), "__code__", None)
             if self_code is not None:
@@ -144,11 +177,13 @@ MS = 1_000_000
 
 
 def drive(folder: Path, **changes: Any) -> tuple[Simulated, list[ActuatorCommand]]:
-    """Drive for a short time with all that may explain a drive; return also what was sent to the actuators."""
+    """Drive for a short time with all that may explain a drive; return also what was sent to the
+    actuators."""
     sent: list[Any] = []
     wide = WIDE_LIMITS[1::2] if changes.get("clock") == "wall" else ()
     spec = RunSpec(
-        **{"profile": "art", "course": "circle_r5_ccw", "seed": 3, "duration_s": 4.0, "log_folder": str(folder), **changes},
+        **{"profile": "art", "course": "circle_r5_ccw", "seed": 3, "duration_s": 4.0,
+            "log_folder": str(folder), **changes},
         # Every release of this task is a miss that has to be explained.
         overrides=("tasks.control.deadline_ms=0.01", "tasks.control.declared_us=20", *wide),
     )  # fmt: skip
@@ -173,13 +208,16 @@ def glance(_machine: Machine, judge: Judge, _now_ns: int) -> None:
 
 
 def explode(_message: object, t_ns: int) -> None:
-    """Be a listener that never works, and at times waits, so that somebody asks how long the loop had to."""
+    """Be a listener that never works, and at times waits, so that somebody asks how long the loop
+    had to."""
     if t_ns // MS % 50 == 0:
         time.sleep(1e-4)
     raise KeyError("a listener")
 
 
-def test_all_that_explains_a_drive_in_lockstep_may_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_explains_a_drive_in_lockstep_may_raise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sound, sent = drive(tmp_path)
     thrower = Thrower()
     with thrower.throwing(monkeypatch):
@@ -200,24 +238,37 @@ def test_all_that_explains_a_drive_in_lockstep_may_raise(tmp_path: Path, monkeyp
     ):
         assert f"{name} failed" in disturbed.result.observers_failed
     assert disturbed.result.digest == "", "a digest that lacks a frame is none"
-    assert sound.result.observers_failed.startswith("explode failed 10 times and was switched off (KeyError: 'a listener')")
+    assert sound.result.observers_failed.startswith(
+        "explode failed 10 times and was switched off (KeyError: 'a listener')"
+    )
     with LogReader(disturbed.result.log) as log:
         # Nothing was written before the first record that was lost.
         assert log.end["observers_failed"] == disturbed.result.observers_failed
         assert int(log.end["dropped_journal"]) > 0
     with LogReader(sound.result.log) as log:
-        (event,) = [record.message for record in log.messages(Event) if ObserverFailed.read(record.message)]
+        (event,) = [
+            record.message for record in log.messages(Event) if ObserverFailed.read(record.message)
+        ]
         assert "explode" in event.fields
 
 
 @pytest.mark.xdist_group("wall")
-def test_all_that_explains_a_drive_on_the_wall_clock_may_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_explains_a_drive_on_the_wall_clock_may_raise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     thrower = Thrower()
     thresholds = gc.get_threshold()
     gc.set_threshold(200)
     try:
         with thrower.throwing(monkeypatch):
-            done, sent = drive(tmp_path, clock="wall", shared_clock=True, control_socket="any", view="127.0.0.1:0", duration_s=5.0)
+            done, sent = drive(
+                tmp_path,
+                clock="wall",
+                shared_clock=True,
+                control_socket="any",
+                view="127.0.0.1:0",
+                duration_s=5.0,
+            )
     finally:
         gc.set_threshold(*thresholds)
     assert done.result.why == "stopped by the time limit"
@@ -226,12 +277,28 @@ def test_all_that_explains_a_drive_on_the_wall_clock_may_raise(tmp_path: Path, m
     driven = modes[modes.index(Mode.AUTO) :]
     assert sum(a is not b for a, b in pairwise(driven)) <= 2
     check(thrower, 60)
-    for name in ("log", "bridges", "block sampler", "evidence", "attribution", "taken time", "run delay", "holders"):
+    for name in (
+        "log",
+        "bridges",
+        "block sampler",
+        "evidence",
+        "attribution",
+        "taken time",
+        "run delay",
+        "holders",
+    ):
         assert f"{name} failed" in done.result.observers_failed
 
 
 def check(thrower: Thrower, at_least: int) -> None:
     """Check that the lists are complete, and that much was thrown."""
-    unknown = {place.partition(":")[0] for place in thrower.modules if not place.startswith((*EXPLAINS, *DRIVES))}
-    assert not unknown, "does it drive or explain? Give it a place in one of the lists, and a boundary if it explains"
+    unknown = {
+        place.partition(":")[0]
+        for place in thrower.modules
+        if not place.startswith((*EXPLAINS, *DRIVES))
+    }
+    assert not unknown, (
+        "does it drive or explain? Give it a place in one of the lists, and a boundary if it "
+        "explains"
+    )
     assert len(thrower.thrown) >= at_least, sorted(thrower.thrown)

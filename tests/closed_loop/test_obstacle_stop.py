@@ -1,4 +1,5 @@
-"""Obstacles on real courses in lockstep: it stops before them with the reason in words, and goes on only when it is armed anew."""
+"""Obstacles on real courses in lockstep: it stops before them with the reason in words, and goes on
+only when it is armed anew."""
 
 from math import cos, hypot, inf, sin
 from pathlib import Path
@@ -6,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from sim_backend.connection import START_NS
-from vehicled.core.messages import ActuatorCommand, Fault, LaserScan, Mode, ObstacleRange, OperatorAction, OperatorCommand
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Fault,
+    LaserScan,
+    Mode,
+    ObstacleRange,
+    OperatorAction,
+    OperatorCommand,
+)
 from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
@@ -15,10 +24,11 @@ SECOND = 1_000_000_000
 COURSE = load_course("lot17")
 SENSORS = {
     "scan": (
-        "devices.scanner.driver=msglink", 'devices.scanner.messages=["LaserScan"]', "devices.scanner.rate_hz=20",
-        "devices.scanner.lever_arm_m=[0.45,0.0,0.15]",
+        "devices.scanner.driver=msglink", 'devices.scanner.messages=["LaserScan"]',
+        "devices.scanner.rate_hz=20", "devices.scanner.lever_arm_m=[0.45,0.0,0.15]",
     ),
-    "range": ("devices.range.driver=msglink", 'devices.range.messages=["ObstacleRange"]', "devices.range.rate_hz=20"),
+    "range": ("devices.range.driver=msglink", 'devices.range.messages=["ObstacleRange"]',
+        "devices.range.rate_hz=20"),
 }  # fmt: skip
 RADIUS_M = 0.2
 LOOK_NS = 20_000_000
@@ -28,7 +38,14 @@ class Drive:
     """One lockstep drive, and what it reported."""
 
     def __init__(
-        self, tmp_path: Path, scene: str, sensor: str = "scan", link: str = "messages", course=COURSE, failures=(), **overrides: str
+        self,
+        tmp_path: Path,
+        scene: str,
+        sensor: str = "scan",
+        link: str = "messages",
+        course=COURSE,
+        failures=(),
+        **overrides: str,
     ):
         (tmp_path / "scene.toml").write_text(scene)
         given = [f"{key}={value}" for key, value in overrides.items()]
@@ -41,7 +58,10 @@ class Drive:
         self.nearest_m = inf
         vehicle = self.profile.vehicle
         half = vehicle.width_m / 2
-        front, rear = (vehicle.length_m + vehicle.wheelbase_m) / 2, -(vehicle.length_m - vehicle.wheelbase_m) / 2
+        front, rear = (
+            (vehicle.length_m + vehicle.wheelbase_m) / 2,
+            -(vehicle.length_m - vehicle.wheelbase_m) / 2,
+        )
         self._outline = [(front, half), (front, 0.0), (front, -half), (rear, half), (rear, -half)]
 
     def record(self, message, log_time_ns: int) -> None:
@@ -54,26 +74,35 @@ class Drive:
             assert message.throttle == 0.0
 
     def until(self, seconds: float, post=None, stop=lambda: False) -> None:
-        """Go on to this time of the run. ``post(t_s)``: middle of what is watched for the true distance to the vehicle."""
+        """Go on to this time of the run. ``post(t_s)``: middle of what is watched for the true
+        distance to the vehicle."""
         due_ns = self.pair.now_ns
         while self.pair.now_ns < START_NS + seconds * SECOND and not stop():
             self.pair.grant()
             self.pair.reply()
             if post is not None and self.pair.now_ns >= due_ns:
                 due_ns += LOOK_NS
-                self.nearest_m = min(self.nearest_m, self.gap_m(*post((self.pair.now_ns - START_NS) / SECOND)))
+                self.nearest_m = min(
+                    self.nearest_m, self.gap_m(*post((self.pair.now_ns - START_NS) / SECOND))
+                )
 
     def gap_m(self, x: float, y: float) -> float:
         """True distance from the outline of the vehicle to the post."""
         true = self.pair.world.motion
         c, s = cos(true.yaw_rad), sin(true.yaw_rad)
-        corners = ((true.x_m + c * ahead - s * left, true.y_m + s * ahead + c * left) for ahead, left in self._outline)
+        corners = (
+            (true.x_m + c * ahead - s * left, true.y_m + s * ahead + c * left)
+            for ahead, left in self._outline
+        )
         return min(hypot(cx - x, cy - y) for cx, cy in corners) - RADIUS_M
 
     def ask(self, *actions: OperatorAction) -> None:
         """The operator asks."""
         for action in actions:
-            self.pair.machine.on_message(OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "a test"), self.pair.now_ns)
+            self.pair.machine.on_message(
+                OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "a test"),
+                self.pair.now_ns,
+            )
 
     @property
     def codes(self) -> list[str]:
@@ -109,7 +138,9 @@ def test_it_stops_before_a_post_on_the_lane_and_says_why(tmp_path, sensor, link)
     assert abs(drive.pair.world.motion.speed_mps) < 0.01
 
 
-def test_nothing_is_armed_while_it_stands_there_and_the_drive_goes_on_from_there_afterwards(tmp_path):
+def test_nothing_is_armed_while_it_stands_there_and_the_drive_goes_on_from_there_afterwards(
+    tmp_path,
+):
     place = on_course(3.0)
     drive = Drive(tmp_path, post(*place))
     drive.until(5.0)
@@ -127,12 +158,15 @@ def test_nothing_is_armed_while_it_stands_there_and_the_drive_goes_on_from_there
     assert hypot(true.x_m - stopped_at.x_m, true.y_m - stopped_at.y_m) > 1.0
 
 
-def crossing(at_s: float, s_m: float = 3.2, speed_mps: float = 1.0) -> tuple[str, tuple[float, float], tuple[float, float]]:
+def crossing(
+    at_s: float, s_m: float = 3.2, speed_mps: float = 1.0
+) -> tuple[str, tuple[float, float], tuple[float, float]]:
     """Somebody who crosses the lane from right to left, in the middle of it at that time."""
     (x1, y1), (x2, y2) = on_course(s_m, -3.0), on_course(s_m, 3.0)
     start_s = at_s - 3.0 / speed_mps
     text = (
-        f"[[moving]]\nplaces = [[{x1}, {y1}], [{x2}, {y2}]]\nstart_s = {start_s}\nspeed_mps = {speed_mps}\nradius_m = {RADIUS_M}\n"
+        f"[[moving]]\nplaces = [[{x1}, {y1}], [{x2}, {y2}]]\nstart_s = {start_s}\nspeed_mps = "
+        f"{speed_mps}\nradius_m = {RADIUS_M}\n"
     )
     return text, (x1, y1), (x2, y2)
 
@@ -167,8 +201,11 @@ def test_an_obstacle_that_has_crossed_in_time_only_slows_it_down(tmp_path):
 
 
 def test_obstacles_beside_the_lane_or_outside_a_bend_are_ignored(tmp_path):
-    """Posts a little further than the vehicle is wide, on both sides, all along; and one straight ahead of where a bend begins."""
-    drive = Drive(tmp_path, "\n".join(post(*on_course(s, left)) for s in (2.5, 3.5) for left in (-0.75, 0.75)))
+    """Posts a little further than the vehicle is wide, on both sides, all along; and one straight
+    ahead of where a bend begins."""
+    drive = Drive(
+        tmp_path, "\n".join(post(*on_course(s, left)) for s in (2.5, 3.5) for left in (-0.75, 0.75))
+    )
     drive.until(4.5)
     assert drive.pair.machine.mode is Mode.AUTO
     assert drive.codes == []

@@ -1,4 +1,5 @@
-"""A user's own code from the first command to the replay: it drives, the log keeps it, and its mistakes only stop the vehicle."""
+"""A user's own code from the first command to the replay: it drives, the log keeps it, and its
+mistakes only stop the vehicle."""
 
 import os
 import re
@@ -66,7 +67,17 @@ def law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def sim(*arguments: str) -> int:
     """Drive with the controller of the present folder."""
-    fixed = ["--course", "circle_r5_ccw", "--controller", "./my_law.py:Law", "--log", "logs", "--quiet", "--duration", "3"]
+    fixed = [
+        "--course",
+        "circle_r5_ccw",
+        "--controller",
+        "./my_law.py:Law",
+        "--log",
+        "logs",
+        "--quiet",
+        "--duration",
+        "3",
+    ]
     return main(["sim", *fixed, *arguments])
 
 
@@ -76,7 +87,9 @@ def the_log() -> str:
     return str(log)
 
 
-def test_the_log_holds_the_code_and_a_replay_runs_exactly_that(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_holds_the_code_and_a_replay_runs_exactly_that(
+    law: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sim()
     assert main(["replay", the_log(), "--quiet"]) == 0
     assert "IDENTICAL" in capsys.readouterr().out
@@ -100,8 +113,14 @@ def test_the_log_holds_the_code_and_a_replay_runs_exactly_that(law: Path, capsys
     [
         ("raises", r"control raised KeyError: 'model' \(my_law.py:24 in steer\)"),
         ("infinite", r"control raised my_law.py:17 Law.steer returned wheel_rad = nan"),
-        ("sleeps", r"control raised PluginStuckError: no return after 1 s \(my_law.py:28 in steer\)"),
-        ("loops", r"control raised PluginStuckError: no return after 1 s \(my_law.py:(29|30) in steer\)"),
+        (
+            "sleeps",
+            r"control raised PluginStuckError: no return after 1 s \(my_law.py:28 in steer\)",
+        ),
+        (
+            "loops",
+            r"control raised PluginStuckError: no return after 1 s \(my_law.py:(29|30) in steer\)",
+        ),
     ],
 )
 def test_a_failure_stops_the_vehicle_and_names_the_line(
@@ -111,34 +130,70 @@ def test_a_failure_stops_the_vehicle_and_names_the_line(
     printed = "".join(capsys.readouterr())
     assert "in real time it would be late" not in printed
     with LogReader(the_log()) as log:
-        (fault,) = [each.message for each in log.messages(Fault) if each.message.code == "task_raised" and each.message.active]
+        (fault,) = [
+            each.message
+            for each in log.messages(Fault)
+            if each.message.code == "task_raised" and each.message.active
+        ]
         assert re.fullmatch(said, fault.reason)
         assert Mode.STOPPING in {each.message.mode for each in log.messages(ActuatorCommand)}
-        first = next(each.message for each in log.messages(Event) if each.message.name == "task_raised")
+        first = next(
+            each.message for each in log.messages(Event) if each.message.name == "task_raised"
+        )
         assert "my_law.py" in first.fields
 
 
 @pytest.mark.parametrize(
     ("fails", "said"),
     [
-        ("slow", r"control with my_law.py:Law took longer than its deadline of 6 ms in (9\d|100)% of its \d+ steps"),
-        ("sometimes", r"control with my_law.py:Law computed for longer than its deadline of 6 ms in ([3-9]|1\d)% of its \d+ steps"),
+        (
+            "slow",
+            (
+                r"control with my_law.py:Law took longer than its deadline of 6 ms in (9\d|100)% "
+                r"of its \d+ steps"
+            ),
+        ),
+        (
+            "sometimes",
+            (
+                r"control with my_law.py:Law computed for longer than its deadline of 6 ms in "
+                r"([3-9]|1\d)% of its \d+ steps"
+            ),
+        ),
         ("never", ""),
     ],
 )
-def test_a_slow_controller_is_reported_in_lockstep(law: Path, capsys: pytest.CaptureFixture[str], fails: str, said: str) -> None:
-    sim("--set", f"controller.Law.fails={fails}", "--set", "controller.Law.sound_steps=0", "--duration", "1.5")
+def test_a_slow_controller_is_reported_in_lockstep(
+    law: Path, capsys: pytest.CaptureFixture[str], fails: str, said: str
+) -> None:
+    sim(
+        "--set",
+        f"controller.Law.fails={fails}",
+        "--set",
+        "controller.Law.sound_steps=0",
+        "--duration",
+        "1.5",
+    )
     printed = capsys.readouterr()
     main(["log", "timing", the_log()])
     timing = capsys.readouterr().out
     with LogReader(the_log()) as log:
         late_tasks = log.end.get("late_tasks", "")
     for text in (printed.err, " ".join(printed.out.split()), timing, late_tasks):
-        assert bool(re.search(said, text)) if said else "really late" not in text and "would be late" not in text
+        assert (
+            bool(re.search(said, text))
+            if said
+            else "really late" not in text and "would be late" not in text
+        )
 
 
-def test_lockstep_says_which_tasks_it_charges_nothing(law: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    free = [f"--set=tasks.{name}.declared_us=0" for name in ("ingestion", "fusion", "control", "actuation")]
+def test_lockstep_says_which_tasks_it_charges_nothing(
+    law: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    free = [
+        f"--set=tasks.{name}.declared_us=0"
+        for name in ("ingestion", "fusion", "control", "actuation")
+    ]
     for options, said in (
         (free[2:3], "no miss, no skip; the profile declares no cost of control (declared_us)"),
         (free, "not judged: the profile declares no cost of a task"),
@@ -169,15 +224,18 @@ def test_a_changed_module_of_an_installed_package_is_refused_too(
 
 
 @pytest.mark.parametrize("kind", ["controller", "estimator", "driver"])
-def test_what_new_writes_passes_its_own_test(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_new_writes_passes_its_own_test(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["new", kind, "my_code", "--folder", str(tmp_path)]) == 0
     assert "MyCode" in capsys.readouterr().out
     test = tmp_path / "test_my_code.py"
     # A shorter course, which bends more.
     test.write_text(test.read_text().replace("circle_r5_ccw", "circle_r2_ccw"))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_code.py"], cwd=tmp_path, capture_output=True,
-        text=True, check=False, env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_code.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert main(["new", kind, "my_code", "--folder", str(tmp_path)]) == 2
@@ -245,9 +303,14 @@ def test_a_plant_a_driver_and_an_emulator_of_ones_own_drive_alike(
     assert 'no emulator has the protocol of driver "my_world.py:Driver"' in capsys.readouterr().err
 
 
-def test_a_decoder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_decoder_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_world.py").write_text(OWN_WORLD)
     (tmp_path / "recording.bin").write_bytes(b"abc")
-    assert main(["devices", "decode", "recording.bin", "--type", "./my_world.py:decode", "--show"]) == 0
+    assert (
+        main(["devices", "decode", "recording.bin", "--type", "./my_world.py:decode", "--show"])
+        == 0
+    )
     assert "BYTE" in capsys.readouterr().out

@@ -16,24 +16,34 @@ from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.control.regulated_pure_pursuit import RegulatedPurePursuitParams, regulated_mps
 from vehicled.control.stanley import Stanley, StanleyParams
 from vehicled.core.vehicle import Limits, Vehicle
-from vehicled.offline.replications.published.pure_pursuit import PurePursuitPublished, PurePursuitPublishedParams
+from vehicled.offline.replications.published.pure_pursuit import (
+    PurePursuitPublished,
+    PurePursuitPublishedParams,
+)
 from vehicled.paths import formulas
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
 from vehicled.profile.registry import resolve
 
 Build = Callable[..., Controller]
-PROMPT = msgspec.structs.replace(VEHICLE, steering=msgspec.structs.replace(STEERING, delay_s=0.0, rate_radps=20.0, offset_rad=0.0))
+PROMPT = msgspec.structs.replace(
+    VEHICLE,
+    steering=msgspec.structs.replace(STEERING, delay_s=0.0, rate_radps=20.0, offset_rad=0.0),
+)
 """A vehicle whose wheels turn at once and stand straight, as those of the studies in simulation."""
 
 
 def _build(name: str) -> Build:
     kind = resolve("controller", name)
-    return lambda vehicle, limits, course, period_s: kind(kind.Params(), vehicle, limits, course, period_s)
+    return lambda vehicle, limits, course, period_s: kind(
+        kind.Params(), vehicle, limits, course, period_s
+    )
 
 
 def _stanley(**params: object) -> Build:
-    return lambda vehicle, limits, course, period_s: Stanley(StanleyParams(**params), vehicle, limits, course, period_s)  # type: ignore[arg-type]
+    return lambda vehicle, limits, course, period_s: Stanley(
+        StanleyParams(**params), vehicle, limits, course, period_s
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +74,10 @@ def test_follows_a_course_to_its_end(name: str, course: str, mean_m: float, max_
     assert abs(result.speed_mps[-1]) < 0.01
 
 
-@pytest.mark.parametrize(("course", "build"), [("parallel_parking", "stanley"), ("three_point_turn", "regulated_pure_pursuit")])
+@pytest.mark.parametrize(
+    ("course", "build"),
+    [("parallel_parking", "stanley"), ("three_point_turn", "regulated_pure_pursuit")],
+)
 def test_parks_to_the_centimetre(course: str, build: str) -> None:
     drawn = load_course(course)
     distance, angle = drive(drawn, _build(build)).end_error(drawn)
@@ -73,7 +86,8 @@ def test_parks_to_the_centimetre(course: str, build: str) -> None:
 
 
 def test_stanleys_front_axle_on_the_course_lets_the_rear_axle_cut_the_bend() -> None:
-    """The error is wheelbase^2 / (2 radius) in the steady part of a circle; our variant removes it."""
+    """The error is wheelbase^2 / (2 radius) in the steady part of a circle; our variant removes
+    it."""
     course = formulas.circle(3.0, laps=2)
     original = np.abs(drive(course, _stanley(line="course")).cross_track_m[700:1400])
     mended = np.abs(drive(course, _stanley()).cross_track_m[700:1400])
@@ -107,7 +121,8 @@ def test_regulation_of_the_speed() -> None:
 
 
 def test_the_linear_law_stands_beside_the_course_by_the_offset_of_the_wheels() -> None:
-    """offset / (gain x .727 per metre) in the steady state of a straight, unless it is taken off; e1 leaves the rest."""
+    """offset / (gain x .727 per metre) in the steady state of a straight, unless it is taken off;
+    e1 leaves the rest."""
 
     def trimmed(vehicle: Vehicle, limits: Limits, course: object, period_s: float) -> Controller:
         return Linear(LinearParams(trim=True), vehicle, limits, course, period_s)  # type: ignore[arg-type]
@@ -120,11 +135,14 @@ def test_the_linear_law_stands_beside_the_course_by_the_offset_of_the_wheels() -
 
 
 def test_the_published_pursuit_needs_the_prompt_vehicle_of_its_study() -> None:
-    """The law keeps the course if steering acts at once; with the delay of the ART it oscillates, where ours does not."""
+    """The law keeps the course if steering acts at once; with the delay of the ART it oscillates,
+    where ours does not."""
     course = load_course("sine")
 
     def published(vehicle: Vehicle, limits: Limits, drawn: object, period_s: float) -> Controller:
-        return PurePursuitPublished(PurePursuitPublishedParams(full_lock_rad=0.335), vehicle, limits, drawn, period_s)  # type: ignore[arg-type]
+        return PurePursuitPublished(
+            PurePursuitPublishedParams(full_lock_rad=0.335), vehicle, limits, drawn, period_s
+        )  # type: ignore[arg-type]
 
     prompt = np.abs(drive(course, published, truth=PROMPT, believed=PROMPT).cross_track_m)
     late = np.abs(drive(course, published, limit_s=60.0).cross_track_m)
@@ -141,14 +159,17 @@ def test_counted_at_the_control_rate_the_look_ahead_depends_on_it() -> None:
 
     course = load_course("sine")
     slow, fast = (
-        np.abs(drive(course, by_control, truth=PROMPT, believed=PROMPT, rate_hz=rate).cross_track_m).mean()
+        np.abs(
+            drive(course, by_control, truth=PROMPT, believed=PROMPT, rate_hz=rate).cross_track_m
+        ).mean()
         for rate in (20.0, 100.0)
     )
     assert slow > 2 * fast
 
 
 def test_a_gain_of_the_speed_control_that_the_delay_does_not_allow_is_cut() -> None:
-    """P 6 of the study on a drive with 0.1 s of delay: without the cut throttle and brake alternate."""
+    """P 6 of the study on a drive with 0.1 s of delay: without the cut throttle and brake
+    alternate."""
     sluggish = msgspec.structs.replace(VEHICLE, drive=msgspec.structs.replace(DRIVE, delay_s=0.2))
     result = drive(formulas.straight(20.0), _stanley(), truth=sluggish, believed=sluggish)
     steady = result.speed_mps[400:800]
@@ -156,15 +177,27 @@ def test_a_gain_of_the_speed_control_that_the_delay_does_not_allow_is_cut() -> N
     assert steady.mean() == pytest.approx(1.0, abs=0.02)
 
 
-@pytest.mark.parametrize(("law", "params"), [(PurePursuit, PurePursuitParams), (Stanley, StanleyParams)])
-def test_the_turn_into_a_corner_follows_what_is_learnt_of_the_steering(law: Any, params: Any) -> None:
-    short = replace(VEHICLE, steering=replace(VEHICLE.steering, gain_rad=0.225, max_wheel_rad=0.225, offset_rad=0.0))
-    long = replace(VEHICLE, steering=replace(VEHICLE.steering, gain_rad=0.455, max_wheel_rad=0.455, offset_rad=0.0))
+@pytest.mark.parametrize(
+    ("law", "params"), [(PurePursuit, PurePursuitParams), (Stanley, StanleyParams)]
+)
+def test_the_turn_into_a_corner_follows_what_is_learnt_of_the_steering(
+    law: Any, params: Any
+) -> None:
+    short = replace(
+        VEHICLE,
+        steering=replace(VEHICLE.steering, gain_rad=0.225, max_wheel_rad=0.225, offset_rad=0.0),
+    )
+    long = replace(
+        VEHICLE,
+        steering=replace(VEHICLE.steering, gain_rad=0.455, max_wheel_rad=0.455, offset_rad=0.0),
+    )
 
     def learnt(believed: Vehicle, limits: Limits, course: Course, period_s: float) -> Any:
         controller = law(params(), long, limits, course, period_s)
         controller.adapt(believed)
         return controller
 
-    result = drive(load_course("rectangle_20x45:corner_radius_m=1.5"), learnt, truth=short, believed=short)
+    result = drive(
+        load_course("rectangle_20x45:corner_radius_m=1.5"), learnt, truth=short, believed=short
+    )
     assert np.abs(result.cross_track_m).max() < 0.45

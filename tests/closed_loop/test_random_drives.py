@@ -11,33 +11,80 @@ from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from tests.closed_loop.fault_judge import SECOND_NS
 from tests.grid import sampled
-from tests.random_drives import COURSE_S, STANDS_S, Outcome, RandomDrive, TruthJudge, driven, main, random_drive, run
-from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Mode, OperatorAction, OperatorCommand, Reaction
+from tests.random_drives import (
+    COURSE_S,
+    STANDS_S,
+    Outcome,
+    RandomDrive,
+    TruthJudge,
+    driven,
+    main,
+    random_drive,
+    run,
+)
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Fault,
+    GroundTruth,
+    Mode,
+    OperatorAction,
+    OperatorCommand,
+    Reaction,
+)
 from vehicled.profile import load_profile
 from vehicled.run.plan import course_of
 from vehicled.safety.supervisor import Supervisor
 
 SAMPLE = (
-    ("husky_a200", 0, "planar", ("heading:delayed=0.19@4.36+0.3", "host:ground_lost@5.09+0.3", "gnss:no_fix@5.20+6")),
+    (
+        "husky_a200",
+        0,
+        "planar",
+        ("heading:delayed=0.19@4.36+0.3", "host:ground_lost@5.09+0.3", "gnss:no_fix@5.20+6"),
+    ),
     # A stop without an estimate ended at 0.5 m/s, because every other fix was false and read 0.
-    ("art", 7, "ins", ("heading:brownout@5.04", "host:disk_full@5.06+0.3", "says:gnss_no_covariance@6.02+3")),
-    # A look-ahead of 0.2 wheelbases turned the wheels to the stop at standstill, and the vehicle swung out of its corridor.
-    ("hmmwv", 9, "ekf4", ("says:imu_nan@1.72+0.3", "heading:slow=40@5.70+6", "imu:intermittent=0.16@8.52+3")),
-    # GNSS was lost while it accelerated, and nothing else measures the speed of a drive that is stronger than its model.
+    (
+        "art",
+        7,
+        "ins",
+        ("heading:brownout@5.04", "host:disk_full@5.06+0.3", "says:gnss_no_covariance@6.02+3"),
+    ),
+    # A look-ahead of 0.2 wheelbases turned the wheels to the stop at standstill, and the vehicle
+    # swung out of its corridor.
+    (
+        "hmmwv",
+        9,
+        "ekf4",
+        ("says:imu_nan@1.72+0.3", "heading:slow=40@5.70+6", "imu:intermittent=0.16@8.52+3"),
+    ),
+    # GNSS was lost while it accelerated, and nothing else measures the speed of a drive that is
+    # stronger than its model.
     ("opencav", 25, "planar", ("gnss:usb@1.79+3",)),
     # The published estimate was 30 m elsewhere, and its filter had refused nothing.
-    ("hmmwv", 25, "ekf4", ("host:clock_back@5.27+3", "heading:slow=40@5.93", "spoils:estimate_jumps@9.56+6")),
+    (
+        "hmmwv",
+        25,
+        "ekf4",
+        ("host:clock_back@5.27+3", "heading:slow=40@5.93", "spoils:estimate_jumps@9.56+6"),
+    ),
 )
 SHORT = (
-    # A drive that ran away at 16 m/s was said to stand: the estimate trusted the brake, and its filter refused a live receiver.
+    # A drive that ran away at 16 m/s was said to stand: the estimate trusted the brake, and its
+    # filter refused a live receiver.
     ("opencav", 40012, "planar", ("drive:runaway=-0.94@2.50", "says:gnss_future@3.44+0.3")),
-    # A stuck gyro held its yaw rate, the estimate turned on while the vehicle stopped, and it was armed again so.
+    # A stuck gyro held its yaw rate, the estimate turned on while the vehicle stopped, and it was
+    # armed again so.
     ("roboracer", 40024, "ekf4", ("host:throttled@3.41+3", "imu:stuck@3.46+6")),
 )
 
 
-@pytest.mark.parametrize(("name", "number", "estimator", "failures"), sampled(SAMPLE, lambda case: case[:2] != ("hmmwv", 9)))
-def test_the_rules_hold_in_drives_that_once_broke_one(name: str, number: int, estimator: str, failures: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("name", "number", "estimator", "failures"),
+    sampled(SAMPLE, lambda case: case[:2] != ("hmmwv", 9)),
+)
+def test_the_rules_hold_in_drives_that_once_broke_one(
+    name: str, number: int, estimator: str, failures: tuple[str, ...]
+) -> None:
     outcome = driven(RandomDrive(drive_of(name, number), estimator, failures, 5.0, 17.0))
     assert not outcome.broken
     assert outcome.simulated_s > 2.0
@@ -47,7 +94,9 @@ def test_the_rules_hold_in_drives_that_once_broke_one(name: str, number: int, es
 def test_the_rules_hold_in_short_drives_that_once_broke_one(
     name: str, number: int, estimator: str, failures: tuple[str, ...]
 ) -> None:
-    assert not driven(RandomDrive(drive_of(name, number, *COURSE_S), estimator, failures, 5.0, 5.0)).broken
+    assert not driven(
+        RandomDrive(drive_of(name, number, *COURSE_S), estimator, failures, 5.0, 5.0)
+    ).broken
 
 
 @pytest.mark.parametrize("number", sampled((0, 1, 2), lambda number: number == 0))
@@ -71,12 +120,25 @@ def test_a_campaign_goes_on_where_it_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "results.jsonl"
-    broken = Outcome("nigel", 0, ("drive:off@3",), ("at 4.00 s: left its corridor",), "AUTO: drives", 1, 1.2, 9.0, 1.0)
+    broken = Outcome(
+        "nigel",
+        0,
+        ("drive:off@3",),
+        ("at 4.00 s: left its corridor",),
+        "AUTO: drives",
+        1,
+        1.2,
+        9.0,
+        1.0,
+    )
     calls = []
 
     def drive(_work: object, jobs: list[tuple[str, int]], *_: object) -> list[Outcome]:
         calls.append(jobs)
-        return [Outcome(*job, (), (), "STANDBY: the course is finished", 1, 0.2, 9.0, 1.0) for job in jobs]
+        return [
+            Outcome(*job, (), (), "STANDBY: the course is finished", 1, 0.2, 9.0, 1.0)
+            for job in jobs
+        ]
 
     file.write_bytes(msgjson.encode(broken) + b'\n{"half": ')
     monkeypatch.setattr("tests.random_drives.run_jobs", drive)
@@ -94,19 +156,37 @@ class Course:
 
     def __init__(self, *failures: str) -> None:
         profile = load_profile("art")
-        self.judge = TruthJudge(profile, course_of(profile, "straight_20m"), [parse_failure(text) for text in failures])
+        self.judge = TruthJudge(
+            profile, course_of(profile, "straight_20m"), [parse_failure(text) for text in failures]
+        )
         self.judge.supervisor = Supervisor()
         self.now_ns = START_NS
         for action in (OperatorAction.ARM, OperatorAction.DRIVE):
             self.judge.record(OperatorCommand(START_NS, START_NS, action, "the test"), START_NS)
 
-    def go(self, mode: Mode, seconds: float, *, x_m: float = 1.0, y_m: float = 0.0, speed_mps: float = 0.0) -> "Course":
+    def go(
+        self,
+        mode: Mode,
+        seconds: float,
+        *,
+        x_m: float = 1.0,
+        y_m: float = 0.0,
+        speed_mps: float = 0.0,
+    ) -> "Course":
         """Stay in a mode at a place."""
         for _ in range(max(round(10 * seconds), 1)):
             self.now_ns += SECOND_NS // 10
-            self.judge.record(GroundTruth(self.now_ns, self.now_ns, x_m, y_m, 0.0, speed_mps, 0.0, 0.0), self.now_ns)
+            self.judge.record(
+                GroundTruth(self.now_ns, self.now_ns, x_m, y_m, 0.0, speed_mps, 0.0, 0.0),
+                self.now_ns,
+            )
             brake = 0.0 if mode is Mode.AUTO else 1.0
-            self.judge.record(ActuatorCommand(self.now_ns, self.now_ns, 0.0, brake, 0.0, 0.0, mode, Reaction.NONE), self.now_ns)
+            self.judge.record(
+                ActuatorCommand(
+                    self.now_ns, self.now_ns, 0.0, brake, 0.0, 0.0, mode, Reaction.NONE
+                ),
+                self.now_ns,
+            )
         return self
 
     @property
@@ -147,7 +227,9 @@ def test_a_vehicle_that_creeps_does_not_stand() -> None:
 def test_it_notices_a_false_alarm_and_a_stop_without_a_misfortune() -> None:
     healthy, late = Course(), Course("imu:off@0.1+0.1").go(Mode.ARMED, 0.1)
     for drive in (healthy, late.go(Mode.AUTO, 14.0, speed_mps=1.0)):
-        fault = Fault(drive.now_ns, "gnss_stuck", "", Reaction.CONTROLLED_STOP, True, "for a reason")
+        fault = Fault(
+            drive.now_ns, "gnss_stuck", "", Reaction.CONTROLLED_STOP, True, "for a reason"
+        )
         drive.judge.record(fault, drive.now_ns)
     assert "a false alarm: CONTROLLED_STOP gnss_stuck" in healthy.said
     assert "false alarm" not in late.said

@@ -1,4 +1,5 @@
-"""Drives with an RC receiver: three protocols on wires, takeover, losses of the handset, and a drive from the handset alone."""
+"""Drives with an RC receiver: three protocols on wires, takeover, losses of the handset, and a
+drive from the handset alone."""
 
 from typing import Any
 
@@ -14,9 +15,29 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
 FAMILIES = ("crsf", "sbus", "ibus")
-TABLE = "steering={channel=1},throttle={channel=3},mode={channel=5,middle='auto'},arm={channel=6},kill={channel=7}"
-LOSSES = ("off", "rc_failsafe", "frame_lost", "centred", "garbage", "intermittent=0.3", "usb", "brownout")
-SPOILT = ("half_frames=0.4", "link_quality=0.2", "stuck", "stuck_channel=3", "swapped", "delayed=0.1", "slow=2")
+TABLE = (
+    "steering={channel=1},throttle={channel=3},mode={channel=5,middle='auto'},arm={channel=6},"
+    "kill={channel=7}"
+)
+LOSSES = (
+    "off",
+    "rc_failsafe",
+    "frame_lost",
+    "centred",
+    "garbage",
+    "intermittent=0.3",
+    "usb",
+    "brownout",
+)
+SPOILT = (
+    "half_frames=0.4",
+    "link_quality=0.2",
+    "stuck",
+    "stuck_channel=3",
+    "swapped",
+    "delayed=0.1",
+    "slow=2",
+)
 
 
 class Recorder:
@@ -50,7 +71,11 @@ def drive(
     scene: InjectionScene = InjectionScene.COURSE,
 ) -> tuple[TrialStage, Recorder]:
     """Drive for a while with failures, which count from the start."""
-    device = (f"devices.rc.driver={family}", 'devices.rc.messages=["RcChannels"]', "devices.rc.rate_hz=50")
+    device = (
+        f"devices.rc.driver={family}",
+        'devices.rc.messages=["RcChannels"]',
+        "devices.rc.rate_hz=50",
+    )
     profile = load_profile("art_vesc", [*device, f"rc={{{TABLE}{more}}}"])
     recorder = Recorder()
     parsed = [parse_failure(each) for each in failures.split()]
@@ -79,7 +104,9 @@ def test_a_takeover_on_wires_and_what_the_handset_is_shown(family: str) -> None:
     reading = recorder.newest[TeleopCommand]
     assert isinstance(reading, TeleopCommand)
     assert reading.origin == "rc"
-    (channels,) = [row for row in stage.pair.machine.usage if row.port == "rc" and row.message == "CHANNELS"]
+    (channels,) = [
+        row for row in stage.pair.machine.usage if row.port == "rc" and row.message == "CHANNELS"
+    ]
     assert channels.used > 0.95 * channels.arrived > 200
     shown = unit(stage).shown
     if family == "crsf":
@@ -92,19 +119,32 @@ def test_a_takeover_on_wires_and_what_the_handset_is_shown(family: str) -> None:
         assert not shown
 
 
-CASES = covering([(kind, family) for kind in LOSSES + SPOILT for family in FAMILIES], lambda case: case)
+CASES = covering(
+    [(kind, family) for kind in LOSSES + SPOILT for family in FAMILIES], lambda case: case
+)
 
 
 @pytest.mark.parametrize(("kind", "family"), CASES)
-def test_a_handset_that_is_not_required_stops_no_drive_however_it_fails(kind: str, family: str) -> None:
+def test_a_handset_that_is_not_required_stops_no_drive_however_it_fails(
+    kind: str, family: str
+) -> None:
     stage, recorder = drive(family, f"rc:{kind}@2+1.7", 5.0, link="wires")
     assert recorder.modes == [Mode.STANDBY, Mode.AUTO]
-    assert not [fault for fault in recorder.faults if fault.code.startswith("rc_") and fault.code != "rc_link_poor"]
+    assert not [
+        fault
+        for fault in recorder.faults
+        if fault.code.startswith("rc_") and fault.code != "rc_link_poor"
+    ]
     assert stage.pair.machine.pipeline.monitors.rc.alive(stage.now_ns), "it is there again"
 
 
-@pytest.mark.parametrize(("kind", "family"), [("off", "sbus"), ("rc_failsafe", "crsf"), ("centred", "ibus"), ("garbage", "sbus")])
-def test_his_drive_stops_with_the_handset_and_does_not_go_on_with_it(kind: str, family: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [("off", "sbus"), ("rc_failsafe", "crsf"), ("centred", "ibus"), ("garbage", "sbus")],
+)
+def test_his_drive_stops_with_the_handset_and_does_not_go_on_with_it(
+    kind: str, family: str
+) -> None:
     _, recorder = drive(family, f"rc:takeover=0.35@2.5+9 rc:{kind}@4+1.5", 8.0, link="wires")
     assert recorder.modes == [Mode.STANDBY, Mode.AUTO, Mode.TELEOP, Mode.STOPPING, Mode.STANDBY]
     stop = recorder.changes[3]
@@ -114,7 +154,9 @@ def test_his_drive_stops_with_the_handset_and_does_not_go_on_with_it(kind: str, 
 
 def test_a_failsafe_of_ibus_is_a_preset_of_the_profile() -> None:
     preset = ",failsafe={channel=3,below=950}"
-    _, recorder = drive("ibus", "rc:takeover=0.35@2.5+9 rc:rc_failsafe@4+1.5", 6.0, link="wires", more=preset)
+    _, recorder = drive(
+        "ibus", "rc:takeover=0.35@2.5+9 rc:rc_failsafe@4+1.5", 6.0, link="wires", more=preset
+    )
     assert recorder.modes[-2:] == [Mode.STOPPING, Mode.STANDBY]
     assert "own failsafe" in recorder.changes[3].reason
 
@@ -129,7 +171,9 @@ def test_a_receiver_that_holds_is_seen_where_the_profile_says_how() -> None:
 
 
 def test_the_handset_alone_arms_drives_the_course_and_kills() -> None:
-    _, recorder = drive("crsf", "rc:arm@1+9 rc:auto@1.5+9 rc:kill@4+1", 6.0, scene=InjectionScene.PARKED)
+    _, recorder = drive(
+        "crsf", "rc:arm@1+9 rc:auto@1.5+9 rc:kill@4+1", 6.0, scene=InjectionScene.PARKED
+    )
     assert recorder.modes == [Mode.STANDBY, Mode.ARMED, Mode.AUTO, Mode.FAULT]
     assert [change.origin for change in recorder.changes[1:3]] == ["", "rc"]
     assert recorder.changes[3].code == "rc_killed"
@@ -144,7 +188,13 @@ def test_a_stick_pushed_beyond_the_threshold_takes_over() -> None:
 
 def test_exchanged_channels_show_before_arming() -> None:
     more = ",required=true"
-    _, recorder = drive("crsf", "rc:takeover=0.5@0.2+9 rc:swapped@0.1+9 rc:arm@1+9", 3.0, scene=InjectionScene.PARKED, more=more)
+    _, recorder = drive(
+        "crsf",
+        "rc:takeover=0.5@0.2+9 rc:swapped@0.1+9 rc:arm@1+9",
+        3.0,
+        scene=InjectionScene.PARKED,
+        more=more,
+    )
     assert recorder.modes == [Mode.STANDBY]
     frame = recorder.newest[RcChannels]
     assert isinstance(frame, RcChannels)

@@ -17,7 +17,10 @@ REFERENCE = [
     f"devices.ins.lever_arm_m={ARM_M}",
 ]
 LIMIT_NS = 8_000_000_000
-EXACT = [f"sim.reference.{key}=0" for key in ("position_sigma_m", "position_drift_m", "velocity_sigma_mps")]
+EXACT = [
+    f"sim.reference.{key}=0"
+    for key in ("position_sigma_m", "position_drift_m", "velocity_sigma_mps")
+]
 
 
 class Journal:
@@ -41,7 +44,14 @@ class Journal:
 def drive(overrides: list[str], *, fail: str = "", link: str = "messages") -> tuple[str, Journal]:
     """Drive for some seconds: digest of all frames of the daemon."""
     journal, course = Journal(), load_course("circle_r5_ccw")
-    pair = WrappedPair(load_profile("art", overrides), course, [parse_failure(fail)] if fail else [], journal, 7, link=link)
+    pair = WrappedPair(
+        load_profile("art", overrides),
+        course,
+        [parse_failure(fail)] if fail else [],
+        journal,
+        7,
+        link=link,
+    )
     start_ns = pair.now_ns
     while pair.now_ns < start_ns + LIMIT_NS:
         pair.grant()
@@ -62,10 +72,18 @@ def test_a_drive_does_not_depend_on_its_judge() -> None:
 @pytest.mark.parametrize("link", ["messages", "wires"])
 def test_the_reference_is_where_the_simulator_is(link: str) -> None:
     _, journal = drive(
-        [*REFERENCE, *EXACT, "devices.ins.driver.sbg.rate_hz=50", "devices.ins.driver.sbg.latency_s=0.006"], link=link
+        [
+            *REFERENCE,
+            *EXACT,
+            "devices.ins.driver.sbg.rate_hz=50",
+            "devices.ins.driver.sbg.latency_s=0.006",
+        ],
+        link=link,
     )
     frame = ReferenceFrame(load_course("circle_r5_ccw").datum, ARM_M)
-    assert {truth.position_sigma_m for truth in journal.truths} == {0.0}, "the simulator's own truth is in the log, and no other"
+    assert {truth.position_sigma_m for truth in journal.truths} == {0.0}, (
+        "the simulator's own truth is in the log, and no other"
+    )
     by_time = {truth.t_ns: truth for truth in journal.truths}
     seen = 0
     for state in journal.states[50:]:

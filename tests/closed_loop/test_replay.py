@@ -1,4 +1,5 @@
-"""A run is recorded, then the machine runs again from its log alone: the same frames, or the place where they differ."""
+"""A run is recorded, then the machine runs again from its log alone: the same frames, or the place
+where they differ."""
 
 import json
 import re
@@ -70,7 +71,9 @@ def replayed(log: Path, *overrides: str, **options: Any) -> ReplayResult:
 @pytest.fixture(scope="module")
 def messages_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """RTK is lost for a moment."""
-    return record(tmp_path_factory.mktemp("messages"), "--duration", "2.5", "--fail", "gnss:float@1.5+0.5")
+    return record(
+        tmp_path_factory.mktemp("messages"), "--duration", "2.5", "--fail", "gnss:float@1.5+0.5"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -108,12 +111,26 @@ def test_what_was_recorded_is_replayed(messages_log: Path, wires_log: Path) -> N
     ("options", "shows"),
     [
         (("--link", "wires", "--duration", "2.2", "--fail", "imu:off@1.5"), "imu_silent"),
-        (("--profile", "art_vesc", "--link", "wires", "--duration", "2.2", "--fail", "drive:fault=5@1.5"), "vesc_over_temp_fet"),
+        (
+            (
+                "--profile",
+                "art_vesc",
+                "--link",
+                "wires",
+                "--duration",
+                "2.2",
+                "--fail",
+                "drive:fault=5@1.5",
+            ),
+            "vesc_over_temp_fet",
+        ),
         (("--link", "wires", "--duration", "1.5", *LATE), "deadlines_missed"),
     ],
     ids=["imu off", "vesc fault", "overruns"],
 )
-def test_failures_and_overruns_are_replayed(tmp_path: Path, options: tuple[str, ...], shows: str) -> None:
+def test_failures_and_overruns_are_replayed(
+    tmp_path: Path, options: tuple[str, ...], shows: str
+) -> None:
     log = record(tmp_path, *options)
     check_identical(replayed(log))
     with LogReader(log) as reader:
@@ -136,11 +153,24 @@ def test_a_run_on_the_wall_clock_and_real_ports_is_replayed(start: Callable[...,
 
 
 def test_parts_of_a_rotated_log_are_one_run_and_the_fence_is_in_it(tmp_path: Path) -> None:
-    corners = [LOT_17.to_geodetic(x, y, 0.0)[:2] for x, y in ((-90, -90), (90, -90), (90, 90), (-90, 90), (-90, -90))]
+    corners = [
+        LOT_17.to_geodetic(x, y, 0.0)[:2]
+        for x, y in ((-90, -90), (90, -90), (90, 90), (-90, 90), (-90, -90))
+    ]
     ring = [[lon * 57.29577951308232, lat * 57.29577951308232] for lat, lon in corners]
     fence = tmp_path / "fence.geojson"
-    fence.write_text(json.dumps({"type": "Feature", "properties": {}, "geometry": {"type": "Polygon", "coordinates": [ring]}}))
-    log = record(tmp_path, "--duration", "4", "--set", "log.rotate_mb=1", "--set", f'fence="{fence}"')
+    fence.write_text(
+        json.dumps(
+            {
+                "type": "Feature",
+                "properties": {},
+                "geometry": {"type": "Polygon", "coordinates": [ring]},
+            }
+        )
+    )
+    log = record(
+        tmp_path, "--duration", "4", "--set", "log.rotate_mb=1", "--set", f'fence="{fence}"'
+    )
     fence.unlink()
     parts = run_parts(log)
     assert len(parts) > 1
@@ -167,13 +197,22 @@ def fails(self, throttle, brake):
     sent(self, throttle, brake)
 
 """
-RUN = "controller.on_command_sent = fails\nimport sys\nfrom vehicled.cli import main\nmain(sys.argv[1:])"
+RUN = (
+    "controller.on_command_sent = fails\nimport sys\nfrom vehicled.cli import "
+    "main\nmain(sys.argv[1:])"
+)
 
 
 def test_tasks_that_raise_raise_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["sim", *COURSE, "--duration", "5", "--log", str(tmp_path)]
     # A process of its own: the crash leaves the simulator to the system.
-    crash = subprocess.run([sys.executable, "-c", FAILING + RUN, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    crash = subprocess.run(
+        [sys.executable, "-c", FAILING + RUN, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "RuntimeError: this controller cannot" in crash.stderr
     (log,) = tmp_path.glob("*.mcap")
     space: dict[str, Any] = {}
@@ -191,9 +230,13 @@ def test_tasks_that_raise_raise_again(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def copied(
-    source: Path, target: Path, change: Callable[[bytes], bytes], metadata: Callable[[dict[str, str]], dict[str, str]] = dict
+    source: Path,
+    target: Path,
+    change: Callable[[bytes], bytes],
+    metadata: Callable[[dict[str, str]], dict[str, str]] = dict,
 ) -> Path:
-    """A copy with right checksums and counts, in which ``change`` has edited the records of each chunk."""
+    """A copy with right checksums and counts, in which ``change`` has edited the records of each
+    chunk."""
     name, compress = compressor("zstd")
     with LogReader(source) as log, open(target, "wb") as out, open_file(source):
         file = McapFile(out, log.layout.mcap_profile, "another tool")
@@ -204,7 +247,13 @@ def copied(
         for title, fields in log.layout.metadata.items():
             file.add_metadata(title, metadata(fields) if title == HEADER_RECORD else fields)
         for entry in log.layout.attachments:
-            file.add_attachment(entry.name, entry.media_type, log.attachment(entry.name), entry.log_time, entry.create_time)
+            file.add_attachment(
+                entry.name,
+                entry.media_type,
+                log.attachment(entry.name),
+                entry.log_time,
+                entry.create_time,
+            )
         for number in range(len(log.layout.chunks)):
             if records := change(log.records(number)):
                 file.add_chunk(records, name, compress(records))
@@ -213,7 +262,8 @@ def copied(
 
 
 def altered(source: Path, target: Path, change: Callable[[WireChunk, bytearray, int], bool]) -> int:
-    """A copy with right checksums, in which ``change`` has altered the bytes of one chunk; the sequence number of that record."""
+    """A copy with right checksums, in which ``change`` has altered the bytes of one chunk; the
+    sequence number of that record."""
     channel, unpack, done = CHANNELS[WireChunk].id, unpacker(WireChunk), 0
 
     def edited(chunk: bytes) -> bytes:
@@ -237,7 +287,12 @@ def test_one_flipped_byte_is_found_and_located(wires_log: Path, tmp_path: Path, 
     copy = tmp_path / "flipped.mcap"
 
     def flip(message: WireChunk, records: bytearray, place: int) -> bool:
-        if message.port != port or message.direction is Direction.TX or message.t_ns < 2_000_000_000 or len(message.data) < 20:
+        if (
+            message.port != port
+            or message.direction is Direction.TX
+            or message.t_ns < 2_000_000_000
+            or len(message.data) < 20
+        ):
             return False
         records[place + 12] ^= 0x04
         return True
@@ -253,12 +308,18 @@ def test_one_flipped_byte_is_found_and_located(wires_log: Path, tmp_path: Path, 
     assert stopped.replayed_s < result.replayed_s
 
 
-def test_an_altered_frame_is_the_first_difference_with_bytes_and_task(messages_log: Path, tmp_path: Path) -> None:
+def test_an_altered_frame_is_the_first_difference_with_bytes_and_task(
+    messages_log: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "frame.mcap"
     truth: list[WireChunk] = []
 
     def flip(message: WireChunk, records: bytearray, place: int) -> bool:
-        if message.port != "drive" or message.direction is Direction.RX or message.t_ns < 2_500_000_000:
+        if (
+            message.port != "drive"
+            or message.direction is Direction.RX
+            or message.t_ns < 2_500_000_000
+        ):
             return False
         truth.append(message)
         records[place + 9] ^= 0x01
@@ -268,7 +329,11 @@ def test_an_altered_frame_is_the_first_difference_with_bytes_and_task(messages_l
     result = replayed(copy)
     assert result.first is not None
     assert result.first_frame is not None
-    assert (result.first.record, result.first.task, result.first.topic) == (number, "actuation", "/vehicled/wire_chunk")
+    assert (result.first.record, result.first.task, result.first.topic) == (
+        number,
+        "actuation",
+        "/vehicled/wire_chunk",
+    )
     assert result.first_frame.first_byte == 9
     assert result.first_frame.t_s == pytest.approx((truth[0].t_ns - 1_000_000_000) * 1e-9)
     assert result.numbers is not None
@@ -277,7 +342,9 @@ def test_an_altered_frame_is_the_first_difference_with_bytes_and_task(messages_l
     assert result.altered == []
 
 
-def test_a_damaged_chunk_and_a_cut_file_are_replayed_as_far_as_they_go(wires_log: Path, tmp_path: Path) -> None:
+def test_a_damaged_chunk_and_a_cut_file_are_replayed_as_far_as_they_go(
+    wires_log: Path, tmp_path: Path
+) -> None:
     whole = wires_log.read_bytes()
     total = replayed(wires_log).records
     with wires_log.open("rb") as file:
@@ -315,19 +382,27 @@ def some_of(kinds: tuple[type[Message], ...], times: int) -> Callable[[bytes], b
     def edited(records: bytes) -> bytes:
         out = b""
         for at, length, channel, _, _ in message_heads(records):
-            out += records[at : at + MESSAGE_HEAD.size + length] * (times if channel in channels else 1)
+            out += records[at : at + MESSAGE_HEAD.size + length] * (
+                times if channel in channels else 1
+            )
         return out
 
     return edited
 
 
 @pytest.mark.parametrize("kind", [TaskTick, ActuatorCommand])
-def test_records_that_are_there_twice_are_damage_and_replayed_once(messages_log: Path, tmp_path: Path, kind: type[Message]) -> None:
+def test_records_that_are_there_twice_are_damage_and_replayed_once(
+    messages_log: Path, tmp_path: Path, kind: type[Message]
+) -> None:
     total = replayed(messages_log)
     result = replayed(copied(messages_log, tmp_path / "twice.mcap", some_of((kind,), 2)))
     assert result.verdict == "damaged"
     assert not result.ok
-    assert (result.records, result.frames, result.ticks) == (total.records, total.frames, total.ticks)
+    assert (result.records, result.frames, result.ticks) == (
+        total.records,
+        total.frames,
+        total.ticks,
+    )
     assert "are there more than once" in result.damage[0]
 
 
@@ -370,8 +445,14 @@ def test_a_log_of_other_tasks_names_both_tables(
     assert "replay it with the version that wrote it" in said
 
 
-@given(harm=st.sampled_from(HARMS), at=st.floats(0.0, 0.9999), size=st.one_of(st.integers(1, 64), st.integers(1, 20_000)))
-def test_a_log_harmed_anywhere_is_never_called_identical(tmp_path_factory, wires_log, harm, at, size) -> None:
+@given(
+    harm=st.sampled_from(HARMS),
+    at=st.floats(0.0, 0.9999),
+    size=st.one_of(st.integers(1, 64), st.integers(1, 20_000)),
+)
+def test_a_log_harmed_anywhere_is_never_called_identical(
+    tmp_path_factory, wires_log, harm, at, size
+) -> None:
     whole = wires_log.read_bytes()
     path = tmp_path_factory.mktemp("harmed") / "harmed.mcap"
     path.write_bytes(harm(whole, int(at * len(whole)), size))
@@ -415,14 +496,18 @@ def test_the_command_prints_the_what_if_numbers_and_draws_them(
     assert "IDENTICAL" in out
     assert "x real time" in out
     plot = tmp_path / "what_if.png"
-    status, out, _ = replay(messages_log, "--set", "estimator.planar.gnss_sigma_floor_m=0.3", "--plot", plot, "--json")
+    status, out, _ = replay(
+        messages_log, "--set", "estimator.planar.gnss_sigma_floor_m=0.3", "--plot", plot, "--json"
+    )
     assert status == 0
     found = json.loads(out)
     assert found["verdict"] == "what-if"
     assert found["numbers"]["position_m"]["max"] > 1e-4
     assert found["numbers"]["now_error_m"]["n"] > 100
     assert plot.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    status, out, _ = replay(messages_log, "--estimator", "ins", "--controller", "stanley", "--from", "1.5")
+    status, out, _ = replay(
+        messages_log, "--estimator", "ins", "--controller", "stanley", "--from", "1.5"
+    )
     assert "open loop" in out
     assert "command: wheel angle" in out
 
@@ -431,17 +516,25 @@ def test_a_what_if_that_changes_nothing_differs_in_nothing(messages_log: Path) -
     result = replayed(messages_log, "controller.name=pure_pursuit")
     assert result.numbers is not None
     assert result.numbers.frames > 50
-    assert result.numbers.frames_differ == result.numbers.position_m.unequal == result.numbers.other_mode == 0
+    assert (
+        result.numbers.frames_differ
+        == result.numbers.position_m.unequal
+        == result.numbers.other_mode
+        == 0
+    )
     assert result.digest == result.digest_in_log
 
 
 @pytest.mark.parametrize(
     "change",
     sampled(
-        ["estimator.name=ins", "controller.name=stanley", "limits.max_speed_mps=0.7"], lambda change: "controller" not in change
+        ["estimator.name=ins", "controller.name=stanley", "limits.max_speed_mps=0.7"],
+        lambda change: "controller" not in change,
     ),
 )
-def test_the_commands_of_the_log_move_the_vehicle_of_a_what_if(driven_log: Path, change: str) -> None:
+def test_the_commands_of_the_log_move_the_vehicle_of_a_what_if(
+    driven_log: Path, change: str
+) -> None:
     result = replayed(driven_log, change)
     assert result.partings == []
     numbers = result.numbers
@@ -455,9 +548,13 @@ def test_the_commands_of_the_log_move_the_vehicle_of_a_what_if(driven_log: Path,
 def test_the_place_where_a_what_if_stops_or_that_it_never_starts_is_reported(
     replay: Callable[..., tuple[int, str, str]], driven_log: Path
 ) -> None:
-    status, out, _ = replay(driven_log, "--set", "limits.max_speed_mps=0.3", "--set", "limits.overspeed_mps=0.1")
+    status, out, _ = replay(
+        driven_log, "--set", "limits.max_speed_mps=0.3", "--set", "limits.overspeed_mps=0.1"
+    )
     assert status == 0
-    assert re.search(r"from \d\.\d{3} s on the machine here does not drive \(overspeed: 0\.\d\d m/s", out), out
+    assert re.search(
+        r"from \d\.\d{3} s on the machine here does not drive \(overspeed: 0\.\d\d m/s", out
+    ), out
     (never,) = replayed(driven_log, "limits.still_force_mps2=1e-9").partings
     assert never.log_drives
     assert "arming" in never.reason
@@ -465,18 +562,26 @@ def test_the_place_where_a_what_if_stops_or_that_it_never_starts_is_reported(
 
 
 def test_the_place_where_a_what_if_drives_on_is_reported(tmp_path: Path) -> None:
-    log = record(tmp_path, "--duration", "4", "--fail", "gnss:off@1.5", "--set", "limits.corridor_m=0.3")
+    log = record(
+        tmp_path, "--duration", "4", "--fail", "gnss:off@1.5", "--set", "limits.corridor_m=0.3"
+    )
     (parting,) = replayed(log, "limits.corridor_m=3.0").partings
     assert not parting.log_drives
     assert parting.code == "position_uncertain"
 
 
-@pytest.mark.parametrize("what_if", [(), ("--set", "limits.corridor_m=1.9")], ids=["as it was", "what if"])
+@pytest.mark.parametrize(
+    "what_if", [(), ("--set", "limits.corridor_m=1.9")], ids=["as it was", "what if"]
+)
 def test_lines_are_shown_from_the_given_time_on(
     replay: Callable[..., tuple[int, str, str]], messages_log: Path, what_if: tuple[str, ...]
 ) -> None:
     _, out, _ = replay(messages_log, "--from", "2.0", *what_if)
-    lines = [line for line in out.splitlines() if line[:10].strip().replace(".", "").isdigit() and " s  " in line[:14]]
+    lines = [
+        line
+        for line in out.splitlines()
+        if line[:10].strip().replace(".", "").isdigit() and " s  " in line[:14]
+    ]
     assert len(lines) > 5
     assert min(float(line[:9]) for line in lines) >= 2.0
     assert any("STOPPING" in line for line in lines)
@@ -493,24 +598,38 @@ def test_lines_are_shown_from_the_given_time_on(
     ],
 )
 def test_contradictory_options_are_reported(
-    replay: Callable[..., tuple[int, str, str]], messages_log: Path, arguments: tuple[str, ...], says: str
+    replay: Callable[..., tuple[int, str, str]],
+    messages_log: Path,
+    arguments: tuple[str, ...],
+    says: str,
 ) -> None:
     status, _, said = replay(messages_log, *arguments)
     assert status == 2
     assert says in said
 
 
-def test_a_file_that_is_no_log_is_reported(replay: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
-    for name, data in (("empty.mcap", b""), ("picture.mcap", b"\x89PNG\r\n\x1a\n" + bytes(100)), ("cut.mcap", b"\x89MCAP0\r\n")):
+def test_a_file_that_is_no_log_is_reported(
+    replay: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    for name, data in (
+        ("empty.mcap", b""),
+        ("picture.mcap", b"\x89PNG\r\n\x1a\n" + bytes(100)),
+        ("cut.mcap", b"\x89MCAP0\r\n"),
+    ):
         (tmp_path / name).write_bytes(data)
         status, _, said = replay(tmp_path / name)
         assert status == 2
         assert name in said
 
 
-def test_differences_of_version_numbers_and_profile_are_named(messages_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_of_version_numbers_and_profile_are_named(
+    messages_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("vehicled.offline.replay.setup.__version__", "9.9")
-    monkeypatch.setattr("vehicled.offline.replay.setup.numeric_fingerprint", lambda: ("0123456789abcdef", {"libm": "another"}))
+    monkeypatch.setattr(
+        "vehicled.offline.replay.setup.numeric_fingerprint",
+        lambda: ("0123456789abcdef", {"libm": "another"}),
+    )
     with Journal(str(messages_log)) as journal:
         assert HEADER_RECORD in journal.parts[0].layout.metadata
         notes = Replay(journal, ["limits.corridor_m=1.5"]).notes

@@ -59,7 +59,10 @@ class Drive:
 
     def ask(self, *actions: OperatorAction) -> None:
         for action in actions:
-            self.machine.on_message(OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "the test"), self.pair.now_ns)
+            self.machine.on_message(
+                OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "the test"),
+                self.pair.now_ns,
+            )
 
     def until(self, holds: Callable[[], bool], within_s: float) -> None:
         end_ns = self.pair.now_ns + round(within_s * SECOND_NS)
@@ -71,7 +74,9 @@ class Drive:
                 self._reading_ns = now_ns + READING_NS
                 self._readings += 1
                 steering, throttle = self.stick
-                reading = TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, True, "the stick", self._readings)
+                reading = TeleopCommand(
+                    now_ns, now_ns, steering, throttle, 0.0, True, "the stick", self._readings
+                )
                 self.machine.on_message(reading, now_ns)
             self.pair.reply()
 
@@ -96,11 +101,16 @@ class Drive:
 @pytest.mark.parametrize(
     ("controller", "stops"),
     [
-        ("pure_pursuit", [(OperatorAction.DISARM, 4.0), (OperatorAction.EMERGENCY_STOP, CROSSING_M - 0.4)]),
+        (
+            "pure_pursuit",
+            [(OperatorAction.DISARM, 4.0), (OperatorAction.EMERGENCY_STOP, CROSSING_M - 0.4)],
+        ),
         ("mpc", [(OperatorAction.STOP, 4.0)]),
     ],
 )
-def test_it_goes_on_from_where_any_stop_left_it(controller: str, stops: list[tuple[OperatorAction, float]]) -> None:
+def test_it_goes_on_from_where_any_stop_left_it(
+    controller: str, stops: list[tuple[OperatorAction, float]]
+) -> None:
     """Also at the crossing, where the start of the course and another part of it are as near."""
     drive = Drive(f"controller.name={controller}")
     for action, at_m in stops:
@@ -109,12 +119,16 @@ def test_it_goes_on_from_where_any_stop_left_it(controller: str, stops: list[tup
         drive.until(lambda: drive.machine.supervisor.stopped, 5.0)
         said, entry = drive.resume(), drive.machine.supervisor.entry
         assert entry.s_m == pytest.approx(at_m + 0.5, abs=0.5)
-        assert f"driving the course, resumed at {entry.s_m:.1f} m of {COURSE.length_m:.0f} m" in said
+        assert (
+            f"driving the course, resumed at {entry.s_m:.1f} m of {COURSE.length_m:.0f} m" in said
+        )
     drive.until(drive.has_reached(stops[-1][1] + 3.0), 10.0)
     steps = [b - a for a, b in pairwise(drive.progress_m)]
     assert max(steps) < 1.0, "no jump along the course, standing or driving"
     assert min(steps) > -0.3
-    assert not {"corridor_left", "path_lost", "commands_clipped"} & {fault.code for fault in drive.reports}
+    assert not {"corridor_left", "path_lost", "commands_clipped"} & {
+        fault.code for fault in drive.reports
+    }
 
 
 def test_a_manual_drive_along_the_course_goes_on_from_there() -> None:
@@ -141,7 +155,8 @@ def test_a_manual_drive_along_the_course_goes_on_from_there() -> None:
 
 
 def test_a_lap_reached_by_a_manual_drive_is_driven_in_full() -> None:
-    """It was set while the vehicle stood elsewhere, so where it begins is only known when the drive does."""
+    """It was set while the vehicle stood elsewhere, so where it begins is only known when the drive
+    does."""
     drive = Drive()
     drive.until(drive.has_reached(2.0), 10.0)
     drive.ask(OperatorAction.STOP)
@@ -150,16 +165,30 @@ def test_a_lap_reached_by_a_manual_drive_is_driven_in_full() -> None:
     c, s = cos(stand.yaw_rad), sin(stand.yaw_rad)
     # The vehicle gets to it with 3 m left until its line.
     angles = stand.yaw_rad - 0.5 * pi + 1.5 + 2.0 * pi * np.arange(60) / 60.0
-    x, y = stand.x_m + 5.0 * c - 2.0 * s + 2.0 * np.cos(angles), stand.y_m + 5.0 * s + 2.0 * c + 2.0 * np.sin(angles)
+    x, y = (
+        stand.x_m + 5.0 * c - 2.0 * s + 2.0 * np.cos(angles),
+        stand.y_m + 5.0 * s + 2.0 * c + 2.0 * np.sin(angles),
+    )
     lap = course_from_waypoints("lap", x, y, closed=True, datum=COURSE.datum)
     now_ns = drive.pair.now_ns
-    assert drive.machine.on_message(CourseCommand(now_ns, now_ns, "the test", lap.name, to_bytes(lap)), now_ns) == ""
+    assert (
+        drive.machine.on_message(
+            CourseCommand(now_ns, now_ns, "the test", lap.name, to_bytes(lap)), now_ns
+        )
+        == ""
+    )
     assert any("off the course" in text for text in drive.machine.waiting_for(now_ns))
     drive.stick = 0.0, 0.0
     drive.ask(OperatorAction.ARM, OperatorAction.TELEOP)
     drive.until(drive.is_in(Mode.TELEOP), 2.0)
     drive.stick = 0.05, 0.5
-    drive.until(lambda: hypot(drive.pair.world.motion.x_m - stand.x_m, drive.pair.world.motion.y_m - stand.y_m) > 4.2, 15.0)
+    drive.until(
+        lambda: (
+            hypot(drive.pair.world.motion.x_m - stand.x_m, drive.pair.world.motion.y_m - stand.y_m)
+            > 4.2
+        ),
+        15.0,
+    )
     drive.stick = 0.0, 0.0
     drive.ask(OperatorAction.STOP)
     drive.until(drive.is_in(Mode.STANDBY), 5.0)

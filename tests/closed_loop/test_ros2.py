@@ -52,12 +52,25 @@ def standard_messages(folder: Path) -> dict[str, list[bytes]]:
     logged: dict[str, list[bytes]] = {}
     with AnyReader([log]) as bag:
         for connection, _, data in bag.messages():
-            logged.setdefault(RENAMED.get(connection.topic, connection.topic), []).append(padded(bytes(data)))
+            logged.setdefault(RENAMED.get(connection.topic, connection.topic), []).append(
+                padded(bytes(data))
+            )
     return logged
 
 
 def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path: Path) -> None:
-    drive = ("sim", "--seed", "7", "--duration", "6", "--log", str(tmp_path), "--ros2", "--quiet", "--json")
+    drive = (
+        "sim",
+        "--seed",
+        "7",
+        "--duration",
+        "6",
+        "--log",
+        str(tmp_path),
+        "--ros2",
+        "--quiet",
+        "--json",
+    )
     with node(PUBLISHED) as other, vehicled(*drive) as run:
         other.take_until(lambda: run.poll() is not None)
         printed, said = run.communicate()
@@ -73,12 +86,17 @@ def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path:
     assert 0.0 < np.diff(clock).min() <= np.diff(clock).max() < 0.011
     assert clock[0] <= odometry[0] <= odometry[-1] <= clock[-1]
     (static,) = other.messages("/tf_static")
-    assert {each.child_frame_id: each.transform.translation.z for each in static.transforms} == {"gnss_link": 0.3, "imu_link": 0.1}
+    assert {each.child_frame_id: each.transform.translation.z for each in static.transforms} == {
+        "gnss_link": 0.3,
+        "imu_link": 0.1,
+    }
     assert {each.header.frame_id for each in static.transforms} == {"base_link"}
     with LogReader(str(next(tmp_path.glob("*.mcap")))) as log:
         wanted = [record.message for record in log.messages(ControlCommand)]
     wanted = [command for command in wanted if isfinite(command.target_speed_mps)]
-    turns = [command.target_speed_mps * tan(command.wheel_angle_rad) / WHEELBASE_M for command in wanted]
+    turns = [
+        command.target_speed_mps * tan(command.wheel_angle_rad) / WHEELBASE_M for command in wanted
+    ]
     twists = [each.twist for each in other.messages("/cmd_vel_wanted")]
     assert [each.linear.x for each in twists] == [command.target_speed_mps for command in wanted]
     assert [each.angular.z for each in twists] == pytest.approx(turns)
@@ -87,15 +105,29 @@ def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path:
 
 
 THINNED = ("/odometry", "/tf")
-"""Topics of a limited rate. A bridge that lost a frame of the loop chooses other estimates than the log does."""
+"""Topics of a limited rate. A bridge that lost a frame of the loop chooses other estimates than the
+log does."""
 
 
 def stamps(other: Node, topic: str) -> list[float]:
-    return [each.header.stamp.sec + each.header.stamp.nanosec * 1e-9 for each in other.messages(topic)]
+    return [
+        each.header.stamp.sec + each.header.stamp.nanosec * 1e-9 for each in other.messages(topic)
+    ]
 
 
 def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) -> None:
-    drive = ("sim", "--profile", "art_vesc", "--clock", "wall", "--strict-clock", "--duration", "120", "--log", str(tmp_path))
+    drive = (
+        "sim",
+        "--profile",
+        "art_vesc",
+        "--clock",
+        "wall",
+        "--strict-clock",
+        "--duration",
+        "120",
+        "--log",
+        str(tmp_path),
+    )
     wanted = ("/imu", "/fix", "/odometry", "/tf", "/battery", "/ackermann_cmd_sent", "/path")
     ahead_s, enough = [], False
     with node(PUBLISHED) as other, vehicled(*drive, "--ros2", "--quiet") as run:
@@ -104,7 +136,9 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
             other.take()
             now_s = time.time()
             ahead_s += [stamp - now_s for stamp in stamps(other, "/odometry")[before:]]
-            if not enough and (enough := len(ahead_s) > 50 and all(other.received[topic] for topic in wanted)):
+            if not enough and (
+                enough := len(ahead_s) > 50 and all(other.received[topic] for topic in wanted)
+            ):
                 run.send_signal(signal.SIGINT)
             time.sleep(0.01)
         printed, said = run.communicate()
@@ -125,23 +159,54 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
 
 @pytest.mark.soak  # make test: test_ros2_server.py commands through the control socket
 def test_a_ros_node_drives_the_vehicle_and_gets_the_reason_of_a_refusal(tmp_path: Path) -> None:
-    patient = ("imu_silence_s=2", "estimate_silence_s=2", "control_silence_s=2", "loop_silence_s=2", "arming_missed_share=1")
+    patient = (
+        "imu_silence_s=2",
+        "estimate_silence_s=2",
+        "control_silence_s=2",
+        "loop_silence_s=2",
+        "arming_missed_share=1",
+    )
     limits = [word for limit in patient for word in ("--set", f"limits.{limit}")]
-    drive = ("sim", "--clock", "wall", "--by-hand", "--course", "circle_r5_ccw", *limits, "--log", str(tmp_path), "--quiet")
+    drive = (
+        "sim",
+        "--clock",
+        "wall",
+        "--by-hand",
+        "--course",
+        "circle_r5_ccw",
+        *limits,
+        "--log",
+        str(tmp_path),
+        "--quiet",
+    )
     folder = tmp_path / "v"
     topics = {topic: PUBLISHED[topic] for topic in ("/odometry", "/diagnostics")}
-    with node(topics) as other, vehicled(*drive, "--ros2", "--ros2-commands", RUNTIME_DIRECTORY=str(folder)) as run:
+    with (
+        node(topics) as other,
+        vehicled(*drive, "--ros2", "--ros2-commands", RUNTIME_DIRECTORY=str(folder)) as run,
+    ):
         twists = other.writer("/cmd_vel", "geometry_msgs/Twist")
         goals = other.writer("/goal_pose", "geometry_msgs/PoseStamped")
         try:
-            other.take_until(lambda: bool(other.received["/odometry"]) and bool(goals.get_matched_subscriptions()))
-            ddspy_write(goals._ref, padded(encode("geometry_msgs/PoseStamped", (((0, 0), "odom"), POSE))))
-            other.take_until(lambda: any("only 'map' is understood" in text for text in diagnostics(other)))
+            other.take_until(
+                lambda: (
+                    bool(other.received["/odometry"]) and bool(goals.get_matched_subscriptions())
+                )
+            )
+            ddspy_write(
+                goals._ref, padded(encode("geometry_msgs/PoseStamped", (((0, 0), "odom"), POSE)))
+            )
+            other.take_until(
+                lambda: any("only 'map' is understood" in text for text in diagnostics(other))
+            )
 
             with Client(next(folder.glob("*.sock"))) as client:
 
                 def send_twist() -> dict[str, Any]:
-                    ddspy_write(twists._ref, padded(encode("geometry_msgs/Twist", ((1.0, 0.0, 0.0), (0.0, 0.0, 0.2)))))
+                    ddspy_write(
+                        twists._ref,
+                        padded(encode("geometry_msgs/Twist", ((1.0, 0.0, 0.0), (0.0, 0.0, 0.2)))),
+                    )
                     time.sleep(0.03)
                     found: dict[str, Any] = client.status()
                     return found

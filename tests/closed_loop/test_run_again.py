@@ -28,7 +28,8 @@ MAP = 'map = "maps/yard.yaml"\n'
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """A short drive with a scene, a failure, an override, a plugin and two laps: its folder, log and digest."""
+    """A short drive with a scene, a failure, an override, a plugin and two laps: its folder, log
+    and digest."""
     folder = tmp_path_factory.mktemp("run")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -36,8 +37,28 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
         (folder / "rooms" / "room.toml").write_text(SCENE)
         (folder / "law.py").write_text(LAW)
         shutil.copy(load("art").path, folder / "mine.toml")
-        options = ["--profile", "mine.toml", "--course", "circle_r2_ccw", "--laps", "2", "--seed", "5", "--duration", "8"]
-        options += ["--controller", "./law.py:Law", "--set", "sim.scene=rooms/room.toml", "--fail", "gnss:off@4+1", "--log", "logs"]
+        options = [
+            "--profile",
+            "mine.toml",
+            "--course",
+            "circle_r2_ccw",
+            "--laps",
+            "2",
+            "--seed",
+            "5",
+            "--duration",
+            "8",
+        ]
+        options += [
+            "--controller",
+            "./law.py:Law",
+            "--set",
+            "sim.scene=rooms/room.toml",
+            "--fail",
+            "gnss:off@4+1",
+            "--log",
+            "logs",
+        ]
         main(["sim", *options, "--quiet"])
         (log,) = folder.glob("logs/*.mcap")
     with LogReader(str(log)) as reader:
@@ -45,7 +66,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
 
 
 def test_the_same_is_driven_again_from_the_log_alone(
-    run: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: tuple[Path, str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder, log, digest = run
     monkeypatch.chdir(tmp_path)
@@ -66,7 +90,9 @@ def test_the_same_is_driven_again_from_the_log_alone(
     assert "digest equal to that of the log" in shown.err
 
 
-def test_code_of_a_log_is_run_only_if_the_user_says_so(run: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_of_a_log_is_run_only_if_the_user_says_so(
+    run: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, log, digest = run
     (folder / "law.py").rename(folder / "kept.py")
     try:
@@ -80,7 +106,9 @@ def test_code_of_a_log_is_run_only_if_the_user_says_so(run: tuple[Path, str, str
     assert "--code needs --like" in capsys.readouterr().err
 
 
-def test_options_change_the_run_and_are_said(run: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_change_the_run_and_are_said(
+    run: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     _, log, digest = run
     changes = ["--seed", "6", "--duration", "5", "--set", "limits.max_speed_mps=0.5"]
     main(["sim", "--like", log, "--no-log", "--quiet", *changes])
@@ -88,14 +116,20 @@ def test_options_change_the_run_and_are_said(run: tuple[Path, str, str], capsys:
     assert "--seed 6 in place of 5" in shown.err
     assert "--duration 5.0 in place of 8.0" in shown.err
     assert "--set limits.max_speed_mps=0.5" in shown.err
-    assert "not comparable with that of the log: --seed, --duration, --set changed the run" in shown.err
+    assert (
+        "not comparable with that of the log: --seed, --duration, --set changed the run"
+        in shown.err
+    )
     assert digest not in shown.out
     assert main(["sim", "--like", log, "--laps", "3"]) == 2
     assert "--laps cannot be combined" in capsys.readouterr().err
 
 
 def test_the_files_of_a_run_come_back(
-    run: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: tuple[Path, str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, log, _ = run
     out = tmp_path / "back"
@@ -116,15 +150,28 @@ def test_the_files_of_a_run_come_back(
     assert "exists already and is not overwritten" in capsys.readouterr().err
 
 
-def test_an_imported_log_gives_what_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = log_bench.write(tmp_path / "run.mcap", log_bench.drive(1, seconds=1), course='{"name": "imported"}')
+def test_an_imported_log_gives_what_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = log_bench.write(
+        tmp_path / "run.mcap", log_bench.drive(1, seconds=1), course='{"name": "imported"}'
+    )
     assert main(["log", "extract", log, "-o", str(tmp_path / "out")]) == 0
     assert "no course: the log was imported" in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["profile.toml"]
 
 
 @pytest.mark.parametrize(
-    "name", ["../../evil.py", "a/../../evil.py", "C:evil.py", "a\\evil.py", "x\x1b[2J.py", "/etc/evil.py", "~/evil.py"]
+    "name",
+    [
+        "../../evil.py",
+        "a/../../evil.py",
+        "C:evil.py",
+        "a\\evil.py",
+        "x\x1b[2J.py",
+        "/etc/evil.py",
+        "~/evil.py",
+    ],
 )
 @pytest.mark.parametrize("where", ["plugin", "file"])
 def test_a_name_of_a_strangers_log_leads_nowhere(name: str, where: str, tmp_path: Path) -> None:
@@ -132,13 +179,15 @@ def test_a_name_of_a_strangers_log_leads_nowhere(name: str, where: str, tmp_path
     plugins: list[PluginRow] = []
     files: list[FileRow] = []
     if where == "plugin":
-        profile = profile.replace('controller = "pure_pursuit"', 'controller = "law.py:Law"').replace(
-            'name = "pure_pursuit"', 'name = "law.py:Law"'
-        )
+        profile = profile.replace(
+            'controller = "pure_pursuit"', 'controller = "law.py:Law"'
+        ).replace('name = "pure_pursuit"', 'name = "law.py:Law"')
         plugins = [PluginRow(kind="controller", reference="/x/law.py:Law", hashes={name: "0"})]
         attachment = f"plugins/0/{name}"
     else:
-        files = [FileRow(key="sim.scene", name="room.toml", path="/x/room.toml", hashes={name: "0"})]
+        files = [
+            FileRow(key="sim.scene", name="room.toml", path="/x/room.toml", hashes={name: "0"})
+        ]
         attachment = f"files/0/{name}"
     header: RunHeader = msgspec.structs.replace(log_bench.header(), plugins=plugins, files=files)
     items = [

@@ -1,4 +1,5 @@
-"""``vehicled run`` on ports of its own: devices that are plugged in late, pulled out in mid-drive, and put back."""
+"""``vehicled run`` on ports of its own: devices that are plugged in late, pulled out in mid-drive,
+and put back."""
 
 import json
 import os
@@ -45,16 +46,23 @@ VEHICLED = [sys.executable, "-m", "vehicled"]
 PATIENT = (*WIDE_LIMITS, "--set", "limits.imu_silence_s=1")
 COURSE = "circle_r5_ccw"
 IMU_HZ = 400
-REACTIONS = {"capped": Reaction.CAP_SPEED, "controlled stop": Reaction.CONTROLLED_STOP, "brakes": Reaction.BRAKE}
+REACTIONS = {
+    "capped": Reaction.CAP_SPEED,
+    "controlled stop": Reaction.CONTROLLED_STOP,
+    "brakes": Reaction.BRAKE,
+}
 OF_THE_MACHINE = (
-    "deadlines_missed", "deadlines_share", "host_strained", "loop_blocked", "frame_expired", "vesc_drive_refused", "commands_cut",
-    "gnss_silent", "vesc_unanswered", "gnss_rate", "heading_rate", "imu_rate",
+    "deadlines_missed", "deadlines_share", "host_strained", "loop_blocked", "frame_expired",
+    "vesc_drive_refused", "commands_cut", "gnss_silent", "vesc_unanswered", "gnss_rate",
+    "heading_rate", "imu_rate",
 )  # fmt: skip
-"""Events that a busy machine may add to any log; ``commands_cut`` if a tick falls between a pulled plug and its rule."""
+"""Events that a busy machine may add to any log; ``commands_cut`` if a tick falls between a pulled
+plug and its rule."""
 
 
 class Vehicle:
-    """A daemon and, in another process, the devices that it finds in a folder as it would in ``/dev/serial/by-id``."""
+    """A daemon and, in another process, the devices that it finds in a folder as it would in
+    ``/dev/serial/by-id``."""
 
     def __init__(self, folder: Path, profile: str, course: str) -> None:
         self._folder = folder
@@ -64,7 +72,8 @@ class Vehicle:
         self.devices = folder / "devices"
 
     def address(self, port: str, baud: str) -> str:
-        """Return a port's address as the simulator prints it, but with early retries to keep the tests short."""
+        """Return a port's address as the simulator prints it, but with early retries to keep the
+        tests short."""
         path = self.devices / port
         if self._profile == "art_vesc" and port == "drive":
             return f"can:slcan:{path}?bitrate=500000&retry_max_s=0.2"
@@ -72,8 +81,18 @@ class Vehicle:
 
     def run(self, *options: str) -> subprocess.Popen[bytes]:
         """Start the daemon."""
-        bauds = {"gnss": "", "heading": "", "operator": "", "imu": "&baud=921600", "drive": "&baud=250000"}
-        ports = [w for port, baud in bauds.items() for w in ("--set", f'devices.{port}.port="{self.address(port, baud)}"')]
+        bauds = {
+            "gnss": "",
+            "heading": "",
+            "operator": "",
+            "imu": "&baud=921600",
+            "drive": "&baud=250000",
+        }
+        ports = [
+            w
+            for port, baud in bauds.items()
+            for w in ("--set", f'devices.{port}.port="{self.address(port, baud)}"')
+        ]
         return self._start("run", "--log", str(self._folder), *PATIENT, *ports, *options)
 
     def plug_in(self, *options: str) -> subprocess.Popen[bytes]:
@@ -83,7 +102,12 @@ class Vehicle:
     def _start(self, command: str, *options: str) -> subprocess.Popen[bytes]:
         with (self._folder / command).open("wb") as said:
             self._processes.append(
-                subprocess.Popen([*VEHICLED, command, *self._options, *options], cwd=ROOT, stdout=said, stderr=subprocess.STDOUT)
+                subprocess.Popen(
+                    [*VEHICLED, command, *self._options, *options],
+                    cwd=ROOT,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                )
             )
         return self._processes[-1]
 
@@ -95,7 +119,11 @@ class Vehicle:
         """Wait until the daemon has printed a text ``times`` times."""
 
         def shown() -> str:
-            output = "\n".join(self.said(path.name) for path in self._folder.iterdir() if path.name in ("run", "simulator"))
+            output = "\n".join(
+                self.said(path.name)
+                for path in self._folder.iterdir()
+                if path.name in ("run", "simulator")
+            )
             assert self._processes[0].poll() is None, output
             return f"never {text!r} {times} times in:\n{output}"
 
@@ -133,14 +161,19 @@ def vehicle(tmp_path: Path) -> Iterator[Callable[[str, str], Vehicle]]:
 
 
 def received(chunks: list[WireChunk], port: str) -> bytes:
-    return b"".join(chunk.data for chunk in chunks if chunk.port == port and chunk.direction is Direction.RX)
+    return b"".join(
+        chunk.data for chunk in chunks if chunk.port == port and chunk.direction is Direction.RX
+    )
 
 
 def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
     vehicle: Callable[[str, str], Vehicle], tmp_path: Path
 ) -> None:
     course = tmp_path / "yard.csv"
-    course.write_text("# name: yard\n# datum_deg: 43.0705, -89.4090, 230\n# closed: no\nx_m,y_m\n0,0\n1.5,0\n3,0\n")
+    course.write_text(
+        "# name: yard\n# datum_deg: 43.0705, -89.4090, 230\n# closed: "
+        "no\nx_m,y_m\n0,0\n1.5,0\n3,0\n"
+    )
     art = vehicle("art", str(course))
     daemon = art.run()
     art.wait_for("port operator error")
@@ -153,10 +186,16 @@ def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
     assert simulator.wait(DEADLINE_S) == 143
     driven_m = float(art.said("simulator").split("the vehicle drove ")[1].split()[0])
     assert driven_m == pytest.approx(3.0, abs=1.0)
-    assert art.said("run").splitlines()[-1].startswith("vehicled: ended by SIGTERM (the course is finished)")
+    assert (
+        art.said("run")
+        .splitlines()[-1]
+        .startswith("vehicled: ended by SIGTERM (the course is finished)")
+    )
     assert not any(art.devices.iterdir())
 
-    reported = Counter(event["event"] for event in art.events() if event["event"].startswith("port "))
+    reported = Counter(
+        event["event"] for event in art.events() if event["event"].startswith("port ")
+    )
     ports = ("gnss", "heading", "imu", "drive", "operator")
     assert reported == {f"port {port} {what}": 1 for port in ports for what in ("error", "opened")}
     missing = next(event["detail"] for event in art.events() if event["event"] == "port imu error")
@@ -168,17 +207,25 @@ def test_it_waits_for_its_devices_stands_until_it_is_armed_and_drives(
     assert abs(before[-1].speed_mps) < 0.05
     commands = art.log(ActuatorCommand)
     assert {command.throttle for command in commands if command.t_ns < armed_ns} == {0.0}
-    assert {command.mode for command in commands if command.t_ns < armed_ns} <= {Mode.INIT, Mode.STANDBY, Mode.ARMED}
+    assert {command.mode for command in commands if command.t_ns < armed_ns} <= {
+        Mode.INIT,
+        Mode.STANDBY,
+        Mode.ARMED,
+    }
     assert (commands[-1].mode, commands[-1].throttle) == (Mode.STANDBY, 0.0)
     chunks = art.log(WireChunk)
     seconds = (commands[-1].t_ns - armed_ns) / 1e9
     assert Counter(name for name, _ in decode_n100(received(chunks, "imu")))["IMU"] > 300 * seconds
-    assert Counter(name for name, _ in decode_ublox(received(chunks, "gnss")))["NAV-PVT"] > 8 * seconds
+    assert (
+        Counter(name for name, _ in decode_ublox(received(chunks, "gnss")))["NAV-PVT"] > 8 * seconds
+    )
     assert received(chunks, "operator")
 
 
 def said(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*VEHICLED, *words], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S)
+    return subprocess.run(
+        [*VEHICLED, *words], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S
+    )
 
 
 def test_a_second_daemon_of_a_profile_is_refused_before_its_log_and_ports(
@@ -199,29 +246,42 @@ def test_a_second_daemon_of_a_profile_is_refused_before_its_log_and_ports(
 
 @contextmanager
 def judged_if_in_time(vehicle: Vehicle, daemon: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Skip a test that failed while this computer did not let simulator and daemon run, as the IMU's samples show."""
+    """Skip a test that failed while this computer did not let simulator and daemon run, as the
+    IMU's samples show."""
     try:
         yield
     except AssertionError:
         daemon.send_signal(signal.SIGINT)
         daemon.wait(DEADLINE_S)
-        lost_ns = [each.t_ns for each in vehicle.log(PortEvent) if each.port == "imu" and each.state is PortState.LOST]
+        lost_ns = [
+            each.t_ns
+            for each in vehicle.log(PortEvent)
+            if each.port == "imu" and each.state is PortState.LOST
+        ]
         arrived_ns = [each.t_rx_ns for each in vehicle.log(ImuSample)]
-        gaps_ns = [(b - a) for a, b in pairwise(arrived_ns) if not any(a <= lost <= b for lost in lost_ns)]
+        gaps_ns = [
+            (b - a) for a, b in pairwise(arrived_ns) if not any(a <= lost <= b for lost in lost_ns)
+        ]
         if gaps_ns and (max(gaps_ns) > 0.2e9 or len(gaps_ns) / sum(gaps_ns) < 0.9 * IMU_HZ / 1e9):
             rate_hz = len(gaps_ns) / sum(gaps_ns) * 1e9
             pytest.skip(
-                f"this machine is too busy: the IMU of {IMU_HZ} Hz came at {rate_hz:.0f} Hz, after {max(gaps_ns) / 1e6:.0f} ms once"
+                f"this machine is too busy: the IMU of {IMU_HZ} Hz came at {rate_hz:.0f} Hz, "
+                f"after {max(gaps_ns) / 1e6:.0f} ms once"
             )
         raise
 
 
 def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str], Vehicle]) -> None:
     art = vehicle("art_vesc", COURSE)
-    vesc = [word for limit in ("silence_s=2", "timeout_ms=4000") for word in ("--set", f"devices.drive.driver.vesc_can.{limit}")]
+    vesc = [
+        word
+        for limit in ("silence_s=2", "timeout_ms=4000")
+        for word in ("--set", f"devices.drive.driver.vesc_can.{limit}")
+    ]
     daemon = art.run("--laps", "3", *vesc)
     art.wait_for("port operator error")
-    # The operator arms and lets drive whenever his port is opened: that is how the vehicle goes on after each stop.
+    # The operator arms and lets drive whenever his port is opened: that is how the vehicle goes on
+    # after each stop.
     pulls = [row.failure for row in PULLED] + ["operator:usb@16+0.3", "operator:usb@26+0.3"]
     art.plug_in(*(word for pull in pulls for word in ("--fail", pull)))
     with judged_if_in_time(art, daemon):
@@ -235,29 +295,55 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
         # ARMED is too short to be seen each time.
         ways = [change.after.name for change in modes if change.after is not Mode.ARMED]
         drives = ["AUTO", "STOPPING", "STANDBY"]
-        assert ways[:8] == ["STANDBY", *drives, *drives, "AUTO"], "stopped without the gyro and the motor, not without the position"
+        assert ways[:8] == ["STANDBY", *drives, *drives, "AUTO"], (
+            "stopped without the gyro and the motor, not without the position"
+        )
         armed_ns = [change.t_ns for change in modes if change.after is Mode.AUTO]
         commands, estimates = art.log(ActuatorCommand), art.log(StateEstimate)
         tracker = PathTracker(load_course(COURSE).repeated(3))
-        off_m = [(each.t_ns, abs(tracker.update(each.x_m, each.y_m, each.yaw_rad).cross_track_m)) for each in estimates]
+        off_m = [
+            (each.t_ns, abs(tracker.update(each.x_m, each.y_m, each.yaw_rad).cross_track_m))
+            for each in estimates
+        ]
         ports = [parse_failure(row.failure).port for row in PULLED]
-        events = {port: [each for each in reported if isinstance(each, PortEvent) and each.port == port] for port in ports}
+        events = {
+            port: [each for each in reported if isinstance(each, PortEvent) and each.port == port]
+            for port in ports
+        }
         # Until the next plug is pulled, or until the vehicle is armed again.
-        for row, port, over_ns in zip(PULLED, ports, (events[ports[1]][2].t_ns, armed_ns[1], armed_ns[2])):
+        for row, port, over_ns in zip(
+            PULLED, ports, (events[ports[1]][2].t_ns, armed_ns[1], armed_ns[2])
+        ):
             states = events[port]
             # Reported once when it goes and once when it comes back, under the same name.
-            assert [each.state for each in states] == [PortState.ERROR, PortState.OPENED, PortState.LOST, PortState.OPENED]
+            assert [each.state for each in states] == [
+                PortState.ERROR,
+                PortState.OPENED,
+                PortState.LOST,
+                PortState.OPENED,
+            ]
             lost_ns, back_ns = states[2].t_ns, states[3].t_ns
             assert states[3].detail.split()[0] == states[1].detail.split()[0]
             assert back_ns - lost_ns > 0.5e9 * parse_failure(row.failure).duration_s
             within = [each for each in reported if lost_ns <= each.t_ns < over_ns]
-            names = {each.code if isinstance(each, Fault) else each.name for each in within if not isinstance(each, PortEvent)}
+            names = {
+                each.code if isinstance(each, Fault) else each.name
+                for each in within
+                if not isinstance(each, PortEvent)
+            }
             assert set(row.named) <= names <= {*row.named, "substitutes", *OF_THE_MACHINE}
             wanted = REACTIONS[row.vehicle]
-            hit = next(each for each in commands if each.t_ns >= lost_ns and each.reaction is wanted)
+            hit = next(
+                each for each in commands if each.t_ns >= lost_ns and each.reaction is wanted
+            )
             # A busy computer delays the next command, too.
-            times_ns = [lost_ns, *(each.t_ns for each in commands if lost_ns < each.t_ns <= hit.t_ns)]
-            assert hit.t_ns - lost_ns < row.within_s * 1e9 + max(later - sooner for sooner, later in pairwise(times_ns))
+            times_ns = [
+                lost_ns,
+                *(each.t_ns for each in commands if lost_ns < each.t_ns <= hit.t_ns),
+            ]
+            assert hit.t_ns - lost_ns < row.within_s * 1e9 + max(
+                later - sooner for sooner, later in pairwise(times_ns)
+            )
             assert max(far for t_ns, far in off_m if lost_ns <= t_ns < over_ns) <= row.off_course_m
 
         # The motor controller comes back disarmed: nothing drives it until somebody does so again.
@@ -271,10 +357,15 @@ def test_plugs_are_pulled_and_put_back_in_mid_drive(vehicle: Callable[[str, str]
     ("setting", "text"),
     [
         ('devices.gnss.port=""', "devices.gnss.port: missing"),
-        ("devices.gnss.port=serial:gnss", "devices.gnss.port: 'serial:gnss': a device path begins with a slash"),
+        (
+            "devices.gnss.port=serial:gnss",
+            "devices.gnss.port: 'serial:gnss': a device path begins with a slash",
+        ),
     ],
 )
-def test_a_port_that_cannot_be_one_is_refused(setting: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_cannot_be_one_is_refused(
+    setting: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     from vehicled.cli import main
 
     assert main(["run", "--profile", "art", "--set", setting]) == 2

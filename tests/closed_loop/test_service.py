@@ -1,4 +1,5 @@
-"""The daemon as a service: what the service manager receives while it drives against a simulator elsewhere."""
+"""The daemon as a service: what the service manager receives while it drives against a simulator
+elsewhere."""
 
 import hashlib
 import os
@@ -34,7 +35,17 @@ def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
         )
         wait_until(link.exists)
         daemon = subprocess.Popen(
-            [*VEHICLED, "run", "--connect", f"unix:{link}", "--course", "circle_r5_ccw", "--log", str(tmp_path), *WIDE_LIMITS],
+            [
+                *VEHICLED,
+                "run",
+                "--connect",
+                f"unix:{link}",
+                "--course",
+                "circle_r5_ccw",
+                "--log",
+                str(tmp_path),
+                *WIDE_LIMITS,
+            ],
             cwd=ROOT,
             env={**os.environ, "NOTIFY_SOCKET": str(notify), "WATCHDOG_USEC": "1000000"},
             stderr=subprocess.PIPE,
@@ -58,21 +69,30 @@ def test_ready_status_watchdog_and_stopping(tmp_path: Path) -> None:
             for process in (daemon, simulator):
                 process.kill()
                 process.communicate()
-    assert notified[0].startswith("EXTEND_TIMEOUT_USEC="), "set-up may last longer than the unit allows"
+    assert notified[0].startswith("EXTEND_TIMEOUT_USEC="), (
+        "set-up may last longer than the unit allows"
+    )
     assert notified[1].startswith("READY=1")
     assert fed >= 1
     assert any("arming waits" in line or "waiting to be armed" in line for line in notified)
     (stopping,) = (line for line in notified if line.startswith("STOPPING=1"))
-    assert {"EXTEND_TIMEOUT_USEC", "WATCHDOG_USEC"} <= {line.partition("=")[0] for line in stopping.splitlines()}
+    assert {"EXTEND_TIMEOUT_USEC", "WATCHDOG_USEC"} <= {
+        line.partition("=")[0] for line in stopping.splitlines()
+    }
     assert daemon.returncode == 130
     assert "SIGTERM" in said
-    assert '"event": "port gnss opened"' in said, "events are JSON lines where no terminal reads them"
+    assert '"event": "port gnss opened"' in said, (
+        "events are JSON lines where no terminal reads them"
+    )
     assert list(tmp_path.glob("*.mcap"))
 
 
 @contextmanager
-def service(folder: Path, profile: str, *options: str) -> Iterator[tuple["subprocess.Popen[str]", socket.socket]]:
-    """The daemon on its own ports, none of which is there, and the socket of its service manager."""
+def service(
+    folder: Path, profile: str, *options: str
+) -> Iterator[tuple["subprocess.Popen[str]", socket.socket]]:
+    """The daemon on its own ports, none of which is there, and the socket of its service
+    manager."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(folder / "notify"))
         manager.settimeout(DEADLINE_S)
@@ -132,14 +152,27 @@ def test_a_frozen_loop_is_not_fed_for(tmp_path: Path) -> None:
 
 def test_a_full_disk_at_the_start_is_reported_and_tried_again(small_disk: Path) -> None:
     ballast = fill_up(small_disk)
-    command = [*VEHICLED, "run", "--profile", "art", "--log", str(small_disk / "logs"), "--set", 'devices.operator.port=""']
-    alone = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    command = [
+        *VEHICLED,
+        "run",
+        "--profile",
+        "art",
+        "--log",
+        str(small_disk / "logs"),
+        "--set",
+        'devices.operator.port=""',
+    ]
+    alone = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
     assert alone.returncode == PASSING_STATUS, "systemd starts it again"
     assert alone.stderr.startswith("vehicled: the log cannot be written: ")
     assert "the disk is full" in alone.stderr
     ballast.unlink()
     ballast = fill_up(small_disk)
-    with service(small_disk.parent, "art", "--set", 'devices.operator.port=""', "--log", str(small_disk)) as (daemon, manager):
+    with service(
+        small_disk.parent, "art", "--set", 'devices.operator.port=""', "--log", str(small_disk)
+    ) as (daemon, manager):
         while not (status := manager.recv(4096).decode()).startswith("STATUS="):
             pass
         assert "the disk is full" in status
@@ -152,15 +185,21 @@ def test_a_full_disk_at_the_start_is_reported_and_tried_again(small_disk: Path) 
 
 
 def test_a_full_disk_in_a_run_is_reported_until_it_has_space_again(small_disk: Path) -> None:
-    with service(small_disk.parent, "art", "--set", 'devices.operator.port=""', "--log", str(small_disk)) as (daemon, manager):
+    with service(
+        small_disk.parent, "art", "--set", 'devices.operator.port=""', "--log", str(small_disk)
+    ) as (daemon, manager):
         while not manager.recv(4096).startswith(b"READY=1"):
             pass
         assert daemon.stderr is not None
         ballast = fill_up(small_disk)
-        while "the disk is full; it goes on when there is space" not in (line := daemon.stderr.readline()):
+        while "the disk is full; it goes on when there is space" not in (
+            line := daemon.stderr.readline()
+        ):
             assert line
         ballast.unlink()
-        while not ('"active": false' in (line := daemon.stderr.readline()) and "log_failing" in line):
+        while not (
+            '"active": false' in (line := daemon.stderr.readline()) and "log_failing" in line
+        ):
             assert line
         os.kill(daemon.pid, signal.SIGTERM)
         assert daemon.wait(DEADLINE_S) == 130
@@ -179,14 +218,19 @@ def test_only_the_loop_has_the_real_time_priority(tmp_path: Path) -> None:
         assert daemon.wait(DEADLINE_S) == 130
     (log,) = tmp_path.glob("*.mcap")
     with LogReader(str(log)) as read:
-        allowed = read.header.realtime["scheduling"].startswith("fifo 40") and "wanted" not in read.header.realtime["scheduling"]
+        allowed = (
+            read.header.realtime["scheduling"].startswith("fifo 40")
+            and "wanted" not in read.header.realtime["scheduling"]
+        )
     assert (in_loop == os.SCHED_FIFO) == allowed
 
 
 def test_a_profile_that_was_changed_since_its_installation_does_not_arm(tmp_path: Path) -> None:
     profile = tmp_path / "art.toml"
     text = Path(load("art").path).read_text()
-    profile.with_suffix(".sha256").write_text(f"{hashlib.sha256(text.encode()).hexdigest()}  art.toml\n")
+    profile.with_suffix(".sha256").write_text(
+        f"{hashlib.sha256(text.encode()).hexdigest()}  art.toml\n"
+    )
     profile.write_text(text.replace("corridor_m = 2.0", "corridor_m = 9.0"))
     with service(tmp_path, str(profile)) as (daemon, manager):
         while not (first := manager.recv(4096).decode()).startswith("READY=1"):
@@ -202,7 +246,16 @@ def test_a_second_daemon_of_a_profile_is_refused_in_words(tmp_path: Path) -> Non
         while not manager.recv(4096).startswith(b"READY=1"):
             pass
         second = subprocess.run(
-            [*VEHICLED, "run", "--profile", "art", "--log", str(tmp_path / "second"), "--set", 'devices.operator.port=""'],
+            [
+                *VEHICLED,
+                "run",
+                "--profile",
+                "art",
+                "--log",
+                str(tmp_path / "second"),
+                "--set",
+                'devices.operator.port=""',
+            ],
             cwd=ROOT,
             env={**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)},
             capture_output=True,

@@ -1,4 +1,5 @@
-"""Steps of the set-up with emulated devices in lockstep: what is wrong with a vehicle is found, named and written."""
+"""Steps of the set-up with emulated devices in lockstep: what is wrong with a vehicle is found,
+named and written."""
 
 from collections.abc import Mapping
 from math import pi
@@ -34,13 +35,26 @@ def values(measured: Measured) -> Mapping[str, object]:
 
 def test_nothing_is_wrong_with_a_vehicle_that_is_as_its_profile_says(tmp_path: Path) -> None:
     car, mine = Car(truth(tmp_path)), believed(MINE, tmp_path)
-    for step in ("ports", "accelerometer", "imu", "push", "motor", "servo", "run", "circle", "turn"):
+    for step in (
+        "ports",
+        "accelerometer",
+        "imu",
+        "push",
+        "motor",
+        "servo",
+        "run",
+        "circle",
+        "turn",
+    ):
         assert not found(car, step, mine).wrong, step
 
 
 def geared(text: str = "") -> str:
     """Return the profile of a vehicle whose motor has two pole pairs and a gear of 12."""
-    return draft("mine", "f1tenth_gnss", VehicleFacts(gear=12.0, pole_pairs=2, mass_kg=3.7), []).text + text
+    return (
+        draft("mine", "f1tenth_gnss", VehicleFacts(gear=12.0, pole_pairs=2, mass_kg=3.7), []).text
+        + text
+    )
 
 
 WRONG = """
@@ -53,11 +67,21 @@ accelerometer_scale = [1.01, 0.99, 1.02]
 
 
 def wrong_truth(folder: Path) -> Loaded:
-    """Return a vehicle about which its owner knows little: unit, motor, pole pairs, servo, antenna, brake, delays."""
-    text = geared().replace('name = "mine"', 'name = "truth"').replace("pole_pairs = 2", "pole_pairs = 3")
+    """Return a vehicle about which its owner knows little: unit, motor, pole pairs, servo, antenna,
+    brake, delays."""
+    text = (
+        geared()
+        .replace('name = "mine"', 'name = "truth"')
+        .replace("pole_pairs = 2", "pole_pairs = 3")
+    )
     scale = -1.5 * 2 * 12 * 60 / (2 * pi * 0.049)
-    text = "\n".join(line for line in text.splitlines() if not line.startswith("erpm_per_mps")) + "\n"
-    text = text.replace("pole_pairs = 3", f"pole_pairs = 3\nerpm_per_mps = {scale}\nservo_center = 0.56\nservo_gain = 0.3")
+    text = (
+        "\n".join(line for line in text.splitlines() if not line.startswith("erpm_per_mps")) + "\n"
+    )
+    text = text.replace(
+        "pole_pairs = 3",
+        f"pole_pairs = 3\nerpm_per_mps = {scale}\nservo_center = 0.56\nservo_gain = 0.3",
+    )
     text += "[devices.gnss]\nlever_arm_m = [0.21, -0.07, 0.2]\n" + WRONG
     text += "[vehicle.steering]\ngain_rad = 0.36\nmax_wheel_rad = 0.36\ndelay_s = 0.09\n"
     return believed(text, folder)
@@ -68,13 +92,25 @@ def set_up(tmp_path_factory: pytest.TempPathFactory) -> tuple[Car, str, dict[str
     """Return the car, the profile after all steps, and what each measured."""
     folder = tmp_path_factory.mktemp("setup")
     car, text, measured = Car(wrong_truth(folder)), geared(), {}
-    for step in ("ports", "accelerometer", "imu", "push", "motor", "servo", "run", "circle", "turn"):
+    for step in (
+        "ports",
+        "accelerometer",
+        "imu",
+        "push",
+        "motor",
+        "servo",
+        "run",
+        "circle",
+        "turn",
+    ):
         measured[step] = found(car, step, believed(text, folder))
         text = written(text, measured[step], folder)
     return car, text, measured
 
 
-def test_every_wrong_sign_axis_and_number_is_named(set_up: tuple[Car, str, dict[str, Measured]]) -> None:
+def test_every_wrong_sign_axis_and_number_is_named(
+    set_up: tuple[Car, str, dict[str, Measured]],
+) -> None:
     _, _, measured = set_up
     said = {step: "; ".join(each.verdicts) for step, each in measured.items()}
     assert {step for step, each in measured.items() if each.wrong} == {"imu", "push", "servo"}
@@ -84,7 +120,9 @@ def test_every_wrong_sign_axis_and_number_is_named(set_up: tuple[Car, str, dict[
     assert "reversed" in said["servo"]
 
 
-def test_what_was_written_is_the_vehicle(set_up: tuple[Car, str, dict[str, Measured]], tmp_path: Path) -> None:
+def test_what_was_written_is_the_vehicle(
+    set_up: tuple[Car, str, dict[str, Measured]], tmp_path: Path
+) -> None:
     car, text, _ = set_up
     mine, true = believed(text, tmp_path).profile, car.true
     ours, theirs = (each.devices["drive"].driver.selected for each in (mine, true))
@@ -94,21 +132,31 @@ def test_what_was_written_is_the_vehicle(set_up: tuple[Car, str, dict[str, Measu
     assert true.sim.steering is not None
     for command in (-0.9, -0.4, 0.0, 0.4, 0.9):
         position = ours.servo_center + ours.servo_gain * command
-        angle = true.sim.steering.gain_rad * min(max((position - theirs.servo_center) / theirs.servo_gain, -1.0), 1.0)
+        angle = true.sim.steering.gain_rad * min(
+            max((position - theirs.servo_center) / theirs.servo_gain, -1.0), 1.0
+        )
         assert mine.vehicle.steering.wheel_angle_rad(command) == pytest.approx(angle, abs=0.012)
     assert mine.vehicle.steering.delay_s == pytest.approx(0.09, abs=0.03)
     assert mine.devices["gnss"].lever_arm_m == pytest.approx([0.21, -0.07, 0.2], abs=0.025)
     unit, truly = (each.devices["imu"].driver.selected for each in (mine, true))
-    turned = np.array(mounting(unit.mounting_roll_rad, unit.mounting_pitch_rad, unit.mounting_yaw_rad))
-    assert turned == pytest.approx(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), abs=0.02)
+    turned = np.array(
+        mounting(unit.mounting_roll_rad, unit.mounting_pitch_rad, unit.mounting_yaw_rad)
+    )
+    assert turned == pytest.approx(
+        np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]]), abs=0.02
+    )
     assert unit.accelerometer_bias_mps2 == pytest.approx(truly.accelerometer_bias_mps2, abs=0.09)
     assert unit.accelerometer_scale == pytest.approx(truly.accelerometer_scale, abs=0.008)
     drive = mine.vehicle.drive
-    assert ours.pole_pairs * 30 / pi / abs(ours.erpm_per_mps) == pytest.approx(drive.wheel_radius_m * drive.gear_ratio, rel=1e-3)
+    assert ours.pole_pairs * 30 / pi / abs(ours.erpm_per_mps) == pytest.approx(
+        drive.wheel_radius_m * drive.gear_ratio, rel=1e-3
+    )
     assert drive.brake_deceleration_mps2 == pytest.approx(9.5, rel=0.1)
 
 
-def test_a_second_set_up_finds_nothing_wrong(set_up: tuple[Car, str, dict[str, Measured]], tmp_path: Path) -> None:
+def test_a_second_set_up_finds_nothing_wrong(
+    set_up: tuple[Car, str, dict[str, Measured]], tmp_path: Path
+) -> None:
     car, text, _ = set_up
     for step in ("imu", "push", "circle"):
         measured = found(car, step, believed(text, tmp_path))
@@ -117,22 +165,32 @@ def test_a_second_set_up_finds_nothing_wrong(set_up: tuple[Car, str, dict[str, M
 
 
 def test_exchanged_ports_are_named_and_put_right(tmp_path: Path) -> None:
-    car, mine = Car(truth(tmp_path), cables={"imu": "gnss", "gnss": "imu"}), believed(MINE, tmp_path)
+    car, mine = (
+        Car(truth(tmp_path), cables={"imu": "gnss", "gnss": "imu"}),
+        believed(MINE, tmp_path),
+    )
     measured = found(car, "ports", mine)
     assert measured.wrong
     assert measured.verdicts[0] == "the ports of gnss and imu are exchanged"
     before, after = mine.profile, believed(written(MINE, measured, tmp_path), tmp_path).profile
-    assert after.devices["imu"].port.partition("?")[0] == before.devices["gnss"].port.partition("?")[0]
+    assert (
+        after.devices["imu"].port.partition("?")[0] == before.devices["gnss"].port.partition("?")[0]
+    )
     assert after.devices["imu"].port.endswith("?baud=921600"), "the line rate belongs to the device"
 
 
 def test_a_device_that_is_silent_is_named(tmp_path: Path) -> None:
-    measured = found(Car(truth(tmp_path), cables={"imu": "operator"}), "ports", believed(MINE, tmp_path))
+    measured = found(
+        Car(truth(tmp_path), cables={"imu": "operator"}), "ports", believed(MINE, tmp_path)
+    )
     assert any(line.startswith("imu: nothing arrives") for line in measured.verdicts)
 
 
 def test_a_compass_between_iron_is_corrected(tmp_path: Path) -> None:
-    compass = '[devices.imu]\nmessages = ["ImuSample", "Heading"]\n[sim.heading]\nkind = "magnetic"\nsigma_rad = 0.005\n'
+    compass = (
+        '[devices.imu]\nmessages = ["ImuSample", "Heading"]\n[sim.heading]\nkind = '
+        '"magnetic"\nsigma_rad = 0.005\n'
+    )
     iron = "[sim.heading.magnetometer]\nhard_iron_ut = [3.0, -2.0, 0.0]\nsigma_ut = 0.1\n"
     car, text = Car(truth(tmp_path, compass + iron)), MINE + compass
     measured = found(car, "turn", believed(text, tmp_path))
@@ -140,7 +198,9 @@ def test_a_compass_between_iron_is_corrected(tmp_path: Path) -> None:
     after = written(text, measured, tmp_path)
     again = found(car, "turn", believed(after, tmp_path))
     # The second turn finds the same factors: what is left of the first is small.
-    first, second = (np.array(values(each)[f"{IMU}.compass_deviation_rad"]) for each in (measured, again))
+    first, second = (
+        np.array(values(each)[f"{IMU}.compass_deviation_rad"]) for each in (measured, again)
+    )
     assert np.abs(first).max() > 0.1
     assert np.abs(first - second).max() < 0.03
 
@@ -171,7 +231,8 @@ def test_nothing_moves_without_the_key_and_it_brakes_when_it_is_released(tmp_pat
     assert car.step("circle", believed(MINE, tmp_path), person=Watches) is None
     assert max(abs(speed) for _, speed, since in session_times if since < 2.4) == 0.0
     assert max(speed for _, speed, since in session_times if since < 4.0) > 0.5
-    # A key that repeats is released after 0.3 s, and the brake of this vehicle stops it within 0.2 s.
+    # A key that repeats is released after 0.3 s, and the brake of this vehicle stops it within 0.2
+    # s.
     assert max(abs(speed) for _, speed, since in session_times if since > 4.0 + 0.3 + 0.25) < 0.02
     assert any("aborted by a key" in line for line in car.said)
 
@@ -188,7 +249,12 @@ def test_any_other_key_ends_a_drive_at_neutral(tmp_path: Path, key: bytes) -> No
                 session.on_keys(key, now_ns)
                 assert session.stage is Stage.READY
                 commands.extend(
-                    (session.stage, (sent := session.tick(now_ns + k * 20 * MS)).throttle, sent.mode) for k in range(200)
+                    (
+                        session.stage,
+                        (sent := session.tick(now_ns + k * 20 * MS)).throttle,
+                        sent.mode,
+                    )
+                    for k in range(200)
                 )
                 session.on_keys(b"q", now_ns)
                 return
@@ -198,7 +264,9 @@ def test_any_other_key_ends_a_drive_at_neutral(tmp_path: Path, key: bytes) -> No
     assert {(throttle, mode) for _, throttle, mode in commands} == {(0.0, Mode.STANDBY)}
 
 
-def test_a_reversed_motor_is_named_by_the_accelerometer_before_circles_are_driven(tmp_path: Path) -> None:
+def test_a_reversed_motor_is_named_by_the_accelerometer_before_circles_are_driven(
+    tmp_path: Path,
+) -> None:
     scale = load_profile("f1tenth_gnss").devices["drive"].driver.selected.erpm_per_mps
     car = Car(truth(tmp_path, f"[{DRIVE}]\nerpm_per_mps = {-scale}\n"))
     assert car.step("run", believed(MINE, tmp_path)) is None

@@ -1,4 +1,5 @@
-"""The simulator as a process, against a daemon made of a few lines: lockstep, wall time, and every way in which it ends."""
+"""The simulator as a process, against a daemon made of a few lines: lockstep, wall time, and every
+way in which it ends."""
 
 import hashlib
 import os
@@ -20,7 +21,15 @@ from drivers.msglink.codec import MsglinkDecoder as Messages
 from drivers.msglink.codec import encode as to_frame
 from sim_backend.__main__ import main
 from tests.busy_computer import DEADLINE_S
-from vehicled.core.link import Frame, Hello, LinkDecoder, LinkFrameKind, decode_hello, encode, encode_hello
+from vehicled.core.link import (
+    Frame,
+    Hello,
+    LinkDecoder,
+    LinkFrameKind,
+    decode_hello,
+    encode,
+    encode_hello,
+)
 from vehicled.core.messages import ActuatorCommand, GroundTruth
 
 MS = 1_000_000
@@ -49,7 +58,11 @@ class Daemon:
         kind, _, _, payload = self.read()
         assert kind is LinkFrameKind.HELLO
         hello = self.hello = decode_hello(payload)
-        self.sock.sendall(encode_hello(Hello(role="daemon", clock=clock, ports=ports or hello.ports, boot_id=boot_id)))
+        self.sock.sendall(
+            encode_hello(
+                Hello(role="daemon", clock=clock, ports=ports or hello.ports, boot_id=boot_id)
+            )
+        )
         return hello
 
     def send(self, kind: LinkFrameKind, t_ns: int = 0, payload: bytes = b"", port: int = 0) -> None:
@@ -86,12 +99,19 @@ def simulator(*arguments: str, pass_fds: tuple[int, ...] = ()) -> "subprocess.Po
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple["subprocess.Popen[str]", Daemon]]:
-    """A simulator on a socket pair; killed at the end if it still runs, which the tests count as a failure by its status."""
+    """A simulator on a socket pair; killed at the end if it still runs, which the tests count as a
+    failure by its status."""
     ours, theirs = socket.socketpair()
     with ours:
         ours.settimeout(DEADLINE_S)
         with theirs:
-            process = simulator(*ARGUMENTS, *arguments, "--listen", f"fd:{theirs.fileno()}", pass_fds=(theirs.fileno(),))
+            process = simulator(
+                *ARGUMENTS,
+                *arguments,
+                "--listen",
+                f"fd:{theirs.fileno()}",
+                pass_fds=(theirs.fileno(),),
+            )
         with process:
             try:
                 yield process, Daemon(ours)
@@ -106,10 +126,15 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
 
 
 def lap(daemon: Daemon, period_ns: int, seconds: float) -> tuple[str, list[GroundTruth]]:
-    """Drive in lockstep with commands at 100 Hz, woken every ``period_ns``; digest of all DATA, and the truth."""
+    """Drive in lockstep with commands at 100 Hz, woken every ``period_ns``; digest of all DATA, and
+    the truth."""
     hello = daemon.greet("lockstep")
     digest, truth = hashlib.sha256(), list[GroundTruth]()
-    drive, wake_ns, end_ns = hello.ports.index("drive"), hello.start_ns, hello.start_ns + round(seconds * 1e9)
+    drive, wake_ns, end_ns = (
+        hello.ports.index("drive"),
+        hello.start_ns,
+        hello.start_ns + round(seconds * 1e9),
+    )
     while True:
         granted_ns, data = daemon.until_grant()
         assert granted_ns == wake_ns
@@ -117,7 +142,11 @@ def lap(daemon: Daemon, period_ns: int, seconds: float) -> tuple[str, list[Groun
             assert t_rx_ns <= granted_ns
             digest.update(struct.pack("<qB", t_rx_ns, port) + payload)
             if hello.ports[port] == "truth":
-                truth += [message for message in Messages().feed(payload) if isinstance(message, GroundTruth)]
+                truth += [
+                    message
+                    for message in Messages().feed(payload)
+                    if isinstance(message, GroundTruth)
+                ]
         if granted_ns >= end_ns:
             break
         if (granted_ns - hello.start_ns) % (10 * MS) == 0:
@@ -177,10 +206,22 @@ def test_a_daemon_that_waits_for_input_only_is_granted_time_in_pieces():
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (lambda daemon, t_ns: daemon.send(LinkFrameKind.DONE, t_ns - 1), "asked to be woken 1 ns before"),
-        (lambda daemon, t_ns: daemon.send(LinkFrameKind.DATA, t_ns - 5, b"x"), "stamped bytes 5 ns before"),
-        (lambda daemon, t_ns: daemon.send(LinkFrameKind.GRANT, t_ns), "sent GRANT, which lockstep does not allow"),
-        (lambda daemon, t_ns: daemon.sock.sendall(b"\xff" * 40), "not a frame of the simulator link"),
+        (
+            lambda daemon, t_ns: daemon.send(LinkFrameKind.DONE, t_ns - 1),
+            "asked to be woken 1 ns before",
+        ),
+        (
+            lambda daemon, t_ns: daemon.send(LinkFrameKind.DATA, t_ns - 5, b"x"),
+            "stamped bytes 5 ns before",
+        ),
+        (
+            lambda daemon, t_ns: daemon.send(LinkFrameKind.GRANT, t_ns),
+            "sent GRANT, which lockstep does not allow",
+        ),
+        (
+            lambda daemon, t_ns: daemon.sock.sendall(b"\xff" * 40),
+            "not a frame of the simulator link",
+        ),
     ],
     ids=["woken in the past", "sent in the past", "grant", "garbage"],
 )
@@ -242,10 +283,17 @@ def test_wall_time_on_the_same_boot_runs_on_the_shared_clock():
             assert kind in (LinkFrameKind.DATA, LinkFrameKind.GRANT)
             if kind is LinkFrameKind.GRANT:
                 heartbeats.append(t_ns)
-                daemon.send(LinkFrameKind.DATA, now_ns, to_frame(ActuatorCommand(now_ns, now_ns, 1.0, 0.0, 0.0, 0.0)), drive)
+                daemon.send(
+                    LinkFrameKind.DATA,
+                    now_ns,
+                    to_frame(ActuatorCommand(now_ns, now_ns, 1.0, 0.0, 0.0, 0.0)),
+                    drive,
+                )
             else:
                 stamps.append(t_ns)
-                speeds += [m.speed_mps for m in Messages().feed(payload) if isinstance(m, GroundTruth)]
+                speeds += [
+                    m.speed_mps for m in Messages().feed(payload) if isinstance(m, GroundTruth)
+                ]
         daemon.send(LinkFrameKind.BYE, 0, b"seen enough")
         assert ended(process) == (0, "")
     # One goes early with the last data before it would be due.
@@ -270,7 +318,8 @@ def test_wall_time_across_machines_runs_on_the_daemon_s_clock():
                 daemon.send(LinkFrameKind.SYNC, daemon_ns, struct.pack("<q", t_ns))
             elif kind is LinkFrameKind.DATA:
                 data += 1
-                # Its offset is known to half a round trip; ten seconds allow for a machine that is held up.
+                # Its offset is known to half a round trip; ten seconds allow for a machine that is
+                # held up.
                 assert abs(t_ns - daemon_ns) < 10_000 * MS
         daemon.send(LinkFrameKind.BYE)
         assert ended(process) == (0, "")
@@ -350,13 +399,24 @@ def test_tcp():
             ["--profile", "art", "--set", "sim.plant=raft", "--listen", "fd:0"],
             'sim.plant "raft" is not known; use one of double_track, four_dof',
         ),
-        (["--profile", "art", "--seed", "-3", "--listen", "fd:0"], "whole number from 0 up, not '-3'"),
+        (
+            ["--profile", "art", "--seed", "-3", "--listen", "fd:0"],
+            "whole number from 0 up, not '-3'",
+        ),
         (["--profile", "art", "--listen", "serial:0"], "use unix:PATH, tcp:HOST:PORT or fd:N"),
-        (["--profile", "art", "--listen", "tcp:127.0.0.1:99999"], "cannot listen on 'tcp:127.0.0.1:99999'"),
-        (["--profile", "art", "--listen", "unix:/nonexistent/sim.sock"], "No such file or directory"),
+        (
+            ["--profile", "art", "--listen", "tcp:127.0.0.1:99999"],
+            "cannot listen on 'tcp:127.0.0.1:99999'",
+        ),
+        (
+            ["--profile", "art", "--listen", "unix:/nonexistent/sim.sock"],
+            "No such file or directory",
+        ),
     ],
 )
-def test_bad_arguments_are_named_in_the_first_line(capfd: pytest.CaptureFixture[str], arguments: list[str], says: str):
+def test_bad_arguments_are_named_in_the_first_line(
+    capfd: pytest.CaptureFixture[str], arguments: list[str], says: str
+):
     try:
         status: object = main(arguments)
     except SystemExit as end:

@@ -1,4 +1,5 @@
-"""A capped vehicle slows down gently and drives on below its cap, evenly: no full drive below it and none above."""
+"""A capped vehicle slows down gently and drives on below its cap, evenly: no full drive below it
+and none above."""
 
 from itertools import pairwise
 
@@ -7,7 +8,14 @@ import pytest
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import parse_failure
 from tests.grid import sampled
-from vehicled.core.messages import ActuatorCommand, ControlCommand, GroundTruth, Message, Mode, Reaction
+from vehicled.core.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    GroundTruth,
+    Message,
+    Mode,
+    Reaction,
+)
 from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load
@@ -37,17 +45,31 @@ class SpeedRecorder:
             self.commands.append(message)
 
 
-@pytest.mark.parametrize("controller", sampled(["pure_pursuit", "mpc"], lambda controller: controller == "mpc"))
+@pytest.mark.parametrize(
+    "controller", sampled(["pure_pursuit", "mpc"], lambda controller: controller == "mpc")
+)
 def test_below_its_cap_it_drives_evenly(controller: str) -> None:
     profile = load("art_vesc", [f'controller.name="{controller}"']).profile
     recorder = SpeedRecorder()
-    pair = WrappedPair(profile, load_course("circle_r5_ccw"), [parse_failure("gnss:off@6+30")], recorder, 0, link="wires")
+    pair = WrappedPair(
+        profile,
+        load_course("circle_r5_ccw"),
+        [parse_failure("gnss:off@6+30")],
+        recorder,
+        0,
+        link="wires",
+    )
     while pair.now_ns < START_NS + 12 * SECOND_NS:
         pair.grant()
         pair.reply()
     cap_mps = profile.limits.capped_speed_mps
-    assert {(command.mode, command.reaction) for command in recorder.commands} == {(Mode.AUTO, Reaction.CAP_SPEED)}
-    steepest_mps2 = max((v - after) * 1e9 / (after_ns - t_ns) for (t_ns, v), (after_ns, after) in pairwise(recorder.targets))
+    assert {(command.mode, command.reaction) for command in recorder.commands} == {
+        (Mode.AUTO, Reaction.CAP_SPEED)
+    }
+    steepest_mps2 = max(
+        (v - after) * 1e9 / (after_ns - t_ns)
+        for (t_ns, v), (after_ns, after) in pairwise(recorder.targets)
+    )
     assert 0.1 < steepest_mps2 < 1.1 * DECELERATION_MPS2
     assert 0.8 * cap_mps < min(recorder.speeds_mps)
     assert max(recorder.speeds_mps) < cap_mps
@@ -59,7 +81,9 @@ def test_below_its_cap_it_drives_evenly(controller: str) -> None:
 def test_a_course_as_fast_as_the_vehicle_may_drive_is_driven_evenly() -> None:
     profile = load("art_vesc", ["limits.max_speed_mps=2.0"]).profile
     recorder = SpeedRecorder()
-    pair = WrappedPair(profile, load_course("circle_r25_ccw:speed_mps=2.0"), [], recorder, 0, link="wires")
+    pair = WrappedPair(
+        profile, load_course("circle_r25_ccw:speed_mps=2.0"), [], recorder, 0, link="wires"
+    )
     while pair.now_ns < START_NS + 15 * SECOND_NS:
         pair.grant()
         pair.reply()

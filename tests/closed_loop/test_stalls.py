@@ -1,4 +1,5 @@
-"""A computer that stalls in a simulation on the wall clock: the simulated clock stands still, and the drive goes on."""
+"""A computer that stalls in a simulation on the wall clock: the simulated clock stands still, and
+the drive goes on."""
 
 import json
 import os
@@ -15,7 +16,9 @@ from tests.grid import sampled
 from vehicled.core.messages import Event
 from vehicled.log.reader import LogReader
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the simulator's process through /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="finds the simulator's process through /proc"
+)
 
 Start = Callable[..., Daemon]
 
@@ -28,7 +31,9 @@ def stall(pid: int) -> None:
 
 
 @pytest.mark.parametrize("link", sampled(["messages", "wires"], lambda link: link == "messages"))
-def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(start: Start, link: str) -> None:
+def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(
+    start: Start, link: str
+) -> None:
     daemon = start("--clock", "wall", "--link", link, "--profile", "art_vesc", watched=True)
     daemon.wait_until_driving()
     stall(daemon.simulator_pid())
@@ -50,9 +55,19 @@ def test_a_stall_of_either_process_slows_the_clock_and_does_not_end_the_drive(st
     assert {fields["process"] for fields in stalls} >= {"simulator", "daemon"}
 
 
-def test_with_a_strict_clock_a_stall_of_the_simulator_is_a_sensor_that_fell_silent(start: Start) -> None:
+def test_with_a_strict_clock_a_stall_of_the_simulator_is_a_sensor_that_fell_silent(
+    start: Start,
+) -> None:
     daemon = start(
-        "--clock", "wall", "--strict-clock", *WIDE_LIMITS, "--set", "limits.imu_silence_s=1", "--link-timeout", "60", watched=True
+        "--clock",
+        "wall",
+        "--strict-clock",
+        *WIDE_LIMITS,
+        "--set",
+        "limits.imu_silence_s=1",
+        "--link-timeout",
+        "60",
+        watched=True,
     )
     daemon.wait_until_driving()
     pid = daemon.simulator_pid()

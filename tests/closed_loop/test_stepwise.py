@@ -1,4 +1,5 @@
-"""Stepwise simulation: the same drive as a whole run, steered by the caller, begun again and again."""
+"""Stepwise simulation: the same drive as a whole run, steered by the caller, begun again and
+again."""
 
 import gc
 from collections.abc import Callable
@@ -25,7 +26,11 @@ def test_a_drive_that_is_only_watched_is_that_of_a_run() -> None:
     while not seen.over:
         seen = sim.step()
         steps += 1
-    assert (sim.digest, seen.finished, seen.mode) == (run.metrics.digest, run.metrics.finished, Mode.STANDBY)
+    assert (sim.digest, seen.finished, seen.mode) == (
+        run.metrics.digest,
+        run.metrics.finished,
+        Mode.STANDBY,
+    )
     assert steps == pytest.approx(run.metrics.driving_s / sim.period_s, rel=0.2)
     with pytest.raises(SetupError, match=r"the course is finished.*call reset\(\)"):
         sim.step()
@@ -33,7 +38,8 @@ def test_a_drive_that_is_only_watched_is_that_of_a_run() -> None:
 
 def test_the_caller_steers_and_the_gate_stands_between() -> None:
     sim = v.Simulation("art", COURSE, seed=3)
-    # In a bend the differentials of this vehicle take half of its drive, so the speed settles slowly.
+    # In a bend the differentials of this vehicle take half of its drive, so the speed settles
+    # slowly.
     for _ in range(500):
         seen = sim.step(v.Action(0.8, curvature_per_m=-0.2))
     assert seen.mode is Mode.OFFBOARD
@@ -49,7 +55,8 @@ def test_the_caller_steers_and_the_gate_stands_between() -> None:
 
 
 WRONG = [
-    nan, inf, -inf, 1e308, -101.0, 2**70, "1", "", b"1", True, None, [], {}, object(), np.float64(nan), np.ones(2), "\ud800",
+    nan, inf, -inf, 1e308, -101.0, 2**70, "1", "", b"1", True, None, [], {}, object(),
+    np.float64(nan), np.ones(2), "\ud800",
 ]  # fmt: skip
 """Values that are no speed."""
 
@@ -103,17 +110,23 @@ def test_it_begins_again_without_leaving_anything_behind() -> None:
 
 def test_a_drive_that_cannot_begin_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vehicled.run.stepwise.LONGEST_START_S", 3.0)
-    with pytest.raises(SetupError, match=r"the drive does not begin: arming .*the position is known to"):
+    with pytest.raises(
+        SetupError, match=r"the drive does not begin: arming .*the position is known to"
+    ):
         v.Simulation("art", COURSE, overrides={"limits.corridor_m": 0.01})
 
 
-def test_files_of_the_simulation_are_relative_to_the_profile(tmp_path: Path, project_root: Path) -> None:
+def test_files_of_the_simulation_are_relative_to_the_profile(
+    tmp_path: Path, project_root: Path
+) -> None:
     profile = (project_root / "profiles/art.toml").read_text(encoding="utf-8")
     mine = tmp_path / "mine.toml"
     mine.write_text(profile.replace('scene = "" ', 'scene = "post.toml" '), encoding="utf-8")
     with pytest.raises(SetupError, match=r"post\.toml: cannot be read"):
         v.Simulation(str(mine), COURSE)
-    (tmp_path / "post.toml").write_text("[[circle]]\nat = { s_m = 12.0 }\nradius_m = 0.2\n", encoding="utf-8")
+    (tmp_path / "post.toml").write_text(
+        "[[circle]]\nat = { s_m = 12.0 }\nradius_m = 0.2\n", encoding="utf-8"
+    )
     assert v.Simulation(str(mine), COURSE).observe().mode is Mode.AUTO
     with pytest.raises(SetupError, match='"nothing" is not known'):
         v.Simulation("art", COURSE, overrides={"sim.plant": "nothing"})

@@ -1,4 +1,5 @@
-"""Studies through the command line and the Python interface: driven, killed, resumed, on a cluster, refused."""
+"""Studies through the command line and the Python interface: driven, killed, resumed, on a cluster,
+refused."""
 
 import csv
 import json
@@ -74,7 +75,9 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return sorted(records(folder / "study_short").values(), key=lambda row: row["number"])
 
 
-def test_all_runs_are_driven_and_a_metric_that_raises_is_named(folder: Path, driven: tuple[int, str, str]) -> None:
+def test_all_runs_are_driven_and_a_metric_that_raises_is_named(
+    folder: Path, driven: tuple[int, str, str]
+) -> None:
     status, out, said = driven
     assert status == 1
     assert "4 runs: " in out
@@ -82,15 +85,21 @@ def test_all_runs_are_driven_and_a_metric_that_raises_is_named(folder: Path, dri
     found = rows(folder)
     assert [row["levels"]["seed"] for row in found] == [1, 2, 1, 2]
     for row in found:
-        assert row["metrics"]["twice.error"] == pytest.approx(2 * row["metrics"]["estimate_position_mean_m"])
+        assert row["metrics"]["twice.error"] == pytest.approx(
+            2 * row["metrics"]["estimate_position_mean_m"]
+        )
         assert row["metrics"]["twice.points"] > 10
         assert (row["metrics"]["broken"] is None) == (row["levels"]["seed"] == 2)
 
 
-def test_the_command_of_a_run_repeats_it_in_two_processes(folder: Path, driven: tuple[int, str, str]) -> None:
+def test_the_command_of_a_run_repeats_it_in_two_processes(
+    folder: Path, driven: tuple[int, str, str]
+) -> None:
     row = rows(folder)[2]
     words = [*VEHICLED, *shlex.split(row["command"])[1:], "--json", "--no-log", "--quiet"]
-    again = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    again = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
     assert json.loads(again.stdout)["digest"] == row["digest"]
 
 
@@ -102,7 +111,9 @@ def test_the_logs_of_failed_runs_are_kept(folder: Path, driven: tuple[int, str, 
     assert not any(row["log"] for row in rows(folder) if row["outcome"] == "finished")
 
 
-def test_the_page_has_effects_failures_and_their_commands(folder: Path, driven: tuple[int, str, str]) -> None:
+def test_the_page_has_effects_failures_and_their_commands(
+    folder: Path, driven: tuple[int, str, str]
+) -> None:
     page = (folder / "study_short" / "report.html").read_text()
     assert "change to the first level, paired" in page
     assert "vehicled sim --profile art_published --seed 1 --course circle_r5_ccw" in page
@@ -116,10 +127,14 @@ def test_the_table_is_flat_for_other_programs(folder: Path, driven: tuple[int, s
     assert head.startswith("key,number,course,rate,seed,outcome,why,cross_track_mean_m,")
     assert next(csv.reader([first]))[1:5] == ["1", LINE, "100", "1"]
     with sqlite3.connect(folder / "study_short" / "study.sqlite") as table:
-        assert table.execute('SELECT count(*) FROM runs WHERE rate = 100 AND "twice.error" > 0').fetchone() == (4,)
+        assert table.execute(
+            'SELECT count(*) FROM runs WHERE rate = 100 AND "twice.error" > 0'
+        ).fetchone() == (4,)
 
 
-def test_a_second_call_drives_nothing_and_a_changed_study_is_refused(folder: Path, driven: tuple[int, str, str]) -> None:
+def test_a_second_call_drives_nothing_and_a_changed_study_is_refused(
+    folder: Path, driven: tuple[int, str, str]
+) -> None:
     before = records(folder / "study_short")
     assert command(folder, "short.toml")[1] == driven[1]
     assert records(folder / "study_short") == before
@@ -133,11 +148,15 @@ def test_a_second_call_drives_nothing_and_a_changed_study_is_refused(folder: Pat
     assert "8 runs" in command(folder, "other.toml", "--extend", "--output", "study_short")[1]
     after = records(folder / "study_short")
     # Runs that still belong were not driven again.
-    assert {key: row["cpu_s"] for key, row in before.items()} == {key: after[key]["cpu_s"] for key in before}
+    assert {key: row["cpu_s"] for key, row in before.items()} == {
+        key: after[key]["cpu_s"] for key in before
+    }
     assert len(after) == 8
 
 
-def test_a_level_that_was_removed_leaves_the_report_and_a_changed_metric_is_noticed(tmp_path: Path) -> None:
+def test_a_level_that_was_removed_leaves_the_report_and_a_changed_metric_is_noticed(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "own.py").write_text("def one(drive):\n    return 1\n")
     text = "duration_s = 1\nmetrics = ['./own.py:one']\n[factors]\nseed = {}\n"
     (tmp_path / "few.toml").write_text(text.format([1, 2, 3]))
@@ -155,7 +174,9 @@ def test_a_level_that_was_removed_leaves_the_report_and_a_changed_metric_is_noti
 def test_killed_and_resumed(tmp_path: Path) -> None:
     study = "duration_s = 1\n[factors]\nseed = {from = 1, to = 6}\n"
     (tmp_path / "many.toml").write_text(study)
-    process = subprocess.Popen([*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path)
+    process = subprocess.Popen(
+        [*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path
+    )
     table = tmp_path / "study_many"
     until = time.monotonic() + DEADLINE_S
     while len(_records_if_any(table)) < 2 and time.monotonic() < until:
@@ -183,7 +204,9 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text("duration_s = 2\n[factors]\nseed = {from = 1, to = 40}\n")
     words = [*VEHICLED, "study", "many.toml", "--jobs", "1"]
     # A test run in the background ignores Ctrl-C, and its children would, too.
-    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=_mind_ctrl_c)
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, preexec_fn=_mind_ctrl_c
+    )
     until = time.monotonic() + DEADLINE_S
     while not _records_if_any(tmp_path / "study_many") and time.monotonic() < until:
         time.sleep(0.05)
@@ -194,13 +217,22 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_costs_its_run_alone(tmp_path: Path) -> None:
-    deadly = "    if drive.levels['seed'] == 2:\n        os.kill(os.getpid(), signal.SIGKILL)\n    return 1\n"
+    deadly = (
+        "    if drive.levels['seed'] == 2:\n        os.kill(os.getpid(), signal.SIGKILL)\n    "
+        "return 1\n"
+    )
     (tmp_path / "own.py").write_text(f"import os, signal\ndef deadly(drive):\n{deadly}")
-    (tmp_path / "deadly.toml").write_text('duration_s = 1\nmetrics = ["./own.py:deadly"]\n[factors]\nseed = [1, 2, 3]\n')
+    (tmp_path / "deadly.toml").write_text(
+        'duration_s = 1\nmetrics = ["./own.py:deadly"]\n[factors]\nseed = [1, 2, 3]\n'
+    )
     status, _, said = command(tmp_path, "deadly.toml")
     assert status == 1
     assert "run 2 crashed: the process of the run died with signal SIGKILL (2 times)" in said
-    assert sorted(row["outcome"] for row in records(tmp_path / "study_deadly").values()) == ["crashed", "failed", "failed"]
+    assert sorted(row["outcome"] for row in records(tmp_path / "study_deadly").values()) == [
+        "crashed",
+        "failed",
+        "failed",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +245,9 @@ def test_a_process_that_dies_costs_its_run_alone(tmp_path: Path) -> None:
         ("[factors]\nlimits.max_speed_mps = [-3]\n", "limits.max_speed_mps"),
     ],
 )
-def test_a_wrong_level_is_refused_before_the_first_run(tmp_path: Path, text: str, words: str) -> None:
+def test_a_wrong_level_is_refused_before_the_first_run(
+    tmp_path: Path, text: str, words: str
+) -> None:
     (tmp_path / "wrong.toml").write_text(text)
     with pytest.raises(StudyError, match=words):
         v.study(tmp_path / "wrong.toml", output=tmp_path / "out")
@@ -229,8 +263,8 @@ def test_a_full_disk_keeps_what_was_finished(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 
     done = subprocess.run(
-        [*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path, capture_output=True, text=True,
-        timeout=DEADLINE_S, check=False, preexec_fn=small_files,
+        [*VEHICLED, "study", "many.toml", "--jobs", "1", "--quiet"], cwd=tmp_path,
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False, preexec_fn=small_files,
     )  # fmt: skip
     assert done.returncode == 2
     assert "finished runs are kept" in done.stderr
@@ -268,10 +302,29 @@ def test_an_optimisation_finds_the_same_again(tmp_path: Path) -> None:
 def cluster(tmp_path: Path) -> Iterator[tuple[Path, list[subprocess.Popen[bytes]]]]:
     file = tmp_path / "scheduler.json"
     words = [sys.executable, "-m", "dask"]
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    quiet: dict[str, Any] = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "cwd": tmp_path,
+    }
     options = ["--scheduler-file", str(file)]
-    processes = [subprocess.Popen([*words, "scheduler", *options, "--port", "0", "--no-dashboard", "--host", "127.0.0.1"], **quiet)]
-    worker = [*words, "worker", *options, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1"]
+    processes = [
+        subprocess.Popen(
+            [*words, "scheduler", *options, "--port", "0", "--no-dashboard", "--host", "127.0.0.1"],
+            **quiet,
+        )
+    ]
+    worker = [
+        *words,
+        "worker",
+        *options,
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+        "--host",
+        "127.0.0.1",
+    ]
     processes += [subprocess.Popen(worker, **quiet) for _ in range(2)]
     yield file, processes
     for process in processes:

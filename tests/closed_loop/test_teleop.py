@@ -1,6 +1,8 @@
-"""Driving by hand on the wall clock: a scripted driver over the control socket, and a keyboard in a terminal.
+"""Driving by hand on the wall clock: a scripted driver over the control socket, and a keyboard in a
+terminal.
 
-One simulation for all of it, in which the vehicle is taken again and again. What is judged is its log.
+One simulation for all of it, in which the vehicle is taken again and again. What is judged is its
+log.
 """
 
 import json
@@ -20,14 +22,23 @@ from msgspec import Struct
 
 from tests.busy_computer import DEADLINE_S, WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import ROOT
-from vehicled.core.messages import ActuatorCommand, Fault, GroundTruth, Message, Mode, StateEstimate, TeleopCommand
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Fault,
+    GroundTruth,
+    Message,
+    Mode,
+    StateEstimate,
+    TeleopCommand,
+)
 from vehicled.live.control_socket.client import Client
 from vehicled.live.control_socket.protocol import ActionRequest, TeleopRequest
 from vehicled.log.reader import LogReader
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
 SILENCE_S = 2.0
-"""Limit of the daemon. It is that long because a busy computer may keep the stick waiting for longer than 0.2 s."""
+"""Limit of the daemon. It is that long because a busy computer may keep the stick waiting for
+longer than 0.2 s."""
 FAST_MPS = 0.4
 
 
@@ -126,7 +137,13 @@ def _not_neutral(driver: ScriptedDriver) -> None:
     driver.client.ask(ActionRequest("stop"))
 
 
-SCRIPTS = {"released": _released, "silent": _silent, "unplugged": _unplugged, "died": _died, "not_neutral": _not_neutral}
+SCRIPTS = {
+    "released": _released,
+    "silent": _silent,
+    "unplugged": _unplugged,
+    "died": _died,
+    "not_neutral": _not_neutral,
+}
 
 
 class Drives(Struct, frozen=True):
@@ -141,7 +158,11 @@ class Drives(Struct, frozen=True):
     def of(self, name: str, *kinds: type[Message]) -> list[tuple[int, Any]]:
         """Messages of one time by hand, by log time."""
         drive = self.drives[name]
-        return [(t, m) for t, m in self.messages if drive.start_ns <= t <= drive.end_ns and isinstance(m, kinds)]
+        return [
+            (t, m)
+            for t, m in self.messages
+            if drive.start_ns <= t <= drive.end_ns and isinstance(m, kinds)
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +170,13 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
     """The whole script, once."""
     folder = tmp_path_factory.mktemp("sitting")
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder)}
-    options = [*WIDE_LIMITS, "--set", f"limits.teleop_silence_s={SILENCE_S}", "--link-timeout", "60"]
+    options = [
+        *WIDE_LIMITS,
+        "--set",
+        f"limits.teleop_silence_s={SILENCE_S}",
+        "--link-timeout",
+        "60",
+    ]
     command = [
         "sim",
         "--clock",
@@ -164,10 +191,15 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
         str(folder),
         *options,
     ]
-    daemon = subprocess.Popen([*VEHICLED, *command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    daemon = subprocess.Popen(
+        [*VEHICLED, *command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    )
     try:
         path = folder / "vehicled" / "art.sock"
-        wait_until(lambda: path.exists() or daemon.poll() is not None, lambda: "it does not open its control socket")
+        wait_until(
+            lambda: path.exists() or daemon.poll() is not None,
+            lambda: "it does not open its control socket",
+        )
         drives = {}
         opening = ScriptedDriver(path, "opening")
         opening.until("STANDBY")
@@ -195,11 +227,21 @@ def sitting(tmp_path_factory: pytest.TempPathFactory) -> Drives:
 
 
 def _keyboard(path: Path, environment: dict[str, str]) -> tuple[str, list[dict[str, Any]]]:
-    """Somebody in a terminal: takes the vehicle, drives, and closes the window with the key still held."""
+    """Somebody in a terminal: takes the vehicle, drives, and closes the window with the key still
+    held."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)
-        teleop = [*VEHICLED, "teleop", "--profile", str(path), "--device", "keyboard", "--throttle", "1"]
+        teleop = [
+            *VEHICLED,
+            "teleop",
+            "--profile",
+            str(path),
+            "--device",
+            "keyboard",
+            "--throttle",
+            "1",
+        ]
         os.execve(sys.executable, teleop, environment)
     screen = ""
 
@@ -214,7 +256,8 @@ def _keyboard(path: Path, environment: dict[str, str]) -> tuple[str, list[dict[s
     taken_s = 0.0
 
     def driven() -> bool:
-        """Press the next key. A busy computer may delay the keys until the deadman counts as released: then take it again."""
+        """Press the next key. A busy computer may delay the keys until the deadman counts as
+        released: then take it again."""
         nonlocal taken_s
         state = driver.state()
         if "ARMED: " not in screen:
@@ -250,7 +293,9 @@ DROVE = ("released", "silent", "unplugged", "died", "keyboard")
 
 
 @pytest.mark.parametrize("name", DROVE)
-def test_manual_driving_moves_the_vehicle_and_it_stands_in_the_end(sitting: Drives, name: str) -> None:
+def test_manual_driving_moves_the_vehicle_and_it_stands_in_the_end(
+    sitting: Drives, name: str
+) -> None:
     speeds = [truth.speed_mps for _, truth in sitting.of(name, GroundTruth)]
     assert max(speeds) > 0.3
     assert speeds[-1] < 0.15, "as good as at rest, by the estimate"
@@ -273,7 +318,11 @@ def test_the_wheels_follow_the_stick(sitting: Drives) -> None:
     ],
 )
 def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
-    trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("teleop", "deadman"))]
+    trips = [
+        m.code
+        for _, m in sitting.of(name, Fault)
+        if m.active and m.code.startswith(("teleop", "deadman"))
+    ]
     # A busy computer may have ended a drive with the keyboard before.
     assert trips[-1] == code
     stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
@@ -294,7 +343,11 @@ def test_silence_brakes_after_its_time_and_not_before(sitting: Drives) -> None:
 
 @pytest.mark.parametrize("name", ["unplugged", "died"])
 def test_an_unplugged_stick_is_not_waited_for(sitting: Drives, name: str) -> None:
-    gone = next(t for t, m in sitting.of(name, TeleopCommand) if m.unplugged and m.origin == f"driver {name}")
+    gone = next(
+        t
+        for t, m in sitting.of(name, TeleopCommand)
+        if m.unplugged and m.origin == f"driver {name}"
+    )
     driving = [t for t, m in sitting.of(name, ActuatorCommand) if t > gone and m.throttle > 0.0]
     # The next tick of actuation brakes; one more may have been on its way.
     assert len(driving) <= 1
@@ -302,7 +355,9 @@ def test_an_unplugged_stick_is_not_waited_for(sitting: Drives, name: str) -> Non
 
 def test_no_reading_counts_twice(sitting: Drives) -> None:
     for name in DROVE:
-        numbers = [(m.origin, m.sequence) for _, m in sitting.of(name, TeleopCommand) if not m.unplugged]
+        numbers = [
+            (m.origin, m.sequence) for _, m in sitting.of(name, TeleopCommand) if not m.unplugged
+        ]
         assert len(set(numbers)) == len(numbers)
     keyboard = [m.sequence for _, m in sitting.of("keyboard", TeleopCommand) if not m.unplugged]
     assert keyboard == list(range(1, len(keyboard) + 1))
@@ -316,7 +371,14 @@ def test_a_stick_that_is_not_neutral_at_the_start_is_refused(sitting: Drives) ->
 
 
 def test_the_terminal_says_what_happens(sitting: Drives) -> None:
-    for text in ("hold the space bar", "ARMED", "TELEOP", "driven by hand: keyboard", "[held]", "m/s"):
+    for text in (
+        "hold the space bar",
+        "ARMED",
+        "TELEOP",
+        "driven by hand: keyboard",
+        "[held]",
+        "m/s",
+    ):
         assert text in sitting.screen
 
 
@@ -327,6 +389,8 @@ def test_disarming_ends_the_simulation(sitting: Drives) -> None:
 
 
 def test_by_hand_needs_the_wall_clock() -> None:
-    done = subprocess.run([*VEHICLED, "sim", "--by-hand"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*VEHICLED, "sim", "--by-hand"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert "--clock wall" in done.stderr

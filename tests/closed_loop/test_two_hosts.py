@@ -1,7 +1,8 @@
-"""Simulator and daemon on two computers: in two network namespaces over TCP, and over a relay that delays and stalls.
+"""Simulator and daemon on two computers: in two network namespaces over TCP, and over a relay that
+delays and stalls.
 
-The network between the namespaces is delayed by netem where the kernel has it; elsewhere those tests are skipped, and the relay
-stands in its place.
+The network between the namespaces is delayed by netem where the kernel has it; elsewhere those
+tests are skipped, and the relay stands in its place.
 """
 
 import json
@@ -36,7 +37,9 @@ HERE: Sequence[str] = ()
 def simulator(listen: str, *options: str, where: Sequence[str] = HERE) -> Iterator[int]:
     """Run ``vehicled simulator`` and yield its port."""
     command = [*where, *VEHICLED, "simulator", "--listen", listen, *COURSE, *SEED, *options]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         try:
             said = process.stdout.readline()
@@ -53,17 +56,31 @@ def drive(*options: str, log: Path | None = None, where: Sequence[str] = HERE) -
     command = [*where, *VEHICLED, "sim", "--json", "--quiet", *COURSE, *folder, *options]
     with TemporaryDirectory(prefix="v") as sockets:
         environment = {**os.environ, "RUNTIME_DIRECTORY": sockets}
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S, check=False, env=environment)
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+            env=environment,
+        )
     assert done.stdout, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
 def least_ages_ms(log: str) -> tuple[float, float]:
-    """Return the smallest age of an IMU sample at its arrival and of the newest measurement in an estimate."""
+    """Return the smallest age of an IMU sample at its arrival and of the newest measurement in an
+    estimate."""
     with LogReader(log) as reader:
-        arrivals = [record.message.t_rx_ns - record.message.t_ns for record in reader.messages(ImuSample)]
-        estimates = [record.message.t_ns - record.message.newest_input_ns for record in reader.messages(StateEstimate)]
+        arrivals = [
+            record.message.t_rx_ns - record.message.t_ns for record in reader.messages(ImuSample)
+        ]
+        estimates = [
+            record.message.t_ns - record.message.newest_input_ns
+            for record in reader.messages(StateEstimate)
+        ]
     return min(arrivals) / 1e6, min(estimates) / 1e6
 
 
@@ -77,7 +94,8 @@ def local() -> dict[str, Any]:
 
 
 class Hosts:
-    """Two network namespaces with a cable between them. ``first`` and ``second`` are the prefixes of commands in them."""
+    """Two network namespaces with a cable between them. ``first`` and ``second`` are the prefixes
+    of commands in them."""
 
     ADDRESS = "10.77.0.1"
 
@@ -91,8 +109,24 @@ class Hosts:
         self.first = self._namespace("unshare", "-Urn")
         self.second = self._namespace(*self.first, "unshare", "-n")
         peer = str(self._holders[1].pid)
-        self.run(self.first, "ip", "link", "add", "host_a", "type", "veth", "peer", "name", "host_b", "netns", peer)
-        for where, device, address in ((self.first, "host_a", self.ADDRESS), (self.second, "host_b", "10.77.0.2")):
+        self.run(
+            self.first,
+            "ip",
+            "link",
+            "add",
+            "host_a",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "host_b",
+            "netns",
+            peer,
+        )
+        for where, device, address in (
+            (self.first, "host_a", self.ADDRESS),
+            (self.second, "host_b", "10.77.0.2"),
+        ):
             self.run(where, "ip", "address", "add", f"{address}/24", "dev", device)
             self.run(where, "ip", "link", "set", device, "up")
 
@@ -157,23 +191,31 @@ def netem(hosts: Hosts, *options: str) -> None:
 def across(hosts: Hosts, *options: str, log: Path | None = None) -> dict[str, Any]:
     """Drive with the simulator in the first namespace and the daemon in the second."""
     with simulator(f"tcp:{hosts.ADDRESS}:0", where=hosts.first) as port:
-        return drive("--connect", f"tcp:{hosts.ADDRESS}:{port}", *options, log=log, where=hosts.second)
+        return drive(
+            "--connect", f"tcp:{hosts.ADDRESS}:{port}", *options, log=log, where=hosts.second
+        )
 
 
-def test_lockstep_between_two_namespaces_has_the_local_digest(hosts: Hosts, local: dict[str, Any]) -> None:
+def test_lockstep_between_two_namespaces_has_the_local_digest(
+    hosts: Hosts, local: dict[str, Any]
+) -> None:
     result = across(hosts, "--duration", "1.5")
     assert (result["digest"], result["frames"]) == (local["digest"], local["frames"])
 
 
 @pytest.mark.soak
-def test_lockstep_over_a_bad_network_has_the_local_digest(hosts: Hosts, local: dict[str, Any]) -> None:
+def test_lockstep_over_a_bad_network_has_the_local_digest(
+    hosts: Hosts, local: dict[str, Any]
+) -> None:
     netem(hosts, "delay", "2ms", "1ms", "loss", "1%")
     result = across(hosts, "--duration", "1.5")
     assert (result["digest"], result["frames"]) == (local["digest"], local["frames"])
 
 
 @pytest.mark.xdist_group("wall")
-def test_ages_on_the_wall_clock_contain_the_delay_of_the_network(hosts: Hosts, tmp_path: Path) -> None:
+def test_ages_on_the_wall_clock_contain_the_delay_of_the_network(
+    hosts: Hosts, tmp_path: Path
+) -> None:
     netem(hosts, "delay", f"{DELAY_MS}ms")
     options = ("--clock", "wall", "--strict-clock", "--link-timeout", "60", "--duration", "1.5")
     arrival_ms, estimate_ms = least_ages_ms(across(hosts, *options, log=tmp_path)["log"])
@@ -184,13 +226,17 @@ def test_ages_on_the_wall_clock_contain_the_delay_of_the_network(hosts: Hosts, t
 # ------------------------------------------------------------------ a relay in place of the network
 
 
-def relayed(delay_s: float, *options: str, stalls: float = 0.0, log: Path | None = None) -> tuple[dict[str, Any], Relay]:
+def relayed(
+    delay_s: float, *options: str, stalls: float = 0.0, log: Path | None = None
+) -> tuple[dict[str, Any], Relay]:
     """Drive with a relay between daemon and simulator."""
     with simulator("tcp:127.0.0.1:0") as port, Relay(port, delay_s, stalls=stalls) as relay:
         return drive("--connect", f"tcp:127.0.0.1:{relay.port}", *options, log=log), relay
 
 
-def test_lockstep_over_a_relay_that_delays_and_stalls_has_the_local_digest(local: dict[str, Any]) -> None:
+def test_lockstep_over_a_relay_that_delays_and_stalls_has_the_local_digest(
+    local: dict[str, Any],
+) -> None:
     result, relay = relayed(0.002, "--duration", "1.5", stalls=0.02)
     assert relay.stalled > 2
     assert relay.pieces > 100
@@ -202,7 +248,10 @@ def test_ages_on_the_wall_clock_contain_the_delay_of_the_relay(tmp_path: Path) -
     options = ("--clock", "wall", "--strict-clock", "--link-timeout", "60", "--duration", "1.5")
     # Side by side: the smallest ages, to which load only adds, so they need no tolerance.
     with ThreadPoolExecutor(2) as both:
-        drives = [both.submit(relayed, delay_s, *options, log=tmp_path / str(delay_s)) for delay_s in (0.0, DELAY_MS / 1000)]
+        drives = [
+            both.submit(relayed, delay_s, *options, log=tmp_path / str(delay_s))
+            for delay_s in (0.0, DELAY_MS / 1000)
+        ]
     near, far = (least_ages_ms(each.result()[0]["log"]) for each in drives)
     assert min(far) >= DELAY_MS
     assert max(near) < DELAY_MS

@@ -1,4 +1,5 @@
-"""Every vehicle drives a short bend on the double-track plant, in lockstep, and stays as near to it as it did when measured."""
+"""Every vehicle drives a short bend on the double-track plant, in lockstep, and stays as near to it
+as it did when measured."""
 
 from math import sin
 
@@ -14,7 +15,8 @@ from vehicled.run.judge import Judge
 
 LONGEST_S = 40.0
 BENDS = {
-    # vehicle: length of a radian of the bend in metres, speed, largest cross-track error: twice what was measured
+    # vehicle: length of a radian of the bend in metres, speed, largest cross-track error: twice
+    # what was measured
     "nigel": (0.35, 0.2, 0.008),
     "f1tenth": (4.0, 3.0, 0.05),
     "f1tenth_gnss": (4.0, 1.5, 0.05),
@@ -28,26 +30,37 @@ BENDS = {
 }
 
 
-@pytest.mark.parametrize("vehicle", sampled(BENDS, lambda vehicle: vehicle not in ("rzr", "f1tenth_gnss", "opencav")))
+@pytest.mark.parametrize(
+    "vehicle", sampled(BENDS, lambda vehicle: vehicle not in ("rzr", "f1tenth_gnss", "opencav"))
+)
 def test_a_bend_is_driven(vehicle: str) -> None:
     size_m, speed_mps, most_m = BENDS[vehicle]
     u = [0.1 * k for k in range(46)]
     course = course_from_waypoints(
-        "bend", [size_m * v for v in u], [0.25 * size_m * sin(v) for v in u], default_speed_mps=speed_mps, closed=False
+        "bend",
+        [size_m * v for v in u],
+        [0.25 * size_m * sin(v) for v in u],
+        default_speed_mps=speed_mps,
+        closed=False,
     )
     judge = Judge(course)
     pair = WrappedPair(load_profile(vehicle), course, (), judge, seed=1, link="messages")
     while not judge.finished and pair.now_ns < START_NS + LONGEST_S * SECOND_NS:
         pair.grant()
         pair.reply()
-    assert judge.finished, f"{judge.driven_m:.1f} m driven; {pair.machine.mode.name}: {pair.machine.why}"
+    assert judge.finished, (
+        f"{judge.driven_m:.1f} m driven; {pair.machine.mode.name}: {pair.machine.why}"
+    )
     assert judge.cross_track_m.max < most_m
 
 
 @pytest.mark.parametrize("seed", sampled([1, 2, 3], lambda seed: seed == 1))
 def test_a_skid_steered_vehicle_turns_a_corner_and_is_not_stopped(seed: int) -> None:
-    """Its rear axle slips sideways, so gyro and course over ground parted by half a radian where that was the reference point."""
-    course = course_from_waypoints("corner", [0.0, 4.0, 4.0], [0.0, 0.0, 4.0], default_speed_mps=0.8, closed=False)
+    """Its rear axle slips sideways, so gyro and course over ground parted by half a radian where
+    that was the reference point."""
+    course = course_from_waypoints(
+        "corner", [0.0, 4.0, 4.0], [0.0, 0.0, 4.0], default_speed_mps=0.8, closed=False
+    )
     judge = Judge(course)
     pair = WrappedPair(load_profile("husky_a200"), course, (), judge, seed=seed, link="messages")
     while not pair.machine.course_driven and pair.now_ns < START_NS + LONGEST_S * SECOND_NS:

@@ -1,6 +1,8 @@
-"""The live view of a daemon that drives: by a scripted driver on its socket, and by a browser that is looked at.
+"""The live view of a daemon that drives: by a scripted driver on its socket, and by a browser that
+is looked at.
 
-One simulation on the wall clock for all of it. What is judged is what the page showed and what the log holds.
+One simulation on the wall clock for all of it. What is judged is what the page showed and what the
+log holds.
 """
 
 import json
@@ -22,12 +24,21 @@ from tests.busy_computer import DEADLINE_S, WIDE_LIMITS
 from tests.closed_loop.browser import Tab, browser, executable
 from tests.closed_loop.conftest import ROOT
 from tests.closed_loop.view_panels import MOOD, SPEEDS, STAND_INS
-from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, OperatorCommand, TeleopCommand
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Event,
+    Fault,
+    Message,
+    Mode,
+    OperatorCommand,
+    TeleopCommand,
+)
 from vehicled.log.reader import LogReader
 
 VEHICLED = [sys.executable, "-m", "vehicled"]
 SILENCE_S = 2.0
-"""Limit of the daemon. It is that long because a busy computer may keep a page waiting for longer than 0.2 s."""
+"""Limit of the daemon. It is that long because a busy computer may keep a page waiting for longer
+than 0.2 s."""
 FAST_MPS = 0.4
 MOST_THROTTLE = 0.6
 SIZES = {
@@ -55,7 +66,8 @@ class Page:
     def listen(self, seconds: float) -> None:
         end_s = time.monotonic() + seconds
         while True:
-            # All that has arrived is read, as in a browser: otherwise readings would get older with each turn on a busy computer.
+            # All that has arrived is read, as in a browser: otherwise readings would get older with
+            # each turn on a busy computer.
             try:
                 message = json.loads(self.socket.recv(timeout=max(end_s - time.monotonic(), 0.0)))
             except TimeoutError:
@@ -73,7 +85,12 @@ class Page:
 
     def read(self, throttle: float = 0.0, *, deadman: bool = True) -> None:
         self.n += 1
-        reading = {"steering": 0.4 if throttle else 0.0, "throttle": throttle, "brake": 0.0, "deadman": deadman}
+        reading = {
+            "steering": 0.4 if throttle else 0.0,
+            "throttle": throttle,
+            "brake": 0.0,
+            "deadman": deadman,
+        }
         self.socket.send(json.dumps({"do": "teleop", **reading, "n": self.n, "beat": self.beat}))
 
     def until(self, holds: Callable[[], bool], throttle: float | None = 0.0) -> None:
@@ -116,7 +133,12 @@ def _closed(page: Page) -> None:
     page.socket.close()
 
 
-SCRIPTS: dict[str, Callable[[Page], None]] = {"released": _released, "silent": _silent, "stale": _stale, "closed": _closed}
+SCRIPTS: dict[str, Callable[[Page], None]] = {
+    "released": _released,
+    "silent": _silent,
+    "stale": _stale,
+    "closed": _closed,
+}
 
 
 class PageState(Struct):
@@ -138,7 +160,9 @@ class Drives(Struct, frozen=True):
     def of(self, name: str, *kinds: type[Message]) -> list[tuple[int, Any]]:
         """Messages of one drive, by log time."""
         start_ns, end_ns = self.drives[name]
-        return [(t, m) for t, m in self.messages if start_ns <= t <= end_ns and isinstance(m, kinds)]
+        return [
+            (t, m) for t, m in self.messages if start_ns <= t <= end_ns and isinstance(m, kinds)
+        ]
 
 
 @contextmanager
@@ -152,7 +176,16 @@ def _daemon(folder: Path) -> Iterator[tuple[str, list[str]]]:
     ]
     options = [*WIDE_LIMITS, *(word for override in overrides for word in ("--set", override))]
     options += ["--link-timeout", "60", "--quiet", "--json"]
-    place = ["--profile", "art_vesc", "--course", "sine", "--view", "127.0.0.1:0", "--log", str(folder)]
+    place = [
+        "--profile",
+        "art_vesc",
+        "--course",
+        "sine",
+        "--view",
+        "127.0.0.1:0",
+        "--log",
+        str(folder),
+    ]
     process = subprocess.Popen(
         [*VEHICLED, "sim", "--clock", "wall", "--strict-clock", "--by-hand", *place, *options],
         cwd=ROOT,
@@ -213,15 +246,26 @@ _BLANK = """[...document.querySelectorAll("canvas")].filter((c) => {
     const pixels = copy.getImageData(0, 0, c.width, c.height).data;
     return new Set(new Uint32Array(pixels.buffer)).size < 4;
   }).length"""
-_SPEED = "parseFloat(document.querySelector('.gauge.wide').innerText.match(/(\\d+\\.\\d+) m\\/s/)[1])"
-_PAD = "(({ x, y, width, height }) => [x, y, width, height])(document.getElementById('pad').getBoundingClientRect())"
+_SPEED = (
+    "parseFloat(document.querySelector('.gauge.wide').innerText.match(/(\\d+\\.\\d+) m\\/s/)[1])"
+)
+_PAD = (
+    "(({ x, y, width, height }) => [x, y, width, "
+    "height])(document.getElementById('pad').getBoundingClientRect())"
+)
 _SMALL = """[...document.querySelectorAll("button")]
   .filter((b) => b.offsetParent && b.offsetHeight < 36).map((b) => b.id)"""
 
 
-def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None], push: Callable[[], None], shown: str) -> None:
-    """Hold the deadman, push once the daemon lets drive, and go on until the page shows something. A page that a busy machine held
-    up has let go, and must be pressed anew."""
+def _hold(
+    tab: Tab,
+    press: Callable[[], None],
+    let_go: Callable[[], None],
+    push: Callable[[], None],
+    shown: str,
+) -> None:
+    """Hold the deadman, push once the daemon lets drive, and go on until the page shows something.
+    A page that a busy machine held up has let go, and must be pressed anew."""
     for _ in range(20):
         press()
         tab.listen(0.2)
@@ -232,7 +276,10 @@ def _hold(tab: Tab, press: Callable[[], None], let_go: Callable[[], None], push:
                     return
             tab.listen(0.1)
         let_go()
-        tab.until("document.getElementById('mode').textContent === 'ARMED' || !document.getElementById('teleop-take').disabled")
+        tab.until(
+            "document.getElementById('mode').textContent === 'ARMED' || "
+            "!document.getElementById('teleop-take').disabled"
+        )
         if tab.value("!document.getElementById('teleop-take').disabled"):
             tab.value("document.getElementById('teleop-take').click()")
     raise AssertionError(tab.value("document.getElementById('why').textContent"))
@@ -262,11 +309,15 @@ def _stops_in_sight(tab: Tab, *, mobile: bool) -> Iterator[bool]:
 
 
 def _inspect(tab: Tab, url: str) -> PageState:
-    """Take the wheel with a finger, drive, look away; the same with the keys; then look at the page in every size."""
+    """Take the wheel with a finger, drive, look away; the same with the keys; then look at the page
+    in every size."""
     width, height, mobile = SIZES["phone"]
     tab.size(width, height, dark=False, mobile=mobile)
     tab.open(url)
-    tab.until("document.getElementById('mode').textContent === 'STANDBY' && !document.body.classList.contains('stale')")
+    tab.until(
+        "document.getElementById('mode').textContent === 'STANDBY' && "
+        "!document.body.classList.contains('stale')"
+    )
     texts = {"address": tab.value("location.href")}
     tab.value("document.getElementById('teleop-take').click()")
     tab.until("document.getElementById('mode').textContent === 'ARMED'")
@@ -293,7 +344,13 @@ def _inspect(tab: Tab, url: str) -> PageState:
     tab.value("document.getElementById('teleop-take').click()")
     tab.until("document.getElementById('mode').textContent === 'ARMED'")
     tab.value("document.activeElement.blur()")
-    _hold(tab, lambda: tab.key("keyDown", "Space", " "), lambda: tab.key("keyUp", "Space", " "), lambda: None, "true")
+    _hold(
+        tab,
+        lambda: tab.key("keyDown", "Space", " "),
+        lambda: tab.key("keyUp", "Space", " "),
+        lambda: None,
+        "true",
+    )
     tab.key("keyUp", "Space", " ")
     tab.until("document.getElementById('mode').textContent === 'STANDBY'")
     sizes = {}
@@ -303,7 +360,12 @@ def _inspect(tab: Tab, url: str) -> PageState:
             tab.listen(0.3)
             found = {
                 key: tab.value(script)
-                for key, script in (("overflow", _OVERFLOW), ("empty", _EMPTY), ("blank", _BLANK), ("small", _SMALL))
+                for key, script in (
+                    ("overflow", _OVERFLOW),
+                    ("empty", _EMPTY),
+                    ("blank", _BLANK),
+                    ("small", _SMALL),
+                )
             }
             found["stops"] = dark or all(_stops_in_sight(tab, mobile=mobile))
             found["wider"] = tab.value("document.documentElement.scrollWidth > innerWidth")
@@ -316,7 +378,9 @@ def _inspect(tab: Tab, url: str) -> PageState:
 
 
 def test_the_address_is_printed_with_its_token(sitting: Drives) -> None:
-    assert re.match(r"live view and teleoperation: http://127\.0\.0\.1:\d+/#[\w-]{20,}\n$", sitting.printed)
+    assert re.match(
+        r"live view and teleoperation: http://127\.0\.0\.1:\d+/#[\w-]{20,}\n$", sitting.printed
+    )
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -328,10 +392,19 @@ def test_the_page_drives_within_its_limits(sitting: Drives, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("released", "deadman_released"), ("silent", "teleop_lost"), ("stale", "teleop_lost"), ("closed", "teleop_unplugged")],
+    [
+        ("released", "deadman_released"),
+        ("silent", "teleop_lost"),
+        ("stale", "teleop_lost"),
+        ("closed", "teleop_unplugged"),
+    ],
 )
 def test_it_brakes_for_the_right_reason(sitting: Drives, name: str, code: str) -> None:
-    trips = [m.code for _, m in sitting.of(name, Fault) if m.active and m.code.startswith(("teleop", "deadman"))]
+    trips = [
+        m.code
+        for _, m in sitting.of(name, Fault)
+        if m.active and m.code.startswith(("teleop", "deadman"))
+    ]
     assert trips[0] == code
     stopped = [m for _, m in sitting.of(name, ActuatorCommand) if m.mode is Mode.STOPPING]
     assert stopped
@@ -348,7 +421,9 @@ def test_no_command_rests_on_a_reading_older_than_it_may_be(sitting: Drives, nam
 
 def test_no_reading_is_passed_on_twice(sitting: Drives) -> None:
     for name in sitting.drives:
-        numbers = [(m.origin, m.sequence) for _, m in sitting.of(name, TeleopCommand) if not m.unplugged]
+        numbers = [
+            (m.origin, m.sequence) for _, m in sitting.of(name, TeleopCommand) if not m.unplugged
+        ]
         assert len(set(numbers)) == len(numbers) > 10
 
 
@@ -359,7 +434,11 @@ def test_requests_of_the_page_are_in_the_log_under_its_name(sitting: Drives) -> 
 
 
 def test_the_log_holds_the_cost_of_the_view(sitting: Drives) -> None:
-    (cost,) = [json.loads(m.fields) for _, m in sitting.messages if isinstance(m, Event) and m.name == "bridge_cost"]
+    (cost,) = [
+        json.loads(m.fields)
+        for _, m in sitting.messages
+        if isinstance(m, Event) and m.name == "bridge_cost"
+    ]
     assert cost["turns"] > 50
     assert cost["frames"]["the live view"] > 50
     assert cost["dropped"] == {"the live view": 0}
@@ -388,8 +467,13 @@ def test_the_emergency_stop_is_in_sight_however_far_the_page_is_scrolled(seen: P
 
 
 def test_dark_is_dark_and_light_is_light(seen: PageState) -> None:
-    grounds = {name: sum(map(int, re.findall(r"\d+", found["ground"])[:3])) for name, found in seen.sizes.items()}
-    assert all((ground < 150) if "dark" in name else (ground > 600) for name, ground in grounds.items())
+    grounds = {
+        name: sum(map(int, re.findall(r"\d+", found["ground"])[:3]))
+        for name, found in seen.sizes.items()
+    }
+    assert all(
+        (ground < 150) if "dark" in name else (ground > 600) for name, ground in grounds.items()
+    )
 
 
 def test_the_console_stays_silent(seen: PageState) -> None:
@@ -413,7 +497,9 @@ def test_the_page_says_what_happens(seen: PageState) -> None:
 
 
 @pytest.mark.parametrize(("reaction", "v", "cap"), SPEEDS)
-def test_only_a_cap_that_acts_is_a_warning(seen: PageState, reaction: str, v: float, cap: str) -> None:
+def test_only_a_cap_that_acts_is_a_warning(
+    seen: PageState, reaction: str, v: float, cap: str
+) -> None:
     assert seen.texts[f"{reaction} {v} {cap}"] == SPEEDS[reaction, v, cap]
 
 
@@ -427,6 +513,8 @@ def test_what_stands_in_for_what_lacks_is_folded_below_what_could_stop_it(seen: 
 
 
 def test_a_view_needs_the_wall_clock() -> None:
-    done = subprocess.run([*VEHICLED, "sim", "--view"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*VEHICLED, "sim", "--view"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert "--clock wall" in done.stderr

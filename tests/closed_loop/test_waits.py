@@ -1,4 +1,5 @@
-"""A mission that waits: the vehicle stands where the file says, for so long, without a fault, and the log replays it."""
+"""A mission that waits: the vehicle stands where the file says, for so long, without a fault, and
+the log replays it."""
 
 from collections.abc import Callable
 from math import cos, degrees, hypot, pi, sin
@@ -39,7 +40,8 @@ from vehicled.run.spec import RunSpec
 
 SECOND_NS = 10**9
 STOPS = ((0.0, 0.0, 1.0), (4.0, 0.0, 0.0), (7.0, 1.0, 11.0), (9.0, 3.0, 2.0))
-"""Waypoints with their waits: before the start, none, in a bend for longer than a drive may stand still, and at the end."""
+"""Waypoints with their waits: before the start, none, in a bend for longer than a drive may stand
+still, and at the end."""
 
 
 def mission(path: Path) -> Path:
@@ -56,25 +58,47 @@ def mission(path: Path) -> Path:
 def test_a_mission_of_a_file_waits_where_it_says_and_replays(tmp_path: Path) -> None:
     course = load_course(str(mission(tmp_path / "round.waypoints")))
     assert [wait.duration_s for wait in course.waits] == [1.0, 11.0, 2.0]
-    spec = RunSpec(profile="art", course=str(tmp_path / "round.waypoints"), duration_s=60.0, log_folder=str(tmp_path), seed=3)
+    spec = RunSpec(
+        profile="art",
+        course=str(tmp_path / "round.waypoints"),
+        duration_s=60.0,
+        log_folder=str(tmp_path),
+        seed=3,
+    )
     done = simulate(Plan.of(spec), SimulationSpec())
     assert done.result.finished, done.result.why
     path = done.result.log
     with LogReader(path) as log:
         records = [record.message for record in log.messages(Event, GroundTruth, Fault, ModeChange)]
-    assert not [fault for fault in records if isinstance(fault, Fault) and fault.active and fault.reaction > 0]
-    waits = [event for event in records if isinstance(event, Event) and event.name in (WAIT_BEGINS, WAIT_ENDED)]
+    assert not [
+        fault
+        for fault in records
+        if isinstance(fault, Fault) and fault.active and fault.reaction > 0
+    ]
+    waits = [
+        event
+        for event in records
+        if isinstance(event, Event) and event.name in (WAIT_BEGINS, WAIT_ENDED)
+    ]
     assert [event.name for event in waits] == [WAIT_BEGINS, WAIT_ENDED] * 3
     truth = [record for record in records if isinstance(record, GroundTruth)]
     for began, ended, wait in zip(waits[::2], waits[1::2], course.waits, strict=True):
-        stood = [one for one in truth if began.t_ns <= one.t_ns <= ended.t_ns and abs(one.speed_mps) < 0.02]
+        stood = [
+            one
+            for one in truth
+            if began.t_ns <= one.t_ns <= ended.t_ns and abs(one.speed_mps) < 0.02
+        ]
         assert stood[-1].t_ns - stood[0].t_ns >= (wait.duration_s - 0.3) * SECOND_NS
         at = int(abs(course.s_m - wait.s_m).argmin())
         assert hypot(stood[-1].x_m - course.x_m[at], stood[-1].y_m - course.y_m[at]) < 0.2
         # Not longer than asked for, beside the braking.
         assert ended.t_ns - began.t_ns < (wait.duration_s + 1.0) * SECOND_NS
     # Only the last one ends the drive.
-    finished = [change for change in records if isinstance(change, ModeChange) and change.code == "course_finished"]
+    finished = [
+        change
+        for change in records
+        if isinstance(change, ModeChange) and change.code == "course_finished"
+    ]
     assert [change.t_ns >= waits[-1].t_ns for change in finished] == [True]
     with Journal(path) as journal:
         result = Replay(journal).run()
@@ -91,7 +115,9 @@ def bend(size_m: float, speed_mps: float, *waits_s: float, name: str = "bend") -
     durations = [0.0] * len(u)
     durations[0], durations[20], durations[-1] = waits_s
     x_m, y_m = [size_m * v for v in u], [0.25 * size_m * sin(v) for v in u]
-    return course_from_waypoints(name, x_m, y_m, default_speed_mps=speed_mps, closed=False, waits_s=durations)
+    return course_from_waypoints(
+        name, x_m, y_m, default_speed_mps=speed_mps, closed=False, waits_s=durations
+    )
 
 
 class Drive:
@@ -103,11 +129,13 @@ class Drive:
         self.events: list[tuple[float, str]] = []
         self.at_m = 0.0
         self.truth: GroundTruth | None = None
-        self.pair = WrappedPair(load_profile(vehicle, overrides), course, [], self, 1, link="messages")
+        self.pair = WrappedPair(
+            load_profile(vehicle, overrides), course, [], self, 1, link="messages"
+        )
         self.machine = self.pair.machine
         facts = RunFacts(
-            profile=vehicle, course=course.name, course_m=course.length_m, estimator="", controller="", link="", version="",
-            started_ns=0,
+            profile=vehicle, course=course.name, course_m=course.length_m, estimator="",
+            controller="", link="", version="", started_ns=0,
         )  # fmt: skip
         self.console = Console(self.machine, facts)
 
@@ -129,7 +157,9 @@ class Drive:
     def until(self, holds: Callable[[], bool], within_s: float = 60.0) -> None:
         end_ns = max(self.pair.now_ns, START_NS) + round(within_s * SECOND_NS)
         while not holds():
-            assert self.pair.now_ns < end_ns, f"{self.machine.mode.name}: {self.machine.why} at {self.at_m:.2f} m, {self.events}"
+            assert self.pair.now_ns < end_ns, (
+                f"{self.machine.mode.name}: {self.machine.why} at {self.at_m:.2f} m, {self.events}"
+            )
             self.pair.grant()
             self.pair.reply()
 
@@ -143,17 +173,23 @@ class Drive:
 
     def ask(self, *actions: OperatorAction) -> None:
         for action in actions:
-            self.machine.on_message(OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "the test"), self.pair.now_ns)
+            self.machine.on_message(
+                OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "the test"),
+                self.pair.now_ns,
+            )
 
     def takes(self, course: Course) -> str:
         now_ns = self.pair.now_ns
-        return self.machine.on_message(CourseCommand(now_ns, now_ns, "the test", course.name, to_bytes(course)), now_ns)
+        return self.machine.on_message(
+            CourseCommand(now_ns, now_ns, "the test", course.name, to_bytes(course)), now_ns
+        )
 
 
 VEHICLES = {
     # vehicle: length of a radian of the bend in metres, speed
-    "art": (2.0, 1.0), "art_vesc": (2.0, 1.0), "nigel": (0.4, 0.2), "f1tenth": (3.0, 2.0), "roboracer": (3.0, 2.0),
-    "hunter_se": (2.0, 1.0), "husky_a200": (2.0, 0.8), "hmmwv": (10.0, 4.0), "opencav": (10.0, 4.0), "rzr": (10.0, 4.0),
+    "art": (2.0, 1.0), "art_vesc": (2.0, 1.0), "nigel": (0.4, 0.2), "f1tenth": (3.0, 2.0),
+    "roboracer": (3.0, 2.0), "hunter_se": (2.0, 1.0), "husky_a200": (2.0, 0.8),
+    "hmmwv": (10.0, 4.0), "opencav": (10.0, 4.0), "rzr": (10.0, 4.0),
 }  # fmt: skip
 CONTROLLERS = ("stanley", "mpc", "flat", "linear", "regulated_pure_pursuit", "avoid")
 
@@ -161,13 +197,22 @@ CONTROLLERS = ("stanley", "mpc", "flat", "linear", "regulated_pure_pursuit", "av
 @pytest.mark.parametrize(
     ("vehicle", "controller"),
     sampled(
-        [*((vehicle, "") for vehicle in VEHICLES), *(("art", controller) for controller in CONTROLLERS)],
+        [
+            *((vehicle, "") for vehicle in VEHICLES),
+            *(("art", controller) for controller in CONTROLLERS),
+        ],
         lambda row: row in (("nigel", ""), ("art", "mpc")),
     ),
 )
-def test_every_vehicle_stands_for_its_wait_and_nothing_calls_it_a_fault(vehicle: str, controller: str) -> None:
+def test_every_vehicle_stands_for_its_wait_and_nothing_calls_it_a_fault(
+    vehicle: str, controller: str
+) -> None:
     size_m, speed_mps = VEHICLES[vehicle]
-    drive = Drive(vehicle, bend(size_m, speed_mps, 0.0, 7.0, 1.0), *([f"controller.name={controller}"] if controller else []))
+    drive = Drive(
+        vehicle,
+        bend(size_m, speed_mps, 0.0, 7.0, 1.0),
+        *([f"controller.name={controller}"] if controller else []),
+    )
     drive.until(lambda: len(drive.events) == 1)
     drive.until(lambda: drive.waited_s() > 1.0)
     assert drive.truth is not None
@@ -244,5 +289,7 @@ def test_a_moving_vehicle_takes_no_course_whose_wait_it_would_miss() -> None:
     near = int((drive.at_m + 0.4) / drive.course.length_m * 40)
     waits_s[near] = 5.0
     u = [0.1 * k for k in range(41)]
-    course = course_from_waypoints("near", [2.0 * v for v in u], [0.5 * sin(v) for v in u], closed=False, waits_s=waits_s)
+    course = course_from_waypoints(
+        "near", [2.0 * v for v in u], [0.5 * sin(v) for v in u], closed=False, waits_s=waits_s
+    )
     assert "lower the speed first" in drive.takes(course)

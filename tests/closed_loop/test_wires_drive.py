@@ -1,4 +1,5 @@
-"""Whole drives on the devices' own protocols: the drivers of the vehicle against emulated devices."""
+"""Whole drives on the devices' own protocols: the drivers of the vehicle against emulated
+devices."""
 
 import os
 import signal
@@ -18,26 +19,52 @@ Drive = Callable[..., tuple[int, dict[str, Any], str]]
 Start = Callable[..., Daemon]
 
 
-@pytest.mark.parametrize("profile", sampled(["art", "art_vesc"], lambda profile: profile == "art_vesc"))
+@pytest.mark.parametrize(
+    "profile", sampled(["art", "art_vesc"], lambda profile: profile == "art_vesc")
+)
 def test_a_course_on_wires_repeats_and_tracks_as_on_messages(drive: Drive, profile: str) -> None:
-    options = ("--profile", profile, "--course", "circle_r5_ccw", "--duration", "5", "--quiet", "--no-log")
+    options = (
+        "--profile",
+        profile,
+        "--course",
+        "circle_r5_ccw",
+        "--duration",
+        "5",
+        "--quiet",
+        "--no-log",
+    )
     _, wires, said = drive(*options, "--link", "wires")
     again = drive(*options, "--link", "wires")[1]
     messages = drive(*options)[1]
     assert "time limit" in wires["why"], said
     assert wires["driven_m"] > 2.0
     assert wires["digest"] == again["digest"]
-    assert wires["cross_track_m"]["mean"] == pytest.approx(messages["cross_track_m"]["mean"], abs=0.015)
+    assert wires["cross_track_m"]["mean"] == pytest.approx(
+        messages["cross_track_m"]["mean"], abs=0.015
+    )
     assert wires["estimate_position_m"]["mean"] < 0.03
 
 
 @pytest.mark.xdist_group("wall")
-@pytest.mark.parametrize("profile", sampled(["art", "art_vesc"], lambda profile: profile == "art_vesc"))
+@pytest.mark.parametrize(
+    "profile", sampled(["art", "art_vesc"], lambda profile: profile == "art_vesc")
+)
 def test_wall_time_opens_real_ports(start: Start, profile: str) -> None:
     # On a busy computer the controller and the daemon may be silent for longer than usual.
-    vesc = [word for limit in ("silence_s=2", "timeout_ms=4000") for word in ("--set", f"devices.drive.driver.vesc_can.{limit}")]
-    patient = (*WIDE_LIMITS, "--set", "sim.command_timeout_s=2", *(vesc if profile == "art_vesc" else ()))
-    daemon = start("--profile", profile, "--link", "wires", "--clock", "wall", *patient, watched=True)
+    vesc = [
+        word
+        for limit in ("silence_s=2", "timeout_ms=4000")
+        for word in ("--set", f"devices.drive.driver.vesc_can.{limit}")
+    ]
+    patient = (
+        *WIDE_LIMITS,
+        "--set",
+        "sim.command_timeout_s=2",
+        *(vesc if profile == "art_vesc" else ()),
+    )
+    daemon = start(
+        "--profile", profile, "--link", "wires", "--clock", "wall", *patient, watched=True
+    )
     daemon.wait_until_driving(speed_mps=0.8)
     os.kill(daemon.process.pid, signal.SIGINT)
     _, result, said = daemon.end()
@@ -52,18 +79,37 @@ def test_wall_time_opens_real_ports(start: Start, profile: str) -> None:
 
 
 def test_an_injected_failure_is_named_in_the_result(drive: Drive) -> None:
-    status, result, said = drive("--course", "circle_r5_ccw", "--link", "wires", "--fail", "imu:off@3", "--quiet", "--no-log")
+    status, result, said = drive(
+        "--course", "circle_r5_ccw", "--link", "wires", "--fail", "imu:off@3", "--quiet", "--no-log"
+    )
     assert status == 1
     assert "IMU" in result["why"]
     assert "IMU" in said
 
 
-def test_recordings_decode_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recordings_decode_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from vehicled.cli import main
 
     golden = Path(__file__).resolve().parents[1] / "golden" / "ublox" / "zed_f9p_rtk.ubx"
     table = tmp_path / "pvt.csv"
-    assert main(["devices", "decode", str(golden), "--type", "ublox", "--only", "NAV-PVT", "--csv", str(table)]) == 0
+    assert (
+        main(
+            [
+                "devices",
+                "decode",
+                str(golden),
+                "--type",
+                "ublox",
+                "--only",
+                "NAV-PVT",
+                "--csv",
+                str(table),
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "NAV-PVT" in shown
     lines = table.read_text().splitlines()

@@ -47,7 +47,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def read(fd: int, size: int) -> bytes:
-    """Read at least ``size`` bytes of a non-blocking descriptor: a pty delivers late, and in pieces."""
+    """Read at least ``size`` bytes of a non-blocking descriptor: a pty delivers late, and in
+    pieces."""
     got = bytearray()
 
     def enough() -> bool:

@@ -1,4 +1,5 @@
-"""The contract of every device, whatever it drives. A new driver joins by one line in ``DEVICES``."""
+"""The contract of every device, whatever it drives. A new driver joins by one line in
+``DEVICES``."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,14 +50,22 @@ from vehicled.core.messages import (
 from vehicled.core.ports import NEVER_NS, Device, Reopen, Send, SetBaud
 from vehicled.core.wire.can import pack
 
-SAMPLES: list[Message] = [ImuSample(5, 0, (1.0, 2.0, 3.0), (0.1, 0.2, 0.3), 300.0), Heading(7, 0, 1.0, 0.1)]
+SAMPLES: list[Message] = [
+    ImuSample(5, 0, (1.0, 2.0, 3.0), (0.1, 0.2, 0.3), 300.0),
+    Heading(7, 0, 1.0, 0.1),
+]
 RTCM = rtcm_frame(bytes.fromhex("435019") + bytes(40)) * 3
 PVT = NavPvt(
-    0, 2025, 4, 11, 23, 14, 37, 0x37, 21, -5, 3, 0x83, 0xEA, 25, 76_590_724, 450_657_724, 303_638, 256_403, 14, 10,
-    0, 0, 0, 0, 0, 0, 0, 0, 2,
+    0, 2025, 4, 11, 23, 14, 37, 0x37, 21, -5, 3, 0x83, 0xEA, 25, 76_590_724, 450_657_724, 303_638,
+    256_403, 14, 10, 0, 0, 0, 0, 0, 0, 0, 0, 2,
 )  # fmt: skip
-EPOCHS = b"".join(ublox_frame(PVT._replace(itow_ms=t)) + ublox_frame(NavEoe(t)) for t in (1000, 1200))
-N100 = [n100.ImuPacket((0.1, 0.2, 0.3), (0.0, 0.0, -9.8), (0.0,) * 3, 20.0, 0.0, 20.0, 10_000 * i) for i in range(9)]
+EPOCHS = b"".join(
+    ublox_frame(PVT._replace(itow_ms=t)) + ublox_frame(NavEoe(t)) for t in (1000, 1200)
+)
+N100 = [
+    n100.ImuPacket((0.1, 0.2, 0.3), (0.0, 0.0, -9.8), (0.0,) * 3, 20.0, 0.0, 20.0, 10_000 * i)
+    for i in range(9)
+]
 WITMOTION: tuple[Any, ...] = (
     witmotion.Acceleration((0.0, 0.0, 9.8)),
     witmotion.Gyro((0.1, 0.2, 0.3)),
@@ -79,19 +88,38 @@ VESC_FRAMES = [*split_comm(254, 1, VESC, 1), encode_can(Status(1, 2000.0, 1.0, 0
 
 
 def xsens_frame(i: int) -> bytes:
-    attitude: list[tuple[int, Any]] = [(0x1020, i), (0x1060, 100 * i), (0xE020, 7), (0x2010, (1.0, 0.0, 0.0, 0.1))]
-    return xsens.encode_mtdata2([*attitude, (0x4020, (0.1 * i, 0.0, 9.81)), (0x8020, (0.0, 0.0, 0.1))])
+    attitude: list[tuple[int, Any]] = [
+        (0x1020, i),
+        (0x1060, 100 * i),
+        (0xE020, 7),
+        (0x2010, (1.0, 0.0, 0.0, 0.1)),
+    ]
+    return xsens.encode_mtdata2(
+        [*attitude, (0x4020, (0.1 * i, 0.0, 9.81)), (0x8020, (0.0, 0.0, 0.1))]
+    )
 
 
 def vectornav_frame(i: int) -> bytes:
     force, rate = (0.1 * i, 0.0, -9.81), (0.0, 0.0, 0.1)
-    fields = {"time_startup": 10**7 * i, "ypr": (10.0, 0.0, 0.0), "acceleration": force, "angular_rate": rate}
-    return vectornav.encode({"attitude.status": 0, **{f"common.{name}": value for name, value in fields.items()}})
+    fields = {
+        "time_startup": 10**7 * i,
+        "ypr": (10.0, 0.0, 0.0),
+        "acceleration": force,
+        "angular_rate": rate,
+    }
+    return vectornav.encode(
+        {"attitude.status": 0, **{f"common.{name}": value for name, value in fields.items()}}
+    )
 
 
 def mip_frame(i: int) -> bytes:
-    force, rate = mip.write(0x80, 0x04, (0.01 * i, 0.0, -1.0)), mip.write(0x80, 0x05, (0.0, 0.0, 0.1))
-    return mip.encode(0x80, mip.write(0x80, 0xD5, 10**7 * i), force, rate, mip.write(0x80, 0x0C, (0.0, 0.0, 0.1)))
+    force, rate = (
+        mip.write(0x80, 0x04, (0.01 * i, 0.0, -1.0)),
+        mip.write(0x80, 0x05, (0.0, 0.0, 0.1)),
+    )
+    return mip.encode(
+        0x80, mip.write(0x80, 0xD5, 10**7 * i), force, rate, mip.write(0x80, 0x0C, (0.0, 0.0, 0.1))
+    )
 
 
 def sbg_frames(i: int) -> bytes:
@@ -112,7 +140,9 @@ def septentrio_blocks(i: int) -> bytes:
     place = 0.7517, -1.5604, 230.0, -34.0
     blocks: list[septentrio.Block] = [
         septentrio.ReceiverTime(*stamp, 25, 5, 21, 1, 2, 3, 18, 7),
-        septentrio.PvtGeodetic(*stamp, 4, 0, *place, 1.0, 0.5, 0.0, 26.6, 0.1, 0.1, 0, 0, 24, 0, 7, 120, 0, 0),
+        septentrio.PvtGeodetic(
+            *stamp, 4, 0, *place, 1.0, 0.5, 0.0, 26.6, 0.1, 0.1, 0, 0, 24, 0, 7, 120, 0, 0
+        ),
         septentrio.CovGeodetic(*stamp, 4, 0, 1e-4, 1e-4, 4e-4, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
         septentrio.EndOfPvt(*stamp),
         septentrio.AttEuler(*stamp, 20, 0, 2, 0, 90.0, 0.0, 0.0),
@@ -126,10 +156,12 @@ def septentrio_blocks(i: int) -> bytes:
 def unicore_logs(i: int) -> bytes:
     stamp = unicore.Stamp(2367, 200_000 + 200 * i)
     nav = unicore.BestNav(
-        0, 50, 43.07, -89.41, 264.0, -34.0, 61, 0.01, 0.01, 0.02, b"0", 1.2, 0.0, 24, 24, 0, 0, 0, 0, 0, 0, 0, 8, 0.0, 0.0, 1.0,
-        26.6, 0.0, 0.03, 0.03,
+        0, 50, 43.07, -89.41, 264.0, -34.0, 61, 0.01, 0.01, 0.02, b"0", 1.2, 0.0, 24, 24, 0, 0, 0,
+        0, 0, 0, 0, 8, 0.0, 0.0, 1.0, 26.6, 0.0, 0.03, 0.03,
     )  # fmt: skip
-    vector = unicore.UniHeading(0, 50, 0.5, 90.0, 0.0, 0.0, 0.5, 0.5, b"999", 20, 18, 18, 17, 0, 0, 0, 0)
+    vector = unicore.UniHeading(
+        0, 50, 0.5, 90.0, 0.0, 0.0, 0.5, 0.5, b"999", 20, 18, 18, 17, 0, 0, 0, 0
+    )
     text = unicore.encode_text(stamp, nav) if i == 2 else unicore.encode(stamp, nav)
     return text + unicore.encode(stamp, vector, "UNIHEADING") + unicore.answer("UNLOG")
 
@@ -137,7 +169,10 @@ def unicore_logs(i: int) -> bytes:
 def rplidar_frames(i: int, kind: int = rplidar.EXPRESS) -> bytes:
     """A turn in four capsules."""
     ranges = [2.0] * rplidar.CAPSULE_SAMPLES[kind]
-    return b"".join(rplidar.encode_capsule(kind, 90.0 * j + 1.0, ranges, first=not i and not j) for j in range(4))
+    return b"".join(
+        rplidar.encode_capsule(kind, 90.0 * j + 1.0, ranges, first=not i and not j)
+        for j in range(4)
+    )
 
 
 def rplidar_nodes(i: int) -> bytes:
@@ -146,13 +181,21 @@ def rplidar_nodes(i: int) -> bytes:
 
 def ydlidar_frames(i: int, size: int = 2) -> bytes:
     firsts, strengths = [90.0 * j + 1.0 for j in range(4)], (600,) * 30 if size == 3 else ()
-    packets = [ydlidar.YdlidarPacket(first < 2.0, 7.0, first, first + 87.0, (8000,) * 30, strengths) for first in firsts]
+    packets = [
+        ydlidar.YdlidarPacket(first < 2.0, 7.0, first, first + 87.0, (8000,) * 30, strengths)
+        for first in firsts
+    ]
     return b"".join(map(ydlidar.encode_packet, packets))
 
 
 def ldrobot_frames(i: int) -> bytes:
     firsts = [6_000 * j + 100 for j in range(6)]
-    packets = [ldrobot.LdrobotPacket(3600, first, (2000,) * 12, (200,) * 12, (first + 5_500) % 36_000, 100 * i) for first in firsts]
+    packets = [
+        ldrobot.LdrobotPacket(
+            3600, first, (2000,) * 12, (200,) * 12, (first + 5_500) % 36_000, 100 * i
+        )
+        for first in firsts
+    ]
     return b"".join(map(ldrobot.encode_packet, packets))
 
 
@@ -203,18 +246,28 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     ),
     "ublox": (lambda: UbloxDevice(UbloxDevice.Params(), [GnssFix, Heading], LIFETIME_NS), EPOCHS),
     "septentrio": (
-        lambda: septentrio.SeptentrioDevice(septentrio.SeptentrioDevice.Params(), [GnssFix, Heading], LIFETIME_NS),
+        lambda: septentrio.SeptentrioDevice(
+            septentrio.SeptentrioDevice.Params(), [GnssFix, Heading], LIFETIME_NS
+        ),
         b"".join(map(septentrio_blocks, range(3))),
     ),
     "unicore": (
-        lambda: unicore.UnicoreDevice(unicore.UnicoreDevice.Params(), [GnssFix, Heading], LIFETIME_NS),
+        lambda: unicore.UnicoreDevice(
+            unicore.UnicoreDevice.Params(), [GnssFix, Heading], LIFETIME_NS
+        ),
         b"".join(map(unicore_logs, range(3))),
     ),
-    "ntrip": (lambda: NtripDevice(NtripParams(mountpoint="M"), [Corrections], LIFETIME_NS), b"ICY 200 OK\r\n\r\n" + RTCM),
+    "ntrip": (
+        lambda: NtripDevice(NtripParams(mountpoint="M"), [Corrections], LIFETIME_NS),
+        b"ICY 200 OK\r\n\r\n" + RTCM,
+    ),
     "rtcm": (lambda: RtcmDevice(RtcmParams(), [Corrections], LIFETIME_NS), RTCM),
     "rtcm_spartn": (
         lambda: RtcmDevice(RtcmParams(protocol="spartn"), [Corrections], LIFETIME_NS),
-        b"".join(spartn.encode(kind, 1, bytes(range(200)), 7 * kind, encrypted=(1, kind)) for kind in range(3)),
+        b"".join(
+            spartn.encode(kind, 1, bytes(range(200)), 7 * kind, encrypted=(1, kind))
+            for kind in range(3)
+        ),
     ),
     "n100": (
         lambda: n100.N100Device(n100.N100Params(), IMU_OUTPUT, LIFETIME_NS),
@@ -224,51 +277,85 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
         lambda: witmotion.WitMotionDevice(witmotion.WitMotionParams(), IMU_OUTPUT, LIFETIME_NS),
         b"".join(map(witmotion.encode, WITMOTION)) * 3,
     ),
-    "bno08x": (lambda: bno08x.Bno08xDevice(bno08x.Bno08xParams(), IMU_OUTPUT, LIFETIME_NS), b"".join(map(bno08x.encode, RVC))),
-    "xsens": (lambda: xsens.XsensDevice(xsens.XsensParams(), IMU_OUTPUT, LIFETIME_NS), b"".join(map(xsens_frame, range(3)))),
+    "bno08x": (
+        lambda: bno08x.Bno08xDevice(bno08x.Bno08xParams(), IMU_OUTPUT, LIFETIME_NS),
+        b"".join(map(bno08x.encode, RVC)),
+    ),
+    "xsens": (
+        lambda: xsens.XsensDevice(xsens.XsensParams(), IMU_OUTPUT, LIFETIME_NS),
+        b"".join(map(xsens_frame, range(3))),
+    ),
     "vectornav": (
         lambda: vectornav.VectorNavDevice(vectornav.VectorNavParams(), IMU_OUTPUT, LIFETIME_NS),
         b"".join(map(vectornav_frame, range(3))),
     ),
-    "mip": (lambda: mip.MipDevice(mip.MipDevice.Params(), IMU_OUTPUT, LIFETIME_NS), b"".join(map(mip_frame, range(3)))),
-    "sbg": (lambda: SbgDevice(SbgParams(), [*IMU_OUTPUT, GnssFix], LIFETIME_NS), b"".join(map(sbg_frames, range(3)))),
-    "sbg_reference": (lambda: SbgDevice(SbgParams(), [ReferenceState], LIFETIME_NS), b"".join(map(sbg_frames, range(3)))),
+    "mip": (
+        lambda: mip.MipDevice(mip.MipDevice.Params(), IMU_OUTPUT, LIFETIME_NS),
+        b"".join(map(mip_frame, range(3))),
+    ),
+    "sbg": (
+        lambda: SbgDevice(SbgParams(), [*IMU_OUTPUT, GnssFix], LIFETIME_NS),
+        b"".join(map(sbg_frames, range(3))),
+    ),
+    "sbg_reference": (
+        lambda: SbgDevice(SbgParams(), [ReferenceState], LIFETIME_NS),
+        b"".join(map(sbg_frames, range(3))),
+    ),
     "rplidar": (
-        lambda: rplidar.RplidarDevice(rplidar.RplidarParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS),
+        lambda: rplidar.RplidarDevice(
+            rplidar.RplidarParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS
+        ),
         rplidar.scan_descriptor(rplidar.EXPRESS) + b"".join(map(rplidar_frames, range(4))),
     ),
     "rplidar_dense": (
         lambda: rplidar.RplidarDevice(
-            rplidar.RplidarParams(rays=36, rate_hz=30.0, model="c1", configure=False), [LaserScan], LIFETIME_NS
+            rplidar.RplidarParams(rays=36, rate_hz=30.0, model="c1", configure=False),
+            [LaserScan],
+            LIFETIME_NS,
         ),
-        rplidar.scan_descriptor(rplidar.DENSE) + b"".join([rplidar_frames(i, rplidar.DENSE) for i in range(4)]),
+        rplidar.scan_descriptor(rplidar.DENSE)
+        + b"".join([rplidar_frames(i, rplidar.DENSE) for i in range(4)]),
     ),
     "rplidar_nodes": (
-        lambda: rplidar.RplidarDevice(rplidar.RplidarParams(rays=36, rate_hz=30.0, configure=False), [LaserScan], LIFETIME_NS),
+        lambda: rplidar.RplidarDevice(
+            rplidar.RplidarParams(rays=36, rate_hz=30.0, configure=False), [LaserScan], LIFETIME_NS
+        ),
         rplidar.scan_descriptor(rplidar.NODES) + b"".join(map(rplidar_nodes, range(4))),
     ),
     "ydlidar": (
-        lambda: ydlidar.YdlidarDevice(ydlidar.YdlidarParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS),
+        lambda: ydlidar.YdlidarDevice(
+            ydlidar.YdlidarParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS
+        ),
         b"".join(map(ydlidar_frames, range(4))),
     ),
     "ydlidar_intensity": (
-        lambda: ydlidar.YdlidarDevice(ydlidar.YdlidarParams(rays=36, rate_hz=30.0, model="g2"), [LaserScan], LIFETIME_NS),
+        lambda: ydlidar.YdlidarDevice(
+            ydlidar.YdlidarParams(rays=36, rate_hz=30.0, model="g2"), [LaserScan], LIFETIME_NS
+        ),
         b"".join([ydlidar_frames(i, 3) for i in range(4)]),
     ),
     "ldrobot": (
-        lambda: ldrobot.LdrobotDevice(ldrobot.LdrobotParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS),
+        lambda: ldrobot.LdrobotDevice(
+            ldrobot.LdrobotParams(rays=36, rate_hz=30.0), [LaserScan], LIFETIME_NS
+        ),
         b"".join(map(ldrobot_frames, range(4))),
     ),
     "hokuyo": (
         lambda: hokuyo.HokuyoDevice(hokuyo.HokuyoParams(model="urg04lx"), [LaserScan], LIFETIME_NS),
         b"".join(map(hokuyo_scan, range(3))),
     ),
-    "sick": (lambda: sick.SickDevice(sick.SickParams(), [LaserScan], LIFETIME_NS), b"".join(map(sick_scan, range(3)))),
+    "sick": (
+        lambda: sick.SickDevice(sick.SickParams(), [LaserScan], LIFETIME_NS),
+        b"".join(map(sick_scan, range(3))),
+    ),
     "sick_text": (
         lambda: sick.SickDevice(sick.SickParams(), [LaserScan], LIFETIME_NS),
         b"".join([sick_scan(i, binary=False) for i in range(3)]),
     ),
-    "vesc_can": (lambda: VescCan(CanParams(), MOTOR_OUTPUT, LIFETIME_NS), b"".join(map(pack, VESC_FRAMES)) * 3),
+    "vesc_can": (
+        lambda: VescCan(CanParams(), MOTOR_OUTPUT, LIFETIME_NS),
+        b"".join(map(pack, VESC_FRAMES)) * 3,
+    ),
     "vesc_uart": (lambda: VescUart(UartParams(), MOTOR_OUTPUT, LIFETIME_NS), frame_uart(VESC) * 3),
     "crsf": (
         lambda: crsf.CrsfDevice(crsf.CrsfParams(), [RcChannels], LIFETIME_NS),
@@ -278,7 +365,10 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     ),
     "sbus": (
         lambda: sbus.SbusDevice(sbus.SbusParams(), [RcChannels], LIFETIME_NS),
-        b"".join(sbus.encode(sbus.SbusFrame(each, (True, False), i == 2, i == 3)) for i, each in enumerate(STICKS)),
+        b"".join(
+            sbus.encode(sbus.SbusFrame(each, (True, False), i == 2, i == 3))
+            for i, each in enumerate(STICKS)
+        ),
     ),
     "ibus": (
         lambda: ibus.IbusDevice(ibus.IbusParams(), [RcChannels], LIFETIME_NS),
@@ -289,15 +379,24 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
         b"".join(map(pack, map(odrive.encode_can, ODRIVE))) * 3,
     ),
     "odrive_ascii": (
-        lambda: asked(odrive.OdriveAscii(odrive.OdriveAsciiParams(axes=[0]), MOTOR_OUTPUT, LIFETIME_NS)),
+        lambda: asked(
+            odrive.OdriveAscii(odrive.OdriveAsciiParams(axes=[0]), MOTOR_OUTPUT, LIFETIME_NS)
+        ),
         odrive.encode_line("1.000000 2.500000"),
     ),
     "roboclaw": (
-        lambda: asked(roboclaw.RoboclawDevice(roboclaw.RoboclawParams(), MOTOR_OUTPUT, LIFETIME_NS)),
+        lambda: asked(
+            roboclaw.RoboclawDevice(roboclaw.RoboclawParams(), MOTOR_OUTPUT, LIFETIME_NS)
+        ),
         roboclaw.ACK + roboclaw.encode_answer(0x80, roboclaw.GET_TIMEOUT, (2,)),
     ),
     "maestro": (silent_maestro, b"\x20\x00"),
-    "sabertooth": (lambda: sabertooth.SabertoothDevice(sabertooth.SabertoothParams(), [ActuatorCommand], LIFETIME_NS), b""),
+    "sabertooth": (
+        lambda: sabertooth.SabertoothDevice(
+            sabertooth.SabertoothParams(), [ActuatorCommand], LIFETIME_NS
+        ),
+        b"",
+    ),
     "pwm_board": (lambda: PwmBoard(PwmParams(), [ActuatorCommand], LIFETIME_NS), b""),
 }
 ANSWERING = {"odrive_ascii", "roboclaw"}
@@ -368,7 +467,9 @@ def test_msglink_stamps_arrivals_and_lets_commands_expire() -> None:
     (sample,) = device.on_rx(encode(SAMPLES[0]), 99)
     assert isinstance(sample, ImuSample)
     assert (sample.t_ns, sample.t_rx_ns) == (5, 99)
-    assert not any(isinstance(message, Heading) for message in device.on_rx(encode(SAMPLES[1]), 100))
+    assert not any(
+        isinstance(message, Heading) for message in device.on_rx(encode(SAMPLES[1]), 100)
+    )
     device.on_command(SAMPLES[0], 1000)
     (action,) = device.take_tx()
     assert isinstance(action, Send)

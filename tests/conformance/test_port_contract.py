@@ -1,4 +1,5 @@
-"""The contract of every port, whatever carries it. A new kind of channel joins by one line in ``PEERS``."""
+"""The contract of every port, whatever carries it. A new kind of channel joins by one line in
+``PEERS``."""
 
 import os
 import random
@@ -85,7 +86,8 @@ class PtyPeer:
 
 
 class SlcanPeer(PtyPeer):
-    """A serial CAN adapter, by the codec that the port uses; python-can's own is the judge in another test."""
+    """A serial CAN adapter, by the codec that the port uses; python-can's own is the judge in
+    another test."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -96,7 +98,11 @@ class SlcanPeer(PtyPeer):
         super().send(b"".join(encode(frame) for frame in _frames(data)))
 
     def receive(self) -> bytes:
-        return b"".join(pack(item) for item in self.decoder.feed(super().receive()) if isinstance(item, CanFrame))
+        return b"".join(
+            pack(item)
+            for item in self.decoder.feed(super().receive())
+            if isinstance(item, CanFrame)
+        )
 
     def revive(self) -> None:
         super().revive()
@@ -108,7 +114,9 @@ class TcpPeer:
 
     mortal = True
 
-    def __init__(self, folder: Path, context: ssl.SSLContext | None = None, option: str = "") -> None:
+    def __init__(
+        self, folder: Path, context: ssl.SSLContext | None = None, option: str = ""
+    ) -> None:
         self.context = context
         self.chunks = [bytes([k]) * (k % 50 + 1) for k in range(256)]
         self.number = 0
@@ -184,12 +192,19 @@ class UdpCanPeer:
 
     def send(self, data: bytes) -> None:
         for frame in _frames(data):
-            self.bus.send(can.Message(arbitration_id=frame.can_id, is_extended_id=frame.extended, data=frame.data), timeout=0)
+            self.bus.send(
+                can.Message(
+                    arbitration_id=frame.can_id, is_extended_id=frame.extended, data=frame.data
+                ),
+                timeout=0,
+            )
 
     def receive(self) -> bytes:
         got = b""
         while (message := self.bus.recv(0)) is not None:
-            got += pack(CanFrame(message.arbitration_id, bytes(message.data), message.is_extended_id))
+            got += pack(
+                CanFrame(message.arbitration_id, bytes(message.data), message.is_extended_id)
+            )
         return got
 
     def die(self) -> None:
@@ -200,7 +215,10 @@ class UdpCanPeer:
 
 def _frames(records: bytes) -> list[CanFrame]:
     return [
-        CanFrame(int.from_bytes(records[at : at + 4], "little") & 0x1FFF_FFFF, records[at + 8 : at + 8 + records[at + 4]])
+        CanFrame(
+            int.from_bytes(records[at : at + 4], "little") & 0x1FFF_FFFF,
+            records[at + 8 : at + 8 + records[at + 4]],
+        )
         for at in range(0, len(records), 16)
     ]
 
@@ -286,7 +304,12 @@ async def test_all_bytes_in_order_both_ways(peer):
         # Nothing of its own came back.
         assert host.received == whole
     assert port.counts.rx_bytes == port.counts.tx_bytes == len(whole)
-    assert (port.counts.opened, port.counts.expired, port.counts.overflowed, port.counts.refused) == (1, 0, 0, 0)
+    assert (
+        port.counts.opened,
+        port.counts.expired,
+        port.counts.overflowed,
+        port.counts.refused,
+    ) == (1, 0, 0, 0)
     assert host.states == [OPENED]
 
 

@@ -1,7 +1,8 @@
 """Records the golden logs of the replay anew: ``python -m tests.golden.renew_replay``.
 
-To be run when the machine is meant to act otherwise than before. What the logs were recorded with is in their headers; projections
-are left out and the rest is packed tightly, so that the files stay small.
+To be run when the machine is meant to act otherwise than before. What the logs were recorded with
+is in their headers; projections are left out and the rest is packed tightly, so that the files stay
+small.
 """
 
 import glob
@@ -21,8 +22,9 @@ from vehicled.log.schema import CHANNELS, HEADER_RECORD, RunHeader
 FOLDER = Path(__file__).resolve().parent / "replay"
 SMALL = (
     "--quiet", "--course", "circle_r5_ccw", "--duration", "2",
-    "--set", "devices.imu.rate_hz=100", "--set", "tasks.ingestion.rate_hz=200", "--set", "tasks.fusion.rate_hz=100",
-    "--set", "tasks.control.rate_hz=50", "--set", "tasks.actuation.rate_hz=50",
+    "--set", "devices.imu.rate_hz=100", "--set", "tasks.ingestion.rate_hz=200", "--set",
+    "tasks.fusion.rate_hz=100", "--set", "tasks.control.rate_hz=50", "--set",
+    "tasks.actuation.rate_hz=50",
 )  # fmt: skip
 RUNS = {
     "messages": ("--profile", "art", "--link", "messages", "--fail", "gnss:float@1+0.5"),
@@ -56,11 +58,19 @@ def pack(source: Path, target: Path) -> Path:
         file = McapFile(out, layout.mcap_profile, layout.library)
         for metadata_name, metadata in layout.metadata.items():
             if metadata_name == HEADER_RECORD:
-                header = msgspec.structs.replace(RunHeader.from_metadata(metadata), realtime={}, loop="")
+                header = msgspec.structs.replace(
+                    RunHeader.from_metadata(metadata), realtime={}, loop=""
+                )
                 metadata = header.to_metadata()
             file.add_metadata(metadata_name, metadata)
         for entry in layout.attachments:
-            file.add_attachment(entry.name, entry.media_type, log.attachment(entry.name), entry.log_time, entry.create_time)
+            file.add_attachment(
+                entry.name,
+                entry.media_type,
+                log.attachment(entry.name),
+                entry.log_time,
+                entry.create_time,
+            )
         ours = {number: channel for number, channel in layout.channels.items() if number in streams}
         for channel in ours.values():
             file.add_schema(layout.schemas[channel.schema_id])
@@ -70,7 +80,9 @@ def pack(source: Path, target: Path) -> Path:
             records = log.records(number)
             for at, length, channel_id, _, _ in message_heads(records):
                 if channel_id in ours:
-                    open_chunks[streams[channel_id]] += records[at : at + MESSAGE_HEAD.size + length]
+                    open_chunks[streams[channel_id]] += records[
+                        at : at + MESSAGE_HEAD.size + length
+                    ]
         for chunk in open_chunks.values():
             if chunk:
                 file.add_chunk(bytes(chunk), "zstd", compress(bytes(chunk)))

@@ -1,4 +1,5 @@
-"""Recorded runs that the machine must still drive alike: bit for bit where numbers are computed alike, within 1e-9 elsewhere.
+"""Recorded runs that the machine must still drive alike: bit for bit where numbers are computed
+alike, within 1e-9 elsewhere.
 
 A change that is meant to act otherwise renews them: ``python -m tests.golden.renew_replay``.
 """

@@ -2,8 +2,26 @@
 
 import pytest
 
-from drivers.vesc.canbus import Can, CanSetpoint, Short, Status, Status4, Status5, decode_can, encode_can, split_comm
-from drivers.vesc.comm import Comm, FwVersion, Request, SelectiveRequest, SetCommand, decode_comm, encode_comm
+from drivers.vesc.canbus import (
+    Can,
+    CanSetpoint,
+    Short,
+    Status,
+    Status4,
+    Status5,
+    decode_can,
+    encode_can,
+    split_comm,
+)
+from drivers.vesc.comm import (
+    Comm,
+    FwVersion,
+    Request,
+    SelectiveRequest,
+    SetCommand,
+    decode_comm,
+    encode_comm,
+)
 from drivers.vesc.uart import decode, frame_uart
 from drivers.vesc.values import Values, ValuesLayout
 from vehicled.core.wire.can import CanFrame
@@ -43,15 +61,16 @@ def test_can_frames(name, message, can_id, data) -> None:
 
 
 def test_a_captured_controller_without_motor_thermistor() -> None:
-    """Frame of a real idle controller: 28.2 C at the transistors, -87.1 C where no thermistor is."""
+    """Frame of a real idle controller: 28.2 C at the transistors, -87.1 C where no thermistor
+    is."""
     name, message = decode_can(CanFrame(0x1001, bytes.fromhex("011afc99000018f5")))
     assert name == "STATUS_4"
     assert message == Status4(1, 28.2, -87.1, 0.0, 6389 / 50.0)
 
 
 GET_VALUES = (
-    "04 011a fc99 000004d2 0000007b fffffff6 000004d2 00fa 00000bb8 00a2 00002710 00000000 0001e240 00000000 00000258 000003e8"
-    " 05 00b71b00 01 011a 011b 011c 000003e8 ffffd8f0 01"
+    "04 011a fc99 000004d2 0000007b fffffff6 000004d2 00fa 00000bb8 00a2 00002710 00000000 "
+    "0001e240 00000000 00000258 000003e8 05 00b71b00 01 011a 011b 011c 000003e8 ffffd8f0 01"
 )
 EXPECTED = Values(
     fet_temperature_c=28.2,
@@ -91,9 +110,25 @@ def test_telemetry_of_the_newest_firmware() -> None:
     [
         (ValuesLayout.DQ_VOLTAGES, {"status"}),
         (ValuesLayout.MOS_TEMPERATURES, {"status", "d_voltage_v", "q_voltage_v"}),
-        (ValuesLayout.CONTROLLER_ID, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c"}),
-        (ValuesLayout.PID_POSITION, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c", "controller_id"}),
-        (ValuesLayout.FAULT, {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c", "controller_id", "pid_position_deg"}),
+        (
+            ValuesLayout.CONTROLLER_ID,
+            {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c"},
+        ),
+        (
+            ValuesLayout.PID_POSITION,
+            {"status", "d_voltage_v", "q_voltage_v", "mos_temperatures_c", "controller_id"},
+        ),
+        (
+            ValuesLayout.FAULT,
+            {
+                "status",
+                "d_voltage_v",
+                "q_voltage_v",
+                "mos_temperatures_c",
+                "controller_id",
+                "pid_position_deg",
+            },
+        ),
     ],
 )
 def test_telemetry_of_older_firmware_ends_earlier(length, missing) -> None:

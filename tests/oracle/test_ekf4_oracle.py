@@ -1,4 +1,5 @@
-"""The 4-DOF filter against independent references: textbook matrix equations, chi-square consistency, continuous-time noise."""
+"""The 4-DOF filter against independent references: textbook matrix equations, chi-square
+consistency, continuous-time noise."""
 
 import math
 from typing import Any
@@ -11,7 +12,15 @@ from scipy.special import chdtri, gammaincinv
 
 from tests.grid import sampled
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.core.messages import ActuatorCommand, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, StateEstimate
+from vehicled.core.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    EstimatorStatus,
+    FixType,
+    GnssFix,
+    Heading,
+    StateEstimate,
+)
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
@@ -21,7 +30,9 @@ from vehicled.paths.datum import Datum
 
 Array = np.ndarray[Any, Any]
 
-VEHICLE = make_vehicle(steering=make_steering(rate_radps=5.0, delay_s=0.0), drive=make_drive(delay_s=0.0))
+VEHICLE = make_vehicle(
+    steering=make_steering(rate_radps=5.0, delay_s=0.0), drive=make_drive(delay_s=0.0)
+)
 DATUM = Datum(0.7517, -1.5605, 260.0)
 LEVER_M = (0.15, 0.05, 0.3)
 
@@ -29,7 +40,9 @@ LEVER_M = (0.15, 0.05, 0.3)
 @pytest.mark.parametrize("degrees", [1, 2])
 @pytest.mark.parametrize("probability", [0.5, 0.9, 0.95, 0.999])
 def test_gate_is_the_chi_square_quantile(probability: float, degrees: int) -> None:
-    assert chi_square_limit(probability, degrees) == pytest.approx(2.0 * gammaincinv(0.5 * degrees, probability), rel=1e-9)
+    assert chi_square_limit(probability, degrees) == pytest.approx(
+        2.0 * gammaincinv(0.5 * degrees, probability), rel=1e-9
+    )
 
 
 def textbook(m: Array, P: Array, v: Array, H: Array, R: Array) -> tuple[Array, Array, float]:
@@ -47,7 +60,9 @@ def textbook(m: Array, P: Array, v: Array, H: Array, R: Array) -> tuple[Array, A
     st.floats(-1, 1),
     st.floats(-1, 1),
 )
-def test_updates_are_those_of_the_textbook(root: list[float], yaw: float, v: float, rate: float, a: float, b: float) -> None:
+def test_updates_are_those_of_the_textbook(
+    root: list[float], yaw: float, v: float, rate: float, a: float, b: float
+) -> None:
     A = np.array(root).reshape(4, 4)
     P = A @ A.T + 0.01 * np.eye(4)
     pose = EstimatedPose(3.0, -2.0, yaw, v, rate)
@@ -63,8 +78,18 @@ def test_updates_are_those_of_the_textbook(root: list[float], yaw: float, v: flo
     H_velocity = np.column_stack((np.zeros((2, 2)), v * np.array((-s, c)), np.array((c, s))))
     one = np.array(((0.05**2,),))
     cases = [
-        (measurements.position(pose, antenna[0] + a, antenna[1] + b, R, LEVER_M), np.array((a, b)), H_position, R),
-        (measurements.heading(pose, yaw + a + math.tau, 0.05), np.array((a,)), np.array(((0, 0, 1, 0),)), one),
+        (
+            measurements.position(pose, antenna[0] + a, antenna[1] + b, R, LEVER_M),
+            np.array((a, b)),
+            H_position,
+            R,
+        ),
+        (
+            measurements.heading(pose, yaw + a + math.tau, 0.05),
+            np.array((a,)),
+            np.array(((0, 0, 1, 0),)),
+            one,
+        ),
         (measurements.speed(pose, v + a, 0.05), np.array((a,)), np.array(((0, 0, 0, 1),)), one),
     ]
     if math.hypot(velocity[0] + 0.01 * a, velocity[1] + 0.01 * b) > 1.0 and v > 0.6:
@@ -81,7 +106,9 @@ def test_updates_are_those_of_the_textbook(root: list[float], yaw: float, v: flo
 
 def test_slow_vehicle_takes_only_the_speed_along_its_yaw() -> None:
     R = np.diag((0.04, 0.01))
-    z = measurements.velocity(EstimatedPose(0.0, 0.0, 0.0, 0.1, 0.0), 0.25, 0.3, R, (0.0, 0.0, 0.0), 0.5)
+    z = measurements.velocity(
+        EstimatedPose(0.0, 0.0, 0.0, 0.1, 0.0), 0.25, 0.3, R, (0.0, 0.0, 0.0), 0.5
+    )
     assert z.residual.tolist() == pytest.approx([0.15])
     assert z.H.tolist() == [[0.0, 0.0, 0.0, 1.0]]
     assert z.R.tolist() == [[pytest.approx(0.04)]]
@@ -100,19 +127,29 @@ PARAMS = Ekf4Params(
 )
 
 
-def _drifted(rng: np.random.Generator, q: Array, throttle: float, wheel: float, dt_s: float) -> Array:
-    """Truth by Euler-Maruyama of the published equations with the densities that the filter is configured with."""
+def _drifted(
+    rng: np.random.Generator, q: Array, throttle: float, wheel: float, dt_s: float
+) -> Array:
+    """Truth by Euler-Maruyama of the published equations with the densities that the filter is
+    configured with."""
     d = VEHICLE.drive
     reduced = d.wheel_radius_m * d.gear_ratio
     v = q[3]
     f1 = d.stall_torque_nm * throttle - d.stall_torque_nm * v / (d.no_load_speed_radps * reduced)
     f0 = d.viscous_nms * v / reduced + d.friction_nm
     rate = np.array(
-        (v * math.cos(q[2]), v * math.sin(q[2]), v * math.tan(wheel) / VEHICLE.wheelbase_m, reduced / d.inertia_kgm2 * (f1 - f0))
+        (
+            v * math.cos(q[2]),
+            v * math.sin(q[2]),
+            v * math.tan(wheel) / VEHICLE.wheelbase_m,
+            reduced / d.inertia_kgm2 * (f1 - f0),
+        )
     )
     p = PARAMS
     yaw_density = math.hypot(p.yaw_density_rad, p.wheel_density_rad * v / VEHICLE.wheelbase_m)
-    density = np.array((p.position_density_m, p.position_density_m, yaw_density, p.speed_density_mps))
+    density = np.array(
+        (p.position_density_m, p.position_density_m, yaw_density, p.speed_density_mps)
+    )
     return q + rate * dt_s + density * math.sqrt(dt_s) * rng.standard_normal(4)
 
 
@@ -136,11 +173,32 @@ def _run(seed: int, with_velocity: bool) -> tuple[StateEstimate, Array, list[flo
             lat, lon, h = DATUM.to_geodetic(e, n, LEVER_M[2])
             # The rate the filter knows is that of the model, so the antenna's own motion is too.
             rate = q[3] * math.tan(wheel) / VEHICLE.wheelbase_m
-            ve = q[3] * c + rate * (-s * LEVER_M[0] - c * LEVER_M[1]) + SIGMA_MPS * rng.standard_normal()
-            vn = q[3] * s + rate * (c * LEVER_M[0] - s * LEVER_M[1]) + SIGMA_MPS * rng.standard_normal()
+            ve = (
+                q[3] * c
+                + rate * (-s * LEVER_M[0] - c * LEVER_M[1])
+                + SIGMA_MPS * rng.standard_normal()
+            )
+            vn = (
+                q[3] * s
+                + rate * (c * LEVER_M[0] - s * LEVER_M[1])
+                + SIGMA_MPS * rng.standard_normal()
+            )
             velocity = (ve, vn, 0.0) if with_velocity else (math.nan,) * 3
-            ekf.observe(Heading(now_ns, now_ns, q[2] + SIGMA_RAD * rng.standard_normal(), SIGMA_RAD))
-            fix = GnssFix(now_ns, now_ns, lat, lon, h, velocity, covariance, spread, FixType.FIX_3D, CarrierSolution.FIXED)
+            ekf.observe(
+                Heading(now_ns, now_ns, q[2] + SIGMA_RAD * rng.standard_normal(), SIGMA_RAD)
+            )
+            fix = GnssFix(
+                now_ns,
+                now_ns,
+                lat,
+                lon,
+                h,
+                velocity,
+                covariance,
+                spread,
+                FixType.FIX_3D,
+                CarrierSolution.FIXED,
+            )
             ekf.observe(fix)
         estimate = ekf.step(now_ns)
         if k % 10 == 0 and k > 200:
@@ -155,10 +213,13 @@ def _run(seed: int, with_velocity: bool) -> tuple[StateEstimate, Array, list[flo
 
 
 @pytest.mark.parametrize(
-    "with_velocity", sampled([False, True], lambda with_velocity: with_velocity), ids=["position and heading", "velocity too"]
+    "with_velocity",
+    sampled([False, True], lambda with_velocity: with_velocity),
+    ids=["position and heading", "velocity too"],
 )
 def test_errors_are_as_large_as_the_filter_says(with_velocity: bool) -> None:
-    """NEES at the end of independent runs, and NIS along them, within the 99.8 % bounds of the chi-square distribution."""
+    """NEES at the end of independent runs, and NIS along them, within the 99.8 % bounds of the
+    chi-square distribution."""
     runs, nees, innovations = 40, 0.0, []
     for seed in range(runs):
         estimate, q, nis = _run(seed, with_velocity)
@@ -201,4 +262,6 @@ def test_uncertainty_grows_with_time_and_not_with_the_rate(rate_hz: int) -> None
     block = expm(np.block([[-A, Q], [np.zeros((4, 4)), A.T]]))
     F = block[4:, 4:].T
     expected = F @ start @ F.T + F @ block[:4, 4:]
-    np.testing.assert_allclose(np.array(estimate.covariance).reshape(4, 4), expected, rtol=0.01, atol=1e-4)
+    np.testing.assert_allclose(
+        np.array(estimate.covariance).reshape(4, 4), expected, rtol=0.01, atol=1e-4
+    )

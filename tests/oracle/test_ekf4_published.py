@@ -23,7 +23,10 @@ from vehicled.paths.datum import Datum
 from vehicled.profile import load_profile
 
 INDOORS = Ekf4PublishedParams(
-    stall_torque_nm=0.09, no_load_speed_radps=161.185, friction_nm=0.039, wheel_angle_per_command_rad=0.37
+    stall_torque_nm=0.09,
+    no_load_speed_radps=161.185,
+    friction_nm=0.039,
+    wheel_angle_per_command_rad=0.37,
 )
 OUTDOORS = Ekf4PublishedParams()
 DATUM = Datum(0.7517, -1.5605, 260.0)
@@ -35,9 +38,12 @@ def _table(file: Path) -> Any:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_recorded_states_outdoors_are_reproduced_to_their_last_digit(real_data: Path, run: str) -> None:
-    """Every row with and without a plain fix. Before each step the node overwrote position and heading with RTK and gyro, and it
-    took the gyro's yaw (rad) less 14 for degrees, so that the measured heading was nearly constant.
+def test_recorded_states_outdoors_are_reproduced_to_their_last_digit(
+    real_data: Path, run: str
+) -> None:
+    """Every row with and without a plain fix. Before each step the node overwrote position and
+    heading with RTK and gyro, and it took the gyro's yaw (rad) less 14 for degrees, so that the
+    measured heading was nearly constant.
     """
     rows = _table(real_data / "lot17_rtk_gps_2023" / f"{run}.csv")
     columns = ("ekf_x_m", "ekf_y_m", "ekf_heading_rad", "ekf_speed_mps")
@@ -47,10 +53,18 @@ def test_recorded_states_outdoors_are_reproduced_to_their_last_digit(real_data: 
     for k, row in enumerate(rows):
         if k:
             before = rows[k - 1]
-            seen = np.array((before["rtk_x_m"], before["rtk_y_m"], before["gyro_yaw_rad"], before["ekf_speed_mps"]))
+            seen = np.array(
+                (
+                    before["rtk_x_m"],
+                    before["rtk_y_m"],
+                    before["gyro_yaw_rad"],
+                    before["ekf_speed_mps"],
+                )
+            )
             belief = PublishedFilterState(seen, belief.P)
         belief = predict(OUTDOORS, belief, row["throttle_cmd"], row["steering_cmd"])
-        # Values are held between fixes and a fix may repeat them: that one entered shows in the state only.
+        # Values are held between fixes and a fix may repeat them: that one entered shows in the
+        # state only.
         if k == 0 or np.abs(belief.q - recorded[k])[[1, 3]].max() > 1e-5:
             yaw = math.radians(rows[max(k - 1, 0)]["gyro_yaw_rad"] - 14.0)
             belief, _ = correct(OUTDOORS, belief, row["gps_x_m"], row["gps_y_m"], yaw)
@@ -74,8 +88,9 @@ def _estimator(params: Ekf4PublishedParams) -> Ekf4Published:
 
 
 def test_recorded_positions_indoors_are_reproduced_from_the_inputs_alone(real_data: Path) -> None:
-    """Compare first to last row of each run, taking nothing over from the recording between. The node stepped once for each
-    row, but twice between the first two, with a measurement that was not logged."""
+    """Compare first to last row of each run, taking nothing over from the recording between. The
+    node stepped once for each row, but twice between the first two, with a measurement that was not
+    logged."""
     medians, largest = [], []
     for file in sorted((real_data / "mocap_ekf_mpc_2023").rglob("*.csv")):
         rows = _table(file)
@@ -84,7 +99,9 @@ def test_recorded_positions_indoors_are_reproduced_from_the_inputs_alone(real_da
         for k, row in enumerate(rows[1:]):
             for _ in range(2 if k == 0 else 1):
                 belief = predict(INDOORS, belief, row["throttle_cmd"], row["steering_cmd"])
-                belief, _ = correct(INDOORS, belief, row["noisy_x_m"], row["noisy_y_m"], row["mocap_heading_rad"])
+                belief, _ = correct(
+                    INDOORS, belief, row["noisy_x_m"], row["noisy_y_m"], row["mocap_heading_rad"]
+                )
             errors.append(math.hypot(belief.q[0] - row["ekf_x_m"], belief.q[1] - row["ekf_y_m"]))
         medians.append(np.median(errors))
         largest.append(max(errors))
@@ -127,14 +144,26 @@ wild = st.one_of(st.floats(-50, 50), st.floats(allow_nan=True, allow_infinity=Tr
 
 
 @examples(50)
-@given(st.lists(st.tuples(wild, wild, wild, wild, wild, st.integers(-(10**9), 10**10)), min_size=1, max_size=20))
-def test_nothing_makes_it_raise(episode: list[tuple[float, float, float, float, float, int]]) -> None:
+@given(
+    st.lists(
+        st.tuples(wild, wild, wild, wild, wild, st.integers(-(10**9), 10**10)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_nothing_makes_it_raise(
+    episode: list[tuple[float, float, float, float, float, int]],
+) -> None:
     ekf, now_ns = _estimator(OUTDOORS), 10**10
     for x, y, yaw, throttle, steering, pause_ns in episode:
         now_ns += pause_ns
         ekf.observe(Heading(now_ns, now_ns, yaw, 0.1))
         small = abs(x) < 1e5 and abs(y) < 1e5
-        ekf.observe(_fix(now_ns, x, y) if small else GnssFix(now_ns, now_ns, x, y, 0.0, fix_type=FixType.FIX_3D))
+        ekf.observe(
+            _fix(now_ns, x, y)
+            if small
+            else GnssFix(now_ns, now_ns, x, y, 0.0, fix_type=FixType.FIX_3D)
+        )
         ekf.command(ActuatorCommand(now_ns, now_ns, throttle, 0.0, steering, 0.0))
         estimate = ekf.step(now_ns)
         values = (estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps)

@@ -1,4 +1,5 @@
-"""The emulated inertial units read by others: a foreign parser where there is one, else the tables of the manuals by hand."""
+"""The emulated inertial units read by others: a foreign parser where there is one, else the tables
+of the manuals by hand."""
 
 import struct
 from math import cos, degrees, radians, sin
@@ -24,7 +25,8 @@ FORCE, RATE = (0.5, -0.25, 9.5), (0.1, -0.2, 0.3)
 
 
 def frame(kind: type[Any], name: str, params: Any) -> bytes:
-    """Bytes for one sample from a unit configured by hand, in a level vehicle that points ``YAW`` left of east."""
+    """Bytes for one sample from a unit configured by hand, in a level vehicle that points ``YAW``
+    left of east."""
     device = table(name, params, ("ImuSample", "Heading"), "serial:/dev/ttyUSB0?baud=921600")
     unit = kind("imu", device, 1, START)
     unit.on_message(Heading(START, 0, YAW, 0.01), START)
@@ -69,7 +71,9 @@ def test_xsens_by_its_manual() -> None:
     assert list(found) == [0x1020, 0x1060, 0xE020, 0x2010, 0x4020, 0x8020]
     assert struct.unpack(">3f", found[0x4020]) == pytest.approx(FORCE)
     assert struct.unpack(">3f", found[0x8020]) == pytest.approx(RATE)
-    assert struct.unpack(">4f", found[0x2010]) == pytest.approx((cos(YAW / 2), 0.0, 0.0, sin(YAW / 2)), abs=1e-6)
+    assert struct.unpack(">4f", found[0x2010]) == pytest.approx(
+        (cos(YAW / 2), 0.0, 0.0, sin(YAW / 2)), abs=1e-6
+    )
     assert struct.unpack(">I", found[0xE020])[0] == 3, "self test passed, filter valid"
 
 
@@ -78,7 +82,9 @@ def test_vectornav_by_its_manual() -> None:
     # Common: TimeStartup, YPR, AngularRate, Accel; IMU: SensSat; Attitude: VpeStatus.
     assert data[:8] == bytes.fromhex("fa 15 2901 0008 0100")
     assert crc16_xmodem(data[1:]) == 0
-    _, yaw, pitch, roll, wx, wy, wz, ax, ay, az, saturation, quality = struct.unpack("<Q3f3f3fHH", data[8:-2])
+    _, yaw, pitch, roll, wx, wy, wz, ax, ay, az, saturation, quality = struct.unpack(
+        "<Q3f3f3fHH", data[8:-2]
+    )
     assert (yaw, pitch, roll) == pytest.approx((90 - degrees(YAW), 0.0, 0.0), abs=1e-3)
     assert (wx, -wy, -wz) == pytest.approx(RATE)
     assert (ax, -ay, -az) == pytest.approx(FORCE)
@@ -103,7 +109,9 @@ def test_mip_by_its_manual() -> None:
     assert (x * G, -y * G, -z * G) == pytest.approx(FORCE)
     x, y, z = struct.unpack(">3f", found[0x05])
     assert (x, -y, -z) == pytest.approx(RATE)
-    assert struct.unpack(">3f", found[0x0C]) == pytest.approx((0.0, 0.0, radians(90) - YAW), abs=1e-6)
+    assert struct.unpack(">3f", found[0x0C]) == pytest.approx(
+        (0.0, 0.0, radians(90) - YAW), abs=1e-6
+    )
 
 
 def test_bno08x_by_its_data_sheet() -> None:
@@ -118,5 +126,7 @@ def test_bno08x_by_its_data_sheet() -> None:
     assert [each[:3] for each in frames] == [bytes((0xAA, 0xAA, k)) for k in range(3)]
     assert all(sum(each[2:18]) % 256 == each[18] and len(each) == 19 for each in frames)
     yaw, _, _, x, y, z = struct.unpack_from("<6h", frames[0], 3)
-    assert yaw / 100 == pytest.approx(degrees(0.03), abs=0.01), "0.1 s at 0.3 rad/s from where it pointed first"
+    assert yaw / 100 == pytest.approx(degrees(0.03), abs=0.01), (
+        "0.1 s at 0.3 rad/s from where it pointed first"
+    )
     assert [each * G / 1000 for each in (x, y, z)] == pytest.approx(FORCE, abs=6e-3)

@@ -1,4 +1,5 @@
-"""The emulated receiver and a program that we did not write: pyubx2 reads its stream, and sets it up."""
+"""The emulated receiver and a program that we did not write: pyubx2 reads its stream, and sets it
+up."""
 
 from io import BytesIO
 from typing import Any
@@ -23,7 +24,9 @@ def read(data: bytes) -> list[Any]:
     return [message for _, message in reader]
 
 
-def talk(*requests: UBXMessage, messages: tuple[str, ...] = ("GnssFix",), seconds: int = 3) -> list[Any]:
+def talk(
+    *requests: UBXMessage, messages: tuple[str, ...] = ("GnssFix",), seconds: int = 3
+) -> list[Any]:
     """Return the receiver's answers to requests of pyubx2."""
     bench = Bench(ublox("gnss", table("ublox", Params(), messages), 3, START))
     for request in requests:
@@ -48,20 +51,40 @@ def test_the_stream_of_a_configured_receiver_is_read_whole() -> None:
     found = names(messages)
     for name in ("NAV-PVT", "NAV-HPPOSLLH", "NAV-COV", "NAV-DOP", "NAV-RELPOSNED", "NAV-EOE"):
         assert found.count(name) >= 45
-    for name in ("NAV-STATUS", "NAV-TIMELS", "MON-RF", "TIM-TP", "MON-VER", "ACK-ACK", "CFG-VALGET"):
+    for name in (
+        "NAV-STATUS",
+        "NAV-TIMELS",
+        "MON-RF",
+        "TIM-TP",
+        "MON-VER",
+        "ACK-ACK",
+        "CFG-VALGET",
+    ):
         assert name in found
 
 
 def test_its_values_mean_the_same_to_it() -> None:
     messages = talk(
         UBXMessage.config_set(RAM, 0, [("CFG_RATE_MEAS", 100), ("CFG_USBOUTPROT_NMEA", 0)]),
-        UBXMessage.config_set(RAM, 0, [(f"CFG_MSGOUT_UBX_NAV_{name}_USB", 1) for name in ("PVT", "HPPOSLLH", "COV", "DOP")]),
+        UBXMessage.config_set(
+            RAM,
+            0,
+            [(f"CFG_MSGOUT_UBX_NAV_{name}_USB", 1) for name in ("PVT", "HPPOSLLH", "COV", "DOP")],
+        ),
     )
     by_name = dict(zip(names(messages), messages))
     true = fix(29)
     pvt, precise, cov, dop = (by_name[f"NAV-{name}"] for name in ("PVT", "HPPOSLLH", "COV", "DOP"))
     assert (pvt.fixType, pvt.gnssFixOk, pvt.diffSoln, pvt.carrSoln, pvt.numSV) == (3, 1, 1, 2, 24)
-    assert (pvt.year, pvt.month, pvt.day, pvt.hour, pvt.min, pvt.second, pvt.nano) == (2026, 1, 1, 0, 0, 2, 900_000_000)
+    assert (pvt.year, pvt.month, pvt.day, pvt.hour, pvt.min, pvt.second, pvt.nano) == (
+        2026,
+        1,
+        1,
+        0,
+        0,
+        2,
+        900_000_000,
+    )
     assert pvt.lastCorrectionAge == 1
     assert precise.lat == pytest.approx(true.latitude_rad * 57.29577951308232, abs=2e-9)
     assert precise.lon == pytest.approx(true.longitude_rad * 57.29577951308232, abs=2e-9)
@@ -73,21 +96,41 @@ def test_its_values_mean_the_same_to_it() -> None:
 
 def test_it_sets_and_reads_back() -> None:
     messages = talk(
-        UBXMessage.config_set(RAM, 0, [("CFG_RATE_MEAS", 200), ("CFG_NAVSPG_DYNMODEL", 4), ("CFG_NAVHPG_DGNSSMODE", 2)]),
-        UBXMessage.config_poll(0, 0, ["CFG_RATE_MEAS", "CFG_NAVSPG_DYNMODEL", "CFG_NAVHPG_DGNSSMODE"]),
+        UBXMessage.config_set(
+            RAM,
+            0,
+            [("CFG_RATE_MEAS", 200), ("CFG_NAVSPG_DYNMODEL", 4), ("CFG_NAVHPG_DGNSSMODE", 2)],
+        ),
+        UBXMessage.config_poll(
+            0, 0, ["CFG_RATE_MEAS", "CFG_NAVSPG_DYNMODEL", "CFG_NAVHPG_DGNSSMODE"]
+        ),
         UBXMessage.config_poll(7, 0, ["CFG_RATE_MEAS"]),
         UBXMessage("MON", "MON-VER", POLL),
     )
-    assert names(messages)[:6] == ["ACK-ACK", "CFG-VALGET", "ACK-ACK", "CFG-VALGET", "ACK-ACK", "MON-VER"]
+    assert names(messages)[:6] == [
+        "ACK-ACK",
+        "CFG-VALGET",
+        "ACK-ACK",
+        "CFG-VALGET",
+        "ACK-ACK",
+        "MON-VER",
+    ]
     values, default = messages[1], messages[3]
-    assert (values.CFG_RATE_MEAS, values.CFG_NAVSPG_DYNMODEL, values.CFG_NAVHPG_DGNSSMODE) == (200, 4, 2)
+    assert (values.CFG_RATE_MEAS, values.CFG_NAVSPG_DYNMODEL, values.CFG_NAVHPG_DGNSSMODE) == (
+        200,
+        4,
+        2,
+    )
     assert default.CFG_RATE_MEAS == 1000
     assert b"HPG 1.32" in messages[5].serialize()
 
 
 def test_it_is_refused_what_this_receiver_does_not_have() -> None:
     # Of a receiver with dead reckoning.
-    messages = talk(UBXMessage.config_set(RAM, 0, [("CFG_SFCORE_USE_SF", 1)]), UBXMessage.config_poll(0, 0, ["CFG_SFCORE_USE_SF"]))
+    messages = talk(
+        UBXMessage.config_set(RAM, 0, [("CFG_SFCORE_USE_SF", 1)]),
+        UBXMessage.config_poll(0, 0, ["CFG_SFCORE_USE_SF"]),
+    )
     assert names(messages)[:2] == ["ACK-NAK", "ACK-NAK"]
     assert (messages[0].clsID, messages[0].msgID) == (6, 0x8A)
 
@@ -111,12 +154,20 @@ def test_the_sentences_of_a_new_receiver_are_read() -> None:
 
 def test_a_moving_base_heading_means_the_same_to_it() -> None:
     messages = talk(
-        UBXMessage.config_set(RAM, 0, [("CFG_RATE_MEAS", 50), ("CFG_MSGOUT_UBX_NAV_RELPOSNED_USB", 1)]), messages=("Heading",)
+        UBXMessage.config_set(
+            RAM, 0, [("CFG_RATE_MEAS", 50), ("CFG_MSGOUT_UBX_NAV_RELPOSNED_USB", 1)]
+        ),
+        messages=("Heading",),
     )
     last = [message for message in messages if message.identity == "NAV-RELPOSNED"][-1]
     true_deg = (90.0 - 0.1 * 59 * 57.29577951308232) % 360.0
     assert last.relPosHeading == pytest.approx(true_deg, abs=1e-4)
-    assert (last.gnssFixOK, last.relPosValid, last.carrSoln, last.relPosHeadingValid) == (1, 1, 2, 1)
+    assert (last.gnssFixOK, last.relPosValid, last.carrSoln, last.relPosHeadingValid) == (
+        1,
+        1,
+        2,
+        1,
+    )
     assert last.accHeading == pytest.approx(0.01 * 57.29577951308232, abs=1e-4)
     # It adds the digits of high precision itself.
     assert last.relPosLength == pytest.approx(50.0, abs=1e-2)

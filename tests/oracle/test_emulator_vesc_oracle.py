@@ -1,4 +1,5 @@
-"""The simulated VESC and programs of others: python-can reads its frames and writes to it, pyvesc talks to its serial line."""
+"""The simulated VESC and programs of others: python-can reads its frames and writes to it, pyvesc
+talks to its serial line."""
 
 import importlib
 import sys
@@ -39,10 +40,22 @@ def test_python_can_logs_its_frames_as_candump_does(tmp_path) -> None:
             can_id, length, _, data = socketcan.dissect_can_frame(record)
             assert can_id & constants.CAN_EFF_FLAG
             assert not can_id & (constants.CAN_ERR_FLAG | constants.CAN_RTR_FLAG)
-            writer(can.Message(t_ns * 1e-9, can_id & 0x1FFF_FFFF, is_extended_id=True, data=data[:length], channel="vcan0"))
+            writer(
+                can.Message(
+                    t_ns * 1e-9,
+                    can_id & 0x1FFF_FFFF,
+                    is_extended_id=True,
+                    data=data[:length],
+                    channel="vcan0",
+                )
+            )
     with can.LogReader(log) as reader:
         messages = list(reader)
-    assert {message.arbitration_id & 0xFF for message in messages if message.arbitration_id >> 8 in range(9, 60)} == {7}
+    assert {
+        message.arbitration_id & 0xFF
+        for message in messages
+        if message.arbitration_id >> 8 in range(9, 60)
+    } == {7}
     packets = Counter(message.arbitration_id >> 8 for message in messages)
     # Two seconds of 50 and 5 Hz, and of 20 polls a second of eleven pieces and an end.
     assert {packets[each] for each in (Can.STATUS, Can.STATUS_4, Can.STATUS_5)} == {100}
@@ -50,7 +63,9 @@ def test_python_can_logs_its_frames_as_candump_does(tmp_path) -> None:
     assert (packets[Can.FILL_RX_BUFFER], packets[Can.PROCESS_RX_BUFFER]) == (11 * 40, 40)
     # 100 rad/s of two pole pairs, 5 A, half of a duty of 0.9.
     status = [message for message in messages if message.arbitration_id == 0x907][-1]
-    assert bytes(status.data) == (1910).to_bytes(4, "big") + (50).to_bytes(2, "big") + (450).to_bytes(2, "big")
+    assert bytes(status.data) == (1910).to_bytes(4, "big") + (50).to_bytes(2, "big") + (
+        450
+    ).to_bytes(2, "big")
     assert "vcan0 00000907#0000077600320" in log.read_text()
     # One after the other: the shortest has five bytes, 107 bits of 2 us.
     times = [t_ns for t_ns, _ in _records(bench.wire)]
@@ -61,7 +76,12 @@ def test_python_can_drives_it() -> None:
     can = pytest.importorskip("can")
     from can.interfaces.socketcan import socketcan
 
-    emulator = VescCanEmulator("drive", device("vesc_can", max_current_a=20.0, servo_center=0.5, servo_gain=-0.5), 1, START_NS)
+    emulator = VescCanEmulator(
+        "drive",
+        device("vesc_can", max_current_a=20.0, servo_center=0.5, servo_gain=-0.5),
+        1,
+        START_NS,
+    )
     for can_id, data in (
         (0x101, bytes.fromhex("00001388")),  # 5 A
         (0x801, bytes.fromhex("fe020c01f4")),  # servo 0.5
@@ -69,7 +89,9 @@ def test_python_can_drives_it() -> None:
         (0x1101, bytes.fromhex("fe")),  # ping
         (0x102, bytes.fromhex("00002710")),  # 10 A, to somebody else
     ):
-        emulator.on_rx(socketcan.build_can_frame(can.Message(arbitration_id=can_id, data=data)), START_NS)
+        emulator.on_rx(
+            socketcan.build_can_frame(can.Message(arbitration_id=can_id, data=data)), START_NS
+        )
     emulator.on_time(START_NS + 5 * MS)
     commands = emulator.take_commands()
     assert (commands[-1].throttle, commands[-1].steering) == pytest.approx((0.25, -0.2))
@@ -80,7 +102,8 @@ def test_python_can_drives_it() -> None:
 
 @pytest.fixture(scope="module")
 def pyvesc():
-    """pyvesc 1.0.5 imports ``PyCRC``, a name under which the package index delivers another program: it gets the CRC it means."""
+    """pyvesc 1.0.5 imports ``PyCRC``, a name under which the package index delivers another
+    program: it gets the CRC it means."""
     module = types.ModuleType("PyCRC.CRCCCITT")
 
     class CRCCCITT:
@@ -123,7 +146,9 @@ class _Wire:
 
 
 def test_pyvesc_reads_it_in_the_layout_of_old_firmware(pyvesc) -> None:
-    wire = _Wire(VescUartEmulator("drive", device("vesc_uart", max_duty=0.9), 1, START_NS, firmware=(3, 0)))
+    wire = _Wire(
+        VescUartEmulator("drive", device("vesc_uart", max_duty=0.9), 1, START_NS, firmware=(3, 0))
+    )
     wire.emulator.on_message(moving(START_NS), START_NS)
     wire.wait(1)
     wire.emulator.inject(FAULT, 3, True, wire.now_ns)
@@ -142,7 +167,14 @@ def test_pyvesc_reads_it_in_the_layout_of_old_firmware(pyvesc) -> None:
 
 
 def test_pyvesc_drives_it(pyvesc) -> None:
-    table = device("vesc_uart", max_duty=0.4, max_speed_mps=3.0, erpm_per_mps=1000.0, max_current_a=20.0, max_brake_current_a=10.0)
+    table = device(
+        "vesc_uart",
+        max_duty=0.4,
+        max_speed_mps=3.0,
+        erpm_per_mps=1000.0,
+        max_current_a=20.0,
+        max_brake_current_a=10.0,
+    )
     wire = _Wire(VescUartEmulator("drive", table, 1, START_NS, firmware=(3, 0)))
     for message, throttle, brake in (
         (pyvesc.SetDutyCycle(20_000), 0.5, 0.0),

@@ -1,4 +1,5 @@
-"""The recursive identifier against batch least squares of scipy over the same drive, on paper and on recordings."""
+"""The recursive identifier against batch least squares of scipy over the same drive, on paper and
+on recordings."""
 
 from statistics import median
 
@@ -17,11 +18,14 @@ from vehicled.offline.recordings.scores import ahead_errors
 
 
 def batch(drill):
-    """Gain, offset and delay of all rows at once; the delay by linear interpolation of the command."""
+    """Gain, offset and delay of all rows at once; the delay by linear interpolation of the
+    command."""
     d = drill.driven
     t, u = np.array(d.t_s), np.array(d.steering)
     moving = np.array(d.speed_mps) > 0.3
-    wheel = np.arctan(BELIEVED.wheelbase_m * np.array(d.yaw_rate_radps)[moving] / np.array(d.speed_mps)[moving])
+    wheel = np.arctan(
+        BELIEVED.wheelbase_m * np.array(d.yaw_rate_radps)[moving] / np.array(d.speed_mps)[moving]
+    )
 
     def residual(p):
         gain, offset, delay = p

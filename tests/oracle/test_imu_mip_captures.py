@@ -1,4 +1,5 @@
-"""MicroStrain MIP against a recording of a real device, and against physics: gravity and a turn that gyro and filter both saw."""
+"""MicroStrain MIP against a recording of a real device, and against physics: gravity and a turn
+that gyro and filter both saw."""
 
 import json
 import struct
@@ -22,8 +23,11 @@ def capture(shared_data: Path) -> bytes:
 
 
 def counted(shared_data: Path) -> dict[str, Any]:
-    """Counts of an independent framer: of the whole capture, or of the first part that is brought along."""
-    listing: dict[str, Any] = json.loads((shared_data / "captures" / "counts.json").read_text())[NAME]
+    """Counts of an independent framer: of the whole capture, or of the first part that is brought
+    along."""
+    listing: dict[str, Any] = json.loads((shared_data / "captures" / "counts.json").read_text())[
+        NAME
+    ]
     return listing
 
 
@@ -38,7 +42,10 @@ def packets(data: bytes) -> list[tuple[int, dict[int, Any]]]:
 
 
 def test_counts_are_those_of_an_independent_framer(shared_data: Path) -> None:
-    assert Counter(name for name, _ in mip.decode(capture(shared_data))) == counted(shared_data)["counts"]
+    assert (
+        Counter(name for name, _ in mip.decode(capture(shared_data)))
+        == counted(shared_data)["counts"]
+    )
 
 
 def test_values_stand_where_the_manual_says(shared_data: Path) -> None:
@@ -51,8 +58,15 @@ def test_values_stand_where_the_manual_says(shared_data: Path) -> None:
         at = data.index(b"\x75\x65\x80", at)
         while data[at + 5] != 0xD5:
             at = data.index(b"\x75\x65\x80", at + 1)
-        time_ns, delta_ns, ax, ay, az, gx, gy, gz = struct.unpack_from(">2xQ2xQ2x3f2x3f", data, at + 4)
-        assert (fields[0xD5], fields[0xD6], fields[0x04], fields[0x05]) == (time_ns, delta_ns, (ax, ay, az), (gx, gy, gz))
+        time_ns, delta_ns, ax, ay, az, gx, gy, gz = struct.unpack_from(
+            ">2xQ2xQ2x3f2x3f", data, at + 4
+        )
+        assert (fields[0xD5], fields[0xD6], fields[0x04], fields[0x05]) == (
+            time_ns,
+            delta_ns,
+            (ax, ay, az),
+            (gx, gy, gz),
+        )
         at += 4
         checked += 1
     assert checked == counted(shared_data)["counts"]["field 80/04"] > 300
@@ -61,14 +75,18 @@ def test_values_stand_where_the_manual_says(shared_data: Path) -> None:
 def test_encoding_again_gives_the_same_bytes(shared_data: Path) -> None:
     data = capture(shared_data)
     again = b"".join(
-        mip.encode(kind, *(mip.write(kind, field, value) for field, value in fields.items())) for kind, fields in packets(data)
+        mip.encode(kind, *(mip.write(kind, field, value) for field, value in fields.items()))
+        for kind, fields in packets(data)
     )
     assert data.startswith(again)
-    assert len(data) - len(again) == counted(shared_data)["extra"]["skipped_bytes"]  # the recording ends within a packet
+    assert (
+        len(data) - len(again) == counted(shared_data)["extra"]["skipped_bytes"]
+    )  # the recording ends within a packet
 
 
 def test_gravity_agrees_with_the_filter(shared_data: Path) -> None:
-    """Before it is turned: roll and pitch of the filter are those of the specific force, in axes of the device."""
+    """Before it is turned: roll and pitch of the filter are those of the specific force, in axes of
+    the device."""
     force = (0.0, 0.0, -1.0)
     compared = 0
     for kind, fields in packets(capture(shared_data)):
@@ -88,19 +106,28 @@ def test_gravity_agrees_with_the_filter(shared_data: Path) -> None:
 
 def test_the_device_gives_si_values_in_body_axes(shared_data: Path) -> None:
     """Fed as it came, 8 ms apart. The reported yaw turns at the reported rates."""
-    device = mip.MipDevice(mip.MipDevice.Params(configure=False, rate_hz=125), [ImuSample, Heading], 1)
+    device = mip.MipDevice(
+        mip.MipDevice.Params(configure=False, rate_hz=125), [ImuSample, Heading], 1
+    )
     got: list[Message] = []
     now_ns = 10**12
     for kind, fields in packets(capture(shared_data)):
         now_ns += 8_000_000 if mip.ACCEL in fields else 0
-        got += device.on_rx(mip.encode(kind, *(mip.write(kind, field, value) for field, value in fields.items())), now_ns)
+        got += device.on_rx(
+            mip.encode(kind, *(mip.write(kind, field, value) for field, value in fields.items())),
+            now_ns,
+        )
     inertial = [message for message in got if isinstance(message, ImuSample)]
     headings = [message for message in got if isinstance(message, Heading)]
     counts = counted(shared_data)["counts"]
     assert len(inertial) == device.samples == counts["field 80/04"]
-    assert len(headings) == counts["set 0x82"] + 4  # of the sensor itself until the filter first speaks, of the filter from then on
+    assert (
+        len(headings) == counts["set 0x82"] + 4
+    )  # of the sensor itself until the filter first speaks, of the filter from then on
     unused = {name for name, use in device.usage if use.refused or use.lost}
-    assert {"field 80/06", "field 80/0C"} <= unused, "the magnetic field; the sensor's own attitude beside the filter's"
+    assert {"field 80/06", "field 80/0C"} <= unused, (
+        "the magnetic field; the sensor's own attitude beside the filter's"
+    )
     assert len(got) == len(inertial) + len(headings)
     steps = {b.t_ns - a.t_ns for a, b in pairwise(inertial[20:])}
     assert all(abs(step - 8_000_000) < 1000 for step in steps)
@@ -108,7 +135,8 @@ def test_the_device_gives_si_values_in_body_axes(shared_data: Path) -> None:
     assert first.specific_force_mps2 == pytest.approx((0.171, 0.065, 9.666), abs=0.002)
     assert first.angular_rate_radps == pytest.approx((-0.0030, -0.0003, 0.0043), abs=1e-4)
 
-    # Turned by hand, up to a radian about every axis: the whole attitude is integrated from the rates, roll and pitch being known.
+    # Turned by hand, up to a radian about every axis: the whole attitude is integrated from the
+    # rates, roll and pitch being known.
     attitude = Rotation.from_euler("ZYX", (headings[4].yaw_rad, -0.0174, 0.0068))
     compared, waiting = 0, headings[4:]
     for sample in inertial:
@@ -118,7 +146,9 @@ def test_the_device_gives_si_values_in_body_axes(shared_data: Path) -> None:
         if compared + 1 < len(waiting) and sample.t_ns >= waiting[compared + 1].t_ns:
             compared += 1
             x, y, _ = attitude.apply((1.0, 0.0, 0.0))
-            assert (atan2(y, x) - waiting[compared].yaw_rad + pi) % (2 * pi) - pi == pytest.approx(0.0, abs=0.15)
+            assert (atan2(y, x) - waiting[compared].yaw_rad + pi) % (2 * pi) - pi == pytest.approx(
+                0.0, abs=0.15
+            )
     assert compared > 0.9 * counts["set 0x82"]
     yaws = [heading.yaw_rad % (2 * pi) for heading in waiting]
     # By hand, later than the first part of the recording.
@@ -128,6 +158,8 @@ def test_the_device_gives_si_values_in_body_axes(shared_data: Path) -> None:
 def test_golden_packets() -> None:
     assert mip.encode(mip.BASE, (mip.PING, b"")) == bytes.fromhex("75 65 01 02 02 01 e0 c6")
     # 3DM-GX5-45 DCP manual, page 48.
-    assert mip.encode(mip.COMMANDS_3DM, (mip.IMU_BASE_RATE, b"")) == bytes.fromhex("75 65 0c 02 02 06 f0 f7")
+    assert mip.encode(mip.COMMANDS_3DM, (mip.IMU_BASE_RATE, b"")) == bytes.fromhex(
+        "75 65 0c 02 02 06 f0 f7"
+    )
     reply = bytes.fromhex("75 65 0c 08 04 f1 06 00 04 83 00 64 d4 6b")
     assert mip.encode(mip.COMMANDS_3DM, (mip.REPLY, b"\x06\x00"), (0x83, b"\x00\x64")) == reply

@@ -1,4 +1,5 @@
-"""VectorNav binary frames against a recording of a real VN-100 and against the vendor's own table of lengths."""
+"""VectorNav binary frames against a recording of a real VN-100 and against the vendor's own table
+of lengths."""
 
 import json
 import struct
@@ -17,7 +18,8 @@ from vehicled.core.wire.crc import crc16_xmodem
 from vehicled.core.wire.usage import Loss, Unused
 
 NAME = "imu/vn100__F00294"
-# Bytes of each field by group and bit, from the vendor's library (VectorNav SDK 0.99 and vnproglib 1.1, MIT licence). 0: variable.
+# Bytes of each field by group and bit, from the vendor's library (VectorNav SDK 0.99 and vnproglib
+# 1.1, MIT licence). 0: variable.
 LENGTHS = {
     "common": (8, 8, 8, 12, 16, 12, 24, 12, 12, 24, 20, 28, 2, 4, 8),
     "time": (8, 8, 8, 2, 8, 8, 8, 4, 4, 1),
@@ -52,11 +54,22 @@ def test_values_stand_where_the_manual_says(shared_data: Path) -> None:
         at = data.index(b"\xfa\x14\x3e\x00\x3a\x00", at + 1)
         mag, accel, gyro, temp, pressure, ypr, dcm, mag_ned, accel_ned = (
             struct.unpack_from(f"<{count}f", data, at + 6 + 4 * offset)
-            for offset, count in ((0, 3), (3, 3), (6, 3), (9, 1), (10, 1), (11, 3), (14, 9), (23, 3), (26, 3))
+            for offset, count in (
+                (0, 3),
+                (3, 3),
+                (6, 3),
+                (9, 1),
+                (10, 1),
+                (11, 3),
+                (14, 9),
+                (23, 3),
+                (26, 3),
+            )
         )
         assert frame.values == {
-            "imu.raw_mag": mag, "imu.raw_acceleration": accel, "imu.raw_gyro": gyro, "imu.temperature": temp[0],
-            "imu.pressure": pressure[0], "attitude.ypr": ypr, "attitude.dcm": dcm, "attitude.mag_ned": mag_ned,
+            "imu.raw_mag": mag, "imu.raw_acceleration": accel, "imu.raw_gyro": gyro,
+            "imu.temperature": temp[0], "imu.pressure": pressure[0], "attitude.ypr": ypr,
+            "attitude.dcm": dcm, "attitude.mag_ned": mag_ned,
             "attitude.acceleration_ned": accel_ned,
         }  # fmt: skip
         assert vectornav.encode(frame.values) == data[at : at + 124]
@@ -70,7 +83,8 @@ def test_lines_between_the_frames_are_sound_to_another_parser(shared_data: Path)
 
 
 def test_attitude_and_specific_force_agree(shared_data: Path) -> None:
-    """Gravity gives roll and pitch, the device gives them as well, and its matrix turns the one force into the other."""
+    """Gravity gives roll and pitch, the device gives them as well, and its matrix turns the one
+    force into the other."""
     for frame in frames(shared_data):
         x, y, z = frame.values["imu.raw_acceleration"]
         yaw, pitch, roll = frame.values["attitude.ypr"]
@@ -84,12 +98,18 @@ def test_attitude_and_specific_force_agree(shared_data: Path) -> None:
 
 
 def test_the_device_gives_si_values_in_body_axes(shared_data: Path) -> None:
-    device = vectornav.VectorNavDevice(vectornav.VectorNavParams(configure=False, rate_hz=10), [ImuSample, Heading], 1)
+    device = vectornav.VectorNavDevice(
+        vectornav.VectorNavParams(configure=False, rate_hz=10), [ImuSample, Heading], 1
+    )
     # The recording lacks the status, without which there is no heading.
-    assert not any(isinstance(message, Heading) for message in device.on_rx(capture(shared_data), 10**12))
+    assert not any(
+        isinstance(message, Heading) for message in device.on_rx(capture(shared_data), 10**12)
+    )
     (use,) = [use for name, use in device.usage if name.startswith("VN fa")]
     assert (use.used, use.lost[Loss(Unused.STATUS_MISSING, "attitude.ypr")]) == (99, 99)
-    tracking = b"".join(vectornav.encode({**frame.values, "attitude.status": 1}) for frame in frames(shared_data))
+    tracking = b"".join(
+        vectornav.encode({**frame.values, "attitude.status": 1}) for frame in frames(shared_data)
+    )
     got = device.on_rx(tracking, 2 * 10**12)
     inertial = [message for message in got if isinstance(message, ImuSample)]
     headings = [message for message in got if isinstance(message, Heading)]
@@ -105,7 +125,8 @@ def test_the_device_gives_si_values_in_body_axes(shared_data: Path) -> None:
 
 
 def test_yaw_is_the_same_from_every_form_of_attitude(shared_data: Path) -> None:
-    """The quaternion, which the recording does not have, by the definition of the manual: scalar last, body to world."""
+    """The quaternion, which the recording does not have, by the definition of the manual: scalar
+    last, body to world."""
     codec = vectornav.VectorNavCodec()
     for frame in frames(shared_data):
         values = frame.values
@@ -113,8 +134,14 @@ def test_yaw_is_the_same_from_every_form_of_attitude(shared_data: Path) -> None:
         w = (1 + d[0] + d[4] + d[8]) ** 0.5 / 2
         quaternion = ((d[7] - d[5]) / (4 * w), (d[2] - d[6]) / (4 * w), (d[3] - d[1]) / (4 * w), w)
         yaws = []
-        for field, value in (("attitude.ypr", values["attitude.ypr"]), ("attitude.dcm", d), ("common.quaternion", quaternion)):
-            (sample,) = codec.decode("VectorNav", vectornav.encode({field: value, "attitude.status": 0}))
+        for field, value in (
+            ("attitude.ypr", values["attitude.ypr"]),
+            ("attitude.dcm", d),
+            ("common.quaternion", quaternion),
+        ):
+            (sample,) = codec.decode(
+                "VectorNav", vectornav.encode({field: value, "attitude.status": 0})
+            )
             assert sample.yaw_rad is not None
             yaws.append((sample.yaw_rad + pi) % (2 * pi))
         assert yaws == pytest.approx([yaws[0]] * 3, abs=1e-5)
@@ -139,6 +166,13 @@ def test_field_lengths_are_those_of_the_vendor(group: str) -> None:
 def test_golden_lines() -> None:
     assert vectornav.encode_line("VNRRG,01") == b"$VNRRG,01*72\r\n"
     assert vectornav.encode_line("VNWRG,07,50") == b"$VNWRG,07,50*58\r\n"
-    # VN-100 user manual UM001, page 35: start-up time, uncompensated force and rate, quaternion and magnetic field.
-    names = ["common.time_startup", "imu.raw_acceleration", "imu.raw_gyro", "attitude.quaternion", "attitude.mag_ned"]
+    # VN-100 user manual UM001, page 35: start-up time, uncompensated force and rate, quaternion and
+    # magnetic field.
+    names = [
+        "common.time_startup",
+        "imu.raw_acceleration",
+        "imu.raw_gyro",
+        "attitude.quaternion",
+        "attitude.mag_ned",
+    ]
     assert masks(names) == "15,0001,000C,0014"

@@ -1,4 +1,5 @@
-"""N100, WitMotion and BNO08x against what others wrote: vendors' examples, a foreign parser, and check sums computed bit by bit."""
+"""N100, WitMotion and BNO08x against what others wrote: vendors' examples, a foreign parser, and
+check sums computed bit by bit."""
 
 import struct
 from math import degrees, pi, radians
@@ -52,7 +53,10 @@ def test_n100_imu_frame_by_its_table() -> None:
     assert len(frame) == 64
     ((name, packet),) = n100.decode(frame)
     assert isinstance(packet, n100.ImuPacket)
-    assert (name, packet) == ("IMU", n100.ImuPacket(gyro, force, mag, 39.75, 101325.0, 39.5, 651_487_534))
+    assert (name, packet) == (
+        "IMU",
+        n100.ImuPacket(gyro, force, mag, 39.75, 101325.0, 39.5, 651_487_534),
+    )
     assert n100.encode_imu(packet, 0xE9) == frame
     (sample,) = n100.N100Codec().decode(name, frame)
     assert sample.counter == 651_487_534
@@ -66,7 +70,10 @@ def test_n100_ahrs_frame_by_its_table() -> None:
     frame = _fdilink(0x41, 3, payload)
     ((name, packet),) = n100.decode(frame)
     assert isinstance(packet, n100.AhrsPacket)
-    assert (name, packet) == ("AHRS", n100.AhrsPacket((0.5, 0.25, 0.125), 0.75, -0.5, 1.25, (1.0, 0.0, 0.0, 0.0), 77))
+    assert (name, packet) == (
+        "AHRS",
+        n100.AhrsPacket((0.5, 0.25, 0.125), 0.75, -0.5, 1.25, (1.0, 0.0, 0.0, 0.0), 77),
+    )
     assert n100.encode_ahrs(packet, 3) == frame
 
 
@@ -82,7 +89,10 @@ def test_n100_heading_is_clockwise_from_north(heading_deg: float, yaw_deg: float
 
 def test_n100_types_of_other_firmware_are_named_and_skipped() -> None:
     others = (
-        _fdilink(0x42, 0, bytes(84)) + _fdilink(0x50, 1, b"\xfc\xfd" * 4) + _fdilink(0x40, 2, bytes(60)) + _fdilink(0xF0, 3, b"")
+        _fdilink(0x42, 0, bytes(84))
+        + _fdilink(0x50, 1, b"\xfc\xfd" * 4)
+        + _fdilink(0x40, 2, bytes(60))
+        + _fdilink(0xF0, 3, b"")
     )
     assert [name for name, _ in n100.decode(others)] == ["INSGPS", "0x50", "IMU", "GROUND"]
     codec = n100.N100Codec()
@@ -112,7 +122,9 @@ def test_witmotion_vector_of_the_vendor() -> None:
     assert name == "ACCELERATION"
     assert isinstance(packet, witmotion.Acceleration)
     g = 9.80665
-    assert packet.specific_force_mps2 == pytest.approx((0.0, -16 * g / 32768, 0x807 * 16 * g / 32768))
+    assert packet.specific_force_mps2 == pytest.approx(
+        (0.0, -16 * g / 32768, 0x807 * 16 * g / 32768)
+    )
     assert packet.temperature_k == pytest.approx(273.15 + 8.90)
     assert witmotion.encode(packet) == frame
 
@@ -131,10 +143,14 @@ def test_witmotion_like_another_parser(values: tuple[int, int, int, int]) -> Non
     g = 9.80665 / other.G  # theirs rounds standard gravity
     force = [a * g for a in theirs["ACCELERATION"].a]
     assert ours["ACCELERATION"].specific_force_mps2 == pytest.approx(force)
-    assert ours["ACCELERATION"].temperature_k == pytest.approx(theirs["ACCELERATION"].temp_celsius + 273.15)
+    assert ours["ACCELERATION"].temperature_k == pytest.approx(
+        theirs["ACCELERATION"].temp_celsius + 273.15
+    )
     assert ours["GYRO"].angular_rate_radps == pytest.approx([radians(w) for w in theirs["GYRO"].w])
     angle = theirs["ANGLE"]
-    assert (ours["ANGLE"].roll_rad, ours["ANGLE"].pitch_rad) == pytest.approx((radians(angle.roll), radians(angle.pitch)))
+    assert (ours["ANGLE"].roll_rad, ours["ANGLE"].pitch_rad) == pytest.approx(
+        (radians(angle.roll), radians(angle.pitch))
+    )
     assert ours["ANGLE"].yaw_rad == pytest.approx(radians(angle.yaw))
     assert ours["MAGNETIC"].counts == theirs["MAGNETIC"].mag
     q = ours["QUATERNION"]
@@ -144,7 +160,9 @@ def test_witmotion_like_another_parser(values: tuple[int, int, int, int]) -> Non
 def test_witmotion_register_writes_like_another_library() -> None:
     other: Any = pytest.importorskip("witmotion.protocol")
     for rate_hz, code in witmotion.RATE_CODES.items():
-        theirs = other.ConfigCommand(other.Register.rate, other.ReturnRateSelect[f"rate_{rate_hz}hz"].value)
+        theirs = other.ConfigCommand(
+            other.Register.rate, other.ReturnRateSelect[f"rate_{rate_hz}hz"].value
+        )
         assert witmotion.command(witmotion.REGISTER_RATE, code) == theirs.serialize()
     assert witmotion.command(witmotion.REGISTER_CONTENT, 0x21E) == bytes.fromhex("FF AA 02 1E 02")
     assert witmotion.command(0x69, 0xB588) == witmotion.UNLOCK

@@ -1,4 +1,5 @@
-"""Xsens MTData2 against recordings of a real MTi-G-710 and against what another program reads from them."""
+"""Xsens MTData2 against recordings of a real MTi-G-710 and against what another program reads from
+them."""
 
 import json
 import struct
@@ -17,7 +18,8 @@ from vehicled.core.messages import Heading, ImuSample
 from vehicled.core.wire.usage import Loss, Unused
 
 SETS = (1, 3, 5)
-# Printed by einride/xsens-go (MIT licence), testdata/{1,3}/output.golden: packet counter, and then what it holds.
+# Printed by einride/xsens-go (MIT licence), testdata/{1,3}/output.golden: packet counter, and then
+# what it holds.
 GOLDEN: dict[int, dict[int, dict[int, xsens.Value]]] = {
     1: {
         43399: {
@@ -27,7 +29,8 @@ GOLDEN: dict[int, dict[int, dict[int, xsens.Value]]] = {
             0x4020: (0.028309723362326622, -9.659712791442871, -1.6273512840270996),
             0x4010: (0.00028052282868884504, -0.09659691900014877, -0.016274817287921906),
             0x8020: (0.0013589637819677591, -0.0031925870571285486, -0.0032029924914240837),
-            0x8030: (1.0000001192092896, 6.794818546040915e-06, -1.5962930774549022e-05, -1.601496296643745e-05),
+            0x8030: (1.0000001192092896, 6.794818546040915e-06, -1.5962930774549022e-05,
+                -1.601496296643745e-05),
         },
         43419: {
             0xE020: 0b1100000000000000000000101,
@@ -37,8 +40,9 @@ GOLDEN: dict[int, dict[int, dict[int, xsens.Value]]] = {
         },
         43416: {
             0x7010: (
-                49662250, 2019, 1, 20, 13, 47, 24, 55, 5, 249768484, 3, 1, 11, 0, 118825704, 576794453, 81777, 43306, 2259, 2072,
-                -27, 10, -2, 29, 0, 350, 15028634, 131072, 154, 139, 68, 112, 83, 55, 62,
+                49662250, 2019, 1, 20, 13, 47, 24, 55, 5, 249768484, 3, 1, 11, 0, 118825704,
+                576794453, 81777, 43306, 2259, 2072, -27, 10, -2, 29, 0, 350, 15028634, 131072, 154,
+                139, 68, 112, 83, 55, 62,
             ),
             0x1060: 51704404,
         },
@@ -50,7 +54,8 @@ GOLDEN: dict[int, dict[int, dict[int, xsens.Value]]] = {
             0xE010: 0b101,
             0x4022: (0.04618605226278305, -7.263570785522461, -1.2180986404418945),
             0x8022: (0.0010926020331680775, 0.0016689149197191, -0.0037502634804695845),
-            0x8032: (1.0000000002328306, 5.462672561407089e-06, 8.344883099198341e-06, -1.875101588666439e-05),
+            0x8032: (1.0000000002328306, 5.462672561407089e-06, 8.344883099198341e-06,
+                -1.875101588666439e-05),
         },
         43599: {0x2032: (-99.52018737792969, -0.3577851355075836, 177.87364196777344)},
         43621: {
@@ -84,13 +89,17 @@ def samples(data: bytes) -> list[Sample]:
 
 def frames_of(data: bytes) -> Sequence[tuple[str, bytes]]:
     return [
-        ("Xbus", xsens.encode(value.mid, value.data)) for name, value in xsens.decode(data) if isinstance(value, xsens.XbusMessage)
+        ("Xbus", xsens.encode(value.mid, value.data))
+        for name, value in xsens.decode(data)
+        if isinstance(value, xsens.XbusMessage)
     ]
 
 
 @pytest.mark.parametrize("number", SETS)
 def test_counts_are_those_of_an_independent_framer(shared_data: Path, number: int) -> None:
-    expected = json.loads((shared_data / "captures" / "counts.json").read_text())[f"imu/xsens-go__{number}_output.bin"]["counts"]
+    expected = json.loads((shared_data / "captures" / "counts.json").read_text())[
+        f"imu/xsens-go__{number}_output.bin"
+    ]["counts"]
     assert Counter(name for name, _ in xsens.decode(capture(shared_data, number))) == expected
 
 
@@ -99,7 +108,9 @@ def test_values_are_those_of_another_program(shared_data: Path, number: int) -> 
     by_count = {packet[0x1020]: packet for packet in packets(capture(shared_data, number))}
     for count, expected in GOLDEN[number].items():
         for xdi, value in expected.items():
-            assert by_count[count][xdi] == pytest.approx(value, rel=1e-12, abs=1e-15), f"{count} {xdi:04X}"
+            assert by_count[count][xdi] == pytest.approx(value, rel=1e-12, abs=1e-15), (
+                f"{count} {xdi:04X}"
+            )
 
 
 @pytest.mark.parametrize("number", SETS)
@@ -110,7 +121,9 @@ def test_encoding_again_gives_the_same_bytes(shared_data: Path, number: int) -> 
 
 
 @pytest.mark.parametrize("number", SETS)
-def test_the_output_configuration_names_what_the_stream_holds(shared_data: Path, number: int) -> None:
+def test_the_output_configuration_names_what_the_stream_holds(
+    shared_data: Path, number: int
+) -> None:
     data = capture(shared_data, number, "outputconfig")
     outputs = xsens.unpack_outputs(data)
     assert xsens.pack_outputs(outputs) == data
@@ -121,7 +134,8 @@ def test_the_output_configuration_names_what_the_stream_holds(shared_data: Path,
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_the_device_gives_si_values_of_a_sensor_at_rest(shared_data: Path, number: int) -> None:
-    """The sensor lies on its side, y down: only the length of the specific force and its constancy can be judged."""
+    """The sensor lies on its side, y down: only the length of the specific force and its constancy
+    can be judged."""
     device = xsens.XsensDevice(xsens.XsensParams(configure=False), [ImuSample, Heading], 1)
     got = device.on_rx(capture(shared_data, number), 10**12)
     inertial = [message for message in got if isinstance(message, ImuSample)]
@@ -132,14 +146,22 @@ def test_the_device_gives_si_values_of_a_sensor_at_rest(shared_data: Path, numbe
         assert hypot(*message.angular_rate_radps) < 0.02
         assert isnan(message.temperature_k)
         assert not message.saturated
-    # The status says throughout that the filter is not valid, so none of its orientations is passed on.
-    refused = {reason: count for name, use in device.usage if name.startswith("XDI 20") for reason, count in use.refused.items()}
+    # The status says throughout that the filter is not valid, so none of its orientations is passed
+    # on.
+    refused = {
+        reason: count
+        for name, use in device.usage
+        if name.startswith("XDI 20")
+        for reason, count in use.refused.items()
+    }
     assert refused[Loss(Unused.INVALID, "filter valid")] == 95
     assert (device.bad_frames, device.dropped_bytes, device.xsens.time.lost_packets) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_time_does_not_follow_the_jumps_of_packets_triggered_by_gnss(shared_data: Path, number: int) -> None:
+def test_time_does_not_follow_the_jumps_of_packets_triggered_by_gnss(
+    shared_data: Path, number: int
+) -> None:
     data = capture(shared_data, number)
     raw = [packet[0x1060] for packet in packets(data)]
     assert min(b - a for a, b in pairwise(raw)) < -400
@@ -153,10 +175,16 @@ def test_increments_give_the_same_force_and_rate(shared_data: Path, number: int)
     codec, checked = xsens.XsensCodec(), 0
     direct = samples(data)[1:]
     for packet in packets(data):
-        rest = [(xdi, value) for xdi, value in packet.items() if xdi & 0xFFF0 not in (0x4020, 0x8020)]
+        rest = [
+            (xdi, value) for xdi, value in packet.items() if xdi & 0xFFF0 not in (0x4020, 0x8020)
+        ]
         for sample in codec.decode("Xbus", xsens.encode_mtdata2(rest)):
-            assert sample.specific_force_mps2 == pytest.approx(direct[checked].specific_force_mps2, abs=0.02)
-            assert sample.angular_rate_radps == pytest.approx(direct[checked].angular_rate_radps, abs=1e-4)
+            assert sample.specific_force_mps2 == pytest.approx(
+                direct[checked].specific_force_mps2, abs=0.02
+            )
+            assert sample.angular_rate_radps == pytest.approx(
+                direct[checked].angular_rate_radps, abs=1e-4
+            )
             checked += 1
     assert checked == 95
 
@@ -177,5 +205,9 @@ def test_golden_messages() -> None:
     assert xsens.encode(xsens.GO_TO_MEASUREMENT) == bytes.fromhex("fa ff 10 00 f1")
     assert xsens.encode(0x00) == bytes.fromhex("fa ff 00 00 01")
     # FP16.32 stands with its fraction first: 1.5, -0.25, 0.
-    assert xsens.read(0x4022, struct.pack(">IhIhIh", 1 << 31, 1, 3 << 30, -1, 0, 0)) == (1.5, -0.25, 0.0)
+    assert xsens.read(0x4022, struct.pack(">IhIhIh", 1 << 31, 1, 3 << 30, -1, 0, 0)) == (
+        1.5,
+        -0.25,
+        0.0,
+    )
     assert xsens.read(0x4021, struct.pack(">3i", 3 << 19, -(1 << 18), 0)) == (1.5, -0.25, 0.0)

@@ -1,4 +1,5 @@
-"""The inertial filter against independent implementations: filterpy's dense filter, scipy's integrator and rotations."""
+"""The inertial filter against independent implementations: filterpy's dense filter, scipy's
+integrator and rotations."""
 
 import math
 from typing import Any
@@ -15,7 +16,20 @@ from vehicled.estimation.ins.alignment import tilt
 from vehicled.estimation.ins.measurements import Fix, Sensors
 from vehicled.estimation.ins.mechanisation import InertialInputs, Predictor, mechanise, noise_rates
 from vehicled.estimation.ins.params import InsParams
-from vehicled.estimation.ins.state import BA, BG, A, C, InsState, N, P, V, exponential, from_angles, product, rotation
+from vehicled.estimation.ins.state import (
+    BA,
+    BG,
+    A,
+    C,
+    InsState,
+    N,
+    P,
+    V,
+    exponential,
+    from_angles,
+    product,
+    rotation,
+)
 from vehicled.estimation.ins.update import Corrector
 
 Floats = npt.NDArray[np.float64]
@@ -35,7 +49,9 @@ def some_state(seed: int) -> InsState:
     x[V : V + 3] = [1.2, 0.4, 0.05]
     x[A : A + 3] = [0.0, 0.0, 0.0]
     root = rng.standard_normal((N, N))
-    scale = np.concatenate(([0.3] * 3, [0.2] * 3, [0.02] * 3, [0.003] * 3, [0.05] * 3, [0.5] * 3, [0.02] * 3, [0.02]))
+    scale = np.concatenate(
+        ([0.3] * 3, [0.2] * 3, [0.02] * 3, [0.003] * 3, [0.05] * 3, [0.5] * 3, [0.02] * 3, [0.02])
+    )
     P0 = (root @ root.T / N + 0.1 * np.eye(N)) * np.outer(scale, scale)
     s = InsState(x, from_angles(0.05, -0.08, 0.7), P0)
     s.colour_variance = (0.25, 0.25, 0.5)
@@ -61,7 +77,11 @@ def test_rotations_are_those_of_scipy(seed: int) -> None:
     for size in (1e-9, 1e-3, 0.019, 0.021, 1.5):
         v = rng.standard_normal(3) * size
         both = product(q, exponential(*v.tolist()))
-        np.testing.assert_allclose(np.array(rotation(both)).reshape(3, 3), (theirs * Turn.from_rotvec(v)).as_matrix(), atol=1e-12)
+        np.testing.assert_allclose(
+            np.array(rotation(both)).reshape(3, 3),
+            (theirs * Turn.from_rotvec(v)).as_matrix(),
+            atol=1e-12,
+        )
     up = theirs.as_matrix().T @ (0.0, 0.0, STANDARD_GRAVITY_MPS2)
     if abs(roll) < 1.5:
         assert tilt(tuple(up.tolist())) == pytest.approx((roll, pitch))
@@ -72,22 +92,29 @@ def test_rotations_are_those_of_scipy(seed: int) -> None:
 
 def motion(t: float) -> tuple[Floats, Floats]:
     """Specific force and rate of a body that rocks, turns and accelerates."""
-    force = np.array((0.8 * math.sin(1.3 * t), 0.5 * math.cos(0.9 * t), 9.8 + 0.3 * math.sin(4.0 * t)))
+    force = np.array(
+        (0.8 * math.sin(1.3 * t), 0.5 * math.cos(0.9 * t), 9.8 + 0.3 * math.sin(4.0 * t))
+    )
     rate = np.array((0.2 * math.cos(2.0 * t), -0.15 * math.sin(1.5 * t), 0.7 * math.sin(0.8 * t)))
     return force, rate
 
 
 def test_mechanisation_converges_to_the_integral_of_its_equations_with_second_order() -> None:
-    """dp/dt = v, dv/dt = R f + g, dR/dt = R [w]x by scipy's DOP853, and by ours at two step lengths."""
+    """dp/dt = v, dv/dt = R f + g, dR/dt = R [w]x by scipy's DOP853, and by ours at two step
+    lengths."""
     R0 = Turn.from_euler("ZYX", (0.7, -0.1, 0.05)).as_matrix()
 
     def derivative(t: float, z: Floats) -> Floats:
         force, rate = motion(t)
         R = z[6:].reshape(3, 3)
-        return np.concatenate((z[3:6], R @ force - (0.0, 0.0, STANDARD_GRAVITY_MPS2), (R @ skew(rate)).ravel()))
+        return np.concatenate(
+            (z[3:6], R @ force - (0.0, 0.0, STANDARD_GRAVITY_MPS2), (R @ skew(rate)).ravel())
+        )
 
     start = np.concatenate(((1.0, 2.0, 0.0), (1.0, 0.2, 0.0), R0.ravel()))
-    theirs = solve_ivp(derivative, (0.0, 5.0), start, method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
+    theirs = solve_ivp(derivative, (0.0, 5.0), start, method="DOP853", rtol=1e-12, atol=1e-12).y[
+        :, -1
+    ]
 
     def error(dt: float) -> tuple[float, float, float]:
         x = [0.0] * N
@@ -98,7 +125,10 @@ def test_mechanisation_converges_to_the_integral_of_its_equations_with_second_or
             force, rate = motion((k + 0.5) * dt)
             p, v, q, R, _ = mechanise(x, q, R, tuple(force.tolist()), tuple(rate.tolist()), dt)
             x[0:3], x[3:6] = list(p), list(v)
-        turn = Turn.from_matrix(np.array(R).reshape(3, 3)) * Turn.from_matrix(theirs[6:].reshape(3, 3)).inv()
+        turn = (
+            Turn.from_matrix(np.array(R).reshape(3, 3))
+            * Turn.from_matrix(theirs[6:].reshape(3, 3)).inv()
+        )
         return (
             float(np.linalg.norm(np.array(x[0:3]) - theirs[0:3])),
             float(np.linalg.norm(np.array(x[3:6]) - theirs[3:6])),
@@ -118,7 +148,8 @@ def test_mechanisation_converges_to_the_integral_of_its_equations_with_second_or
 
 @pytest.mark.parametrize("seed", range(3))
 def test_prediction_of_the_covariance_is_that_of_textbook_matrices(seed: int) -> None:
-    """F = I + A dt written from the differential equations, and the exponential of A dt within second order."""
+    """F = I + A dt written from the differential equations, and the exponential of A dt within
+    second order."""
     params = InsParams()
     s, dt = some_state(seed), 0.005
     f = np.array(FORCE) - s.x[BA : BA + 3]
@@ -135,7 +166,9 @@ def test_prediction_of_the_covariance_is_that_of_textbook_matrices(seed: int) ->
     F[C : C + 3, C : C + 3] = np.eye(3) * math.exp(-dt / params.gnss.coloured_time_s)
 
     q = noise_rates(params, True, True) * dt
-    q[C : C + 3] = np.array(s.colour_variance) * (1.0 - math.exp(-2.0 * dt / params.gnss.coloured_time_s))
+    q[C : C + 3] = np.array(s.colour_variance) * (
+        1.0 - math.exp(-2.0 * dt / params.gnss.coloured_time_s)
+    )
     predictor = Predictor(params, 0.5)
     ours = predictor.predict(s, InertialInputs(FORCE, RATE), dt)
     np.testing.assert_allclose(ours.P, F @ s.P @ F.T + np.diag(q), rtol=1e-12, atol=1e-15)
@@ -143,7 +176,8 @@ def test_prediction_of_the_covariance_is_that_of_textbook_matrices(seed: int) ->
 
 
 def test_predictions_and_fixes_are_filterpys() -> None:
-    """A second of predictions with a fix every tenth of it, the other filter given our matrices and our linearisation points."""
+    """A second of predictions with a fix every tenth of it, the other filter given our matrices and
+    our linearisation points."""
     filterpy = pytest.importorskip("filterpy.kalman")
     params = InsParams()
     predictor, corrector = Predictor(params, 0.5), Corrector(5)
@@ -196,7 +230,9 @@ def test_pair_and_scalar_are_the_textbook_update(seed: int) -> None:
     r = np.array((0.05, -0.02))
     dx, P1 = textbook(np.zeros(N), s.P, H, r, R)
     ours = copy_of(s)
-    nis, accepted = Corrector(5).pair(ours, H, 0.05, -0.02, (0.04, 0.01, 0.09), math.inf, 0, ((), ()))
+    nis, accepted = Corrector(5).pair(
+        ours, H, 0.05, -0.02, (0.04, 0.01, 0.09), math.inf, 0, ((), ())
+    )
     assert accepted
     assert nis == pytest.approx(float(r @ np.linalg.solve(H @ s.P @ H.T + R, r)))
     np.testing.assert_allclose(ours.P, P1, rtol=1e-6, atol=1e-10)
@@ -214,7 +250,8 @@ def test_pair_and_scalar_are_the_textbook_update(seed: int) -> None:
 
 @pytest.mark.parametrize("coloured", [False, True])
 def test_a_whole_fix_is_the_dense_update_of_all_six_values(coloured: bool) -> None:
-    """Sequential pairs and scalars against one update with a 6 x 22 matrix, written from the geometry."""
+    """Sequential pairs and scalars against one update with a 6 x 22 matrix, written from the
+    geometry."""
     s = some_state(7)
     s.rate_radps = RATE
     s.P[A : A + 3] *= 0.05
@@ -247,7 +284,8 @@ def test_a_whole_fix_is_the_dense_update_of_all_six_values(coloured: bool) -> No
     )  # fmt: skip
     ours = copy_of(s)
     assert sensors.fix(ours, fix)
-    # Each part is linearised anew after the one before: equal to second order in a turn of less than a milliradian.
+    # Each part is linearised anew after the one before: equal to second order in a turn of less
+    # than a milliradian.
     np.testing.assert_allclose(np.array(ours.x)[:A], np.array(s.x)[:A] + dx[:A], atol=1e-5)
     np.testing.assert_allclose(np.array(ours.x)[BG:], np.array(s.x)[BG:] + dx[BG:], atol=1e-5)
     np.testing.assert_allclose(ours.P, P1, rtol=1e-3, atol=1e-6)

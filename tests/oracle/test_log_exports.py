@@ -1,4 +1,5 @@
-"""Exports read back by others: rosbags, numpy and the csv module, pyarrow, XML and JSON parsers. Counts, stamps, values."""
+"""Exports read back by others: rosbags, numpy and the csv module, pyarrow, XML and JSON parsers.
+Counts, stamps, values."""
 
 import csv
 import json
@@ -51,13 +52,24 @@ def test_csv_has_every_message_with_every_digit(log: str, tmp_path: Path) -> Non
     assert [float(row["x_m"]) for row in rows] == [m.x_m for m in estimates]
     assert [float(row["covariance_5"]) for row in rows] == [m.covariance[5] for m in estimates]
     assert {row["status"] for row in rows} == {"RUNNING"}
-    x = np.genfromtxt(tmp_path / "csv" / "state_estimate.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    x = np.genfromtxt(
+        tmp_path / "csv" / "state_estimate.csv",
+        delimiter=",",
+        names=True,
+        dtype=None,
+        encoding="utf-8",
+    )
     assert x["yaw_rad"].tolist() == [m.yaw_rad for m in estimates]
 
 
 def test_csv_of_awkward_values(log: str, tmp_path: Path) -> None:
     export(log, "csv", tmp_path / "csv", topics=["wire_chunk", "event", "path", "gnss_fix"])
-    assert sorted(p.name for p in (tmp_path / "csv").iterdir()) == ["event.csv", "gnss_fix.csv", "path.csv", "wire_chunk.csv"]
+    assert sorted(p.name for p in (tmp_path / "csv").iterdir()) == [
+        "event.csv",
+        "gnss_fix.csv",
+        "path.csv",
+        "wire_chunk.csv",
+    ]
 
     def row(name: str) -> dict[str, str]:
         with (tmp_path / "csv" / f"{name}.csv").open(newline="") as stream:
@@ -65,7 +77,11 @@ def test_csv_of_awkward_values(log: str, tmp_path: Path) -> None:
 
     assert row("wire_chunk")["data"] == "00ff6162"
     assert row("event")["name"] == 'a, "quoted"\nname'
-    assert (row("path")["closed"], row("path")["y_m"], row("path")["yaw_rad"]) == ("0", "[0.0,null]", "[]")
+    assert (row("path")["closed"], row("path")["y_m"], row("path")["yaw_rad"]) == (
+        "0",
+        "[0.0,null]",
+        "[]",
+    )
     assert (row("gnss_fix")["latitude_rad"], row("gnss_fix")["height_m"]) == ("", "inf")
 
 
@@ -77,7 +93,10 @@ def test_the_joined_table_holds_the_last_value_and_never_the_next(log: str, tmp_
     assert int(rows[0]["utc_ns"]) == bench.WALL_NS
     assert (len(rows) - 1) / 40 == pytest.approx(SECONDS, abs=0.03)
     with LogReader(log) as reader:
-        known = [(record.t_ns - bench.START_NS, record.message) for record in reader.messages(StateEstimate)]
+        known = [
+            (record.t_ns - bench.START_NS, record.message)
+            for record in reader.messages(StateEstimate)
+        ]
     for row in rows[1:]:
         now_ns = round(float(row["t_s"]) * 1e9)
         t_ns, newest = [entry for entry in known if entry[0] <= now_ns][-1]
@@ -109,7 +128,9 @@ def test_parquet_read_by_pyarrow(log: str, tmp_path: Path) -> None:
     assert table["state_estimate.status"].to_pylist()[5] == 2
 
 
-def test_parquet_without_its_library_names_it(log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_its_library_names_it(
+    log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(LogError, match=r"vehicled\[parquet\]"):
         export(log, "parquet", tmp_path / "pq")
@@ -131,7 +152,10 @@ def test_gpx_read_by_an_xml_parser(log: str, tmp_path: Path) -> None:
     assert (root.tag, root.get("version")) == ("{http://www.topografix.com/GPX/1/1}gpx", "1.1")
     # The order that the schema of GPX demands.
     assert [child.tag.rsplit("}", 1)[1] for child in root] == ["metadata", "rte", "trk", "trk"]
-    tracks = {t.findtext("g:name", "", space): t.findall(".//g:trkpt", space) for t in root.findall("g:trk", space)}
+    tracks = {
+        t.findtext("g:name", "", space): t.findall(".//g:trkpt", space)
+        for t in root.findall("g:trk", space)
+    }
     assert len(tracks["gnss"]) == SECONDS * 10
     assert len(tracks["estimate"]) == SECONDS * 10
     for (latitude, longitude), fix, estimate in zip(truth(), tracks["gnss"], tracks["estimate"]):
@@ -139,26 +163,36 @@ def test_gpx_read_by_an_xml_parser(log: str, tmp_path: Path) -> None:
         assert float(fix.get("lon", "")) == pytest.approx(longitude, abs=1e-9)
         # 0.05 m of error at one sigma.
         assert float(estimate.get("lat", "")) == pytest.approx(latitude, abs=0.3 / 111_000)
-    times = [datetime.fromisoformat(point.findtext("g:time", "", space)) for point in tracks["gnss"]]
+    times = [
+        datetime.fromisoformat(point.findtext("g:time", "", space)) for point in tracks["gnss"]
+    ]
     assert times[0].timestamp() == bench.WALL_NS / 1e9
     assert (times[-1] - times[0]).total_seconds() == pytest.approx(SECONDS - 0.1)
 
 
 def test_geojson_and_kml_read_by_parsers(log: str, tmp_path: Path) -> None:
     export(log, "geojson", tmp_path / "run.geojson")
-    features = {f["properties"]["name"]: f for f in json.loads((tmp_path / "run.geojson").read_text())["features"]}
+    features = {
+        f["properties"]["name"]: f
+        for f in json.loads((tmp_path / "run.geojson").read_text())["features"]
+    }
     assert features.keys() == {"circle", "estimate", "gnss"}
     lines = features["gnss"]["geometry"]["coordinates"]
     places = [point for line in lines for point in line]
     assert [(p[1], p[0]) for p in places] == [pytest.approx(place, abs=2e-9) for place in truth()]
     assert places[0][2] == pytest.approx(LOT_17.height_m, abs=1e-3)
-    assert [len(line) for line in lines] == [len(times) for times in features["gnss"]["properties"]["coordTimes"]]
+    assert [len(line) for line in lines] == [
+        len(times) for times in features["gnss"]["properties"]["coordTimes"]
+    ]
     assert len(features["circle"]["geometry"]["coordinates"]) == 4  # closed
 
     export(log, "kml", tmp_path / "run.kml", rate_hz=1.0)
     space = {"k": "http://www.opengis.net/kml/2.2"}
     marks = ElementTree.parse(tmp_path / "run.kml").getroot().findall(".//k:Placemark", space)
-    texts = {m.findtext("k:name", "", space): m.findtext(".//k:coordinates", "", space).split() for m in marks}
+    texts = {
+        m.findtext("k:name", "", space): m.findtext(".//k:coordinates", "", space).split()
+        for m in marks
+    }
     assert len(texts["gnss"]) == SECONDS * 10
     assert len(texts["estimate"]) == SECONDS
     longitude, latitude, _ = map(float, texts["gnss"][0].split(","))
@@ -170,14 +204,18 @@ def test_a_log_without_a_place_gives_its_fixes_only(tmp_path: Path) -> None:
     done = export(path, "gpx", tmp_path / "run.gpx")
     assert done.counts == {"estimate": 0, "gnss": 20}
     assert "datum" in done.notes[0]
-    nothing = bench.write(tmp_path / "no.mcap", [e for e in bench.drive(1, seconds=2) if isinstance(e[1], TaskTick)])
+    nothing = bench.write(
+        tmp_path / "no.mcap", [e for e in bench.drive(1, seconds=2) if isinstance(e[1], TaskTick)]
+    )
     with pytest.raises(LogError, match="no track"):
         export(nothing, "kml", tmp_path / "no.kml")
     assert not (tmp_path / "no.kml").exists()
 
 
 @pytest.mark.parametrize("topics", [(), ("gnss_fix", "state_estimate")])
-def test_a_rosbag2_folder_opens_in_rosbags(log: str, tmp_path: Path, topics: tuple[str, ...]) -> None:
+def test_a_rosbag2_folder_opens_in_rosbags(
+    log: str, tmp_path: Path, topics: tuple[str, ...]
+) -> None:
     highlevel = pytest.importorskip("rosbags.highlevel")
     done = export(log, "rosbag2", tmp_path / "bag", topics=topics)
     counts: Counter[str] = Counter()
@@ -197,17 +235,27 @@ def test_a_rosbag2_folder_opens_in_rosbags(log: str, tmp_path: Path, topics: tup
         for (t_ns, found), record in zip(fixes, reader.messages(GnssFix), strict=True):
             assert t_ns == record.t_ns + reader.offset_ns
             assert np.array_equal(
-                [found.latitude_rad, found.height_m], [record.message.latitude_rad, record.message.height_m], True
+                [found.latitude_rad, found.height_m],
+                [record.message.latitude_rad, record.message.height_m],
+                True,
             )
 
 
-def test_data_that_cannot_be_exported_are_reported(log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_cannot_be_exported_are_reported(
+    log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "there").mkdir()
     for arguments, answer in (
         (["--to", "csv", "-o", str(tmp_path / "there")], "not overwritten"),
         (["--to", "gpx", "-o", str(tmp_path / "x"), "--topic", "gnss_fix"], "takes no topics"),
-        (["--to", "csv", "-o", str(tmp_path / "x"), "--topic", "gnss_fx"], 'did you mean "gnss_fix"'),
-        (["--to", "csv", "-o", str(tmp_path / "x"), "--topic", "motor_status"], "holds no messages motor_status"),
+        (
+            ["--to", "csv", "-o", str(tmp_path / "x"), "--topic", "gnss_fx"],
+            'did you mean "gnss_fix"',
+        ),
+        (
+            ["--to", "csv", "-o", str(tmp_path / "x"), "--topic", "motor_status"],
+            "holds no messages motor_status",
+        ),
         (["--to", "csv", "-o", str(tmp_path / "no" / "x")], "no such file or folder"),
     ):
         assert cli.main(["log", "export", log, *arguments]) == 2

@@ -1,4 +1,5 @@
-"""The predictive controllers against independent solutions: other solvers, finite differences, recorded commands."""
+"""The predictive controllers against independent solutions: other solvers, finite differences,
+recorded commands."""
 
 import csv
 from pathlib import Path
@@ -13,11 +14,25 @@ from tests.stand_ins.published_program import uncondensed
 from vehicled.control.error_state import ErrorState
 from vehicled.control.mpc.path import Leg, legs
 from vehicled.control.mpc.plan import PlanLimits, PlanStart, SteeringPlanner
-from vehicled.control.mpc.qp import BOUNDS, DYNAMICS, KINDS, LEFT, WHEEL, YAW, CostWeights, HorizonQp
+from vehicled.control.mpc.qp import (
+    BOUNDS,
+    DYNAMICS,
+    KINDS,
+    LEFT,
+    WHEEL,
+    YAW,
+    CostWeights,
+    HorizonQp,
+)
 from vehicled.control.mpc.qp_solver import DaqpSolver, OsqpSolver
 from vehicled.control.speed import SpeedParams, SpeedProfile
 from vehicled.core.messages import ControlReason
-from vehicled.offline.replications.published.mpc import PublishedQp, condensed, dynamics, published_speed_mps
+from vehicled.offline.replications.published.mpc import (
+    PublishedQp,
+    condensed,
+    dynamics,
+    published_speed_mps,
+)
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
@@ -25,14 +40,17 @@ PROFILE = load_profile("art")
 WEIGHTS = CostWeights(left=1.0, yaw=0.2, slack=100.0, last=5.0)
 STAGES, STAGE_S = 20, 0.125
 ENVELOPE = PlanLimits(
-    wheelbase_m=0.5, lowest_wheel_rad=-0.31, highest_wheel_rad=0.335, rate_radps=0.67, lateral_mps2=2.5, lateral_wheelbase_m=0.5,
-    acceleration_mps2=1.0, deceleration_mps2=0.5, corridor_m=0.15,
+    wheelbase_m=0.5, lowest_wheel_rad=-0.31, highest_wheel_rad=0.335, rate_radps=0.67,
+    lateral_mps2=2.5, lateral_wheelbase_m=0.5, acceleration_mps2=1.0, deceleration_mps2=0.5,
+    corridor_m=0.15,
 )  # fmt: skip
 
 
 def setting(course_name: str = "sine_tight") -> tuple[Leg, HorizonQp, OsqpSolver, SteeringPlanner]:
     course = load_course(course_name)
-    leg = legs(course, SpeedProfile(SpeedParams(), PROFILE.vehicle, PROFILE.limits, course), 10.0)[0]
+    leg = legs(course, SpeedProfile(SpeedParams(), PROFILE.vehicle, PROFILE.limits, course), 10.0)[
+        0
+    ]
     program = HorizonQp(STAGES, WEIGHTS)
     solver = OsqpSolver(program, 4000, 1.0)
     return leg, program, solver, SteeringPlanner(program, solver, STAGE_S)
@@ -44,7 +62,13 @@ def thrown_off(leg: Leg, random: np.random.Generator) -> tuple[float, PlanStart]
     place = leg.place[row] + leg.origin
     dx, dy, dyaw = random.normal(0.0, (0.15, 0.15, 0.15))
     speed = float(random.uniform(0.2, 2.0))
-    return s_m, PlanStart(place.real + dx, place.imag + dy, float(leg.yaw_rad[row]) + dyaw, speed, float(random.uniform(-0.3, 0.3)))
+    return s_m, PlanStart(
+        place.real + dx,
+        place.imag + dy,
+        float(leg.yaw_rad[row]) + dyaw,
+        speed,
+        float(random.uniform(-0.3, 0.3)),
+    )
 
 
 def exact(program: HorizonQp) -> Any:
@@ -55,7 +79,9 @@ def exact(program: HorizonQp) -> Any:
     sense[:n] = 5
     # Strictly convex, as daqp wants it; the change is far below what is compared.
     hessian = np.diag(program.p_diagonal + 1e-7)
-    x, _, flag, _ = daqp.solve(hessian, program.q, a, upper, lower, sense, primal_tol=1e-9, dual_tol=1e-9)
+    x, _, flag, _ = daqp.solve(
+        hessian, program.q, a, upper, lower, sense, primal_tol=1e-9, dual_tol=1e-9
+    )
     assert flag >= 1
     return x
 
@@ -117,7 +143,8 @@ def roll_out(start: PlanStart, wheel: Any, speed: Any) -> Any:
 
 
 def test_the_linearisation_is_that_of_the_rolled_out_motion() -> None:
-    """The matrix A agrees with central differences of the nonlinear model for a small change of the wheel angle."""
+    """The matrix A agrees with central differences of the nonlinear model for a small change of the
+    wheel angle."""
     leg, program, _, planner = setting()
     random = np.random.default_rng(6)
     for _ in range(5):
@@ -132,10 +159,14 @@ def test_the_linearisation_is_that_of_the_rolled_out_motion() -> None:
         for stage in (0, 4, 15):
             change = np.zeros(STAGES + 1)
             change[stage + 1 :] = 1e-5
-            difference = (roll_out(start, nominal + change, speed) - roll_out(start, nominal - change, speed)) / 2e-5
+            difference = (
+                roll_out(start, nominal + change, speed) - roll_out(start, nominal - change, speed)
+            ) / 2e-5
             left = ((difference[:, 0] + 1j * difference[:, 1]) * back).imag
             assert_allclose(gain[(LEFT - 1) * STAGES : LEFT * STAGES, stage], left, atol=2e-3)
-            assert_allclose(gain[(YAW - 1) * STAGES : YAW * STAGES, stage], difference[:, 2], atol=1e-6)
+            assert_allclose(
+                gain[(YAW - 1) * STAGES : YAW * STAGES, stage], difference[:, 2], atol=1e-6
+            )
 
 
 def test_errors_of_the_nominal_motion_are_those_of_the_tracker() -> None:
@@ -184,7 +215,8 @@ def test_published_program_against_an_exact_solver(errors: ErrorState, previous_
 
 
 def test_published_program_has_the_published_numbers() -> None:
-    """Entries worked out by hand from the paper's matrices: v 0.9, wheel 0.1 before, errors (1, 0.2, 0.3, 0.1)."""
+    """Entries worked out by hand from the paper's matrices: v 0.9, wheel 0.1 before, errors (1,
+    0.2, 0.3, 0.1)."""
     a, b = dynamics(ErrorState(1.0, 0.2, 0.3, 0.1), 0.1, 1.0)
     assert_allclose(a[0], [1.0, 0.018060, -0.029552, 0.0], atol=1e-6)
     assert_allclose(a[1], [-0.018060, 1.0, 0.095534, 0.0], atol=1e-6)
@@ -208,7 +240,8 @@ def test_published_program_gives_the_recorded_commands(shared_data: Path) -> Non
     program = PublishedQp(4000)
     for path in files:
         simulated = "sim" in path.parts
-        # Their simulation limited the change of the steering command; the first rows have no command before them.
+        # Their simulation limited the change of the steering command; the first rows have no
+        # command before them.
         rows = _rows(path)[1::4], _rows(path)[0::4]
         differences = []
         for row, before in zip(rows[0], rows[1], strict=False):
@@ -225,5 +258,7 @@ def test_published_speed_is_the_logged_one(shared_data: Path) -> None:
     rows = _rows(shared_data / "path_following_2024/real/lot17/mpc_1.csv")
     speed = 1.0 - rows[:, 7]
     throttle = np.clip(rows[:, 8], 0.0, 1.0)
-    predicted = [published_speed_mps(v, t, 0.1) for v, t in zip(speed[1:-1], throttle[:-2], strict=True)]
+    predicted = [
+        published_speed_mps(v, t, 0.1) for v, t in zip(speed[1:-1], throttle[:-2], strict=True)
+    ]
     assert np.percentile(np.abs(np.array(predicted) - speed[2:]), 95) < 1e-4

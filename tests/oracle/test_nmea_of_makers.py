@@ -28,7 +28,10 @@ def lines(real_data: Path, name: str) -> dict[str, tuple[Any, Any]]:
         read = nmea.parse(line + b"\r\n") if line.startswith(b"$") else None
         if read is not None:
             assert read.lost == (), line
-            found[nmea.name_of(line + b"\r\n")] = read.sentence, NMEAReader.parse(line + b"\r\n", validate=1)
+            found[nmea.name_of(line + b"\r\n")] = (
+                read.sentence,
+                NMEAReader.parse(line + b"\r\n", validate=1),
+            )
     return found
 
 
@@ -50,8 +53,15 @@ def test_trimble(real_data: Path) -> None:
     assert isinstance(avr, Avr)
     ggk, theirs = found["PTNL,GGK"]
     assert isinstance(ggk, Gga)
-    assert (ggk.latitude_deg, ggk.longitude_deg) == pytest.approx((float(theirs.lat), float(theirs.lon)), abs=1e-9)
-    assert (ggk.altitude_msl_m, ggk.geoid_separation_m, ggk.quality, ggk.satellites) == (150.79, 0.0, 9, 9)
+    assert (ggk.latitude_deg, ggk.longitude_deg) == pytest.approx(
+        (float(theirs.lat), float(theirs.lon)), abs=1e-9
+    )
+    assert (ggk.altitude_msl_m, ggk.geoid_separation_m, ggk.quality, ggk.satellites) == (
+        150.79,
+        0.0,
+        9,
+        9,
+    )
 
 
 def test_septentrio(real_data: Path) -> None:
@@ -63,14 +73,17 @@ def test_septentrio(real_data: Path) -> None:
 def test_ublox(real_data: Path) -> None:
     pubx, theirs = lines(real_data, "pygpsdata-nmea4")["PUBX,00"]
     assert isinstance(pubx, Gga)
-    assert (pubx.latitude_deg, pubx.longitude_deg) == pytest.approx((float(theirs.lat), float(theirs.lon)), abs=1e-9)
+    assert (pubx.latitude_deg, pubx.longitude_deg) == pytest.approx(
+        (float(theirs.lat), float(theirs.lon)), abs=1e-9
+    )
     assert (pubx.quality, pubx.satellites, pubx.hdop, pubx.altitude_msl_m) == (1, 6, 5.88, 104.461)
     assert (pubx.horizontal_sigma_m, pubx.vertical_sigma_m) == (29.0, 31.0)
 
 
 # Lines of receivers in public code: the first has the checksum of NMEA, the second a CRC-32.
 WITH_XOR = (
-    b"$KSXT,20211016083433.00,116.31296102,39.95817066,49.4911,223.57,-11.32,330.19,0.024,,1,3,28,27,,,,-0.012,0.021,0.020,,*2D\r\n"
+    b"$KSXT,20211016083433.00,116.31296102,39.95817066,49.4911,223.57,-11.32,330.19,0.024,,1,3,28,"
+    b"27,,,,-0.012,0.021,0.020,,*2D\r\n"
 )
 WITH_CRC = (
     b"$KSXT,20201222075720.00,119.17084152,32.07387900,83.5770,269.94,1.19,207.28,0.001,,3,3,25,25,-3.617,-4.468,-7.860,"
@@ -86,7 +99,10 @@ def test_ksxt_of_unicore_and_comnav_with_either_checksum(cut: int) -> None:
         frames += data.feed(b"".join(KSXT)[at : at + cut])
     assert [frame for _, frame in frames] == list(KSXT)
     read = [nmea.parse(frame) for _, frame in frames]
-    assert [each.sentence for each in read if each] == [Hpr("KSXT", 30_873_000, 223.57, "4"), Hpr("KSXT", 28_640_000, 269.94, "4")]
+    assert [each.sentence for each in read if each] == [
+        Hpr("KSXT", 30_873_000, 223.57, "4"),
+        Hpr("KSXT", 28_640_000, 269.94, "4"),
+    ]
     assert all(each is not None and each.lost == () for each in read)
     for line in KSXT:
         for at in (7, 40, len(line) - 3):
@@ -100,8 +116,12 @@ def receiver(line: bytes) -> tuple[UbloxDevice, list[Message]]:
     return device, [each for k in range(12) for each in device.on_rx(line, (k + 1) * 10**9)]
 
 
-@pytest.mark.parametrize(("quality", "used"), [("0", False), ("1", False), ("2", False), ("3", True), ("7", False)])
-def test_the_quality_of_the_heading_of_ksxt_is_not_that_of_its_position(quality: str, used: bool) -> None:
+@pytest.mark.parametrize(
+    ("quality", "used"), [("0", False), ("1", False), ("2", False), ("3", True), ("7", False)]
+)
+def test_the_quality_of_the_heading_of_ksxt_is_not_that_of_its_position(
+    quality: str, used: bool
+) -> None:
     body = KSXT[0][1:].partition(b"*")[0].decode().split(",")
     body[10], body[11] = "3", quality
     _, found = receiver(nmea._line(",".join(body)))

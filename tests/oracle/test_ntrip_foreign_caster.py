@@ -15,7 +15,9 @@ from tests.busy_computer import DEADLINE_S
 from tests.unit.test_ntrip_socket import drive
 from vehicled.core.messages import Corrections, Event, Fault, Message
 
-foreign = pytest.importorskip("pygnssutils.socket_server", reason="needs pygnssutils, which brings a caster")
+foreign = pytest.importorskip(
+    "pygnssutils.socket_server", reason="needs pygnssutils, which brings a caster"
+)
 
 USER, PASSWORD, MOUNTPOINT = "rover", "a b:c", "pygnssutils"
 
@@ -37,7 +39,10 @@ def caster(version: str, stream: bytes) -> Iterator[tuple[str, int]]:
                     pieces.put(stream[at : at + 997])
         pieces.put(b"")  # releases the server's own reader
 
-    threads = [threading.Thread(target=server.serve_forever, args=(0.05,)), threading.Thread(target=feed)]
+    threads = [
+        threading.Thread(target=server.serve_forever, args=(0.05,)),
+        threading.Thread(target=feed),
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -63,17 +68,27 @@ def test_it_serves_us(shared_data: Path, version: str, ask: str):
     stream = (shared_data / "captures" / "rtcm" / "pygnssutils__ntrip_encode_none.bin").read_bytes()
     wanted = FrameReader().feed(stream)
     with caster(version, stream) as address:
-        messages = drive(client(PASSWORD, version=ask), address, lambda got: sum(isinstance(m, Corrections) for m in got) >= 350)
+        messages = drive(
+            client(PASSWORD, version=ask),
+            address,
+            lambda got: sum(isinstance(m, Corrections) for m in got) >= 350,
+        )
     got = [message.data for message in messages if isinstance(message, Corrections)]
     assert set(got) == set(wanted)
     start = wanted.index(got[0])
     assert got[: len(wanted) - start] == wanted[start:]
     assert not any(isinstance(message, Fault) for message in messages)
-    assert any(isinstance(message, Event) and message.name == "corrections_connected" for message in messages)
+    assert any(
+        isinstance(message, Event) and message.name == "corrections_connected"
+        for message in messages
+    )
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize(("password", "mountpoint", "code"), [("wrong", MOUNTPOINT, "ntrip_credentials"), (PASSWORD, "PYGNS", "")])
+@pytest.mark.parametrize(
+    ("password", "mountpoint", "code"),
+    [("wrong", MOUNTPOINT, "ntrip_credentials"), (PASSWORD, "PYGNS", "")],
+)
 def test_it_refuses_us_by_name(version: str, password: str, mountpoint: str, code: str):
     def refused(messages: list[Message]) -> bool:
         return any(isinstance(message, Fault) for message in messages)

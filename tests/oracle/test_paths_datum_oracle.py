@@ -25,11 +25,17 @@ PLACES = [
 def test_enu_agrees_with_proj_topocentric(place: tuple[float, float, float]) -> None:
     lat, lon, height = place
     pipeline = (
-        f"+proj=pipeline +step +proj=cart +ellps=WGS84 +step +proj=topocentric +ellps=WGS84 +lat_0={lat} +lon_0={lon} +h_0={height}"
+        "+proj=pipeline +step +proj=cart +ellps=WGS84 +step +proj=topocentric +ellps=WGS84 "
+        f"+lat_0={lat} +lon_0={lon} +h_0={height}"
     )
     transformer = pyproj.Transformer.from_pipeline(pipeline)
     datum = Datum.from_degrees(lat, lon, height)
-    for dlat, dlon, dh in [(0, 0, 0), (1e-4, 2e-4, 1.0), (-0.003, 0.001, -5.0), (0.05, -0.08, 120.0)]:
+    for dlat, dlon, dh in [
+        (0, 0, 0),
+        (1e-4, 2e-4, 1.0),
+        (-0.003, 0.001, -5.0),
+        (0.05, -0.08, 120.0),
+    ]:
         point = (lat + dlat, lon + dlon, height + dh)
         expected = transformer.transform(point[1], point[0], point[2])
         got = datum.to_enu(math.radians(point[0]), math.radians(point[1]), point[2])

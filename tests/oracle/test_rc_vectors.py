@@ -12,8 +12,12 @@ from vehicled.core.wire.crc import crc8_d5
 
 # rtlopez/esp-fc at 78c9800, test/test_input_crsf (MIT): channel 3 low, all others at the centre.
 CRSF_ESPFC = "c81816e0031f2bc0073ef0810f7ce0031ff8c0073ef0810f7cdb"
-# PX4/PX4-Autopilot at d537a1b628, src/lib/rc/rc_tests/test_data/sbus2_r7008SB.txt (BSD-3-Clause): Futaba R7008SB, logic analyser.
-SBUS2_PX4 = [f"0f1104 20a801 0816 5003 1080 0004 2000 0108 4000 0210 8000 {end}" for end in ("14", "24", "34", "04")]
+# PX4/PX4-Autopilot at d537a1b628, src/lib/rc/rc_tests/test_data/sbus2_r7008SB.txt (BSD-3-Clause):
+# Futaba R7008SB, logic analyser.
+SBUS2_PX4 = [
+    f"0f1104 20a801 0816 5003 1080 0004 2000 0108 4000 0210 8000 {end}"
+    for end in ("14", "24", "34", "04")
+]
 SBUS2_CHANNELS = (1041, 1024, 1696, 1024, 352, 1696, *(1024,) * 10)
 SLOT = bytes.fromhex("03c02e")
 """Telemetry slot that follows the frame that ends with 04."""
@@ -63,7 +67,9 @@ def test_all_frames_of_the_collection(real_data: Path, protocol: str) -> None:
             case crsf.Channels():
                 again = crsf.encode(content, data[0])
             case ibus.IbusFrame():
-                again = ibus.encode(content)[:1] + data[1:2] + ibus.encode(content)[2:-2] + data[-2:]
+                again = (
+                    ibus.encode(content)[:1] + data[1:2] + ibus.encode(content)[2:-2] + data[-2:]
+                )
             case sbus.SbusFrame():
                 again = sbus.encode(content)
             case _:

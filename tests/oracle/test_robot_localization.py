@@ -1,4 +1,5 @@
-"""The filter of robot_localization on the package's own test bags, with its parameter files unchanged and its own tolerances."""
+"""The filter of robot_localization on the package's own test bags, with its parameter files
+unchanged and its own tolerances."""
 
 import gzip
 import json
@@ -10,18 +11,25 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from vehicled.offline.gap.robot_localization.frames import FramePose, Frames, of_angles, of_quaternion
+from vehicled.offline.gap.robot_localization.frames import (
+    FramePose,
+    Frames,
+    of_angles,
+    of_quaternion,
+)
 from vehicled.offline.gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
 from vehicled.offline.gap.robot_localization.settings import NodeSettings, SensorInput, load, of
 
 BAGS = {
-    "ekf_bag1_2014": "test1_2014.bag", "ekf_bag1_2015": "test1_2014.bag", "ekf_bag1_ros1_noetic": "test1.bag",
-    "ekf_bag1_ros2": "test1.bag", "ekf_bag2_2014": "test2.bag", "ekf_bag2_2015": "test2.bag",
-    "ekf_bag2_ros1_noetic": "test2.bag", "ekf_bag2_ros2": "test2.bag", "ekf_bag3_2014": "test3_2014.bag.gz",
-    "ekf_bag3_2015": "test3_2015.bag", "ukf_bag1_ros1_noetic": "test1.bag", "ukf_bag1_ros2": "test1.bag",
+    "ekf_bag1_2014": "test1_2014.bag", "ekf_bag1_2015": "test1_2014.bag",
+    "ekf_bag1_ros1_noetic": "test1.bag", "ekf_bag1_ros2": "test1.bag", "ekf_bag2_2014": "test2.bag",
+    "ekf_bag2_2015": "test2.bag", "ekf_bag2_ros1_noetic": "test2.bag", "ekf_bag2_ros2": "test2.bag",
+    "ekf_bag3_2014": "test3_2014.bag.gz", "ekf_bag3_2015": "test3_2015.bag",
+    "ukf_bag1_ros1_noetic": "test1.bag", "ukf_bag1_ros2": "test1.bag",
     "ukf_bag2_ros1_noetic": "test2.bag", "ukf_bag2_ros2": "test2.bag",
 }  # fmt: skip
-"""Bag by parameter file. The end poses of the unscented filter hold for this one too, within its own tolerances."""
+"""Bag by parameter file. The end poses of the unscented filter hold for this one too, within its
+own tolerances."""
 
 
 @pytest.fixture
@@ -33,19 +41,30 @@ def folder(shared_data: Path) -> Path:
 
 
 def settings_of(file: Path) -> tuple[NodeSettings, Frames]:
-    """Read a parameter file of ROS 2, or the launch file of ROS 1 in which the parameters of a test are."""
+    """Read a parameter file of ROS 2, or the launch file of ROS 1 in which the parameters of a test
+    are."""
     if file.suffix == ".yaml":
         # The ROS 2 launch file of the first test has the same transform as that of ROS 1.
-        return load(file), frames_of(["0 -0.3 0.52 -1.570796327 0 1.570796327 base_link imu_link"] if "bag1" in file.name else [])
+        return load(file), frames_of(
+            ["0 -0.3 0.52 -1.570796327 0 1.570796327 base_link imu_link"]
+            if "bag1" in file.name
+            else []
+        )
     root = ElementTree.parse(file).getroot()
     table: dict[str, Any] = {}
-    node = next(each for each in root.iter("node") if "kf_localization_node" in each.get("type", ""))
+    node = next(
+        each for each in root.iter("node") if "kf_localization_node" in each.get("type", "")
+    )
     for each in node.findall("param"):
         text = each.get("value", "")
         table[each.get("name", "")] = text == "true" if text in ("true", "false") else text
     for each in node.findall("rosparam"):
         table[each.get("param", "")] = json.loads(re.sub(r",\s*\]", "]", each.text or "[]"))
-    texts = [each.get("args", "") for each in root.iter("node") if each.get("type") == "static_transform_publisher"]
+    texts = [
+        each.get("args", "")
+        for each in root.iter("node")
+        if each.get("type") == "static_transform_publisher"
+    ]
     return of(table, file.name), frames_of(texts)
 
 
@@ -60,14 +79,17 @@ def frames_of(texts: list[str]) -> Frames:
 
 
 class NodeOf2014(Node):
-    """The node as it was until 2015: a differential pose is the change of the sensor behind the state at its message before."""
+    """The node as it was until 2015: a differential pose is the change of the sensor behind the
+    state at its message before."""
 
     def __init__(self, settings: NodeSettings, frames: Frames) -> None:
         super().__init__(settings, frames)
         self._at_message: dict[str, FramePose] = {}
         self._keys: dict[int, str] = {}
 
-    def _pose(self, sensor: SensorInput, key: str, message: PoseMessage, target: str, *, imu: bool) -> None:
+    def _pose(
+        self, sensor: SensorInput, key: str, message: PoseMessage, target: str, *, imu: bool
+    ) -> None:
         transform = self._transform(target, message.frame or target)
         if transform is None:
             return
@@ -81,7 +103,11 @@ class NodeOf2014(Node):
             pose = self._at_message[key] = self._at_message[key] @ (before[1].inverse() @ pose)
         turn = np.kron(np.eye(2), transform.rotation)
         value, whole, used = np.zeros(15), np.zeros((15, 15)), sensor.used.copy()
-        value[:3], value[3:6], whole[:6, :6] = pose.origin, pose.angles, turn @ message.covariance @ turn.T
+        value[:3], value[3:6], whole[:6, :6] = (
+            pose.origin,
+            pose.angles,
+            turn @ message.covariance @ turn.T,
+        )
         used[6:] = False
         used[:3] &= not imu
         self._enqueue(message.t_ns, value, whole, used, sensor.pose_threshold)
@@ -106,7 +132,9 @@ def drive(node: Node, settings: NodeSettings, bag: Path) -> None:
     period_ns = round(1e9 / settings.frequency_hz)
     with rosbags.AnyReader([bag]) as reader:
         due_ns = None
-        for connection, t_ns, data in reader.messages([c for c in reader.connections if c.topic in topics]):
+        for connection, t_ns, data in reader.messages(
+            [c for c in reader.connections if c.topic in topics]
+        ):
             due_ns = t_ns if due_ns is None else due_ns
             while due_ns <= t_ns:
                 node.step(due_ns)
@@ -124,9 +152,10 @@ def give(node: Node, name: str, m: Any) -> None:
         node.on_imu(
             name,
             ImuMessage(
-                t_ns, quaternion(m.orientation) if has else None, m.orientation_covariance.reshape(3, 3),
-                vector(m.angular_velocity), m.angular_velocity_covariance.reshape(3, 3),
-                vector(m.linear_acceleration), m.linear_acceleration_covariance.reshape(3, 3), m.header.frame_id,
+                t_ns, quaternion(m.orientation) if has else None,
+                m.orientation_covariance.reshape(3, 3), vector(m.angular_velocity),
+                m.angular_velocity_covariance.reshape(3, 3), vector(m.linear_acceleration),
+                m.linear_acceleration_covariance.reshape(3, 3), m.header.frame_id,
             ),
         )  # fmt: skip
         return
@@ -134,11 +163,12 @@ def give(node: Node, name: str, m: Any) -> None:
     node.on_odometry(
         name,
         PoseMessage(
-            t_ns, vector(pose.pose.position), quaternion(pose.pose.orientation), pose.covariance.reshape(6, 6), m.header.frame_id
+            t_ns, vector(pose.pose.position), quaternion(pose.pose.orientation),
+            pose.covariance.reshape(6, 6), m.header.frame_id
         ),
         TwistMessage(
-            t_ns, np.concatenate([vector(twist.twist.linear), vector(twist.twist.angular)]), twist.covariance.reshape(6, 6),
-            m.child_frame_id,
+            t_ns, np.concatenate([vector(twist.twist.linear), vector(twist.twist.angular)]),
+            twist.covariance.reshape(6, 6), m.child_frame_id,
         ),
     )  # fmt: skip
 
@@ -152,10 +182,16 @@ def quaternion(q: Any) -> tuple[float, float, float, float]:
 
 
 def case(name: str) -> Any:
-    """Return the case of a parameter file; the first bag of 2014 has covariances of zero and frames that are not right-handed."""
+    """Return the case of a parameter file; the first bag of 2014 has covariances of zero and frames
+    that are not right-handed."""
     marks = [] if name == "ekf_bag2_ros2" else [pytest.mark.soak]
     if "bag1_201" in name:
-        marks.append(pytest.mark.xfail(strict=True, reason="the filter of 2014 ends elsewhere where all covariances are zero"))
+        marks.append(
+            pytest.mark.xfail(
+                strict=True,
+                reason="the filter of 2014 ends elsewhere where all covariances are zero",
+            )
+        )
     return pytest.param(name, marks=marks)
 
 

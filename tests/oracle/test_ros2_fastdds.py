@@ -1,4 +1,5 @@
-"""The bridge to ROS 2 and Fast DDS, the middleware of most ROS 2 installations: its C++ library reads and writes the topics."""
+"""The bridge to ROS 2 and Fast DDS, the middleware of most ROS 2 installations: its C++ library
+reads and writes the topics."""
 
 import shutil
 import subprocess
@@ -25,24 +26,36 @@ from vehicled.ros.standard import encode
 pytestmark = pytest.mark.xdist_group("ros2")
 
 SOURCE = Path(__file__).parents[1] / "stand_ins" / "fastdds_node.cpp"
-COURSE = Course(STARTED_NS, "line", False, (0.0, 10.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0))
+COURSE = Course(
+    STARTED_NS, "line", False, (0.0, 10.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)
+)
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("fastdds") / "node"
     compiler = shutil.which("g++")
-    if compiler is None or not Path("/usr/include/fastdds/dds/domain/DomainParticipant.hpp").exists():
+    if (
+        compiler is None
+        or not Path("/usr/include/fastdds/dds/domain/DomainParticipant.hpp").exists()
+    ):
         pytest.skip("needs Fast DDS and a compiler: apt-get install g++ libfastrtps-dev")
-    subprocess.run([compiler, "-std=c++17", "-o", str(made), str(SOURCE), "-lfastrtps", "-lfastcdr"], check=True)
+    subprocess.run(
+        [compiler, "-std=c++17", "-o", str(made), str(SOURCE), "-lfastrtps", "-lfastcdr"],
+        check=True,
+    )
     return made
 
 
 @contextmanager
-def fast_node(program: Path, does: str, topic: str, type_name: str, *qos: str) -> Iterator["subprocess.Popen[str]"]:
+def fast_node(
+    program: Path, does: str, topic: str, type_name: str, *qos: str
+) -> Iterator["subprocess.Popen[str]"]:
     name = dds_name(topic, type_name)
     command = [str(program), does, str(DOMAIN), name.topic, name.type_name, *qos]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         yield process
         if process.stdin is not None:
             process.stdin.close()
@@ -58,8 +71,14 @@ def lines(process: "subprocess.Popen[str]") -> Iterator[bytes]:
 def projected(messages: list[tuple[Message, int]], topic: str, config: Ros2Config) -> list[bytes]:
     """Return what the log would hold of a topic."""
     projector = Projector(config.offset_ns)
-    names = {number: RENAMED.get(each.topic, each.topic) for number, each in projector.channels.items()}
-    return [padded(payload) for number, _, _, payload in projector.projected(packed(messages)) if names[number] == topic]
+    names = {
+        number: RENAMED.get(each.topic, each.topic) for number, each in projector.channels.items()
+    }
+    return [
+        padded(payload)
+        for number, _, _, payload in projector.projected(packed(messages))
+        if names[number] == topic
+    ]
 
 
 def test_a_reliable_node_receives_the_bytes_of_the_log_and_loses_none(program: Path) -> None:
@@ -78,7 +97,10 @@ def test_a_reliable_node_receives_the_bytes_of_the_log_and_loses_none(program: P
 
 
 def test_a_node_with_the_qos_of_sensor_data_receives_too(program: Path) -> None:
-    with bridge() as process, fast_node(program, "read", "/imu", PUBLISHED["/imu"], "best_effort", "volatile") as node:
+    with (
+        bridge() as process,
+        fast_node(program, "read", "/imu", PUBLISHED["/imu"], "best_effort", "volatile") as node,
+    ):
         assert decoded(PUBLISHED["/imu"], reach(process, lines(node))).linear_acceleration.z == 9.81
 
 
@@ -113,7 +135,9 @@ def test_fast_dds_commands_the_vehicle(program: Path, tmp_path: Path) -> None:
     twist = padded(encode("geometry_msgs/Twist", ((2.0, 0.0, 0.0), (0.0, 0.0, 0.5)))).hex()
     with (
         bridge(control_socket=str(tmp_path / "daemon.sock")),
-        fast_node(program, "write", "/cmd_vel", "geometry_msgs/Twist", "reliable", "volatile") as node,
+        fast_node(
+            program, "write", "/cmd_vel", "geometry_msgs/Twist", "reliable", "volatile"
+        ) as node,
     ):
         assert node.stdin is not None
         while not daemon.arrived.wait(0.02):

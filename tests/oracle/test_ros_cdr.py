@@ -1,4 +1,5 @@
-"""Our CDR records and definitions against those of rosbags, an independent implementation, and against bytes counted by hand."""
+"""Our CDR records and definitions against those of rosbags, an independent implementation, and
+against bytes counted by hand."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -31,7 +32,9 @@ from vehicled.ros.cdr import CdrError, numpy_dtype, packer, unpacker
 from vehicled.ros.definition import definition
 
 EXAMPLES = 15
-FIXED = tuple(kind for kind in messages.ALL if not any(t in definition(kind).text for t in ("string ", "[] ")))
+FIXED = tuple(
+    kind for kind in messages.ALL if not any(t in definition(kind).text for t in ("string ", "[] "))
+)
 
 
 class Empty(Message, frozen=True):
@@ -63,18 +66,23 @@ def _values(annotation: Any) -> st.SearchStrategy[Any]:
         base, meta = get_args(annotation)
         if base is int:
             return st.integers(meta.ge, meta.le)
-        return st.lists(st.floats(), min_size=meta.min_length or 0, max_size=min(meta.max_length, 20)).map(tuple)
+        return st.lists(
+            st.floats(), min_size=meta.min_length or 0, max_size=min(meta.max_length, 20)
+        ).map(tuple)
     if isinstance(annotation, type) and issubclass(annotation, IntEnum):
         return st.sampled_from(annotation)
     kinds: dict[Any, st.SearchStrategy[Any]] = {
-        bool: st.booleans(), float: st.floats(), str: st.text(max_size=20), bytes: st.binary(max_size=20),
+        bool: st.booleans(), float: st.floats(), str: st.text(max_size=20),
+        bytes: st.binary(max_size=20),
     }  # fmt: skip
     return kinds[annotation]
 
 
 def _messages(message_type: type[Message]) -> st.SearchStrategy[Message]:
     hints = get_type_hints(message_type, include_extras=True)
-    return st.builds(message_type, **{name: _values(hints[name]) for name in message_type.__struct_fields__})
+    return st.builds(
+        message_type, **{name: _values(hints[name]) for name in message_type.__struct_fields__}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +95,8 @@ def store() -> Any:
 
 
 def _plain(values: Mapping[str, Any]) -> str:
-    """Text equal for equal values: NaN equals NaN, 0.0 differs from -0.0, enumerations and numpy arrays as plain values."""
+    """Text equal for equal values: NaN equals NaN, 0.0 differs from -0.0, enumerations and numpy
+    arrays as plain values."""
     plain = {}
     for name, value in values.items():
         if isinstance(value, np.ndarray):
@@ -114,11 +123,16 @@ def _rosbags_object(store: Any, message: Message) -> Any:
 
 
 @pytest.mark.parametrize("message_type", EVERY)
-def test_rosbags_knows_fields_and_constants_as_we_mean_them(message_type: type[Message], store: Any) -> None:
+def test_rosbags_knows_fields_and_constants_as_we_mean_them(
+    message_type: type[Message], store: Any
+) -> None:
     constants, fields = store.fielddefs[definition(message_type).name]
-    assert tuple(name for name, _ in fields) == (message_type.__struct_fields__ or ("structure_needs_at_least_one_member",))
+    assert tuple(name for name, _ in fields) == (
+        message_type.__struct_fields__ or ("structure_needs_at_least_one_member",)
+    )
     hints = get_type_hints(message_type, include_extras=True)
-    named = {f"{name.upper()}_{member.name}": member.value for name, hint in hints.items() if isinstance(hint, type)
+    named = {f"{name.upper()}_{member.name}": member.value for name,
+        hint in hints.items() if isinstance(hint, type)
              and issubclass(hint, IntEnum) for member in hint}  # fmt: skip
     assert {name: value for name, _, value in constants} == named
 
@@ -126,14 +140,20 @@ def test_rosbags_knows_fields_and_constants_as_we_mean_them(message_type: type[M
 @pytest.mark.parametrize("message_type", EVERY)
 @given(data=st.data())
 @examples(EXAMPLES)
-def test_both_implementations_write_and_read_the_same(message_type: type[Message], store: Any, data: st.DataObject) -> None:
+def test_both_implementations_write_and_read_the_same(
+    message_type: type[Message], store: Any, data: st.DataObject
+) -> None:
     message = data.draw(_messages(message_type))
     name = definition(message_type).name
     record = packer(message_type)(message)
 
     theirs = store.deserialize_cdr(record, name)
-    assert _plain({field: getattr(theirs, field) for field in message_type.__struct_fields__}) == _ours(message)
-    assert record == bytes(store.serialize_cdr(_rosbags_object(store, message), name, little_endian=True))
+    assert _plain(
+        {field: getattr(theirs, field) for field in message_type.__struct_fields__}
+    ) == _ours(message)
+    assert record == bytes(
+        store.serialize_cdr(_rosbags_object(store, message), name, little_endian=True)
+    )
     assert _ours(unpacker(message_type)(record)) == _ours(message)
     assert _ours(unpacker(message_type)(memoryview(record))) == _ours(message)
 
@@ -141,23 +161,31 @@ def test_both_implementations_write_and_read_the_same(message_type: type[Message
 @pytest.mark.parametrize("message_type", EVERY)
 @given(data=st.data())
 @examples(EXAMPLES)
-def test_a_truncated_record_is_refused_and_a_longer_one_read(message_type: type[Message], data: st.DataObject) -> None:
+def test_a_truncated_record_is_refused_and_a_longer_one_read(
+    message_type: type[Message], data: st.DataObject
+) -> None:
     message = data.draw(_messages(message_type))
     record = packer(message_type)(message)
     cut = data.draw(st.integers(0, len(record) - 1))
     with pytest.raises(CdrError, match=message_type.__name__):
         unpacker(message_type)(record[:cut])
-    assert _ours(unpacker(message_type)(record + data.draw(st.binary(max_size=9)))) == _ours(message)
+    assert _ours(unpacker(message_type)(record + data.draw(st.binary(max_size=9)))) == _ours(
+        message
+    )
 
 
 @pytest.mark.parametrize("message_type", EVERY)
 @given(data=st.data())
 @examples(EXAMPLES)
-def test_damaged_bytes_give_a_message_or_the_one_error(message_type: type[Message], data: st.DataObject) -> None:
+def test_damaged_bytes_give_a_message_or_the_one_error(
+    message_type: type[Message], data: st.DataObject
+) -> None:
     record = bytearray(packer(message_type)(data.draw(_messages(message_type))))
     if data.draw(st.booleans()):
         record[4:] = data.draw(st.binary(max_size=400))
-    for position, value in data.draw(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=8)):
+    for position, value in data.draw(
+        st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=8)
+    ):
         if position < len(record):
             record[position] = value
     try:
@@ -170,11 +198,16 @@ def test_damaged_bytes_give_a_message_or_the_one_error(message_type: type[Messag
 @pytest.mark.parametrize("message_type", FIXED)
 @given(data=st.data())
 @examples(EXAMPLES)
-def test_records_of_fixed_size_are_one_array(message_type: type[Message], data: st.DataObject) -> None:
+def test_records_of_fixed_size_are_one_array(
+    message_type: type[Message], data: st.DataObject
+) -> None:
     drawn = data.draw(st.lists(_messages(message_type), min_size=1, max_size=4))
     records = np.frombuffer(b"".join(map(packer(message_type), drawn)), numpy_dtype(message_type))
     for message, row in zip(drawn, records, strict=True):
-        columns = {name: row[name] if row[name].ndim else row[name].item() for name in message_type.__struct_fields__}
+        columns = {
+            name: row[name] if row[name].ndim else row[name].item()
+            for name in message_type.__struct_fields__
+        }
         assert _plain(columns) == _ours(message)
 
 
@@ -190,7 +223,10 @@ HAND_COUNTED: Mapping[str, tuple[Message, str]] = MappingProxyType(
         "one zero byte for nothing": (Empty(), "00010000 00"),
         "scalars side by side": (
             TaskTick(1, 2, 3, -1, 5, 6, 7, True, Cause.QUEUED, 255),
-            "00010000 0100000000000000 0200000000000000 0300000000000000 ffffffffffffffff 0500000000000000 06000000 07 01 06 ff",
+            (
+                "00010000 0100000000000000 0200000000000000 0300000000000000 ffffffffffffffff "
+                "0500000000000000 06000000 07 01 06 ff"
+            ),
         ),
         "gap before the length of a sequence": (
             WireChunk(1, "ab", Direction.TX, b"\xaa\xbb"),
@@ -206,7 +242,10 @@ HAND_COUNTED: Mapping[str, tuple[Message, str]] = MappingProxyType(
         ),
         "no gap behind the length of an empty sequence": (
             Path(1, "p", True, (), (1.0,), (), (), ()),
-            "00010000 0100000000000000 02000000 7000 01 00 00000000 01000000 000000000000f03f 00000000 00000000 00000000",
+            (
+                "00010000 0100000000000000 02000000 7000 01 00 00000000 01000000 000000000000f03f "
+                "00000000 00000000 00000000"
+            ),
         ),
     }
 )
@@ -243,7 +282,15 @@ def test_the_options_of_the_header_are_ignored() -> None:
         Path(1, "p", True, (None,), (), (), (), ()),  # type: ignore[arg-type]
         Event(1, "info", "start", "{}"),
     ],
-    ids=["arrays that shift", "too large", "no number", "no string", "negative", "no number in a sequence", "another type"],
+    ids=[
+        "arrays that shift",
+        "too large",
+        "no number",
+        "no string",
+        "negative",
+        "no number in a sequence",
+        "another type",
+    ],
 )
 def test_a_message_that_does_not_fit_is_refused(message: Message) -> None:
     message_type = TaskTick if isinstance(message, Event) else type(message)
@@ -277,7 +324,8 @@ def test_records_of_an_older_writer_are_read_with_defaults(message: messages.Gns
     count = messages.GnssFix.__struct_fields__.index("correction_age_s")
     older = msgspec.defstruct(
         "Older",
-        [(field.name, field.type, field.default) if field.default is not msgspec.NODEFAULT else (field.name, field.type)
+        [(field.name, field.type, field.default) if field.default is not msgspec.NODEFAULT
+         else (field.name, field.type)
          for field in msgspec.structs.fields(messages.GnssFix)[:count]],
         bases=(Message,), frozen=True, gc=False,
     )  # fmt: skip

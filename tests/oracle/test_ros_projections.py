@@ -46,17 +46,33 @@ T_NS = 5_000_000_001
 FIX = GnssFix(T_NS, T_NS + 1, radians(43.0725), radians(-89.4125), 259.5, fix_type=FixType.FIX_3D)
 IMU = ImuSample(T_NS, T_NS + 1, (0.5, -0.25, 9.81), (0.01, 0.02, -0.03))
 ESTIMATE = StateEstimate(
-    T_NS, T_NS - 7, 12.0, -3.5, 2.0, 4.25, 0.125, tuple(float(10 * row + column) for row in range(1, 5) for column in range(1, 5)),
+    T_NS, T_NS - 7, 12.0, -3.5, 2.0, 4.25, 0.125,
+    tuple(float(10 * row + column) for row in range(1, 5) for column in range(1, 5)),
     EstimatorStatus.RUNNING,
 )  # fmt: skip
-SCAN = LaserScan(T_NS, T_NS + 9, -0.5, 0.25, 0.0078125, 0.125, 0.0625, 30.0, 0.5, 0.0, (1.5, inf, -inf, nan))
-COURSE = Path(T_NS, "oval", True, (0.0, 1.0, 2.0), (5.0, 6.0, 7.0), (0.0, pi / 2, -3.0), (0.0,) * 3, (1.0,) * 3)
+SCAN = LaserScan(
+    T_NS, T_NS + 9, -0.5, 0.25, 0.0078125, 0.125, 0.0625, 30.0, 0.5, 0.0, (1.5, inf, -inf, nan)
+)
+COURSE = Path(
+    T_NS,
+    "oval",
+    True,
+    (0.0, 1.0, 2.0),
+    (5.0, 6.0, 7.0),
+    (0.0, pi / 2, -3.0),
+    (0.0,) * 3,
+    (1.0,) * 3,
+)
 CONTROL = ControlCommand(T_NS, T_NS - 7, 0.25, 0.5, 0.0, target_speed_mps=3.5)
 ACTUATOR = ActuatorCommand(T_NS, T_NS - 7, 0.5, 0.0, 0.75, 0.25)
-TICK = TaskTick(T_NS - 9_000_000, T_NS - 8_000_000, T_NS, 7_500_000, 5_000_000, 2, 3, True, Cause.QUEUED, 1)
+TICK = TaskTick(
+    T_NS - 9_000_000, T_NS - 8_000_000, T_NS, 7_500_000, 5_000_000, 2, 3, True, Cause.QUEUED, 1
+)
 FAULT = Fault(T_NS, "gnss_silent", "gnss", Reaction.CONTROLLED_STOP, True, "no fix for 0.5 s")
 MOTOR = MotorStatus(T_NS, T_NS + 3, input_current_a=12.5, input_voltage_v=7.25)
-CHANGE = ModeChange(T_NS, Mode.AUTO, Mode.STOPPING, Reaction.BRAKE, "imu_silent", "", "imu_silent", "no IMU sample")
+CHANGE = ModeChange(
+    T_NS, Mode.AUTO, Mode.STOPPING, Reaction.BRAKE, "imu_silent", "", "imu_silent", "no IMU sample"
+)
 TURNED = Heading(T_NS, T_NS + 2, 2.5, 0.125, HeadingKind.MOVING_BASE)
 ROLLED = WheelSpeed(T_NS, T_NS + 2, -1.25, 0.05)
 SAMPLES: tuple[Message, ...] = (
@@ -118,7 +134,8 @@ def test_the_table_covers_what_ros_tools_show() -> None:
     }
     assert {row.source for row in PROJECTIONS} == set(map(type, SAMPLES)) <= set(messages.ALL)
     assert all(row.max_rate_hz > 0.0 for row in PROJECTIONS)
-    assert {row.topic: row.max_rate_hz for row in PROJECTIONS if row.source in (StateEstimate, ImuSample)} == {
+    assert {row.topic: row.max_rate_hz for row in PROJECTIONS
+        if row.source in (StateEstimate, ImuSample)} == {
         "/odometry": 50.0, "/tf": 50.0, "/imu/data": inf,
     }  # fmt: skip
 
@@ -154,7 +171,11 @@ def test_the_sensors_stand_in_base_link_and_the_clock_is_the_time() -> None:
         (0.25, 0.0, 0.3),
     )
     assert (imu.child_frame_id, _xyz(imu.transform.translation)) == ("imu_link", (0.0, -0.5, 0.1))
-    assert (_yaw(imu.transform.rotation), imu.header.stamp.sec, imu.header.stamp.nanosec) == (0.0, 5, 1)
+    assert (_yaw(imu.transform.rotation), imu.header.stamp.sec, imu.header.stamp.nanosec) == (
+        0.0,
+        5,
+        1,
+    )
     shown = store.deserialize_cdr(clock(T_NS), "rosgraph_msgs/msg/Clock")
     assert (shown.clock.sec, shown.clock.nanosec) == (5, 1)
 
@@ -162,7 +183,11 @@ def test_the_sensors_stand_in_base_link_and_the_clock_is_the_time() -> None:
 def test_a_fix_is_in_degrees_and_ellipsoidal_height(show: Show) -> None:
     fix = show("/gnss/fix", FIX)
     assert fix.header.frame_id == "gnss_link"
-    assert (fix.latitude, fix.longitude, fix.altitude) == (pytest.approx(43.0725), pytest.approx(-89.4125), 259.5)
+    assert (fix.latitude, fix.longitude, fix.altitude) == (
+        pytest.approx(43.0725),
+        pytest.approx(-89.4125),
+        259.5,
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,8 +203,12 @@ def test_a_fix_is_in_degrees_and_ellipsoidal_height(show: Show) -> None:
         (FixType.FIX_3D, True, CarrierSolution.FIXED, "STATUS_GBAS_FIX"),
     ],
 )
-def test_the_status_of_a_fix(fix_type: FixType, differential: bool, carrier: CarrierSolution, status: str, show: Show) -> None:
-    fix = msgspec.structs.replace(FIX, fix_type=fix_type, differential=differential, carrier=carrier)
+def test_the_status_of_a_fix(
+    fix_type: FixType, differential: bool, carrier: CarrierSolution, status: str, show: Show
+) -> None:
+    fix = msgspec.structs.replace(
+        FIX, fix_type=fix_type, differential=differential, carrier=carrier
+    )
     shown = show("/gnss/fix", fix).status
     assert shown.status == getattr(shown, status)
     assert shown.service == 0
@@ -194,14 +223,20 @@ DIAGONAL = (4.0, 0.0, 0.0, 0.0, 5.0, 0.0, 0.0, 0.0, 9.0)
     [
         (FULL, FULL, "COVARIANCE_TYPE_KNOWN"),
         (DIAGONAL, DIAGONAL, "COVARIANCE_TYPE_DIAGONAL_KNOWN"),
-        (tuple(nan if value == 0.0 else value for value in DIAGONAL), DIAGONAL, "COVARIANCE_TYPE_DIAGONAL_KNOWN"),
+        (
+            tuple(nan if value == 0.0 else value for value in DIAGONAL),
+            DIAGONAL,
+            "COVARIANCE_TYPE_DIAGONAL_KNOWN",
+        ),
         ((4.0, 0.5, nan, 0.5, 5.0, nan, nan, nan, 9.0), DIAGONAL, "COVARIANCE_TYPE_DIAGONAL_KNOWN"),
         (NAN9, (0.0,) * 9, "COVARIANCE_TYPE_UNKNOWN"),
         ((*DIAGONAL[:8], nan), (0.0,) * 9, "COVARIANCE_TYPE_UNKNOWN"),
         ((inf, *DIAGONAL[1:]), (0.0,) * 9, "COVARIANCE_TYPE_UNKNOWN"),
     ],
 )
-def test_the_covariance_of_a_fix(given_m2: tuple[float, ...], shown_m2: tuple[float, ...], kind: str, show: Show) -> None:
+def test_the_covariance_of_a_fix(
+    given_m2: tuple[float, ...], shown_m2: tuple[float, ...], kind: str, show: Show
+) -> None:
     shown = show("/gnss/fix", msgspec.structs.replace(FIX, position_covariance_m2=given_m2))
     assert tuple(shown.position_covariance.tolist()) == shown_m2
     assert shown.position_covariance_type == getattr(shown, kind)
@@ -225,7 +260,9 @@ def test_a_heading_is_an_orientation_without_rates(show: Show) -> None:
     assert imu.orientation_covariance[8] == 0.125**2
     assert imu.orientation_covariance[0] > 100.0
     assert imu.angular_velocity_covariance[0] == imu.linear_acceleration_covariance[0] == -1.0
-    unknown = show("/heading", msgspec.structs.replace(TURNED, sigma_rad=nan, kind=HeadingKind.INERTIAL))
+    unknown = show(
+        "/heading", msgspec.structs.replace(TURNED, sigma_rad=nan, kind=HeadingKind.INERTIAL)
+    )
     assert unknown.header.frame_id == "imu_link"
     assert unknown.orientation_covariance[8] == 0.0
 
@@ -240,7 +277,12 @@ def test_a_scan_keeps_its_bearings_times_and_ranges(show: Show) -> None:
     scan = show("/scan", SCAN)
     assert scan.header.frame_id == "laser_link"
     assert (scan.angle_min, scan.angle_max, scan.angle_increment) == (-0.5, 0.25, 0.25)
-    assert (scan.time_increment, scan.scan_time, scan.range_min, scan.range_max) == (0.0078125, 0.125, 0.0625, 30.0)
+    assert (scan.time_increment, scan.scan_time, scan.range_min, scan.range_max) == (
+        0.0078125,
+        0.125,
+        0.0625,
+        30.0,
+    )
     assert np.array_equal(scan.ranges, np.array(SCAN.ranges_m, dtype=np.float32), equal_nan=True)
     assert len(scan.intensities) == 0
 
@@ -272,9 +314,13 @@ def test_the_transform_is_the_pose(show: Show) -> None:
 
 @pytest.mark.parametrize("topic", ["/odometry", "/tf"])
 @pytest.mark.parametrize(
-    "change", [{"status": EstimatorStatus.UNINITIALISED}, {"x_m": nan}, {"y_m": inf}, {"yaw_rad": nan}], ids=str
+    "change",
+    [{"status": EstimatorStatus.UNINITIALISED}, {"x_m": nan}, {"y_m": inf}, {"yaw_rad": nan}],
+    ids=str,
 )
-def test_no_pose_is_shown_before_there_is_one(topic: str, change: dict[str, Any], show: Show) -> None:
+def test_no_pose_is_shown_before_there_is_one(
+    topic: str, change: dict[str, Any], show: Show
+) -> None:
     assert show(topic, msgspec.structs.replace(ESTIMATE, **change)) is None
 
 
@@ -287,8 +333,15 @@ def test_a_doubtful_pose_is_shown(topic: str, status: EstimatorStatus, show: Sho
 def test_the_course_is_a_path_of_poses(show: Show) -> None:
     path = show("/course", COURSE)
     assert path.header.frame_id == "map"
-    assert [_xyz(pose.pose.position) for pose in path.poses] == [(0.0, 5.0, 0.0), (1.0, 6.0, 0.0), (2.0, 7.0, 0.0)]
-    assert all(_same_angle(_yaw(p.pose.orientation), yaw) for p, yaw in zip(path.poses, COURSE.yaw_rad, strict=True))
+    assert [_xyz(pose.pose.position) for pose in path.poses] == [
+        (0.0, 5.0, 0.0),
+        (1.0, 6.0, 0.0),
+        (2.0, 7.0, 0.0),
+    ]
+    assert all(
+        _same_angle(_yaw(p.pose.orientation), yaw)
+        for p, yaw in zip(path.poses, COURSE.yaw_rad, strict=True)
+    )
     assert all(pose.header == path.header for pose in path.poses)
 
 
@@ -305,7 +358,11 @@ def test_drive_shows_what_was_wanted_and_what_was_applied(show: Show) -> None:
     assert isnan(applied.drive.speed)
     for shown in (wanted, applied):
         assert shown.header.frame_id == "base_link"
-        assert (shown.drive.steering_angle_velocity, shown.drive.acceleration, shown.drive.jerk) == (0.0, 0.0, 0.0)
+        assert (
+            shown.drive.steering_angle_velocity,
+            shown.drive.acceleration,
+            shown.drive.jerk,
+        ) == (0.0, 0.0, 0.0)
 
 
 def _status(show: Show, message: Message) -> tuple[Any, dict[str, str]]:
@@ -319,8 +376,9 @@ def test_a_missed_deadline_is_a_warning(show: Show) -> None:
     assert status.name == "vehicled: task 3"
     assert status.message == "missed its deadline: response 9.000 ms, allowed 5.000 ms, QUEUED"
     assert values == {
-        "cause": "QUEUED", "lateness_ns": "1000000", "execution_ns": "8000000", "response_ns": "9000000", "deadline_ns": "5000000",
-        "cpu_ns": "7500000", "skipped": "2", "holder": "1",
+        "cause": "QUEUED", "lateness_ns": "1000000", "execution_ns": "8000000",
+        "response_ns": "9000000", "deadline_ns": "5000000", "cpu_ns": "7500000", "skipped": "2",
+        "holder": "1",
     }  # fmt: skip
 
 
@@ -341,10 +399,16 @@ def test_a_kept_deadline_shows_nothing_and_a_holder_only_where_there_is_one(show
         (Reaction.DISABLE, False, "OK"),
     ],
 )
-def test_a_fault_is_as_grave_as_its_reaction(reaction: Reaction, active: bool, level: str, show: Show) -> None:
+def test_a_fault_is_as_grave_as_its_reaction(
+    reaction: Reaction, active: bool, level: str, show: Show
+) -> None:
     status, values = _status(show, msgspec.structs.replace(FAULT, reaction=reaction, active=active))
     assert status.level == getattr(status, level)
-    assert (status.name, status.message, status.hardware_id) == ("vehicled: gnss_silent", "no fix for 0.5 s", "gnss")
+    assert (status.name, status.message, status.hardware_id) == (
+        "vehicled: gnss_silent",
+        "no fix for 0.5 s",
+        "gnss",
+    )
     assert values == {"reaction": reaction.name, "active": str(active).lower()}
 
 
@@ -357,7 +421,9 @@ def test_a_fault_is_as_grave_as_its_reaction(reaction: Reaction, active: bool, l
         (Mode.STANDBY, Reaction.BRAKE, "OK"),
     ],
 )
-def test_a_change_of_mode_is_grave_if_nobody_asked_for_it(after: Mode, reaction: Reaction, level: str, show: Show) -> None:
+def test_a_change_of_mode_is_grave_if_nobody_asked_for_it(
+    after: Mode, reaction: Reaction, level: str, show: Show
+) -> None:
     status, values = _status(show, msgspec.structs.replace(CHANGE, after=after, reaction=reaction))
     assert status.level == getattr(status, level)
     assert status.message == f"AUTO -> {after.name}: no IMU sample"
@@ -373,7 +439,9 @@ def test_a_change_of_mode_is_grave_if_nobody_asked_for_it(after: Mode, reaction:
         ("/diagnostics", msgspec.structs.replace(FAULT, t_ns=2**62)),
     ],
 )
-def test_what_the_standard_type_cannot_hold_is_an_error_to_count(topic: str, message: Message, show: Show) -> None:
+def test_what_the_standard_type_cannot_hold_is_an_error_to_count(
+    topic: str, message: Message, show: Show
+) -> None:
     with pytest.raises(CdrError):
         show(topic, message)
 
@@ -383,10 +451,22 @@ def test_what_the_standard_type_cannot_hold_is_an_error_to_count(topic: str, mes
     x_m=st.floats(-1e6, 1e6), y_m=st.floats(-1e6, 1e6), yaw_rad=st.floats(-100.0, 100.0),
 )  # fmt: skip
 def test_positions_and_headings_survive(
-    latitude_rad: float, longitude_rad: float, height_m: float, x_m: float, y_m: float, yaw_rad: float, show: Show
+    latitude_rad: float,
+    longitude_rad: float,
+    height_m: float,
+    x_m: float,
+    y_m: float,
+    yaw_rad: float,
+    show: Show,
 ) -> None:
     fix = show("/gnss/fix", GnssFix(T_NS, T_NS, latitude_rad, longitude_rad, height_m))
-    assert (fix.latitude, fix.longitude, repr(fix.altitude)) == (degrees(latitude_rad), degrees(longitude_rad), repr(height_m))
-    pose = show("/odometry", msgspec.structs.replace(ESTIMATE, x_m=x_m, y_m=y_m, yaw_rad=yaw_rad)).pose.pose
+    assert (fix.latitude, fix.longitude, repr(fix.altitude)) == (
+        degrees(latitude_rad),
+        degrees(longitude_rad),
+        repr(height_m),
+    )
+    pose = show(
+        "/odometry", msgspec.structs.replace(ESTIMATE, x_m=x_m, y_m=y_m, yaw_rad=yaw_rad)
+    ).pose.pose
     assert _xyz(pose.position) == (x_m, y_m, 0.0)
     assert _same_angle(_yaw(pose.orientation), yaw_rad)

@@ -1,4 +1,5 @@
-"""Our descriptions and encoders of the standard types against the definitions that rosbags carries."""
+"""Our descriptions and encoders of the standard types against the definitions that rosbags
+carries."""
 
 from typing import Any
 
@@ -15,14 +16,15 @@ from vehicled.ros.fields import PRIMITIVES
 from vehicled.ros.standard import Template, encode, standard_definition
 
 PUBLISHED = (
-    "sensor_msgs/NavSatFix", "sensor_msgs/Imu", "nav_msgs/Odometry", "nav_msgs/Path", "tf2_msgs/TFMessage",
-    "diagnostic_msgs/DiagnosticArray",
+    "sensor_msgs/NavSatFix", "sensor_msgs/Imu", "nav_msgs/Odometry", "nav_msgs/Path",
+    "tf2_msgs/TFMessage", "diagnostic_msgs/DiagnosticArray",
 )  # fmt: skip
 ACKERMANN = "ackermann_msgs/AckermannDriveStamped"
 
 SCALARS: dict[str, st.SearchStrategy[Any]] = {
-    "bool": st.booleans(), "byte": st.integers(0, 127), "uint8": st.integers(0, 255), "int8": st.integers(-128, 127),
-    "uint16": st.integers(0, 2**16 - 1), "int32": st.integers(-(2**31), 2**31 - 1), "uint32": st.integers(0, 2**32 - 1),
+    "bool": st.booleans(), "byte": st.integers(0, 127), "uint8": st.integers(0, 255),
+    "int8": st.integers(-128, 127), "uint16": st.integers(0, 2**16 - 1),
+    "int32": st.integers(-(2**31), 2**31 - 1), "uint32": st.integers(0, 2**32 - 1),
     "float32": st.floats(width=32), "float64": st.floats(), "string": st.text(max_size=9),
 }  # fmt: skip
 
@@ -50,18 +52,27 @@ def test_the_layout_is_that_of_ros_by_its_own_hash(name: str, release: Stores) -
 def test_definition_and_constants_are_those_of_humble(name: str) -> None:
     found = standard_definition(name)
     humble = get_typestore(Stores.ROS2_HUMBLE)
-    assert OURS.generate_msgdef(found.name, ros_version=2) == humble.generate_msgdef(found.name, ros_version=2)
+    assert OURS.generate_msgdef(found.name, ros_version=2) == humble.generate_msgdef(
+        found.name, ros_version=2
+    )
 
 
 def test_ackermann_drive_is_the_published_one() -> None:
-    """rosbags does not carry ackermann_msgs; the sums are those every ROS 1 program compares, with the header of ROS 1."""
+    """rosbags does not carry ackermann_msgs; the sums are those every ROS 1 program compares, with
+    the header of ROS 1."""
     ros1 = get_typestore(Stores.ROS1_NOETIC)
     stamped, *dependencies = standard_definition(ACKERMANN).text.split("=" * 80 + "\nMSG: ")
     (drive,) = (text for text in dependencies if text.startswith("ackermann_msgs/AckermannDrive\n"))
     ros1.register(get_types_from_msg(drive.partition("\n")[2], "ackermann_msgs/msg/AckermannDrive"))
     ros1.register(get_types_from_msg(stamped, "ackermann_msgs/msg/AckermannDriveStamped"))
-    assert ros1.generate_msgdef("ackermann_msgs/msg/AckermannDrive")[1] == "3512e91b48d69674a0e86fadf1ea8231"
-    assert ros1.generate_msgdef("ackermann_msgs/msg/AckermannDriveStamped")[1] == "1fd5d7f58889cefd44d29f6653240d0c"
+    assert (
+        ros1.generate_msgdef("ackermann_msgs/msg/AckermannDrive")[1]
+        == "3512e91b48d69674a0e86fadf1ea8231"
+    )
+    assert (
+        ros1.generate_msgdef("ackermann_msgs/msg/AckermannDriveStamped")[1]
+        == "1fd5d7f58889cefd44d29f6653240d0c"
+    )
 
 
 def test_each_dependency_is_reported_once() -> None:
@@ -89,8 +100,14 @@ def _read(desc: Any, value: Any) -> Any:
     if kind == Nodetype.BASE:
         return value
     if kind == Nodetype.NAME:
-        return tuple(_read(field, getattr(value, name)) for name, field in OURS.fielddefs[detail][1])
-    return value.tolist() if isinstance(value, np.ndarray) else [_read(detail[0], item) for item in value]
+        return tuple(
+            _read(field, getattr(value, name)) for name, field in OURS.fielddefs[detail][1]
+        )
+    return (
+        value.tolist()
+        if isinstance(value, np.ndarray)
+        else [_read(detail[0], item) for item in value]
+    )
 
 
 @pytest.mark.parametrize("name", [*PUBLISHED, ACKERMANN])
@@ -109,7 +126,11 @@ def _flat(value: Any) -> list[float]:
     """The numbers of nested sequences in order, without the texts."""
     if isinstance(value, str):
         return []
-    return [value] if isinstance(value, bool | int | float) else [number for item in value for number in _flat(item)]
+    return (
+        [value]
+        if isinstance(value, bool | int | float)
+        else [number for item in value for number in _flat(item)]
+    )
 
 
 @pytest.mark.parametrize("poses", [0, 1, 3])
@@ -117,7 +138,11 @@ def _flat(value: Any) -> list[float]:
 def test_a_template_writes_the_same_as_the_walk(frame: str, poses: int) -> None:
     header = ((1, 2), frame)
     value = (header, [(header, ((x, 2.0, 3.0), (0.0, 0.0, 0.6, 0.8))) for x in range(poses)])
-    template = Template("nav_msgs/Path", {"header.frame_id": frame, "poses.header.frame_id": frame}, {"poses": poses})
+    template = Template(
+        "nav_msgs/Path",
+        {"header.frame_id": frame, "poses.header.frame_id": frame},
+        {"poses": poses},
+    )
     assert template.encode(*_flat(value)) == encode("nav_msgs/Path", value)
 
 

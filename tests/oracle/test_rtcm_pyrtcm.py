@@ -1,4 +1,5 @@
-"""Frames, types and stations against pyrtcm, and positions against pynmeagps: parsers that no one here wrote."""
+"""Frames, types and stations against pyrtcm, and positions against pynmeagps: parsers that no one
+here wrote."""
 
 import io
 import json
@@ -48,7 +49,11 @@ def test_frames_types_and_stations_are_those_of_pyrtcm(shared_data: Path, captur
     stream = (shared_data / "captures" / capture).read_bytes()
     reader = FrameReader()
     ours = reader.feed(stream) + reader.flush()
-    theirs = [(raw, parsed) for raw, parsed in RTCMReader(io.BytesIO(stream), quitonerror=0) if raw is not None]
+    theirs = [
+        (raw, parsed)
+        for raw, parsed in RTCMReader(io.BytesIO(stream), quitonerror=0)
+        if raw is not None
+    ]
     assert ours == [raw for raw, _ in theirs]
     stations = 0
     for frame, (_, parsed) in zip(ours, theirs):
@@ -59,7 +64,9 @@ def test_frames_types_and_stations_are_those_of_pyrtcm(shared_data: Path, captur
         if station is not None:
             stations += 1
             assert (station.number, station.virtual) == (parsed.DF003, bool(parsed.DF141))
-            assert (station.x_m, station.y_m, station.z_m) == pytest.approx((parsed.DF025, parsed.DF026, parsed.DF027), abs=1e-9)
+            assert (station.x_m, station.y_m, station.z_m) == pytest.approx(
+                (parsed.DF025, parsed.DF026, parsed.DF027), abs=1e-9
+            )
             assert station.antenna_height_m == pytest.approx(parsed.DF028, abs=1e-9)
     assert stations == sum(1 for frame in ours if message_type(frame) in {1005, 1006})
 
@@ -68,12 +75,15 @@ def test_frames_types_and_stations_are_those_of_pyrtcm(shared_data: Path, captur
 @pytest.mark.parametrize("longitude_deg", [-179.999999, -0.5, 0.0, 11.5761247, 180.0])
 def test_positions_are_what_pynmeagps_reads(latitude_deg: float, longitude_deg: float):
     fix = GnssFix(
-        0, 0, radians(latitude_deg), radians(longitude_deg), 519.123, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FLOAT,
-        differential=True, correction_age_s=1.4, satellites=23, hdop=0.63, utc_ns=1_760_000_000_250_000_000,
+        0, 0, radians(latitude_deg), radians(longitude_deg), 519.123, fix_type=FixType.FIX_3D,
+        carrier=CarrierSolution.FLOAT, differential=True, correction_age_s=1.4, satellites=23,
+        hdop=0.63, utc_ns=1_760_000_000_250_000_000,
     )  # fmt: skip
     parsed = NMEAReader.parse(encode_gga(fix))
     assert parsed.identity == "GPGGA"
-    assert (parsed.lat, parsed.lon) == pytest.approx((degrees(fix.latitude_rad), degrees(fix.longitude_rad)), abs=2e-7)
+    assert (parsed.lat, parsed.lon) == pytest.approx(
+        (degrees(fix.latitude_rad), degrees(fix.longitude_rad)), abs=2e-7
+    )
     assert (parsed.quality, parsed.numSV, parsed.HDOP, parsed.diffAge) == (5, 23, 0.63, 1.4)
     assert parsed.alt + parsed.sep == pytest.approx(519.123, abs=0.006)
     assert parsed.time.isoformat() == "08:53:20.250000"
@@ -86,4 +96,6 @@ def test_distances_are_good_to_half_a_percent():
         for north, east in places:
             _, _, true_m = geod.inv(west, south, east, north)
             stream = Mountpoint("X", latitude_rad=radians(north), longitude_rad=radians(east))
-            assert stream.distance_m(radians(south), radians(west)) == pytest.approx(true_m, rel=0.006, abs=1.0)
+            assert stream.distance_m(radians(south), radians(west)) == pytest.approx(
+                true_m, rel=0.006, abs=1.0
+            )

@@ -1,4 +1,5 @@
-"""Recordings of real receivers: the message counts that were published with them, and the values that pyubx2 and pynmeagps read."""
+"""Recordings of real receivers: the message counts that were published with them, and the values
+that pyubx2 and pynmeagps read."""
 
 import io
 import json
@@ -18,7 +19,17 @@ from pyubx2.ubxtypes_configdb import UBX_CONFIG_DATABASE
 from pyubx2.ubxtypes_core import UBX_MSGIDS
 
 from drivers.ublox import keys, nmea
-from drivers.ublox.codec import NMEA, UBX, decode, decode_frame, encode, framer, has_checksum, parse_ubx, ubx_frame
+from drivers.ublox.codec import (
+    NMEA,
+    UBX,
+    decode,
+    decode_frame,
+    encode,
+    framer,
+    has_checksum,
+    parse_ubx,
+    ubx_frame,
+)
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.layouts import EsfMeas, EsfSensor, EsfStatus, NavPvt, SecSig
 from drivers.ublox.names import IDS, NAMES
@@ -27,33 +38,41 @@ from drivers.ublox.settings import Params
 from tests.grid import sampled
 from vehicled.core.messages import CarrierSolution, Event, GnssFix, Message
 
-# pyubx2 name and scale by field of ours; a field that is not named here is a bit field and compared by its bits below.
+# pyubx2 name and scale by field of ours; a field that is not named here is a bit field and compared
+# by its bits below.
 SAME: dict[str, dict[str, tuple[str, float]]] = {
     "NAV-PVT": {
-        "itow_ms": ("iTOW", 1), "year": ("year", 1), "month": ("month", 1), "day": ("day", 1), "hour": ("hour", 1),
-        "minute": ("min", 1), "second": ("second", 1), "time_accuracy_ns": ("tAcc", 1), "nano_ns": ("nano", 1),
-        "fix_type": ("fixType", 1), "fix_ok": ("gnssFixOk", 1), "differential": ("diffSoln", 1), "carrier": ("carrSoln", 1),
-        "satellites": ("numSV", 1), "longitude_deg_e7": ("lon", 1e-7), "latitude_deg_e7": ("lat", 1e-7),
-        "height_mm": ("height", 1), "height_msl_mm": ("hMSL", 1), "horizontal_accuracy_mm": ("hAcc", 1),
-        "vertical_accuracy_mm": ("vAcc", 1), "velocity_north_mmps": ("velN", 1), "velocity_east_mmps": ("velE", 1),
-        "velocity_down_mmps": ("velD", 1), "ground_speed_mmps": ("gSpeed", 1), "course_deg_e5": ("headMot", 1e-5),
-        "speed_accuracy_mmps": ("sAcc", 1), "course_accuracy_deg_e5": ("headAcc", 1e-5), "pdop_e2": ("pDOP", 1e-2),
+        "itow_ms": ("iTOW", 1), "year": ("year", 1), "month": ("month", 1), "day": ("day", 1),
+        "hour": ("hour", 1), "minute": ("min", 1), "second": ("second", 1),
+        "time_accuracy_ns": ("tAcc", 1), "nano_ns": ("nano", 1), "fix_type": ("fixType", 1),
+        "fix_ok": ("gnssFixOk", 1), "differential": ("diffSoln", 1), "carrier": ("carrSoln", 1),
+        "satellites": ("numSV", 1), "longitude_deg_e7": ("lon", 1e-7),
+        "latitude_deg_e7": ("lat", 1e-7), "height_mm": ("height", 1), "height_msl_mm": ("hMSL", 1),
+        "horizontal_accuracy_mm": ("hAcc", 1), "vertical_accuracy_mm": ("vAcc", 1),
+        "velocity_north_mmps": ("velN", 1), "velocity_east_mmps": ("velE", 1),
+        "velocity_down_mmps": ("velD", 1), "ground_speed_mmps": ("gSpeed", 1),
+        "course_deg_e5": ("headMot", 1e-5), "speed_accuracy_mmps": ("sAcc", 1),
+        "course_accuracy_deg_e5": ("headAcc", 1e-5), "pdop_e2": ("pDOP", 1e-2),
         "position_invalid": ("invalidLlh", 1), "correction_age_code": ("lastCorrectionAge", 1),
-        "vehicle_heading_deg_e5": ("headVeh", 1e-5), "magnetic_declination_deg_e2": ("magDec", 1e-2),
+        "vehicle_heading_deg_e5": ("headVeh", 1e-5),
+        "magnetic_declination_deg_e2": ("magDec", 1e-2),
         "magnetic_accuracy_deg_e2": ("magAcc", 1e-2),
     },
     "NAV-COV": {
         "itow_ms": ("iTOW", 1), "version": ("version", 1),
         "position_valid": ("posCovValid", 1), "velocity_valid": ("velCovValid", 1),
-        **{f"position_{axes.lower()}": (f"posCov{axes}", 1) for axes in ("NN", "NE", "ND", "EE", "ED", "DD")},
-        **{f"velocity_{axes.lower()}": (f"velCov{axes}", 1) for axes in ("NN", "NE", "ND", "EE", "ED", "DD")},
+        **{f"position_{axes.lower()}": (f"posCov{axes}", 1)
+            for axes in ("NN", "NE", "ND", "EE", "ED", "DD")},
+        **{f"velocity_{axes.lower()}": (f"velCov{axes}", 1)
+            for axes in ("NN", "NE", "ND", "EE", "ED", "DD")},
     },
     "NAV-RELPOSNED": {
         "version": ("version", 1), "station": ("refStationID", 1), "itow_ms": ("iTOW", 1),
         "heading_deg_e5": ("relPosHeading", 1e-5),
-        "north_accuracy_mm_e1": ("accN", 0.1), "east_accuracy_mm_e1": ("accE", 0.1), "down_accuracy_mm_e1": ("accD", 0.1),
-        "length_accuracy_mm_e1": ("accLength", 0.1), "heading_accuracy_deg_e5": ("accHeading", 1e-5),
-        "fix_ok": ("gnssFixOK", 1), "position_valid": ("relPosValid", 1), "carrier": ("carrSoln", 1),
+        "north_accuracy_mm_e1": ("accN", 0.1), "east_accuracy_mm_e1": ("accE", 0.1),
+        "down_accuracy_mm_e1": ("accD", 0.1), "length_accuracy_mm_e1": ("accLength", 0.1),
+        "heading_accuracy_deg_e5": ("accHeading", 1e-5), "fix_ok": ("gnssFixOK", 1),
+        "position_valid": ("relPosValid", 1), "carrier": ("carrSoln", 1),
         "heading_valid": ("relPosHeadingValid", 1), "normalised": ("relPosNormalized", 1),
     },
     "NAV-DOP": {
@@ -64,29 +83,35 @@ SAME: dict[str, dict[str, tuple[str, float]]] = {
         "time_to_first_fix_ms": ("ttff", 1), "since_start_ms": ("msss", 1),
     },
     "NAV-TIMELS": {
-        "itow_ms": ("iTOW", 1), "version": ("version", 1), "source": ("srcOfCurrLs", 1), "leap_s": ("currLs", 1),
-        "change_source": ("srcOfLsChange", 1), "change_s": ("lsChange", 1), "to_change_s": ("timeToLsEvent", 1),
-        "change_week": ("dateOfLsGpsWn", 1), "change_day": ("dateOfLsGpsDn", 1),
+        "itow_ms": ("iTOW", 1), "version": ("version", 1), "source": ("srcOfCurrLs", 1),
+        "leap_s": ("currLs", 1), "change_source": ("srcOfLsChange", 1), "change_s": ("lsChange", 1),
+        "to_change_s": ("timeToLsEvent", 1), "change_week": ("dateOfLsGpsWn", 1),
+        "change_day": ("dateOfLsGpsDn", 1),
     },
     "NAV-PVAT": {
-        "itow_ms": ("iTOW", 1), "version": ("version", 1), "year": ("year", 1), "month": ("month", 1), "day": ("day", 1),
-        "hour": ("hour", 1), "minute": ("min", 1), "second": ("sec", 1), "time_accuracy_ns": ("tAcc", 1), "nano_ns": ("nano", 1),
-        "fix_type": ("fixType", 1), "heading_valid": ("vehHeadingValid", 1), "satellites": ("numSV", 1),
-        "longitude_deg_e7": ("lon", 1e-7), "latitude_deg_e7": ("lat", 1e-7), "height_mm": ("height", 1),
-        "height_msl_mm": ("hMSL", 1), "horizontal_accuracy_mm": ("hAcc", 1), "vertical_accuracy_mm": ("vAcc", 1),
-        "velocity_north_mmps": ("velN", 1), "velocity_east_mmps": ("velE", 1), "velocity_down_mmps": ("velD", 1),
-        "ground_speed_mmps": ("gSpeed", 1), "speed_accuracy_mmps": ("sAcc", 1), "roll_deg_e5": ("vehRoll", 1e-5),
-        "pitch_deg_e5": ("vehPitch", 1e-5), "heading_deg_e5": ("vehHeading", 1e-5), "course_deg_e5": ("motHeading", 1e-5),
-        "heading_accuracy_deg_e2": ("accHeading", 1e-2), "ellipse_major_mm": ("errEllipseMajor", 1),
+        "itow_ms": ("iTOW", 1), "version": ("version", 1), "year": ("year", 1),
+        "month": ("month", 1), "day": ("day", 1), "hour": ("hour", 1), "minute": ("min", 1),
+        "second": ("sec", 1), "time_accuracy_ns": ("tAcc", 1), "nano_ns": ("nano", 1),
+        "fix_type": ("fixType", 1), "heading_valid": ("vehHeadingValid", 1),
+        "satellites": ("numSV", 1), "longitude_deg_e7": ("lon", 1e-7),
+        "latitude_deg_e7": ("lat", 1e-7), "height_mm": ("height", 1), "height_msl_mm": ("hMSL", 1),
+        "horizontal_accuracy_mm": ("hAcc", 1), "vertical_accuracy_mm": ("vAcc", 1),
+        "velocity_north_mmps": ("velN", 1), "velocity_east_mmps": ("velE", 1),
+        "velocity_down_mmps": ("velD", 1), "ground_speed_mmps": ("gSpeed", 1),
+        "speed_accuracy_mmps": ("sAcc", 1), "roll_deg_e5": ("vehRoll", 1e-5),
+        "pitch_deg_e5": ("vehPitch", 1e-5), "heading_deg_e5": ("vehHeading", 1e-5),
+        "course_deg_e5": ("motHeading", 1e-5), "heading_accuracy_deg_e2": ("accHeading", 1e-2),
+        "ellipse_major_mm": ("errEllipseMajor", 1),
     },
     "NAV-EOE": {"itow_ms": ("iTOW", 1)},
     "ACK-ACK": {"message_class": ("clsID", 1), "message_id": ("msgID", 1)},
     "ACK-NAK": {"message_class": ("clsID", 1), "message_id": ("msgID", 1)},
 }  # fmt: skip
 BLOCK = {
-    "block": "blockId", "jamming": "jammingState", "antenna_status": "antStatus", "antenna_power": "antPower",
-    "post_status": "postStatus", "noise_per_ms": "noisePerMS", "agc": "agcCnt", "jamming_indicator": "jamInd",
-    "offset_i": "ofsI", "magnitude_i": "magI", "offset_q": "ofsQ", "magnitude_q": "magQ",
+    "block": "blockId", "jamming": "jammingState", "antenna_status": "antStatus",
+    "antenna_power": "antPower", "post_status": "postStatus", "noise_per_ms": "noisePerMS",
+    "agc": "agcCnt", "jamming_indicator": "jamInd", "offset_i": "ofsI", "magnitude_i": "magI",
+    "offset_q": "ofsQ", "magnitude_q": "magQ",
 }  # fmt: skip
 HIGH_PRECISION = {
     "lon": ("longitude_deg_e7", 1e-7, "longitude_deg_e9", 1e-9),
@@ -95,24 +120,26 @@ HIGH_PRECISION = {
     "hMSL": ("height_msl_mm", 1.0, "height_msl_mm_e1", 0.1),
 }
 PARTS = {
-    "N": ("north_cm", "north_mm_e1"), "E": ("east_cm", "east_mm_e1"), "D": ("down_cm", "down_mm_e1"),
-    "Length": ("length_cm", "length_mm_e1")
+    "N": ("north_cm", "north_mm_e1"), "E": ("east_cm", "east_mm_e1"),
+    "D": ("down_cm", "down_mm_e1"), "Length": ("length_cm", "length_mm_e1")
 }  # fmt: skip
 SENTENCES: dict[str, dict[str, str]] = {
     "GGA": {
-        "latitude_deg": "lat", "longitude_deg": "lon", "quality": "quality", "satellites": "numSV", "hdop": "HDOP",
-        "altitude_msl_m": "alt", "geoid_separation_m": "sep", "correction_age_s": "diffAge", "time_ms": "time",
+        "latitude_deg": "lat", "longitude_deg": "lon", "quality": "quality", "satellites": "numSV",
+        "hdop": "HDOP", "altitude_msl_m": "alt", "geoid_separation_m": "sep",
+        "correction_age_s": "diffAge", "time_ms": "time",
     },
     "RMC": {
-        "latitude_deg": "lat", "longitude_deg": "lon", "speed_kn": "spd", "course_deg": "cog", "mode": "posMode", "day": "date",
-        "time_ms": "time",
+        "latitude_deg": "lat", "longitude_deg": "lon", "speed_kn": "spd", "course_deg": "cog",
+        "mode": "posMode", "day": "date", "time_ms": "time",
     },
     "GST": {
-        "range_rms_m": "rangeRms", "latitude_sigma_m": "stdLat", "longitude_sigma_m": "stdLong", "altitude_sigma_m": "stdAlt",
-        "time_ms": "time",
+        "range_rms_m": "rangeRms", "latitude_sigma_m": "stdLat", "longitude_sigma_m": "stdLong",
+        "altitude_sigma_m": "stdAlt", "time_ms": "time",
     },
     "VTG": {"course_deg": "cogt", "speed_kn": "sogn", "speed_kmh": "sogk", "mode": "posMode"},
-    "GSA": {"mode": "opMode", "dimensions": "navMode", "pdop": "PDOP", "hdop": "HDOP", "vdop": "VDOP"},
+    "GSA": {"mode": "opMode", "dimensions": "navMode", "pdop": "PDOP", "hdop": "HDOP",
+        "vdop": "VDOP"},
     "ZDA": {"time_ms": "time"},
 }  # fmt: skip
 
@@ -129,7 +156,12 @@ def captures(shared_data: Path) -> dict[str, Any]:
 
 def listed(shared_data: Path, kind: str) -> int:
     """Messages of a kind, of any talker, by the published counts."""
-    return sum(count for entry in captures(shared_data).values() for name, count in entry["counts"].items() if name.endswith(kind))
+    return sum(
+        count
+        for entry in captures(shared_data).values()
+        for name, count in entry["counts"].items()
+        if name.endswith(kind)
+    )
 
 
 def frames_of(data: bytes) -> list[tuple[str, bytes]]:
@@ -152,7 +184,9 @@ def test_every_capture_has_the_counts_published_with_it(shared_data: Path) -> No
         assert stream.dropped_bytes == entry["extra"]["unframed_bytes"], name
 
 
-@pytest.mark.parametrize(("largest", "frames"), sampled([(40_000, 500), (200_000, 3_000)], lambda case: case[1] == 500))
+@pytest.mark.parametrize(
+    ("largest", "frames"), sampled([(40_000, 500), (200_000, 3_000)], lambda case: case[1] == 500)
+)
 def test_frames_are_those_of_pyubx2(shared_data: Path, largest: int, frames: int) -> None:
     """Byte for byte and in order, where its reader manages the file at all and in bearable time."""
     compared = 0
@@ -181,15 +215,32 @@ def test_frames_are_those_of_pyubx2(shared_data: Path, largest: int, frames: int
 
 def check_ubx(name: str, ours: Any, theirs: Any) -> None:
     for field, (attribute, scale) in SAME.get(name, {}).items():
-        assert isclose(getattr(ours, field) * scale, getattr(theirs, attribute), rel_tol=1e-12, abs_tol=1e-10), (name, field)
+        assert isclose(
+            getattr(ours, field) * scale, getattr(theirs, attribute), rel_tol=1e-12, abs_tol=1e-10
+        ), (name, field)
     if name == "NAV-PVT":
-        assert ours.valid & 15 == theirs.validDate | theirs.validTime << 1 | theirs.fullyResolved << 2 | theirs.validMag << 3
-        assert ours.flags2 >> 5 == theirs.confirmedAvai | theirs.confirmedDate << 1 | theirs.confirmedTime << 2
+        assert (
+            ours.valid & 15
+            == theirs.validDate
+            | theirs.validTime << 1
+            | theirs.fullyResolved << 2
+            | theirs.validMag << 3
+        )
+        assert (
+            ours.flags2 >> 5
+            == theirs.confirmedAvai | theirs.confirmedDate << 1 | theirs.confirmedTime << 2
+        )
     elif name == "NAV-HPPOSLLH":
         for attribute, (coarse, coarse_scale, fine, fine_scale) in HIGH_PRECISION.items():
             value = getattr(ours, coarse) * coarse_scale + getattr(ours, fine) * fine_scale
-            assert isclose(value, getattr(theirs, attribute), rel_tol=1e-14, abs_tol=1e-11), attribute
-        assert (ours.itow_ms, ours.version, ours.position_invalid) == (theirs.iTOW, theirs.version, theirs.invalidLlh)
+            assert isclose(value, getattr(theirs, attribute), rel_tol=1e-14, abs_tol=1e-11), (
+                attribute
+            )
+        assert (ours.itow_ms, ours.version, ours.position_invalid) == (
+            theirs.iTOW,
+            theirs.version,
+            theirs.invalidLlh,
+        )
         assert isclose(ours.horizontal_accuracy_mm_e1 * 0.1, theirs.hAcc)
         assert isclose(ours.vertical_accuracy_mm_e1 * 0.1, theirs.vAcc)
     elif name == "NAV-RELPOSNED":
@@ -209,7 +260,10 @@ def check_ubx(name: str, ours: Any, theirs: Any) -> None:
             assert extension == getattr(theirs, f"extension_{number:02d}").rstrip(b"\0").decode()
     elif name == "CFG-VALGET" and isinstance(ours, keys.CfgValget):
         for key, value in ours.items:
-            label = next((label for label, (number, _) in UBX_CONFIG_DATABASE.items() if number == key), f"CFG_{key:#010x}")
+            label = next(
+                (label for label, (number, _) in UBX_CONFIG_DATABASE.items() if number == key),
+                f"CFG_{key:#010x}",
+            )
             got = getattr(theirs, label, value)
             raw = int.from_bytes(got, "little") if isinstance(got, bytes) else got
             # Signed and floating values are carried as the bits on the wire.
@@ -229,7 +283,18 @@ def test_ubx_values_are_those_of_pyubx2(shared_data: Path) -> None:
             assert theirs.identity == kind
             check_ubx(kind, ours, theirs)
             compared[kind] += 1
-    known = {"NAV-PVT", "NAV-HPPOSLLH", "NAV-COV", "NAV-RELPOSNED", "NAV-DOP", "NAV-EOE", "MON-RF", "MON-VER", "ACK-ACK", "ACK-NAK"}
+    known = {
+        "NAV-PVT",
+        "NAV-HPPOSLLH",
+        "NAV-COV",
+        "NAV-RELPOSNED",
+        "NAV-DOP",
+        "NAV-EOE",
+        "MON-RF",
+        "MON-VER",
+        "ACK-ACK",
+        "ACK-NAK",
+    }
     assert known <= compared.keys()
     assert compared["NAV-PVT"] == listed(shared_data, "NAV-PVT") > 100
     assert compared["CFG-VALGET"] == 48
@@ -245,25 +310,37 @@ def test_layouts_without_a_recording_are_those_of_pyubx2() -> None:
         flags = theirs.gnssFixOK, theirs.diffSoln, theirs.carrSoln
         assert (ours.pvt.fix_ok, ours.pvt.differential, ours.pvt.carrier) == flags
         short = ubx_frame(
-            b"\x01\x3c", b"\0" + chance.randbytes(23) + bytes(chance.randint(0, 99) for _ in range(3)) + chance.randbytes(13)
+            b"\x01\x3c",
+            b"\0"
+            + chance.randbytes(23)
+            + bytes(chance.randint(0, 99) for _ in range(3))
+            + chance.randbytes(13),
         )
         vector, other = parse_ubx(short), UBXReader.parse(short)
         for axis, attribute in (("north", "relPosN"), ("east", "relPosE"), ("down", "relPosD")):
             fine = getattr(vector, f"{axis}_cm") + getattr(vector, f"{axis}_mm_e1") * 0.01
             assert isclose(fine, getattr(other, attribute), abs_tol=1e-9)
-        assert isclose(vector.length_m, hypot(other.relPosN, other.relPosE, other.relPosD) * 0.01, abs_tol=1e-4)
-        assert (vector.moving, vector.carrier, vector.fix_ok) == (other.isMoving, other.carrSoln, other.gnssFixOK)
+        assert isclose(
+            vector.length_m, hypot(other.relPosN, other.relPosE, other.relPosD) * 0.01, abs_tol=1e-4
+        )
+        assert (vector.moving, vector.carrier, vector.fix_ok) == (
+            other.isMoving,
+            other.carrSoln,
+            other.gnssFixOK,
+        )
 
 
 def test_messages_of_inertial_receivers_and_of_newer_firmware_are_those_of_pyubx2() -> None:
     """Any bytes, in both directions, because there are recordings of a few only."""
     attitude = {
-        "itow_ms": ("iTOW", 1), "roll_deg_e5": ("roll", 1e-5), "pitch_deg_e5": ("pitch", 1e-5), "heading_deg_e5": ("heading", 1e-5),
-        "roll_accuracy_deg_e5": ("accRoll", 1e-5), "pitch_accuracy_deg_e5": ("accPitch", 1e-5),
+        "itow_ms": ("iTOW", 1), "roll_deg_e5": ("roll", 1e-5), "pitch_deg_e5": ("pitch", 1e-5),
+        "heading_deg_e5": ("heading", 1e-5), "roll_accuracy_deg_e5": ("accRoll", 1e-5),
+        "pitch_accuracy_deg_e5": ("accPitch", 1e-5),
         "heading_accuracy_deg_e5": ("accHeading", 1e-5),
     }  # fmt: skip
     motion = {
-        "itow_ms": ("iTOW", 1), **{f"rate_{axis}_dps_e3": (f"{axis}AngRate", 1e-3) for axis in "xyz"},
+        "itow_ms": ("iTOW", 1),
+        **{f"rate_{axis}_dps_e3": (f"{axis}AngRate", 1e-3) for axis in "xyz"},
         **{f"acceleration_{axis}_mps2_e2": (f"{axis}Accel", 1e-2) for axis in "xyz"},
     }  # fmt: skip
     layouts: dict[str, tuple[int, dict[str, tuple[str, float]]]] = {
@@ -274,27 +351,32 @@ def test_messages_of_inertial_receivers_and_of_newer_firmware_are_those_of_pyubx
         "HNR-PVT": (
             72,
             {
-                "itow_ms": ("iTOW", 1), "year": ("year", 1), "month": ("month", 1), "second": ("second", 1), "nano_ns": ("nano", 1),
-                "fix_type": ("gpsFix", 1), "longitude_deg_e7": ("lon", 1e-7), "latitude_deg_e7": ("lat", 1e-7),
-                "height_mm": ("height", 1), "height_msl_mm": ("hMSL", 1), "ground_speed_mmps": ("gSpeed", 1),
-                "speed_mmps": ("speed", 1), "course_deg_e5": ("headMot", 1e-5), "vehicle_heading_deg_e5": ("headVeh", 1e-5),
-                "horizontal_accuracy_mm": ("hAcc", 1), "vertical_accuracy_mm": ("vAcc", 1), "speed_accuracy_mmps": ("sAcc", 1),
-                "heading_accuracy_deg_e5": ("headAcc", 1e-5),
+                "itow_ms": ("iTOW", 1), "year": ("year", 1), "month": ("month", 1),
+                "second": ("second", 1), "nano_ns": ("nano", 1), "fix_type": ("gpsFix", 1),
+                "longitude_deg_e7": ("lon", 1e-7), "latitude_deg_e7": ("lat", 1e-7),
+                "height_mm": ("height", 1), "height_msl_mm": ("hMSL", 1),
+                "ground_speed_mmps": ("gSpeed", 1), "speed_mmps": ("speed", 1),
+                "course_deg_e5": ("headMot", 1e-5), "vehicle_heading_deg_e5": ("headVeh", 1e-5),
+                "horizontal_accuracy_mm": ("hAcc", 1), "vertical_accuracy_mm": ("vAcc", 1),
+                "speed_accuracy_mmps": ("sAcc", 1), "heading_accuracy_deg_e5": ("headAcc", 1e-5),
             },
         ),
         "NAV-SVIN": (
             40,
             {
-                "itow_ms": ("iTOW", 1), "duration_s": ("dur", 1), "mean_x_cm": ("meanX", 1), "mean_y_cm": ("meanY", 1),
-                "mean_z_cm": ("meanZ", 1), "mean_x_mm_e1": ("meanXHP", 1), "mean_accuracy_mm_e1": ("meanAcc", 1),
+                "itow_ms": ("iTOW", 1), "duration_s": ("dur", 1), "mean_x_cm": ("meanX", 1),
+                "mean_y_cm": ("meanY", 1), "mean_z_cm": ("meanZ", 1),
+                "mean_x_mm_e1": ("meanXHP", 1), "mean_accuracy_mm_e1": ("meanAcc", 1),
                 "observations": ("obs", 1), "valid": ("valid", 1), "active": ("active", 1),
             },
         ),
         "ESF-ALG": (
             16,
-            {"itow_ms": ("iTOW", 1), "yaw_deg_e2": ("yaw", 1e-2), "pitch_deg_e2": ("pitch", 1e-2), "roll_deg_e2": ("roll", 1e-2)},
+            {"itow_ms": ("iTOW", 1), "yaw_deg_e2": ("yaw", 1e-2), "pitch_deg_e2": ("pitch", 1e-2),
+             "roll_deg_e2": ("roll", 1e-2)},
         ),
-        "RXM-COR": (12, {"used": ("msgUsed", 1), "message": ("msgType", 1), "subtype": ("msgSubType", 1)}),
+        "RXM-COR": (12,
+            {"used": ("msgUsed", 1), "message": ("msgType", 1), "subtype": ("msgSubType", 1)}),
     }  # fmt: skip
     chance = Random(7)
     for name, (size, fields) in layouts.items():
@@ -302,7 +384,9 @@ def test_messages_of_inertial_receivers_and_of_newer_firmware_are_those_of_pyubx
             frame = ubx_frame(IDS[name], chance.randbytes(size))
             ours, theirs = parse_ubx(frame), UBXReader.parse(frame)
             for field, (attribute, scale) in fields.items():
-                assert getattr(ours, field) * scale == pytest.approx(getattr(theirs, attribute), rel=1e-9, abs=1e-9), (name, field)
+                assert getattr(ours, field) * scale == pytest.approx(
+                    getattr(theirs, attribute), rel=1e-9, abs=1e-9
+                ), (name, field)
             # Reserved bytes are written as zero, so the frame is compared by its fields.
             assert parse_ubx(encode(ours)) == ours
 
@@ -325,7 +409,10 @@ def test_messages_with_a_variable_number_of_parts_are_those_of_pyubx2() -> None:
             theirs = UBXReader.parse(encode(measures))
             assert (theirs.timeTag, theirs.numMeas, theirs.id) == (5, count, 3)
             for number, (kind, value) in enumerate(data, start=1):
-                assert (getattr(theirs, f"dataType_{number:02d}"), getattr(theirs, f"dataField_{number:02d}")) == (kind, value)
+                assert (
+                    getattr(theirs, f"dataType_{number:02d}"),
+                    getattr(theirs, f"dataField_{number:02d}"),
+                ) == (kind, value)
             assert parse_ubx(encode(measures)) == measures
         security = SecSig(2, 3, 2, tuple(chance.randrange(1 << 25) for _ in range(count)))
         theirs = UBXReader.parse(encode(security))
@@ -384,25 +471,40 @@ def test_nmea_values_are_those_of_pynmeagps(shared_data: Path) -> None:
                 if expected == "":
                     assert got in (None, "") or isnan(got), (kind, field)
                 elif field == "time_ms":
-                    clock = ((expected.hour * 60 + expected.minute) * 60 + expected.second) * 1000 + expected.microsecond / 1000
+                    clock = (
+                        (expected.hour * 60 + expected.minute) * 60 + expected.second
+                    ) * 1000 + expected.microsecond / 1000
                     assert got == clock
                 else:
                     # The library rounds places to ten decimals.
-                    assert got == (pytest.approx(expected, abs=1e-10) if isinstance(expected, float) else expected), (kind, field)
+                    assert got == (
+                        pytest.approx(expected, abs=1e-10)
+                        if isinstance(expected, float)
+                        else expected
+                    ), (kind, field)
             compared[kind] += 1
-    assert compared == {kind: listed(shared_data, kind) for kind in ("GGA", "RMC", "GST", "VTG", "GSA", "ZDA")}
+    assert compared == {
+        kind: listed(shared_data, kind) for kind in ("GGA", "RMC", "GST", "VTG", "GSA", "ZDA")
+    }
 
 
-@pytest.mark.parametrize(("lost", "every"), sampled([(0.3, 4), (0.0, 1), (0.3, 1)], lambda case: case[1] > 1))
-def test_every_position_of_every_capture_is_one_fix(shared_data: Path, lost: float, every: int) -> None:
-    """Fixes are as many as distinct epochs with a position, at 115200 baud in pieces, whole and with a third of the frames lost."""
+@pytest.mark.parametrize(
+    ("lost", "every"), sampled([(0.3, 4), (0.0, 1), (0.3, 1)], lambda case: case[1] > 1)
+)
+def test_every_position_of_every_capture_is_one_fix(
+    shared_data: Path, lost: float, every: int
+) -> None:
+    """Fixes are as many as distinct epochs with a position, at 115200 baud in pieces, whole and
+    with a third of the frames lost."""
     chance, positions, fixes = Random(11), 0, 0
     for file in sorted(shared_data.glob("captures*/gnss/*"))[::every]:
         if file.suffix == ".chk":
             continue  # what a program made of the capture beside it, with repetitions
         frames = [each for each in frames_of(file.read_bytes()) if chance.random() >= lost]
         for protocol in ("nmea", "ubx"):
-            receiver = UbloxDevice(Params(configure=False, protocol=protocol, silence_s=60.0), [GnssFix], 1)
+            receiver = UbloxDevice(
+                Params(configure=False, protocol=protocol, silence_s=60.0), [GnssFix], 1
+            )
             messages: list[Message] = []
             epochs, now_ns = set(), 1_000_000_000
             for framed, frame in frames:
@@ -411,7 +513,9 @@ def test_every_position_of_every_capture_is_one_fix(shared_data: Path, lost: flo
                     messages += receiver.on_time(receiver.next_due_ns())
                 messages += receiver.on_rx(frame, now_ns)
                 match decode_frame(framed, frame)[1]:
-                    case Gga(time_ms=int() as time_ms) | Gns(time_ms=int() as time_ms) if protocol == NMEA:
+                    case Gga(time_ms=int() as time_ms) | Gns(time_ms=int() as time_ms) if (
+                        protocol == NMEA
+                    ):
                         epochs.add(time_ms)
                     case NavPvt(itow_ms=itow_ms) if protocol == UBX:
                         epochs.add(itow_ms)
@@ -423,7 +527,8 @@ def test_every_position_of_every_capture_is_one_fix(shared_data: Path, lost: flo
 
 
 def test_what_was_decoded_encodes_to_the_same_bytes(shared_data: Path) -> None:
-    """The emulator speaks through the same codec. Reserved bytes, which real receivers fill with anything, are written as zero."""
+    """The emulator speaks through the same codec. Reserved bytes, which real receivers fill with
+    anything, are written as zero."""
     compared: Counter[str] = Counter()
     for name in captures(shared_data):
         for protocol, frame in frames_of((shared_data / "captures" / name).read_bytes()):
@@ -434,7 +539,14 @@ def test_what_was_decoded_encodes_to_the_same_bytes(shared_data: Path) -> None:
             again = encode(ours)
             assert len(again) == len(frame)
             assert parse_ubx(again) == ours
-            if kind not in ("NAV-PVT", "NAV-COV", "NAV-RELPOSNED", "MON-RF", "NAV-TIMELS", "NAV-HPPOSLLH"):
+            if kind not in (
+                "NAV-PVT",
+                "NAV-COV",
+                "NAV-RELPOSNED",
+                "MON-RF",
+                "NAV-TIMELS",
+                "NAV-HPPOSLLH",
+            ):
                 assert again == frame, kind
             compared[kind] += 1
     assert sum(compared.values()) > 500
@@ -448,12 +560,17 @@ def test_keys_are_those_of_pyubx2() -> None:
 
 
 def test_names_are_those_of_pyubx2() -> None:
-    theirs = {key: name for key, name in UBX_MSGIDS.items() if len(key) == 2 and key[0] < 0x66 and "-" in name}
+    theirs = {
+        key: name
+        for key, name in UBX_MSGIDS.items()
+        if len(key) == 2 and key[0] < 0x66 and "-" in name
+    }
     assert theirs == NAMES
 
 
 def walk_arrivals(folder: Path) -> list[tuple[int, bytes]]:
-    """Bytes of the walk with their arrival in ns, from the time tag that RTKLIB wrote beside them: (tick in ms, bytes so far)."""
+    """Bytes of the walk with their arrival in ns, from the time tag that RTKLIB wrote beside them:
+    (tick in ms, bytes so far)."""
     data = (folder / "gnss_imu__walk_gnss_1730.ubx").read_bytes()
     tag = (folder / "gnss_imu__walk_gnss_1730.ubx.tag").read_bytes()
     records = list(struct.iter_unpack("<II", tag[76:]))
@@ -466,16 +583,28 @@ def walk_arrivals(folder: Path) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("protocol", ["ubx", "nmea"])
-def test_a_walk_with_its_scattered_arrivals(shared_data: Path, protocol: Literal["ubx", "nmea"]) -> None:
-    """Epochs 250 ms apart whose arrivals scatter by 11 ms; RTK fixed, float for a second, fixed, float to the end."""
-    receiver = UbloxDevice(Params(configure=False, protocol=protocol, latency_ms=24.0), [GnssFix], 1)
+def test_a_walk_with_its_scattered_arrivals(
+    shared_data: Path, protocol: Literal["ubx", "nmea"]
+) -> None:
+    """Epochs 250 ms apart whose arrivals scatter by 11 ms; RTK fixed, float for a second, fixed,
+    float to the end."""
+    receiver = UbloxDevice(
+        Params(configure=False, protocol=protocol, latency_ms=24.0), [GnssFix], 1
+    )
     messages: list[Message] = []
     for t_rx_ns, data in walk_arrivals(shared_data / "captures" / "gnss"):
         messages += receiver.on_time(t_rx_ns)
         messages += receiver.on_rx(data, t_rx_ns)
     fixes = [message for message in messages if isinstance(message, GnssFix)]
-    assert Counter(fix.carrier for fix in fixes) == {CarrierSolution.FIXED: 349, CarrierSolution.FLOAT: 187}
-    states = [json.loads(message.fields) for message in messages if isinstance(message, Event) and message.name == "rtk_state"]
+    assert Counter(fix.carrier for fix in fixes) == {
+        CarrierSolution.FIXED: 349,
+        CarrierSolution.FLOAT: 187,
+    }
+    states = [
+        json.loads(message.fields)
+        for message in messages
+        if isinstance(message, Event) and message.name == "rtk_state"
+    ]
     assert [(state["before"], state["now"]) for state in states] == [
         ("none", "fixed"), ("fixed", "float"), ("float", "fixed"), ("fixed", "float"),
     ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""The VESC codec against other people's: python-can's reader of CAN logs, and pyvesc for the serial line."""
+"""The VESC codec against other people's: python-can's reader of CAN logs, and pyvesc for the serial
+line."""
 
 import json
 import sys
@@ -25,7 +26,14 @@ def test_captured_status_frames_have_the_counts_that_python_can_gives(shared_dat
     for log in logs:
         with can.LogReader(log) as reader:
             frames = [
-                CanFrame(m.arbitration_id, bytes(m.data), m.is_extended_id, m.is_remote_frame, m.is_error_frame) for m in reader
+                CanFrame(
+                    m.arbitration_id,
+                    bytes(m.data),
+                    m.is_extended_id,
+                    m.is_remote_frame,
+                    m.is_error_frame,
+                )
+                for m in reader
             ]
         # Through the record of a frame port, as the driver gets them.
         assert unpack_all(b"".join(map(pack, frames))) == frames
@@ -37,7 +45,8 @@ def test_captured_status_frames_have_the_counts_that_python_can_gives(shared_dat
 
 @pytest.fixture(scope="module")
 def pyvesc():
-    """pyvesc 1.0.5 imports ``PyCRC``, a name under which the package index delivers another program: it gets the CRC it means."""
+    """pyvesc 1.0.5 imports ``PyCRC``, a name under which the package index delivers another
+    program: it gets the CRC it means."""
     module = types.ModuleType("PyCRC.CRCCCITT")
 
     class CRCCCITT:
@@ -71,7 +80,9 @@ def test_pyvesc_and_we_frame_commands_alike(pyvesc) -> None:
         wire = pyvesc.encode(message)
         assert frame_uart(encode_comm(ours)) == wire
         assert [content for _, content in decode(wire)] == [ours]
-    assert frame_uart(encode_comm(Request(Comm.GET_VALUES))) == pyvesc.encode_request(pyvesc.GetValues)
+    assert frame_uart(encode_comm(Request(Comm.GET_VALUES))) == pyvesc.encode_request(
+        pyvesc.GetValues
+    )
 
 
 def test_pyvesc_reads_our_telemetry_in_its_layout(pyvesc) -> None:
@@ -94,20 +105,41 @@ def test_pyvesc_reads_our_telemetry_in_its_layout(pyvesc) -> None:
     message, consumed = pyvesc.decode(wire)
     assert consumed == len(wire)
     assert isinstance(message, pyvesc.GetValues)
-    assert (message.temp_mos1, message.temp_mos6, message.current_motor, message.current_in) == (41.5, 41.5, 12.34, -1.5)
-    assert (message.duty_now, message.rpm, message.v_in, message.tachometer, message.tachometer_abs) == (
+    assert (message.temp_mos1, message.temp_mos6, message.current_motor, message.current_in) == (
+        41.5,
+        41.5,
+        12.34,
+        -1.5,
+    )
+    assert (
+        message.duty_now,
+        message.rpm,
+        message.v_in,
+        message.tachometer,
+        message.tachometer_abs,
+    ) == (
         0.125,
         -4200,
         23.9,
         -77,
         88,
     )
-    assert (message.amp_hours, message.amp_hours_charged, message.watt_hours, message.watt_hours_charged) == (1.25, 0.5, 20.0, 3.0)
+    assert (
+        message.amp_hours,
+        message.amp_hours_charged,
+        message.watt_hours,
+        message.watt_hours_charged,
+    ) == (1.25, 0.5, 20.0, 3.0)
     assert message.mc_fault_code == b"\x03"
     ((name, ours),) = decode(wire)
     assert name == "GET_VALUES"
     assert isinstance(ours, Values)
-    assert (ours.erpm, ours.fault_code, ours.input_voltage_v, ours.tachometer) == (-4200.0, 3, 23.9, -77)
+    assert (ours.erpm, ours.fault_code, ours.input_voltage_v, ours.tachometer) == (
+        -4200.0,
+        3,
+        23.9,
+        -77,
+    )
 
 
 @pytest.mark.parametrize("length", [1, 2, 255, 256, 300, 512])

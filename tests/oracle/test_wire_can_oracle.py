@@ -1,4 +1,5 @@
-"""CAN records and slcan lines against python-can: its codec of the kernel structure, and its serial adapter on a pty."""
+"""CAN records and slcan lines against python-can: its codec of the kernel structure, and its serial
+adapter on a pty."""
 
 import os
 import tty
@@ -17,7 +18,10 @@ from vehicled.core.wire.slcan import BITRATES, SlcanDecoder, SlcanLine, encode
 
 frames = st.builds(
     lambda can_id, data, extended, remote: CanFrame(
-        can_id if extended else can_id & 0x7FF, bytes(len(data)) if remote else data, extended, remote
+        can_id if extended else can_id & 0x7FF,
+        bytes(len(data)) if remote else data,
+        extended,
+        remote,
     ),
     st.integers(0, 0x1FFF_FFFF),
     st.binary(max_size=8),
@@ -59,7 +63,8 @@ def same(frame: CanFrame, other: Message) -> bool:
 def test_records_are_those_of_python_can(frame: CanFrame) -> None:
     record = build_can_frame(message(frame))
     assert unpack_all(record) == [frame]
-    # Byte 7 is the raw DLC of controllers that send one above 8; python-can always fills it, and the kernel ignores any up to 8.
+    # Byte 7 is the raw DLC of controllers that send one above 8; python-can always fills it, and
+    # the kernel ignores any up to 8.
     assert pack(frame) == record[:7] + b"\0" + record[8:]
     can_id, dlc, _, data = dissect_can_frame(pack(frame))
     assert (can_id & 0x1FFF_FFFF, dlc, data) == (frame.can_id, len(frame.data), frame.data)
@@ -106,4 +111,6 @@ def test_the_host_understands_what_we_say_as_adapter(adapter: tuple[int, slcanBu
         received = bus.recv(timeout=DEADLINE_S)
         assert received is not None
         all_received.append(received)
-    assert all(same(frame, received) for frame, received in zip(EXAMPLES, all_received, strict=True))
+    assert all(
+        same(frame, received) for frame, received in zip(EXAMPLES, all_received, strict=True)
+    )

@@ -1,4 +1,5 @@
-"""The framer on recordings of real receivers, against the published census of each file and against pyubx2's reader."""
+"""The framer on recordings of real receivers, against the published census of each file and against
+pyubx2's reader."""
 
 import io
 import json
@@ -39,14 +40,20 @@ def ubx(buffer: bytes | bytearray, at: int, end: int) -> int:
         return NO_FRAME
     if stop > end:
         return INCOMPLETE
-    return stop - at if fletcher8(buffer[at + 2 : stop - 2]) == buffer[stop - 2 : stop] else NO_FRAME
+    return (
+        stop - at if fletcher8(buffer[at + 2 : stop - 2]) == buffer[stop - 2 : stop] else NO_FRAME
+    )
 
 
 def nmea(buffer: bytes | bytearray, at: int, end: int) -> int:
     stop = buffer.find(b"\r\n", at, min(end, at + 130)) + 2
     if stop == 1:
         return INCOMPLETE if end - at < 130 else NO_FRAME
-    return stop - at if buffer[stop - 5 : stop - 2] == b"*%02X" % xor8(buffer[at + 1 : stop - 5]) else NO_FRAME
+    return (
+        stop - at
+        if buffer[stop - 5 : stop - 2] == b"*%02X" % xor8(buffer[at + 1 : stop - 5])
+        else NO_FRAME
+    )
 
 
 def rtcm3(buffer: bytes | bytearray, at: int, end: int) -> int:
@@ -60,7 +67,11 @@ def rtcm3(buffer: bytes | bytearray, at: int, end: int) -> int:
     return size if crc24q(buffer[at : at + size]) == 0 else NO_FRAME
 
 
-PROTOCOLS = [Protocol("UBX", b"\xb5b", ubx), Protocol("NMEA", b"$", nmea), Protocol("RTCM3", b"\xd3", rtcm3)]
+PROTOCOLS = [
+    Protocol("UBX", b"\xb5b", ubx),
+    Protocol("NMEA", b"$", nmea),
+    Protocol("RTCM3", b"\xd3", rtcm3),
+]
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -70,7 +81,9 @@ def test_the_census_of_every_recording(shared_data: Path, name: str, chunk: int)
     data = (folder / name).read_bytes()
     census = json.loads((folder / "counts.json").read_text())[name]["extra"]
     framer = Framer(PROTOCOLS)
-    frames = [each for at in range(0, len(data), chunk) for each in framer.feed(data[at : at + chunk])] + framer.flush()
+    frames = [
+        each for at in range(0, len(data), chunk) for each in framer.feed(data[at : at + chunk])
+    ] + framer.flush()
     assert Counter(protocol for protocol, _ in frames) == census["by_protocol"]
     assert framer.dropped_bytes == census["unframed_bytes"]
 
@@ -80,7 +93,9 @@ def test_the_same_frames_in_the_same_order_as_another_reader(shared_data: Path, 
     data = (shared_data / "captures" / name).read_bytes()
     framer = Framer(PROTOCOLS)
     ours = [frame for _, frame in framer.feed(data) + framer.flush()]
-    theirs = [raw for raw, _ in UBXReader(io.BytesIO(data), protfilter=7, quitonerror=0, parsing=False)]
+    theirs = [
+        raw for raw, _ in UBXReader(io.BytesIO(data), protfilter=7, quitonerror=0, parsing=False)
+    ]
     if ours != theirs:
         # Without parsing, the reader does not look at check sums: it may have more, never others.
         remaining = iter(theirs)

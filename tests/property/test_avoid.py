@@ -1,4 +1,5 @@
-"""The controller ``avoid``: splines without jumps, plans that keep clear, tracks of what moves, any scan."""
+"""The controller ``avoid``: splines without jumps, plans that keep clear, tracks of what moves, any
+scan."""
 
 from itertools import pairwise
 from math import cos, hypot, inf, nan, pi, sin
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from vehicled.control.avoid.controller import Avoid
-from vehicled.control.avoid.lattice import CourseTable, Lattice, LatticeLimits, LatticeStart, PathPlan
+from vehicled.control.avoid.lattice import (
+    CourseTable,
+    Lattice,
+    LatticeLimits,
+    LatticeStart,
+    PathPlan,
+)
 from vehicled.control.avoid.params import AvoidParams
 from vehicled.control.avoid.sight import SeenPoints, Sight
 from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
@@ -29,7 +36,9 @@ SPREAD_M, SIDE_M = 1.6, 0.05
 PARAMS = AvoidParams()
 TABLE = CourseTable(COURSE, np.ones(len(COURSE.x_m)))
 TIGHTEST = 1.0 / VEHICLE.min_turn_radius_m
-LIMITS = LatticeLimits(VEHICLE.outline, SPREAD_M, SIDE_M, 0.2, 0.5, TIGHTEST, 2.5, VEHICLE.wheelbase_m, 1.0)
+LIMITS = LatticeLimits(
+    VEHICLE.outline, SPREAD_M, SIDE_M, 0.2, 0.5, TIGHTEST, 2.5, VEHICLE.wheelbase_m, 1.0
+)
 LATTICE = Lattice(PARAMS, TABLE, LIMITS)
 NOTHING = SeenPoints(*(np.zeros(0) for _ in range(4)))
 
@@ -37,7 +46,9 @@ controls = st.lists(st.floats(-3.0, 3.0), min_size=4, max_size=20).map(tuple)
 
 
 @given(start=st.floats(-50, 50), step=st.floats(0.05, 3.0), points=controls)
-def test_a_spline_changes_without_jumps(start: float, step: float, points: tuple[float, ...]) -> None:
+def test_a_spline_changes_without_jumps(
+    start: float, step: float, points: tuple[float, ...]
+) -> None:
     path = LateralSpline(start, step, points)
     assert path.usable
     s = np.linspace(start, start + path.length_m, 2001)[1:-1]
@@ -46,13 +57,22 @@ def test_a_spline_changes_without_jumps(start: float, step: float, points: tuple
     # It stays within its control points, and is constant beyond its ends.
     assert min(points) - 1e-9 <= at.min() <= at.max() <= max(points) + 1e-9
     assert path.at(start - 1.0) == path.at(start)
-    assert abs(float(path.at(start + path.length_m + 5.0)) - (points[-3] + 4.0 * points[-2] + points[-1]) / 6.0) < 1e-9
+    assert (
+        abs(
+            float(path.at(start + path.length_m + 5.0))
+            - (points[-3] + 4.0 * points[-2] + points[-1]) / 6.0
+        )
+        < 1e-9
+    )
     assert (path.slope(start - 1.0), path.settled(start + path.length_m + 1e-6)) == (0.0, True)
     # Nothing jumps between two samples, and the derivatives are those of the offset.
     grid, size = s[1] - s[0], max(abs(a - b) for a, b in pairwise(points))
     assert np.abs(np.diff(slopes)).max() <= 4.0 * size / step * grid / step + 1e-9
     assert np.abs(np.diff(bends)).max() <= 8.0 * size / step**2 * grid / step + 1e-9
-    assert np.abs(np.gradient(at, s)[1:-1] - slopes[1:-1]).max() <= 8.0 * size / step * (grid / step) + 1e-9
+    assert (
+        np.abs(np.gradient(at, s)[1:-1] - slopes[1:-1]).max()
+        <= 8.0 * size / step * (grid / step) + 1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +98,7 @@ def test_on_a_lap_the_nearer_round_counts() -> None:
     assert (path.at(39.0), path.at(29.0)) == (1.0, 0.0)
 
 
-# ------------------------------------------------------------------------------------------------------------------- the lattice
+# -------------------------------------------------------------------------------------- the lattice
 
 
 def on_circle(s_m: float, left_m: float = 0.0) -> tuple[float, float, float]:
@@ -90,8 +110,16 @@ def on_circle(s_m: float, left_m: float = 0.0) -> tuple[float, float, float]:
 def posts_at(places: list[tuple[float, float]], radius_m: float = 0.12) -> SeenPoints:
     angles = np.linspace(0.0, 2.0 * pi, 24)
     found = [on_circle(5.0 + ahead, left) for ahead, left in places]
-    x = np.concatenate([px + radius_m * np.cos(angles) for px, _, _ in found]) if found else np.zeros(0)
-    y = np.concatenate([py + radius_m * np.sin(angles) for _, py, _ in found]) if found else np.zeros(0)
+    x = (
+        np.concatenate([px + radius_m * np.cos(angles) for px, _, _ in found])
+        if found
+        else np.zeros(0)
+    )
+    y = (
+        np.concatenate([py + radius_m * np.sin(angles) for _, py, _ in found])
+        if found
+        else np.zeros(0)
+    )
     return SeenPoints(x, y, 0.0 * x, 0.0 * y)
 
 
@@ -106,7 +134,10 @@ def clearance_m(plan: PathPlan, seen: SeenPoints, until_m: float) -> float:
     ahead = np.cos(yaw)[:, None] * dx + np.sin(yaw)[:, None] * dy
     left = np.abs(np.cos(yaw)[:, None] * dy - np.sin(yaw)[:, None] * dx)
     body = VEHICLE.outline
-    out = np.hypot(np.maximum(np.maximum(ahead - body.front_m, -body.rear_m - ahead), 0.0), np.maximum(left - body.half_m, 0.0))
+    out = np.hypot(
+        np.maximum(np.maximum(ahead - body.front_m, -body.rear_m - ahead), 0.0),
+        np.maximum(left - body.half_m, 0.0),
+    )
     return float(out.min(initial=inf))
 
 
@@ -115,7 +146,9 @@ places = st.lists(st.tuples(st.floats(2.5, 7.0), st.floats(-1.8, 1.8)), max_size
 
 @given(where=places, speed=st.floats(0.2, 1.5))
 @examples(60)
-def test_a_plan_keeps_clear_of_everything_or_says_how_far_it_does(where: list[tuple[float, float]], speed: float) -> None:
+def test_a_plan_keeps_clear_of_everything_or_says_how_far_it_does(
+    where: list[tuple[float, float]], speed: float
+) -> None:
     seen, start = posts_at(where), LatticeStart(5.0, 0.0, 0.0, speed)
     plan = LATTICE.plan(start, speed, seen, None)
     again = LATTICE.plan(start, speed, seen, None)
@@ -129,7 +162,8 @@ def test_a_plan_keeps_clear_of_everything_or_says_how_far_it_does(where: list[tu
         assert clearance_m(plan, seen, float(plan.s_m[-1])) > 0.5 * SIDE_M
     elif end_m > 5.0:
         assert clearance_m(plan, seen, end_m) > 0.0
-    # Where a plan ends it becomes parallel to the course at once; the next one takes its place before.
+    # Where a plan ends it becomes parallel to the course at once; the next one takes its place
+    # before.
     s = np.linspace(5.0, float(plan.s_m[-1]) - 1.5 * plan.step_m, 400)
     if plan.path is not None:
         offset, _, bend = plan.path.shape(s)
@@ -138,7 +172,8 @@ def test_a_plan_keeps_clear_of_everything_or_says_how_far_it_does(where: list[tu
 
 
 def test_a_slalom_takes_one_plan() -> None:
-    """A wall from the right, and one from the left behind it: no single change of the offset passes both."""
+    """A wall from the right, and one from the left behind it: no single change of the offset passes
+    both."""
     walls = [(4.0, -1.8 + 0.2 * k) for k in range(10)] + [(7.5, 1.8 - 0.2 * k) for k in range(10)]
     seen = posts_at(walls, 0.05)
     far = Lattice(AvoidParams(horizon_lengths=16.0), TABLE, LIMITS)
@@ -156,7 +191,8 @@ def test_where_everything_is_closed_the_plan_says_where() -> None:
 
 
 def test_what_crosses_is_met_where_it_will_be() -> None:
-    """A body that leaves the course is no obstacle where it is now, but where it is when the vehicle comes."""
+    """A body that leaves the course is no obstacle where it is now, but where it is when the
+    vehicle comes."""
     x, y, yaw = on_circle(9.0, 0.6)
     angles = np.linspace(0.0, 2.0 * pi, 24)
     px, py = x + 0.2 * np.cos(angles), y + 0.2 * np.sin(angles)
@@ -185,44 +221,62 @@ def test_a_plan_begins_where_the_vehicle_is(offset: float, slope: float) -> None
 def test_nothing_jumps_where_the_vehicle_is_when_another_plan_follows(
     where: list[tuple[float, float]], later: list[tuple[float, float]]
 ) -> None:
-    path = LATTICE.plan(LatticeStart(5.0, 0.0, 0.0, 1.0), 1.0, posts_at([*where, (4.0, 0.1)]), None).path
+    path = LATTICE.plan(
+        LatticeStart(5.0, 0.0, 0.0, 1.0), 1.0, posts_at([*where, (4.0, 0.1)]), None
+    ).path
     assert path is not None
     here = 5.8
     begins = here + LATTICE.step_m(1.0)
     offset, slope, _ = map(float, path.shape(begins))
-    after = LATTICE.plan(LatticeStart(begins, offset, slope, 1.0), 1.0, posts_at([*later, (4.5, -0.1)]), path).path
+    after = LATTICE.plan(
+        LatticeStart(begins, offset, slope, 1.0), 1.0, posts_at([*later, (4.5, -0.1)]), path
+    ).path
     assert after is not None
     for s_m in (here - 0.3, here):
         assert np.abs(np.subtract(after.shape(s_m)[:2], path.shape(s_m)[:2])).max() < 0.02
 
 
-# --------------------------------------------------------------------------------------------------------------------- the sight
+# ---------------------------------------------------------------------------------------- the sight
 
 
-def scan_of(circles: list[tuple[float, float, float]], t_ns: int, walls: list[tuple[float, float, float]] = ()) -> LaserScan:  # type: ignore[assignment]
-    """Return a scan from the rear axle. ``walls``: distance ahead, and the two lateral ends, of walls across."""
+def scan_of(
+    circles: list[tuple[float, float, float]],
+    t_ns: int,
+    walls: list[tuple[float, float, float]] = (),
+) -> LaserScan:  # type: ignore[assignment]
+    """Return a scan from the rear axle. ``walls``: distance ahead, and the two lateral ends, of
+    walls across."""
     bearing = np.linspace(-2.356, 2.356, 541)
     c, s = np.cos(bearing), np.sin(bearing)
     ranges = np.full(541, inf)
     for x, y, radius in circles:
         along, across = c * x + s * y, c * y - s * x
         hit = (np.abs(across) < radius) & (along > 0.0)
-        ranges = np.where(hit, np.minimum(ranges, along - np.sqrt(np.maximum(radius**2 - across**2, 0.0))), ranges)
+        ranges = np.where(
+            hit, np.minimum(ranges, along - np.sqrt(np.maximum(radius**2 - across**2, 0.0))), ranges
+        )
     for x, low, high in walls:
         with np.errstate(divide="ignore", invalid="ignore"):
             reach = np.where(c > 0.0, x / c, inf)
         hit = (reach * s > low) & (reach * s < high)
         ranges = np.where(hit, np.minimum(ranges, reach), ranges)
-    return LaserScan(t_ns, t_ns, -2.356, 4.712 / 540, 0.0, 0.05, 0.05, 30.0, 0.0, 0.0, tuple(ranges.tolist()))
+    return LaserScan(
+        t_ns, t_ns, -2.356, 4.712 / 540, 0.0, 0.05, 0.05, 30.0, 0.0, 0.0, tuple(ranges.tolist())
+    )
 
 
-def seen_after(paces: tuple[float, float], speed: float, seconds: float = 1.5, walls: bool = False) -> SeenPoints:
-    """Drive along the x axis for some time, past a body that begins 6 m ahead; return what counts at the end."""
+def seen_after(
+    paces: tuple[float, float], speed: float, seconds: float = 1.5, walls: bool = False
+) -> SeenPoints:
+    """Drive along the x axis for some time, past a body that begins 6 m ahead; return what counts
+    at the end."""
     sight, t_ns = Sight(LaneBody(VEHICLE, 0.1), 1.0), SECOND
     line = np.stack([np.linspace(-1.0, 15.0, 40), np.zeros(40), np.ones(40), np.zeros(40)])
     for k in range(int(seconds * 20) + 1):
         t_s, t_ns = k * 0.05, SECOND + k * SECOND // 20
-        estimate = StateEstimate(t_ns, t_ns, speed * t_s, 0.0, 0.0, speed, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+        estimate = StateEstimate(
+            t_ns, t_ns, speed * t_s, 0.0, 0.0, speed, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING
+        )
         body = 6.0 + paces[0] * t_s - speed * t_s, 1.0 + paces[1] * t_s, 0.2
         # A wall that is seen more and more of behind a nearer one.
         hidden = [(9.0 - speed * t_s, -2.0, 2.5), (3.0, 0.4 + 0.2 * t_s, 3.0)] if walls else []
@@ -251,9 +305,13 @@ def test_a_wall_that_comes_into_view_does_not_move() -> None:
     assert not seen_after((0.0, 0.0), 1.0, 2.0, walls=True).move
 
 
-# ---------------------------------------------------------------------------------------------------------------- the controller
+# ----------------------------------------------------------------------------------- the controller
 
-ranges = st.lists(st.one_of(st.floats(0.05, 12.0), st.sampled_from([inf, -inf, nan, 0.0, -1.0, 1e300])), min_size=1, max_size=40)
+ranges = st.lists(
+    st.one_of(st.floats(0.05, 12.0), st.sampled_from([inf, -inf, nan, 0.0, -1.0, 1e300])),
+    min_size=1,
+    max_size=40,
+)
 
 
 def controllers() -> tuple[Avoid, PurePursuit]:
@@ -272,11 +330,17 @@ def estimate_at(s_m: float, t_ns: int) -> StateEstimate:
     most=st.sampled_from([10.0, inf, nan, 0.0]),
     mount=st.sampled_from([0.5, nan]),
 )
-def test_any_scan_gives_a_finite_command_within_the_limits(seen: list[float], least: float, most: float, mount: float) -> None:
+def test_any_scan_gives_a_finite_command_within_the_limits(
+    seen: list[float], least: float, most: float, mount: float
+) -> None:
     avoid, _ = controllers()
     for k in range(4):
         t_ns = SECOND + k * 20_000_000
-        avoid.on_scan(LaserScan(t_ns, t_ns, -1.5, 3.0 / len(seen), 0.0, 0.05, least, most, mount, 0.0, tuple(seen)))
+        avoid.on_scan(
+            LaserScan(
+                t_ns, t_ns, -1.5, 3.0 / len(seen), 0.0, 0.05, least, most, mount, 0.0, tuple(seen)
+            )
+        )
         command = avoid.step(estimate_at(2.0 + 0.02 * k, t_ns), t_ns)
         assert abs(command.wheel_angle_rad) <= VEHICLE.steering.max_wheel_rad
         assert 0.0 <= command.throttle <= 1.0
@@ -306,7 +370,9 @@ def test_a_scan_costs_two_plans_at_most() -> None:
     avoid._lattice.plan = counted  # type: ignore[method-assign, assignment]
     for k in range(6):
         t_ns, before = SECOND + k * 20_000_000, len(made)
-        avoid.on_scan(LaserScan(t_ns, t_ns, -1.5, 0.01, 0.0, 0.05, 0.1, 10.0, 0.5, 0.0, (2.0,) * 300))
+        avoid.on_scan(
+            LaserScan(t_ns, t_ns, -1.5, 0.01, 0.0, 0.05, 0.1, 10.0, 0.5, 0.0, (2.0,) * 300)
+        )
         avoid.step(estimate_at(2.0, t_ns), t_ns)
         assert 1 <= len(made) - before <= 2
 
@@ -314,15 +380,21 @@ def test_a_scan_costs_two_plans_at_most() -> None:
 def test_a_course_with_cusps_is_driven_without_paths_beside_it() -> None:
     course = load_course("parallel_parking")
     avoid = Avoid(AvoidParams(), VEHICLE, PROFILE.limits, course, 0.02)
-    avoid.on_scan(LaserScan(SECOND, SECOND, -0.1, 0.01, 0.0, 0.05, 0.1, 10.0, 0.5, 0.0, (0.8,) * 20))
-    t = StateEstimate(SECOND, SECOND, float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]), 0.0, 0.0, (0.0,) * 16,
+    avoid.on_scan(
+        LaserScan(SECOND, SECOND, -0.1, 0.01, 0.0, 0.05, 0.1, 10.0, 0.5, 0.0, (0.8,) * 20)
+    )
+    t = StateEstimate(SECOND, SECOND, float(course.x_m[0]), float(course.y_m[0]),
+        float(course.yaw_rad[0]), 0.0, 0.0, (0.0,) * 16,
                       EstimatorStatus.RUNNING)  # fmt: skip
     avoid.step(t, SECOND)
     assert avoid.lateral_offset is None
 
 
 def test_it_has_the_tuning_of_the_pursuit_where_its_own_table_gives_none() -> None:
-    own = load_profile("f1tenth", ["controller.name=avoid", "controller.avoid.speed.p=0.5", "controller.avoid.cells=10"])
+    own = load_profile(
+        "f1tenth",
+        ["controller.name=avoid", "controller.avoid.speed.p=0.5", "controller.avoid.cells=10"],
+    )
     pursuit, avoid = own.controller.params["pure_pursuit"], own.controller.selected
     assert (avoid.cells, avoid.speed.p) == (10, 0.5)
     assert avoid.look_ahead_min_s == pursuit.look_ahead_min_s != AvoidParams().look_ahead_min_s

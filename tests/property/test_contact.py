@@ -1,4 +1,5 @@
-"""Contact of vehicles with scenes: nothing is entered or jumped over, and no energy is gained, at any speed and step."""
+"""Contact of vehicles with scenes: nothing is entered or jumped over, and no energy is gained, at
+any speed and step."""
 
 from math import cos, hypot, pi, sin, tau
 
@@ -22,7 +23,8 @@ MASS_KG, INERTIA_KGM2 = 5.0, 0.4
 
 
 class Puck:
-    """Rigid plant without wheels: it keeps its velocity, or is pushed along its x axis by a force."""
+    """Rigid plant without wheels: it keeps its velocity, or is pushed along its x axis by a
+    force."""
 
     motor_speed_radps = 0.0
 
@@ -50,7 +52,11 @@ class Puck:
         self.x, self.y, self.yaw = pose
         left = lateral_speed_mps + AHEAD_M * yaw_rate_radps
         c, s = cos(self.yaw), sin(self.yaw)
-        self.vx, self.vy, self.rate = c * speed_mps - s * left, s * speed_mps + c * left, yaw_rate_radps
+        self.vx, self.vy, self.rate = (
+            c * speed_mps - s * left,
+            s * speed_mps + c * left,
+            yaw_rate_radps,
+        )
 
     @property
     def energy_j(self):
@@ -77,20 +83,27 @@ def room(inside, friction, restitution, half_m=4.0):
         if hypot(x, y) > 1.8:
             angles = np.sort(rng.uniform(0.0, tau, 5))
             bodies.append([(x + 0.6 * cos(a), y + 0.6 * sin(a)) for a in angles])
-    circles = [[x, y, r] for x, y, r in zip(*rng.uniform(-half_m, half_m, (2, 4)), rng.uniform(0.02, 0.5, 4)) if hypot(x, y) > 1.6]
+    circles = [
+        [x, y, r]
+        for x, y, r in zip(*rng.uniform(-half_m, half_m, (2, 4)), rng.uniform(0.02, 0.5, 4))
+        if hypot(x, y) > 1.6
+    ]
     walls.append([1.5, -half_m, 2.5, half_m])
     surface = ContactSurface("something", friction, restitution)
-    return Scene(np.array(walls), np.array(circles) if circles else None, Bodies(bodies), surfaces=ContactSurfaces(
-        [surface] * len(walls), [surface] * len(bodies), [surface] * len(circles), (), surface))  # fmt: skip
+    return Scene(np.array(walls), np.array(circles) if circles else None, Bodies(bodies),
+        surfaces=ContactSurfaces(
+        [surface] * len(walls), [surface] * len(bodies), [surface] * len(circles), (),
+        surface))  # fmt: skip
 
 
 FAST = st.floats(-30.0, 30.0)
 touch = st.builds(
     lambda angle, at, along, friction, restitution, vx, vy: Touch(
-        at[0], at[1], cos(angle), sin(angle), 0.0, (vx, vy) if along else (0.0, 0.0), ContactSurface("", friction, restitution)
+        at[0], at[1], cos(angle), sin(angle), 0.0, (vx, vy) if along else (0.0, 0.0),
+        ContactSurface("", friction, restitution)
     ),
-    st.floats(-pi, pi), st.tuples(st.floats(-1.0, 1.0), st.floats(-1.0, 1.0)), st.just(False), st.floats(0.0, 2.0),
-    st.floats(0.0, 1.0), FAST, FAST,
+    st.floats(-pi, pi), st.tuples(st.floats(-1.0, 1.0), st.floats(-1.0, 1.0)), st.just(False),
+    st.floats(0.0, 2.0), st.floats(0.0, 1.0), FAST, FAST,
 )  # fmt: skip
 
 
@@ -130,12 +143,14 @@ def test_one_contact_rebounds_with_its_restitution(each, vx, vy, rate):
 
 
 @given(
-    st.integers(0, 10**6), st.sampled_from([1e-3, 2e-3, 5e-3, 20e-3]), FAST, FAST, st.floats(-20.0, 20.0), st.floats(0.0, 2.0),
-    st.floats(0.0, 1.0),
+    st.integers(0, 10**6), st.sampled_from([1e-3, 2e-3, 5e-3, 20e-3]), FAST, FAST,
+    st.floats(-20.0, 20.0), st.floats(0.0, 2.0), st.floats(0.0, 1.0),
 )  # fmt: skip
 @example(3, 20e-3, 30.0, 0.3, 0.0, 0.0, 1.0)
 @example(3, 1e-3, 30.0, 30.0, 20.0, 2.0, 1.0)
-def test_a_body_in_a_room_stays_in_it_enters_nothing_and_gains_no_energy(inside, step_s, vx, vy, rate, friction, restitution):
+def test_a_body_in_a_room_stays_in_it_enters_nothing_and_gains_no_energy(
+    inside, step_s, vx, vy, rate, friction, restitution
+):
     scene = room(inside, friction, restitution)
     puck = Puck((0.0, 0.0, 0.3), vx, vy, rate, step_s)
     plant, obstacles = among(scene, puck)
@@ -152,7 +167,9 @@ def test_a_body_in_a_room_stays_in_it_enters_nothing_and_gains_no_energy(inside,
 
 
 @given(st.floats(0.05, 1.4), st.floats(0.2, 1.0), st.floats(0.0, 0.4), st.just(1e-2))
-def test_a_body_that_is_driven_into_a_wedge_comes_to_rest_in_it(half_angle, friction, restitution, step_s):
+def test_a_body_that_is_driven_into_a_wedge_comes_to_rest_in_it(
+    half_angle, friction, restitution, step_s
+):
     ends = [(-3.0 * cos(half_angle), side * 3.0 * sin(half_angle)) for side in (1.0, -1.0)]
     walls = np.array([[*ends[0], 0.0, 0.0], [0.0, 0.0, *ends[1]]])
     surface = ContactSurface("the wedge", friction, restitution)
@@ -171,7 +188,8 @@ def test_a_body_that_is_driven_into_a_wedge_comes_to_rest_in_it(half_angle, fric
 
 @given(st.floats(0.5, 20.0), st.integers(1, 40), st.floats(-0.5, 0.5))
 def test_a_body_that_slides_along_joined_walls_does_not_catch_on_their_joints(speed, joints, lean):
-    """It keeps its speed where there is no friction; the walls are one straight line in many pieces."""
+    """It keeps its speed where there is no friction; the walls are one straight line in many
+    pieces."""
     at = np.sort(np.append(np.random.default_rng(joints).uniform(0.0, 8.0, joints), [-5.0, 200.0]))
     walls = np.column_stack((at[:-1], np.zeros(len(at) - 1), at[1:], np.zeros(len(at) - 1)))
     scene = Scene(walls, surfaces=ContactSurfaces([ContactSurface("", 0.0, 0.0)] * len(walls)))
@@ -186,7 +204,11 @@ def test_a_body_that_slides_along_joined_walls_does_not_catch_on_their_joints(sp
 
 @given(st.floats(3.0, 15.0), st.floats(-0.15, 0.15), st.booleans(), st.sampled_from([1e-3, 5e-3]))
 def test_a_moving_body_pushes_a_standing_one_before_it(speed, aside, round_, step_s):
-    shape = {"radius_m": 0.3} if round_ else {"outline_m": [(0.3, 0.3), (-0.3, 0.3), (-0.3, -0.3), (0.3, -0.3)]}
+    shape = (
+        {"radius_m": 0.3}
+        if round_
+        else {"outline_m": [(0.3, 0.3), (-0.3, 0.3), (-0.3, -0.3), (0.3, -0.3)]}
+    )
     thing = Moving([(-2.0, aside), (20.0, aside)], [0.0, 22.0 / speed], **shape)
     surface = ContactSurface("the pusher", 0.5, 0.0)
     scene = Scene(moving=[thing], surfaces=ContactSurfaces(moving=[surface]))
@@ -204,20 +226,24 @@ def test_a_moving_body_pushes_a_standing_one_before_it(speed, aside, round_, ste
 def test_a_vehicle_between_a_wall_and_a_moving_body_is_crushed():
     thing = Moving([(-2.0, 0.0), (20.0, 0.0)], [0.0, 22.0], radius_m=0.3)
     scene = Scene(np.array([[0.8, -2.0, 0.8, 2.0]]), moving=[thing], surfaces=ContactSurfaces(
-        [ContactSurface("the wall", 0.5, 0.0)], moving=[ContactSurface("a lorry", 0.5, 0.0)]))  # fmt: skip
+        [ContactSurface("the wall", 0.5, 0.0)],
+        moving=[ContactSurface("a lorry", 0.5, 0.0)]))  # fmt: skip
     plant, _ = among(scene, Puck((0.0, 0.0, 0.0), 0.0, 0.0, 0.0))
 
     def drive():
         for _ in range(3000):
             plant.step(0.0, 0.0, 0.0)
 
-    with pytest.raises(VehicleLostError, match=r"crushed between (a lorry and the wall|the wall and a lorry)"):
+    with pytest.raises(
+        VehicleLostError, match=r"crushed between (a lorry and the wall|the wall and a lorry)"
+    ):
         drive()
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.0, 1.5))
 def test_friction_stops_a_body_on_a_wall_within_its_cone(friction, angle):
-    """A force that pushes at an angle from the normal below the friction angle does not move the body along the wall."""
+    """A force that pushes at an angle from the normal below the friction angle does not move the
+    body along the wall."""
     surface = ContactSurface("", friction, 0.0)
     scene = Scene(np.array([[-50.0, 0.0, 50.0, 0.0]]), surfaces=ContactSurfaces([surface]))
     puck = Puck((0.0, OUTLINE.half_m + SKIN_M, 0.0), 0.0, 0.0, 0.0)

@@ -49,10 +49,17 @@ def _sound(command: ControlCommand) -> None:
 @given(
     st.sampled_from(sorted(COURSES)),
     st.lists(
-        st.tuples(poses, st.one_of(st.just(PERIOD_NS), st.integers(-(10**8), 10**12)), st.integers(-(10**9), 10**12)), max_size=20
+        st.tuples(
+            poses,
+            st.one_of(st.just(PERIOD_NS), st.integers(-(10**8), 10**12)),
+            st.integers(-(10**9), 10**12),
+        ),
+        max_size=20,
     ),
 )
-def test_any_estimate_gives_a_sound_command(name: str, steps: list[tuple[tuple[float, float, float, float], int, int]]) -> None:
+def test_any_estimate_gives_a_sound_command(
+    name: str, steps: list[tuple[tuple[float, float, float, float], int, int]]
+) -> None:
     controller = _controller(name)
     now_ns = 10**12
     wheel = 0.0
@@ -66,7 +73,13 @@ def test_any_estimate_gives_a_sound_command(name: str, steps: list[tuple[tuple[f
             assert (command.throttle, command.brake, command.wheel_angle_rad) == (0.0, 1.0, before)
 
 
-@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(-7, 7), st.floats(0, 3)), min_size=2, max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(-7, 7), st.floats(0, 3)),
+        min_size=2,
+        max_size=30,
+    )
+)
 def test_wheel_angle_is_limited_in_rate(steps: list[tuple[float, float, float, float]]) -> None:
     controller, last = _controller("lot17"), 0.0
     for k, pose in enumerate(steps):
@@ -80,10 +93,17 @@ def test_wheel_angle_is_limited_in_rate(steps: list[tuple[float, float, float, f
 def test_bad_state_brakes_with_the_wheels_as_they_were_and_recovers(field: str, bad: float) -> None:
     controller = _controller("circle_r2_ccw")
     course = COURSES["circle_r2_ccw"]
-    pose = {"x_m": float(course.x_m[0]), "y_m": float(course.y_m[0]), "yaw_rad": float(course.yaw_rad[0]), "speed_mps": 0.4}
+    pose = {
+        "x_m": float(course.x_m[0]),
+        "y_m": float(course.y_m[0]),
+        "yaw_rad": float(course.yaw_rad[0]),
+        "speed_mps": 0.4,
+    }
     wheel = 0.0
     for k in range(20):
-        wheel = controller.step(_estimate(tuple(pose.values()), k * PERIOD_NS), k * PERIOD_NS).wheel_angle_rad  # type: ignore[arg-type]
+        wheel = controller.step(
+            _estimate(tuple(pose.values()), k * PERIOD_NS), k * PERIOD_NS
+        ).wheel_angle_rad  # type: ignore[arg-type]
     assert wheel > 0.05
     soiled = pose | {field: bad}
     command = controller.step(_estimate(tuple(soiled.values()), 20 * PERIOD_NS), 20 * PERIOD_NS)  # type: ignore[arg-type]
@@ -104,7 +124,10 @@ def test_brake_command_is_finite_even_without_a_wheel_angle(bad: float) -> None:
 def test_reset_forgets_everything() -> None:
     def drive(controller: PurePursuit) -> list[ControlCommand]:
         steps = range(50)
-        return [controller.step(_estimate((0.02 * k, 0.1, 0.2, 0.8), k * PERIOD_NS), k * PERIOD_NS) for k in steps]
+        return [
+            controller.step(_estimate((0.02 * k, 0.1, 0.2, 0.8), k * PERIOD_NS), k * PERIOD_NS)
+            for k in steps
+        ]
 
     controller = _controller("lot17")
     first = drive(controller)
@@ -112,8 +135,12 @@ def test_reset_forgets_everything() -> None:
     assert drive(controller) == first
 
 
-@given(st.floats(-5, 5), st.floats(-5, 5), st.floats(-3, 3), st.floats(0.5, 5), st.floats(-0.3, 0.3))
-def test_arc_goes_through_the_point(x: float, y: float, yaw: float, along: float, curvature: float) -> None:
+@given(
+    st.floats(-5, 5), st.floats(-5, 5), st.floats(-3, 3), st.floats(0.5, 5), st.floats(-0.3, 0.3)
+)
+def test_arc_goes_through_the_point(
+    x: float, y: float, yaw: float, along: float, curvature: float
+) -> None:
     turn = min(max(curvature * along, -1.5), 1.5)
     reach = turn / curvature if abs(curvature) > 1e-6 else along
     chord = reach * (math.sin(turn / 2) / (turn / 2) if abs(turn) > 1e-9 else 1.0)
@@ -130,8 +157,14 @@ def test_a_point_behind_is_steered_to_and_not_away_from() -> None:
     assert all(map(math.isfinite, arc_to(here, 0.0, 0.0)))
 
 
-@given(st.lists(st.floats(-0.335, 0.335), min_size=41, max_size=41), st.floats(0.2, 2.0), st.floats(-0.335, 0.335))
-def test_predicted_pose_is_that_of_a_fine_integration(wheels: list[float], speed: float, wheel: float) -> None:
+@given(
+    st.lists(st.floats(-0.335, 0.335), min_size=41, max_size=41),
+    st.floats(0.2, 2.0),
+    st.floats(-0.335, 0.335),
+)
+def test_predicted_pose_is_that_of_a_fine_integration(
+    wheels: list[float], speed: float, wheel: float
+) -> None:
     """Against Euler steps of 0.1 ms, with commands every 10 ms over the delay of 0.4 s."""
     history: CommandHistory[float] = CommandHistory(0.0, 10**9)
     # A controller's commands are limited in rate like the actuator.
@@ -140,7 +173,9 @@ def test_predicted_pose_is_that_of_a_fine_integration(wheels: list[float], speed
         smooth += min(max(each - smooth, -0.0067), 0.0067)
         history.append(k * PERIOD_NS, smooth)
     now_ns = 40 * PERIOD_NS
-    predicted = predict_pose(VEHICLE, history, Preview(1.0, 2.0, 0.5, speed, wheel), now_ns, 400_000_000)
+    predicted = predict_pose(
+        VEHICLE, history, Preview(1.0, 2.0, 0.5, speed, wheel), now_ns, 400_000_000
+    )
     x, y, yaw, angle = 1.0, 2.0, 0.5, wheel
     for k in range(4000):
         angle += min(max(history.at(k * 100_000) - angle, -0.67e-4), 0.67e-4)
@@ -148,5 +183,7 @@ def test_predicted_pose_is_that_of_a_fine_integration(wheels: list[float], speed
         y += speed * math.sin(yaw) * 1e-4
         yaw += speed * math.tan(angle) / 0.5 * 1e-4
     assert predicted.speed_mps == speed
-    np.testing.assert_allclose((predicted.x_m, predicted.y_m, predicted.yaw_rad), (x, y, yaw), atol=0.012 * speed)
+    np.testing.assert_allclose(
+        (predicted.x_m, predicted.y_m, predicted.yaw_rad), (x, y, yaw), atol=0.012 * speed
+    )
     assert predicted.wheel_rad == pytest.approx(angle, abs=0.04)

@@ -1,4 +1,5 @@
-"""Lines and turns of the control socket: any chunking, bounded memory; work in gaps, for a small fraction of the time."""
+"""Lines and turns of the control socket: any chunking, bounded memory; work in gaps, for a small
+fraction of the time."""
 
 import anyio
 import pytest
@@ -57,7 +58,8 @@ def test_a_long_line_between_short_ones_is_refused_too() -> None:
 
 
 class Loop:
-    """A loop whose task is due every ``period_ns`` and takes ``busy_ns``; sleeping and working pass its time."""
+    """A loop whose task is due every ``period_ns`` and takes ``busy_ns``; sleeping and working pass
+    its time."""
 
     def __init__(self, period_ns: int, busy_ns: int) -> None:
         self.now_ns = 0
@@ -82,8 +84,14 @@ class Loop:
         self.run()
 
 
-@given(st.integers(1_000_000, 20_000_000), st.floats(0.0, 0.9), st.lists(st.integers(10_000, 400_000), min_size=5, max_size=60))
-def test_requests_are_served_in_gaps_and_take_a_small_fraction(period_ns: int, busy: float, costs_ns: list[int]) -> None:
+@given(
+    st.integers(1_000_000, 20_000_000),
+    st.floats(0.0, 0.9),
+    st.lists(st.integers(10_000, 400_000), min_size=5, max_size=60),
+)
+def test_requests_are_served_in_gaps_and_take_a_small_fraction(
+    period_ns: int, busy: float, costs_ns: list[int]
+) -> None:
     loop = Loop(period_ns, round(busy * period_ns))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("anyio.sleep", loop.sleep)
@@ -109,7 +117,8 @@ def test_requests_are_served_in_gaps_and_take_a_small_fraction(period_ns: int, b
     assert sum(costs_ns[:-1]) <= turns.TIME_FRACTION * total_ns + longest_ns
     gap_ns = period_ns - round(busy * period_ns)
     if gap_ns > 4 * longest_ns:
-        # The first of a kind may come at any time; after it there is always room for one twice as long.
+        # The first of a kind may come at any time; after it there is always room for one twice as
+        # long.
         assert worst_ns <= costs_ns[0] or worst_ns <= longest_ns // 2
 
 

@@ -1,4 +1,5 @@
-"""Laws for every vehicle and command: finite or diverged, bit-exact mirror symmetry, no energy created."""
+"""Laws for every vehicle and command: finite or diverged, bit-exact mirror symmetry, no energy
+created."""
 
 import re
 from typing import Any
@@ -15,14 +16,32 @@ from sim_backend.plant.double_track.state import PlantState
 from sim_backend.plant.twin_file import load_twin
 from tests.examples import examples
 
-SHIPPED = {name: load_twin(name).parameters for name in ("hmmwv_lfdm", "art_lfdm", "bmw_320i", "husky_a200")}
-_STRAIGHT = {f"{end}.{key}": 0.0 for end in ("front", "rear") for key in ("roll_steer", "roll_scrub_m", "rolled_slip")}
-PASSIVE = {name: load_twin(name, _STRAIGHT).parameters for name in ("art_lfdm", "bmw_320i", "husky_a200")}
+SHIPPED = {
+    name: load_twin(name).parameters
+    for name in ("hmmwv_lfdm", "art_lfdm", "bmw_320i", "husky_a200")
+}
+_STRAIGHT = {
+    f"{end}.{key}": 0.0
+    for end in ("front", "rear")
+    for key in ("roll_steer", "roll_scrub_m", "rolled_slip")
+}
+PASSIVE = {
+    name: load_twin(name, _STRAIGHT).parameters for name in ("art_lfdm", "bmw_320i", "husky_a200")
+}
 """Vehicles without the empirical terms that stand for neglected effects: they would add energy."""
-PAIRS = {name: (DoubleTrack(parameters), DoubleTrack(parameters)) for name, parameters in SHIPPED.items()}
-COMMANDS = st.lists(st.tuples(st.floats(-1.2, 1.2), st.floats(-1.0, 1.0), st.floats(0.0, 1.0)), min_size=1, max_size=6)
+PAIRS = {
+    name: (DoubleTrack(parameters), DoubleTrack(parameters)) for name, parameters in SHIPPED.items()
+}
+COMMANDS = st.lists(
+    st.tuples(st.floats(-1.2, 1.2), st.floats(-1.0, 1.0), st.floats(0.0, 1.0)),
+    min_size=1,
+    max_size=6,
+)
 _OTHER = {"fl": "fr", "fr": "fl", "rl": "rr", "rr": "rl"}
-MIRRORED = {name: re.sub(r"_(fl|fr|rl|rr)_", lambda found: f"_{_OTHER[found[1]]}_", name) for name in PlantState._fields}
+MIRRORED = {
+    name: re.sub(r"_(fl|fr|rl|rr)_", lambda found: f"_{_OTHER[found[1]]}_", name)
+    for name in PlantState._fields
+}
 ODD = {
     "y_m",
     "yaw_rad",
@@ -47,7 +66,12 @@ def scaled(tree: Any, factor: Any) -> Any:
 
 
 @examples(40)
-@given(st.sampled_from(sorted(SHIPPED)), st.randoms(use_true_random=False), COMMANDS, st.floats(-5.0, 40.0))
+@given(
+    st.sampled_from(sorted(SHIPPED)),
+    st.randoms(use_true_random=False),
+    COMMANDS,
+    st.floats(-5.0, 40.0),
+)
 def test_any_vehicle_stays_finite_or_says_that_it_diverged(
     name: str, random: Any, commands: list[tuple[float, float, float]], speed_mps: float
 ) -> None:
@@ -86,10 +110,17 @@ def test_the_mirrored_manoeuvre_gives_the_mirrored_bits(
 
 
 def energy_j(vehicle: DoubleTrack) -> float:
-    """Motion, spin, springs of the carcass and of the roll, of the lateral position of the sprung mass."""
+    """Motion, spin, springs of the carcass and of the roll, of the lateral position of the sprung
+    mass."""
     s, c, p = vehicle.state, vehicle.constants, vehicle.parameters
-    body = 0.5 * c.mass_kg * (s.forward_mps**2 + s.lateral_mps**2) + 0.5 * c.yaw_inertia_kgm2 * s.yaw_rate_radps**2
-    roll = 0.5 * c.roll_inertia_kgm2 * s.roll_rate_radps**2 - c.roll_lever_kgm * s.lateral_mps * s.roll_rate_radps
+    body = (
+        0.5 * c.mass_kg * (s.forward_mps**2 + s.lateral_mps**2)
+        + 0.5 * c.yaw_inertia_kgm2 * s.yaw_rate_radps**2
+    )
+    roll = (
+        0.5 * c.roll_inertia_kgm2 * s.roll_rate_radps**2
+        - c.roll_lever_kgm * s.lateral_mps * s.roll_rate_radps
+    )
     roll += 0.5 * (c.roll_stiffness_nmprad - 9.81 * c.roll_lever_kgm) * s.roll_rad**2
     roll += c.roll_lever_kgm * s.forward_mps * s.yaw_rate_radps * s.roll_rad
     roll += 0.5 * c.roll_lever_kgm2 * (s.yaw_rate_radps * s.roll_rad) ** 2
@@ -105,8 +136,15 @@ def energy_j(vehicle: DoubleTrack) -> float:
 
 
 @examples(12)
-@given(st.sampled_from(sorted(PASSIVE)), st.floats(-0.3, 0.3), st.floats(1.0, 15.0), st.floats(-2.0, 2.0))
-def test_a_vehicle_left_alone_never_gains_energy(name: str, steer_rad: float, speed_mps: float, spin_radps: float) -> None:
+@given(
+    st.sampled_from(sorted(PASSIVE)),
+    st.floats(-0.3, 0.3),
+    st.floats(1.0, 15.0),
+    st.floats(-2.0, 2.0),
+)
+def test_a_vehicle_left_alone_never_gains_energy(
+    name: str, steer_rad: float, speed_mps: float, spin_radps: float
+) -> None:
     vehicle = DoubleTrack(PASSIVE[name])
     vehicle.reset(speed_mps=speed_mps)
     vehicle.state = vehicle.state._replace(lateral_mps=0.3 * spin_radps, yaw_rate_radps=spin_radps)

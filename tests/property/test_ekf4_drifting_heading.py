@@ -1,4 +1,5 @@
-"""A heading that a gyro integrates is wrong by an angle that it does not state; the 4-DOF filter must not become sure by it."""
+"""A heading that a gyro integrates is wrong by an angle that it does not state; the 4-DOF filter
+must not become sure by it."""
 
 from math import cos, sin, sqrt
 
@@ -7,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 
 from tests.property.test_ekf4_properties import DATUM, VEHICLE
-from vehicled.core.messages import CarrierSolution, FixType, GnssFix, Heading, HeadingKind, ImuSample, StateEstimate
+from vehicled.core.messages import (
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    StateEstimate,
+)
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
 
@@ -15,7 +24,8 @@ STEP_NS = 20_000_000
 
 
 def drive(seconds: float, speed_mps: float, offset_rad: float, kind: HeadingKind) -> StateEstimate:
-    """The estimate after a straight drive to the north-east, with fixed RTK at 10 Hz and headings wrong by ``offset_rad``."""
+    """The estimate after a straight drive to the north-east, with fixed RTK at 10 Hz and headings
+    wrong by ``offset_rad``."""
     filter_ = Ekf4(Ekf4Params(), VEHICLE, DATUM, (0.0, 0.0, 0.0))
     yaw = 0.5
     for k in range(round(seconds * 1e9 / STEP_NS)):
@@ -23,12 +33,14 @@ def drive(seconds: float, speed_mps: float, offset_rad: float, kind: HeadingKind
         filter_.observe(ImuSample(t_ns, t_ns, (0.0, 0.0, 9.8), (0.0, 0.0, 0.0)))
         filter_.observe(Heading(t_ns, t_ns, yaw + offset_rad, 0.01, kind))
         if k % 5 == 0:
-            latitude, longitude, height = DATUM.to_geodetic(along_m * cos(yaw), along_m * sin(yaw), 0.0)
+            latitude, longitude, height = DATUM.to_geodetic(
+                along_m * cos(yaw), along_m * sin(yaw), 0.0
+            )
             position = (4e-4, 0.0, 0.0, 0.0, 4e-4, 0.0, 0.0, 0.0, 1e-3)
             filter_.observe(
                 GnssFix(
-                    t_ns, t_ns, latitude, longitude, height, position_covariance_m2=position, fix_type=FixType.FIX_3D,
-                    carrier=CarrierSolution.FIXED,
+                    t_ns, t_ns, latitude, longitude, height, position_covariance_m2=position,
+                    fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED,
                 )
             )  # fmt: skip
         estimate = filter_.step(t_ns)

@@ -1,4 +1,5 @@
-"""The 4-DOF filter under everything that may come in: derivative right, covariance positive definite, nothing raises."""
+"""The 4-DOF filter under everything that may come in: derivative right, covariance positive
+definite, nothing raises."""
 
 import math
 from typing import Any
@@ -30,12 +31,21 @@ from vehicled.core.messages import (
 from vehicled.estimation import measurements
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
-from vehicled.estimation.four_dof import Densities, FourDofState, Input, predict, propagate, transition
+from vehicled.estimation.four_dof import (
+    Densities,
+    FourDofState,
+    Input,
+    predict,
+    propagate,
+    transition,
+)
 from vehicled.estimation.gaussian import update
 from vehicled.estimation.history import EstimatedPose
 from vehicled.paths.datum import Datum
 
-VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0))
+VEHICLE = make_vehicle(
+    steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0)
+)
 DATUM = Datum(0.7517, -1.5605, 260.0)
 DIAGONAL = (0.04, 0, 0, 0, 0, 0.04, 0, 0, 0, 0, 0.01, 0, 0, 0, 0, 0.09)
 
@@ -64,7 +74,14 @@ def _mean(state: FourDofState, command: Input, dt_s: float) -> np.ndarray[Any, A
 
 def _matrix(state: FourDofState, command: Input, dt_s: float) -> np.ndarray[Any, Any]:
     s = transition(VEHICLE, state, command, dt_s)
-    return np.array(((1, 0, s.dx_dyaw, s.dx_dv), (0, 1, s.dy_dyaw, s.dy_dv), (0, 0, 1, s.dyaw_dv), (0, 0, 0, s.dv_dv)))
+    return np.array(
+        (
+            (1, 0, s.dx_dyaw, s.dx_dv),
+            (0, 1, s.dy_dyaw, s.dy_dv),
+            (0, 0, 1, s.dyaw_dv),
+            (0, 0, 0, s.dv_dv),
+        )
+    )
 
 
 @given(states, inputs, st.floats(1e-3, 0.1))
@@ -86,7 +103,9 @@ def test_jacobian_is_that_of_the_step(state: FourDofState, command: Input, dt_s:
 
 
 @given(states, inputs)
-def test_jacobian_is_identity_plus_dt_times_the_derivative_of_the_model(state: FourDofState, command: Input) -> None:
+def test_jacobian_is_identity_plus_dt_times_the_derivative_of_the_model(
+    state: FourDofState, command: Input
+) -> None:
     """df/dq of the published model, written from its equations."""
     d, l, dt_s = VEHICLE.drive, VEHICLE.wheelbase_m, 1e-6  # noqa: E741
     v, theta = state.speed_mps, state.yaw_rad
@@ -100,7 +119,9 @@ def test_jacobian_is_identity_plus_dt_times_the_derivative_of_the_model(state: F
 
 
 @given(states, inputs, st.floats(1e-3, 0.1), st.lists(st.floats(-1, 1), min_size=16, max_size=16))
-def test_written_out_propagation_is_the_matrix_product(state: FourDofState, command: Input, dt_s: float, root: list[float]) -> None:
+def test_written_out_propagation_is_the_matrix_product(
+    state: FourDofState, command: Input, dt_s: float, root: list[float]
+) -> None:
     A = np.array(root).reshape(4, 4)
     P = A @ A.T
     F = _matrix(state, command, dt_s)
@@ -151,14 +172,23 @@ def test_update_keeps_the_covariance_positive_definite(
     st.booleans(),
 )
 def test_gate_takes_what_is_within_chi_square_and_nothing_beyond(
-    root: list[float], variance: float, correlation: float, direction_rad: float, wanted_nis: float, forced: bool
+    root: list[float],
+    variance: float,
+    correlation: float,
+    direction_rad: float,
+    wanted_nis: float,
+    forced: bool,
 ) -> None:
     A = np.array(root).reshape(4, 4)
     P = A @ A.T + 1e-6 * np.eye(4)
     R = variance * np.array(((1.0, correlation), (correlation, 1.0)))
     z = measurements.position(EstimatedPose(0.0, 0.0, 0.4, 1.0, 0.1), 0.0, 0.0, R, (0.2, 0.05, 0.3))
     S = z.H @ P @ z.H.T + z.R
-    residual = np.sqrt(wanted_nis) * np.linalg.cholesky(S) @ (math.cos(direction_rad), math.sin(direction_rad))
+    residual = (
+        np.sqrt(wanted_nis)
+        * np.linalg.cholesky(S)
+        @ (math.cos(direction_rad), math.sin(direction_rad))
+    )
     result = update(tuple(P.ravel().tolist()), replace(z, residual=residual), 13.8, forced)
     assert result.nis == pytest.approx(wanted_nis, rel=1e-6, abs=1e-12)
     assert result.accepted is (forced or result.nis <= 13.8)
@@ -172,37 +202,82 @@ def test_gate_takes_what_is_within_chi_square_and_nothing_beyond(
 
 # -------------------------------------------------------------------- any input
 
-wild = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, NAN, math.inf, -math.inf, 1e300, -1e300]))
+wild = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([0.0, NAN, math.inf, -math.inf, 1e300, -1e300]),
+)
 around = st.one_of(st.floats(-2, 2), wild)
-stamps = st.one_of(st.integers(-50, 50).map(lambda ms: ms * 1_000_000), st.sampled_from([-(2**62), 2**62, -(10**9), 10**9]))
+stamps = st.one_of(
+    st.integers(-50, 50).map(lambda ms: ms * 1_000_000),
+    st.sampled_from([-(2**62), 2**62, -(10**9), 10**9]),
+)
 nines = st.tuples(*[st.one_of(st.floats(0, 1), wild)] * 9)
 threes = st.tuples(around, around, around)
 
 
 def _fix(
-    age: int, east: float, north: float, height: float, velocity: Any, position: Any, spread: Any, kind: FixType
+    age: int,
+    east: float,
+    north: float,
+    height: float,
+    velocity: Any,
+    position: Any,
+    spread: Any,
+    kind: FixType,
 ) -> tuple[int, Any]:
-    lat, lon, _ = DATUM.to_geodetic(east, north, 0.0) if abs(east) < 1e6 and abs(north) < 1e6 else (east, north, 0.0)
-    return age, lambda t: GnssFix(t, t, lat, lon, height, velocity, position, spread, kind, CarrierSolution.FIXED)
+    lat, lon, _ = (
+        DATUM.to_geodetic(east, north, 0.0)
+        if abs(east) < 1e6 and abs(north) < 1e6
+        else (east, north, 0.0)
+    )
+    return age, lambda t: GnssFix(
+        t, t, lat, lon, height, velocity, position, spread, kind, CarrierSolution.FIXED
+    )
 
 
 messages = st.one_of(
     st.builds(_fix, stamps, around, around, around, threes, nines, nines, st.sampled_from(FixType)),
-    st.tuples(stamps, st.tuples(around, around).map(lambda v: lambda t: Heading(t, t, v[0], v[1], HeadingKind.MOVING_BASE))),
-    st.tuples(stamps, st.tuples(threes, threes, st.booleans()).map(lambda v: lambda t: ImuSample(t, t, v[0], v[1], NAN, v[2]))),
-    st.tuples(stamps, st.tuples(around, around).map(lambda v: lambda t: WheelSpeed(t, t, v[0], v[1]))),
+    st.tuples(
+        stamps,
+        st.tuples(around, around).map(
+            lambda v: lambda t: Heading(t, t, v[0], v[1], HeadingKind.MOVING_BASE)
+        ),
+    ),
+    st.tuples(
+        stamps,
+        st.tuples(threes, threes, st.booleans()).map(
+            lambda v: lambda t: ImuSample(t, t, v[0], v[1], NAN, v[2])
+        ),
+    ),
+    st.tuples(
+        stamps, st.tuples(around, around).map(lambda v: lambda t: WheelSpeed(t, t, v[0], v[1]))
+    ),
     st.tuples(stamps, around.map(lambda v: lambda t: MotorStatus(t, t, v))),
-    st.tuples(stamps, st.tuples(around, around).map(lambda v: lambda t: SteeringFeedback(t, t, v[0], v[1]))),
-    st.tuples(stamps, st.tuples(around, around, around).map(lambda v: lambda t: ActuatorCommand(t, t, v[0], v[1], 0.0, v[2]))),
+    st.tuples(
+        stamps,
+        st.tuples(around, around).map(lambda v: lambda t: SteeringFeedback(t, t, v[0], v[1])),
+    ),
+    st.tuples(
+        stamps,
+        st.tuples(around, around, around).map(
+            lambda v: lambda t: ActuatorCommand(t, t, v[0], v[1], 0.0, v[2])
+        ),
+    ),
 )
-pauses = st.one_of(st.just(5_000_000), st.integers(-(10**7), 10**8), st.sampled_from([0, 2 * 10**9, 10**13]))
+pauses = st.one_of(
+    st.just(5_000_000), st.integers(-(10**7), 10**8), st.sampled_from([0, 2 * 10**9, 10**13])
+)
 episodes = st.lists(st.tuples(pauses, st.lists(messages, max_size=4)), min_size=1, max_size=25)
 
 
 def _good_start(ekf: Ekf4, now_ns: int) -> None:
     lat, lon, height = DATUM.to_geodetic(0.0, 0.0, 0.0)
     ekf.observe(Heading(now_ns, now_ns, 0.3, 0.02))
-    ekf.observe(GnssFix(now_ns, now_ns, lat, lon, height, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED))
+    ekf.observe(
+        GnssFix(
+            now_ns, now_ns, lat, lon, height, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED
+        )
+    )
 
 
 @examples(60)
@@ -224,7 +299,13 @@ def test_any_sequence_of_messages_leaves_a_sound_state(
                 ekf.observe(message)
                 ekf.observe(message)  # duplicates are part of life
         estimate = ekf.step(now_ns)
-        values = (estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps, *estimate.covariance)
+        values = (
+            estimate.x_m,
+            estimate.y_m,
+            estimate.yaw_rad,
+            estimate.speed_mps,
+            *estimate.covariance,
+        )
         if estimate.status is EstimatorStatus.UNINITIALISED:
             assert all(map(math.isnan, values))
             continue
@@ -261,12 +342,26 @@ def test_a_wheel_speed_is_corrected_by_the_identified_radius() -> None:
     speeds = []
     for scale in (1.0, 0.85):
         estimator = Ekf4(Ekf4Params(), VEHICLE, DATUM, (0.0, 0.0, 0.0))
-        estimator.adapt(replace(VEHICLE, drive=replace(VEHICLE.drive, wheel_radius_m=scale * VEHICLE.drive.wheel_radius_m)))
+        estimator.adapt(
+            replace(
+                VEHICLE,
+                drive=replace(VEHICLE.drive, wheel_radius_m=scale * VEHICLE.drive.wheel_radius_m),
+            )
+        )
         for k in range(1, 101):
             now = k * 20_000_000
             if k < 3:
                 estimator.observe(Heading(now, now, 0.0, 0.01, HeadingKind.MOVING_BASE))
-                estimator.observe(GnssFix(now, now, DATUM.latitude_rad, DATUM.longitude_rad, 0.0, fix_type=FixType.FIX_3D))
+                estimator.observe(
+                    GnssFix(
+                        now,
+                        now,
+                        DATUM.latitude_rad,
+                        DATUM.longitude_rad,
+                        0.0,
+                        fix_type=FixType.FIX_3D,
+                    )
+                )
             estimator.observe(WheelSpeed(now, now, 1.0, 0.01))
             estimate = estimator.step(now)
         speeds.append(estimate.speed_mps)

@@ -1,4 +1,5 @@
-"""Bytes to an emulated inertial unit, cut anywhere or damaged: the same answers, and never an exception."""
+"""Bytes to an emulated inertial unit, cut anywhere or damaged: the same answers, and never an
+exception."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -36,24 +37,29 @@ def _unit(kind: type[Any], name: str, params: Any) -> Make:
 UNITS: dict[str, tuple[Make, bytes]] = {
     "xsens": (
         _unit(XsensUnit, "xsens", xsens_driver.XsensParams()),
-        xsens_driver.encode(0x30) + xsens_driver.encode(0xC0, bytes.fromhex("10600000 40200064")) + xsens_driver.encode(0x10),
+        xsens_driver.encode(0x30) + xsens_driver.encode(0xC0,
+            bytes.fromhex("10600000 40200064")) + xsens_driver.encode(0x10),
     ),
     "vectornav": (
         _unit(VectorNavUnit, "vectornav", vn_driver.VectorNavParams()),
-        b"".join(map(vn_driver.encode_line, ("VNRRG,01", "VNWRG,06,0", "VNWRG,75,1,8,01,0121", "VNRRG,75"))),
+        b"".join(map(vn_driver.encode_line,
+            ("VNRRG,01", "VNWRG,06,0", "VNWRG,75,1,8,01,0121", "VNRRG,75"))),
     ),
     "mip": (
         _unit(MipUnit, "mip", ConfigurableParams()),
-        mip_driver.encode(1, (2, b"")) + mip_driver.encode(0x0C, (0x0E, b"\x80"), (0x0F, b"\x01\x80\x01\x04\x00\x04"))
+        mip_driver.encode(1, (2, b"")) + mip_driver.encode(0x0C, (0x0E, b"\x80"),
+            (0x0F, b"\x01\x80\x01\x04\x00\x04"))
         + mip_driver.encode(0x0C, (0x11, b"\x01\x80\x01")) + mip_driver.encode(1, (6, b"")),
     ),
     "sbg": (
         _unit(SbgUnit, "sbg", SbgParams()),
-        sbg_codec.command(4) + sbg_codec.command(30, b"\0\x2c\0\2\0") + sbg_codec.command(30, b"\0\x2c\0") + sbg_codec.command(99),
+        sbg_codec.command(4) + sbg_codec.command(30, b"\0\x2c\0\2\0") + sbg_codec.command(30,
+            b"\0\x2c\0") + sbg_codec.command(99),
     ),
     "witmotion": (
         _unit(WitMotionUnit, "witmotion", wit_driver.WitMotionParams()),
-        wit_driver.UNLOCK + wit_driver.command(wit_driver.READ_REGISTER, 2) + wit_driver.command(2, 0x1E),
+        wit_driver.UNLOCK + wit_driver.command(wit_driver.READ_REGISTER, 2) + wit_driver.command(2,
+            0x1E),
     ),
 }  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Whatever the daemon sends, and however it is cut, the simulated VESC lives on and answers the next sound question."""
+"""Whatever the daemon sends, and however it is cut, the simulated VESC lives on and answers the
+next sound question."""
 
 import pytest
 from hypothesis import given
@@ -70,7 +71,11 @@ def test_any_cut_gives_the_same_commands(wire: str, data: st.DataObject) -> None
     if wire == "vesc_uart":
         stream = b"".join(frame_uart(encode_comm(each)) for each in (duty, position, duty))
     else:
-        stream = b"".join(pack(frame) for each in (duty, position, duty) for frame in split_comm(1, 254, encode_comm(each), 2))
+        stream = b"".join(
+            pack(frame)
+            for each in (duty, position, duty)
+            for frame in split_comm(1, 254, encode_comm(each), 2)
+        )
     outcomes = []
     for cut in (False, True):
         make = VescUartEmulator if wire == "vesc_uart" else VescCanEmulator
@@ -81,7 +86,9 @@ def test_any_cut_gives_the_same_commands(wire: str, data: st.DataObject) -> None
             emulator.on_rx(rest[:size], START_NS)
             rest = rest[size:]
         emulator.on_time(START_NS + 20 * MS)
-        outcomes.append([(each.throttle, each.brake, each.steering) for each in emulator.take_commands()])
+        outcomes.append(
+            [(each.throttle, each.brake, each.steering) for each in emulator.take_commands()]
+        )
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][-1] == (0.5, 0.0, pytest.approx(-0.1 / 0.35))
 

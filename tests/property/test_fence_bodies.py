@@ -1,4 +1,5 @@
-"""The body of a vehicle against polygons, and what it sweeps, beside oracles in exact arithmetic and in small steps."""
+"""The body of a vehicle against polygons, and what it sweeps, beside oracles in exact arithmetic
+and in small steps."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -32,13 +33,25 @@ RINGS = st.one_of(
         ]
     ),
 )
-OUTLINES = st.one_of(st.just(BODY), st.just(Outline(3.0, -1.0, 0.4)), st.builds(Outline, *(st.floats(0.01, 2.0),) * 3))
+OUTLINES = st.one_of(
+    st.just(BODY),
+    st.just(Outline(3.0, -1.0, 0.4)),
+    st.builds(Outline, *(st.floats(0.01, 2.0),) * 3),
+)
 
 
 def corners_of(outline: Outline, x: float, y: float, yaw: float) -> list[Point]:
     c, s = cos(yaw), sin(yaw)
-    sides = ((outline.front_m, -1), (outline.front_m, 1), (-outline.rear_m, 1), (-outline.rear_m, -1))
-    return [(x + c * ahead - s * way * outline.half_m, y + s * ahead + c * way * outline.half_m) for ahead, way in sides]
+    sides = (
+        (outline.front_m, -1),
+        (outline.front_m, 1),
+        (-outline.rear_m, 1),
+        (-outline.rear_m, -1),
+    )
+    return [
+        (x + c * ahead - s * way * outline.half_m, y + s * ahead + c * way * outline.half_m)
+        for ahead, way in sides
+    ]
 
 
 def turn(a: Point, b: Point, c: Point) -> Fraction:
@@ -52,13 +65,18 @@ def cross(a: Point, b: Point, c: Point, d: Point) -> bool:
 
 
 def violates(outline: Outline, polygon: Polygon, x: float, y: float, yaw: float) -> bool:
-    """Return whether the body and the forbidden side have a point in common, by another way: crossing edges, corners, vertices."""
+    """Return whether the body and the forbidden side have a point in common, by another way:
+    crossing edges, corners, vertices."""
     body, ring = corners_of(outline, x, y, yaw), list(polygon.corners)
     if any(encloses(ring, *corner) is polygon.keep_out for corner in body):
         return True
     if any(encloses(body, *corner) for corner in ring):
         return True
-    return any(cross(a, b, c, d) for a, b in pairwise([*body, body[0]]) for c, d in pairwise([*ring, ring[0]]))
+    return any(
+        cross(a, b, c, d)
+        for a, b in pairwise([*body, body[0]])
+        for c, d in pairwise([*ring, ring[0]])
+    )
 
 
 def breached(fence: Fence, outline: Outline, x: float, y: float, yaw: float) -> bool:
@@ -81,17 +99,38 @@ def test_a_body_breaches_a_polygon_if_they_have_a_point_in_common(
 
 @examples(100)
 @given(
-    RINGS, st.booleans(), OUTLINES, PLACE, PLACE, st.floats(-7.0, 7.0), st.floats(-2.0, 2.0), st.floats(-1.2, 1.2), st.floats(0, 1)
+    RINGS,
+    st.booleans(),
+    OUTLINES,
+    PLACE,
+    PLACE,
+    st.floats(-7.0, 7.0),
+    st.floats(-2.0, 2.0),
+    st.floats(-1.2, 1.2),
+    st.floats(0, 1),
 )
 def test_nothing_between_two_poses_is_missed_and_little_beside_it_is_taken(
-    ring: list[Point], keep_out: bool, outline: Outline, x: float, y: float, yaw: float, way: float, bend: float, share: float
+    ring: list[Point],
+    keep_out: bool,
+    outline: Outline,
+    x: float,
+    y: float,
+    yaw: float,
+    way: float,
+    bend: float,
+    share: float,
 ) -> None:
-    """Property: on an arc the rectangles cover the body at every pose, and reach beyond it by centimetres only."""
+    """Property: on an arc the rectangles cover the body at every pose, and reach beyond it by
+    centimetres only."""
 
     def at(part: float) -> tuple[float, float, float]:
         turned = part * way * bend
         chord = part * way * float(np.sinc(turned / (2.0 * pi)))
-        return x + chord * cos(yaw + 0.5 * turned), y + chord * sin(yaw + 0.5 * turned), yaw + turned
+        return (
+            x + chord * cos(yaw + 0.5 * turned),
+            y + chord * sin(yaw + 0.5 * turned),
+            yaw + turned,
+        )
 
     polygon = Polygon(tuple(ring), keep_out)
     steps, fence = steps_for(outline, way * bend), Fence([polygon])
@@ -113,7 +152,11 @@ def off_ring_m(ring: list[Point], x: float, y: float) -> float:
     best = inf
     for (x1, y1), (x2, y2) in pairwise([*ring, ring[0]]):
         square = (x2 - x1) ** 2 + (y2 - y1) ** 2
-        share = min(max(((x - x1) * (x2 - x1) + (y - y1) * (y2 - y1)) / square, 0.0), 1.0) if square else 0.0
+        share = (
+            min(max(((x - x1) * (x2 - x1) + (y - y1) * (y2 - y1)) / square, 0.0), 1.0)
+            if square
+            else 0.0
+        )
         best = min(best, hypot(x1 + share * (x2 - x1) - x, y1 + share * (y2 - y1) - y))
     return best
 
@@ -121,34 +164,62 @@ def off_ring_m(ring: list[Point], x: float, y: float) -> float:
 @examples(60)
 @given(RINGS, RINGS, st.booleans(), OUTLINES, PLACE, PLACE, st.floats(-7.0, 7.0))
 def test_the_depth_is_that_of_the_deepest_corner_of_body_or_polygon(
-    ring: list[Point], other: list[Point], keep_out: bool, outline: Outline, x: float, y: float, yaw: float
+    ring: list[Point],
+    other: list[Point],
+    keep_out: bool,
+    outline: Outline,
+    x: float,
+    y: float,
+    yaw: float,
 ) -> None:
-    wrong = [corner for corner in corners_of(outline, x, y, yaw) if encloses(ring, *corner) is keep_out]
+    wrong = [
+        corner for corner in corners_of(outline, x, y, yaw) if encloses(ring, *corner) is keep_out
+    ]
     depths = [off_ring_m(ring, *corner) for corner in wrong]
     for px, py in ring:
-        ahead, left = cos(yaw) * (px - x) + sin(yaw) * (py - y), cos(yaw) * (py - y) - sin(yaw) * (px - x)
-        depths.append(min(outline.front_m - ahead, outline.rear_m + ahead, outline.half_m - abs(left)))
+        ahead, left = (
+            cos(yaw) * (px - x) + sin(yaw) * (py - y),
+            cos(yaw) * (py - y) - sin(yaw) * (px - x),
+        )
+        depths.append(
+            min(outline.front_m - ahead, outline.rear_m + ahead, outline.half_m - abs(left))
+        )
     fence = Fence([Polygon(tuple(other)), Polygon(tuple(ring), keep_out)])
     if all(off_ring_m(ring, *corner) > 1e-6 for corner in corners_of(outline, x, y, yaw)):
         assert fence.depth_m(1, outline, x, y, yaw) == pytest.approx(max([0.0, *depths]), abs=1e-9)
 
 
 @examples(10)
-@given(smooth_courses(), st.floats(0.0, 1.0), SMALL, st.floats(0.002, 0.3), st.sampled_from([1.0, -1.0]))
+@given(
+    smooth_courses(),
+    st.floats(0.0, 1.0),
+    SMALL,
+    st.floats(0.002, 0.3),
+    st.sampled_from([1.0, -1.0]),
+)
 def test_a_course_is_refused_exactly_where_the_body_would_be_on_a_zone(
     course: Course, share: float, left: float, size: float, way: float
 ) -> None:
-    """Property: a zone of any size beside a place of the course, driven either way; walked along in steps of a centimetre."""
+    """Property: a zone of any size beside a place of the course, driven either way; walked along in
+    steps of a centimetre."""
     if way < 0.0:
-        course = course_from_waypoints("back", course.x_m, course.y_m, speed=np.full(len(course.x_m), -1.0), closed=False)
+        course = course_from_waypoints(
+            "back", course.x_m, course.y_m, speed=np.full(len(course.x_m), -1.0), closed=False
+        )
     k = int(share * (len(course.x_m) - 1))
     x, y, yaw = float(course.x_m[k]), float(course.y_m[k]), float(course.yaw_rad[k])
     x, y = x - 1.2 * left * sin(yaw), y + 1.2 * left * cos(yaw)
     zone = Polygon(((x, y), (x + size, y), (x + size, y + size)), keep_out=True, name="tree")
     refused = outside_fence(course, Fence([zone]), BODY)
     s = np.arange(0.0, course.length_m, 0.01)
-    columns = (np.interp(s, course.s_m, column) for column in (course.x_m, course.y_m, course.yaw_rad))
-    walked = [pose for pose in zip(*columns, strict=True) if hypot(pose[0] - x, pose[1] - y) < BODY.reach_m + 2.0 * size]
+    columns = (
+        np.interp(s, course.s_m, column) for column in (course.x_m, course.y_m, course.yaw_rad)
+    )
+    walked = [
+        pose
+        for pose in zip(*columns, strict=True)
+        if hypot(pose[0] - x, pose[1] - y) < BODY.reach_m + 2.0 * size
+    ]
     if any(violates(BODY, zone, *pose) for pose in walked):
         assert "inside the keep-out zone tree at (" in refused
     elif not any(violates(BODY.widened(2.0 * LOOSE_M), zone, *pose) for pose in walked):
@@ -177,7 +248,9 @@ def test_a_speck_anywhere_under_the_way_of_a_stop_is_met(bend: float, way: float
                 x = chord * cos(0.5 * turned) + ahead * cos(yaw) - left * sin(yaw)
                 y = chord * sin(0.5 * turned) + ahead * sin(yaw) + left * cos(yaw)
                 speck = Polygon(((x, y), (x + 1e-4, y), (x, y + 1e-4)), keep_out=True)
-                assert Fence([speck]).breached(swept_on_arc(BODY, (0.0, 0.0, 0.0), bend, way))[1].any(), (share, ahead, left)
+                assert (
+                    Fence([speck]).breached(swept_on_arc(BODY, (0.0, 0.0, 0.0), bend, way))[1].any()
+                ), (share, ahead, left)
 
 
 def test_no_step_of_a_line_is_left_out() -> None:
@@ -198,7 +271,11 @@ def test_the_line_from_the_end_of_a_lap_to_its_start_is_tested() -> None:
 def test_one_of_ten_thousand_corners_is_met() -> None:
     angles = np.linspace(0.0, 2.0 * pi, 10_000, endpoint=False)
     radius = np.where(np.arange(10_000) % 100 == 50, 48.0, 50.0)
-    star = Polygon(tuple(zip((radius * np.cos(angles)).tolist(), (radius * np.sin(angles)).tolist(), strict=True)))
+    star = Polygon(
+        tuple(
+            zip((radius * np.cos(angles)).tolist(), (radius * np.sin(angles)).tolist(), strict=True)
+        )
+    )
     tip = float(angles[50])
     fence = Fence([star])
     assert breached(fence, BODY, 47.6 * cos(tip), 47.6 * sin(tip), tip)

@@ -1,4 +1,5 @@
-"""Hostile bytes cost each reader at most three times as many operations as data, in pieces of any size."""
+"""Hostile bytes cost each reader at most three times as many operations as data, in pieces of any
+size."""
 
 import re
 from functools import cache
@@ -17,7 +18,8 @@ RATIO = 3.0
 
 
 def summed_limit(size: int) -> float:
-    """Return the most bytes given to checksums per byte of a stream: 24, and five of the longest frames, which come in lumps."""
+    """Return the most bytes given to checksums per byte of a stream: 24, and five of the longest
+    frames, which come in lumps."""
     return 24.0 + 5 * 16_400 / size
 
 
@@ -28,7 +30,9 @@ def data_cost(name: str, piece: int) -> Cost:
 
 def test_every_driver_is_among_them() -> None:
     """Enter a new driver in ``DEVICES`` and in ``LONGEST``."""
-    drivers = {re.sub("_(reference|dense|nodes|intensity|text|spartn)$", "", name) for name in DEVICES}
+    drivers = {
+        re.sub("_(reference|dense|nodes|intensity|text|spartn)$", "", name) for name in DEVICES
+    }
     assert drivers == set(names("driver"))
     assert set(LONGEST) == set(DEVICES) - SILENT
 

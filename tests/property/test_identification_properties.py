@@ -1,4 +1,5 @@
-"""Whatever the identifier is shown, its results stay finite, within its bounds, and of positive variance."""
+"""Whatever the identifier is shown, its results stay finite, within its bounds, and of positive
+variance."""
 
 from math import isfinite, pi
 
@@ -24,7 +25,9 @@ from vehicled.estimation.identification.identifier import SingleTrackIdentifier
 from vehicled.estimation.identification.integral import SlewedCommands
 
 START_NS = 1_000_000_000
-anything = st.one_of(st.floats(-3.0, 3.0), st.floats(allow_nan=True, allow_infinity=True), st.just(0.0))
+anything = st.one_of(
+    st.floats(-3.0, 3.0), st.floats(allow_nan=True, allow_infinity=True), st.just(0.0)
+)
 stamps = st.one_of(st.integers(-300_000_000, 100_000_000), st.integers(-(2**62), 2**62))
 
 
@@ -72,7 +75,11 @@ def check(found: Identification) -> None:
             assert value != float("inf"), name
         else:
             assert isfinite(value), name
-    assert s.gain_rad / p.gain_bounds - 1e-9 <= found.steering_gain_rad <= s.gain_rad * p.gain_bounds + 1e-9
+    assert (
+        s.gain_rad / p.gain_bounds - 1e-9
+        <= found.steering_gain_rad
+        <= s.gain_rad * p.gain_bounds + 1e-9
+    )
     assert abs(found.steering_offset_rad) <= p.offset_bound_rad + 1e-9
     assert 0.0 <= found.steering_delay_s <= p.max_delay_s
     assert 0.0 <= found.steering_dead_zone < 0.9
@@ -104,7 +111,9 @@ def test_any_sequence(sequence):
         x += speed * forward_ns * 1e-9
         shown = speed if sane else wild
         variance = 1e-4 if sane else abs(wild)
-        estimate = StateEstimate(now, now, x, 0.0, shown, shown, 0.0, (variance,) * 16, EstimatorStatus.RUNNING)
+        estimate = StateEstimate(
+            now, now, x, 0.0, shown, shown, 0.0, (variance,) * 16, EstimatorStatus.RUNNING
+        )
         found = identified.step(estimate, now)
         if found is not None:
             check(found)
@@ -123,8 +132,12 @@ def test_same_input_same_answer(sequence):
             now += forward_ns
             for offset, message in messages:
                 fed = stamped(message, now + offset)
-                (identified.command if isinstance(fed, ActuatorCommand) else identified.observe)(fed)  # type: ignore[arg-type]
-            estimate = StateEstimate(now, now, 0.0, 0.0, 0.0, speed, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+                (identified.command if isinstance(fed, ActuatorCommand) else identified.observe)(
+                    fed
+                )  # type: ignore[arg-type]
+            estimate = StateEstimate(
+                now, now, 0.0, 0.0, 0.0, speed, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING
+            )
             results.append(repr(identified.step(estimate, now)))
         answers.append(results)
     assert answers[0] == answers[1]
@@ -150,8 +163,14 @@ def test_slewed_commands_against_a_fine_simulation(commands, rate, dead_zone):
     for t in range(START_NS, now, 1_000_000):
         while k + 1 < len(timeline) and timeline[k + 1][0] <= t:
             k += 1
-        target = max(abs(timeline[k][1]) - dead_zone, 0.0) / (1.0 - dead_zone) * (1.0 if timeline[k][1] >= 0.0 else -1.0)
-        value = target if value is None else value + min(max(target - value, -rate * 1e-3), rate * 1e-3)
+        target = (
+            max(abs(timeline[k][1]) - dead_zone, 0.0)
+            / (1.0 - dead_zone)
+            * (1.0 if timeline[k][1] >= 0.0 else -1.0)
+        )
+        value = (
+            target if value is None else value + min(max(target - value, -rate * 1e-3), rate * 1e-3)
+        )
         if t >= begin:
             total, count = total + value, count + 1
     got = slewed.mean(begin, now, np.array([0]))[0, 0]

@@ -23,9 +23,22 @@ def _n100_frames() -> list[bytes]:
     awkward = struct.unpack("<f", b"\xfd\xfc\x40\x38")[0]
     found = []
     for i in range(6):
-        packet = n100.ImuPacket((0.1 * i, awkward, 0.3), (0.0, 1.0 * i, -9.8), (awkward,) * 3, 20.0, 101325.0, 20.0, 10_000 * i)
+        packet = n100.ImuPacket(
+            (0.1 * i, awkward, 0.3),
+            (0.0, 1.0 * i, -9.8),
+            (awkward,) * 3,
+            20.0,
+            101325.0,
+            20.0,
+            10_000 * i,
+        )
         found.append(n100.encode_imu(packet, 2 * i))
-        found.append(n100.encode_ahrs(n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, 0.1 * i, (1.0, 0.0, 0.0, 0.0), 10_000 * i), 2 * i + 1))
+        found.append(
+            n100.encode_ahrs(
+                n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, 0.1 * i, (1.0, 0.0, 0.0, 0.0), 10_000 * i),
+                2 * i + 1,
+            )
+        )
     return found
 
 
@@ -42,24 +55,37 @@ def _witmotion_frames() -> list[bytes]:
 
 
 def _bno08x_frames() -> list[bytes]:
-    return [bno08x.encode(bno08x.RvcPacket(165 + i, 0.1 * i, 0.0, 0.1, (0.1 * i, -0.84, 9.7))) for i in range(12)]
+    return [
+        bno08x.encode(bno08x.RvcPacket(165 + i, 0.1 * i, 0.0, 0.1, (0.1 * i, -0.84, 9.7)))
+        for i in range(12)
+    ]
 
 
 class Case:
     """One device: its frames, and how to make it."""
 
-    def __init__(self, frames: list[bytes], protocol: Protocol, device: Callable[[], ImuDevice]) -> None:
+    def __init__(
+        self, frames: list[bytes], protocol: Protocol, device: Callable[[], ImuDevice]
+    ) -> None:
         self.frames = frames
         self.protocol = protocol
         self.device = device
 
 
 CASES = {
-    "n100": Case(_n100_frames(), n100.PROTOCOL, lambda: n100.N100Device(n100.N100Params(), WANTED, 1)),
-    "witmotion": Case(
-        _witmotion_frames(), witmotion.PROTOCOL, lambda: witmotion.WitMotionDevice(witmotion.WitMotionParams(), WANTED, 1)
+    "n100": Case(
+        _n100_frames(), n100.PROTOCOL, lambda: n100.N100Device(n100.N100Params(), WANTED, 1)
     ),
-    "bno08x": Case(_bno08x_frames(), bno08x.PROTOCOL, lambda: bno08x.Bno08xDevice(bno08x.Bno08xParams(), WANTED, 1)),
+    "witmotion": Case(
+        _witmotion_frames(),
+        witmotion.PROTOCOL,
+        lambda: witmotion.WitMotionDevice(witmotion.WitMotionParams(), WANTED, 1),
+    ),
+    "bno08x": Case(
+        _bno08x_frames(),
+        bno08x.PROTOCOL,
+        lambda: bno08x.Bno08xDevice(bno08x.Bno08xParams(), WANTED, 1),
+    ),
 }
 each_device = pytest.mark.parametrize("name", CASES)
 
@@ -100,7 +126,8 @@ def test_damage_costs_the_damaged_frames_only(name: str, data: st.DataObject) ->
     stream = b"".join([*frames[:at], damaged, *frames[at + 1 :]])
     got = [found for _, found in [*framer.feed(stream), *framer.flush()]]
     sound = frames[:at] + frames[at + 1 :]
-    # With one byte of check sum a frame may appear that was never sent; it may lie over one neighbour and no more.
+    # With one byte of check sum a frame may appear that was never sent; it may lie over one
+    # neighbour and no more.
     ghosts = [found for found in got if found not in frames]
     assert len(ghosts) <= (0 if name == "n100" else 1)
     assert sum(found not in got for found in sound) <= len(ghosts)
@@ -139,7 +166,11 @@ def test_witmotion_packets_survive_a_round_trip(payload: bytes, kind: int) -> No
 def test_bno08x_packets_survive_a_round_trip(body: bytes) -> None:
     packet = bno08x.parse(b"\xaa\xaa" + body + b"\x00")
     again = bno08x.parse(bno08x.encode(packet))
-    assert (again.index, again.specific_force_mps2, again.reserved) == (packet.index, packet.specific_force_mps2, packet.reserved)
+    assert (again.index, again.specific_force_mps2, again.reserved) == (
+        packet.index,
+        packet.specific_force_mps2,
+        packet.reserved,
+    )
     for ours, theirs in ((again.yaw_rad, packet.yaw_rad), (again.roll_rad, packet.roll_rad)):
         turns = (ours - theirs) / (2 * pi)
         assert turns == pytest.approx(round(turns), abs=1e-6)

@@ -1,4 +1,5 @@
-"""The inertial filter under everything that may come in: derivatives right, covariance positive definite, nothing raises."""
+"""The inertial filter under everything that may come in: derivatives right, covariance positive
+definite, nothing raises."""
 
 import math
 from typing import Any
@@ -50,7 +51,9 @@ from vehicled.estimation.ins.state import (
 from vehicled.estimation.ins.update import Corrector
 from vehicled.paths.datum import Datum
 
-VEHICLE = make_vehicle(steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0))
+VEHICLE = make_vehicle(
+    steering=make_steering(offset_rad=0.018), drive=make_drive(brake_deceleration_mps2=2.0)
+)
 DATUM = Datum(0.7517, -1.5605, 260.0)
 Floats = npt.NDArray[np.float64]
 
@@ -97,7 +100,9 @@ def _difference(a: InsState, b: InsState) -> Floats:
 
 @examples(25)
 @given(states, inputs, st.floats(1e-3, 0.02))
-def test_transition_is_the_derivative_of_the_mechanisation(s: InsState, u: InertialInputs, dt_s: float) -> None:
+def test_transition_is_the_derivative_of_the_mechanisation(
+    s: InsState, u: InertialInputs, dt_s: float
+) -> None:
     """Jacobian of the state after the step by the state before, over all 22 directions."""
     predictor = Predictor(InsParams(), 0.5)
     predictor.predict(s, u, dt_s)
@@ -109,29 +114,36 @@ def test_transition_is_the_derivative_of_the_mechanisation(s: InsState, u: Inert
         ends = [predictor.predict(_with_error(s, sign * h), u, dt_s) for sign in (1.0, -1.0)]
         numeric[:, k] = _difference(ends[0], ends[1]) / 2e-4
     if u.rate_radps is None or u.force_mps2 is None:
-        # Replacements for lost sensors: that the velocity turns with the rate is left to the process noise there.
+        # Replacements for lost sensors: that the velocity turns with the rate is left to the
+        # process noise there.
         columns = [P, P + 1, P + 2, C, C + 1, C + 2, HB, HB + 1, HB + 2, S]
         np.testing.assert_allclose(F[P : P + 3, columns], numeric[P : P + 3, columns], atol=1e-6)
         return
-    # The position takes half a step's acceleration, and small angles turn by rate dt: both are left out, being of second order.
+    # The position takes half a step's acceleration, and small angles turn by rate dt: both are left
+    # out, being of second order.
     np.testing.assert_allclose(F, numeric, atol=12.0 * dt_s * dt_s + 2.0 * dt_s * dt_s + 1e-6)
 
 
 @examples(25)
 @given(states, inputs, st.floats(1e-3, 0.02))
 def test_the_covariance_follows_the_transition(s: InsState, u: InertialInputs, dt_s: float) -> None:
-    """No entry of the transition is left out of the prediction, with and without accelerometer and gyro."""
+    """No entry of the transition is left out of the prediction, with and without accelerometer and
+    gyro."""
     half = np.eye(N) + 0.3 * np.random.default_rng(1).normal(size=(N, N))
     s.P = half @ half.T
     predictor = Predictor(InsParams(), 0.5)
     after = predictor.predict(s, u, dt_s)
     F = predictor.transition
-    np.testing.assert_allclose(after.P, F @ s.P @ F.T + np.diag(predictor.noise), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        after.P, F @ s.P @ F.T + np.diag(predictor.noise), rtol=1e-9, atol=1e-9
+    )
 
 
 @examples(25)
 @given(states, inputs)
-def test_measurement_derivatives_are_those_of_the_measured_values(s: InsState, u: InertialInputs) -> None:
+def test_measurement_derivatives_are_those_of_the_measured_values(
+    s: InsState, u: InertialInputs
+) -> None:
     """Heading, forward speed and the constraints, by central differences over the whole state."""
     rate = (0.1, -0.05, 0.6)
     sensors = Sensors(InsParams(imu_lever_arm_m=(0.25, 0.1, 0.2)), (0.1, 0.0, 0.4))
@@ -142,7 +154,9 @@ def test_measurement_derivatives_are_those_of_the_measured_values(s: InsState, u
             seen.append((h.copy(), residual))
             return 0.0, True
 
-        def pair(self, s: InsState, H: Floats, r1: float, r2: float, *rest: Any) -> tuple[float, bool]:
+        def pair(
+            self, s: InsState, H: Floats, r1: float, r2: float, *rest: Any
+        ) -> tuple[float, bool]:
             seen.extend(((H[0].copy(), r1), (H[1].copy(), r2)))
             return 0.0, True
 
@@ -167,7 +181,14 @@ def test_measurement_derivatives_are_those_of_the_measured_values(s: InsState, u
     np.testing.assert_allclose(np.array(here), numeric, atol=1e-4)
 
 
-@given(states, st.floats(-50, 50), st.floats(-50, 50), st.floats(1e-6, 1e4), st.floats(-0.9, 0.9), st.booleans())
+@given(
+    states,
+    st.floats(-50, 50),
+    st.floats(-50, 50),
+    st.floats(1e-6, 1e4),
+    st.floats(-0.9, 0.9),
+    st.booleans(),
+)
 def test_updates_keep_the_covariance_positive_definite(
     s: InsState, r1: float, r2: float, variance: float, correlation: float, forced: bool
 ) -> None:
@@ -186,30 +207,49 @@ def test_updates_keep_the_covariance_positive_definite(
         np.testing.assert_array_equal(s.P, before.P)
         assert s.counters.rejected == 2
     elif not forced:
-        assert np.trace(s.P) <= np.trace(before.P) * (1 + 1e-9), "a measurement never adds uncertainty"
+        assert np.trace(s.P) <= np.trace(before.P) * (1 + 1e-9), (
+            "a measurement never adds uncertainty"
+        )
 
 
 def _least(P: Floats) -> float:
-    """Least eigenvalue of the correlation matrix, which is what is left of positive definiteness whatever the units."""
+    """Least eigenvalue of the correlation matrix, which is what is left of positive definiteness
+    whatever the units."""
     scale = np.sqrt(np.diag(P))
     return float(np.linalg.eigvalsh(P / np.outer(scale, scale)).min())
 
 
 def test_a_million_to_one_between_prior_and_measurement_is_borne() -> None:
-    """Exact measurements of the same thing, again and again: the plain downdate would lose its definiteness."""
+    """Exact measurements of the same thing, again and again: the plain downdate would lose its
+    definiteness."""
     s = InsState([0.0] * N, (1.0, 0.0, 0.0, 0.0), np.eye(N) * 1e6)
     corrector = Corrector(5)
     for _ in range(200):
-        corrector.pair(s, np.eye(N)[[0, 1]] + np.eye(N)[[3, 4]], 0.0, 0.0, (1e-6, 0.0, 1e-6), math.inf, 0, ((), ()))
+        corrector.pair(
+            s,
+            np.eye(N)[[0, 1]] + np.eye(N)[[3, 4]],
+            0.0,
+            0.0,
+            (1e-6, 0.0, 1e-6),
+            math.inf,
+            0,
+            ((), ()),
+        )
         corrector.scalar(s, np.eye(N)[2] + np.eye(N)[15], 0.0, 1e-6, math.inf, 1, ())
     assert _least(s.P) > 0.0
 
 
 # -------------------------------------------------------------------- any input
 
-wild = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, NAN, math.inf, -math.inf, 1e300, -1e300]))
+wild = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([0.0, NAN, math.inf, -math.inf, 1e300, -1e300]),
+)
 near = st.one_of(st.floats(-2, 2), wild)
-stamps = st.one_of(st.integers(-50, 80).map(lambda ms: ms * 1_000_000), st.sampled_from([-(2**62), 2**62, -(10**9), 10**9]))
+stamps = st.one_of(
+    st.integers(-50, 80).map(lambda ms: ms * 1_000_000),
+    st.sampled_from([-(2**62), 2**62, -(10**9), 10**9]),
+)
 nines = st.tuples(*[st.one_of(st.floats(0, 1), wild)] * 9)
 threes = st.tuples(near, near, near)
 forces = st.one_of(st.tuples(small, small, st.floats(9, 10.5)), threes)
@@ -227,36 +267,86 @@ def _fix(
     kind: FixType,
     carrier: CarrierSolution,
 ) -> tuple[int, Any]:
-    lat, lon, _ = DATUM.to_geodetic(east, north, 0.0) if abs(east) < 1e6 and abs(north) < 1e6 else (east, north, 0.0)
+    lat, lon, _ = (
+        DATUM.to_geodetic(east, north, 0.0)
+        if abs(east) < 1e6 and abs(north) < 1e6
+        else (east, north, 0.0)
+    )
     return age, lambda t: GnssFix(t, t, lat, lon, height, moved, spread, spread_v, kind, carrier)
 
 
 messages = st.one_of(
-    st.builds(_fix, stamps, near, near, near, threes, nines, nines, st.sampled_from(FixType), st.sampled_from(CarrierSolution)),
+    st.builds(
+        _fix,
+        stamps,
+        near,
+        near,
+        near,
+        threes,
+        nines,
+        nines,
+        st.sampled_from(FixType),
+        st.sampled_from(CarrierSolution),
+    ),
     st.tuples(stamps, st.tuples(near, near, kinds).map(lambda v: lambda t: Heading(t, t, *v))),
-    st.tuples(stamps, st.tuples(forces, threes, st.booleans()).map(lambda v: lambda t: ImuSample(t, t, v[0], v[1], NAN, v[2]))),
+    st.tuples(
+        stamps,
+        st.tuples(forces, threes, st.booleans()).map(
+            lambda v: lambda t: ImuSample(t, t, v[0], v[1], NAN, v[2])
+        ),
+    ),
     st.tuples(stamps, st.tuples(near, near).map(lambda v: lambda t: WheelSpeed(t, t, v[0], v[1]))),
     st.tuples(stamps, near.map(lambda v: lambda t: MotorStatus(t, t, v))),
-    st.tuples(stamps, st.tuples(near, near).map(lambda v: lambda t: SteeringFeedback(t, t, v[0], v[1]))),
-    st.tuples(stamps, st.tuples(near, near, near).map(lambda v: lambda t: ActuatorCommand(t, t, v[0], v[1], 0.0, v[2]))),
+    st.tuples(
+        stamps, st.tuples(near, near).map(lambda v: lambda t: SteeringFeedback(t, t, v[0], v[1]))
+    ),
+    st.tuples(
+        stamps,
+        st.tuples(near, near, near).map(
+            lambda v: lambda t: ActuatorCommand(t, t, v[0], v[1], 0.0, v[2])
+        ),
+    ),
 )
-pauses = st.one_of(st.just(5_000_000), st.integers(-(10**7), 10**8), st.sampled_from([0, 2 * 10**9, 10**13]))
+pauses = st.one_of(
+    st.just(5_000_000), st.integers(-(10**7), 10**8), st.sampled_from([0, 2 * 10**9, 10**13])
+)
 episodes = st.lists(st.tuples(pauses, st.lists(messages, max_size=5)), min_size=1, max_size=25)
 
 
 def _good_start(ins: Ins, now_ns: int) -> None:
     lat, lon, height = DATUM.to_geodetic(0.0, 0.0, 0.0)
     for k in range(10):
-        ins.observe(ImuSample(now_ns - (10 - k) * 2_000_000, now_ns, (0.1, 0.0, 9.8), (0.0, 0.0, 0.001)))
+        ins.observe(
+            ImuSample(now_ns - (10 - k) * 2_000_000, now_ns, (0.1, 0.0, 9.8), (0.0, 0.0, 0.001))
+        )
     ins.observe(Heading(now_ns - 10**7, now_ns, 0.3, 0.02, HeadingKind.MOVING_BASE))
-    ins.observe(GnssFix(now_ns - 10**7, now_ns, lat, lon, height, fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED))
+    ins.observe(
+        GnssFix(
+            now_ns - 10**7,
+            now_ns,
+            lat,
+            lon,
+            height,
+            fix_type=FixType.FIX_3D,
+            carrier=CarrierSolution.FIXED,
+        )
+    )
 
 
 @examples(60)
 @given(
-    episodes, st.sampled_from([InsParams(), InsParams(gate=False, imu_lever_arm_m=(0.3, 0.1, 0.2)), InsParams(max_rejections=1)])
+    episodes,
+    st.sampled_from(
+        [
+            InsParams(),
+            InsParams(gate=False, imu_lever_arm_m=(0.3, 0.1, 0.2)),
+            InsParams(max_rejections=1),
+        ]
+    ),
 )
-def test_any_sequence_of_messages_leaves_a_sound_state(episode: list[tuple[int, list[tuple[int, Any]]]], params: InsParams) -> None:
+def test_any_sequence_of_messages_leaves_a_sound_state(
+    episode: list[tuple[int, list[tuple[int, Any]]]], params: InsParams
+) -> None:
     ins = Ins(params, VEHICLE, DATUM, (0.1, 0.0, 0.2))
     now_ns = 10**12
     _good_start(ins, now_ns)
@@ -270,7 +360,14 @@ def test_any_sequence_of_messages_leaves_a_sound_state(episode: list[tuple[int, 
                 ins.observe(message)
                 ins.observe(message)  # duplicates are part of life
         estimate = ins.step(now_ns)
-        values = (estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps, estimate.yaw_rate_radps, *estimate.covariance)
+        values = (
+            estimate.x_m,
+            estimate.y_m,
+            estimate.yaw_rad,
+            estimate.speed_mps,
+            estimate.yaw_rate_radps,
+            *estimate.covariance,
+        )
         state = ins.state
         if state is not None:
             assert all(map(math.isfinite, (*state.x, *state.q)))

@@ -1,4 +1,5 @@
-"""Laser scanners: what is encoded is read again, whatever damages the stream costs only what it hits, and nothing raises."""
+"""Laser scanners: what is encoded is read again, whatever damages the stream costs only what it
+hits, and nothing raises."""
 
 from math import hypot, nan, pi, tau
 from typing import Any
@@ -32,10 +33,14 @@ angles = st.floats(0.0, 359.9)
     st.floats(0.05, 15.0),
     st.floats(0.0, 7.8),
 )
-def test_capsules_of_rplidar(kind: int, first: float, second: float, seed: int, scale: float, shift: float) -> None:
+def test_capsules_of_rplidar(
+    kind: int, first: float, second: float, seed: int, scale: float, shift: float
+) -> None:
     count = rplidar.CAPSULE_SAMPLES[kind]
     # Neighbours differ little, as on walls: the differences of an ultra capsule have ten bits.
-    ranges = (scale * (1.0 + 0.01 * np.random.default_rng(seed).standard_normal(count + 1))).tolist()
+    ranges = (
+        scale * (1.0 + 0.01 * np.random.default_rng(seed).standard_normal(count + 1))
+    ).tolist()
     ranges[4] = 0.0
     given_ = ranges if kind == rplidar.ULTRA else ranges[:count]
     frame = rplidar.encode_capsule(kind, first, given_, first=False, shift_deg=shift)
@@ -49,31 +54,64 @@ def test_capsules_of_rplidar(kind: int, first: float, second: float, seed: int, 
         assert samples.shift_deg == pytest.approx(-round(shift * 8) / 8)
 
 
-@given(st.booleans(), st.floats(0.0, 12.0), angles, angles, st.lists(uint16, min_size=1, max_size=80), st.booleans())
-def test_packets_of_ydlidar(begins: bool, speed: float, first: float, last: float, ranges: list[int], strong: bool) -> None:
+@given(
+    st.booleans(),
+    st.floats(0.0, 12.0),
+    angles,
+    angles,
+    st.lists(uint16, min_size=1, max_size=80),
+    st.booleans(),
+)
+def test_packets_of_ydlidar(
+    begins: bool, speed: float, first: float, last: float, ranges: list[int], strong: bool
+) -> None:
     kept = tuple(each & ~3 for each in ranges) if strong else tuple(ranges)
-    packet = ydlidar.YdlidarPacket(begins, round(speed * 10) / 10, first, last, kept, (1023,) * len(kept) if strong else ())
+    packet = ydlidar.YdlidarPacket(
+        begins, round(speed * 10) / 10, first, last, kept, (1023,) * len(kept) if strong else ()
+    )
     frame = ydlidar.encode_packet(packet)
     assert ydlidar.checksum(frame, 3 if strong else 2) == 0
     found = ydlidar.parse_packet(frame)
-    quantised = {name: round(getattr(packet, name) * 64) % (360 * 64) / 64 for name in ("first_deg", "last_deg")}
+    quantised = {
+        name: round(getattr(packet, name) * 64) % (360 * 64) / 64
+        for name in ("first_deg", "last_deg")
+    }
     assert found == packet._replace(**quantised)
 
 
-@given(st.lists(uint16, min_size=12, max_size=12), st.integers(0, 35_999), st.integers(0, 35_999), uint16)
+@given(
+    st.lists(uint16, min_size=12, max_size=12),
+    st.integers(0, 35_999),
+    st.integers(0, 35_999),
+    uint16,
+)
 def test_packets_of_ldrobot(ranges: list[int], first: int, last: int, stamp: int) -> None:
     packet = ldrobot.LdrobotPacket(3600, first, tuple(ranges), (7,) * 12, last, stamp)
-    assert [content for _, content in ldrobot.decode(b"\x54" + ldrobot.encode_packet(packet))] == [packet]
+    assert [content for _, content in ldrobot.decode(b"\x54" + ldrobot.encode_packet(packet))] == [
+        packet
+    ]
 
 
-@given(st.lists(st.integers(0, (1 << 18) - 1), min_size=1, max_size=300), st.integers(0, (1 << 24) - 1), st.integers(1, 700))
+@given(
+    st.lists(st.integers(0, (1 << 18) - 1), min_size=1, max_size=300),
+    st.integers(0, (1 << 24) - 1),
+    st.integers(1, 700),
+)
 def test_ranges_of_scip(ranges: list[int], stamp: int, first: int) -> None:
     echo = f"MD{first:04d}{first + len(ranges) - 1:04d}01000"
     ((_, found),) = hokuyo.decode(hokuyo.encode_ranges(echo, "99", stamp, ranges))
-    assert found == hokuyo.Ranges(echo, "99", stamp, first, first + len(ranges) - 1, 1, tuple(ranges))
+    assert found == hokuyo.Ranges(
+        echo, "99", stamp, first, first + len(ranges) - 1, 1, tuple(ranges)
+    )
 
 
-@given(st.lists(uint16, min_size=2, max_size=361), uint32, uint32, st.booleans(), st.integers(-450_000, 0))
+@given(
+    st.lists(uint16, min_size=2, max_size=361),
+    uint32,
+    uint32,
+    st.booleans(),
+    st.integers(-450_000, 0),
+)
 def test_scans_of_cola(counts: list[int], start: int, sent: int, binary: bool, first: int) -> None:
     scan = sick.ScanData(2, 5, 0xFFFF, start, sent, 15.0, first / 1e4, 1.0, 1.0, tuple(counts))
     ((_, found),) = sick.decode(sick.encode_scan(scan, binary=binary))
@@ -82,7 +120,9 @@ def test_scans_of_cola(counts: list[int], start: int, sent: int, binary: bool, f
 
 @each_scanner
 @given(data=st.data())
-def test_damage_costs_the_frames_it_hits_and_the_next_scans_are_whole(name: str, data: st.DataObject) -> None:
+def test_damage_costs_the_frames_it_hits_and_the_next_scans_are_whole(
+    name: str, data: st.DataObject
+) -> None:
     make, stream = DEVICES[name]
     device: Any = make()
     device.on_port(PortState.OPENED, "", 1)
@@ -101,8 +141,11 @@ def test_damage_costs_the_frames_it_hits_and_the_next_scans_are_whole(name: str,
 
 @each_scanner
 @given(chunks=st.lists(st.one_of(st.binary(max_size=200), st.integers(0, 900)), max_size=30))
-def test_nothing_it_receives_makes_it_raise_or_report_what_is_no_scan(name: str, chunks: list[Any]) -> None:
-    """Garbage, and pieces of what it sends, in any order and with the clock standing still or jumping."""
+def test_nothing_it_receives_makes_it_raise_or_report_what_is_no_scan(
+    name: str, chunks: list[Any]
+) -> None:
+    """Garbage, and pieces of what it sends, in any order and with the clock standing still or
+    jumping."""
     make, stream = DEVICES[name]
     device = make()
     device.on_port(PortState.OPENED, "", 1)
@@ -122,13 +165,22 @@ def test_nothing_it_receives_makes_it_raise_or_report_what_is_no_scan(name: str,
 
 
 @given(
-    clockwise=st.booleans(), yaw=st.floats(-pi, pi), low=st.floats(-pi, 0.0), high=st.floats(0.1, pi), rate_hz=st.floats(3.0, 20.0),
-    batch=st.integers(1, 97), late_ms=st.floats(0.0, 8.0), seed=st.integers(0, 99),
+    clockwise=st.booleans(), yaw=st.floats(-pi, pi), low=st.floats(-pi, 0.0),
+    high=st.floats(0.1, pi), rate_hz=st.floats(3.0, 20.0), batch=st.integers(1, 97),
+    late_ms=st.floats(0.0, 8.0), seed=st.integers(0, 99),
 )  # fmt: skip
 def test_turns_become_scans_of_the_directions_and_times_of_their_measurements(
-    clockwise: bool, yaw: float, low: float, high: float, rate_hz: float, batch: int, late_ms: float, seed: int
+    clockwise: bool,
+    yaw: float,
+    low: float,
+    high: float,
+    rate_hz: float,
+    batch: int,
+    late_ms: float,
+    seed: int,
 ) -> None:
-    """The range at each bearing is a function of it, and so is the time: both are found again at each ray."""
+    """The range at each bearing is a function of it, and so is the time: both are found again at
+    each ray."""
     geometry = ScanGeometry(clockwise, yaw, low, high, (), 0.3, 0.1, 0.05, 50.0, 0.0)
     turns = Revolutions(geometry, 360, rate_hz)
     random = np.random.default_rng(seed)
@@ -140,7 +192,8 @@ def test_turns_become_scans_of_the_directions_and_times_of_their_measurements(
     scans = []
     for at in range(0, count, batch):
         part = slice(at, min(at + batch, count))
-        # Bytes arrive with the last of the batch, or later; what is known of it is when the last was made.
+        # Bytes arrive with the last of the batch, or later; what is known of it is when the last
+        # was made.
         delay = random.uniform(0.0, late_ms) * 1e6
         t_ns = made_ns[part] + delay
         found = Measurements(turned[part] % tau, np.zeros(part.stop - at), ranges[part], t_ns)
@@ -170,7 +223,8 @@ def estimate_at(t_s: float, path: Any) -> Any:
 
 
 def test_a_scan_of_a_vehicle_that_turns_and_brakes_is_undistorted() -> None:
-    """A wall of points seen in one sweep of 0.2 s, 0.25 s later: within a millimetre of where it stands."""
+    """A wall of points seen in one sweep of 0.2 s, 0.25 s later: within a millimetre of where it
+    stands."""
     step_s = 0.01
 
     def speed_mps(t_s: float) -> float:
@@ -181,7 +235,9 @@ def test_a_scan_of_a_vehicle_that_turns_and_brakes_is_undistorted() -> None:
 
     fine_s = 1e-4
     t = np.arange(0.0, 1.0 + fine_s, fine_s)
-    yaws = np.concatenate(([0.0], np.cumsum([rate_radps(each + 0.5 * fine_s) * fine_s for each in t])))[:-1]
+    yaws = np.concatenate(
+        ([0.0], np.cumsum([rate_radps(each + 0.5 * fine_s) * fine_s for each in t]))
+    )[:-1]
     ways = np.array([speed_mps(each + 0.5 * fine_s) * fine_s for each in t])
     xs, ys = (np.concatenate(([0.0], np.cumsum(ways * f(yaws))))[:-1] for f in (np.cos, np.sin))
 
@@ -196,7 +252,9 @@ def test_a_scan_of_a_vehicle_that_turns_and_brakes_is_undistorted() -> None:
         bearing = -0.5 + 0.005 * i
         origin = x + 0.4 * np.cos(yaw)
         ranges.append(float((wall_x - origin) / np.cos(yaw + bearing)))
-    scan = LaserScan(round(begin_s * 1e9), 0, -0.5, 0.005, 0.001, 0.2, 0.05, 50.0, 0.4, 0.0, tuple(ranges))
+    scan = LaserScan(
+        round(begin_s * 1e9), 0, -0.5, 0.005, 0.001, 0.2, 0.05, 50.0, 0.4, 0.0, tuple(ranges)
+    )
     vehicle = load_profile("art").vehicle
     body, history = LaneBody(vehicle, 0.1), MotionHistory()
     for k in range(101):
@@ -206,14 +264,19 @@ def test_a_scan_of_a_vehicle_that_turns_and_brakes_is_undistorted() -> None:
     assert len(undistorted) == rays
     assert np.abs(undistorted - wall_x).max() < 0.01
     straight, _ = scan_points(scan, now, body)
-    assert np.abs(straight - wall_x).max() > 0.1, "speed and yaw rate of the end, taken for the whole sweep"
+    assert np.abs(straight - wall_x).max() > 0.1, (
+        "speed and yaw rate of the end, taken for the whole sweep"
+    )
 
 
 @given(
     speeds=st.lists(st.one_of(st.floats(-20.0, 20.0), st.just(nan)), min_size=1, max_size=30),
-    steps=st.lists(st.integers(-20, 200), min_size=30, max_size=30), ages=st.lists(st.floats(-1.0, 3.0), min_size=1, max_size=20),
+    steps=st.lists(st.integers(-20, 200), min_size=30, max_size=30),
+    ages=st.lists(st.floats(-1.0, 3.0), min_size=1, max_size=20),
 )  # fmt: skip
-def test_poses_are_finite_and_no_further_than_the_fastest_motion(speeds: list[float], steps: list[int], ages: list[float]) -> None:
+def test_poses_are_finite_and_no_further_than_the_fastest_motion(
+    speeds: list[float], steps: list[int], ages: list[float]
+) -> None:
     history, t_ms = MotionHistory(), 5_000
     for speed, step in zip(speeds, steps):
         t_ms += step

@@ -1,6 +1,8 @@
-"""Limits that decide whether the vehicle may drive: at each of them, one ulp to either side, and with numbers that are none.
+"""Limits that decide whether the vehicle may drive: at each of them, one ulp to either side, and
+with numbers that are none.
 
-The limits stand here as numbers, so that a changed constant is seen as well as a changed comparison.
+The limits stand here as numbers, so that a changed constant is seen as well as a changed
+comparison.
 """
 
 import math
@@ -46,23 +48,31 @@ from vehicled.safety.standstill import StandstillDetector
 PROFILE = load_profile("art_vesc")
 VEHICLE = PROFILE.vehicle
 LIMITS = replace(
-    PROFILE.limits, corridor_m=1.5, estimate_silence_s=0.2, still_rate_radps=0.05, still_force_mps2=0.5, motor_hot_k=350.0,
-    battery_empty_v=9.6, obstacle_gap_m=0.5, obstacle_silence_s=0.3, capped_speed_mps=0.5,
+    PROFILE.limits, corridor_m=1.5, estimate_silence_s=0.2, still_rate_radps=0.05,
+    still_force_mps2=0.5, motor_hot_k=350.0, battery_empty_v=9.6, obstacle_gap_m=0.5,
+    obstacle_silence_s=0.3, capped_speed_mps=0.5,
 )  # fmt: skip
 NOW_NS = 100 * 10**9
-RUNNING = StateEstimate(NOW_NS, NOW_NS, 5.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+RUNNING = StateEstimate(
+    NOW_NS, NOW_NS, 5.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING
+)
 LINE = course_from_waypoints("line", [0.0, 20.0], [0.0, 0.0])
 
 
-def inputs(monitors: Monitors, estimate: StateEstimate = RUNNING, mode: Mode = Mode.STANDBY, **fields: int) -> RuleInputs:
-    return replace(RuleInputs(now_ns=NOW_NS, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate), **fields)
+def inputs(
+    monitors: Monitors, estimate: StateEstimate = RUNNING, mode: Mode = Mode.STANDBY, **fields: int
+) -> RuleInputs:
+    return replace(
+        RuleInputs(now_ns=NOW_NS, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate),
+        **fields,
+    )
 
 
 def watching() -> Monitors:
     return Monitors(LIMITS, VEHICLE, (), LINE)
 
 
-# ------------------------------------------------------------------------------------------------------------------ arming
+# ------------------------------------------------------------------------------------------- arming
 
 
 def certainty(variance_m2: float) -> tuple[RuleInputs, bool]:
@@ -86,7 +96,14 @@ def estimated(speed_mps: float) -> tuple[RuleInputs, bool]:
     return inputs(watching(), replace(RUNNING, speed_mps=speed_mps)), abs(speed_mps) > 0.2
 
 
-def fixed(monitors: Monitors, speed_mps: float, sigma_mps: float = 0.02, *, alive: bool = True, now_ns: int = NOW_NS) -> Monitors:
+def fixed(
+    monitors: Monitors,
+    speed_mps: float,
+    sigma_mps: float = 0.02,
+    *,
+    alive: bool = True,
+    now_ns: int = NOW_NS,
+) -> Monitors:
     """Fixes of a receiver with this mean speed; one that is not alive repeats itself."""
     spread = (sigma_mps * sigma_mps * 3.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for noise_mps in (0.0, 0.125, -0.125) if alive else (0.0, 0.0, 0.0):
@@ -104,24 +121,32 @@ def measured(speed_mps: float) -> tuple[RuleInputs, bool]:
 def turned(roll_rad: float) -> tuple[RuleInputs, bool]:
     """An IMU that is rolled against its mounting, at standstill."""
     monitors = fixed(watching(), 0.0)
-    monitors.sources = SourceMonitor([MonitoredSource(name="imu", message=ImuSample, silence_ns=10**9)])
+    monitors.sources = SourceMonitor(
+        [MonitoredSource(name="imu", message=ImuSample, silence_ns=10**9)]
+    )
     monitors.sources.received(ImuSample, NOW_NS)
     force = 0.0, 9.80665 * math.sin(roll_rad), 9.80665 * math.cos(roll_rad)
     if isfinite(roll_rad):
         monitors.on_message(ImuSample(NOW_NS, NOW_NS, force, (0.0, 0.0, 0.0)), NOW_NS)
         monitors.inertial.update()
-    return inputs(monitors), isfinite(roll_rad) and math.acos(max(-1.0, min(1.0, force[2] / math.hypot(*force)))) > ACROSS_RAD
+    return inputs(monitors), isfinite(roll_rad) and math.acos(
+        max(-1.0, min(1.0, force[2] / math.hypot(*force)))
+    ) > ACROSS_RAD
 
 
 def hot(temperature_k: float) -> tuple[RuleInputs, bool]:
     monitors = watching()
-    monitors.on_message(MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, 12.0, 0.0, temperature_k, 300.0, 0), NOW_NS)
+    monitors.on_message(
+        MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, 12.0, 0.0, temperature_k, 300.0, 0), NOW_NS
+    )
     return inputs(monitors), isfinite(temperature_k) and temperature_k > 350.0
 
 
 def flat(voltage_v: float) -> tuple[RuleInputs, bool]:
     monitors = watching()
-    monitors.on_message(MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, voltage_v, 0.0, 300.0, 300.0, 0), NOW_NS)
+    monitors.on_message(
+        MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, voltage_v, 0.0, 300.0, 300.0, 0), NOW_NS
+    )
     return inputs(monitors), monitors.motor.rest_v < 9.6
 
 
@@ -162,8 +187,11 @@ def test_arming_is_refused_exactly_beyond_each_limit(name: str, data: st.DataObj
 
 
 @given(near(0.5, low=0.0), near(0.1, low=0.0), st.floats(-pi, pi))
-def test_the_position_is_as_uncertain_as_in_its_worst_direction(large_m: float, small_m: float, turned_rad: float) -> None:
-    """Wherever the axes point: a receiver that is sure across and unsure along a street is unsure."""
+def test_the_position_is_as_uncertain_as_in_its_worst_direction(
+    large_m: float, small_m: float, turned_rad: float
+) -> None:
+    """Wherever the axes point: a receiver that is sure across and unsure along a street is
+    unsure."""
     c, s = np.cos(turned_rad), np.sin(turned_rad)
     turn = np.array(((c, -s), (s, c)))
     block = turn @ np.diag((large_m**2, small_m**2)) @ turn.T
@@ -173,7 +201,9 @@ def test_the_position_is_as_uncertain_as_in_its_worst_direction(large_m: float, 
     known_m = max(large_m, small_m)
     assert estimate.position_sigma_m == pytest.approx(known_m, rel=1e-6, abs=1e-9)
     if abs(known_m - 0.5) > 1e-6:
-        assert any("the position is known to" in text for text in missing(inputs(watching(), estimate))) is (known_m > 0.5)
+        assert any(
+            "the position is known to" in text for text in missing(inputs(watching(), estimate))
+        ) is (known_m > 0.5)
 
 
 @given(near_count(5_000_000_000, low=0, high=20_000_000_000), near(0.0, 1.0, signed=True))
@@ -181,10 +211,12 @@ def test_a_wall_clock_that_was_moved_settles_in_five_seconds(age_ns: int, step_s
     monitors = watching()
     monitors.on_message(HostHealth(NOW_NS - age_ns, clock_step_s=step_s), NOW_NS - age_ns)
     moved = monitors.host.last_step_s != 0.0
-    assert any("was moved by" in text for text in missing(inputs(monitors))) is (moved and age_ns < 5_000_000_000)
+    assert any("was moved by" in text for text in missing(inputs(monitors))) is (
+        moved and age_ns < 5_000_000_000
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------ standstill
+# --------------------------------------------------------------------------------------- standstill
 
 
 def stands(s: RuleInputs, detector: StandstillDetector | None = None) -> bool:
@@ -201,21 +233,33 @@ def stands(s: RuleInputs, detector: StandstillDetector | None = None) -> bool:
 def test_it_stands_exactly_below_its_limits(
     speed_mps: float, age_ns: int, wheel_mps: float, ground_mps: float, alive: bool
 ) -> None:
-    """The estimate is below 5 cm/s and fresh, and every measured speed within its noise; one must be alive."""
+    """The estimate is below 5 cm/s and fresh, and every measured speed within its noise; one must
+    be alive."""
     monitors = fixed(watching(), ground_mps, alive=alive)
     monitors.on_message(WheelSpeed(NOW_NS, NOW_NS, wheel_mps, 0.02), NOW_NS)
-    s = inputs(monitors, replace(RUNNING, speed_mps=speed_mps), Mode.STOPPING, estimate_age_ns=age_ns)
+    s = inputs(
+        monitors, replace(RUNNING, speed_mps=speed_mps), Mode.STOPPING, estimate_age_ns=age_ns
+    )
     estimated = isfinite(speed_mps) and abs(speed_mps) < 0.05
     ground = monitors.speed.ground(NOW_NS)
     assert ground is not None
-    expected = estimated and age_ns <= 200_000_000 and wheel_mps <= STANDING_MPS and ground.mps <= ground.standing_mps and alive
+    expected = (
+        estimated
+        and age_ns <= 200_000_000
+        and wheel_mps <= STANDING_MPS
+        and ground.mps <= ground.standing_mps
+        and alive
+    )
     assert stands(s) is expected
 
 
 @pytest.mark.parametrize("mode", [Mode.STOPPING, Mode.FAULT, Mode.INIT])
 @pytest.mark.parametrize("moves", [False, True])
-def test_a_stop_without_an_estimate_ends_after_a_second_of_measured_standstill(mode: Mode, moves: bool) -> None:
-    """Fixes that contradict each other read 0 for moments. Before the first drive there may be no estimate for a good reason."""
+def test_a_stop_without_an_estimate_ends_after_a_second_of_measured_standstill(
+    mode: Mode, moves: bool
+) -> None:
+    """Fixes that contradict each other read 0 for moments. Before the first drive there may be no
+    estimate for a good reason."""
     detector, unknown = StandstillDetector(), replace(RUNNING, speed_mps=nan)
     stood = []
     for k in range(200):
@@ -232,15 +276,22 @@ def test_one_fix_that_shows_motion_is_no_standstill_whatever_the_mean(speed_mps:
     # A sound receiver among false fixes, which state no accuracy and are thought to be noisy.
     for east_mps, variance in ((0.0, nan), (speed_mps, 0.02**2), (0.0, nan)):
         accuracy = (variance, 0.0, 0.0, 0.0, variance, 0.0, 0.0, 0.0, 0.0)
-        monitors.speed.on_message(GnssFix(NOW_NS, NOW_NS, 0.7, -1.5, 260.0, (east_mps, 0.0, 0.0), NAN9, accuracy), NOW_NS)
-    assert stands(inputs(monitors, replace(RUNNING, speed_mps=0.0), Mode.STOPPING)) is (0.0 < speed_mps <= 0.05 + 6.0 * 0.02)
+        monitors.speed.on_message(
+            GnssFix(NOW_NS, NOW_NS, 0.7, -1.5, 260.0, (east_mps, 0.0, 0.0), NAN9, accuracy), NOW_NS
+        )
+    assert stands(inputs(monitors, replace(RUNNING, speed_mps=0.0), Mode.STOPPING)) is (
+        0.0 < speed_mps <= 0.05 + 6.0 * 0.02
+    )
 
 
 @pytest.mark.parametrize("wheels", [False, True])
 @examples(10)
 @given(st.floats(0.3, 3.0), st.floats(0.2, 1.0))
-def test_without_a_live_receiver_half_the_brake_must_have_stopped_it(wheels: bool, speed_mps: float, brake: float) -> None:
-    """Wheels that read 0 may be locked, so they wait for it. Without wheels, the standstill is assumed a second later."""
+def test_without_a_live_receiver_half_the_brake_must_have_stopped_it(
+    wheels: bool, speed_mps: float, brake: float
+) -> None:
+    """Wheels that read 0 may be locked, so they wait for it. Without wheels, the standstill is
+    assumed a second later."""
     detector, monitors = StandstillDetector(), fixed(watching(), speed_mps)
     drive, sent = VEHICLE.drive, ActuatorCommand(NOW_NS, NOW_NS, 0.0, brake, 0.0, 0.0)
     certain_mps2 = 0.5 * (brake * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0))
@@ -261,7 +312,8 @@ def test_without_a_live_receiver_half_the_brake_must_have_stopped_it(wheels: boo
 
 @pytest.mark.parametrize("alive", [True, False])
 def test_a_live_receiver_that_shows_motion_keeps_a_stop_open(alive: bool) -> None:
-    """The estimate refuses its fixes: it may trust a brake that does not act. One that repeats itself counts for three seconds."""
+    """The estimate refuses its fixes: it may trust a brake that does not act. One that repeats
+    itself counts for three seconds."""
     detector, monitors = StandstillDetector(), watching()
     sent = ActuatorCommand(NOW_NS, NOW_NS, 0.0, 1.0, 0.0, 0.0)
     stood = []
@@ -287,9 +339,13 @@ def test_a_stuck_receiver_counts_again_once_it_lives(lives: bool) -> None:
     for k in range(500):
         now_ns = NOW_NS + k * 20_000_000
         place = 0.7 + (1e-7 * k if lives else 0.0)
-        fix = GnssFix(now_ns, now_ns, place, -1.5, 260.0, (1.0 + (1e-3 * (k % 3) if lives else 0.0), 0.0, 0.0))
+        fix = GnssFix(
+            now_ns, now_ns, place, -1.5, 260.0, (1.0 + (1e-3 * (k % 3) if lives else 0.0), 0.0, 0.0)
+        )
         monitors.on_message(fix, now_ns)
-        s = inputs(monitors, replace(RUNNING, t_ns=now_ns, speed_mps=0.0), Mode.STOPPING, now_ns=now_ns)
+        s = inputs(
+            monitors, replace(RUNNING, t_ns=now_ns, speed_mps=0.0), Mode.STOPPING, now_ns=now_ns
+        )
         s = replace(s, sent=sent)
         monitors.update(s)
         stood.append(detector.stands(s, gnss_stuck=True, brake_fails=False))
@@ -300,7 +356,11 @@ def test_a_stuck_receiver_counts_again_once_it_lives(lives: bool) -> None:
 def test_throttle_that_has_yet_to_act_is_no_standstill(after_s: float) -> None:
     """It may act for two delays of the drive, 0.2 s, and 0.1 s more."""
     monitors = fixed(watching(), 0.0)
-    for t_ns, throttle in ((NOW_NS - 10_000_000, 0.0), (NOW_NS, 0.3), (NOW_NS + round(after_s * 1e9), 0.0)):
+    for t_ns, throttle in (
+        (NOW_NS - 10_000_000, 0.0),
+        (NOW_NS, 0.3),
+        (NOW_NS + round(after_s * 1e9), 0.0),
+    ):
         fixed(monitors, 0.0, now_ns=t_ns)
         sent = ActuatorCommand(t_ns, t_ns, throttle, 1.0 - throttle, 0.0, 0.0)
         estimate = replace(RUNNING, t_ns=t_ns, speed_mps=0.0)
@@ -330,14 +390,18 @@ def test_a_stop_that_does_not_end_says_why_after_three_seconds(after_ns: int) ->
     standstill, monitors = StandstillDetector(), watching()
     moving = replace(RUNNING, speed_mps=1.0)
     assert standstill.unrest(inputs(monitors, moving)) == []
-    assert bool(standstill.unrest(inputs(monitors, moving, now_ns=NOW_NS + after_ns))) is (after_ns >= 3_000_000_000)
+    assert bool(standstill.unrest(inputs(monitors, moving, now_ns=NOW_NS + after_ns))) is (
+        after_ns >= 3_000_000_000
+    )
 
 
-# ------------------------------------------------------------------------------------------------- place on the course
+# ------------------------------------------------------------------------------ place on the course
 
 
 @given(near(1.5, signed=True), near(1.6, 0.0, signed=True, low=-pi, high=pi))
-def test_a_drive_goes_on_exactly_within_the_corridor_and_not_backwards(left_m: float, turned_rad: float) -> None:
+def test_a_drive_goes_on_exactly_within_the_corridor_and_not_backwards(
+    left_m: float, turned_rad: float
+) -> None:
     entry = CourseEntry(LINE, 1.5)
     entry.driven_to(12.0)
     entry.follow(replace(RUNNING, x_m=12.0))
@@ -347,7 +411,9 @@ def test_a_drive_goes_on_exactly_within_the_corridor_and_not_backwards(left_m: f
 
 
 @given(near(1.5, signed=True), near(1.6, 0.0, signed=True, low=-pi, high=pi))
-def test_the_first_drive_begins_exactly_within_the_corridor_and_not_backwards(left_m: float, turned_rad: float) -> None:
+def test_the_first_drive_begins_exactly_within_the_corridor_and_not_backwards(
+    left_m: float, turned_rad: float
+) -> None:
     found = CourseEntry(LINE, 1.5).choose(replace(RUNNING, x_m=1.0, y_m=left_m, yaw_rad=turned_rad))
     assert (not found.refused) is (abs(left_m) <= 1.5 and abs(turned_rad) <= 1.6)
     assert found.s_m is None
@@ -377,10 +443,14 @@ def test_an_open_course_is_finished_ten_centimetres_before_its_end(left_m: float
 
 
 @given(near(0.03, low=0.0, high=1.0), near(0.05, signed=True, garbage=True))
-def test_the_next_leg_begins_where_the_vehicle_stands_at_the_cusp(left_m: float, speed_mps: float) -> None:
+def test_the_next_leg_begins_where_the_vehicle_stands_at_the_cusp(
+    left_m: float, speed_mps: float
+) -> None:
     """Within 3 cm, and no faster than 5 cm/s."""
     x_m = 5.0 - left_m
-    tracker = PathTracker(course_from_waypoints("park", [0.0, 5.0, 0.0], [0.0, 0.0, 0.0], speed=[1.0, -1.0, -1.0]))
+    tracker = PathTracker(
+        course_from_waypoints("park", [0.0, 5.0, 0.0], [0.0, 0.0, 0.0], speed=[1.0, -1.0, -1.0])
+    )
     for k in range(50):
         tracker.update(x_m * k / 50, 0.0, 0.0, 1.0)
     tracker.update(x_m, 0.0, 0.0, speed_mps)
@@ -389,7 +459,7 @@ def test_the_next_leg_begins_where_the_vehicle_stands_at_the_cusp(left_m: float,
         assert tracker.leg == int(x_m > 4.97 and abs(speed_mps) <= 0.05)
 
 
-# --------------------------------------------------------------------------------------------------------- obstacles
+# ---------------------------------------------------------------------------------------- obstacles
 
 
 def ranges(monitors: Monitors, *distances_m: float, estimate: StateEstimate = RUNNING) -> Monitors:
@@ -408,8 +478,11 @@ def test_it_moves_off_exactly_with_room_for_it(distance_m: float) -> None:
 
 
 @given(near(0.5, 1.0, 3.0, 8.0, low=0.0, high=50.0), st.sampled_from([0.3, 1.0, 3.0]))
-def test_from_the_cap_a_gentle_stop_ends_before_the_gap(distance_m: float, speed_mps: float) -> None:
-    """Brakes with a third of the deceleration that is certain; never below the speed of a capped drive."""
+def test_from_the_cap_a_gentle_stop_ends_before_the_gap(
+    distance_m: float, speed_mps: float
+) -> None:
+    """Brakes with a third of the deceleration that is certain; never below the speed of a capped
+    drive."""
     monitors = ranges(watching(), distance_m, distance_m)
     cap_mps, stopping = monitors.obstacle.cap_mps, monitors.stopping
     assert cap_mps >= 0.5
@@ -434,11 +507,18 @@ def test_a_silent_sensor_is_believed_for_exactly_two_seconds(after_ns: int) -> N
 
 
 def scan(ranges_m: tuple[float, ...], t_ns: int = NOW_NS) -> LaserScan:
-    return LaserScan(t_ns, NOW_NS, -pi, 2 * pi / len(ranges_m), 0.0, 0.05, 0.05, 25.0, 0.45, 0.0, ranges_m)
+    return LaserScan(
+        t_ns, NOW_NS, -pi, 2 * pi / len(ranges_m), 0.0, 0.05, 0.05, 25.0, 0.45, 0.0, ranges_m
+    )
 
 
-@given(near_count(400_000_000, -400_000_000, low=-(10**10), high=10**10), near_count(50, low=0, high=100))
-def test_a_scan_shows_something_exactly_if_it_is_fresh_and_half_of_its_rays_are_valid(age_ns: int, lost: int) -> None:
+@given(
+    near_count(400_000_000, -400_000_000, low=-(10**10), high=10**10),
+    near_count(50, low=0, high=100),
+)
+def test_a_scan_shows_something_exactly_if_it_is_fresh_and_half_of_its_rays_are_valid(
+    age_ns: int, lost: int
+) -> None:
     """Silence of 0.3 s and a sweep of 0.1 s; three scans in a row make it blind."""
     monitors = watching()
     for _ in range(3):
@@ -451,7 +531,9 @@ def test_a_scan_shows_something_exactly_if_it_is_fresh_and_half_of_its_rays_are_
 
 
 @given(near(0.05, 3.0, low=0.0, garbage=True))
-def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_measure(range_m: float) -> None:
+def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_measure(
+    range_m: float,
+) -> None:
     """An obstacle too near to be measured stands at the least range; NaN says nothing."""
     monitors = watching()
     rays = [inf] * 720
@@ -460,33 +542,50 @@ def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_mea
         monitors.on_message(replace(scan(tuple(rays)), x_m=2.0, range_max_m=3.0), NOW_NS)
         monitors.update(inputs(monitors, mode=Mode.AUTO))
     met = range_m <= 3.0
-    assert monitors.stopping.way_m(LIMITS.max_speed_mps) * 3.0 + 0.5 > 5.0, "it looks as far as that"
+    assert monitors.stopping.way_m(LIMITS.max_speed_mps) * 3.0 + 0.5 > 5.0, (
+        "it looks as far as that"
+    )
     if met:
         front_m = monitors.obstacle._body.front_m
-        assert monitors.obstacle.free_m == pytest.approx(2.0 + max(range_m, 0.05) - front_m, abs=0.06)
+        assert monitors.obstacle.free_m == pytest.approx(
+            2.0 + max(range_m, 0.05) - front_m, abs=0.06
+        )
     else:
         assert monitors.obstacle.free_m == inf
 
 
 @given(near(0.05, signed=True, garbage=True), st.sampled_from([0.0, 0.3, -0.3]))
-def test_standing_before_an_obstacle_without_a_command_to_move_is_no_fault(speed_mps: float, throttle: float) -> None:
+def test_standing_before_an_obstacle_without_a_command_to_move_is_no_fault(
+    speed_mps: float, throttle: float
+) -> None:
     monitors = watching()
     sent = ActuatorCommand(NOW_NS, NOW_NS, throttle, 0.0, 0.0, 0.0)
     s = replace(inputs(monitors, replace(RUNNING, speed_mps=speed_mps)), sent=sent)
     assert monitors.obstacle.drives(s) is (abs(speed_mps) > 0.05 or throttle != 0.0)
 
 
-# -------------------------------------------------------------------------------------------------------- controllers
+# -------------------------------------------------------------------------------------- controllers
 
 
-@given(near(1e6, signed=True, garbage=True), near(1e6, signed=True), near(1e3, signed=True, garbage=True), near(200.0, signed=True))
-def test_a_state_is_driven_from_exactly_within_its_limits(x_m: float, y_m: float, yaw_rad: float, speed_mps: float) -> None:
+@given(
+    near(1e6, signed=True, garbage=True),
+    near(1e6, signed=True),
+    near(1e3, signed=True, garbage=True),
+    near(200.0, signed=True),
+)
+def test_a_state_is_driven_from_exactly_within_its_limits(
+    x_m: float, y_m: float, yaw_rad: float, speed_mps: float
+) -> None:
     estimate = replace(RUNNING, x_m=x_m, y_m=y_m, yaw_rad=yaw_rad, speed_mps=speed_mps)
-    expected = abs(x_m) <= 1e6 and abs(y_m) <= 1e6 and abs(yaw_rad) <= 1e3 and abs(speed_mps) <= 200.0
+    expected = (
+        abs(x_m) <= 1e6 and abs(y_m) <= 1e6 and abs(yaw_rad) <= 1e3 and abs(speed_mps) <= 200.0
+    )
     assert is_drivable(estimate) is expected
 
 
-@given(st.sampled_from(["x_m", "y_m", "yaw_rad", "speed_mps"]), st.sampled_from([*GARBAGE[:5], 1e7]))
+@given(
+    st.sampled_from(["x_m", "y_m", "yaw_rad", "speed_mps"]), st.sampled_from([*GARBAGE[:5], 1e7])
+)
 def test_one_bad_value_is_enough(field: str, bad: float) -> None:
     assert not is_drivable(replace(RUNNING, **{field: bad}))
     assert is_drivable(RUNNING)
@@ -504,7 +603,9 @@ def test_an_old_estimate_is_carried_on_for_a_fifth_of_a_second_at_most(age_ns: i
     """One from the future is taken as one of now."""
     estimate = replace(RUNNING, x_m=3.0, y_m=1.5, yaw_rad=0.1, speed_mps=1.0)
     held_ns = min(max(age_ns, 0), 200_000_000)
-    commands = [pursuit().step(replace(estimate, t_ns=NOW_NS - each), NOW_NS) for each in (age_ns, held_ns)]
+    commands = [
+        pursuit().step(replace(estimate, t_ns=NOW_NS - each), NOW_NS) for each in (age_ns, held_ns)
+    ]
     assert commands[0] == commands[1]
 
 
@@ -522,7 +623,7 @@ def test_below_a_cap_the_target_keeps_its_margin(cap_mps: float, speed_mps: floa
         assert command.target_speed_mps <= cap_mps - margin_mps + 1e-12
 
 
-# ------------------------------------------------------------------------------------------------------------- clocks
+# ------------------------------------------------------------------------------------------- clocks
 
 MS = 1_000_000
 STEP_NS = 100 * MS
@@ -530,7 +631,8 @@ STEP_NS = 100 * MS
 
 @given(near_count(STEP_NS, 0, low=0, high=10**9))
 def test_a_clock_that_is_early_is_jitter_up_to_a_tenth_of_a_second(early_ns: int) -> None:
-    """A larger step means that the clock was set: four samples in a row make sure, and until then arrivals count."""
+    """A larger step means that the clock was set: four samples in a row make sure, and until then
+    arrivals count."""
     clock = DeviceClock(tick_ns=1.0, bits=None)
     for k in range(100):
         clock.update(k * 10 * MS, NOW_NS + k * 10 * MS)
@@ -552,13 +654,16 @@ def test_a_sample_that_is_late_is_valid_when_it_would_have_been(late_ns: int) ->
 
 
 @given(near_count(STEP_NS, low=0, high=10**9))
-def test_a_counter_that_goes_back_is_repeated_up_to_a_tenth_of_a_second_and_then_set(back_ns: int) -> None:
+def test_a_counter_that_goes_back_is_repeated_up_to_a_tenth_of_a_second_and_then_set(
+    back_ns: int,
+) -> None:
     clock = DeviceClock(tick_ns=1.0, bits=None)
     for k in range(200):
         clock.update(k * 10 * MS, NOW_NS + k * 10 * MS)
     now_ns = NOW_NS + 200 * 10 * MS
     t_ns = clock.update(200 * 10 * MS - back_ns, now_ns)
-    # An older sample of the same clock keeps its own time; one that fits no more is as old as its arrival.
+    # An older sample of the same clock keeps its own time; one that fits no more is as old as its
+    # arrival.
     assert t_ns <= now_ns
     assert clock.resets == 0
     assert math.isfinite(clock.rate_ppm)

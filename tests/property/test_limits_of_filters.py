@@ -1,4 +1,5 @@
-"""Gates and time windows of the filters: at each limit, an ulp or a nanosecond to either side, and with numbers that are none."""
+"""Gates and time windows of the filters: at each limit, an ulp or a nanosecond to either side, and
+with numbers that are none."""
 
 import math
 from typing import Any
@@ -10,7 +11,16 @@ from hypothesis import strategies as st
 
 from tests.strategies import near, near_count
 from tests.vehicles import make_drive, make_steering, make_vehicle
-from vehicled.core.messages import NAN, CarrierSolution, EstimatorStatus, FixType, GnssFix, Heading, HeadingKind, WheelSpeed
+from vehicled.core.messages import (
+    NAN,
+    CarrierSolution,
+    EstimatorStatus,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    WheelSpeed,
+)
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.ekf4.estimator import Ekf4
 from vehicled.estimation.ekf4.params import Ekf4Params
@@ -48,8 +58,8 @@ def started(name: str) -> tuple[Any, int]:
             estimator.observe(Heading(now_ns, now_ns, 0.3, 0.02, HeadingKind.MOVING_BASE))
             estimator.observe(
                 GnssFix(
-                    now_ns, now_ns, latitude_rad, longitude_rad, height_m, (NAN,) * 3, covariance, fix_type=FixType.FIX_3D,
-                    carrier=CarrierSolution.FIXED,
+                    now_ns, now_ns, latitude_rad, longitude_rad, height_m, (NAN,) * 3, covariance,
+                    fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED,
                 )
             )  # fmt: skip
         estimate = estimator.step(now_ns)
@@ -60,7 +70,9 @@ def started(name: str) -> tuple[Any, int]:
 
 @each
 @given(gap_ns=near_count(S, low=0))
-def test_a_filter_begins_anew_exactly_after_more_than_a_second_without_a_step(name: str, gap_ns: int) -> None:
+def test_a_filter_begins_anew_exactly_after_more_than_a_second_without_a_step(
+    name: str, gap_ns: int
+) -> None:
     estimator, now_ns = started(name)
     estimate = estimator.step(now_ns + gap_ns)
     assert (estimate.status is EstimatorStatus.UNINITIALISED) is (gap_ns > S)
@@ -69,7 +81,9 @@ def test_a_filter_begins_anew_exactly_after_more_than_a_second_without_a_step(na
 
 @each
 @given(age_ns=near_count(500 * MS, 0, -10 * MS, low=-S, high=2 * S))
-def test_a_measurement_is_fused_exactly_within_the_history_and_ten_milliseconds_ahead(name: str, age_ns: int) -> None:
+def test_a_measurement_is_fused_exactly_within_the_history_and_ten_milliseconds_ahead(
+    name: str, age_ns: int
+) -> None:
     estimator, now_ns = started(name)
     t_ns = now_ns + 5 * MS - age_ns
     estimator.observe(Heading(t_ns, t_ns, 0.3, 0.02, HeadingKind.MOVING_BASE))
@@ -82,8 +96,13 @@ def test_a_measurement_is_fused_exactly_within_the_history_and_ten_milliseconds_
 
 
 @each
-@given(speed_mps=near(LIMIT_MPS := 100.0, signed=True, garbage=True), yaw_rad=near(1e3, signed=True, garbage=True))
-def test_values_that_are_not_possible_are_counted_and_change_nothing(name: str, speed_mps: float, yaw_rad: float) -> None:
+@given(
+    speed_mps=near(LIMIT_MPS := 100.0, signed=True, garbage=True),
+    yaw_rad=near(1e3, signed=True, garbage=True),
+)
+def test_values_that_are_not_possible_are_counted_and_change_nothing(
+    name: str, speed_mps: float, yaw_rad: float
+) -> None:
     (estimator, now_ns), (other, _) = started(name), started(name)
     later_ns = now_ns + 5 * MS
     estimator.observe(WheelSpeed(later_ns, later_ns, speed_mps, 0.1))
@@ -98,8 +117,8 @@ def test_values_that_are_not_possible_are_counted_and_change_nothing(name: str, 
 def planar_state() -> PlanarState:
     P = np.eye(SIZE) * 0.75
     return PlanarState(
-        x=np.ones(SIZE), P=P, steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=0.0, carrier=-1,
-        heading_kind=-1, counters=GateCounters(good_fixes=9),
+        x=np.ones(SIZE), P=P, steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0,
+        error_sigma_m=0.0, carrier=-1, heading_kind=-1, counters=GateCounters(good_fixes=9),
     )  # fmt: skip
 
 
@@ -107,7 +126,9 @@ gates = near(0.5, 2.0, 3.0, low=0.01, high=50.0)
 
 
 @given(root=gates, data=st.data())
-def test_the_planar_gate_lets_pass_exactly_up_to_its_limit(root: float, data: st.DataObject) -> None:
+def test_the_planar_gate_lets_pass_exactly_up_to_its_limit(
+    root: float, data: st.DataObject
+) -> None:
     """Innovation variance 1, so the NIS is the residual squared, to the bit."""
     residual = data.draw(near(root, signed=True, garbage=True))
     H = np.zeros((1, SIZE))
@@ -115,7 +136,9 @@ def test_the_planar_gate_lets_pass_exactly_up_to_its_limit(root: float, data: st
     state = planar_state()
     context = Context(PlanarParams(), (0.0, 0.0, 0.0), (root * root, 1.0), 1.0, True)
     with np.errstate(all="ignore"):
-        after, nis, accepted = fuse(context, state, np.array((residual,)), H, np.array(((0.25,),)), None)
+        after, nis, accepted = fuse(
+            context, state, np.array((residual,)), H, np.array(((0.25,),)), None
+        )
     assert accepted is (residual * residual <= root * root)
     assert nis == residual * residual or math.isnan(nis)
     if accepted:
@@ -159,7 +182,9 @@ def test_a_pair_passes_the_gate_by_the_sum_of_both(root: float, data: st.DataObj
     first = data.draw(near(root, signed=True))
     second = data.draw(st.sampled_from((0.0, 0.0, 0.5, 1.0)))
     s = InsState([0.0] * N, (1.0, 0.0, 0.0, 0.0), np.eye(N) * 0.75)
-    nis, accepted = Corrector(9).pair(s, np.eye(N)[[0, 1]], first, second, (0.25, 0.0, 0.25), root * root, 0, ((0,), (1,)))
+    nis, accepted = Corrector(9).pair(
+        s, np.eye(N)[[0, 1]], first, second, (0.25, 0.0, 0.25), root * root, 0, ((0,), (1,))
+    )
     assert nis == first * first + second * second
     assert accepted is (first * first + second * second <= root * root)
 

@@ -22,7 +22,12 @@ from vehicled.core.link import (
     encode_hello,
 )
 
-frames = st.tuples(st.sampled_from(LinkFrameKind), st.integers(0, 255), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=300))
+frames = st.tuples(
+    st.sampled_from(LinkFrameKind),
+    st.integers(0, 255),
+    st.integers(-(2**63), 2**63 - 1),
+    st.binary(max_size=300),
+)
 
 
 @given(st.lists(frames, max_size=20), st.data())

@@ -13,7 +13,10 @@ from vehicled.offline.analysis.bins import Distribution
 DURATIONS = st.lists(st.integers(-(10**12), 10**12) | st.integers(-50, 50), min_size=1, max_size=60)
 
 
-@given(st.lists(DURATIONS, min_size=1, max_size=5), st.sampled_from([0.01, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0]))
+@given(
+    st.lists(DURATIONS, min_size=1, max_size=5),
+    st.sampled_from([0.01, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0]),
+)
 def test_figures_are_those_of_all_parts_together(parts, share):
     distribution = Distribution()
     for part in parts:
@@ -32,4 +35,9 @@ def test_figures_are_those_of_all_parts_together(parts, share):
 def test_nothing_counted_is_zero():
     distribution = Distribution()
     distribution.add(np.empty(0, np.int64))
-    assert (distribution.n, distribution.mean_ns, distribution.sigma_ns, distribution.quantile_ns(0.5)) == (0, 0.0, 0.0, 0.0)
+    assert (
+        distribution.n,
+        distribution.mean_ns,
+        distribution.sigma_ns,
+        distribution.quantile_ns(0.5),
+    ) == (0, 0.0, 0.0, 0.0)

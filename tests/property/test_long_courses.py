@@ -1,4 +1,5 @@
-"""Tables of a course that are made where the vehicle is give the same numbers as those made at once."""
+"""Tables of a course that are made where the vehicle is give the same numbers as those made at
+once."""
 
 from dataclasses import replace
 from math import isfinite
@@ -22,9 +23,15 @@ ART = load_profile("art")
 COURSES = {
     "lap": load_course("lot17"),
     "small lap": load_course("circle_r5_ccw"),
-    "open": course_from_waypoints("open", np.arange(0.0, 300.0, 5.0), 10.0 * np.sin(np.arange(60.0)), closed=False),
+    "open": course_from_waypoints(
+        "open", np.arange(0.0, 300.0, 5.0), 10.0 * np.sin(np.arange(60.0)), closed=False
+    ),
     "cusps": course_from_waypoints(
-        "cusps", [0, 20, 40, 20, 0, 20, 60], [0, 0, 2, 6, 8, 9, 9], speed=[1, 1, 1, -1, -1, 1, 1], closed=False
+        "cusps",
+        [0, 20, 40, 20, 0, 20, 60],
+        [0, 0, 2, 6, 8, 9, 9],
+        speed=[1, 1, 1, -1, -1, 1, 1],
+        closed=False,
     ),
     "short": course_from_waypoints("short", [0.0, 0.5], [0.0, 0.1], closed=False),
 }
@@ -49,7 +56,11 @@ def test_a_tracker_with_a_small_window_says_what_one_with_all_numbers_says(
         whole = PathTracker(course)
         for what, share, off_m, speed_mps in asked:
             row = min(max(int(share * len(course.x_m)), 0), len(course.x_m) - 1)
-            pose = float(course.x_m[row]) + off_m, float(course.y_m[row]) + off_m, float(course.yaw_rad[row])
+            pose = (
+                float(course.x_m[row]) + off_m,
+                float(course.y_m[row]) + off_m,
+                float(course.yaw_rad[row]),
+            )
             said = []
             for tracker, margin in ((small, 3), (whole, 10**6)):
                 patch.setattr(tracking, "MARGIN", margin)
@@ -63,13 +74,19 @@ def test_a_tracker_with_a_small_window_says_what_one_with_all_numbers_says(
                     case _:
                         tracker.reset(share * course.length_m if share else None)
             assert len(set(said)) <= 1, said
-            assert (small.finished, small.leg, small.progress_m) == (whole.finished, whole.leg, whole.progress_m)
+            assert (small.finished, small.leg, small.progress_m) == (
+                whole.finished,
+                whole.leg,
+                whole.progress_m,
+            )
 
 
 def test_a_tracker_keeps_numbers_only_where_the_vehicle_is() -> None:
     course = COURSES["lap"]
     tracker = PathTracker(course)
-    for x, y, yaw in zip(course.x_m.tolist(), course.y_m.tolist(), course.yaw_rad.tolist(), strict=True):
+    for x, y, yaw in zip(
+        course.x_m.tolist(), course.y_m.tolist(), course.yaw_rad.tolist(), strict=True
+    ):
         tracker.update(x, y, yaw, 1.0)
         assert len(tracker._lines) < 500 < len(course.x_m)
 
@@ -86,11 +103,19 @@ def test_samples_at_one_place_are_passed() -> None:
 
 
 @given(st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=80), st.booleans())
-def test_the_sharpest_bend_ahead_is_the_largest_of_the_window(curvatures: list[float], closed: bool) -> None:
+def test_the_sharpest_bend_ahead_is_the_largest_of_the_window(
+    curvatures: list[float], closed: bool
+) -> None:
     base = COURSES["small lap" if closed else "open"]
     n = len(curvatures)
     columns = {name: getattr(base, name)[:n] for name in ("x_m", "y_m", "yaw_rad", "speed_mps")}
-    course = replace(base, curvature_per_m=np.array(curvatures), s_m=np.arange(0.0, n) * 0.37, length_m=n * 0.37, **columns)
+    course = replace(
+        base,
+        curvature_per_m=np.array(curvatures),
+        s_m=np.arange(0.0, n) * 0.37,
+        length_m=n * 0.37,
+        **columns,
+    )
     monitor = Monitors(ART.limits, ART.vehicle).stopping
     monitor.follow(course)
     reach = max(1, round(CURVATURE_AHEAD_M / 0.37))
@@ -112,4 +137,9 @@ def test_a_stored_course_gives_back_its_numbers(name: str) -> None:
     again = from_bytes(to_bytes(course))
     for column in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "s_m", "speed_mps"):
         assert getattr(again, column).tobytes() == getattr(course, column).tobytes()
-    assert (again.name, again.closed, again.length_m, again.datum) == (course.name, course.closed, course.length_m, course.datum)
+    assert (again.name, again.closed, again.length_m, again.datum) == (
+        course.name,
+        course.closed,
+        course.length_m,
+        course.datum,
+    )

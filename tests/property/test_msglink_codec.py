@@ -1,4 +1,5 @@
-"""The message device on the wire: any cut gives the same messages, damage costs the damaged frames only, nothing raises."""
+"""The message device on the wire: any cut gives the same messages, damage costs the damaged frames
+only, nothing raises."""
 
 import re
 import struct
@@ -10,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.msglink.codec import CRC_START, MAX_PAYLOAD_BYTES, OVERHEAD_BYTES, SYNC, VERSION, MsglinkDecoder, encode
+from drivers.msglink.codec import (
+    CRC_START,
+    MAX_PAYLOAD_BYTES,
+    OVERHEAD_BYTES,
+    SYNC,
+    VERSION,
+    MsglinkDecoder,
+    encode,
+)
 from vehicled.core import messages
 from vehicled.core.messages import (
     ActuatorCommand,
@@ -31,11 +40,17 @@ vectors = st.tuples(floats, floats, floats)
 any_message = st.one_of(
     st.builds(ImuSample, times, st.just(0), vectors, vectors, floats, st.booleans()),
     st.builds(WheelSpeed, times, st.just(0), floats, floats),
-    st.builds(OperatorCommand, times, st.just(0), st.sampled_from(OperatorAction), st.text(max_size=40)),
+    st.builds(
+        OperatorCommand, times, st.just(0), st.sampled_from(OperatorAction), st.text(max_size=40)
+    ),
     st.builds(ActuatorCommand, times, times, floats, floats, floats, floats, st.sampled_from(Mode)),
     # Carries what looks like frames inside a frame.
     st.builds(
-        Corrections, times, st.just(0), st.just("base"), st.one_of(st.binary(max_size=200), st.just(SYNC * 20 + b"\x01\x03\x00abc"))
+        Corrections,
+        times,
+        st.just(0),
+        st.just("base"),
+        st.one_of(st.binary(max_size=200), st.just(SYNC * 20 + b"\x01\x03\x00abc")),
     ),
 )
 FLUSH = bytes(MAX_PAYLOAD_BYTES + OVERHEAD_BYTES)
@@ -61,13 +76,20 @@ def test_any_chunking_gives_the_same_messages(sent: list[Message], data):
     for start, stop in zip([0, *cuts], [*cuts, len(stream)]):
         got += decoder.feed(stream[start:stop])
     assert got == sent
-    assert (decoder.dropped_bytes, decoder.bad_frames, decoder.unknown_frames, decoder.buffered_bytes) == (0, 0, 0, 0)
+    assert (
+        decoder.dropped_bytes,
+        decoder.bad_frames,
+        decoder.unknown_frames,
+        decoder.buffered_bytes,
+    ) == (0, 0, 0, 0)
 
 
 def test_byte_by_byte():
     sent = [OperatorCommand(1, 0, OperatorAction.ARM, "VL"), WheelSpeed(2, 0, 1.5, 0.1)]
     decoder = MsglinkDecoder()
-    got = [message for byte in b"".join(map(encode, sent)) for message in decoder.feed(bytes([byte]))]
+    got = [
+        message for byte in b"".join(map(encode, sent)) for message in decoder.feed(bytes([byte]))
+    ]
     assert got == sent
 
 
@@ -133,7 +155,8 @@ def test_damage_costs_at_most_the_damaged_frames(sent: list[Message], data):
     decoder = MsglinkDecoder()
     got = decoder.feed(b"".join(stream)) + decoder.feed(FLUSH)
     kept = [message for number, message in enumerate(sent) if number not in damaged]
-    # In order, with no invented message in between: bytes inserted before a sync or after a crc spare the frame itself.
+    # In order, with no invented message in between: bytes inserted before a sync or after a crc
+    # spare the frame itself.
     rest = iter(got)
     assert all(message in rest for message in kept)
     assert len(got) <= len(sent)
@@ -165,7 +188,20 @@ def test_sound_frames_of_nonsense_are_skipped_whole(payload: bytes):
         b"\x91" * 16_000,
         b"\x96\xa5Event\x00\xa0\xa0\xa0" + b"\x91" * 16_000 + b"\x00",
     ],
-    ids=["empty", "unknown", "short", "type", "range", "enum", "huge", "huge inside", "huge text", "utf-8", "deep", "deep extra"],
+    ids=[
+        "empty",
+        "unknown",
+        "short",
+        "type",
+        "range",
+        "enum",
+        "huge",
+        "huge inside",
+        "huge text",
+        "utf-8",
+        "deep",
+        "deep extra",
+    ],
 )
 def test_unfitting_messages_are_counted_and_skipped(payload: bytes):
     good = OperatorCommand(5, 0, OperatorAction.STOP, "")
@@ -183,7 +219,9 @@ def test_another_version_is_skipped_whole():
 
 
 def test_a_newer_sender_may_append_fields_and_an_older_one_leave_defaults_out():
-    newer = frame(msgspec.msgpack.encode(["WheelSpeed", 1, 0, 2.0, 0.1, "new", [1, 2, {"a": None}]]))
+    newer = frame(
+        msgspec.msgpack.encode(["WheelSpeed", 1, 0, 2.0, 0.1, "new", [1, 2, {"a": None}]])
+    )
     older = frame(msgspec.msgpack.encode(["ImuSample", 1, 0, [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
     wheel, imu = MsglinkDecoder().feed(newer + older)
     assert wheel == WheelSpeed(1, 0, 2.0, 0.1)
@@ -195,7 +233,9 @@ def test_a_newer_sender_may_append_fields_and_an_older_one_leave_defaults_out():
 def test_a_length_over_the_limit_is_not_waited_for():
     good = WheelSpeed(5, 0, 1.0, 0.1)
     decoder = MsglinkDecoder()
-    assert decoder.feed(SYNC + struct.pack("<BH", VERSION, MAX_PAYLOAD_BYTES + 1) + encode(good)) == [good]
+    assert decoder.feed(
+        SYNC + struct.pack("<BH", VERSION, MAX_PAYLOAD_BYTES + 1) + encode(good)
+    ) == [good]
     assert (decoder.bad_frames, decoder.dropped_bytes) == (1, 5)
 
 
@@ -217,7 +257,10 @@ def test_the_checksum_is_the_catalogued_one():
     ("name", "message"),
     [
         ("operator", OperatorCommand(1_300_000_000, 0, OperatorAction.ARM, "scenario")),
-        ("actuator", ActuatorCommand(2_010_000_000, 1_940_000_000, 0.5, 0.0, -0.25, -0.0655, Mode.AUTO)),
+        (
+            "actuator",
+            ActuatorCommand(2_010_000_000, 1_940_000_000, 0.5, 0.0, -0.25, -0.0655, Mode.AUTO),
+        ),
     ],
 )
 def test_the_examples_of_the_notes_are_true(name: str, message: Message):

@@ -1,4 +1,5 @@
-"""Values that are no numbers, and numbers that are not of this world, in every field of every message, while the vehicle drives."""
+"""Values that are no numbers, and numbers that are not of this world, in every field of every
+message, while the vehicle drives."""
 
 from collections.abc import Iterator
 from enum import IntEnum
@@ -42,7 +43,8 @@ pytestmark = pytest.mark.xdist_group("nan")  # the way to the first value is dri
 
 MS = 1_000_000
 PORTS = {GnssFix: "gnss", ImuSample: "imu", Heading: "heading", OperatorCommand: "operator"}
-"""Port of each message type; types without a port come from the console, the stick or the runtime."""
+"""Port of each message type; types without a port come from the console, the stick or the
+runtime."""
 BAD_FLOATS = (nan, inf, -inf, 1e308, -1e308)
 UNDER_WAY_MS = 1500
 AFTER_MS = 30
@@ -62,7 +64,11 @@ class Recorder:
         self.newest[type(message)] = message
         if isinstance(message, Event) and message.name == "task_raised":
             self.raised.append(message.fields)
-        elif isinstance(message, WireChunk) and message.direction is Direction.TX and message.port == "drive":
+        elif (
+            isinstance(message, WireChunk)
+            and message.direction is Direction.TX
+            and message.port == "drive"
+        ):
             for sent in self._decoder.feed(message.data):
                 assert isinstance(sent, ActuatorCommand)
                 assert 0.0 <= sent.throttle <= 1.0
@@ -104,7 +110,11 @@ class Drive:
         assert isinstance(command, ActuatorCommand)
         if machine.mode not in (Mode.AUTO, Mode.TELEOP):
             assert command.throttle == 0.0
-            assert command.reaction >= Reaction.CONTROLLED_STOP or machine.mode in (Mode.INIT, Mode.STANDBY, Mode.ARMED)
+            assert command.reaction >= Reaction.CONTROLLED_STOP or machine.mode in (
+                Mode.INIT,
+                Mode.STANDBY,
+                Mode.ARMED,
+            )
             assert machine.why
 
     def go(self) -> bool:
@@ -115,9 +125,15 @@ class Drive:
                 return True
             if machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):
                 for action in (OperatorAction.ARM, OperatorAction.DRIVE):
-                    self.send(OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "the test"))
+                    self.send(
+                        OperatorCommand(self.pair.now_ns, self.pair.now_ns, action, "the test")
+                    )
             elif machine.mode is Mode.TELEOP:
-                self.send(OperatorCommand(self.pair.now_ns, self.pair.now_ns, OperatorAction.STOP, "the test"))
+                self.send(
+                    OperatorCommand(
+                        self.pair.now_ns, self.pair.now_ns, OperatorAction.STOP, "the test"
+                    )
+                )
             self.until(500)
         return False
 
@@ -137,7 +153,9 @@ def plain(kind: type[Message], t_ns: int) -> Message:
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         hint = get_type_hints(kind, include_extras=True)[field.name]
-        values[field.name] = t_ns if field.name.endswith("t_ns") or field.name == "t_rx_ns" else _plain(hint)
+        values[field.name] = (
+            t_ns if field.name.endswith("t_ns") or field.name == "t_rx_ns" else _plain(hint)
+        )
     return kind(**values)
 
 
@@ -165,7 +183,11 @@ def bad_values(kind: type[Message], name: str) -> tuple[Any, ...]:
         return BAD_FLOATS
     if base is tuple:
         count = bounds.min_length or 3
-        return (*((bad, *(0.0,) * (count - 1)) for bad in BAD_FLOATS), (nan,) * count, (1e308,) * count)
+        return (
+            *((bad, *(0.0,) * (count - 1)) for bad in BAD_FLOATS),
+            (nan,) * count,
+            (1e308,) * count,
+        )
     if isinstance(base, type) and issubclass(base, IntEnum):
         return tuple(base)
     if base is bool:
@@ -192,8 +214,13 @@ def poisoned(drive: Drive, kind: type[Message], values: dict[str, Any]) -> Messa
 @pytest.mark.parametrize("every", sampled([3, 1], lambda every: every == 3), ids=["a third", "all"])
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 def test_each_field_alone(kind: type[Message], every: int) -> None:
-    """Send the drive every bad value of every field, twice; or every third one, once: no number, and one that is too large."""
-    values = [(field.name, bad) for field in msgspec.structs.fields(kind) for bad in bad_values(kind, field.name)[::every]]
+    """Send the drive every bad value of every field, twice; or every third one, once: no number,
+    and one that is too large."""
+    values = [
+        (field.name, bad)
+        for field in msgspec.structs.fields(kind)
+        for bad in bad_values(kind, field.name)[::every]
+    ]
 
     def send_from(first: int, drive: Drive) -> int:
         """Go on until the drive does not drive again; return the number of the next value."""
@@ -226,7 +253,9 @@ def poison(draw: st.DrawFn) -> tuple[type[Message], dict[str, Any], float]:
 
 @examples(10)
 @given(st.lists(poison(), min_size=1, max_size=8))
-def test_any_fields_of_any_messages_in_any_order(poisons: list[tuple[type[Message], dict[str, Any], float]]) -> None:
+def test_any_fields_of_any_messages_in_any_order(
+    poisons: list[tuple[type[Message], dict[str, Any], float]],
+) -> None:
     def send(drive: Drive) -> None:
         for kind, values, after_ms in poisons:
             drive.send(poisoned(drive, kind, values))
@@ -243,7 +272,10 @@ def test_any_fields_of_any_messages_in_any_order(poisons: list[tuple[type[Messag
     st.lists(
         st.fixed_dictionaries(
             {},
-            optional={name: st.sampled_from(bad_values(TeleopCommand, name)) for name in TeleopCommand.__struct_fields__},
+            optional={
+                name: st.sampled_from(bad_values(TeleopCommand, name))
+                for name in TeleopCommand.__struct_fields__
+            },
         ),
         min_size=1,
         max_size=6,
@@ -270,7 +302,9 @@ def by_hand() -> Drive:
     """A drive that a stick has taken over."""
     drive = Drive()
     reading = TeleopCommand(0, 0, 0.0, 0.0, 0.0, True, "a stick", 0)
-    drive.send(OperatorCommand(drive.pair.now_ns, drive.pair.now_ns, OperatorAction.TELEOP, "the test"))
+    drive.send(
+        OperatorCommand(drive.pair.now_ns, drive.pair.now_ns, OperatorAction.TELEOP, "the test")
+    )
     for sequence in range(10):
         throttle = 0.4 if drive.pair.machine.mode is Mode.TELEOP else 0.0
         drive.send(reading_at(drive, replace(reading, throttle=throttle, sequence=sequence)))

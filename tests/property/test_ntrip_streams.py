@@ -1,4 +1,5 @@
-"""The NTRIP client on hostile and badly cut streams, with the standard library and the plain body as second opinions."""
+"""The NTRIP client on hostile and badly cut streams, with the standard library and the plain body
+as second opinions."""
 
 import gzip
 import io
@@ -19,7 +20,15 @@ from drivers.ntrip.params import NtripParams
 from drivers.ntrip.sourcetable import SourceTableReader
 from drivers.rtcm.codec import FrameReader
 from tests.ntrip_caster import TABLE, rtcm
-from vehicled.core.messages import CarrierSolution, Corrections, Fault, FixType, GnssFix, Message, PortState
+from vehicled.core.messages import (
+    CarrierSolution,
+    Corrections,
+    Fault,
+    FixType,
+    GnssFix,
+    Message,
+    PortState,
+)
 from vehicled.core.ports import NEVER_NS, Send
 
 HEADS = {
@@ -28,9 +37,16 @@ HEADS = {
     "v2": b"HTTP/1.1 200 OK\r\nContent-Type: gnss/data\r\n\r\n",
     "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
     "gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n",
-    "chunked gzip": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n",
+    "chunked gzip": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
+    ),
 }
-FRAMES = [rtcm(1077, bytes(range(150))), rtcm(1230, b"abcd"), rtcm(1005, bytes(16)), rtcm(1087, b"\r\n3\r\n" * 9)]
+FRAMES = [
+    rtcm(1077, bytes(range(150))),
+    rtcm(1230, b"abcd"),
+    rtcm(1005, bytes(16)),
+    rtcm(1087, b"\r\n3\r\n" * 9),
+]
 
 
 def device() -> NtripDevice:
@@ -51,7 +67,9 @@ def wrap(style: str, pieces: list[bytes], whole: bool) -> bytes:
     if style.endswith("gzip"):
         if whole:
             squeeze = zlib.compressobj(wbits=31)
-            pieces = [squeeze.compress(piece) + squeeze.flush(zlib.Z_SYNC_FLUSH) for piece in pieces]
+            pieces = [
+                squeeze.compress(piece) + squeeze.flush(zlib.Z_SYNC_FLUSH) for piece in pieces
+            ]
         else:
             pieces = [gzip.compress(piece) for piece in pieces if piece]
     return HEADS[style] + (chunk(pieces) if style.startswith("chunked") else b"".join(pieces))
@@ -61,24 +79,29 @@ borders = st.lists(st.integers(0, 10_000), max_size=12)
 
 
 @given(
-    st.sampled_from(sorted(HEADS)), st.lists(st.sampled_from(FRAMES), min_size=1, max_size=8), st.integers(0, 200),
-    borders, borders, st.booleans(),
+    st.sampled_from(sorted(HEADS)), st.lists(st.sampled_from(FRAMES), min_size=1, max_size=8),
+    st.integers(0, 200), borders, borders, st.booleans(),
 )  # fmt: skip
 def test_any_chunking_on_either_side_gives_the_same_messages(
     style: str, frames: list[bytes], skip: int, caster: list[int], network: list[int], whole: bool
 ):
-    """The caster may begin anywhere in a frame and cut its chunks anywhere, and the network cuts again."""
+    """The caster may begin anywhere in a frame and cut its chunks anywhere, and the network cuts
+    again."""
     stream = b"".join(frames)[min(skip, len(frames[0]) - 1) :] + b"".join(FRAMES) * 3
     wire = wrap(style, cut(stream, caster), whole)
     client = device()
     got = [message for piece in cut(wire, network) for message in client.on_rx(piece, 1)]
     assert got == list(device().on_rx(wire, 1))
-    assert [message.data for message in got if isinstance(message, Corrections)] == FrameReader().feed(stream)
+    assert [
+        message.data for message in got if isinstance(message, Corrections)
+    ] == FrameReader().feed(stream)
     assert not any(isinstance(message, Fault) for message in got)
 
 
 @given(st.lists(st.binary(max_size=200), max_size=12), borders)
-def test_chunks_are_what_the_standard_library_takes_them_for(pieces: list[bytes], network: list[int]):
+def test_chunks_are_what_the_standard_library_takes_them_for(
+    pieces: list[bytes], network: list[int]
+):
     body = chunk(pieces) + b"0\r\n\r\n"
 
     class FakeSocket:
@@ -111,7 +134,9 @@ def worked_off(client: NtripDevice) -> list[Message]:
     return found
 
 
-@given(st.sampled_from(sorted(HEADS)), st.lists(st.binary(max_size=300), max_size=20), st.booleans())
+@given(
+    st.sampled_from(sorted(HEADS)), st.lists(st.binary(max_size=300), max_size=20), st.booleans()
+)
 def test_hostile_bodies_never_raise_and_stay_bounded(style: str, chunks: list[bytes], table: bool):
     client = device()
     client.on_rx(b"SOURCETABLE 200 OK\r\n\r\n" if table else HEADS[style], 0)
@@ -125,7 +150,9 @@ def test_hostile_bodies_never_raise_and_stay_bounded(style: str, chunks: list[by
 
 
 @given(st.sampled_from(sorted(HEADS)), st.data(), borders)
-def test_mutated_answers_never_raise_and_do_not_depend_on_the_cut(style: str, data: st.DataObject, network: list[int]):
+def test_mutated_answers_never_raise_and_do_not_depend_on_the_cut(
+    style: str, data: st.DataObject, network: list[int]
+):
     wire = bytearray(wrap(style, cut(b"".join(FRAMES) * 2, [90, 200, 301, 777]), whole=True))
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(wire) - 1))
@@ -145,7 +172,13 @@ def test_mutated_answers_never_raise_and_do_not_depend_on_the_cut(style: str, da
 
 @given(st.binary(max_size=400), borders)
 def test_heads_do_not_depend_on_the_cut(tail: bytes, network: list[int]):
-    for start in (b"ICY 200 OK\r\n", b"HTTP/1.1 200 OK\r\nA: b\r\n", b"SOURCETABLE 200 OK\r\n", b"ERROR - x\n", b""):
+    for start in (
+        b"ICY 200 OK\r\n",
+        b"HTTP/1.1 200 OK\r\nA: b\r\n",
+        b"SOURCETABLE 200 OK\r\n",
+        b"ERROR - x\n",
+        b"",
+    ):
         stream = start + tail
         whole = HeadReader()
         wanted = whole.feed(stream)
@@ -159,7 +192,10 @@ def test_heads_do_not_depend_on_the_cut(tail: bytes, network: list[int]):
         assert pieces.error == whole.error
 
 
-@given(st.lists(st.text(max_size=60) | st.sampled_from(TABLE.decode().splitlines()), max_size=12), borders)
+@given(
+    st.lists(st.text(max_size=60) | st.sampled_from(TABLE.decode().splitlines()), max_size=12),
+    borders,
+)
 def test_tables_do_not_depend_on_the_cut_and_never_raise(lines: list[str], network: list[int]):
     data = "\r\n".join(lines).encode("utf-8", "surrogatepass")
     reader = SourceTableReader()
@@ -174,9 +210,10 @@ def test_tables_do_not_depend_on_the_cut_and_never_raise(lines: list[str], netwo
 
 @given(
     st.builds(
-        GnssFix, st.integers(0, 2**62), st.just(0), st.floats(), st.floats(), st.floats(), fix_type=st.sampled_from(FixType),
-        carrier=st.sampled_from(CarrierSolution), differential=st.booleans(), correction_age_s=st.floats(),
-        satellites=st.integers(0, 255), hdop=st.floats(), utc_ns=st.integers(0, 2**62),
+        GnssFix, st.integers(0, 2**62), st.just(0), st.floats(), st.floats(), st.floats(),
+        fix_type=st.sampled_from(FixType), carrier=st.sampled_from(CarrierSolution),
+        differential=st.booleans(), correction_age_s=st.floats(), satellites=st.integers(0, 255),
+        hdop=st.floats(), utc_ns=st.integers(0, 2**62),
     )
 )  # fmt: skip
 def test_any_fix_makes_a_sentence_of_the_right_form_or_none(fix: GnssFix):
@@ -192,9 +229,14 @@ def test_any_fix_makes_a_sentence_of_the_right_form_or_none(fix: GnssFix):
     assert float(cells[4][3:]) < 60.0
 
 
-@given(secret=st.text(min_size=4, max_size=40), user=st.text(st.characters(codec="ascii", min_codepoint=33), max_size=20))
+@given(
+    secret=st.text(min_size=4, max_size=40),
+    user=st.text(st.characters(codec="ascii", min_codepoint=33), max_size=20),
+)
 def test_a_secret_never_shows(secret: str, user: str):
-    params = NtripParams(mountpoint="M", user=user.replace(":", "") or "u", password_file="file-of-the-profile")
+    params = NtripParams(
+        mountpoint="M", user=user.replace(":", "") or "u", password_file="file-of-the-profile"
+    )
     client = NtripDevice(params, [Corrections], 1)
     client.set_secret(secret)
     messages: list[Message] = [*client.on_port(PortState.OPENED, "", 0)]
@@ -223,7 +265,9 @@ def test_the_capture_of_a_chunked_gzip_body_equals_the_plain_one(shared_data: Pa
         for at in range(0, len(coded), size):
             got += client.on_rx(coded[at : at + size], 1)
         got += worked_off(client)
-        assert [message.data for message in got if isinstance(message, Corrections)] == FrameReader().feed(body)
+        assert [
+            message.data for message in got if isinstance(message, Corrections)
+        ] == FrameReader().feed(body)
 
 
 @pytest.mark.parametrize("style", sorted(HEADS))
@@ -242,6 +286,8 @@ def test_the_captured_source_table(shared_data: Path):
     client = NtripDevice(NtripParams(mountpoint="VRS_3_3G"), [Corrections], 1)
     (fault,) = client.on_rx(answer, 1)
     assert isinstance(fault, Fault)
-    assert fault.reason.startswith("the caster does not know mountpoint VRS_3_3G (it lists 4); closest by name: VRS_3_2G, ")
+    assert fault.reason.startswith(
+        "the caster does not know mountpoint VRS_3_3G (it lists 4); closest by name: VRS_3_2G, "
+    )
     one_by_one = NtripDevice(NtripParams(mountpoint="VRS_3_3G"), [Corrections], 1)
     assert [message for byte in answer for message in one_by_one.on_rx(bytes([byte]), 1)] == [fault]

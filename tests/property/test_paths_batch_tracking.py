@@ -1,4 +1,5 @@
-"""The batched tracker finds the reference points of the scalar one, on open and closed courses, near the path and off it."""
+"""The batched tracker finds the reference points of the scalar one, on open and closed courses,
+near the path and off it."""
 
 import numpy as np
 import pytest
@@ -17,7 +18,15 @@ from vehicled.profile.loading import load_profile
 ART = load_profile("art")
 COURSES = {
     name: load_course(name)
-    for name in ("lot17", "square", "circle_r2_cw", "sine_tight", "figure_eight", "straight_20m", "random:seed=3")
+    for name in (
+        "lot17",
+        "square",
+        "circle_r2_cw",
+        "sine_tight",
+        "figure_eight",
+        "straight_20m",
+        "random:seed=3",
+    )
 }
 
 
@@ -38,7 +47,12 @@ def test_rows_follow_the_course_as_the_scalar_tracker_does(name: str, seed: int)
         y = np.array([p.y_m for p in places]) + spread * random.standard_normal(n)
         yaw = np.array([p.yaw_rad for p in places]) + random.standard_normal(n)
         found = batch.update(x, y, yaw, 3.0 * pace)
-        wanted = [t.update(*row) for t, row in zip(scalars, np.stack((x, y, yaw, 3.0 * pace), axis=1).tolist(), strict=True)]
+        wanted = [
+            t.update(*row)
+            for t, row in zip(
+                scalars, np.stack((x, y, yaw, 3.0 * pace), axis=1).tolist(), strict=True
+            )
+        ]
         for field in found._fields:
             expected = [getattr(point, field) for point in wanted]
             difference = np.array(expected) - getattr(found, field)
@@ -59,7 +73,10 @@ def test_the_reference_ahead_is_that_of_the_linear_controller(name: str):
         batch = BatchTracker(course, n)
         batch.reset(np.arange(n), np.full(n, start))
         here = law.tracker.point_at(start)
-        x, y = here.x_m + 0.2 * random.standard_normal(n), here.y_m + 0.2 * random.standard_normal(n)
+        x, y = (
+            here.x_m + 0.2 * random.standard_normal(n),
+            here.y_m + 0.2 * random.standard_normal(n),
+        )
         yaw = here.yaw_rad + 0.3 * random.standard_normal(n)
         batch.update(x, y, yaw, np.ones(n))
         found = batch.references_ahead(x, y, yaw, 1.0)

@@ -10,20 +10,26 @@ from tests.examples import examples
 from vehicled.paths import CourseError
 from vehicled.paths.datum import Datum
 
-datums = st.builds(Datum.from_degrees, st.floats(-90, 90), st.floats(-180, 180), st.floats(-400, 6000))
+datums = st.builds(
+    Datum.from_degrees, st.floats(-90, 90), st.floats(-180, 180), st.floats(-400, 6000)
+)
 plane = st.floats(-20_000, 20_000)
 
 
 @given(datums, plane, plane, st.floats(-2000, 10_000))
 @examples(100)
 def test_round_trip(datum: Datum, east: float, north: float, up: float) -> None:
-    assert datum.to_enu(*datum.to_geodetic(east, north, up)) == pytest.approx((east, north, up), abs=1e-7)
+    assert datum.to_enu(*datum.to_geodetic(east, north, up)) == pytest.approx(
+        (east, north, up), abs=1e-7
+    )
 
 
 @given(datums)
 @settings(deadline=None)
 def test_the_datum_is_the_origin(datum: Datum) -> None:
-    assert datum.to_enu(datum.latitude_rad, datum.longitude_rad, datum.height_m) == pytest.approx((0, 0, 0), abs=1e-8)
+    assert datum.to_enu(datum.latitude_rad, datum.longitude_rad, datum.height_m) == pytest.approx(
+        (0, 0, 0), abs=1e-8
+    )
 
 
 def test_axes_point_east_north_up() -> None:
@@ -46,7 +52,12 @@ def test_nan_passes_through() -> None:
 
 @pytest.mark.parametrize(
     ("lat", "lon", "height", "word"),
-    [(-120.0, 43.0, 0.0, "swapped"), (43.0, 200.0, 0.0, "swapped"), (math.nan, 0.0, 0.0, "finite"), (43.0, 9.0, 99999.0, "height")],
+    [
+        (-120.0, 43.0, 0.0, "swapped"),
+        (43.0, 200.0, 0.0, "swapped"),
+        (math.nan, 0.0, 0.0, "finite"),
+        (43.0, 9.0, 99999.0, "height"),
+    ],
 )
 def test_a_datum_off_the_earth_is_refused(lat: float, lon: float, height: float, word: str) -> None:
     with pytest.raises(CourseError, match=word):

@@ -16,18 +16,33 @@ MAX_CURVATURE = 0.3
 
 @st.composite
 def smooth_courses(draw: st.DrawFn) -> Course:
-    """An open course whose curvature is a sum of sines below ``MAX_CURVATURE``; it may well cross itself."""
+    """An open course whose curvature is a sum of sines below ``MAX_CURVATURE``; it may well cross
+    itself."""
     length = draw(st.floats(15.0, 60.0))
     spacing = draw(st.floats(0.08, 0.5))
     s = np.linspace(0.0, length, max(8, int(length / spacing)))
     fine = np.linspace(0.0, length, 20 * len(s))
-    waves = draw(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.02, 0.15), st.floats(0, 6.2)), min_size=1, max_size=3))
-    curvature = np.sum([a * np.sin(2 * math.pi * f * fine + p) for a, f, p in waves], axis=0) * MAX_CURVATURE / 3
-    yaw = draw(st.floats(-3.1, 3.1)) + np.concatenate(([0.0], np.cumsum(0.5 * (curvature[1:] + curvature[:-1]) * np.diff(fine))))
+    waves = draw(
+        st.lists(
+            st.tuples(st.floats(-1, 1), st.floats(0.02, 0.15), st.floats(0, 6.2)),
+            min_size=1,
+            max_size=3,
+        )
+    )
+    curvature = (
+        np.sum([a * np.sin(2 * math.pi * f * fine + p) for a, f, p in waves], axis=0)
+        * MAX_CURVATURE
+        / 3
+    )
+    yaw = draw(st.floats(-3.1, 3.1)) + np.concatenate(
+        ([0.0], np.cumsum(0.5 * (curvature[1:] + curvature[:-1]) * np.diff(fine)))
+    )
     step = np.diff(fine)
     x = np.concatenate(([0.0], np.cumsum(np.cos(0.5 * (yaw[1:] + yaw[:-1])) * step)))
     y = np.concatenate(([0.0], np.cumsum(np.sin(0.5 * (yaw[1:] + yaw[:-1])) * step)))
-    return course_from_waypoints("random", np.interp(s, fine, x), np.interp(s, fine, y), closed=False)
+    return course_from_waypoints(
+        "random", np.interp(s, fine, x), np.interp(s, fine, y), closed=False
+    )
 
 
 @given(smooth_courses())
@@ -46,7 +61,9 @@ def test_geometry_is_consistent(course: Course) -> None:
 
 @given(smooth_courses(), st.floats(-0.8, 0.8), st.floats(0.01, 0.2))
 @examples(25)
-def test_a_lateral_offset_is_measured_and_progress_never_jumps(course: Course, offset: float, step: float) -> None:
+def test_a_lateral_offset_is_measured_and_progress_never_jumps(
+    course: Course, offset: float, step: float
+) -> None:
     tracker = PathTracker(course)
     last_s, last_xy = 0.0, None
     for s in np.arange(0.0, course.length_m, step):
@@ -59,7 +76,8 @@ def test_a_lateral_offset_is_measured_and_progress_never_jumps(course: Course, o
         assert point.s_m >= last_s - 2e-3
         if last_xy is not None:
             driven = math.hypot(x - last_xy[0], y - last_xy[1])
-            # On the inside of a bend the path passes faster than the vehicle, and the turn of a sample at once.
+            # On the inside of a bend the path passes faster than the vehicle, and the turn of a
+            # sample at once.
             bend = MAX_CURVATURE * 1.15 * abs(offset)
             assert point.s_m - last_s <= driven / (1.0 - bend) + 0.1 * bend + 2e-3
         last_s, last_xy = point.s_m, (x, y)
@@ -81,7 +99,9 @@ def test_noise_moves_progress_by_no_more_than_itself(course: Course, seed: int) 
 
 @given(smooth_courses(), st.lists(st.tuples(st.floats(), st.floats(), st.floats()), max_size=30))
 @examples(25)
-def test_any_pose_gives_a_point_of_the_course(course: Course, poses: list[tuple[float, float, float]]) -> None:
+def test_any_pose_gives_a_point_of_the_course(
+    course: Course, poses: list[tuple[float, float, float]]
+) -> None:
     tracker = PathTracker(course)
     progress = 0.0
     for pose in poses:

@@ -1,4 +1,5 @@
-"""Every controller without a solver, for any state: a sound command, the brake for nonsense, the same again after a reset."""
+"""Every controller without a solver, for any state: a sound command, the brake for nonsense, the
+same again after a reset."""
 
 import math
 
@@ -15,13 +16,25 @@ from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.paths.catalog import load_course
 from vehicled.profile.registry import resolve
 
-NAMES = ("linear", "pure_pursuit", "pure_pursuit_published", "flat", "regulated_pure_pursuit", "stanley")
+NAMES = (
+    "linear",
+    "pure_pursuit",
+    "pure_pursuit_published",
+    "flat",
+    "regulated_pure_pursuit",
+    "stanley",
+)
 STEERING = make_steering(offset_rad=0.018)
 DRIVE = make_drive(brake_deceleration_mps2=3.0, reverse_share=0.5)
 VEHICLE = make_vehicle(steering=STEERING, drive=DRIVE)
-FORWARD_ONLY = msgspec.structs.replace(VEHICLE, drive=msgspec.structs.replace(DRIVE, reverse_share=0.0))
+FORWARD_ONLY = msgspec.structs.replace(
+    VEHICLE, drive=msgspec.structs.replace(DRIVE, reverse_share=0.0)
+)
 LIMITS = Limits(max_speed_mps=2.5, max_lateral_acceleration_mps2=3.0, corridor_m=1.0)
-COURSES = {name: load_course(name) for name in ("lot17", "straight_20m", "circle_r2_ccw", "parallel_parking")}
+COURSES = {
+    name: load_course(name)
+    for name in ("lot17", "straight_20m", "circle_r2_ccw", "parallel_parking")
+}
 PERIOD_NS = 10_000_000
 
 wild = st.one_of(st.floats(), st.sampled_from([NAN, math.inf, -math.inf, 1e300, -1e300, 1e6, 0.0]))
@@ -55,11 +68,19 @@ def _sound(command: ControlCommand, vehicle: Vehicle) -> None:
     st.sampled_from(sorted(COURSES)),
     st.booleans(),
     st.lists(
-        st.tuples(poses, st.one_of(st.just(PERIOD_NS), st.integers(-(10**8), 10**12)), st.integers(-(10**9), 10**12)), max_size=15
+        st.tuples(
+            poses,
+            st.one_of(st.just(PERIOD_NS), st.integers(-(10**8), 10**12)),
+            st.integers(-(10**9), 10**12),
+        ),
+        max_size=15,
     ),
 )
 def test_any_estimate_gives_a_sound_command(
-    name: str, course: str, reverses: bool, steps: list[tuple[tuple[float, float, float, float], int, int]]
+    name: str,
+    course: str,
+    reverses: bool,
+    steps: list[tuple[tuple[float, float, float, float], int, int]],
 ) -> None:
     vehicle = VEHICLE if reverses else FORWARD_ONLY
     controller = _controller(name, course, vehicle)
@@ -91,7 +112,10 @@ def test_a_bad_state_brakes_and_the_next_good_one_drives(name: str) -> None:
 def test_reset_forgets_everything_and_other_parameters_are_taken_over(name: str) -> None:
     def drive(controller: Controller) -> list[ControlCommand]:
         steps = range(50)
-        return [controller.step(_estimate((0.02 * k, 0.02, 0.0, 0.8), k * PERIOD_NS), k * PERIOD_NS) for k in steps]
+        return [
+            controller.step(_estimate((0.02 * k, 0.02, 0.0, 0.8), k * PERIOD_NS), k * PERIOD_NS)
+            for k in steps
+        ]
 
     controller = _controller(name, "straight_20m")
     first = drive(controller)
@@ -108,7 +132,8 @@ def test_reset_forgets_everything_and_other_parameters_are_taken_over(name: str)
 
 @each
 def test_backward_it_drives_backward(name: str) -> None:
-    """Behind a cusp: the throttle is negative, once the vehicle stands and the wheels are turned."""
+    """Behind a cusp: the throttle is negative, once the vehicle stands and the wheels are
+    turned."""
     controller = _controller(name, "parallel_parking")
     course = COURSES["parallel_parking"]
     end_m = float(course.s_m[course.cusps[0]])
@@ -117,7 +142,9 @@ def test_backward_it_drives_backward(name: str) -> None:
         # Driven to the cusp in 2 s, then left standing there.
         x = min(end_m, 0.02 * k)
         speed = 0.5 if x < end_m else 0.0
-        commands.append(controller.step(_estimate((x, 0.0, 0.0, speed), k * PERIOD_NS), k * PERIOD_NS))
+        commands.append(
+            controller.step(_estimate((x, 0.0, 0.0, speed), k * PERIOD_NS), k * PERIOD_NS)
+        )
     assert max(c.throttle for c in commands[100:]) > 0.0
     assert commands[-1].throttle < 0.0
     assert commands[-1].target_speed_mps < 0.0

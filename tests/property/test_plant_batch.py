@@ -1,4 +1,5 @@
-"""The batched 4-DOF plant gives the motion of the scalar one, whatever its parameters, and the same bits in a batch of any size."""
+"""The batched 4-DOF plant gives the motion of the scalar one, whatever its parameters, and the same
+bits in a batch of any size."""
 
 from typing import Any
 
@@ -50,12 +51,18 @@ def changed(sim: Sim, changes: dict[str, float]) -> Sim:
             tables.setdefault(table, {})[name] = value
         else:
             tables[name] = value
-    parts = {name: replace(getattr(sim, name), **v) if isinstance(v, dict) else v for name, v in tables.items()}
+    parts = {
+        name: replace(getattr(sim, name), **v) if isinstance(v, dict) else v
+        for name, v in tables.items()
+    }
     return replace(sim, **parts)
 
 
 def scalar_states(sim: Sim, commands: list[tuple[float, float, float]]) -> list[list[float]]:
-    plant, actuators = plant_class(sim.plant)(sim, StartPose(1.0, -2.0, 0.5), 1e-3), Actuators(sim, 0, MS)
+    plant, actuators = (
+        plant_class(sim.plant)(sim, StartPose(1.0, -2.0, 0.5), 1e-3),
+        Actuators(sim, 0, MS),
+    )
     states, now_ns = [], 0
     for command in commands:
         actuators.command(now_ns, *command)
@@ -64,7 +71,9 @@ def scalar_states(sim: Sim, commands: list[tuple[float, float, float]]) -> list[
             plant.step(actuators.throttle, actuators.brake, actuators.wheel_angle_rad)
             now_ns += MS
         m = plant.motion()
-        states.append([m.x_m, m.y_m, m.yaw_rad, m.speed_mps, m.yaw_rate_radps, actuators.wheel_angle_rad])
+        states.append(
+            [m.x_m, m.y_m, m.yaw_rad, m.speed_mps, m.yaw_rate_radps, actuators.wheel_angle_rad]
+        )
     return states
 
 
@@ -73,7 +82,16 @@ def batch_states(plant: BatchFourDof | BatchOfPlants, commands: np.ndarray) -> n
     states = []
     for throttle, brake, steering in commands:
         plant.advance(throttle, brake, steering)
-        states.append([plant.x_m, plant.y_m, plant.yaw_rad, plant.speed_mps, plant.yaw_rate_radps, plant.wheel_angle_rad])
+        states.append(
+            [
+                plant.x_m,
+                plant.y_m,
+                plant.yaw_rad,
+                plant.speed_mps,
+                plant.yaw_rate_radps,
+                plant.wheel_angle_rad,
+            ]
+        )
     return np.array(states)
 
 
@@ -88,10 +106,16 @@ def batch(sim: Sim, rows: list[dict[str, float]]) -> BatchFourDof:
 @examples(60)
 @given(
     st.lists(
-        st.tuples(CHANGES, st.lists(st.tuples(FRACTION, FRACTION, FRACTION), min_size=12, max_size=12)), min_size=1, max_size=4
+        st.tuples(
+            CHANGES, st.lists(st.tuples(FRACTION, FRACTION, FRACTION), min_size=12, max_size=12)
+        ),
+        min_size=1,
+        max_size=4,
     )
 )
-def test_every_row_moves_as_the_scalar_plant(cases: list[tuple[dict[str, float], list[tuple[float, float, float]]]]):
+def test_every_row_moves_as_the_scalar_plant(
+    cases: list[tuple[dict[str, float], list[tuple[float, float, float]]]],
+):
     rows = [changes for changes, _ in cases]
     commands = np.array([commands for _, commands in cases]).transpose(1, 2, 0)
     states = batch_states(batch(ART, rows), commands)
@@ -99,7 +123,9 @@ def test_every_row_moves_as_the_scalar_plant(cases: list[tuple[dict[str, float],
     many = batch_states(batch(ART, rows * (FEW + 1)), np.tile(commands, FEW + 1))
     assert np.ascontiguousarray(many[:, :, : len(rows)]).tobytes() == states.tobytes()
     for row, (changes, driven) in enumerate(cases):
-        np.testing.assert_allclose(states[:, :, row], scalar_states(changed(ART, changes), driven), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            states[:, :, row], scalar_states(changed(ART, changes), driven), rtol=1e-9, atol=1e-10
+        )
 
 
 def test_a_row_has_the_same_bits_in_a_batch_of_any_size():
@@ -129,19 +155,29 @@ def test_a_reset_row_leaves_the_others_alone():
     batch_states(whole, commands)
     after, further = batch_states(plant, commands), batch_states(whole, commands)
     assert after[:, :, 0].tobytes() == further[:, :, 0].tobytes()
-    assert after[:, :, 1].tobytes() == batch_states(batch(ART, [{"wheelbase_m": 0.5}]), commands[:, :, 1:])[:, :, 0].tobytes()
+    assert (
+        after[:, :, 1].tobytes()
+        == batch_states(batch(ART, [{"wheelbase_m": 0.5}]), commands[:, :, 1:])[:, :, 0].tobytes()
+    )
 
 
 @pytest.mark.parametrize("name", ["art_published", "f1tenth"])
 def test_vehicles_of_any_plant_move_as_in_a_run(name: str):
     """Also those that are stepped one after another."""
     sim = load_profile(name).sim
-    commands = np.random.default_rng(2).uniform(0.0, 0.5, (15, 3, 2)) * np.array([1.0, 0.0, 1.0])[:, None]
+    commands = (
+        np.random.default_rng(2).uniform(0.0, 0.5, (15, 3, 2)) * np.array([1.0, 0.0, 1.0])[:, None]
+    )
     plant = batch_of(sim, 2, PERIOD_NS)
     plant.reset(np.arange(2), np.full(2, 1.0), np.full(2, -2.0), np.full(2, 0.5))
     states = batch_states(plant, commands)
     for row in range(2):
-        np.testing.assert_allclose(states[:, :, row], scalar_states(sim, commands[:, :, row].tolist()), rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(
+            states[:, :, row],
+            scalar_states(sim, commands[:, :, row].tolist()),
+            rtol=1e-9,
+            atol=1e-10,
+        )
 
 
 def test_a_vehicle_that_rolls_over_is_lost_until_its_reset():
@@ -167,7 +203,9 @@ def test_a_reset_vehicle_of_another_plant_is_like_a_new_one():
     assert plant.speed_mps[0] == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize(("period_ns", "why"), [(500_000, "whole number"), (300_000_000, "time out")])
+@pytest.mark.parametrize(
+    ("period_ns", "why"), [(500_000, "whole number"), (300_000_000, "time out")]
+)
 def test_a_period_that_the_actuators_cannot_hold_is_refused(period_ns: int, why: str):
     with pytest.raises(ValueError, match=why):
         batch_of(ART, 1, period_ns)

@@ -22,7 +22,9 @@ def _onto(wire: bytearray, most: int = LIMIT) -> Callable[[bytes], int]:
     return write
 
 
-PUTS = st.tuples(st.just("put"), st.integers(1, 60), st.one_of(st.just(NEVER_NS), st.integers(0, 60)))
+PUTS = st.tuples(
+    st.just("put"), st.integers(1, 60), st.one_of(st.just(NEVER_NS), st.integers(0, 60))
+)
 DRAINS = st.tuples(st.just("drain"), st.integers(0, 80), st.integers(1, 5))
 BAUDS = st.tuples(st.just("baud"), st.sampled_from([9600, 115200]), st.just(0))
 

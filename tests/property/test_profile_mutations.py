@@ -1,4 +1,5 @@
-"""Whatever a file holds, loading it gives a profile or a ProfileError, and agrees with msgspec on the types."""
+"""Whatever a file holds, loading it gives a profile or a ProfileError, and agrees with msgspec on
+the types."""
 
 import copy
 import math
@@ -24,12 +25,26 @@ TEXT = (Path(__file__).parents[2] / "profiles" / "art.toml").read_text()
 ART = tomllib.loads(TEXT)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-numbers = st.one_of(st.integers(-(10**30), 10**30), st.floats(), st.just(10**400), st.integers(-3, 3), st.floats(-2, 2))
+numbers = st.one_of(
+    st.integers(-(10**30), 10**30),
+    st.floats(),
+    st.just(10**400),
+    st.integers(-3, 3),
+    st.floats(-2, 2),
+)
 scalars = st.one_of(st.booleans(), numbers, texts, st.dates())
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=3), max_leaves=6)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
 tables = st.dictionaries(texts, values, max_size=5)
 KEYS = sorted(
-    {key for key in toml_text.write(ART).replace("[", "").replace("]", "").replace(".", "\n").split() if key.isidentifier()}
+    {
+        key
+        for key in toml_text.write(ART).replace("[", "").replace("]", "").replace(".", "\n").split()
+        if key.isidentifier()
+    }
 )
 
 
@@ -49,7 +64,9 @@ def survives(text: str) -> Loaded | None:
 
 
 def all_tables(data: dict[str, Any]) -> list[dict[str, Any]]:
-    return [data] + [inner for value in data.values() if isinstance(value, dict) for inner in all_tables(value)]
+    return [data] + [
+        inner for value in data.values() if isinstance(value, dict) for inner in all_tables(value)
+    ]
 
 
 @st.composite
@@ -86,7 +103,12 @@ def test_mutated_text(data: st.DataObject) -> None:
         cut = data.draw(st.integers(0, 30))
         text = (
             text[:at]
-            + data.draw(st.sampled_from(['"', "[", "]", "=", "\n", "'''", "#", "{", "\\", ".", "9", "-", "x"]) | texts)
+            + data.draw(
+                st.sampled_from(
+                    ['"', "[", "]", "=", "\n", "'''", "#", "{", "\\", ".", "9", "-", "x"]
+                )
+                | texts
+            )
             + text[at + cut :]
         )
     survives(text)
@@ -107,7 +129,13 @@ def test_random_bytes(tmp_path_factory: Any, data: bytes) -> None:
 
 @examples(60)
 @given(
-    st.lists(st.one_of(st.text(max_size=20), st.builds("{}={}".format, st.sampled_from(KEYS), st.text(max_size=10))), max_size=4)
+    st.lists(
+        st.one_of(
+            st.text(max_size=20),
+            st.builds("{}={}".format, st.sampled_from(KEYS), st.text(max_size=10)),
+        ),
+        max_size=4,
+    )
 )
 def test_random_overrides(overrides: list[str]) -> None:
     try:
@@ -165,7 +193,9 @@ def limits_of(kind: mi.Type) -> list[float]:
     return [float(limit) for limit in found if limit is not None]
 
 
-def bounded(kind: mi.Type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[float]]]:
+def bounded(
+    kind: mi.Type, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], list[float]]]:
     """Every number of a struct that has bounds: its key path and they."""
     for each in kind.types if isinstance(kind, mi.UnionType) else (kind,):
         if isinstance(each, mi.StructType):
@@ -175,16 +205,24 @@ def bounded(kind: mi.Type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
                     yield (*path, field.encode_name), limits
 
 
-BOUNDED = [(struct, *found) for struct in STRUCTS for found in bounded(mi.type_info(struct)) if found[0][0] in STRUCTS[struct]]
+BOUNDED = [
+    (struct, *found)
+    for struct in STRUCTS
+    for found in bounded(mi.type_info(struct))
+    if found[0][0] in STRUCTS[struct]
+]
 
 
 @examples(200)
 @given(st.data())
 def test_at_the_bounds_of_a_number_the_collector_and_msgspec_agree(data: st.DataObject) -> None:
-    """Property: at a bound, one ulp or one to either side of it, as a float and as a whole number."""
+    """Property: at a bound, one ulp or one to either side of it, as a float and as a whole
+    number."""
     struct, path, limits = data.draw(st.sampled_from(BOUNDED))
     table = copy.deepcopy(STRUCTS[struct])
-    value: Any = data.draw(near(*limits, garbage=True) | near_count(*(round(limit) for limit in limits), low=-(10**6)))
+    value: Any = data.draw(
+        near(*limits, garbage=True) | near_count(*(round(limit) for limit in limits), low=-(10**6))
+    )
     inner = table
     for key in path[:-1]:
         inner = inner.setdefault(key, {})
@@ -195,7 +233,8 @@ def test_at_the_bounds_of_a_number_the_collector_and_msgspec_agree(data: st.Data
 @examples(150)
 @given(st.data())
 def test_the_collector_accepts_exactly_what_msgspec_accepts(data: st.DataObject) -> None:
-    """Independent judge of the types and ranges; the collector alone asks for finite numbers, 64 bits and no NUL in texts."""
+    """Independent judge of the types and ranges; the collector alone asks for finite numbers, 64
+    bits and no NUL in texts."""
     struct = data.draw(st.sampled_from(list(STRUCTS)))
     table = copy.deepcopy(STRUCTS[struct])
     inner = data.draw(st.sampled_from(all_tables(table)))

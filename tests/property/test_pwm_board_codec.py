@@ -1,4 +1,5 @@
-"""The board's frame has no sync and no checksum: what a lost byte does, and what zeros between frames do about it."""
+"""The board's frame has no sync and no checksum: what a lost byte does, and what zeros between
+frames do about it."""
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -35,7 +36,8 @@ def test_with_four_zeros_a_lost_byte_costs_at_most_two_frames(sent, data) -> Non
 
 
 def test_without_zeros_one_lost_byte_can_swap_servo_and_drive_for_good() -> None:
-    """Full right of the published calibration is 1250 us, whose high byte is a 4: the reason for the zeros."""
+    """Full right of the published calibration is 1250 us, whose high byte is a 4: the reason for
+    the zeros."""
     sent = [Pulses(1250, 1500)] * 50
     stream = b"".join(map(encode, sent))
     assert PwmDecoder().feed(stream[1:])[-1] == Pulses(1500, 0xE204)

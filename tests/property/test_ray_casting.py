@@ -1,4 +1,5 @@
-"""Rays against exact arithmetic: segments in rationals, circles in fifty digits, grids as boxes; and no gap between two walls."""
+"""Rays against exact arithmetic: segments in rationals, circles in fifty digits, grids as boxes;
+and no gap between two walls."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -17,11 +18,15 @@ REACH_M = 40.0
 GRAZING_M = 1e-9
 # Halves meet corners, lie on lines and coincide; the others are anywhere.
 # Rounded: a wall 1e-144 m away is neither met nor missed.
-coordinates = st.one_of(st.integers(-20, 20).map(lambda n: 0.5 * n), st.floats(-15.0, 15.0).map(lambda x: round(x, 9)))
+coordinates = st.one_of(
+    st.integers(-20, 20).map(lambda n: 0.5 * n), st.floats(-15.0, 15.0).map(lambda x: round(x, 9))
+)
 points = st.tuples(coordinates, coordinates)
 bearings = st.one_of(st.floats(-7.0, 7.0), st.integers(-8, 8).map(lambda n: n * pi / 4))
 beams = st.lists(st.tuples(coordinates, coordinates, bearings), min_size=1, max_size=12)
-walls = st.lists(st.tuples(points, points).filter(lambda ends: ends[0] != ends[1]), min_size=1, max_size=8)
+walls = st.lists(
+    st.tuples(points, points).filter(lambda ends: ends[0] != ends[1]), min_size=1, max_size=8
+)
 posts = st.lists(st.tuples(coordinates, coordinates, st.floats(0.01, 3.0)), min_size=1, max_size=6)
 
 
@@ -34,7 +39,8 @@ def cast(scene, rays, reach_m=REACH_M):
 
 
 def segment_range(ox, oy, dx, dy, ends):
-    """(range, how near the ray passes an end, both in metres) in rationals; None where they do not meet."""
+    """(range, how near the ray passes an end, both in metres) in rationals; None where they do not
+    meet."""
     ox, oy, dx, dy = map(Fraction, (ox, oy, dx, dy))
     (x1, y1), (x2, y2) = [(Fraction(x), Fraction(y)) for x, y in ends]
     side_1, side_2 = dx * (y1 - oy) - dy * (x1 - ox), dx * (y2 - oy) - dy * (x2 - ox)
@@ -52,7 +58,9 @@ def test_segments_are_met_where_rationals_say(drawn, ends):
     rays = rays_of(drawn)
     hits = cast(Scene(np.array([[*a, *b] for a, b in ends])), rays)
     for k in range(len(rays)):
-        exact = [segment_range(rays.x_m[k], rays.y_m[k], rays.dx[k], rays.dy[k], each) for each in ends]
+        exact = [
+            segment_range(rays.x_m[k], rays.y_m[k], rays.dx[k], rays.dy[k], each) for each in ends
+        ]
         if min(grazing for _, grazing in exact) < GRAZING_M:
             continue
         expected = min((t for t, _ in exact if t is not None and t <= REACH_M), default=None)
@@ -84,7 +92,10 @@ def test_circles_are_met_where_fifty_digits_say(drawn, circles):
     rays = rays_of(drawn)
     hits = cast(Scene(circles_m=np.array(circles)), rays)
     for k in range(len(rays)):
-        exact = [circle_range(rays.x_m[k], rays.y_m[k], rays.dx[k], rays.dy[k], *each) for each in circles]
+        exact = [
+            circle_range(rays.x_m[k], rays.y_m[k], rays.dx[k], rays.dy[k], *each)
+            for each in circles
+        ]
         if min(edge for _, edge in exact) < Decimal("1e-7"):
             continue
         expected = min((t for t, _ in exact if t is not None and t <= REACH_M), default=None)
@@ -95,7 +106,8 @@ def test_circles_are_met_where_fifty_digits_say(drawn, circles):
 
 
 def box_range(ox, oy, dx, dy, column, row, cell):
-    """(entry, how long the ray stays inside) of a cell as a box, by slabs in rationals; None where it is missed."""
+    """(entry, how long the ray stays inside) of a cell as a box, by slabs in rationals; None where
+    it is missed."""
     low, high = Fraction(0), Fraction(10**6)
     for o, d, at in ((ox, dx, column), (oy, dy, row)):
         o, d = Fraction(o), Fraction(d)
@@ -124,10 +136,18 @@ def test_a_grid_is_met_as_its_cells_are(drawn, cells):
         if any(inside < 1e-9 for _, inside in exact):
             continue
         expected = min((t for t, _ in exact if t is not None and t <= REACH_M), default=None)
-        assert (hits.range_m[k] == inf) if expected is None else abs(Fraction(hits.range_m[k]) - expected) <= 1e-9
+        assert (
+            (hits.range_m[k] == inf)
+            if expected is None
+            else abs(Fraction(hits.range_m[k]) - expected) <= 1e-9
+        )
 
 
-@given(st.lists(st.floats(0.5, 8.0), min_size=3, max_size=9), st.floats(-2.0, 2.0), st.lists(st.floats(-4.0, 4.0), max_size=20))
+@given(
+    st.lists(st.floats(0.5, 8.0), min_size=3, max_size=9),
+    st.floats(-2.0, 2.0),
+    st.lists(st.floats(-4.0, 4.0), max_size=20),
+)
 def test_no_ray_leaves_a_closed_room_not_even_through_its_corners(radii, turn, others):
     """A star about the origin: every ray from there meets the wall."""
     angles = [turn + 2.0 * pi * k / len(radii) for k in range(len(radii))]
@@ -143,14 +163,17 @@ def test_no_ray_leaves_a_closed_room_not_even_through_its_corners(radii, turn, o
 
 @given(beams, walls, posts, st.integers(0, 2**32))
 def test_rays_do_not_depend_on_what_is_cast_with_them(drawn, ends, circles, seed):
-    """The shapes to test are chosen once for a whole sweep; the result is that of each ray alone, to the bit."""
+    """The shapes to test are chosen once for a whole sweep; the result is that of each ray alone,
+    to the bit."""
     rng = np.random.default_rng(seed)
     many = np.concatenate((np.array([[*a, *b] for a, b in ends]), rng.uniform(-15, 15, (60, 4))))
     scene = Scene(many, np.array(circles))
     rays = rays_of(drawn)
     together = cast(scene, rays)
     for k in range(len(rays)):
-        alone = cast(scene, Rays(rays.x_m[k : k + 1], rays.y_m[k : k + 1], rays.bearing_rad[k : k + 1]))
+        alone = cast(
+            scene, Rays(rays.x_m[k : k + 1], rays.y_m[k : k + 1], rays.bearing_rad[k : k + 1])
+        )
         assert alone.range_m[0] == together.range_m[k]
 
 

@@ -1,4 +1,5 @@
-"""An RC operator outranks every other source, in every mode, whatever the others send and in whatever order."""
+"""An RC operator outranks every other source, in every mode, whatever the others send and in
+whatever order."""
 
 from math import inf, nan
 
@@ -12,8 +13,16 @@ from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.rc import FRAMES
 
 OTHERS = st.one_of(
-    st.tuples(st.just("ask"), st.sampled_from(OperatorAction), st.sampled_from(["page", "pad", "mavlink", "ros2", "rc", ""])),
-    st.tuples(st.just("stick"), st.floats(-1.0, 1.0) | st.just(nan), st.sampled_from(["page", "pad", "mavlink", "rc"])),
+    st.tuples(
+        st.just("ask"),
+        st.sampled_from(OperatorAction),
+        st.sampled_from(["page", "pad", "mavlink", "ros2", "rc", ""]),
+    ),
+    st.tuples(
+        st.just("stick"),
+        st.floats(-1.0, 1.0) | st.just(nan),
+        st.sampled_from(["page", "pad", "mavlink", "rc"]),
+    ),
     st.tuples(st.just("setpoint")),
     st.tuples(st.just("unplugged"), st.sampled_from(["pad", "rc"])),
     st.tuples(st.just("wait"), st.integers(1, 30)),
@@ -40,7 +49,9 @@ def do(bench: Bench, what: tuple[object, ...]) -> None:
         case ("setpoint",):
             bench.setpoint()
         case ("unplugged", str() as origin):
-            gone = TeleopCommand(bench.now_ns, bench.now_ns, 0.0, 0.0, 1.0, False, origin, unplugged=True)
+            gone = TeleopCommand(
+                bench.now_ns, bench.now_ns, 0.0, 0.0, 1.0, False, origin, unplugged=True
+            )
             bench.monitors.on_message(gone, bench.now_ns)
         case ("wait", int() as ticks):
             bench.step(ticks)
@@ -58,9 +69,14 @@ def drives(bench: Bench) -> bool:
     return rc.holds(bench.now_ns) and not rc.killed
 
 
-@given(st.sampled_from([Mode.AUTO, Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN, None]), st.lists(OTHERS | HANDS, max_size=40))
+@given(
+    st.sampled_from([Mode.AUTO, Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN, None]),
+    st.lists(OTHERS | HANDS, max_size=40),
+)
 @examples(100)
-def test_while_he_has_control_nobody_else_drives(begin: Mode | None, events: list[tuple[object, ...]]) -> None:
+def test_while_he_has_control_nobody_else_drives(
+    begin: Mode | None, events: list[tuple[object, ...]]
+) -> None:
     bench = Bench()
     bench.switch(FRAMES + 2)
     if begin is not None:
@@ -80,14 +96,28 @@ def test_while_he_has_control_nobody_else_drives(begin: Mode | None, events: lis
             hands = rc._switches
             assert hands is not None
             assert teleop.command is not None
-            assert (teleop.command.throttle, teleop.command.steering) == (hands.throttle, hands.steering)
-        for action in (OperatorAction.DRIVE, OperatorAction.OFFBOARD, OperatorAction.TELEOP, OperatorAction.ALIGN):
+            assert (teleop.command.throttle, teleop.command.steering) == (
+                hands.throttle,
+                hands.steering,
+            )
+        for action in (
+            OperatorAction.DRIVE,
+            OperatorAction.OFFBOARD,
+            OperatorAction.TELEOP,
+            OperatorAction.ALIGN,
+        ):
             assert bench.supervisor.refusal(action)
 
 
-@given(st.sampled_from([Mode.AUTO, Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN]), st.lists(OTHERS, max_size=25), st.floats(-1.0, 1.0))
+@given(
+    st.sampled_from([Mode.AUTO, Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN]),
+    st.lists(OTHERS, max_size=25),
+    st.floats(-1.0, 1.0),
+)
 @examples(60)
-def test_he_takes_over_in_the_tick_of_his_frame(mode: Mode, before: list[tuple[object, ...]], throttle: float) -> None:
+def test_he_takes_over_in_the_tick_of_his_frame(
+    mode: Mode, before: list[tuple[object, ...]], throttle: float
+) -> None:
     bench = Bench()
     bench.switch(FRAMES + 2)
     bench.drive(mode)
@@ -102,7 +132,11 @@ def test_he_takes_over_in_the_tick_of_his_frame(mode: Mode, before: list[tuple[o
         assert bench.mode in (Mode.TELEOP, Mode.STANDBY)
 
 
-@given(st.sampled_from(STOPS), st.sampled_from(["page", "rc", "mavlink"]), st.lists(OTHERS, max_size=15))
+@given(
+    st.sampled_from(STOPS),
+    st.sampled_from(["page", "rc", "mavlink"]),
+    st.lists(OTHERS, max_size=15),
+)
 @examples(40)
 def test_a_stop_of_anybody_holds_until_he_moves_his_switch(
     stop: OperatorAction, origin: str, after: list[tuple[object, ...]]
@@ -122,11 +156,18 @@ def test_a_stop_of_anybody_holds_until_he_moves_his_switch(
 
 
 NUMBERS = st.one_of(
-    st.floats(), st.sampled_from([nan, inf, -inf, 0.0, 172.0, 992.0, 1811.0, 1e308, -1e308]), st.floats(150.0, 1850.0)
+    st.floats(),
+    st.sampled_from([nan, inf, -inf, 0.0, 172.0, 992.0, 1811.0, 1e308, -1e308]),
+    st.floats(150.0, 1850.0),
 )
 
 
-@given(st.lists(st.tuples(st.lists(NUMBERS, max_size=18), st.booleans(), st.booleans(), st.floats()), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.lists(NUMBERS, max_size=18), st.booleans(), st.booleans(), st.floats()),
+        max_size=30,
+    )
+)
 @examples(60)
 def test_no_frame_breaks_it_and_only_possible_ones_drive(
     frames: list[tuple[list[float], bool, bool, float]],

@@ -1,4 +1,5 @@
-"""RTCM frames out of any stream: any cut gives the same frames, damage costs the damaged frames only, nothing raises."""
+"""RTCM frames out of any stream: any cut gives the same frames, damage costs the damaged frames
+only, nothing raises."""
 
 from pathlib import Path
 
@@ -78,7 +79,10 @@ def test_any_message_has_its_type(body: bytes, kind: int, station: int):
 
 def captures(shared_data: Path) -> list[bytes]:
     folder = shared_data / "captures" / "rtcm"
-    return [(folder / name).read_bytes() for name in ("pygnssutils__ntrip_encode_none.bin", "gpsd__rtcm3.2.log")]
+    return [
+        (folder / name).read_bytes()
+        for name in ("pygnssutils__ntrip_encode_none.bin", "gpsd__rtcm3.2.log")
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 1_000, 4_096])
@@ -87,7 +91,9 @@ def test_any_chunking_of_a_capture_gives_the_same_messages(shared_data: Path, si
         whole = RtcmDevice(RtcmParams(), [Corrections], 1)
         pieces = RtcmDevice(RtcmParams(), [Corrections], 1)
         wanted = list(whole.on_rx(stream, 1))
-        assert [m for at in range(0, len(stream), size) for m in pieces.on_rx(stream[at : at + size], 1)] == wanted
+        assert [
+            m for at in range(0, len(stream), size) for m in pieces.on_rx(stream[at : at + size], 1)
+        ] == wanted
 
 
 @given(data=st.data())
@@ -101,6 +107,10 @@ def test_damage_to_a_capture_costs_at_most_what_it_hit(shared_data: Path, data: 
     damaged = stream[:at] + junk + stream[at + length :]
     reader = FrameReader()
     got = reader.feed(damaged) + reader.flush()
-    hit = sum(1 for frame in clean if (place := stream.find(frame)) < at + length and place + len(frame) > at)
+    hit = sum(
+        1
+        for frame in clean
+        if (place := stream.find(frame)) < at + length and place + len(frame) > at
+    )
     missing = sum(1 for frame in clean if frame not in got)
     assert missing <= max(hit, 1)

@@ -29,7 +29,25 @@ def _frames() -> list[bytes]:
         found += [
             encode_log(codec.ImuShort(us, 0x3FF, i, 2, 3, 0x00085AFF, 0x00085AFF, 6, 7)),
             encode_log(codec.EkfEuler(us, AWKWARD, 0.1, 0.2, 0.01, 0.01, 0.01, 0xF4)),
-            encode_log(codec.EkfNav(us, AWKWARD, 0.0, 0.0, 0.1, 0.1, 0.1, 43.0, -89.0, 300.0, -33.5, 0.1, 0.1, 0.2, 0xF4)),
+            encode_log(
+                codec.EkfNav(
+                    us,
+                    AWKWARD,
+                    0.0,
+                    0.0,
+                    0.1,
+                    0.1,
+                    0.1,
+                    43.0,
+                    -89.0,
+                    300.0,
+                    -33.5,
+                    0.1,
+                    0.1,
+                    0.2,
+                    0xF4,
+                )
+            ),
             codec.acknowledgement(30),
             encode(31, b"\xff\x5a\x1f\x00" * i),
             encode(0, b"\x01\x00\x00\x02\x00" + bytes(40), codec.COMMANDS | codec.EXTENDED),
@@ -78,10 +96,17 @@ def test_any_content_gives_messages_of_numbers_only(frames: list[bytes]) -> None
                 assert math.isfinite(message.yaw_rad)
                 assert 0.0 < message.sigma_rad <= math.pi
             elif isinstance(message, ReferenceState):
-                assert math.isfinite(sum(message.velocity_enu_mps) + message.latitude_rad + message.yaw_rad + message.height_m)
+                assert math.isfinite(
+                    sum(message.velocity_enu_mps)
+                    + message.latitude_rad
+                    + message.yaw_rad
+                    + message.height_m
+                )
                 assert not any(sigma < 0.0 for sigma in message.position_sigma_m)
             elif isinstance(message, ImuSample):
-                assert math.isfinite(sum(message.specific_force_mps2) + sum(message.angular_rate_radps))
+                assert math.isfinite(
+                    sum(message.specific_force_mps2) + sum(message.angular_rate_radps)
+                )
             elif isinstance(message, GnssFix) and message.fix_type:
                 assert abs(message.latitude_rad) <= math.pi / 2
                 assert math.isfinite(message.height_m)
@@ -103,7 +128,9 @@ def test_logs_pass_unchanged_and_grow_at_their_end_only(kind: Any, data: st.Data
     for fields in range(len(log) - len(shape.added), len(log)):
         older = read(encode_log(log, fields))
         assert repr(older[:fields]) == repr(log[:fields])  # type: ignore[index]
-        assert older[fields:] == kind(*log)._replace(**kind._field_defaults)[fields:] or "nan" in repr(older)  # type: ignore[index]
+        assert older[fields:] == kind(*log)._replace(**kind._field_defaults)[
+            fields:
+        ] or "nan" in repr(older)  # type: ignore[index]
     too_short = shape.layouts[-1].size - 1
     assert isinstance(read(encode(number, frame[6 : 6 + too_short])), SbgMessage)
 
@@ -111,7 +138,9 @@ def test_logs_pass_unchanged_and_grow_at_their_end_only(kind: Any, data: st.Data
 @given(st.floats(0.1, 400.0))
 def test_the_nearest_rate_is_chosen(rate_hz: float) -> None:
     chosen = codec.MAIN_LOOP_HZ / codec.divisor_of(rate_hz)
-    assert all(abs(chosen - rate_hz) <= abs(codec.MAIN_LOOP_HZ / divisor - rate_hz) for divisor in DIVISORS)
+    assert all(
+        abs(chosen - rate_hz) <= abs(codec.MAIN_LOOP_HZ / divisor - rate_hz) for divisor in DIVISORS
+    )
 
 
 def test_names_cover_the_shapes_and_a_reopened_port_forgets() -> None:
@@ -119,5 +148,7 @@ def test_names_cover_the_shapes_and_a_reopened_port_forgets() -> None:
     device = SbgDevice(SbgParams(), [ReferenceState], 50_000_000)
     device.on_rx(encode_log(codec.EkfEuler(7, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1, 0xF4)), 5)
     device.on_port(PortState.OPENED, "", 6)
-    nav = codec.EkfNav(7, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1, 43.0, -89.0, 300.0, -33.5, 0.1, 0.1, 0.2, 0xF4)
+    nav = codec.EkfNav(
+        7, 0.0, 0.0, 0.0, 0.1, 0.1, 0.1, 43.0, -89.0, 300.0, -33.5, 0.1, 0.1, 0.2, 0xF4
+    )
     assert not device.on_rx(encode_log(nav), 7)

@@ -1,4 +1,5 @@
-"""Shortest paths: they end at the goal, never turn tighter than allowed, and none is longer than it must be."""
+"""Shortest paths: they end at the goal, never turn tighter than allowed, and none is longer than it
+must be."""
 
 from math import cos, hypot, inf, pi, remainder, sin, tau
 
@@ -35,30 +36,64 @@ def test_the_shortest_is_bounded_by_theory(start: Pose, goal: Pose, radius_m: fl
 
 @given(poses, st.floats(1.0, 40.0))
 def test_straight_ahead_is_a_straight_line(start: Pose, ahead_m: float) -> None:
-    goal = Pose(start.x_m + ahead_m * cos(start.yaw_rad), start.y_m + ahead_m * sin(start.yaw_rad), start.yaw_rad)
-    assert sum(length for _, length in words(start, goal, 1.0)[0]) == pytest.approx(ahead_m, rel=1e-6, abs=1e-5)
+    goal = Pose(
+        start.x_m + ahead_m * cos(start.yaw_rad),
+        start.y_m + ahead_m * sin(start.yaw_rad),
+        start.yaw_rad,
+    )
+    assert sum(length for _, length in words(start, goal, 1.0)[0]) == pytest.approx(
+        ahead_m, rel=1e-6, abs=1e-5
+    )
 
 
 @given(poses, poses, st.floats(0.4, 3.0), st.booleans())
-def test_a_course_to_a_goal_begins_here_and_ends_there(start: Pose, goal: Pose, radius_m: float, turned: bool) -> None:
+def test_a_course_to_a_goal_begins_here_and_ends_there(
+    start: Pose, goal: Pose, radius_m: float, turned: bool
+) -> None:
     assume(hypot(goal.x_m - start.x_m, goal.y_m - start.y_m) >= NEAR_M)
     yaw = goal.yaw_rad if turned else None
-    course = course_to(start, goal.x_m, goal.y_m, yaw, radius_m=radius_m, speed_mps=1.0, datum=LOT_17, refused=lambda course: "")
+    course = course_to(
+        start,
+        goal.x_m,
+        goal.y_m,
+        yaw,
+        radius_m=radius_m,
+        speed_mps=1.0,
+        datum=LOT_17,
+        refused=lambda course: "",
+    )
     assert (course.x_m[0], course.y_m[0]) == pytest.approx((start.x_m, start.y_m), abs=1e-6)
     # A last waypoint nearer than 2 % of a step to the one before it is a duplicate of that.
-    assert (course.x_m[-1], course.y_m[-1]) == pytest.approx((goal.x_m, goal.y_m), abs=0.02 * STEP_M + 2e-5)
-    # A sample spans the change from one arc to the other, so its curvature may pass that of the arc by little.
+    assert (course.x_m[-1], course.y_m[-1]) == pytest.approx(
+        (goal.x_m, goal.y_m), abs=0.02 * STEP_M + 2e-5
+    )
+    # A sample spans the change from one arc to the other, so its curvature may pass that of the arc
+    # by little.
     assert abs(course.curvature_per_m).max() <= 1.0 / radius_m / WIDER * 1.3 + 0.1 * STEP_M
     assert abs(remainder(float(course.yaw_rad[0]) - start.yaw_rad, tau)) < 0.2
 
 
 @pytest.mark.parametrize(
     ("x_m", "y_m", "said"),
-    [(inf, 0.0, "not a place"), (0.0, float("nan"), "not a place"), (0.1, 0.1, "there already"), (9e4, 0.0, "90.0 km away")],
+    [
+        (inf, 0.0, "not a place"),
+        (0.0, float("nan"), "not a place"),
+        (0.1, 0.1, "there already"),
+        (9e4, 0.0, "90.0 km away"),
+    ],
 )
 def test_goals_that_are_none_are_refused(x_m: float, y_m: float, said: str) -> None:
     with pytest.raises(CourseError, match=said):
-        course_to(Pose(0.0, 0.0, 0.0), x_m, y_m, None, radius_m=1.0, speed_mps=1.0, datum=LOT_17, refused=lambda course: "")
+        course_to(
+            Pose(0.0, 0.0, 0.0),
+            x_m,
+            y_m,
+            None,
+            radius_m=1.0,
+            speed_mps=1.0,
+            datum=LOT_17,
+            refused=lambda course: "",
+        )
 
 
 def test_a_path_that_is_refused_makes_room_for_the_next() -> None:
@@ -68,7 +103,16 @@ def test_a_path_that_is_refused_makes_room_for_the_next() -> None:
         seen.append(course.length_m)  # type: ignore[attr-defined]
         return "through the pond" if len(seen) < 4 else ""
 
-    course_to(Pose(0.0, 0.0, 0.0), 5.0, 2.0, 1.0, radius_m=1.0, speed_mps=1.0, datum=LOT_17, refused=refused)
+    course_to(
+        Pose(0.0, 0.0, 0.0),
+        5.0,
+        2.0,
+        1.0,
+        radius_m=1.0,
+        speed_mps=1.0,
+        datum=LOT_17,
+        refused=refused,
+    )
     assert len(seen) == 4
     assert seen == sorted(seen)
     with pytest.raises(CourseError, match=r"no path leads to .* through the pond"):

@@ -14,27 +14,41 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
 START = 1_000_000_000
-PROFILE = load_profile("art_published", ["sim.steering.dead_zone=0.1", "sim.drive.brake_deceleration_mps2=5"])
+PROFILE = load_profile(
+    "art_published", ["sim.steering.dead_zone=0.1", "sim.drive.brake_deceleration_mps2=5"]
+)
 COURSE = load_course("circle_r5_ccw")
 PORT = port_names(PROFILE).index("drive")
 
-absurd = st.one_of(st.floats(), st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, 1e308, -1e308, 5e-324, float("nan"), float("inf")]))
+absurd = st.one_of(
+    st.floats(),
+    st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, 1e308, -1e308, 5e-324, float("nan"), float("inf")]),
+)
 # Clear of the horizon, which moves with the world while these runs last less than a second.
 near = st.integers(START - 10**9, START + HORIZON_NS - 1)
 far = st.one_of(st.integers(START + 10**10, 2**63 - 1), st.integers(-(2**63), 0))
 stamps = st.one_of(near, far)
-commands = st.lists(st.tuples(stamps, absurd, absurd, absurd, st.integers(0, 60_000_000)), max_size=15)
+commands = st.lists(
+    st.tuples(stamps, absurd, absurd, absurd, st.integers(0, 60_000_000)), max_size=15
+)
 
 
 @given(commands)
-def test_the_world_stays_finite_and_within_its_stops(sent: list[tuple[int, float, float, float, int]]):
+def test_the_world_stays_finite_and_within_its_stops(
+    sent: list[tuple[int, float, float, float, int]],
+):
     drive, steers = PROFILE.sim.drive, PROFILE.sim.steering
     assert drive is not None
     assert steers is not None
     world, now_ns, arrivals, ignored = World(PROFILE, COURSE, 5, START), START, [], 0
     for stamp_ns, throttle, brake, steering, pause_ns in sent:
-        refused = not (isfinite(throttle) and isfinite(brake) and isfinite(steering)) or stamp_ns >= START + 10**10
-        world.on_frame(PORT, stamp_ns, encode(ActuatorCommand(0, 0, throttle, brake, steering, float("nan"))))
+        refused = (
+            not (isfinite(throttle) and isfinite(brake) and isfinite(steering))
+            or stamp_ns >= START + 10**10
+        )
+        world.on_frame(
+            PORT, stamp_ns, encode(ActuatorCommand(0, 0, throttle, brake, steering, float("nan")))
+        )
         ignored += refused
         now_ns += pause_ns
         arrivals += world.advance(now_ns)
@@ -50,7 +64,12 @@ def test_the_world_stays_finite_and_within_its_stops(sent: list[tuple[int, float
         (message,) = MsglinkDecoder().feed(data)
         match message:
             case GnssFix():
-                values = [message.latitude_rad, message.longitude_rad, message.height_m, *message.velocity_enu_mps]
+                values = [
+                    message.latitude_rad,
+                    message.longitude_rad,
+                    message.height_m,
+                    *message.velocity_enu_mps,
+                ]
             case ImuSample():
                 values = [*message.specific_force_mps2, *message.angular_rate_radps]
             case Heading():

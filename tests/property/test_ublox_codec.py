@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.ublox.codec import MAX_UBX_PAYLOAD_BYTES, UBX_OVERHEAD_BYTES, decode, decode_frame, encode, framer, ubx_frame
+from drivers.ublox.codec import (
+    MAX_UBX_PAYLOAD_BYTES,
+    UBX_OVERHEAD_BYTES,
+    decode,
+    decode_frame,
+    encode,
+    framer,
+    ubx_frame,
+)
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 from drivers.ublox.layouts import MonRf, MonVer, NavEoe, NavPvt, NavRelposned, RfBlock
@@ -44,17 +52,22 @@ def fields(code: str) -> list[Any]:
         times, repeat = int(repeat or 1), ""
         if letter == "x":
             continue
-        value = st.floats(width=32, allow_nan=False) if letter == "f" else st.integers(*WIDTHS[letter])
+        value = (
+            st.floats(width=32, allow_nan=False) if letter == "f" else st.integers(*WIDTHS[letter])
+        )
         found += [value] * times
     return found
 
 
-fixed_messages = st.one_of([st.builds(fixed.kind, *fields(fixed.layout.format)) for fixed in _FIXED.values()])
+fixed_messages = st.one_of(
+    [st.builds(fixed.kind, *fields(fixed.layout.format)) for fixed in _FIXED.values()]
+)
 radio = st.builds(RfBlock, *fields("<4BI2HBbBbB"))
 text = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30)
 keys = st.integers(1, 5).flatmap(
     lambda size: st.tuples(
-        st.integers(0, 0xFFFFFFF).map(lambda low: size << 28 | low), st.integers(0, 256 ** {1: 1, 2: 1, 3: 2, 4: 4, 5: 8}[size] - 1)
+        st.integers(0, 0xFFFFFFF).map(lambda low: size << 28 | low),
+        st.integers(0, 256 ** {1: 1, 2: 1, 3: 2, 4: 4, 5: 8}[size] - 1),
     )
 )
 items = st.lists(keys, max_size=64).map(tuple)
@@ -86,11 +99,13 @@ talkers = st.sampled_from(["GN", "GP", "GA"])
 sentences = st.one_of(
     st.builds(
         lambda talker, time_ms, place, *rest: Gga(talker, time_ms, *place, *rest),
-        talkers, times, places, st.integers(0, 9), st.integers(0, 99), sizes, heights, separations, sizes, st.integers(0, 4095),
+        talkers, times, places, st.integers(0, 9), st.integers(0, 99), sizes, heights, separations,
+        sizes, st.integers(0, 4095),
     ),
     st.builds(
         lambda talker, time_ms, valid, place, *rest: Rmc(talker, time_ms, valid, *place, *rest),
-        talkers, times, st.booleans(), places, sizes, courses, st.none() | st.dates(), st.sampled_from("ADFREN"),
+        talkers, times, st.booleans(), places, sizes, courses, st.none() | st.dates(),
+        st.sampled_from("ADFREN"),
     ),
     st.builds(Gst, talkers, times, sizes, sizes, sizes, sizes),
     st.builds(Vtg, talkers, courses, sizes, sizes, st.sampled_from("ADEN")),
@@ -98,11 +113,20 @@ sentences = st.one_of(
     st.builds(Hdt, talkers, courses),
     st.builds(Hpr, talkers | st.just("PSAT"), times, courses, st.sampled_from("0145NG")),
     st.builds(Hpr, st.just("PASHR"), times, courses, st.sampled_from("45")),
-    st.builds(Pashr, times, courses, st.floats(0, 360) | unknown, st.sampled_from("012"), st.sampled_from("01")),
+    st.builds(
+        Pashr, times, courses, st.floats(0, 360) | unknown, st.sampled_from("012"),
+        st.sampled_from("01"),
+    ),
     st.builds(Avr, times, st.floats(-180, 180) | unknown, sizes, st.sampled_from("0123")),
     st.builds(Vel, times, *[st.floats(-400, 400) | unknown] * 3),
-    st.builds(Tar, st.just("PQTM"), times, courses, st.floats(0, 360) | unknown, sizes, st.sampled_from("0456")),
-    st.builds(Tar, st.just("PSSN"), times, courses, st.floats(0, 360) | unknown, unknown, st.sampled_from("0456")),
+    st.builds(
+        Tar, st.just("PQTM"), times, courses, st.floats(0, 360) | unknown, sizes,
+        st.sampled_from("0456"),
+    ),
+    st.builds(
+        Tar, st.just("PSSN"), times, courses, st.floats(0, 360) | unknown, unknown,
+        st.sampled_from("0456"),
+    ),
     st.builds(Gst, st.just("PQTM"), st.none(), unknown, sizes, sizes, sizes),
 )  # fmt: skip
 
@@ -119,19 +143,34 @@ def test_every_sentence_comes_back_as_it_went_to_its_last_digit(sentence: Any):
     assert type(got) is type(sentence)
     for field, sent, back in zip(sentence._fields, sentence, got):
         if isinstance(sent, float):
-            resolution = {"latitude_deg": 1e-9, "longitude_deg": 1e-9, "correction_age_s": 0.051, "range_rms_m": 0.051}.get(
-                field, 0.0051
-            )
-            assert isnan(back) if isnan(sent) else isclose(sent, back, rel_tol=0.0, abs_tol=resolution), field
+            resolution = {
+                "latitude_deg": 1e-9,
+                "longitude_deg": 1e-9,
+                "correction_age_s": 0.051,
+                "range_rms_m": 0.051,
+            }.get(field, 0.0051)
+            assert (
+                isnan(back) if isnan(sent) else isclose(sent, back, rel_tol=0.0, abs_tol=resolution)
+            ), field
         elif field == "day" and sent is not None:
             # Two digits of the year.
-            assert (back.month, back.day, back.year % 100) == (sent.month, sent.day, sent.year % 100) if back else sent.month == 2
+            assert (
+                (back.month, back.day, back.year % 100) == (sent.month, sent.day, sent.year % 100)
+                if back
+                else sent.month == 2
+            )
         elif field not in ("station", "mode"):
             assert back == sent, field
 
 
 @given(
-    st.lists(st.one_of(messages.map(encode), sentences.map(encode), st.just(RTCM), st.binary(max_size=40)), max_size=12), st.data()
+    st.lists(
+        st.one_of(
+            messages.map(encode), sentences.map(encode), st.just(RTCM), st.binary(max_size=40)
+        ),
+        max_size=12,
+    ),
+    st.data(),
 )
 def test_any_chunking_frames_the_same(pieces: list[bytes], data):
     stream = b"".join(pieces)
@@ -148,11 +187,18 @@ def test_any_chunking_frames_the_same(pieces: list[bytes], data):
 
 
 def stream_of(epochs: int) -> list[bytes]:
-    golden = next(message for _, message in decode(GOLDEN.read_bytes()) if isinstance(message, NavPvt))
+    golden = next(
+        message for _, message in decode(GOLDEN.read_bytes()) if isinstance(message, NavPvt)
+    )
     found = []
     for number in range(epochs):
         itow = golden.itow_ms + number * 200
-        found += [encode(golden._replace(itow_ms=itow)), RTCM, b"$GNTXT,01,01,02,u-blox*12\r\n", encode(NavEoe(itow))]
+        found += [
+            encode(golden._replace(itow_ms=itow)),
+            RTCM,
+            b"$GNTXT,01,01,02,u-blox*12\r\n",
+            encode(NavEoe(itow)),
+        ]
     return found
 
 
@@ -196,7 +242,11 @@ def test_a_corrupt_length_does_not_swallow_its_neighbours(random: Random):
     broken = bytearray(frames[at])
     broken[4:6] = random.randrange(len(broken), 65_536).to_bytes(2, "little")
     stream = framer()
-    got = [frame for _, frame in stream.feed(b"".join([*frames[:at], bytes(broken), *frames[at + 1 :]])) + stream.flush()]
+    got = [
+        frame
+        for _, frame in stream.feed(b"".join([*frames[:at], bytes(broken), *frames[at + 1 :]]))
+        + stream.flush()
+    ]
     assert got == [*frames[:at], *frames[at + 1 :]]
 
 
@@ -204,7 +254,9 @@ def test_a_corrupt_length_does_not_swallow_its_neighbours(random: Random):
 def test_hostile_bytes_raise_nothing_and_fill_nothing(seed: int):
     """Sound frames with absurd contents, mutated frames and noise, through the whole device."""
     random = Random(seed)
-    receiver = UbloxDevice(Params(protocol=random.choice(["ubx", "nmea"])), [GnssFix, Heading, Corrections], 1)
+    receiver = UbloxDevice(
+        Params(protocol=random.choice(["ubx", "nmea"])), [GnssFix, Heading, Corrections], 1
+    )
     if random.random() < 0.5:
         receiver.on_port(PortState.OPENED, "", 0)
     now = 0
@@ -214,7 +266,8 @@ def test_hostile_bytes_raise_nothing_and_fill_nothing(seed: int):
         if kind == 0:
             fixed = random.choice(list(_FIXED.values()))
             data = ubx_frame(
-                random.choice([b"\x01\x07", b"\x01\x3c", b"\x06\x8b", b"\x0a\x04"]), random.randbytes(fixed.layout.size)
+                random.choice([b"\x01\x07", b"\x01\x3c", b"\x06\x8b", b"\x0a\x04"]),
+                random.randbytes(fixed.layout.size),
             )
         elif kind == 1:
             name, fixed = random.choice(list(_FIXED.items()))
@@ -236,7 +289,13 @@ def test_hostile_bytes_raise_nothing_and_fill_nothing(seed: int):
 bodies = st.tuples(
     st.sampled_from(["GNGGA", "GNRMC", "GNGST", "GNVTG", "GNTHS", "PUBX", "GN"]),
     st.lists(
-        st.one_of(st.sampled_from(["", "A", "N", "nan", "-1e999", "240000.00", "123456.5", "310299", "4503.9"]), text), max_size=20
+        st.one_of(
+            st.sampled_from(
+                ["", "A", "N", "nan", "-1e999", "240000.00", "123456.5", "310299", "4503.9"]
+            ),
+            text,
+        ),
+        max_size=20,
     ),
 )
 
@@ -260,10 +319,17 @@ def test_a_million_random_and_mutated_bytes(shared_data: Path):
     random = Random(3)
     pool = b"".join(
         (shared_data / "captures" / name).read_bytes()[:40_000]
-        for name in ("gnss/gpsd__ublox-zed-f9r.log", "gnss/gpsd__ublox-zed-f9p-hp.log", "rtcm/gpsd__rtcm3.2.log")
+        for name in (
+            "gnss/gpsd__ublox-zed-f9r.log",
+            "gnss/gpsd__ublox-zed-f9p-hp.log",
+            "rtcm/gpsd__rtcm3.2.log",
+        )
     )
     done = 0
-    receivers = [UbloxDevice(Params(protocol=protocol), [GnssFix, Heading, Corrections], 1) for protocol in ("ubx", "nmea")]
+    receivers = [
+        UbloxDevice(Params(protocol=protocol), [GnssFix, Heading, Corrections], 1)
+        for protocol in ("ubx", "nmea")
+    ]
     while done < 1_000_000:
         start = random.randrange(len(pool) - 3_000)
         chunk = bytearray(pool[start : start + random.randrange(1, 3_000)])
@@ -276,11 +342,18 @@ def test_a_million_random_and_mutated_bytes(shared_data: Path):
                 assert isinstance(message, receiver.produces)
             assert receiver.buffered_bytes < UBX_OVERHEAD_BYTES + MAX_UBX_PAYLOAD_BYTES
         done += len(chunk)
-    assert all(receiver.figures.frames["ubx"] > 100 and receiver.bad_frames > 100 for receiver in receivers)
+    assert all(
+        receiver.figures.frames["ubx"] > 100 and receiver.bad_frames > 100 for receiver in receivers
+    )
 
 
 @pytest.mark.parametrize(
-    "name", ["gnss/gpsd__ublox-zed-f9r.log", "gnss/pyubx2__pygpsdata-BADCK2.log", "gnss/gpsd__ublox8-uniqid-monhw.log"]
+    "name",
+    [
+        "gnss/gpsd__ublox-zed-f9r.log",
+        "gnss/pyubx2__pygpsdata-BADCK2.log",
+        "gnss/gpsd__ublox8-uniqid-monhw.log",
+    ],
 )
 def test_a_recording_cut_at_random_has_the_same_messages(shared_data: Path, name: str):
     data = (shared_data / "captures" / name).read_bytes()

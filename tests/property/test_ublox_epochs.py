@@ -1,4 +1,5 @@
-"""Every position of the receiver becomes exactly one fix, whatever else is lost, repeated, reordered or cut."""
+"""Every position of the receiver becomes exactly one fix, whatever else is lost, repeated,
+reordered or cut."""
 
 from datetime import date
 from typing import Any
@@ -33,19 +34,43 @@ def nmea_epoch(number: int, period_ms: int) -> dict[str, Any]:
 
 def ubx_epoch(number: int, period_ms: int) -> dict[str, Any]:
     itow_ms = (604_800_000 - 5 * period_ms + number * period_ms) % 604_800_000
-    sound = (2025, 4, 11, 23, 14, 37, 0x37, 21, -172_938, 3, 0x43, 0xEA, 25, 76_590_724, 450_657_724, 303_638, 256_403, 80, 84,
+    sound = (2025, 4, 11, 23, 14, 37, 0x37, 21, -172_938, 3, 0x43, 0xEA, 25, 76_590_724,
+        450_657_724, 303_638, 256_403, 80, 84,
              -13, 12, 52, 17, 19_004_270, 191, 18_000_000, 144, 4)  # fmt: skip
     return {
         "DOP": NavDop(itow_ms, 200, 180, 90, 117, 82, 60, 50),
-        "HPPOSLLH": NavHpposllh(0, 0, itow_ms, 76_590_724, 450_657_724, 303_638, 256_403, -37, 45, -9, 8, 142, 101),
+        "HPPOSLLH": NavHpposllh(
+            0, 0, itow_ms, 76_590_724, 450_657_724, 303_638, 256_403, -37, 45, -9, 8, 142, 101
+        ),
         "PVT": NavPvt(itow_ms, *sound),
-        "COV": NavCov(itow_ms, 0, 1, 1, 4.0, -0.5, 0.25, 1.0, -0.75, 9.0, 0.04, 0.001, 0.002, 0.01, 0.003, 0.09),
+        "COV": NavCov(
+            itow_ms,
+            0,
+            1,
+            1,
+            4.0,
+            -0.5,
+            0.25,
+            1.0,
+            -0.75,
+            9.0,
+            0.04,
+            0.001,
+            0.002,
+            0.01,
+            0.003,
+            0.09,
+        ),
         "EOE": NavEoe(itow_ms),
     }
 
 
 @examples(30)
-@given(data=st.data(), protocol=st.sampled_from(["nmea", "ubx"]), period_ms=st.sampled_from([50, 100, 200, 1000]))
+@given(
+    data=st.data(),
+    protocol=st.sampled_from(["nmea", "ubx"]),
+    period_ms=st.sampled_from([50, 100, 200, 1000]),
+)
 def test_as_many_fixes_as_positions(data: st.DataObject, protocol: Any, period_ms: int) -> None:
     make, anchor = (nmea_epoch, "GGA") if protocol == "nmea" else (ubx_epoch, "PVT")
     order = data.draw(st.permutations(list(make(0, period_ms))), "order in an epoch")
@@ -57,7 +82,9 @@ def test_as_many_fixes_as_positions(data: st.DataObject, protocol: Any, period_m
         for place, kind in enumerate(kinds):
             copies = data.draw(st.sampled_from([1, 1, 1, 0, 2]), "copies")
             for _ in range(copies):
-                late_ms = data.draw(st.sampled_from([0, 0, 0, 3, period_ms, 2 * period_ms]), "lateness")
+                late_ms = data.draw(
+                    st.sampled_from([0, 0, 0, 3, period_ms, 2 * period_ms]), "lateness"
+                )
                 at_ms = number * period_ms + place * min(8, period_ms // 6) + min(late_ms, 400)
                 wire.append((at_ms, encode(messages[kind])))
                 if kind == anchor:
@@ -78,16 +105,23 @@ def test_as_many_fixes_as_positions(data: st.DataObject, protocol: Any, period_m
 @pytest.mark.parametrize("protocol", ["nmea", "ubx"])
 @pytest.mark.parametrize("lost", ["GGA", "GST", "PVT", "EOE"])
 def test_a_loss_delays_no_other_epoch(protocol: Any, lost: str) -> None:
-    """Each fix leaves with the last message of its own epoch, but for the epoch with the loss, which the timeout ends."""
+    """Each fix leaves with the last message of its own epoch, but for the epoch with the loss,
+    which the timeout ends."""
     make = nmea_epoch if protocol == "nmea" else ubx_epoch
-    receiver = UbloxDevice(Params(configure=False, protocol=protocol, epoch_timeout_ms=40.0), [GnssFix], 1)
+    receiver = UbloxDevice(
+        Params(configure=False, protocol=protocol, epoch_timeout_ms=40.0), [GnssFix], 1
+    )
     lateness_ms = []
     for number in range(EPOCHS):
         for place, (kind, message) in enumerate(make(number, 200).items()):
             now_ns = S + (number * 200 + place * 8) * MS
             while receiver.next_due_ns() <= now_ns:
                 due_ns = receiver.next_due_ns()
-                lateness_ms += [due_ns // MS % 200 for each in receiver.on_time(due_ns) if isinstance(each, GnssFix)]
+                lateness_ms += [
+                    due_ns // MS % 200
+                    for each in receiver.on_time(due_ns)
+                    if isinstance(each, GnssFix)
+                ]
             if number % 3 or kind != lost:
                 found = receiver.on_rx(encode(message), now_ns)
                 lateness_ms += [now_ns // MS % 200 for each in found if isinstance(each, GnssFix)]

@@ -1,4 +1,5 @@
-"""VESC streams cut, damaged and mixed at will: nothing raises, nothing grows, and only what was damaged is lost."""
+"""VESC streams cut, damaged and mixed at will: nothing raises, nothing grows, and only what was
+damaged is lost."""
 
 import random
 
@@ -24,7 +25,15 @@ from drivers.vesc.canbus import (
     encode_can,
     split_comm,
 )
-from drivers.vesc.comm import MAX_PAYLOAD_BYTES, Comm, FwVersion, Selective, SetCommand, decode_comm, encode_comm
+from drivers.vesc.comm import (
+    MAX_PAYLOAD_BYTES,
+    Comm,
+    FwVersion,
+    Selective,
+    SetCommand,
+    decode_comm,
+    encode_comm,
+)
 from drivers.vesc.device import VescCan, VescUart
 from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import LONGEST_FRAME_BYTES, UartDecoder, decode, frame_uart
@@ -33,7 +42,13 @@ from vehicled.core.messages import ActuatorCommand, MotorStatus, WheelSpeed
 from vehicled.core.wire.can import CanFrame, pack
 
 VALUES = Values(
-    fet_temperature_c=30.0, duty=0.1, erpm=2000.0, input_voltage_v=20.0, fault_code=0, tachometer=2, absolute_tachometer=3
+    fet_temperature_c=30.0,
+    duty=0.1,
+    erpm=2000.0,
+    input_voltage_v=20.0,
+    fault_code=0,
+    tachometer=2,
+    absolute_tachometer=3,
 )
 PAYLOADS = [
     encode_comm(VALUES),
@@ -102,8 +117,11 @@ def test_a_million_bytes_of_garbage_with_sound_frames_between() -> None:
     decoder = UartDecoder()
     sound = 0
     for _ in range(1000):
-        # Start bytes are common in it, so that false candidates are. Many more would be a flood, which may hide a frame.
-        chunk = bytes(rng.choices(range(256), [4 if each in (2, 3) else 1 for each in range(256)], k=1000))
+        # Start bytes are common in it, so that false candidates are. Many more would be a flood,
+        # which may hide a frame.
+        chunk = bytes(
+            rng.choices(range(256), [4 if each in (2, 3) else 1 for each in range(256)], k=1000)
+        )
         list(decode(chunk[:100]))
         decoder.feed(chunk)
         for payload in decoder.feed(frame_uart(PAYLOADS[0])) + decoder.flush():
@@ -143,7 +161,11 @@ def test_numbers_come_back_as_they_went(number, small, controller) -> None:
     ]
     for message in messages:
         assert decode_can(encode_can(message))[1] == message
-    for command, scale in ((Comm.SET_CURRENT, 1e3), (Comm.SET_HANDBRAKE, 1e3), (Comm.SET_CURRENT_REL, 1e5)):
+    for command, scale in (
+        (Comm.SET_CURRENT, 1e3),
+        (Comm.SET_HANDBRAKE, 1e3),
+        (Comm.SET_CURRENT_REL, 1e5),
+    ):
         setpoint = SetCommand(command, number / scale)
         assert decode_comm(encode_comm(setpoint))[1] == setpoint
 
@@ -218,7 +240,12 @@ def test_lost_repeated_and_overtaking_pieces_never_make_a_wrong_packet(data, pac
     elif kind == "repeated":
         changed = frames[: place + 1] + frames[place:]
     else:
-        changed = frames[:place] + frames[place + 1 : place + 2] + frames[place : place + 1] + frames[place + 2 :]
+        changed = (
+            frames[:place]
+            + frames[place + 1 : place + 2]
+            + frames[place : place + 1]
+            + frames[place + 2 :]
+        )
     box = Reassembler()
     found = reassembled(changed, box)
     assert found in ([packet], [])
@@ -230,7 +257,11 @@ def test_lost_repeated_and_overtaking_pieces_never_make_a_wrong_packet(data, pac
     assert reassembled(split_comm(254, 1, after), box) == [after]
 
 
-@given(st.lists(st.builds(Fill, st.just(254), st.integers(0, 65_535), st.binary(max_size=7)), max_size=300))
+@given(
+    st.lists(
+        st.builds(Fill, st.just(254), st.integers(0, 65_535), st.binary(max_size=7)), max_size=300
+    )
+)
 def test_hostile_pieces_stay_within_bounds(pieces) -> None:
     box = Reassembler()
     for piece in pieces:

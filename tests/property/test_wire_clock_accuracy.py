@@ -1,4 +1,5 @@
-"""The clock of a device under jitter, outliers, drift and restarts, and under numbers that mean nothing at all."""
+"""The clock of a device under jitter, outliers, drift and restarts, and under numbers that mean
+nothing at all."""
 
 import random
 from collections.abc import Iterator
@@ -36,8 +37,9 @@ def device(
     outliers: float = 0.01,
     gaps: bool = False,
 ) -> Iterator[Sample]:
-    """A device whose clock is slow by ``drift``. Its samples arrive in order, behind a floor of 3 ms, up to 20 ms of jitter
-    (uniform or mostly small) and, one in 100, 500 ms, for which the next ones wait. ``gaps`` are silences of up to 40 s."""
+    """A device whose clock is slow by ``drift``. Its samples arrive in order, behind a floor of 3
+    ms, up to 20 ms of jitter (uniform or mostly small) and, one in 100, 500 ms, for which the next
+    ones wait. ``gaps`` are silences of up to 40 s."""
     newest_rx = device_ns = silence_ns = 0
     for _ in range(int(seconds * rate_hz)):
         device_ns += int(S / rate_hz)
@@ -53,7 +55,16 @@ def device(
         yield Sample((first + count) % modulus, newest_rx, floor_ns)
 
 
-counters = st.sampled_from([(1e6, 2**16), (1_000.0, 2**24), (1_000.0, 2**32), (100_000.0, 2**32), (20.83, 2**32), (1.0, 2**64)])
+counters = st.sampled_from(
+    [
+        (1e6, 2**16),
+        (1_000.0, 2**24),
+        (1_000.0, 2**32),
+        (100_000.0, 2**32),
+        (20.83, 2**32),
+        (1.0, 2**64),
+    ]
+)
 
 
 @given(
@@ -66,15 +77,21 @@ counters = st.sampled_from([(1e6, 2**16), (1_000.0, 2**24), (1_000.0, 2**32), (1
     begin_ns=st.integers(0, 10**18),
 )
 def test_validity_is_known_to_two_milliseconds(
-    seed: int, drift_ppm: float, rate_hz: float, counter: tuple[float, int], first: int, uniform: bool, begin_ns: int
+    seed: int,
+    drift_ppm: float,
+    rate_hz: float,
+    counter: tuple[float, int],
+    first: int,
+    uniform: bool,
+    begin_ns: int,
 ) -> None:
     rng = random.Random(seed)
     tick_ns, modulus = counter
     clock = DeviceClock(tick_ns=tick_ns, bits=modulus.bit_length() - 1, latency_ns=3 * MS)
     newest_ns = None
     samples = device(
-        rng, 60.0, begin_ns=begin_ns, first=first, rate_hz=rate_hz, tick_ns=tick_ns, modulus=modulus, uniform=uniform,
-        drift=drift_ppm * 1e-6,
+        rng, 60.0, begin_ns=begin_ns, first=first, rate_hz=rate_hz, tick_ns=tick_ns,
+        modulus=modulus, uniform=uniform, drift=drift_ppm * 1e-6,
     )  # fmt: skip
     for number, sample in enumerate(samples):
         t_ns = clock.update(sample.counter, sample.t_rx_ns)
@@ -87,7 +104,9 @@ def test_validity_is_known_to_two_milliseconds(
     assert abs(clock.rate_ppm - drift_ppm) < 60.0
 
 
-@given(seed=st.integers(0, 2**32), drift_ppm=st.sampled_from([-10_000.0, -1_000.0, 1_000.0, 10_000.0]))
+@given(
+    seed=st.integers(0, 2**32), drift_ppm=st.sampled_from([-10_000.0, -1_000.0, 1_000.0, 10_000.0])
+)
 @examples(20)
 def test_a_device_without_a_crystal_is_followed_as_well(seed: int, drift_ppm: float) -> None:
     clock = DeviceClock(tick_ns=1_000.0, bits=32)
@@ -98,13 +117,21 @@ def test_a_device_without_a_crystal_is_followed_as_well(seed: int, drift_ppm: fl
     assert clock.resets == 0
 
 
-@given(seed=st.integers(0, 2**32), drift_ppm=st.floats(-200.0, 200.0), modulus=st.sampled_from([2**16, 2**24, 2**32]))
+@given(
+    seed=st.integers(0, 2**32),
+    drift_ppm=st.floats(-200.0, 200.0),
+    modulus=st.sampled_from([2**16, 2**24, 2**32]),
+)
 @examples(30)
-def test_gaps_cost_no_more_than_the_drift_over_them(seed: int, drift_ppm: float, modulus: int) -> None:
+def test_gaps_cost_no_more_than_the_drift_over_them(
+    seed: int, drift_ppm: float, modulus: int
+) -> None:
     rng = random.Random(seed)
     clock = DeviceClock(tick_ns=1e6, bits=modulus.bit_length() - 1)
     newest_ns = since_gap = last_ns = resets = 0
-    for number, sample in enumerate(device(rng, 90.0, tick_ns=1e6, modulus=modulus, drift=drift_ppm * 1e-6, gaps=True)):
+    for number, sample in enumerate(
+        device(rng, 90.0, tick_ns=1e6, modulus=modulus, drift=drift_ppm * 1e-6, gaps=True)
+    ):
         t_ns = clock.update(sample.counter, sample.t_rx_ns)
         assert newest_ns <= t_ns <= sample.t_rx_ns
         newest_ns = t_ns
@@ -118,14 +145,25 @@ def test_gaps_cost_no_more_than_the_drift_over_them(seed: int, drift_ppm: float,
     assert clock.resets == resets
 
 
-@given(seed=st.integers(0, 2**32), drift_ppm=st.floats(-200.0, 200.0), bits=st.sampled_from([24, 32, None]))
+@given(
+    seed=st.integers(0, 2**32),
+    drift_ppm=st.floats(-200.0, 200.0),
+    bits=st.sampled_from([24, 32, None]),
+)
 @examples(30)
 def test_restarts_are_counted_and_survived(seed: int, drift_ppm: float, bits: int | None) -> None:
     rng = random.Random(seed)
     clock = DeviceClock(tick_ns=1_000.0, bits=bits)
     begin_ns = 0
     for life in range(3):
-        samples = device(rng, 15.0, begin_ns=begin_ns, drift=drift_ppm * 1e-6, modulus=1 << (bits or 64), outliers=0.002)
+        samples = device(
+            rng,
+            15.0,
+            begin_ns=begin_ns,
+            drift=drift_ppm * 1e-6,
+            modulus=1 << (bits or 64),
+            outliers=0.002,
+        )
         for number, sample in enumerate(samples):
             t_ns = clock.update(sample.counter, sample.t_rx_ns)
             assert t_ns <= sample.t_rx_ns
@@ -134,11 +172,14 @@ def test_restarts_are_counted_and_survived(seed: int, drift_ppm: float, bits: in
             elif life and number > 200 and sample.t_rx_ns - sample.floor_ns < 20 * MS:
                 assert abs(t_ns - sample.floor_ns) < 30 * MS
         assert clock.resets == life
-        # Not a whole number of periods of 24 bits later: there the counter would go on as if nothing had been.
+        # Not a whole number of periods of 24 bits later: there the counter would go on as if
+        # nothing had been.
         begin_ns += rng.choice((0, 5)) * 16_777_216_000 + rng.randrange(18 * S, 32 * S)
 
 
-anything = st.one_of(st.integers(), st.integers(-(2**70), 2**70), st.integers(0, 2**32), st.integers(0, 1000))
+anything = st.one_of(
+    st.integers(), st.integers(-(2**70), 2**70), st.integers(0, 2**32), st.integers(0, 1000)
+)
 
 
 @given(
@@ -157,7 +198,10 @@ def test_no_numbers_raise_and_nothing_is_later_than_its_arrival(
     samples: list[tuple[int, int]],
     steps: list[tuple[int, int]],
 ) -> None:
-    clock, again = (DeviceClock(tick_ns=tick_ns, bits=bits, latency_ns=latency_ns, window_ns=window_ns) for _ in range(2))
+    clock, again = (
+        DeviceClock(tick_ns=tick_ns, bits=bits, latency_ns=latency_ns, window_ns=window_ns)
+        for _ in range(2)
+    )
     counter = t_rx_ns = 0
     for counter_step, t_step_ns in steps:
         counter += counter_step
@@ -177,7 +221,9 @@ def test_no_numbers_raise_and_nothing_is_later_than_its_arrival(
     steps=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**9)), max_size=300),
     window_ns=st.sampled_from([10**6, 10**9, 3 * 10**10]),
 )
-def test_monotone_for_a_counter_that_never_goes_back(tick_ns: float, steps: list[tuple[int, int]], window_ns: int) -> None:
+def test_monotone_for_a_counter_that_never_goes_back(
+    tick_ns: float, steps: list[tuple[int, int]], window_ns: int
+) -> None:
     clock = DeviceClock(tick_ns=tick_ns, bits=None, window_ns=window_ns)
     counter = t_rx_ns = newest_ns = 0
     for counter_step, t_step_ns in steps:

@@ -1,4 +1,5 @@
-"""The framer under damage: against a slow framer that cannot be wrong, and against what was sent."""
+"""The framer under damage: against a slow framer that cannot be wrong, and against what was
+sent."""
 
 import random
 from collections.abc import Sequence
@@ -30,7 +31,11 @@ def nmea(buffer: bytes | bytearray, at: int, end: int) -> int:
     if stop == 0:
         return INCOMPLETE if end - at < 100 else NO_FRAME
     tail = bytes(buffer[stop - 5 : stop])
-    return stop - at if stop - at > 6 and tail == b"*%02X\r\n" % xor8(buffer[at + 1 : stop - 5]) else NO_FRAME
+    return (
+        stop - at
+        if stop - at > 6 and tail == b"*%02X\r\n" % xor8(buffer[at + 1 : stop - 5])
+        else NO_FRAME
+    )
 
 
 def rtcm3(buffer: bytes | bytearray, at: int, end: int) -> int:
@@ -44,7 +49,11 @@ def rtcm3(buffer: bytes | bytearray, at: int, end: int) -> int:
     return size if crc24q(buffer[at : at + size]) == 0 else NO_FRAME
 
 
-PROTOCOLS = [Protocol("ubx", b"\xb5b", ubx), Protocol("nmea", b"$", nmea), Protocol("rtcm3", b"\xd3", rtcm3)]
+PROTOCOLS = [
+    Protocol("ubx", b"\xb5b", ubx),
+    Protocol("nmea", b"$", nmea),
+    Protocol("rtcm3", b"\xd3", rtcm3),
+]
 
 
 def ubx_frame(payload: bytes) -> bytes:
@@ -62,8 +71,11 @@ def rtcm3_frame(payload: bytes) -> bytes:
     return covered + crc24q(covered).to_bytes(3, "big")
 
 
-def slow_framer(stream: bytes, protocols: Sequence[Protocol], limit: int) -> list[tuple[str, bytes]]:
-    """Return the frames expected after the last byte: at each place the first protocol that has a frame there."""
+def slow_framer(
+    stream: bytes, protocols: Sequence[Protocol], limit: int
+) -> list[tuple[str, bytes]]:
+    """Return the frames expected after the last byte: at each place the first protocol that has a
+    frame there."""
     frames = []
     at = 0
     while at < len(stream):
@@ -79,7 +91,8 @@ def slow_framer(stream: bytes, protocols: Sequence[Protocol], limit: int) -> lis
 
 
 def damage(frame: bytes, rng: random.Random) -> bytes:
-    """One accident of a serial line: bytes flipped, lost, doubled or invented, the length made wrong, the end cut off."""
+    """One accident of a serial line: bytes flipped, lost, doubled or invented, the length made
+    wrong, the end cut off."""
     kind, at = rng.randrange(6), rng.randrange(len(frame))
     if kind == 0:
         return frame[:at] + bytes([frame[at] ^ 1 << rng.randrange(8)]) + frame[at + 1 :]
@@ -94,7 +107,8 @@ def damage(frame: bytes, rng: random.Random) -> bytes:
     return frame[:at]
 
 
-# Payloads come from a generator and not from hypothesis: its favourite is all zeros, where damage may leave a valid frame.
+# Payloads come from a generator and not from hypothesis: its favourite is all zeros, where damage
+# may leave a valid frame.
 seeds = st.integers(0, 2**32)
 
 
@@ -122,11 +136,21 @@ def cut(stream: bytes, rng: random.Random, longest: int) -> list[bytes]:
     return chunks
 
 
-# Frames have up to 120 bytes of payload and 6 to 8 around it: the limit falls on a frame, one byte beside it, and far away.
-@given(seeds, st.integers(0, 60), st.sampled_from([1, 5, 64, 1000, 20_000]), near_count(20, 60, 100, 128, LIMIT, low=9))
-def test_however_cut_the_same_frames_are_found_as_by_looking_everywhere(seed: int, count: int, longest: int, limit: int) -> None:
+# Frames have up to 120 bytes of payload and 6 to 8 around it: the limit falls on a frame, one byte
+# beside it, and far away.
+@given(
+    seeds,
+    st.integers(0, 60),
+    st.sampled_from([1, 5, 64, 1000, 20_000]),
+    near_count(20, 60, 100, 128, LIMIT, low=9),
+)
+def test_however_cut_the_same_frames_are_found_as_by_looking_everywhere(
+    seed: int, count: int, longest: int, limit: int
+) -> None:
     rng = random.Random(seed)
-    stream = b"".join(piece for piece, _ in pieces(rng, (ubx_frame, nmea_frame, rtcm3_frame), count))
+    stream = b"".join(
+        piece for piece, _ in pieces(rng, (ubx_frame, nmea_frame, rtcm3_frame), count)
+    )
     framer = Framer(PROTOCOLS, limit)
     found = []
     for chunk in cut(stream, rng, longest):
@@ -142,14 +166,21 @@ def test_however_cut_the_same_frames_are_found_as_by_looking_everywhere(seed: in
 
 @given(seeds, st.integers(1, 60), st.sampled_from([1, 64, 1000]))
 def test_no_damage_costs_a_sound_frame(seed: int, count: int, longest: int) -> None:
-    """Check sums of 16 and 24 bits only: the 8 bits of NMEA let one damaged line in 256 pass, and what it swallowed with it."""
+    """Check sums of 16 and 24 bits only: the 8 bits of NMEA let one damaged line in 256 pass, and
+    what it swallowed with it."""
     rng = random.Random(seed)
     made = pieces(rng, (ubx_frame, rtcm3_frame), count)
     framer = Framer([PROTOCOLS[0], PROTOCOLS[2]], LIMIT)
-    found = [frame for chunk in cut(b"".join(piece for piece, _ in made), rng, longest) for _, frame in framer.feed(chunk)]
+    found = [
+        frame
+        for chunk in cut(b"".join(piece for piece, _ in made), rng, longest)
+        for _, frame in framer.feed(chunk)
+    ]
     found += [frame for _, frame in framer.flush()]
     remaining = iter(found)
-    assert all(any(frame == other for other in remaining) for frame, sound in made if sound), "lost, or out of order"
+    assert all(any(frame == other for other in remaining) for frame, sound in made if sound), (
+        "lost, or out of order"
+    )
 
 
 @given(seeds, st.integers(1, 40))
@@ -178,7 +209,9 @@ def test_arbitrary_bytes_and_silences(chunks: list[tuple[bytes, bool]]) -> None:
 
 
 @given(
-    st.lists(st.sampled_from([b"\xb5", b"b", b"$", b"\xd3", b"\x00", b"\x01", b"\n", b"*"]), max_size=80),
+    st.lists(
+        st.sampled_from([b"\xb5", b"b", b"$", b"\xd3", b"\x00", b"\x01", b"\n", b"*"]), max_size=80
+    ),
     near_count(2, 8, 40, low=2),
 )
 def test_streams_made_of_little_but_syncs(atoms: list[bytes], limit: int) -> None:

@@ -1,4 +1,5 @@
-"""The framer on damaged streams: the same frames and counts as by looking everywhere. On floods: however it is cut."""
+"""The framer on damaged streams: the same frames and counts as by looking everywhere. On floods:
+however it is cut."""
 
 import random
 from collections.abc import Sequence
@@ -33,7 +34,9 @@ PROTOCOLS: dict[str, Sequence[Protocol]] = {
     "vesc_uart": uart._PROTOCOLS,
 }
 SUBJECTS = subjects()
-SYNCS = {name: sorted({protocol.sync for protocol in protocols}) for name, protocols in PROTOCOLS.items()}
+SYNCS = {
+    name: sorted({protocol.sync for protocol in protocols}) for name, protocols in PROTOCOLS.items()
+}
 
 
 def begins(stream: bytes, at: int, probe: object, sync: bytes) -> bool:
@@ -41,7 +44,9 @@ def begins(stream: bytes, at: int, probe: object, sync: bytes) -> bool:
     return all(byte in values for byte, values in zip(stream[at:], probe.head(sync), strict=False))
 
 
-def everywhere(stream: bytes, protocols: Sequence[Protocol]) -> tuple[list[tuple[str, bytes]], int, int]:
+def everywhere(
+    stream: bytes, protocols: Sequence[Protocol]
+) -> tuple[list[tuple[str, bytes]], int, int]:
     """Return frames, bad frames and dropped bytes, by asking every protocol at every place."""
     found, bad, dropped, at = [], 0, 0, 0
     while at < len(stream):
@@ -52,13 +57,18 @@ def everywhere(stream: bytes, protocols: Sequence[Protocol]) -> tuple[list[tuple
                 at += size
                 break
         else:
-            bad += any(stream.startswith(sync, at) and begins(stream, at, probe, sync) for _, sync, probe in protocols)
+            bad += any(
+                stream.startswith(sync, at) and begins(stream, at, probe, sync)
+                for _, sync, probe in protocols
+            )
             dropped += 1
             at += 1
     return found, bad, dropped
 
 
-def fed(stream: bytes, protocols: Sequence[Protocol], size: int) -> tuple[list[tuple[str, bytes]], int, int]:
+def fed(
+    stream: bytes, protocols: Sequence[Protocol], size: int
+) -> tuple[list[tuple[str, bytes]], int, int]:
     framer = Framer(protocols, LIMIT)
     found = [each for piece in pieces(stream, size) for each in framer.feed(piece)] + framer.flush()
     assert framer.buffered_bytes == 0
@@ -67,13 +77,17 @@ def fed(stream: bytes, protocols: Sequence[Protocol], size: int) -> tuple[list[t
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_flood_of_false_starts_hides_what_follows_for_a_moment_only(name: str) -> None:
-    """The moment is shorter than one longest frame: a false start at the end of the flood may claim the whole of it."""
+    """The moment is shorter than one longest frame: a false start at the end of the flood may claim
+    the whole of it."""
     for kind, flood in inputs(SUBJECTS[name], 3_000).items():
         stream = flood + filled(SUBJECTS[name].valid, 2 * LIMIT)
         found, bad, dropped = fed(stream, PROTOCOLS[name], len(stream))
         expected, syncs, outside = everywhere(stream, PROTOCOLS[name])
         assert [frame for _, frame in found][-8:] == [frame for _, frame in expected][-8:], kind
-        assert sum(len(frame) for _, frame in expected) - sum(len(frame) for _, frame in found) < len(flood) + LIMIT, kind
+        assert (
+            sum(len(frame) for _, frame in expected) - sum(len(frame) for _, frame in found)
+            < len(flood) + LIMIT
+        ), kind
         assert bad <= syncs, kind
         assert dropped - outside < len(flood) + LIMIT, kind
         for size in (300, 1):
@@ -83,7 +97,8 @@ def test_a_flood_of_false_starts_hides_what_follows_for_a_moment_only(name: str)
 @pytest.mark.parametrize("name", PROTOCOLS)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([1, 3, 64, 1_000, 9_000]))
 def test_damage_hides_no_frame(name: str, seed: int, size: int) -> None:
-    """Half of the frames are damaged or cut, with heads of the longest frames and noise between them."""
+    """Half of the frames are damaged or cut, with heads of the longest frames and noise between
+    them."""
     rng = random.Random(seed)
     valid, longest = SUBJECTS[name].valid, LONGEST[name]
     stream = bytearray()
@@ -99,5 +114,6 @@ def test_damage_hides_no_frame(name: str, seed: int, size: int) -> None:
         else:
             stream += valid
     whole = bytes(stream)
-    # A candidate that the end cuts off is given up by the flush alone, so what it holds back is judged as if it were complete.
+    # A candidate that the end cuts off is given up by the flush alone, so what it holds back is
+    # judged as if it were complete.
     assert fed(whole, PROTOCOLS[name], size) == everywhere(whole, PROTOCOLS[name])

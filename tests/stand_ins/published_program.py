@@ -12,7 +12,9 @@ def uncondensed(errors: ErrorState, previous_rad: float) -> tuple[float, float]:
     a, b = dynamics(errors, previous_rad, 1.0)
     n = 10
     size = 6 * n
-    hessian = np.diag(np.concatenate([np.tile([10.0, 1000.0], n), np.tile([1e-6, 5500.0, 3500.0, 300.0], n)]))
+    hessian = np.diag(
+        np.concatenate([np.tile([10.0, 1000.0], n), np.tile([1e-6, 5500.0, 3500.0, 300.0], n)])
+    )
     equal, right = np.zeros((4 * n, size)), np.zeros(4 * n)
     for k in range(n):
         rows = slice(4 * k, 4 * k + 4)

@@ -1,7 +1,9 @@
-"""A walk with an RTK receiver at 4 Hz: UBX and NMEA in one stream, with the time tag that RTKLIB writes beside it.
+"""A walk with an RTK receiver at 4 Hz: UBX and NMEA in one stream, with the time tag that RTKLIB
+writes beside it.
 
-Epochs are encoded by the emulator of the receiver, because the recorded walk is too large to be brought along. Messages per epoch,
-changes of the carrier solution and scatter of the arrivals are those of the recorded one.
+Epochs are encoded by the emulator of the receiver, because the recorded walk is too large to be
+brought along. Messages per epoch, changes of the carrier solution and scatter of the arrivals are
+those of the recorded one.
 """
 
 import json
@@ -30,7 +32,9 @@ TAG_HEAD = b"TIMETAG RTKLIB EX".ljust(76, b"\0")
 def make(captures: Path) -> None:
     """Write the stream and its time tag to ``gnss``, and what is in it to ``counts.json``."""
     chance, data, records = Random(1730), bytearray(), []
-    counts = dict.fromkeys(("GNGGA", "GNGLL", "GNRMC", "GNTXT", "NAV-PVT", "RXM-RAWX", "RXM-SFRBX"), 0)
+    counts = dict.fromkeys(
+        ("GNGGA", "GNGLL", "GNRMC", "GNTXT", "NAV-PVT", "RXM-RAWX", "RXM-SFRBX"), 0
+    )
     datum = Datum.from_degrees(40.07, -105.18, 1600.0)
 
     def put(name: str, *frames: bytes) -> None:
@@ -45,8 +49,20 @@ def make(captures: Path) -> None:
         put("NAV-PVT", encode(NAV["NAV-PVT"](now)))
         records.append((tick_ms, len(data)))
         satellites = 8
-        put("RXM-RAWX", ubx_frame(RAWX, bytes(11) + bytes((satellites,)) + bytes(4) + chance.randbytes(32 * satellites)))
-        put("RXM-SFRBX", *(ubx_frame(SFRBX, bytes((0, 1, 0, 0, 10, 0, 2, 0)) + chance.randbytes(40)) for _ in range(4)))
+        put(
+            "RXM-RAWX",
+            ubx_frame(
+                RAWX,
+                bytes(11) + bytes((satellites,)) + bytes(4) + chance.randbytes(32 * satellites),
+            ),
+        )
+        put(
+            "RXM-SFRBX",
+            *(
+                ubx_frame(SFRBX, bytes((0, 1, 0, 0, 10, 0, 2, 0)) + chance.randbytes(40))
+                for _ in range(4)
+            ),
+        )
         if k % 4:
             body = b"GNTXT,01,01,02,walk"
             put("GNTXT", b"$%s*%02X\r\n" % (body, xor8(body)))
@@ -57,20 +73,26 @@ def make(captures: Path) -> None:
     ubx = sum(n for name, n in counts.items() if "-" in name)
     framed = {"NMEA": sum(counts.values()) - ubx, "UBX": ubx}
     listing = json.loads((captures / "counts.json").read_text())
-    listing[f"gnss/{NAME}"] = {"counts": counts, "extra": {"by_protocol": framed, "unframed_bytes": 0}}
+    listing[f"gnss/{NAME}"] = {
+        "counts": counts,
+        "extra": {"by_protocol": framed, "unframed_bytes": 0},
+    }
     (captures / "counts.json").write_text(json.dumps(listing))
 
 
 def _fix(datum: Datum, k: int) -> GnssFix:
     t_s = k * STEP_MS * 1e-3
     radius_m, turned = SPEED_MPS / CIRCLE_RADPS, CIRCLE_RADPS * t_s
-    latitude_rad, longitude_rad, height_m = datum.to_geodetic(radius_m * cos(turned), radius_m * sin(turned), 0.1 * sin(t_s))
+    latitude_rad, longitude_rad, height_m = datum.to_geodetic(
+        radius_m * cos(turned), radius_m * sin(turned), 0.1 * sin(t_s)
+    )
     floating = any(k in epochs for epochs in FLOAT)
     variance_m2 = 0.15**2 if floating else 0.014**2
     return GnssFix(
         0, 0, latitude_rad, longitude_rad, height_m,
         velocity_enu_mps=(-SPEED_MPS * sin(turned), SPEED_MPS * cos(turned), 0.02),
-        position_covariance_m2=(variance_m2, 0.0, 0.0, 0.0, variance_m2, 0.0, 0.0, 0.0, 4.0 * variance_m2),
+        position_covariance_m2=(variance_m2, 0.0, 0.0, 0.0, variance_m2, 0.0, 0.0, 0.0,
+            4.0 * variance_m2),
         velocity_covariance_m2ps2=(0.01, 0.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.0, 0.04),
         fix_type=FixType.FIX_3D,
         carrier=CarrierSolution.FLOAT if floating else CarrierSolution.FIXED,

@@ -9,7 +9,9 @@ from vehicled.core.arrays import arctan2, exp, hypotenuse, log, matmul
 from vehicled.estimation.congruence import Congruence
 
 
-@pytest.mark.parametrize(("n", "k", "m"), [(1, 1, 1), (2, 15, 2), (4, 4, 4), (15, 2, 15), (3, 40, 1), (22, 22, 22)])
+@pytest.mark.parametrize(
+    ("n", "k", "m"), [(1, 1, 1), (2, 15, 2), (4, 4, 4), (15, 2, 15), (3, 40, 1), (22, 22, 22)]
+)
 def test_a_product_adds_in_the_order_of_the_inner_index(n: int, k: int, m: int) -> None:
     chance = np.random.default_rng(n + k + m)
     a, b = chance.normal(size=(n, k)), chance.normal(size=(k, m))
@@ -26,7 +28,9 @@ def test_a_product_adds_in_the_order_of_the_inner_index(n: int, k: int, m: int) 
 
 def test_functions_are_those_of_the_c_library_in_any_shape() -> None:
     x, y = np.random.default_rng(1).normal(size=(2, 3, 50))
-    np.testing.assert_array_equal(arctan2(y, x)[1], [math.atan2(b, a) for a, b in zip(x[1].tolist(), y[1].tolist())])
+    np.testing.assert_array_equal(
+        arctan2(y, x)[1], [math.atan2(b, a) for a, b in zip(x[1].tolist(), y[1].tolist())]
+    )
     np.testing.assert_array_equal(arctan2(y, 1.0)[2], [math.atan2(b, 1.0) for b in y[2].tolist()])
     np.testing.assert_array_equal(exp(x)[0], [math.exp(a) for a in x[0].tolist()])
     np.testing.assert_array_equal(log(x * x)[0], [math.log(a * a) for a in x[0].tolist()])
@@ -45,4 +49,6 @@ def test_a_congruence_is_the_product_with_the_transition_and_its_transpose() -> 
     found = Congruence(6, entries)(F, P)
     np.testing.assert_allclose(found, F @ P @ F.T, rtol=1e-12)
     np.testing.assert_array_equal(found, found.T)
-    np.testing.assert_array_equal(found[np.ix_((1, 4, 5), (1, 4, 5))], P[np.ix_((1, 4, 5), (1, 4, 5))])
+    np.testing.assert_array_equal(
+        found[np.ix_((1, 4, 5), (1, 4, 5))], P[np.ix_((1, 4, 5), (1, 4, 5))]
+    )

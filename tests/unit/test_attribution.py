@@ -11,21 +11,28 @@ SHORT_NS, COUNT = 20 * US, 1000
 RECEIVE, LOG = 0, 1
 
 
-def callback(number: int, begin_ns: int, wall_ns: int, cpu_ns: int, voluntary: int = 0) -> Execution:
+def callback(
+    number: int, begin_ns: int, wall_ns: int, cpu_ns: int, voluntary: int = 0
+) -> Execution:
     return Execution(
-        FIRST_CALLBACK + number, (begin_ns, begin_ns, 0, 0, 0, 0), (begin_ns + wall_ns, begin_ns + cpu_ns, voluntary, 0, 0, 0)
+        FIRST_CALLBACK + number,
+        (begin_ns, begin_ns, 0, 0, 0, 0),
+        (begin_ns + wall_ns, begin_ns + cpu_ns, voluntary, 0, 0, 0),
     )
 
 
 def late(callbacks: list[Execution]) -> tuple[Cause, int]:
-    """Return cause and holder of a release at 0, whose task of 1 us runs after the callbacks; the loop did not sleep."""
+    """Return cause and holder of a release at 0, whose task of 1 us runs after the callbacks; the
+    loop did not sleep."""
     end_ns = callbacks[-1].end[0]
     task = Execution(2, (end_ns, end_ns, 0, 0, 0, 0), (end_ns + US, end_ns + US, 0, 0, 0, 0))
     return attribute(2, 0, [task], Evidence(asleep_ns=(-2 * US, 0), callbacks=callbacks))
 
 
 def test_many_short_callbacks_hold_the_loop_by_the_name_of_most() -> None:
-    found = [callback(LOG if k % 4 else RECEIVE, k * SHORT_NS, SHORT_NS, SHORT_NS) for k in range(COUNT)]
+    found = [
+        callback(LOG if k % 4 else RECEIVE, k * SHORT_NS, SHORT_NS, SHORT_NS) for k in range(COUNT)
+    ]
     assert late(found) == (Cause.LOOP_HELD, LOG)
 
 

@@ -1,4 +1,5 @@
-"""The NTRIP caster of a base station: its dialogue, its sockets, and rovers of our own and of other programs behind them."""
+"""The NTRIP caster of a base station: its dialogue, its sockets, and rovers of our own and of other
+programs behind them."""
 
 import asyncio
 import base64
@@ -20,8 +21,18 @@ from tests.ntrip_caster import rtcm
 from vehicled.core.errors import SetupError
 from vehicled.core.messages import Corrections, Fault, PortState
 from vehicled.core.ports import Send
-from vehicled.live.base_station.caster import MAX_HEAD_BYTES, CasterConfig, CasterSession, SourceRecord
-from vehicled.live.base_station.servers import MAX_CONNECTIONS, ListenAddress, RoverNews, RoverServers
+from vehicled.live.base_station.caster import (
+    MAX_HEAD_BYTES,
+    CasterConfig,
+    CasterSession,
+    SourceRecord,
+)
+from vehicled.live.base_station.servers import (
+    MAX_CONNECTIONS,
+    ListenAddress,
+    RoverNews,
+    RoverServers,
+)
 
 S = 1_000_000_000
 CONFIG = CasterConfig("BASE", "rover", "pass:wörd")
@@ -35,7 +46,9 @@ def session(config: CasterConfig = CONFIG, *, ready: bool = True) -> CasterSessi
     return CasterSession(config, lambda: RECORD, lambda: ready)
 
 
-def ask(text: str, authorization: str | None = f"Basic {LOGIN}", **options: Any) -> tuple[CasterSession, bytes]:
+def ask(
+    text: str, authorization: str | None = f"Basic {LOGIN}", **options: Any
+) -> tuple[CasterSession, bytes]:
     found = session(**options)
     more = "" if authorization is None else f"Authorization: {authorization}\r\n"
     return found, found.receive(f"{text}{more}\r\n".encode())
@@ -45,7 +58,9 @@ def ask(text: str, authorization: str | None = f"Basic {LOGIN}", **options: Any)
 def test_both_versions_get_a_stream_however_the_request_is_cut(cut: int) -> None:
     for text, version, begin in ((V1, 1, b"ICY 200 OK\r\n\r\n"), (V2, 2, b"HTTP/1.1 200 OK\r\n")):
         found, request = session(), f"{text}Authorization: Basic {LOGIN}\r\n\r\n".encode()
-        reply = b"".join(found.receive(request[at : at + cut]) for at in range(0, len(request), cut))
+        reply = b"".join(
+            found.receive(request[at : at + cut]) for at in range(0, len(request), cut)
+        )
         assert found.streaming
         assert found.version == version
         assert found.agent == "NTRIP test"
@@ -68,7 +83,9 @@ def test_both_versions_get_a_stream_however_the_request_is_cut(cut: int) -> None
         ("\x16\x03\x01\r\n", None, "400"),
     ],
 )
-def test_a_refusal_has_a_status_and_ends_the_connection(text: str, authorization: str | None, status: str) -> None:
+def test_a_refusal_has_a_status_and_ends_the_connection(
+    text: str, authorization: str | None, status: str
+) -> None:
     found, reply = ask(text, authorization)
     head, _, _ = reply.partition(b"\r\n")
     assert head.split(b" ")[1].decode() == status
@@ -85,7 +102,11 @@ def test_before_the_position_is_known_a_rover_is_refused_and_may_come_again() ->
 
 
 def test_the_source_table_can_be_read_without_a_password() -> None:
-    for text in (V1.replace("/BASE", "/"), V1.replace("/BASE", "/nosuch"), V2.replace("/BASE", "/")):
+    for text in (
+        V1.replace("/BASE", "/"),
+        V1.replace("/BASE", "/nosuch"),
+        V2.replace("/BASE", "/"),
+    ):
         found, reply = ask(text, None)
         head, _, body = reply.partition(b"\r\n\r\n")
         fields = parse_headers(BytesIO(head.partition(b"\r\n")[2] + b"\r\n\r\n"))
@@ -118,7 +139,9 @@ STATION, OBSERVATIONS = rtcm(1005, bytes(16)), rtcm(1077, b"x" * 100)
 
 
 @asynccontextmanager
-async def serving(caster: CasterConfig | None = CONFIG) -> AsyncIterator[tuple[RoverServers, int, list[RoverNews]]]:
+async def serving(
+    caster: CasterConfig | None = CONFIG,
+) -> AsyncIterator[tuple[RoverServers, int, list[RoverNews]]]:
     news: list[RoverNews] = []
     servers = RoverServers(news.append, lambda: True, lambda: RECORD)
     try:
@@ -158,9 +181,14 @@ def test_rovers_of_both_kinds_get_the_station_first_and_then_every_message() -> 
                 writer.write(f"{V1}Authorization: Basic {LOGIN}\r\n\r\n".encode())
                 await until(lambda: servers.rovers == 2)
                 servers.publish(OBSERVATIONS)
-                assert await plain.readexactly(len(STATION + OBSERVATIONS)) == STATION + OBSERVATIONS
+                assert (
+                    await plain.readexactly(len(STATION + OBSERVATIONS)) == STATION + OBSERVATIONS
+                )
                 head = b"ICY 200 OK\r\n\r\n"
-                assert await reader.readexactly(len(head + STATION + OBSERVATIONS)) == head + STATION + OBSERVATIONS
+                assert (
+                    await reader.readexactly(len(head + STATION + OBSERVATIONS))
+                    == head + STATION + OBSERVATIONS
+                )
             assert servers.sent_bytes == 2 * len(STATION + OBSERVATIONS)
             assert {("joined", 0), ("joined", 1)} <= {(each.kind, each.version) for each in news}
 
@@ -173,8 +201,13 @@ def test_a_port_that_is_taken_is_named_with_its_option() -> None:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             servers = RoverServers(lambda _: None, lambda: True)
-            with pytest.raises(SetupError, match=r"cannot listen on 127\.0\.0\.1:\d+: another program uses the port.*--ntrip"):
-                await servers.listen(ListenAddress("127.0.0.1", taken.getsockname()[1]), CONFIG, option="--ntrip")
+            with pytest.raises(
+                SetupError,
+                match=r"cannot listen on 127\.0\.0\.1:\d+: another program uses the port.*--ntrip",
+            ):
+                await servers.listen(
+                    ListenAddress("127.0.0.1", taken.getsockname()[1]), CONFIG, option="--ntrip"
+                )
 
     run(test)
 
@@ -219,7 +252,9 @@ def test_the_driver_ntrip_is_a_rover_of_it(version: Any, password: str) -> None:
         async with serving() as (servers, port, news):
             servers.publish(STATION)
             device = NtripDevice(
-                NtripParams(mountpoint="BASE", version=version, user="rover", password_file="/x"), [Corrections], S
+                NtripParams(mountpoint="BASE", version=version, user="rover", password_file="/x"),
+                [Corrections],
+                S,
             )
             device.set_secret(password)
             async with rover(port) as (reader, writer):
@@ -231,7 +266,10 @@ def test_the_driver_ntrip_is_a_rover_of_it(version: Any, password: str) -> None:
                     got += device.on_rx(await reader.read(4096), time.monotonic_ns())
                     got += device.on_time(time.monotonic_ns())
             if password == "wrong":
-                assert next(each.code for each in got if isinstance(each, Fault)) == "ntrip_credentials"
+                assert (
+                    next(each.code for each in got if isinstance(each, Fault))
+                    == "ntrip_credentials"
+                )
                 assert news[-1].kind == "wrong_password"
             else:
                 assert [each.data for each in got if isinstance(each, Corrections)] == [STATION]
@@ -239,7 +277,10 @@ def test_the_driver_ntrip_is_a_rover_of_it(version: Any, password: str) -> None:
     run(test)
 
 
-STR2STR = next((path for path in ("/usr/bin/str2str", "/usr/local/bin/str2str") if os.access(path, os.X_OK)), "")
+STR2STR = next(
+    (path for path in ("/usr/bin/str2str", "/usr/local/bin/str2str") if os.access(path, os.X_OK)),
+    "",
+)
 
 
 @pytest.mark.skipif(not STR2STR, reason="the program str2str is not installed")
@@ -250,7 +291,11 @@ def test_rtklib_is_a_rover_of_it(scheme: str, tmp_path: Any) -> None:
         async with serving(config if scheme == "ntrip" else None) as (servers, port, news):
             servers.publish(STATION)
             target = tmp_path / "rover.rtcm3"
-            source = f"ntrip://rover:secret@127.0.0.1:{port}/BASE" if scheme == "ntrip" else f"tcpcli://127.0.0.1:{port}"
+            source = (
+                f"ntrip://rover:secret@127.0.0.1:{port}/BASE"
+                if scheme == "ntrip"
+                else f"tcpcli://127.0.0.1:{port}"
+            )
             program = await asyncio.create_subprocess_exec(
                 STR2STR, "-in", source, "-out", f"file://{target}", cwd=tmp_path,
                 stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
@@ -279,8 +324,9 @@ def test_rtklib_with_a_wrong_password_gets_nothing(tmp_path: Any) -> None:
     async def test() -> None:
         async with serving() as (servers, port, news):
             program = await asyncio.create_subprocess_exec(
-                STR2STR, "-in", f"ntrip://rover:wrong@127.0.0.1:{port}/BASE", "-out", f"file://{tmp_path / 'rover'}", cwd=tmp_path,
-                stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+                STR2STR, "-in", f"ntrip://rover:wrong@127.0.0.1:{port}/BASE", "-out",
+                f"file://{tmp_path / 'rover'}", cwd=tmp_path, stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
             try:
                 await until(lambda: bool(news))

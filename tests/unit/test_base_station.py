@@ -1,4 +1,5 @@
-"""Receivers as base stations against their emulators: survey, fixed position, wrong position, power cut; and the caster."""
+"""Receivers as base stations against their emulators: survey, fixed position, wrong position, power
+cut; and the caster."""
 
 from math import dist, nan
 from typing import Any
@@ -34,7 +35,9 @@ def standing(seconds: float, **changes: Any) -> list[tuple[int, GnssFix]]:
     for k in range(1, round(seconds * 5)):
         t_ns = START + k * 200 * MS
         place = LOT_17.to_geodetic(3.0, -4.0, 2.0)
-        values = dict(zip(("latitude_rad", "longitude_rad", "height_m"), place)) | {"velocity_enu_mps": (0.0, 0.0, 0.0)}
+        values = dict(zip(("latitude_rad", "longitude_rad", "height_m"), place)) | {
+            "velocity_enu_mps": (0.0, 0.0, 0.0)
+        }
         found.append((t_ns + 50 * MS, fix(2 * k, **(values | changes))))
     return found
 
@@ -49,7 +52,9 @@ def frames(found: Bench) -> list[bytes]:
 
 
 def stations(found: Bench) -> list[Station]:
-    return [content for _, content in decode(b"".join(frames(found))) if isinstance(content, Station)]
+    return [
+        content for _, content in decode(b"".join(frames(found))) if isinstance(content, Station)
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -59,10 +64,13 @@ def test_a_survey_ends_in_corrections_of_the_surveyed_position(family: str) -> N
     assert not frames(found)
     assert found.driver is not None
     assert reports(found, "survey_progress")
-    found.run(START + 120 * SECOND, [each for each in standing(120.0) if each[1].t_ns > found.now_ns])
-    assert [each.kind for each in reports(found) if each.kind not in ("survey_progress",)][-2:] == ["survey_finished", "ready"] or (
-        [each.kind for each in reports(found)][-3:] == ["survey_finished", "configured", "ready"]
+    found.run(
+        START + 120 * SECOND, [each for each in standing(120.0) if each[1].t_ns > found.now_ns]
     )
+    assert [each.kind for each in reports(found) if each.kind not in ("survey_progress",)][-2:] == [
+        "survey_finished",
+        "ready",
+    ] or ([each.kind for each in reports(found)][-3:] == ["survey_finished", "configured", "ready"])
     (finished,) = reports(found, "survey_finished")
     assert finished.seconds >= 30.0
     assert finished.ecef_m is not None
@@ -141,7 +149,11 @@ def test_a_receiver_that_refuses_the_time_mode_is_named() -> None:
     store = known.store
     from drivers.ublox.keys import KEYS
 
-    known.store = lambda order: False if any(key == KEYS["CFG-TMODE-MODE"] for key, value in order.items if value) else store(order)
+    known.store = lambda order: (
+        False
+        if any(key == KEYS["CFG-TMODE-MODE"] for key, value in order.items if value)
+        else store(order)
+    )
     found.run(START + 20 * SECOND, standing(20.0))
     failed = reports(found, "configuration_failed")
     assert len(failed) == 1
@@ -157,7 +169,9 @@ def test_messages_that_a_receiver_lacks_are_named_and_the_others_flow() -> None:
     from drivers.ublox.keys import KEYS
 
     beidou = KEYS["CFG-MSGOUT-RTCM_3X_TYPE1127_USB"]
-    known.store = lambda order: False if any(key == beidou for key, _ in order.items) else store(order)
+    known.store = lambda order: (
+        False if any(key == beidou for key, _ in order.items) else store(order)
+    )
     found.run(START + 20 * SECOND, standing(20.0))
     configured = reports(found, "configured")[-1]
     assert configured.lacking == ("CFG-MSGOUT-RTCM_3X_TYPE1127_USB",)
@@ -171,7 +185,11 @@ def test_noise_neither_raises_nor_serves(family: str) -> None:
     station.on_port(PortState.OPENED, "", START)
     noise = bytes((k * 7919 + k // 251) % 256 for k in range(20_000))
     for at in range(0, len(noise), 333):
-        assert not [each for each in station.on_rx(noise[at : at + 333], START + at) if isinstance(each, Corrections)]
+        assert not [
+            each
+            for each in station.on_rx(noise[at : at + 333], START + at)
+            if isinstance(each, Corrections)
+        ]
         station.take_tx()
 
 

@@ -18,7 +18,12 @@ from vehicled.runtime.board.claim import BoardCalibration, claim, judge
 from vehicled.runtime.board.measure import BoardMeasurements, Lateness, TimeSpread
 
 GOOD = BoardCalibration(
-    board="b1", fifo=False, lateness_p99_ns=60_000, lateness_max_ns=500_000, round_trip_p99_ns=100_000, disk_max_ns=10**8
+    board="b1",
+    fifo=False,
+    lateness_p99_ns=60_000,
+    lateness_max_ns=500_000,
+    round_trip_p99_ns=100_000,
+    disk_max_ns=10**8,
 )
 MS = 1_000_000
 
@@ -101,7 +106,9 @@ def test_the_claim_is_by_the_worst_rate_at_the_best_priority() -> None:
         Lateness(200, True, TimeSpread(9, 1, 1 * MS, 3 * MS)),
         Lateness(400, True, TimeSpread(9, 1, 2 * MS, 2 * MS)),
     ]
-    found = claim(BoardMeasurements(lateness=rows, round_trip=TimeSpread(9, 1, 4 * MS, 5 * MS)), board="b1")
+    found = claim(
+        BoardMeasurements(lateness=rows, round_trip=TimeSpread(9, 1, 4 * MS, 5 * MS)), board="b1"
+    )
     assert found is not None
     assert (found.fifo, found.lateness_p99_ns, found.lateness_max_ns) == (True, 2 * MS, 3 * MS)
     assert (found.task_hz, found.serial_hz) == (125, 125)
@@ -113,10 +120,14 @@ def test_the_claim_is_by_the_worst_rate_at_the_best_priority() -> None:
     ("found", "keys"),
     [
         (GOOD, []),
-        # art: ingestion 400 Hz and 2.5 ms, fusion 200 Hz and 4 ms, control and actuation 100 Hz, 6 and 8 ms.
+        # art: ingestion 400 Hz and 2.5 ms, fusion 200 Hz and 4 ms, control and actuation 100 Hz, 6
+        # and 8 ms.
         (changed(lateness_p99_ns=625_000), []),
         (changed(lateness_p99_ns=626_000), ["tasks.ingestion.rate_hz"]),
-        (changed(lateness_p99_ns=1_100_000), ["tasks.ingestion.rate_hz", "tasks.fusion.deadline_ms"]),
+        (
+            changed(lateness_p99_ns=1_100_000),
+            ["tasks.ingestion.rate_hz", "tasks.fusion.deadline_ms"],
+        ),
         (changed(lateness_max_ns=12 * MS), []),
         (changed(lateness_max_ns=13 * MS), ["limits.estimate_silence_s"]),
         # The IMU: 400 Hz on a serial port. CAN and the network have no such line.
@@ -157,30 +168,42 @@ def test_a_profile_that_changed_since_it_was_checked_is_refused(board: Path) -> 
     profile = board / "art.toml"
     profile.write_text(profile.read_text() + "\n# mended at night\n")
     fault = setup_fault.setup_fault(load(str(profile)))
-    assert fault == f"{profile} has changed since it was checked: sudo vehicled service install --profile {profile}, then restart"
+    assert fault == (
+        f"{profile} has changed since it was checked: sudo vehicled service install --profile "
+        f"{profile}, then restart"
+    )
     setup_fault.hash_file(profile).unlink()
-    assert setup_fault.setup_fault(load(str(profile))) == "", "nobody has checked it, nobody has vouched for it"
+    assert setup_fault.setup_fault(load(str(profile))) == "", (
+        "nobody has checked it, nobody has vouched for it"
+    )
 
 
 def test_a_profile_or_a_calibration_of_another_board_is_refused(board: Path) -> None:
     assert setup_fault.setup_fault(load("art", ["host.board=b1"])) == ""
-    assert "the profile is for board b2, this is b1" in setup_fault.setup_fault(load("art", ["host.board=b2"]))
+    assert "the profile is for board b2, this is b1" in setup_fault.setup_fault(
+        load("art", ["host.board=b2"])
+    )
     store(board, changed(board="b2"))
-    assert "is for board b2, this is b1; measure this board: sudo vehicled doctor --save" in setup_fault.setup_fault(load("art"))
+    assert (
+        "is for board b2, this is b1; measure this board: sudo vehicled doctor --save"
+        in setup_fault.setup_fault(load("art"))
+    )
     (board / setup_fault.CALIBRATION).write_text("{]")
     assert "is not a valid calibration" in setup_fault.setup_fault(load("art"))
 
 
 def test_more_than_the_board_keeps_is_refused_unless_the_profile_accepts_it(board: Path) -> None:
-    assert setup_fault.setup_fault(load("art")) == "", "nothing is known of a board that was not measured"
+    assert setup_fault.setup_fault(load("art")) == "", (
+        "nothing is known of a board that was not measured"
+    )
     store(board, GOOD)
     assert setup_fault.setup_fault(load("art")) == ""
     store(board, changed(lateness_p99_ns=3 * MS, lateness_max_ns=40 * MS))
     fault = setup_fault.setup_fault(load("art"))
     assert (
-        "tasks.ingestion.rate_hz: the profile needs 400 Hz, this board has wake-up lateness 3.00 ms (99 %), enough for 83 Hz"
-        in fault
-    )
+        "tasks.ingestion.rate_hz: the profile needs 400 Hz, this board has wake-up lateness "
+        "3.00 ms (99 %), enough for 83 Hz"
+    ) in fault
     assert "3 more" in fault
     assert "host.allow_shortfall = true" in fault
     assert setup_fault.setup_fault(load("art", ["host.allow_shortfall=true"])) == ""
@@ -189,9 +212,14 @@ def test_more_than_the_board_keeps_is_refused_unless_the_profile_accepts_it(boar
     assert setup_fault.setup_fault(load("art")) == ""
 
 
-def test_rates_measured_at_a_priority_that_this_process_lacks_do_not_count(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_measured_at_a_priority_that_this_process_lacks_do_not_count(
+    board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store(board, changed(fifo=True))
-    for may, fault in ((True, ""), (False, "measured at real-time priority, which this process is not permitted to use")):
+    for may, fault in (
+        (True, ""),
+        (False, "measured at real-time priority, which this process is not permitted to use"),
+    ):
         monkeypatch.setattr(facts, "may_use_fifo", lambda may=may: may)
         assert fault in setup_fault.setup_fault(load("art"))
         assert bool(setup_fault.setup_fault(load("art"))) is not may
@@ -200,17 +228,32 @@ def test_rates_measured_at_a_priority_that_this_process_lacks_do_not_count(board
 # ---------------------------------------------------------------- the command
 
 
-def test_every_point_of_the_board_has_a_cure_where_it_falls_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_point_of_the_board_has_a_cure_where_it_falls_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(facts, "may_use_fifo", lambda: False)
     rows = {row.what: row for row in facts.state(tmp_path / "not/there/yet")}
-    assert set(rows) >= {"Python", "kernel", "preemption", "CPU governor", "clock source", "RT priority", "locked memory", "swap"}
+    assert set(rows) >= {
+        "Python",
+        "kernel",
+        "preemption",
+        "CPU governor",
+        "clock source",
+        "RT priority",
+        "locked memory",
+        "swap",
+    }
     assert set(rows) >= {"temperature", "throttling", "disk of the log"}
     assert "rtprio 40" in rows["RT priority"].cure
     assert all(row.got for row in rows.values())
 
 
-@pytest.mark.parametrize(("register", "since"), [("0x0", "never"), ("0x50005", "now"), ("0x50000", "since power-on")])
-def test_a_raspberry_reports_its_power_supply(register: str, since: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("register", "since"), [("0x0", "never"), ("0x50005", "now"), ("0x50000", "since power-on")]
+)
+def test_a_raspberry_reports_its_power_supply(
+    register: str, since: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "get_throttled"
     file.write_text(f"{register}\n")
     monkeypatch.setattr(facts, "_THROTTLED", file)
@@ -226,11 +269,26 @@ def test_the_report_is_complete_and_holds_no_secrets(
     profile = tmp_path / "mine.toml"
     ntrip = (
         '[devices.corrections]\nport = "tcp:caster.example:2101"\nmessages = ["Corrections"]\n'
-        'driver = { name = "ntrip", ntrip = { mountpoint = "NEAR", user = "hunter2", password_file = "hunter2" } }\n\n'
+        'driver = { name = "ntrip", ntrip = { mountpoint = "NEAR", user = "hunter2", '
+        'password_file = "hunter2" } }\n\n'
     )
-    profile.write_text(Path(load("art").path).read_text().replace("[devices.operator]", f"{ntrip}[devices.operator]"))
+    profile.write_text(
+        Path(load("art").path)
+        .read_text()
+        .replace("[devices.operator]", f"{ntrip}[devices.operator]")
+    )
     file = tmp_path / "report.txt"
-    words = ["doctor", "--profile", str(profile), "--seconds", "0.04", "--report", str(file), "--json", "--save"]
+    words = [
+        "doctor",
+        "--profile",
+        str(profile),
+        "--seconds",
+        "0.04",
+        "--report",
+        str(file),
+        "--json",
+        "--save",
+    ]
     assert main(words) in (0, 1), "a busy machine may well fall short"
     report = json.loads(capsys.readouterr().out)
     assert report["claim"]["lateness_p99_ns"] > 0
@@ -240,12 +298,19 @@ def test_the_report_is_complete_and_holds_no_secrets(
     assert "wake-up lateness, 400 Hz" in text
     assert "sustains: tasks up to" in text
     assert "hunter2" not in text + json.dumps(report)
-    assert setup_fault.read_calibration(board / setup_fault.CALIBRATION) == msgspec.convert(report["claim"], BoardCalibration)
+    assert setup_fault.read_calibration(board / setup_fault.CALIBRATION) == msgspec.convert(
+        report["claim"], BoardCalibration
+    )
 
 
 @pytest.mark.parametrize(("accepts", "status"), [("false", 1), ("true", 0)])
 def test_the_status_says_whether_the_board_keeps_the_profile(
-    accepts: str, status: int, board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    accepts: str,
+    status: int,
+    board: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     slow = BoardMeasurements(lateness=[Lateness(400, False, TimeSpread(9, MS, 3 * MS, 40 * MS))])
     monkeypatch.setattr("vehicled.cli.doctor.measure", lambda place, seconds, fifo: slow)
@@ -259,6 +324,8 @@ def test_the_status_says_whether_the_board_keeps_the_profile(
     assert "needs more than this board sustains" in said
 
 
-def test_nothing_can_be_saved_that_was_not_measured(board: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_can_be_saved_that_was_not_measured(
+    board: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["doctor", "--save", "--seconds", "0"]) == 2
     assert "--save needs a measurement" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Recorded task times of a computer: what the file keeps, what its replay repeats, and which files are refused."""
+"""Recorded task times of a computer: what the file keeps, what its replay repeats, and which files
+are refused."""
 
 import json
 import random
@@ -24,7 +25,12 @@ from vehicled.runtime.board.recording import BoardRecording, BoardStopwatch, per
 GOLDEN = Path(__file__).parents[1] / "golden" / "replay"
 MS = 1_000_000
 SECOND = 1_000_000_000
-UNEVEN = ["tasks.ingestion.rate_hz=300", "tasks.fusion.rate_hz=150", "tasks.control.rate_hz=70", "tasks.control.phase_ms=1.5"]
+UNEVEN = [
+    "tasks.ingestion.rate_hz=300",
+    "tasks.fusion.rate_hz=150",
+    "tasks.control.rate_hz=70",
+    "tasks.control.phase_ms=1.5",
+]
 
 
 @pytest.fixture(scope="module")
@@ -72,27 +78,43 @@ def test_the_replay_repeats_every_tick_of_the_recording(art: Profile) -> None:
     then = bursty.run(art, bursty.Bursty(1, 0.01), bursty.START, 4.0)
     wait_ns = SECOND
     length_ns = round(recording.duration_s * 1e9)
-    then = [tick for tick in then if wait_ns <= tick.release_ns - bursty.START < wait_ns + length_ns - 50 * MS]
+    then = [
+        tick
+        for tick in then
+        if wait_ns <= tick.release_ns - bursty.START < wait_ns + length_ns - 50 * MS
+    ]
     now = bursty.run(art, unturned(recording, 0), 0, recording.duration_s - 0.06)
     assert sum(tick.missed for tick in now) > 10
-    # All times are kept in whole microseconds; where a release is reached by a hair, one more task may belong to a wake-up.
+    # All times are kept in whole microseconds; where a release is reached by a hair, one more task
+    # may belong to a wake-up.
     same = [
-        (a.task, a.release_ns, a.skipped, a.missed) == (b.task, b.release_ns - bursty.START - wait_ns, b.skipped, b.missed)
+        (a.task, a.release_ns, a.skipped, a.missed)
+        == (b.task, b.release_ns - bursty.START - wait_ns, b.skipped, b.missed)
         for a, b in zip(now, then, strict=False)
     ]
     assert len(same) > 1500
     assert sum(same) / len(same) > 0.995
-    assert max(abs(a.start_ns - (b.start_ns - bursty.START - wait_ns)) for a, b in zip(now[:1000], then[:1000], strict=True)) < MS
+    assert (
+        max(
+            abs(a.start_ns - (b.start_ns - bursty.START - wait_ns))
+            for a, b in zip(now[:1000], then[:1000], strict=True)
+        )
+        < MS
+    )
 
 
 @pytest.mark.parametrize("overrides", [[], UNEVEN])
 @pytest.mark.parametrize("bursts", [0.001, 0.01, 0.1])
-def test_the_miss_rate_is_the_recorded_one_for_every_seed(overrides: list[str], bursts: float) -> None:
+def test_the_miss_rate_is_the_recorded_one_for_every_seed(
+    overrides: list[str], bursts: float
+) -> None:
     profile = load_profile("art", overrides)
     recording = bursty.recording(profile, seconds=12.0, bursts=bursts)
     rows = list(recording.tasks.values())
     for seed in range(3):
-        ticks = bursty.run(profile, BoardStopwatch(recording, PIPELINE, SECOND, seed), SECOND, recording.duration_s)
+        ticks = bursty.run(
+            profile, BoardStopwatch(recording, PIPELINE, SECOND, seed), SECOND, recording.duration_s
+        )
         for row, (runs, misses, skips) in zip(rows, late(ticks), strict=True):
             count, recorded = misses + skips, row.misses + row.skips
             # A burst that the turn cuts in two may count a few releases more or fewer.
@@ -117,8 +139,13 @@ def test_the_seed_turns_the_recording_by_whole_cycles(art: Profile) -> None:
     recording = bursty.recording(art, seconds=4.0)
     origins = {BoardStopwatch(recording, PIPELINE, SECOND, seed)._origin_ns for seed in range(20)}
     assert len(origins) > 15
-    assert all((SECOND - origin) % (period_us([400.0, 200.0, 100.0]) * 1000) == 0 for origin in origins)
-    assert BoardStopwatch(recording, PIPELINE, SECOND, 3)._origin_ns == BoardStopwatch(recording, PIPELINE, SECOND, 3)._origin_ns
+    assert all(
+        (SECOND - origin) % (period_us([400.0, 200.0, 100.0]) * 1000) == 0 for origin in origins
+    )
+    assert (
+        BoardStopwatch(recording, PIPELINE, SECOND, 3)._origin_ns
+        == BoardStopwatch(recording, PIPELINE, SECOND, 3)._origin_ns
+    )
 
 
 def test_releases_of_uneven_rates_repeat_after_a_whole_cycle() -> None:
@@ -134,7 +161,9 @@ def test_a_device_that_is_due_between_two_releases_is_served_in_time(art: Profil
     assert 2_500_000 <= stopwatch.wake_ns(2_500_000, 0) < 2_800_000
 
 
-def test_file_and_recording_are_the_same(board: Callable[..., Path], art: Profile, text: str) -> None:
+def test_file_and_recording_are_the_same(
+    board: Callable[..., Path], art: Profile, text: str
+) -> None:
     recording, data = read(board(), art.tasks)
     assert recording.to_text() == text
     assert json.loads(data) == json.loads(text)
@@ -161,22 +190,43 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "fraction": (lambda p: p["wakes"]["late"].__setitem__(7, 1.5), r"\$\.wakes\.late"),
     "unknown key": (lambda p: p.update(more=1), "unknown field `more`"),
-    "short column": (lambda p: p["wakes"]["late"].pop(), r"wakes\.late: \d+ entries, but wakes\.after has"),
-    "short task": (lambda p: p["wakes"]["execution"]["fusion"].pop(), r"wakes\.execution\.fusion: \d+ entries"),
-    "negative": (lambda p: p["wakes"]["late"].__setitem__(7, -1), r"wakes\.late\[7\]: -1 us is out of range"),
-    "negative execution": (lambda p: p["wakes"]["execution"]["control"].__setitem__(3, -2), r"execution\.control\[3\]: -2 us"),
+    "short column": (
+        lambda p: p["wakes"]["late"].pop(),
+        r"wakes\.late: \d+ entries, but wakes\.after has",
+    ),
+    "short task": (
+        lambda p: p["wakes"]["execution"]["fusion"].pop(),
+        r"wakes\.execution\.fusion: \d+ entries",
+    ),
+    "negative": (
+        lambda p: p["wakes"]["late"].__setitem__(7, -1),
+        r"wakes\.late\[7\]: -1 us is out of range",
+    ),
+    "negative execution": (
+        lambda p: p["wakes"]["execution"]["control"].__setitem__(3, -2),
+        r"execution\.control\[3\]: -2 us",
+    ),
     "huge": (lambda p: p["wakes"]["late"].__setitem__(9, 10**15), r"wakes\.late\[9\]"),
     "twice": (lambda p: p["wakes"]["after"].__setitem__(5, 0), r"wakes\.after\[5\]: two wake-ups"),
     "empty": (lambda p: p["wakes"].update(after=[]), r"wakes\.after: 0 entries"),
-    "missing task": (lambda p: p["tasks"].pop("control"), "tasks: has actuation, fusion, ingestion instead of"),
+    "missing task": (
+        lambda p: p["tasks"].pop("control"),
+        "tasks: has actuation, fusion, ingestion instead of",
+    ),
     "foreign task": (lambda p: p["wakes"]["execution"].update(x=[]), r"wakes\.execution: has"),
     "never ran": (
         lambda p: p["wakes"]["execution"].update(control=[-1] * len(p["wakes"]["after"])),
         r"wakes\.execution\.control: the task never ran",
     ),
-    "no rate": (lambda p: p["tasks"]["control"].update(rate_hz=0.0), r"tasks\.control: a rate of 0 Hz"),
+    "no rate": (
+        lambda p: p["tasks"]["control"].update(rate_hz=0.0),
+        r"tasks\.control: a rate of 0 Hz",
+    ),
     "too short": (lambda p: p.update(duration_s=1.0), r"duration_s: 1 s, but the wake-ups last"),
-    "other rates": (lambda p: p["tasks"]["control"].update(rate_hz=50.0), "measured at 50 Hz .* the profile has 100 Hz"),
+    "other rates": (
+        lambda p: p["tasks"]["control"].update(rate_hz=50.0),
+        "measured at 50 Hz .* the profile has 100 Hz",
+    ),
 }
 
 
@@ -191,7 +241,10 @@ def test_damaged_and_foreign_files_are_refused(
     assert "--measure-board" in str(refusal.value)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00", b"[1, 2]", b"{}", b'{"format": 7}', b"schema = 1\n", b"\x89MCAP0\r\n"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff\xfe\x00", b"[1, 2]", b"{}", b'{"format": 7}', b"schema = 1\n", b"\x89MCAP0\r\n"],
+)
 def test_other_files_are_refused(tmp_path: Path, art: Profile, data: bytes) -> None:
     file = tmp_path / "board.json"
     file.write_bytes(data)
@@ -207,7 +260,9 @@ def test_every_cut_of_the_file_is_refused(tmp_path: Path, art: Profile, text: st
             read(file, art.tasks)
 
 
-def test_a_missing_file_and_the_wrong_clock_are_refused(tmp_path: Path, art: Profile, board: Callable[..., Path]) -> None:
+def test_a_missing_file_and_the_wrong_clock_are_refused(
+    tmp_path: Path, art: Profile, board: Callable[..., Path]
+) -> None:
     for path, why in ((tmp_path / "none.json", "No such file"), (tmp_path, "is a folder")):
         with pytest.raises(SetupError, match=why):
             read(path, art.tasks)
@@ -216,18 +271,28 @@ def test_a_missing_file_and_the_wrong_clock_are_refused(tmp_path: Path, art: Pro
 
 
 def test_another_controller_than_the_measured_one_is_a_warning(board: Callable[..., Path]) -> None:
-    plan = Plan.of(RunSpec(profile="art", board=str(board()), controller="stanley", estimator="ekf4"))
+    plan = Plan.of(
+        RunSpec(profile="art", board=str(board()), controller="stanley", estimator="ekf4")
+    )
     assert [str(note) for note in plan.findings if note.path == "--board"] == [
-        "--board: the task times are those of controller pure_pursuit, not of stanley: measure with it"
+        (
+            "--board: the task times are those of controller pure_pursuit, not of stanley: measure "
+            "with it"
+        )
     ]
 
 
-def test_the_log_of_a_run_in_wall_time_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_of_a_run_in_wall_time_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "board.json"
     assert main(["doctor", "--measure-board", str(file), "--log", str(GOLDEN / "wall.mcap")]) == 0
     assert f"vehicled sim --profile art_vesc --board {file}" in capsys.readouterr().out
     rates = ["tasks.ingestion.rate_hz=200", "tasks.fusion.rate_hz=100"]
-    rates += [f"tasks.{name}.rate_hz={json.loads(file.read_text())['tasks'][name]['rate_hz']}" for name in ("control", "actuation")]
+    rates += [
+        f"tasks.{name}.rate_hz={json.loads(file.read_text())['tasks'][name]['rate_hz']}"
+        for name in ("control", "actuation")
+    ]
     recording, _ = read(file, load_profile("art_vesc", rates).tasks)
     assert recording.profile == "art_vesc"
     assert recording.tasks["ingestion"].runs > 150
@@ -236,16 +301,27 @@ def test_the_log_of_a_run_in_wall_time_is_measured(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--measure-board", "{}/b.json", "--log", str(GOLDEN / "messages.mcap")], "took no real time (clock lockstep)"),
+        (
+            ["--measure-board", "{}/b.json", "--log", str(GOLDEN / "messages.mcap")],
+            "took no real time (clock lockstep)",
+        ),
         (["--measure-board", "{}/b.json", "--log", "{}/none.mcap"], "none.mcap"),
-        (["--measure-board", "{}/b.json", "--log", str(GOLDEN / "wall.mcap"), "--duration", "5"], "--duration is the length"),
+        (
+            ["--measure-board", "{}/b.json", "--log", str(GOLDEN / "wall.mcap"), "--duration", "5"],
+            "--duration is the length",
+        ),
         (["--measure-board", "{}/none/b.json"], "cannot be written"),
         (["--measure-board", "{}/b.json", "--profile", "nope"], "no profile of that name"),
         (["--duration", "5"], "belong to --measure-board"),
-        (["--measure-board", "{}/b.json", "--duration", "0"], "expected a number of seconds from 1 to 450"),
+        (
+            ["--measure-board", "{}/b.json", "--duration", "0"],
+            "expected a number of seconds from 1 to 450",
+        ),
     ],
 )
-def test_wrong_options_are_refused(arguments: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_refused(
+    arguments: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         status = main(["doctor", *(argument.format(tmp_path) for argument in arguments)])
     except SystemExit as ending:

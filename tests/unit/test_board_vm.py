@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from bench.board_vm.__main__ import FAILED, NOT_TRIED, PASSED, Check, checks, load, make, results, table
+from bench.board_vm.__main__ import (
+    FAILED,
+    NOT_TRIED,
+    PASSED,
+    Check,
+    checks,
+    load,
+    make,
+    results,
+    table,
+)
 from bench.board_vm.board import HERE, Board, FailedError, NotTriedError, expect, small_disk
 from bench.board_vm.image import digest, tracked
 from bench.board_vm.machine import MachineError
@@ -20,12 +30,19 @@ class NoBoard(Board):
 
 
 class ScriptedBoard(Board):
-    """A board whose guest runs no command, has a clock of its own and answers with the given state."""
+    """A board whose guest runs no command, has a clock of its own and answers with the given
+    state."""
 
     def __init__(self, **state: Any) -> None:
         self.ran: list[str] = []
         self.clock_s = 0.0
-        self.answer = {"mode": "STANDBY", "why": "", "estimate": {"speed_mps": 0.0}, "chain": [], "ports": []} | state
+        self.answer = {
+            "mode": "STANDBY",
+            "why": "",
+            "estimate": {"speed_mps": 0.0},
+            "chain": [],
+            "ports": [],
+        } | state
 
     def now(self) -> float:
         return self.clock_s
@@ -33,11 +50,15 @@ class ScriptedBoard(Board):
     def sleep(self, duration_s: float) -> None:
         self.clock_s += duration_s
 
-    def status_of(self, command: str, *, user: str = "root", timeout_s: float = 120.0) -> tuple[int, str]:
+    def status_of(
+        self, command: str, *, user: str = "root", timeout_s: float = 120.0
+    ) -> tuple[int, str]:
         self.ran.append(command)
         return 0, ""
 
-    def until(self, *modes: str, timeout_s: float = 40.0, speed_mps: float = -100.0) -> dict[str, Any]:
+    def until(
+        self, *modes: str, timeout_s: float = 40.0, speed_mps: float = -100.0
+    ) -> dict[str, Any]:
         return self.answer
 
     def state(self) -> dict[str, Any]:
@@ -65,7 +86,11 @@ def test_a_check_without_a_docstring_is_refused(tmp_path: Path):
 
 
 def test_a_named_check_is_made_after_those_that_it_needs():
-    assert [check.name for check in checks(HERE / "checks", ["hardening"])] == ["install", "start", "hardening"]
+    assert [check.name for check in checks(HERE / "checks", ["hardening"])] == [
+        "install",
+        "start",
+        "hardening",
+    ]
     with pytest.raises(ValueError, match="no check nothing"):
         checks(HERE / "checks", ["nothing"])
 
@@ -85,7 +110,10 @@ def test_a_verdict_is_never_better_than_what_happened(error: Exception, verdict:
 
 
 def test_what_a_passed_check_has_seen_is_one_line():
-    assert make(Check("one", "It holds.", lambda board: "two\n lines"), NoBoard())[2:4] == (PASSED, "two lines")
+    assert make(Check("one", "It holds.", lambda board: "two\n lines"), NoBoard())[2:4] == (
+        PASSED,
+        "two lines",
+    )
 
 
 def test_expect_fails_a_check_with_what_was_seen():
@@ -95,7 +123,10 @@ def test_expect_fails_a_check_with_what_was_seen():
 
 
 def test_the_table_of_the_page_keeps_every_row_apart():
-    verdicts = [make(raising(FailedError("a | b")), NoBoard()), make(raising(NotTriedError("x" * 300)), NoBoard())]
+    verdicts = [
+        make(raising(FailedError("a | b")), NoBoard()),
+        make(raising(NotTriedError("x" * 300)), NoBoard()),
+    ]
     page = rendered(results(verdicts, "a computer"))
     assert page.count("\n| one |") == 2
     assert "a / b" in page
@@ -109,14 +140,30 @@ def test_the_cache_knows_content_name_and_order_of_its_inputs(tmp_path: Path):
     two.write_bytes(b"2")
     before = digest("suite", one, two)
     assert before == digest("suite", one, two)
-    assert len({before, digest("other", one, two), digest("suite", two, one), digest("suit", "e", one, two)}) == 4
+    assert (
+        len(
+            {
+                before,
+                digest("other", one, two),
+                digest("suite", two, one),
+                digest("suit", "e", one, two),
+            }
+        )
+        == 4
+    )
     two.write_bytes(b"3")
     assert digest("suite", one, two) != before
 
 
 def test_the_image_holds_what_the_service_is_installed_from():
     names = {path.name for path in tracked()}
-    assert {"requirements.lock", "pyproject.toml", "vehicled@.service", "art.toml", "service.py"} <= names
+    assert {
+        "requirements.lock",
+        "pyproject.toml",
+        "vehicled@.service",
+        "art.toml",
+        "service.py",
+    } <= names
 
 
 def test_a_check_is_loaded_from_its_file_under_its_name():
@@ -137,7 +184,7 @@ def test_a_vehicle_that_rolls_or_stopped_for_another_reason_is_no_stop():
         ScriptedBoard(chain=chain).stopped("vesc_silent")
     with pytest.raises(FailedError, match="by nothing"):
         ScriptedBoard().stopped()
-    with pytest.raises(FailedError, match="rolls at 0.50 m/s"):
+    with pytest.raises(FailedError, match=r"rolls at 0\.50 m/s"):
         ScriptedBoard(chain=chain, estimate={"speed_mps": 0.5}).stopped()
 
 

@@ -1,4 +1,5 @@
-"""The loop's work for the view: in gaps only, within its share of the time, dropping what nobody takes."""
+"""The loop's work for the view: in gaps only, within its share of the time, dropping what nobody
+takes."""
 
 import os
 import subprocess
@@ -30,7 +31,13 @@ class Child:
 
     def __init__(self) -> None:
         self.frames: list[tuple[FrameKind, bytes]] = []
-        self.name, self.alive, self.sent, self.dropped, self.closed = "the live view", True, 0, 0, False
+        self.name, self.alive, self.sent, self.dropped, self.closed = (
+            "the live view",
+            True,
+            0,
+            0,
+            False,
+        )
 
     def offer(self, kind: FrameKind, *pieces: bytes) -> bool:
         self.frames.append((kind, b"".join(pieces)))
@@ -89,7 +96,12 @@ def test_records_and_looks_go_out_at_their_rates() -> None:
     kinds = [kind for kind, _ in bench.child.frames]
     assert kinds.count(FrameKind.RECORDS) in range(36, 42)
     assert kinds.count(FrameKind.STATE) in range(9, 12)
-    heads = [head for kind, data in bench.child.frames if kind is FrameKind.RECORDS for head in message_heads(data)]
+    heads = [
+        head
+        for kind, data in bench.child.frames
+        if kind is FrameKind.RECORDS
+        for head in message_heads(data)
+    ]
     assert len({head[3] for head in heads}) == len(heads) > 380
 
 
@@ -104,7 +116,11 @@ def test_its_share_of_the_time_is_bounded_whatever_it_costs(costs_ns: list[int])
     assert bench.feed.cost.turns >= 60
 
 
-@given(st.lists(st.tuples(st.integers(0, 4 * MS), st.integers(1_000, 2 * MS)), min_size=10, max_size=200))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4 * MS), st.integers(1_000, 2 * MS)), min_size=10, max_size=200
+    )
+)
 def test_it_works_in_gaps_twice_as_long_as_it_takes(turns: list[tuple[int, int]]) -> None:
     bench = Bench()
     now_ns = 0
@@ -203,7 +219,9 @@ def test_the_view_goes_on_when_the_log_does_not() -> None:
 
 
 @given(st.lists(st.integers(1, 40), max_size=60), st.integers(1, 10), st.integers(1, 100))
-def test_a_queue_keeps_the_newest_within_its_bounds(sizes: list[int], most: int, most_bytes: int) -> None:
+def test_a_queue_keeps_the_newest_within_its_bounds(
+    sizes: list[int], most: int, most_bytes: int
+) -> None:
     box = ClientQueue(most, most_bytes)
     put = [bytes([k % 256]) * size for k, size in enumerate(sizes)]
     for message in put:
@@ -233,7 +251,10 @@ def test_what_is_urgent_goes_first_and_is_not_dropped_for_pictures() -> None:
 
 def test_a_pipe_that_nobody_reads_costs_frames_and_no_time() -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        [sys.executable, "-c", "import time; time.sleep(60)"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
     )
     assert child.stdin is not None
     os.set_blocking(child.stdin.fileno(), False)
@@ -252,8 +273,13 @@ def test_a_pipe_that_nobody_reads_costs_frames_and_no_time() -> None:
 
 
 def test_in_lockstep_a_full_pipe_waits_and_nothing_is_dropped() -> None:
-    slow = "import sys, time; n = 0\nwhile data := sys.stdin.buffer.read1(7000): n += len(data); time.sleep(5e-4)\nprint(n)"
-    child = subprocess.Popen([sys.executable, "-c", slow], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    slow = (
+        "import sys, time; n = 0\nwhile data := sys.stdin.buffer.read1(7000): n += len(data); "
+        "time.sleep(5e-4)\nprint(n)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", slow], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
     assert child.stdin is not None
     assert child.stdout is not None
     os.set_blocking(child.stdin.fileno(), False)
@@ -279,13 +305,19 @@ def _ended(pid: int) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's help is Linux's")
 def test_a_bridge_that_is_busy_ends_with_its_daemon() -> None:
     """It neither reads its pipe nor lets another thread run, as one that plans without an end."""
-    busy = "from vehicled.live.bridges.child import be_modest; be_modest(); print(1, flush=True)\nwhile True: pass"
+    busy = (
+        "from vehicled.live.bridges.child import be_modest; be_modest(); print(1, "
+        "flush=True)\nwhile True: pass"
+    )
     daemon_code = (
         "import subprocess, sys, time\n"
-        f"child = subprocess.Popen([sys.executable, '-c', {busy!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {busy!r}], stdin=subprocess.PIPE, "
+        "stdout=subprocess.PIPE)\n"
         "child.stdout.readline(); print(child.pid, flush=True); time.sleep(60)"
     )
-    daemon = subprocess.Popen([sys.executable, "-c", daemon_code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", daemon_code], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
     assert daemon.stdout is not None
     with daemon, daemon.stdout:
         pid = int(daemon.stdout.readline())
@@ -301,7 +333,9 @@ def test_a_bridge_that_is_busy_ends_with_its_daemon() -> None:
 def test_a_child_that_failed_costs_the_loop_no_waiting() -> None:
     """It closed its end of the pipe and lives on; it is killed, and collected at the end."""
     code = "import os, time; os.close(0); print(1, flush=True); time.sleep(60)"
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    )
     assert child.stdin is not None
     assert child.stdout is not None
     os.set_blocking(child.stdin.fileno(), False)

@@ -1,4 +1,5 @@
-"""The command ``vehicled twin calibrate`` on recorded drives: what it takes, what it writes, what it refuses."""
+"""The command ``vehicled twin calibrate`` on recorded drives: what it takes, what it writes, what
+it refuses."""
 
 import re
 import shutil
@@ -29,7 +30,19 @@ def test_the_command_writes_a_profile_that_loads_and_holds_the_numbers(
     out = tmp_path / "mine.toml"
     assert (
         main(
-            ["twin", "calibrate", "--profile", "art_published", "--log", str(log), "--fit", "powertrain", "-o", str(out), "--json"]
+            [
+                "twin",
+                "calibrate",
+                "--profile",
+                "art_published",
+                "--log",
+                str(log),
+                "--fit",
+                "powertrain",
+                "-o",
+                str(out),
+                "--json",
+            ]
         )
         == 0
     )
@@ -41,10 +54,28 @@ def test_the_command_writes_a_profile_that_loads_and_holds_the_numbers(
     assert data["summary"]["speed_mps"]["after"] < data["summary"]["speed_mps"]["before"]
 
 
-def test_a_gain_beyond_the_stop_of_the_wheels_is_written_with_room_for_it(shared_data: Path, tmp_path: Path) -> None:
+def test_a_gain_beyond_the_stop_of_the_wheels_is_written_with_room_for_it(
+    shared_data: Path, tmp_path: Path
+) -> None:
     log = shared_data / "art_steering_ramp_2023" / "steer_p10"
     out = tmp_path / "mine.toml"
-    assert main(["twin", "calibrate", "--profile", "art_published", "--log", str(log), "--fit", "steering", "-o", str(out)]) == 0
+    assert (
+        main(
+            [
+                "twin",
+                "calibrate",
+                "--profile",
+                "art_published",
+                "--log",
+                str(log),
+                "--fit",
+                "steering",
+                "-o",
+                str(out),
+            ]
+        )
+        == 0
+    )
     before, after = (load_profile(name).sim.steering for name in ("art_published", str(out)))
     assert before is not None
     assert after is not None
@@ -53,17 +84,22 @@ def test_a_gain_beyond_the_stop_of_the_wheels_is_written_with_room_for_it(shared
 
 KEY = "sim.steering.gain_rad"
 SPELLINGS = (
-    "", "[sim]\n", "[sim]\nsteering.gain_rad = 0.3 # old\n", "[sim.steering]\nslack_rad = 0.0\n", "[sim.steering]\ngain_rad = 0.3",
+    "", "[sim]\n", "[sim]\nsteering.gain_rad = 0.3 # old\n", "[sim.steering]\nslack_rad = 0.0\n",
+    "[sim.steering]\ngain_rad = 0.3",
     "[sim]\nsteering = { gain_rad = 0.3, x = 1 } # kept\n", "sim.steering.gain_rad = 0.3\n",
     "[ sim . steering ]\ngain_rad=0.3#old\n",
-    "[sim.'steering']\n\"gain_rad\" = 0.3\n", "sim = { steering = {gain_rad = 0.3} }\n", "[sim.steering.deep]\nx = 1 # kept\n",
-    "[sim.steering]\r\n# kept\r\ngain_rad = 0.3\r\nb = 2\r\n", "[sim.gnss]\na = 1\n[other]\nb = 2 # kept\n[sim.steering]\nc = 3\n",
+    "[sim.'steering']\n\"gain_rad\" = 0.3\n", "sim = { steering = {gain_rad = 0.3} }\n",
+    "[sim.steering.deep]\nx = 1 # kept\n",
+    "[sim.steering]\r\n# kept\r\ngain_rad = 0.3\r\nb = 2\r\n",
+    "[sim.gnss]\na = 1\n[other]\nb = 2 # kept\n[sim.steering]\nc = 3\n",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("text", SPELLINGS)
 def test_a_number_is_written_into_every_spelling_of_its_table(text: str) -> None:
-    written = written_profile(text, [CalibratedNumber(key=KEY, value=0.4, sigma=0.01, before=0.3)], "x")
+    written = written_profile(
+        text, [CalibratedNumber(key=KEY, value=0.4, sigma=0.01, before=0.3)], "x"
+    )
     values = tomllib.loads(text)
     values.setdefault("sim", {}).setdefault("steering", {})["gain_rad"] = 0.4
     assert tomllib.loads(written) == values
@@ -72,7 +108,9 @@ def test_a_number_is_written_into_every_spelling_of_its_table(text: str) -> None
 
 
 def test_a_table_that_is_something_else_is_refused_by_its_key() -> None:
-    with pytest.raises(ProfileError, match=r"estimator: is no table here, and estimator\.planar\.x needs one"):
+    with pytest.raises(
+        ProfileError, match=r"estimator: is no table here, and estimator\.planar\.x needs one"
+    ):
         with_values('estimator = "planar"\n', {"estimator.planar.x": "1.0"})
     with pytest.raises(ProfileError, match="not valid TOML"):
         with_values("[sim\n", {KEY: "1.0"})
@@ -97,23 +135,40 @@ def test_a_file_that_has_no_place_for_the_numbers_is_reported_before_the_drives_
     assert load_twin(str(twin)).parameters.body.yaw_inertia_kgm2 == 1.0
     assert load_profile(str(profile)).name == "art"
     for words, why in (
-        (["--vehicle", str(twin), "--fit", "inertia"], "yaw_inertia_kgm2 = { value = ..., ... } on a line; write it so"),
+        (
+            ["--vehicle", str(twin), "--fit", "inertia"],
+            "yaw_inertia_kgm2 = { value = ..., ... } on a line; write it so",
+        ),
         (["--profile", str(profile), "--fit", "steering"], "there is no such file"),
         (["--vehicle", str(twin), "--fit", "steering"], "there is no such file"),
     ):
-        assert main(["twin", "calibrate", *words, "--log", str(tmp_path / "none.csv"), "-o", out]) == 2
+        assert (
+            main(["twin", "calibrate", *words, "--log", str(tmp_path / "none.csv"), "-o", out]) == 2
+        )
         assert why in capsys.readouterr().err
 
 
 def test_numbers_are_shown_though_their_file_cannot_be_written(
-    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shared_data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def full(file: Path, text: str) -> None:
         raise SetupError(f"{file} cannot be written (No space left on device)")
 
     monkeypatch.setattr(twin_calibrate, "write_output", full)
     log = shared_data / "art_steering_ramp_2023" / "steer_m10"
-    words = ["--profile", "art_published", "--log", str(log), "--fit", "powertrain", "-o", str(tmp_path / "a.toml")]
+    words = [
+        "--profile",
+        "art_published",
+        "--log",
+        str(log),
+        "--fit",
+        "powertrain",
+        "-o",
+        str(tmp_path / "a.toml"),
+    ]
     assert main(["twin", "calibrate", *words]) == 2
     shown = capsys.readouterr()
     assert "torque" in shown.out
@@ -121,7 +176,9 @@ def test_numbers_are_shown_though_their_file_cannot_be_written(
 
 
 def test_a_twin_is_called_by_its_file_as_far_as_a_name_may_go(tmp_path: Path) -> None:
-    text = twin_calibrate._written(load_twin("nigel"), [], tmp_path / f"Grün-{'x' * 80}.toml", "drives")
+    text = twin_calibrate._written(
+        load_twin("nigel"), [], tmp_path / f"Grün-{'x' * 80}.toml", "drives"
+    )
     assert parse(text, "").parameters.identity.name == f"gr_n_{'x' * 59}"
 
 
@@ -133,7 +190,10 @@ def test_a_drive_of_another_vehicle_is_named_before_the_fit(
 
     monkeypatch.setattr(twin_calibrate, "calibrate", no_fit)
     log = Path(__file__).parents[1] / "golden" / "replay" / "messages.mcap"
-    for fitted, said in (("nigel", f"note: {log} was driven by profile art, not nigel\n"), ("art", "")):
+    for fitted, said in (
+        ("nigel", f"note: {log} was driven by profile art, not nigel\n"),
+        ("art", ""),
+    ):
         assert main(["twin", "calibrate", "--profile", fitted, "--log", str(log)]) == 2
         assert capsys.readouterr().err == f"{said}vehicled: no fit\n"
 
@@ -152,7 +212,20 @@ def test_one_file_is_one_drive_and_two_of_one_name_are_refused(
     assert held_out == {"art_steering_ramp_2023/steer_p10/test0_motion"}
     copy = tmp_path / "copies" / "steer_p04"
     shutil.copytree(folder / "steer_p10", copy)
-    assert main(["twin", "calibrate", "--profile", "art_published", "--log", str(folder / "steer_p04"), str(copy)]) == 2
+    assert (
+        main(
+            [
+                "twin",
+                "calibrate",
+                "--profile",
+                "art_published",
+                "--log",
+                str(folder / "steer_p04"),
+                str(copy),
+            ]
+        )
+        == 2
+    )
     said = capsys.readouterr().err
     assert str((folder / "steer_p04" / "test0_motion.csv").resolve()) in said
     assert str(copy / "test0_motion.csv") in said

@@ -31,7 +31,9 @@ def test_a_disk_that_is_full_costs_the_new_file_and_not_the_old_one(tmp_path: Pa
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.raises(SetupError, match=r"cannot write .*course\.csv \(File too large\): choose another place"):
+        with pytest.raises(
+            SetupError, match=r"cannot write .*course\.csv \(File too large\): choose another place"
+        ):
             write_output(file, "new" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -56,16 +58,36 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_a_course_that_is_there_is_not_recorded_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_course_that_is_there_is_not_recorded_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     course = tmp_path / "course.csv"
     course.write_text("mine")
     assert main(["record-path", "none.mcap", "-o", str(course)]) == 2
-    assert f"{course}: exists already and is not overwritten: choose another name" in capsys.readouterr().err
+    assert (
+        f"{course}: exists already and is not overwritten: choose another name"
+        in capsys.readouterr().err
+    )
     assert course.read_text() == "mine"
 
 
-def test_a_recording_of_nothing_waits_aloud_and_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["devices", "record", "serial:/dev/nosuch", "-o", str(tmp_path / "x.ubx"), "--duration", "0.3"]) == 1
+def test_a_recording_of_nothing_waits_aloud_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(
+            [
+                "devices",
+                "record",
+                "serial:/dev/nosuch",
+                "-o",
+                str(tmp_path / "x.ubx"),
+                "--duration",
+                "0.3",
+            ]
+        )
+        == 1
+    )
     said = capsys.readouterr().err
     assert "/dev/nosuch does not exist" in said
     assert "retrying, Ctrl-C to stop" in said
@@ -81,9 +103,13 @@ def test_a_recording_of_nothing_waits_aloud_and_leaves_nothing(tmp_path: Path, c
         ["sim", "--plot", "/nowhere/lap.png"],
     ],
 )
-def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(words) == 2
-    assert f"{words[-1]}: cannot be written; choose a file in an existing" in capsys.readouterr().err
+    assert (
+        f"{words[-1]}: cannot be written; choose a file in an existing" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])
@@ -98,7 +124,9 @@ def test_a_long_title_is_one_line_over_a_narrow_table(
     assert any(line.split() == ["NAV-PVT", "10"] for line in lines)
 
 
-def test_brackets_of_others_are_printed_and_not_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_brackets_of_others_are_printed_and_not_read_as_markup(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     cure = "add [safety.independent_stop] [/bold] :warning: [link=file:///x]here"
     print_table("a [red]title", ["[bold]name", "cure"], [["art", cure]])
     out = capsys.readouterr().out
@@ -108,16 +136,22 @@ def test_brackets_of_others_are_printed_and_not_read_as_markup(capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "300"])
-def test_paths_in_tables_are_not_folded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+def test_paths_in_tables_are_not_folded(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     path = "/a/place/of/some/length/" * 6 + "run.mcap"
-    print_table("", ["log", "why"], [[path, "the course was driven to its end " * 4], ["short", ""]])
+    print_table(
+        "", ["log", "why"], [[path, "the course was driven to its end " * 4], ["short", ""]]
+    )
     lines = capsys.readouterr().out.splitlines()
     assert sum(path in line for line in lines) == 1
     assert not any(line.endswith(" ") for line in lines)
 
 
-def test_a_terminal_gets_tables_folded_at_blanks_and_words_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_tables_folded_at_blanks_and_words_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     path = "/a/place/of/some/length/" * 3 + "run.mcap"
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "dumb")
@@ -139,7 +173,9 @@ def test_a_terminal_gets_tables_folded_at_blanks_and_words_whole(monkeypatch: py
     assert "\x1b]" not in shown
 
 
-def test_control_characters_of_others_are_printed_escaped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_control_characters_of_others_are_printed_escaped(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     def shown() -> str:
         both = "".join(capsys.readouterr())
         assert not UNSAFE.search(both)

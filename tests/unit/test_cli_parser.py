@@ -1,4 +1,5 @@
-"""The command line as text: help that fits, errors in one line that name the cure, names that are completed."""
+"""The command line as text: help that fits, errors in one line that name the cure, names that are
+completed."""
 
 import io
 import os
@@ -38,7 +39,9 @@ def said(*argv: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.prog)
-def test_help_fits_a_terminal_and_names_what_must_be_given(page: CommandParser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_fits_a_terminal_and_names_what_must_be_given(
+    page: CommandParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = page.format_help()
     assert max(map(len, text.splitlines())) <= 80
@@ -57,7 +60,9 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_examples_can_be_typed_as_they_stand(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_can_be_typed_as_they_stand(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.mcap", "b.mcap"):
         (tmp_path / name).touch()
@@ -75,8 +80,14 @@ def test_every_command_stands_in_the_help_once() -> None:
     [
         (["sime"], "vehicled: no command 'sime'; did you mean 'sim'? See 'vehicled --help'"),
         (["log", "inf"], "vehicled log: no command 'inf'; did you mean 'info'?"),
-        (["sim", "--cource", "lot17"], "vehicled sim: no option '--cource'; did you mean '--course'?"),
-        (["log", "info", "x", "--jsn"], "vehicled log info: no option '--jsn'; did you mean '--json'?"),
+        (
+            ["sim", "--cource", "lot17"],
+            "vehicled sim: no option '--cource'; did you mean '--course'?",
+        ),
+        (
+            ["log", "info", "x", "--jsn"],
+            "vehicled log info: no option '--jsn'; did you mean '--json'?",
+        ),
         (["sim", "--clock", "wal"], "vehicled sim: --clock: no value 'wal'; did you mean 'wall'?"),
         (["sim", "twice"], "vehicled sim: unexpected argument: 'twice'"),
         (
@@ -102,7 +113,11 @@ WORDS = [option for page in PAGES for action in page._actions for option in acti
 NAMES = [name for page in PAGES for name in page.subcommands]
 
 
-@given(st.lists(st.one_of(st.sampled_from(NAMES), st.sampled_from(WORDS), st.text(max_size=8)), max_size=5))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(NAMES), st.sampled_from(WORDS), st.text(max_size=8)), max_size=5
+    )
+)
 @examples(60)
 def test_no_list_of_arguments_ends_in_a_traceback(argv: list[str]) -> None:
     status, text = said(*argv)
@@ -112,12 +127,25 @@ def test_no_list_of_arguments_ends_in_a_traceback(argv: list[str]) -> None:
         assert "help" in text
 
 
-READERS = [["check"], ["log", "info"], ["log", "timing"], ["log", "recover"], ["replay"], ["devices", "decode", "--type", "ublox"]]
+READERS = [
+    ["check"],
+    ["log", "info"],
+    ["log", "timing"],
+    ["log", "recover"],
+    ["replay"],
+    ["devices", "decode", "--type", "ublox"],
+]
 
 
-@given(st.sampled_from(READERS), st.sampled_from(["", ".mcap", ".toml", ".csv"]), st.binary(max_size=300))
+@given(
+    st.sampled_from(READERS),
+    st.sampled_from(["", ".mcap", ".toml", ".csv"]),
+    st.binary(max_size=300),
+)
 @examples(40)
-def test_no_file_ends_in_a_traceback(tmp_path_factory: pytest.TempPathFactory, words: list[str], ending: str, data: bytes) -> None:
+def test_no_file_ends_in_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, words: list[str], ending: str, data: bytes
+) -> None:
     file = tmp_path_factory.mktemp("any") / f"file{ending}"
     file.write_bytes(data)
     out = io.StringIO()
@@ -132,7 +160,9 @@ def test_no_file_ends_in_a_traceback(tmp_path_factory: pytest.TempPathFactory, w
 
 def process(*words: str, **more: object) -> "subprocess.CompletedProcess[str]":
     """Run the command line as users do."""
-    return subprocess.run([*VEHICLED, *words], capture_output=True, text=True, timeout=DEADLINE_S, **more)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(
+        [*VEHICLED, *words], capture_output=True, text=True, timeout=DEADLINE_S, **more
+    )  # type: ignore[call-overload,no-any-return]
 
 
 def test_closed_streams_are_no_error() -> None:
@@ -153,7 +183,11 @@ def test_a_reader_that_went_away_is_no_error() -> None:
 
 def test_a_terminal_that_knows_no_lines_and_a_user_without_home(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "HOME"}
-    done = process("profiles", env=environment | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "1"}, cwd=tmp_path)
+    done = process(
+        "profiles",
+        env=environment | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "1"},
+        cwd=tmp_path,
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -166,7 +200,10 @@ def test_a_defect_is_one_line_that_says_how_to_see_more(
     monkeypatch.setattr("vehicled.cli.catalog.courses", broken)
     assert main(["courses"]) == 70
     text = capsys.readouterr().err
-    assert text.startswith("vehicled: internal error, please report it: KeyError: 'surprise' (test_cli_parser.py, line ")
+    assert text.startswith(
+        "vehicled: internal error, please report it: KeyError: 'surprise' (test_cli_parser.py, "
+        "line "
+    )
     assert text.count("\n") == 1
     monkeypatch.setenv("VEHICLED_TRACEBACK", "1")
     assert main(["courses"]) == 70
@@ -178,12 +215,16 @@ def test_a_defect_is_one_line_that_says_how_to_see_more(
 # ---------------------------------------------------------------- names of logs
 
 
-def test_logs_are_named_by_age_or_by_how_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_are_named_by_age_or_by_how_they_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     store = tmp_path / "vehicled" / "logs"
     store.mkdir(parents=True)
-    for age, file in enumerate((store / "art_new.mcap", tmp_path / "art_old.mcap", store / "rzr.mcap")):
+    for age, file in enumerate(
+        (store / "art_new.mcap", tmp_path / "art_old.mcap", store / "rzr.mcap")
+    ):
         file.touch()
         os.utime(file, (1e9 - age, 1e9 - age))
     (store / "art_new_part2.mcap").touch()
@@ -206,11 +247,18 @@ def test_logs_are_named_by_age_or_by_how_they_begin(tmp_path: Path, monkeypatch:
 
 def candidates(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return what the shell is given for the last word of a line."""
-    shell = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
+    shell = {
+        "_ARGCOMPLETE": "1",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+    }
     for name, value in shell.items():
         monkeypatch.setenv(name, value)
     # It would take a descriptor that belongs to pytest.
-    monkeypatch.setattr("argcomplete.finders.CompletionFinder._init_debug_stream", lambda finder: None)
+    monkeypatch.setattr(
+        "argcomplete.finders.CompletionFinder._init_debug_stream", lambda finder: None
+    )
     monkeypatch.setattr("argcomplete.io.debug_stream", io.StringIO())
     out = io.StringIO()
     complete(build_parser(), output_stream=out, exit_method=lambda status: None)
@@ -249,23 +297,54 @@ def candidates(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("vehicled data fetch ", {"mocap_ekf_mpc_2023"}),
     ],
 )
-def test_what_could_come_next(line: str, some: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_come_next(
+    line: str, some: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     found = candidates(line, monkeypatch)
     assert some <= set(found), found
     assert line == "vehicled " or not {"controller", "driver", "estimator"} & set(found)
 
 
-@pytest.mark.parametrize("line", ["", "vehicled", "vehicled check 'no end", "vehicled sim --seed x --cou", "vehicled log info no "])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "vehicled",
+        "vehicled check 'no end",
+        "vehicled sim --seed x --cou",
+        "vehicled log info no ",
+    ],
+)
 def test_any_line_can_be_completed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(candidates(line, monkeypatch), list)
 
 
 def test_completion_of_a_drive_waits_for_no_library_of_numbers() -> None:
     code = "import sys; from vehicled.cli.commands import build_parser; p = build_parser()\n"
-    code += "for words in sys.argv[1:]: p.descend(words.split()).format_help()\nprint('numpy' in sys.modules)"
-    words = ["sim", "run", "status", "arm", "stop", "teleop", "topic echo", "goto", "log report", "service install"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+    code += (
+        "for words in sys.argv[1:]: p.descend(words.split()).format_help()\nprint('numpy' in "
+        "sys.modules)"
+    )
+    words = [
+        "sim",
+        "run",
+        "status",
+        "arm",
+        "stop",
+        "teleop",
+        "topic echo",
+        "goto",
+        "log report",
+        "service install",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -285,7 +364,8 @@ def shell(name: str, script: str, path: str) -> list[str]:
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[name]
     done = subprocess.run(
         [name, *options, "-c", f"{completion_script(name) if name != 'zsh' else ''}\n{script}"],
-        capture_output=True, text=True, timeout=DEADLINE_S, check=True, env=os.environ | {"PATH": path},
+        capture_output=True, text=True, timeout=DEADLINE_S, check=True,
+        env=os.environ | {"PATH": path},
     )  # fmt: skip
     return done.stdout.split()
 
@@ -300,7 +380,10 @@ def shell(name: str, script: str, path: str) -> list[str]:
     ],
 )
 def test_bash_completes(line: str, expected: list[str], path_with_vehicled: str) -> None:
-    script = f"COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; _python_argcomplete vehicled 2>/dev/null\n"
+    script = (
+        f"COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; _python_argcomplete vehicled "
+        "2>/dev/null\n"
+    )
     script += "printf '%s\\n' \"${COMPREPLY[@]}\""
     assert shell("bash", script, path_with_vehicled) == expected
 
@@ -311,12 +394,24 @@ def test_a_blank_follows_only_what_is_whole() -> None:
 
 
 def test_zsh_completes(path_with_vehicled: str) -> None:
-    script = '_describe() { print -rl -- "${completions[@]}" }; compdef() { }\n' + completion_script("zsh")
-    script += "\nwords=(vehicled sim); BUFFER='vehicled sim --fail gnss:stu'; CURSOR=${#BUFFER}; _python_argcomplete"
+    script = (
+        '_describe() { print -rl -- "${completions[@]}" }; compdef() { }\n'
+        + completion_script("zsh")
+    )
+    script += (
+        "\nwords=(vehicled sim); BUFFER='vehicled sim --fail gnss:stu'; CURSOR=${#BUFFER}; "
+        "_python_argcomplete"
+    )
     assert "gnss\\:stuck@:" in shell("zsh", script, path_with_vehicled)
-    assert "--profile" in shell("zsh", script.replace("--fail gnss:stu", "--prof"), path_with_vehicled)[0]
+    assert (
+        "--profile"
+        in shell("zsh", script.replace("--fail gnss:stu", "--prof"), path_with_vehicled)[0]
+    )
 
 
 def test_fish_completes(path_with_vehicled: str) -> None:
     assert shell("fish", "complete -C 'vehicled sim --prof'", path_with_vehicled)[0] == "--profile"
-    assert shell("fish", "complete -C 'vehicled sim --fail gnss:stu'", path_with_vehicled) == ["gnss:stuck@", "gnss:stuck_channel@"]
+    assert shell("fish", "complete -C 'vehicled sim --fail gnss:stu'", path_with_vehicled) == [
+        "gnss:stuck@",
+        "gnss:stuck_channel@",
+    ]

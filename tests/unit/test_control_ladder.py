@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.control.fallback_chain import FallbackChain, FallbackParams, PlannerResult, pursuit_wheel_rad, sample
+from vehicled.control.fallback_chain import (
+    FallbackChain,
+    FallbackParams,
+    PlannerResult,
+    pursuit_wheel_rad,
+    sample,
+)
 from vehicled.control.mpc.controller import Mpc, MpcParams
 from vehicled.control.mpc.qp_solver import QpSolution
 from vehicled.core.messages import NAN, ControlLevel, ControlReason, EstimatorStatus, StateEstimate
@@ -27,7 +33,9 @@ def test_a_plan_is_read_at_the_end_of_the_tick() -> None:
     assert rung == (pytest.approx(0.02), ControlLevel.PRIMARY, ControlReason.NONE, 7)
 
 
-@pytest.mark.parametrize("reason", [ControlReason.NOT_CONVERGED, ControlReason.INFEASIBLE, ControlReason.LATE])
+@pytest.mark.parametrize(
+    "reason", [ControlReason.NOT_CONVERGED, ControlReason.INFEASIBLE, ControlReason.LATE]
+)
 def test_without_a_plan_the_fallback_chain_descends_level_by_level(reason: ControlReason) -> None:
     ladder = FallbackChain(PARAMS)
     ladder.choose(PlannerResult(PLAN, 0.1), never, 0.05, 0.05)
@@ -36,22 +44,31 @@ def test_without_a_plan_the_fallback_chain_descends_level_by_level(reason: Contr
         rung = ladder.choose(failed, never, 0.05, 0.05)
         assert rung == (pytest.approx(0.05 + 0.05 * tick), ControlLevel.SHIFTED_PLAN, reason, 400)
     for _ in range(2):
-        assert ladder.choose(failed, lambda: -0.2, 0.05, 0.05) == (-0.2, ControlLevel.PURE_PURSUIT, ControlReason.PLAN_USED_UP, 400)
+        assert ladder.choose(failed, lambda: -0.2, 0.05, 0.05) == (
+            -0.2,
+            ControlLevel.PURE_PURSUIT,
+            ControlReason.PLAN_USED_UP,
+            400,
+        )
     rung = ladder.choose(failed, lambda: -0.2, 0.05, 0.05)
     assert math.isnan(rung.wheel_rad)
     assert rung[1:] == (ControlLevel.STOP, ControlReason.PLAN_USED_UP, 400)
-    assert ladder.choose(PlannerResult(PLAN, 0.1), never, 0.05, 0.05).level is ControlLevel.PRIMARY, (
-        "a new plan leads back to the top"
-    )
+    assert (
+        ladder.choose(PlannerResult(PLAN, 0.1), never, 0.05, 0.05).level is ControlLevel.PRIMARY
+    ), "a new plan leads back to the top"
 
 
 def test_without_any_plan_so_far_pursuit_carries_with_the_reason_of_the_failure() -> None:
-    rung = FallbackChain(PARAMS).choose(PlannerResult(None, 0.1, ControlReason.NOT_CONVERGED, 400), lambda: 0.1, 0.01, 0.01)
+    rung = FallbackChain(PARAMS).choose(
+        PlannerResult(None, 0.1, ControlReason.NOT_CONVERGED, 400), lambda: 0.1, 0.01, 0.01
+    )
     assert rung == (0.1, ControlLevel.PURE_PURSUIT, ControlReason.NOT_CONVERGED, 400)
 
 
 def test_pursuit_that_knows_no_angle_is_a_stop() -> None:
-    rung = FallbackChain(PARAMS).choose(PlannerResult(None, 0.1, ControlReason.NOT_FINITE), lambda: NAN, 0.01, 0.01)
+    rung = FallbackChain(PARAMS).choose(
+        PlannerResult(None, 0.1, ControlReason.NOT_FINITE), lambda: NAN, 0.01, 0.01
+    )
     assert rung.level is ControlLevel.STOP
     assert rung.reason is ControlReason.NOT_FINITE
 
@@ -68,18 +85,26 @@ def test_the_plan_may_be_overwritten_by_its_owner_once_it_is_old() -> None:
     ladder.choose(PlannerResult(plan, 0.1), never, 0.05, 0.05)
     ladder.choose(PlannerResult(None, 0.1, ControlReason.LATE), never, 0.05, 0.05)
     plan[:] = NAN
-    assert ladder.choose(PlannerResult(None, 0.1, ControlReason.LATE), never, 0.05, 0.05).wheel_rad == pytest.approx(0.15)
+    assert ladder.choose(
+        PlannerResult(None, 0.1, ControlReason.LATE), never, 0.05, 0.05
+    ).wheel_rad == pytest.approx(0.15)
 
 
 def test_what_was_planned_before_a_stop_is_not_driven_after_it() -> None:
     ladder = FallbackChain(PARAMS)
     ladder.choose(PlannerResult(PLAN, 0.1), never, 0.05, 0.05)
-    assert ladder.stop(ControlReason.STATE_UNUSABLE)[1:] == (ControlLevel.STOP, ControlReason.STATE_UNUSABLE, 0)
+    assert ladder.stop(ControlReason.STATE_UNUSABLE)[1:] == (
+        ControlLevel.STOP,
+        ControlReason.STATE_UNUSABLE,
+        0,
+    )
     rung = ladder.choose(PlannerResult(None, 0.1, ControlReason.LATE), lambda: 0.1, 0.05, 0.05)
     assert rung.level is ControlLevel.PURE_PURSUIT
 
 
-@pytest.mark.parametrize(("at", "value"), [(0.0, 0.0), (1.5, 0.15), (4.0, 0.3), (1e9, 0.3), (NAN, 0.3)])
+@pytest.mark.parametrize(
+    ("at", "value"), [(0.0, 0.0), (1.5, 0.15), (4.0, 0.3), (1e9, 0.3), (NAN, 0.3)]
+)
 def test_a_plan_is_linear_between_its_entries_and_held_beyond(at: float, value: float) -> None:
     assert sample(PLAN, at) == pytest.approx(value)
 
@@ -100,13 +125,21 @@ def test_pursuit_steers_the_arc_through_the_point_ahead() -> None:
 def controller(**params: object) -> Mpc:
     profile = load_profile("art")
     ladder = FallbackParams(shifted_ticks=3, pursuit_ticks=2)
-    return Mpc(MpcParams(ladder=ladder, **params), profile.vehicle, profile.limits, load_course("circle_r5_ccw"), 0.01)  # type: ignore[arg-type]
+    return Mpc(
+        MpcParams(ladder=ladder, **params),
+        profile.vehicle,
+        profile.limits,
+        load_course("circle_r5_ccw"),
+        0.01,
+    )  # type: ignore[arg-type]
 
 
 def at_start(k: int) -> StateEstimate:
     course = load_course("circle_r5_ccw")
     x, y, yaw = float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0])
-    return StateEstimate(k * PERIOD_NS, k * PERIOD_NS, x, y, yaw, 0.5, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+    return StateEstimate(
+        k * PERIOD_NS, k * PERIOD_NS, x, y, yaw, 0.5, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING
+    )
 
 
 class Failing:
@@ -143,7 +176,10 @@ def test_the_controller_fills_level_reason_and_iterations() -> None:
 def test_a_bound_of_iterations_that_is_too_low_is_reported() -> None:
     mpc = controller(iterations=10, step_size=1e-4)
     command = mpc.step(at_start(0), 0)
-    assert (command.level, command.reason) == (ControlLevel.PURE_PURSUIT, ControlReason.NOT_CONVERGED)
+    assert (command.level, command.reason) == (
+        ControlLevel.PURE_PURSUIT,
+        ControlReason.NOT_CONVERGED,
+    )
     assert command.iterations == 10
 
 
@@ -152,7 +188,11 @@ def test_after_a_missed_deadline_nothing_is_computed_once() -> None:
     mpc.step(at_start(0), 0)
     mpc.on_deadline_miss()
     command = mpc.step(at_start(1), PERIOD_NS)
-    assert (command.level, command.reason, command.iterations) == (ControlLevel.SHIFTED_PLAN, ControlReason.LATE, 0)
+    assert (command.level, command.reason, command.iterations) == (
+        ControlLevel.SHIFTED_PLAN,
+        ControlReason.LATE,
+        0,
+    )
     assert mpc.step(at_start(2), 2 * PERIOD_NS).level is ControlLevel.PRIMARY
 
 
@@ -162,6 +202,10 @@ def test_a_state_that_is_not_finite_stops_with_its_reason() -> None:
         wheel = mpc.step(at_start(k), k * PERIOD_NS).wheel_angle_rad
     bad = StateEstimate(1, 1, NAN, 0.0, 0.0, 0.0, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
     command = mpc.step(bad, 20 * PERIOD_NS)
-    assert (command.throttle, command.brake, command.wheel_angle_rad) == (0.0, 1.0, pytest.approx(wheel))
+    assert (command.throttle, command.brake, command.wheel_angle_rad) == (
+        0.0,
+        1.0,
+        pytest.approx(wheel),
+    )
     assert (command.level, command.reason) == (ControlLevel.STOP, ControlReason.STATE_UNUSABLE)
     assert mpc.step(at_start(21), 21 * PERIOD_NS).level is ControlLevel.PRIMARY

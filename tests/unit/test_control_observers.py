@@ -18,13 +18,18 @@ from vehicled.paths.catalog import load_course
 
 TICK_NS = 10_000_000
 DRIVE = VEHICLE.drive
-SLIPPING = msgspec.structs.replace(VEHICLE, wheelbase_m=3.378, understeer_rad_per_mps2=0.002, rear_slip_rad_per_mps2=0.017)
+SLIPPING = msgspec.structs.replace(
+    VEHICLE, wheelbase_m=3.378, understeer_rad_per_mps2=0.002, rear_slip_rad_per_mps2=0.017
+)
 
 
 @pytest.mark.parametrize("surplus_mps2", [-0.4, 0.3])
 def test_a_steady_speed_is_predicted_to_stay(surplus_mps2: float) -> None:
-    """The drive is better or worse than its model: at the throttle that holds the speed, the prediction must hold it, too."""
-    throttle = DRIVE.steady_throttle(1.0) - surplus_mps2 / (DRIVE.acceleration_mps2(1.0, 0.0) - DRIVE.acceleration_mps2(0.0, 0.0))
+    """The drive is better or worse than its model: at the throttle that holds the speed, the
+    prediction must hold it, too."""
+    throttle = DRIVE.steady_throttle(1.0) - surplus_mps2 / (
+        DRIVE.acceleration_mps2(1.0, 0.0) - DRIVE.acceleration_mps2(0.0, 0.0)
+    )
     demands: CommandHistory[Demand] = CommandHistory(Demand(throttle, 0.0), 10**9)
     observer = DriveObserver()
     for k in range(1000):
@@ -36,7 +41,9 @@ def test_a_steady_speed_is_predicted_to_stay(surplus_mps2: float) -> None:
 
 
 @pytest.mark.parametrize(("throttle", "speed", "answers"), [(1.0, 0.0, True), (1.0, 0.1, False)])
-def test_nothing_is_learnt_at_rest_or_of_a_vehicle_that_is_held(throttle: float, speed: float, answers: bool) -> None:
+def test_nothing_is_learnt_at_rest_or_of_a_vehicle_that_is_held(
+    throttle: float, speed: float, answers: bool
+) -> None:
     observer = DriveObserver()
     demands: CommandHistory[Demand] = CommandHistory(Demand(throttle, 0.0), 10**9)
     for k in range(200):
@@ -72,10 +79,14 @@ def test_what_was_learnt_of_a_drive_ends_where_it_turns_round() -> None:
 
 
 def test_what_the_gate_cuts_is_no_fault_of_the_drive() -> None:
-    controller = PurePursuit(PurePursuitParams(), VEHICLE, LIMITS, load_course("straight_30m"), 0.01)
+    controller = PurePursuit(
+        PurePursuitParams(), VEHICLE, LIMITS, load_course("straight_30m"), 0.01
+    )
     for k in range(400):
         now_ns = k * TICK_NS
-        at = StateEstimate(now_ns, now_ns, 0.005 * k, 0.0, 0.0, 0.5, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+        at = StateEstimate(
+            now_ns, now_ns, 0.005 * k, 0.0, 0.0, 0.5, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING
+        )
         assert controller.step(at, now_ns).throttle > 1.1 * DRIVE.steady_throttle(0.5)
         controller.on_command_sent(DRIVE.steady_throttle(0.5), 0.0)
     assert abs(controller._observer.surplus_mps2) < 0.05
@@ -95,7 +106,13 @@ def test_a_heading_that_is_read_wrong_is_found(speed_mps: float) -> None:
     for k in range(2000):
         way = speed_mps * k * 0.01
         # The yaw passes through pi.
-        drift.observe(k * TICK_NS, way * cos(yaw), way * sin(yaw), yaw - wrong - (2 * pi if k % 2 else 0.0), speed_mps)
+        drift.observe(
+            k * TICK_NS,
+            way * cos(yaw),
+            way * sin(yaw),
+            yaw - wrong - (2 * pi if k % 2 else 0.0),
+            speed_mps,
+        )
     # A fifth is held back by the prior.
     assert drift.angle_rad == pytest.approx(0.8 * wrong, rel=0.05)
 
@@ -104,5 +121,7 @@ def test_slip_settles_where_a_steady_turn_is() -> None:
     v, wheel, slip = 12.0, 0.05, Slip(0.0, 0.0)
     for _ in range(500):
         slip = slip_step(SLIPPING, slip, v, wheel, 0.01)
-    assert atan(slip.yaw_rate_radps / v * SLIPPING.effective_wheelbase_m(v)) == pytest.approx(wheel, rel=1e-3)
+    assert atan(slip.yaw_rate_radps / v * SLIPPING.effective_wheelbase_m(v)) == pytest.approx(
+        wheel, rel=1e-3
+    )
     assert slip.left_mps / v == pytest.approx(-0.017 * v * slip.yaw_rate_radps, rel=1e-3)

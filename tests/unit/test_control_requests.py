@@ -1,4 +1,5 @@
-"""Requests of the control socket: what each means, and what is refused before it reaches the run."""
+"""Requests of the control socket: what each means, and what is refused before it reaches the
+run."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +22,13 @@ from vehicled.core.messages import CourseCommand, CourseKind, OperatorAction
 from vehicled.daemon.live_changes import ChangeError
 from vehicled.live.control_socket import server
 from vehicled.live.control_socket.console import Console, RunFacts
-from vehicled.live.control_socket.protocol import GotoRequest, RequestError, ReturnRequest, parse, printable
+from vehicled.live.control_socket.protocol import (
+    GotoRequest,
+    RequestError,
+    ReturnRequest,
+    parse,
+    printable,
+)
 from vehicled.live.control_socket.server import PREPARATIONS, ControlServer
 from vehicled.paths.catalog import load_course, names
 from vehicled.paths.course import Course, course_from_waypoints
@@ -52,7 +59,9 @@ class Planner:
 
     async def course(self, asker: Asker, line: Sequence[bytes | bytearray]) -> Planned:
         request = msgspec.json.decode(b"".join(line))
-        return Planned(COURSE, to_bytes(COURSE), request.get("origin", ""), request.get("kind", "course"))
+        return Planned(
+            COURSE, to_bytes(COURSE), request.get("origin", ""), request.get("kind", "course")
+        )
 
 
 class Planning(Console):
@@ -114,7 +123,9 @@ async def ask(path: Path, request: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("stop", ["stop", "disarm", "emergency_stop", None])
-async def test_a_stop_calls_off_a_place_that_is_still_planned(tmp_path: Path, stop: str | None) -> None:
+async def test_a_stop_calls_off_a_place_that_is_still_planned(
+    tmp_path: Path, stop: str | None
+) -> None:
     path = tmp_path / "v.sock"
     answers: list[dict[str, Any]] = []
     async with served(path) as console, anyio.create_task_group() as group:
@@ -128,7 +139,10 @@ async def test_a_stop_calls_off_a_place_that_is_still_planned(tmp_path: Path, st
         assert (await ask(path, action))["ok"]
         console.planner.ready.set()
     if stop is None:
-        assert (answers[0]["ok"], [message.kind for message in console.taken]) == (True, [CourseKind.GOTO])
+        assert (answers[0]["ok"], [message.kind for message in console.taken]) == (
+            True,
+            [CourseKind.GOTO],
+        )
     else:
         assert (answers[0]["ok"], console.taken) == (False, [])
         assert "stopped after this was asked for" in answers[0]["why"]
@@ -158,7 +172,11 @@ async def test_a_course_keeps_what_it_was_made_for(tmp_path: Path) -> None:
             {"do": "course", "data": "AAAA", "origin": "a\x1b[2Jb"},
         ):  # fmt: skip
             assert (await ask(path, request))["ok"]
-    assert [message.kind for message in console.taken] == [CourseKind.RETURN, CourseKind.MISSION, CourseKind.GIVEN]
+    assert [message.kind for message in console.taken] == [
+        CourseKind.RETURN,
+        CourseKind.MISSION,
+        CourseKind.GIVEN,
+    ]
     assert console.taken[-1].origin == "a?[2Jb"
 
 
@@ -169,7 +187,11 @@ async def test_setpoints_that_come_too_fast_are_not_driven_by_when_they_are_old(
     monkeypatch.setattr(server, "BURST", 5.0)
     path = tmp_path / "v.sock"
     lines = [
-        json.dumps({"do": "setpoint", "speed_mps": 1.0, "curvature_per_m": 0.0, "sequence": k}).encode() + b"\n" for k in range(100)
+        json.dumps(
+            {"do": "setpoint", "speed_mps": 1.0, "curvature_per_m": 0.0, "sequence": k}
+        ).encode()
+        + b"\n"
+        for k in range(100)
     ]
     async with served(path), await anyio.connect_unix(path) as stream:
         await stream.send(b"".join(lines))
@@ -180,7 +202,9 @@ async def test_setpoints_that_come_too_fast_are_not_driven_by_when_they_are_old(
 
 
 @given(st.text(max_size=64), st.sampled_from(["stop", "arm", "emergency_stop"]))
-def test_names_reach_no_terminal_with_characters_that_move_its_cursor(origin: str, action: str) -> None:
+def test_names_reach_no_terminal_with_characters_that_move_its_cursor(
+    origin: str, action: str
+) -> None:
     request = parse(json.dumps({"do": "request", "action": action, "origin": origin}).encode())
     assert request.origin == printable(origin)  # type: ignore[union-attr]
     assert printable(origin).isprintable()
@@ -189,8 +213,10 @@ def test_names_reach_no_terminal_with_characters_that_move_its_cursor(origin: st
 @pytest.mark.parametrize(
     "line",
     [
-        '{"do":"goto","x_m":NaN,"y_m":1}', '{"do":"goto","x_m":1e999,"y_m":1}', '{"do":"goto","latitude_deg":91,"longitude_deg":1}',
-        '{"do":"goto","x_m":1,"y_m":1,"speed_mps":0}', '{"do":"goto","x_m":1,"y_m":1,"yaw_rad":101}', '{"do":"speed"}',
+        '{"do":"goto","x_m":NaN,"y_m":1}', '{"do":"goto","x_m":1e999,"y_m":1}',
+        '{"do":"goto","latitude_deg":91,"longitude_deg":1}',
+        '{"do":"goto","x_m":1,"y_m":1,"speed_mps":0}',
+        '{"do":"goto","x_m":1,"y_m":1,"yaw_rad":101}', '{"do":"speed"}',
         '{"do":"speed","limit_mps":Infinity}', '{"do":"setpoint","speed_mps":NaN,"sequence":1}',
         '{"do":"setpoint","speed_mps":1,"curvature_per_m":0,"sequence":-1}',
         '{"do":"setpoint","speed_mps":1,"curvature_per_m":0,"sequence":1,"origin":""}',
@@ -217,7 +243,11 @@ def test_a_stop_is_counted_whatever_comes_of_it() -> None:
     for action in OperatorAction:
         before = console.stops
         console.request(action, "me", START)
-        stops = action in (OperatorAction.STOP, OperatorAction.DISARM, OperatorAction.EMERGENCY_STOP)
+        stops = action in (
+            OperatorAction.STOP,
+            OperatorAction.DISARM,
+            OperatorAction.EMERGENCY_STOP,
+        )
         assert console.stops == before + stops
 
 
@@ -231,10 +261,12 @@ def test_every_shipped_course_can_be_sent(name: str) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.floats(-30, 30), st.floats(-30, 30)), min_size=2, max_size=10), st.booleans(),
-    st.lists(st.sampled_from([1.0, -1.0]), min_size=10, max_size=10),
+    st.lists(st.tuples(st.floats(-30, 30), st.floats(-30, 30)), min_size=2, max_size=10),
+    st.booleans(), st.lists(st.sampled_from([1.0, -1.0]), min_size=10, max_size=10),
 )  # fmt: skip
-def test_every_course_through_waypoints_can_be_sent(places: list[tuple[float, float]], mixed: bool, speeds: list[float]) -> None:
+def test_every_course_through_waypoints_can_be_sent(
+    places: list[tuple[float, float]], mixed: bool, speeds: list[float]
+) -> None:
     x, y = zip(*places, strict=True)
     try:
         course = course_from_waypoints("a", x, y, speed=speeds[: len(x)] if mixed else None)
@@ -252,8 +284,10 @@ def hostile(**columns: Any) -> Course:
     [
         (hostile(yaw_rad=COURSE.yaw_rad + pi), "points against the line"),
         (hostile(speed_mps=-COURSE.speed_mps), "points against the line"),
-        (hostile(yaw_rad=np.where(np.arange(len(COURSE.yaw_rad)) == 50, COURSE.yaw_rad + 2.5, COURSE.yaw_rad)), "points against"),
-        (hostile(curvature_per_m=np.full_like(COURSE.curvature_per_m, 1e300)), "curvature is above"),
+        (hostile(yaw_rad=np.where(np.arange(len(COURSE.yaw_rad)) == 50, COURSE.yaw_rad + 2.5,
+         COURSE.yaw_rad)), "points against"),
+        (hostile(curvature_per_m=np.full_like(COURSE.curvature_per_m, 1e300)),
+         "curvature is above"),
         (hostile(curvature_per_m=np.full_like(COURSE.curvature_per_m, np.nan)), "not finite"),
         (hostile(speed_mps=np.zeros_like(COURSE.speed_mps)), "target speed is 0"),
         (hostile(s_m=COURSE.s_m[::-1].copy()), "do not increase"),

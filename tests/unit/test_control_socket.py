@@ -1,4 +1,5 @@
-"""The control socket: requests that are understood, garbage that is refused, clients that cannot hold the loop."""
+"""The control socket: requests that are understood, garbage that is refused, clients that cannot
+hold the loop."""
 
 import json
 import os
@@ -27,9 +28,23 @@ from vehicled.live.control_socket import pending, server
 from vehicled.live.control_socket.client import Client, ControlError
 from vehicled.live.control_socket.console import STOPPED, RunFacts
 from vehicled.live.control_socket.console import Console as RunConsole
-from vehicled.live.control_socket.protocol import MAX_LINE, ActionRequest, GotoRequest, RequestError, WatchRequest, parse, printable
+from vehicled.live.control_socket.protocol import (
+    MAX_LINE,
+    ActionRequest,
+    GotoRequest,
+    RequestError,
+    WatchRequest,
+    parse,
+    printable,
+)
 from vehicled.live.control_socket.server import MAX_CLIENTS, ControlServer
-from vehicled.live.control_socket.socket_path import SocketPathError, answers, find, folder, socket_path
+from vehicled.live.control_socket.socket_path import (
+    SocketPathError,
+    answers,
+    find,
+    folder,
+    socket_path,
+)
 from vehicled.paths import formulas
 from vehicled.run.wall_session import _refusal_alone
 from vehicled.runtime.planner.process import Asker, Planned
@@ -103,7 +118,9 @@ class SlowPlanner:
             group.start_soon(first, self.released)
         if called_off.is_set():
             raise ChangeError(self._asked[asker.client])
-        return Planned(formulas.straight(goal.x_m or 1.0).renamed(f"goto {goal.x_m:g}"), b"", asker.origin)
+        return Planned(
+            formulas.straight(goal.x_m or 1.0).renamed(f"goto {goal.x_m:g}"), b"", asker.origin
+        )
 
     async def course(self, asker: Asker, line: list[bytearray]) -> Planned:
         self.lines.append(b"".join(line))
@@ -111,7 +128,9 @@ class SlowPlanner:
 
 
 @asynccontextmanager
-async def served(path: Path, planner: SlowPlanner | None = None) -> AsyncIterator[tuple[Console, ControlServer]]:
+async def served(
+    path: Path, planner: SlowPlanner | None = None
+) -> AsyncIterator[tuple[Console, ControlServer]]:
     console, serving = Console(), ControlServer(path, planner=planner)  # type: ignore[arg-type]
     async with anyio.create_task_group() as group:
         group.start_soon(serving.serve, console)  # type: ignore[arg-type]
@@ -151,12 +170,16 @@ async def test_requests_reach_the_run_and_are_answered(tmp_path: Path) -> None:
     assert not path.exists(), "the socket goes with the daemon"
 
 
-async def test_the_socket_appears_with_its_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_socket_appears_with_its_permissions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "v.sock"
     early: list[Path] = []
 
     def slow_directory(_: str) -> NoReturn:
-        early.extend(tmp_path.glob("*.sock"))  # as long as a directory of groups on the network takes
+        early.extend(
+            tmp_path.glob("*.sock")
+        )  # as long as a directory of groups on the network takes
         raise KeyError
 
     monkeypatch.setattr("grp.getgrnam", slow_directory)
@@ -167,27 +190,45 @@ async def test_the_socket_appears_with_its_permissions(tmp_path: Path, monkeypat
 
 async def test_a_stick_is_passed_on_and_not_answered(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
-    request = b'{"do": "teleop", "steering": -0.5, "throttle": 0.3, "deadman": true, "sequence": 7, "origin": "pad"}'
+    request = (
+        b'{"do": "teleop", "steering": -0.5, "throttle": 0.3, "deadman": true, "sequence": 7, '
+        b'"origin": "pad"}'
+    )
     async with served(path) as (console, _):
         await ask(path, request, b'{"do": "heartbeat"}', b'{"do": "status"}', answers=1)
     reading = console.readings[0]
-    assert (reading.steering, reading.throttle, reading.deadman, reading.sequence, reading.origin) == (-0.5, 0.3, True, 7, "pad")
+    assert (
+        reading.steering,
+        reading.throttle,
+        reading.deadman,
+        reading.sequence,
+        reading.origin,
+    ) == (-0.5, 0.3, True, 7, "pad")
     assert console.beats == ["ground station"]
 
 
 async def test_a_request_that_leads_nowhere_is_answered_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
     async with served(path) as (console, _):
-        drive, arm = await ask(path, b'{"do": "request", "action": "drive"}', b'{"do": "request", "action": "arm"}')
+        drive, arm = await ask(
+            path, b'{"do": "request", "action": "drive"}', b'{"do": "request", "action": "arm"}'
+        )
     assert drive == {"ok": False, "why": "someone drives: stop it first"}
     assert arm["ok"]
-    assert [action for action, _ in console.requests] == [OperatorAction.DRIVE, OperatorAction.ARM], (
-        "it is in the journal all the same"
-    )
+    assert [action for action, _ in console.requests] == [
+        OperatorAction.DRIVE,
+        OperatorAction.ARM,
+    ], "it is in the journal all the same"
 
 
 def reading(sequence: int, throttle: float, origin: str = "keyboard") -> bytes:
-    reading = {"steering": 0.0, "throttle": throttle, "deadman": True, "sequence": sequence, "origin": origin}
+    reading = {
+        "steering": 0.0,
+        "throttle": throttle,
+        "deadman": True,
+        "sequence": sequence,
+        "origin": origin,
+    }
     return json.dumps({"do": "teleop", **reading}).encode() + b"\n"
 
 
@@ -204,17 +245,27 @@ async def test_two_sticks_of_one_name_are_not_taken_for_one(tmp_path: Path) -> N
             while data.count(b"\n") < 2:
                 data += await second.receive()
             refused, good = (json.loads(line) for line in data.splitlines())
-            assert (refused["ok"], good["ok"]) == (False, True), "reported once, and the connection stays open"
+            assert (refused["ok"], good["ok"]) == (False, True), (
+                "reported once, and the connection stays open"
+            )
             assert "another client already drives as 'keyboard'" in refused["why"]
             await first.send(reading(2, 0.1) + reading(1, 0.0, "pad") + status)
             await first.receive()
-            assert [(r.origin, r.throttle) for r in console.readings] == [("keyboard", 0.0), ("keyboard", 0.1), ("pad", 0.0)]
+            assert [(r.origin, r.throttle) for r in console.readings] == [
+                ("keyboard", 0.0),
+                ("keyboard", 0.1),
+                ("pad", 0.0),
+            ]
             await second.send(reading(3, 0.2) + status)
             await second.receive()
             assert console.readings[-1].throttle == 0.2, "the first one has another stick now"
         await second.send(reading(4, 0.3, "pad") + status)
         await second.receive()
-    assert [(r.origin, r.unplugged) for r in console.readings[-3:]] == [("pad", True), ("pad", False), ("pad", True)]
+    assert [(r.origin, r.unplugged) for r in console.readings[-3:]] == [
+        ("pad", True),
+        ("pad", False),
+        ("pad", True),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +285,9 @@ async def test_two_sticks_of_one_name_are_not_taken_for_one(tmp_path: Path) -> N
         b"\xff\xfe\x00",
     ],
 )
-async def test_what_is_no_request_is_refused_and_the_connection_lives_on(tmp_path: Path, line: bytes) -> None:
+async def test_what_is_no_request_is_refused_and_the_connection_lives_on(
+    tmp_path: Path, line: bytes
+) -> None:
     path = tmp_path / "v.sock"
     async with served(path) as (console, serving):
         refused, good = await ask(path, line, b'{"do": "status"}')
@@ -258,7 +311,9 @@ async def test_a_line_without_end_is_hung_up_on(tmp_path: Path) -> None:
     assert not console.requests
 
 
-async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_beyond_the_limit_may_only_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "v.sock"
     monkeypatch.setattr(server, "STOPPER_TIMEOUT_S", 0.2)
     monkeypatch.setattr(server, "MAX_PER_PROGRAM", MAX_CLIENTS)
@@ -268,7 +323,10 @@ async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypat
             await stream.send(b'{"do": "status"}\n')
             await stream.receive()
         arm, stop, status = await ask(
-            path, b'{"do": "request", "action": "arm"}', b'{"do": "request", "action": "stop"}', b'{"do": "status"}'
+            path,
+            b'{"do": "request", "action": "arm"}',
+            b'{"do": "request", "action": "stop"}',
+            b'{"do": "status"}',
         )
         assert "clients are connected already" in arm["why"]
         assert stop["ok"]
@@ -287,7 +345,9 @@ async def test_a_client_beyond_the_limit_may_only_stop(tmp_path: Path, monkeypat
         group.cancel_scope.cancel()
 
 
-async def test_a_flood_is_slowed_down_and_not_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_is_slowed_down_and_not_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "BURST", 5.0)
     monkeypatch.setattr(server, "REQUESTS_PER_S", 200.0)
     path = tmp_path / "v.sock"
@@ -297,7 +357,9 @@ async def test_a_flood_is_slowed_down_and_not_the_loop(tmp_path: Path, monkeypat
     assert len(console.requests) == 25
 
 
-async def test_a_stop_overtakes_what_its_own_program_has_piled_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stop_overtakes_what_its_own_program_has_piled_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "BURST", 5.0)
     monkeypatch.setattr(server, "REQUESTS_PER_S", 50.0)
     path = tmp_path / "v.sock"
@@ -308,7 +370,9 @@ async def test_a_stop_overtakes_what_its_own_program_has_piled_up(tmp_path: Path
     async with served(path) as (console, _):
         found = await ask(path, *lines)
         actions = [action for action, _ in console.requests]
-    assert [each["ok"] for each in found] == [True] * 5 + [False] * 15 + [True, True], "in the order of the requests"
+    assert [each["ok"] for each in found] == [True] * 5 + [False] * 15 + [True, True], (
+        "in the order of the requests"
+    )
     assert found[10]["why"] == STOPPED
     # What was asked for before the stop must not take effect after it.
     assert actions == [OperatorAction.ARM] * 5 + [OperatorAction.STOP, OperatorAction.ARM]
@@ -320,7 +384,8 @@ async def test_a_stop_passes_however_many_others_connect(tmp_path: Path) -> None
     async with served(path) as (console, serving):
         try:
             for k in range(3 * pending.MAX_WAITING):
-                # Silent ones, others that have all the places, and some that begin a line and never end it.
+                # Silent ones, others that have all the places, and some that begin a line and never
+                # end it.
                 held.append(other := socket.socket(socket.AF_UNIX))
                 other.connect(str(path))
                 if k % 3:
@@ -329,7 +394,9 @@ async def test_a_stop_passes_however_many_others_connect(tmp_path: Path) -> None
             for k in range(3):
                 (stop,) = await ask(path, b'{"do": "request", "action": "emergency_stop"}')
                 assert stop["ok"]
-                assert [action for action, _ in console.requests] == [OperatorAction.EMERGENCY_STOP] * (k + 1)
+                assert [action for action, _ in console.requests] == [
+                    OperatorAction.EMERGENCY_STOP
+                ] * (k + 1)
             assert serving.clients <= server.MAX_CLIENTS
         finally:
             for other in held:
@@ -353,7 +420,9 @@ async def test_one_program_cannot_have_all_places(tmp_path: Path) -> None:
 async def test_requests_of_a_client_that_sends_no_more_are_answered(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
     async with served(path), await anyio.connect_unix(path) as stream:
-        await stream.send(b'{"do": "status"}\n{"do": "request", "action": "arm"}\n{"do": "status"}\n')
+        await stream.send(
+            b'{"do": "status"}\n{"do": "request", "action": "arm"}\n{"do": "status"}\n'
+        )
         await stream.send_eof()
         data = b"".join([part async for part in stream])
     assert [json.loads(line)["ok"] for line in data.splitlines()] == [True] * 3
@@ -374,7 +443,9 @@ async def test_a_path_holds_up_nobody_and_a_stop_calls_it_off(tmp_path: Path) ->
     planner = SlowPlanner()
     async with served(path, planner) as (console, _), await anyio.connect_unix(path) as stream:
         await stream.send(goto(5) + goto(6) + b'{"do": "heartbeat"}\n')
-        await stream.send(b'{"do": "request", "action": "arm"}\n{"do": "request", "action": "stop"}\n' + goto(7))
+        await stream.send(
+            b'{"do": "request", "action": "arm"}\n{"do": "request", "action": "stop"}\n' + goto(7)
+        )
         await until(lambda: len(console.requests) == 2)
         assert console.beats
         assert not console.changes
@@ -391,7 +462,9 @@ async def test_a_path_holds_up_nobody_and_a_stop_calls_it_off(tmp_path: Path) ->
     assert console.changes == ["goto 7"]
 
 
-async def test_a_defect_in_what_only_explains_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_defect_in_what_only_explains_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(self: Console, now_ns: int) -> dict[str, Any]:
         raise ZeroDivisionError("of a rule")
 
@@ -406,7 +479,10 @@ async def test_a_defect_in_what_only_explains_ends_nothing(tmp_path: Path, monke
 
 async def test_a_client_that_waits_for_an_answer_is_hung_up_on_like_others(tmp_path: Path) -> None:
     path = tmp_path / "v.sock"
-    async with served(path, SlowPlanner()) as (_, serving), await anyio.connect_unix(path) as stream:
+    async with (
+        served(path, SlowPlanner()) as (_, serving),
+        await anyio.connect_unix(path) as stream,
+    ):
         await stream.send(goto(5) + b"x" * (MAX_LINE + 1))
         with anyio.fail_after(DEADLINE_S):
             assert b"line too long" in b"".join([part async for part in stream])
@@ -439,7 +515,9 @@ async def test_a_course_is_passed_on_as_it_came(tmp_path: Path) -> None:
     assert console.changes == ["given", "given"]
 
 
-async def test_more_requests_than_one_client_may_wait_for_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_requests_than_one_client_may_wait_for_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "BURST", 1000.0)
     monkeypatch.setattr(server, "MAX_REQUESTS", 4)
     path = tmp_path / "v.sock"
@@ -474,7 +552,9 @@ def test_a_daemon_that_is_flooded_is_not_taken_for_dead(tmp_path: Path) -> None:
                 other.close()
 
 
-async def test_a_heap_of_readings_is_not_driven_by_when_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_heap_of_readings_is_not_driven_by_when_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "BURST", 5.0)
     path = tmp_path / "v.sock"
     async with served(path) as (console, serving):
@@ -488,7 +568,9 @@ async def test_a_heap_of_readings_is_not_driven_by_when_it_is_old(tmp_path: Path
     assert console.readings[-1].unplugged
 
 
-async def test_a_watcher_that_never_reads_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watcher_that_never_reads_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server, "WRITE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(Console, "status", lambda self, now_ns: {"text": "x" * 500_000})
     path = tmp_path / "v.sock"
@@ -518,16 +600,24 @@ async def test_the_blocking_client_asks_and_passes_refusals_on(tmp_path: Path) -
         Client(path)
 
 
-@pytest.mark.parametrize(("words", "status"), [(["disarm"], 0), (["mode", "teleop"], 2), (["mode", "standby"], 0)])
+@pytest.mark.parametrize(
+    ("words", "status"), [(["disarm"], 0), (["mode", "teleop"], 2), (["mode", "standby"], 0)]
+)
 async def test_a_request_refused_by_a_fault_is_answered_at_once(
-    tmp_path: Path, words: list[str], status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    words: list[str],
+    status: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(control, "ARMING_TIMEOUT_S", inf)
     monkeypatch.setattr(Console, "mode", Mode.FAULT)
     async with served(tmp_path / "v.sock") as (console, _):
         with anyio.fail_after(DEADLINE_S):
             assert (
-                await anyio.to_thread.run_sync(main, [*words, "--profile", str(tmp_path / "v.sock")], abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(
+                    main, [*words, "--profile", str(tmp_path / "v.sock")], abandon_on_cancel=True
+                )
                 == status
             )
     said = capsys.readouterr()
@@ -535,7 +625,9 @@ async def test_a_request_refused_by_a_fault_is_answered_at_once(
     assert len(console.requests) == 1, "what waits is called off in a fault, too"
 
 
-async def test_a_reset_is_asked_for_and_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_reset_is_asked_for_and_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with served(tmp_path / "v.sock") as (console, _):
         words = ["mode", "reset", "--profile", str(tmp_path / "v.sock")]
         assert await anyio.to_thread.run_sync(main, words) == 0
@@ -544,20 +636,28 @@ async def test_a_reset_is_asked_for_and_followed(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("words", [["arm"], ["mode", "auto"]])
-async def test_an_interrupted_request_is_cancelled(tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interrupted_request_is_cancelled(
+    tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_: float) -> NoReturn:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("time.sleep", interrupted)
     monkeypatch.setattr(Console, "mode", Mode.INIT)
-    monkeypatch.setattr(Console, "request", lambda self, action, origin, now_ns: self.requests.append((action, origin)) or "")
+    monkeypatch.setattr(
+        Console,
+        "request",
+        lambda self, action, origin, now_ns: self.requests.append((action, origin)) or "",
+    )
     path = tmp_path / "v.sock"
     async with served(path) as (console, _):
         assert await anyio.to_thread.run_sync(main, [*words, "--profile", str(path)]) == 130
     assert [action for action, _ in console.requests][1:] == [OperatorAction.STOP]
 
 
-async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_is_not(tmp_path: Path) -> None:
+async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_is_not(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "v.sock"
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(str(path))
@@ -571,7 +671,9 @@ async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_
         group.cancel_scope.cancel()
 
 
-async def test_the_loser_of_a_race_for_a_socket_gets_an_error_without_a_group(tmp_path: Path) -> None:
+async def test_the_loser_of_a_race_for_a_socket_gets_an_error_without_a_group(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "v.sock"
     async with served(path):
         with pytest.raises(SocketPathError, match="another daemon already uses"), _refusal_alone():
@@ -579,7 +681,9 @@ async def test_the_loser_of_a_race_for_a_socket_gets_an_error_without_a_group(tm
                 group.start_soon(ControlServer(path).serve, Console())  # type: ignore[arg-type]
 
 
-def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_daemons_are_found_by_name_or_when_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert folder() == tmp_path / "vehicled"
@@ -601,9 +705,14 @@ def test_daemons_are_found_by_name_or_when_there_is_one(tmp_path: Path, monkeypa
         opened.close()
         if opened is sockets[0]:
             assert find(None) == socket_path("art_vesc")
-    with pytest.raises(SocketPathError, match=rf"no daemon is running; {socket_path('art')} is left over .*; start one with"):
+    with pytest.raises(
+        SocketPathError,
+        match=rf"no daemon is running; {socket_path('art')} is left over .*; start one with",
+    ):
         find(None)
-    with pytest.raises(SocketPathError, match=r"left over by a daemon that has ended; start one .* replaces it"):
+    with pytest.raises(
+        SocketPathError, match=r"left over by a daemon that has ended; start one .* replaces it"
+    ):
         Client(socket_path("art"))
     socket_path("art").unlink()
     with pytest.raises(SocketPathError, match="there is no such socket; start one"):
@@ -639,11 +748,16 @@ def test_a_good_request_is_understood(action: str, origin: str) -> None:
     assert request.origin.isprintable()
 
 
-def test_a_user_without_access_to_the_service_folder_gets_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_access_to_the_service_folder_gets_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     for name in (None, "art"):
-        with pytest.raises(SocketPathError, match=r"is only for the group vehicled: sudo usermod -aG vehicled \$USER"):
+        with pytest.raises(
+            SocketPathError,
+            match=r"is only for the group vehicled: sudo usermod -aG vehicled \$USER",
+        ):
             find(name)
 
 
@@ -651,11 +765,21 @@ def test_the_status_shows_what_the_gate_had_to_cut(capsys: pytest.CaptureFixture
     rig = Rig()
     rig.drive()
     facts = RunFacts(
-        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
+        profile="art",
+        course="line",
+        course_m=20.0,
+        estimator="e",
+        controller="c",
+        link="messages",
+        version="1",
+        started_ns=START,
     )
     state = RunConsole(rig.machine, facts).status(START + 100_000_000)
     kinds = rig.machine.pipeline.gate.clipped_by_kind
-    assert state["clipped"] == {"commands": rig.machine.pipeline.gate.clipped_total, "by_kind": kinds}
+    assert state["clipped"] == {
+        "commands": rig.machine.pipeline.gate.clipped_total,
+        "by_kind": kinds,
+    }
     _show(state, as_json=False)
     shown = capsys.readouterr().out
     assert f"jerk {kinds['jerk']}" in shown
@@ -666,11 +790,22 @@ def test_margins_show_value_and_limit_of_the_rules(capsys: pytest.CaptureFixture
     rig = Rig()
     rig.drive()
     facts = RunFacts(
-        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
+        profile="art",
+        course="line",
+        course_m=20.0,
+        estimator="e",
+        controller="c",
+        link="messages",
+        version="1",
+        started_ns=START,
     )
     margins = RunConsole(rig.machine, facts).margins()
     _show_margins(msgspec.json.decode(msgspec.json.encode(margins)))
-    lines = {line.split()[1]: line.split() for line in capsys.readouterr().out.splitlines() if len(line.split()) > 4}
+    lines = {
+        line.split()[1]: line.split()
+        for line in capsys.readouterr().out.splitlines()
+        if len(line.split()) > 4
+    }
     assert lines["corridor_left"][0] == "quiet"
     assert lines["corridor_left"][3:6] == [">", f"{LIMITS.corridor_m:g}", "m"]
 
@@ -690,23 +825,41 @@ def test_the_status_shows_a_cap_that_is_below_the_limit_of_the_profile(
     rig = Rig()
     rig.drive()
     facts = RunFacts(
-        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
+        profile="art",
+        course="line",
+        course_m=20.0,
+        estimator="e",
+        controller="c",
+        link="messages",
+        version="1",
+        started_ns=START,
     )
     supervisor = rig.machine.supervisor
     supervisor.speed_cap_mps, supervisor.reaction = cap_mps, reaction
     _show(RunConsole(rig.machine, facts).status(START + 10**8), as_json=False)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["reaction"]]
+    (line,) = [
+        line for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["reaction"]
+    ]
     assert line.split(maxsplit=1)[1].strip() == shown
 
 
 def test_the_status_leaves_out_ports_that_are_never_opened() -> None:
     rig = Rig()
     facts = RunFacts(
-        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="wires", version="1", started_ns=START
+        profile="art",
+        course="line",
+        course_m=20.0,
+        estimator="e",
+        controller="c",
+        link="wires",
+        version="1",
+        started_ns=START,
     )
     ports = [port["name"] for port in RunConsole(rig.machine, facts).status(START)["ports"]]
     closed = replace(facts, closed_ports=frozenset(ports[:1]))
-    assert [port["name"] for port in RunConsole(rig.machine, closed).status(START)["ports"]] == ports[1:]
+    assert [
+        port["name"] for port in RunConsole(rig.machine, closed).status(START)["ports"]
+    ] == ports[1:]
 
 
 @pytest.mark.parametrize(
@@ -723,7 +876,14 @@ def test_the_status_shows_how_far_the_lane_is_free(
     rig = Rig()
     rig.drive()
     facts = RunFacts(
-        profile="art", course="line", course_m=20.0, estimator="e", controller="c", link="messages", version="1", started_ns=START
+        profile="art",
+        course="line",
+        course_m=20.0,
+        estimator="e",
+        controller="c",
+        link="messages",
+        version="1",
+        started_ns=START,
     )
     console = RunConsole(rig.machine, facts)
     assert console.status(START + 10**8)["lane"] is None

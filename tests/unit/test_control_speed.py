@@ -36,7 +36,9 @@ VEHICLE = make_vehicle(drive=DRIVE)
 PARAMS = SpeedParams()
 
 
-def _profile(name: str, a_lat: float = 3.0, top: float = 10.0, params: SpeedParams = PARAMS) -> SpeedProfile:
+def _profile(
+    name: str, a_lat: float = 3.0, top: float = 10.0, params: SpeedParams = PARAMS
+) -> SpeedProfile:
     limits = Limits(max_speed_mps=top, max_lateral_acceleration_mps2=a_lat, corridor_m=1.0)
     return SpeedProfile(params, VEHICLE, limits, load_course(name))
 
@@ -48,10 +50,15 @@ def test_defaults_are_those_of_the_study() -> None:
 def test_profile_is_the_least_of_course_vehicle_and_lateral_acceleration() -> None:
     assert _profile("circle_r25_ccw").at(50.0).speed_mps == pytest.approx(1.0)
     assert _profile("circle_r25_ccw", top=0.7).at(50.0).speed_mps == pytest.approx(0.7)
-    assert _profile("circle_r2_ccw", a_lat=0.18).at(5.0).speed_mps == pytest.approx(math.sqrt(0.18 * 2.0), rel=0.01)
+    assert _profile("circle_r2_ccw", a_lat=0.18).at(5.0).speed_mps == pytest.approx(
+        math.sqrt(0.18 * 2.0), rel=0.01
+    )
     fast = course_from_waypoints("fast", [0.0, 40.0], [0.0, 0.0], speed=[50.0, 50.0])
     limits = Limits(max_speed_mps=50.0, max_lateral_acceleration_mps2=3.0, corridor_m=1.0)
-    assert SpeedProfile(SpeedParams(deceleration_mps2=9.0), VEHICLE, limits, fast).at(0.0).speed_mps <= DRIVE.top_speed_mps
+    assert (
+        SpeedProfile(SpeedParams(deceleration_mps2=9.0), VEHICLE, limits, fast).at(0.0).speed_mps
+        <= DRIVE.top_speed_mps
+    )
 
 
 def test_what_is_learnt_of_the_brake_counts_at_the_next_stop() -> None:
@@ -62,8 +69,15 @@ def test_what_is_learnt_of_the_brake_counts_at_the_next_stop() -> None:
     known = SpeedProfile(PARAMS, rolls, limits, load_course("straight_30m"))
     assert known.at(29.0).speed_mps < 0.9 * believed.at(29.0).speed_mps
     adapted = believed.adapted(rolls)
-    assert [adapted.at(s) for s in (0.0, 28.0, 29.0, 29.9)] == [known.at(s) for s in (0.0, 28.0, 29.0, 29.9)]
-    assert adapted.adapted(replace(rolls, drive=replace(rolls.drive, friction_nm=0.303 * DRIVE.friction_nm))) is adapted
+    assert [adapted.at(s) for s in (0.0, 28.0, 29.0, 29.9)] == [
+        known.at(s) for s in (0.0, 28.0, 29.0, 29.9)
+    ]
+    assert (
+        adapted.adapted(
+            replace(rolls, drive=replace(rolls.drive, friction_nm=0.303 * DRIVE.friction_nm))
+        )
+        is adapted
+    )
 
 
 @pytest.mark.parametrize("name", ["lot17", "three_point_turn"])
@@ -83,7 +97,9 @@ def test_a_corner_in_the_line_counts_as_the_tightest_arc_the_vehicle_can_turn() 
 
 
 @pytest.mark.parametrize("name", ["straight_20m", "lot17", "lot17_two_speed", "circle_r5_cw"])
-def test_profile_ends_in_a_stop_and_never_asks_for_more_than_the_planned_deceleration(name: str) -> None:
+def test_profile_ends_in_a_stop_and_never_asks_for_more_than_the_planned_deceleration(
+    name: str,
+) -> None:
     profile, length = _profile(name), load_course(name).length_m
     planned = planned_deceleration_mps2(PARAMS, DRIVE)
     assert planned <= PARAMS.deceleration_mps2
@@ -99,7 +115,9 @@ def test_profile_ends_in_a_stop_and_never_asks_for_more_than_the_planned_deceler
 def test_profile_states_the_deceleration_it_implies() -> None:
     profile = _profile("straight_20m")
     braking = profile.at(19.5)
-    assert braking.speed_mps == pytest.approx(math.sqrt(2.0 * planned_deceleration_mps2(PARAMS, DRIVE) * 0.5))
+    assert braking.speed_mps == pytest.approx(
+        math.sqrt(2.0 * planned_deceleration_mps2(PARAMS, DRIVE) * 0.5)
+    )
     assert braking.acceleration_mps2 == pytest.approx(-planned_deceleration_mps2(PARAMS, DRIVE))
     assert profile.at(5.0).acceleration_mps2 == 0.0
 
@@ -108,14 +126,26 @@ def test_plan_counts_on_no_more_than_coasting_gives() -> None:
     slippery = msgspec.structs.replace(DRIVE, friction_nm=0.001)
     coast = -slippery.acceleration_mps2(0.0, 0.0)
     assert planned_deceleration_mps2(PARAMS, slippery) == pytest.approx(0.8 * coast)
-    assert planned_deceleration_mps2(PARAMS, msgspec.structs.replace(BRAKED, friction_nm=0.001)) == 0.5
+    assert (
+        planned_deceleration_mps2(PARAMS, msgspec.structs.replace(BRAKED, friction_nm=0.001)) == 0.5
+    )
 
 
-def _settle(params: SpeedParams, believed: Drive, truth: Drive, target: float, seconds: float = 20.0) -> list[float]:
+def _settle(
+    params: SpeedParams, believed: Drive, truth: Drive, target: float, seconds: float = 20.0
+) -> list[float]:
     state, v, speeds = PidState(), 0.0, []
     for _ in range(int(seconds * 100)):
         state, demand = speed_step(params, believed, state, v, SpeedTarget(target, 0.0), 0.01)
-        v = max(0.0, v + 0.01 * (truth.acceleration_mps2(demand.throttle, v) - demand.brake * truth.brake_deceleration_mps2))
+        v = max(
+            0.0,
+            v
+            + 0.01
+            * (
+                truth.acceleration_mps2(demand.throttle, v)
+                - demand.brake * truth.brake_deceleration_mps2
+            ),
+        )
         speeds.append(v)
     return speeds
 
@@ -146,15 +176,23 @@ def test_the_integral_does_not_wind_up_against_a_limit() -> None:
     assert abs(state.integral) < 0.01
 
 
-def _driven(drive: Drive, target: float, seconds: float, *, held_s: float = 0.0, slope_mps2: float = 0.0) -> list[float]:
-    """Return the speeds of a vehicle on a slope, > 0 downhill, that something holds at first; commands act 0.1 s late."""
+def _driven(
+    drive: Drive, target: float, seconds: float, *, held_s: float = 0.0, slope_mps2: float = 0.0
+) -> list[float]:
+    """Return the speeds of a vehicle on a slope, > 0 downhill, that something holds at first;
+    commands act 0.1 s late."""
     state, v, speeds, commands = PidState(), 0.0, [], [Demand(0.0, 1.0)] * 10
     for k in range(int(seconds * 100)):
         state, demand = speed_step(PARAMS, drive, state, v, SpeedTarget(target, 0.0), 0.01)
         commands.append(demand)
         acts = commands.pop(0)
         rolling = (drive.friction_nm / drive.inertia_kgm2) * drive.wheel_radius_m * drive.gear_ratio
-        push = drive.acceleration_mps2(acts.throttle, 0.0) + rolling - drive_authority_mps2(drive) * v / 3.0 + slope_mps2
+        push = (
+            drive.acceleration_mps2(acts.throttle, 0.0)
+            + rolling
+            - drive_authority_mps2(drive) * v / 3.0
+            + slope_mps2
+        )
         grip = rolling + acts.brake * drive.brake_deceleration_mps2
         if k < 100 * held_s:
             v = 0.0
@@ -211,9 +249,13 @@ def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
     assert demand.brake == pytest.approx(min(1.0, -asked * drive_authority_mps2(BRAKED) / 4.0))
     inside = 0.2 + (DRIVE.steady_throttle(0.2) + 0.05) / gain
     assert inside < runaway_mps(0.2)
-    assert speed_step(PARAMS, BRAKED, PidState(reference_mps=0.2), inside, SpeedTarget(0.2, 0.0), 0.01)[1] == Demand(0.0, 0.0)
+    assert speed_step(
+        PARAMS, BRAKED, PidState(reference_mps=0.2), inside, SpeedTarget(0.2, 0.0), 0.01
+    )[1] == Demand(0.0, 0.0)
     insensitive = replace(PARAMS, brake_dead_band=1.0)
-    assert speed_step(insensitive, BRAKED, fast, 1.5, SpeedTarget(1.0, 0.0), 0.01)[1].brake > 0.0, "one that runs away is braked"
+    assert speed_step(insensitive, BRAKED, fast, 1.5, SpeedTarget(1.0, 0.0), 0.01)[1].brake > 0.0, (
+        "one that runs away is braked"
+    )
 
 
 @given(
@@ -224,7 +266,9 @@ def test_brake_only_where_there_is_one_and_beyond_the_dead_band() -> None:
     st.booleans(),
     near(0.0, PARAMS.integral_limit, signed=True),
 )
-def test_demand_is_always_inside_its_limits(speed: float, target: float, a: float, dt: float, brake: bool, integral: float) -> None:
+def test_demand_is_always_inside_its_limits(
+    speed: float, target: float, a: float, dt: float, brake: bool, integral: float
+) -> None:
     drive = BRAKED if brake else DRIVE
     state = PidState(1.0, integral, 0.5)
     for _ in range(3):
@@ -239,8 +283,12 @@ def test_demand_is_always_inside_its_limits(speed: float, target: float, a: floa
 REVERSING = msgspec.structs.replace(BRAKED, reverse_share=0.5)
 
 
-@given(st.floats(0, 2), st.floats(0, 2), st.floats(-1, 1), st.floats(-0.3, 0.3), st.floats(0.005, 0.1))
-def test_backward_is_forward_mirrored(speed: float, target: float, reference: float, integral: float, dt_s: float) -> None:
+@given(
+    st.floats(0, 2), st.floats(0, 2), st.floats(-1, 1), st.floats(-0.3, 0.3), st.floats(0.005, 0.1)
+)
+def test_backward_is_forward_mirrored(
+    speed: float, target: float, reference: float, integral: float, dt_s: float
+) -> None:
     whole = msgspec.structs.replace(REVERSING, reverse_share=1.0)
     ahead = PidState(abs(reference), integral, speed)
     astern = PidState(-abs(reference), -integral, -speed)
@@ -248,7 +296,9 @@ def test_backward_is_forward_mirrored(speed: float, target: float, reference: fl
     mirrored, answer = speed_step(PARAMS, whole, astern, -speed, SpeedTarget(-target, 0.1), dt_s)
     if target == 0.0 or speed == 0.0:
         return
-    assert (answer.throttle, answer.brake) == pytest.approx((-demand.throttle, demand.brake), abs=1e-12)
+    assert (answer.throttle, answer.brake) == pytest.approx(
+        (-demand.throttle, demand.brake), abs=1e-12
+    )
     assert mirrored.integral == pytest.approx(-state.integral, abs=1e-12)
     assert mirrored.reference_mps == pytest.approx(-state.reference_mps, abs=1e-12)
 
@@ -257,26 +307,37 @@ def test_backward_is_forward_mirrored(speed: float, target: float, reference: fl
 def test_a_change_of_direction_goes_through_the_brake_and_rest(sign: float) -> None:
     state, v, braked, driven = PidState(), 0.8 * sign, False, False
     for _ in range(400):
-        state, demand = speed_step(SpeedParams(p=2.0), REVERSING, state, v, SpeedTarget(-0.5 * sign, 0.0), 0.02)
+        state, demand = speed_step(
+            SpeedParams(p=2.0), REVERSING, state, v, SpeedTarget(-0.5 * sign, 0.0), 0.02
+        )
         if v * sign > 0.05:
             assert demand.throttle == 0.0, "never against the motion"
             braked = braked or demand.brake == 1.0
         driven = driven or demand.throttle * sign < 0.0
-        v = REVERSING.settled_mps(v, v + 0.02 * REVERSING.acceleration_mps2(demand.throttle, v, demand.brake), demand.throttle)
+        v = REVERSING.settled_mps(
+            v,
+            v + 0.02 * REVERSING.acceleration_mps2(demand.throttle, v, demand.brake),
+            demand.throttle,
+        )
     assert braked
     assert driven
     assert v == pytest.approx(-0.5 * sign, abs=0.03)
 
 
 def test_backward_the_throttle_keeps_to_its_share() -> None:
-    _, demand = speed_step(SpeedParams(p=50.0), REVERSING, PidState(), -0.1, SpeedTarget(-2.0, 0.0), 0.02)
+    _, demand = speed_step(
+        SpeedParams(p=50.0), REVERSING, PidState(), -0.1, SpeedTarget(-2.0, 0.0), 0.02
+    )
     assert demand.throttle == -0.5
-    _, forward_only = speed_step(SpeedParams(p=50.0), BRAKED, PidState(), 0.0, SpeedTarget(-2.0, 0.0), 0.02)
+    _, forward_only = speed_step(
+        SpeedParams(p=50.0), BRAKED, PidState(), 0.0, SpeedTarget(-2.0, 0.0), 0.02
+    )
     assert forward_only.throttle == 0.0
 
 
 def test_taking_over_at_speed_gives_no_jerk() -> None:
-    """The first reference is the speed itself: the demand is that which holds it, plus the planned acceleration."""
+    """The first reference is the speed itself: the demand is that which holds it, plus the planned
+    acceleration."""
     _, demand = speed_step(PARAMS, DRIVE, PidState(), 0.6, SpeedTarget(1.0, 0.0), 0.01)
     expected = DRIVE.steady_throttle(0.61) + PARAMS.acceleration_mps2 / drive_authority_mps2(DRIVE)
     expected += usable_gain(PARAMS, DRIVE) * 0.01
@@ -304,13 +365,22 @@ def test_a_course_that_is_driven_slower_than_it_asks_is_reported() -> None:
 
 
 def test_a_vehicle_that_stands_disproves_that_something_pushes_it() -> None:
-    """The surplus that a faster vehicle has learned takes the throttle that would set off again, and only until it stands."""
+    """The surplus that a faster vehicle has learned takes the throttle that would set off again,
+    and only until it stands."""
     throttles = {}
     for surplus_mps2 in (0.0, 0.4):
         state, throttles[surplus_mps2] = PidState(), list[float]()
         for _ in range(120):
             state, demand = speed_step(
-                replace(PARAMS, i=0.0), DRIVE, state, 0.0, SpeedTarget(0.15, 0.0), 0.01, surplus_mps2, now_mps=0.0, noise_mps=0.01
+                replace(PARAMS, i=0.0),
+                DRIVE,
+                state,
+                0.0,
+                SpeedTarget(0.15, 0.0),
+                0.01,
+                surplus_mps2,
+                now_mps=0.0,
+                noise_mps=0.01,
             )
             throttles[surplus_mps2].append(demand.throttle)
     less = [plain - pushed for plain, pushed in zip(throttles[0.0], throttles[0.4], strict=True)]

@@ -36,13 +36,17 @@ class Log:
 
 
 def profile(*tables: str, routes: Mapping[str, list[str]] | None = None) -> Profile:
-    overrides = [f"devices.{name}.corrections_from={sources}" for name, sources in (routes or {}).items()]
+    overrides = [
+        f"devices.{name}.corrections_from={sources}" for name, sources in (routes or {}).items()
+    ]
     return parse(ART + "".join(tables), "my.toml", overrides).profile
 
 
 def machine(made: Profile) -> Machine:
     wiring = wire(made, "wires")
-    return build(made, load_course("circle_r5_ccw"), wiring, declared_stopwatch(wiring), Log(), virtual=True)
+    return build(
+        made, load_course("circle_r5_ccw"), wiring, declared_stopwatch(wiring), Log(), virtual=True
+    )
 
 
 def takers(made: Profile, source: str, message: Message) -> set[str]:
@@ -103,7 +107,9 @@ def test_two_stations_for_one_receiver_are_remarked():
 
 
 def test_spartn_for_a_receiver_that_does_not_read_it_is_remarked():
-    spartn = TWO_CASTERS[0].replace('mountpoint = "near"', 'mountpoint = "near", protocol = "spartn"')
+    spartn = TWO_CASTERS[0].replace(
+        'mountpoint = "near"', 'mountpoint = "near", protocol = "spartn"'
+    )
     (note,) = notes._receiver_inputs(profile(spartn))
     assert note.path == "devices.gnss.driver"
     assert "SPARTN of near" in note.message

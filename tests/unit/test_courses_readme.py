@@ -8,7 +8,10 @@ README = Path(__file__).parents[2] / "profiles" / "courses" / "README.md"
 
 
 def listed() -> str:
-    rows = "".join(f"| `{name}` | {length} | {kind} | {speed} |\n" for name, length, kind, speed in course_rows())
+    rows = "".join(
+        f"| `{name}` | {length} | {kind} | {speed} |\n"
+        for name, length, kind, speed in course_rows()
+    )
     return "\n| name | length | | speed |\n| --- | --- | --- | --- |\n" + rows + "\n"
 
 

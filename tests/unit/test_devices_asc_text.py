@@ -1,4 +1,5 @@
-"""Vector ASC recordings: dates in the languages of the computers that wrote them, time bases, headers that are not understood."""
+"""Vector ASC recordings: dates in the languages of the computers that wrote them, time bases,
+headers that are not understood."""
 
 from datetime import datetime
 
@@ -10,7 +11,9 @@ from vehicled.core.wire.can import CanFrame
 
 AFTERNOON = datetime(2023, 5, 5, 18, 24, 8).astimezone().timestamp()
 FRAME = CanFrame(0x901, bytes.fromhex("00000bb8000a0064"))
-LINES = "".join(f"   0.00{i} 1  901x             Rx   d 8 00 00 0B B8 00 0A 00 64\n" for i in (1, 2, 4))
+LINES = "".join(
+    f"   0.00{i} 1  901x             Rx   d 8 00 00 0B B8 00 0A 00 64\n" for i in (1, 2, 4)
+)
 DATES = {
     "English": "Fri May 05 06:24:08 pm 2023",
     "English, milliseconds": "Fri May 5 06:24:08.000 PM 2023",
@@ -43,10 +46,12 @@ def test_a_date_is_read_in_its_language(language: str) -> None:
 @pytest.mark.parametrize(
     ("text", "month"),
     [
-        ("mar. mars 14 10:00:00 2023", 3), ("mar mai 16 10:00:00 2023", 5), ("Paz May 07 10:00:00 2023", 5),
-        ("Di Mär 14 10:00:00 2023", 3), ("Di Mrz 14 10:00:00 2023", 3), ("Śr paź 04 10:00:00 2023", 10),
-        ("lun. août 07 10:00:00 2023", 8), ("lun juil. 03 10:00:00 2023", 7), ("lun juin 05 10:00:00 2023", 6),
-        ("Wed Dec 31 12:00:00 am 2025", 12), ("Do Okt 05 10:00:00 2023", 10), ("gio ott 05 10:00:00 2023", 10),
+        ("mar. mars 14 10:00:00 2023", 3), ("mar mai 16 10:00:00 2023", 5),
+        ("Paz May 07 10:00:00 2023", 5), ("Di Mär 14 10:00:00 2023", 3),
+        ("Di Mrz 14 10:00:00 2023", 3), ("Śr paź 04 10:00:00 2023", 10),
+        ("lun. août 07 10:00:00 2023", 8), ("lun juil. 03 10:00:00 2023", 7),
+        ("lun juin 05 10:00:00 2023", 6), ("Wed Dec 31 12:00:00 am 2025", 12),
+        ("Do Okt 05 10:00:00 2023", 10), ("gio ott 05 10:00:00 2023", 10),
     ],
 )  # fmt: skip
 def test_months_are_distinguished_from_days_of_the_week(text: str, month: int) -> None:
@@ -55,7 +60,16 @@ def test_months_are_distinguished_from_days_of_the_week(text: str, month: int) -
     assert datetime.fromtimestamp(seconds).astimezone().month == month
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "05/06/2023 10:00:00", "Foo Bar 05 10:00:00 2023", "Fri May 55 10:00:00 2023"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "05/06/2023 10:00:00",
+        "Foo Bar 05 10:00:00 2023",
+        "Fri May 55 10:00:00 2023",
+    ],
+)
 def test_a_date_in_doubt_is_none(text: str) -> None:
     assert seconds_of(text) is None
 
@@ -76,7 +90,10 @@ def test_times_are_utc_where_the_date_is_understood() -> None:
     assert file.note == ""
     # The trigger block has a date of its own, and that counts.
     times, _ = read(
-        header.replace("18:", "11:") + "Begin Triggerblock Fri May 05 06:24:08 pm 2023\n" + LINES + "End Triggerblock\n"
+        header.replace("18:", "11:")
+        + "Begin Triggerblock Fri May 05 06:24:08 pm 2023\n"
+        + LINES
+        + "End Triggerblock\n"
     )
     assert times[0] == pytest.approx(AFTERNOON + 0.001)
     # The code page of the computer, where it is neither UTF-8 nor ours.
@@ -106,7 +123,10 @@ def test_no_header_costs_nothing() -> None:
 
 
 def test_relative_times_count_from_the_line_before_whatever_it_is() -> None:
-    times, _ = read("base hex  timestamps relative\n" + LINES.replace("   0.002", "   0.010 Start of measurement\n   0.002"))
+    times, _ = read(
+        "base hex  timestamps relative\n"
+        + LINES.replace("   0.002", "   0.010 Start of measurement\n   0.002")
+    )
     assert times == [0.001, 0.013, 0.017]
 
 

@@ -1,4 +1,5 @@
-"""Recordings of a CAN bus: python-can writes what we read, and reads what we write; damage costs what is damaged."""
+"""Recordings of a CAN bus: python-can writes what we read, and reads what we write; damage costs
+what is damaged."""
 
 import csv
 import gzip
@@ -23,7 +24,9 @@ START_S = 1_700_000_000.25
 FRAMES = [
     encode_can(Status(1, 3000.0, 12.3, 0.25)),
     encode_can(Status5(1, 600, 16.2)),
-    *split_comm(1, 254, bytes([Comm.FW_VERSION, 6, 2]) + b"vesc with a long name\0" * 2, SendMode.PASS_ON),
+    *split_comm(
+        1, 254, bytes([Comm.FW_VERSION, 6, 2]) + b"vesc with a long name\0" * 2, SendMode.PASS_ON
+    ),
     CanFrame(0x123, b"\x01\x02", extended=False),
     CanFrame(0x124, b"", extended=False),
     CanFrame(0x125, b"", extended=False, remote=True),
@@ -56,8 +59,12 @@ def test_what_python_can_wrote_is_read(tmp_path: Path, ending: str) -> None:
     file = CanFile(data, ending)
     found = list(file)
     # It does not write remote frames to TRC.
-    assert [frame for _, frame in found] == [frame for frame in FRAMES if ending != ".trc" or not frame.remote]
-    assert found[12][0] - found[0][0] == pytest.approx(0.13 if ending == ".trc" else 0.12, abs=0.002)
+    assert [frame for _, frame in found] == [
+        frame for frame in FRAMES if ending != ".trc" or not frame.remote
+    ]
+    assert found[12][0] - found[0][0] == pytest.approx(
+        0.13 if ending == ".trc" else 0.12, abs=0.002
+    )
     assert file.damaged == 0
 
 
@@ -69,8 +76,13 @@ def test_what_is_recorded_is_read_by_python_can(tmp_path: Path, ending: str) -> 
         recorder.write(pack(frame), round((START_S + number * 0.01) * 1e9))
     recorder.close()
     reader = can.LogReader(target) if ending else can.CanutilsLogReader(target)
-    read = [(m.arbitration_id, m.is_extended_id, m.is_remote_frame, m.dlc, bytes(m.data)) for m in reader]
-    assert read == [(f.can_id, f.extended, f.remote, len(f.data), b"" if f.remote else f.data) for f in FRAMES]
+    read = [
+        (m.arbitration_id, m.is_extended_id, m.is_remote_frame, m.dlc, bytes(m.data))
+        for m in reader
+    ]
+    assert read == [
+        (f.can_id, f.extended, f.remote, len(f.data), b"" if f.remote else f.data) for f in FRAMES
+    ]
     assert [frame for _, frame in CanFile(target.read_bytes(), ending or ".log")] == FRAMES
 
 
@@ -98,12 +110,21 @@ def test_error_frames_come_back_as_errors_with_their_class(tmp_path: Path, endin
     recorder.close()
     assert [frame for _, frame in CanFile(target.read_bytes(), ending)] == frames
     if ending != ".log":  # its reader of candump takes errors for data
-        assert [m.is_error_frame for m in can.LogReader(target)] == [frame.error for frame in frames]
+        assert [m.is_error_frame for m in can.LogReader(target)] == [
+            frame.error for frame in frames
+        ]
 
 
-def test_candump_lines_of_errors_are_never_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_candump_lines_of_errors_are_never_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "bus.log"
-    lines = ("20000040#0000000000000000", "20000004#0004000000000000", "20000088#0000080000000000", "20000040#00000000")
+    lines = (
+        "20000040#0000000000000000",
+        "20000004#0004000000000000",
+        "20000088#0000080000000000",
+        "20000040#00000000",
+    )
     file.write_text("".join(f"(1700000000.{k:06d}) can0 {line}\n" for k, line in enumerate(lines)))
     assert main(["devices", "decode", str(file), "--type", "vesc"]) == 0
     said = capsys.readouterr().out
@@ -141,7 +162,9 @@ def test_frames_of_a_port_as_they_are_and_candump_on_the_screen_are_distinguishe
     assert kind_of(b"$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n") == ""
 
 
-@pytest.mark.parametrize(("ending", "packed"), [(".log", False), (".asc", False), (".blf", False), (".csv", True)])
+@pytest.mark.parametrize(
+    ("ending", "packed"), [(".log", False), (".asc", False), (".blf", False), (".csv", True)]
+)
 def test_decode_reads_a_bus_and_finds_the_vesc(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str, *, packed: bool
 ) -> None:
@@ -167,13 +190,17 @@ class Port:
             host.on_rx("recorded", pack(frame), 10**9)
 
 
-def test_record_then_decode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_record_then_decode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("vehicled.runtime.ports.make_port", lambda name, url: Port())
     target = tmp_path / "bus.log"
     assert devices.record(SimpleNamespace(port="can:can0", output=str(target), duration=1.0)) == 0  # type: ignore[arg-type]
     assert "3 frames" in capsys.readouterr().out
     assert sorted(tmp_path.iterdir()) == [target]
-    assert [m.arbitration_id for m in can.LogReader(target)] == [frame.can_id for frame in FRAMES[:3]]
+    assert [m.arbitration_id for m in can.LogReader(target)] == [
+        frame.can_id for frame in FRAMES[:3]
+    ]
     assert main(["devices", "decode", str(target), "--type", "vesc"]) == 0
 
 
@@ -198,7 +225,9 @@ def sentences() -> Iterator[bytes]:
     yield from [b"$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n"] * 5
 
 
-def test_sentences_and_corrections_have_types_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sentences_and_corrections_have_types_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"".join(sentences()))
     assert main(["devices", "decode", str(file)]) == 0

@@ -1,4 +1,5 @@
-"""The double-track vehicle against theory: geometry, gains, loads, rest, limits, machine code, and what it refuses."""
+"""The double-track vehicle against theory: geometry, gains, loads, rest, limits, machine code, and
+what it refuses."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -26,10 +27,18 @@ HMMWV, ART, BMW, HUSKY = "hmmwv_lfdm", "art_lfdm", "bmw_320i", "husky_a200"
 
 def twin(name: str, **changes: Any) -> TwinParameters:
     """A shipped vehicle; in the keys of changes two underscores stand for a dot."""
-    return load_twin(name, {key.replace("__", "."): value for key, value in changes.items()}).parameters
+    return load_twin(
+        name, {key.replace("__", "."): value for key, value in changes.items()}
+    ).parameters
 
 
-def drive(vehicle: DoubleTrack, seconds: float, steer_rad: float = 0.0, throttle: float = 0.0, brake: float = 0.0) -> None:
+def drive(
+    vehicle: DoubleTrack,
+    seconds: float,
+    steer_rad: float = 0.0,
+    throttle: float = 0.0,
+    brake: float = 0.0,
+) -> None:
     for _ in range(round(seconds / vehicle.constants.step_s)):
         vehicle.step(steer_rad, throttle, brake)
 
@@ -48,7 +57,9 @@ def test_static_loads_carry_the_weight_where_the_centre_of_mass_is(name: str) ->
     out, c = vehicle.outputs, vehicle.constants
     front, rear = out.load_fl_n + out.load_fr_n, out.load_rl_n + out.load_rr_n
     assert front + rear == pytest.approx(c.mass_kg * GRAVITY_MPS2, rel=1e-12)
-    assert front * c.front.arm_m + rear * c.rear.arm_m == pytest.approx(0.0, abs=0.02 * c.mass_kg * GRAVITY_MPS2 * c.wheelbase_m)
+    assert front * c.front.arm_m + rear * c.rear.arm_m == pytest.approx(
+        0.0, abs=0.02 * c.mass_kg * GRAVITY_MPS2 * c.wheelbase_m
+    )
     assert out.load_fl_n == out.load_fr_n
 
 
@@ -89,12 +100,18 @@ def test_a_vehicle_without_a_brake_rolls_down_the_slope_again() -> None:
     drive(vehicle, 1.0)
     c = vehicle.constants
     turning = 4.0 * c.front.spin_inertia_kgm2 / c.front.rolling_radius_m**2
-    down_mps2 = GRAVITY_MPS2 * (sin(atan(0.2)) - twin(BMW).front.tyre.rolling_resistance * cos(atan(0.2)))
-    assert vehicle.state.forward_mps == pytest.approx(-down_mps2 * c.mass_kg / (c.mass_kg + turning), rel=0.05)
+    down_mps2 = GRAVITY_MPS2 * (
+        sin(atan(0.2)) - twin(BMW).front.tyre.rolling_resistance * cos(atan(0.2))
+    )
+    assert vehicle.state.forward_mps == pytest.approx(
+        -down_mps2 * c.mass_kg / (c.mass_kg + turning), rel=0.05
+    )
 
 
 def test_a_slow_turn_is_that_of_the_kinematic_single_track() -> None:
-    vehicle = DoubleTrack(twin(ART, steering__ackermann=1.0, front__rolled_slip=0.0, rear__rolled_slip=0.0))
+    vehicle = DoubleTrack(
+        twin(ART, steering__ackermann=1.0, front__rolled_slip=0.0, rear__rolled_slip=0.0)
+    )
     held_speed(vehicle, 0.05, 4.0, 0.2)
     s, c = vehicle.state, vehicle.constants
     assert s.yaw_rate_radps == pytest.approx(s.forward_mps * tan(0.2) / c.wheelbase_m, rel=0.02)
@@ -108,7 +125,10 @@ def test_the_yaw_gain_of_small_steering_is_that_of_the_linear_single_track() -> 
 
     def stiffness(axle: Any) -> float:
         """Return the cornering stiffness of both wheels at their static load."""
-        slope, q = axle.tyre.lateral.slope_n, 0.5 * c.mass_kg * GRAVITY_MPS2 * 0.5 / axle.tyre.nominal_load_n
+        slope, q = (
+            axle.tyre.lateral.slope_n,
+            0.5 * c.mass_kg * GRAVITY_MPS2 * 0.5 / axle.tyre.nominal_load_n,
+        )
         return float(2.0 * q * (2.0 * slope[0] - 0.5 * slope[1] - (slope[0] - 0.5 * slope[1]) * q))
 
     front, rear = stiffness(p.front), stiffness(p.rear)
@@ -120,12 +140,29 @@ def test_the_yaw_gain_of_small_steering_is_that_of_the_linear_single_track() -> 
 
 
 def test_stiff_tyres_and_the_published_motor_approach_the_four_dof_model() -> None:
-    """dv/dt = (r gamma / I)(f1 - f0), yaw rate v tan(delta)/L: Unjhawala et al. 2023, with the numbers of its controller."""
-    stall, no_load, viscous, friction, gamma, radius, inertia = 0.09, 161.185, 1e-4, 0.02, 1.0 / 3.0, 0.08451952624, 1e-3
+    """dv/dt = (r gamma / I)(f1 - f0), yaw rate v tan(delta)/L: Unjhawala et al. 2023, with the
+    numbers of its controller."""
+    stall, no_load, viscous, friction, gamma, radius, inertia = (
+        0.09,
+        161.185,
+        1e-4,
+        0.02,
+        1.0 / 3.0,
+        0.08451952624,
+        1e-3,
+    )
     reduced = radius * gamma
     mass = inertia / reduced**2
-    tyre = {f"{end}__tyre__{side}__slope_n": [4e4, 8e4] for end in ("front", "rear") for side in ("longitudinal", "lateral")}
-    shape = {f"{end}__tyre__{side}__peak_slip": [0.01, 0.01] for end in ("front", "rear") for side in ("longitudinal", "lateral")}
+    tyre = {
+        f"{end}__tyre__{side}__slope_n": [4e4, 8e4]
+        for end in ("front", "rear")
+        for side in ("longitudinal", "lateral")
+    }
+    shape = {
+        f"{end}__tyre__{side}__peak_slip": [0.01, 0.01]
+        for end in ("front", "rear")
+        for side in ("longitudinal", "lateral")
+    }
     soft = {
         f"{end}__tyre__{side}__carcass_{key}": value
         for end in ("front", "rear")
@@ -156,19 +193,35 @@ def test_stiff_tyres_and_the_published_motor_approach_the_four_dof_model() -> No
         "reduction": 1.0 / gamma,
         "rotor_inertia_kgm2": 0.0,
     }
-    changes = {**tyre, **shape, **soft, **wheel, **{f"powertrain__{key}": value for key, value in motor.items()}}
-    vehicle = DoubleTrack(twin(ART, body__mass_kg=mass, body__yaw_inertia_kgm2=0.01, steering__ackermann=1.0, **changes))
+    changes = {
+        **tyre,
+        **shape,
+        **soft,
+        **wheel,
+        **{f"powertrain__{key}": value for key, value in motor.items()},
+    }
+    vehicle = DoubleTrack(
+        twin(
+            ART, body__mass_kg=mass, body__yaw_inertia_kgm2=0.01, steering__ackermann=1.0, **changes
+        )
+    )
     speed = 0.0
     for step in range(3000):
         throttle = 1.0 if step < 2000 else 0.6
         vehicle.step(0.1, throttle, 0.0)
         omega = speed / reduced
-        torque = throttle * stall * max(0.0, 1.0 - omega / (throttle * no_load)) - friction - viscous * omega
+        torque = (
+            throttle * stall * max(0.0, 1.0 - omega / (throttle * no_load))
+            - friction
+            - viscous * omega
+        )
         speed += 1e-3 * reduced / inertia * torque
     s = vehicle.state
     assert speed > 1.0
     assert s.forward_mps == pytest.approx(speed, rel=0.02)
-    assert s.yaw_rate_radps == pytest.approx(s.forward_mps * tan(0.1) / vehicle.constants.wheelbase_m, rel=0.02)
+    assert s.yaw_rate_radps == pytest.approx(
+        s.forward_mps * tan(0.1) / vehicle.constants.wheelbase_m, rel=0.02
+    )
 
 
 def test_a_skid_steered_vehicle_turns_by_its_sides_to_where_the_steering_points() -> None:
@@ -191,7 +244,12 @@ def test_the_rear_axle_follows_its_command() -> None:
 
 
 def test_a_tall_vehicle_lifts_its_inner_wheels_and_rolls_over() -> None:
-    tall = twin(HMMWV, body__cg_height_m=2.2, front__roll_stiffness_nmprad=2e5, rear__roll_stiffness_nmprad=2e5)
+    tall = twin(
+        HMMWV,
+        body__cg_height_m=2.2,
+        front__roll_stiffness_nmprad=2e5,
+        rear__roll_stiffness_nmprad=2e5,
+    )
     vehicle = DoubleTrack(tall)
     vehicle.reset(speed_mps=12.0)
     drive(vehicle, 0.8, 0.25)
@@ -233,7 +291,9 @@ def test_an_engine_does_not_drive_against_its_gear(towards: float) -> None:
 
 
 @pytest.mark.parametrize("name", sampled(["rzr_pro_r4", HMMWV], lambda name: name == HMMWV))
-def test_a_vehicle_that_coasts_after_full_reverse_is_braked_by_its_converter_and_can_drive_off(name: str) -> None:
+def test_a_vehicle_that_coasts_after_full_reverse_is_braked_by_its_converter_and_can_drive_off(
+    name: str,
+) -> None:
     vehicle = DoubleTrack(twin(name))
     c, engine = vehicle.constants, vehicle.parameters.powertrain
     assert isinstance(engine, Engine)
@@ -242,10 +302,16 @@ def test_a_vehicle_that_coasts_after_full_reverse_is_braked_by_its_converter_and
         for _ in range(round(1e3 * seconds)):
             vehicle.step(0.0, throttle, 0.0)
             s = vehicle.state
-            wheels = c.front.spin_inertia_kgm2 * s.spin_fl_radps**2 + c.rear.spin_inertia_kgm2 * s.spin_rl_radps**2
+            wheels = (
+                c.front.spin_inertia_kgm2 * s.spin_fl_radps**2
+                + c.rear.spin_inertia_kgm2 * s.spin_rl_radps**2
+            )
             energies.append(0.5 * c.mass_kg * s.forward_mps**2 + wheels)
             torques.append(vehicle.outputs.drive_nm)
-    assert max(map(abs, torques[:6000])) < max(engine.converter_torque_ratio) * max(engine.map_torque_nm) / engine.reverse_ratio
+    assert (
+        max(map(abs, torques[:6000]))
+        < max(engine.converter_torque_ratio) * max(engine.map_torque_nm) / engine.reverse_ratio
+    )
     assert all(after <= before for before, after in pairwise(energies[3000:6000]))
     assert sum(a * b < 0.0 for a, b in pairwise(torques[3000:6000])) == 1, "from driving to braking"
     assert vehicle.state.gear >= 1.0
@@ -257,7 +323,10 @@ def test_slips_of_peak_and_sliding_may_cross_beyond_the_loads_they_are_given_for
     for end in ("front", "rear"):
         changes |= {f"{end}__tyre__nominal_load_n": 1000.0, f"{end}__tyre__largest_load_n": 3000.0}
         for side in ("longitudinal", "lateral"):
-            changes |= {f"{end}__tyre__{side}__peak_slip": [0.25, 0.375], f"{end}__tyre__{side}__sliding_slip": [0.5, 0.5]}
+            changes |= {
+                f"{end}__tyre__{side}__peak_slip": [0.25, 0.375],
+                f"{end}__tyre__{side}__sliding_slip": [0.5, 0.5],
+            }
     vehicle = DoubleTrack(twin(BMW, **changes))
     vehicle.reset(speed_mps=20.0)
     drive(vehicle, 0.2, 0.5)
@@ -294,7 +363,9 @@ def test_halving_the_step_halves_the_difference() -> None:
 def commands_of(seed: int, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Held for random whiles: steering, throttle, brake."""
     random = np.random.default_rng(seed)
-    held = np.repeat(random.uniform([-0.3, -0.2, -0.4], [0.3, 1.0, 0.6], (count // 50, 3)), 50, axis=0)
+    held = np.repeat(
+        random.uniform([-0.3, -0.2, -0.4], [0.3, 1.0, 0.6], (count // 50, 3)), 50, axis=0
+    )
     held[:, 2] = np.maximum(held[:, 2], 0.0)
     return held
 
@@ -309,7 +380,9 @@ def test_a_run_stops_where_the_vehicle_diverges() -> None:
 
 
 @pytest.mark.parametrize("build", [DoubleTrack, double_track])
-def test_a_run_that_diverges_leaves_the_vehicle_where_steps_do(build: Callable[..., DoubleTrack]) -> None:
+def test_a_run_that_diverges_leaves_the_vehicle_where_steps_do(
+    build: Callable[..., DoubleTrack],
+) -> None:
     ran, stepped = (build(twin(ART, bounds__speed_limit_mps=1.0)) for _ in range(2))
     made = 0
     while stepped.step(0.0, 1.0, 0.0):
@@ -383,7 +456,8 @@ def test_commands_that_are_no_numbers_are_refused() -> None:
 
 
 def test_the_radii_of_a_tyre_change_with_its_load_as_tmeasy_has_it() -> None:
-    """The reference's own numbers: unloaded radius 0.3266 m, 411121 N/m; our loads are its loads times the mass factor."""
+    """The reference's own numbers: unloaded radius 0.3266 m, 411121 N/m; our loads are its loads
+    times the mass factor."""
     p = twin("sedan")
     factor = 1.0 + (p.front.unsprung_mass_kg + p.rear.unsprung_mass_kg) / p.body.mass_kg
     for load_n in (2000.0, 5000.0, 8000.0, 2e4):
@@ -392,7 +466,9 @@ def test_the_radii_of_a_tyre_change_with_its_load_as_tmeasy_has_it() -> None:
         share = 0.375 + (0.75 - 0.375) * (min(load_n, turn) / p.rear.tyre.nominal_load_n - 1.0)
         loaded_m = 0.3266 - load_n / factor / 411121.0
         assert t.lever_m == pytest.approx(loaded_m, abs=2e-5)
-        assert t.rolling_radius_m == pytest.approx(share * 0.3266 + (1.0 - share) * loaded_m, abs=2e-5)
+        assert t.rolling_radius_m == pytest.approx(
+            share * 0.3266 + (1.0 - share) * loaded_m, abs=2e-5
+        )
 
 
 def test_without_a_vertical_stiffness_the_radii_stay_the_same_to_the_bit() -> None:

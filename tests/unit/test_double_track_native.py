@@ -32,7 +32,13 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
 ROOT = Path(__file__).resolve().parents[2]
-HMMWV, ART, BMW, HUSKY, REFCAR = "hmmwv_chrono", "art_measured", "bmw_320i", "husky_a200", "slipx_refcar"
+HMMWV, ART, BMW, HUSKY, REFCAR = (
+    "hmmwv_chrono",
+    "art_measured",
+    "bmw_320i",
+    "husky_a200",
+    "slipx_refcar",
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 
@@ -47,9 +53,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield root / "vehicled" / "twins"
 
 
-def pair(name: str, ground: Ground = FLAT, **changes: float) -> tuple[DoubleTrack, NativeDoubleTrack]:
+def pair(
+    name: str, ground: Ground = FLAT, **changes: float
+) -> tuple[DoubleTrack, NativeDoubleTrack]:
     parameters = load_twin(name).parameters
-    parameters = replace(parameters, bounds=replace(parameters.bounds, **changes)) if changes else parameters
+    parameters = (
+        replace(parameters, bounds=replace(parameters.bounds, **changes)) if changes else parameters
+    )
     plain, compiled = DoubleTrack(parameters, 1e-3, ground), double_track(parameters, 1e-3, ground)
     assert isinstance(compiled, NativeDoubleTrack)
     return plain, compiled
@@ -73,7 +83,9 @@ def bits(vehicle: DoubleTrack) -> list[str]:
     return [value.hex() for value in (*vehicle.state, *vehicle.outputs)]
 
 
-@pytest.mark.parametrize("name", sampled([HMMWV, ART, BMW, HUSKY, REFCAR], lambda name: name in (HMMWV, HUSKY)))
+@pytest.mark.parametrize(
+    "name", sampled([HMMWV, ART, BMW, HUSKY, REFCAR], lambda name: name in (HMMWV, HUSKY))
+)
 def test_the_machine_code_gives_the_bits_of_the_plain_step(name: str) -> None:
     plain, compiled = pair(name)
     for seed, speed_mps in ((11, 0.0), (12, 5.0)):
@@ -87,9 +99,14 @@ def test_the_machine_code_gives_the_bits_of_the_plain_step(name: str) -> None:
 number = st.floats(-1.0, 1.0)
 
 
-@given(commands=st.lists(st.tuples(number, number, st.floats(0.0, 1.0)), min_size=1, max_size=30), speed_mps=st.floats(-3.0, 30.0))
+@given(
+    commands=st.lists(st.tuples(number, number, st.floats(0.0, 1.0)), min_size=1, max_size=30),
+    speed_mps=st.floats(-3.0, 30.0),
+)
 @examples(40)
-def test_any_commands_from_any_speed_give_the_same_bits(commands: list[tuple[float, float, float]], speed_mps: float) -> None:
+def test_any_commands_from_any_speed_give_the_same_bits(
+    commands: list[tuple[float, float, float]], speed_mps: float
+) -> None:
     plain, compiled = pair(HMMWV)
     for vehicle in (plain, compiled):
         vehicle.reset(speed_mps=speed_mps)
@@ -109,7 +126,10 @@ def test_slips_of_peak_and_sliding_that_cross_give_the_same_bits() -> None:
     for tyre in ("front.tyre", "rear.tyre"):
         changes |= {f"{tyre}.nominal_load_n": 1000.0, f"{tyre}.largest_load_n": 3000.0}
         for side in ("longitudinal", "lateral"):
-            changes |= {f"{tyre}.{side}.peak_slip": [0.25, 0.375], f"{tyre}.{side}.sliding_slip": [0.5, 0.5]}
+            changes |= {
+                f"{tyre}.{side}.peak_slip": [0.25, 0.375],
+                f"{tyre}.{side}.sliding_slip": [0.5, 0.5],
+            }
     parameters = load_twin(BMW, changes).parameters
     plain, compiled = DoubleTrack(parameters), double_track(parameters)
     assert isinstance(compiled, NativeDoubleTrack)
@@ -122,7 +142,9 @@ def test_other_numbers_of_a_kind_share_a_text_and_keep_their_bits(folder: Path) 
     pair(HMMWV)
     made = set(folder.iterdir())
     parameters = load_twin(HMMWV).parameters
-    heavier = replace(parameters, body=replace(parameters.body, mass_kg=1.07 * parameters.body.mass_kg))
+    heavier = replace(
+        parameters, body=replace(parameters.body, mass_kg=1.07 * parameters.body.mass_kg)
+    )
     plain, compiled = DoubleTrack(heavier), double_track(heavier)
     assert isinstance(compiled, NativeDoubleTrack)
     assert set(folder.iterdir()) == made
@@ -162,7 +184,9 @@ def test_commands_that_are_no_numbers_are_refused() -> None:
     assert compiled.step(0.0, 0.0, 0.0)
 
 
-def test_a_world_sends_the_same_bytes_with_and_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_world_sends_the_same_bytes_with_and_without_a_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     profile, course = load_profile("hmmwv"), load_course("sine")
 
     def arrivals() -> list[Any]:
@@ -193,7 +217,9 @@ long twin_run(void) { return 0; }
 """
 
 
-def small(c: Constants, state: PlantState, g: Surface, steer_rad: float, throttle: float, brake: float) -> Stepped:
+def small(
+    c: Constants, state: PlantState, g: Surface, steer_rad: float, throttle: float, brake: float
+) -> Stepped:
     """Stands for the plain step of the text above: what is tested is what becomes of a text."""
     x_m = state.x_m + (c.step_s * tan(throttle) + g.down_mps2 * brake)
     return Stepped(state._replace(x_m=x_m), Outputs(*(0.0,) * len(Outputs._fields)))
@@ -249,7 +275,9 @@ def test_what_does_not_agree_is_not_used_and_not_made_again(
     assert native.native_step(c, refused, refused, rest(c)) is None
 
 
-def test_a_process_outlives_machine_code_that_does_not_agree(empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_outlives_machine_code_that_does_not_agree(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler(tmp_path, monkeypatch, 'exec cc "$@" -Dtan=sin')
     text = f"""
 from sim_backend.plant.double_track.native_model import double_track
@@ -257,12 +285,22 @@ from sim_backend.plant.twin_file import load_twin
 vehicle = double_track(load_twin({ART!r}).parameters)
 print(type(vehicle).__name__, vehicle.step(0.1, 0.5, 0.0))
 """
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S)
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S
+    )
     assert (done.returncode, done.stdout) == (0, "DoubleTrack True\n"), done.stderr
     assert [made.stat().st_size for made in empty.iterdir()] == [0]
 
 
-@pytest.mark.parametrize("script", ["exit 1", "exit 0", 'while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"', "kill -9 $$"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "exit 1",
+        "exit 0",
+        'while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"',
+        "kill -9 $$",
+    ],
+)
 def test_a_compiler_that_cannot_is_none(
     c: Constants, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
@@ -284,7 +322,9 @@ def test_what_could_not_be_used_is_tried_again_another_day(
     assert step_of(c) is not None
 
 
-def test_a_compiler_that_never_ends_is_given_up(c: Constants, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_never_ends_is_given_up(
+    c: Constants, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler(tmp_path, monkeypatch, "exec sleep 60")
     monkeypatch.setattr(machine_code, "COMPILE_TIMEOUT_S", 0.05)
     assert step_of(c) is None
@@ -292,7 +332,9 @@ def test_a_compiler_that_never_ends_is_given_up(c: Constants, empty: Path, tmp_p
 
 
 @pytest.mark.parametrize("name", ["", "no such program", "/etc/passwd"])
-def test_no_compiler_no_machine_code(c: Constants, empty: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_no_compiler_no_machine_code(
+    c: Constants, empty: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv("VEHICLED_CC", name)
     assert native.native_step(c, refused, refused, rest(c)) is None
     assert not empty.exists()
@@ -304,13 +346,17 @@ def test_a_folder_that_others_can_write_is_not_used(c: Constants, empty: Path) -
     assert native.native_step(c, refused, refused, rest(c)) is None
 
 
-def test_a_folder_that_cannot_be_made_is_none(c: Constants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_made_is_none(
+    c: Constants, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "vehicled").write_text("a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert native.native_step(c, refused, refused, rest(c)) is None
 
 
-def test_a_damaged_file_is_not_loaded(c: Constants, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_not_loaded(
+    c: Constants, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler(tmp_path, monkeypatch, 'exec cc "$@" -Dtan=sin')
     assert step_of(c) is None
     (made,) = empty.iterdir()

@@ -1,4 +1,5 @@
-"""The double-track vehicle as the plant of a run: its rear axle, the ground under its wheels, and the step of the profile."""
+"""The double-track vehicle as the plant of a run: its rear axle, the ground under its wheels, and
+the step of the profile."""
 
 from math import atan, atan2, cos, radians, sin, tan
 from pathlib import Path
@@ -34,9 +35,18 @@ def on_heights(sim: Sim, folder: Path, heights: NDArray[np.float64], step_m: flo
 
 
 @pytest.mark.parametrize(("slope_x", "slope_y"), [(0.0, 0.0), (-0.02, 0.03)])
-def test_the_twin_of_a_run_reports_the_rear_axle_on_its_slope(tmp_path: Path, slope_x: float, slope_y: float) -> None:
+def test_the_twin_of_a_run_reports_the_rear_axle_on_its_slope(
+    tmp_path: Path, slope_x: float, slope_y: float
+) -> None:
     sim = load_profile("art").sim
-    sim = replace(sim, plant="double_track", twin=TwinVehicle(vehicle="art_lfdm"), steering=None, drive=None, wheelbase_m=None)
+    sim = replace(
+        sim,
+        plant="double_track",
+        twin=TwinVehicle(vehicle="art_lfdm"),
+        steering=None,
+        drive=None,
+        wheelbase_m=None,
+    )
     axis = np.arange(-20.0, 21.0)
     sim = on_heights(sim, tmp_path, slope_x * axis + slope_y * axis[::-1, None], 1.0)
     plant = DoubleTrackPlant(sim, StartPose(3.0, -1.0, radians(90.0)), 1e-3)
@@ -51,7 +61,9 @@ def test_the_twin_of_a_run_reports_the_rear_axle_on_its_slope(tmp_path: Path, sl
     assert motion.speed_mps > 0.5
     assert motion.lateral_speed_mps == pytest.approx(0.0, abs=0.03)
     assert motion.yaw_rate_radps == pytest.approx(motion.speed_mps * tan(0.15) / 0.46524, rel=0.1)
-    assert motion.lateral_acceleration_mps2 == pytest.approx(motion.speed_mps * motion.yaw_rate_radps, rel=0.1)
+    assert motion.lateral_acceleration_mps2 == pytest.approx(
+        motion.speed_mps * motion.yaw_rate_radps, rel=0.1
+    )
     along = slope_x * cos(motion.yaw_rad) + slope_y * sin(motion.yaw_rad)
     across = slope_y * cos(motion.yaw_rad) - slope_x * sin(motion.yaw_rad)
     assert motion.pitch_rad == pytest.approx(-atan(along), abs=0.01)
@@ -83,14 +95,23 @@ class Ridge:
 def test_ground_that_no_wheel_touches_is_not_felt() -> None:
     c = constants(load_twin("art_lfdm").parameters, 1e-3)
     assert surface(Ridge(), c, rest(c, 0.05)) == flat_surface()
-    assert surface(Ridge(), c, rest(c, -c.front.arm_m)).forward_mps2 < 0.0, "the front wheels stand on it"
+    assert surface(Ridge(), c, rest(c, -c.front.arm_m)).forward_mps2 < 0.0, (
+        "the front wheels stand on it"
+    )
 
 
-def test_a_step_that_the_twin_cannot_carry_is_refused_before_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_that_the_twin_cannot_carry_is_refused_before_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     loaded = load("art_twin", ["sim.step_ms=20"])
-    with pytest.raises(ProfileError, match=r"sim\.step_ms: front\.tyre\.lateral\.carcass_stiffness_npm .* too stiff .* 20 ms"):
+    with pytest.raises(
+        ProfileError,
+        match=r"sim\.step_ms: front\.tyre\.lateral\.carcass_stiffness_npm .* too stiff .* 20 ms",
+    ):
         resolved_profile(loaded, load_course(loaded.profile.course))
     slow = tmp_path / "slow.toml"
-    slow.write_text((ROOT / "profiles/art_twin.toml").read_text().replace("step_ms = 1.0", "step_ms = 20.0"))
+    slow.write_text(
+        (ROOT / "profiles/art_twin.toml").read_text().replace("step_ms = 1.0", "step_ms = 20.0")
+    )
     assert main(["check", str(slow)]) == 1
     assert "sim.step_ms: front.tyre" in capsys.readouterr().out

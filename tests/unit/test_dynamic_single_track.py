@@ -11,8 +11,20 @@ from hypothesis import strategies as st
 from tests.vehicles import make_drive, make_steering, make_vehicle
 from vehicled.core.messages import NAN
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
-from vehicled.estimation.dynamic_single_track import UNSTABLE_SHARE, SingleTrack, lateral_step, single_track
-from vehicled.estimation.four_dof import Densities, FourDofState, Input, lowest_speed_mps, predict, transition
+from vehicled.estimation.dynamic_single_track import (
+    UNSTABLE_SHARE,
+    SingleTrack,
+    lateral_step,
+    single_track,
+)
+from vehicled.estimation.four_dof import (
+    Densities,
+    FourDofState,
+    Input,
+    lowest_speed_mps,
+    predict,
+    transition,
+)
 
 L = 0.5
 STIFFNESS, UNDERSTEER, CENTRE, INERTIA = 9.0, 0.04, 0.45, 1.15
@@ -23,7 +35,12 @@ DIAGONAL = (0.04, 0, 0, 0, 0, 0.04, 0, 0, 0, 0, 0.01, 0, 0, 0, 0, 0.09)
 
 
 def _settle(
-    track: SingleTrack, v: float, tan_wheel: float, seconds: float, dt_s: float, measured: float = NAN
+    track: SingleTrack,
+    v: float,
+    tan_wheel: float,
+    seconds: float,
+    dt_s: float,
+    measured: float = NAN,
 ) -> tuple[float, float]:
     lateral = rate = 0.0
     for _ in range(round(seconds / dt_s)):
@@ -33,7 +50,8 @@ def _settle(
 
 @pytest.mark.parametrize("v", [0.5, 2.0, 4.0])
 def test_transients_are_those_of_the_differential_equations(v: float) -> None:
-    """A step of the wheel, against scipy's integration of the textbook equations with mass and inertia put back in."""
+    """A step of the wheel, against scipy's integration of the textbook equations with mass and
+    inertia put back in."""
     from scipy.integrate import solve_ivp
 
     m, g = 6.0, STANDARD_GRAVITY_MPS2
@@ -56,16 +74,24 @@ def test_transients_are_those_of_the_differential_equations(v: float) -> None:
         lateral, rate, _, _ = lateral_step(TRACK, v, lateral, rate, delta, NAN, 1e-3)
         ours.append((lateral + b * rate, rate))
     scale = np.abs(exact).max(axis=1)
-    assert np.abs((np.array(ours).T - exact)[:, 5:]).max(axis=1) == pytest.approx(0.0 * scale, abs=float(0.06 * scale.max()))
+    assert np.abs((np.array(ours).T - exact)[:, 5:]).max(axis=1) == pytest.approx(
+        0.0 * scale, abs=float(0.06 * scale.max())
+    )
     assert ours[-1] == pytest.approx(exact[:, -1], rel=0.01)
 
 
 @given(st.floats(0.05, 6.0), st.floats(-0.3, 0.3), st.floats(1e-3, 0.1))
-def test_steady_turns_obey_the_understeer_gradient_at_any_step(v: float, tan_wheel: float, dt_s: float) -> None:
+def test_steady_turns_obey_the_understeer_gradient_at_any_step(
+    v: float, tan_wheel: float, dt_s: float
+) -> None:
     lateral, rate = _settle(TRACK, v, tan_wheel, 40.0 * max(dt_s, 0.05), dt_s)
-    assert rate == pytest.approx(v * tan_wheel / (L + UNDERSTEER * v * v / STANDARD_GRAVITY_MPS2), rel=1e-3, abs=1e-6)
+    assert rate == pytest.approx(
+        v * tan_wheel / (L + UNDERSTEER * v * v / STANDARD_GRAVITY_MPS2), rel=1e-3, abs=1e-6
+    )
     measured, _ = _settle(TRACK, v, 0.0, dt_s, dt_s, measured=rate)
-    assert measured == pytest.approx(lateral, rel=1e-3, abs=1e-6), "with the gyro the same slip without a wheel angle"
+    assert measured == pytest.approx(lateral, rel=1e-3, abs=1e-6), (
+        "with the gyro the same slip without a wheel angle"
+    )
 
 
 @given(st.floats(-1.0, 1.0), st.floats(-0.3, 0.3), st.floats(1e-3, 0.1))
@@ -86,8 +112,16 @@ def test_there_is_no_switch_between_standing_and_driving() -> None:
     assert np.abs(np.diff(slope)).max() < 0.002
 
 
-@given(st.floats(-30.0, 30.0), st.floats(-5, 5), st.floats(-10, 10), st.floats(-0.4, 0.4), st.floats(1e-4, 0.1))
-def test_nothing_blows_up(v: float, lateral: float, rate: float, tan_wheel: float, dt_s: float) -> None:
+@given(
+    st.floats(-30.0, 30.0),
+    st.floats(-5, 5),
+    st.floats(-10, 10),
+    st.floats(-0.4, 0.4),
+    st.floats(1e-4, 0.1),
+)
+def test_nothing_blows_up(
+    v: float, lateral: float, rate: float, tan_wheel: float, dt_s: float
+) -> None:
     for _ in range(50):
         lateral, rate, _, _ = lateral_step(TRACK, v, lateral, rate, tan_wheel, NAN, dt_s)
         assert abs(lateral) + abs(rate) < 1e4
@@ -116,7 +150,9 @@ inputs = st.builds(
 
 def _mean(q: Any, state: FourDofState, command: Input, dt_s: float) -> Any:
     x, y, yaw, v = q.tolist()
-    moved = FourDofState(x, y, yaw, v, state.wheel_rad, DIAGONAL, state.yaw_rate_radps, state.lateral_mps)
+    moved = FourDofState(
+        x, y, yaw, v, state.wheel_rad, DIAGONAL, state.yaw_rate_radps, state.lateral_mps
+    )
     s = transition(VEHICLE, moved, command, dt_s, TRACK)
     return np.array((s.x_m, s.y_m, s.yaw_rad, s.speed_mps))
 
@@ -126,7 +162,14 @@ def test_jacobian_is_that_of_the_step(state: FourDofState, command: Input, dt_s:
     """Forward and backward, with tyres."""
     q = np.array((state.x_m, state.y_m, state.yaw_rad, state.speed_mps))
     s = transition(VEHICLE, state, command, dt_s, TRACK)
-    F = np.array(((1, 0, s.dx_dyaw, s.dx_dv), (0, 1, s.dy_dyaw, s.dy_dv), (0, 0, 1, s.dyaw_dv), (0, 0, 0, s.dv_dv)))
+    F = np.array(
+        (
+            (1, 0, s.dx_dyaw, s.dx_dv),
+            (0, 1, s.dy_dyaw, s.dy_dv),
+            (0, 0, 1, s.dyaw_dv),
+            (0, 0, 0, s.dv_dv),
+        )
+    )
     h = 1e-5
     for k in range(4):
         step = h * np.eye(4)[k]
@@ -156,7 +199,9 @@ def test_braking_ends_at_rest_both_ways() -> None:
     for speed in (1.0, -1.0):
         state = FourDofState(0.0, 0.0, 0.0, speed, 0.0, DIAGONAL)
         for _ in range(200):
-            state = predict(Densities(0.02, 0.01, 0.05, 0.3), VEHICLE, state, Input(0.0, 1.0, 0.0), 0.02)
+            state = predict(
+                Densities(0.02, 0.01, 0.05, 0.3), VEHICLE, state, Input(0.0, 1.0, 0.0), 0.02
+            )
             assert state.speed_mps * speed >= 0.0
         assert state.speed_mps == 0.0
 
@@ -169,5 +214,7 @@ def test_only_a_drive_with_reverse_or_brake_may_be_believed_to_go_backward() -> 
     assert lowest_speed_mps(one_way.drive) == 0.0
     state = FourDofState(0.0, 0.0, 0.0, 0.01, 0.0, DIAGONAL)
     for _ in range(20):
-        state = predict(Densities(0.02, 0.01, 0.05, 0.3), one_way, state, Input(-1.0, 0.0, 0.0), 0.02)
+        state = predict(
+            Densities(0.02, 0.01, 0.05, 0.3), one_way, state, Input(-1.0, 0.0, 0.0), 0.02
+        )
     assert state.speed_mps == 0.0

@@ -1,4 +1,5 @@
-"""The emulated caster: the NTRIP driver reads it in both versions, by TCP and TLS, and says what each of its failures is."""
+"""The emulated caster: the NTRIP driver reads it in both versions, by TCP and TLS, and says what
+each of its failures is."""
 
 import selectors
 import threading
@@ -29,14 +30,24 @@ FIX = GnssFix(1, 1, 0.75, -1.5, 100.0, fix_type=FixType.FIX_3D)
 def table(mountpoint: str = "NEAR") -> DeviceTable:
     driver = f'{{ name = "ntrip", ntrip = {{ mountpoint = "{mountpoint}" }} }}'
     port = 'devices.corrections.port="tcp:caster.example:2101"'
-    profile = load("art", [f"devices.corrections.driver={driver}", port, 'devices.corrections.messages=["Corrections"]'])
+    profile = load(
+        "art",
+        [
+            f"devices.corrections.driver={driver}",
+            port,
+            'devices.corrections.messages=["Corrections"]',
+        ],
+    )
     return profile.profile.devices["corrections"]
 
 
 class Pair:
-    """The driver and the emulator, joined in virtual time. The connection is opened anew after the pause that the driver asks."""
+    """The driver and the emulator, joined in virtual time. The connection is opened anew after the
+    pause that the driver asks."""
 
-    def __init__(self, version: str = "auto", mountpoint: str = "NEAR", *, position: bool = True) -> None:
+    def __init__(
+        self, version: str = "auto", mountpoint: str = "NEAR", *, position: bool = True
+    ) -> None:
         params = NtripParams(mountpoint=mountpoint, version=version)  # type: ignore[arg-type]
         self.device = NtripDevice(params, [Corrections], 10**9)
         self.caster = Caster("corrections", table(), 1, 0)
@@ -101,7 +112,9 @@ def test_both_versions_bring_sound_corrections_once_a_second(version: str) -> No
     pair.run(20.0)
     got = [message.data for message in pair.of(Corrections)]  # type: ignore[attr-defined]
     assert 75 <= len(got) <= 90
-    assert all(crc24q(frame[:-3]) == int.from_bytes(frame[-3:], "big") for frame in got), "by a CRC written apart"
+    assert all(crc24q(frame[:-3]) == int.from_bytes(frame[-3:], "big") for frame in got), (
+        "by a CRC written apart"
+    )
     assert not pair.of(Fault)
     assert len(pair.connections) == 1
 
@@ -124,14 +137,21 @@ def test_the_station_stands_where_the_receiver_said() -> None:
         ("caster_status", 503.0, "ntrip_refused", "503 Service Unavailable"),
         ("caster_status", 429.0, "ntrip_refused", "429 Too Many Requests"),
         ("caster_closes", 1.0, "ntrip_refused", "closed the connection without a reply"),
-        ("caster_closes", 2.0, "ntrip_refused", "200 OK and closed the connection before its first RTCM 3 message"),
+        (
+            "caster_closes",
+            2.0,
+            "ntrip_refused",
+            "200 OK and closed the connection before its first RTCM 3 message",
+        ),
         ("caster_table", 1.0, "ntrip_mountpoint", "does not know mountpoint NEAR (it lists 1)"),
         ("caster_page", 1.0, "ntrip_protocol", "web page"),
         ("caster_mute", 1.0, "corrections_stalled", ""),
         ("caster_flood", 1.0, "ntrip_protocol", "sends faster than its data can be read"),
     ],
 )
-def test_each_failure_is_one_fault_with_the_answer_and_few_connections(kind: str, value: float, code: str, words: str) -> None:
+def test_each_failure_is_one_fault_with_the_answer_and_few_connections(
+    kind: str, value: float, code: str, words: str
+) -> None:
     pair = Pair()
     pair.caster.inject(kind, value, active=True, now_ns=0)
     pair.run(100.0)
@@ -149,7 +169,10 @@ def test_pauses_double_from_ten_seconds_to_five_minutes() -> None:
     pair = Pair(version="2")
     pair.caster.inject("caster_closes", 1.0, active=True, now_ns=0)
     pair.run(1500.0)
-    pauses = [(after - before) * 1e-9 for before, after in zip(pair.connections, pair.connections[1:], strict=False)]
+    pauses = [
+        (after - before) * 1e-9
+        for before, after in zip(pair.connections, pair.connections[1:], strict=False)
+    ]
     assert min(pauses) >= 10.0
     assert max(pauses) <= 310.0
     assert len(pair.connections) <= 11

@@ -1,4 +1,5 @@
-"""Failures on command: what they are written as, what each of them does, and that nothing else changes."""
+"""Failures on command: what they are written as, what each of them does, and that nothing else
+changes."""
 
 from math import cos, hypot, inf, isnan
 from typing import Any
@@ -44,7 +45,13 @@ def gnss(*texts: str, seconds: int = 20) -> Bench:
     """A receiver that fails, over so many seconds from the start."""
     params = Params(rate_hz=10.0, port="uart1", baud=460_800)
     device = table("ublox", params, ("GnssFix",))
-    failing = FailingEmulator(ublox("gnss", device, 3, START), [parse_failure(each) for each in texts], ("GnssFix",), 3, START)
+    failing = FailingEmulator(
+        ublox("gnss", device, 3, START),
+        [parse_failure(each) for each in texts],
+        ("GnssFix",),
+        3,
+        START,
+    )
     found = Bench(failing, UbloxDevice(params, [GnssFix], 10 * SECOND))
     found.run(START + seconds * SECOND, ublox_bench.samples(10 * seconds))
     return found
@@ -64,10 +71,12 @@ def offset_m(one: GnssFix, k: int) -> float:
 
 def seen(found: Bench, from_s: float, to_s: float) -> list[Any]:
     """Messages that arrived within that time after the start."""
-    return [m for m in found.of(GnssFix) if START + from_s * SECOND <= m.t_rx_ns < START + to_s * SECOND]
+    return [
+        m for m in found.of(GnssFix) if START + from_s * SECOND <= m.t_rx_ns < START + to_s * SECOND
+    ]
 
 
-# ------------------------------------------------------------------------------------------------------------------------ texts
+# -------------------------------------------------------------------------------------------- texts
 
 
 @pytest.mark.parametrize(
@@ -130,8 +139,15 @@ def test_what_cannot_happen_is_refused_with_its_reason(text: str, reason: str) -
 
 
 @pytest.mark.parametrize("text", ["gnss:stuck", "gnss:melt@1", "lidar:off@1"])
-def test_the_simulator_does_not_start_with_a_failure_that_cannot_be(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _simulate(_parse(["--profile", "art", "--listen", "fd:0", "--fail", "gnss:off@1", "--fail", text])) == 2
+def test_the_simulator_does_not_start_with_a_failure_that_cannot_be(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        _simulate(
+            _parse(["--profile", "art", "--listen", "fd:0", "--fail", "gnss:off@1", "--fail", text])
+        )
+        == 2
+    )
     assert text.partition("@")[0] in capsys.readouterr().err
 
 
@@ -140,20 +156,25 @@ def test_a_receiver_has_failures_of_its_own() -> None:
     assert found.reported().count("gnss_jamming") == 2
 
 
-# ------------------------------------------------------------------------------------------------------------- the kinds, on a wire
+# ----------------------------------------------------------------------------- the kinds, on a wire
 
 
 def test_without_a_failure_the_wrapper_changes_nothing() -> None:
     later = gnss("gnss:off@100+1", seconds=6)
     params = Params(rate_hz=10.0, port="uart1", baud=460_800)
-    plain = Bench(ublox("gnss", table("ublox", params, ("GnssFix",)), 3, START), UbloxDevice(params, [GnssFix], 10 * SECOND))
+    plain = Bench(
+        ublox("gnss", table("ublox", params, ("GnssFix",)), 3, START),
+        UbloxDevice(params, [GnssFix], 10 * SECOND),
+    )
     plain.run(START + 6 * SECOND, ublox_bench.samples(60))
     assert later.arrivals == plain.arrivals
 
 
 def test_off_is_silence() -> None:
     found = gnss("gnss:off@8+2", seconds=14)
-    assert not [t_ns for t_ns, _ in found.arrivals if START + 8 * SECOND <= t_ns < START + 10 * SECOND]
+    assert not [
+        t_ns for t_ns, _ in found.arrivals if START + 8 * SECOND <= t_ns < START + 10 * SECOND
+    ]
     assert len(seen(found, 7, 8)) == 10
     assert len(seen(found, 11, 12)) == 10
 
@@ -171,8 +192,12 @@ def test_stuck_repeats_the_last_value_with_new_stamps() -> None:
 def test_garbage_keeps_the_amount_and_nothing_else() -> None:
     found = gnss("gnss:garbage@8+2", seconds=12)
     assert seen(found, 8.2, 10) == []
-    noise = [data for t_ns, data in found.arrivals if START + 8 * SECOND <= t_ns < START + 10 * SECOND]
-    sound = [data for t_ns, data in found.arrivals if START + 5 * SECOND <= t_ns < START + 7 * SECOND]
+    noise = [
+        data for t_ns, data in found.arrivals if START + 8 * SECOND <= t_ns < START + 10 * SECOND
+    ]
+    sound = [
+        data for t_ns, data in found.arrivals if START + 5 * SECOND <= t_ns < START + 7 * SECOND
+    ]
     assert sum(map(len, noise)) == pytest.approx(sum(map(len, sound)), rel=0.1)
     assert isinstance(found.driver, UbloxDevice)
     assert found.driver.dropped_bytes > 1000
@@ -215,7 +240,9 @@ def test_usb_is_gone_and_comes_back_new() -> None:
     assert found.emulator.plugged(START + 8 * SECOND - 1)
     assert not found.emulator.plugged(START + 9 * SECOND)
     assert found.emulator.plugged(START + 11 * SECOND)
-    assert not [t_ns for t_ns, _ in found.arrivals if START + 8 * SECOND <= t_ns < START + 11 * SECOND]
+    assert not [
+        t_ns for t_ns, _ in found.arrivals if START + 8 * SECOND <= t_ns < START + 11 * SECOND
+    ]
     # It has forgotten everything, and the driver sets it up again.
     assert found.reported().count("gnss_configured") == 2
     assert len(seen(found, 23, 24)) == 10
@@ -267,13 +294,18 @@ def test_multipath_jumps_and_says_nothing() -> None:
     found = gnss("gnss:multipath@8+2", seconds=11)
     one = at(found, 80)
     assert offset_m(one, 80) == pytest.approx(1.5, abs=0.01)
-    assert (one.carrier, one.position_covariance_m2) == (CarrierSolution.FIXED, at(found, 79).position_covariance_m2)
+    assert (one.carrier, one.position_covariance_m2) == (
+        CarrierSolution.FIXED,
+        at(found, 79).position_covariance_m2,
+    )
 
 
 def test_saturation_is_seen_by_the_driver() -> None:
     params = N100Params(rate_hz=400.0)
     emulator = n100("imu", table("n100", params, ("ImuSample",)), 3, START)
-    failing = FailingEmulator(emulator, [parse_failure("imu:saturation@1+0.5")], ("ImuSample",), 3, START)
+    failing = FailingEmulator(
+        emulator, [parse_failure("imu:saturation@1+0.5")], ("ImuSample",), 3, START
+    )
     found = Bench(failing, N100Device(params, [ImuSample], SECOND))
     found.run(START + 2 * SECOND, n100_bench.samples(800))
     saturated = [one for one in found.of(ImuSample) if one.saturated]
@@ -292,14 +324,16 @@ def test_a_stuck_inertial_unit_is_noticed() -> None:
     assert found.reported() == ["imu_stuck", "imu_stuck"]
 
 
-# ------------------------------------------------------------------------------------------------------------------------ actuators
+# ---------------------------------------------------------------------------------------- actuators
 
 
 def board(text: str) -> Bench:
     """A board that fails, with a command to steer a little more every 50 ms for four seconds."""
     params = PwmParams()
     emulator = pwm_board("drive", table("pwm_board", params), 3, START)
-    found = Bench(FailingEmulator(emulator, [parse_failure(text)], (), 3, START), PwmBoard(params, [], SECOND))
+    found = Bench(
+        FailingEmulator(emulator, [parse_failure(text)], (), 3, START), PwmBoard(params, [], SECOND)
+    )
     found.run(START + MS)
     for k in range(80):
         found.command(ActuatorCommand(found.now_ns, 0, 0.0, 0.0, 0.01 * k, 0.0, Mode.STANDBY))
@@ -308,7 +342,11 @@ def board(text: str) -> Bench:
 
 
 def steering(found: Bench, from_s: float, to_s: float) -> list[float]:
-    return [c.steering for c in found.commands if START + from_s * SECOND <= c.t_ns < START + to_s * SECOND]
+    return [
+        c.steering
+        for c in found.commands
+        if START + from_s * SECOND <= c.t_ns < START + to_s * SECOND
+    ]
 
 
 def test_a_board_that_is_off_does_nothing() -> None:
@@ -341,12 +379,14 @@ def test_a_delayed_board_acts_late_and_in_order() -> None:
     assert steering(found, 1.9, 2.0)[-1] == pytest.approx(0.28, abs=0.03)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- in general
+# --------------------------------------------------------------------------------------- in general
 
 
 def test_failures_work_on_the_message_link_too() -> None:
     def messages(text: str) -> list[Message]:
-        emulator = FailingEmulator(MsgLinkEmulator(actuator=False), [parse_failure(text)], ("Heading",), 3, START)
+        emulator = FailingEmulator(
+            MsgLinkEmulator(actuator=False), [parse_failure(text)], ("Heading",), 3, START
+        )
         found = Bench(emulator)
         found.run(START + 4 * SECOND, ublox_bench.headings(60))
         return MsglinkDecoder().feed(found.received)
@@ -354,34 +394,45 @@ def test_failures_work_on_the_message_link_too() -> None:
     assert len(messages("heading:off@1+1")) == 39
     yaws = [one.yaw_rad for one in messages("heading:stuck@1+1") if isinstance(one, Heading)]
     assert len(set(yaws)) == 39
-    assert isnan([one for one in messages("heading:no_fix@1+1") if isinstance(one, Heading)][30].yaw_rad)
+    assert isnan(
+        [one for one in messages("heading:no_fix@1+1") if isinstance(one, Heading)][30].yaw_rad
+    )
 
 
 def test_late_commands_on_the_message_link_are_held_back_here() -> None:
-    emulator = FailingEmulator(MsgLinkEmulator(actuator=True), [parse_failure("drive:delayed=5@0+1")], (), 3, START)
+    emulator = FailingEmulator(
+        MsgLinkEmulator(actuator=True), [parse_failure("drive:delayed=5@0+1")], (), 3, START
+    )
     found = Bench(emulator)
     found.send(encode(ActuatorCommand(START, 0, 0.5, 0.0, 0.1, 0.0)))
     found.run(START + 10 * SECOND)
     assert [c.t_ns for c in found.commands] == [START + 5 * SECOND]
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if not kind.needs or "GnssFix" in kind.needs])
+@pytest.mark.parametrize(
+    "kind", [name for name, kind in KINDS.items() if not kind.needs or "GnssFix" in kind.needs]
+)
 def test_the_same_seed_fails_in_the_same_way(kind: str) -> None:
     text = f"gnss:{kind}@4+2"
     assert gnss(text, seconds=8).arrivals == gnss(text, seconds=8).arrivals
 
 
 def motor(failure: str, *commands: ActuatorCommand) -> tuple[list[MotorStatus], list[DriveCommand]]:
-    """A motor controller on the message link that fails from its first second on: what it reports and does, one a second."""
+    """A motor controller on the message link that fails from its first second on: what it reports
+    and does, one a second."""
     emulator = MsgLinkEmulator(actuator=True)
-    failing = FailingEmulator(emulator, [parse_failure(failure)], ("MotorStatus", "ActuatorCommand"), 3, START)
+    failing = FailingEmulator(
+        emulator, [parse_failure(failure)], ("MotorStatus", "ActuatorCommand"), 3, START
+    )
     found = Bench(failing)
     for k in range(3):
         t_ns = START + k * SECOND + SECOND // 2
         found.run(t_ns, [(t_ns, MotorStatus(t_ns, 0, 10.0, input_voltage_v=11.0))])
         found.send(encode(ActuatorCommand(t_ns, 0, 0.5, 0.0, 0.1, 0.0)))
     found.run(START + 4 * SECOND)
-    reported = [one for one in MsglinkDecoder().feed(found.received) if isinstance(one, MotorStatus)]
+    reported = [
+        one for one in MsglinkDecoder().feed(found.received) if isinstance(one, MotorStatus)
+    ]
     return reported, found.commands
 
 
@@ -394,7 +445,9 @@ def motor(failure: str, *commands: ActuatorCommand) -> tuple[list[MotorStatus], 
         ("drive:fault=4@1", "fault_code", 4),
     ],
 )
-def test_a_motor_controller_on_the_message_link_reports_its_failures(failure: str, field: str, value: float) -> None:
+def test_a_motor_controller_on_the_message_link_reports_its_failures(
+    failure: str, field: str, value: float
+) -> None:
     reported, _ = motor(failure)
     assert getattr(reported[-1], field) == value
     assert getattr(reported[0], field) != value
@@ -409,10 +462,14 @@ def test_a_motor_controller_on_the_message_link_reports_its_failures(failure: st
         ("drive:fault@1", 0.0, 0.0, 0.1),
     ],
 )
-def test_an_actuator_that_does_something_else(failure: str, throttle: float, brake: float, steering: float) -> None:
+def test_an_actuator_that_does_something_else(
+    failure: str, throttle: float, brake: float, steering: float
+) -> None:
     _, done = motor(failure)
     assert (done[0].throttle, done[0].brake, done[0].steering) == (0.5, 0.0, 0.1)
-    assert (done[-1].throttle, done[-1].brake, done[-1].steering) == pytest.approx((throttle, brake, steering))
+    assert (done[-1].throttle, done[-1].brake, done[-1].steering) == pytest.approx(
+        (throttle, brake, steering)
+    )
 
 
 def test_commands_are_lost_inside_a_deaf_actuator() -> None:
@@ -424,11 +481,19 @@ def test_two_failures_at_once_both_happen() -> None:
     found = gnss("gnss:multipath=3@8+2", "gnss:slow=2@8+2", seconds=11)
     during = seen(found, 8.2, 10)
     assert len(during) == 9
-    assert all(offset_m(one, round((one.utc_ns - ublox_bench.UTC) / (100 * MS))) > 2.5 for one in during)
+    assert all(
+        offset_m(one, round((one.utc_ns - ublox_bench.UTC) / (100 * MS))) > 2.5 for one in during
+    )
 
 
 def test_headings_go_wrong_by_an_angle() -> None:
-    emulator = FailingEmulator(MsgLinkEmulator(actuator=False), [parse_failure("heading:wrong@1+1")], ("Heading",), 3, START)
+    emulator = FailingEmulator(
+        MsgLinkEmulator(actuator=False),
+        [parse_failure("heading:wrong@1+1")],
+        ("Heading",),
+        3,
+        START,
+    )
     found = Bench(emulator)
     sent = ublox_bench.headings(60)
     found.run(START + 4 * SECOND, sent)

@@ -1,11 +1,18 @@
-"""The serial line: how long bytes take, how they are cut, and what line rates that do not fit make of them."""
+"""The serial line: how long bytes take, how they are cut, and what line rates that do not fit make
+of them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.emulators.interface import DriveCommand
-from sim_backend.emulators.line import LONGEST_CHUNK_BYTES, USB_BAUD, LineDevice, SerialLine, baud_of
+from sim_backend.emulators.line import (
+    LONGEST_CHUNK_BYTES,
+    USB_BAUD,
+    LineDevice,
+    SerialLine,
+    baud_of,
+)
 from tests.emulator_bench import MS, SECOND, START
 from vehicled.core.messages import Event, Message
 
@@ -152,7 +159,9 @@ def test_what_was_sent_at_a_forced_rate_is_not_in_the_way_of_what_follows() -> N
     emulator.force_baud(0)
     emulator.on_message(event(START + SECOND, "hello"), START + SECOND)
     got = run(emulator, START + 3 * SECOND)
-    assert len(b"".join(data for _, data in noise)) > 5000, "at twelve times the line rate everything is noise"
+    assert len(b"".join(data for _, data in noise)) > 5000, (
+        "at twelve times the line rate everything is noise"
+    )
     assert b"".join(data for _, data in got).endswith(b"hello")
     assert got[-1][0] < START + SECOND + 150 * MS
 

@@ -1,4 +1,5 @@
-"""The emulated inertial unit and the real driver: what was measured comes through, on a clock that is not ours."""
+"""The emulated inertial unit and the real driver: what was measured comes through, on a clock that
+is not ours."""
 
 from math import pi, remainder, sin, tau
 from typing import Any
@@ -16,7 +17,9 @@ PERIOD = 2_500_000
 
 def imu(k: int) -> ImuSample:
     wave = sin(0.01 * k)
-    return ImuSample(START + k * PERIOD, 0, (0.3 + wave, -0.2 * wave, 9.80665), (0.01, -0.02 * wave, 0.5 * wave))
+    return ImuSample(
+        START + k * PERIOD, 0, (0.3 + wave, -0.2 * wave, 9.80665), (0.01, -0.02 * wave, 0.5 * wave)
+    )
 
 
 def samples(count: int) -> list[tuple[int, ImuSample]]:
@@ -24,13 +27,24 @@ def samples(count: int) -> list[tuple[int, ImuSample]]:
 
 
 def headings(count: int) -> list[tuple[int, Heading]]:
-    return [(START + k * 50 * MS + 5 * MS, Heading(START + k * 50 * MS, 0, remainder(0.1 * k, tau), 0.01)) for k in range(1, count)]
+    return [
+        (
+            START + k * 50 * MS + 5 * MS,
+            Heading(START + k * 50 * MS, 0, remainder(0.1 * k, tau), 0.01),
+        )
+        for k in range(1, count)
+    ]
 
 
-def bench(params: N100Params, messages: tuple[str, ...] = ("ImuSample",), port: str = "", seed: int = 3) -> Bench:
+def bench(
+    params: N100Params, messages: tuple[str, ...] = ("ImuSample",), port: str = "", seed: int = 3
+) -> Bench:
     known: dict[str, type[Message]] = {"ImuSample": ImuSample, "Heading": Heading}
     kinds = [known[name] for name in messages]
-    return Bench(n100("imu", table("n100", params, messages, port), seed, START), N100Device(params, kinds, SECOND))
+    return Bench(
+        n100("imu", table("n100", params, messages, port), seed, START),
+        N100Device(params, kinds, SECOND),
+    )
 
 
 def test_samples_come_through_as_they_were() -> None:
@@ -59,7 +73,10 @@ def test_its_clock_is_its_own() -> None:
 
 def test_attitude_comes_with_every_sample_and_turns_with_the_gyro() -> None:
     found = bench(N100Params(rate_hz=400.0))
-    turning = [(one.t_ns, ImuSample(one.t_ns, 0, one.specific_force_mps2, (0.0, 0.0, 0.5))) for _, one in samples(401)]
+    turning = [
+        (one.t_ns, ImuSample(one.t_ns, 0, one.specific_force_mps2, (0.0, 0.0, 0.5)))
+        for _, one in samples(401)
+    ]
     found.run(START + 2 * SECOND, turning)
     packets = list(decode(found.received))
     assert [name for name, _ in packets[:4]] == ["IMU", "AHRS", "IMU", "AHRS"]
@@ -80,9 +97,13 @@ def test_a_heading_of_the_profile_goes_out_as_attitude() -> None:
 
 
 @pytest.mark.parametrize("angles", [(0.0, 0.0, pi / 2), (pi, 0.0, 0.0), (0.1, -0.2, 2.9)])
-def test_a_case_that_is_mounted_askew_measures_in_its_own_axes(angles: tuple[float, float, float]) -> None:
+def test_a_case_that_is_mounted_askew_measures_in_its_own_axes(
+    angles: tuple[float, float, float],
+) -> None:
     roll, pitch, yaw = angles
-    params = N100Params(rate_hz=400.0, mounting_roll_rad=roll, mounting_pitch_rad=pitch, mounting_yaw_rad=yaw)
+    params = N100Params(
+        rate_hz=400.0, mounting_roll_rad=roll, mounting_pitch_rad=pitch, mounting_yaw_rad=yaw
+    )
     found = bench(params, ("ImuSample", "Heading"))
     sent = samples(100)
     found.run(START + SECOND, [*sent, *headings(5)])
@@ -92,7 +113,9 @@ def test_a_case_that_is_mounted_askew_measures_in_its_own_axes(angles: tuple[flo
     for (_, true_yaw), one in zip(headings(5), found.of(Heading)):
         assert remainder(one.yaw_rad - true_yaw.yaw_rad, tau) == pytest.approx(0.0, abs=1e-5)
     packet: Any = next(packet for name, packet in decode(found.received) if name == "IMU")
-    assert packet.accelerometer_mps2 != pytest.approx((sent[0][1].specific_force_mps2[0], 0.0, -9.80665), abs=1e-3)
+    assert packet.accelerometer_mps2 != pytest.approx(
+        (sent[0][1].specific_force_mps2[0], 0.0, -9.80665), abs=1e-3
+    )
 
 
 def test_a_port_opened_at_another_rate_receives_noise() -> None:

@@ -13,7 +13,10 @@ PARAMS = PwmParams(brake_range_us=100.0)
 
 
 def bench(params: PwmParams = PARAMS, port: str = "") -> Bench:
-    return Bench(pwm_board("drive", table("pwm_board", params, ("ActuatorCommand",), port), 3, START), PwmBoard(params, [], SECOND))
+    return Bench(
+        pwm_board("drive", table("pwm_board", params, ("ActuatorCommand",), port), 3, START),
+        PwmBoard(params, [], SECOND),
+    )
 
 
 def unit(found: Bench) -> PwmBoardUnit:
@@ -22,7 +25,9 @@ def unit(found: Bench) -> PwmBoardUnit:
     return found.emulator.device
 
 
-def command(t_ns: int, throttle: float, brake: float, steering: float, mode: Mode = Mode.AUTO) -> ActuatorCommand:
+def command(
+    t_ns: int, throttle: float, brake: float, steering: float, mode: Mode = Mode.AUTO
+) -> ActuatorCommand:
     return ActuatorCommand(t_ns, 0, throttle, brake, steering, 0.0, mode)
 
 
@@ -36,9 +41,12 @@ def drive(found: Bench, throttle: float, brake: float, steering: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("throttle", "brake", "steering"), [(0.5, 0.0, 0.25), (1.0, 0.0, -1.0), (0.0, 0.7, 1.0), (0.0, 0.0, -0.33)]
+    ("throttle", "brake", "steering"),
+    [(0.5, 0.0, 0.25), (1.0, 0.0, -1.0), (0.0, 0.7, 1.0), (0.0, 0.0, -0.33)],
 )
-def test_commands_come_through_to_the_width_of_a_microsecond(throttle: float, brake: float, steering: float) -> None:
+def test_commands_come_through_to_the_width_of_a_microsecond(
+    throttle: float, brake: float, steering: float
+) -> None:
     found = bench()
     drive(found, throttle, brake, steering)
     last = found.commands[-1]

@@ -15,7 +15,15 @@ from drivers.ublox.settings import Params
 from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.ublox import UbloxReceiver, ublox
 from tests.emulator_bench import MS, SECOND, START, Bench, table
-from vehicled.core.messages import CarrierSolution, Corrections, FixType, GnssFix, Heading, HeadingKind, Message
+from vehicled.core.messages import (
+    CarrierSolution,
+    Corrections,
+    FixType,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    Message,
+)
 from vehicled.core.wire.crc import crc24q
 
 UTC = 1_767_225_600_000_000_000
@@ -51,13 +59,23 @@ def headings(count: int, period_ns: int = 50 * MS, **changes: Any) -> list[tuple
     found = []
     for k in range(1, count):
         t_ns = START + k * period_ns
-        values: dict[str, Any] = {"yaw_rad": remainder(0.1 * k, tau), "sigma_rad": 0.01, "kind": HeadingKind.MOVING_BASE}
+        values: dict[str, Any] = {
+            "yaw_rad": remainder(0.1 * k, tau),
+            "sigma_rad": 0.01,
+            "kind": HeadingKind.MOVING_BASE,
+        }
         found.append((t_ns + 5 * MS, Heading(t_ns, 0, **(values | changes))))
     return found
 
 
-def bench(params: Params, messages: tuple[str, ...] = ("GnssFix",), port: str = "", seed: int = 3) -> Bench:
-    known: dict[str, type[Message]] = {"GnssFix": GnssFix, "Heading": Heading, "Corrections": Corrections}
+def bench(
+    params: Params, messages: tuple[str, ...] = ("GnssFix",), port: str = "", seed: int = 3
+) -> Bench:
+    known: dict[str, type[Message]] = {
+        "GnssFix": GnssFix,
+        "Heading": Heading,
+        "Corrections": Corrections,
+    }
     kinds = [known[name] for name in messages]
     driver = UbloxDevice(params, kinds, 10 * SECOND)
     return Bench(ublox("gnss", table("ublox", params, messages, port), seed, START), driver)
@@ -77,7 +95,7 @@ def words(found: Bench) -> list[Any]:
     return [message for _, message in decode(found.received)]
 
 
-# ------------------------------------------------------------------------------------------------------------ out of the factory
+# ------------------------------------------------------------------------------- out of the factory
 
 
 def test_a_new_receiver_speaks_nmea_once_a_second() -> None:
@@ -93,7 +111,11 @@ def test_a_new_receiver_speaks_nmea_once_a_second() -> None:
 def test_what_is_unknown_or_impossible_is_refused_and_changes_nothing() -> None:
     found = alone()
     rate = keys.KEYS["CFG-RATE-MEAS"]
-    for items in (((rate, 200), (0x2091FFF0, 1)), ((rate, 10),), ((keys.KEYS["CFG-UART1-BAUDRATE"], 12345),)):
+    for items in (
+        ((rate, 200), (0x2091FFF0, 1)),
+        ((rate, 10),),
+        ((keys.KEYS["CFG-UART1-BAUDRATE"], 12345),),
+    ):
         found.send(encode(CfgValset(items)))
     found.send(encode(CfgValgetPoll((0x2091FFF0,))))
     found.run(START + SECOND)
@@ -148,7 +170,7 @@ def test_a_receiver_configured_not_to_read_ubx_ignores_it() -> None:
     assert words(found) == [Ack(6, 0x8A)]
 
 
-# ------------------------------------------------------------------------------------------------------------------ with the driver
+# ---------------------------------------------------------------------------------- with the driver
 
 
 @pytest.mark.parametrize(
@@ -178,7 +200,9 @@ def test_positions_come_through_as_they_were(params: Params) -> None:
         assert one.height_m == pytest.approx(true.height_m, abs=1e-4)
         assert one.velocity_enu_mps == pytest.approx(true.velocity_enu_mps, abs=1e-3)
         assert one.position_covariance_m2 == pytest.approx(true.position_covariance_m2, rel=1e-6)
-        assert one.velocity_covariance_m2ps2 == pytest.approx(true.velocity_covariance_m2ps2, rel=1e-6)
+        assert one.velocity_covariance_m2ps2 == pytest.approx(
+            true.velocity_covariance_m2ps2, rel=1e-6
+        )
         assert (one.fix_type, one.carrier, one.differential) == (true.fix_type, true.carrier, True)
         assert (one.satellites, one.correction_age_s) == (24, 1.0)
         assert (one.hdop, one.vdop) == pytest.approx((0.7, 1.1), abs=0.01)
@@ -236,7 +260,9 @@ def test_nmea_only() -> None:
 
 
 def test_the_heading_of_a_moving_base() -> None:
-    found = bench(Params(rate_hz=10.0, baseline_m=0.4, baseline_yaw_rad=pi / 2, latency_ms=5.0), ("Heading",))
+    found = bench(
+        Params(rate_hz=10.0, baseline_m=0.4, baseline_yaw_rad=pi / 2, latency_ms=5.0), ("Heading",)
+    )
     sent = headings(200)
     found.run(START + 10 * SECOND, sent)
     got = found.of(Heading)
@@ -257,7 +283,10 @@ def test_a_heading_that_is_not_valid_is_reported_as_such() -> None:
     found.run(START + 3 * SECOND, headings(50))
     valid = len(found.of(Heading))
     lost = [(t_ns + 3 * SECOND, one) for t_ns, one in headings(50, yaw_rad=nan)]
-    found.run(START + 6 * SECOND, [(t_ns, Heading(one.t_ns + 3 * SECOND, 0, nan, nan)) for t_ns, one in lost])
+    found.run(
+        START + 6 * SECOND,
+        [(t_ns, Heading(one.t_ns + 3 * SECOND, 0, nan, nan)) for t_ns, one in lost],
+    )
     assert len(found.of(Heading)) == valid
     assert "heading_lost" in found.reported()
     vectors = [message for message in words(found) if isinstance(message, NavRelposned)]
@@ -274,7 +303,10 @@ def test_position_and_heading_of_one_epoch_on_one_port() -> None:
 
 def test_without_a_fix_nothing_is_made_up() -> None:
     found = bench(Params(rate_hz=10.0))
-    blind = [(START + k * 100 * MS + LATENCY, GnssFix(START + k * 100 * MS, 0, nan, nan, nan)) for k in range(1, 50)]
+    blind = [
+        (START + k * 100 * MS + LATENCY, GnssFix(START + k * 100 * MS, 0, nan, nan, nan))
+        for k in range(1, 50)
+    ]
     found.run(START + 5 * SECOND, blind)
     got = found.of(GnssFix)
     assert len(got) > 30
@@ -297,7 +329,9 @@ def test_corrections_reach_the_receiver_and_it_says_so() -> None:
     found.command(Corrections(found.now_ns, found.now_ns, "test", frame[20:]))
     found.run(START + 2 * SECOND)
     assert receiver(found).corrections == 1
-    assert [message for message in words(found) if isinstance(message, RxmRtcm)] == [RxmRtcm(2, 4, 0, 0x123, 1077)]
+    assert [message for message in words(found) if isinstance(message, RxmRtcm)] == [
+        RxmRtcm(2, 4, 0, 0x123, 1077)
+    ]
 
 
 def test_jamming_and_spoofing_on_command() -> None:
@@ -313,8 +347,11 @@ def test_jamming_and_spoofing_on_command() -> None:
 def test_the_second_is_rounded_as_the_receiver_rounds_it() -> None:
     found = bench(Params(rate_hz=10.0))
     found.run(START + 3 * SECOND, samples(30, utc_ns=UTC - 4 * MS))
-    # Four milliseconds before the full second the second is the full one, and the fraction negative.
-    edge = [message for message in words(found) if isinstance(message, NavPvt) and message.nano_ns < 0]
+    # Four milliseconds before the full second the second is the full one, and the fraction
+    # negative.
+    edge = [
+        message for message in words(found) if isinstance(message, NavPvt) and message.nano_ns < 0
+    ]
     assert {message.nano_ns for message in edge} == {-4 * MS}
     assert {one.utc_ns % (100 * MS) for one in found.of(GnssFix)} == {96 * MS}
 

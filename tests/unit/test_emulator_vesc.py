@@ -1,4 +1,5 @@
-"""The simulated VESC and the real driver talk to each other: set-up, commands, telemetry, faults, time-out."""
+"""The simulated VESC and the real driver talk to each other: set-up, commands, telemetry, faults,
+time-out."""
 
 import json
 from itertools import pairwise
@@ -10,7 +11,15 @@ import pytest
 
 from drivers.vesc.appconf import UNREAD
 from drivers.vesc.canbus import CanSetpoint, SendMode, encode_can, split_comm
-from drivers.vesc.comm import Comm, Forward, Request, SelectiveRequest, SetCommand, decode_comm, encode_comm
+from drivers.vesc.comm import (
+    Comm,
+    Forward,
+    Request,
+    SelectiveRequest,
+    SetCommand,
+    decode_comm,
+    encode_comm,
+)
 from drivers.vesc.device import CAN_COMMANDS
 from drivers.vesc.faults import NAMES
 from drivers.vesc.uart import UartDecoder, frame_uart
@@ -47,7 +56,9 @@ def test_set_up_is_read_back_as_the_profile_says(wire: str, firmware: tuple[int,
         ({"servo_output": 0}, "servo output is off"),
     ],
 )
-def test_a_controller_set_up_otherwise_is_refused_with_the_reason(wire: str, wrong: dict[str, Any], said: str) -> None:
+def test_a_controller_set_up_otherwise_is_refused_with_the_reason(
+    wire: str, wrong: dict[str, Any], said: str
+) -> None:
     table = device(wire)
     bench = Bench(table, conf=msgspec.structs.replace(configuration(table), **wrong))
     bench.run(600, throttle=0.0, mode=Mode.STANDBY)
@@ -62,28 +73,55 @@ def test_a_controller_set_up_otherwise_is_refused_with_the_reason(wire: str, wro
 @pytest.mark.parametrize("control", ["duty", "current"])
 @pytest.mark.parametrize("erpm_per_mps", [700.0, -700.0])
 @pytest.mark.parametrize("servo_gain", [-0.35, 0.3])
-def test_commands_arrive_as_they_were_given(wire: str, control: str, erpm_per_mps: float, servo_gain: float) -> None:
-    bench = Bench(device(wire, control=control, erpm_per_mps=erpm_per_mps, servo_gain=servo_gain, servo_center=0.48, servo_min=0.1))
+def test_commands_arrive_as_they_were_given(
+    wire: str, control: str, erpm_per_mps: float, servo_gain: float
+) -> None:
+    bench = Bench(
+        device(
+            wire,
+            control=control,
+            erpm_per_mps=erpm_per_mps,
+            servo_gain=servo_gain,
+            servo_center=0.48,
+            servo_min=0.1,
+        )
+    )
     bench.arm()
-    for throttle, brake, steering in ((0.25, 0.0, 1.0), (1.0, 0.0, -1.0), (0.0, 0.6, 0.3), (0.0, 0.0, 0.0), (0.7, 1.0, -0.4)):
+    for throttle, brake, steering in (
+        (0.25, 0.0, 1.0),
+        (1.0, 0.0, -1.0),
+        (0.0, 0.6, 0.3),
+        (0.0, 0.0, 0.0),
+        (0.7, 1.0, -0.4),
+    ):
         bench.run(40, throttle=throttle, brake=brake, steering=steering)
         # A servo position has three decimals, and the brake wins over the throttle.
         assert bench.last.steering == pytest.approx(steering, abs=0.5e-3 / abs(servo_gain) + 1e-9)
-        assert (bench.last.throttle, bench.last.brake) == pytest.approx((0.0 if brake else throttle, brake), abs=1e-4)
+        assert (bench.last.throttle, bench.last.brake) == pytest.approx(
+            (0.0 if brake else throttle, brake), abs=1e-4
+        )
 
 
 def test_a_command_needs_no_longer_than_its_frames_do() -> None:
-    # 500 kbit/s: 99 bits of the motor's frame, 107 of the servo's. 115200 baud: 10 and 8 bytes, seen at the end of both.
+    # 500 kbit/s: 99 bits of the motor's frame, 107 of the servo's. 115200 baud: 10 and 8 bytes,
+    # seen at the end of both.
     bus = [(99 * 2_000, "throttle"), (206 * 2_000, "steering")]
     both_ns = 18 * 10 * 1_000_000_000 // 115_200
-    for wire, expected in (("vesc_can", bus), ("vesc_uart", [(both_ns, "throttle"), (both_ns, "steering")])):
+    for wire, expected in (
+        ("vesc_can", bus),
+        ("vesc_uart", [(both_ns, "throttle"), (both_ns, "steering")]),
+    ):
         bench = Bench(device(wire))
-        data = b"".join(_frames(wire, SetCommand(Comm.SET_DUTY, 0.1), SetCommand(Comm.SET_SERVO_POS, 0.4)))
+        data = b"".join(
+            _frames(wire, SetCommand(Comm.SET_DUTY, 0.1), SetCommand(Comm.SET_SERVO_POS, 0.4))
+        )
         bench.emulator.on_rx(data, START_NS)
         bench.emulator.on_time(START_NS + 5 * MS)
         before, *commands = bench.emulator.take_commands()
         assert (before.throttle, before.steering) == (0.0, 0.0)
-        assert [(each.t_ns - START_NS, name) for each, (_, name) in zip(commands, expected, strict=True)] == expected
+        assert [
+            (each.t_ns - START_NS, name) for each, (_, name) in zip(commands, expected, strict=True)
+        ] == expected
         assert (commands[0].throttle, commands[1].steering) == pytest.approx((0.5, 0.1 / 0.35))
 
 
@@ -98,7 +136,9 @@ def test_telemetry_comes_back_within_its_quantisation(wire: str, erpm_per_mps: f
     assert got.motor_current_a == pytest.approx(5.0, abs=0.05)
     assert got.duty == pytest.approx(0.9 * 0.5, abs=0.5e-3)
     assert (got.input_current_a, got.input_voltage_v) == pytest.approx((2.5, 11.1), abs=0.05 + 1e-9)
-    assert (got.controller_temperature_k, got.motor_temperature_k) == pytest.approx((320.0, 330.0), abs=0.05 + 1e-9)
+    assert (got.controller_temperature_k, got.motor_temperature_k) == pytest.approx(
+        (320.0, 330.0), abs=0.05 + 1e-9
+    )
     assert got.fault_code == 0
     speed = [each for each in bench.messages if isinstance(each, WheelSpeed)][-1]
     assert speed.speed_mps == pytest.approx(100.0 * 3 * 30.0 / pi / 700.0, abs=1.0 / 700.0)
@@ -178,14 +218,19 @@ def test_faults_come_under_their_names_and_stop_the_motor(wire: str, code: int) 
     bench.emulator.inject(FAULT, code, True, bench.now_ns)
     bench.run(300, throttle=0.5)
     assert bench.faults[0] == (f"vesc_{NAMES[code]}", True)
-    assert next(each.reaction for each in bench.messages if isinstance(each, Fault)) is Reaction.DISABLE
+    assert (
+        next(each.reaction for each in bench.messages if isinstance(each, Fault))
+        is Reaction.DISABLE
+    )
     assert (bench.last.throttle, bench.last.brake) == (0.0, 0.0)
     assert [each for each in bench.messages if isinstance(each, MotorStatus)][-1].fault_code == code
     bench.emulator.inject(FAULT, code, False, bench.now_ns)
     gone_ns = bench.now_ns
     bench.run(800, throttle=0.5)
     (over,) = [
-        each for each in bench.messages if isinstance(each, Fault) and each.code == f"vesc_{NAMES[code]}" and not each.active
+        each
+        for each in bench.messages
+        if isinstance(each, Fault) and each.code == f"vesc_{NAMES[code]}" and not each.active
     ]
     assert over.t_ns - gone_ns >= FAULT_STOP_NS
     # Until the daemon was disarmed the driver brakes in the place of the throttle.
@@ -199,7 +244,11 @@ def test_faults_come_under_their_names_and_stop_the_motor(wire: str, code: int) 
 def test_the_supply_makes_faults_by_itself(voltage_v: float, code: int) -> None:
     bench = Bench(device("vesc_can"))
     bench.arm()
-    bench.run(300, throttle=0.2, sample=lambda t_ns: msgspec.structs.replace(standing(t_ns), input_voltage_v=voltage_v))
+    bench.run(
+        300,
+        throttle=0.2,
+        sample=lambda t_ns: msgspec.structs.replace(standing(t_ns), input_voltage_v=voltage_v),
+    )
     assert bench.emulator.unit.fault_code == code
     assert (f"vesc_{NAMES[code]}", True) in bench.faults
     bench.run(800, throttle=0.2)
@@ -254,7 +303,9 @@ def test_a_restart_forgets_commands_and_counters_but_not_its_set_up(wire: str) -
 
 @each_wire
 def test_the_speed_controller_reaches_its_speed_and_brakes_to_a_lower_one(wire: str) -> None:
-    bench = Bench(device(wire, control="speed", max_speed_mps=3.0, erpm_per_mps=700.0, pole_pairs=2))
+    bench = Bench(
+        device(wire, control="speed", max_speed_mps=3.0, erpm_per_mps=700.0, pole_pairs=2)
+    )
     bench.arm()
     radps_per_mps = 700.0 / 2 * pi / 30.0
     speed_mps = 0.0
@@ -263,7 +314,9 @@ def test_the_speed_controller_reaches_its_speed_and_brakes_to_a_lower_one(wire: 
         # Full drive accelerates with 2.5 m/s2 at first, the brake decelerates with 3.
         nonlocal speed_mps
         drive = bench.last
-        speed_mps = max(0.0, speed_mps + 0.02 * (2.5 * (drive.throttle - speed_mps / 4.5) - 3.0 * drive.brake))
+        speed_mps = max(
+            0.0, speed_mps + 0.02 * (2.5 * (drive.throttle - speed_mps / 4.5) - 3.0 * drive.brake)
+        )
         return MotorStatus(t_ns, 0, speed_mps * radps_per_mps, 0.0, 0.0, 11.1, drive.throttle)
 
     bench.run(6000, throttle=0.5, sample=vehicle)
@@ -288,7 +341,9 @@ def test_answers_of_the_serial_line() -> None:
         emulator.on_rx(frame_uart(encode_comm(message)), START_NS + 2 * MS)
     emulator.on_time(START_NS + 100 * MS)
     decoder = UartDecoder()
-    replies = [decode_comm(payload) for _, data in emulator.take_tx() for payload in decoder.feed(data)]
+    replies = [
+        decode_comm(payload) for _, data in emulator.take_tx() for payload in decoder.feed(data)
+    ]
     assert [name for name, _ in replies] == ["GET_VALUES_SELECTIVE", "FW_VERSION", "PING_CAN"]
     selected: Any = replies[0][1]
     assert (selected.mask, selected.values.erpm, selected.values.fault_code) == (mask, 1910.0, 0)
@@ -309,7 +364,9 @@ def test_counters_integrate_what_was_sampled() -> None:
 def test_currents_are_averages_that_reading_resets() -> None:
     unit = VescUartEmulator("drive", device("vesc_uart"), 1, START_NS).unit
     for i, amperes in enumerate((2.0, 4.0, 9.0)):
-        unit.on_message(msgspec.structs.replace(moving(START_NS + i), motor_current_a=amperes), START_NS + i)
+        unit.on_message(
+            msgspec.structs.replace(moving(START_NS + i), motor_current_a=amperes), START_NS + i
+        )
     assert [unit._telemetry.values(0, False).motor_current_a for _ in range(2)] == [5.0, 9.0]
 
 
@@ -383,13 +440,22 @@ def test_status_frames_follow_what_is_switched_on() -> None:
 
 @pytest.mark.parametrize("driver", ["vesc_can", "vesc_uart"])
 @pytest.mark.parametrize("erpm_per_mps", [4614.0, -4614.0])
-def test_the_tachometer_measures_the_speed_without_the_controllers_estimate(driver: str, erpm_per_mps: float) -> None:
+def test_the_tachometer_measures_the_speed_without_the_controllers_estimate(
+    driver: str, erpm_per_mps: float
+) -> None:
     bench = Bench(device(driver, odometry="tachometer", erpm_per_mps=erpm_per_mps))
     bench.arm()
-    found = [m for m in bench.run(1000, throttle=0.0, mode=Mode.STANDBY, sample=moving) if isinstance(m, WheelSpeed)]
+    found = [
+        m
+        for m in bench.run(1000, throttle=0.0, mode=Mode.STANDBY, sample=moving)
+        if isinstance(m, WheelSpeed)
+    ]
     expected = abs(100.0 * 2 * 30.0 / pi / erpm_per_mps)
     speeds = [m.speed_mps for m in found[2:]]
     assert len(speeds) > 30
     assert sum(speeds) / len(speeds) == pytest.approx(expected, rel=0.02)
-    assert all(abs(speed - expected) < 4.0 * m.sigma_mps + 0.02 for speed, m in zip(speeds, found[2:], strict=True))
+    assert all(
+        abs(speed - expected) < 4.0 * m.sigma_mps + 0.02
+        for speed, m in zip(speeds, found[2:], strict=True)
+    )
     assert all(m.t_ns < m.t_rx_ns for m in found)

@@ -1,4 +1,5 @@
-"""The world on wires: the profile's devices behind their lines, and nothing that depends on when it is asked."""
+"""The world on wires: the profile's devices behind their lines, and nothing that depends on when it
+is asked."""
 
 from collections import Counter
 
@@ -43,7 +44,8 @@ def profile() -> Profile:
         "drive": choice("pwm_board", PwmParams()),
     }
     devices: dict[str, DeviceTable] = {
-        name: replace(device, driver=wired[name]) if name in wired else device for name, device in art.devices.items()
+        name: replace(device, driver=wired[name]) if name in wired else device
+        for name, device in art.devices.items()
     }
     return replace(art, devices=devices)
 
@@ -54,9 +56,13 @@ def course() -> Course:
 
 
 def drive(world: World, profile: Profile, instants: list[int], until_ns: int) -> list[Arrival]:
-    """Advance by ``instants`` with frames at 20 Hz, off the physics grid, each delivered before time passes it."""
+    """Advance by ``instants`` with frames at 20 Hz, off the physics grid, each delivered before
+    time passes it."""
     port = port_names(profile).index("drive")
-    frames = [(START + 50 * MS * k + 300_000, encode(Pulses(1450 + 20 * (k % 9 - 4), 1440), 4)) for k in range(100)]
+    frames = [
+        (START + 50 * MS * k + 300_000, encode(Pulses(1450 + 20 * (k % 9 - 4), 1440), 4))
+        for k in range(100)
+    ]
     arrivals: list[Arrival] = []
     for to_ns in [*instants, until_ns]:
         while frames and frames[0][0] < to_ns:
@@ -139,7 +145,9 @@ def test_the_drivers_understand_it(profile: Profile, course: Course) -> None:
 
 
 def test_the_line_rate_reaches_the_device(profile: Profile, course: Course) -> None:
-    uart = replace(profile.devices["gnss"], driver=choice("ublox", Params(port="uart1", baud=115_200)))
+    uart = replace(
+        profile.devices["gnss"], driver=choice("ublox", Params(port="uart1", baud=115_200))
+    )
     wired = replace(profile, devices={**profile.devices, "gnss": uart})
     world = World(wired, course, 1, START, wires=True)
     port = port_names(wired).index("gnss")
@@ -157,9 +165,13 @@ def test_failures_reach_their_port_only(profile: Profile, course: Course) -> Non
     until = START + 3 * SECOND
     plain = drive(World(profile, course, 1, START, wires=True), profile, [], until)
     failures = [Failure("imu", "off", 1.0, 1.0), Failure("gnss", "stuck", 1.0, 1.0)]
-    failing = drive(World(profile, course, 1, START, wires=True, failures=failures), profile, [], until)
+    failing = drive(
+        World(profile, course, 1, START, wires=True, failures=failures), profile, [], until
+    )
     imu = port_names(profile).index("imu")
-    assert [a for a in failing if a[1] not in (imu, 0)] == [a for a in plain if a[1] not in (imu, 0)]
+    assert [a for a in failing if a[1] not in (imu, 0)] == [
+        a for a in plain if a[1] not in (imu, 0)
+    ]
     assert not [a for a in failing if a[1] == imu and START + SECOND <= a[0] < START + 2 * SECOND]
 
 

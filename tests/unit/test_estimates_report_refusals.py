@@ -1,4 +1,5 @@
-"""Every estimator reports how many positions in a row its gate has refused: a rule of the failsafe matrix counts on it."""
+"""Every estimator reports how many positions in a row its gate has refused: a rule of the failsafe
+matrix counts on it."""
 
 from math import pi
 from typing import Any
@@ -27,17 +28,31 @@ COVARIANCE = (4e-4, 0.0, 0.0, 0.0, 4e-4, 0.0, 0.0, 0.0, 4e-4)
 def fix(t_ns: int, east_m: float, north_m: float = 0.0, north_mps: float = 0.0) -> GnssFix:
     latitude, longitude, height = DATUM.to_geodetic(east_m, north_m, 0.0)
     velocity = (0.0, north_mps, 0.0)
-    return GnssFix(t_ns, t_ns, latitude, longitude, height, velocity, COVARIANCE, COVARIANCE, FixType.FIX_3D, CarrierSolution.FIXED)
+    return GnssFix(
+        t_ns,
+        t_ns,
+        latitude,
+        longitude,
+        height,
+        velocity,
+        COVARIANCE,
+        COVARIANCE,
+        FixType.FIX_3D,
+        CarrierSolution.FIXED,
+    )
 
 
 def run(estimator: Any, until_s: float, start_ns: int, east_m: float) -> list[StateEstimate]:
-    """A vehicle that stands and looks north, with fixes at a place; the estimate after each of them."""
+    """A vehicle that stands and looks north, with fixes at a place; the estimate after each of
+    them."""
     after = []
     now_ns = start_ns
     while now_ns < start_ns + until_s * 1e9:
         now_ns += 5 * MS
         ripple = 1e-4 * (now_ns // MS % 7)
-        estimator.observe(ImuSample(now_ns, now_ns, (ripple, 0.0, 9.80665), (0.0, ripple * 1e-2, 0.0)))
+        estimator.observe(
+            ImuSample(now_ns, now_ns, (ripple, 0.0, 9.80665), (0.0, ripple * 1e-2, 0.0))
+        )
         if now_ns % (100 * MS) == 0:
             estimator.observe(Heading(now_ns, now_ns, pi / 2, 0.01, HeadingKind.MOVING_BASE))
             estimator.observe(fix(now_ns, east_m))
@@ -50,7 +65,9 @@ def run(estimator: Any, until_s: float, start_ns: int, east_m: float) -> list[St
 @pytest.mark.parametrize("name", ["ekf4", "planar", "ins"])
 def test_refusals_in_a_row_are_reported_and_end(name: str) -> None:
     profile = load_profile("art", [f"estimator.name={name}"])
-    estimator = resolve("estimator", name)(profile.estimator.selected, profile.vehicle, DATUM, (0.25, 0.0, 0.3))
+    estimator = resolve("estimator", name)(
+        profile.estimator.selected, profile.vehicle, DATUM, (0.25, 0.0, 0.3)
+    )
     good = run(estimator, 4.0, 0, 0.0)
     assert good[-1].status is EstimatorStatus.RUNNING
     assert good[-1].rejected_in_a_row == 0
@@ -61,9 +78,12 @@ def test_refusals_in_a_row_are_reported_and_end(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ekf4", "planar"])
 def test_a_position_that_went_astray_is_corrected_together_with_its_speed(name: str) -> None:
-    """The drive was stronger than its model through an outage: only fixes can show it, and position and speed are both wrong."""
+    """The drive was stronger than its model through an outage: only fixes can show it, and position
+    and speed are both wrong."""
     profile = load_profile("opencav", [f"estimator.name={name}"])
-    estimator = resolve("estimator", name)(profile.estimator.selected, profile.vehicle, DATUM, (1.2, 0.0, 1.5))
+    estimator = resolve("estimator", name)(
+        profile.estimator.selected, profile.vehicle, DATUM, (1.2, 0.0, 1.5)
+    )
     run(estimator, 4.0, 0, 0.0)
     estimate = None
     for k in range(1, 91):

@@ -1,9 +1,16 @@
-"""Counters of the filters: gates count apart, nothing overflows, and every queue counts into its filter."""
+"""Counters of the filters: gates count apart, nothing overflows, and every queue counts into its
+filter."""
 
 import pytest
 
 from vehicled.core.messages import ImuSample
-from vehicled.estimation.counters import GATES, MAX_REJECTED, MAX_STRIKES, GateCounters, InputCounters
+from vehicled.estimation.counters import (
+    GATES,
+    MAX_REJECTED,
+    MAX_STRIKES,
+    GateCounters,
+    InputCounters,
+)
 from vehicled.estimation.gyro import YawRateGyro
 from vehicled.estimation.ins.inertial import Queue
 from vehicled.estimation.planar.inputs import GyroHistory
@@ -11,9 +18,19 @@ from vehicled.estimation.planar.inputs import GyroHistory
 
 def test_a_rejection_counts_at_its_own_gate_and_an_acceptance_ends_it() -> None:
     counters = GateCounters(newest_ns=5).reject(2).reject(2).reject(3)
-    assert (counters.rejected, counters.strikes[2], counters.strikes[3], sum(counters.strikes)) == (3, 2, 1, 3)
+    assert (counters.rejected, counters.strikes[2], counters.strikes[3], sum(counters.strikes)) == (
+        3,
+        2,
+        1,
+        3,
+    )
     counters = counters.accept(2, 4)
-    assert (counters.rejected, counters.strikes[2], counters.strikes[3], counters.newest_ns) == (3, 0, 1, 5)
+    assert (counters.rejected, counters.strikes[2], counters.strikes[3], counters.newest_ns) == (
+        3,
+        0,
+        1,
+        5,
+    )
     assert counters.accept(2, 9).newest_ns == 9
     assert counters.accept(2) is counters
 

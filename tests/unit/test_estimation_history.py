@@ -98,7 +98,9 @@ def test_a_stuck_gyro_is_as_good_as_none() -> None:
     assert counters.ignored == 3 * (25 - 11)
 
 
-@given(st.lists(st.sampled_from([0.0, 0.1, math.nan]), max_size=30), st.sampled_from([0.0, math.nan]))
+@given(
+    st.lists(st.sampled_from([0.0, 0.1, math.nan]), max_size=30), st.sampled_from([0.0, math.nan])
+)
 def test_only_equal_samples_in_a_row_are_repeats(rates: list[float], force: float) -> None:
     repeats, equal, last = RepeatedSamples(), 0, math.nan
     for k, rate in enumerate(rates):

@@ -1,4 +1,5 @@
-"""The inertial filter on known trajectories: levelling, circle, bias, outage, lateness, consistency, alignment, lost sensors."""
+"""The inertial filter on known trajectories: levelling, circle, bias, outage, lateness,
+consistency, alignment, lost sensors."""
 
 import math
 from collections.abc import Callable
@@ -63,7 +64,8 @@ def straight(t: Floats) -> tuple[Floats, Floats]:
 
 
 def backward(t: Floats) -> tuple[Floats, Floats]:
-    """Two seconds of standing, then backward in curves, then forward again from the twelfth second on."""
+    """Two seconds of standing, then backward in curves, then forward again from the twelfth second
+    on."""
     speed = -0.9 * np.clip((t - 2.0) / 1.5, 0.0, 1.0) + 1.8 * np.clip((t - 12.0) / 2.0, 0.0, 1.0)
     return speed, 0.4 * np.sin(0.8 * (t - 2.0)) * speed
 
@@ -74,7 +76,8 @@ def standing(t: Floats) -> tuple[Floats, Floats]:
 
 @dataclass
 class KnownDrive:
-    """A drive with an inertial unit at 200 Hz, fixes and headings at 10 Hz. The truth is integrated at 1 kHz."""
+    """A drive with an inertial unit at 200 Hz, fixes and headings at 10 Hz. The truth is integrated
+    at 1 kHz."""
 
     params: InsParams = field(default_factory=lambda: PARAMS)
     motion: Callable[[Floats], tuple[Floats, Floats]] = weave
@@ -118,9 +121,21 @@ class KnownDrive:
         y = 1.0 + np.concatenate(([0.0], np.cumsum(mid_v * np.sin(mid_yaw) * 1e-3)))
         a, rdot = np.gradient(v, 1e-3), np.gradient(r, 1e-3)
         self.truth = np.column_stack((x, y, yaw, v))
-        force = np.column_stack((a - rdot * IMU_M[1] - r * r * IMU_M[0], v * r + rdot * IMU_M[0] - r * r * IMU_M[1], 0.0 * t + G))
-        # The unit stands on a slope of constant roll and pitch only where the vehicle stands; see the levelling tests.
-        cr, sr, cp, sp = math.cos(self.roll), math.sin(self.roll), math.cos(self.pitch), math.sin(self.pitch)
+        force = np.column_stack(
+            (
+                a - rdot * IMU_M[1] - r * r * IMU_M[0],
+                v * r + rdot * IMU_M[0] - r * r * IMU_M[1],
+                0.0 * t + G,
+            )
+        )
+        # The unit stands on a slope of constant roll and pitch only where the vehicle stands; see
+        # the levelling tests.
+        cr, sr, cp, sp = (
+            math.cos(self.roll),
+            math.sin(self.roll),
+            math.cos(self.pitch),
+            math.sin(self.pitch),
+        )
         if self.roll or self.pitch:
             force[:] = (-sp * G, cp * sr * G, cp * cr * G)
         ins = self.ins = Ins(self.params, VEHICLE, DATUM, ANTENNA_M)
@@ -132,22 +147,31 @@ class KnownDrive:
             if self.imu(now):
                 f = force[ms] + self.force_bias + 0.03 * rng.standard_normal(3)
                 w = np.array((0.0, 0.0, r[ms])) + self.gyro_bias + 0.003 * rng.standard_normal(3)
-                sample = ImuSample(stamp, stamp, tuple(f.tolist()) if self.forces else nan, tuple(w.tolist()))
+                sample = ImuSample(
+                    stamp, stamp, tuple(f.tolist()) if self.forces else nan, tuple(w.tolist())
+                )
                 due.append((stamp + self.imu_latency_ms * MS, ms, sample))
             if ms % 100 == 50 and self.heading is not None:
                 z = yaw[ms] + self.misalignment + 0.01 * rng.standard_normal()
-                due.append((stamp + 30 * MS, ms, Heading(stamp, stamp, float(z), 0.01, self.heading)))
+                due.append(
+                    (stamp + 30 * MS, ms, Heading(stamp, stamp, float(z), 0.01, self.heading))
+                )
             if ms % 20 == 0 and self.wheel is not None:
                 due.append((stamp, ms, WheelSpeed(stamp, stamp, float(v[ms]) * self.wheel, 0.03)))
             if ms % 20 == 0 and self.motor:
-                due.append((stamp, ms, MotorStatus(stamp, stamp, float(v[ms]) / (0.08451952624 / 3))))
+                due.append(
+                    (stamp, ms, MotorStatus(stamp, stamp, float(v[ms]) / (0.08451952624 / 3)))
+                )
             if ms % 100 == 0 and self.fixes(now):
                 fix = self._fix(ms, stamp, x, y, yaw, v, r, rng)
                 batch.append(fix)
                 if not self.shuffle:
                     due.append((stamp + self.latency_ms * MS, ms, batch.pop()))
                 elif len(batch) == 3:
-                    due += [(stamp + self.latency_ms * MS, 10 * n - k, late) for k, late in enumerate(batch)]
+                    due += [
+                        (stamp + self.latency_ms * MS, 10 * n - k, late)
+                        for k, late in enumerate(batch)
+                    ]
                     batch = []
             due.sort(key=lambda entry: entry[:2])
             observed = []
@@ -158,35 +182,78 @@ class KnownDrive:
             self.estimates.append(ins.step(stamp))
             throttle = 0.3 * float(np.sign(v[min(ms + 50, n - 1)]))
             ins.command(
-                ActuatorCommand(stamp, stamp, throttle, 0.0, 0.0, math.atan(0.5 * r[ms] / v[ms]) if abs(v[ms]) > 0.1 else 0.0)
+                ActuatorCommand(
+                    stamp,
+                    stamp,
+                    throttle,
+                    0.0,
+                    0.0,
+                    math.atan(0.5 * r[ms] / v[ms]) if abs(v[ms]) > 0.1 else 0.0,
+                )
             )
             state = ins.state
             if self.judged and state is not None and ms % 100 == 95:
                 self.inside.append((now, self._nees(state, ms)))
         return self
 
-    def _fix(self, ms: int, stamp: int, x: Any, y: Any, yaw: Any, v: Any, r: Any, rng: np.random.Generator) -> GnssFix:
+    def _fix(
+        self,
+        ms: int,
+        stamp: int,
+        x: Any,
+        y: Any,
+        yaw: Any,
+        v: Any,
+        r: Any,
+        rng: np.random.Generator,
+    ) -> GnssFix:
         c, s = math.cos(yaw[ms]), math.sin(yaw[ms])
         forward, left, up = ANTENNA_M
         carrier = self.carrier(ms * 1e-3)
         extra = self.error(ms * 1e-3, carrier)
-        sigma = {CarrierSolution.FIXED: self.sigma_m, CarrierSolution.FLOAT: 0.3, CarrierSolution.NONE: 1.0}[carrier]
+        sigma = {
+            CarrierSolution.FIXED: self.sigma_m,
+            CarrierSolution.FLOAT: 0.3,
+            CarrierSolution.NONE: 1.0,
+        }[carrier]
         white = self.sigma_m if carrier is CarrierSolution.FIXED else 0.1
         e, n_, u = white * rng.standard_normal(3)
-        east, north = x[ms] + c * forward - s * left + e + extra[0], y[ms] + s * forward + c * left + n_ + extra[1]
+        east, north = (
+            x[ms] + c * forward - s * left + e + extra[0],
+            y[ms] + s * forward + c * left + n_ + extra[1],
+        )
         lat, lon, h = DATUM.to_geodetic(float(east), float(north), float(up + u))
         noise = 0.05 * rng.standard_normal(3)
         ahead, side = v[ms] - r[ms] * left, r[ms] * forward
         moved = (c * ahead - s * side + noise[0], s * ahead + c * side + noise[1], noise[2])
-        spread = (sigma**2, 0.0, 0.0, 0.0, sigma**2, 0.0, 0.0, 0.0, sigma**2 * (1.0 if carrier is CarrierSolution.FIXED else 2.0))
+        spread = (
+            sigma**2,
+            0.0,
+            0.0,
+            0.0,
+            sigma**2,
+            0.0,
+            0.0,
+            0.0,
+            sigma**2 * (1.0 if carrier is CarrierSolution.FIXED else 2.0),
+        )
         spread_v = (2.5e-3, 0.0, 0.0, 0.0, 2.5e-3, 0.0, 0.0, 0.0, 2.5e-3)
         velocity = tuple(map(float, moved)) if self.velocity else NAN3
-        return GnssFix(stamp, stamp, lat, lon, h, velocity, spread, spread_v, FixType.FIX_3D, carrier)
+        return GnssFix(
+            stamp, stamp, lat, lon, h, velocity, spread, spread_v, FixType.FIX_3D, carrier
+        )
 
     def _nees(self, state: Any, ms: int) -> float:
         """Normalised error squared over (x, y, yaw, speed) of the newest estimate."""
         e, q = self.estimates[-1], self.truth[ms]
-        d = np.array((e.x_m - q[0], e.y_m - q[1], math.remainder(e.yaw_rad - q[2], math.tau), e.speed_mps - q[3]))
+        d = np.array(
+            (
+                e.x_m - q[0],
+                e.y_m - q[1],
+                math.remainder(e.yaw_rad - q[2], math.tau),
+                e.speed_mps - q[3],
+            )
+        )
         return float(d @ np.linalg.solve(np.array(e.covariance).reshape(4, 4), d))
 
     def errors(self, since_s: float, until_s: float = math.inf) -> Floats:
@@ -218,7 +285,9 @@ def test_levels_from_the_accelerometer_while_standing(roll: float, pitch: float)
     cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
     assert state.R[6:] == pytest.approx((-sp, cp * sr, cp * cr), abs=2e-3)
     np.testing.assert_allclose(
-        np.array(rotation(state.q)).reshape(3, 3) @ np.array(rotation(state.q)).reshape(3, 3).T, np.eye(3), atol=1e-12
+        np.array(rotation(state.q)).reshape(3, 3) @ np.array(rotation(state.q)).reshape(3, 3).T,
+        np.eye(3),
+        atol=1e-12,
     )
     assert drive.errors(1.5)[1].max() < 0.02
 
@@ -238,7 +307,11 @@ def test_zero_rate_updates_are_what_teaches_the_bias_at_rest() -> None:
     off = InsParams(imu_lever_arm_m=IMU_M, rest=Rest(use_zero_rate=False, use_zero_velocity=False))
     sigmas = []
     for params in (PARAMS, off):
-        state = KnownDrive(motion=standing, seconds=3.0, gyro_bias=(0.0, 0.0, 0.02), params=params).run().ins.state
+        state = (
+            KnownDrive(motion=standing, seconds=3.0, gyro_bias=(0.0, 0.0, 0.02), params=params)
+            .run()
+            .ins.state
+        )
         assert state is not None
         sigmas.append([math.sqrt(state.P[k, k]) for k in (3, 9, 11)])
     learnt, blind = np.array(sigmas)
@@ -276,7 +349,9 @@ def test_circle_with_lever_arms_is_followed_at_the_rear_axle() -> None:
 
 
 @pytest.mark.parametrize("heading", sampled([HeadingKind.MOVING_BASE, None], bool))
-def test_backward_is_a_negative_speed_and_no_turn_of_the_heading(heading: HeadingKind | None) -> None:
+def test_backward_is_a_negative_speed_and_no_turn_of_the_heading(
+    heading: HeadingKind | None,
+) -> None:
     drive = KnownDrive(motion=backward, heading=heading, wheel=1.0, seconds=20.0).run()
     assert drive.at(10.0).speed_mps == pytest.approx(-0.9, abs=0.05)
     assert drive.at(18.0).speed_mps == pytest.approx(0.9, abs=0.05)
@@ -287,11 +362,14 @@ def test_backward_is_a_negative_speed_and_no_turn_of_the_heading(heading: Headin
 
 
 def test_accelerometer_and_gyro_bias_are_estimated_while_driving() -> None:
-    drive = KnownDrive(gyro_bias=(0.0, 0.0, 0.015), force_bias=(0.08, 0.0, 0.0), motion=circle, seconds=22.0).run()
+    drive = KnownDrive(
+        gyro_bias=(0.0, 0.0, 0.015), force_bias=(0.08, 0.0, 0.0), motion=circle, seconds=22.0
+    ).run()
     state = drive.ins.state
     assert state is not None
     assert state.x[11] == pytest.approx(0.015, abs=1.5e-3)
-    # On level ground the accelerometer bias cannot be separated from a tilt at rest; a turn on the spot would show their sum.
+    # On level ground the accelerometer bias cannot be separated from a tilt at rest; a turn on the
+    # spot would show their sum.
     tilt = -state.R[6]
     assert state.x[12] - G * tilt == pytest.approx(0.08, abs=0.03)
 
@@ -317,7 +395,12 @@ def test_wheel_scale_is_a_state(wheel: float) -> None:
 def test_an_identified_wheel_radius_does_not_correct_the_motor_speed_twice() -> None:
     drive = KnownDrive(motor=True, seconds=3.0).run()
     other = Ins(drive.params, VEHICLE, DATUM, ANTENNA_M)
-    other.adapt(replace(VEHICLE, drive=replace(VEHICLE.drive, wheel_radius_m=0.85 * VEHICLE.drive.wheel_radius_m)))
+    other.adapt(
+        replace(
+            VEHICLE,
+            drive=replace(VEHICLE.drive, wheel_radius_m=0.85 * VEHICLE.drive.wheel_radius_m),
+        )
+    )
     same = Ins(drive.params, VEHICLE, DATUM, ANTENNA_M)
     for stamp, observed in drive.feeds:
         for message in observed:
@@ -326,7 +409,7 @@ def test_an_identified_wheel_radius_does_not_correct_the_motor_speed_twice() -> 
         assert other.step(stamp) == same.step(stamp)
 
 
-# ---------------------------------------------------------------- outages, lateness, kinds of solution
+# ------------------------------------------------------------- outages, lateness, kinds of solution
 
 
 def test_three_seconds_without_gnss_are_bridged_and_the_filter_knows_that_it_knows_less() -> None:
@@ -342,8 +425,12 @@ def test_three_seconds_without_gnss_are_bridged_and_the_filter_knows_that_it_kno
 
 def test_a_wheel_sensor_bridges_longer() -> None:
     plain = KnownDrive(fixes=lambda t: t < 8.0, seconds=18.0).run().errors(17.0)[0].max()
-    wheels = KnownDrive(fixes=lambda t: t < 8.0, seconds=18.0, wheel=1.0).run().errors(17.0)[0].max()
-    motor = KnownDrive(fixes=lambda t: t < 8.0, seconds=18.0, motor=True).run().errors(17.0)[0].max()
+    wheels = (
+        KnownDrive(fixes=lambda t: t < 8.0, seconds=18.0, wheel=1.0).run().errors(17.0)[0].max()
+    )
+    motor = (
+        KnownDrive(fixes=lambda t: t < 8.0, seconds=18.0, motor=True).run().errors(17.0)[0].max()
+    )
     assert wheels < 0.35
     assert wheels < plain
     assert motor < plain
@@ -351,18 +438,23 @@ def test_a_wheel_sensor_bridges_longer() -> None:
 
 @pytest.mark.parametrize("shuffle", sampled([False, True], bool))
 def test_late_fixes_give_what_timely_ones_give(shuffle: bool) -> None:
-    """Not only nearly so: the same set of measurements leads to the same state, in whatever order they came."""
-    params = InsParams(imu_lever_arm_m=IMU_M, history_length_s=1.0, moving_base=HeadingUse(bias_sigma_rad=0.0))
+    """Not only nearly so: the same set of measurements leads to the same state, in whatever order
+    they came."""
+    params = InsParams(
+        imu_lever_arm_m=IMU_M, history_length_s=1.0, moving_base=HeadingUse(bias_sigma_rad=0.0)
+    )
     timely = KnownDrive(params=params, latency_ms=0, seconds=8.0).run()
     late = KnownDrive(params=params, latency_ms=300, seconds=8.0, shuffle=shuffle).run()
-    # Both are aligned by fixes of different age; at rest that is one state. What the late one has not had yet is left out.
+    # Both are aligned by fixes of different age; at rest that is one state. What the late one has
+    # not had yet is left out.
     assert late.errors(4.0)[0].max() < 0.06
     assert timely.errors(4.0)[0].max() < 0.06
     assert late.ins.late == 0
 
 
 def test_order_of_arrival_changes_nothing() -> None:
-    """Two filters, one gets everything in time, one gets five fixes half a second late: their states then are equal."""
+    """Two filters, one gets everything in time, one gets five fixes half a second late: their
+    states then are equal."""
     feeds = KnownDrive(seconds=6.0, latency_ms=0).run().feeds
     states = []
     for hold in (False, True):
@@ -370,7 +462,11 @@ def test_order_of_arrival_changes_nothing() -> None:
         held: list[Message] = []
         for stamp, messages in feeds:
             for message in messages:
-                if hold and isinstance(message, GnssFix) and START_NS + 4000 * MS < message.t_ns <= START_NS + 4500 * MS:
+                if (
+                    hold
+                    and isinstance(message, GnssFix)
+                    and START_NS + 4000 * MS < message.t_ns <= START_NS + 4500 * MS
+                ):
                     held.insert(0, message)
                 else:
                     ins.observe(message)
@@ -391,17 +487,22 @@ def test_order_of_arrival_changes_nothing() -> None:
 
 
 def test_a_late_inertial_unit_does_not_become_a_lag() -> None:
-    """Samples 20 ms late, fixes 10 ms: the filter waits for the samples and the estimate is carried on to now."""
+    """Samples 20 ms late, fixes 10 ms: the filter waits for the samples and the estimate is carried
+    on to now."""
     drive = KnownDrive(imu_latency_ms=20, latency_ms=10).run()
     distance, yaw, speed = drive.errors(4.0)
     assert rms(distance) < 0.02
     assert rms(yaw) < 0.008
     assert rms(speed) < 0.025
-    assert drive.ins.late <= 4, "but those of before the first one arrived, when there seemed to be no unit"
+    assert drive.ins.late <= 4, (
+        "but those of before the first one arrived, when there seemed to be no unit"
+    )
 
 
 def test_without_smoothing_old_measurements_are_refused_and_counted() -> None:
-    drive = KnownDrive(params=InsParams(imu_lever_arm_m=IMU_M, smooth_lagged_data=False), latency_ms=0, seconds=5.0).run()
+    drive = KnownDrive(
+        params=InsParams(imu_lever_arm_m=IMU_M, smooth_lagged_data=False), latency_ms=0, seconds=5.0
+    ).run()
     assert drive.ins.late == pytest.approx(50, abs=3), "headings arrive 30 ms late"
     assert drive.errors(4.0)[0].max() < 0.06
     drive = KnownDrive(latency_ms=700, seconds=5.0).run()
@@ -409,7 +510,8 @@ def test_without_smoothing_old_measurements_are_refused_and_counted() -> None:
 
 
 def test_from_float_to_fixed_and_back() -> None:
-    """A float solution is wrong by a slowly varying 0.4 m; the first fixed ones pull the estimate there at once."""
+    """A float solution is wrong by a slowly varying 0.4 m; the first fixed ones pull the estimate
+    there at once."""
 
     def carrier(t: float) -> CarrierSolution:
         return CarrierSolution.FLOAT if t < 8.0 or 14.0 <= t < 17.0 else CarrierSolution.FIXED
@@ -420,14 +522,17 @@ def test_from_float_to_fixed_and_back() -> None:
     drive = KnownDrive(carrier=carrier, error=error, seconds=20.0).run()
     assert 0.25 < drive.errors(7.0, 8.0)[0].mean() < 0.55
     assert drive.errors(8.5, 14.0)[0].max() < 0.08
-    assert drive.errors(14.2, 17.0)[0].max() < 0.15, "what the fixed solution taught is not given away"
+    assert drive.errors(14.2, 17.0)[0].max() < 0.15, (
+        "what the fixed solution taught is not given away"
+    )
     assert drive.errors(18.0)[0].max() < 0.06
     assert drive.estimates[-1].rejected <= 5
     assert all(e.status is EstimatorStatus.RUNNING for e in drive.estimates[200:])
 
 
 def test_coloured_error_of_plain_gnss_is_not_averaged_away() -> None:
-    """A constant error of 1 m in the fixes must not be claimed as certainty, and the shape of the way must not follow its steps."""
+    """A constant error of 1 m in the fixes must not be claimed as certainty, and the shape of the
+    way must not follow its steps."""
 
     def offset(t: float, kind: CarrierSolution) -> tuple[float, float]:
         return (0.8, -0.6)
@@ -438,18 +543,23 @@ def test_coloured_error_of_plain_gnss_is_not_averaged_away() -> None:
     sigma = math.sqrt(last.covariance[0] + last.covariance[5])
     assert 0.5 < sigma < 2.0
     assert drive.errors(4.0)[0].max() < 2.5 * sigma
-    white = KnownDrive(params=InsParams(imu_lever_arm_m=IMU_M, gnss=GnssUse(coloured=False)), **plain).run()
+    white = KnownDrive(
+        params=InsParams(imu_lever_arm_m=IMU_M, gnss=GnssUse(coloured=False)), **plain
+    ).run()
     claimed = white.estimates[-1].covariance
     assert math.sqrt(claimed[0] + claimed[5]) < 0.5 * sigma
 
 
 def test_start_at_a_known_place_is_carried_through_plain_gnss() -> None:
-    """Fixed at the start, plain afterwards with an offset: the coloured states take the offset, not the position."""
+    """Fixed at the start, plain afterwards with an offset: the coloured states take the offset, not
+    the position."""
 
     def offset(t: float, kind: CarrierSolution) -> tuple[float, float]:
         return (0.8, -0.6) if kind is CarrierSolution.NONE else (0.0, 0.0)
 
-    drive = KnownDrive(carrier=lambda t: CarrierSolution.FIXED if t < 2.0 else CarrierSolution.NONE, error=offset).run()
+    drive = KnownDrive(
+        carrier=lambda t: CarrierSolution.FIXED if t < 2.0 else CarrierSolution.NONE, error=offset
+    ).run()
     assert drive.errors(4.0)[0].max() < 0.3
 
 
@@ -485,7 +595,11 @@ def test_a_lasting_jump_is_believed_in_the_end_and_reported_meanwhile() -> None:
 def test_status_goes_from_uninitialised_over_aligning_to_running() -> None:
     statuses = [e.status for e in KnownDrive(seconds=3.0).run().estimates]
     order = [s for k, s in enumerate(statuses) if k == 0 or s is not statuses[k - 1]]
-    assert order == [EstimatorStatus.UNINITIALISED, EstimatorStatus.ALIGNING, EstimatorStatus.RUNNING]
+    assert order == [
+        EstimatorStatus.UNINITIALISED,
+        EstimatorStatus.ALIGNING,
+        EstimatorStatus.RUNNING,
+    ]
     assert math.isnan(KnownDrive(seconds=0.1, heading=None).run().estimates[0].x_m)
 
 
@@ -493,7 +607,9 @@ def test_status_goes_from_uninitialised_over_aligning_to_running() -> None:
 def test_without_heading_it_aligns_in_motion(velocity: bool) -> None:
     drive = KnownDrive(heading=None, velocity=velocity, seconds=18.0).run()
     assert drive.at(2.0).status is EstimatorStatus.UNINITIALISED
-    first = next(k for k, e in enumerate(drive.estimates) if e.status is not EstimatorStatus.UNINITIALISED)
+    first = next(
+        k for k, e in enumerate(drive.estimates) if e.status is not EstimatorStatus.UNINITIALISED
+    )
     assert 2.0 < first * 0.005 < 6.0
     assert drive.errors(first * 0.005 + 0.1, first * 0.005 + 0.2)[1].max() < 0.3
     distance, yaw, _ = drive.errors(12.0)
@@ -502,7 +618,8 @@ def test_without_heading_it_aligns_in_motion(velocity: bool) -> None:
 
 
 def test_a_jump_between_two_kinds_of_fix_is_no_course() -> None:
-    """Fixed at standstill, plain GNSS 4 m to the side once it drives: the chord across the jump says nothing of the yaw."""
+    """Fixed at standstill, plain GNSS 4 m to the side once it drives: the chord across the jump
+    says nothing of the yaw."""
 
     def error(t: float, kind: CarrierSolution) -> tuple[float, float]:
         return (-2.5, 3.1) if kind is CarrierSolution.NONE else (0.0, 0.0)
@@ -565,9 +682,11 @@ def test_a_long_pause_starts_anew_and_a_lost_receiver_ends_in_diverged() -> None
 
 
 def test_innovations_and_errors_are_as_large_as_the_filter_says() -> None:
-    """Monte Carlo: NIS has two degrees of freedom, the error over (x, y, yaw, speed) four. Bar-Shalom 2001, section 5.4.
+    """Monte Carlo: NIS has two degrees of freedom, the error over (x, y, yaw, speed) four.
+    Bar-Shalom 2001, section 5.4.
 
-    Sensors err as the filter is configured here, and no more; with floors and margins for the road it would be pessimistic.
+    Sensors err as the filter is configured here, and no more; with floors and margins for the road
+    it would be pessimistic.
     """
     params = InsParams(
         imu_lever_arm_m=IMU_M,
@@ -581,7 +700,8 @@ def test_innovations_and_errors_are_as_large_as_the_filter_says() -> None:
         drive = KnownDrive(params=params, seed=seed, seconds=12.0, judged=True).run()
         nis += [e.normalised_innovation_squared for e in drive.estimates[800::20]]
         nees += [value for t, value in drive.inside if t > 4.0]
-    # The sum of n chi-square values of m degrees has the deviation sqrt(2 n m); errors are correlated over about 10 steps.
+    # The sum of n chi-square values of m degrees has the deviation sqrt(2 n m); errors are
+    # correlated over about 10 steps.
     assert 2.0 - 6.0 / math.sqrt(len(nis)) < np.mean(nis) < 2.0 + 6.0 / math.sqrt(len(nis))
     assert 1.5 < np.mean(nees) < 5.5
 
@@ -591,19 +711,33 @@ def test_innovations_and_errors_are_as_large_as_the_filter_says() -> None:
 
 def test_masks_switch_sensors_off() -> None:
     off = InsParams(imu_lever_arm_m=IMU_M, gnss=GnssUse(use_position=False, use_velocity=False))
-    assert KnownDrive(params=off, seconds=2.0).run().estimates[-1].status is EstimatorStatus.UNINITIALISED
+    assert (
+        KnownDrive(params=off, seconds=2.0).run().estimates[-1].status
+        is EstimatorStatus.UNINITIALISED
+    )
     blind = InsParams(imu_lever_arm_m=IMU_M, moving_base=HeadingUse(use_yaw=False))
-    assert KnownDrive(params=blind, seconds=1.9).run().estimates[-1].status is EstimatorStatus.UNINITIALISED
+    assert (
+        KnownDrive(params=blind, seconds=1.9).run().estimates[-1].status
+        is EstimatorStatus.UNINITIALISED
+    )
 
 
 def test_unknown_accuracy_takes_the_usual_figure() -> None:
     ins = Ins(InsParams(gnss=GnssUse(coloured=False)), VEHICLE, DATUM, (0.0, 0.0, 0.0))
     lat, lon, h = DATUM.to_geodetic(3.0, 4.0, 0.0)
     ins.observe(Heading(START_NS, START_NS, 0.3, 0.02, HeadingKind.MOVING_BASE))
-    ins.observe(GnssFix(START_NS, START_NS, lat, lon, h, NAN3, NAN9, NAN9, FixType.FIX_3D, CarrierSolution.FIXED))
+    ins.observe(
+        GnssFix(
+            START_NS, START_NS, lat, lon, h, NAN3, NAN9, NAN9, FixType.FIX_3D, CarrierSolution.FIXED
+        )
+    )
     estimate = ins.step(START_NS)
-    assert (estimate.x_m, estimate.y_m, estimate.yaw_rad) == pytest.approx((3.0, 4.0, 0.3), abs=1e-6)
-    assert math.sqrt(estimate.covariance[0]) == pytest.approx(UNKNOWN_SIGMA_M[CarrierSolution.FIXED], rel=0.01)
+    assert (estimate.x_m, estimate.y_m, estimate.yaw_rad) == pytest.approx(
+        (3.0, 4.0, 0.3), abs=1e-6
+    )
+    assert math.sqrt(estimate.covariance[0]) == pytest.approx(
+        UNKNOWN_SIGMA_M[CarrierSolution.FIXED], rel=0.01
+    )
 
 
 def test_newest_input_is_the_time_of_validity_of_what_entered() -> None:

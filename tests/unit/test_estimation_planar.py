@@ -1,4 +1,5 @@
-"""The planar filter on drives whose truth is known: what it learns, what it survives, what it says of itself."""
+"""The planar filter on drives whose truth is known: what it learns, what it survives, what it says
+of itself."""
 
 from collections.abc import Callable
 from math import cos, hypot, pi, remainder, sin, tan, tau
@@ -37,7 +38,8 @@ TICK_NS = 10_000_000
 
 
 class Drivebox:
-    """A vehicle that drives a wavy line at 100 Hz, and its sensors. ``authority`` is its drive over what the filter believes."""
+    """A vehicle that drives a wavy line at 100 Hz, and its sensors. ``authority`` is its drive over
+    what the filter believes."""
 
     def __init__(self, estimator: Planar, *, authority: float = 1.0, seed: int = 1) -> None:
         self.estimator = estimator
@@ -62,10 +64,20 @@ class Drivebox:
         assert self.carrier is not None
         sigma = 0.02 if self.carrier is CarrierSolution.FIXED else 1.5
         white = self.rng.normal(0.0, 0.01, 2)
-        lat, lon, height = DATUM.to_geodetic(self.x + self.error[0] + white[0], self.y + self.error[1] + white[1], 0.0)
+        lat, lon, height = DATUM.to_geodetic(
+            self.x + self.error[0] + white[0], self.y + self.error[1] + white[1], 0.0
+        )
         R = (sigma**2, 0.0, 0.0, 0.0, sigma**2, 0.0, 0.0, 0.0, NAN)
         return GnssFix(
-            self.now_ns, self.now_ns + self.latency_ns, lat, lon, height, NAN3, R, fix_type=FixType.FIX_3D, carrier=self.carrier
+            self.now_ns,
+            self.now_ns + self.latency_ns,
+            lat,
+            lon,
+            height,
+            NAN3,
+            R,
+            fix_type=FixType.FIX_3D,
+            carrier=self.carrier,
         )
 
     def run(self, seconds: float, throttle: float = 0.6, steer: float = 0.5) -> StateEstimate:
@@ -83,7 +95,11 @@ class Drivebox:
             self.yaw += self.rate * dt
             self.x += self.v * cos(self.yaw) * dt
             self.y += self.v * sin(self.yaw) * dt
-            e.command(ActuatorCommand(self.now_ns, 0, throttle, 0.0, steer * sin(tau * (t + 0.2) / 12.0), 0.0))
+            e.command(
+                ActuatorCommand(
+                    self.now_ns, 0, throttle, 0.0, steer * sin(tau * (t + 0.2) / 12.0), 0.0
+                )
+            )
             if self.gyro:
                 rate = self.rate + self.gyro_bias + self.rng.normal(0.0, 0.01)
                 e.observe(ImuSample(self.now_ns, self.now_ns, NAN3, (NAN, NAN, rate)))
@@ -124,7 +140,9 @@ def test_converges_and_says_so() -> None:
     assert 0.0 < estimate.normalised_innovation_squared < 20.0
 
 
-def test_speed_is_known_without_any_sensor_of_it_from_a_drive_that_is_weaker_than_believed() -> None:
+def test_speed_is_known_without_any_sensor_of_it_from_a_drive_that_is_weaker_than_believed() -> (
+    None
+):
     b = box(authority=0.75)
     b.run(1.0, 0.0)
     b.run(20.0)
@@ -301,7 +319,9 @@ def test_an_identified_vehicle_changes_delays_not_what_was_learnt() -> None:
     b.run(20.0)
     before = b.estimator.state
     assert before is not None
-    b.estimator.adapt(replace(VEHICLE, steering=replace(VEHICLE.steering, gain_rad=0.25, delay_s=0.3)))
+    b.estimator.adapt(
+        replace(VEHICLE, steering=replace(VEHICLE.steering, gain_rad=0.25, delay_s=0.3))
+    )
     b.run(0.01)
     after = b.estimator.state
     assert after is not None
@@ -315,7 +335,9 @@ def test_yaw_is_wrapped() -> None:
     b.yaw = pi - 0.05
     for _ in range(60):
         assert abs(b.run(0.2).yaw_rad) <= pi
-    assert remainder(b.estimator.step(b.now_ns).yaw_rad - b.yaw, tau) == pytest.approx(0.0, abs=0.05)
+    assert remainder(b.estimator.step(b.now_ns).yaw_rad - b.yaw, tau) == pytest.approx(
+        0.0, abs=0.05
+    )
 
 
 def test_wheels_that_turn_end_an_assumed_standstill() -> None:
@@ -345,7 +367,9 @@ def test_wheels_that_turn_end_an_assumed_standstill() -> None:
 
 @pytest.mark.parametrize("gyro", [True, False])
 @pytest.mark.parametrize("heading", HeadingKind)
-def test_the_covariance_follows_the_whole_transition(gyro: bool, heading: HeadingKind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_covariance_follows_the_whole_transition(
+    gyro: bool, heading: HeadingKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = 0
 
     def checked(call: Congruence) -> Callable[[Array, Array], Array]:
@@ -353,7 +377,9 @@ def test_the_covariance_follows_the_whole_transition(gyro: bool, heading: Headin
             nonlocal seen
             seen += 1
             found = call(transition, covariance)
-            np.testing.assert_allclose(found, transition @ covariance @ transition.T, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(
+                found, transition @ covariance @ transition.T, rtol=1e-9, atol=1e-12
+            )
             return found
 
         return product

@@ -18,7 +18,9 @@ class Recorder:
 
     def __init__(self, **options: Any) -> None:
         self.predictions = 0
-        self.timeline: Timeline[Trace, str] = Timeline(self._predict, self._update, **{"keep_ns": 100, **options})
+        self.timeline: Timeline[Trace, str] = Timeline(
+            self._predict, self._update, **{"keep_ns": 100, **options}
+        )
         self.timeline.start(0, ())
 
     def _predict(self, state: Trace, t0_ns: int, t1_ns: int) -> Trace:
@@ -31,11 +33,17 @@ class Recorder:
         return (*state, (z,))
 
 
-arrivals = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 2), st.integers(0, 60)), max_size=25, unique_by=lambda a: a[:2])
+arrivals = st.lists(
+    st.tuples(st.integers(1, 60), st.integers(0, 2), st.integers(0, 60)),
+    max_size=25,
+    unique_by=lambda a: a[:2],
+)
 
 
 @given(arrivals)
-def test_the_outcome_is_that_of_measurements_in_time(measurements: list[tuple[int, int, int]]) -> None:
+def test_the_outcome_is_that_of_measurements_in_time(
+    measurements: list[tuple[int, int, int]],
+) -> None:
     """Whatever order they arrive in, and however late."""
     late, timely = Recorder(), Recorder()
     for now in range(5, 131, 5):
@@ -48,17 +56,25 @@ def test_the_outcome_is_that_of_measurements_in_time(measurements: list[tuple[in
         timely.timeline.advance(now)
     assert late.timeline.state == timely.timeline.state
     assert late.timeline.late == timely.timeline.late == 0
-    assert {f"{t} {source}" for t, source, _ in measurements} == {s[0] for s in late.timeline.state if len(s) == 1}
+    assert {f"{t} {source}" for t, source, _ in measurements} == {
+        s[0] for s in late.timeline.state if len(s) == 1
+    }
 
 
 KEEP_NS, AHEAD_NS = 100, 3
 ages = near_count(0, -AHEAD_NS, KEEP_NS, low=-10, high=KEEP_NS + 50)
-episodes = st.lists(st.tuples(st.integers(0, 60), st.lists(st.tuples(ages, st.integers(0, 1)), max_size=5)), max_size=15)
+episodes = st.lists(
+    st.tuples(st.integers(0, 60), st.lists(st.tuples(ages, st.integers(0, 1)), max_size=5)),
+    max_size=15,
+)
 
 
 @given(episodes)
-def test_a_measurement_is_fused_exactly_within_the_limits(episode: list[tuple[int, list[tuple[int, int]]]]) -> None:
-    """Property: from ``keep_ns`` before to ``ahead_ns`` after now, each source and instant once, in the order of time."""
+def test_a_measurement_is_fused_exactly_within_the_limits(
+    episode: list[tuple[int, list[tuple[int, int]]]],
+) -> None:
+    """Property: from ``keep_ns`` before to ``ahead_ns`` after now, each source and instant once, in
+    the order of time."""
     recorder = Recorder(keep_ns=KEEP_NS, ahead_ns=AHEAD_NS)
     fused: set[tuple[int, int]] = set()
     now_ns = refused = future = 0
@@ -79,7 +95,9 @@ def test_a_measurement_is_fused_exactly_within_the_limits(episode: list[tuple[in
         assert (recorder.timeline.refused, recorder.timeline.future) == (refused, future)
         keys = recorder.timeline._keys
         assert all(a < b for a, b in pairwise(keys)), "one state for each instant and source"
-        assert sum(t_ns < now_ns - KEEP_NS for t_ns, _ in keys) <= 1, "what is too old is dropped but for its newest state"
+        assert sum(t_ns < now_ns - KEEP_NS for t_ns, _ in keys) <= 1, (
+            "what is too old is dropped but for its newest state"
+        )
 
 
 @pytest.mark.parametrize("capacity", [3, 50])
@@ -89,7 +107,9 @@ def test_a_step_takes_as_many_measurements_as_there_is_room_for(capacity: int) -
         recorder.timeline.observe(5, source, f"{source}")
     assert recorder.timeline.late == 1
     state = recorder.timeline.advance(10)
-    assert [each[0] for each in state if len(each) == 1] == [f"{source}" for source in range(capacity)]
+    assert [each[0] for each in state if len(each) == 1] == [
+        f"{source}" for source in range(capacity)
+    ]
     assert len(recorder.timeline._keys) <= capacity
 
 
@@ -109,7 +129,15 @@ def test_only_what_comes_after_a_late_measurement_is_done_again() -> None:
     recorder.timeline.observe(80, 0, "a")
     recorder.timeline.observe(75, 1, "b")
     recorder.timeline.advance(110)
-    assert recorder.timeline.state[-7:] == ((70, 75), ("b",), (75, 80), ("a",), (80, 90), (90, 100), (100, 110))
+    assert recorder.timeline.state[-7:] == (
+        (70, 75),
+        ("b",),
+        (75, 80),
+        ("a",),
+        (80, 90),
+        (90, 100),
+        (100, 110),
+    )
     assert recorder.predictions == 5
 
 

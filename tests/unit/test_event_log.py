@@ -1,4 +1,5 @@
-"""Events for people go through structlog: as configured by the program around us, or as text or JSON of our own."""
+"""Events for people go through structlog: as configured by the program around us, or as text or
+JSON of our own."""
 
 import io
 import json
@@ -33,7 +34,12 @@ def test_the_configuration_of_the_program_around_us_is_honoured(configured: list
     with structlog.contextvars.bound_contextvars(vehicle="art 7"):
         EventLog().record(LOST, 0)
     (line,) = configured
-    assert line == {"event": "port gnss lost", "detail": "the device is gone", "log_level": "warning", "vehicle": "art 7"}
+    assert line == {
+        "event": "port gnss lost",
+        "detail": "the device is gone",
+        "log_level": "warning",
+        "vehicle": "art 7",
+    }
 
 
 def test_a_stream_of_its_own_is_not_redirected(configured: list[Any]) -> None:
@@ -74,8 +80,17 @@ def test_faults_and_ports_are_json_lines(tmp_path: Path) -> None:
 
 
 def test_own_code_in_a_daemon_writes_as_the_daemon_does() -> None:
-    code = "from vehicled.runtime.events import configure; configure(); import structlog; structlog.get_logger().info('hi', n=1)"
-    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=True)
+    code = (
+        "from vehicled.runtime.events import configure; configure(); import structlog; "
+        "structlog.get_logger().info('hi', n=1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
     line = json.loads(done.stderr)
     assert (line["event"], line["n"], line["level"]) == ("hi", 1, "info")
     assert "timestamp" in line

@@ -1,4 +1,5 @@
-"""Facts of events: those that a program reads come back as they were, and any other text is none of them."""
+"""Facts of events: those that a program reads come back as they were, and any other text is none of
+them."""
 
 import json
 from typing import Any
@@ -26,7 +27,9 @@ FIELDS = {
 def facts(draw: st.DrawFn) -> EventFacts:
     """Facts of any kind."""
     kind = draw(st.sampled_from(KINDS))
-    types = {name: each for name, each in kind.__annotations__.items() if name in kind.__struct_fields__}
+    types = {
+        name: each for name, each in kind.__annotations__.items() if name in kind.__struct_fields__
+    }
     return kind(**{name: draw(FIELDS[each]) for name, each in types.items()})
 
 
@@ -39,7 +42,10 @@ def test_facts_come_back_from_each_of_their_events(given_facts: EventFacts) -> N
         assert [each for each in found if each is not None] == [given_facts]
 
 
-@given(st.sampled_from(KINDS), st.text() | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(json.dumps))
+@given(
+    st.sampled_from(KINDS),
+    st.text() | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(json.dumps),
+)
 def test_text_of_strangers_is_no_fact(kind: type[EventFacts], text: str) -> None:
     found = kind.read(Event(0, "info", kind.names[0], text))
     assert found is None or isinstance(found, kind)
@@ -53,7 +59,14 @@ def test_names_are_of_one_kind_each() -> None:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(np.float64(1.5), 1.5), (np.int32(3), 3), (np.bool_(True), True), (float("nan"), None), (np.float64("nan"), None), (1j, "1j")],
+    [
+        (np.float64(1.5), 1.5),
+        (np.int32(3), 3),
+        (np.bool_(True), True),
+        (float("nan"), None),
+        (np.float64("nan"), None),
+        (1j, "1j"),
+    ],
 )
 def test_an_event_for_people_takes_whatever_a_program_counts(value: Any, shown: Any) -> None:
     event = Event.of(5, "info", "anything", name="a fact of this name", value=value)

@@ -74,7 +74,9 @@ class Computer:
         kernel, counted = KernelCounters(), self
         kernel.run_delay_ns = self._run_delay_ns  # type: ignore[method-assign]
         clock = RunClock(lambda: counted.t_ns)
-        clocks = SimpleNamespace(monotonic_ns=lambda: counted.t_ns, thread_time_ns=lambda: counted.cpu_ns)
+        clocks = SimpleNamespace(
+            monotonic_ns=lambda: counted.t_ns, thread_time_ns=lambda: counted.cpu_ns
+        )
         monkeypatch.setattr(evidence_kernel, "time", clocks)
         monkeypatch.setattr(resource, "getrusage", self._usage)
         self.stopwatch = WallStopwatch(kernel, clock)
@@ -103,7 +105,11 @@ class Computer:
 
 
 TOLERANCE_NS = UNEXPLAINED_TOLERANCE_NS
-times = st.one_of(st.integers(0, 2 * TOLERANCE_NS), st.integers(TOLERANCE_NS - 2, TOLERANCE_NS + 2), st.integers(0, 30 * MS))
+times = st.one_of(
+    st.integers(0, 2 * TOLERANCE_NS),
+    st.integers(TOLERANCE_NS - 2, TOLERANCE_NS + 2),
+    st.integers(0, 30 * MS),
+)
 
 
 class TestCheapReadings:
@@ -121,14 +127,25 @@ class TestCheapReadings:
                 assert 0 <= end[1] - computer.cpu_ns <= TOLERANCE_NS
                 if wait_ns > 2 * TOLERANCE_NS:
                     assert end[2] > begin[2]
-                    assert 0 <= end[5] - begin[5] - int(delayed * wait_ns) <= (len(intervals) - 1) * TOLERANCE_NS
+                    assert (
+                        0
+                        <= end[5] - begin[5] - int(delayed * wait_ns)
+                        <= (len(intervals) - 1) * TOLERANCE_NS
+                    )
                 begin = end
 
     @given(
-        st.lists(st.tuples(times, st.integers(0, WallStopwatch.LATE_NS), st.integers(0, TOLERANCE_NS), times), max_size=30),
+        st.lists(
+            st.tuples(
+                times, st.integers(0, WallStopwatch.LATE_NS), st.integers(0, TOLERANCE_NS), times
+            ),
+            max_size=30,
+        ),
         st.booleans(),
     )
-    def test_after_sleeps_a_wait_has_its_switches_and_no_more_delay_than_it_can_have(self, turns, delays_count):
+    def test_after_sleeps_a_wait_has_its_switches_and_no_more_delay_than_it_can_have(
+        self, turns, delays_count
+    ):
         with pytest.MonkeyPatch.context() as monkeypatch:
             computer = Computer(monkeypatch)
             computer.stopwatch.loop = NoLoopRecord()
@@ -140,9 +157,16 @@ class TestCheapReadings:
                 if wait_ns > 2 * TOLERANCE_NS:
                     assert end[2] > begin[2]
                     # Each of the sleeps since the last reading may have added a little.
-                    assert 0 <= end[5] - begin[5] - wait_ns * delays_count <= len(turns) * 2 * TOLERANCE_NS
+                    assert (
+                        0
+                        <= end[5] - begin[5] - wait_ns * delays_count
+                        <= len(turns) * 2 * TOLERANCE_NS
+                    )
 
-    @pytest.mark.parametrize(("late_ns", "readings"), [(0, 1), (WallStopwatch.LATE_NS // 2, 1), (WallStopwatch.LATE_NS + 1, 21)])
+    @pytest.mark.parametrize(
+        ("late_ns", "readings"),
+        [(0, 1), (WallStopwatch.LATE_NS // 2, 1), (WallStopwatch.LATE_NS + 1, 21)],
+    )
     def test_the_run_delay_is_read_after_late_wake_ups_and_otherwise_now_and_then(
         self, late_ns: int, readings: int, monkeypatch: pytest.MonkeyPatch
     ):
@@ -155,7 +179,9 @@ class TestCheapReadings:
                 computer.stopwatch.read()
             assert computer.delays - before == readings
 
-    def test_a_thread_that_keeps_the_processor_is_asked_nothing(self, monkeypatch: pytest.MonkeyPatch):
+    def test_a_thread_that_keeps_the_processor_is_asked_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ):
         computer = Computer(monkeypatch)
         before = computer.usages
         for _ in range(50):
@@ -183,7 +209,8 @@ class TestRing:
         assert list(reversed(ring)) == list(range(added))[: -capacity - 1 : -1]
 
     def test_a_collection_within_any_reading_is_no_error(self):
-        """The collector runs wherever something is allocated, so also between two items of the ring."""
+        """The collector runs wherever something is allocated, so also between two items of the
+        ring."""
         watch = GcWatch(capacity=8)
         source = WallEvidenceSource(("receive",))
         thresholds = gc.get_threshold()
@@ -289,20 +316,27 @@ class TestHolderLog:
         middle_ns = log.stopwatch.newest[0]
         time.sleep(0.001)
         log.ended(1)
-        spans = [(run.number - FIRST_CALLBACK, run.begin[0], run.end[0]) for run in log.since(begin_ns)]
+        spans = [
+            (run.number - FIRST_CALLBACK, run.begin[0], run.end[0]) for run in log.since(begin_ns)
+        ]
         assert spans == [(0, begin_ns, middle_ns), (1, middle_ns, log.stopwatch.newest[0])]
 
     def test_more_names_than_numbers_are_refused(self):
         with pytest.raises(ValueError, match="128 callbacks"):
             HolderLog([str(k) for k in range(128)], WallStopwatch())
 
-    @given(edges=st.lists(st.integers(0, 1000), min_size=2, max_size=40, unique=True).map(sorted), since=st.integers(0, 1000))
+    @given(
+        edges=st.lists(st.integers(0, 1000), min_size=2, max_size=40, unique=True).map(sorted),
+        since=st.integers(0, 1000),
+    )
     def test_all_that_ended_later_are_there(self, edges, since):
         log = HolderLog([str(k) for k in range(20)], WallStopwatch())
         spans = list(zip(edges[::2], edges[1::2], strict=False))
         for code, (begin, end) in enumerate(spans):
             log.add(code, at(begin), at(end))
-        assert [(run.begin[0], run.end[0]) for run in log.since(since)] == [span for span in spans if span[1] > since]
+        assert [(run.begin[0], run.end[0]) for run in log.since(since)] == [
+            span for span in spans if span[1] > since
+        ]
 
 
 class TestKernelCounters:
@@ -365,7 +399,12 @@ class Readings(TakenTime):
 
     def _read(self) -> tuple[int, ...]:
         get = self.grown.get
-        times = (100 * MS + get("wall", 0) * MS, get("cpu", 0) * MS, get("switches", 0), get("delay", 0) * MS)
+        times = (
+            100 * MS + get("wall", 0) * MS,
+            get("cpu", 0) * MS,
+            get("switches", 0),
+            get("delay", 0) * MS,
+        )
         return *times, get("sleeps", 0), get("slept", 0) * MS, get("overslept", 0) * MS
 
 
@@ -380,12 +419,14 @@ class TestTakenTime:
             (Readings(wall=60, cpu=10, switches=1, delay=20), 20),
             (Readings(wall=60, cpu=10), 50),
             (Readings(wall=60, cpu=5, switches=1, sleeps=1, slept=55, overslept=50, delay=48), 50),
-            (Readings(wall=90, cpu=5, switches=1, sleeps=1, slept=55, overslept=50, delay=60), 50 + 10 + 20),
+            (Readings(wall=90, cpu=5, switches=1, sleeps=1, slept=55, overslept=50, delay=60),
+             50 + 10 + 20),
             (Readings(wall=400, cpu=2, switches=1).stopped(), 398),
         ],
         ids=[
-            "computes", "sleeps as planned", "blocks itself", "is preempted", "blocks and is preempted", "a hypervisor",
-            "wakes late", "wakes late and is preempted", "a stop signal",
+            "computes", "sleeps as planned", "blocks itself", "is preempted",
+            "blocks and is preempted", "a hypervisor", "wakes late", "wakes late and is preempted",
+            "a stop signal",
         ],
     )  # fmt: skip
     def test_is_what_the_daemon_did_not_use_itself(self, readings: Readings, taken_ms: int):
@@ -401,7 +442,11 @@ class TestTakenTime:
         begin_ns, delay_ns = time.monotonic_ns(), KernelCounters().run_delay_ns()
         taken.mark()
         time.sleep(0.005)
-        assert taken.taken_ns() <= KernelCounters().run_delay_ns() - delay_ns < time.monotonic_ns() - begin_ns
+        assert (
+            taken.taken_ns()
+            <= KernelCounters().run_delay_ns() - delay_ns
+            < time.monotonic_ns() - begin_ns
+        )
 
     def test_without_its_evidence_the_clock_goes_on(self):
         readings = Readings(wall=60)
@@ -435,7 +480,11 @@ class TestWallEvidence:
         start_ns = time.monotonic_ns()
         gc.collect()
         end_ns = time.monotonic_ns()
-        assert 0 < overlap(source.evidence(start_ns, start_ns, end_ns).collections, start_ns, end_ns) <= end_ns - start_ns
+        assert (
+            0
+            < overlap(source.evidence(start_ns, start_ns, end_ns).collections, start_ns, end_ns)
+            <= end_ns - start_ns
+        )
 
     def test_what_was_stolen_before_the_mark_is_not_counted(self, tmp_path):
         schedstat, stat = tmp_path / "schedstat", tmp_path / "stat"
@@ -453,7 +502,9 @@ class TestWallEvidence:
         around = source.evidence(now_ns + 60_000, now_ns + 60_000, now_ns + 90_000)
         assert (around.run_delay_ns, around.since_ns) == (0, now_ns + 60_000)
         around = source.evidence(now_ns + 59_000, now_ns + 60_000, now_ns + 90_000)
-        assert (around.run_delay_ns, around.since_ns) == (7000, now_ns), "the release passed before the last batch had ended"
+        assert (around.run_delay_ns, around.since_ns) == (7000, now_ns), (
+            "the release passed before the last batch had ended"
+        )
         source.close()
 
     def test_the_hypervisor_is_blamed_in_proportion(self, tmp_path):

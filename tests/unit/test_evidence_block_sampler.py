@@ -24,7 +24,8 @@ def sampler() -> Iterator[BlockSampler]:
 
 
 def _is_line_of(where: str, function, text: str) -> bool:
-    """The file is named without the folders of this computer, as far as it is imported from one of them."""
+    """The file is named without the folders of this computer, as far as it is imported from one of
+    them."""
     lines, first = inspect.getsourcelines(function)
     file, _, line = where.partition(" in ")[0].rpartition(":")
     root = __file__.removesuffix(file)

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.exchange import CannotExchangeError, ModuleExchange, assignments, exchange_defaults, sources
+from tests.exchange import (
+    CannotExchangeError,
+    ModuleExchange,
+    assignments,
+    exchange_defaults,
+    sources,
+)
 from tests.mutation import in_child, preload
 from vehicled.core.messages import Mode, Reaction
 from vehicled.safety import entry, matrix, modes, supervisor
@@ -38,9 +44,16 @@ def test_a_number_is_bound_anew_wherever_it_was_imported() -> None:
         "STEP_S = 7.0 + ",
         lambda e: [sorted(e.differs), e.plain, host.STEP_S, vars(operation)["STEP_S"]],
     )
-    assert found == [[["vehicled.safety.monitors.host", "STEP_S"]], True, 7.0 + before, 7.0 + before]
+    assert found == [
+        [["vehicled.safety.monitors.host", "STEP_S"]],
+        True,
+        7.0 + before,
+        7.0 + before,
+    ]
     assert host.STEP_S == vars(operation)["STEP_S"] == before
-    assert exchanged(host, "STEP_S = ", "STEP_S = 0.0 + ", lambda e: [sorted(e.differs), e.plain]) == [[], True]
+    assert exchanged(
+        host, "STEP_S = ", "STEP_S = 0.0 + ", lambda e: [sorted(e.differs), e.plain]
+    ) == [[], True]
 
 
 def test_a_rule_is_changed_where_all_others_hold_it() -> None:
@@ -48,10 +61,16 @@ def test_a_rule_is_changed_where_all_others_hold_it() -> None:
     mine = [k for k, each in enumerate(supervisor.Supervisor()._rules) if each is rule]
 
     def found(e: ModuleExchange) -> list[Any]:
-        return [int(rule.reaction), e.plain, [k for k, each in enumerate(supervisor.Supervisor()._rules) if each is rule]]
+        return [
+            int(rule.reaction),
+            e.plain,
+            [k for k, each in enumerate(supervisor.Supervisor()._rules) if each is rule],
+        ]
 
     text = Path(sensors.__file__).read_text(encoding="utf-8").partition('code="imu_silent",')[2]
-    before = 'code="imu_silent",' + text[: text.index("reaction=")] + "reaction=Reaction.CONTROLLED_STOP"
+    before = (
+        'code="imu_silent",' + text[: text.index("reaction=")] + "reaction=Reaction.CONTROLLED_STOP"
+    )
     after = before.replace("CONTROLLED_STOP", "CAP_SPEED")
     assert exchanged(sensors, before, after, found) == [int(Reaction.CAP_SPEED), False, mine]
     assert rule.reaction is Reaction.CONTROLLED_STOP
@@ -61,22 +80,30 @@ def test_a_rule_that_is_deleted_is_gone_for_those_who_took_all_as_a_default() ->
     row = matrix.MATRIX[0]
     codes = [rule.code for rule in matrix.RULES]
     tree = ast.parse(
-        Path(matrix.__file__).read_text(encoding="utf-8").replace("for row in MATRIX for", "for row in MATRIX[1:] for")
+        Path(matrix.__file__)
+        .read_text(encoding="utf-8")
+        .replace("for row in MATRIX for", "for row in MATRIX[1:] for")
     )
     sources()
 
     def found() -> list[Any]:
         exchange = ModuleExchange(matrix, assignments(tree))
         rules = supervisor.Supervisor()._rules
-        return [[rule.code for rule in rules], exchange.plain, all(any(each is one for one in matrix.RULES) for each in rules)]
+        return [
+            [rule.code for rule in rules],
+            exchange.plain,
+            all(any(each is one for one in matrix.RULES) for each in rules),
+        ]
 
     assert in_child(found) == [codes[len(row.rules) :], False, True]
 
 
 def test_the_table_of_modes_and_what_is_made_of_it() -> None:
     found = exchanged(
-        modes, "_way(Trigger.ARM, Mode.ARMED, Mode.STANDBY)", "_way(Trigger.ARM, Mode.ARMED, Mode.FAULT)",
-        lambda e: [modes.after(mode, modes.Trigger.ARM) == Mode.ARMED for mode in (Mode.STANDBY, Mode.FAULT)],
+        modes, "_way(Trigger.ARM, Mode.ARMED, Mode.STANDBY)",
+        "_way(Trigger.ARM, Mode.ARMED, Mode.FAULT)",
+        lambda e: [modes.after(mode, modes.Trigger.ARM) == Mode.ARMED
+            for mode in (Mode.STANDBY, Mode.FAULT)],
     )  # fmt: skip
     assert found == [False, True]
     assert modes.after(Mode.STANDBY, modes.Trigger.ARM) is Mode.ARMED
@@ -93,7 +120,9 @@ def test_what_a_class_or_a_test_made_of_a_value_is_said() -> None:
 
     assert in_child(refused) == "vehicled.safety.rule made a class or a function of it"
     file = str(sys.modules[__name__].__file__)
-    assert exchanged(entry, "JOIN_RAD = 0.5", "JOIN_RAD = 0.6", lambda e: [file in e.stale, entry.JOIN_RAD]) == [True, 0.6]
+    assert exchanged(
+        entry, "JOIN_RAD = 0.5", "JOIN_RAD = 0.6", lambda e: [file in e.stale, entry.JOIN_RAD]
+    ) == [True, 0.6]
 
 
 TWICE_RAD = 2.0 * entry.JOIN_RAD
@@ -107,7 +136,10 @@ def test_defaults_of_functions_and_named_tuples() -> None:
     signature = "x_m: float, y_m: float, run_up_m: float = "
     assert in_child(lambda: found(f"{signature}0.0", f"{signature}1.0")) == [["off_course_m"], 0.0]
     assert in_child(lambda: found("joined: bool = False", "joined: bool = False")) == [[], 0.0]
-    assert in_child(lambda: found("run_up_m: float = 0.0\n", "run_up_m: float = 2.0\n")) == [["__new__"], 2.0]
+    assert in_child(lambda: found("run_up_m: float = 0.0\n", "run_up_m: float = 2.0\n")) == [
+        ["__new__"],
+        2.0,
+    ]
 
 
 def test_a_package_that_waits_for_a_module_knows_its_other_parts_when_it_is_imported(
@@ -117,7 +149,9 @@ def test_a_package_that_waits_for_a_module_knows_its_other_parts_when_it_is_impo
     package.mkdir()
     (package / "part.py").write_text("")
     (package / "changed.py").write_text("")
-    (package / "__init__.py").write_text("from waiting_package.part import __name__ as part_name\nimport waiting_package.changed\n")
+    (package / "__init__.py").write_text(
+        "from waiting_package.part import __name__ as part_name\nimport waiting_package.changed\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
 
     def parts() -> list[bool]:

@@ -38,7 +38,8 @@ class Paper:
 
 @pytest.fixture(scope="module")
 def fonts() -> None:
-    """Matplotlib keeps the font files open that it once drew with: it draws before anyone counts descriptors."""
+    """Matplotlib keeps the font files open that it once drew with: it draws before anyone counts
+    descriptors."""
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
@@ -65,7 +66,8 @@ def test_noise_advances_with_time_and_not_with_the_reader(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "seconds", "low", "high"), [("inner", 60, 0.2, 0.4), ("simulator", 120, 0.4, 0.9), ("judge", 30, 0.08, 0.16)]
+    ("form", "seconds", "low", "high"),
+    [("inner", 60, 0.2, 0.4), ("simulator", 120, 0.4, 0.9), ("judge", 30, 0.08, 0.16)],
 )
 def test_noise_is_as_large_as_what_ran(form: str, seconds: int, low: float, high: float) -> None:
     means = []
@@ -92,14 +94,20 @@ def test_the_truth_stands_and_then_drives_a_circle_at_the_believed_speed() -> No
     step_s = ekf_circle.STEP_NS * 1e-9
     assert np.abs(points[: int(1.0 / step_s)]).max() == 0.0
     late = points[int(20.0 / step_s) :]
-    assert np.hypot(*np.diff(late, axis=0).T).mean() / step_s == pytest.approx(ekf_circle.SPEED_MPS, rel=0.01)
+    assert np.hypot(*np.diff(late, axis=0).T).mean() / step_s == pytest.approx(
+        ekf_circle.SPEED_MPS, rel=0.01
+    )
     wheel = vehicle.steering.wheel_angle_rad(ekf_circle.STEERING)
     centre = 0.5 * (late.max(axis=0) + late.min(axis=0))
-    assert np.hypot(*(late - centre).T) == pytest.approx(vehicle.wheelbase_m / np.tan(wheel), rel=0.01)
+    assert np.hypot(*(late - centre).T) == pytest.approx(
+        vehicle.wheelbase_m / np.tan(wheel), rel=0.01
+    )
 
 
 def test_tables_stand_side_by_side() -> None:
-    paper = _run("--tests", "2", "--duration", "20", "--estimator", "ekf4_published", "--estimator", "ekf4")
+    paper = _run(
+        "--tests", "2", "--duration", "20", "--estimator", "ekf4_published", "--estimator", "ekf4"
+    )
     assert [title.split()[0] for title, _, _ in paper.tables] == ["mean", "max"]
     _, columns, rows = paper.tables[0]
     assert list(columns) == ["test", "EKF", "measured", "", "measured", "ekf4_published", "ekf4"]
@@ -110,7 +118,9 @@ def test_tables_stand_side_by_side() -> None:
 
 def test_json_holds_both_tables(fonts: None, tmp_path: Path) -> None:
     drawing = tmp_path / "circle.png"
-    paper = _run("--tests", "1", "--duration", "10", "--estimator", "ekf4", "--json", "--plot", str(drawing))
+    paper = _run(
+        "--tests", "1", "--duration", "10", "--estimator", "ekf4", "--json", "--plot", str(drawing)
+    )
     found = json.loads(paper.shown[0])
     assert set(found["ours"][0]["mean_m"]) == {"measurement", "ekf4"}
     assert 0.0 < found["ours"][0]["mean_m"]["ekf4"] <= found["ours"][0]["max_m"]["ekf4"]
@@ -119,7 +129,9 @@ def test_json_holds_both_tables(fonts: None, tmp_path: Path) -> None:
 
 
 def test_published_numbers_are_those_of_the_table(shared_data: Path) -> None:
-    table = np.genfromtxt(shared_data / "published_tables" / "art_ekf_circle.csv", delimiter=",", names=True)
+    table = np.genfromtxt(
+        shared_data / "published_tables" / "art_ekf_circle.csv", delimiter=",", names=True
+    )
     for name, values in ekf_circle.PUBLISHED.items():
         assert values == pytest.approx(table[name])
 
@@ -149,7 +161,10 @@ def test_the_command_finds_its_experiments(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit) as ended:
         main(["experiment", "circles"])
     assert ended.value.code == 2
-    assert main(["experiment", "ekf-circle", "--tests", "1", "--duration", "5", "--estimator", "ekf4"]) == 0
+    assert (
+        main(["experiment", "ekf-circle", "--tests", "1", "--duration", "5", "--estimator", "ekf4"])
+        == 0
+    )
     assert "published" in capsys.readouterr().out
     assert main(["experiment", "ekf-circle", "--estimator", "none"]) == 2
 
@@ -159,7 +174,8 @@ def test_the_walk_that_planar_is_given_is_that_of_the_noise(form: str) -> None:
     walks = [GpsNoise(FORMS[form], np.random.default_rng(seed)) for seed in range(8)]
     errors = np.array([[walk.at(0.1 * k) for k in range(2000)] for walk in walks])
     largest = max(
-        float(np.sqrt(((errors[:, k:] - errors[:, :-k]) ** 2).mean() / (0.1 * k))) for k in (1, 10, 20, 50, 100, 200, 500)
+        float(np.sqrt(((errors[:, k:] - errors[:, :-k]) ** 2).mean() / (0.1 * k)))
+        for k in (1, 10, 20, 50, 100, 200, 500)
     )
     assert ekf_circle.WALK_M[form] == pytest.approx(largest, rel=0.3)
 
@@ -174,7 +190,9 @@ def test_the_white_noise_of_the_paper_s_filter_is_worth_the_walk(form: str) -> N
         errors = np.array([noise.at(float(t)) for t in range(1500)])
         means += [errors[k : k + 300].mean(axis=0) for k in range(300, 1500, 300)]
     fixes = 300 * 1e9 / (ekf_circle.FIX_EVERY * ekf_circle.STEP_NS)
-    assert float(np.sqrt(np.mean(np.square(means)) * fixes)) == pytest.approx(ekf_circle.WHITE_SIGMA_M[form], rel=0.25)
+    assert float(np.sqrt(np.mean(np.square(means)) * fixes)) == pytest.approx(
+        ekf_circle.WHITE_SIGMA_M[form], rel=0.25
+    )
 
 
 def test_the_configuration_of_a_published_filter_is_in_its_name() -> None:

@@ -47,7 +47,9 @@ def test_published_table_is_that_of_the_shared_data(shared_data: Path) -> None:
     for row in rows[1:]:
         values = dict(zip(names, row.split(","), strict=True))
         for key, table in mpc_tracking.PUBLISHED.items():
-            assert table[int(values["trajectory"]) - 1][int(values["test"]) - 1] == float(values[key])
+            assert table[int(values["trajectory"]) - 1][int(values["test"]) - 1] == float(
+                values[key]
+            )
 
 
 def test_curves_are_the_lines_of_the_tests(shared_data: Path) -> None:
@@ -58,7 +60,10 @@ def test_curves_are_the_lines_of_the_tests(shared_data: Path) -> None:
 
 
 def test_recorded_real_drives_have_the_published_errors(real_data: Path) -> None:
-    rows = {row.recording: row for row, _ in mpc_tracking.real_drives(str(real_data / "mocap_ekf_mpc_2023/sin_2"))}
+    rows = {
+        row.recording: row
+        for row, _ in mpc_tracking.real_drives(str(real_data / "mocap_ekf_mpc_2023/sin_2"))
+    }
     assert {row.trajectory for row in rows.values()} == {1}
     for test, most in enumerate(mpc_tracking.PUBLISHED["max_error_real_m"][0], start=1):
         assert rows[f"r{test}"].max_m == pytest.approx(most, abs=0.002)
@@ -80,7 +85,10 @@ def test_ours_is_nearer_on_the_true_state(found: dict[str, Any]) -> None:
         assert row["mean_m"]["ours, true state"] < 0.02
         assert row["mean_m"]["ours, true state"] < row["mean_m"]["published, true state"]
         assert row["mean_m"]["ours, planar filter"] < row["mean_m"]["published, its EKF"]
-        assert row["mean_m"]["published, EKF of the paper, noise"] < 0.5 * row["mean_m"]["published, its EKF"]
+        assert (
+            row["mean_m"]["published, EKF of the paper, noise"]
+            < 0.5 * row["mean_m"]["published, its EKF"]
+        )
 
 
 def test_ours_is_shown_beside_the_published(found: dict[str, Any]) -> None:
@@ -96,12 +104,19 @@ def test_ours_is_shown_beside_the_published(found: dict[str, Any]) -> None:
 @pytest.mark.soak  # make test: the drives of studies are the same every time
 def test_a_test_is_the_same_every_time_and_another_with_another_seed() -> None:
     profile, system = load_profile("art_published"), mpc_tracking.SYSTEMS[1]
-    first, again, other = (mpc_tracking.drive(profile, system, 1, 0, "inner", seed) for seed in (1, 1, 2))
+    first, again, other = (
+        mpc_tracking.drive(profile, system, 1, 0, "inner", seed) for seed in (1, 1, 2)
+    )
     assert np.array_equal(first.truth_m, again.truth_m)
-    assert first.truth_m.shape != other.truth_m.shape or not np.array_equal(first.truth_m, other.truth_m)
+    assert first.truth_m.shape != other.truth_m.shape or not np.array_equal(
+        first.truth_m, other.truth_m
+    )
 
 
-@pytest.mark.parametrize("arguments", [("--tests", "0"), ("--seed", "-1"), ("--plot", "/nowhere/x.png"), ("--plot", "x.txt")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--tests", "0"), ("--seed", "-1"), ("--plot", "/nowhere/x.png"), ("--plot", "x.txt")],
+)
 def test_arguments_that_cannot_be_used_are_refused(arguments: tuple[str, ...]) -> None:
     with pytest.raises(SetupError):
         mpc_tracking.run(parsed(*arguments), Notes())

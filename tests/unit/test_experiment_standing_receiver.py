@@ -27,13 +27,17 @@ def _run(*options: str) -> Any:
 def test_simulated_receivers_begin_at_zero_and_wander_as_far_as_published() -> None:
     stands = standing_receiver.simulated_stands(60.0, 40, 1)
     assert all(not stand.error_m[0].any() for form in stands.values() for stand in form)
-    assert np.mean([stand.distance_m[-1] for stand in stands["simulator"]]) == pytest.approx(0.7, abs=0.15)
+    assert np.mean([stand.distance_m[-1] for stand in stands["simulator"]]) == pytest.approx(
+        0.7, abs=0.15
+    )
 
 
 def test_a_recording_counts_from_its_first_position(shared_data: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawing = tmp_path / "stand.png"
-    found = _run(str(shared_data / STANDING), "--duration", "20", "--draws", "2", "--plot", str(drawing))
+    found = _run(
+        str(shared_data / STANDING), "--duration", "20", "--draws", "2", "--plot", str(drawing)
+    )
     (row,) = found["recorded"]
     assert 10.0 < row["seconds"] <= 20.0
     assert 0.1 < row["mean_m"] < 3.0
@@ -46,7 +50,9 @@ def test_drives_are_left_out(shared_data: Path) -> None:
         _run(str(shared_data / "mocap_ekf_mpc_2023/sin_2/r1.csv"))
 
 
-@pytest.mark.parametrize("options", [("--duration", "1"), ("--draws", "0"), ("--seed", "-1"), ("--plot", "x.txt")])
+@pytest.mark.parametrize(
+    "options", [("--duration", "1"), ("--draws", "0"), ("--seed", "-1"), ("--plot", "x.txt")]
+)
 def test_arguments_that_cannot_be_used_say_so(options: tuple[str, str]) -> None:
     with pytest.raises(SetupError, match=options[0]):
         _run(*options)

@@ -1,4 +1,5 @@
-"""Experiments about the gap to reality: ranks of receiver models, the check of an INS, drives beside recorded ones."""
+"""Experiments about the gap to reality: ranks of receiver models, the check of an INS, drives
+beside recorded ones."""
 
 import json
 from math import cos, pi, sin
@@ -30,7 +31,13 @@ def gap_of(errors: dict[str, float]) -> Gap:
         found = []
         for manoeuvre in vepd.MANOEUVRES:
             for k in range(5):
-                values = {"E": 0.1 + error + 0.01 * float(random.random()), "S": 0.1, "position": 0.0, "heading": 0.0, "nis": 1.0}
+                values = {
+                    "E": 0.1 + error + 0.01 * float(random.random()),
+                    "S": 0.1,
+                    "position": 0.0,
+                    "heading": 0.0,
+                    "nis": 1.0,
+                }
                 found.append(
                     JudgedRun(
                         name=f"{k}",
@@ -50,7 +57,13 @@ def test_models_in_the_published_order_agree_with_it() -> None:
     published = {model: vepd.PUBLISHED[model]["circle"] for model in vepd.MODELS}
     found = gap_of(published)  # type: ignore[arg-type]
     assert vepd.agreement(found)["circle"] == pytest.approx(1.0)
-    assert found.ranks()[ALL] == {"airsim": 1, "random_walk": 2, "random_walk_airsim": 3, "gauss_airsim": 4, "gauss": 5}
+    assert found.ranks()[ALL] == {
+        "airsim": 1,
+        "random_walk": 2,
+        "random_walk_airsim": 3,
+        "gauss_airsim": 4,
+        "gauss": 5,
+    }
     reversed_ = gap_of({model: 1.0 - float(value) for model, value in published.items()})  # type: ignore[arg-type]
     assert vepd.agreement(reversed_)["circle"] == pytest.approx(-1.0)
 
@@ -76,7 +89,10 @@ def test_what_is_no_straight_drive_is_refused() -> None:
     run = series("drive", states, [], LOT_17, reference_bench.ARM_M, reference_bench.ANTENNA_M)
     with pytest.raises(SetupError, match="off the straight line"):
         ins_check.judge(Path("circle.mcap"), run, 20.0)
-    moving = replace(run, **{name: getattr(run, name)[60:] for name in ("t_s", "east_mps", "north_mps", "yaw_rad")})
+    moving = replace(
+        run,
+        **{name: getattr(run, name)[60:] for name in ("t_s", "east_mps", "north_mps", "yaw_rad")},
+    )
     with pytest.raises(SetupError, match="begin and end at rest"):
         ins_check.judge(Path("late.mcap"), moving, 20.0)
 
@@ -102,7 +118,16 @@ def test_each_figure_is_drawn(figure: str, tmp_path: Path) -> None:
     s = np.linspace(0.0, 2.0 * pi * 5.0, 200)
     ring = np.array([(5.0 * sin(each / 5.0), 5.0 - 5.0 * cos(each / 5.0)) for each in s])
     course = course_from_waypoints("ring", ring[:-1, 0], ring[:-1, 1], closed=True)
-    drive = sim_to_real.ShownDrive("run", s, 0.1 * np.sin(s), ring[:, 0], ring[:, 1], 1.0 + 0.0 * s, 0.5 + 0.0 * s, 0.1 + 0.0 * s)
+    drive = sim_to_real.ShownDrive(
+        "run",
+        s,
+        0.1 * np.sin(s),
+        ring[:, 0],
+        ring[:, 1],
+        1.0 + 0.0 * s,
+        0.5 + 0.0 * s,
+        0.1 + 0.0 * s,
+    )
     file = tmp_path / "figure.png"
     sim_to_real.draw(figure, {"simulated": [drive, drive], "real": [drive]}, course, file)
     assert file.read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,5 @@
-"""One table of failures: the parser, the emulators and docs/devices.md agree, and a run says when one begins and ends."""
+"""One table of failures: the parser, the emulators and docs/devices.md agree, and a run says when
+one begins and ends."""
 
 import sys
 from pathlib import Path
@@ -6,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from sim_backend.emulators import can_bus, caster, lidar, rc, ublox, vesc
-from sim_backend.emulators.failures import DEVICE_KINDS, KINDS, FailureError, markdown, parse_failure, value_of
+from sim_backend.emulators.failures import (
+    DEVICE_KINDS,
+    KINDS,
+    FailureError,
+    markdown,
+    parse_failure,
+    value_of,
+)
 from vehicled.core.events import INJECTED, OVER
 from vehicled.offline.replay.compare import RUNTIME_EVENTS
 from vehicled.run.injected import InjectedFailures, announce
@@ -19,7 +27,14 @@ def test_the_document_holds_the_table() -> None:
 
 
 def test_every_kind_that_a_device_adds_is_in_the_table() -> None:
-    own = {*ublox.UbloxReceiver.kinds, *vesc.VescUnit.kinds, can_bus.BUS_OFF, *caster.KINDS, *lidar.KINDS, *rc.KINDS}
+    own = {
+        *ublox.UbloxReceiver.kinds,
+        *vesc.VescUnit.kinds,
+        can_bus.BUS_OFF,
+        *caster.KINDS,
+        *lidar.KINDS,
+        *rc.KINDS,
+    }
     assert own == set(DEVICE_KINDS)
     assert not own & set(KINDS)
 

@@ -1,4 +1,5 @@
-"""The prediction of the flatness-based controller covers half of the time for which its command is held."""
+"""The prediction of the flatness-based controller covers half of the time for which its command is
+held."""
 
 import pytest
 from msgspec.structs import replace
@@ -26,7 +27,17 @@ class Watched(Flat):
 @pytest.mark.parametrize("period_s", [0.02, 0.05])
 def test_the_command_of_a_long_period_is_predicted_further(period_s: float) -> None:
     vehicle = replace(PROFILE.vehicle, steering=replace(PROFILE.vehicle.steering, delay_s=0.04))
-    controller = Watched(PROFILE.controller.params["flat"], vehicle, PROFILE.limits, straight(100.0, speed_mps=SPEED_MPS), period_s)
-    estimate = StateEstimate(0, 0, 1.0, 0.0, 0.0, SPEED_MPS, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+    controller = Watched(
+        PROFILE.controller.params["flat"],
+        vehicle,
+        PROFILE.limits,
+        straight(100.0, speed_mps=SPEED_MPS),
+        period_s,
+    )
+    estimate = StateEstimate(
+        0, 0, 1.0, 0.0, 0.0, SPEED_MPS, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING
+    )
     controller.step(estimate, AGE_NS)
-    assert controller.seen.ahead.x_m == pytest.approx(1.0 + SPEED_MPS * (0.03 + 0.04 + 0.5 * period_s), abs=1e-6)
+    assert controller.seen.ahead.x_m == pytest.approx(
+        1.0 + SPEED_MPS * (0.03 + 0.04 + 0.5 * period_s), abs=1e-6
+    )

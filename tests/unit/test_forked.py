@@ -7,7 +7,9 @@ import pytest
 
 from tests.forked import branch
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every test goes the whole way")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere every test goes the whole way"
+)
 
 begun: list[int] = []
 

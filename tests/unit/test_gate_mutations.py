@@ -1,4 +1,5 @@
-"""The checks of the command gate, checked: every small change of its source must be noticed by one of them."""
+"""The checks of the command gate, checked: every small change of its source must be noticed by one
+of them."""
 
 from collections.abc import Callable
 from types import CodeType, ModuleType
@@ -30,4 +31,7 @@ def test_every_mutant_of_the_gate_is_noticed() -> None:
     found = all_mutants("gate.py")
     assert len(found) > 200
     expected = sorted((where, what) for file, where, what in listed() if file == "gate.py")
-    assert sorted((mutant.where, mutant.what) for mutant in found if survives(mutant.compile())) == expected
+    assert (
+        sorted((mutant.where, mutant.what) for mutant in found if survives(mutant.compile()))
+        == expected
+    )

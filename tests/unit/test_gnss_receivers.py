@@ -1,4 +1,5 @@
-"""Septentrio receivers: the dialogue with the emulated receiver, what makes a position and a heading usable, and their way."""
+"""Septentrio receivers: the dialogue with the emulated receiver, what makes a position and a
+heading usable, and their way."""
 
 from collections.abc import Sequence
 from math import isnan, nan, pi, radians
@@ -16,7 +17,17 @@ from sim_backend.emulators.line import SerialLine
 from sim_backend.emulators.registry import emulator
 from tests.emulator_bench import MS, SECOND, START, Bench, table
 from vehicled.core import messages as all_messages
-from vehicled.core.messages import CarrierSolution, Corrections, Event, Fault, FixType, GnssFix, Heading, Message, PortState
+from vehicled.core.messages import (
+    CarrierSolution,
+    Corrections,
+    Event,
+    Fault,
+    FixType,
+    GnssFix,
+    Heading,
+    Message,
+    PortState,
+)
 from vehicled.core.wire.usage import Loss, Unused
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.registry import resolve
@@ -27,8 +38,8 @@ FAMILIES = ("septentrio", "unicore")
 BOTH = ("GnssFix", "Heading")
 STAMP = 200_000, 2367
 PVT = PvtGeodetic(
-    *STAMP, 4, 0, radians(43.07), radians(-89.41), 230.0, -34.0, 1.0, 0.5, -0.1, 26.6, 0.1, 0.1, 0, 0, 24, 0, 7, 120, 0, 0, 1, 0,
-    55, 4, 6,
+    *STAMP, 4, 0, radians(43.07), radians(-89.41), 230.0, -34.0, 1.0, 0.5, -0.1, 26.6, 0.1, 0.1, 0,
+    0, 24, 0, 7, 120, 0, 0, 1, 0, 55, 4, 6,
 )  # fmt: skip
 
 
@@ -37,11 +48,15 @@ def bench(family: str, messages: Sequence[str] = BOTH, fail: str = "", **params:
     settings = msgspec.convert({"rate_hz": 10.0} | params, kind.Params)
     line = emulator("gnss", table(family, settings, messages, PORT), 3, START, wires=True)
     failing = FailingEmulator(line, [parse_failure(fail)], messages, 3, START) if fail else line
-    return Bench(failing, kind(settings, [getattr(all_messages, name) for name in messages], SECOND))
+    return Bench(
+        failing, kind(settings, [getattr(all_messages, name) for name in messages], SECOND)
+    )
 
 
 def unit(found: Bench) -> Any:
-    line = found.emulator.emulator if isinstance(found.emulator, FailingEmulator) else found.emulator
+    line = (
+        found.emulator.emulator if isinstance(found.emulator, FailingEmulator) else found.emulator
+    )
     assert isinstance(line, SerialLine)
     return line.device
 
@@ -51,8 +66,8 @@ def fix(k: int, **changes: Any) -> GnssFix:
     place = LOT_17.to_geodetic(3.0 + 0.1 * k, -4.0, 2.0)
     found = GnssFix(
         t_ns, 0, *place, (1.0, 0.5, -0.25), (1e-4, 2e-5, 0.0, 2e-5, 4e-4, 1e-5, 0.0, 1e-5, 9e-4),
-        (1e-2, 0.0, 0.0, 0.0, 1e-2, 0.0, 0.0, 0.0, 4e-2), FixType.FIX_3D, CarrierSolution.FIXED, True, 1.2, 24, 0.7, 1.1,
-        UTC_NS + t_ns,
+        (1e-2, 0.0, 0.0, 0.0, 1e-2, 0.0, 0.0, 0.0, 4e-2), FixType.FIX_3D, CarrierSolution.FIXED,
+        True, 1.2, 24, 0.7, 1.1, UTC_NS + t_ns,
     )  # fmt: skip
     return msgspec.structs.replace(found, **changes)
 
@@ -61,7 +76,10 @@ def drive(seconds: float, yaw_rad: float = 0.5, **changes: Any) -> list[tuple[in
     made: list[tuple[int, Message]] = []
     for k in range(1, round(seconds * 10)):
         each = fix(k, **changes)
-        made += [(each.t_ns + 40 * MS, Heading(each.t_ns, 0, yaw_rad, 0.01)), (each.t_ns + 50 * MS, each)]
+        made += [
+            (each.t_ns + 40 * MS, Heading(each.t_ns, 0, yaw_rad, 0.01)),
+            (each.t_ns + 50 * MS, each),
+        ]
     return made
 
 
@@ -73,7 +91,11 @@ def test_a_receiver_is_set_up_and_its_epochs_arrive_as_they_were(family: str) ->
     assert found.driver.configured
     assert not found.of(Fault)
     assert next(each.name for each in found.of(Event)) == "gnss_configured"
-    got = {round((each.utc_ns - UTC_NS - START) / (100 * MS)): each for each in found.of(GnssFix) if each.utc_ns}
+    got = {
+        round((each.utc_ns - UTC_NS - START) / (100 * MS)): each
+        for each in found.of(GnssFix)
+        if each.utc_ns
+    }
     assert len(got) > 30
     for k, each in got.items():
         sent = fix(k)
@@ -125,15 +147,27 @@ def test_without_a_solution_there_is_no_position_and_no_heading(family: str) -> 
     [
         ({"carrier": CarrierSolution.FLOAT}, CarrierSolution.FLOAT, True),
         ({"carrier": CarrierSolution.NONE}, CarrierSolution.NONE, True),
-        ({"carrier": CarrierSolution.NONE, "differential": False, "correction_age_s": nan}, CarrierSolution.NONE, False),
-        ({"position_covariance_m2": (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 4.0)}, CarrierSolution.FLOAT, True),
+        (
+            {"carrier": CarrierSolution.NONE, "differential": False, "correction_age_s": nan},
+            CarrierSolution.NONE,
+            False,
+        ),
+        (
+            {"position_covariance_m2": (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 4.0)},
+            CarrierSolution.FLOAT,
+            True,
+        ),
     ],
     ids=("float", "differential", "single", "fixed with an error of metres"),
 )
-def test_the_state_of_the_solution(family: str, changes: dict[str, Any], carrier: CarrierSolution, differential: bool) -> None:
+def test_the_state_of_the_solution(
+    family: str, changes: dict[str, Any], carrier: CarrierSolution, differential: bool
+) -> None:
     found = bench(family)
     found.run(START + 3 * SECOND, drive(3.0, **changes))
-    assert {(each.carrier, each.differential) for each in found.of(GnssFix)} == {(carrier, differential)}
+    assert {(each.carrier, each.differential) for each in found.of(GnssFix)} == {
+        (carrier, differential)
+    }
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -189,11 +223,16 @@ def test_interference_and_false_signals_are_faults() -> None:
         assert (fault.code, fault.reason) == (code, reason)
 
 
-def played(*blocks: septentrio.Block, messages: Sequence[str] = BOTH, **params: Any) -> tuple[SeptentrioDevice, list[Any]]:
+def played(
+    *blocks: septentrio.Block, messages: Sequence[str] = BOTH, **params: Any
+) -> tuple[SeptentrioDevice, list[Any]]:
     settings = msgspec.convert({"configure": False} | params, SeptentrioDevice.Params)
     device = SeptentrioDevice(settings, [getattr(all_messages, name) for name in messages], SECOND)
     device.on_port(PortState.OPENED, "", 1)
-    found = [*device.on_rx(b"".join(map(septentrio.encode, blocks)), SECOND), *device.on_time(2 * SECOND)]
+    found = [
+        *device.on_rx(b"".join(map(septentrio.encode, blocks)), SECOND),
+        *device.on_time(2 * SECOND),
+    ]
     return device, found
 
 
@@ -259,7 +298,9 @@ VECTOR = septentrio.AuxAntenna(20, 0, 0, 1, 0.5, 0.0, 0.0)
         (ATTITUDE, VECTOR._replace(east_m=0.7), Loss(Unused.WRONG_LENGTH)),
     ],
 )
-def test_an_attitude_without_a_sound_vector_is_no_heading(attitude: AttEuler, vector: Any, loss: Loss) -> None:
+def test_an_attitude_without_a_sound_vector_is_no_heading(
+    attitude: AttEuler, vector: Any, loss: Loss
+) -> None:
     blocks = (
         PVT,
         septentrio.EndOfPvt(*STAMP),
@@ -275,7 +316,8 @@ def test_an_attitude_without_a_sound_vector_is_no_heading(attitude: AttEuler, ve
 def test_a_receiver_without_a_second_antenna_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     found = bench("septentrio")
     monkeypatch.setattr(
-        unit(found), "obey", lambda command: b"$R? setGNSSAttitude: Argument 'Source' is invalid!\r\nCOM1>"
+        unit(found), "obey",
+        lambda command: b"$R? setGNSSAttitude: Argument 'Source' is invalid!\r\nCOM1>"
         if command.startswith("setGNSSAttitude") else b"$R: %s\r\nCOM1>" % command.encode(),
     )  # fmt: skip
     found.run(START + 2 * SECOND)

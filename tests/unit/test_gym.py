@@ -1,4 +1,5 @@
-"""Environments: gymnasium's own check, seeds, agreement of one and many, features of the daemon, ends, rewards, refusals."""
+"""Environments: gymnasium's own check, seeds, agreement of one and many, features of the daemon,
+ends, rewards, refusals."""
 
 # ruff: noqa: E402 - what follows needs gymnasium
 
@@ -36,11 +37,17 @@ from vehicled.profile.problems import ProfileError
 TRACKING, RACING = "vehicled/PathTracking-v0", "vehicled/Racing-v0"
 FEW_RAYS = ("sim.lidar.rays=37",)
 FULL: dict[str, Any] = {
-    "start": "anywhere", "start_offset_m": 0.3, "start_heading_rad": 0.2, "start_speed": 1.0, "noise": EstimateNoise(),
-    "randomise": {"steering.gain_rad": (0.3, 0.37), "steering.delay_s": (0.1, 0.5), "drive.stall_torque_nm": (0.08, 0.1)},
+    "start": "anywhere", "start_offset_m": 0.3, "start_heading_rad": 0.2, "start_speed": 1.0,
+    "noise": EstimateNoise(),
+    "randomise": {"steering.gain_rad": (0.3, 0.37), "steering.delay_s": (0.1, 0.5),
+        "drive.stall_torque_nm": (0.08, 0.1)},
 }  # fmt: skip
 """All that a row draws."""
-SCANS: dict[str, Any] = FULL | {"scan_noise": True, "overrides": FEW_RAYS, "features": ("scan_m[9]", "speed_mps")}
+SCANS: dict[str, Any] = FULL | {
+    "scan_noise": True,
+    "overrides": FEW_RAYS,
+    "features": ("scan_m[9]", "speed_mps"),
+}
 F1TENTH: dict[str, Any] = {
     "profile": "f1tenth",
     "course": "circle_r5_ccw",
@@ -49,7 +56,11 @@ F1TENTH: dict[str, Any] = {
     "overrides": FEW_RAYS,
     "period_s": 0.05,
 }
-CASES = [(TRACKING, {"course": "sine"} | FULL), (RACING, {"course": "square"} | SCANS), (RACING, F1TENTH)]
+CASES = [
+    (TRACKING, {"course": "sine"} | FULL),
+    (RACING, {"course": "square"} | SCANS),
+    (RACING, F1TENTH),
+]
 
 
 def driven(env: Any, actions: Iterable[Any], seed: int) -> list[Any]:
@@ -69,15 +80,26 @@ def driven(env: Any, actions: Iterable[Any], seed: int) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [(TRACKING, {}), (TRACKING, FULL), (RACING, {"course": "square"}), (RACING, {"course": "square"} | SCANS), (RACING, F1TENTH)],
+    [
+        (TRACKING, {}),
+        (TRACKING, FULL),
+        (RACING, {"course": "square"}),
+        (RACING, {"course": "square"} | SCANS),
+        (RACING, F1TENTH),
+    ],
 )
 def test_gymnasium_accepts_the_environment(name: str, options: dict[str, Any]):
     check_env(gymnasium.make(name, **options).unwrapped)
 
 
 def test_the_module_in_the_name_registers():
-    program = 'import gymnasium; print(gymnasium.make("vehicled.gym:vehicled/PathTracking-v0", course="sine").spec.id)'
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        'import gymnasium; print(gymnasium.make("vehicled.gym:vehicled/PathTracking-v0", '
+        'course="sine").spec.id)'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == TRACKING
 
 
@@ -87,7 +109,9 @@ def test_importing_vehicled_leaves_gymnasium_alone():
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
-def test_a_row_of_a_vector_is_the_single_environment_with_its_seed(name: str, options: dict[str, Any]):
+def test_a_row_of_a_vector_is_the_single_environment_with_its_seed(
+    name: str, options: dict[str, Any]
+):
     """Every bit, over the ends of episodes, and whichever way the speeds are computed."""
     n, steps = 14, 60
     actions = np.random.default_rng(4).uniform(-0.2, 1.0, (steps, n, 2)).astype(np.float32)
@@ -98,10 +122,14 @@ def test_a_row_of_a_vector_is_the_single_environment_with_its_seed(name: str, op
     assert any((result[2] | result[3]).any() for result in results)
     for row in (0, 13):
         alone = driven(
-            gymnasium.make(name, max_time_s=2.5, disable_env_checker=True, **options).unwrapped, actions[:, row], 20 + row
+            gymnasium.make(name, max_time_s=2.5, disable_env_checker=True, **options).unwrapped,
+            actions[:, row],
+            20 + row,
         )
         assert alone[0].tobytes() == found[0][row].tobytes()
-        for single, (observation, reward, terminated, truncated, _) in zip(alone[1:], results, strict=True):
+        for single, (observation, reward, terminated, truncated, _) in zip(
+            alone[1:], results, strict=True
+        ):
             assert single[0].tobytes() == observation[row].tobytes()
             assert single[1:] == (reward[row], terminated[row], truncated[row])
 
@@ -131,7 +159,9 @@ def test_autoreset_in_the_same_step_gives_the_last_observation_beside_the_first(
     observation, _, _, truncated, info = vector.step(action)
     assert truncated.all()
     single = driven(
-        gymnasium.make(TRACKING, disable_env_checker=True, **options).unwrapped, [*action[:1].repeat(3, 0), action[0]], 3
+        gymnasium.make(TRACKING, disable_env_checker=True, **options).unwrapped,
+        [*action[:1].repeat(3, 0), action[0]],
+        3,
     )
     assert info["final_obs"][0].tobytes() == single[3][0].tobytes()
     assert info["final_info"]["time_s"].tolist() == pytest.approx([0.3, 0.3])
@@ -140,7 +170,9 @@ def test_autoreset_in_the_same_step_gives_the_last_observation_beside_the_first(
 
 
 def test_without_autoreset_only_the_masked_rows_start_anew():
-    vector = gymnasium.make_vec(TRACKING, num_envs=3, autoreset_mode="Disabled", course="sine", max_time_s=0.2)
+    vector = gymnasium.make_vec(
+        TRACKING, num_envs=3, autoreset_mode="Disabled", course="sine", max_time_s=0.2
+    )
     vector.reset(seed=1)
     action = np.full((3, 2), 0.5, np.float32)
     vector.step(action)
@@ -157,27 +189,51 @@ def test_without_autoreset_only_the_masked_rows_start_anew():
 def test_features_are_those_that_the_daemon_computes_one_vehicle_at_a_time(course: str):
     known = (*daemon.SCALARS, *daemon.PARAMETRISED)
     names = tuple(name.replace("[D]", "[1.5]").replace("[N]", "[7]") for name in known)
-    env = VehicleEnv(task="racing", course=course, features=names, look_ahead_m=0.8, half_width_m=2.0, overrides=FEW_RAYS)
+    env = VehicleEnv(
+        task="racing",
+        course=course,
+        features=names,
+        look_ahead_m=0.8,
+        half_width_m=2.0,
+        overrides=FEW_RAYS,
+    )
     observation, _ = env.reset(seed=0)
     simulation, wanted = env.simulation, daemon.FeatureVector(names)
     profile, plant, lidar = simulation.profile, simulation.plant, simulation.profile.sim.lidar
     tracker = PathTracker(simulation.course)
     speeds = SpeedProfile(SpeedParams(), profile.vehicle, profile.limits, simulation.course)
-    follower: Any = SimpleNamespace(tracker=tracker, target=lambda s_m: speeds.at(s_m, 0), vehicle=profile.vehicle)
+    follower: Any = SimpleNamespace(
+        tracker=tracker, target=lambda s_m: speeds.at(s_m, 0), vehicle=profile.vehicle
+    )
     action, expected = np.array([-1.0, 0.0], np.float32), np.zeros(wanted.width)
     for k in range(60):
         x, y, yaw, speed, yaw_rate = (
-            float(v[0]) for v in (plant.x_m, plant.y_m, plant.yaw_rad, plant.speed_mps, plant.yaw_rate_radps)
+            float(v[0])
+            for v in (plant.x_m, plant.y_m, plant.yaw_rad, plant.speed_mps, plant.yaw_rate_radps)
         )
         follower.last_demand = Demand(max(float(action[0]), 0.0), max(-float(action[0]), 0.0))
         follower.command_rad = profile.vehicle.steering.wheel_angle_rad(float(action[1]))
         assert simulation.scanner is not None
         ranges = tuple(simulation.scanner.scan(plant.x_m, plant.y_m, plant.yaw_rad)[0][0].tolist())
         step_rad = (lidar.angle_max_rad - lidar.angle_min_rad) / (lidar.rays - 1)
-        scan = LaserScan(0, 0, lidar.angle_min_rad, step_rad, 0.0, 0.1, lidar.range_min_m, lidar.range_max_m, 0.0, 0.0, ranges)
+        scan = LaserScan(
+            0,
+            0,
+            lidar.angle_min_rad,
+            step_rad,
+            0.0,
+            0.1,
+            lidar.range_min_m,
+            lidar.range_max_m,
+            0.0,
+            0.0,
+            ranges,
+        )
         pose = Preview(x, y, yaw, speed, 0.0)
         here = tracker.update(x, y, yaw, speed)
-        state: Any = SimpleNamespace(estimate=SimpleNamespace(yaw_rate_radps=yaw_rate), here=here, ahead=pose)
+        state: Any = SimpleNamespace(
+            estimate=SimpleNamespace(yaw_rate_radps=yaw_rate), here=here, ahead=pose
+        )
         wanted.fill(daemon.FeatureInputs(follower, state, 0.8, scan), expected)
         np.testing.assert_allclose(observation, expected, rtol=1e-6, atol=2e-6)
         action = np.array([0.7, 0.3 * np.sin(0.2 * k)], np.float32)
@@ -185,7 +241,9 @@ def test_features_are_those_that_the_daemon_computes_one_vehicle_at_a_time(cours
 
 
 def test_a_scan_sees_the_edges_of_the_corridor():
-    env = VehicleEnv(task="racing", course="straight_20m", half_width_m=1.5, features=("scan_m[3]", "scan_m[1]"))
+    env = VehicleEnv(
+        task="racing", course="straight_20m", half_width_m=1.5, features=("scan_m[3]", "scan_m[1]")
+    )
     observation, _ = env.reset(seed=0)
     # Right, ahead and left of the vehicle in the middle of a straight road.
     assert observation[0] == pytest.approx(1.5, abs=1e-3)
@@ -212,7 +270,12 @@ def test_a_moving_object_is_seen_and_met_at_the_time_of_each_episode(
     monkeypatch.setenv("VEHICLED_CC", compiler)
     scene = tmp_path / "crossing.toml"
     scene.write_text(CROSSING)
-    options: dict[str, Any] = {"course": "straight_20m", "scene": str(scene), "features": ("scan_m[3]",), "overrides": FEW_RAYS}
+    options: dict[str, Any] = {
+        "course": "straight_20m",
+        "scene": str(scene),
+        "features": ("scan_m[3]",),
+        "overrides": FEW_RAYS,
+    }
     many = VehicleVectorEnv(2, task="racing", autoreset_mode="Disabled", **options)
     (first, _), _ = many.reset(seed=0)
     ahead = [float(first[1])]
@@ -243,14 +306,19 @@ def run(env: VehicleEnv, action: tuple[float, float]) -> tuple[float, bool, bool
 
 
 def test_leaving_the_corridor_terminates():
-    _, terminated, truncated, info = run(VehicleEnv(task="path_tracking", course="straight_20m", half_width_m=0.5), (1.0, 1.0))
+    _, terminated, truncated, info = run(
+        VehicleEnv(task="path_tracking", course="straight_20m", half_width_m=0.5), (1.0, 1.0)
+    )
     assert (terminated, truncated) == (True, False)
     assert abs(info["cross_track_m"]) > 0.5
     assert not info["finished"]
 
 
 def test_a_wall_terminates_before_the_middle_of_the_vehicle_is_there():
-    _, terminated, _, info = run(VehicleEnv(task="racing", course="straight_20m", half_width_m=1.0, overrides=FEW_RAYS), (1.0, 1.0))
+    _, terminated, _, info = run(
+        VehicleEnv(task="racing", course="straight_20m", half_width_m=1.0, overrides=FEW_RAYS),
+        (1.0, 1.0),
+    )
     assert terminated
     assert info["collided"]
     assert abs(info["cross_track_m"]) < 1.0
@@ -272,7 +340,9 @@ def test_finishing_truncates_and_gives_the_lap_time():
 
 
 def test_the_time_limit_truncates():
-    _, terminated, truncated, info = run(VehicleEnv(task="path_tracking", course="sine", max_time_s=0.5), (0.0, 0.0))
+    _, terminated, truncated, info = run(
+        VehicleEnv(task="path_tracking", course="sine", max_time_s=0.5), (0.0, 0.0)
+    )
     assert (terminated, truncated, info["finished"]) == (False, True, False)
     assert info["time_s"] == pytest.approx(0.5)
 
@@ -289,15 +359,23 @@ def test_episodes_draw_their_vehicle_from_the_ranges():
 
 def test_the_error_of_the_estimate_is_stationary_and_correlated():
     noise, count = EstimateNoise(speed_mps=0.1, time_s=0.5), 500
-    vector = gymnasium.make_vec(TRACKING, num_envs=count, course="sine", noise=noise, features=("speed_mps",))
-    errors = [vector.reset(seed=2)[0][:, 0]] + [vector.step(np.zeros((count, 2), np.float32))[0][:, 0] for _ in range(20)]
+    vector = gymnasium.make_vec(
+        TRACKING, num_envs=count, course="sine", noise=noise, features=("speed_mps",)
+    )
+    errors = [vector.reset(seed=2)[0][:, 0]] + [
+        vector.step(np.zeros((count, 2), np.float32))[0][:, 0] for _ in range(20)
+    ]
     # The vehicles stand.
     assert [float(error.std()) for error in errors] == pytest.approx([0.1] * 21, rel=0.15)
     assert np.corrcoef(errors[10], errors[11])[0, 1] == pytest.approx(np.exp(-0.1 / 0.5), abs=0.05)
 
 
 def test_a_throttle_below_zero_brakes():
-    env = VehicleEnv(task="path_tracking", course="straight_20m", overrides=("sim.drive.brake_deceleration_mps2=4.0",))
+    env = VehicleEnv(
+        task="path_tracking",
+        course="straight_20m",
+        overrides=("sim.drive.brake_deceleration_mps2=4.0",),
+    )
     env.reset(seed=0)
     for _ in range(30):
         env.step(np.array([0.8, 0.0], np.float32))
@@ -312,7 +390,11 @@ def test_a_throttle_below_zero_brakes():
     ("options", "kind", "says"),
     [
         ({"profile": "nobody"}, ProfileError, "no profile of that name"),
-        ({"profile": "f1tenth", "randomise": {"steering.gain_rad": (0.3, 0.4)}}, GymError, "four_dof"),
+        (
+            {"profile": "f1tenth", "randomise": {"steering.gain_rad": (0.3, 0.4)}},
+            GymError,
+            "four_dof",
+        ),
         ({"course": "nowhere"}, CourseError, 'no course "nowhere"'),
         ({"course": "three_point_turn"}, CourseError, "forward only"),
         ({"features": ("speed",)}, GymError, 'did you mean "speed_mps"'),
@@ -334,7 +416,9 @@ def test_a_throttle_below_zero_brakes():
         ({"render_mode": "human"}, GymError, "render_mode"),
     ],
 )
-def test_a_bad_option_is_refused_with_the_cure(options: dict[str, Any], kind: type[Exception], says: str):
+def test_a_bad_option_is_refused_with_the_cure(
+    options: dict[str, Any], kind: type[Exception], says: str
+):
     with pytest.raises(kind, match=says):
         VehicleEnv(task="path_tracking", **options)
 
@@ -355,7 +439,13 @@ def test_walls_keep_off_the_road_where_a_bend_is_tighter_than_the_corridor():
 
 
 def test_the_middle_of_a_circle_smaller_than_the_road_has_no_wall():
-    env = VehicleEnv(task="racing", course="circle_r2_ccw", half_width_m=2.5, features=("scan_m[3]",), overrides=FEW_RAYS)
+    env = VehicleEnv(
+        task="racing",
+        course="circle_r2_ccw",
+        half_width_m=2.5,
+        features=("scan_m[3]",),
+        overrides=FEW_RAYS,
+    )
     observation, _ = env.reset(seed=0)
     # To the left lies the wall beyond the middle.
     assert observation[0] == pytest.approx(4.5 - np.hypot(2.0, 0.5), abs=0.02)
@@ -363,7 +453,8 @@ def test_the_middle_of_a_circle_smaller_than_the_road_has_no_wall():
 
 
 NO_ACTIONS: list[Any] = [
-    np.array([np.nan, 0.0]), [0.0, -np.inf], np.zeros(3), np.zeros(2) * 1j, [[0.0], 0.0], "ab", ["0", "0"], None, 0.5,
+    np.array([np.nan, 0.0]), [0.0, -np.inf], np.zeros(3), np.zeros(2) * 1j, [[0.0], 0.0], "ab",
+    ["0", "0"], None, 0.5,
 ]  # fmt: skip
 NO_SEEDS: list[Any] = [-1, 1.5, np.nan, "3", True, object()]
 
@@ -397,11 +488,17 @@ def test_a_seed_that_is_none_is_refused():
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 @pytest.mark.parametrize("vehicles", [0, 2])
-@pytest.mark.parametrize("again", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy], ids=["pickled", "copied"])
+@pytest.mark.parametrize(
+    "again", [lambda env: pickle.loads(pickle.dumps(env)), copy.deepcopy], ids=["pickled", "copied"]
+)
 def test_a_copy_of_an_environment_goes_on_as_it_does(
     name: str, options: dict[str, Any], vehicles: int, again: Callable[[Any], Any]
 ):
-    env: Any = gymnasium.make_vec(name, num_envs=vehicles, **options) if vehicles else gymnasium.make(name, **options)
+    env: Any = (
+        gymnasium.make_vec(name, num_envs=vehicles, **options)
+        if vehicles
+        else gymnasium.make(name, **options)
+    )
     action = np.tile(np.array([0.6, 0.2], np.float32), (vehicles, 1) if vehicles else 1)
     assert np.array_equal(again(env).reset(seed=2)[0], env.reset(seed=2)[0])
     for _ in range(5):
@@ -410,7 +507,9 @@ def test_a_copy_of_an_environment_goes_on_as_it_does(
     for _ in range(30):
         first, *others = (each.step(action) for each in (env, *copies))
         for other in others:
-            assert all(np.array_equal(one, two) for one, two in zip(first[:4], other[:4], strict=True))
+            assert all(
+                np.array_equal(one, two) for one, two in zip(first[:4], other[:4], strict=True)
+            )
 
 
 def test_a_step_before_the_reset_is_refused():
@@ -439,7 +538,9 @@ def test_as_many_seeds_as_rows_are_asked_for():
 
 
 def test_the_examples_of_the_page_run(project_root: Path):
-    blocks = re.findall(r"```python\n(.*?)```", (project_root / "docs/gym.md").read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (project_root / "docs/gym.md").read_text(), re.DOTALL
+    )
     assert len(blocks) == 2
     for block in blocks:
         names: dict[str, Any] = {}

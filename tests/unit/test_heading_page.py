@@ -1,4 +1,5 @@
-"""The page about the heading: its snippets are valid beside the profile that it names, and none says what is not so."""
+"""The page about the heading: its snippets are valid beside the profile that it names, and none
+says what is not so."""
 
 import json
 import re
@@ -12,7 +13,9 @@ import pytest
 from vehicled.profile import check, load_profile
 
 PAGE = Path(__file__).parents[2] / "docs" / "heading.md"
-SNIPPETS = [tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.S)]
+SNIPPETS = [
+    tomllib.loads(text) for text in re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.S)
+]
 
 
 def overrides(table: dict[str, Any], place: str = "") -> Iterator[str]:
@@ -24,7 +27,9 @@ def overrides(table: dict[str, Any], place: str = "") -> Iterator[str]:
             yield f"{place}{key}={json.dumps(value)}"
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=[next(iter(snippet)) + str(k) for k, snippet in enumerate(SNIPPETS)])
+@pytest.mark.parametrize(
+    "snippet", SNIPPETS, ids=[next(iter(snippet)) + str(k) for k, snippet in enumerate(SNIPPETS)]
+)
 def test_a_snippet_is_valid(snippet: dict[str, Any]) -> None:
     profile = load_profile("f1tenth_gnss", list(overrides(snippet)))
     notes = check(profile)
@@ -41,8 +46,12 @@ def test_the_snippet_of_the_alignment_is_what_applies_without_it() -> None:
 
 def test_an_alignment_too_slow_for_the_estimator_is_reported() -> None:
     for estimator in ("ekf4", "planar", "ins"):
-        profile = load_profile("f1tenth_gnss", ["alignment.speed_mps=0.4", f"estimator.name={estimator}"])
-        assert [note.path for note in check(profile) if note.level == "warning"] == ["alignment.speed_mps"]
+        profile = load_profile(
+            "f1tenth_gnss", ["alignment.speed_mps=0.4", f"estimator.name={estimator}"]
+        )
+        assert [note.path for note in check(profile) if note.level == "warning"] == [
+            "alignment.speed_mps"
+        ]
 
 
 def test_a_vehicle_that_may_not_align_is_pushed() -> None:

@@ -14,20 +14,30 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_reading_is_of_this_world(tmp_path: Path) -> None:
-    reading = await HealthSampler(tmp_path, lambda: LogHealth(0.25, 3, "disk full", "x was deleted")).read()
+    reading = await HealthSampler(
+        tmp_path, lambda: LogHealth(0.25, 3, "disk full", "x was deleted")
+    ).read()
     assert 0.0 <= reading.disk_free_share <= 1.0
     assert 0.0 < reading.memory_free_share <= 1.0
-    assert (reading.log_backlog_share, reading.log_dropped, reading.log_failure) == (0.25, 3, "disk full")
+    assert (reading.log_backlog_share, reading.log_dropped, reading.log_failure) == (
+        0.25,
+        3,
+        "disk full",
+    )
     assert reading.log_lost == "x was deleted"
     assert (reading.clock_step_s, reading.suspended_s) == (0.0, 0.0)
     assert abs(reading.t_ns - time.monotonic_ns()) < 60 * 10**9
 
 
-async def test_a_folder_that_is_not_there_yet_lies_on_the_disk_of_its_parent(tmp_path: Path) -> None:
+async def test_a_folder_that_is_not_there_yet_lies_on_the_disk_of_its_parent(
+    tmp_path: Path,
+) -> None:
     assert (await HealthSampler(tmp_path / "not" / "yet").read()).disk_free_share > 0.0
 
 
-async def test_a_step_of_the_wall_clock_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_of_the_wall_clock_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sampler = HealthSampler(tmp_path)
     offset_ns = health._clock_offset_ns()
     monkeypatch.setattr(health, "_clock_offset_ns", lambda: offset_ns + 86_400 * 10**9)
@@ -35,7 +45,9 @@ async def test_a_step_of_the_wall_clock_is_reported_once(tmp_path: Path, monkeyp
     assert (await sampler.read()).clock_step_s == 0.0
 
 
-async def test_sleep_is_no_step_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sleep_is_no_step_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sampler = HealthSampler(tmp_path)
     offset_ns, asleep_ns = health._clock_offset_ns(), health._asleep_ns()
     monkeypatch.setattr(health, "_clock_offset_ns", lambda: offset_ns + 5 * 10**9)
@@ -45,7 +57,9 @@ async def test_sleep_is_no_step_of_the_clock(tmp_path: Path, monkeypatch: pytest
     assert reading.clock_step_s == 0.0
 
 
-async def test_a_disk_that_hangs_is_not_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_hangs_is_not_called_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health, "READ_TIMEOUT_S", 0.05)
     sampler = HealthSampler(tmp_path)
 

@@ -25,7 +25,9 @@ def test_arrays_and_single_durations_share_their_bins_and_quantiles(values: list
         histogram.add(value)
     distribution.add(np.array(values))
     for share in (0.5, 0.99, 1.0):
-        assert histogram.quantiles_ns([share])[0] == pytest.approx(distribution.quantile_ns(share), rel=1e-12, abs=0.6)
+        assert histogram.quantiles_ns([share])[0] == pytest.approx(
+            distribution.quantile_ns(share), rel=1e-12, abs=0.6
+        )
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=300))

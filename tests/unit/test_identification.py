@@ -27,7 +27,14 @@ CALM = (1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0,
 @pytest.mark.parametrize(
     ("gain", "delay", "offset"),
     sampled(
-        [(0.15, 0.6, 0.0), (0.225, 0.1, 0.02), (0.225, 0.3, -0.03), (0.225, 0.6, 0.02), (0.335, 0.1, -0.03), (0.6, 0.3, 0.0)],
+        [
+            (0.15, 0.6, 0.0),
+            (0.225, 0.1, 0.02),
+            (0.225, 0.3, -0.03),
+            (0.225, 0.6, 0.02),
+            (0.335, 0.1, -0.03),
+            (0.6, 0.3, 0.0),
+        ],
         lambda case: case[0] != 0.225 or case[1] == 0.1,
     ),
 )
@@ -117,7 +124,11 @@ def test_speed_response_converges():
     # What matters is the acceleration predicted, over the speeds and throttles driven.
     for throttle, speed in ((0.3, 0.8), (0.6, 1.0), (0.9, 1.5)):
         wanted = 1.6 * throttle - 0.5 * speed - 0.4
-        got = found.drive_authority_mps2 * throttle - found.drive_damping_per_s * speed - found.drive_friction_mps2
+        got = (
+            found.drive_authority_mps2 * throttle
+            - found.drive_damping_per_s * speed
+            - found.drive_friction_mps2
+        )
         assert got == pytest.approx(wanted, abs=0.15)
 
 
@@ -127,7 +138,9 @@ def test_wheel_scale_and_misalignment_converge():
     assert drill.known.wheel_scale == pytest.approx(0.9, abs=0.01)
     assert drill.known.heading_misalignment_rad == pytest.approx(0.12, abs=0.015)
     assert drill.known.wheel_scale_sigma < 0.02
-    assert BELIEVED.identified(drill.known).drive.wheel_radius_m == pytest.approx(0.9 * BELIEVED.drive.wheel_radius_m, rel=0.01)
+    assert BELIEVED.identified(drill.known).drive.wheel_radius_m == pytest.approx(
+        0.9 * BELIEVED.drive.wheel_radius_m, rel=0.01
+    )
 
 
 @pytest.mark.parametrize("sense", [1.0, -1.0])
@@ -139,12 +152,25 @@ def test_wheel_scale_converges_on_gnss_velocity_where_positions_say_nothing(sens
         now = 1_000_000_000 + k * 20_000_000
         identified.observe(WheelSpeed(now, now, sense * (1.0 + 0.01 * said.gauss()) / 0.85, 0.02))
         if k % 5 == 0:
-            then, velocity = now - 60_000_000, (sense * (1.0 + 0.05 * said.gauss()), 0.05 * said.gauss(), 0.0)
+            then, velocity = (
+                now - 60_000_000,
+                (sense * (1.0 + 0.05 * said.gauss()), 0.05 * said.gauss(), 0.0),
+            )
             identified.observe(
-                GnssFix(then, now, 0.7, 0.1, 0.0, velocity, velocity_covariance_m2ps2=(0.0025, 0, 0, 0, 0.0025, 0, 0, 0, 0.01))
+                GnssFix(
+                    then,
+                    now,
+                    0.7,
+                    0.1,
+                    0.0,
+                    velocity,
+                    velocity_covariance_m2ps2=(0.0025, 0, 0, 0, 0.0025, 0, 0, 0, 0.01),
+                )
             )
         x = 0.02 * sense * k / 0.85  # the estimator goes by the wheels
-        estimate = StateEstimate(now, now, x, 0.0, 0.0, sense / 0.85, 0.0, vague, EstimatorStatus.RUNNING)
+        estimate = StateEstimate(
+            now, now, x, 0.0, 0.0, sense / 0.85, 0.0, vague, EstimatorStatus.RUNNING
+        )
         found = identified.step(estimate, now) or found
     assert found is not None
     assert found.wheel_scale == pytest.approx(0.85, abs=0.01)
@@ -167,13 +193,16 @@ def test_steering_is_learnt_from_headings_without_a_gyro():
 
 
 def test_the_believed_yaw_rate_is_not_believed():
-    """The estimate's yaw rate rests on the assumed steering without gyro and heading, and would confirm any assumption."""
+    """The estimate's yaw rate rests on the assumed steering without gyro and heading, and would
+    confirm any assumption."""
     identified = identifier()
     for k in range(1000):
         now = 1_000_000_000 + 20_000_000 * k
         wheel = 0.3 * sin(0.02 * k)
         identified.command(ActuatorCommand(now, now, 0.5, 0.0, wheel / 0.335, wheel))
-        estimate = StateEstimate(now, now, 0.02 * k, 0.0, 0.0, 1.0, wheel, CALM, EstimatorStatus.RUNNING)
+        estimate = StateEstimate(
+            now, now, 0.02 * k, 0.0, 0.0, 1.0, wheel, CALM, EstimatorStatus.RUNNING
+        )
         found = identified.step(estimate, now)
         assert found is None or not isfinite(found.steering_gain_sigma_rad)
 
@@ -199,13 +228,17 @@ def test_starts_warm():
 
 
 def test_a_right_profile_is_left_alone():
-    drill = Drill(Truth(authority_mps2=2.536, damping_per_s=0.658, friction_mps2=0.563), identifier())
+    drill = Drill(
+        Truth(authority_mps2=2.536, damping_per_s=0.658, friction_mps2=0.563), identifier()
+    )
     drill.drive(60.0, weave)
     vehicle = BELIEVED.identified(drill.known)
     for command in (-0.8, -0.3, 0.3, 0.8):
         believed = BELIEVED.steering.wheel_angle_rad(command)
         assert vehicle.steering.wheel_angle_rad(command) == pytest.approx(believed, abs=0.012)
-    assert vehicle.drive.steady_throttle(1.2) == pytest.approx(BELIEVED.drive.steady_throttle(1.2), abs=0.05)
+    assert vehicle.drive.steady_throttle(1.2) == pytest.approx(
+        BELIEVED.drive.steady_throttle(1.2), abs=0.05
+    )
 
 
 def test_switched_off_is_not_identified():

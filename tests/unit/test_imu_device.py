@@ -1,4 +1,5 @@
-"""Base class of inertial units on the wire of the N100; and the differences of WitMotion and BNO08x."""
+"""Base class of inertial units on the wire of the N100; and the differences of WitMotion and
+BNO08x."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,16 @@ import pytest
 from drivers.imu import bno08x, n100, witmotion
 from drivers.imu.base import ImuDevice, Sample, mounting, turn
 from vehicled.core.events import MessageUnused
-from vehicled.core.messages import Event, Fault, Heading, HeadingKind, ImuSample, Message, PortState, Reaction
+from vehicled.core.messages import (
+    Event,
+    Fault,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Message,
+    PortState,
+    Reaction,
+)
 from vehicled.core.ports import NEVER_NS, Send
 from vehicled.core.wire.usage import Loss, MessageUsage, Unused
 
@@ -21,26 +31,43 @@ PERIOD = 10 * MS
 
 
 def _imu(
-    count: int = 0, *, force: Sequence[float] = (0.0, 0.0, -9.81), rate: Sequence[float] = (0.0,) * 3, at_us: int | None = None
+    count: int = 0,
+    *,
+    force: Sequence[float] = (0.0, 0.0, -9.81),
+    rate: Sequence[float] = (0.0,) * 3,
+    at_us: int | None = None,
 ) -> bytes:
-    """An N100 frame in axes of the device; its values differ with ``count`` as noise makes those of a real one."""
+    """An N100 frame in axes of the device; its values differ with ``count`` as noise makes those of
+    a real one."""
     timestamp_us = 10_000 * count if at_us is None else at_us
     noise = 1e-3 * (count % 7)
     packet = n100.ImuPacket(
-        (rate[0] + noise, rate[1], rate[2]), tuple(map(float, force)), (0.0,) * 3, 20.0, 101325.0, 20.0, timestamp_us
+        (rate[0] + noise, rate[1], rate[2]),
+        tuple(map(float, force)),
+        (0.0,) * 3,
+        20.0,
+        101325.0,
+        20.0,
+        timestamp_us,
     )
     return n100.encode_imu(packet, count)
 
 
 def _ahrs(heading_rad: float, sn: int = 0) -> bytes:
-    return n100.encode_ahrs(n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, heading_rad, (1.0, 0.0, 0.0, 0.0), 10_000), sn)
+    return n100.encode_ahrs(
+        n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, heading_rad, (1.0, 0.0, 0.0, 0.0), 10_000), sn
+    )
 
 
-def _n100(messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any) -> n100.N100Device:
+def _n100(
+    messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any
+) -> n100.N100Device:
     return n100.N100Device(msgspec.convert(params, n100.N100Params), messages, 50 * MS)
 
 
-def _run(device: ImuDevice, frames: Iterable[bytes], start_ns: int = 0, period_ns: int = PERIOD) -> list[Message]:
+def _run(
+    device: ImuDevice, frames: Iterable[bytes], start_ns: int = 0, period_ns: int = PERIOD
+) -> list[Message]:
     got: list[Message] = []
     for i, frame in enumerate(frames):
         got += device.on_rx(frame, start_ns + i * period_ns)
@@ -51,7 +78,7 @@ def _only(messages: Iterable[Message], kind: type[Any]) -> list[Any]:
     return [message for message in messages if isinstance(message, kind)]
 
 
-# ------------------------------------------------------------------------------------------------------------------- samples
+# ------------------------------------------------------------------------------------------ samples
 
 
 def test_a_sample_is_in_body_axes_and_si() -> None:
@@ -64,12 +91,15 @@ def test_a_sample_is_in_body_axes_and_si() -> None:
 
 
 def test_time_comes_from_the_clock_of_the_device() -> None:
-    """Arrivals in bunches of five, as an adapter makes them; the samples stay ten milliseconds apart."""
+    """Arrivals in bunches of five, as an adapter makes them; the samples stay ten milliseconds
+    apart."""
     device = _n100(latency_s=0.002)
     samples = []
     for bunch in range(60):
         arrival = 10**9 + (5 * bunch + 4) * PERIOD
-        samples += _only(device.on_rx(b"".join(_imu(5 * bunch + i) for i in range(5)), arrival), ImuSample)
+        samples += _only(
+            device.on_rx(b"".join(_imu(5 * bunch + i) for i in range(5)), arrival), ImuSample
+        )
     settled = samples[100:]
     steps = {(b.t_ns - a.t_ns) for a, b in pairwise(settled)}
     assert all(abs(step - PERIOD) < 100_000 for step in steps)
@@ -83,7 +113,11 @@ def test_a_restart_of_the_device_is_reported_once() -> None:
     got = _run(device, [_imu(i, at_us=50_000_000 + 10_000 * i) for i in range(300)])
     got += _run(device, [_imu(i) for i in range(500)], start_ns=300 * PERIOD)
     (event,) = _only(got, Event)
-    assert (event.name, event.level, json.loads(event.fields)) == ("imu_clock", "warning", {"device": "n100", "resets": 1})
+    assert (event.name, event.level, json.loads(event.fields)) == (
+        "imu_clock",
+        "warning",
+        {"device": "n100", "resets": 1},
+    )
     last = _only(got, ImuSample)[-1]
     assert last.t_rx_ns - last.t_ns < 2 * MS
 
@@ -113,7 +147,12 @@ def test_mounting_is_a_rotation() -> None:
 
 def test_the_end_of_the_range_is_flagged() -> None:
     g = 9.80665
-    device = _n100(messages=[ImuSample], accelerometer_range_mps2=4 * g, gyro_range_radps=radians(250), mounting_yaw_rad=0.8)
+    device = _n100(
+        messages=[ImuSample],
+        accelerometer_range_mps2=4 * g,
+        gyro_range_radps=radians(250),
+        mounting_yaw_rad=0.8,
+    )
     frames = [
         _imu(1, force=(0.0, -3.9 * g, -g)),
         _imu(2, force=(0.0, 4 * g, -g)),
@@ -122,13 +161,24 @@ def test_the_end_of_the_range_is_flagged() -> None:
         _imu(5, rate=(0.0, radians(250), 0.0)),
         _imu(6),
     ]
-    assert [sample.saturated for sample in _only(_run(device, frames), ImuSample)] == [False, True, True, True, True, False]
+    assert [sample.saturated for sample in _only(_run(device, frames), ImuSample)] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+        False,
+    ]
     assert device.saturated_samples == 4
 
 
 def test_values_that_are_no_numbers_go_no_further() -> None:
     device = _n100(messages=[ImuSample])
-    bad = [_imu(1, force=(float("nan"), 0.0, 0.0)), _imu(2, rate=(0.0, float("-inf"), 0.0)), _imu(3)]
+    bad = [
+        _imu(1, force=(float("nan"), 0.0, 0.0)),
+        _imu(2, rate=(0.0, float("-inf"), 0.0)),
+        _imu(3),
+    ]
     assert len(_only(_run(device, bad), ImuSample)) == device.samples == 1
     assert device.usage.of("IMU").refused == {
         Loss(Unused.NOT_FINITE, "specific force"): 1, Loss(Unused.NOT_FINITE, "angular rate"): 1,
@@ -175,9 +225,17 @@ def test_an_impossible_temperature_costs_only_itself() -> None:
 def test_an_attitude_that_is_none_is_no_heading(changes: dict[str, Any], reason: Unused) -> None:
     device = _n100(messages=[Heading])
     sound = n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, 1.0, (1.0, 0.0, 0.0, 0.0), 10_000)
-    got = _run(device, [n100.encode_ahrs(msgspec.structs.replace(sound, **changes), 0), n100.encode_ahrs(sound, 1)])
+    got = _run(
+        device,
+        [
+            n100.encode_ahrs(msgspec.structs.replace(sound, **changes), 0),
+            n100.encode_ahrs(sound, 1),
+        ],
+    )
     assert len(_only(got, Heading)) == 1
-    assert {loss.reason: count for loss, count in device.usage.of("AHRS").refused.items()} == {reason: 1}
+    assert {loss.reason: count for loss, count in device.usage.of("AHRS").refused.items()} == {
+        reason: 1
+    }
 
 
 def test_a_clock_that_stands_is_said_and_the_arrival_stands_in() -> None:
@@ -186,7 +244,9 @@ def test_a_clock_that_stands_is_said_and_the_arrival_stands_in() -> None:
     got = _run(device, [_imu(i, at_us=1_000_000) for i in range(100, 300)], start_ns=100 * PERIOD)
     samples = _only(got, ImuSample)
     assert [sample.t_ns for sample in samples[20:]] == [sample.t_rx_ns for sample in samples[20:]]
-    assert [json.loads(event.fields) for event in _only(got, Event)] == [{"device": "n100", "active": True}]
+    assert [json.loads(event.fields) for event in _only(got, Event)] == [
+        {"device": "n100", "active": True}
+    ]
 
 
 def test_a_clock_that_goes_back_is_a_restart() -> None:
@@ -211,11 +271,14 @@ def test_damaged_frames_are_counted() -> None:
 
 
 def test_yaw_and_inertial_frames_share_a_clock_and_may_overtake_each_other() -> None:
-    """The heading of a moment comes 7 ms later than its force and rate; both keep the time at which they were true."""
+    """The heading of a moment comes 7 ms later than its force and rate; both keep the time at which
+    they were true."""
     device = _n100(latency_s=0.001)
     for i in range(300):
         true_ns = i * PERIOD
-        later = n100.AhrsPacket((0.0,) * 3, 0.0, 0.0, 0.1, (1.0, 0.0, 0.0, 0.0), 10_000 * (i - 1) if i else 0)
+        later = n100.AhrsPacket(
+            (0.0,) * 3, 0.0, 0.0, 0.1, (1.0, 0.0, 0.0, 0.0), 10_000 * (i - 1) if i else 0
+        )
         (sample,) = device.on_rx(_imu(i), true_ns + MS)
         (heading,) = device.on_rx(n100.encode_ahrs(later, i), true_ns + 8 * MS)
         assert isinstance(sample, ImuSample)
@@ -226,7 +289,7 @@ def test_yaw_and_inertial_frames_share_a_clock_and_may_overtake_each_other() -> 
     assert device.clock.resets == 0
 
 
-# ------------------------------------------------------------------------------------------------------------------- heading
+# ------------------------------------------------------------------------------------------ heading
 
 
 def test_heading_comes_only_when_asked_for() -> None:
@@ -236,14 +299,22 @@ def test_heading_comes_only_when_asked_for() -> None:
     assert not _n100(messages=[Heading]).on_rx(_imu(), 5 * MS)
     (heading,) = _n100(heading_sigma_rad=0.1).on_rx(_ahrs(2 * pi), 5 * MS)
     assert isinstance(heading, Heading)
-    assert (heading.t_ns, heading.t_rx_ns, heading.sigma_rad, heading.kind) == (4 * MS, 5 * MS, 0.1, HeadingKind.MAGNETIC)
+    assert (heading.t_ns, heading.t_rx_ns, heading.sigma_rad, heading.kind) == (
+        4 * MS,
+        5 * MS,
+        0.1,
+        HeadingKind.MAGNETIC,
+    )
     assert heading.yaw_rad == pytest.approx(pi / 2)
 
 
 @pytest.mark.parametrize("roll_rad", [0.0, pi, 0.4])
 def test_heading_is_that_of_the_body(roll_rad: float) -> None:
-    """A sensor whose x axis points to the left of the vehicle sees yaw a quarter turn larger, upright or not."""
-    device = _n100(messages=[Heading], mounting_roll_rad=roll_rad, mounting_yaw_rad=pi / 2, yaw_offset_rad=0.05)
+    """A sensor whose x axis points to the left of the vehicle sees yaw a quarter turn larger,
+    upright or not."""
+    device = _n100(
+        messages=[Heading], mounting_roll_rad=roll_rad, mounting_yaw_rad=pi / 2, yaw_offset_rad=0.05
+    )
     (heading,) = device.on_rx(_ahrs(radians(10)), 0)
     assert isinstance(heading, Heading)
     assert heading.yaw_rad == pytest.approx(radians(80) - pi / 2 + 0.05, abs=1e-6)
@@ -260,7 +331,7 @@ def test_yaw_stays_within_half_a_turn() -> None:
         assert sin(heading.yaw_rad - expected) == pytest.approx(0.0, abs=1e-5)
 
 
-# --------------------------------------------------------------------------------------------------------------------- stuck
+# -------------------------------------------------------------------------------------------- stuck
 
 
 def test_a_sensor_that_repeats_itself_is_one_episode() -> None:
@@ -269,7 +340,12 @@ def test_a_sensor_that_repeats_itself_is_one_episode() -> None:
     assert len(got) == 50
     got = _run(device, [_imu(50, at_us=10_000 * i) for i in range(50, 200)], start_ns=50 * PERIOD)
     (fault,) = _only(got, Fault)
-    assert (fault.code, fault.origin, fault.reaction, fault.active) == ("imu_stuck", "n100", Reaction.CONTROLLED_STOP, True)
+    assert (fault.code, fault.origin, fault.reaction, fault.active) == (
+        "imu_stuck",
+        "n100",
+        Reaction.CONTROLLED_STOP,
+        True,
+    )
     assert fault.t_ns == (50 + 51) * PERIOD
     assert len(_only(got, ImuSample)) == 51
     assert device.stuck
@@ -282,7 +358,9 @@ def test_a_sensor_that_repeats_itself_is_one_episode() -> None:
 def test_one_field_that_stands_still_is_no_stuck_sensor() -> None:
     device = _n100(messages=[ImuSample])
     still_force = [_imu(i) for i in range(200)]  # only the gyro moves
-    still_gyro = [_imu(7 * i, force=(0.01 * (i % 5), 0.0, -9.81), at_us=10_000 * i) for i in range(200, 400)]
+    still_gyro = [
+        _imu(7 * i, force=(0.01 * (i % 5), 0.0, -9.81), at_us=10_000 * i) for i in range(200, 400)
+    ]
     got = _run(device, still_force + still_gyro)
     assert len(got) == 400
     assert not _only(got, Fault)
@@ -291,13 +369,19 @@ def test_one_field_that_stands_still_is_no_stuck_sensor() -> None:
 def test_twenty_periods_of_a_slow_sensor_are_longer_than_half_a_second() -> None:
     device = _n100(messages=[ImuSample], rate_hz=10)
     slow = 10 * PERIOD
-    assert not _only(_run(device, [_imu(0, at_us=100_000 * i) for i in range(21)], period_ns=slow), Fault)
+    assert not _only(
+        _run(device, [_imu(0, at_us=100_000 * i) for i in range(21)], period_ns=slow), Fault
+    )
     assert _only(device.on_rx(_imu(0, at_us=2_100_000), 21 * slow), Fault)
 
 
 def test_the_same_value_before_and_after_a_silence_is_not_stuck() -> None:
     device = _n100(messages=[ImuSample])
-    got = [*device.on_rx(_imu(3), 0), *device.on_rx(_imu(3, at_us=900_000), 900 * MS), *device.on_rx(_imu(3), 910 * MS)]
+    got = [
+        *device.on_rx(_imu(3), 0),
+        *device.on_rx(_imu(3, at_us=900_000), 900 * MS),
+        *device.on_rx(_imu(3), 910 * MS),
+    ]
     assert [type(message) for message in got] == [ImuSample] * 3
 
 
@@ -344,20 +428,35 @@ def test_reopening_ends_the_episode_and_keeps_the_counts() -> None:
     assert sample.t_rx_ns - sample.t_ns == MS  # type: ignore[attr-defined]
 
 
-# ---------------------------------------------------------------------------------------------------------------------- rate
+# --------------------------------------------------------------------------------------------- rate
 
 
 def _events(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    return [{"level": event.level, "name": event.name, **json.loads(event.fields)} for event in _only(messages, Event)]
+    return [
+        {"level": event.level, "name": event.name, **json.loads(event.fields)}
+        for event in _only(messages, Event)
+    ]
 
 
 def test_a_rate_other_than_declared_is_one_episode() -> None:
     device = _n100(messages=[ImuSample], rate_hz=100)
     right = _run(device, [_imu(i) for i in range(401)])
     assert not _events(right)
-    slow = _run(device, [_imu(i, at_us=20_000 * i) for i in range(201, 701)], start_ns=4_020 * MS, period_ns=2 * PERIOD)
+    slow = _run(
+        device,
+        [_imu(i, at_us=20_000 * i) for i in range(201, 701)],
+        start_ns=4_020 * MS,
+        period_ns=2 * PERIOD,
+    )
     assert _events(slow) == [
-        {"level": "warning", "name": "imu_rate", "device": "n100", "active": True, "measured_hz": 50.0, "expected_hz": 100.0}
+        {
+            "level": "warning",
+            "name": "imu_rate",
+            "device": "n100",
+            "active": True,
+            "measured_hz": 50.0,
+            "expected_hz": 100.0,
+        }
     ]
     again = _run(device, [_imu(i) for i in range(1402, 2000)], start_ns=14_020 * MS)
     assert [(event["name"], event["active"]) for event in _events(again)] == [("imu_rate", False)]
@@ -379,24 +478,32 @@ def test_a_pause_is_not_a_wrong_rate() -> None:
     device = _n100(messages=[ImuSample])
     got = []
     for burst in range(6):
-        got += _run(device, [_imu(i, at_us=10_000 * (400 * burst + i)) for i in range(150)], start_ns=burst * 400 * PERIOD)
+        got += _run(
+            device,
+            [_imu(i, at_us=10_000 * (400 * burst + i)) for i in range(150)],
+            start_ns=burst * 400 * PERIOD,
+        )
     assert not _events(got)
 
 
-# ----------------------------------------------------------------------------------------------------------------- WitMotion
+# ---------------------------------------------------------------------------------------- WitMotion
 
 
 def _measurement(i: int, *, time: bool = True) -> list[bytes]:
     clock = [witmotion.Time(2025, 1, 1, 0, 0, i // 100, 10 * i % 1000)] if time else []
     packets: list[witmotion.Packet] = [
-        *clock, witmotion.Acceleration((0.0, 0.01 * (i % 9), 9.81), 300.0), witmotion.Gyro((0.1, 0.0, 0.01 * (i % 7))),
-        witmotion.Angle(0.0, 0.0, 0.5),
+        *clock, witmotion.Acceleration((0.0, 0.01 * (i % 9), 9.81), 300.0),
+        witmotion.Gyro((0.1, 0.0, 0.01 * (i % 7))), witmotion.Angle(0.0, 0.0, 0.5),
     ]  # fmt: skip
     return [witmotion.encode(packet) for packet in packets]
 
 
-def _witmotion(messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any) -> witmotion.WitMotionDevice:
-    return witmotion.WitMotionDevice(msgspec.convert(params, witmotion.WitMotionParams), messages, 50 * MS)
+def _witmotion(
+    messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any
+) -> witmotion.WitMotionDevice:
+    return witmotion.WitMotionDevice(
+        msgspec.convert(params, witmotion.WitMotionParams), messages, 50 * MS
+    )
 
 
 def test_witmotion_assembles_a_sample_of_several_frames() -> None:
@@ -418,8 +525,13 @@ def test_witmotion_never_joins_halves_of_two_measurements() -> None:
     first, second, third = (_measurement(i, time=False) for i in range(3))
     got = device.on_rx(first[0] + second[1] + second[0] + third[0] + third[1] + third[1], 0)
     assert len(_only(got, ImuSample)) == 2
-    assert device.usage.of("ACCELERATION").refused == device.usage.of("GYRO").refused == {Loss(Unused.INCOMPLETE): 1}
-    # The first pair stands side by side as one would; the acceleration of the second measurement found no gyro.
+    assert (
+        device.usage.of("ACCELERATION").refused
+        == device.usage.of("GYRO").refused
+        == {Loss(Unused.INCOMPLETE): 1}
+    )
+    # The first pair stands side by side as one would; the acceleration of the second measurement
+    # found no gyro.
     assert device.incomplete == 2
 
 
@@ -431,7 +543,9 @@ def test_witmotion_takes_time_from_the_device_where_it_gives_any() -> None:
     for i in range(400):
         arrival = 10**9 + i * PERIOD + late[i % 4]
         for time, device in ((True, with_time), (False, without)):
-            (sample,) = _only(device.on_rx(b"".join(_measurement(i, time=time)), arrival), ImuSample)
+            (sample,) = _only(
+                device.on_rx(b"".join(_measurement(i, time=time)), arrival), ImuSample
+            )
             stamps[time].append(sample.t_ns - 10**9 - i * PERIOD)
     assert max(map(abs, stamps[True][100:])) < MS // 2
     assert stamps[False] == [late[i % 4] for i in range(400)]
@@ -458,8 +572,12 @@ def test_witmotion_time_passes_midnight() -> None:
     for i in range(200):
         ms = (23 * 3600 + 59 * 60 + 59) * 1000 + 10 * i
         hour, minute, second = ms // 3_600_000 % 24, ms // 60_000 % 60, ms // 1000 % 60
-        time = witmotion.encode(witmotion.Time(2025, 1, 31 if ms < 86_400_000 else 1, hour, minute, second, ms % 1000))
-        (sample,) = _only(device.on_rx(time + b"".join(_measurement(i, time=False)), i * PERIOD), ImuSample)
+        time = witmotion.encode(
+            witmotion.Time(2025, 1, 31 if ms < 86_400_000 else 1, hour, minute, second, ms % 1000)
+        )
+        (sample,) = _only(
+            device.on_rx(time + b"".join(_measurement(i, time=False)), i * PERIOD), ImuSample
+        )
         assert abs(sample.t_ns - i * PERIOD) < MS
     assert device.clock is not None
     assert device.clock.resets == 0
@@ -478,7 +596,10 @@ def _times(p: Sequence[float], q: Sequence[float]) -> tuple[float, ...]:
 def test_witmotion_quaternion_stands_in_for_missing_angles() -> None:
     device = _witmotion(messages=[Heading])
     yaw, pitch, roll = (radians(angle) / 2 for angle in (60, 20, -35))
-    turned = _times((cos(yaw), 0.0, 0.0, sin(yaw)), _times((cos(pitch), 0.0, sin(pitch), 0.0), (cos(roll), sin(roll), 0.0, 0.0)))
+    turned = _times(
+        (cos(yaw), 0.0, 0.0, sin(yaw)),
+        _times((cos(pitch), 0.0, sin(pitch), 0.0), (cos(roll), sin(roll), 0.0, 0.0)),
+    )
     quaternion = witmotion.encode(witmotion.Quaternion(*turned))
     force, rate, angle = _measurement(1, time=False)
     for _ in range(2):
@@ -489,8 +610,12 @@ def test_witmotion_quaternion_stands_in_for_missing_angles() -> None:
     assert device.usage.of("QUATERNION").refused == {Loss(Unused.DUPLICATE): 2}
 
 
-@pytest.mark.parametrize("quaternion", [(0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.0), (0.99, 0.5, 0.0, 0.0)])
-def test_witmotion_quaternion_that_is_no_rotation_is_no_heading(quaternion: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(
+    "quaternion", [(0.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.0), (0.99, 0.5, 0.0, 0.0)]
+)
+def test_witmotion_quaternion_that_is_no_rotation_is_no_heading(
+    quaternion: tuple[float, ...],
+) -> None:
     device = _witmotion(messages=[Heading])
     assert not _only(device.on_rx(witmotion.encode(witmotion.Quaternion(*quaternion)), 0), Heading)
     assert device.usage.of("QUATERNION").used == 0
@@ -524,15 +649,23 @@ def test_witmotion_is_set_up_step_by_step_when_wanted() -> None:
     assert device.next_due_ns() == NEVER_NS
 
 
-# -------------------------------------------------------------------------------------------------------------------- BNO08x
+# ------------------------------------------------------------------------------------------- BNO08x
 
 
 def _rvc(i: int, **changes: Any) -> bytes:
-    values = {"yaw_rad": 0.25, "pitch_rad": 0.0, "roll_rad": 0.0, "specific_force_mps2": (0.0, 0.01 * (i % 7), 9.81), **changes}
+    values = {
+        "yaw_rad": 0.25,
+        "pitch_rad": 0.0,
+        "roll_rad": 0.0,
+        "specific_force_mps2": (0.0, 0.01 * (i % 7), 9.81),
+        **changes,
+    }
     return bno08x.encode(bno08x.RvcPacket(i, **values))
 
 
-def _bno08x(messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any) -> bno08x.Bno08xDevice:
+def _bno08x(
+    messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any
+) -> bno08x.Bno08xDevice:
     return bno08x.Bno08xDevice(msgspec.convert(params, bno08x.Bno08xParams), messages, 50 * MS)
 
 
@@ -551,7 +684,8 @@ def test_bno08x_gives_no_rate_and_does_not_pretend() -> None:
 
 
 def test_bno08x_index_is_a_clock_that_wraps() -> None:
-    """Late arrivals, lost frames, and a silence of more than one turn of the index leave the time of validity where it was."""
+    """Late arrivals, lost frames, and a silence of more than one turn of the index leave the time
+    of validity where it was."""
     device = _bno08x(messages=[ImuSample], latency_s=0.008)
     arriving = [i for i in range(1500) if i % 100 != 50 and not 700 <= i < 1200]
     for i in arriving:
@@ -568,7 +702,9 @@ def test_bno08x_stuck_needs_yaw_and_acceleration() -> None:
     assert len(_only(_run(_bno08x(), [_rvc(0)] * 150), Fault)) == 1
 
 
-@pytest.mark.parametrize("params", [n100.N100Params, witmotion.WitMotionParams, bno08x.Bno08xParams])
+@pytest.mark.parametrize(
+    "params", [n100.N100Params, witmotion.WitMotionParams, bno08x.Bno08xParams]
+)
 def test_unknown_and_impossible_parameters_are_refused(params: type[Any]) -> None:
     for wrong in ({"rate": 100}, {"rate_hz": 0}, {"mounting_yaw_rad": 90}, {"latency_s": -1}):
         with pytest.raises(msgspec.ValidationError):

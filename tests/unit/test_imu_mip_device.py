@@ -1,4 +1,5 @@
-"""The MicroStrain host side: its dialogue with a device of our making, new and old, and how packets become samples."""
+"""The MicroStrain host side: its dialogue with a device of our making, new and old, and how packets
+become samples."""
 
 import json
 from collections.abc import Sequence
@@ -19,9 +20,12 @@ S = 1_000_000_000
 
 
 class FakeMip:
-    """Answers commands as the manual says. An old one does not know the commands with a descriptor set in them."""
+    """Answers commands as the manual says. An old one does not know the commands with a descriptor
+    set in them."""
 
-    def __init__(self, *, old: bool = False, fields: Sequence[int] = (0xD5, 0x12, 0x04, 0x05, 0x0C, 0x18)) -> None:
+    def __init__(
+        self, *, old: bool = False, fields: Sequence[int] = (0xD5, 0x12, 0x04, 0x05, 0x0C, 0x18)
+    ) -> None:
         self.old = old
         self.fields = set(fields)
         self.format = b""
@@ -35,7 +39,11 @@ class FakeMip:
         if kind == mip.BASE:
             self.idle = command == mip.IDLE
             return 0, b"", 0
-        known = {mip.IMU_BASE_RATE, mip.IMU_MESSAGE_FORMAT} if self.old else {mip.BASE_RATE, mip.MESSAGE_FORMAT, mip.STREAM}
+        known = (
+            {mip.IMU_BASE_RATE, mip.IMU_MESSAGE_FORMAT}
+            if self.old
+            else {mip.BASE_RATE, mip.MESSAGE_FORMAT, mip.STREAM}
+        )
         if command not in known:
             return 1, b"", 0
         if command == mip.STREAM:
@@ -94,14 +102,20 @@ def pump(device: mip.MipDevice, fake: FakeMip, now_ns: int, until_ns: int) -> li
 
 
 def sensor(**fields: Any) -> bytes:
-    names = {"time": 0xD5, "delta": 0xD6, "force": 0x04, "rate": 0x05, "theta": 0x07, "velocity": 0x08, "euler": 0x0C, "gps": 0x12,
-             "internal": 0x0E, "temperature": 0x14, "overrange": 0x18, "quaternion": 0x0A, "matrix": 0x09}  # fmt: skip
-    return mip.encode(mip.SENSOR, *(mip.write(mip.SENSOR, names[name], value) for name, value in fields.items()))
+    names = {"time": 0xD5, "delta": 0xD6, "force": 0x04, "rate": 0x05, "theta": 0x07,
+        "velocity": 0x08, "euler": 0x0C, "gps": 0x12,
+             "internal": 0x0E, "temperature": 0x14, "overrange": 0x18, "quaternion": 0x0A,
+             "matrix": 0x09}  # fmt: skip
+    return mip.encode(
+        mip.SENSOR, *(mip.write(mip.SENSOR, names[name], value) for name, value in fields.items())
+    )
 
 
 def filtered(**fields: Any) -> bytes:
     names = {"time": 0xD5, "euler": 0x05, "quaternion": 0x03, "gps": 0x11}
-    return mip.encode(mip.FILTER, *(mip.write(mip.FILTER, names[name], value) for name, value in fields.items()))
+    return mip.encode(
+        mip.FILTER, *(mip.write(mip.FILTER, names[name], value) for name, value in fields.items())
+    )
 
 
 def feed(*frames: bytes) -> list[Sample]:
@@ -119,14 +133,23 @@ def test_sets_a_new_device_up() -> None:
     got = pump(device, fake, 0, S)
     assert device.configured
     assert not fake.idle
-    assert fake.format == b"\x80\x05" + b"".join(row(field, 5) for field in (0xD5, 0x04, 0x05, 0x0C, 0x18))
+    assert fake.format == b"\x80\x05" + b"".join(
+        row(field, 5) for field in (0xD5, 0x04, 0x05, 0x0C, 0x18)
+    )
     assert fake.asked == [(1, 0x02), (0xC, 0x0E), (0xC, 0x0F), (0xC, 0x0F), (0xC, 0x11), (1, 0x06)]
     (event,) = [message for message in got if isinstance(message, Event)]
-    assert json.loads(event.fields) == {"device": "mip", "fields": ["D5", "04", "05", "0C", "18"], "rate_hz": 100.0}
+    assert json.loads(event.fields) == {
+        "device": "mip",
+        "fields": ["D5", "04", "05", "0C", "18"],
+        "rate_hz": 100.0,
+    }
 
 
 def test_sets_an_old_device_up_with_the_commands_it_has() -> None:
-    device, fake = make(messages=[ImuSample], rate_hz=250), FakeMip(old=True, fields=(0x12, 0x04, 0x05))
+    device, fake = (
+        make(messages=[ImuSample], rate_hz=250),
+        FakeMip(old=True, fields=(0x12, 0x04, 0x05)),
+    )
     device.on_port(PortState.OPENED, "", 0)
     pump(device, fake, 0, S)
     assert device.configured
@@ -184,7 +207,9 @@ def test_no_answer_is_reported_once_and_asked_again() -> None:
     fake.deaf = {(1, 0x06)}
     device.on_port(PortState.OPENED, "", 0)
     got = pump(device, fake, 0, 3 * S)
-    assert [message.reason for message in got if isinstance(message, Fault)] == ["no answer to the request to resume"]
+    assert [message.reason for message in got if isinstance(message, Fault)] == [
+        "no answer to the request to resume"
+    ]
     assert fake.asked[5:9] == [(1, 0x06)] * 4
     fake.deaf = set()
     got = pump(device, fake, 3 * S, 5 * S)
@@ -193,7 +218,8 @@ def test_no_answer_is_reported_once_and_asked_again() -> None:
 
 
 def test_an_acknowledgement_of_the_write_is_no_answer_to_the_read() -> None:
-    """A repeated question is answered twice; the second answer comes when the next question is asked already."""
+    """A repeated question is answered twice; the second answer comes when the next question is
+    asked already."""
     device, fake = make(), FakeMip()
     device.on_port(PortState.OPENED, "", 0)
     asked: list[bytes] = []
@@ -218,7 +244,15 @@ def test_only_listens_if_not_to_configure() -> None:
 
 
 def test_units_and_axes() -> None:
-    (sample,) = feed(sensor(time=5 * S, force=(0.1, 0.2, -1.0), rate=(0.1, 0.2, 0.3), temperature=(20.0, 30.0, 26.85), overrange=0))
+    (sample,) = feed(
+        sensor(
+            time=5 * S,
+            force=(0.1, 0.2, -1.0),
+            rate=(0.1, 0.2, 0.3),
+            temperature=(20.0, 30.0, 26.85),
+            overrange=0,
+        )
+    )
     assert sample.counter == 5 * S
     assert sample.specific_force_mps2 == pytest.approx((0.980665, -1.96133, 9.80665))
     assert sample.angular_rate_radps == pytest.approx((0.1, -0.2, -0.3))
@@ -236,7 +270,9 @@ def test_two_packets_of_one_instant_are_one_sample() -> None:
     assert sample.angular_rate_radps is not None
     assert sample.saturated
     # The other half was lost: the half there is comes by itself, once it is known to be alone.
-    alone, whole = feed(sensor(time=100, force=force), sensor(time=200, force=force), sensor(time=200, rate=rate))
+    alone, whole = feed(
+        sensor(time=100, force=force), sensor(time=200, force=force), sensor(time=200, rate=rate)
+    )
     assert (alone.counter, alone.angular_rate_radps) == (100, None)
     assert (whole.counter, whole.angular_rate_radps is None) == (200, False)
     # Halves of two instants do not make a whole.
@@ -251,15 +287,20 @@ def test_increments_over_their_interval() -> None:
     assert sample.specific_force_mps2 == pytest.approx((0.0, 0.0, 9.80665))
     assert not feed(sensor(theta=theta, velocity=velocity))
     (sample,) = feed(
-        sensor(time=5 * S, force=(0.0, 0.0, -1.0), rate=theta), sensor(time=5 * S + 20 * MS, theta=theta, velocity=velocity)
+        sensor(time=5 * S, force=(0.0, 0.0, -1.0), rate=theta),
+        sensor(time=5 * S + 20 * MS, theta=theta, velocity=velocity),
     )[1:]
     assert sample.angular_rate_radps == pytest.approx((0.1, 0.0, -0.05))
 
 
 def test_every_kind_of_time() -> None:
     still: dict[str, Any] = {"force": (0.0, 0.0, -1.0), "rate": (0.0,) * 3}
-    assert [s.counter for s in feed(sensor(gps=(12.5, 2000, 0x1F), **still))] == [2000 * 604_800 * S + 12_500 * MS]
-    ticks = [s.counter for s in feed(*(sensor(internal=tick, **still) for tick in (2**32 - 625, 0, 625)))]
+    assert [s.counter for s in feed(sensor(gps=(12.5, 2000, 0x1F), **still))] == [
+        2000 * 604_800 * S + 12_500 * MS
+    ]
+    ticks = [
+        s.counter for s in feed(*(sensor(internal=tick, **still) for tick in (2**32 - 625, 0, 625)))
+    ]
     assert ticks == [(2**32 - 625) * 16_000, 2**32 * 16_000, (2**32 + 625) * 16_000]
     assert [s.counter for s in feed(sensor(**still))] == [None]
     # Of a filter with another time than the sensor only the arrival counts.
@@ -281,7 +322,11 @@ def test_yaw_from_every_form_and_the_filter_first() -> None:
     def yaws(frame: bytes) -> list[float | None]:
         return [sample.yaw_rad for sample in codec.decode("MIP", frame)]
 
-    own, valid, invalid = sensor(euler=(0.0, 0.0, 0.5)), filtered(euler=(0.0, 0.0, 0.7, 1)), filtered(euler=(0.0, 0.0, 0.9, 0))
+    own, valid, invalid = (
+        sensor(euler=(0.0, 0.0, 0.5)),
+        filtered(euler=(0.0, 0.0, 0.7, 1)),
+        filtered(euler=(0.0, 0.0, 0.9, 0)),
+    )
     assert yaws(own) == [pytest.approx(pi / 2 - 0.5)]
     assert yaws(valid) == [pytest.approx(pi / 2 - 0.7)]
     assert yaws(own) == []

@@ -1,4 +1,5 @@
-"""The VectorNav host side: its dialogue with a device of our making, and the many ways in which a frame may say the same."""
+"""The VectorNav host side: its dialogue with a device of our making, and the many ways in which a
+frame may say the same."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +21,8 @@ S = 1_000_000_000
 
 
 class FakeVectorNav:
-    """Keeps registers as a device does, echoes writes; can be deaf and refuse masks it does not know."""
+    """Keeps registers as a device does, echoes writes; can be deaf and refuse masks it does not
+    know."""
 
     def __init__(self) -> None:
         self.registers = {1: "VN-100S-0000", 6: "14", 75: "0,8,00", 76: "0,8,00"}
@@ -38,7 +40,10 @@ class FakeVectorNav:
             if self.deaf:
                 continue
             if command == "VNWRG":
-                masks_refused = ("05",) * self.refuses_imu_group + ("15", "11") * self.refuses_attitude_group
+                masks_refused = ("05",) * self.refuses_imu_group + (
+                    "15",
+                    "11",
+                ) * self.refuses_attitude_group
                 if number == "75" and values[2] in masks_refused:
                     answers += vectornav.encode_line("VNERR,07")
                     continue
@@ -46,15 +51,23 @@ class FakeVectorNav:
                     self.registers[int(number)] = ",".join(values)
                 answers += vectornav.encode_line(line)
             else:
-                answers += b"noise\r\n" + vectornav.encode_line(f"VNRRG,{number},{self.registers[int(number)]}")
+                answers += b"noise\r\n" + vectornav.encode_line(
+                    f"VNRRG,{number},{self.registers[int(number)]}"
+                )
         return answers
 
 
-def make(messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any) -> vectornav.VectorNavDevice:
-    return vectornav.VectorNavDevice(msgspec.convert(params, vectornav.VectorNavParams), messages, 50 * MS)
+def make(
+    messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any
+) -> vectornav.VectorNavDevice:
+    return vectornav.VectorNavDevice(
+        msgspec.convert(params, vectornav.VectorNavParams), messages, 50 * MS
+    )
 
 
-def pump(device: vectornav.VectorNavDevice, fake: FakeVectorNav, now_ns: int, until_ns: int) -> list[Message]:
+def pump(
+    device: vectornav.VectorNavDevice, fake: FakeVectorNav, now_ns: int, until_ns: int
+) -> list[Message]:
     """Lets the two talk, time passing only when the device waits."""
     got: list[Message] = []
     while True:
@@ -69,7 +82,9 @@ def pump(device: vectornav.VectorNavDevice, fake: FakeVectorNav, now_ns: int, un
         got += device.on_time(now_ns)
 
 
-def samples(device: vectornav.VectorNavDevice, values: dict[str, Any], now_ns: int = S) -> list[Message]:
+def samples(
+    device: vectornav.VectorNavDevice, values: dict[str, Any], now_ns: int = S
+) -> list[Message]:
     return list(device.on_rx(vectornav.encode(values), now_ns))
 
 
@@ -79,13 +94,18 @@ def test_sets_the_binary_output_and_reads_it_back() -> None:
     got = pump(device, fake, 0, S)
     assert fake.lines[0] == "VNRRG,01"
     assert fake.registers[6] == "0"
-    # Start-up time, yaw pitch roll, rate, acceleration; temperature, saturation; status of the attitude.
+    # Start-up time, yaw pitch roll, rate, acceleration; temperature, saturation; status of the
+    # attitude.
     assert fake.registers[75] == "1,4,15,0129,0810,0001"
     assert fake.registers[76] == "0,8,00"
     (event,) = [message for message in got if isinstance(message, Event)]
     fields = json.loads(event.fields)
     assert event.name == "imu_configured"
-    assert (fields["model"], fields["rate_hz"], fields["device"]) == ("VN-100S-0000", 200.0, "vectornav")
+    assert (fields["model"], fields["rate_hz"], fields["device"]) == (
+        "VN-100S-0000",
+        200.0,
+        "vectornav",
+    )
     assert device.configured
 
 
@@ -135,15 +155,25 @@ YPR = {"common.ypr": (45.0, 0.0, 0.0)}
         ({"attitude.ypr": (0.0, 0.0, 0.0), "attitude.status": 0}, Unused.ALL_ZERO),
         ({"attitude.ypr": (0.0, 120.0, 0.0), "attitude.status": 0}, Unused.OUT_OF_RANGE),
         ({"attitude.quaternion": (0.0,) * 4, "attitude.status": 0}, Unused.ALL_ZERO),
-        ({"attitude.quaternion": (0.0, 0.0, 0.0, 1.1), "attitude.status": 0}, Unused.NOT_A_ROTATION),
-        ({"attitude.dcm": (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5), "attitude.status": 0}, Unused.NOT_A_ROTATION),
+        (
+            {"attitude.quaternion": (0.0, 0.0, 0.0, 1.1), "attitude.status": 0},
+            Unused.NOT_A_ROTATION,
+        ),
+        (
+            {"attitude.dcm": (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5), "attitude.status": 0},
+            Unused.NOT_A_ROTATION,
+        ),
     ],
 )
-def test_a_heading_needs_an_attitude_that_the_device_vouches_for(values: dict[str, Any], reason: Unused | None) -> None:
+def test_a_heading_needs_an_attitude_that_the_device_vouches_for(
+    values: dict[str, Any], reason: Unused | None
+) -> None:
     device = make()
     inertial = {"common.acceleration": (0.0, 0.0, -9.8), "common.angular_rate": (0.0, 0.0, 0.1)}
     got = samples(device, {**inertial, **values})
-    assert [type(message) for message in got if not isinstance(message, Event)] == ([ImuSample] if reason else [ImuSample, Heading])
+    assert [type(message) for message in got if not isinstance(message, Event)] == (
+        [ImuSample] if reason else [ImuSample, Heading]
+    )
     ((_, use),) = device.usage
     assert [loss.reason for loss in use.lost] == ([reason] if reason else [])
     assert use.used == 1
@@ -151,7 +181,11 @@ def test_a_heading_needs_an_attitude_that_the_device_vouches_for(values: dict[st
 
 def test_a_unit_that_does_not_reach_its_sensors_measures_nothing() -> None:
     device = make()
-    values = {"common.acceleration": (0.0, 0.0, -9.8), "common.angular_rate": (0.0, 0.0, 0.1), "ins.status": 2 | 1 << 4}
+    values = {
+        "common.acceleration": (0.0, 0.0, -9.8),
+        "common.angular_rate": (0.0, 0.0, 0.1),
+        "ins.status": 2 | 1 << 4,
+    }
     assert not any(isinstance(message, ImuSample) for message in samples(device, values))
     ((_, use),) = device.usage
     assert [loss.reason for loss in use.refused] == [Unused.SELF_TEST]
@@ -172,7 +206,9 @@ def test_no_answer_is_reported_once_and_asked_again() -> None:
     device.on_port(PortState.OPENED, "", 0)
     got = pump(device, fake, 0, 6 * S)
     assert fake.lines == ["VNRRG,01"] * 4
-    assert [message.reason for message in got if isinstance(message, Fault)] == ["no answer to the request to report its model"]
+    assert [message.reason for message in got if isinstance(message, Fault)] == [
+        "no answer to the request to report its model"
+    ]
     fake.deaf = False
     got = pump(device, fake, 6 * S, 9 * S)
     assert [message.active for message in got if isinstance(message, Fault)] == [False]
@@ -203,10 +239,25 @@ def test_answers_about_other_registers_are_passed_over() -> None:
         {"imu.acceleration": (0.5, 1.0, -9.8), "imu.angular_rate": (0.1, 0.2, 0.3)},
         {"imu.raw_acceleration": (0.5, 1.0, -9.8), "imu.raw_gyro": (0.1, 0.2, 0.3)},
         {"common.imu": (0.5, 1.0, -9.8, 0.1, 0.2, 0.3)},
-        {"common.deltas": (0.5, *(50 * v * 180 / pi / 100 for v in (0.1, 0.2, 0.3)), 0.25, 0.5, -4.9)},
-        {"imu.delta_theta": (0.5, *(0.5 * v * 180 / pi for v in (0.1, 0.2, 0.3))), "imu.delta_velocity": (0.25, 0.5, -4.9)},
+        {
+            "common.deltas": (
+                0.5,
+                *(50 * v * 180 / pi / 100 for v in (0.1, 0.2, 0.3)),
+                0.25,
+                0.5,
+                -4.9,
+            )
+        },
+        {
+            "imu.delta_theta": (0.5, *(0.5 * v * 180 / pi for v in (0.1, 0.2, 0.3))),
+            "imu.delta_velocity": (0.25, 0.5, -4.9),
+        },
         # Compensated values come first, whatever else there is.
-        {"common.acceleration": (0.5, 1.0, -9.8), "imu.angular_rate": (0.1, 0.2, 0.3), "common.imu": (9.0,) * 6},
+        {
+            "common.acceleration": (0.5, 1.0, -9.8),
+            "imu.angular_rate": (0.1, 0.2, 0.3),
+            "common.imu": (9.0,) * 6,
+        },
     ],
 )
 def test_every_form_of_inertial_values_gives_the_same_sample(values: dict[str, Any]) -> None:
@@ -219,16 +270,26 @@ def test_every_form_of_inertial_values_gives_the_same_sample(values: dict[str, A
 def test_temperature_saturation_and_time() -> None:
     device = make()
     base = {"common.acceleration": (0.0, 0.0, -9.8), "common.angular_rate": (0.0, 0.0, 0.0)}
-    (sample,) = samples(device, {**base, "imu.temperature": 26.85, "imu.saturation": 1 << 3, "time.startup": 5 * S}, 20 * S)
+    (sample,) = samples(
+        device,
+        {**base, "imu.temperature": 26.85, "imu.saturation": 1 << 3, "time.startup": 5 * S},
+        20 * S,
+    )
     assert isinstance(sample, ImuSample)
     assert sample.temperature_k == pytest.approx(300.0)
     assert sample.saturated
-    (sample,) = samples(device, {**base, "common.mag_pres": (0.0, 0.0, 0.0, 26.85, 101.0), "imu.saturation": 0b1_0000_0111,
-                                 "common.time_startup": 5 * S + 10 * MS}, 20 * S + 10 * MS)  # fmt: skip
+    (sample,) = samples(device,
+     {**base, "common.mag_pres": (0.0, 0.0, 0.0, 26.85, 101.0), "imu.saturation": 0b1_0000_0111,
+                                 "common.time_startup": 5 * S + 10 * MS},
+                                 20 * S + 10 * MS)  # fmt: skip
     assert isinstance(sample, ImuSample)
     assert sample.temperature_k == pytest.approx(300.0)
     assert sample.saturated  # the gyro's z axis
-    (sample,) = samples(device, {**base, "imu.saturation": 0b10_0000_0111, "common.time_startup": 5 * S + 20 * MS}, 21 * S)
+    (sample,) = samples(
+        device,
+        {**base, "imu.saturation": 0b10_0000_0111, "common.time_startup": 5 * S + 20 * MS},
+        21 * S,
+    )
     assert isinstance(sample, ImuSample)
     assert not sample.saturated  # magnetometer and barometer
     assert sample.t_ns < 21 * S  # late on the way: the device's clock shows it
@@ -249,8 +310,13 @@ def test_a_mask_that_is_not_in_the_table_is_a_bad_frame() -> None:
     good = b"\xfa" + body + crc16_xmodem(body).to_bytes(2, "big")
     device.on_rx(good, S)
     assert device.bad_frames == 0
-    # One that is known with one that is not, sound if the latter had no length; no field at all; and a group that is no head.
-    for body, bad in ((b"\x02\x01\x20" + bytes(8), 1), (b"\x02\x00\x00", 2), (b"\x81\x01\x01\x00" + bytes(8), 2)):
+    # One that is known with one that is not, sound if the latter had no length; no field at all;
+    # and a group that is no head.
+    for body, bad in (
+        (b"\x02\x01\x20" + bytes(8), 1),
+        (b"\x02\x00\x00", 2),
+        (b"\x81\x01\x01\x00" + bytes(8), 2),
+    ):
         device.on_rx(b"\xfa" + body + crc16_xmodem(body).to_bytes(2, "big"), S)
         assert device.bad_frames == bad
     assert device.dropped_bytes == 14 + 6 + 15

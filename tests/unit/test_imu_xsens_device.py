@@ -1,4 +1,5 @@
-"""The Xsens host side: its dialogue with a device of our making, its clock, and what it does with what the device says."""
+"""The Xsens host side: its dialogue with a device of our making, its clock, and what it does with
+what the device says."""
 
 import json
 from collections.abc import Sequence
@@ -49,19 +50,32 @@ class FakeXsens:
                     self.writes += 1
                     self.outputs = xsens.unpack_outputs(message.data)
                     if self.other_rate is not None:
-                        self.outputs = [(xdi, self.other_rate if rate != 0xFFFF else rate) for xdi, rate in self.outputs]
+                        self.outputs = [
+                            (xdi, self.other_rate if rate != 0xFFFF else rate)
+                            for xdi, rate in self.outputs
+                        ]
                 answers += xsens.encode(message.mid + 1, xsens.pack_outputs(self.outputs))
         return answers
 
 
-def make(messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any) -> xsens.XsensDevice:
+def make(
+    messages: Sequence[type[Message]] = (ImuSample, Heading), **params: Any
+) -> xsens.XsensDevice:
     return xsens.XsensDevice(msgspec.convert(params, xsens.XsensParams), messages, 50 * MS)
 
 
-def packet(i: int, *, fine: int | None = None, status: int = 7, count: int | None = None, more: Sequence[Any] = ()) -> bytes:
+def packet(
+    i: int,
+    *,
+    fine: int | None = None,
+    status: int = 7,
+    count: int | None = None,
+    more: Sequence[Any] = (),
+) -> bytes:
     return xsens.encode_mtdata2(
         [
-            (0x1020, (i if count is None else count) & 0xFFFF), (0x1060, 100 * i if fine is None else fine), (0xE020, status),
+            (0x1020, (i if count is None else count) & 0xFFFF),
+            (0x1060, 100 * i if fine is None else fine), (0xE020, status),
             (0x4020, (0.001 * (i % 7), 0.0, 9.81)), (0x8020, (0.0, 0.0, 0.1)), *more,
         ]
     )  # fmt: skip
@@ -83,7 +97,11 @@ def pump(device: xsens.XsensDevice, fake: FakeXsens, now_ns: int, until_ns: int)
 
 
 def events(messages: Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:
-    return [(message.name, json.loads(message.fields)) for message in messages if isinstance(message, Event)]
+    return [
+        (message.name, json.loads(message.fields))
+        for message in messages
+        if isinstance(message, Event)
+    ]
 
 
 def faults(messages: Sequence[Message]) -> list[Fault]:
@@ -96,11 +114,19 @@ def test_sets_the_outputs_and_starts_the_device() -> None:
     got = pump(device, fake, 0, S)
     assert device.configured
     assert fake.measuring
-    assert fake.outputs == [(0x1020, 0xFFFF), (0x1060, 0xFFFF), (0xE020, 0xFFFF), (0x2010, 200), (0x4020, 200), (0x8020, 200)]
+    assert fake.outputs == [
+        (0x1020, 0xFFFF),
+        (0x1060, 0xFFFF),
+        (0xE020, 0xFFFF),
+        (0x2010, 200),
+        (0x4020, 200),
+        (0x8020, 200),
+    ]
     ((name, fields),) = events(got)
     assert name == "imu_configured"
     assert fields == {
-        "device": "xsens", "outputs": ["1020", "1060", "E020", "2010", "4020", "8020"], "rate_hz": 200, "written": True,
+        "device": "xsens", "outputs": ["1020", "1060", "E020", "2010", "4020", "8020"],
+        "rate_hz": 200, "written": True,
     }  # fmt: skip
 
 
@@ -135,7 +161,12 @@ def test_repeats_a_question_then_gives_up_then_tries_again() -> None:
     assert not got
     got = pump(device, fake, 7_400 * MS, 12_400 * MS)
     (fault,) = faults(got)
-    assert (fault.code, fault.origin, fault.active, fault.reaction) == ("imu_configuration", "xsens", True, Reaction.WARN)
+    assert (fault.code, fault.origin, fault.active, fault.reaction) == (
+        "imu_configuration",
+        "xsens",
+        True,
+        Reaction.WARN,
+    )
     assert fault.reason == "no answer to the request to enter the configuration state"
     assert fault.t_ns == 7_500 * MS
     # A second failure is the same episode; an answer ends it.
@@ -161,10 +192,15 @@ def test_a_late_acknowledgement_is_waited_for() -> None:
     assert action.deadline_ns == 50 * MS
     assert device.next_due_ns() == 2_500 * MS
     device.on_rx(fake.answer(action.data), 1_700 * MS)
-    assert [send.data for send in device.take_tx() if isinstance(send, Send)] == [xsens.encode(xsens.OUTPUT_CONFIGURATION)]
+    assert [send.data for send in device.take_tx() if isinstance(send, Send)] == [
+        xsens.encode(xsens.OUTPUT_CONFIGURATION)
+    ]
 
 
-@pytest.mark.parametrize(("refuses", "reason"), [(True, "refuses the outputs: error 21"), (False, "4020 at 50 instead of 100 Hz")])
+@pytest.mark.parametrize(
+    ("refuses", "reason"),
+    [(True, "refuses the outputs: error 21"), (False, "4020 at 50 instead of 100 Hz")],
+)
 def test_a_device_that_refuses_is_left_measuring_and_reported(refuses: bool, reason: str) -> None:
     device, fake = make(), FakeXsens()
     fake.refuses, fake.other_rate = refuses, 50
@@ -219,10 +255,17 @@ def test_heading_counter_clockwise_from_east_and_only_if_valid() -> None:
     got = device.on_rx(packet(0, more=[north]), S)
     (heading,) = [message for message in got if isinstance(message, Heading)]
     assert heading.yaw_rad == pytest.approx(pi / 2 + 0.25)
-    assert not [m for m in device.on_rx(packet(1, status=5, more=[north]), S + 10 * MS) if isinstance(m, Heading)]
+    assert not [
+        m
+        for m in device.on_rx(packet(1, status=5, more=[north]), S + 10 * MS)
+        if isinstance(m, Heading)
+    ]
     without_status = xsens.encode_mtdata2([(0x1020, 2), (0x1060, 200), north])
     assert not [m for m in device.on_rx(without_status, S + 20 * MS) if isinstance(m, Heading)]
-    assert device.usage.of("XDI 2030").refused == {Loss(Unused.INVALID, "filter valid"): 1, Loss(Unused.STATUS_MISSING): 1}
+    assert device.usage.of("XDI 2030").refused == {
+        Loss(Unused.INVALID, "filter valid"): 1,
+        Loss(Unused.STATUS_MISSING): 1,
+    }
 
 
 def test_clipping_by_the_status_word() -> None:
@@ -236,7 +279,10 @@ def test_clipping_by_the_status_word() -> None:
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_the_clock_survives_both_wraps(wrap: int) -> None:
     codec = xsens.XsensCodec()
-    counters = [codec.decode("", packet(i, fine=(wrap - 500 + 100 * i) % wrap))[0].counter for i in range(10)]
+    counters = [
+        codec.decode("", packet(i, fine=(wrap - 500 + 100 * i) % wrap))[0].counter
+        for i in range(10)
+    ]
     assert counters == [wrap - 500 + 100 * i for i in range(10)]
 
 
@@ -259,7 +305,8 @@ def test_increments_of_a_lost_packet_are_not_spread_over_the_gap() -> None:
     got: list[Sample] = []
     for i in (0, 1, 2, 5, 6):
         values: list[tuple[int, xsens.Value]] = [
-            (0x1020, i), (0x1060, 100 * i), (0x4010, (0.0, 0.0, 0.0981)), (0x8030, (0.99998, 0.0, 0.0, 0.005)),
+            (0x1020, i), (0x1060, 100 * i), (0x4010, (0.0, 0.0, 0.0981)),
+            (0x8030, (0.99998, 0.0, 0.0, 0.005)),
         ]  # fmt: skip
         got += codec.decode("", xsens.encode_mtdata2(values))
     assert len(got) == 4  # the first has no interval yet

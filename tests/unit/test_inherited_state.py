@@ -1,4 +1,5 @@
-"""State inherited from the parent process: ignored signals, closed descriptors, an empty environment."""
+"""State inherited from the parent process: ignored signals, closed descriptors, an empty
+environment."""
 
 import subprocess
 import sys
@@ -9,8 +10,8 @@ import pytest
 from tests.busy_computer import DEADLINE_S
 
 PRINTS_DISPOSITIONS = (
-    "import signal; print(*(int(signal.getsignal(n) is signal.SIG_IGN) for n in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM)),"
-    " len(signal.pthread_sigmask(signal.SIG_BLOCK, ())))"
+    "import signal; print(*(int(signal.getsignal(n) is signal.SIG_IGN) for n in (signal.SIGHUP, "
+    "signal.SIGQUIT, signal.SIGTERM)), len(signal.pthread_sigmask(signal.SIG_BLOCK, ())))"
 )
 
 
@@ -27,7 +28,12 @@ subprocess.run([sys.executable, "-c", {PRINTS_DISPOSITIONS!r}], check=True)
 print(os.read(0, 1))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=project_root, capture_output=True, text=True, check=False, timeout=DEADLINE_S
+        [sys.executable, "-c", program],
+        cwd=project_root,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:2] == ["0 0 0 0", "b''"]
@@ -37,14 +43,34 @@ print(os.read(0, 1))
     ("environment", "closed"),
     [
         ({}, ()),
-        ({"LC_ALL": "C", "LANG": "C", "TZ": "Asia/Kathmandu", "TERM": "dumb", "COLUMNS": "1", "LINES": "1"}, (0,)),
-        ({"LC_ALL": "xx_YY.nonsense", "COLUMNS": "many", "TZ": "Nowhere", "TERM": "none-such", "HOME": "/nonexistent"}, (0,)),
+        (
+            {
+                "LC_ALL": "C",
+                "LANG": "C",
+                "TZ": "Asia/Kathmandu",
+                "TERM": "dumb",
+                "COLUMNS": "1",
+                "LINES": "1",
+            },
+            (0,),
+        ),
+        (
+            {
+                "LC_ALL": "xx_YY.nonsense",
+                "COLUMNS": "many",
+                "TZ": "Nowhere",
+                "TERM": "none-such",
+                "HOME": "/nonexistent",
+            },
+            (0,),
+        ),
     ],
 )
 def test_commands_work_in_an_odd_environment(
     project_root: Path, environment: dict[str, str], closed: tuple[int, ...], tmp_path: Path
 ) -> None:
-    """Commands run without HOME, PATH, terminal, standard input or a known locale, as in a cron job or a service."""
+    """Commands run without HOME, PATH, terminal, standard input or a known locale, as in a cron job
+    or a service."""
     become = "os.execv(sys.executable, [sys.executable, '-m', 'vehicled', 'courses'])"
     done = subprocess.run(
         [sys.executable, "-c", f"import os, sys; [os.close(n) for n in {closed!r}]; {become}"],

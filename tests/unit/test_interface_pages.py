@@ -19,6 +19,9 @@ def test_every_command_of_mavlink_has_a_place_in_the_table_of_missions() -> None
 
     from vehicled.paths.mission_commands import COMMANDS
 
-    theirs = {number: entry.name.removeprefix("MAV_CMD_") for number, entry in mav.enums["MAV_CMD"].items()}
+    theirs = {
+        number: entry.name.removeprefix("MAV_CMD_")
+        for number, entry in mav.enums["MAV_CMD"].items()
+    }
     del theirs[max(theirs)]  # the end of the enumeration, which is no command
     assert {number: name for number, (name, _) in COMMANDS.items()} == theirs

@@ -1,4 +1,5 @@
-"""The judge of a simulated run: which estimate the truth of an instant is held against, and what is drawn of it."""
+"""The judge of a simulated run: which estimate the truth of an instant is held against, and what is
+drawn of it."""
 
 import pytest
 
@@ -16,7 +17,9 @@ def judge_of(mode: Mode) -> Judge:
 
 
 def estimate(judge: Judge, t_ms: int, x_m: float) -> None:
-    judge.record(StateEstimate(t_ms * MS, t_ms * MS, x_m, 0.0, 0.0, 3.0, 0.0, (0.0,) * 16), t_ms * MS)
+    judge.record(
+        StateEstimate(t_ms * MS, t_ms * MS, x_m, 0.0, 0.0, 3.0, 0.0, (0.0,) * 16), t_ms * MS
+    )
 
 
 def truth(judge: Judge, t_ms: int, x_m: float) -> None:

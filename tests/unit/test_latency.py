@@ -22,7 +22,9 @@ UNTIL = START + 2_000 * MS
 
 def world(latency: str, *, seed: int = 3, wires: bool = False) -> tuple[World, list[str]]:
     profile = load_profile("art", latency_overrides(latency))
-    return World(profile, load_course("circle_r5_ccw"), seed, START, wires=wires), port_names(profile)
+    return World(profile, load_course("circle_r5_ccw"), seed, START, wires=wires), port_names(
+        profile
+    )
 
 
 def arrivals(latency: str, *, seed: int = 3, wires: bool = False) -> dict[str, list[int]]:
@@ -42,9 +44,15 @@ def arrivals(latency: str, *, seed: int = 3, wires: bool = False) -> dict[str, l
         ("", []),
         ("20ms", ["sim.latency.sensing_ms=20.0", "sim.latency.actuation_ms=20.0"]),
         ("0.02s", ["sim.latency.sensing_ms=20.0", "sim.latency.actuation_ms=20.0"]),
-        ("5..200ms", ["sim.latency.sensing_ms=[5.0, 200.0]", "sim.latency.actuation_ms=[5.0, 200.0]"]),
+        (
+            "5..200ms",
+            ["sim.latency.sensing_ms=[5.0, 200.0]", "sim.latency.actuation_ms=[5.0, 200.0]"],
+        ),
         ("actuation=5..50ms", ["sim.latency.actuation_ms=[5.0, 50.0]"]),
-        ("sensing=20ms,actuation=50ms", ["sim.latency.sensing_ms=20.0", "sim.latency.actuation_ms=50.0"]),
+        (
+            "sensing=20ms,actuation=50ms",
+            ["sim.latency.sensing_ms=20.0", "sim.latency.actuation_ms=50.0"],
+        ),
     ],
 )
 def test_the_option_stands_for_keys_of_the_profile(text: str, overrides: list[str]) -> None:
@@ -83,7 +91,9 @@ def test_wrong_keys_are_refused_with_the_place(value: str) -> None:
         load("art", [f"sim.latency.sensing_ms={value}"])
 
 
-def test_the_latency_of_a_simulator_elsewhere_is_given_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_latency_of_a_simulator_elsewhere_is_given_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert main(["sim", "--connect", f"unix:{tmp_path}/none", "--latency", "5ms"]) == 2
     assert "give --latency to 'vehicled simulator'" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
@@ -97,7 +107,9 @@ def test_a_constant_latency_moves_every_arrival_of_the_devices(wires: bool) -> N
     for port, times in plain.items():
         added_ns = 0 if port in (OPERATOR_PORT, TRUTH_PORT) else 30 * MS
         reached = UNTIL - 60 * MS
-        assert [t for t in late[port] if t < reached] == [t + added_ns for t in times if t + added_ns < reached], port
+        assert [t for t in late[port] if t < reached] == [
+            t + added_ns for t in times if t + added_ns < reached
+        ], port
     assert len(plain["imu"]) > 200
 
 
@@ -114,10 +126,14 @@ def test_a_drawn_latency_stays_within_its_bounds_in_order_and_follows_the_seed()
 
 
 def duty_times(latency: str) -> list[int]:
-    """Grid points at which the drive follows commands that leave the daemon 0, 40 and 80 ms after the start."""
+    """Grid points at which the drive follows commands that leave the daemon 0, 40 and 80 ms after
+    the start."""
     made, names = world(latency)
     port, changes, before = names.index("drive"), [], 0.0
-    frames = [(START + 40 * MS * k, encode(ActuatorCommand(0, 0, 0.2 * (k + 1), 0.0, 0.0, 0.0))) for k in range(3)]
+    frames = [
+        (START + 40 * MS * k, encode(ActuatorCommand(0, 0, 0.2 * (k + 1), 0.0, 0.0, 0.0)))
+        for k in range(3)
+    ]
     for to_ns in range(START, START + 400 * MS, MS):
         while frames and frames[0][0] <= to_ns:
             made.on_frame(port, *frames.pop(0))

@@ -14,7 +14,15 @@ from tests.policy_bench import layers
 from vehicled.control.policy.controller import policy_class
 from vehicled.control.policy.features import PUBLISHED
 from vehicled.control.policy.network import read_network
-from vehicled.offline.learning.dataset import Dataset, DriveNote, Meaning, joined, load, read_drives, save
+from vehicled.offline.learning.dataset import (
+    Dataset,
+    DriveNote,
+    Meaning,
+    joined,
+    load,
+    read_drives,
+    save,
+)
 from vehicled.offline.learning.errors import LearningError
 from vehicled.offline.learning.policy_file import write_policy
 from vehicled.offline.learning.training import TrainingSpec, train
@@ -30,9 +38,13 @@ def made(drives: int = 5, rows: int = 200, seed: int = 3) -> Dataset:
     draws = np.random.default_rng(seed)
     features = draws.normal(size=(drives * rows, 4)) * [0.5, 0.2, 0.3, 0.2] + [1.0, 0.0, 0.0, 0.1]
     throttle, steering = GAIN @ features.T
-    notes = [DriveNote(name=f"drive{k}", rows=rows, profile="art", course="circle", driver="linear") for k in range(drives)]
+    notes = [
+        DriveNote(name=f"drive{k}", rows=rows, profile="art", course="circle", driver="linear")
+        for k in range(drives)
+    ]
     return Dataset(
-        Meaning(drives=notes), np.repeat(np.arange(drives), rows), np.tile(0.1 * np.arange(rows), drives), features,
+        Meaning(drives=notes), np.repeat(np.arange(drives), rows),
+        np.tile(0.1 * np.arange(rows), drives), features,
         {"throttle": throttle, "steering": steering, "wheel_angle_rad": 0.4 * steering},
     )  # fmt: skip
 
@@ -98,7 +110,9 @@ def test_without_scaling_the_published_network_is_trained_as_published() -> None
         ({}, {"library": "torch"}, ""),
     ],
 )
-def test_what_cannot_be_learnt_is_said(change: dict[str, Any], spec: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_learnt_is_said(
+    change: dict[str, Any], spec: dict[str, Any], words: str
+) -> None:
     if spec.get("library") == "torch":
         try:
             import_module("torch")
@@ -112,11 +126,16 @@ def test_what_cannot_be_learnt_is_said(change: dict[str, Any], spec: dict[str, A
 
 
 def test_the_training_without_a_library_learns_as_well_as_the_one_with() -> None:
-    alone, library = (train(made(), TrainingSpec(epochs=30, library=name)).rms["steering"] for name in ("numpy", "sklearn"))
+    alone, library = (
+        train(made(), TrainingSpec(epochs=30, library=name)).rms["steering"]
+        for name in ("numpy", "sklearn")
+    )
     assert alone < 1.3 * library
     spec = TrainingSpec(epochs=3, library="numpy")
     first, again = (train(made(), spec).layers for _ in range(2))
-    assert all((one.weights == other.weights).all() for one, other in zip(first, again, strict=True))
+    assert all(
+        (one.weights == other.weights).all() for one, other in zip(first, again, strict=True)
+    )
 
 
 def test_what_a_training_with_a_large_rate_returns_is_finite() -> None:
@@ -150,7 +169,9 @@ def test_a_data_set_survives_its_file(tmp_path: Path) -> None:
 
 def test_data_of_other_meaning_are_not_joined() -> None:
     data = made()
-    other = msgspec.structs.replace(data, meaning=msgspec.structs.replace(data.meaning, predicts=False))
+    other = msgspec.structs.replace(
+        data, meaning=msgspec.structs.replace(data.meaning, predicts=False)
+    )
     with pytest.raises(LearningError, match="differ in predicts"):
         joined([data, other])
     both = joined([data, made(seed=4)])
@@ -163,13 +184,27 @@ def test_data_of_other_meaning_are_not_joined() -> None:
     [
         ("", "is empty"),
         ("a,b\n1,2\n", "has no column reference_ahead_m"),
-        ("e_ahead_m,e_left_m,e_heading_rad,e_speed_mps,throttle_cmd\n1,2,3,4,5\n", "steering or wheel_angle_rad"),
-        ("e_ahead_m,e_left_m,e_heading_rad,e_speed_mps,throttle_cmd,steering_cmd\n1,2,3,4,5\n", "line 2"),
-        ("e_ahead_m,e_left_m,e_heading_rad,e_speed_mps,throttle_cmd,steering_cmd\n1,2,3,4,5,x\n", "line 2"),
-        ("e_ahead_m,e_left_m,e_heading_rad,e_speed_mps,throttle_cmd,steering_cmd\nnan,2,3,4,5,6\n", "no row of a drive"),
+        (
+            "e_ahead_m,e_left_m,e_heading_rad,e_speed_mps,throttle_cmd\n1,2,3,4,5\n",
+            "steering or wheel_angle_rad",
+        ),
+        (
+            "e_ahead_m,e_left_m,e_heading_rad,e_speed_mps,throttle_cmd,steering_cmd\n1,2,3,4,5\n",
+            "line 2",
+        ),
+        (
+            "e_ahead_m,e_left_m,e_heading_rad,e_speed_mps,throttle_cmd,steering_cmd\n1,2,3,4,5,x\n",
+            "line 2",
+        ),
+        (
+            "e_ahead_m,e_left_m,e_heading_rad,e_speed_mps,throttle_cmd,steering_cmd\nnan,2,3,4,5,6\n",
+            "no row of a drive",
+        ),
     ],
 )
-def test_a_table_that_cannot_be_read_is_refused_with_the_place(text: str, words: str, tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_read_is_refused_with_the_place(
+    text: str, words: str, tmp_path: Path
+) -> None:
     (tmp_path / "drive.csv").write_text(text)
     with pytest.raises(LearningError, match=r"drive\.csv") as refused:
         read_drives([str(tmp_path / "drive.csv")], Meaning())
@@ -220,5 +255,7 @@ def test_an_activation_is_written(tmp_path: Path) -> None:
 
     write_policy(tmp_path / "tanh.onnx", network, PolicyDescription(features=list(PUBLISHED)))
     x = np.array([[0.1, -0.2, 0.3, 0.4]], np.float32)
-    wanted = np.tanh(np.tanh(x @ network[0].weights + network[0].bias) @ network[1].weights + network[1].bias)
+    wanted = np.tanh(
+        np.tanh(x @ network[0].weights + network[0].bias) @ network[1].weights + network[1].bias
+    )
     assert np.allclose(read_network(tmp_path / "tanh.onnx").run(x), wanted, atol=1e-6)

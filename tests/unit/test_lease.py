@@ -1,4 +1,5 @@
-"""The lease on the actuators: leaving the scope by return, cancel or exception is the stop, and nothing is commanded after it."""
+"""The lease on the actuators: leaving the scope by return, cancel or exception is the stop, and
+nothing is commanded after it."""
 
 import math
 import time
@@ -72,7 +73,9 @@ async def wrong(scope: anyio.CancelScope) -> None:
     raise ValueError("no")
 
 
-async def leave(rig: Rig, wires: Wires, by: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]]) -> Lease:
+async def leave(
+    rig: Rig, wires: Wires, by: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]]
+) -> Lease:
     now_ns = START + 130 * MS
     lease = Lease(rig.machine, wires, lambda: now_ns)
     with anyio.CancelScope() as scope, lease:
@@ -82,7 +85,9 @@ async def leave(rig: Rig, wires: Wires, by: Callable[[anyio.CancelScope], Corout
 
 
 @pytest.mark.parametrize("by", [at_once, until_cancelled, wrong])
-async def test_every_way_out_is_the_stop(by: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]]) -> None:
+async def test_every_way_out_is_the_stop(
+    by: Callable[[anyio.CancelScope], Coroutine[Any, Any, None]],
+) -> None:
     rig, wires = driving(), Wires()
     if by is wrong:
         with pytest.raises(ValueError, match="no"):
@@ -114,7 +119,7 @@ async def test_a_link_that_is_gone_does_not_hide_why_one_left() -> None:
         await leave(rig, wires, lose)
 
 
-# ------------------------------------------------------------------------------------------------------------ the pump holds one
+# ------------------------------------------------------------------------------- the pump holds one
 
 
 class Goes:
@@ -149,7 +154,11 @@ class Ends:
         self._machine, self._after = machine, after
 
     def turn(self, now_ns: int) -> Ending | None:
-        return Ending(Outcome.FINISHED, "driven", now_ns) if self._machine.turns >= self._after else None
+        return (
+            Ending(Outcome.FINISHED, "driven", now_ns)
+            if self._machine.turns >= self._after
+            else None
+        )
 
 
 class Nowhere:
@@ -157,7 +166,9 @@ class Nowhere:
         pass
 
 
-def pump(wires: Wires, after: float, *services: Callable[[], Coroutine[Any, Any, None]]) -> WallPump:
+def pump(
+    wires: Wires, after: float, *services: Callable[[], Coroutine[Any, Any, None]]
+) -> WallPump:
     machine = Goes()
     run = Ends(machine, after)
     return WallPump(machine, wires, run, WallEvidenceSource(HOLDERS), Nowhere(), services)  # type: ignore[arg-type]
@@ -243,5 +254,7 @@ async def test_a_turn_that_blocks_the_loop_is_named(where: str) -> None:
     machine.on_time, machine.on_rx = on_time, hold  # type: ignore[assignment,method-assign]
     driven._sink.record = lambda message, _: events.append(message)  # type: ignore[assignment,method-assign]
     await driven.run()
-    named = [found for event in events if isinstance(event, Event) and (found := LoopBlocked.read(event))]
+    named = [
+        found for event in events if isinstance(event, Event) and (found := LoopBlocked.read(event))
+    ]
     assert any("<locals>.hold" in each.where and each.after_ms >= 5.0 for each in named)

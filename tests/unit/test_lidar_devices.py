@@ -1,4 +1,5 @@
-"""Scanners on a table: each driver with its emulator, in a room, with everything that goes wrong with them."""
+"""Scanners on a table: each driver with its emulator, in a room, with everything that goes wrong
+with them."""
 
 from math import cos, hypot, inf, isfinite, pi, sin, tau
 from pathlib import Path
@@ -18,7 +19,8 @@ from vehicled.runtime.ports.sharing import judge_ports
 
 each_family = pytest.mark.parametrize("family", FAMILIES)
 KEPT = {(family, model) for family, (model, _) in FAMILIES.items()} | {
-    ("rplidar", "a3"), ("rplidar", "c1"), ("rplidar", "s3"), ("ydlidar", "tg15"), ("ydlidar", "tmini"), ("sick", "lms511"),
+    ("rplidar", "a3"), ("rplidar", "c1"), ("rplidar", "s3"), ("ydlidar", "tg15"),
+    ("ydlidar", "tmini"), ("sick", "lms511"),
 }  # fmt: skip
 """Models that together have every kind of frame."""
 MOUNTINGS = (True, 0.0), (False, 2.5), (True, -1.0)
@@ -40,7 +42,8 @@ def bearings(scan: LaserScan) -> Any:
 
 
 def errors_m(scan: LaserScan) -> Any:
-    """Distance of each return from the walls, along the ray; the corners are left out, where a small angle is a large range."""
+    """Distance of each return from the walls, along the ray; the corners are left out, where a
+    small angle is a large range."""
     found = []
     for bearing, range_m in zip(bearings(scan), scan.ranges_m):
         if isfinite(range_m):
@@ -50,9 +53,15 @@ def errors_m(scan: LaserScan) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("family", "model"), sampled([(family, model) for family, models in MODELS.items() for model in models], KEPT.__contains__)
+    ("family", "model"),
+    sampled(
+        [(family, model) for family, models in MODELS.items() for model in models],
+        KEPT.__contains__,
+    ),
 )
-def test_every_model_sees_the_room_with_the_right_hand_on_the_right(family: str, model: str, tmp_path: Path) -> None:
+def test_every_model_sees_the_room_with_the_right_hand_on_the_right(
+    family: str, model: str, tmp_path: Path
+) -> None:
     scene = ROOM + "[[circle]]\nat = [1.5, 1.2]\nradius_m = 0.2\n"
     bench = Bench(tmp_path, scanner(family, model), scene=scene).run(1.5)
     assert len(bench.scans) >= 3
@@ -64,7 +73,9 @@ def test_every_model_sees_the_room_with_the_right_hand_on_the_right(family: str,
     assert np.nanmin(ranges[toward]) == pytest.approx(hypot(1.2, 1.5 - X_M) - 0.2, abs=0.06)
     away = np.abs(bearings(scan) + np.arctan2(1.2, 1.5 - X_M)) < 0.05
     assert np.nanmin(ranges[away]) == pytest.approx(wall_m(-np.arctan2(1.2, 1.5 - X_M)), abs=0.15)
-    others = errors_m(scan)[np.abs(bearings(scan)[np.isfinite(ranges)] - np.arctan2(1.2, 1.5 - X_M)) > 0.35]
+    others = errors_m(scan)[
+        np.abs(bearings(scan)[np.isfinite(ranges)] - np.arctan2(1.2, 1.5 - X_M)) > 0.35
+    ]
     assert np.median(others) < 0.015
     assert np.quantile(others, 0.98) < 0.08
     # Every ray that points somewhere was measured, once.
@@ -72,7 +83,9 @@ def test_every_model_sees_the_room_with_the_right_hand_on_the_right(family: str,
 
 
 @each_family
-def test_scans_come_at_their_rate_and_are_stamped_when_they_were_measured(family: str, tmp_path: Path) -> None:
+def test_scans_come_at_their_rate_and_are_stamped_when_they_were_measured(
+    family: str, tmp_path: Path
+) -> None:
     bench = Bench(tmp_path, scanner(family)).run(3.0)
     rate_hz = RATES_HZ[family]
     periods = np.diff([scan.t_ns for scan in bench.scans[2:]]) * 1e-9
@@ -86,7 +99,8 @@ def test_scans_come_at_their_rate_and_are_stamped_when_they_were_measured(family
 
 @each_family
 def test_a_moving_body_is_where_it_was_at_the_time_of_its_ray(family: str, tmp_path: Path) -> None:
-    """A plate crosses the scan at 2 m/s: wherever it is met, it was there at the stamp of that ray."""
+    """A plate crosses the scan at 2 m/s: wherever it is met, it was there at the stamp of that
+    ray."""
     scene = (
         "[[moving]]\nplaces = [[2.45, -6.0], [2.45, 6.0]]\nstart_s = 0.0\nspeed_mps = 4.0\n"
         "outline = [[-0.3, -0.05], [0.3, -0.05], [0.3, 0.05], [-0.3, 0.05]]\n"
@@ -99,7 +113,8 @@ def test_a_moving_body_is_where_it_was_at_the_time_of_its_ray(family: str, tmp_p
         if len(hit) < 4:
             continue
         along = ranges[hit] * np.sin(bearings(scan)[hit])
-        # The outline turns along the path, so the plate is 0.6 m long in its direction; both ends must have been seen.
+        # The outline turns along the path, so the plate is 0.6 m long in its direction; both ends
+        # must have been seen.
         t_s = (scan.t_ns + 1e9 * scan.time_increment_s * hit) * 1e-9
         middle = -6.0 + 4.0 * t_s
         ends = along - middle
@@ -110,11 +125,17 @@ def test_a_moving_body_is_where_it_was_at_the_time_of_its_ray(family: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("family", "upside_down", "yaw_rad"), covering([(f, *mounting) for f in FAMILIES for mounting in MOUNTINGS], lambda case: case)
+    ("family", "upside_down", "yaw_rad"),
+    covering([(f, *mounting) for f in FAMILIES for mounting in MOUNTINGS], lambda case: case),
 )
-def test_it_may_be_mounted_upside_down_and_turned(family: str, upside_down: bool, yaw_rad: float, tmp_path: Path) -> None:
+def test_it_may_be_mounted_upside_down_and_turned(
+    family: str, upside_down: bool, yaw_rad: float, tmp_path: Path
+) -> None:
     overrides = scanner(family, upside_down=str(upside_down).lower(), mounting_yaw_rad=yaw_rad)
-    scene = ROOM + "[[circle]]\nat = [0.45, 1.2]\nradius_m = 0.2\n[[circle]]\nat = [2.0, -0.5]\nradius_m = 0.2\n"
+    scene = ROOM + (
+        "[[circle]]\nat = [0.45, 1.2]\nradius_m = 0.2\n[[circle]]\nat = [2.0, -0.5]\nradius_m "
+        "= 0.2\n"
+    )
     scan = Bench(tmp_path, overrides, scene=scene).run(1.5).scans[-1]
     ranges = np.array(scan.ranges_m)
     for x, y in ((0.0, 1.2), (1.55, -0.5)):
@@ -158,21 +179,29 @@ def test_ranges_are_limited_and_rays_without_a_return_are_free(family: str, tmp_
 def test_nothing_returns_is_free_or_blind_as_the_profile_says(family: str, tmp_path: Path) -> None:
     scan = Bench(tmp_path, scanner(family), ["scanner:no_returns@0"]).run(1.5).scans[-1]
     assert all(each == inf for each in scan.ranges_m)
-    scan = Bench(tmp_path, scanner(family, least_returns=0.1), ["scanner:no_returns@0"]).run(1.5).scans[-1]
+    scan = (
+        Bench(tmp_path, scanner(family, least_returns=0.1), ["scanner:no_returns@0"])
+        .run(1.5)
+        .scans[-1]
+    )
     assert np.isnan(np.array(scan.ranges_m)).all()
     scan = Bench(tmp_path, scanner(family, least_returns=0.1)).run(1.5).scans[-1]
     assert np.isfinite(np.array(scan.ranges_m)).mean() > 0.9
 
 
 @each_family
-def test_a_motor_that_stops_is_said_and_gives_no_scans_until_it_turns_again(family: str, tmp_path: Path) -> None:
+def test_a_motor_that_stops_is_said_and_gives_no_scans_until_it_turns_again(
+    family: str, tmp_path: Path
+) -> None:
     bench = Bench(tmp_path, scanner(family), ["scanner:motor_stops@1.5+2.5"]).run(4.0)
     stopped = [scan for scan in bench.scans if scan.t_rx_ns > 2.0e9]
     assert not stopped
     said = [fault for fault in bench.faults if fault.active]
     assert said
     assert said[0].code in ("lidar_speed", "lidar_health", "lidar_configuration")
-    assert all(fault.reaction <= Reaction.WARN for fault in bench.faults), "the rules of the matrix stop the vehicle"
+    assert all(fault.reaction <= Reaction.WARN for fault in bench.faults), (
+        "the rules of the matrix stop the vehicle"
+    )
     bench.run(6.0)
     assert [scan for scan in bench.scans if scan.t_rx_ns > 8e9]
     active = {fault.code: fault.active for fault in bench.faults}
@@ -185,7 +214,11 @@ def test_a_fault_of_the_device_is_said_with_its_code_and_ends(family: str, tmp_p
     assert not [scan for scan in bench.scans if scan.t_rx_ns > 2.0e9]
     said = " ".join(fault.reason for fault in bench.faults if fault.active)
     assert (
-        "32772" if family in ("rplidar", "ydlidar") else "Laser malfunction" if family == "hokuyo" else "reports an error"
+        "32772"
+        if family in ("rplidar", "ydlidar")
+        else "Laser malfunction"
+        if family == "hokuyo"
+        else "reports an error"
     ) in said
     bench.run(8.0)
     assert [scan for scan in bench.scans if scan.t_rx_ns > 11e9]
@@ -193,7 +226,10 @@ def test_a_fault_of_the_device_is_said_with_its_code_and_ends(family: str, tmp_p
     assert not any(active.values()), active
 
 
-@pytest.mark.parametrize(("family", "failure"), covering([(f, each) for f in FAMILIES for each in BREAKS], lambda case: case))
+@pytest.mark.parametrize(
+    ("family", "failure"),
+    covering([(f, each) for f in FAMILIES for each in BREAKS], lambda case: case),
+)
 def test_it_recovers_from_a_broken_connection(family: str, failure: str, tmp_path: Path) -> None:
     bench = Bench(tmp_path, scanner(family), [f"scanner:{failure}"]).run(3.0)
     before = len(bench.scans)
@@ -215,7 +251,9 @@ def test_scans_that_repeat_are_withheld_and_said(family: str, tmp_path: Path) ->
 
 
 @each_family
-def test_a_reopened_port_begins_anew_whatever_the_device_was_sending(family: str, tmp_path: Path) -> None:
+def test_a_reopened_port_begins_anew_whatever_the_device_was_sending(
+    family: str, tmp_path: Path
+) -> None:
     bench = Bench(tmp_path, scanner(family)).run(1.5)
     bench.open()
     before = len(bench.scans)
@@ -227,7 +265,9 @@ def test_a_reopened_port_begins_anew_whatever_the_device_was_sending(family: str
 
 
 @each_family
-def test_a_device_that_answers_nothing_is_said_once_and_asked_again(family: str, tmp_path: Path) -> None:
+def test_a_device_that_answers_nothing_is_said_once_and_asked_again(
+    family: str, tmp_path: Path
+) -> None:
     bench = Bench(tmp_path, scanner(family), ["scanner:off@0+8"]).run(7.0)
     assert not bench.scans
     faults = [fault for fault in bench.faults if fault.code == "lidar_configuration"]
@@ -238,25 +278,37 @@ def test_a_device_that_answers_nothing_is_said_once_and_asked_again(family: str,
 
 
 def one_turn(family: str) -> list[bytes]:
-    """Two turns as the device sends them, with something 2 m away at 80 to 100 degrees of its own angle and 5 m elsewhere."""
+    """Two turns as the device sends them, with something 2 m away at 80 to 100 degrees of its own
+    angle and 5 m elsewhere."""
 
     def range_m(degrees: float) -> float:
         return 2.0 if 80.0 <= degrees % 360.0 <= 100.0 else 5.0
 
     if family == "rplidar":
-        nodes = [rplidar.encode_node(each % 360, range_m(each), begins=each % 360 == 0) for each in range(900)]
+        nodes = [
+            rplidar.encode_node(each % 360, range_m(each), begins=each % 360 == 0)
+            for each in range(900)
+        ]
         return [rplidar.scan_descriptor(rplidar.NODES), *nodes]
     if family == "ydlidar":
         at = [[(first + i) % 360 for i in range(20)] for first in range(0, 900, 20)]
         ranges = [tuple([round(4000 * range_m(a)) for a in each]) for each in at]
-        packets = [ydlidar.YdlidarPacket(False, 0.0, each[0], each[-1], found, (9,) * 20) for each, found in zip(at, ranges)]
+        packets = [
+            ydlidar.YdlidarPacket(False, 0.0, each[0], each[-1], found, (9,) * 20)
+            for each, found in zip(at, ranges)
+        ]
         return [ydlidar.encode_packet(packet) for packet in packets]
     if family == "ldrobot":
         at = [[(first + i) % 360 for i in range(12)] for first in range(0, 900, 12)]
         return [
             ldrobot.encode_packet(
                 ldrobot.LdrobotPacket(
-                    3600, 100 * each[0], tuple(round(1000 * range_m(a)) for a in each), (9,) * 12, 100 * each[-1], 0
+                    3600,
+                    100 * each[0],
+                    tuple(round(1000 * range_m(a)) for a in each),
+                    (9,) * 12,
+                    100 * each[-1],
+                    0,
                 )
             )
             for each in at
@@ -267,29 +319,40 @@ def one_turn(family: str) -> list[bytes]:
         return [hokuyo.encode_ranges("MD0000108001000", "99", 7, steps)]
     # 90 degrees of a SICK are its front.
     counts = tuple(round(1000 * range_m(each - 90.0)) for each in range(-45, 226))
-    return [sick.encode_scan(sick.ScanData(0, 1, 1, 5, 6005, 15.0, -45.0, 1.0, 1.0, counts), binary=True)]
+    return [
+        sick.encode_scan(
+            sick.ScanData(0, 1, 1, 5, 6005, 15.0, -45.0, 1.0, 1.0, counts), binary=True
+        )
+    ]
 
 
 @pytest.mark.parametrize(
     ("family", "model", "bearing_rad"),
     [
-        ("rplidar", "a1", -pi / 2), ("ydlidar", "tmini", -pi / 2), ("ldrobot", "ld19", -pi / 2), ("hokuyo", "ust10lx", pi / 2),
-        ("sick", "tim551", pi / 2),
+        ("rplidar", "a1", -pi / 2), ("ydlidar", "tmini", -pi / 2), ("ldrobot", "ld19", -pi / 2),
+        ("hokuyo", "ust10lx", pi / 2), ("sick", "tim551", pi / 2),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(("upside_down", "yaw_rad"), [(False, 0.0), (True, 0.0), (False, 0.5), (True, 0.5)])
+@pytest.mark.parametrize(
+    ("upside_down", "yaw_rad"), [(False, 0.0), (True, 0.0), (False, 0.5), (True, 0.5)]
+)
 def test_the_sense_of_rotation_is_that_of_the_device(
     family: str, model: str, bearing_rad: float, upside_down: bool, yaw_rad: float
 ) -> None:
-    """A quarter turn of the device is to the right of one that turns clockwise, and to the left of one upside down.
+    """A quarter turn of the device is to the right of one that turns clockwise, and to the left of
+    one upside down.
 
     By bytes alone, because emulator and driver would share a mistake."""
     kind: Any = resolve("driver", family)
-    params = kind.Params(model=model, configure=False, upside_down=upside_down, mounting_yaw_rad=yaw_rad)
+    params = kind.Params(
+        model=model, configure=False, upside_down=upside_down, mounting_yaw_rad=yaw_rad
+    )
     device = kind(params, [LaserScan], 10**9)
     scans = []
     for i, data in enumerate(one_turn(family)):
-        scans += [each for each in device.on_rx(data, 10**9 + i * 10**6) if isinstance(each, LaserScan)]
+        scans += [
+            each for each in device.on_rx(data, 10**9 + i * 10**6) if isinstance(each, LaserScan)
+        ]
     assert scans
     near = bearings(scans[-1])[np.array(scans[-1].ranges_m) < 3.0]
     expected = (-bearing_rad if upside_down else bearing_rad) + yaw_rad
@@ -319,8 +382,12 @@ def test_the_speed_of_a_ydlidar_is_set_by_steps(speed_hz: float, tmp_path: Path)
     assert bench.scans
 
 
-@pytest.mark.parametrize(("cola", "dialect"), [("auto", "CoLa B"), ("b", "CoLa B"), ("a", "CoLa A")])
-def test_a_sick_scanner_is_spoken_to_in_its_dialect(cola: str, dialect: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cola", "dialect"), [("auto", "CoLa B"), ("b", "CoLa B"), ("a", "CoLa A")]
+)
+def test_a_sick_scanner_is_spoken_to_in_its_dialect(
+    cola: str, dialect: str, tmp_path: Path
+) -> None:
     bench = Bench(tmp_path, scanner("sick", cola=cola)).run(2.0)
     assert dialect in "".join(event.fields for event in bench.events)
     assert bench.scans
@@ -347,9 +414,17 @@ def test_a_sick_scanner_of_the_other_dialect_is_found_and_a_wrong_one_named(tmp_
         ({"least_returns": 2.0}, "least_returns"),
     ],
 )
-def test_impossible_parameters_are_refused_with_their_place(given: dict[str, object], says: str) -> None:
+def test_impossible_parameters_are_refused_with_their_place(
+    given: dict[str, object], says: str
+) -> None:
     with pytest.raises(ProfileError) as refused:
-        load_profile("art_vesc", [*scanner("rplidar"), *[f"devices.scanner.driver.rplidar.{k}={v}" for k, v in given.items()]])
+        load_profile(
+            "art_vesc",
+            [
+                *scanner("rplidar"),
+                *[f"devices.scanner.driver.rplidar.{k}={v}" for k, v in given.items()],
+            ],
+        )
     assert says in str(refused.value)
 
 
@@ -368,7 +443,9 @@ def test_a_narrow_sector_may_be_masked_in_part() -> None:
         ("sick", "tim571", "tcp:192.168.0.1:2112", ""),
     ],
 )
-def test_the_line_that_a_scanner_needs_is_named(family: str, model: str, port: str, says: str) -> None:
+def test_the_line_that_a_scanner_needs_is_named(
+    family: str, model: str, port: str, says: str
+) -> None:
     profile = load_profile("art_vesc", scanner(family, model, port))
     found = " ".join(map(str, judge_ports({"scanner": profile.devices["scanner"]})))
     assert (says in found) if says else not found

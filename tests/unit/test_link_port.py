@@ -1,4 +1,5 @@
-"""The simulator link of a wall-clock run: who is silent, the simulator or the daemon that stood still."""
+"""The simulator link of a wall-clock run: who is silent, the simulator or the daemon that stood
+still."""
 
 import socket
 import time
@@ -29,7 +30,11 @@ def linked() -> Iterator[tuple[LinkTransport, socket.socket]]:
     """A transport that allows half a second of silence, and the simulator's end."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        theirs.sendall(encode_hello(Hello(role="simulator", clock="wall", ports=["gnss"], start_ns=0, boot_id="")))
+        theirs.sendall(
+            encode_hello(
+                Hello(role="simulator", clock="wall", ports=["gnss"], start_ns=0, boot_id="")
+            )
+        )
         yield LinkTransport(Link(ours, "wall", ["gnss"], 1.0), _Sink(), 0.5), theirs
 
 
@@ -41,16 +46,21 @@ def test_a_silent_simulator_is_the_end(linked: tuple[LinkTransport, socket.socke
         transport.transmit([], now_ns + 600_000_000)
 
 
-def test_a_daemon_that_stood_still_does_not_blame_the_simulator(linked: tuple[LinkTransport, socket.socket]) -> None:
+def test_a_daemon_that_stood_still_does_not_blame_the_simulator(
+    linked: tuple[LinkTransport, socket.socket],
+) -> None:
     transport, theirs = linked
     theirs.sendall(encode(LinkFrameKind.DATA, 0, 0, b"waiting to be read"))
     transport.transmit([], time.monotonic_ns() + 10_000_000_000)
 
 
-def test_what_a_stopped_simulator_does_not_read_is_kept_in_order(linked: tuple[LinkTransport, socket.socket]) -> None:
+def test_what_a_stopped_simulator_does_not_read_is_kept_in_order(
+    linked: tuple[LinkTransport, socket.socket],
+) -> None:
     transport, theirs = linked
     transport._link.sock.setblocking(False)
-    # The simulator sends once, so that it is not silent, and reads nothing for longer than the kernel's buffer lasts.
+    # The simulator sends once, so that it is not silent, and reads nothing for longer than the
+    # kernel's buffer lasts.
     theirs.sendall(encode(LinkFrameKind.DATA, 0, 0, b"waiting to be read"))
     beats_ns = [time.monotonic_ns() + k * HEARTBEAT_NS for k in range(3000)]
     for beat_ns in beats_ns:
@@ -59,12 +69,18 @@ def test_what_a_stopped_simulator_does_not_read_is_kept_in_order(linked: tuple[L
     decoder, found = LinkDecoder(), list[int]()
     while len(found) < len(beats_ns) + 1:
         with suppress(BlockingIOError):
-            found += [t_ns for kind, _, t_ns, _ in decoder.feed(theirs.recv(1 << 16)) if kind is not LinkFrameKind.HELLO]
+            found += [
+                t_ns
+                for kind, _, t_ns, _ in decoder.feed(theirs.recv(1 << 16))
+                if kind is not LinkFrameKind.HELLO
+            ]
         transport.transmit([], beats_ns[-1] + HEARTBEAT_NS)
     assert found == [*beats_ns, beats_ns[-1] + HEARTBEAT_NS]
 
 
-def test_a_simulator_that_never_reads_ends_the_run(linked: tuple[LinkTransport, socket.socket]) -> None:
+def test_a_simulator_that_never_reads_ends_the_run(
+    linked: tuple[LinkTransport, socket.socket],
+) -> None:
     transport, theirs = linked
     transport._link.sock.setblocking(False)
     theirs.sendall(encode(LinkFrameKind.DATA, 0, 0, b"waiting to be read"))
@@ -80,12 +96,21 @@ def test_a_simulator_that_never_reads_ends_the_run(linked: tuple[LinkTransport, 
 
 @pytest.fixture
 def paced() -> Iterator[tuple[LinkTransport, PacedClock, socket.socket]]:
-    """A transport whose clock the simulator may pause; half a second of silence or standstill is the end."""
+    """A transport whose clock the simulator may pause; half a second of silence or standstill is
+    the end."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        theirs.sendall(encode_hello(Hello(role="simulator", clock="wall", ports=["gnss"], shared_clock=True)))
+        theirs.sendall(
+            encode_hello(Hello(role="simulator", clock="wall", ports=["gnss"], shared_clock=True))
+        )
         clock = PacedClock()
-        yield LinkTransport(Link(ours, "wall", ["gnss"], 1.0, shared_clock=True), _Sink(), 0.5, clock=clock), clock, theirs
+        yield (
+            LinkTransport(
+                Link(ours, "wall", ["gnss"], 1.0, shared_clock=True), _Sink(), 0.5, clock=clock
+            ),
+            clock,
+            theirs,
+        )
 
 
 class _Host:
@@ -122,7 +147,9 @@ def test_a_paced_simulator_that_keeps_no_time_ends_the_run(
         anyio.run(serve)
 
 
-def test_a_paced_simulator_whose_time_stands_ends_the_run(paced: tuple[LinkTransport, PacedClock, socket.socket]) -> None:
+def test_a_paced_simulator_whose_time_stands_ends_the_run(
+    paced: tuple[LinkTransport, PacedClock, socket.socket],
+) -> None:
     transport, clock, theirs = paced
     stands = time.monotonic_ns()
 
@@ -140,7 +167,9 @@ def test_a_paced_simulator_whose_time_stands_ends_the_run(paced: tuple[LinkTrans
     assert "granted no time for" in str(caught.value.exceptions[0])
 
 
-def test_a_link_that_carries_a_byte_now_and_then_is_silent(linked: tuple[LinkTransport, socket.socket]) -> None:
+def test_a_link_that_carries_a_byte_now_and_then_is_silent(
+    linked: tuple[LinkTransport, socket.socket],
+) -> None:
     transport, theirs = linked
 
     async def serve() -> None:

@@ -1,4 +1,5 @@
-"""The lockstep pump against a simulator that keeps no time: every run ends with a reason, and none that keeps time does."""
+"""The lockstep pump against a simulator that keeps no time: every run ends with a reason, and none
+that keeps time does."""
 
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
@@ -70,9 +71,12 @@ class Stopwatch:
 
 
 class Simulator:
-    """Link to a simulator that sends what a function of (number of the batch, instant asked for) returns."""
+    """Link to a simulator that sends what a function of (number of the batch, instant asked for)
+    returns."""
 
-    def __init__(self, send: Callable[[int, int], Iterable[Frame]], clock: "Clock", wait_s: float = 0.0) -> None:
+    def __init__(
+        self, send: Callable[[int, int], Iterable[Frame]], clock: "Clock", wait_s: float = 0.0
+    ) -> None:
         self.ports = ["gnss", "drive"]
         self.hello = Hello(role="simulator", clock="lockstep", ports=self.ports, start_ns=START)
         self._send, self._clock, self._wait_s = send, clock, wait_s
@@ -102,7 +106,9 @@ class Clock:
         return self.now_s
 
 
-def run(send: Callable[[int, int], Iterable[Frame]], *, turns: int = 1000, wait_s: float = 0.0) -> tuple[Ending, Simulator]:
+def run(
+    send: Callable[[int, int], Iterable[Frame]], *, turns: int = 1000, wait_s: float = 0.0
+) -> tuple[Ending, Simulator]:
     clock = Clock()
     simulator = Simulator(send, clock, wait_s)
     with pytest.MonkeyPatch.context() as patch:
@@ -119,9 +125,13 @@ def data(t_ns: int, port: int = 0) -> Frame:
     return LinkFrameKind.DATA, port, t_ns, b"x"
 
 
-def after(count: int, hostile: Callable[[int], Iterable[Frame]]) -> Callable[[int, int], Iterable[Frame]]:
+def after(
+    count: int, hostile: Callable[[int], Iterable[Frame]]
+) -> Callable[[int, int], Iterable[Frame]]:
     """Keep time for some batches, then do something else."""
-    return lambda batch, asked_ns: [data(asked_ns), grant(asked_ns)] if batch <= count else hostile(asked_ns)
+    return lambda batch, asked_ns: (
+        [data(asked_ns), grant(asked_ns)] if batch <= count else hostile(asked_ns)
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,22 +139,28 @@ def after(count: int, hostile: Callable[[int], Iterable[Frame]]) -> Callable[[in
     [
         (lambda asked: [grant(asked - PERIOD - 1)], "its time went back"),
         (lambda asked: [grant(-1)], "its time went back"),
-        (lambda asked: [grant(asked + MAX_STEP_NS + 1)], "granted time 1.000 s after the present instant"),
+        (lambda asked: [grant(asked + MAX_STEP_NS + 1)],
+         "granted time 1.000 s after the present instant"),
         (lambda asked: [grant(2**62)], "after the present instant"),
-        (lambda asked: [data(asked - PERIOD - MAX_STEP_NS - 1), grant(asked)], "stamped bytes 1.000 s before the present instant"),
+        (lambda asked: [data(asked - PERIOD - MAX_STEP_NS - 1), grant(asked)],
+         "stamped bytes 1.000 s before the present instant"),
         (lambda asked: [data(2**63 - 1)], "stamped bytes"),
         (lambda asked: [data(asked, port=2), grant(asked)], "a port that it did not announce"),
         (lambda asked: [grant(asked - PERIOD)], "no time for 5 s, although it sends"),
         (lambda asked: [data(asked - PERIOD)] * 50, "no time for 5 s, although it sends"),
         (
-            lambda asked: [(LinkFrameKind.SYNC, 0, 0, b""), (LinkFrameKind.HELLO, 0, 0, b"{}"), (LinkFrameKind.LINE, 0, 0, b"")],
+            lambda asked: [(LinkFrameKind.SYNC, 0, 0, b""), (LinkFrameKind.HELLO, 0, 0, b"{}"),
+                (LinkFrameKind.LINE, 0, 0, b"")],
             "no time for 5 s",
         ),
         (lambda asked: [], "no time for 5 s"),
-        (lambda asked: [(LinkFrameKind.BYE, 0, 0, b"\x1b]0;owned\x07" + b"A" * 100_000)], r"\u001b]0;owned\u0007AAA"),
+        (lambda asked: [(LinkFrameKind.BYE, 0, 0, b"\x1b]0;owned\x07" + b"A" * 100_000)],
+        r"\u001b]0;owned\u0007AAA"),
     ],
 )  # fmt: skip
-def test_a_simulator_that_keeps_no_time_is_ended_with_a_reason(hostile: Callable[[int], Iterable[Frame]], said: str) -> None:
+def test_a_simulator_that_keeps_no_time_is_ended_with_a_reason(
+    hostile: Callable[[int], Iterable[Frame]], said: str
+) -> None:
     ending, simulator = run(after(20, hostile))
     assert said in ending.why
     assert ending.why.isprintable()
@@ -182,19 +198,36 @@ def test_a_simulator_with_smaller_steps_than_the_daemon_asks_for_keeps_time() ->
 
 
 def test_bytes_that_are_a_little_late_are_taken() -> None:
-    ending, _ = run(after(5, lambda asked: [data(asked - PERIOD - 1_000_000), grant(asked)]), turns=20)
+    ending, _ = run(
+        after(5, lambda asked: [data(asked - PERIOD - 1_000_000), grant(asked)]), turns=20
+    )
     assert ending.why == "done"
 
 
-kinds = st.sampled_from([LinkFrameKind.DATA, LinkFrameKind.GRANT, LinkFrameKind.GRANT, LinkFrameKind.SYNC, LinkFrameKind.DONE])
+kinds = st.sampled_from(
+    [
+        LinkFrameKind.DATA,
+        LinkFrameKind.GRANT,
+        LinkFrameKind.GRANT,
+        LinkFrameKind.SYNC,
+        LinkFrameKind.DONE,
+    ]
+)
 steps = st.integers(-3 * PERIOD, 3 * PERIOD) | st.integers(-(2**63), 2**63 - 1) | st.just(0)
 
 
-@given(st.lists(st.lists(st.tuples(kinds, st.integers(0, 3), steps), max_size=4), min_size=1, max_size=12))
-def test_any_frames_end_the_run_sooner_or_later(batches: list[list[tuple[LinkFrameKind, int, int]]]) -> None:
+@given(
+    st.lists(
+        st.lists(st.tuples(kinds, st.integers(0, 3), steps), max_size=4), min_size=1, max_size=12
+    )
+)
+def test_any_frames_end_the_run_sooner_or_later(
+    batches: list[list[tuple[LinkFrameKind, int, int]]],
+) -> None:
     def send(batch: int, asked_ns: int) -> list[Frame]:
         return [
-            (kind, port, max(-(2**63), min(asked_ns + step, 2**63 - 1)), b"") for kind, port, step in batches[batch % len(batches)]
+            (kind, port, max(-(2**63), min(asked_ns + step, 2**63 - 1)), b"")
+            for kind, port, step in batches[batch % len(batches)]
         ]
 
     ending, _ = run(send, turns=30)

@@ -17,15 +17,19 @@ START_NS = 7_000_000_000
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     header = RunHeader(
-        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000, start_monotonic_ns=START_NS, profile="art",
-        course="sine",
+        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000,
+        start_monotonic_ns=START_NS, profile="art", course="sine",
         tasks=[TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
     )  # fmt: skip
     writer = WriterProcess.start(header, folder=str(tmp_path_factory.mktemp("log")), blocking=True)
     for k in range(20):
         t_ns = START_NS + k * 100_000_000
-        writer.sink.record(messages.WheelSpeed(t_ns, t_ns + 1, 0.1 * k, nan if k == 3 else 0.1), t_ns)
-        writer.sink.record(messages.WireChunk(t_ns, "gnss", messages.Direction.RX, bytes([k, 255])), t_ns)
+        writer.sink.record(
+            messages.WheelSpeed(t_ns, t_ns + 1, 0.1 * k, nan if k == 3 else 0.1), t_ns
+        )
+        writer.sink.record(
+            messages.WireChunk(t_ns, "gnss", messages.Direction.RX, bytes([k, 255])), t_ns
+        )
         writer.sink.record(messages.ObstacleRange(t_ns, t_ns, inf), t_ns)
         writer.pump(t_ns)
     return str(writer.close({"reason": "done"}, START_NS + 3 * 10**9).path)
@@ -34,9 +38,21 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_all_of_it_in_order(log: str) -> None:
     found = [json.loads(line) for line in lines(log)]
     assert len(found) == 60
-    assert [entry["topic"] for entry in found[:3]] == ["wheel_speed", "wire_chunk", "obstacle_range"]
+    assert [entry["topic"] for entry in found[:3]] == [
+        "wheel_speed",
+        "wire_chunk",
+        "obstacle_range",
+    ]
     assert [entry["t_s"] for entry in found] == sorted(entry["t_s"] for entry in found)
-    chunk = {"t_s": 0.0, "topic": "wire_chunk", "t_ns": START_NS, "port": "gnss", "direction": "RX", "data": "00ff", "checksum": 0}
+    chunk = {
+        "t_s": 0.0,
+        "topic": "wire_chunk",
+        "t_ns": START_NS,
+        "port": "gnss",
+        "direction": "RX",
+        "data": "00ff",
+        "checksum": 0,
+    }
     assert found[1] == chunk
     assert found[2]["distance_m"] is None
     assert found[9]["sigma_mps"] is None

@@ -9,10 +9,21 @@ import pytest
 
 from tests import log_bench as bench
 from vehicled import cli
-from vehicled.core.messages import ControlCommand, EstimatorStatus, GroundTruth, Message, StateEstimate
+from vehicled.core.messages import (
+    ControlCommand,
+    EstimatorStatus,
+    GroundTruth,
+    Message,
+    StateEstimate,
+)
 from vehicled.log.errors import LogError
 from vehicled.offline.analysis.compare.blocks import Counts, Quantile, Ratio
-from vehicled.offline.analysis.compare.comparison import Comparison, MetricComparison, compare, judge
+from vehicled.offline.analysis.compare.comparison import (
+    Comparison,
+    MetricComparison,
+    compare,
+    judge,
+)
 from vehicled.offline.analysis.compare.gather import Measure, RunStatistics, gather
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.stored import to_json
@@ -30,7 +41,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "wide": bench.drive(4, error_m=0.1, fixed=False),
         "short": bench.drive(5, seconds=4),
     }
-    return {name: bench.write(folder / f"{name}.mcap", messages) for name, messages in drives.items()}
+    return {
+        name: bench.write(folder / f"{name}.mcap", messages) for name, messages in drives.items()
+    }
 
 
 def row(found: Comparison, group: str, metric: str) -> MetricComparison:
@@ -64,7 +77,9 @@ def test_what_changed_stands_first_and_the_rest_on_demand(logs: dict[str, str]) 
     found = compare([logs["old"]], [logs["wide"]])
     brief, every = found.to_text(every=False), found.to_text()
     assert brief.startswith(f"{len(found.rows)} metrics: {found.count('regression')} regression")
-    shown, all_shown = ([line for line in text.splitlines() if " .. " in line] for text in (brief, every))
+    shown, all_shown = (
+        [line for line in text.splitlines() if " .. " in line] for text in (brief, every)
+    )
     assert len(all_shown) > 2 * len(shown)
     changes = [line.endswith(("regression", "improvement")) for line in shown]
     assert changes == sorted(changes, reverse=True)
@@ -84,16 +99,29 @@ def test_errors_of_the_estimate_and_what_is_better_when_higher(logs: dict[str, s
 
 
 def test_the_true_tracking_error_is_that_of_the_vehicle_not_of_its_estimate(tmp_path: Path) -> None:
-    """The estimate lies 0.2 m to the left on the way east, and the controller sees itself there; the vehicle is 0.05 m off."""
+    """The estimate lies 0.2 m to the left on the way east, and the controller sees itself there;
+    the vehicle is 0.05 m off."""
     messages: list[tuple[int, Message]] = []
     for n in range(1000):
         t_ns = bench.START_NS + 10_000_000 * n
         x = 0.01 * n
-        estimate = StateEstimate(t_ns, t_ns, x, 0.25, 0.1, 1.0, 0.0, bench.COVARIANCE, EstimatorStatus.RUNNING)
-        command = ControlCommand(t_ns + 1000, t_ns, 0.0, 0.1, 0.0, cross_track_m=0.25, heading_error_rad=-0.1)
-        messages += [(t_ns, GroundTruth(t_ns, t_ns, x, 0.05, 0.0, 1.0, 0.0, 0.0)), (t_ns, estimate), (t_ns + 1000, command)]
+        estimate = StateEstimate(
+            t_ns, t_ns, x, 0.25, 0.1, 1.0, 0.0, bench.COVARIANCE, EstimatorStatus.RUNNING
+        )
+        command = ControlCommand(
+            t_ns + 1000, t_ns, 0.0, 0.1, 0.0, cross_track_m=0.25, heading_error_rad=-0.1
+        )
+        messages += [
+            (t_ns, GroundTruth(t_ns, t_ns, x, 0.05, 0.0, 1.0, 0.0, 0.0)),
+            (t_ns, estimate),
+            (t_ns + 1000, command),
+        ]
     east = to_json(course_from_waypoints("east", [0.0, 5.0, 20.0], [0.0, 0.0, 0.0])).decode()
-    found = compare([bench.write(tmp_path / "a.mcap", messages, course=east)] * 2, [tmp_path / "a.mcap"], resamples=20)
+    found = compare(
+        [bench.write(tmp_path / "a.mcap", messages, course=east)] * 2,
+        [tmp_path / "a.mcap"],
+        resamples=20,
+    )
     assert row(found, "tracking", "cross-track RMS").old == pytest.approx(0.25)
     assert row(found, "tracking", "true cross-track RMS").old == pytest.approx(0.05)
     assert row(found, "estimate", "position RMS").old == pytest.approx(0.2)
@@ -113,11 +141,22 @@ def test_the_same_files_give_the_same_numbers(logs: dict[str, str]) -> None:
     assert found[0] == found[1]
 
 
-def test_the_command_and_its_status(logs: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_and_its_status(
+    logs: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["log", "compare", logs["old"], logs["slow"], "--fail-on", "regression"]) == 1
     assert cli.main(["log", "compare", logs["old"], logs["same"], "--fail-on", "regression"]) == 0
     capsys.readouterr()
-    several = ["log", "compare", logs["old"], logs["same"], "--against", logs["wide"], logs["wide"], "--json"]
+    several = [
+        "log",
+        "compare",
+        logs["old"],
+        logs["same"],
+        "--against",
+        logs["wide"],
+        logs["wide"],
+        "--json",
+    ]
     assert cli.main(several) == 0
     shown = json.loads(capsys.readouterr().out)
     assert len(shown["old"]) == len(shown["new"]) == 2
@@ -148,7 +187,10 @@ def synthetic(rng: np.random.Generator, shift: float, blocks: int = 40) -> RunSt
     values = 1e5 * np.exp(0.3 * noise) * (1.0 + shift)
     counts.add(block, values.astype(np.int64))
     mean.add(block, values)
-    statistics = {Measure("a", "p50", "us", 0.0): Quantile(counts, 0.5, 1e3), Measure("a", "mean", "us", 0.0): mean}
+    statistics = {
+        Measure("a", "p50", "us", 0.0): Quantile(counts, 0.5, 1e3),
+        Measure("a", "mean", "us", 0.0): mean,
+    }
     return RunStatistics(["x"], bench.header(), blocks, 10**9, statistics, {}, [])  # type: ignore[arg-type]
 
 
@@ -173,7 +215,9 @@ def test_runs_that_differ_by_themselves_need_more_than_one_of_each() -> None:
     def alarms(runs: int) -> int:
         count = 0
         for _ in range(20):
-            old, new = ([synthetic(rng, 0.1 * rng.normal(), 10) for _ in range(runs)] for _ in range(2))
+            old, new = (
+                [synthetic(rng, 0.1 * rng.normal(), 10) for _ in range(runs)] for _ in range(2)
+            )
             found = judge(old, new, resamples=200, threshold=0.0)
             count += found.count("regression") + found.count("improvement") > 0
         return count
@@ -195,7 +239,9 @@ def test_quantiles_are_those_of_the_samples() -> None:
     counts.add(np.arange(20_000) % 4, values)
     for share in (0.5, 0.99, 0.999):
         quantile = Quantile(counts, share, 1.0)
-        assert quantile.evaluate([quantile], [np.ones((1, 4))])[0] == pytest.approx(np.quantile(values, share), rel=0.023)
+        assert quantile.evaluate([quantile], [np.ones((1, 4))])[0] == pytest.approx(
+            np.quantile(values, share), rel=0.023
+        )
     zeros = Counts(1)
     zeros.add(np.zeros(3, np.int64), np.array([0, -5, 0]))
     quantile = Quantile(zeros, 0.5, 1.0)

@@ -1,4 +1,5 @@
-"""``vehicled log compare --messages``: the first difference of each topic, by bytes or by fields."""
+"""``vehicled log compare --messages``: the first difference of each topic, by bytes or by
+fields."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +16,9 @@ from vehicled.offline.analysis.compare.messages import compare_messages
 Stamped = tuple[int, Message]
 
 
-def altered(messages: Iterable[Stamped], kind: type[Message], number: int, **changes: object) -> Iterable[Stamped]:
+def altered(
+    messages: Iterable[Stamped], kind: type[Message], number: int, **changes: object
+) -> Iterable[Stamped]:
     seen = 0
     for t_ns, message in messages:
         if type(message) is kind:
@@ -68,8 +71,16 @@ def test_runs_on_clocks_of_their_own_are_compared_from_their_start(folder: Path)
     later_ns = 5_000_000_123
     shifted = []
     for t_ns, message in bench.drive(1, seconds=1):
-        stamps = {name: getattr(message, name) + later_ns for name in message.__struct_fields__ if name.endswith("_ns")}
-        stamps = {name: value for name, value in stamps.items() if name not in ("cpu_ns", "deadline_ns", "utc_ns")}
+        stamps = {
+            name: getattr(message, name) + later_ns
+            for name in message.__struct_fields__
+            if name.endswith("_ns")
+        }
+        stamps = {
+            name: value
+            for name, value in stamps.items()
+            if name not in ("cpu_ns", "deadline_ns", "utc_ns")
+        }
         stamps = {name: value for name, value in stamps.items() if not name.endswith("age_ns")}
         shifted.append((t_ns + later_ns, msgspec.structs.replace(message, **stamps)))
     bench.write(folder / "e.mcap", shifted, start_monotonic_ns=bench.START_NS + later_ns)
@@ -80,12 +91,36 @@ def test_runs_on_clocks_of_their_own_are_compared_from_their_start(folder: Path)
 
 
 def test_profiles_are_compared_key_by_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bench.write(folder / "g.mcap", bench.drive(1, seconds=1), profile="name = 'x'\n[a]\nb = 1\nc = 2\n", course="{}")
-    bench.write(folder / "h.mcap", bench.drive(1, seconds=1), profile="name = 'x'\n[a]\nb = 3\nd = [4]\n")
-    assert cli.main(["log", "compare", "--messages", str(folder / "g.mcap"), str(folder / "h.mcap"), "--json"]) == 0
+    bench.write(
+        folder / "g.mcap",
+        bench.drive(1, seconds=1),
+        profile="name = 'x'\n[a]\nb = 1\nc = 2\n",
+        course="{}",
+    )
+    bench.write(
+        folder / "h.mcap", bench.drive(1, seconds=1), profile="name = 'x'\n[a]\nb = 3\nd = [4]\n"
+    )
+    assert (
+        cli.main(
+            [
+                "log",
+                "compare",
+                "--messages",
+                str(folder / "g.mcap"),
+                str(folder / "h.mcap"),
+                "--json",
+            ]
+        )
+        == 0
+    )
     shown = json.loads(capsys.readouterr().out)
     assert shown["profile"] == {"a.b": [1, 3], "a.c": [2, None], "a.d": [None, [4]]}
     assert shown["attachments"] == ["course.json"]
-    bench.write(folder / "i.mcap", altered(bench.drive(1, seconds=1), StateEstimate, 20, yaw_rad=9.0))
-    assert cli.main(["log", "compare", "--messages", str(folder / "g.mcap"), str(folder / "i.mcap")]) == 1
+    bench.write(
+        folder / "i.mcap", altered(bench.drive(1, seconds=1), StateEstimate, 20, yaw_rad=9.0)
+    )
+    assert (
+        cli.main(["log", "compare", "--messages", str(folder / "g.mcap"), str(folder / "i.mcap")])
+        == 1
+    )
     assert "yaw_rad" in capsys.readouterr().out

@@ -1,4 +1,5 @@
-"""Flipped bytes in whole and in cut logs: what is reported of them, and that they cost no more than the chunk they are in."""
+"""Flipped bytes in whole and in cut logs: what is reported of them, and that they cost no more than
+the chunk they are in."""
 
 import random
 import struct
@@ -34,16 +35,20 @@ DATA_BYTES = 9 + 24 + 4 + 4 + 4
 @pytest.fixture(scope="module")
 def log_file(tmp_path_factory):
     header = RunHeader(
-        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000, start_monotonic_ns=5_000, profile="art",
-        course="lot17", tasks=[],
+        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000,
+        start_monotonic_ns=5_000, profile="art", course="lot17", tasks=[],
     )  # fmt: skip
     attachments = [Attachment("a.txt", "text/plain", b"hello")]
-    writer = WriterProcess.start(header, folder=str(tmp_path_factory.mktemp("log")), blocking=True, attachments=attachments)
+    writer = WriterProcess.start(
+        header, folder=str(tmp_path_factory.mktemp("log")), blocking=True, attachments=attachments
+    )
     noise = random.Random(1)
     t_ns = 0
     for n in range(2_000):
         t_ns = 10_000 + n * STEP_NS
-        writer.sink.record(ImuSample(t_ns, t_ns, (float(n), noise.random(), 9.8), (noise.random(), 0.0, 0.0)), t_ns)
+        writer.sink.record(
+            ImuSample(t_ns, t_ns, (float(n), noise.random(), 9.8), (noise.random(), 0.0, 0.0)), t_ns
+        )
         writer.pump(t_ns)
     result = writer.close({"reason": "done"}, t_ns)
     assert result.finished
@@ -75,7 +80,9 @@ def damaged(log_file, folder, *flips, size=None):
     return path
 
 
-HEADS = [(0, 1), (0, 2), (0, 4), (0, 8), (0, 0x80)] + [(byte, 1 << bit) for byte in range(1, 9) for bit in (0, 3, 7)]
+HEADS = [(0, 1), (0, 2), (0, 4), (0, 8), (0, 0x80)] + [
+    (byte, 1 << bit) for byte in range(1, 9) for bit in (0, 3, 7)
+]
 HEADS += [(DATA_BYTES + 3, 0x10)]
 
 
@@ -95,11 +102,18 @@ def test_a_flipped_opcode_or_length_of_a_chunk_costs_nothing(log_file, tmp_path,
     assert summary.unreadable_chunks == 0
     assert f"1 of {len(chunks)} chunks damaged" in summary.state
     report = recover(bad)
-    assert (report.messages, report.damaged_chunks, report.mended_chunks, report.lost_bytes) == (messages(log_file), 0, 1, 0)
+    assert (report.messages, report.damaged_chunks, report.mended_chunks, report.lost_bytes) == (
+        messages(log_file),
+        0,
+        1,
+        0,
+    )
     assert "damaged record head" in report.to_text()
     assert not report.loses
     with LogReader(report.path) as log:
-        assert [record.message.specific_force_mps2[0] for record in log.messages(ImuSample)] == list(range(2_000))
+        assert [
+            record.message.specific_force_mps2[0] for record in log.messages(ImuSample)
+        ] == list(range(2_000))
         assert log.attachment("a.txt") == b"hello"
         assert not log.bad_heads
     assert info(report.path).state == "complete"
@@ -131,9 +145,16 @@ def test_a_wiped_stretch_without_a_summary_costs_the_chunks_it_touches(log_file,
     offset = chunks[HIT][0]
     stop = chunks[HIT + 1][0] + 20
     noise = random.Random(2)
-    bad = damaged(log_file, tmp_path, *((at, noise.randrange(1, 256)) for at in range(offset, stop)), size=sum(chunks[-1]))
+    bad = damaged(
+        log_file,
+        tmp_path,
+        *((at, noise.randrange(1, 256)) for at in range(offset, stop)),
+        size=sum(chunks[-1]),
+    )
     report = recover(bad)
-    assert report.messages == messages(log_file) - in_chunk(log_file, HIT) - in_chunk(log_file, HIT + 1)
+    assert report.messages == messages(log_file) - in_chunk(log_file, HIT) - in_chunk(
+        log_file, HIT + 1
+    )
     assert report.lost_bytes >= stop - offset
 
 
@@ -152,10 +173,14 @@ def test_any_flipped_byte_costs_at_most_one_chunk(log_file, tmp_path, seed):
     chunks = places(log_file)
     stop = sum(chunks[-1])
     cut = stop if seed % 2 else None
-    bad = damaged(log_file, tmp_path, (noise.randrange(chunks[0][0], stop), noise.randrange(1, 256)), size=cut)
+    bad = damaged(
+        log_file, tmp_path, (noise.randrange(chunks[0][0], stop), noise.randrange(1, 256)), size=cut
+    )
     report = recover(bad)
     if report.path:
-        assert report.messages >= messages(log_file) - max(in_chunk(log_file, number) for number in range(len(chunks)))
+        assert report.messages >= messages(log_file) - max(
+            in_chunk(log_file, number) for number in range(len(chunks))
+        )
         assert report.chunks + report.damaged_chunks >= len(chunks) - 1
 
 
@@ -169,7 +194,9 @@ def test_chunks_of_large_files_are_reported_as_not_checked(log_file, tmp_path, m
     assert "not checked" not in info(bad).to_text()
 
 
-@pytest.mark.parametrize("behind", [b"", bytes(50), random.Random(3).randbytes(5_000)], ids=["nothing", "zeros", "noise"])
+@pytest.mark.parametrize(
+    "behind", [b"", bytes(50), random.Random(3).randbytes(5_000)], ids=["nothing", "zeros", "noise"]
+)
 def test_an_empty_start_is_called_what_it_is_and_makes_no_log(tmp_path, behind):
     path = tmp_path / "start.mcap"
     path.write_bytes(b"\x89MCAP0\r\n" + behind)
@@ -188,7 +215,9 @@ def test_a_foreign_file_of_which_no_chunk_can_be_read_makes_no_log(tmp_path):
     with open(path, "wb") as stream:
         writer = McapWriter(stream)
         writer.start()
-        channel = writer.register_channel("/x", "json", writer.register_schema("X", "jsonschema", b"{}"))
+        channel = writer.register_channel(
+            "/x", "json", writer.register_schema("X", "jsonschema", b"{}")
+        )
         writer.add_message(channel, 5, b"{}", 5)
         writer.finish()
     with LogReader(path) as log:
@@ -207,19 +236,30 @@ def said(path: Path) -> str:
     try:
         with LogReader(path) as log:
             found = find_damage(log)
-            return "; ".join(each.to_text() for each in found) or (log.layout.problem if log.layout.cut else "")
+            return "; ".join(each.to_text() for each in found) or (
+                log.layout.problem if log.layout.cut else ""
+            )
     except LogError as error:
         return str(error)
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["with a checksum", "of an older version"])
-@given(harm=st.sampled_from(HARMS), at=st.floats(0.0, 0.9999), size=st.one_of(st.integers(1, 64), st.integers(1, 20_000)))
-def test_damage_of_any_kind_at_any_place_is_found(log_file, tmp_path_factory, checksum, harm, at, size):
+@given(
+    harm=st.sampled_from(HARMS),
+    at=st.floats(0.0, 0.9999),
+    size=st.one_of(st.integers(1, 64), st.integers(1, 20_000)),
+)
+def test_damage_of_any_kind_at_any_place_is_found(
+    log_file, tmp_path_factory, checksum, harm, at, size
+):
     path = tmp_path_factory.mktemp("harmed") / "harmed.mcap"
     data = log_file.read_bytes()
     with LogReader(log_file) as log:
         data_end, chunks = log.layout.data_end, log.layout.chunks
-        first, last = int(chunks["offset"].min()), int((chunks["offset"] + chunks["length"] + chunks["index_length"]).max())
+        first, last = (
+            int(chunks["offset"].min()),
+            int((chunks["offset"] + chunks["length"] + chunks["index_length"]).max()),
+        )
     if not checksum:
         # Only what a chunk, its index or the summary say of themselves can be checked then.
         data = data[: data_end + 9] + bytes(4) + data[data_end + 13 :]
@@ -268,8 +308,20 @@ def rewritten(log_file, path, times):
             if channel.id not in channels:
                 assert schema is not None
                 number = writer.register_schema(schema.name, schema.encoding, schema.data)
-                channels[channel.id] = writer.register_channel(channel.topic, channel.message_encoding, number)
-            for _ in range(times if message.sequence % 2 == 0 and channel.topic == "/vehicled/imu_sample" else 1):
-                writer.add_message(channels[channel.id], message.log_time, message.data, message.publish_time, message.sequence)
+                channels[channel.id] = writer.register_channel(
+                    channel.topic, channel.message_encoding, number
+                )
+            for _ in range(
+                times
+                if message.sequence % 2 == 0 and channel.topic == "/vehicled/imu_sample"
+                else 1
+            ):
+                writer.add_message(
+                    channels[channel.id],
+                    message.log_time,
+                    message.data,
+                    message.publish_time,
+                    message.sequence,
+                )
         writer.finish()
     return path

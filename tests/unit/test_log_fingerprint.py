@@ -10,8 +10,15 @@ from vehicled.log.fingerprint import numeric_fingerprint
 
 def test_same_in_another_process_and_names_its_causes():
     digest, causes = numeric_fingerprint()
-    code = "from vehicled.log.fingerprint import numeric_fingerprint; print(numeric_fingerprint()[0])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == digest
+    code = (
+        "from vehicled.log.fingerprint import numeric_fingerprint; print(numeric_fingerprint()[0])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == digest
+    )
     assert len(digest) == 16
     assert int(digest, 16) >= 0
     assert causes["numpy"] == np.__version__

@@ -29,8 +29,9 @@ COUNT = 800
 
 def header():
     return RunHeader(
-        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000, start_monotonic_ns=5_000, profile="art",
-        course="lot17", tasks=[TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
+        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000,
+        start_monotonic_ns=5_000, profile="art", course="lot17",
+        tasks=[TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
     )  # fmt: skip
 
 
@@ -42,7 +43,10 @@ def sent(count):
         messages += [
             (t_ns, WireChunk(t_ns, "imu", Direction.RX, bytes([n % 256]) * (n % 40))),
             (t_ns, ImuSample(t_ns, t_ns, (float(n), 0.0, 9.8), (0.0, 0.0, 0.0))),
-            (t_ns, TaskTick(t_ns, t_ns + 1, t_ns + 2, 1, 10, 0, n % 3, n % 7 == 0, Cause.COMPUTE, 255)),
+            (
+                t_ns,
+                TaskTick(t_ns, t_ns + 1, t_ns + 2, 1, 10, 0, n % 3, n % 7 == 0, Cause.COMPUTE, 255),
+            ),
             (t_ns, ActuatorCommand(t_ns, t_ns - 3_000, 0.1, 0.0, 0.2, 0.3)),
         ]
     return messages
@@ -54,7 +58,9 @@ ALL_SENT = {str(message) for _, message in sent(COUNT)}
 @pytest.fixture(scope="module")
 def log_file(tmp_path_factory):
     attachments = [Attachment("a.txt", "text/plain", b"hello")]
-    writer = WriterProcess.start(header(), folder=str(tmp_path_factory.mktemp("log")), blocking=True, attachments=attachments)
+    writer = WriterProcess.start(
+        header(), folder=str(tmp_path_factory.mktemp("log")), blocking=True, attachments=attachments
+    )
     t_ns = 0
     for t_ns, message in sent(COUNT):
         writer.sink.record(message, t_ns)
@@ -69,14 +75,18 @@ def test_messages_come_back_equal_and_in_the_order_of_the_journal(log_file):
         assert log.layout.complete
         assert len(log.layout.chunks) > 40
         # NaN differs from itself; text does not.
-        assert [(record.t_ns, str(record.message)) for record in log.messages()] == [(t, str(m)) for t, m in sent(COUNT)]
+        assert [(record.t_ns, str(record.message)) for record in log.messages()] == [
+            (t, str(m)) for t, m in sent(COUNT)
+        ]
         assert [record.sequence for record in log.messages()] == list(range(1, 4 * COUNT + 1))
         assert log.damaged_chunks == 0
 
 
 def test_messages_of_one_type_and_of_an_interval(log_file):
     with LogReader(log_file) as log:
-        found = list(log.messages(ImuSample, start_ns=10_000 + 5 * STEP_NS, stop_ns=10_000 + 700 * STEP_NS))
+        found = list(
+            log.messages(ImuSample, start_ns=10_000 + 5 * STEP_NS, stop_ns=10_000 + 700 * STEP_NS)
+        )
     assert [record.message.specific_force_mps2[0] for record in found] == list(range(5, 700))
 
 
@@ -92,7 +102,9 @@ def test_arrays_are_the_messages(log_file):
         messages = [message for _, message in sent(COUNT) if type(message) is kind]
         assert len(table) == len(messages) == COUNT
         for name in kind.__struct_fields__:
-            np.testing.assert_array_equal(table[name], np.array([getattr(message, name) for message in messages]))
+            np.testing.assert_array_equal(
+                table[name], np.array([getattr(message, name) for message in messages])
+            )
     assert sum(len(found) for found in ticks(log_file)) == COUNT
 
 
@@ -102,7 +114,10 @@ def test_arrays_without_message_indexes(log_file):
         log.layout.chunks = log.layout.chunks.copy()
         log.layout.chunks["index_length"] = 0
         # NaN differs from itself; bytes do not.
-        assert np.concatenate([found for _, found in log.arrays(ImuSample)]).tobytes() == expected.tobytes()
+        assert (
+            np.concatenate([found for _, found in log.arrays(ImuSample)]).tobytes()
+            == expected.tobytes()
+        )
 
 
 def test_sequence_wraps_without_disorder(log_file, monkeypatch):
@@ -115,7 +130,9 @@ def test_sequence_wraps_without_disorder(log_file, monkeypatch):
 
     monkeypatch.setattr(reader_module, "message_heads", wrapped)
     with LogReader(log_file) as log:
-        assert [str(record.message) for record in log.messages()] == [str(m) for _, m in sent(COUNT)]
+        assert [str(record.message) for record in log.messages()] == [
+            str(m) for _, m in sent(COUNT)
+        ]
 
 
 @pytest.mark.parametrize("seed", sampled(range(50), lambda seed: seed < 12))
@@ -146,7 +163,11 @@ def test_cut_anywhere_everything_up_to_the_last_whole_chunk_comes_back(log_file,
         summary = mcap.get_summary()
         assert summary is not None
         assert summary.statistics is not None
-        assert sum(1 for _ in mcap.iter_messages()) == report.messages == summary.statistics.message_count
+        assert (
+            sum(1 for _ in mcap.iter_messages())
+            == report.messages
+            == summary.statistics.message_count
+        )
     assert ALL_SENT.issuperset(salvaged)
 
 
@@ -199,8 +220,12 @@ def foreign(path, *, version=None):
         writer = McapWriter(stream)
         writer.start()
         if version is not None:
-            writer.add_metadata("vehicled", {"log_version": str(version), "vehicled_version": "7.0"})
-        channel = writer.register_channel("/x", "json", writer.register_schema("X", "jsonschema", b"{}"))
+            writer.add_metadata(
+                "vehicled", {"log_version": str(version), "vehicled_version": "7.0"}
+            )
+        channel = writer.register_channel(
+            "/x", "json", writer.register_schema("X", "jsonschema", b"{}")
+        )
         writer.add_message(channel, 5, b"{}", 5)
         writer.finish()
     return path
@@ -215,7 +240,14 @@ GARBAGE = {
     "noise.mcap": (b"\x89MCAP0\r\n" + random.Random(1).randbytes(10_000), "no run header"),
     "magic.mcap": (b"\x89MCAP0\r\n", "no run header"),
     "huge.mcap": (b"\x89MCAP0\r\n\x06" + struct.pack("<Q", 2**63) + bytes(100), "no run header"),
-    "tail.mcap": (b"\x89MCAP0\r\n" + bytes(50) + b"\x02" + struct.pack("<QQQI", 20, 9, 9, 0) + b"\x89MCAP0\r\n", "no run header"),
+    "tail.mcap": (
+        b"\x89MCAP0\r\n"
+        + bytes(50)
+        + b"\x02"
+        + struct.pack("<QQQI", 20, 9, 9, 0)
+        + b"\x89MCAP0\r\n",
+        "no run header",
+    ),
 }
 
 
@@ -263,7 +295,9 @@ def test_log_of_an_older_layout_is_read_with_defaults(log_file, tmp_path):
         writer = McapWriter(stream)
         writer.start("ros2")
         writer.add_metadata("vehicled", header().to_metadata())
-        channel = writer.register_channel("/vehicled/imu_sample", "cdr", writer.register_schema(name, "ros2msg", older))
+        channel = writer.register_channel(
+            "/vehicled/imu_sample", "cdr", writer.register_schema(name, "ros2msg", older)
+        )
         body = struct.pack("<HHqq7d", 256, 0, 1, 2, *(0.5,) * 7)
         writer.add_message(channel, 1, body, 1)
         writer.finish()
@@ -284,7 +318,9 @@ def test_info_counts_alike_with_and_without_a_summary(log_file, tmp_path):
     cut = tmp_path / "cut.mcap"
     cut.write_bytes(log_file.read_bytes()[:-30])
     whole, salvaged = info(log_file), info(cut)
-    assert {t.topic: t.messages for t in whole.topics} == {t.topic: t.messages for t in salvaged.topics}
+    assert {t.topic: t.messages for t in whole.topics} == {
+        t.topic: t.messages for t in salvaged.topics
+    }
     assert whole.topics
     assert whole.duration_s == salvaged.duration_s
     assert whole.attachments == salvaged.attachments == {"a.txt": 5}

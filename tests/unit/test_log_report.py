@@ -1,4 +1,5 @@
-"""``vehicled log report`` and ``plot``: what the page says is what the log holds; what is not there is said, never drawn empty."""
+"""``vehicled log report`` and ``plot``: what the page says is what the log holds; what is not there
+is said, never drawn empty."""
 
 import base64
 import gzip
@@ -38,34 +39,50 @@ pytestmark = pytest.mark.xdist_group("report")  # what the tests look at is made
 START = 7_000_000_000
 SECONDS = 40
 TICK = 10_000_000
-TASKS = [TaskRow(name=name, rate_hz=100.0, deadline_ns=5_000_000) for name in ("ingestion", "fusion", "control", "actuation")]
+TASKS = [
+    TaskRow(name=name, rate_hz=100.0, deadline_ns=5_000_000)
+    for name in ("ingestion", "fusion", "control", "actuation")
+]
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 PANELS = {
-    "states", "faults", "deadlines", "misses", "ages", "tracking", "heading", "estimation", "speed", "steering", "throttle", "gnss",
-    "satellites", "nis", "rejected", "solver", "host", "temperature", "motor", "parameter-steering-gain-rad", "way-gnss", "way-imu",
-    "ticks", "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map", "speed-map", "collector",
+    "states", "faults", "deadlines", "misses", "ages", "tracking", "heading", "estimation", "speed",
+    "steering", "throttle", "gnss", "satellites", "nis", "rejected", "solver", "host",
+    "temperature", "motor", "parameter-steering-gain-rad", "way-gnss", "way-imu", "ticks",
+    "histogram-0", "histogram-1", "histogram-2", "histogram-3", "map", "speed-map", "collector",
 }  # fmt: skip
-PROFILE = b"[limits]\nmax_speed_mps = 3.0\ncorridor_m = 2.0\n[vehicle.steering]\nmax_wheel_rad = 0.335\n"
+PROFILE = (
+    b"[limits]\nmax_speed_mps = 3.0\ncorridor_m = 2.0\n[vehicle.steering]\nmax_wheel_rad = 0.335\n"
+)
 
 ALONG_X = course_from_waypoints("lot17", [float(x) for x in range(50)], [0.0] * 50)
 
 
 def header(**changes):
     fields: dict[str, Any] = {
-        "run_id": "0123456789abcdef", "start_wall_ns": 1_790_000_000_000_000_000, "start_monotonic_ns": START, "profile": "art",
-        "course": "lot17", "tasks": TASKS, "clock": "wall", "seed": 7, "fingerprint": "feedface", "controller": "mpc",
+        "run_id": "0123456789abcdef", "start_wall_ns": 1_790_000_000_000_000_000,
+        "start_monotonic_ns": START, "profile": "art", "course": "lot17", "tasks": TASKS,
+        "clock": "wall", "seed": 7, "fingerprint": "feedface", "controller": "mpc",
         "argv": ["vehicled", "sim", "<script>alert(1)</script>"],
     }  # fmt: skip
     return RunHeader(**(fields | changes))
 
 
 def finish(writer, end=None):
-    return File(writer.close(end if end is not None else {"outcome": "finished", "why": "the course is finished"}, 0).path)
+    return File(
+        writer.close(
+            end if end is not None else {"outcome": "finished", "why": "the course is finished"}, 0
+        ).path
+    )
 
 
 def start(folder, **changes):
-    files = [Attachment("profile.toml", "text/plain", PROFILE), Attachment("course.json", "application/json", to_json(ALONG_X))]
-    return WriterProcess.start(header(**changes), folder=str(folder), blocking=True, attachments=files)
+    files = [
+        Attachment("profile.toml", "text/plain", PROFILE),
+        Attachment("course.json", "application/json", to_json(ALONG_X)),
+    ]
+    return WriterProcess.start(
+        header(**changes), folder=str(folder), blocking=True, attachments=files
+    )
 
 
 def covariance(position_m2):
@@ -74,14 +91,25 @@ def covariance(position_m2):
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
-    """A drive along x with everything in it: 5 cm beside the truth, a float episode, one stop with two causes, misses."""
+    """A drive along x with everything in it: 5 cm beside the truth, a float episode, one stop with
+    two causes, misses."""
     writer = start(tmp_path_factory.mktemp("full"))
     record = writer.sink.record
     along = tuple(float(x) for x in range(50))
-    record(m.Path(START, "lot17", False, along, (0.0,) * 50, (0.0,) * 50, (0.0,) * 50, (1.0,) * 50), START)
+    record(
+        m.Path(START, "lot17", False, along, (0.0,) * 50, (0.0,) * 50, (0.0,) * 50, (1.0,) * 50),
+        START,
+    )
     record(
         m.ModeChange(
-            START, m.Mode.STANDBY, m.Mode.AUTO, m.Reaction.NONE, "drives_course", "", "drives_course", "driving the course"
+            START,
+            m.Mode.STANDBY,
+            m.Mode.AUTO,
+            m.Reaction.NONE,
+            "drives_course",
+            "",
+            "drives_course",
+            "driving the course",
         ),
         START,
     )
@@ -91,20 +119,33 @@ def full(tmp_path_factory):
         truth = (x, 0.02 * sin(x), 0.02, 1.0, 0.0, 0.05)
         record(m.GroundTruth(t, t, *truth, battery_v=7.6), t)
         estimate = m.StateEstimate(
-            t, t - 2_000_000, x, truth[1] + 0.05, 0.02, 1.01, 0.0, covariance(4e-4), m.EstimatorStatus.RUNNING, 1.0 + (k // 10) % 7,
-            k // 1000, 0,
+            t, t - 2_000_000, x, truth[1] + 0.05, 0.02, 1.01, 0.0, covariance(4e-4),
+            m.EstimatorStatus.RUNNING, 1.0 + (k // 10) % 7, k // 1000, 0,
         )  # fmt: skip
         record(estimate, t)
         level = m.ControlLevel.SHIFTED_PLAN if 2000 <= k < 2010 else m.ControlLevel.PRIMARY
         reason = m.ControlReason.LATE if level else m.ControlReason.NONE
         command = m.ControlCommand(
-            t, t, 0.1 * sin(x), 0.5, 0.0, 1.0, x, truth[1] + 0.05, -0.02, 0.0, level, reason, 5 + k % 3,
+            t, t, 0.1 * sin(x), 0.5, 0.0, 1.0, x, truth[1] + 0.05, -0.02, 0.0, level, reason,
+            5 + k % 3,
         )  # fmt: skip
         record(command, t)
         mode = m.Mode.AUTO if k < 3900 else m.Mode.STOPPING
         record(
             m.ActuatorCommand(
-                t, t - 2_000_000, 0.5, 0.0, 0.3, 0.1, mode, m.Reaction.NONE, 0, level, 1_000_000, 60_000_000, 2_000_000
+                t,
+                t - 2_000_000,
+                0.5,
+                0.0,
+                0.3,
+                0.1,
+                mode,
+                m.Reaction.NONE,
+                0,
+                level,
+                1_000_000,
+                60_000_000,
+                2_000_000,
             ),
             t,
         )
@@ -113,28 +154,76 @@ def full(tmp_path_factory):
             begin = t + 1_000_000 + task * 100_000 + (9_000_000 if late and task == 2 else 0)
             missed = late and task == 2
             cause = m.Cause.GARBAGE_COLLECTION if missed else m.Cause.NONE
-            record(m.TaskTick(t, begin, begin + 100_000, 90_000, 5_000_000, 0, task, missed, cause, 255), t)
+            record(
+                m.TaskTick(
+                    t, begin, begin + 100_000, 90_000, 5_000_000, 0, task, missed, cause, 255
+                ),
+                t,
+            )
         if k % 10 == 0:
             carrier = m.CarrierSolution.FLOAT if 1000 <= k < 2000 else m.CarrierSolution.FIXED
             sigma2 = 0.01 if carrier is m.CarrierSolution.FLOAT else 2e-4
             fix = m.GnssFix(
-                t - 60_000_000, t, 0.75, -1.56, 230.0, position_covariance_m2=(sigma2, 0, 0, 0, sigma2, 0, 0, 0, sigma2),
-                fix_type=m.FixType.FIX_3D, carrier=carrier, satellites=24, hdop=0.7, correction_age_s=1.0,
+                t - 60_000_000, t, 0.75, -1.56, 230.0,
+                position_covariance_m2=(sigma2, 0, 0, 0, sigma2, 0, 0, 0, sigma2),
+                fix_type=m.FixType.FIX_3D, carrier=carrier, satellites=24, hdop=0.7,
+                correction_age_s=1.0,
             )  # fmt: skip
             record(fix, t)
             record(m.WireChunk(t, "gnss", m.Direction.RX, bytes(100)), t)
             record(m.WireChunk(t, "drive", m.Direction.TX, bytes(7)), t)
             record(m.MotorStatus(t, t, input_voltage_v=7.5, motor_temperature_k=300.0 + k / 400), t)
             record(m.HostHealth(t, 0.6, 0.4, 0.3, 320.0), t)
-            record(m.Identification(t, 0.3, 0.0, 0.4, 0.0, 2.0, 0.1, 0.2, 1.0, 0.0, steering_gain_sigma_rad=0.2 / (1 + k)), t)
+            record(
+                m.Identification(
+                    t,
+                    0.3,
+                    0.0,
+                    0.4,
+                    0.0,
+                    2.0,
+                    0.1,
+                    0.2,
+                    1.0,
+                    0.0,
+                    steering_gain_sigma_rad=0.2 / (1 + k),
+                ),
+                t,
+            )
         if k % 500 == 0:
             record(m.GarbageCollection(t, 9_000_000 if k == 1500 else 200_000, 2, 10), t)
         if k == 1000:
-            record(m.Fault(t, "rtk_lost", "", m.Reaction.CAP_SPEED, True, "RTK is float, it was fixed"), t)
+            record(
+                m.Fault(
+                    t, "rtk_lost", "", m.Reaction.CAP_SPEED, True, "RTK is float, it was fixed"
+                ),
+                t,
+            )
             record(m.Event(t, "warning", "loop_blocked", json.dumps({"where": "a<b.py:7"})), t)
-            record(m.Event(t, "info", "substitutes", json.dumps({"stands_in": ["row 1, no brake: it coasts"] * 8})), t)
+            record(
+                m.Event(
+                    t,
+                    "info",
+                    "substitutes",
+                    json.dumps({"stands_in": ["row 1, no brake: it coasts"] * 8}),
+                ),
+                t,
+            )
         if k == 3900:
-            record(m.Fault(t, "imu_silent", "", m.Reaction.CONTROLLED_STOP, True, "no IMU sample for 50 ms", 0.06, 0.05, "s"), t)
+            record(
+                m.Fault(
+                    t,
+                    "imu_silent",
+                    "",
+                    m.Reaction.CONTROLLED_STOP,
+                    True,
+                    "no IMU sample for 50 ms",
+                    0.06,
+                    0.05,
+                    "s",
+                ),
+                t,
+            )
             record(
                 m.ModeChange(
                     t,
@@ -181,7 +270,9 @@ class Checker(HTMLParser):
             self.open.append(tag)
         if tag == "figure":
             self.figures.append(values["id"].removeprefix("panel-"))
-        self.links += [values[name] for name in ("src", "href", "action", "xlink:href") if name in values]
+        self.links += [
+            values[name] for name in ("src", "href", "action", "xlink:href") if name in values
+        ]
 
     def handle_startendtag(self, tag, attrs):
         pass
@@ -234,7 +325,10 @@ def test_the_verdict_comes_first_with_the_chain_of_causes(page, found):
     (stop,) = judged.stops
     assert [fault.code for fault in stop.chain] == ["rtk_lost", "imu_silent"]
     text = text_of(page)
-    order = [text.index(part) for part in ("Not finished", "RTK is float", "AUTO -> STOPPING", "Along the drive")]
+    order = [
+        text.index(part)
+        for part in ("Not finished", "RTK is float", "AUTO -> STOPPING", "Along the drive")
+    ]
     assert order == sorted(order)
     assert "Budgets kept: 2 missed and 0 skipped of 16000 releases (garbage collection 2)." in text
 
@@ -263,7 +357,8 @@ def test_values_in_the_page_are_those_of_the_log(full, found, page):
 
 
 def block_of(page):
-    """Return the single samples of a page: seconds and values by series, and the spans that they cover, in columns."""
+    """Return the single samples of a page: seconds and values by series, and the spans that they
+    cover, in columns."""
     ((head, data),) = re.findall(r'id="samples" data-head="([^"]*)">([^<]*)<', page)
     head, raw = json.loads(unescape(head)), gzip.decompress(base64.b64decode(data))
 
@@ -272,7 +367,10 @@ def block_of(page):
         block, raw = np.frombuffer(raw[: 4 * count], np.uint8), raw[4 * count :]
         return np.ascontiguousarray(block.reshape(4, count).T).view(kind).reshape(-1)
 
-    times = [np.cumsum(numbers(count, "<i4").astype(np.int64)) * head["unit_us"] * 1e-6 for count in head["counts"]]
+    times = [
+        np.cumsum(numbers(count, "<i4").astype(np.int64)) * head["unit_us"] * 1e-6
+        for count in head["counts"]
+    ]
     found = {name: (times[k], numbers(len(times[k]), "<f4")) for name, k in head["series"].items()}
     assert raw == b""
     return found, head["spans"]
@@ -306,11 +404,15 @@ def test_a_long_run_keeps_samples_at_its_ends_and_around_what_happened(instants,
     samples.add("count", t_ns, np.arange(len(t_ns)))
     found, spans = block_of(samples.html())
     kept = set(np.rint(found["count"][0] * 1e3).astype(int).tolist())
-    ends = [t for t in range(0, seconds * 1_000, 250) if t < 10_000 or t >= seconds * 1_000 - 10_000]
+    ends = [
+        t for t in range(0, seconds * 1_000, 250) if t < 10_000 or t >= seconds * 1_000 - 10_000
+    ]
     assert kept.issuperset(ends)
     inside = [t for t in instants if 0 <= t <= seconds * 1_000]
     for t in inside[:60]:
-        assert kept.issuperset(k for k in range(0, seconds * 1_000, 250) if t - 2_000 <= k < t + 1_000)
+        assert kept.issuperset(
+            k for k in range(0, seconds * 1_000, 250) if t - 2_000 <= k < t + 1_000
+        )
     assert spans == sorted(spans)
     assert len(kept) <= 80 + 60 * 13
     around = [*inside, *ends]
@@ -334,22 +436,35 @@ def test_a_reader_zooms_to_the_tick_that_missed(full, page, tmp_path):
     with browser(tmp_path / "profile") as tab:
         tab.size(1000, 4000, dark=False, mobile=False)
         tab.open(file.as_uri())
-        tab.until("[...document.querySelectorAll('.bar button')].some(b => b.textContent.startsWith('miss'))")
+        tab.until(
+            "[...document.querySelectorAll('.bar button')].some(b => "
+            "b.textContent.startsWith('miss'))"
+        )
         rests = tab.value("document.querySelectorAll('svg.ticks rect').length")
-        tab.value("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'n', bubbles: true}))")
+        tab.value(
+            "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'n', bubbles: true}))"
+        )
         assert rests == 0
         assert tab.value("document.body.classList.contains('close')")
-        assert "control: starts after 10.2 ms, ends after 10.3 ms of 5 ms, missed (garbage collection)" in tab.value(
-            "document.querySelector('#panel-ticks .readout').textContent"
-        )
+        assert (
+            "control: starts after 10.2 ms, ends after 10.3 ms of 5 ms, missed (garbage collection)"
+        ) in tab.value("document.querySelector('#panel-ticks .readout').textContent")
         red = "document.querySelectorAll('svg.ticks[data-task=\"2\"] rect.c6').length"
         assert tab.value(red) == 2
         # A look at a millisecond, and back to the whole run.
         for _ in range(7):
-            tab.value("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '+', bubbles: true}))")
-        width = float(tab.value("document.querySelector('#time svg.plot').getAttribute('viewBox')").split()[2])
+            tab.value(
+                "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '+', bubbles: "
+                "true}))"
+            )
+        width = float(
+            tab.value("document.querySelector('#time svg.plot').getAttribute('viewBox')").split()[2]
+        )
         assert width / COLUMNS * SECONDS < 1e-3
-        tab.value("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', bubbles: true}))")
+        tab.value(
+            "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape', bubbles: "
+            "true}))"
+        )
         assert not tab.value("document.body.classList.contains('close')")
         assert tab.value("document.querySelectorAll('svg.ticks rect').length") == 0
         assert tab.complaints == []
@@ -358,7 +473,15 @@ def test_a_reader_zooms_to_the_tick_that_missed(full, page, tmp_path):
 def heights(path):
     y, found = 0, []
     for kind, a, b in re.findall(r"([Mlvh])(-?\d+)(?: (-?\d+))?", path):
-        y = int(b) if kind == "M" else y + int(b) if kind == "l" else y + int(a) if kind == "v" else y
+        y = (
+            int(b)
+            if kind == "M"
+            else y + int(b)
+            if kind == "l"
+            else y + int(a)
+            if kind == "v"
+            else y
+        )
         found.append(y)
     return found
 
@@ -370,12 +493,17 @@ def test_the_story_of_a_stop_begins_with_its_cause(found, page):
     assert len(story.chain) == 1
     assert "RTK is float" in story.chain[0]
     assert story.consequences[-1].endswith("AUTO -> STOPPING: no IMU sample for 50 ms")
-    assert page.index("(imu_silent: ") < page.index("RTK is float, it was fixed (rtk_lost)") < page.index("What followed")
+    assert (
+        page.index("(imu_silent: ")
+        < page.index("RTK is float, it was fixed (rtk_lost)")
+        < page.index("What followed")
+    )
 
 
 def test_errors_against_the_truth(found):
     assert found.series["error.position_m"].max == pytest.approx(0.05, abs=1e-6)
-    # The estimate lies 5 cm left of the truth and the truth goes along the course: the true error is the truth's own.
+    # The estimate lies 5 cm left of the truth and the truth goes along the course: the true error
+    # is the truth's own.
     assert found.series["error.cross_track_m"].largest_magnitude == pytest.approx(0.02, abs=1e-5)
     assert found.series["error.heading_rad"].mean == pytest.approx(-0.02, abs=1e-6)
     assert found.series["error.position_m"].n < SECONDS * 100  # not while stopping
@@ -387,22 +515,34 @@ def test_a_truth_by_a_reference_says_how_good_it_is(tmp_path, sigma_m, coarse):
     for k in range(300):
         t = START + k * TICK
         writer.sink.record(m.ActuatorCommand(t, t, 0.5, 0.0, 0.3, 0.1, m.Mode.AUTO), t)
-        writer.sink.record(m.GroundTruth(t, t, 0.01 * k, 0.0, 0.0, 1.0, 0.0, nan, nan, sigma_m, 0.1 * sigma_m, sigma_m), t)
-        estimate = m.StateEstimate(t, t, 0.01 * k, 0.05, 0.02, 1.1, 0.0, covariance(4e-4), m.EstimatorStatus.RUNNING)
+        writer.sink.record(
+            m.GroundTruth(
+                t, t, 0.01 * k, 0.0, 0.0, 1.0, 0.0, nan, nan, sigma_m, 0.1 * sigma_m, sigma_m
+            ),
+            t,
+        )
+        estimate = m.StateEstimate(
+            t, t, 0.01 * k, 0.05, 0.02, 1.1, 0.0, covariance(4e-4), m.EstimatorStatus.RUNNING
+        )
         writer.sink.record(estimate, t)
     sentences = [text for _, text in verdict(Findings(finish(writer))).sentences]
     stated = [text for text in sentences if text.startswith("Truth by a reference system")]
     sizes = f"{sigma_m:.3f} m, {5.7296 * sigma_m:.2f} degrees, {sigma_m:.3f} m/s"
     assert stated == ([f"Truth by a reference system, one sigma: {sizes}."] if sigma_m else [])
-    judgement = "too coarse to judge the estimated position: 0.0283 m against a mean error of 0.05 m"
+    judgement = (
+        "too coarse to judge the estimated position: 0.0283 m against a mean error of 0.05 m"
+    )
     assert any(judgement in text for text in sentences) == coarse
     assert not any("estimated heading" in text or "estimated speed" in text for text in sentences)
 
 
 def test_the_way_of_a_measurement(found):
     for name, latency_ms in (("GNSS epoch", 60.0), ("IMU sample", 0.5)):
-        assert found.journey.stages[name]["arrival"].quantile_ns(0.5) / 1e6 == pytest.approx(latency_ms, rel=0.03)
-    # The four tasks follow each other at 1.0, 1.1, 1.2, 1.3 ms behind the release; the IMU's sample is there at 0.5 ms.
+        assert found.journey.stages[name]["arrival"].quantile_ns(0.5) / 1e6 == pytest.approx(
+            latency_ms, rel=0.03
+        )
+    # The four tasks follow each other at 1.0, 1.1, 1.2, 1.3 ms behind the release; the IMU's sample
+    # is there at 0.5 ms.
     total = found.journey.totals["IMU sample"]
     assert total["ingestion"].quantile_ns(0.5) / 1e6 == pytest.approx(1.1, rel=0.03)
     assert total["actuation"].quantile_ns(0.5) / 1e6 == pytest.approx(1.4, rel=0.03)
@@ -415,13 +555,20 @@ def test_states_misses_and_ports(found, page):
     assert (end - begin) * found.axis.column_s == pytest.approx(10.0, abs=0.3)
     assert int(found.misses[m.Cause.GARBAGE_COLLECTION].sum()) == 2
     received = found.ports["gnss", m.Direction.RX]
-    assert (received.chunks, received.bytes, received.longest_silence_ns) == (SECONDS * 10, SECONDS * 1000, 100_000_000)
+    assert (received.chunks, received.bytes, received.longest_silence_ns) == (
+        SECONDS * 10,
+        SECONDS * 1000,
+        100_000_000,
+    )
     assert found.ports["drive", m.Direction.TX].bytes == SECONDS * 70
     assert f"<td>{SECONDS * 10}</td><td>{SECONDS * 1000}</td>" in page
     assert "Commands from lower levels: 10 shifted plan." in page
     with LogReader(found.path) as log:
         assert log.layout.statistics is not None
-        stated = {log.layout.channels[c].topic: n for c, n in log.layout.statistics.channel_message_counts.items()}
+        stated = {
+            log.layout.channels[c].topic: n
+            for c, n in log.layout.statistics.channel_message_counts.items()
+        }
     assert found.counts == stated
 
 
@@ -429,15 +576,34 @@ def test_missing_data_are_reported_and_not_drawn(tmp_path):
     writer = start(tmp_path, clock="lockstep")
     for k in range(50):
         t = START + k * TICK
-        writer.sink.record(m.StateEstimate(t, t, 0.1 * k, nan, 0.0, 1.0, 0.0, (nan,) * 16, m.EstimatorStatus.RUNNING), t)
+        writer.sink.record(
+            m.StateEstimate(
+                t, t, 0.1 * k, nan, 0.0, 1.0, 0.0, (nan,) * 16, m.EstimatorStatus.RUNNING
+            ),
+            t,
+        )
         writer.pump(t)
     found = Findings(finish(writer))
     page = render(found)
     checked = Checker(page)
     assert {"states", "speed"} <= set(checked.figures)
-    assert not set(checked.figures) & {"gnss", "host", "misses", "nis", "solver", "way-gnss", "histogram-0", "map"}
+    assert not set(checked.figures) & {
+        "gnss",
+        "host",
+        "misses",
+        "nis",
+        "solver",
+        "way-gnss",
+        "histogram-0",
+        "map",
+    }
     text = " ".join(checked.text)
-    for sentence in ("Not shown, and why", "not in lockstep", "The log has no GNSS fixes", "The log has no task ticks"):
+    for sentence in (
+        "Not shown, and why",
+        "not in lockstep",
+        "The log has no GNSS fixes",
+        "The log has no task ticks",
+    ):
         assert sentence in text
     assert not re.search(r"\bnan\b", text)
 
@@ -474,7 +640,10 @@ def test_a_damaged_chunk_is_reported(full, tmp_path):
 
 
 def test_files_that_are_no_log(tmp_path, capsys):
-    for name, content, said in (("zero", b"", "empty"), ("png", b"\x89PNG\r\n\x1a\n" + bytes(90), "a PNG image")):
+    for name, content, said in (
+        ("zero", b"", "empty"),
+        ("png", b"\x89PNG\r\n\x1a\n" + bytes(90), "a PNG image"),
+    ):
         path = tmp_path / f"{name}.mcap"
         path.write_bytes(content)
         assert main(["log", "report", str(path)]) == 2
@@ -506,12 +675,20 @@ def test_thinning_keeps_every_spike_and_its_place():
 
 def test_times_outside_of_the_run_are_not_drawn():
     axis = TimeAxis(1_000_000, 2_000_000)
-    assert axis.columns(np.array([0, 1_000_000, 2_000_000, 3_000_000, -(2**62)])).tolist() == [-1, 0, COLUMNS - 1, -1, -1]
+    assert axis.columns(np.array([0, 1_000_000, 2_000_000, 3_000_000, -(2**62)])).tolist() == [
+        -1,
+        0,
+        COLUMNS - 1,
+        -1,
+        -1,
+    ]
 
 
 def test_a_short_bad_state_is_not_lost_among_good_ones():
     states = States((2, 1, 0))
-    states.add(np.repeat(np.arange(10), 100), np.where(np.arange(1000) == 555, 0, 2).astype(np.uint8))
+    states.add(
+        np.repeat(np.arange(10), 100), np.where(np.arange(1000) == 555, 0, 2).astype(np.uint8)
+    )
     assert states.bands() == [(0, 5, 2), (5, 6, 0), (6, 10, 2)]
 
 
@@ -534,7 +711,11 @@ def test_plot_names_what_is_wrong(full, tmp_path, fields, said):
         plot(full, fields, tmp_path / "p.png")
 
 
-DRAWN = ["state_estimate.speed_mps", "imu_sample.specific_force_mps2[2]", "host_health.cpu_busy_share"]
+DRAWN = [
+    "state_estimate.speed_mps",
+    "imu_sample.specific_force_mps2[2]",
+    "host_health.cpu_busy_share",
+]
 
 
 @pytest.fixture(scope="module")
@@ -562,7 +743,10 @@ def test_collections_are_drawn_where_they_were(found, page):
 
 def test_ellipses_and_places_are_those_of_the_estimate(found):
     assert len(found.ellipses) > 30
-    assert all(hypot(y, 0) < 0.08 and xx == pytest.approx(4e-4) for _, y, xx, _, _ in found.ellipses.values())
+    assert all(
+        hypot(y, 0) < 0.08 and xx == pytest.approx(4e-4)
+        for _, y, xx, _, _ in found.ellipses.values()
+    )
     assert found.series["sigma.yaw_rad"].max < pi
 
 
@@ -580,7 +764,9 @@ def test_the_cause_of_the_last_stop_comes_before_older_stops_and_names_what_was_
 
     mode, stop = m.Mode, m.Reaction.CONTROLLED_STOP
     change(1, mode.STANDBY, mode.ALIGN, m.Reaction.NONE, "aligns", "driving straight ahead")
-    change(3, mode.ALIGN, mode.STOPPING, stop, "heading_known", "the heading is known to 0.7 degrees")
+    change(
+        3, mode.ALIGN, mode.STOPPING, stop, "heading_known", "the heading is known to 0.7 degrees"
+    )
     event(4, "failure_injected", "gnss:off@4+1")
     event(5, "failure_over", "gnss:off@4+1")
     change(6, mode.ARMED, mode.AUTO, m.Reaction.NONE, "drives_course", "driving the course")
@@ -590,7 +776,15 @@ def test_the_cause_of_the_last_stop_comes_before_older_stops_and_names_what_was_
     change(20.05, mode.AUTO, mode.STOPPING, stop, "imu_silent", "no IMU sample for 50 ms")
     t = START + 21_000_000_000
     record(m.Fault(t, "stalled", "", m.Reaction.DISABLE, True, "it does not move"), t)
-    change(21, mode.STOPPING, mode.FAULT, m.Reaction.DISABLE, "stalled", "then it does not move", "imu_silent")
+    change(
+        21,
+        mode.STOPPING,
+        mode.FAULT,
+        m.Reaction.DISABLE,
+        "stalled",
+        "then it does not move",
+        "imu_silent",
+    )
     event(25, "failure_injected", "drive:off@25")
     path = finish(writer, {"outcome": "not_finished", "why": "no IMU sample for 50 ms"})
     found = Findings(path)
@@ -598,10 +792,20 @@ def test_the_cause_of_the_last_stop_comes_before_older_stops_and_names_what_was_
     assert "imu_silent" in story.cause
     assert story.injected == ["20.00 s: imu:off@20 (--fail)"]
     assert [line.partition(": ")[2] for line in story.consequences] == [
-        "it does not move (stalled)", "AUTO -> STOPPING: no IMU sample for 50 ms", "STOPPING -> FAULT: then it does not move",
+        "it does not move (stalled)", "AUTO -> STOPPING: no IMU sample for 50 ms",
+        "STOPPING -> FAULT: then it does not move",
     ]  # fmt: skip
     text = text_of(render(found))
     stated = text[text.index("Why it stopped") :]
-    order = [stated.index(part) for part in ("(imu_silent: ", "Injected", "What followed", "Stops before", "the heading is known")]
+    order = [
+        stated.index(part)
+        for part in (
+            "(imu_silent: ",
+            "Injected",
+            "What followed",
+            "Stops before",
+            "the heading is known",
+        )
+    ]
     assert order == sorted(order)
     assert "Injected with --fail: gnss:off@4+1, imu:off@20, drive:off@25." in text

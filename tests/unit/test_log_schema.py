@@ -28,9 +28,10 @@ from vehicled.log.schema import (
 
 def header(**changes):
     values: dict[str, Any] = {
-        "run_id": "0123456789abcdef", "start_wall_ns": 1_790_000_000_123_456_789, "start_monotonic_ns": 1_000_000_000,
-        "profile": "art", "course": "lot17", "tasks": [TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
-        "seed": 7, "argv": ["vehicled", "sim"], "fingerprint_of": {"numpy": "2.4"}, "holders": ["serial"],
+        "run_id": "0123456789abcdef", "start_wall_ns": 1_790_000_000_123_456_789,
+        "start_monotonic_ns": 1_000_000_000, "profile": "art", "course": "lot17",
+        "tasks": [TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)], "seed": 7,
+        "argv": ["vehicled", "sim"], "fingerprint_of": {"numpy": "2.4"}, "holders": ["serial"],
     }  # fmt: skip
     return RunHeader(**(values | changes))
 
@@ -48,8 +49,17 @@ def test_every_message_type_has_one_channel_and_a_ros_schema():
 
 
 def test_inputs_of_the_machine_are_lossless():
-    lossless = {message for message, channel in CHANNELS.items() if channel.stream is not ChunkStream.DERIVED}
-    assert lossless >= {messages.WireChunk, messages.TaskTick, messages.OperatorCommand, messages.PortEvent}
+    lossless = {
+        message
+        for message, channel in CHANNELS.items()
+        if channel.stream is not ChunkStream.DERIVED
+    }
+    assert lossless >= {
+        messages.WireChunk,
+        messages.TaskTick,
+        messages.OperatorCommand,
+        messages.PortEvent,
+    }
     assert messages.StateEstimate not in lossless
 
 
@@ -67,19 +77,32 @@ def test_header_of_an_older_and_of_a_richer_writer_is_read():
 
 
 def test_header_of_a_newer_log_version_says_update():
-    metadata = header().to_metadata() | {"log_version": str(LOG_VERSION + 1), "vehicled_version": "9.9"}
+    metadata = header().to_metadata() | {
+        "log_version": str(LOG_VERSION + 1),
+        "vehicled_version": "9.9",
+    }
     with pytest.raises(LogError, match=r"vehicled 9\.9.*update"):
         RunHeader.from_metadata(metadata)
 
 
-@pytest.mark.parametrize("metadata", [{}, {"run_id": "x"}, header().to_metadata() | {"tasks": "[["}])
+@pytest.mark.parametrize(
+    "metadata", [{}, {"run_id": "x"}, header().to_metadata() | {"tasks": "[["}]
+)
 def test_malformed_header_is_a_log_error(metadata):
     with pytest.raises(LogError, match="header"):
         RunHeader.from_metadata(metadata)
 
 
 def test_secrets_never_reach_the_header_record():
-    argv = ["vehicled", "run", "--set", "devices.ntrip.password=hunter2", "--token", "abc def", "tcp://user:geheim@caster:2101"]
+    argv = [
+        "vehicled",
+        "run",
+        "--set",
+        "devices.ntrip.password=hunter2",
+        "--token",
+        "abc def",
+        "tcp://user:geheim@caster:2101",
+    ]
     text = "".join(header(argv=argv).to_metadata().values())
     for secret in ("hunter2", "abc def", "geheim", "user:"):
         assert secret not in text
@@ -93,12 +116,20 @@ def test_redaction_of_a_profile_keeps_references_and_everything_else():
     )
     masked = redact(profile)
     assert not any(secret in masked for secret in ("pw1", "pw2", "pw3", "joe"))
-    for kept in ('password_file = "/run/cred"', 'token = "credential:ntrip"', "rate_hz = 5", "host/MP"):
+    for kept in (
+        'password_file = "/run/cred"',
+        'token = "credential:ntrip"',
+        "rate_hz = 5",
+        "host/MP",
+    ):
         assert kept in masked
     assert redact_arguments(["--rate", "5"]) == ["--rate", "5"]
 
 
-@pytest.mark.parametrize("key", ["password", "PASSWD", "wifi.Passphrase", "paſſword", "secret", "toKen", "ApiKey", "api_key"])
+@pytest.mark.parametrize(
+    "key",
+    ["password", "PASSWD", "wifi.Passphrase", "paſſword", "secret", "toKen", "ApiKey", "api_key"],
+)
 def test_every_spelling_of_a_secret_is_masked(key: str):
     assert redact(f"{key} = hunter2") == f'{key} = "***"'
 
@@ -119,7 +150,10 @@ def test_names_we_give_are_names_the_quota_knows(course, wall_ns, run):
 
 
 def test_name_says_profile_course_utc_and_run():
-    assert log_stem("art", "/tmp/My Course.csv", 1_790_000_000 * 10**9, "abcdef99") == "art_my_course_20260921T141320Z_abcdef"
+    assert (
+        log_stem("art", "/tmp/My Course.csv", 1_790_000_000 * 10**9, "abcdef99")
+        == "art_my_course_20260921T141320Z_abcdef"
+    )
 
 
 def test_age_sorts_runs_by_time_and_parts_by_number():

@@ -2,7 +2,16 @@
 
 import json
 
-from vehicled.core.messages import Cause, Direction, Event, ImuSample, OperatorAction, OperatorCommand, TaskTick, WireChunk
+from vehicled.core.messages import (
+    Cause,
+    Direction,
+    Event,
+    ImuSample,
+    OperatorAction,
+    OperatorCommand,
+    TaskTick,
+    WireChunk,
+)
 from vehicled.log.frames import FrameDecoder, LogFrameKind
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.outbox import FrameQueue
@@ -41,7 +50,8 @@ def test_records_keep_message_time_and_journal_order_across_streams():
     sink = LogSink(OFFSET)
     sent = [
         (5, WireChunk(5, "gnss", Direction.RX, b"\x00\xff")), (6, imu(6)),
-        (7, TaskTick(1, 2, 3, 1, 10, 0, 2, True, Cause.QUEUED, 1)), (8, OperatorCommand(8, 8, OperatorAction.ARM, "x")),
+        (7, TaskTick(1, 2, 3, 1, 10, 0, 2, True, Cause.QUEUED, 1)),
+        (8, OperatorCommand(8, 8, OperatorAction.ARM, "x")),
     ]  # fmt: skip
     for t_ns, message in sent:
         sink.record(message, t_ns)
@@ -84,8 +94,16 @@ def test_derived_topics_go_first_and_the_marker_counts_them():
     sink.finish(20_001)
     found = first + content(drain(sink))
     kept = sum(isinstance(message, ImuSample) for *_, message in found)
-    dropped = [json.loads(message.fields) for *_, message in found if isinstance(message, Event) and message.name == "log_dropped"]
-    began = [message for *_, message in found if isinstance(message, Event) and message.name == "log_dropping"]
+    dropped = [
+        json.loads(message.fields)
+        for *_, message in found
+        if isinstance(message, Event) and message.name == "log_dropped"
+    ]
+    began = [
+        message
+        for *_, message in found
+        if isinstance(message, Event) and message.name == "log_dropping"
+    ]
     assert len(began) == len(dropped) == 1
     assert dropped[0]["records"] == sink.derived_losses.records == 20_001 - kept > 0
     assert dropped[0]["from_ns"] < dropped[0]["to_ns"]
@@ -102,16 +120,27 @@ def test_journal_overflow_is_marked_at_once_and_bounded():
     gap = sink.not_replayable_after_ns
     assert gap is not None
     found = content(drain(sink))
-    marker = [message for *_, message in found if isinstance(message, Event) and message.name == "not_replayable_after"]
+    marker = [
+        message
+        for *_, message in found
+        if isinstance(message, Event) and message.name == "not_replayable_after"
+    ]
     assert [json.loads(m.fields)["complete_to_ns"] for m in marker] == [gap]
     # Everything up to the stated time is there, and what follows is not.
     times = {t for _, _, t, message in found if isinstance(message, WireChunk)}
     assert times == set(range(1, gap + 1))
     sink.finish(3000)
     rest = content(drain(sink))
-    total = [json.loads(m.fields)["records"] for *_, m in rest if isinstance(m, Event) and m.name == "journal_dropped"]
+    total = [
+        json.loads(m.fields)["records"]
+        for *_, m in rest
+        if isinstance(m, Event) and m.name == "journal_dropped"
+    ]
     assert total == [sink.journal_losses.records]
-    assert len(times) + sink.journal_losses.records + sum(isinstance(m, WireChunk) for *_, m in rest) == 2000
+    assert (
+        len(times) + sink.journal_losses.records + sum(isinstance(m, WireChunk) for *_, m in rest)
+        == 2000
+    )
 
 
 def test_message_that_does_not_fit_costs_itself_and_one_event():
@@ -159,5 +188,9 @@ def test_frames_cut_anywhere_are_the_same_frames():
     whole = list(FrameDecoder().feed(data))
     for step in (1, 7, 4096):
         decoder = FrameDecoder()
-        assert [frame for at in range(0, len(data), step) for frame in decoder.feed(data[at : at + step])] == whole
+        assert [
+            frame
+            for at in range(0, len(data), step)
+            for frame in decoder.feed(data[at : at + step])
+        ] == whole
         assert decoder.rest == 0

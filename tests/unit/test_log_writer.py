@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from tests.busy_computer import DEADLINE_S, fill_up
-from vehicled.core.messages import Cause, Direction, Event, ImuSample, StateEstimate, TaskTick, WireChunk
+from vehicled.core.messages import (
+    Cause,
+    Direction,
+    Event,
+    ImuSample,
+    StateEstimate,
+    TaskTick,
+    WireChunk,
+)
 from vehicled.log.errors import LogError
 from vehicled.log.info import info
 from vehicled.log.pipe import WriterProcess
@@ -26,8 +34,9 @@ from vehicled.offline.analysis.timing import timing
 
 def header(**changes):
     values: dict[str, Any] = {
-        "run_id": "0123456789abcdef", "start_wall_ns": 1_790_000_000_000_000_000, "start_monotonic_ns": 0, "profile": "art",
-        "course": "lot17", "tasks": [TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)], "clock": "wall",
+        "run_id": "0123456789abcdef", "start_wall_ns": 1_790_000_000_000_000_000,
+        "start_monotonic_ns": 0, "profile": "art", "course": "lot17",
+        "tasks": [TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)], "clock": "wall",
     }  # fmt: skip
     return RunHeader(**(values | changes))
 
@@ -49,7 +58,9 @@ def fill(writer, count, *, step_ns=10_000_000, data=b"", begin_ns=0):
 def test_file_is_complete_when_the_run_ends(tmp_path):
     profile = b'name = "art"\npassword = "hunter2"\n'
     attachments = [Attachment("profile.toml", "application/toml", profile)]
-    writer = WriterProcess.start(header(), folder=str(tmp_path / "deep" / "er"), blocking=True, attachments=attachments)
+    writer = WriterProcess.start(
+        header(), folder=str(tmp_path / "deep" / "er"), blocking=True, attachments=attachments
+    )
     end_ns = fill(writer, 500)
     assert is_being_written(writer.path)
     result = writer.close({"reason": "course driven", "digest": "ab"}, end_ns)
@@ -91,7 +102,9 @@ while True:
 
 
 def test_a_killed_daemon_loses_at_most_the_last_half_second(tmp_path):
-    daemon = subprocess.Popen([sys.executable, "-c", DAEMON, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", DAEMON, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     assert daemon.stdout is not None
     path, pid = daemon.stdout.readline().split()
     turns_ns = [int(daemon.stdout.readline())]
@@ -118,7 +131,9 @@ def test_a_killed_daemon_loses_at_most_the_last_half_second(tmp_path):
 
 
 def test_stopped_writer_never_blocks_the_loop_and_the_gaps_are_marked(tmp_path):
-    writer = WriterProcess.start(header(), folder=str(tmp_path), journal_limit_bytes=1 << 20, derived_limit_bytes=1 << 18)
+    writer = WriterProcess.start(
+        header(), folder=str(tmp_path), journal_limit_bytes=1 << 20, derived_limit_bytes=1 << 18
+    )
     os.kill(writer.pid, signal.SIGSTOP)
     estimate = StateEstimate(1, 1, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0,) * 16)
     count, data = 20_000, os.urandom(300)
@@ -145,12 +160,18 @@ def test_stopped_writer_never_blocks_the_loop_and_the_gaps_are_marked(tmp_path):
     kinds = [type(record.message) for record in records]
     assert kinds.count(StateEstimate) == count - result.dropped_derived
     assert kinds.count(WireChunk) == count - result.dropped_journal
-    events = {record.message.name: json.loads(record.message.fields) for record in records if isinstance(record.message, Event)}
+    events = {
+        record.message.name: json.loads(record.message.fields)
+        for record in records
+        if isinstance(record.message, Event)
+    }
     assert {"log_dropping", "log_dropped", "not_replayable_after", "journal_dropped"} <= set(events)
     gap = events["not_replayable_after"]["complete_to_ns"]
     assert gap == result.not_replayable_after_ns
     chunks = [record.t_ns for record in records if isinstance(record.message, WireChunk)]
-    assert [t for t in chunks if t <= gap] == [n * 1_000_000 for n in range(1, gap // 1_000_000 + 1)]
+    assert [t for t in chunks if t <= gap] == [
+        n * 1_000_000 for n in range(1, gap // 1_000_000 + 1)
+    ]
 
 
 def test_killed_writer_is_noticed_and_the_run_goes_on(tmp_path):
@@ -172,7 +193,9 @@ def test_full_disk_is_reported_and_what_was_written_is_kept(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
     try:
-        writer = WriterProcess.start(header(), folder=str(tmp_path), blocking=True, compression="none")
+        writer = WriterProcess.start(
+            header(), folder=str(tmp_path), blocking=True, compression="none"
+        )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     count = 0
@@ -206,7 +229,13 @@ def pump_until(writer, condition, t_ns):
 
 @pytest.mark.parametrize("rotate_mb", [4000, 0.03])
 def test_a_log_goes_on_when_a_full_disk_has_space_again(small_disk, rotate_mb):
-    writer = WriterProcess.start(header(), folder=str(small_disk), compression="none", sync_period_s=0.05, rotate_mb=rotate_mb)
+    writer = WriterProcess.start(
+        header(),
+        folder=str(small_disk),
+        compression="none",
+        sync_period_s=0.05,
+        rotate_mb=rotate_mb,
+    )
     t_ns = fill(writer, 300)
     while writer.sink.outbox.waiting_bytes:
         writer.pump(t_ns)
@@ -234,7 +263,11 @@ def test_a_log_goes_on_when_a_full_disk_has_space_again(small_disk, rotate_mb):
 
 def test_what_a_disk_that_stays_full_has_cost_is_marked_in_the_log(small_disk):
     writer = WriterProcess.start(
-        header(), folder=str(small_disk), compression="none", journal_limit_bytes=1 << 16, derived_limit_bytes=1 << 16
+        header(),
+        folder=str(small_disk),
+        compression="none",
+        journal_limit_bytes=1 << 16,
+        derived_limit_bytes=1 << 16,
     )
     t_ns = fill(writer, 300)
     ballast = fill_up(small_disk)
@@ -243,7 +276,9 @@ def test_what_a_disk_that_stays_full_has_cost_is_marked_in_the_log(small_disk):
     t_ns = fill(writer, 3000, data=bytes(2000), begin_ns=t_ns)
     assert writer.sink.outbox.waiting_bytes < 1 << 18
     ballast.unlink()
-    t_ns = pump_until(writer, lambda: not writer.failure and not writer.sink.outbox.waiting_bytes, t_ns)
+    t_ns = pump_until(
+        writer, lambda: not writer.failure and not writer.sink.outbox.waiting_bytes, t_ns
+    )
     result = writer.close({}, fill(writer, 10, begin_ns=t_ns))
     assert result.finished
     assert result.dropped_journal > 0
@@ -272,7 +307,9 @@ def test_a_disk_that_is_full_at_the_start_is_a_passing_fault_that_leaves_no_file
     assert not list(small_disk.glob("*.mcap"))
 
 
-def test_a_writer_that_is_too_slow_to_open_its_file_is_a_passing_fault_that_leaves_no_empty_file(tmp_path, monkeypatch):
+def test_a_writer_that_is_too_slow_to_open_its_file_is_a_passing_fault_that_leaves_no_empty_file(
+    tmp_path, monkeypatch
+):
     path = tmp_path / part_name("art_lot17_20260921T141320Z_012345", 1)
     stuck = f"open({str(path)!r}, 'x'); import time; time.sleep(1e6)"
     start = subprocess.Popen
@@ -314,7 +351,9 @@ def test_same_run_twice_does_not_overwrite(tmp_path):
 def test_other_compressions_read_back(tmp_path, compression):
     if compression == "lz4":
         pytest.importorskip("lz4.frame", reason="lz4 is optional")
-    writer = WriterProcess.start(header(), folder=str(tmp_path), blocking=True, compression=compression)
+    writer = WriterProcess.start(
+        header(), folder=str(tmp_path), blocking=True, compression=compression
+    )
     end_ns = fill(writer, 300, data=b"abc" * 20)
     result = writer.close({}, end_ns)
     with LogReader(result.path) as log:
@@ -324,7 +363,12 @@ def test_other_compressions_read_back(tmp_path, compression):
 def test_rotation_makes_parts_that_stand_alone_and_timing_reads_them_all(tmp_path):
     attachments = [Attachment("course.json", "application/json", b"{}")]
     writer = WriterProcess.start(
-        header(), folder=str(tmp_path), blocking=True, compression="none", rotate_mb=0.2, attachments=attachments
+        header(),
+        folder=str(tmp_path),
+        blocking=True,
+        compression="none",
+        rotate_mb=0.2,
+        attachments=attachments,
     )
     end_ns = fill(writer, 2000, data=bytes(200))
     result = writer.close({"reason": "done"}, end_ns)
@@ -347,14 +391,22 @@ def test_quota_removes_the_oldest_of_ours_only(tmp_path):
     names = [part_name(f"art_lot17_2026010{day}T000000Z_aaaaaa", 1) for day in range(1, 6)]
     for name in [*names, "holiday.mcap", names[0].replace(".mcap", "_recovered.mcap")]:
         (tmp_path / name).write_bytes(bytes(1000))
-    (tmp_path / part_name("art_lot17_20250101T000000Z_aaaaaa", 1)).symlink_to(tmp_path / "holiday.mcap")
+    (tmp_path / part_name("art_lot17_20250101T000000Z_aaaaaa", 1)).symlink_to(
+        tmp_path / "holiday.mcap"
+    )
     with open(tmp_path / names[1], "rb") as held:
         import fcntl
 
         fcntl.flock(held, fcntl.LOCK_EX)
         assert enforce(str(tmp_path), 3000, keep=names[0]) == [names[2], names[3]]
     left = {path.name for path in tmp_path.iterdir()}
-    assert {names[0], names[1], names[4], "holiday.mcap", names[0].replace(".mcap", "_recovered.mcap")} <= left
+    assert {
+        names[0],
+        names[1],
+        names[4],
+        "holiday.mcap",
+        names[0].replace(".mcap", "_recovered.mcap"),
+    } <= left
     assert enforce(str(tmp_path / "missing"), 0, keep="") == []
 
 
@@ -362,7 +414,9 @@ def test_quota_holds_while_a_run_goes_on(tmp_path):
     old = [tmp_path / part_name(f"art_lot17_2020010{day}T000000Z_aaaaaa", 1) for day in range(1, 4)]
     for path in old:
         path.write_bytes(bytes(1_500_000))
-    writer = WriterProcess.start(header(), folder=str(tmp_path), blocking=True, compression="none", quota_mb=4)
+    writer = WriterProcess.start(
+        header(), folder=str(tmp_path), blocking=True, compression="none", quota_mb=4
+    )
     assert not old[0].exists()
     end_ns = fill(writer, 2500, data=bytes(2000))
     result = writer.close({}, end_ns)
@@ -373,11 +427,21 @@ def test_quota_holds_while_a_run_goes_on(tmp_path):
 
 def test_writer_starts_without_numpy():
     code = "import sys, vehicled.log.writer; print('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "False\n"
+    )
 
 
 def test_garbled_pipe_ends_the_writer_with_a_word(tmp_path):
-    child = subprocess.run([sys.executable, "-m", "vehicled.log.writer"], input=b"\xff" * 100, capture_output=True, check=False)
+    child = subprocess.run(
+        [sys.executable, "-m", "vehicled.log.writer"],
+        input=b"\xff" * 100,
+        capture_output=True,
+        check=False,
+    )
     assert child.returncode == 5
     assert json.loads(child.stdout)["state"] == "failed"
     assert child.stderr == b""
@@ -416,7 +480,9 @@ def test_a_log_that_is_taken_away_is_noticed_and_goes_on_in_another_file(tmp_pat
     end_ns = fill(writer, 300, begin_ns=end_ns)
     result = writer.close({"reason": "done"}, end_ns)
     assert result.finished
-    assert {"move": "moved away", "replace": "replaced by another"}.get(act, "deleted") in result.failure
+    assert {"move": "moved away", "replace": "replaced by another"}.get(
+        act, "deleted"
+    ) in result.failure
     (rest,) = result.files
     assert result.path == rest != str(path)
     with LogReader(rest) as log:

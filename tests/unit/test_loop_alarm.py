@@ -60,7 +60,8 @@ async def test_each_sleeper_wakes_at_its_own_instant(any_timer, anyio_backend_na
     async with anyio.create_task_group() as group:
         for k in (2, 0, 3, 1):
             group.start_soon(sleeper, k)
-    # Trio shuffles tasks that turn ready together, as they do on a machine too busy to wake us in between.
+    # Trio shuffles tasks that turn ready together, as they do on a machine too busy to wake us in
+    # between.
     assert (sorted(woken) if anyio_backend_name == "trio" else woken) == [0, 1, 2, 3]
 
 
@@ -286,5 +287,8 @@ def test_the_backends_are_what_they_claim():
         except RuntimeError:
             return type(trio.lowlevel.current_trio_token()).__name__
 
-    assert anyio.run(kind, backend="asyncio", backend_options={"loop_factory": new_event_loop}) == "PreciseEventLoop"
+    assert (
+        anyio.run(kind, backend="asyncio", backend_options={"loop_factory": new_event_loop})
+        == "PreciseEventLoop"
+    )
     assert anyio.run(kind, backend="trio") == "TrioToken"

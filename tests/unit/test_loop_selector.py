@@ -82,7 +82,8 @@ def test_never_early(timeout_s):
 
 
 def test_wakes_between_whole_milliseconds(selector):
-    # epoll alone cannot wake before a whole millisecond is over, ever; the best of many tries shows which of the two is at work.
+    # epoll alone cannot wake before a whole millisecond is over, ever; the best of many tries shows
+    # which of the two is at work.
     best_ns = NEVER_NS
     for _ in range(100):
         before_ns = time.monotonic_ns()
@@ -132,7 +133,12 @@ def test_a_turn_that_an_alarm_is_already_due_in_is_no_sleep(selector):
     idle = selector.idle_from_ns, selector.idle_until_ns, selector.woke_ns, selector.sleeps
     selector.planned_ns = time.monotonic_ns()
     assert selector.select(0.1) == []
-    assert (selector.idle_from_ns, selector.idle_until_ns, selector.woke_ns, selector.sleeps) == idle
+    assert (
+        selector.idle_from_ns,
+        selector.idle_until_ns,
+        selector.woke_ns,
+        selector.sleeps,
+    ) == idle
 
 
 def test_of_a_sleep_that_an_alarm_is_to_end_the_rest_is_overslept(selector):
@@ -143,7 +149,9 @@ def test_of_a_sleep_that_an_alarm_is_to_end_the_rest_is_overslept(selector):
 
 
 @pytest.mark.parametrize("later_ns", [-4_000_000, 4_000_000])
-def test_the_same_end_counted_anew_is_not_armed_anew_and_never_early(selector, pair, monkeypatch, later_ns):
+def test_the_same_end_counted_anew_is_not_armed_anew_and_never_early(
+    selector, pair, monkeypatch, later_ns
+):
     armed: list[int] = []
     arm = TimerFd.arm
 
@@ -181,7 +189,9 @@ def test_day_long_time_outs_are_possible(selector, pair):
 
 
 def test_close_gives_every_descriptor_back():
-    before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else pytest.skip("no /proc")
+    before = (
+        os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else pytest.skip("no /proc")
+    )
     for _ in range(5):
         selector = PreciseSelector()
         selector.select(1e-4)

@@ -1,4 +1,5 @@
-"""Drives of the low-rate study: exact state, controller, actuators and plant, without the daemon."""
+"""Drives of the low-rate study: exact state, controller, actuators and plant, without the
+daemon."""
 
 import pytest
 
@@ -13,9 +14,13 @@ TURN = load_course("thesis_left15:straight_m=4,clothoid_m=6,run_up_m=20,run_out_
 LANES = load_course("thesis_dlc40:run_up_m=110,run_out_m=5")
 
 
-def published(rate_hz: float, course_name: str = "turn", delay_steps: int = 2, physics_hz: float | None = None) -> ExactDrive:
+def published(
+    rate_hz: float, course_name: str = "turn", delay_steps: int = 2, physics_hz: float | None = None
+) -> ExactDrive:
     course = {"turn": TURN, "lanes": LANES}[course_name]
-    return drive(THESIS, course, rate_hz, delay_steps=delay_steps, arm_m=ARM_M, physics_hz=physics_hz)
+    return drive(
+        THESIS, course, rate_hz, delay_steps=delay_steps, arm_m=ARM_M, physics_hz=physics_hz
+    )
 
 
 def test_the_published_controller_finishes_a_turn_at_any_rate() -> None:
@@ -41,7 +46,9 @@ def test_physics_may_be_faster_than_control() -> None:
 
 def test_a_trace_of_a_drive_is_a_course_near_the_driven_one() -> None:
     trace = record_trace(THESIS, TURN)
-    course = course_from_waypoints("trace", trace.x_m, trace.y_m, speed=trace.speed_mps, closed=False)
+    course = course_from_waypoints(
+        "trace", trace.x_m, trace.y_m, speed=trace.speed_mps, closed=False
+    )
     again = drive(THESIS, course, 100.0, delay_steps=2, arm_m=ARM_M)
     assert again.finished
     assert again.cross_track_m < 0.1

@@ -1,4 +1,5 @@
-"""The machine without any operating system: two pure sides joined in the test, as the simulator link would join them."""
+"""The machine without any operating system: two pure sides joined in the test, as the simulator
+link would join them."""
 
 import json
 from binascii import crc32
@@ -95,7 +96,9 @@ class Estimator:
 
     def step(self, now_ns: int) -> StateEstimate:
         newest = max((m.t_ns for m in self.seen), default=0)  # type: ignore[attr-defined]
-        return StateEstimate(now_ns, newest, 0.0, 0.0, 0.0, self.speed_mps, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+        return StateEstimate(
+            now_ns, newest, 0.0, 0.0, 0.0, self.speed_mps, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING
+        )
 
 
 class SteadyController(Controller):
@@ -111,7 +114,9 @@ class SteadyController(Controller):
         self.vehicle = vehicle
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
-        return ControlCommand(now_ns, estimate.newest_input_ns, 0.06, 0.4, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0)
+        return ControlCommand(
+            now_ns, estimate.newest_input_ns, 0.06, 0.4, 0.0, 1.0, 0.0, 0.1, 0.0, 0.0
+        )
 
 
 class Rig:
@@ -129,13 +134,19 @@ class Rig:
             "ins": [ReferenceState],
         }
         self.machine = Machine(
-            devices={port: MsgLinkDevice(MsgLinkParams(), types, COMMAND_LIFETIME_NS) for port, types in accepts.items()},
+            devices={
+                port: MsgLinkDevice(MsgLinkParams(), types, COMMAND_LIFETIME_NS)
+                for port, types in accepts.items()
+            },
             actuator="drive",
             pipeline=self.pipeline(
                 MonitoredSource(name="imu", message=ImuSample, silence_ns=50 * MS),
                 MonitoredSource(name="gnss", message=GnssFix, silence_ns=500 * MS),
             ),
-            rates={name: RateRow(rate_hz=RATES_HZ.get(name, 100.0), deadline_ns=10 * MS) for name in PIPELINE},
+            rates={
+                name: RateRow(rate_hz=RATES_HZ.get(name, 100.0), deadline_ns=10 * MS)
+                for name in PIPELINE
+            },
             stopwatch=DeclaredStopwatch([COST] * len(PIPELINE)),
             sink=self.log,
             virtual=True,
@@ -164,11 +175,15 @@ class Rig:
         machine, now = self.machine, from_ns
         while (now := max(machine.next_due_ns(), machine.executive.busy_until_ns)) < to_ns:
             if imu:
-                machine.on_rx("imu", encode(ImuSample(now - MS, 0, (0.0, 0.0, 9.8), (0.0, 0.0, 0.0))), now)
+                machine.on_rx(
+                    "imu", encode(ImuSample(now - MS, 0, (0.0, 0.0, 9.8), (0.0, 0.0, 0.0))), now
+                )
             if gnss and now % (100 * MS) == 0:
                 for noise_mps in (0.0, 0.01, -0.01):
                     velocity = self.estimator.speed_mps + noise_mps, 0.0, 0.0
-                    machine.on_rx("gnss", encode(GnssFix(now - 60 * MS, 0, 0.7, -1.5, 260.0, velocity)), now)
+                    machine.on_rx(
+                        "gnss", encode(GnssFix(now - 60 * MS, 0, 0.7, -1.5, 260.0, velocity)), now
+                    )
             machine.on_time(now)
             self.frames += sent(machine.take_tx())
 
@@ -176,19 +191,25 @@ class Rig:
         """Arm and drive, as an operator would by a port."""
         self.run(START, START + 50 * MS)
         for action in (OperatorAction.ARM, OperatorAction.DRIVE):
-            self.machine.on_rx("operator", encode(OperatorCommand(0, 0, action, "test")), START + 50 * MS)
+            self.machine.on_rx(
+                "operator", encode(OperatorCommand(0, 0, action, "test")), START + 50 * MS
+            )
         self.run(START + 50 * MS, START + 100 * MS)
         assert self.machine.mode is Mode.AUTO
         self.estimator.speed_mps = 1.0
 
 
 def sent(outgoing: Sequence[Outgoing]) -> list[tuple[int, str, bytes]]:
-    return [(out.t_ns, out.port, out.action.data) for out in outgoing if isinstance(out.action, Send)]
+    return [
+        (out.t_ns, out.port, out.action.data) for out in outgoing if isinstance(out.action, Send)
+    ]
 
 
 def commands(frames: list[tuple[int, str, bytes]]) -> list[ActuatorCommand]:
     decoder = MsglinkDecoder()
-    return [m for _, _, data in frames for m in decoder.feed(data) if isinstance(m, ActuatorCommand)]
+    return [
+        m for _, _, data in frames for m in decoder.feed(data) if isinstance(m, ActuatorCommand)
+    ]
 
 
 def test_one_sample_crosses_the_pipeline_within_one_tick() -> None:
@@ -203,7 +224,9 @@ def test_one_sample_crosses_the_pipeline_within_one_tick() -> None:
     (command,) = commands(sent([outgoing]))
     assert command.newest_input_ns == sample.t_ns
     assert command.throttle == pytest.approx(0.4)
-    assert outgoing.t_ns == START + 100 * MS + 4 * COST, "leaves with the end of the task that made it"
+    assert outgoing.t_ns == START + 100 * MS + 4 * COST, (
+        "leaves with the end of the task that made it"
+    )
     assert isinstance(outgoing.action, Send)
     assert outgoing.action.deadline_ns == START + 100 * MS + 3 * COST + COMMAND_LIFETIME_NS
 
@@ -213,14 +236,18 @@ def test_a_stop_frame_is_sent_every_tick_even_disarmed() -> None:
     rig.run(START, START + 200 * MS, imu=False, gnss=False)
     stops = commands(rig.frames)
     assert len(stops) == 20
-    assert all((c.throttle, c.brake, c.mode) == (0.0, 1.0, Mode.INIT) for c in stops), "nothing has shown that it stands"
+    assert all((c.throttle, c.brake, c.mode) == (0.0, 1.0, Mode.INIT) for c in stops), (
+        "nothing has shown that it stands"
+    )
 
 
 def test_values_that_are_not_finite_never_reach_the_estimator() -> None:
     rig = Rig()
     rig.run(START, START + 20 * MS)
     nan = float("nan")
-    rig.machine.on_rx("imu", encode(ImuSample(START, 0, (nan, 0.0, 0.0), (0.0, 0.0, 0.0))), START + 21 * MS)
+    rig.machine.on_rx(
+        "imu", encode(ImuSample(START, 0, (nan, 0.0, 0.0), (0.0, 0.0, 0.0))), START + 21 * MS
+    )
     rig.machine.on_rx("gnss", encode(GnssFix(START, 0, nan, 0.0, 0.0)), START + 21 * MS)
     rig.machine.on_time(START + 22_500_000)
     assert rig.estimator.seen
@@ -240,7 +267,19 @@ def test_truth_is_logged_and_given_to_no_task() -> None:
 def test_a_reference_becomes_the_truth_unless_a_simulator_gives_it(simulated: bool) -> None:
     rig = Rig(simulated=simulated)
     place = LOT_17.to_geodetic(3.0, 4.0, 0.0)
-    state = ReferenceState(START, 0, *place, (0.6, 0.8, 0.0), 0.0, 0.0, 0.5, 0.1, (0.01, 0.02, 0.03), (0.1, 0.1, 0.2), 0.003)
+    state = ReferenceState(
+        START,
+        0,
+        *place,
+        (0.6, 0.8, 0.0),
+        0.0,
+        0.0,
+        0.5,
+        0.1,
+        (0.01, 0.02, 0.03),
+        (0.1, 0.1, 0.2),
+        0.003,
+    )
     rig.machine.on_rx("ins", encode(state), START + MS)
     assert len(rig.machine.pipeline.inbox) == 0
     rig.run(START, START + 20 * MS)
@@ -251,7 +290,11 @@ def test_a_reference_becomes_the_truth_unless_a_simulator_gives_it(simulated: bo
         (truth,) = truths
         assert isinstance(truth, GroundTruth)
         assert (truth.x_m, truth.y_m) == pytest.approx((3.0, 4.0), abs=1e-6)
-        assert (truth.position_sigma_m, truth.yaw_sigma_rad, truth.speed_sigma_mps) == (0.02, 0.003, 0.1)
+        assert (truth.position_sigma_m, truth.yaw_sigma_rad, truth.speed_sigma_mps) == (
+            0.02,
+            0.003,
+            0.1,
+        )
     assert not any(isinstance(m, ReferenceState | GroundTruth) for m in rig.estimator.seen)
 
 
@@ -267,13 +310,17 @@ def test_a_message_on_the_wrong_port_is_refused() -> None:
 def test_bytes_of_an_unknown_port_are_kept_in_the_log() -> None:
     rig = Rig()
     rig.machine.on_rx("lidar", b"\x00\xff", START)
-    assert WireChunk(START, "lidar", Direction.RX, b"\x00\xff", crc32(b"\x00\xff")) in rig.log.of(WireChunk)
+    assert WireChunk(START, "lidar", Direction.RX, b"\x00\xff", crc32(b"\x00\xff")) in rig.log.of(
+        WireChunk
+    )
 
 
 def test_the_journal_holds_every_byte_in_order_and_every_tick() -> None:
     rig = Rig()
     rig.drive()
-    logged = [m for m in rig.log.of(WireChunk) if isinstance(m, WireChunk) and m.direction is Direction.TX]
+    logged = [
+        m for m in rig.log.of(WireChunk) if isinstance(m, WireChunk) and m.direction is Direction.TX
+    ]
     assert [(m.t_ns, m.port, m.data) for m in logged] == rig.frames
     assert len(rig.log.of(TaskTick)) == sum(rig.machine.executive.stats(i).n for i in range(4))
     assert rig.machine.digest.frames == len(rig.frames)
@@ -358,7 +405,10 @@ class Receiver(MsgLinkDevice):
 
 def test_what_one_device_produces_reaches_the_devices_that_take_it() -> None:
     rig = Rig()
-    source, receiver = MsgLinkDevice(MsgLinkParams(), [Corrections], COMMAND_LIFETIME_NS), Receiver()
+    source, receiver = (
+        MsgLinkDevice(MsgLinkParams(), [Corrections], COMMAND_LIFETIME_NS),
+        Receiver(),
+    )
     machine = Machine(
         devices={"ntrip": source, "gnss": receiver, "drive": rig.machine.device("drive")},
         actuator="drive",
@@ -386,7 +436,12 @@ def test_a_stop_by_the_operator_is_recorded_and_not_waited_for_without_end() -> 
     rig.run(now, now + 50 * MS)
     change = rig.log.of(ModeChange)[-1]
     assert isinstance(change, ModeChange)
-    assert (change.before, change.after, change.code, change.origin) == (Mode.AUTO, Mode.STOPPING, "stop_requested", "test")
+    assert (change.before, change.after, change.code, change.origin) == (
+        Mode.AUTO,
+        Mode.STOPPING,
+        "stop_requested",
+        "test",
+    )
     assert change.reason == "stopped by test"
     # The vehicle does not stand still: its actuator is stuck.
     assert not rig.machine.over(now + 50 * MS)
@@ -404,11 +459,15 @@ def test_the_brake_goes_out_whoever_raises_about_it() -> None:
     rig.frames.clear()
     rig.run(START + 100 * MS, START + 115 * MS)
     assert [(c.throttle, c.brake) for c in commands(rig.frames)] == [(0.0, 1.0)] * 2
-    assert [(c.throttle, c.brake) for c in commands(sent(rig.machine.brake_now(START + 120 * MS)))] == [(0.0, 1.0)]
+    assert [
+        (c.throttle, c.brake) for c in commands(sent(rig.machine.brake_now(START + 120 * MS)))
+    ] == [(0.0, 1.0)]
 
 
 @pytest.mark.parametrize("action", [OperatorAction.STOP, OperatorAction.EMERGENCY_STOP])
-def test_a_run_that_is_ended_waits_for_the_vehicle_whatever_stopped_it(action: OperatorAction) -> None:
+def test_a_run_that_is_ended_waits_for_the_vehicle_whatever_stopped_it(
+    action: OperatorAction,
+) -> None:
     rig = Rig()
     rig.drive()
     now = START + 100 * MS
@@ -430,9 +489,15 @@ def test_a_run_that_is_ended_waits_for_the_vehicle_whatever_stopped_it(action: O
 
 @pytest.mark.parametrize(
     ("status", "expected_mps"),
-    [(EstimatorStatus.UNINITIALISED, -0.7), (EstimatorStatus.ALIGNING, 0.3), (EstimatorStatus.RUNNING, 0.3)],
+    [
+        (EstimatorStatus.UNINITIALISED, -0.7),
+        (EstimatorStatus.ALIGNING, 0.3),
+        (EstimatorStatus.RUNNING, 0.3),
+    ],
 )
-def test_rules_see_the_measured_speed_until_the_estimator_has_started(status: EstimatorStatus, expected_mps: float) -> None:
+def test_rules_see_the_measured_speed_until_the_estimator_has_started(
+    status: EstimatorStatus, expected_mps: float
+) -> None:
     pipeline = Rig().pipeline()
     pipeline.estimate.put(StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.3, 0.0, (1e-4,) * 16, status), 0)
     pipeline.monitors.on_message(WheelSpeed(0, 0, -0.7, 0.1), 0)

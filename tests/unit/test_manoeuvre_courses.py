@@ -31,14 +31,18 @@ def test_iso_3888_1_has_the_lanes_of_the_standard() -> None:
     start = a.x_m
     assert [lane.x_m - start for lane in (a, b, c)] == pytest.approx([0.0, 45.0, 95.0])
     assert [lane.length_m for lane in (a, b, c)] == [15.0, 25.0, 15.0]
-    assert [lane.width_m for lane in (a, b, c)] == pytest.approx([1.1 * 2.16 + 0.25, 1.2 * 2.16 + 0.25, 1.3 * 2.16 + 0.25])
+    assert [lane.width_m for lane in (a, b, c)] == pytest.approx(
+        [1.1 * 2.16 + 0.25, 1.2 * 2.16 + 0.25, 1.3 * 2.16 + 0.25]
+    )
     right = [lane.y_m - lane.width_m / 2 for lane in (a, b, c)]
     assert right[1] - right[0] == pytest.approx(3.5)
     assert right[2] == pytest.approx(right[0])
     assert course.speed_mps[0] == pytest.approx(80 / 3.6)
     # In the middle of each lane the line is in its middle.
     for lane in (a, b, c):
-        assert _along(course, lane.x_m + lane.length_m / 2 - 1.69) == pytest.approx(lane.y_m, abs=1e-6)
+        assert _along(course, lane.x_m + lane.length_m / 2 - 1.69) == pytest.approx(
+            lane.y_m, abs=1e-6
+        )
 
 
 def test_iso_3888_2_has_the_lanes_of_the_standard() -> None:
@@ -46,7 +50,9 @@ def test_iso_3888_2_has_the_lanes_of_the_standard() -> None:
     a, b, c = course.markings.lanes
     assert [lane.x_m - a.x_m for lane in (a, b, c)] == pytest.approx([0.0, 25.5, 49.0])
     assert [lane.length_m for lane in (a, b, c)] == [12.0, 11.0, 12.0]
-    assert [lane.width_m for lane in (a, b, c)] == pytest.approx([1.1 * 2.16 + 0.25, 3.16, 1.3 * 2.16 + 0.25])
+    assert [lane.width_m for lane in (a, b, c)] == pytest.approx(
+        [1.1 * 2.16 + 0.25, 3.16, 1.3 * 2.16 + 0.25]
+    )
     assert b.y_m - b.width_m / 2 - (a.y_m + a.width_m / 2) == pytest.approx(1.0)
     assert c.y_m - c.width_m / 2 == pytest.approx(a.y_m - a.width_m / 2)
     assert load_course("iso_3888_2").markings.lanes[2].width_m == 3.0
@@ -55,14 +61,21 @@ def test_iso_3888_2_has_the_lanes_of_the_standard() -> None:
 def test_a_scaled_course_is_the_same_in_small() -> None:
     large, small = load_course("iso_3888_1"), load_course("iso_3888_1_tenth")
     for a, b in zip(large.markings.lanes, small.markings.lanes, strict=True):
-        assert (b.length_m, b.width_m, b.y_m) == pytest.approx((a.length_m / 10, a.width_m / 10, a.y_m / 10))
+        assert (b.length_m, b.width_m, b.y_m) == pytest.approx(
+            (a.length_m / 10, a.width_m / 10, a.y_m / 10)
+        )
     # The same lateral acceleration.
-    accelerations = [float(np.max(np.abs(c.curvature_per_m)) * c.speed_mps[0] ** 2) for c in (large, small)]
+    accelerations = [
+        float(np.max(np.abs(c.curvature_per_m)) * c.speed_mps[0] ** 2) for c in (large, small)
+    ]
     assert accelerations[1] == pytest.approx(accelerations[0], rel=0.05)
 
 
 def test_chrono_lane_changes() -> None:
-    for name, ramp, width, length in (("chrono_iso", 13.5, 4.0, 11.0), ("chrono_nato", 28.93, 3.6105, 25.0)):
+    for name, ramp, width, length in (
+        ("chrono_iso", 13.5, 4.0, 11.0),
+        ("chrono_nato", 28.93, 3.6105, 25.0),
+    ):
         course = load_course(name)
         start = course.markings.from_m
         assert _along(course, start + ramp / 2) == pytest.approx(width / 2, abs=5e-3)
@@ -73,7 +86,17 @@ def test_chrono_lane_changes() -> None:
 
 def test_the_nine_of_the_thesis() -> None:
     found = {name: load_course(name) for name in names() if name.startswith("thesis_")}
-    mph = {"st5": 5, "left10": 10, "left15": 15, "ss20": 20, "ss25": 25, "ss30": 30, "dlc30": 30, "dlc35": 35, "dlc40": 40}
+    mph = {
+        "st5": 5,
+        "left10": 10,
+        "left15": 15,
+        "ss20": 20,
+        "ss25": 25,
+        "ss30": 30,
+        "dlc30": 30,
+        "dlc35": 35,
+        "dlc40": 40,
+    }
     assert set(found) == {f"thesis_{name}" for name in mph}
     for name, course in found.items():
         assert course.speed_mps[0] == pytest.approx(mph[name.removeprefix("thesis_")] * 0.44704)
@@ -115,9 +138,14 @@ def test_parameters_change_what_they_name_and_nothing_goes_unnoticed() -> None:
     course = load_course("iso_3888_1:speed_mps=15,ease_m=5")
     assert course.name == "iso_3888_1:speed_mps=15,ease_m=5"
     assert set(course.speed_mps) == {15.0}
-    assert np.abs(course.curvature_per_m).max() < 0.6 * np.abs(load_course("iso_3888_1").curvature_per_m).max()
+    assert (
+        np.abs(course.curvature_per_m).max()
+        < 0.6 * np.abs(load_course("iso_3888_1").curvature_per_m).max()
+    )
     assert load_course("thesis_dlc35", width_m=2.0).markings.lanes[0].width_m == pytest.approx(2.45)
-    assert load_course("thesis_dlc35:width_m=3", width_m=2.0).markings.lanes[0].width_m == pytest.approx(3.55)
+    assert load_course("thesis_dlc35:width_m=3", width_m=2.0).markings.lanes[
+        0
+    ].width_m == pytest.approx(3.55)
     for bad, said in (
         ("iso_3888_1:sped_mps=2", 'did you mean "speed_mps"'),
         ("iso_3888_1:speed_mps=x", "must be a number"),
@@ -137,7 +165,10 @@ def test_parameters_change_what_they_name_and_nothing_goes_unnoticed() -> None:
     assert parameters("no_such_course") == {}
 
 
-@given(st.text(max_size=30), st.sampled_from(["iso_3888_1", "slalom", "turn", "u_shape", "circle_r5_ccw", "thesis_dlc35"]))
+@given(
+    st.text(max_size=30),
+    st.sampled_from(["iso_3888_1", "slalom", "turn", "u_shape", "circle_r5_ccw", "thesis_dlc35"]),
+)
 def test_any_parameters_give_a_course_or_a_course_error(text: str, name: str) -> None:
     with suppress(CourseError):
         assert load_course(f"{name}:{text}").length_m > 0.0
@@ -154,7 +185,9 @@ def test_smooth_step_and_clothoid() -> None:
     points = clothoids([10.0], [(0.0, 0.1)])
     fine = np.linspace(0.0, 10.0, 200_001)
     heading = 0.005 * fine * fine
-    assert points[-1] == pytest.approx([np.trapezoid(np.cos(heading), fine), np.trapezoid(np.sin(heading), fine)], abs=1e-5)
+    assert points[-1] == pytest.approx(
+        [np.trapezoid(np.cos(heading), fine), np.trapezoid(np.sin(heading), fine)], abs=1e-5
+    )
 
 
 def _drive(course: Course, body: BodyRectangle, aside_m: float = 0.0) -> LanePassage:
@@ -215,7 +248,11 @@ def test_turning_course_and_drive_changes_no_verdict(angle: float, aside: float)
 _places = st.tuples(st.floats(-6.0, 6.0), st.floats(-6.0, 6.0))
 
 
-@given(st.lists(_places, min_size=1, max_size=12), st.lists(_places, min_size=2, max_size=8), st.floats(0.05, 3.0))
+@given(
+    st.lists(_places, min_size=1, max_size=12),
+    st.lists(_places, min_size=2, max_size=8),
+    st.floats(0.05, 3.0),
+)
 def test_a_box_is_met_by_a_way_that_touches_it(
     boxes: list[tuple[float, float]], way: list[tuple[float, float]], side: float
 ) -> None:

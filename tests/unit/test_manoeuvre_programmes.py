@@ -23,7 +23,9 @@ VEHICLE, LIMITS = PROFILE.vehicle, PROFILE.limits
 STEP_NS = 20_000_000
 
 
-def _estimate(t_ns: int, speed: float = 0.0, yaw: float = 0.0, x: float = 0.0, y: float = 0.0) -> StateEstimate:
+def _estimate(
+    t_ns: int, speed: float = 0.0, yaw: float = 0.0, x: float = 0.0, y: float = 0.0
+) -> StateEstimate:
     return StateEstimate(t_ns, t_ns, x, y, yaw, speed, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
 
 
@@ -108,7 +110,13 @@ def test_named_programmes_are_what_their_standards_say() -> None:
     assert held[0] == pytest.approx(0.75 / 0.7)
     assert max(dwell.wheel_angle_rad) == pytest.approx(-lowest, rel=0.01)
     chirp = named("chirp:speed_mps=2,from_hz=0.1,to_hz=2,sweep_s=20", VEHICLE, LIMITS)
-    crossings = [t for t, a, b in zip(chirp.t_s, chirp.wheel_angle_rad, chirp.wheel_angle_rad[1:], strict=False) if a < 0 <= b]
+    crossings = [
+        t
+        for t, a, b in zip(
+            chirp.t_s, chirp.wheel_angle_rad, chirp.wheel_angle_rad[1:], strict=False
+        )
+        if a < 0 <= b
+    ]
     assert 1.0 / (crossings[-1] - crossings[-2]) == pytest.approx(2.0, rel=0.12)
     right = named("step_steer:ay_mps2=-1", VEHICLE, LIMITS)
     assert right.wheel_angle_rad[-1] < 0.0
@@ -144,11 +152,15 @@ def test_rows_are_driven_by_time_between_them_linear_or_held() -> None:
         "wheel_angle_rad": [0.0, 0.2, 0.1],
         "brake": [0.0, 0.0, 0.0],
     }
-    linear, held = (_controller(ProgrammeParams(interpolation=kind, **columns)) for kind in ("linear", "hold"))
+    linear, held = (
+        _controller(ProgrammeParams(interpolation=kind, **columns)) for kind in ("linear", "hold")
+    )
     for controller, wheel, throttle in ((linear, 0.1, 0.2), (held, 0.0, 0.0)):
         controller.step(_estimate(0), 0)
         command = controller.step(_estimate(500_000_000), 500_000_000)
-        assert (command.wheel_angle_rad, command.throttle, command.brake) == pytest.approx((wheel, throttle, 0.0))
+        assert (command.wheel_angle_rad, command.throttle, command.brake) == pytest.approx(
+            (wheel, throttle, 0.0)
+        )
         assert command.cross_track_m == 0.0
         end = controller.step(_estimate(2_020_000_000), 2_020_000_000)
         assert controller.finished
@@ -161,23 +173,40 @@ def test_rows_are_driven_by_time_between_them_linear_or_held() -> None:
 
 
 def test_steering_is_a_share_of_the_mechanical_stop() -> None:
-    controller = _controller(ProgrammeParams(t_s=[0.0, 1.0], throttle=[0.1, 0.1], steering=[-0.5, -0.5]))
-    assert controller.step(_estimate(0), 0).wheel_angle_rad == pytest.approx(-0.5 * VEHICLE.steering.max_wheel_rad)
+    controller = _controller(
+        ProgrammeParams(t_s=[0.0, 1.0], throttle=[0.1, 0.1], steering=[-0.5, -0.5])
+    )
+    assert controller.step(_estimate(0), 0).wheel_angle_rad == pytest.approx(
+        -0.5 * VEHICLE.steering.max_wheel_rad
+    )
 
 
 def test_speed_is_held_until_a_row_leaves_it_to_the_throttle() -> None:
     controller = _controller(
-        ProgrammeParams(t_s=[0.0, 1.0, 2.0], speed_mps=[1.0, 0.0, 0.0], throttle=[0.0, 0.3, 0.3], holds_speed=[True, False, False])
+        ProgrammeParams(
+            t_s=[0.0, 1.0, 2.0],
+            speed_mps=[1.0, 0.0, 0.0],
+            throttle=[0.0, 0.3, 0.3],
+            holds_speed=[True, False, False],
+        )
     )
     controller.step(_estimate(0, 1.0), 0)
     first = controller.step(_estimate(900_000_000, 1.0), 900_000_000)
     assert first.target_speed_mps == 1.0
     assert 0.0 < first.throttle < 1.0
-    assert controller.step(_estimate(1_500_000_000, 1.0), 1_500_000_000).throttle == pytest.approx(0.3)
+    assert controller.step(_estimate(1_500_000_000, 1.0), 1_500_000_000).throttle == pytest.approx(
+        0.3
+    )
 
 
 def test_the_programme_begins_when_its_entry_speed_has_settled_on_a_straight_line() -> None:
-    params = ProgrammeParams(t_s=[0.0, 9.0], speed_mps=[1.0, 1.0], wheel_angle_rad=[0.2, 0.2], entry_speed_mps=1.0, settle_s=0.5)
+    params = ProgrammeParams(
+        t_s=[0.0, 9.0],
+        speed_mps=[1.0, 1.0],
+        wheel_angle_rad=[0.2, 0.2],
+        entry_speed_mps=1.0,
+        settle_s=0.5,
+    )
     controller = _controller(params)
     early = controller.step(_estimate(0, 0.2), 0)
     assert early.wheel_angle_rad == 0.0
@@ -191,7 +220,9 @@ def test_the_programme_begins_when_its_entry_speed_has_settled_on_a_straight_lin
 
 
 def test_an_entry_speed_that_does_not_come_is_given_up() -> None:
-    controller = _controller(ProgrammeParams(t_s=[0.0, 1.0], speed_mps=[9.0, 9.0], entry_speed_mps=9.0, entry_s=2.0))
+    controller = _controller(
+        ProgrammeParams(t_s=[0.0, 1.0], speed_mps=[9.0, 9.0], entry_speed_mps=9.0, entry_s=2.0)
+    )
     controller.step(_estimate(0, 1.0), 0)
     command = controller.step(_estimate(2_020_000_000, 1.0), 2_020_000_000)
     assert command.level is ControlLevel.STOP
@@ -200,7 +231,9 @@ def test_an_entry_speed_that_does_not_come_is_given_up() -> None:
 
 
 def test_a_turn_ends_a_programme_wherever_the_yaw_wraps() -> None:
-    controller = _controller(ProgrammeParams(t_s=[0.0, 99.0], throttle=[0.2, 0.2], end_turn_rad=math.pi))
+    controller = _controller(
+        ProgrammeParams(t_s=[0.0, 99.0], throttle=[0.2, 0.2], end_turn_rad=math.pi)
+    )
     turned, t_ns = 0.0, 0
     while not controller.finished and turned < 4.0:
         controller.step(_estimate(t_ns, 1.0, math.remainder(2.5 + turned, math.tau)), t_ns)
@@ -213,7 +246,9 @@ def test_a_turn_ends_a_programme_wherever_the_yaw_wraps() -> None:
     st.lists(st.tuples(*[st.floats(width=32)] * 4), min_size=1, max_size=12),
     st.lists(st.integers(0, 2_000_000_000), min_size=1, max_size=12),
 )
-def test_every_command_is_finite_and_within_its_limits(poses: list[tuple[float, float, float, float]], gaps: list[int]) -> None:
+def test_every_command_is_finite_and_within_its_limits(
+    poses: list[tuple[float, float, float, float]], gaps: list[int]
+) -> None:
     controller = _controller(named("brake_in_turn", VEHICLE, LIMITS))
     t_ns = 0
     for (x, y, yaw, speed), gap in zip(poses, gaps, strict=False):

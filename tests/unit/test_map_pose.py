@@ -44,7 +44,9 @@ def run(filter_, poses, seconds=1.0):
 def test_a_filter_starts_from_a_pose_and_runs(kind):
     estimate = run(filter_of(kind), {k: [pose(SECOND + k * STEP_NS)] for k in range(10, 100, 3)})
     assert estimate.status is EstimatorStatus.RUNNING
-    assert (estimate.x_m, estimate.y_m, estimate.yaw_rad) == pytest.approx((1.0, 2.0, 0.3), abs=0.01)
+    assert (estimate.x_m, estimate.y_m, estimate.yaw_rad) == pytest.approx(
+        (1.0, 2.0, 0.3), abs=0.01
+    )
     assert estimate.position_sigma_m < 0.02
 
 
@@ -52,7 +54,9 @@ def test_a_filter_starts_from_a_pose_and_runs(kind):
 def test_along_a_corridor_a_pose_moves_nothing_and_across_it_all(kind):
     # The vehicle stands across the corridor, so that it can have rolled to where the poses say.
     start = {k: [pose(SECOND + k * STEP_NS, yaw=pi / 2)] for k in range(10, 40, 3)}
-    later = {k: [pose(SECOND + k * STEP_NS, 1.5, 2.02, pi / 2, CORRIDOR)] for k in range(41, 100, 3)}
+    later = {
+        k: [pose(SECOND + k * STEP_NS, 1.5, 2.02, pi / 2, CORRIDOR)] for k in range(41, 100, 3)
+    }
     estimate = run(filter_of(kind), start | later)
     assert abs(estimate.x_m - 1.0) < 0.005
     assert abs(estimate.y_m - 2.02) < 0.01
@@ -61,8 +65,13 @@ def test_along_a_corridor_a_pose_moves_nothing_and_across_it_all(kind):
 @pytest.mark.parametrize("kind", [Planar, Ins])
 def test_a_late_pose_counts_as_if_it_had_come_in_time(kind):
     times = range(10, 100, 5)
-    prompt = run(filter_of(kind), {k: [pose(SECOND + k * STEP_NS, 1.0 + 0.0005 * k)] for k in times})
-    late = run(filter_of(kind), {k + 3: [pose(SECOND + k * STEP_NS, 1.0 + 0.0005 * k)] for k in times if k + 3 <= 100})
+    prompt = run(
+        filter_of(kind), {k: [pose(SECOND + k * STEP_NS, 1.0 + 0.0005 * k)] for k in times}
+    )
+    late = run(
+        filter_of(kind),
+        {k + 3: [pose(SECOND + k * STEP_NS, 1.0 + 0.0005 * k)] for k in times if k + 3 <= 100},
+    )
     assert late.x_m == pytest.approx(prompt.x_m, abs=1e-3)
 
 
@@ -81,15 +90,17 @@ def test_poses_that_contradict_the_state_are_refused_and_then_followed(kind):
 @pytest.mark.parametrize(
     "bad",
     [
-        {"x": nan}, {"x": 1e9}, {"yaw": inf}, {"covariance": (nan,) * 9}, {"covariance": (0.0,) * 9},
-        {"covariance": (-1.0, *SURE[1:])},
+        {"x": nan}, {"x": 1e9}, {"yaw": inf}, {"covariance": (nan,) * 9},
+        {"covariance": (0.0,) * 9}, {"covariance": (-1.0, *SURE[1:])},
         {"outcome": MapMatch.UNFIT},
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [Planar, Ins])
 def test_what_is_no_pose_changes_nothing(kind, bad):
     assert not is_usable(pose(SECOND, **bad))
-    estimate = run(filter_of(kind), {k: [pose(SECOND + k * STEP_NS, **bad)] for k in range(10, 100, 3)})
+    estimate = run(
+        filter_of(kind), {k: [pose(SECOND + k * STEP_NS, **bad)] for k in range(10, 100, 3)}
+    )
     assert estimate.status is EstimatorStatus.UNINITIALISED
 
 

@@ -1,4 +1,5 @@
-"""Maps out of drives: keyframes, loop closures, pose graph, grid, and the files that drives are read from."""
+"""Maps out of drives: keyframes, loop closures, pose graph, grid, and the files that drives are
+read from."""
 
 import gzip
 import json
@@ -73,12 +74,14 @@ def test_the_grid_shows_walls_free_room_and_what_no_ray_reached(lap):
 def test_positions_by_gnss_place_the_map_and_wild_ones_do_not_bend_it(lap):
     made, _ = lap
     rng = np.random.default_rng(2)
-    places = np.stack((made.truth.x_m, made.truth.y_m), axis=1) + rng.normal(0.0, 0.02, (len(made.truth.t_ns), 2))
+    places = np.stack((made.truth.x_m, made.truth.y_m), axis=1) + rng.normal(
+        0.0, 0.02, (len(made.truth.t_ns), 2)
+    )
     wild = rng.random(len(places)) < 0.2
     places[wild] += rng.uniform(2.0, 30.0, (wild.sum(), 2))
     placed = MappingDrive(
-        name="hall", scans=made.scans, odometry=made.odometry, truth=made.truth, gnss_ns=made.truth.t_ns, gnss_m=places,
-        gnss_sigma_m=np.full(len(places), 0.02),
+        name="hall", scans=made.scans, odometry=made.odometry, truth=made.truth,
+        gnss_ns=made.truth.t_ns, gnss_m=places, gnss_sigma_m=np.full(len(places), 0.02),
     )  # fmt: skip
     mapped = build(placed, 0.1)
     error = error_of(placed, mapped)
@@ -93,12 +96,16 @@ def test_what_cannot_be_mapped_is_said(lap, spoil):
     scans = {
         "no scan": [],
         "no return": [
-            type(s)(**{**{f: getattr(s, f) for f in s.__struct_fields__}, "ranges_m": (np.inf,) * 271}) for s in made.scans
+            type(s)(
+                **{**{f: getattr(s, f) for f in s.__struct_fields__}, "ranges_m": (np.inf,) * 271}
+            )
+            for s in made.scans
         ],
         "stands": made.scans[:1],
     }[spoil]
     with pytest.raises(
-        MappingDriveError, match={"no scan": "no laser scan", "no return": "nothing to map", "stands": "moved"}[spoil]
+        MappingDriveError,
+        match={"no scan": "no laser scan", "no return": "nothing to map", "stands": "moved"}[spoil],
     ):
         build(MappingDrive(name="hall", scans=scans, odometry=made.odometry), 0.05)
 
@@ -119,14 +126,19 @@ def test_a_map_that_would_be_too_large_is_refused(lap):
 def track():
     """A lap and a bit on a track whose bends look alike for metres."""
     scene = load_scene("race_track", load_course("race_track/lap"))
-    made = drive(scene, length_m=104.0, step_m=0.24, bias=0.002, course_name="race_track/lap", most_m=10.0)
+    made = drive(
+        scene, length_m=104.0, step_m=0.24, bias=0.002, course_name="race_track/lap", most_m=10.0
+    )
     return made, build(made, 0.1)
 
 
 def test_every_closure_of_a_track_is_right_and_the_map_is_not_bent(track):
     made, mapped = track
     there = made.truth.at(np.array([k.t_ns for k in mapped.frames], dtype=np.int64))
-    true = [PlanarPose(float(x), float(y), float(yaw)) for x, y, yaw in zip(there.x_m, there.y_m, there.yaw_rad)]
+    true = [
+        PlanarPose(float(x), float(y), float(yaw))
+        for x, y, yaw in zip(there.x_m, there.y_m, there.yaw_rad)
+    ]
     found = closures(mapped.frames, PoseGraph(mapped.poses, mapped.edges), set())
     edges = [a.edge for a in found if a.edge is not None]
     assert len(edges) > 3
@@ -150,7 +162,10 @@ def test_a_drive_that_never_comes_back_says_so(tmp_path):
 def test_a_map_that_its_closures_bend_is_called_bent(lap):
     _, mapped = lap
     steps = [e for e in mapped.edges if not e.closure]
-    poses = [p if k < 60 else PlanarPose(p.x_m + 0.6, p.y_m, p.yaw_rad) for k, p in enumerate(mapped.poses)]
+    poses = [
+        p if k < 60 else PlanarPose(p.x_m + 0.6, p.y_m, p.yaw_rad)
+        for k, p in enumerate(mapped.poses)
+    ]
     assert not mapped.quality.bent
     quality = quality_of(mapped.frames, PoseGraph(poses, steps), [])
     assert quality.bent
@@ -179,17 +194,24 @@ def test_odometry_with_a_gyro_counts_for_more_than_wheels_alone():
 def ring(count=40, seed=0):
     """Poses on a circle, and a graph whose odometry has drifted."""
     rng = np.random.default_rng(seed)
-    true = [PlanarPose(5 * np.cos(a), 5 * np.sin(a), a + pi / 2) for a in np.linspace(0, 2 * pi, count, endpoint=False)]
+    true = [
+        PlanarPose(5 * np.cos(a), 5 * np.sin(a), a + pi / 2)
+        for a in np.linspace(0, 2 * pi, count, endpoint=False)
+    ]
     information = np.diag((0.02**-2, 0.02**-2, 0.01**-2))
     graph = PoseGraph([true[0]])
     for i in range(1, count):
         x, y, yaw = true[i - 1].to(true[i])
-        step = PlanarPose(x + rng.normal(0, 0.01), y + rng.normal(0, 0.01), yaw + rng.normal(0.004, 0.004))
+        step = PlanarPose(
+            x + rng.normal(0, 0.01), y + rng.normal(0, 0.01), yaw + rng.normal(0.004, 0.004)
+        )
         graph.edges.append(Edge(i - 1, i, step, information))
         graph.poses.append(graph.poses[-1].then(step))
     for i in range(6):
         j = count - 6 + i
-        graph.edges.append(Edge(i, j, true[i].to(true[j]), np.diag((0.03**-2, 0.03**-2, 0.01**-2)), closure=True))
+        graph.edges.append(
+            Edge(i, j, true[i].to(true[j]), np.diag((0.03**-2, 0.03**-2, 0.01**-2)), closure=True)
+        )
     return true, graph
 
 
@@ -212,7 +234,11 @@ def test_wrong_closures_do_not_bend_a_map(seed, count):
     rng = np.random.default_rng(seed)
     for _ in range(count):
         i, j = sorted(rng.choice(len(true), 2, replace=False).tolist())
-        wrong = true[i].to(true[j]).then(PlanarPose(*rng.uniform((1.0, 1.0, 0.3), (4.0, 4.0, 2.0)).tolist()))
+        wrong = (
+            true[i]
+            .to(true[j])
+            .then(PlanarPose(*rng.uniform((1.0, 1.0, 0.3), (4.0, 4.0, 2.0)).tolist()))
+        )
         graph.edges.append(Edge(i, j, wrong, np.diag((0.03**-2, 0.03**-2, 0.01**-2)), closure=True))
     graph.optimise()
     assert all(e.weight < 0.5 for e in graph.edges[-count:])
@@ -222,7 +248,15 @@ def test_wrong_closures_do_not_bend_a_map(seed, count):
 def test_one_wrong_closure_alone_does_not_bend_a_map_either():
     true, graph = ring()
     graph.edges = [e for e in graph.edges if not e.closure]
-    graph.edges.append(Edge(5, 30, true[5].to(true[30]).then(PlanarPose(3.0, 3.0, 1.5)), 1e3 * np.eye(3), closure=True))
+    graph.edges.append(
+        Edge(
+            5,
+            30,
+            true[5].to(true[30]).then(PlanarPose(3.0, 3.0, 1.5)),
+            1e3 * np.eye(3),
+            closure=True,
+        )
+    )
     before = worst_m(true, graph)
     graph.optimise()
     assert graph.edges[-1].weight < 0.5
@@ -245,7 +279,11 @@ def test_places_of_the_antenna_place_the_graph():
 
 def carmen(made, words="FLASER"):
     """A CARMEN log of scans and odometry."""
-    lines = ["# message_name [message contents]", "PARAM robot_frontlaser_offset 0.27 nohost 0", "ODOM 0 0 0 0 0 0 1.0 host 1.0"]
+    lines = [
+        "# message_name [message contents]",
+        "PARAM robot_frontlaser_offset 0.27 nohost 0",
+        "ODOM 0 0 0 0 0 0 1.0 host 1.0",
+    ]
     for scan in made.scans:
         x, y, yaw = made.odometry.pose(scan.t_ns)
         ranges = " ".join(f"{min(r, 81.0):.3f}" for r in scan.ranges_m[45:226])
@@ -298,9 +336,12 @@ def test_a_bag_of_ros_2_holds_scans_and_odometry(lap, tmp_path):
     types = store.types
     scan_type, odometry_type = types["sensor_msgs/msg/LaserScan"], types["nav_msgs/msg/Odometry"]
     header = lambda t_ns: types["std_msgs/msg/Header"](  # noqa: E731
-        stamp=types["builtin_interfaces/msg/Time"](sec=t_ns // 10**9, nanosec=t_ns % 10**9), frame_id="base"
+        stamp=types["builtin_interfaces/msg/Time"](sec=t_ns // 10**9, nanosec=t_ns % 10**9),
+        frame_id="base",
     )
-    point, quaternion, pose = (types[f"geometry_msgs/msg/{n}"] for n in ("Point", "Quaternion", "Pose"))
+    point, quaternion, pose = (
+        types[f"geometry_msgs/msg/{n}"] for n in ("Point", "Quaternion", "Pose")
+    )
     zero = types["geometry_msgs/msg/Vector3"](x=0.0, y=0.0, z=0.0)
     twist = types["geometry_msgs/msg/TwistWithCovariance"](
         twist=types["geometry_msgs/msg/Twist"](linear=zero, angular=zero), covariance=np.zeros(36)
@@ -310,15 +351,20 @@ def test_a_bag_of_ros_2_holds_scans_and_odometry(lap, tmp_path):
         poses = writer.add_connection("/odom", odometry_type.__msgtype__, typestore=store)
         for s in made.scans:
             message = scan_type(
-                header(s.t_ns), s.angle_min_rad, s.angle_min_rad + 270 * s.angle_increment_rad, s.angle_increment_rad, 0.0, 0.1,
-                s.range_min_m, s.range_max_m, np.array(s.ranges_m, np.float32), np.zeros(0, np.float32),
+                header(s.t_ns), s.angle_min_rad, s.angle_min_rad + 270 * s.angle_increment_rad,
+                s.angle_increment_rad, 0.0, 0.1, s.range_min_m, s.range_max_m,
+                np.array(s.ranges_m, np.float32), np.zeros(0, np.float32),
             )  # fmt: skip
             writer.write(scans, s.t_ns, store.serialize_cdr(message, scan_type.__msgtype__))
             x, y, yaw = made.odometry.pose(s.t_ns)
             there = pose(point(x, y, 0.0), quaternion(0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)))
             covered = types["geometry_msgs/msg/PoseWithCovariance"](there, np.zeros(36))
             writer.write(
-                poses, s.t_ns, store.serialize_cdr(odometry_type(header(s.t_ns), "base", covered, twist), odometry_type.__msgtype__)
+                poses,
+                s.t_ns,
+                store.serialize_cdr(
+                    odometry_type(header(s.t_ns), "base", covered, twist), odometry_type.__msgtype__
+                ),
             )
     found = read(tmp_path / "bag", (0.27, 0.0))
     assert found.odometry is not None
@@ -340,8 +386,23 @@ def test_the_command_writes_map_path_trajectory_and_picture(lap, tmp_path: Path,
     made, _ = lap
     log = tmp_path / "hall.log"
     log.write_text(carmen(made))
-    out, path, tum, plot = (tmp_path / name for name in ("hall.yaml", "line.csv", "hall.tum", "hall.png"))
-    given = ["map", "build", str(log), "-o", str(out), "--lidar", "0.27", "0", "--path", str(path), "--trajectory", str(tum)]
+    out, path, tum, plot = (
+        tmp_path / name for name in ("hall.yaml", "line.csv", "hall.tum", "hall.png")
+    )
+    given = [
+        "map",
+        "build",
+        str(log),
+        "-o",
+        str(out),
+        "--lidar",
+        "0.27",
+        "0",
+        "--path",
+        str(path),
+        "--trajectory",
+        str(tum),
+    ]
     assert main([*given, "--plot", str(plot), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["keyframes"] == len(tum.read_text().splitlines())

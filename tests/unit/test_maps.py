@@ -17,7 +17,10 @@ from vehicled.maps.scans import body_points
 from vehicled.maps.search import PoseSearch, Pyramid
 from vehicled.maps.surface import Elements, SurfaceTable
 
-YAML = "image: hall.pgm\nresolution: 0.05\norigin: [0, 0, 0]\nnegate: 0\noccupied_thresh: 0.65\nfree_thresh: 0.196\n"
+YAML = (
+    "image: hall.pgm\nresolution: 0.05\norigin: [0, 0, 0]\nnegate: 0\noccupied_thresh: "
+    "0.65\nfree_thresh: 0.196\n"
+)
 
 
 def seen(scene, pose, seed=0):
@@ -28,10 +31,17 @@ def seen(scene, pose, seed=0):
 def surface_of(scene, poses):
     """The surface that scans from known poses show."""
     points = [pose.place(*seen(scene, pose, k)) for k, pose in enumerate(poses)]
-    return SurfaceTable(np.concatenate([x for x, _ in points]), np.concatenate([y for _, y in points]), 0.05, 0.6)
+    return SurfaceTable(
+        np.concatenate([x for x, _ in points]), np.concatenate([y for _, y in points]), 0.05, 0.6
+    )
 
 
-ALL_OVER = [PlanarPose(float(x), float(y), float(yaw)) for x in (-9, -1, 7.5) for y in (-8, 0, 9) for yaw in (0.0, pi)]
+ALL_OVER = [
+    PlanarPose(float(x), float(y), float(yaw))
+    for x in (-9, -1, 7.5)
+    for y in (-8, 0, 9)
+    for yaw in (0.0, pi)
+]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +65,13 @@ def searched(pyramid, x, y, **given):
 @given(st.integers(1, 12), st.integers(1, 12), st.data())
 def test_a_grid_that_is_written_is_read_as_it_was(tmp_path_factory, rows, columns, data):
     cells = np.array(
-        data.draw(st.lists(st.sampled_from((FREE, OCCUPIED, UNKNOWN)), min_size=rows * columns, max_size=rows * columns))
+        data.draw(
+            st.lists(
+                st.sampled_from((FREE, OCCUPIED, UNKNOWN)),
+                min_size=rows * columns,
+                max_size=rows * columns,
+            )
+        )
     )
     grid = OccupancyGrid(cells.reshape(rows, columns).astype(np.int8), 0.05, (-1.25, 3.5, 0.25))
     folder = tmp_path_factory.mktemp("map")
@@ -119,7 +135,9 @@ def test_the_two_faces_of_a_thick_wall_are_two_lines():
 def test_the_table_finds_an_element_about_as_near_as_the_nearest(seed, count):
     rng = np.random.default_rng(seed)
     # Each of them as three, because a single return is left out.
-    x, y = (np.repeat(v, 3) + np.tile((-0.1, 0.0, 0.1), count) for v in rng.uniform(-3, 3, (2, count)))
+    x, y = (
+        np.repeat(v, 3) + np.tile((-0.1, 0.0, 0.1), count) for v in rng.uniform(-3, 3, (2, count))
+    )
     surface = SurfaceTable(x, y, 0.1, 0.5)
     e = surface.elements
     px, py = rng.uniform(-5, 5, (2, 200))
@@ -153,7 +171,9 @@ def test_a_bend_that_goes_on_beyond_what_is_known_does_not_turn_a_scan(monkeypat
     x, y = (np.concatenate([radius * f(known) for radius in (4.0, 6.0)]) for f in (np.cos, np.sin))
     surface = SurfaceTable(x, y, 0.05, 0.6)
     true = PlanarPose(5.0, 0.0, pi / 2)
-    seen_x, seen_y = (np.concatenate([radius * f(ahead) for radius in (4.0, 6.0)]) for f in (np.cos, np.sin))
+    seen_x, seen_y = (
+        np.concatenate([radius * f(ahead) for radius in (4.0, 6.0)]) for f in (np.cos, np.sin)
+    )
     px, py = seen_y - true.y_m, true.x_m - seen_x
     turned = off(align(surface, px, py, true).pose, true)[1]
     monkeypatch.setattr(matching, "BESIDE_M", 10.0)
@@ -201,7 +221,11 @@ def test_half_of_the_points_may_be_wrong(hall):
     assert 0.4 < match.fit < 0.7
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=0, max_size=30), st.floats(-1e5, 1e5), st.floats(-10.0, 10.0))
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=0, max_size=30),
+    st.floats(-1e5, 1e5),
+    st.floats(-10.0, 10.0),
+)
 def test_any_points_give_a_finite_pose(values, x_m, yaw_rad):
     surface = SurfaceTable(np.linspace(0, 5, 50), np.zeros(50), 0.1, 0.5)
     points = np.array(values)
@@ -214,7 +238,9 @@ def test_any_points_give_a_finite_pose(values, x_m, yaw_rad):
 # ------------------------------------------------------------------ search
 
 
-@pytest.mark.parametrize("true", [PlanarPose(8.5, 8.0, 2.0), PlanarPose(-10.0, -9.0, 0.8), PlanarPose(0.0, 0.0, 0.0)])
+@pytest.mark.parametrize(
+    "true", [PlanarPose(8.5, 8.0, 2.0), PlanarPose(-10.0, -9.0, 0.8), PlanarPose(0.0, 0.0, 0.0)]
+)
 def test_a_kidnapped_vehicle_is_found(hall, true):
     scene, surface, pyramid = hall
     x, y = seen(scene, true)
@@ -226,7 +252,9 @@ def test_a_kidnapped_vehicle_is_found(hall, true):
 
 def test_a_place_that_looks_the_same_twice_has_a_rival(tmp_path):
     scene = scene_of(TWINS, tmp_path)
-    surface = surface_of(scene, [PlanarPose(float(x), 0.0, yaw) for x in (-5, 0, 5) for yaw in (0.0, pi)])
+    surface = surface_of(
+        scene, [PlanarPose(float(x), 0.0, yaw) for x in (-5, 0, 5) for yaw in (0.0, pi)]
+    )
     true = PlanarPose(3.0, 1.0, 0.4)
     search, _ = searched(Pyramid(surface.elements), *seen(scene, true))
     found = [search.best, *search.rivals()]
@@ -250,7 +278,10 @@ def test_no_step_of_a_search_is_longer_than_its_budget(hall, monkeypatch):
 
 def test_another_place_is_not_found(hall, tmp_path):
     _, _, pyramid = hall
-    elsewhere = scene_of("[[wall]]\npoints = [[-2, -1], [5, -1], [5, 1.5], [2, 2.5], [-2, 1]]\nclosed = true\n", tmp_path)
+    elsewhere = scene_of(
+        "[[wall]]\npoints = [[-2, -1], [5, -1], [5, 1.5], [2, 2.5], [-2, 1]]\nclosed = true\n",
+        tmp_path,
+    )
     search, _ = searched(pyramid, *seen(elsewhere, PlanarPose(0.0, 0.0, 0.3)), least=0.8)
     assert search.best is None
 
@@ -261,7 +292,12 @@ def test_a_search_without_points_or_without_a_map_ends_at_once():
     some = Pyramid(Elements(np.arange(5.0), np.zeros(5), 0.1))
     assert PoseSearch(some, empty, empty).step()
     # A window far from the map holds nothing.
-    assert searched(some, np.ones(40), np.ones(40), window=(PlanarPose(500.0, 500.0, 0.0), 1.0, 0.2))[0].best is None
+    assert (
+        searched(some, np.ones(40), np.ones(40), window=(PlanarPose(500.0, 500.0, 0.0), 1.0, 0.2))[
+            0
+        ].best
+        is None
+    )
 
 
 def test_points_of_a_scan_are_seen_from_the_rear_axle(tmp_path):

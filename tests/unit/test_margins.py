@@ -43,13 +43,21 @@ KINDS = (*PROMISED, MotorStatus)
 SOURCES = [MonitoredSource(name=kind.__name__, message=kind, silence_ns=10**8) for kind in PROMISED]
 
 SILENCES_S = (
-    0.1, LIMITS.gnss_silence_s, LIMITS.imu_silence_s, LIMITS.estimate_silence_s, LIMITS.control_silence_s, LIMITS.loop_silence_s,
-    LIMITS.telemetry_silence_s, LIMITS.teleop_silence_s, LIMITS.ground_silence_s, LIMITS.rtk_lost_stop_s,
+    0.1, LIMITS.gnss_silence_s, LIMITS.imu_silence_s, LIMITS.estimate_silence_s,
+    LIMITS.control_silence_s, LIMITS.loop_silence_s, LIMITS.telemetry_silence_s,
+    LIMITS.teleop_silence_s, LIMITS.ground_silence_s, LIMITS.rtk_lost_stop_s,
 )  # fmt: skip
 seconds = st.one_of(st.none(), near(*SILENCES_S, low=0.0, high=30.0))
 nanoseconds = near(*SILENCES_S, low=0.0, high=10.0).map(lambda value: round(value * 1e9))
 counts = st.integers(0, 12)
-numbers = near(0.0, LIMITS.max_speed_mps, LIMITS.max_speed_mps + LIMITS.overspeed_mps, LIMITS.corridor_m, signed=True, garbage=True)
+numbers = near(
+    0.0,
+    LIMITS.max_speed_mps,
+    LIMITS.max_speed_mps + LIMITS.overspeed_mps,
+    LIMITS.corridor_m,
+    signed=True,
+    garbage=True,
+)
 
 
 def see(monitors: Monitors, free_m: float, cap_mps: float = inf) -> None:
@@ -77,22 +85,38 @@ def situations(draw: Any) -> RuleInputs:
         draw(counts),
     )
     saturated_s = draw(seconds)
-    monitors.inertial.saturated_since_ns = None if saturated_s is None else now_ns - round(saturated_s * 1e9)
+    monitors.inertial.saturated_since_ns = (
+        None if saturated_s is None else now_ns - round(saturated_s * 1e9)
+    )
     for name in ("mismatch_ns", "not_moving_ns", "uncommanded_ns", "unbraked_ns"):
         setattr(
             monitors.motion,
             name,
-            round(1e9 * draw(near(LIMITS.speed_mismatch_s, LIMITS.not_moving_s, LIMITS.uncommanded_s, low=0.0))),
+            round(
+                1e9
+                * draw(
+                    near(
+                        LIMITS.speed_mismatch_s, LIMITS.not_moving_s, LIMITS.uncommanded_s, low=0.0
+                    )
+                )
+            ),
         )
     monitors.motor.hottest_k, monitors.motor.rest_v = (
         draw(near(LIMITS.motor_hot_k, LIMITS.motor_hot_k + 15.0)),
         draw(near(9.0, 10.0, low=0.0)),
     )
-    monitors.control.stop_level_in_a_row, monitors.control.clipped_in_a_row = draw(counts), draw(counts)
+    monitors.control.stop_level_in_a_row, monitors.control.clipped_in_a_row = (
+        draw(counts),
+        draw(counts),
+    )
     monitors.host.clock_step_s = draw(st.floats(-5.0, 5.0))
     monitors.stopping.distance_m = draw(st.floats(0.0, 5.0))
     if draw(st.booleans()):
-        see(monitors, draw(st.one_of(st.just(inf), st.floats(0.0, 20.0))), draw(st.one_of(st.just(inf), st.floats(0.3, 5.0))))
+        see(
+            monitors,
+            draw(st.one_of(st.just(inf), st.floats(0.0, 20.0))),
+            draw(st.one_of(st.just(inf), st.floats(0.3, 5.0))),
+        )
     teleop_s, ground_s = draw(seconds), draw(seconds)
     if teleop_s is not None:
         t_ns = now_ns - round(teleop_s * 1e9)
@@ -105,11 +129,15 @@ def situations(draw: Any) -> RuleInputs:
         mode=Mode.AUTO,
         limits=LIMITS,
         monitors=monitors,
-        estimate=StateEstimate(0, 0, 0.0, 0.0, 0.0, draw(numbers), 0.0, covariance, EstimatorStatus.RUNNING),
+        estimate=StateEstimate(
+            0, 0, 0.0, 0.0, 0.0, draw(numbers), 0.0, covariance, EstimatorStatus.RUNNING
+        ),
         estimate_age_ns=draw(nanoseconds),
         control=ControlCommand(0, 0, 0.0, 0.0, 0.0, cross_track_m=draw(numbers)),
         control_age_ns=draw(nanoseconds),
-        sent=ActuatorCommand(now_ns - draw(nanoseconds), 0, draw(st.sampled_from((0.0, 0.3))), 0.0, 0.0, 0.0),
+        sent=ActuatorCommand(
+            now_ns - draw(nanoseconds), 0, draw(st.sampled_from((0.0, 0.3))), 0.0, 0.0, 0.0
+        ),
     )
 
 
@@ -141,12 +169,15 @@ def test_the_sense_decides_at_the_limit(sense: Sense, below: bool, at: bool, abo
     monitors = Monitors(LIMITS, PROFILE.vehicle)
     s = RuleInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, monitors=monitors)
     for value, expected in ((0.29, below), (0.3, at), (0.31, above), (nan, False)):
-        rule = replace(RULES[0], value=lambda _, value=value: value, limit=lambda _: 0.3, sense=sense)
+        rule = replace(
+            RULES[0], value=lambda _, value=value: value, limit=lambda _: 0.3, sense=sense
+        )
         assert rule.holds(s) is expected, value
 
 
 def test_a_silence_of_just_its_limit_does_not_trip() -> None:
-    # Limits are decimal fractions of a second and ages are whole ns: the division must round to the same number.
+    # Limits are decimal fractions of a second and ages are whole ns: the division must round to the
+    # same number.
     for limit_s in {round(ms / 1e3, 3) for ms in range(1, 5001)}:
         assert not Sense.OVER.compare(rules.seconds(round(limit_s * 1e9)), limit_s), limit_s
         assert Sense.OVER.compare(rules.seconds(round(limit_s * 1e9) + 1), limit_s), limit_s
@@ -161,7 +192,13 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
 
     def step(now_ms: int) -> dict[str, Any]:
         supervisor.step(
-            RuleInputs(now_ns=now_ms * 10**6, mode=supervisor.mode, limits=LIMITS, monitors=monitors, estimate=estimate)
+            RuleInputs(
+                now_ns=now_ms * 10**6,
+                mode=supervisor.mode,
+                limits=LIMITS,
+                monitors=monitors,
+                estimate=estimate,
+            )
         )
         return {standing.code: standing for standing in standings(supervisor)}
 
@@ -179,24 +216,43 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
     assert later["vesc_overheat"].reaction == "S4"
 
 
-@pytest.mark.parametrize(("free_m", "shown", "words"), [(None, None, ""), (inf, None, "clear"), (2.0, 2.0, ""), (0.2, 0.2, "")])
-def test_the_way_ahead_is_shown_as_a_number_or_as_clear(free_m: float | None, shown: float | None, words: str) -> None:
+@pytest.mark.parametrize(
+    ("free_m", "shown", "words"),
+    [(None, None, ""), (inf, None, "clear"), (2.0, 2.0, ""), (0.2, 0.2, "")],
+)
+def test_the_way_ahead_is_shown_as_a_number_or_as_clear(
+    free_m: float | None, shown: float | None, words: str
+) -> None:
     supervisor, monitors = (
         Supervisor(),
-        Monitors(LIMITS, PROFILE.vehicle, [source for source in SOURCES if source.message is ObstacleRange]),
+        Monitors(
+            LIMITS,
+            PROFILE.vehicle,
+            [source for source in SOURCES if source.message is ObstacleRange],
+        ),
     )
     estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
-    situation = RuleInputs(now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=estimate)
+    situation = RuleInputs(
+        now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=estimate
+    )
     supervisor.step(situation)
     if free_m is not None:
         see(monitors, free_m)
     monitors.stopping.distance_m = 0.5
     found = {standing.code: standing for standing in standings(supervisor)}
-    for code, limit in (("obstacle_ahead", 0.5 + LIMITS.obstacle_gap_m), ("obstacle_too_near", 0.5)):
+    for code, limit in (
+        ("obstacle_ahead", 0.5 + LIMITS.obstacle_gap_m),
+        ("obstacle_too_near", 0.5),
+    ):
         assert (found[code].value, found[code].words) == (shown, words)
         assert found[code].limit == pytest.approx(limit)
     assert b"nfinity" not in msgspec.json.encode(list(found.values()))
-    assert all(rule["under"] for row in rows() for rule in row["rules"] if rule["code"] in ("obstacle_ahead", "obstacle_too_near"))
+    assert all(
+        rule["under"]
+        for row in rows()
+        for rule in row["rules"]
+        if rule["code"] in ("obstacle_ahead", "obstacle_too_near")
+    )
 
 
 def test_the_page_gets_every_row() -> None:
@@ -209,23 +265,33 @@ def test_the_page_gets_every_row() -> None:
 
 def test_values_are_rounded_and_an_age_from_the_future_is_none() -> None:
     monitors, supervisor = Monitors(LIMITS, PROFILE.vehicle, SOURCES), Supervisor()
-    estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.23456789, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+    estimate = StateEstimate(
+        0, 0, 0.0, 0.0, 0.0, 1.23456789, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING
+    )
     control = ControlCommand(0, 0, 0.0, 0.0, 0.0, cross_track_m=0.0)
     monitors.host.clock_step_s = -1.0
     s = RuleInputs(
-        now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=estimate, control=control,
-        estimate_age_ns=-5_000_000, control_age_ns=12_345_678,
+        now_ns=10**9, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=estimate,
+        control=control, estimate_age_ns=-5_000_000, control_age_ns=12_345_678,
     )  # fmt: skip
     supervisor.step(s)
     found = {standing.code: standing for standing in standings(supervisor)}
     assert found["estimate_stale"].value == 0.0, "newer than the last step"
     assert found["control_stale"].value == 0.0123
     monitors.deadlines.share = -0.5
-    assert {standing.code: standing for standing in standings(supervisor)}["deadlines_share"].value == -50.0, "no age"
+    assert {standing.code: standing for standing in standings(supervisor)}[
+        "deadlines_share"
+    ].value == -50.0, "no age"
 
 
 def test_what_replaces_a_missing_capability_is_said_for_that_one() -> None:
-    for lacking in (frozenset({"brake"}), frozenset({"telemetry"}), frozenset({"brake", "telemetry"})):
+    for lacking in (
+        frozenset({"brake"}),
+        frozenset({"telemetry"}),
+        frozenset({"brake", "telemetry"}),
+    ):
         names = {text.partition(", no ")[2].partition(":")[0] for text in substitutes(lacking)}
         assert names == lacking
-    assert len(substitutes(frozenset({"brake"}))) == sum("brake" in row.substitute for row in MATRIX)
+    assert len(substitutes(frozenset({"brake"}))) == sum(
+        "brake" in row.substitute for row in MATRIX
+    )

@@ -1,4 +1,5 @@
-"""MAVLink bridge: conversions, names of parameters, missions, and what the autopilot answers to anything."""
+"""MAVLink bridge: conversions, names of parameters, missions, and what the autopilot answers to
+anything."""
 
 from base64 import b64decode
 from collections.abc import Callable
@@ -27,12 +28,25 @@ from vehicled.core.messages import (
 )
 from vehicled.live.bridges.mavlink.autopilot import REFUSED, TAKEN, Autopilot
 from vehicled.live.bridges.mavlink.config import MavlinkAddressError, MavlinkConfig, parse_address
-from vehicled.live.bridges.mavlink.mission import Item, MissionError, Waypoint, check_item, course_through, waypoints
+from vehicled.live.bridges.mavlink.mission import (
+    Item,
+    MissionError,
+    Waypoint,
+    check_item,
+    course_through,
+    waypoints,
+)
 from vehicled.live.bridges.mavlink.modes import RoverMode, base_mode, shown_mode, system_status
 from vehicled.live.bridges.mavlink.parameters import MOST, names_of
 from vehicled.live.bridges.mavlink.places import PlaceError, global_place
 from vehicled.live.bridges.mavlink.telemetry import TELEMETRY
-from vehicled.live.bridges.mavlink.units import chunks, degrees_e7, heading_cdeg, heading_rad, integer
+from vehicled.live.bridges.mavlink.units import (
+    chunks,
+    degrees_e7,
+    heading_cdeg,
+    heading_rad,
+    integer,
+)
 from vehicled.live.bridges.mavlink.view import RunState
 from vehicled.live.control_socket.protocol import Request
 from vehicled.paths.datum import LOT_17, Datum
@@ -40,19 +54,31 @@ from vehicled.paths.shortest import Pose
 from vehicled.paths.stored import from_bytes
 
 CONFIG = MavlinkConfig(
-    address="udp:127.0.0.1:14550", offset_ns=10**18, started_ns=0, turn_radius_m=1.0, usual_speed_mps=1.0, control_socket="socket",
-    version="0.1.0", datum=(LOT_17.latitude_rad, LOT_17.longitude_rad, LOT_17.height_m),
+    address="udp:127.0.0.1:14550", offset_ns=10**18, started_ns=0, turn_radius_m=1.0,
+    usual_speed_mps=1.0, control_socket="socket", version="0.1.0",
+    datum=(LOT_17.latitude_rad, LOT_17.longitude_rad, LOT_17.height_m),
 )  # fmt: skip
-ESTIMATE = StateEstimate(10**9, 10**9, 3.0, 4.0, 0.5, 1.0, 0.1, (0.01,) * 16, EstimatorStatus.RUNNING)
+ESTIMATE = StateEstimate(
+    10**9, 10**9, 3.0, 4.0, 0.5, 1.0, 0.1, (0.01,) * 16, EstimatorStatus.RUNNING
+)
 GCS = 255
-HOLD, AUTO, RTL, GUIDED, MANUAL = RoverMode.HOLD, RoverMode.AUTO, RoverMode.RTL, RoverMode.GUIDED, RoverMode.MANUAL
+HOLD, AUTO, RTL, GUIDED, MANUAL = (
+    RoverMode.HOLD,
+    RoverMode.AUTO,
+    RoverMode.RTL,
+    RoverMode.GUIDED,
+    RoverMode.MANUAL,
+)
 MODE = mav.MAV_CMD_DO_SET_MODE
 ARM = mav.MAV_CMD_COMPONENT_ARM_DISARM
-numbers = st.one_of(st.floats(width=32), st.sampled_from((0.0, -0.0, nan, inf, -inf, 1.0, -1.0, 3e38)))
+numbers = st.one_of(
+    st.floats(width=32), st.sampled_from((0.0, -0.0, nan, inf, -inf, 1.0, -1.0, 3e38))
+)
 
 
 class Bench:
-    """An autopilot with what it sent and asked. ``replies``: answers of the daemon by request, or the reason of a refusal."""
+    """An autopilot with what it sent and asked. ``replies``: answers of the daemon by request, or
+    the reason of a refusal."""
 
     def __init__(self, **replies: Any) -> None:
         self.sent: list[Any] = []
@@ -71,7 +97,13 @@ class Bench:
 
     def status(self, mode: str, kind: CourseKind = CourseKind.GIVEN) -> None:
         """Let the daemon send its state."""
-        status = {"mode": mode, "reaction": "NONE", "waiting_for": [], "course": "lot17", "course_kind": kind.name}
+        status = {
+            "mode": mode,
+            "reaction": "NONE",
+            "waiting_for": [],
+            "course": "lot17",
+            "course_kind": kind.name,
+        }
         self.autopilot.on_status(status)
 
     # The lanes to the daemon.
@@ -131,7 +163,9 @@ class Bench:
     def texts(self) -> str:
         """Return all texts so far."""
         texts = [message for message in self.sent if message.get_type() == "STATUSTEXT"]
-        return "".join(message.text if message.chunk_seq else f" {message.text}" for message in texts).strip()
+        return "".join(
+            message.text if message.chunk_seq else f" {message.text}" for message in texts
+        ).strip()
 
 
 # ------------------------------------------------------------------ conversions
@@ -161,7 +195,13 @@ def test_texts_are_cut_into_parts(text: str) -> None:
     assert b"".join(parts) == text.encode("ascii", "replace")[:500]
 
 
-@given(st.lists(st.from_regex(r"[a-z][a-z0-9_]{0,20}(\.[a-z][a-z0-9_]{0,30}){0,2}", fullmatch=True), unique=True, max_size=40))
+@given(
+    st.lists(
+        st.from_regex(r"[a-z][a-z0-9_]{0,20}(\.[a-z][a-z0-9_]{0,30}){0,2}", fullmatch=True),
+        unique=True,
+        max_size=40,
+    )
+)
 def test_names_of_parameters_are_short_and_unique(keys: list[str]) -> None:
     names = names_of(keys)
     assert list(names.values()) == keys
@@ -184,7 +224,18 @@ def test_addresses(text: str, parsed: tuple[str, str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "udp", "udp:1", "udp::14550", "udp:a:0", "udp:a:70000", "serial:", "serial:/dev/x?speed=1", "tcp:a:1"]
+    "text",
+    [
+        "",
+        "udp",
+        "udp:1",
+        "udp::14550",
+        "udp:a:0",
+        "udp:a:70000",
+        "serial:",
+        "serial:/dev/x?speed=1",
+        "tcp:a:1",
+    ],
 )
 def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(MavlinkAddressError, match="use udp:HOST:PORT"):
@@ -197,11 +248,14 @@ def test_addresses_that_are_none(text: str) -> None:
         (Mode.STANDBY, CourseKind.GIVEN, HOLD, False), (Mode.ARMED, CourseKind.GIVEN, HOLD, True),
         (Mode.AUTO, CourseKind.GIVEN, AUTO, True), (Mode.AUTO, CourseKind.MISSION, AUTO, True),
         (Mode.AUTO, CourseKind.GOTO, GUIDED, True), (Mode.AUTO, CourseKind.RETURN, RTL, True),
-        (Mode.OFFBOARD, CourseKind.GIVEN, GUIDED, True), (Mode.TELEOP, CourseKind.GIVEN, MANUAL, True),
+        (Mode.OFFBOARD, CourseKind.GIVEN, GUIDED, True),
+        (Mode.TELEOP, CourseKind.GIVEN, MANUAL, True),
         (Mode.STOPPING, CourseKind.GIVEN, HOLD, True), (Mode.FAULT, CourseKind.GIVEN, HOLD, False),
     ],
 )  # fmt: skip
-def test_modes_are_those_of_a_rover(mode: Mode, kind: CourseKind, shown: RoverMode, armed: bool) -> None:
+def test_modes_are_those_of_a_rover(
+    mode: Mode, kind: CourseKind, shown: RoverMode, armed: bool
+) -> None:
     state = RunState(mode, course_kind=kind)
     assert shown_mode(state, HOLD) is shown
     assert bool(base_mode(state) & mav.MAV_MODE_FLAG_SAFETY_ARMED) is armed
@@ -216,7 +270,9 @@ def test_modes_are_those_of_a_rover(mode: Mode, kind: CourseKind, shown: RoverMo
 
 
 @given(st.sampled_from(sorted(TELEMETRY)), numbers, numbers, numbers, st.integers(-(2**62), 2**62))
-def test_every_message_can_be_packed_whatever_the_daemon_knows(name: str, a: float, b: float, c: float, t_ns: int) -> None:
+def test_every_message_can_be_packed_whatever_the_daemon_knows(
+    name: str, a: float, b: float, c: float, t_ns: int
+) -> None:
     bench = Bench()
     bench.autopilot.on_record(StateEstimate(t_ns, 0, a, b, c, a, b, (c,) * 16))
     bench.autopilot.on_record(GnssFix(t_ns, 0, a, b, c, (a, b, c), hdop=a, fix_type=FixType.NONE))
@@ -232,7 +288,9 @@ def test_a_place_is_sent_in_the_frames_of_a_ground_station() -> None:
     bench = Bench()
     sent = {message.get_type(): message for message in bench.sent}
     where = sent["GLOBAL_POSITION_INT"]
-    east_m, north_m, _ = LOT_17.to_enu(radians(where.lat * 1e-7), radians(where.lon * 1e-7), LOT_17.height_m)
+    east_m, north_m, _ = LOT_17.to_enu(
+        radians(where.lat * 1e-7), radians(where.lon * 1e-7), LOT_17.height_m
+    )
     assert (east_m, north_m) == pytest.approx((3.0, 4.0), abs=0.02)
     assert (where.vx, where.vy) == (round(100 * sin(0.5)), round(100 * cos(0.5)))
     assert where.hdg == round(degrees(pi / 2 - 0.5) * 100)
@@ -244,11 +302,22 @@ def test_mode_changes_and_faults_are_sent_as_text() -> None:
     bench = Bench()
     bench.sent.clear()
     bench.autopilot.on_record(
-        ModeChange(2, Mode.AUTO, Mode.STOPPING, Reaction.BRAKE, "imu_silent", "", "imu_silent", "no IMU sample " * 5)
+        ModeChange(
+            2,
+            Mode.AUTO,
+            Mode.STOPPING,
+            Reaction.BRAKE,
+            "imu_silent",
+            "",
+            "imu_silent",
+            "no IMU sample " * 5,
+        )
     )
     bench.autopilot.on_record(Fault(2, "battery_low", "", Reaction.WARN, True, "low"))
     bench.autopilot.on_record(Fault(3, "battery_low", "", Reaction.WARN, False, "low"))
-    texts = [(message.severity, message.text, message.id, message.chunk_seq) for message in bench.sent]
+    texts = [
+        (message.severity, message.text, message.id, message.chunk_seq) for message in bench.sent
+    ]
     assert [severity for severity, *_ in texts] == [2, 2, 5]
     assert "".join(text for _, text, *_ in texts[:2]).startswith("STOPPING: no IMU sample no IMU")
     assert (texts[0][2], texts[1][2], texts[1][3], texts[2][2]) == (1, 1, 1, 0)
@@ -267,14 +336,17 @@ def test_mode_changes_and_faults_are_sent_as_text() -> None:
         (mav.MAV_CMD_DO_PAUSE_CONTINUE, (0.0,), [{"do": "request", "action": "stop"}]),
         (MODE, (1.0, HOLD), [{"do": "request", "action": "stop"}]),
         (MODE, (1.0, GUIDED), []),
-        (mav.MAV_CMD_DO_CHANGE_SPEED, (1.0, 0.7), [{"do": "speed", "limit_mps": pytest.approx(0.7)}]),
+        (mav.MAV_CMD_DO_CHANGE_SPEED, (1.0, 0.7),
+         [{"do": "speed", "limit_mps": pytest.approx(0.7)}]),
         (mav.MAV_CMD_DO_CHANGE_SPEED, (1.0, -2.0), [{"do": "speed", "limit_mps": None}]),
         (mav.MAV_CMD_DO_CHANGE_SPEED, (1.0, -1.0), []),
         (mav.MAV_CMD_DO_CHANGE_SPEED, (2.0, 3.0), []),
         (mav.MAV_CMD_DO_SET_MISSION_CURRENT, (0.0,), []),
     ],
 )  # fmt: skip
-def test_commands_become_requests(command: int, params: tuple[float, ...], requests: list[dict[str, Any]]) -> None:
+def test_commands_become_requests(
+    command: int, params: tuple[float, ...], requests: list[dict[str, Any]]
+) -> None:
     bench = Bench()
     assert bench.command(command, *params) == mav.MAV_RESULT_ACCEPTED
     assert bench.asked == [{**request, "origin": "MAVLink"} for request in requests]
@@ -300,16 +372,18 @@ GOOD: dict[int, tuple[float, ...]] = {
 """Parameters of each command that are in order."""
 BAD: dict[int, dict[int, tuple[float, ...]]] = {
     ARM: {1: (nan, inf, -inf, 0.5, 2, -1), 2: (1, 2989, inf, 21196)},
-    MODE: {1: (nan, inf, -1, 256, 1.5, 0, 128), 2: (nan, inf, -1, 4.5, 300, MANUAL, 7, 99), 3: (1, inf)},
+    MODE: {1: (nan, inf, -1, 256, 1.5, 0, 128), 2: (nan, inf, -1, 4.5, 300, MANUAL, 7, 99),
+        3: (1, inf)},
     mav.MAV_CMD_MISSION_START: {1: (1, inf, -1), 2: (3, inf)},
     mav.MAV_CMD_DO_FLIGHTTERMINATION: {1: (nan, inf, -inf, 0.3, -1)},
     mav.MAV_CMD_DO_PAUSE_CONTINUE: {1: (nan, inf, 0.7, 2, -1)},
     mav.MAV_CMD_DO_CHANGE_SPEED: {
-        1: (nan, inf, 4, -1, 0.5), 2: (nan, inf, 0, -0.5, -3, 101), 3: (inf, -5, 150, -1.5), 4: (1, inf),
+        1: (nan, inf, 4, -1, 0.5), 2: (nan, inf, 0, -0.5, -3, 101), 3: (inf, -5, 150, -1.5),
+        4: (1, inf),
     },
     mav.MAV_CMD_DO_REPOSITION: {
-        1: (inf, -inf, 101), 2: (nan, inf, 2, 3, 0.5), 4: (inf, 90, -90), 5: (nan, inf, 91, -91, 214.7483647, 0.0),
-        6: (nan, inf, 181, 214.7483647, 0.0, 90.0),
+        1: (inf, -inf, 101), 2: (nan, inf, 2, 3, 0.5), 4: (inf, 90, -90),
+        5: (nan, inf, 91, -91, 214.7483647, 0.0), 6: (nan, inf, 181, 214.7483647, 0.0, 90.0),
     },
     mav.MAV_CMD_DO_SET_MISSION_CURRENT: {1: (nan, inf, -1, 1.5, 2), 2: (2, inf)},
     mav.MAV_CMD_SET_MESSAGE_INTERVAL: {1: (nan, inf, -1, 0.5), 2: (nan, inf, -2)},
@@ -331,9 +405,16 @@ def test_every_command_has_its_refusals() -> None:
 
 @pytest.mark.parametrize(
     ("command", "number", "value"),
-    [(command, number, value) for command, rows in BAD.items() for number, values in rows.items() for value in values],
+    [
+        (command, number, value)
+        for command, rows in BAD.items()
+        for number, values in rows.items()
+        for value in values
+    ],
 )
-def test_a_parameter_that_is_not_allowed_is_denied_and_asks_for_nothing(command: int, number: int, value: float) -> None:
+def test_a_parameter_that_is_not_allowed_is_denied_and_asks_for_nothing(
+    command: int, number: int, value: float
+) -> None:
     bench = Bench()
     bench.status("ARMED")
     bench.command(MODE, 1, GUIDED)
@@ -348,7 +429,13 @@ def test_a_parameter_that_is_not_allowed_is_denied_and_asks_for_nothing(command:
 
 def test_other_commands_are_unsupported() -> None:
     bench = Bench()
-    for command in (mav.MAV_CMD_NAV_TAKEOFF, mav.MAV_CMD_NAV_LAND, mav.MAV_CMD_DO_SET_SERVO, mav.MAV_CMD_DO_MOTOR_TEST, 65535):
+    for command in (
+        mav.MAV_CMD_NAV_TAKEOFF,
+        mav.MAV_CMD_NAV_LAND,
+        mav.MAV_CMD_DO_SET_SERVO,
+        mav.MAV_CMD_DO_MOTOR_TEST,
+        65535,
+    ):
         assert bench.command(command, 1.0) == mav.MAV_RESULT_UNSUPPORTED
     assert bench.asked == []
 
@@ -357,12 +444,23 @@ def test_other_commands_are_unsupported() -> None:
 def test_a_place_in_a_frame_that_is_not_global_is_denied(frame: int) -> None:
     bench = Bench()
     nothing, place = (0, 0, -1, 1, 0, nan), (round(NEAR[0] * 1e7), round(NEAR[1] * 1e7), 0)
-    (*_, answer) = bench.take(mav.MAVLink_command_int_message(1, 1, frame, mav.MAV_CMD_DO_REPOSITION, *nothing, *place))
-    assert (answer.get_type(), answer.result, bench.planning, bench.asked) == ("COMMAND_ACK", mav.MAV_RESULT_DENIED, [], [])
-    (*_, answer) = bench.take(mav.MAVLink_command_int_message(1, 1, 6, mav.MAV_CMD_DO_REPOSITION, *nothing, *place))
+    (*_, answer) = bench.take(
+        mav.MAVLink_command_int_message(1, 1, frame, mav.MAV_CMD_DO_REPOSITION, *nothing, *place)
+    )
+    assert (answer.get_type(), answer.result, bench.planning, bench.asked) == (
+        "COMMAND_ACK",
+        mav.MAV_RESULT_DENIED,
+        [],
+        [],
+    )
+    (*_, answer) = bench.take(
+        mav.MAVLink_command_int_message(1, 1, 6, mav.MAV_CMD_DO_REPOSITION, *nothing, *place)
+    )
     assert answer.result == mav.MAV_RESULT_ACCEPTED
     east_m, north_m, _ = LOT_17.to_enu(radians(NEAR[0]), radians(NEAR[1]), LOT_17.height_m)
-    assert (bench.asked[0]["x_m"], bench.asked[0]["y_m"]) == pytest.approx((east_m, north_m), abs=0.02)
+    assert (bench.asked[0]["x_m"], bench.asked[0]["y_m"]) == pytest.approx(
+        (east_m, north_m), abs=0.02
+    )
 
 
 def test_a_refusal_is_answered_with_its_reason() -> None:
@@ -374,13 +472,22 @@ def test_a_refusal_is_answered_with_its_reason() -> None:
 
 
 def test_arming_is_answered_when_it_has_happened_or_waited_too_long() -> None:
-    for mode, result in (("ARMED", mav.MAV_RESULT_ACCEPTED), ("STANDBY", mav.MAV_RESULT_TEMPORARILY_REJECTED)):
+    for mode, result in (
+        ("ARMED", mav.MAV_RESULT_ACCEPTED),
+        ("STANDBY", mav.MAV_RESULT_TEMPORARILY_REJECTED),
+    ):
         bench = Bench()
         assert not bench.take(mav.MAVLink_command_long_message(1, 1, ARM, 0, 1, 0, 0, 0, 0, 0, 0))
         bench.autopilot.on_status({"mode": mode, "waiting_for": ["the GNSS is silent"]})
         bench.autopilot.tick(104.0)
-        assert [message.result for message in bench.sent if message.get_type() == "COMMAND_ACK"] == [result]
-        texts_sent = [message for message in bench.sent if message.get_type() == "STATUSTEXT" and "GNSS is silent" in message.text]
+        assert [
+            message.result for message in bench.sent if message.get_type() == "COMMAND_ACK"
+        ] == [result]
+        texts_sent = [
+            message
+            for message in bench.sent
+            if message.get_type() == "STATUSTEXT" and "GNSS is silent" in message.text
+        ]
         assert bool(texts_sent) is (mode == "STANDBY")
 
 
@@ -392,12 +499,17 @@ def test_without_permission_nothing_is_asked() -> None:
     assert bench.command(mav.MAV_CMD_REQUEST_MESSAGE, 30.0) == mav.MAV_RESULT_ACCEPTED
     bench.take(mav.MAVLink_mission_clear_all_message(1, 1))
     bench.take(mav.MAVLink_param_set_message(1, 1, b"SPEED_P", 2.0, 9))
-    bench.take(mav.MAVLink_set_position_target_local_ned_message(0, 1, 1, 8, 0b10111000111, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0))
+    bench.take(
+        mav.MAVLink_set_position_target_local_ned_message(
+            0, 1, 1, 8, 0b10111000111, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0
+        )
+    )
     assert (bench.asked, bench.offered) == ([], [])
 
 
 @pytest.mark.parametrize(
-    ("system", "component", "taken"), [(1, 1, True), (0, 0, True), (1, 190, True), (2, 1, False), (1, 100, False)]
+    ("system", "component", "taken"),
+    [(1, 1, True), (0, 0, True), (1, 190, True), (2, 1, False), (1, 100, False)],
 )
 def test_only_messages_to_this_vehicle_are_taken(system: int, component: int, taken: bool) -> None:
     bench = Bench()
@@ -407,7 +519,9 @@ def test_only_messages_to_this_vehicle_are_taken(system: int, component: int, ta
 
 def test_what_a_router_sends_back_is_not_taken() -> None:
     bench = Bench()
-    data = mav.MAVLink_command_long_message(1, 1, ARM, 0, 0, 0, 0, 0, 0, 0, 0).pack(mav.MAVLink(None, srcSystem=1, srcComponent=1))
+    data = mav.MAVLink_command_long_message(1, 1, ARM, 0, 0, 0, 0, 0, 0, 0, 0).pack(
+        mav.MAVLink(None, srcSystem=1, srcComponent=1)
+    )
     (own,) = mav.MAVLink(None).parse_buffer(data)
     bench.autopilot.on_message(own)
     assert bench.asked == []
@@ -428,12 +542,20 @@ def test_known_messages_that_are_refused_say_what_to_do_once() -> None:
 # ------------------------------------------------------------------ nothing drives by mistake
 
 
-def local(x: float, y: float, *, frame: int = 1, mask: int = 0b110111111000, yaw: float = 0.0) -> Any:
-    return mav.MAVLink_set_position_target_local_ned_message(0, 1, 1, frame, mask, x, y, 0, 0, 0, 0, 0, 0, 0, yaw, 0)
+def local(
+    x: float, y: float, *, frame: int = 1, mask: int = 0b110111111000, yaw: float = 0.0
+) -> Any:
+    return mav.MAVLink_set_position_target_local_ned_message(
+        0, 1, 1, frame, mask, x, y, 0, 0, 0, 0, 0, 0, 0, yaw, 0
+    )
 
 
-def velocity(vx: float, rate: float = 0.0, *, frame: int = 8, mask: int = 0b010111000111, vy: float = 0.0) -> Any:
-    return mav.MAVLink_set_position_target_local_ned_message(0, 1, 1, frame, mask, 0, 0, 0, vx, vy, 0, 0, 0, 0, 0, rate)
+def velocity(
+    vx: float, rate: float = 0.0, *, frame: int = 8, mask: int = 0b010111000111, vy: float = 0.0
+) -> Any:
+    return mav.MAVLink_set_position_target_local_ned_message(
+        0, 1, 1, frame, mask, 0, 0, 0, vx, vy, 0, 0, 0, 0, 0, rate
+    )
 
 
 def long(command: int, *params: float) -> Any:
@@ -444,11 +566,28 @@ GIVEN: dict[str, Callable[[], list[Any]]] = {
     "local place": lambda: [local(5, 14)],
     "global place": lambda: [
         mav.MAVLink_set_position_target_global_int_message(
-            0, 1, 1, 6, 0b110111111000, round(NEAR[0] * 1e7), round(NEAR[1] * 1e7), 0, 0, 0, 0, 0, 0, 0, 0, 0
+            0,
+            1,
+            1,
+            6,
+            0b110111111000,
+            round(NEAR[0] * 1e7),
+            round(NEAR[1] * 1e7),
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
         )
     ],
     "reposition": lambda: [long(mav.MAV_CMD_DO_REPOSITION, -1, 1, 0, nan, *NEAR)],
-    "guided item": lambda: [mav.MAVLink_mission_item_message(1, 1, 0, 3, 16, 2, 1, 0, 0, 0, 0, *NEAR, 0)],
+    "guided item": lambda: [
+        mav.MAVLink_mission_item_message(1, 1, 0, 3, 16, 2, 1, 0, 0, 0, 0, *NEAR, 0)
+    ],
     "guided mode and a place": lambda: [long(MODE, 1, GUIDED), local(5, 14)],
     "RTL": lambda: [long(mav.MAV_CMD_NAV_RETURN_TO_LAUNCH)],
     "RTL mode": lambda: [long(MODE, 1, RTL)],
@@ -462,7 +601,9 @@ GIVEN: dict[str, Callable[[], list[Any]]] = {
 
 @pytest.mark.parametrize("between", [None, HOLD, GUIDED])
 @pytest.mark.parametrize("given", GIVEN)
-def test_nothing_that_was_given_while_disarmed_drives_at_arming(given: str, between: int | None) -> None:
+def test_nothing_that_was_given_while_disarmed_drives_at_arming(
+    given: str, between: int | None
+) -> None:
     bench = Bench()
     bench.slow = True
     for message in GIVEN[given]():
@@ -487,7 +628,11 @@ def test_a_mode_that_drives_is_rejected_while_disarmed(given: str, mode: str) ->
     bench.status(mode)
     (message,) = GIVEN[given]()
     (*_, ack) = bench.take(message)
-    assert (ack.result, bench.asked, bench.planning) == (mav.MAV_RESULT_TEMPORARILY_REJECTED, [], [])
+    assert (ack.result, bench.asked, bench.planning) == (
+        mav.MAV_RESULT_TEMPORARILY_REJECTED,
+        [],
+        [],
+    )
     assert "arm it first" in bench.texts()
 
 
@@ -585,7 +730,10 @@ def test_a_drive_along_the_course_is_left_by_its_own_command_only() -> None:
     bench.asked.clear()
     bench.command(MODE, 1, GUIDED)
     assert bench.actions() == ["stop"]
-    assert shown_mode(bench.pilot.view.state._replace(mode=Mode.STANDBY), bench.pilot.view.chosen) is GUIDED
+    assert (
+        shown_mode(bench.pilot.view.state._replace(mode=Mode.STANDBY), bench.pilot.view.chosen)
+        is GUIDED
+    )
 
 
 def test_a_place_that_was_planned_is_no_mission() -> None:
@@ -645,7 +793,9 @@ def test_arming_by_force_is_denied() -> None:
         (8, None), (20, None), (21, None), (0, None), (4, None), (13, None), (255, None),
     ],
 )  # fmt: skip
-def test_each_frame_of_a_place_is_exact_or_refused(frame: int, place: tuple[float, float] | None) -> None:
+def test_each_frame_of_a_place_is_exact_or_refused(
+    frame: int, place: tuple[float, float] | None
+) -> None:
     bench = Bench()
     bench.take(local(6.0, 1.0, frame=frame))
     assert bench.actions() == ([] if place is None else ["goto"])
@@ -657,12 +807,13 @@ def test_each_frame_of_a_place_is_exact_or_refused(frame: int, place: tuple[floa
 @pytest.mark.parametrize(
     "message",
     [
-        local(nan, 1), local(1, inf), local(3e38, 1), local(60_000, 1), local(6, 1, mask=0b110111111001),
-        local(6, 1, mask=0b110111000000), local(6, 1, mask=0b110000111000), local(6, 1, mask=0b010111111000),
-        local(6, 1, mask=0xFFF),
+        local(nan, 1), local(1, inf), local(3e38, 1), local(60_000, 1),
+        local(6, 1, mask=0b110111111001), local(6, 1, mask=0b110111000000),
+        local(6, 1, mask=0b110000111000), local(6, 1, mask=0b010111111000), local(6, 1, mask=0xFFF),
         local(6, 1, mask=0b100111111000, yaw=nan), local(6, 1, mask=0b100111111000, yaw=inf),
-        velocity(nan), velocity(inf), velocity(101.0), velocity(0.5, nan), velocity(0.5, frame=1), velocity(0.5, frame=7),
-        velocity(0.5, vy=0.2), velocity(0.5, vy=nan), velocity(0.5, mask=0b010000000111), velocity(0.5, mask=0b000111000111),
+        velocity(nan), velocity(inf), velocity(101.0), velocity(0.5, nan), velocity(0.5, frame=1),
+        velocity(0.5, frame=7), velocity(0.5, vy=0.2), velocity(0.5, vy=nan),
+        velocity(0.5, mask=0b010000000111), velocity(0.5, mask=0b000111000111),
         velocity(0.5, mask=0b010111001111), velocity(0.5, mask=0b010111000110),
     ],
 )  # fmt: skip
@@ -678,13 +829,24 @@ def test_a_target_that_cannot_be_meant_is_refused(message: Any) -> None:
 
 @pytest.mark.parametrize(
     ("frame", "lat", "lon"),
-    [(1, *NEAR), (8, *NEAR), (6, 0.0, 0.0), (6, 214.7483647, NEAR[1]), (6, NEAR[0], 214.7483647), (6, -NEAR[0], 180 + NEAR[1])],
+    [
+        (1, *NEAR),
+        (8, *NEAR),
+        (6, 0.0, 0.0),
+        (6, 214.7483647, NEAR[1]),
+        (6, NEAR[0], 214.7483647),
+        (6, -NEAR[0], 180 + NEAR[1]),
+    ],
 )
-def test_a_global_target_that_cannot_be_meant_is_refused(frame: int, lat: float, lon: float) -> None:
+def test_a_global_target_that_cannot_be_meant_is_refused(
+    frame: int, lat: float, lon: float
+) -> None:
     bench = Bench()
     place = round(lat * 1e7), round(lon * 1e7)
     bench.take(
-        mav.MAVLink_set_position_target_global_int_message(0, 1, 1, frame, 0b110111111000, *place, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        mav.MAVLink_set_position_target_global_int_message(
+            0, 1, 1, frame, 0b110111111000, *place, 0, 0, 0, 0, 0, 0, 0, 0, 0
+        )
     )
     assert (bench.asked, bench.planning) == ([], [])
     assert "refused" in bench.texts()
@@ -726,7 +888,9 @@ def test_a_velocity_is_a_setpoint_in_guided() -> None:
         bench.take(velocity(0.5, 0.1))
     assert len(bench.offered) == 10
     assert [offer["sequence"] for offer in bench.offered] == list(range(1, 11))
-    assert (bench.offered[0]["speed_mps"], bench.offered[0]["curvature_per_m"]) == pytest.approx((0.5, -0.2), abs=1e-6)
+    assert (bench.offered[0]["speed_mps"], bench.offered[0]["curvature_per_m"]) == pytest.approx(
+        (0.5, -0.2), abs=1e-6
+    )
     assert bench.actions() == ["offboard"]
     bench.command(MODE, 1, HOLD)
     bench.take(velocity(0.5, 0.1))
@@ -736,8 +900,13 @@ def test_a_velocity_is_a_setpoint_in_guided() -> None:
 def integers_of(spec: str) -> st.SearchStrategy[int]:
     """Return numbers of an integer type of MAVLink, often those of commands that are known."""
     bits = int("".join(filter(str.isdigit, spec)))
-    low, high = (0, 2**bits - 1) if spec.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return st.one_of(st.integers(low, high), st.sampled_from([n for n in (0, 1, 16, 178, 192, 400, 512) if n <= high]))
+    low, high = (
+        (0, 2**bits - 1) if spec.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    )
+    return st.one_of(
+        st.integers(low, high),
+        st.sampled_from([n for n in (0, 1, 16, 178, 192, 400, 512) if n <= high]),
+    )
 
 
 @examples(300)
@@ -745,7 +914,10 @@ def integers_of(spec: str) -> st.SearchStrategy[int]:
 def test_any_message_is_survived(name: str, data: st.DataObject) -> None:
     bench = Bench()
     kind = next(kind for kind in mav.mavlink_map.values() if kind.msgname == name)
-    types, counts = dict(zip(kind.fieldnames, kind.fieldtypes)), dict(zip(kind.ordered_fieldnames, kind.array_lengths))
+    types, counts = (
+        dict(zip(kind.fieldnames, kind.fieldtypes)),
+        dict(zip(kind.ordered_fieldnames, kind.array_lengths)),
+    )
     values: list[Any] = []
     for field in kind.fieldnames:
         spec, count = types[field], counts[field]
@@ -756,7 +928,11 @@ def test_any_message_is_survived(name: str, data: st.DataObject) -> None:
         elif field in ("target_system", "target_component"):
             values.append(1)
         else:
-            values.append([data.draw(integers_of(spec)) for _ in range(count)] if count else data.draw(integers_of(spec)))
+            values.append(
+                [data.draw(integers_of(spec)) for _ in range(count)]
+                if count
+                else data.draw(integers_of(spec))
+            )
     message = getattr(mav, f"MAVLink_{name.lower()}_message")(*values)
     bench.take(message)
     bench.autopilot.tick(101.0)
@@ -767,11 +943,15 @@ def test_any_message_is_survived(name: str, data: st.DataObject) -> None:
 # ------------------------------------------------------------------ missions
 
 
-def item(seq: int, x: float, y: float, command: int = mav.MAV_CMD_NAV_WAYPOINT, p2: float = 0.0) -> Any:
+def item(
+    seq: int, x: float, y: float, command: int = mav.MAV_CMD_NAV_WAYPOINT, p2: float = 0.0
+) -> Any:
     """Return an item of a mission, at a place in the map frame."""
     latitude, longitude, _ = LOT_17.to_geodetic(x, y, 0.0)
     place = degrees_e7(latitude), degrees_e7(longitude)
-    return mav.MAVLink_mission_item_int_message(1, 1, seq, 6, command, 0, 1, 0.0, p2, 0.0, nan, *place, 12.5)
+    return mav.MAVLink_mission_item_int_message(
+        1, 1, seq, 6, command, 0, 1, 0.0, p2, 0.0, nan, *place, 12.5
+    )
 
 
 MISSION = [
@@ -807,7 +987,18 @@ def test_a_mission_goes_up_and_comes_down_again_bit_for_bit() -> None:
     assert count.count == len(MISSION)
     for sent in MISSION:
         (back,) = bench.take(mav.MAVLink_mission_request_int_message(1, 1, sent.seq))
-        fields = ("seq", "frame", "command", "autocontinue", "param1", "param2", "param3", "x", "y", "z")
+        fields = (
+            "seq",
+            "frame",
+            "command",
+            "autocontinue",
+            "param1",
+            "param2",
+            "param3",
+            "x",
+            "y",
+            "z",
+        )
         assert [getattr(back, name) for name in fields] == [getattr(sent, name) for name in fields]
     course = from_bytes(b64decode(bench.asked[-1]["data"]))
     assert (course.x_m[0], course.y_m[0]) == pytest.approx((3.0, 4.0), abs=1e-6)
@@ -818,17 +1009,36 @@ def test_a_mission_goes_up_and_comes_down_again_bit_for_bit() -> None:
 def test_reached_waypoints_are_reported_in_order() -> None:
     bench = Bench()
     upload(bench, MISSION)
-    bench.autopilot.on_record(ModeChange(1, Mode.ARMED, Mode.AUTO, Reaction.NONE, "drives_course", "", "drives_course", "driving"))
+    bench.autopilot.on_record(
+        ModeChange(
+            1, Mode.ARMED, Mode.AUTO, Reaction.NONE, "drives_course", "", "drives_course", "driving"
+        )
+    )
     bench.status("AUTO", CourseKind.MISSION)
     bench.sent.clear()
     length_m = from_bytes(b64decode(bench.asked[-1]["data"])).length_m
     for k in range(200):
-        bench.autopilot.on_record(ControlCommand(0, 0, 0.0, 0.0, 0.0, progress_m=(length_m - 1.0) * k / 199))
-    reached = [message.seq for message in bench.sent if message.get_type() == "MISSION_ITEM_REACHED"]
+        bench.autopilot.on_record(
+            ControlCommand(0, 0, 0.0, 0.0, 0.0, progress_m=(length_m - 1.0) * k / 199)
+        )
+    reached = [
+        message.seq for message in bench.sent if message.get_type() == "MISSION_ITEM_REACHED"
+    ]
     assert reached == [1, 3]
-    stop = ModeChange(1, Mode.AUTO, Mode.STOPPING, Reaction.NONE, "course_finished", "", "course_finished", "finished")
+    stop = ModeChange(
+        1,
+        Mode.AUTO,
+        Mode.STOPPING,
+        Reaction.NONE,
+        "course_finished",
+        "",
+        "course_finished",
+        "finished",
+    )
     bench.autopilot.on_record(stop)
-    assert [message.seq for message in bench.sent if message.get_type() == "MISSION_ITEM_REACHED"] == [1, 3, 4]
+    assert [
+        message.seq for message in bench.sent if message.get_type() == "MISSION_ITEM_REACHED"
+    ] == [1, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -857,7 +1067,9 @@ def test_lost_items_are_asked_for_again_and_then_given_up() -> None:
         bench.autopilot.tick(102.0 + 2.0 * k)
     asked = [message.seq for message in bench.sent if message.get_type() == "MISSION_REQUEST_INT"]
     assert asked == [0] * 5
-    assert [message.type for message in bench.sent if message.get_type() == "MISSION_ACK"] == [mav.MAV_MISSION_OPERATION_CANCELLED]
+    assert [message.type for message in bench.sent if message.get_type() == "MISSION_ACK"] == [
+        mav.MAV_MISSION_OPERATION_CANCELLED
+    ]
 
 
 def results(answers: list[Any]) -> list[int]:
@@ -881,8 +1093,14 @@ def results(answers: list[Any]) -> list[int]:
         ({"command": 178, "param1": 7.0, "param2": 1.0}, mav.MAV_MISSION_INVALID_PARAM1),
         ({"command": 178, "param1": 1.0, "param2": 0.0}, mav.MAV_MISSION_INVALID_PARAM2),
         ({"command": 178, "param1": 1.0, "param2": nan}, mav.MAV_MISSION_INVALID_PARAM2),
-        ({"command": 178, "param1": 1.0, "param2": -1.0, "param3": 50.0}, mav.MAV_MISSION_INVALID_PARAM3),
-        ({"command": 178, "param1": 1.0, "param2": 1.0, "param4": 1.0}, mav.MAV_MISSION_INVALID_PARAM4),
+        (
+            {"command": 178, "param1": 1.0, "param2": -1.0, "param3": 50.0},
+            mav.MAV_MISSION_INVALID_PARAM3,
+        ),
+        (
+            {"command": 178, "param1": 1.0, "param2": 1.0, "param4": 1.0},
+            mav.MAV_MISSION_INVALID_PARAM4,
+        ),
         ({"command": 93, "param1": -1.0, "param2": 12.0}, mav.MAV_MISSION_INVALID_PARAM1),
         ({"command": 17}, mav.MAV_MISSION_UNSUPPORTED),
         ({"command": 115}, mav.MAV_MISSION_UNSUPPORTED),
@@ -890,7 +1108,9 @@ def results(answers: list[Any]) -> list[int]:
         ({"command": 65000}, mav.MAV_MISSION_UNSUPPORTED),
     ],
 )
-def test_an_item_that_cannot_be_driven_is_refused_as_it_comes(changed: dict[str, Any], result: int) -> None:
+def test_an_item_that_cannot_be_driven_is_refused_as_it_comes(
+    changed: dict[str, Any], result: int
+) -> None:
     bench, bad = Bench(), item(1, 20.0, 0.0)
     for name, value in changed.items():
         setattr(bad, name, value)
@@ -906,7 +1126,14 @@ def test_a_mission_waits_and_names_what_it_ignores() -> None:
     first.param1, second.param1 = 30.0, 5.0
     delay = item(4, 0, 0, mav.MAV_CMD_NAV_DELAY)
     delay.param1 = 7.5
-    mission = [item(0, 0, 0), first, item(2, 0, 0, mav.MAV_CMD_DO_DIGICAM_CONTROL), second, delay, item(5, 10.0, 20.0)]
+    mission = [
+        item(0, 0, 0),
+        first,
+        item(2, 0, 0, mav.MAV_CMD_DO_DIGICAM_CONTROL),
+        second,
+        delay,
+        item(5, 10.0, 20.0),
+    ]
     assert results(upload(bench, mission)) == [mav.MAV_MISSION_ACCEPTED]
     course = from_bytes(b64decode(bench.asked[-1]["data"]))
     assert [wait.duration_s for wait in course.waits] == [30.0, 12.5]
@@ -929,7 +1156,11 @@ def test_fence_and_rally_points_are_another_list(kind: int) -> None:
         mav.MAVLink_mission_item_int_message(1, 1, 0, 0, 5001, 0, 1, 0, 0, 0, 0, 1, 1, 0, kind),
     ):
         (ack,) = bench.take(message)
-        assert (ack.get_type(), ack.type, ack.mission_type) == ("MISSION_ACK", mav.MAV_MISSION_UNSUPPORTED, kind)
+        assert (ack.get_type(), ack.type, ack.mission_type) == (
+            "MISSION_ACK",
+            mav.MAV_MISSION_UNSUPPORTED,
+            kind,
+        )
     assert len(bench.pilot.mission) == len(MISSION)
     bench.take(mav.MAVLink_mission_clear_all_message(1, 1, 255))
     assert bench.pilot.mission == ()
@@ -982,21 +1213,37 @@ def test_an_item_that_is_no_part_of_a_mission_is_a_place(frame: int) -> None:
     bench = Bench()
     bench.status("ARMED")
     place = mav.MAVLink_mission_item_message(1, 1, 0, frame, 16, 2, 1, 0, 0, 0, 0, *NEAR, 0)
-    assert results(bench.take(place)) == [mav.MAV_MISSION_UNSUPPORTED_FRAME if frame == 12 else mav.MAV_MISSION_DENIED]
+    assert results(bench.take(place)) == [
+        mav.MAV_MISSION_UNSUPPORTED_FRAME if frame == 12 else mav.MAV_MISSION_DENIED
+    ]
     bench.command(MODE, 1, GUIDED)
     bench.asked.clear()
-    assert results(bench.take(place)) == [mav.MAV_MISSION_UNSUPPORTED_FRAME if frame == 12 else mav.MAV_MISSION_ACCEPTED]
+    assert results(bench.take(place)) == [
+        mav.MAV_MISSION_UNSUPPORTED_FRAME if frame == 12 else mav.MAV_MISSION_ACCEPTED
+    ]
     assert bench.actions() == ([] if frame == 12 else ["goto", "drive"])
     altitude = mav.MAVLink_mission_item_message(1, 1, 0, 3, 16, 3, 1, 0, 0, 0, 0, *NEAR, 0)
     assert results(bench.take(altitude)) == [mav.MAV_MISSION_INVALID_SEQUENCE]
 
 
-@given(st.lists(st.tuples(st.floats(-50, 50), st.floats(-50, 50)), min_size=1, max_size=8), st.floats(-pi, pi))
-def test_a_course_begins_at_the_vehicle_and_passes_every_waypoint(places: list[tuple[float, float]], yaw_rad: float) -> None:
-    assume(all(abs(a[0] - b[0]) + abs(a[1] - b[1]) > 3.0 for a, b in zip([(0.0, 0.0), *places], places, strict=False)))
+@given(
+    st.lists(st.tuples(st.floats(-50, 50), st.floats(-50, 50)), min_size=1, max_size=8),
+    st.floats(-pi, pi),
+)
+def test_a_course_begins_at_the_vehicle_and_passes_every_waypoint(
+    places: list[tuple[float, float]], yaw_rad: float
+) -> None:
+    assume(
+        all(
+            abs(a[0] - b[0]) + abs(a[1] - b[1]) > 3.0
+            for a, b in zip([(0.0, 0.0), *places], places, strict=False)
+        )
+    )
     found = [Waypoint(x, y, 1.0, k + 1) for k, (x, y) in enumerate(places)]
     try:
-        course, arcs_m = course_through(Pose(0.0, 0.0, yaw_rad), found, turn_radius_m=1.0, datum=LOT_17, name="mission")
+        course, arcs_m = course_through(
+            Pose(0.0, 0.0, yaw_rad), found, turn_radius_m=1.0, datum=LOT_17, name="mission"
+        )
     except MissionError:
         # A line that doubles back on itself cannot be driven.
         assume(False)
@@ -1008,22 +1255,39 @@ def test_a_course_begins_at_the_vehicle_and_passes_every_waypoint(places: list[t
 
 
 def test_long_legs_are_driven_straight_and_longer_ones_refused() -> None:
-    places = [Waypoint(10.0, 0.0, 1.0, 1), Waypoint(10.0, 730.0, 0.5, 2, 4.0), Waypoint(400.0, 730.0, 2.0, 3)]
-    course, arcs_m = course_through(Pose(0.0, 0.0, 0.0), places, turn_radius_m=1.0, datum=LOT_17, name="mission")
+    places = [
+        Waypoint(10.0, 0.0, 1.0, 1),
+        Waypoint(10.0, 730.0, 0.5, 2, 4.0),
+        Waypoint(400.0, 730.0, 2.0, 3),
+    ]
+    course, arcs_m = course_through(
+        Pose(0.0, 0.0, 0.0), places, turn_radius_m=1.0, datum=LOT_17, name="mission"
+    )
     straight = (course.y_m > 20.0) & (course.y_m < 700.0)
     assert abs(course.x_m[straight] - 10.0).max() < 0.05
     assert set(course.speed_mps[straight]) == {0.5}
-    assert [(wait.s_m, wait.duration_s) for wait in course.waits] == [(pytest.approx(arcs_m[1], abs=0.3), 4.0)]
+    assert [(wait.s_m, wait.duration_s) for wait in course.waits] == [
+        (pytest.approx(arcs_m[1], abs=0.3), 4.0)
+    ]
     assert course.speed_mps[-1] == 2.0
     with pytest.raises(MissionError, match=r"item 4: 11\.0 km from the place before"):
         course_through(
-            Pose(0.0, 0.0, 0.0), [*places, Waypoint(400.0, 11_730.0, 1.0, 4)], turn_radius_m=1.0, datum=LOT_17, name="mission"
+            Pose(0.0, 0.0, 0.0),
+            [*places, Waypoint(400.0, 11_730.0, 1.0, 4)],
+            turn_radius_m=1.0,
+            datum=LOT_17,
+            name="mission",
         )
 
 
 def test_items_in_the_local_frame_are_north_and_east() -> None:
     zeros = (0.0, 0.0, 0.0, 0.0)
-    (found,) = waypoints([Item(1, 16, 1, zeros, 0, 0, 0.0), Item(1, 16, 1, zeros, 70_000, 20_000, 0.0)], Datum(0.0, 0.0), None, 1.0)
+    (found,) = waypoints(
+        [Item(1, 16, 1, zeros, 0, 0, 0.0), Item(1, 16, 1, zeros, 70_000, 20_000, 0.0)],
+        Datum(0.0, 0.0),
+        None,
+        1.0,
+    )
     assert (found.x_m, found.y_m) == pytest.approx((2.0, 7.0))
     with pytest.raises(MissionError):
         check_item(Item(12, 16, 1, zeros, 0, 0, 0.0), 1)
@@ -1039,10 +1303,17 @@ def test_parameters_are_listed_read_and_set() -> None:
     assert value.param_value == 1.5
     (value,) = bench.take(mav.MAVLink_param_set_message(1, 1, b"SPEED_P", 2.0, 9))
     assert value.param_value == 2.0
-    assert bench.asked[-1] == {"do": "set_parameter", "key": "speed.p", "value": 2.0, "origin": "MAVLink"}
+    assert bench.asked[-1] == {
+        "do": "set_parameter",
+        "key": "speed.p",
+        "value": 2.0,
+        "origin": "MAVLink",
+    }
     asked = len(bench.asked)
     for value, kind in ((nan, 9), (inf, 9), (2.5, 6)):
-        (*_, text, answer) = bench.take(mav.MAVLink_param_set_message(1, 1, b"SPEED_P", value, kind))
+        (*_, text, answer) = bench.take(
+            mav.MAVLink_param_set_message(1, 1, b"SPEED_P", value, kind)
+        )
         assert (text.get_type(), answer.param_value) == ("STATUSTEXT", 1.5)
     bench.take(mav.MAVLink_param_set_message(1, 1, b"SPEED_X", 2.5, 9))
     assert "SPEED_X" in bench.texts()

@@ -1,4 +1,5 @@
-"""Ways from the MAVLink bridge to the daemon: what overtakes what, and what happens to requests that wait."""
+"""Ways from the MAVLink bridge to the daemon: what overtakes what, and what happens to requests
+that wait."""
 
 import queue
 import socket
@@ -15,7 +16,14 @@ import pytest
 
 from tests.busy_computer import DEADLINE_S
 from vehicled.live.bridges.mavlink.lanes import MOST_WAITING, DaemonLanes
-from vehicled.live.control_socket.protocol import Action, ActionRequest, GotoRequest, HeartbeatRequest, ParametersRequest, Request
+from vehicled.live.control_socket.protocol import (
+    Action,
+    ActionRequest,
+    GotoRequest,
+    HeartbeatRequest,
+    ParametersRequest,
+    Request,
+)
 
 
 class Daemon:
@@ -44,7 +52,9 @@ class Daemon:
         with suppress(OSError), peer, peer.makefile("rb") as lines:
             for line in lines:
                 request = msgspec.json.decode(line)
-                self.seen.append(str(request.get("action") or request.get("origin") or request["do"]))
+                self.seen.append(
+                    str(request.get("action") or request.get("origin") or request["do"])
+                )
                 if request["do"] in ("goto", "course"):
                     self.plans.wait(DEADLINE_S)
                 if request["do"] not in ("setpoint", "heartbeat"):
@@ -127,7 +137,9 @@ def test_a_stop_passes_while_a_place_is_planned_and_sixty_wait(daemon: Daemon, l
     assert daemon.seen == ["place 0", "emergency_stop"]
     assert ("place 59", "called off") in link.answers
     assert all(
-        why == "a newer request took its place" for name, why in link.answers if name in {f"place {k}" for k in range(1, 59)}
+        why == "a newer request took its place"
+        for name, why in link.answers
+        if name in {f"place {k}" for k in range(1, 59)}
     )
 
 
@@ -151,10 +163,15 @@ def test_what_waits_is_bounded_and_a_stop_is_not_pushed_out(daemon: Daemon, link
         assert len(link.lanes._operations._waiting) == MOST_WAITING
     link.wait(lambda: len(link.answers) == 3 * MOST_WAITING + 1)
     assert ("disarm", "") in link.answers
-    assert sum(why == "too many requests wait for the daemon" for _, why in link.answers) == 2 * MOST_WAITING + 1
+    assert (
+        sum(why == "too many requests wait for the daemon" for _, why in link.answers)
+        == 2 * MOST_WAITING + 1
+    )
 
 
-def test_a_stop_takes_a_new_connection_if_the_daemon_closed_the_old_one(daemon: Daemon, link: Link) -> None:
+def test_a_stop_takes_a_new_connection_if_the_daemon_closed_the_old_one(
+    daemon: Daemon, link: Link
+) -> None:
     link.act("arm")
     link.wait(lambda: ("arm", "") in link.answers)
     daemon.hang_up()

@@ -1,4 +1,5 @@
-"""Account of what arrived: counted by reason, said once, bounded, shown; and episodes of states and faults that come and go."""
+"""Account of what arrived: counted by reason, said once, bounded, shown; and episodes of states and
+faults that come and go."""
 
 import json
 from pathlib import Path
@@ -46,17 +47,24 @@ def test_counts_and_words() -> None:
     usage = account()
     gga = usage.of("GGA")
     assert (gga.arrived, gga.used) == (4, 3)
-    assert gga.text() == ("1 not used (latitude: it is outside its possible range); station of 1 not used (it cannot be read)")
+    assert gga.text() == (
+        "1 not used (latitude: it is outside its possible range); station of 1 not used (it "
+        "cannot be read)"
+    )
     assert usage.of("GSV").text() == "3 not used (the driver does not read it)"
     assert usage.of("RMC").arrived == 0
     usage.use("HDT")
     usage.remark("HDT", "its error is taken to be 1 degree")
     assert usage.of("HDT").text() == "its error is taken to be 1 degree"
-    assert [row.text() for row in decode_rows(encode_rows(rows("gnss", usage)))][-1] == usage.of("HDT").text()
+    assert [row.text() for row in decode_rows(encode_rows(rows("gnss", usage)))][-1] == usage.of(
+        "HDT"
+    ).text()
     usage = account()
     for _ in range(3):
         usage.refuse("GLL", Unused.NOT_READ)
-    assert usage_lines(rows("gnss", usage)) == [f"gnss: GGA: {gga.text()}; GSV, GLL: each {usage.of('GSV').text()}"]
+    assert usage_lines(rows("gnss", usage)) == [
+        f"gnss: GGA: {gga.text()}; GSV, GLL: each {usage.of('GSV').text()}"
+    ]
 
 
 def test_every_reason_has_words() -> None:
@@ -66,12 +74,17 @@ def test_every_reason_has_words() -> None:
 def test_each_defect_is_said_once() -> None:
     usage = account()
     events = [event for event in usage.take_events(5, "ublox") if isinstance(event, Event)]
-    assert [json.loads(event.fields)["field"] for event in events] == ["latitude", "station"], "GSV is not read, which is no defect"
+    assert [json.loads(event.fields)["field"] for event in events] == ["latitude", "station"], (
+        "GSV is not read, which is no defect"
+    )
     usage.refuse("GSV", Unused.NOT_READ)
     assert usage.take_events(6, "ublox") == []
     usage.refuse("GSV", Unused.NO_CHECKSUM, reported=True)
     assert usage.take_events(7, "ublox") == [], "the driver has an event of its own"
-    assert warning_of(events[0]) == "ublox: GGA is not used as it should be: latitude: it is outside its possible range (9999.9)"
+    assert warning_of(events[0]) == (
+        "ublox: GGA is not used as it should be: latitude: it is outside its possible range "
+        "(9999.9)"
+    )
     assert warning_of(Event(5, "warning", "imu_rate", "{}")) == ""
 
 
@@ -99,7 +112,13 @@ def test_rows_survive_the_log() -> None:
     found = rows("gnss", account())
     assert decode_rows(encode_rows(found)) == found
     assert decode_rows("") == []
-    assert decode_rows('[{"port": "gnss", "message": "x", "arrived": 1, "used": 0, "unused": [["reason_of_2030", "", 1]]}]') == []
+    assert (
+        decode_rows(
+            '[{"port": "gnss", "message": "x", "arrived": 1, "used": 0, "unused": '
+            '[["reason_of_2030", "", 1]]}]'
+        )
+        == []
+    )
 
 
 # ---------------------------------------------------------------- episodes
@@ -107,7 +126,10 @@ def test_rows_survive_the_log() -> None:
 
 def test_a_change_is_reported_at_once_and_one_return_too() -> None:
     state = StateEpisodes("none")
-    found = [state.update(each, k * S) for k, each in enumerate(["none", "float", "fixed", "fixed", "float", "fixed"])]
+    found = [
+        state.update(each, k * S)
+        for k, each in enumerate(["none", "float", "fixed", "fixed", "float", "fixed"])
+    ]
     assert [(change.before, change.now) for change in found if change] == [
         ("none", "float"), ("float", "fixed"), ("fixed", "float"), ("float", "fixed"),
     ]  # fmt: skip
@@ -124,22 +146,40 @@ def test_a_state_that_comes_and_goes_is_reported_at_both_ends() -> None:
 
 def test_a_device_that_starts_and_soon_fails_once_is_steady() -> None:
     state = StateEpisodes("none")
-    found = [state.update(each, k * S) for k, each in enumerate(["none", "fixed", "none", "fixed", "fixed"])]
-    assert [(change.now, change.unsteady) for change in found if change] == [("fixed", False), ("none", False), ("fixed", False)]
+    found = [
+        state.update(each, k * S)
+        for k, each in enumerate(["none", "fixed", "none", "fixed", "fixed"])
+    ]
+    assert [(change.now, change.unsteady) for change in found if change] == [
+        ("fixed", False),
+        ("none", False),
+        ("fixed", False),
+    ]
 
 
 def test_a_fault_that_comes_and_goes_ends_when_it_has_been_absent() -> None:
     fault, out = FaultEpisode("x", "y"), []
     for k in range(200):
-        out += [(k, message) for message in fault.set("bad" if k < 100 and k % 2 else "", k * S // 10)]
+        out += [
+            (k, message) for message in fault.set("bad" if k < 100 and k % 2 else "", k * S // 10)
+        ]
     faults = [(k, message.active) for k, message in out if isinstance(message, Fault)]
     assert faults == [(1, True), (2, False), (3, True), (99 + 10 * QUIET_NS // S, False)]
 
 
 def test_a_stronger_reaction_does_not_wait_and_a_weaker_one_does() -> None:
     fault = FaultEpisode("x", "y")
-    steps = [(0, Reaction.WARN), (1, Reaction.BRAKE), (2, Reaction.WARN), (3, Reaction.BRAKE), (9, Reaction.WARN)]
-    got = [[message.reaction for message in fault.set(f"{reaction.name}", at * S, reaction)] for at, reaction in steps]  # type: ignore[attr-defined]
+    steps = [
+        (0, Reaction.WARN),
+        (1, Reaction.BRAKE),
+        (2, Reaction.WARN),
+        (3, Reaction.BRAKE),
+        (9, Reaction.WARN),
+    ]
+    got = [
+        [message.reaction for message in fault.set(f"{reaction.name}", at * S, reaction)]
+        for at, reaction in steps
+    ]  # type: ignore[attr-defined]
     assert got == [[Reaction.WARN], [Reaction.BRAKE], [], [], [Reaction.WARN]]
 
 
@@ -150,14 +190,19 @@ def gga(time_ms: int = 1000) -> bytes:
     return encode(Gga("GN", time_ms, 45.0, 7.0, 4, 12, 0.8, 200.0, 47.0, 1.0, 41))
 
 
-def test_a_recording_is_judged_by_its_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_is_judged_by_its_driver(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "x.nmea"
     bad = gga(time_ms=2000).replace(b",N,", b",n,")
     bad = bad[:-5] + b"*%02X\r\n" % (int(bad[-4:-2], 16) ^ ord("N") ^ ord("n"))
     file.write_bytes(gga() + bad + gga(time_ms=3000)[:-5] + b"\r\n" + b"$GPGSV,1,1,00*79\r\n")
     assert main(["devices", "decode", str(file), "--type", "nmea"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "GNGGA 3 1 1 not used (hemisphere of latitude: it cannot be read); 1 not used (it has no checksum" in shown
+    assert (
+        "GNGGA 3 1 1 not used (hemisphere of latitude: it cannot be read); 1 not used (it has "
+        "no checksum"
+    ) in shown
     assert "GPGSV 1 0 1 not used (the driver does not read it)" in shown
 
 
@@ -178,10 +223,11 @@ def test_the_status_names_what_is_not_used(capsys: pytest.CaptureFixture[str]) -
     import msgspec
 
     state = {
-        "mode": "STANDBY", "why": "", "reaction": "NONE", "speed_cap_mps": None, "course": "x", "progress_m": None, "course_m": 1.0,
-        "controller": "c", "cross_track_m": None, "estimate": None, "target_speed_mps": None, "ports": [], "deadlines": [],
-        "clipped": {"commands": 0, "by_kind": {}}, "log": "", "waiting_for": [], "profile": "art", "version": "1", "up_s": 1.0,
-        "messages": msgspec.to_builtins(rows("gnss", account())),
+        "mode": "STANDBY", "why": "", "reaction": "NONE", "speed_cap_mps": None, "course": "x",
+        "progress_m": None, "course_m": 1.0, "controller": "c", "cross_track_m": None,
+        "estimate": None, "target_speed_mps": None, "ports": [], "deadlines": [],
+        "clipped": {"commands": 0, "by_kind": {}}, "log": "", "waiting_for": [], "profile": "art",
+        "version": "1", "up_s": 1.0, "messages": msgspec.to_builtins(rows("gnss", account())),
     }  # fmt: skip
     _show(state, as_json=False)
     shown = " ".join(capsys.readouterr().out.split())

@@ -1,4 +1,5 @@
-"""The mixing matrix, its inverse in the simulator, and the telemetry of several devices as that of one."""
+"""The mixing matrix, its inverse in the simulator, and the telemetry of several devices as that of
+one."""
 
 from math import isnan, nan, tan
 
@@ -38,7 +39,9 @@ def test_one_actuator_gets_throttle_and_steering(throttle: float, steering: floa
 @given(st.floats(0.01, 1.0), UNIT, st.booleans())
 @example(1.0, 1.0, False)
 @example(0.9, -1.0, True)
-def test_the_sides_drive_the_curve_of_the_wheel_angle_whatever_is_cut(size: float, steering: float, back: bool) -> None:
+def test_the_sides_drive_the_curve_of_the_wheel_angle_whatever_is_cut(
+    size: float, steering: float, back: bool
+) -> None:
     throttle = -size if back else size
     left, right = Mixing((LEFT, RIGHT), SIDES).outputs(throttle, steering)
     assert max(abs(left), abs(right)) <= 1.0
@@ -90,11 +93,15 @@ def test_two_sides_without_a_servo_steer_by_their_difference() -> None:
     turned = profile.sim.steering
     assert turned is not None
     assert found.throttle == pytest.approx(0.4)
-    assert found.steering * turned.gain_rad == pytest.approx(0.8 * profile.vehicle.steering.gain_rad - turned.offset_rad, abs=1e-3)
+    assert found.steering * turned.gain_rad == pytest.approx(
+        0.8 * profile.vehicle.steering.gain_rad - turned.offset_rad, abs=1e-3
+    )
     for name in ("drive", "right"):
         standing = joint.command(name, DriveCommand(2, 0.0, 1.0, 0.0))
     assert (standing.throttle, standing.brake) == (0.0, 1.0)
-    assert standing.steering * turned.gain_rad == pytest.approx(-turned.offset_rad), "sides that nothing drives roll alike"
+    assert standing.steering * turned.gain_rad == pytest.approx(-turned.offset_rad), (
+        "sides that nothing drives roll alike"
+    )
 
 
 def profile_of(overrides: list[str]) -> Profile:
@@ -123,8 +130,14 @@ def test_a_status_of_all_is_made_when_each_has_reported_anew() -> None:
     assert joint.awaited == "right"
     _, status = joint.joined("right", right)
     assert isinstance(status, MotorStatus)
-    assert (status.t_ns, status.t_rx_ns, status.motor_speed_radps, status.duty) == pytest.approx((1, 3, 90.0, 0.15))
-    assert (status.motor_current_a, status.input_current_a, status.input_voltage_v) == (8.0, 3.0, 11.0)
+    assert (status.t_ns, status.t_rx_ns, status.motor_speed_radps, status.duty) == pytest.approx(
+        (1, 3, 90.0, 0.15)
+    )
+    assert (status.motor_current_a, status.input_current_a, status.input_voltage_v) == (
+        8.0,
+        3.0,
+        11.0,
+    )
     assert (status.controller_temperature_k, status.fault_code) == (310.0, 4)
     for t_ns in (3, 4, 5):
         assert joint.joined("left", MotorStatus(t_ns, t_ns, 100.0))[1] is None
@@ -140,7 +153,9 @@ def test_the_wheel_speed_of_the_axle_is_the_mean_of_its_sides() -> None:
     record, speed = joint.joined("right", WheelSpeed(2, 3, 1.4, 0.04))
     assert record is None
     assert isinstance(speed, WheelSpeed)
-    assert (speed.t_ns, speed.t_rx_ns, speed.speed_mps, speed.sigma_mps) == pytest.approx((1, 3, 1.2, 0.025))
+    assert (speed.t_ns, speed.t_rx_ns, speed.speed_mps, speed.sigma_mps) == pytest.approx(
+        (1, 3, 1.2, 0.025)
+    )
 
 
 def test_each_device_says_why_it_cannot_be_driven() -> None:
@@ -151,7 +166,9 @@ def test_each_device_says_why_it_cannot_be_driven() -> None:
     joint.on_port("right", PortState.LOST, "unplugged")
     assert joint.unreachable == "right: unplugged"
     assert "left: the controller has not answered yet; right: " in joint.refusal
-    single = Actuation({"drive": VescCan(CanParams(), (MotorStatus,), 1)}, {"drive": ActuatorRole()})
+    single = Actuation(
+        {"drive": VescCan(CanParams(), (MotorStatus,), 1)}, {"drive": ActuatorRole()}
+    )
     assert single.refusal == "the controller has not answered yet"
     status = MotorStatus(1, 2, 3.0)
     assert single.joined("drive", status) == (status, status)

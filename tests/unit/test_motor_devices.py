@@ -1,4 +1,5 @@
-"""Drivers of motor controllers against their emulators: the rules that all share, and those of each family."""
+"""Drivers of motor controllers against their emulators: the rules that all share, and those of each
+family."""
 
 from math import isfinite
 from typing import Any
@@ -58,7 +59,9 @@ def test_no_command_is_its_own_time_out(driver: str) -> None:
 
 
 @each_family
-def test_a_silent_controller_is_braked_and_driven_again_only_after_it_was_disarmed(driver: str) -> None:
+def test_a_silent_controller_is_braked_and_driven_again_only_after_it_was_disarmed(
+    driver: str,
+) -> None:
     bench = ready(driver)
     bench.run(100, 0.5, mode=Mode.AUTO)
     bench.connected = False
@@ -81,7 +84,9 @@ def test_a_fault_disables_the_drive_until_it_was_disarmed(driver: str) -> None:
     bench.emulator.inject("fault", 0.0 if driver != "roboclaw" else 0x40, True, bench.now_ns)
     bench.run(700, 0.5, mode=Mode.AUTO)
     named = [code for code in bench.faults if not code.endswith("refused")]
-    assert named == ["roboclaw_driver_fault_m1" if driver == "roboclaw" else "odrive_estop_requested"]
+    assert named == [
+        "roboclaw_driver_fault_m1" if driver == "roboclaw" else "odrive_estop_requested"
+    ]
     assert bench.newest(MotorStatus).fault_code > 0
     assert bench.commands[-1].throttle == 0.0
 
@@ -98,9 +103,15 @@ def test_a_reopened_port_does_not_drive_on(driver: str) -> None:
 
 @each_family
 def test_a_mirrored_motor_turns_the_other_way_and_reports_forwards(driver: str) -> None:
-    outputs = {"odrive_can": ("motor",), "odrive_ascii": ("axis0", "axis1"), "roboclaw": ("m1", "m2")}[driver]
+    outputs = {
+        "odrive_can": ("motor",),
+        "odrive_ascii": ("axis0", "axis1"),
+        "roboclaw": ("m1", "m2"),
+    }[driver]
     gains = (-1.0,) if len(outputs) == 1 else (1.0, -1.0)
-    bench = ready(driver, mix={name: Mix(throttle=gain) for name, gain in zip(outputs, gains, strict=True)})
+    bench = ready(
+        driver, mix={name: Mix(throttle=gain) for name, gain in zip(outputs, gains, strict=True)}
+    )
     bench.turns_per_s = 10.0
     bench.run(300, 0.5, mode=Mode.AUTO)
     command = bench.commands[-1]
@@ -111,8 +122,12 @@ def test_a_mirrored_motor_turns_the_other_way_and_reports_forwards(driver: str) 
 
 
 @pytest.mark.parametrize("driver", ["odrive_ascii", "roboclaw"])
-@pytest.mark.parametrize(("timeout_ms", "text"), [(0, "time-out is off"), (500, "500 ms, the profile allows 200 ms")])
-def test_a_time_out_that_is_off_or_too_long_is_refused_and_may_be_corrected(driver: str, timeout_ms: int, text: str) -> None:
+@pytest.mark.parametrize(
+    ("timeout_ms", "text"), [(0, "time-out is off"), (500, "500 ms, the profile allows 200 ms")]
+)
+def test_a_time_out_that_is_off_or_too_long_is_refused_and_may_be_corrected(
+    driver: str, timeout_ms: int, text: str
+) -> None:
     bench = Bench(driver, **BOTH[driver])
     unit = bench.emulator.device
     if driver == "roboclaw":
@@ -172,7 +187,11 @@ def test_an_answer_of_the_roboclaw_may_follow_acknowledgements_and_must_fit_its_
     assert bench.driver.refusal == "the controller has not answered yet"
     bench.run(10)
     bench.run(90)
-    (question,) = {each for each in (GET_TIMEOUT, ERRORS, 24, 49, 79, 82) if encode(0x80, each) in bench.sent[-1]}
+    (question,) = {
+        each
+        for each in (GET_TIMEOUT, ERRORS, 24, 49, 79, 82)
+        if encode(0x80, each) in bench.sent[-1]
+    }
     values = {GET_TIMEOUT: (2,), ERRORS: (0,), 79: (5, 5), 49: (1, 1)}.get(question, (240,))
     bench.driver.on_rx(b"\xff\xff" + encode_answer(0x80, question, values), bench.now_ns)
     assert "not answered" not in bench.driver.refusal
@@ -185,7 +204,9 @@ def test_the_short_status_word_of_old_firmware_has_other_bits() -> None:
         bench.run(10)
         while encode(0x80, ERRORS) not in bench.sent[-1]:
             bench.run(10)
-        bench.messages += bench.driver.on_rx(encode_answer(0x80, ERRORS, (bits,), layout), bench.now_ns)
+        bench.messages += bench.driver.on_rx(
+            encode_answer(0x80, ERRORS, (bits,), layout), bench.now_ns
+        )
         assert bench.driver._faults == (bits if name else 0), "warnings are no faults"
         if name:
             assert f"roboclaw_{name}" in bench.faults
@@ -196,7 +217,12 @@ def test_a_sabertooth_is_given_its_time_out_and_stops_by_it() -> None:
     bench = Bench("sabertooth", timeout_ms=250)
     bench.run(100)
     assert "cannot be read back" in bench.driver.refusal
-    bench = Bench("sabertooth", timeout_ms=250, accept_unreadable_timeout=True, mix={"m1": Mix(left=1.0), "m2": Mix(right=-1.0)})
+    bench = Bench(
+        "sabertooth",
+        timeout_ms=250,
+        accept_unreadable_timeout=True,
+        mix={"m1": Mix(left=1.0), "m2": Mix(right=-1.0)},
+    )
     bench.run(100)
     assert bench.driver.refusal == ""
     assert bench.emulator.device.timeout_ns == 200 * 10**6
@@ -256,7 +282,13 @@ def test_a_maestro_without_a_time_out_is_refused_until_it_has_one() -> None:
 
 @pytest.mark.parametrize("gain", [1.0, -1.0])
 def test_a_mirrored_motor_of_a_vesc_turns_the_other_way_and_reports_forwards(gain: float) -> None:
-    bench = Bench("vesc_uart", mix={"motor": Mix(throttle=gain)}, pole_pairs=2, erpm_per_mps=600.0, steering=False)
+    bench = Bench(
+        "vesc_uart",
+        mix={"motor": Mix(throttle=gain)},
+        pole_pairs=2,
+        erpm_per_mps=600.0,
+        steering=False,
+    )
     bench.turns_per_s = 10.0
     bench.run(500)
     assert bench.driver.refusal == ""

@@ -14,7 +14,9 @@ def test_every_new_name_exists(name: str) -> None:
     assert importlib.util.find_spec(moved.NEW[name]) is not None
 
 
-@pytest.mark.parametrize("name", ["vehicled.messages", "vehicled.wire.crc", "vehicled.lab.twin.validate"])
+@pytest.mark.parametrize(
+    "name", ["vehicled.messages", "vehicled.wire.crc", "vehicled.lab.twin.validate"]
+)
 def test_a_former_path_gives_the_same_module_and_names_the_new_one(name: str) -> None:
     new = str(moved.new_name(name))
     with pytest.warns(FutureWarning) as warned:
@@ -31,7 +33,10 @@ def _not_imported_yet() -> None:
         del sys.modules[former]
 
 
-@pytest.mark.parametrize("name", ["vehicled.nothing", "vehicled.messagesx", "vehicled", "drivers.messages", "vehicles.messages"])
+@pytest.mark.parametrize(
+    "name",
+    ["vehicled.nothing", "vehicled.messagesx", "vehicled", "drivers.messages", "vehicles.messages"],
+)
 def test_other_names_are_left_alone(name: str) -> None:
     assert moved.new_name(name) is None
 

@@ -20,7 +20,14 @@ from vehicled.core.messages import (
 )
 from vehicled.core.wire.usage import Loss, Unused
 
-KINDS: list[type[Message]] = [GnssFix, ImuSample, Heading, WheelSpeed, MotorStatus, SteeringFeedback]
+KINDS: list[type[Message]] = [
+    GnssFix,
+    ImuSample,
+    Heading,
+    WheelSpeed,
+    MotorStatus,
+    SteeringFeedback,
+]
 SOUND: list[Message] = [
     GnssFix(1, 0, 0.7, -1.5, 200.0),
     GnssFix(1, 0, nan, nan, nan, NAN3, NAN9),
@@ -53,7 +60,9 @@ def test_a_message_that_can_be_true_passes() -> None:
 
 
 @pytest.mark.parametrize(("message", "field"), IMPOSSIBLE)
-def test_a_message_that_cannot_be_true_is_refused_and_named_once(message: Message, field: str) -> None:
+def test_a_message_that_cannot_be_true_is_refused_and_named_once(
+    message: Message, field: str
+) -> None:
     device = MsgLinkDevice(MsgLinkParams(), KINDS, 50)
     got = device.on_rx(encode(message) * 3, 9)
     assert [type(each) for each in got] == [Event]

@@ -42,7 +42,13 @@ def test_what_is_changed_and_what_is_not() -> None:
         ("second", "s.sent is None -> s.sent is not None"),
         ("second", "-s.x -> +s.x"),
         ("stop", "1 -> 2"),
-        ("stop", "not isfinite(s) and s.mode in (Mode.ARMED, Mode.AUTO) -> not isfinite(s) or s.mode in (Mode.ARMED, Mode.AUTO)"),
+        (
+            "stop",
+            (
+                "not isfinite(s) and s.mode in (Mode.ARMED, Mode.AUTO) -> not isfinite(s) or "
+                "s.mode in (Mode.ARMED, Mode.AUTO)"
+            ),
+        ),
         ("stop", "not isfinite(s) -> isfinite(s)"),
         ("stop", "isfinite(s) -> not isfinite(s)"),
         ("stop", "s.mode in (Mode.ARMED, Mode.AUTO) -> s.mode not in (Mode.ARMED, Mode.AUTO)"),
@@ -87,13 +93,25 @@ def test_every_listed_survivor_is_a_mutant_with_a_verdict_and_a_reason() -> None
 @pytest.mark.parametrize(
     ("file", "where", "ending"),
     [
-        ("rows/sensors.py", "obstacle_sensor_blind", "Reaction.CONTROLLED_STOP -> Reaction.CAP_SPEED"),
+        (
+            "rows/sensors.py",
+            "obstacle_sensor_blind",
+            "Reaction.CONTROLLED_STOP -> Reaction.CAP_SPEED",
+        ),
         ("rows/timing.py", "", "Mode.AUTO -> Mode.ARMED"),
-        ("monitors/teleop.py", "TeleopMonitor.on_message", "isfinite(command.brake) -> not isfinite(command.brake)"),
+        (
+            "monitors/teleop.py",
+            "TeleopMonitor.on_message",
+            "isfinite(command.brake) -> not isfinite(command.brake)",
+        ),
     ],
 )
-def test_changes_of_the_matrix_and_the_monitors_are_among_them(file: str, where: str, ending: str) -> None:
-    assert any(mutant.where == where and mutant.what.endswith(ending) for mutant in all_mutants(file))
+def test_changes_of_the_matrix_and_the_monitors_are_among_them(
+    file: str, where: str, ending: str
+) -> None:
+    assert any(
+        mutant.where == where and mutant.what.endswith(ending) for mutant in all_mutants(file)
+    )
 
 
 def test_results_go_on_with_the_same_code_only(tmp_path: Path) -> None:

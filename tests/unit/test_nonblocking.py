@@ -1,4 +1,5 @@
-"""A terminal that is paused, and a pipe or a socket that nobody reads, must not hold up the loop."""
+"""A terminal that is paused, and a pipe or a socket that nobody reads, must not hold up the
+loop."""
 
 import os
 import pty
@@ -137,7 +138,9 @@ def test_a_line_above_the_progress_moves_it_out_of_the_way() -> None:
     with unread("terminal") as (far, terminal), mock.patch.object(sys, "stderr", terminal):
         progress = Progress()
         progress.show("half way")
-        EventLog(progress.above(), json=False).record(PortEvent(0, "imu", PortState.LOST, "unplugged"), 0)
+        EventLog(progress.above(), json=False).record(
+            PortEvent(0, "imu", PortState.LOST, "unplugged"), 0
+        )
         said = ""
         while "port imu lost" not in said:
             said += os.read(far, 4096).decode()

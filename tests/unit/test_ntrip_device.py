@@ -1,4 +1,5 @@
-"""The NTRIP client against a caster: what it asks, what it makes of the answers, and when it loses patience."""
+"""The NTRIP client against a caster: what it asks, what it makes of the answers, and when it loses
+patience."""
 
 import msgspec
 import pytest
@@ -6,11 +7,34 @@ import pytest
 from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
 from tests.ntrip_caster import Caster, rtcm
-from vehicled.core.messages import CarrierSolution, Corrections, Event, Fault, FixType, GnssFix, Message, PortState
-from vehicled.core.ports import NEVER_NS, Action, Device, Pause, Reopen, SecretRef, Send, TakesSecret
+from vehicled.core.messages import (
+    CarrierSolution,
+    Corrections,
+    Event,
+    Fault,
+    FixType,
+    GnssFix,
+    Message,
+    PortState,
+)
+from vehicled.core.ports import (
+    NEVER_NS,
+    Action,
+    Device,
+    Pause,
+    Reopen,
+    SecretRef,
+    Send,
+    TakesSecret,
+)
 
 S = 1_000_000_000
-FRAMES = [rtcm(1077, bytes(range(200))), rtcm(1087, b"\xd3\x00\x13" * 20), rtcm(1230, b"abcd"), rtcm(1005, bytes(16))]
+FRAMES = [
+    rtcm(1077, bytes(range(200))),
+    rtcm(1087, b"\xd3\x00\x13" * 20),
+    rtcm(1230, b"abcd"),
+    rtcm(1005, bytes(16)),
+]
 FIX = GnssFix(
     5,
     6,
@@ -42,7 +66,9 @@ class Line:
         return self.pump()
 
     def close(self) -> "Line":
-        self.messages += self.device.on_port(PortState.LOST, "closed by the other side", self.now_ns)
+        self.messages += self.device.on_port(
+            PortState.LOST, "closed by the other side", self.now_ns
+        )
         return self
 
     def reconnect(self, caster: Caster) -> "Line":
@@ -109,7 +135,9 @@ STYLES = {
     "v1": lambda: Caster(speaks="1"),
     "v1 without a blank line": lambda: Caster(speaks="1", blank_line=False),
     "v1 with fields": lambda: Caster(speaks="1", server_header=True),
-    "v1 with fields, without a blank line": lambda: Caster(speaks="1", server_header=True, blank_line=False),
+    "v1 with fields, without a blank line": lambda: Caster(
+        speaks="1", server_header=True, blank_line=False
+    ),
 }
 
 
@@ -124,7 +152,9 @@ def test_every_style_of_caster_gives_the_same_corrections(caster: Caster):
     assert wire.faults() == []
     connected = wire.messages[0]
     assert isinstance(connected, Event)
-    assert msgspec.json.decode(connected.fields)["protocol"] == ("NTRIP 1" if caster.speaks == "1" else "NTRIP 2")
+    assert msgspec.json.decode(connected.fields)["protocol"] == (
+        "NTRIP 1" if caster.speaks == "1" else "NTRIP 2"
+    )
 
 
 def test_frames_cut_by_the_caster_and_dripping_come_out_whole(caster: Caster):
@@ -142,7 +172,8 @@ def test_frames_cut_by_the_caster_and_dripping_come_out_whole(caster: Caster):
 @pytest.mark.parametrize("cut", [1, 2, 3, 100, len(FRAMES[0]) - 1])
 def test_a_start_in_the_middle_of_a_frame_costs_that_frame_only(caster: Caster, cut: int):
     caster.start = FRAMES[0][cut:]
-    # Bytes 0xd3 inside the cut frame may claim up to a kilobyte: as much must follow before they are seen through.
+    # Bytes 0xd3 inside the cut frame may claim up to a kilobyte: as much must follow before they
+    # are seen through.
     wire = line(caster).open().publish(*FRAMES * 4)
     assert wire.corrections() == FRAMES * 4
 
@@ -155,7 +186,9 @@ def test_a_false_start_does_not_hold_frames_back_for_ever():
 
 
 def test_the_request_of_version_2():
-    wire = line(Caster(users={"rover": SECRET}), SECRET, user="rover", password_file="corrections.txt").open()
+    wire = line(
+        Caster(users={"rover": SECRET}), SECRET, user="rover", password_file="corrections.txt"
+    ).open()
     request = wire.caster.request
     assert request is not None
     assert (request.mountpoint, request.protocol) == ("BASE_NORTH", "HTTP/1.1")
@@ -165,7 +198,13 @@ def test_the_request_of_version_2():
 
 
 def test_the_request_of_version_1():
-    wire = line(Caster(users={"rover": SECRET}), SECRET, user="rover", password_file="corrections.txt", version="1").open()
+    wire = line(
+        Caster(users={"rover": SECRET}),
+        SECRET,
+        user="rover",
+        password_file="corrections.txt",
+        version="1",
+    ).open()
     request = wire.caster.request
     assert request is not None
     assert request.protocol == "HTTP/1.0"
@@ -242,7 +281,9 @@ def test_the_versions_take_turns_when_neither_is_answered_or_accepted():
     wire = line(Caster(speaks="1", strict="status")).open().close()
     wire.device.on_port(PortState.OPENED, "", wire.now_ns)
     wire.messages += wire.device.on_rx(b"HTTP/1.0 400 Bad Request\r\n\r\n", wire.now_ns)
-    assert wire.reason() == "ntrip_refused: the caster refuses mountpoint BASE_NORTH: 400 Bad Request"
+    assert (
+        wire.reason() == "ntrip_refused: the caster refuses mountpoint BASE_NORTH: 400 Bad Request"
+    )
     assert wire.reconnect(Caster()).sent[-1].data.startswith(b"GET /BASE_NORTH HTTP/1.1\r\n")
 
 
@@ -260,16 +301,22 @@ def test_a_lost_connection_leaves_nothing_to_do():
 
 def test_a_fixed_version_is_kept():
     wire = line(Caster(speaks="1", strict="status"), version="2").open()
-    assert wire.reason() == "ntrip_refused: the caster refuses mountpoint BASE_NORTH: 400 Bad Request"
+    assert (
+        wire.reason() == "ntrip_refused: the caster refuses mountpoint BASE_NORTH: 400 Bad Request"
+    )
     assert wire.reopened == []
 
 
-@pytest.mark.parametrize("caster", [Caster(), Caster(chunked=False), Caster(speaks="1")], ids=["chunked", "length", "v1"])
+@pytest.mark.parametrize(
+    "caster", [Caster(), Caster(chunked=False), Caster(speaks="1")], ids=["chunked", "length", "v1"]
+)
 def test_an_unknown_mountpoint_is_named_with_the_closest_of_the_table(caster: Caster):
     wire = line(caster, mountpoint="base-noth")
     wire.device.on_command(FIX, 0)
     reason = wire.open().reason()
-    assert reason.startswith("ntrip_mountpoint: the caster does not know mountpoint base-noth (it lists 4)")
+    assert reason.startswith(
+        "ntrip_mountpoint: the caster does not know mountpoint base-noth (it lists 4)"
+    )
     assert "closest by name: BASE_NORTH, BASE_SOUTH" in reason
     assert "nearest: NETWORK (1048 km), BASE_NORTH (1083 km)" in reason
     # Asked again later, in case the caster does not hang up; reported once.
@@ -280,7 +327,9 @@ def test_an_unknown_mountpoint_is_named_with_the_closest_of_the_table(caster: Ca
 
 
 def test_a_listed_mountpoint_that_is_not_served_is_distinguished_from_an_unknown_one():
-    assert "lists mountpoint ISLAND but does not serve it" in line(mountpoint="ISLAND").open().reason()
+    assert (
+        "lists mountpoint ISLAND but does not serve it" in line(mountpoint="ISLAND").open().reason()
+    )
 
 
 def test_a_table_that_never_ends_is_judged_when_the_connection_does():
@@ -315,7 +364,9 @@ def test_a_404_names_the_mountpoint():
 def test_refused_credentials_are_named_without_the_secret(speaks: str):
     caster = Caster(users={"rover": "right"}, speaks=speaks)  # type: ignore[arg-type]
     wire = line(caster, SECRET, user="rover", password_file="corrections.txt").open()
-    assert wire.reason() == "ntrip_credentials: the caster refuses user rover with the password in file corrections.txt"
+    assert wire.reason() == (
+        "ntrip_credentials: the caster refuses user rover with the password in file corrections.txt"
+    )
     # The right one is used at once.
     wire.device.set_secret("right\n")
     assert len(wire.run_until(wire.now_ns).reopened) == 1
@@ -325,19 +376,30 @@ def test_refused_credentials_are_named_without_the_secret(speaks: str):
 
 
 def test_a_demanded_password_and_other_ways_to_lack_one():
-    assert "requires a password for BASE_NORTH: set user" in line(Caster(users={"a": "b"})).open().reason()
-    assert "user a with an empty password" in line(Caster(users={"a": "b"}), user="a").open().reason()
+    assert (
+        "requires a password for BASE_NORTH: set user"
+        in line(Caster(users={"a": "b"})).open().reason()
+    )
+    assert (
+        "user a with an empty password" in line(Caster(users={"a": "b"}), user="a").open().reason()
+    )
     wire = line(user="a", password_credential="caster").open()
     assert wire.sent == []
-    assert wire.reason() == "ntrip_credentials: the password of a has not been read: credential caster"
+    assert (
+        wire.reason() == "ntrip_credentials: the password of a has not been read: credential caster"
+    )
     digest = line().open()
     digest.device.on_port(PortState.OPENED, "", S)
-    digest.messages = list(digest.device.on_rx(b'HTTP/1.1 401 No\r\nWWW-Authenticate: Digest realm="x"\r\n\r\n', S))
+    digest.messages = list(
+        digest.device.on_rx(b'HTTP/1.1 401 No\r\nWWW-Authenticate: Digest realm="x"\r\n\r\n', S)
+    )
     assert "digest authentication" in digest.reason()
 
 
 def test_the_secret_is_in_the_data_of_the_request_and_nowhere_else():
-    device: Device = NtripDevice(NtripParams(mountpoint="M", user="rover", password_file="f"), [Corrections], 1)
+    device: Device = NtripDevice(
+        NtripParams(mountpoint="M", user="rover", password_file="f"), [Corrections], 1
+    )
     assert isinstance(device, TakesSecret)
     assert device.secret_ref == SecretRef(file="f")
     device.set_secret("hunter2\n")
@@ -350,7 +412,14 @@ def test_the_secret_is_in_the_data_of_the_request_and_nowhere_else():
     echo = f"HTTP/1.1 403 Forbidden hunter2 {token}\r\nLocation: http://{token}\r\n\r\n".encode()
     faults = device.on_rx(echo, 1)
     assert "403 Forbidden ***" in str(faults)
-    texts = [repr(action), str(action.__rich_repr__()), str(action.journal), str(faults), repr(device), repr(vars(device))]
+    texts = [
+        repr(action),
+        str(action.__rich_repr__()),
+        str(action.journal),
+        str(faults),
+        repr(device),
+        repr(vars(device)),
+    ]
     for text in texts:
         assert "hunter2" not in text
         assert token not in text
@@ -364,22 +433,55 @@ def test_the_secret_is_in_the_data_of_the_request_and_nowhere_else():
             b"HTTP/1.1 503 Service Unavailable\r\n\r\n",
             "ntrip_refused: the caster refuses mountpoint BASE_NORTH: 503 Service Unavailable",
         ),
-        (b"HTTP/1.1 302 Found\r\nLocation: http://else.where/\r\n\r\n", "it moved to http://else.where/"),
-        (b"ERROR - Mount Point Taken or Invalid\r\n", "ntrip_mountpoint: the caster does not serve mountpoint BASE_NORTH: ERROR"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "ntrip_protocol: the reply begins with b'SSH-2.0-OpenSSH_': this is not a caster"),
-        (FRAMES[0], "ntrip_protocol: RTCM arrives without a reply"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>", "ntrip_protocol: the reply is a web page"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n", "content encoding br, which is not understood"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "ntrip_protocol: a chunk of the body has no size"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", "longer than its size says"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "ended the stream before its first RTCM 3 message"),
         (
-            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff",
+            b"HTTP/1.1 302 Found\r\nLocation: http://else.where/\r\n\r\n",
+            "it moved to http://else.where/",
+        ),
+        (
+            b"ERROR - Mount Point Taken or Invalid\r\n",
+            "ntrip_mountpoint: the caster does not serve mountpoint BASE_NORTH: ERROR",
+        ),
+        (
+            b"SSH-2.0-OpenSSH_9.2\r\n",
+            "ntrip_protocol: the reply begins with b'SSH-2.0-OpenSSH_': this is not a caster",
+        ),
+        (FRAMES[0], "ntrip_protocol: RTCM arrives without a reply"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>",
+            "ntrip_protocol: the reply is a web page",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n",
+            "content encoding br, which is not understood",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+            "ntrip_protocol: a chunk of the body has no size",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n",
+            "longer than its size says",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "ended the stream before its first RTCM 3 message",
+        ),
+        (
+            (
+                b"HTTP/1.1 200 OK\r\nContent-Encoding: "
+                b"gzip\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xff\xff"
+            ),
             "compressed body is damaged",
         ),
         (b"HTTP/1.1 abc OK\r\n\r\n", "the reply has no status"),
-        (b"ICY 200 OK\r\nX: " + b"y" * 3_000, "ntrip_protocol: the reply header has a line of more than 2048 bytes"),
-        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 4_000, "ntrip_protocol: the reply header is longer than 16384 bytes"),
+        (
+            b"ICY 200 OK\r\nX: " + b"y" * 3_000,
+            "ntrip_protocol: the reply header has a line of more than 2048 bytes",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 4_000,
+            "ntrip_protocol: the reply header is longer than 16384 bytes",
+        ),
     ],
     ids=lambda value: value[:24].decode("latin-1") if isinstance(value, bytes) else "",
 )
@@ -500,7 +602,10 @@ def test_a_drip_of_something_else_is_a_stall_as_well():
     for _ in range(20):
         wire.publish(b"\xaa\x55 not rtcm")
         wire.run_until(wire.now_ns + S)
-    assert wire.reason() == "corrections_stalled: no RTCM 3 message for 15 s; 165 bytes of other data arrived"
+    assert (
+        wire.reason()
+        == "corrections_stalled: no RTCM 3 message for 15 s; 165 bytes of other data arrived"
+    )
 
 
 def test_a_stall_says_when_a_position_was_missing():
@@ -516,12 +621,16 @@ def test_a_half_open_connection_and_half_an_answer_are_stalls():
     wire = line()
     wire.device.on_port(PortState.OPENED, "", S)
     wire.device.take_tx()
-    assert wire.run_until(20 * S).reason() == "corrections_stalled: no reply from the caster for 15 s"
+    assert (
+        wire.run_until(20 * S).reason() == "corrections_stalled: no reply from the caster for 15 s"
+    )
     wire = line()
     wire.device.on_port(PortState.OPENED, "", S)
     wire.device.take_tx()
     for second in range(2, 20):
-        wire.device.on_rx(b"HTTP/1.1 200 OK\r\nX-Slow: drip\r\n"[second - 2 : second - 1], second * S)
+        wire.device.on_rx(
+            b"HTTP/1.1 200 OK\r\nX-Slow: drip\r\n"[second - 2 : second - 1], second * S
+        )
     assert "incomplete reply" in wire.run_until(20 * S).reason()
 
 

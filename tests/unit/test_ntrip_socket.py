@@ -1,4 +1,5 @@
-"""The NTRIP client on a real connection: the same machine, with a kernel between it and the caster."""
+"""The NTRIP client on a real connection: the same machine, with a kernel between it and the
+caster."""
 
 import select
 import socket
@@ -19,12 +20,16 @@ FRAMES = [rtcm(1077, bytes([number]) * 700) for number in range(60)]
 
 
 def serve(listener: socket.socket, casters: list[Caster]) -> None:
-    """One connection after the other, each to a caster of its own, until it or the client hangs up."""
+    """One connection after the other, each to a caster of its own, until it or the client hangs
+    up."""
     for caster in casters:
         connection, _ = listener.accept()
         with connection:
             connection.settimeout(DEADLINE_S)
-            while not (caster.streaming and (caster.positions or not caster.needs_position)) and not caster.closed:
+            while (
+                not (caster.streaming and (caster.positions or not caster.needs_position))
+                and not caster.closed
+            ):
                 data = connection.recv(100)
                 if not data:
                     break
@@ -38,16 +43,22 @@ def serve(listener: socket.socket, casters: list[Caster]) -> None:
                 connection.sendall(caster.take())
 
 
-def drive(device: NtripDevice, address: tuple[str, int], until: Callable[[list[Message]], bool]) -> list[Message]:
+def drive(
+    device: NtripDevice, address: tuple[str, int], until: Callable[[list[Message]], bool]
+) -> list[Message]:
     """The least that a port does: connect, read, write, call when due, connect again."""
     messages: list[Message] = []
     end = time.monotonic() + DEADLINE_S
     while not until(messages):
         with socket.create_connection(address, timeout=DEADLINE_S) as connection:
-            messages += device.on_port(PortState.OPENED, f"tcp://{address[0]}:{address[1]}", time.monotonic_ns())
+            messages += device.on_port(
+                PortState.OPENED, f"tcp://{address[0]}:{address[1]}", time.monotonic_ns()
+            )
             reopen = False
             while not reopen and not until(messages):
-                assert time.monotonic() < end, f"gave up with {len(messages)} messages, the last {messages[-1:]}"
+                assert time.monotonic() < end, (
+                    f"gave up with {len(messages)} messages, the last {messages[-1:]}"
+                )
                 for action in device.take_tx():
                     if isinstance(action, Send):
                         connection.sendall(action.data)
@@ -69,9 +80,16 @@ def test_a_refusal_a_fall_back_and_a_stream_over_loopback(compress: str):
     casters = [
         Caster(users={"rover": "other"}),
         Caster(users=users, speaks="1", strict="status"),
-        Caster(users=users, needs_position=True, compress=compress, speaks="1" if not compress else "both"),  # type: ignore[arg-type]
+        Caster(
+            users=users,
+            needs_position=True,
+            compress=compress,
+            speaks="1" if not compress else "both",
+        ),  # type: ignore[arg-type]
     ]
-    device = NtripDevice(NtripParams(mountpoint="BASE_NORTH", user="rover", password_file="f"), [Corrections], 1)
+    device = NtripDevice(
+        NtripParams(mountpoint="BASE_NORTH", user="rover", password_file="f"), [Corrections], 1
+    )
     device.set_secret("secret\n")
     device.on_command(GnssFix(1, 1, 0.9, 0.2, 100.0, fix_type=FixType.FIX_3D), time.monotonic_ns())
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -80,7 +98,9 @@ def test_a_refusal_a_fall_back_and_a_stream_over_loopback(compress: str):
         server.start()
         try:
             messages = drive(
-                device, listener.getsockname(), lambda got: sum(isinstance(m, Corrections) for m in got) == len(FRAMES)
+                device,
+                listener.getsockname(),
+                lambda got: sum(isinstance(m, Corrections) for m in got) == len(FRAMES),
             )
         finally:
             server.join(DEADLINE_S)

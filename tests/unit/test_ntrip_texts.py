@@ -9,15 +9,29 @@ import pytest
 from drivers.ntrip.body import Chunked, Gzip, IdentityBody
 from drivers.ntrip.codec import Credentials, HeadReader, encode_request
 from drivers.ntrip.gga import encode_gga, is_usable
-from drivers.ntrip.sourcetable import MAX_STREAMS, MAX_TABLE_BYTES, Closest, Mountpoint, SourceTableReader, parse_stream
+from drivers.ntrip.sourcetable import (
+    MAX_STREAMS,
+    MAX_TABLE_BYTES,
+    Closest,
+    Mountpoint,
+    SourceTableReader,
+    parse_stream,
+)
 from tests.ntrip_caster import TABLE
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 
 UTC_NS = (12 * 3600 + 35 * 60 + 19) * 10**9 + 20_000 * 86_400 * 10**9
 
 
-def fix(latitude_deg: float = 48.1173, longitude_deg: float = 11.516667, **others: object) -> GnssFix:
-    values: dict[str, object] = {"fix_type": FixType.FIX_3D, "utc_ns": UTC_NS, "satellites": 8, "hdop": 0.9} | others
+def fix(
+    latitude_deg: float = 48.1173, longitude_deg: float = 11.516667, **others: object
+) -> GnssFix:
+    values: dict[str, object] = {
+        "fix_type": FixType.FIX_3D,
+        "utc_ns": UTC_NS,
+        "satellites": 8,
+        "hdop": 0.9,
+    } | others
     height_m = values.pop("height_m", 545.4)
     return GnssFix(0, 0, radians(latitude_deg), radians(longitude_deg), height_m, **values)  # type: ignore[arg-type]
 
@@ -27,7 +41,10 @@ def cells(fix: GnssFix) -> list[str]:
 
 
 def test_a_sentence_is_exact():
-    assert encode_gga(fix()) == b"$GPGGA,123519.00,4807.03800,N,01131.00002,E,1,08,0.90,545.40,M,0.0,M,,*50\r\n"
+    assert (
+        encode_gga(fix())
+        == b"$GPGGA,123519.00,4807.03800,N,01131.00002,E,1,08,0.90,545.40,M,0.0,M,,*50\r\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +88,12 @@ def test_what_is_unknown_is_blank_and_what_is_too_large_is_cut():
     assert (large[7], large[8], large[9], large[13]) == ("99", "99.99", "99999.00", "999.9")
     assert cells(fix(height_m=nan))[9:13] == ["", "M", "", "M"], "no height is not a height of zero"
     assert cells(fix(utc_ns=UTC_NS + 999_999_999))[1] == "123519.99"
-    usual = encode_gga(fix(correction_age_s=1.2, carrier=CarrierSolution.FIXED, satellites=32, longitude_deg=-170.0), "GN")
+    usual = encode_gga(
+        fix(
+            correction_age_s=1.2, carrier=CarrierSolution.FIXED, satellites=32, longitude_deg=-170.0
+        ),
+        "GN",
+    )
     assert len(usual) <= 82
     assert is_usable(fix())
     assert not is_usable(fix(latitude_deg=91.0))
@@ -79,11 +101,18 @@ def test_what_is_unknown_is_blank_and_what_is_too_large_is_cut():
 
 def test_requests_are_exact():
     plain = encode_request(1, "", "M", "NTRIP test")
-    assert plain == (b"GET /M HTTP/1.0\r\nUser-Agent: NTRIP test\r\nAccept: */*\r\nConnection: close\r\n\r\n", None)
-    data, redacted = encode_request(2, "h:1", "M", "NTRIP test", Credentials("Aladdin", "open sesame"), b"$GPGGA,x*00\r\n")
+    assert plain == (
+        b"GET /M HTTP/1.0\r\nUser-Agent: NTRIP test\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+        None,
+    )
+    data, redacted = encode_request(
+        2, "h:1", "M", "NTRIP test", Credentials("Aladdin", "open sesame"), b"$GPGGA,x*00\r\n"
+    )
     assert data == (
-        b"GET /M HTTP/1.1\r\nHost: h:1\r\nNtrip-Version: Ntrip/2.0\r\nUser-Agent: NTRIP test\r\nAccept: */*\r\n"
-        b"Ntrip-GGA: $GPGGA,x*00\r\nConnection: close\r\nAuthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n\r\n"
+        b"GET /M HTTP/1.1\r\nHost: h:1\r\nNtrip-Version: Ntrip/2.0\r\nUser-Agent: NTRIP "
+        b"test\r\nAccept: */*\r\n"
+        b"Ntrip-GGA: $GPGGA,x*00\r\nConnection: close\r\nAuthorization: Basic "
+        b"QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n\r\n"
     )
     assert redacted == data.replace(b"QWxhZGRpbjpvcGVuIHNlc2FtZQ==", b"***")
     assert "sesame" not in repr(Credentials("Aladdin", "open sesame"))
@@ -96,9 +125,16 @@ def test_line_feeds_alone_end_lines_too_and_empty_lines_may_come_first():
     assert (head.status, head.fields, body) == (200, {"server": "x", "b": "y"}, b"body")
 
 
-@pytest.mark.parametrize("body", [b"\xd3\x00", b"Ab\xd3:", b":x\r\n", b"a b: c\r\n", b"\rX", b"name only\r\n", b"9: x"])
+@pytest.mark.parametrize(
+    "body", [b"\xd3\x00", b"Ab\xd3:", b":x\r\n", b"a b: c\r\n", b"\rX", b"name only\r\n", b"9: x"]
+)
 def test_the_body_of_version_1_begins_where_no_field_can(body: bytes):
-    for before in (b"ICY 200 OK\r\n", b"ICY 200 OK\r\nServer: x\r\n", b"ICY 200 OK\r\n\r\n", b"ICY 200 OK\n\n"):
+    for before in (
+        b"ICY 200 OK\r\n",
+        b"ICY 200 OK\r\nServer: x\r\n",
+        b"ICY 200 OK\r\n\r\n",
+        b"ICY 200 OK\n\n",
+    ):
         reader = HeadReader()
         answer = None
         for at, byte in enumerate(before + body):
@@ -120,7 +156,9 @@ def test_sizes_of_chunks_as_casters_write_them(size: bytes):
     assert decoder.chunks == 2
 
 
-@pytest.mark.parametrize("line", [b"", b"+3", b"0x3", b"1_0", b"-1", b"g", b"123456789", b";" + b"x" * 300, b"3 4"])
+@pytest.mark.parametrize(
+    "line", [b"", b"+3", b"0x3", b"1_0", b"-1", b"g", b"123456789", b";" + b"x" * 300, b"3 4"]
+)
 def test_sizes_that_are_none(line: bytes):
     decoder = Chunked()
     assert decoder.feed(line + b"\r\nabc") == []
@@ -138,12 +176,17 @@ def test_a_size_without_an_end_is_not_collected_for_ever():
 def test_gzip_that_grows_beyond_reason_is_given_up_early():
     bomb = gzip.compress(bytes(200 << 20), 9)
     decoder = Gzip()
-    out = sum(len(piece) for at in range(0, len(bomb), 1_000) for piece in decoder.feed(bomb[at : at + 1_000]))
+    out = sum(
+        len(piece)
+        for at in range(0, len(bomb), 1_000)
+        for piece in decoder.feed(bomb[at : at + 1_000])
+    )
     assert decoder.error == "the compressed body expands beyond the limit"
     assert out < 1 << 18
     honest = Gzip()
     table = b"".join(
-        f"STR;MOUNT{k};Town {k};RTCM 3.2;1005(10),1077(1);2;GPS;NET;DEU;50.{k};9.{k}\r\n".encode() for k in range(9_000)
+        f"STR;MOUNT{k};Town {k};RTCM 3.2;1005(10),1077(1);2;GPS;NET;DEU;50.{k};9.{k}\r\n".encode()
+        for k in range(9_000)
     )
     assert b"".join(honest.feed(gzip.compress(table))) == table
     assert (honest.error, honest.members) == ("", 1)
@@ -156,7 +199,9 @@ def test_gzip_lets_out_everything_that_is_in():
         data = squeeze.compress(bytes(size)) + squeeze.flush(zlib.Z_SYNC_FLUSH)
         assert sum(map(len, Gzip().feed(data))) == size
         for stop in range(len(data) // 2, len(data)):
-            assert sum(map(len, Gzip().feed(data[:stop]))) == len(zlib.decompressobj(31).decompress(data[:stop]))
+            assert sum(map(len, Gzip().feed(data[:stop]))) == len(
+                zlib.decompressobj(31).decompress(data[:stop])
+            )
 
 
 def test_what_is_called_gzip_and_is_none_passes():
@@ -179,8 +224,15 @@ def test_the_table_of_the_test_caster():
     reader = SourceTableReader()
     reader.feed(TABLE)
     assert reader.complete
-    assert [stream.mountpoint for stream in reader.streams] == ["BASE_NORTH", "BASE_SOUTH", "NETWORK", "ISLAND"]
-    assert reader.streams[1].distance_m(radians(48.0), radians(11.5)) == pytest.approx(13_400, abs=50)
+    assert [stream.mountpoint for stream in reader.streams] == [
+        "BASE_NORTH",
+        "BASE_SOUTH",
+        "NETWORK",
+        "ISLAND",
+    ]
+    assert reader.streams[1].distance_m(radians(48.0), radians(11.5)) == pytest.approx(
+        13_400, abs=50
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Observers: a failure is counted, reported once, and never reaches the caller; what the log cannot take leaves a marked gap."""
+"""Observers: a failure is counted, reported once, and never reaches the caller; what the log cannot
+take leaves a marked gap."""
 
 import hypothesis.strategies as st
 import msgspec
@@ -33,9 +34,9 @@ def test_a_failing_call_gives_its_default_and_is_switched_off_after_a_while() ->
     count = len(calls)
     assert guarded(4) == -1
     assert len(calls) == count
-    assert (
-        observers.summary
-        == f"judge failed {OFF_AFTER} times and was switched off (ZeroDivisionError: integer division or modulo by zero)"
+    assert observers.summary == (
+        f"judge failed {OFF_AFTER} times and was switched off (ZeroDivisionError: integer "
+        "division or modulo by zero)"
     )
 
 
@@ -115,7 +116,9 @@ ESTIMATE = StateEstimate(1, 1, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0,) * 16)
 
 
 @given(st.lists(st.tuples(st.sampled_from([LIMIT, MODE, ESTIMATE]), st.booleans()), max_size=30))
-def test_a_record_that_fails_half_way_leaves_no_half_record_and_a_gap_in_the_numbers(records: list[tuple[Message, bool]]) -> None:
+def test_a_record_that_fails_half_way_leaves_no_half_record_and_a_gap_in_the_numbers(
+    records: list[tuple[Message, bool]],
+) -> None:
     sink, router = LogSink(0), Router()
     router.log_to(sink)
     for message, fails in records:

@@ -84,7 +84,9 @@ def test_a_right_angle_keeps_its_corner() -> None:
     assert np.hypot(course.x_m - 5, course.y_m).min() < 1e-9
     assert distance_to_legs(course, np.array([[0, 0], [5, 0], [5, 5]])).max() < 1e-9
     assert turned(course) == pytest.approx(math.pi / 2)
-    assert float(np.trapezoid(course.curvature_per_m, course.s_m)) == pytest.approx(math.pi / 2, rel=0.02)
+    assert float(np.trapezoid(course.curvature_per_m, course.s_m)) == pytest.approx(
+        math.pi / 2, rel=0.02
+    )
 
 
 def test_sparse_waypoints_mean_straight_legs() -> None:
@@ -98,7 +100,10 @@ def test_sparse_waypoints_mean_straight_legs() -> None:
 def test_the_line_stays_near_the_drawn_legs() -> None:
     rng = np.random.default_rng(11)
     for _ in range(20):
-        points = np.cumsum(rng.uniform(0.2, 6.0, (12, 1)) * np.column_stack((np.ones(12), rng.uniform(-1, 1, 12))), axis=0)
+        points = np.cumsum(
+            rng.uniform(0.2, 6.0, (12, 1)) * np.column_stack((np.ones(12), rng.uniform(-1, 1, 12))),
+            axis=0,
+        )
         course = course_from_waypoints("walk", points[:, 0], points[:, 1], closed=False)
         assert distance_to_legs(course, points).max() < 0.16
 
@@ -118,7 +123,9 @@ def test_a_short_spike_is_dropped_and_a_long_one_refused() -> None:
     assert course.x_m.max() < 3.001
     lines = [f"line {k}" for k in range(1, 8)]
     with pytest.raises(CourseError, match=r"turn.csv, line 4: the line doubles back"):
-        course_from_waypoints("turn.csv", [0, 1, 2, 9, 2, 1, 0], [0, 0, 0, 0, 0.1, 0.2, 0.3], places=lines)
+        course_from_waypoints(
+            "turn.csv", [0, 1, 2, 9, 2, 1, 0], [0, 0, 0, 0, 0.1, 0.2, 0.3], places=lines
+        )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +139,9 @@ def test_a_lap_is_recognised_by_its_ends(gap: float, closed: bool) -> None:
     assert course.closed is closed
     if closed:
         assert course.length_m == pytest.approx(6 * math.pi, rel=1e-3)
-        assert np.hypot(course.x_m[-1] - course.x_m[0], course.y_m[-1] - course.y_m[0]) == pytest.approx(0.1, abs=0.01)
+        assert np.hypot(
+            course.x_m[-1] - course.x_m[0], course.y_m[-1] - course.y_m[0]
+        ) == pytest.approx(0.1, abs=0.01)
         assert np.abs(course.curvature_per_m - 1 / 3).max() < 0.02
 
 
@@ -144,7 +153,9 @@ def test_out_and_back_is_no_lap() -> None:
 
 
 def test_speed_holds_until_the_next_waypoint() -> None:
-    course = course_from_waypoints("mission", [0, 10, 20], [0, 0, 0], speed=[1.0, 2.0, 9.0], speed_holds=True)
+    course = course_from_waypoints(
+        "mission", [0, 10, 20], [0, 0, 0], speed=[1.0, 2.0, 9.0], speed_holds=True
+    )
     assert set(course.speed_mps[course.s_m < 9.99]) == {1.0}
     assert set(course.speed_mps[(course.s_m > 10.01) & (course.s_m < 19.99)]) == {2.0}
 
@@ -170,17 +181,24 @@ def test_speed_holds_until_the_next_waypoint() -> None:
         ([0, 1, 2], [0, 0, 0], {"closed": True}, "cannot close"),
     ],
 )
-def test_bad_waypoints_are_named(x: list[float], y: list[float], options: dict[str, Any], message: str) -> None:
+def test_bad_waypoints_are_named(
+    x: list[float], y: list[float], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(CourseError, match=r"^f\.csv") as caught:
         course_from_waypoints("f.csv", x, y, **options)
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "file"), [("lot17", "lot17_sinsquare_sv"), ("lot17_two_speed", "lot17_sinsquare_multi_vels")])
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("lot17", "lot17_sinsquare_sv"), ("lot17_two_speed", "lot17_sinsquare_multi_vels")],
+)
 def test_the_published_lap_and_ours_are_one(name: str, file: str, shared_data: Path) -> None:
     path = shared_data / "reference_paths" / f"{file}.csv"
     table = np.loadtxt(path, delimiter=",", skiprows=1)
-    published = course_from_waypoints(file, table[:, 0], table[:, 1], yaw=table[:, 2], speed=table[:, 3])
+    published = course_from_waypoints(
+        file, table[:, 0], table[:, 1], yaw=table[:, 2], speed=table[:, 3]
+    )
     ours = load_course(name)
     assert published.closed
     assert ours.length_m == pytest.approx(published.length_m, abs=1e-6)
@@ -193,10 +211,13 @@ def test_lot17_is_the_lap_we_know() -> None:
     assert course.closed
     assert course.length_m == pytest.approx(212.0, abs=0.3)
     assert (course.x_m[0], course.y_m[0]) == (0.0, 0.0)
-    # y = 2 sin(0.18 x) departs at atan(0.36); the lap ends coming down the y axis, a corner of 110 degrees.
+    # y = 2 sin(0.18 x) departs at atan(0.36); the lap ends coming down the y axis, a corner of 110
+    # degrees.
     assert course.yaw_rad[0] == pytest.approx(math.atan(0.36), abs=0.001)
     assert abs(course.curvature_per_m[0]) < 0.01
-    assert math.remainder(float(course.yaw_rad[-1]) + math.pi / 2, math.tau) == pytest.approx(0.0, abs=1e-6)
+    assert math.remainder(float(course.yaw_rad[-1]) + math.pi / 2, math.tau) == pytest.approx(
+        0.0, abs=1e-6
+    )
     sharp = course.s_m[np.abs(course.curvature_per_m) > 1.0]
     assert len(sharp) > 0
     # Three corners inside the lap, the third in two turns 0.2 m apart, and the one at its end.

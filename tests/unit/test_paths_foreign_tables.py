@@ -1,4 +1,5 @@
-"""Waypoint tables of other collections: what they give, what is said of them, and what is refused."""
+"""Waypoint tables of other collections: what they give, what is said of them, and what is
+refused."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +16,9 @@ from vehicled.paths.formats import course_from_bytes
 
 RADIUS_M = 8.0
 N = 60
-RING = [(RADIUS_M * math.cos(math.tau * k / N), RADIUS_M * math.sin(math.tau * k / N)) for k in range(N)]
+RING = [
+    (RADIUS_M * math.cos(math.tau * k / N), RADIUS_M * math.sin(math.tau * k / N)) for k in range(N)
+]
 TANGENT = [math.tau * k / N + math.pi / 2 for k in range(N)]
 VX = [2.0 + math.sin(math.tau * k / N) for k in range(N)]
 
@@ -29,14 +32,22 @@ def account(course: Course) -> str:
     return "\n".join(course.account.lines())
 
 
-def race_line(heading: Callable[[float], float] = lambda yaw: yaw - math.pi / 2, kappa: float = 1 / RADIUS_M) -> str:
-    """Table of TUM's optimiser: three comment lines, the last with the names, and the first point repeated at the end."""
+def race_line(
+    heading: Callable[[float], float] = lambda yaw: yaw - math.pi / 2, kappa: float = 1 / RADIUS_M
+) -> str:
+    """Table of TUM's optimiser: three comment lines, the last with the names, and the first point
+    repeated at the end."""
     rows = [
-        f"{math.tau * RADIUS_M * k / N:.7f};{x:.7f};{y:.7f};{heading(yaw):.7f};{kappa:.7f};{v:.7f};0.0000000"
-        for k, ((x, y), yaw, v) in enumerate(zip([*RING, RING[0]], [*TANGENT, TANGENT[0]], [*VX, VX[0]]))
+        f"{math.tau * RADIUS_M * k / N:.7f};{x:.7f};{y:.7f};{heading(yaw):.7f};{kappa:.7f};"
+        f"{v:.7f};0.0000000"
+        for k, ((x, y), yaw, v) in enumerate(
+            zip([*RING, RING[0]], [*TANGENT, TANGENT[0]], [*VX, VX[0]])
+        )
     ]
     head = "# 8288b625-90b8-4275-83ed-3842478966d0\n# 603fd3987364b09f9aacb70d1ed12c268e24dd56\n"
-    return head + "# s_m; x_m; y_m; psi_rad; kappa_radpm; vx_mps; ax_mps2\n" + "\n".join(rows) + "\n"
+    return (
+        head + "# s_m; x_m; y_m; psi_rad; kappa_radpm; vx_mps; ax_mps2\n" + "\n".join(rows) + "\n"
+    )
 
 
 def test_a_race_line_is_a_lap_with_its_speeds() -> None:
@@ -72,7 +83,12 @@ def test_a_heading_against_the_rows_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kappa", "words"), [(1 / RADIUS_M, ""), (-1 / RADIUS_M, "opposite sign"), (math.degrees(1 / RADIUS_M), "degrees per metre")]
+    ("kappa", "words"),
+    [
+        (1 / RADIUS_M, ""),
+        (-1 / RADIUS_M, "opposite sign"),
+        (math.degrees(1 / RADIUS_M), "degrees per metre"),
+    ],
 )
 def test_a_curvature_is_compared_with_the_line(kappa: float, words: str) -> None:
     text = account(load(race_line(kappa=kappa)))
@@ -109,20 +125,30 @@ def test_a_wide_race_line_that_runs_into_its_start_is_a_lap() -> None:
     """Points 5 m apart, as in the collections of race tracks, and no point given twice."""
     course = load("# x_m,y_m\n" + "".join(f"{40 * x / 8:.6f},{40 * y / 8:.6f}\n" for x, y in RING))
     assert course.closed
-    open_line = load("x,y\n" + "".join(f"{5 * k},0\n" for k in range(30)) + "".join(f"{145 - 5 * k},5\n" for k in range(30)))
+    open_line = load(
+        "x,y\n"
+        + "".join(f"{5 * k},0\n" for k in range(30))
+        + "".join(f"{145 - 5 * k},5\n" for k in range(30))
+    )
     assert not open_line.closed
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("X [yards],Y [yards]\n0,0\n100,0\n", '"X .yards." is in no known unit .m, mm.*convert it to m and name it x_m'),
+        (
+            "X [yards],Y [yards]\n0,0\n100,0\n",
+            '"X .yards." is in no known unit .m, mm.*convert it to m and name it x_m',
+        ),
         ("lat [semicircles],lon\n0.7,0.1\n0.8,0.1\n", "no known unit .deg, rad"),
         ("x,y,speed [rpm]\n0,0,1\n1,0,1\n", "no known unit .m/s, km/h.*name it speed_mps"),
         ("x,y,z,yaw,velocity,change_flag\n0,0,0,0,5,0\n1,0,0,0,5,0\n", "Autoware.AI"),
         ("x,y\n0,0\n1,0,3\n", "line 3: 3 value"),
         ("x,y\n0,0\n1\n", "line 3: 1 value"),
-        ("# x_m, y_m, w_tr_right_m, w_tr_left_m\n0,0,1\n1,0,1\n", "line 2: 3 values, but the header in line 1 names 4"),
+        (
+            "# x_m, y_m, w_tr_right_m, w_tr_left_m\n0,0,1\n1,0,1\n",
+            "line 2: 3 values, but the header in line 1 names 4",
+        ),
         ("# x_m, y_m\n", "only comments"),
         ("x,y\n0,0\nnan,nan\n1,0\n", "line 3.*x is nan"),
         ("x,y,v\n0,0,1\n1,0,nan\n", "line 3.*speed is nan"),
@@ -150,7 +176,9 @@ def test_what_is_in_doubt_is_refused(text: str, words: str) -> None:
         ("x,y,velocity_kmh\n0,0,7.2\n10,0,7.2\n", 10.0, 2.0, "converted"),
     ],
 )
-def test_a_unit_in_a_name_is_converted_and_said(text: str, length_m: float, speed_mps: float, says: str) -> None:
+def test_a_unit_in_a_name_is_converted_and_said(
+    text: str, length_m: float, speed_mps: float, says: str
+) -> None:
     course = load(text)
     assert course.length_m == pytest.approx(length_m, rel=2e-3)
     assert course.speed_mps.max() == pytest.approx(speed_mps, rel=1e-4)
@@ -174,15 +202,24 @@ def test_every_format_gives_an_account() -> None:
     assert "no speeds: 1 m/s" in text
     with pytest.raises(CourseError, match='"speed" has no known unit'):
         course_from_bytes(line.replace("stroke", "speed").encode(), "a.geojson")
-    fast = course_from_bytes(line.replace('"stroke":"red"', '"speed_kmh":7.2').encode(), "a.geojson")
+    fast = course_from_bytes(
+        line.replace('"stroke":"red"', '"speed_kmh":7.2').encode(), "a.geojson"
+    )
     assert set(fast.speed_mps) == {2.0}
-    track = "".join(f'<trkpt lat="48" lon="11.00{k}"><time>t</time><speed>3</speed></trkpt>' for k in range(3))
-    text = account(course_from_bytes(f"<gpx><trk><trkseg>{track}</trkseg></trk></gpx>".encode(), "a.gpx"))
+    track = "".join(
+        f'<trkpt lat="48" lon="11.00{k}"><time>t</time><speed>3</speed></trkpt>' for k in range(3)
+    )
+    text = account(
+        course_from_bytes(f"<gpx><trk><trkseg>{track}</trkseg></trk></gpx>".encode(), "a.gpx")
+    )
     assert "<time>" in text
     assert "recorded ones are no targets" in text
     rows = "".join(f"{k} 0 3 16 0 0 0 0 48 11.00{k} 50 1\n" for k in range(1, 4))
     text = account(
-        course_from_bytes(f"QGC WPL 110\n0 1 0 16 0 0 0 0 48 11 5 1\n{rows}4 0 2 203 0 0 0 0 0 0 0 1\n".encode(), "a.txt")
+        course_from_bytes(
+            f"QGC WPL 110\n0 1 0 16 0 0 0 0 48 11 5 1\n{rows}4 0 2 203 0 0 0 0 0 0 0 1\n".encode(),
+            "a.txt",
+        )
     )
     assert "home" in text
     assert "command 203" in text

@@ -49,7 +49,11 @@ def test_double_lane_change_lies_in_the_lanes_of_the_standard(width: float) -> N
     course = formulas.double_lane_change(width)
     width_a, width_b, width_c = 1.1 * width + 0.25, 1.2 * width + 0.25, 1.3 * width + 0.25
     right_a = -width_a / 2
-    lanes = [(0, 15, right_a, width_a), (45, 70, right_a + 3.5, width_b), (95, 110, right_a, width_c)]
+    lanes = [
+        (0, 15, right_a, width_a),
+        (45, 70, right_a + 3.5, width_b),
+        (95, 110, right_a, width_c),
+    ]
     for begin, end, right, lane in lanes:
         inside = (course.x_m >= begin) & (course.x_m <= end)
         assert np.allclose(course.y_m[inside], right + lane / 2, atol=1e-4)
@@ -61,14 +65,17 @@ def test_double_lane_change_lies_in_the_lanes_of_the_standard(width: float) -> N
 def test_figure_eight() -> None:
     course = formulas.figure_eight(10.0)
     assert course.closed
-    # Bernoulli's lemniscate of half width a is 5.24412 a long, tightest radius a / 3, and turns once each way.
+    # Bernoulli's lemniscate of half width a is 5.24412 a long, tightest radius a / 3, and turns
+    # once each way.
     assert course.length_m == pytest.approx(52.4412, rel=1e-4)
     assert np.abs(course.curvature_per_m).max() == pytest.approx(0.3, rel=0.01)
     assert np.trapezoid(course.curvature_per_m, course.s_m) == pytest.approx(0.0, abs=0.05)
     assert course.yaw_rad[0] == pytest.approx(0.0, abs=1e-3)
     half = len(course.x_m) // 2
     assert math.hypot(course.x_m[half], course.y_m[half]) < 0.06
-    assert np.abs(course.yaw_rad[half] - course.yaw_rad[0]) % math.pi == pytest.approx(math.pi / 2, abs=0.02)
+    assert np.abs(course.yaw_rad[half] - course.yaw_rad[0]) % math.pi == pytest.approx(
+        math.pi / 2, abs=0.02
+    )
 
 
 def test_unusable_sizes_are_refused() -> None:

@@ -8,7 +8,9 @@ from vehicled.paths.catalog import load_course
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.tracking import MANOEUVRE_TOLERANCE_M, PathTracker
 
-SHUTTLE = course_from_waypoints("shuttle", [0, 2, 4, 3, 2, 1], [0.0] * 6, speed=[1, 1, -0.5, -0.5, -0.5, -0.5], closed=False)
+SHUTTLE = course_from_waypoints(
+    "shuttle", [0, 2, 4, 3, 2, 1], [0.0] * 6, speed=[1, 1, -0.5, -0.5, -0.5, -0.5], closed=False
+)
 
 
 def _at_cusp(speed_mps: float = 0.0) -> PathTracker:

@@ -1,4 +1,5 @@
-"""Lines drawn or recorded in map programs: KML, KMZ, GPX, GeoJSON, well-known text; and where on the earth they lie."""
+"""Lines drawn or recorded in map programs: KML, KMZ, GPX, GeoJSON, well-known text; and where on
+the earth they lie."""
 
 import io
 import json
@@ -23,7 +24,9 @@ STAMPS = [f"2024-05-05T12:00:{2 * i:02d}Z" for i in range(12)]
 
 
 def load(data: bytes | str, name: str, **options: object) -> Course:
-    return course_from_bytes(data.encode() if isinstance(data, str) else data, name, ReadOptions(**options))  # type: ignore[arg-type]
+    return course_from_bytes(
+        data.encode() if isinstance(data, str) else data, name, ReadOptions(**options)
+    )  # type: ignore[arg-type]
 
 
 def account(course: Course) -> str:
@@ -39,7 +42,11 @@ def kml(body: str) -> str:
 
 
 def coordinates(points: list[tuple[float, float]] = LINE, separator: str = " ") -> str:
-    return "<coordinates>\n" + separator.join(f"{a:.7f},{b:.7f},120" for a, b in points) + "\n</coordinates>"
+    return (
+        "<coordinates>\n"
+        + separator.join(f"{a:.7f},{b:.7f},120" for a, b in points)
+        + "\n</coordinates>"
+    )
 
 
 def gpx_points(tag: str, inside: str = "") -> str:
@@ -50,7 +57,9 @@ def placemark(geometry: str, name: str = "yard") -> str:
     return f"<Placemark><name>{name}</name><styleUrl>#s</styleUrl>{geometry}</Placemark>"
 
 
-TRACK = "".join(f"<when>{stamp}</when>" for stamp in STAMPS) + "".join(f"<gx:coord>{a:.7f} {b:.7f} 120</gx:coord>" for a, b in LINE)
+TRACK = "".join(f"<when>{stamp}</when>" for stamp in STAMPS) + "".join(
+    f"<gx:coord>{a:.7f} {b:.7f} 120</gx:coord>" for a, b in LINE
+)
 DRAWN = f"<LineString>{coordinates()}</LineString>"
 SPOT_GEOMETRY = {"type": "Point", "coordinates": LINE[0]}
 SPOT = "<Point><coordinates>16.4,48.2,0</coordinates></Point>"
@@ -69,7 +78,10 @@ def wkt(points: list[tuple[float, float]] = LINE, height: str = "") -> str:
 
 
 def collection(*geometries: Mapping[str, object], **properties: object) -> str:
-    features = [{"type": "Feature", "properties": properties, "geometry": geometry} for geometry in geometries]
+    features = [
+        {"type": "Feature", "properties": properties, "geometry": geometry}
+        for geometry in geometries
+    ]
     return json.dumps({"type": "FeatureCollection", "features": features})
 
 
@@ -84,15 +96,18 @@ LINES: dict[str, str | bytes] = {
     "multitrack.kml": kml(
         placemark(f"<gx:MultiTrack><gx:Track>{TRACK}</gx:Track></gx:MultiTrack>")
     ),
-    "places.kml": kml("".join(placemark(f"<Point>{coordinates([p])}</Point>", str(i)) for i, p in enumerate(LINE))),
+    "places.kml": kml("".join(placemark(f"<Point>{coordinates([p])}</Point>", str(i)) for i,
+        p in enumerate(LINE))),
     "path.kmz": kmz(kml(placemark(f"<LineString>{coordinates()}</LineString>"))),
     "other.kmz": kmz(kml(placemark(f"<LineString>{coordinates()}</LineString>")), "path.KML"),
     "waypoints.gpx": f"<gpx>{gpx_points('wpt', '<name>w</name>')}</gpx>",
     "route.gpx": f"<gpx><rte><name>yard</name>{gpx_points('rtept')}</rte></gpx>",
     "multi.geojson": json.dumps({"type": "MultiLineString", "coordinates": [LINE]}),
-    "heights.geojson": collection({"type": "LineString", "coordinates": [(*p, 100.0) for p in LINE]}, coordTimes=STAMPS),
+    "heights.geojson": collection({"type": "LineString",
+        "coordinates": [(*p, 100.0) for p in LINE]}, coordTimes=STAMPS),
     "collection.geojson": json.dumps(
-        {"type": "GeometryCollection", "geometries": [SPOT_GEOMETRY, {"type": "LineString", "coordinates": LINE}]}
+        {"type": "GeometryCollection",
+         "geometries": [SPOT_GEOMETRY, {"type": "LineString", "coordinates": LINE}]}
     ),
     "points.geojson": collection(*({"type": "Point", "coordinates": p} for p in LINE)),
     "multipoint.geojson": collection({"type": "MultiPoint", "coordinates": LINE}),
@@ -103,7 +118,8 @@ LINES: dict[str, str | bytes] = {
     "points.wkt": "\n".join(f"POINT({wkt([p])})" for p in LINE),
     "broken_over_lines.wkt": f"LINESTRING(\n{wkt()}\n)".replace(", ", ",\n"),
     "qgis.csv": f'WKT,id,name\n"LINESTRING ({wkt()})",1,yard\n',
-    "qgis_points.csv": "WKT,id\n" + "".join(f"POINT ({wkt([p])}),{i}\n" for i, p in enumerate(LINE)),
+    "qgis_points.csv": "WKT,id\n" + "".join(f"POINT ({wkt([p])}),{i}\n" for i,
+        p in enumerate(LINE)),
     "bare.txt": f"LINESTRING ({wkt()})\n",
 }  # fmt: skip
 
@@ -113,13 +129,16 @@ def test_a_line_of_a_map_program_is_a_course(name: str) -> None:
     course = load(LINES[name], name)
     assert course.length_m == pytest.approx(LENGTH_M, abs=0.15)
     assert not course.closed
-    assert place_of(course) == "place: starts at 48.20000 N, 16.40000 E; extent 40.9 m east to west, 13.5 m north to south"
+    assert place_of(course) == (
+        "place: starts at 48.20000 N, 16.40000 E; extent 40.9 m east to west, 13.5 m north to south"
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("area.kml", kml(placemark(f"<Polygon><outerBoundaryIs><LinearRing>{coordinates(RING)}</LinearRing></outerBoundaryIs>"
+        ("area.kml",
+         kml(placemark(f"<Polygon><outerBoundaryIs><LinearRing>{coordinates(RING)}</LinearRing></outerBoundaryIs>"
                                    f"<innerBoundaryIs><LinearRing>{coordinates(RING)}</LinearRing></innerBoundaryIs></Polygon>"))),
         ("area.geojson", collection({"type": "Polygon", "coordinates": [RING, RING]})),
         ("areas.geojson", collection({"type": "MultiPolygon", "coordinates": [[RING, RING]]})),
@@ -137,13 +156,25 @@ def test_the_outline_of_an_area_is_a_lap(name: str, data: str) -> None:
 def test_one_of_several_lines_is_chosen_by_name_or_number() -> None:
     other = [(a, b + 0.001) for a, b in LINE]
     line, moved = (f"<LineString>{coordinates(points)}</LineString>" for points in (LINE, other))
-    both = kml(placemark(line, "course") + placemark(moved, "estimate") + placemark(moved, "gnss") + placemark(moved, "gnss"))
+    both = kml(
+        placemark(line, "course")
+        + placemark(moved, "estimate")
+        + placemark(moved, "gnss")
+        + placemark(moved, "gnss")
+    )
     with pytest.raises(CourseError) as error:
         load(both, "a.kml")
     assert '4 lines (1: line "course" in line 3, 2: line "estimate"' in str(error.value)
     assert "a.kml:line=2" in str(error.value)
-    assert load(both, "a.kml", line="course").datum.latitude_rad < load(both, "a.kml", line="2").datum.latitude_rad
-    for wanted, words in (("gnss", "choose by number: 3, 4"), ("cours", 'did you mean "course"'), ("9", "there are 4")):
+    assert (
+        load(both, "a.kml", line="course").datum.latitude_rad
+        < load(both, "a.kml", line="2").datum.latitude_rad
+    )
+    for wanted, words in (
+        ("gnss", "choose by number: 3, 4"),
+        ("cours", 'did you mean "course"'),
+        ("9", "there are 4"),
+    ):
         with pytest.raises(CourseError, match=words):
             load(both, "a.kml", line=wanted)
     lines = {"type": "MultiLineString", "coordinates": [LINE[:6], LINE[6:]]}
@@ -160,10 +191,15 @@ def test_one_of_several_lines_is_chosen_by_name_or_number() -> None:
         ("a.kml", "", ["empty", "KML"]),
         ("a.kml", "<gpx/>", ["<gpx>, not <kml>", "export it as KML"]),
         ("a.kml", kml(""), ["no line in it", "draw the course"]),
-        ("a.kml", kml("<NetworkLink><Link><href>http://example.org/a.kml</href></Link></NetworkLink>"), ["only links to others"]),
-        ("a.kml", kml(placemark("<LineString><coordinates>16.4 48.2</coordinates></LineString>")), ["longitude,latitude"]),
+        ("a.kml",
+         kml("<NetworkLink><Link><href>http://example.org/a.kml</href></Link></NetworkLink>"),
+         ["only links to others"]),
+        ("a.kml", kml(placemark("<LineString><coordinates>16.4 48.2</coordinates></LineString>")),
+         ["longitude,latitude"]),
         ("a.kml", kml(placemark(f"<LineString>{coordinates()}"))[:-60], ["cut off"]),
-        ("a.kml", kml(placemark(WRITTEN.replace(coordinates(), coordinates([(b - 130, a) for a, b in LINE])))), []),
+        ("a.kml",
+         kml(placemark(WRITTEN.replace(coordinates(),
+             coordinates([(b - 130, a) for a, b in LINE])))), []),
         ("a.kml", '<!DOCTYPE kml [<!ENTITY a "b">]><kml>&a;</kml>', ["document type"]),
         ("a.kml", "<kml>" + "<Folder>" * 1000, ["nested too deeply"]),
         ("a.kmz", b"PK\x03\x04 no archive", ["no readable KMZ", "save it as KML"]),
@@ -198,7 +234,11 @@ def test_a_bomb_of_a_kmz_is_refused_before_it_fills_the_memory() -> None:
 
 
 def test_an_option_that_a_format_has_not_is_refused() -> None:
-    for name, option in (("line.geojson", {"columns": ("x", "y")}), ("qgis.csv", {"line": "2"}), ("path.kml", {"time": "ms"})):
+    for name, option in (
+        ("line.geojson", {"columns": ("x", "y")}),
+        ("qgis.csv", {"line": "2"}),
+        ("path.kml", {"time": "ms"}),
+    ):
         with pytest.raises(CourseError, match="leave it out"):
             load(LINES.get(name, LINES["multi.geojson"]), name, **option)
 
@@ -212,7 +252,9 @@ def test_metres_of_well_known_text_have_no_place_on_the_earth() -> None:
 def test_exchanged_coordinates_are_seen_from_the_site() -> None:
     site = Datum.from_degrees(48.21, 16.41)
     right = load(LINES["multi.geojson"], "a.geojson")
-    turned = load(json.dumps({"type": "LineString", "coordinates": [p[::-1] for p in LINE]}), "a.geojson")
+    turned = load(
+        json.dumps({"type": "LineString", "coordinates": [p[::-1] for p in LINE]}), "a.geojson"
+    )
     assert seen_from(right, site, "the yard") == "1.3 km from the yard (48.21000 N, 16.41000 E)"
     assert seen_from(turned, site, "the yard").startswith("4,56")
     assert "latitude and longitude look exchanged" in seen_from(turned, site, "the yard")

@@ -1,4 +1,5 @@
-"""Driven paths as courses: noise, standing, changes of direction, and logs in which nothing was driven."""
+"""Driven paths as courses: noise, standing, changes of direction, and logs in which nothing was
+driven."""
 
 from math import pi, remainder, tau
 
@@ -32,13 +33,26 @@ class Track:
         return self
 
     def columns(self, noise_m: float = 0.0, seed: int = 1) -> list[Array]:
-        """Times, places, headings, speeds. The error is held for 0.1 s and jumps, as after each fix."""
+        """Times, places, headings, speeds. The error is held for 0.1 s and jumps, as after each
+        fix."""
         table = np.array(self.rows)
-        noise = np.random.default_rng(seed).normal(0.0, noise_m, (len(table) // 20 + 1, 2)).repeat(20, axis=0)[: len(table)]
-        return [np.arange(len(table)) * DT_S, table[:, 0] + noise[:, 0], table[:, 1] + noise[:, 1], table[:, 2], table[:, 3]]
+        noise = (
+            np.random.default_rng(seed)
+            .normal(0.0, noise_m, (len(table) // 20 + 1, 2))
+            .repeat(20, axis=0)[: len(table)]
+        )
+        return [
+            np.arange(len(table)) * DT_S,
+            table[:, 0] + noise[:, 0],
+            table[:, 1] + noise[:, 1],
+            table[:, 2],
+            table[:, 3],
+        ]
 
 
-def save(track: Track, noise_m: float = 0.0, spacing_m: float = 0.1, constant_mps: float | None = None) -> Recorded:
+def save(
+    track: Track, noise_m: float = 0.0, spacing_m: float = 0.1, constant_mps: float | None = None
+) -> Recorded:
     return recorded(*track.columns(noise_m), spacing_m=spacing_m, constant_mps=constant_mps)
 
 
@@ -47,7 +61,10 @@ def test_an_arc_comes_back_through_the_noise(curvature: float) -> None:
     track = Track().drive(3.0, 0.0).drive(8.0, 1.0, curvature).drive(3.0, 0.0)
     path = save(track, noise_m=0.02)
     true = np.array(track.rows)
-    off = [np.hypot(true[:, 0] - x, true[:, 1] - y).min() for x, y in zip(path.x_m, path.y_m, strict=True)]
+    off = [
+        np.hypot(true[:, 0] - x, true[:, 1] - y).min()
+        for x, y in zip(path.x_m, path.y_m, strict=True)
+    ]
     assert np.mean(off) < 0.01
     assert max(off) < 0.04, "least is known about the ends"
     course = course_from_bytes(path.to_csv("arc", DATUM).encode(), "arc.csv")
@@ -58,7 +75,14 @@ def test_an_arc_comes_back_through_the_noise(curvature: float) -> None:
 
 
 def test_a_turn_in_three_moves_keeps_its_cusps_headings_and_speeds() -> None:
-    track = Track().drive(4.0, 0.8, 0.6).drive(2.0, 0.0).drive(3.0, -0.5, -0.6).drive(1.0, 0.0).drive(4.0, 0.8, 0.6)
+    track = (
+        Track()
+        .drive(4.0, 0.8, 0.6)
+        .drive(2.0, 0.0)
+        .drive(3.0, -0.5, -0.6)
+        .drive(1.0, 0.0)
+        .drive(4.0, 0.8, 0.6)
+    )
     path = save(track, noise_m=0.01)
     assert path.legs == 3
     course = course_from_bytes(path.to_csv("turn", DATUM).encode(), "turn.csv")
@@ -73,7 +97,9 @@ def test_a_turn_in_three_moves_keeps_its_cusps_headings_and_speeds() -> None:
 
 
 def test_the_datum_is_kept_to_a_tenth_of_a_millimetre() -> None:
-    course = course_from_bytes(save(Track().drive(4.0, 1.0)).to_csv("line", DATUM).encode(), "line.csv")
+    course = course_from_bytes(
+        save(Track().drive(4.0, 1.0)).to_csv("line", DATUM).encode(), "line.csv"
+    )
     assert course.datum.latitude_rad == pytest.approx(DATUM.latitude_rad, abs=1e-4 / 6.4e6)
     assert course.datum.longitude_rad == pytest.approx(DATUM.longitude_rad, abs=1e-4 / 6.4e6)
     assert course.datum.height_m == DATUM.height_m
@@ -113,7 +139,13 @@ def test_the_spacing_is_what_was_asked_for() -> None:
 
 @pytest.mark.parametrize(
     "track",
-    [Track(), Track().drive(60.0, 0.0), Track().drive(0.5, 1.0), Track().drive(60.0, 0.05), Track().drive(1.0, float("nan"))],
+    [
+        Track(),
+        Track().drive(60.0, 0.0),
+        Track().drive(0.5, 1.0),
+        Track().drive(60.0, 0.05),
+        Track().drive(1.0, float("nan")),
+    ],
     ids=["nothing", "standing", "half a metre", "creeping", "not a number"],
 )
 def test_where_nothing_was_driven_nothing_is_saved(track: Track) -> None:

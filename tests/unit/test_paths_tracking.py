@@ -17,7 +17,8 @@ def drive(
 ) -> tuple[PathTracker, list[float], list[PathPoint]]:
     """Drive the whole course at a lateral offset; the tracker, where we were, and where it saw us.
 
-    Within reach of a corner there is no such thing as a lateral offset, so those poses are left out.
+    Within reach of a corner there is no such thing as a lateral offset, so those poses are left
+    out.
     """
     tracker = PathTracker(course)
     sharp = course.s_m[np.abs(course.curvature_per_m) > 1.0]
@@ -27,7 +28,9 @@ def drive(
             continue
         x, y, yaw, _, _ = tracker.point_at(s)
         driven.append(s)
-        points.append(tracker.update(x - offset_m * math.sin(yaw), y + offset_m * math.cos(yaw), yaw))
+        points.append(
+            tracker.update(x - offset_m * math.sin(yaw), y + offset_m * math.cos(yaw), yaw)
+        )
     return tracker, driven, points
 
 
@@ -43,7 +46,9 @@ def test_signs_and_errors() -> None:
     assert tracker.remaining_m == pytest.approx(17.4)
 
 
-@pytest.mark.parametrize("name", ["figure_eight", "lot17", "circle_r2_cw", "circle_r5_ccw", "square", "sine_tight"])
+@pytest.mark.parametrize(
+    "name", ["figure_eight", "lot17", "circle_r2_cw", "circle_r5_ccw", "square", "sine_tight"]
+)
 @pytest.mark.parametrize("offset", [-0.25, 0.0, 0.25])
 def test_a_whole_run_is_followed_without_a_jump(name: str, offset: float) -> None:
     course = load_course(name)
@@ -237,9 +242,13 @@ def test_point_at_repeats_a_lap() -> None:
     tracker = PathTracker(course)
     for s in (0.0, 3.3, course.length_m - 0.01):
         for lap in (-1, 1, 2):
-            assert tracker.point_at(s + lap * course.length_m) == pytest.approx(tracker.point_at(s), abs=1e-6)
+            assert tracker.point_at(s + lap * course.length_m) == pytest.approx(
+                tracker.point_at(s), abs=1e-6
+            )
     x, y, yaw, curvature, speed = tracker.point_at(5.0 * math.pi / 2)
-    assert (x, y, yaw, curvature, speed) == pytest.approx((5.0, 5.0, math.pi / 2, 0.2, 1.0), abs=2e-3)
+    assert (x, y, yaw, curvature, speed) == pytest.approx(
+        (5.0, 5.0, math.pi / 2, 0.2, 1.0), abs=2e-3
+    )
 
 
 def test_laps_are_driven_as_one_course() -> None:

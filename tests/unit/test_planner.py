@@ -1,4 +1,5 @@
-"""The planning process: what it answers, whom it serves first, and that it may die, hang or be flooded without harm to the run."""
+"""The planning process: what it answers, whom it serves first, and that it may die, hang or be
+flooded without harm to the run."""
 
 import base64
 import json
@@ -47,7 +48,9 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 ART = load_profile("art")
 LIMITS = structs.replace(ART.limits, max_new_course_m=300.0)
 HERE = load_course("circle_r5_ccw")
-FENCE = Fence([Polygon(((-100.0, -100.0), (400.0, -100.0), (400.0, 100.0), (-100.0, 100.0)), name="yard")])
+FENCE = Fence(
+    [Polygon(((-100.0, -100.0), (400.0, -100.0), (400.0, 100.0), (-100.0, 100.0)), name="yard")]
+)
 OPENING = Opening.of(ART.vehicle, LIMITS, HERE.datum, FENCE)
 
 
@@ -74,7 +77,9 @@ async def planning() -> AsyncIterator[tuple[PlanningProcess, Log]]:
 
 
 def goal(x_m: float, y_m: float) -> Goal:
-    return Goal(start=Pose(0.0, 0.0, 0.0), x_m=x_m, y_m=y_m, yaw_rad=None, speed_mps=1.0, name="goto")
+    return Goal(
+        start=Pose(0.0, 0.0, 0.0), x_m=x_m, y_m=y_m, yaw_rad=None, speed_mps=1.0, name="goto"
+    )
 
 
 def asker(origin: str = "me", program: int = 1) -> Asker:
@@ -97,13 +102,21 @@ async def test_a_path_comes_back_as_a_course_and_as_it_is_journalled() -> None:
         column = getattr(planned.course, name)
         assert column.tobytes() == getattr(again, name).tobytes()
         assert not column.flags.writeable
-    assert (again.name, again.datum, again.length_m) == ("goto", HERE.datum, planned.course.length_m)
+    assert (again.name, again.datum, again.length_m) == (
+        "goto",
+        HERE.datum,
+        planned.course.length_m,
+    )
 
 
 async def test_a_course_of_a_client_is_read_and_named() -> None:
-    course = course_from_waypoints("mine", [0.0, 50.0], [0.0, 1.0], closed=False, datum=HERE.datum, waits_s=[0.0, 5.0])
+    course = course_from_waypoints(
+        "mine", [0.0, 50.0], [0.0, 1.0], closed=False, datum=HERE.datum, waits_s=[0.0, 5.0]
+    )
     async with planning() as (planner, _):
-        planned = await planner.course(asker(), line(to_bytes(course), origin="a program", kind="mission"))
+        planned = await planner.course(
+            asker(), line(to_bytes(course), origin="a program", kind="mission")
+        )
     assert (planned.course.name, planned.origin, planned.kind) == ("mine", "a program", "mission")
     assert planned.course.waits == course.waits == (Wait(course.length_m, 5.0),)
     assert planned.stored == to_bytes(course)
@@ -117,7 +130,9 @@ def test_a_line_out_of_range_is_refused_by_name(fields: dict[str, Any]) -> None:
 
 
 def straight(length_m: float, **changes: Any) -> Course:
-    course = course_from_waypoints("far", np.linspace(0.0, length_m, 9), np.zeros(9), closed=False, datum=HERE.datum)
+    course = course_from_waypoints(
+        "far", np.linspace(0.0, length_m, 9), np.zeros(9), closed=False, datum=HERE.datum
+    )
     return replace(course, **changes)
 
 
@@ -125,22 +140,28 @@ def dense() -> Course:
     course = straight(20.0)
     x = np.linspace(0.0, 20.0, 20_000)
     zero = np.zeros(len(x))
-    return replace(course, x_m=x, y_m=zero, yaw_rad=zero, curvature_per_m=zero, s_m=x, speed_mps=zero + 1.0)
+    return replace(
+        course, x_m=x, y_m=zero, yaw_rad=zero, curvature_per_m=zero, s_m=x, speed_mps=zero + 1.0
+    )
 
 
 @pytest.mark.parametrize(
     ("course", "said"),
     [
-        (straight(310.0), "0.31 km long; during a run it may have 0.3 km (limits.max_new_course_m)"),
+        (straight(310.0),
+         "0.31 km long; during a run it may have 0.3 km (limits.max_new_course_m)"),
         (dense(), "20000 samples on 20.0 m"),
         (straight(20.0, name="\x1b[2J"), "the name of the course"),
         (straight(20.0, name="n" * 201), "the name of the course"),
         (straight(20.0, datum=Datum.from_degrees(48.0, 9.0)), "another origin"),
-        (straight(20.0, speed_mps=np.full(201, -1.0), yaw_rad=np.full(201, np.pi)), "cannot reverse|reverse legs"),
+        (straight(20.0, speed_mps=np.full(201, -1.0), yaw_rad=np.full(201, np.pi)),
+         "cannot reverse|reverse legs"),
         (straight(299.0, y_m=np.linspace(0.0, 150.0, 2991)), "outside the fence|do not fit"),
     ],
 )  # fmt: skip
-def test_a_course_that_may_not_be_driven_is_refused_with_the_reason(course: Course, said: str) -> None:
+def test_a_course_that_may_not_be_driven_is_refused_with_the_reason(
+    course: Course, said: str
+) -> None:
     work = Work(msgspec.msgpack.encode(OPENING))
     if "reverse" in said and ART.vehicle.drive.top_reverse_speed_mps:
         pytest.skip("this vehicle reverses")
@@ -151,8 +172,10 @@ def test_a_course_that_may_not_be_driven_is_refused_with_the_reason(course: Cour
 
 
 GARBAGE = [
-    [b""], [b"\x00" * 5000], [b'{"do":"course"'], line(b""), line(b"x\x9c" + bytes(range(256))), line(to_bytes(HERE)[:-9]),
-    [b'{"do":"course","data":"' + b"[" * 50_000], line(b"", more=1), [b'{"do":"course","data":"', b"A" * 3_000_000, b'"}'],
+    [b""], [b"\x00" * 5000], [b'{"do":"course"'], line(b""), line(b"x\x9c" + bytes(range(256))),
+     line(to_bytes(HERE)[:-9]),
+    [b'{"do":"course","data":"' + b"[" * 50_000], line(b"", more=1),
+     [b'{"do":"course","data":"', b"A" * 3_000_000, b'"}'],
 ]  # fmt: skip
 
 
@@ -227,7 +250,12 @@ async def test_a_program_that_has_used_little_time_comes_first() -> None:
 
 async def test_more_requests_than_may_wait_are_refused() -> None:
     async with planning() as (planner, _):
-        found = await gather(*(lambda k=k: planner.goal(asker(f"{k}"), goal(20.0, 1.0)) for k in range(process.MAX_WAITING + 6)))
+        found = await gather(
+            *(
+                lambda k=k: planner.goal(asker(f"{k}"), goal(20.0, 1.0))
+                for k in range(process.MAX_WAITING + 6)
+            )
+        )
     assert sum("too many clients wait" in str(each) for each in found) >= 4
     assert sum(isinstance(each, Planned) for each in found) >= process.MAX_WAITING
 
@@ -244,7 +272,9 @@ async def test_a_request_is_called_off() -> None:
         assert isinstance(await planner.goal(me, goal(20.0, 1.0)), Planned)
 
 
-async def test_a_process_that_dies_is_started_again_and_the_run_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_dies_is_started_again_and_the_run_reports_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(process, "RESTART_S", 0.05)
     async with planning() as (planner, log):
         await planner.goal(asker(), goal(20.0, 1.0))

@@ -25,7 +25,9 @@ def test_the_stack_is_looked_at_only_for_the_sake_of_a_plugin(
         looks.append(1)
         return frames()
 
-    monkeypatch.setattr(plugins, "files", lambda: frozenset([str(tmp_path / "law.py")] if loaded else []))
+    monkeypatch.setattr(
+        plugins, "files", lambda: frozenset([str(tmp_path / "law.py")] if loaded else [])
+    )
     monkeypatch.setattr(sys, "_current_frames", counted)
     with PluginWatch(0.02):
         if loaded:
@@ -64,7 +66,13 @@ def forks():
     assert ended == [3]
 
 
-@pytest.mark.parametrize("left", ["threading.Thread(target=time.sleep, args=(1000,)).start()", "atexit.register(time.sleep, 1000)"])
+@pytest.mark.parametrize(
+    "left",
+    [
+        "threading.Thread(target=time.sleep, args=(1000,)).start()",
+        "atexit.register(time.sleep, 1000)",
+    ],
+)
 def test_what_a_plugin_leaves_behind_does_not_keep_the_process_alive(left: str) -> None:
     code = f"""
 import atexit, sys, threading, time
@@ -76,5 +84,7 @@ plugin_watch.EXIT_LIMIT_S = 0.1
 plugin_watch.end_without_plugins(3)
 sys.exit(3)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+    )
     assert (done.returncode, done.stderr.strip()[:16]) == (3, "vehicled: a plug")

@@ -56,11 +56,19 @@ def test_parameters_are_checked_with_the_profile(tmp_path: Path) -> None:
 
 
 def test_a_dataclass_will_do(tmp_path: Path) -> None:
-    text = LAW.replace("class Params(Struct, frozen=True):", "@dataclass(frozen=True)\nclass Params:").replace(
-        "speed: SpeedParams = field(default_factory=SpeedParams)", "speed: SpeedParams = SpeedParams()"
+    text = LAW.replace(
+        "class Params(Struct, frozen=True):", "@dataclass(frozen=True)\nclass Params:"
+    ).replace(
+        "speed: SpeedParams = field(default_factory=SpeedParams)",
+        "speed: SpeedParams = SpeedParams()",
     )
     reference = f"{write(tmp_path, text)}:Law"
-    assert load("art", [f"controller.name={reference}", "controller.Law.gain=3"]).profile.controller.selected.gain == 3.0
+    assert (
+        load(
+            "art", [f"controller.name={reference}", "controller.Law.gain=3"]
+        ).profile.controller.selected.gain
+        == 3.0
+    )
     assert "controller.Law.gain" in problems(reference, "controller.Law.gain=true")
 
 
@@ -68,16 +76,22 @@ def test_who_follows_no_course_by_his_own_word_is_warned_of(tmp_path: Path) -> N
     for follows in (True, False):
         path = write(
             tmp_path,
-            LAW.replace("    Params = Params\n", f"    Params = Params\n    follows_course = {follows}\n"),
+            LAW.replace(
+                "    Params = Params\n", f"    Params = Params\n    follows_course = {follows}\n"
+            ),
             f"{follows}.py".lower(),
         )
         found = [
-            note for note in findings(load("art", [f"controller.name={path}:Law"]), on_road=False) if note.path == "controller.name"
+            note
+            for note in findings(load("art", [f"controller.name={path}:Law"]), on_road=False)
+            if note.path == "controller.name"
         ]
         assert [note.level for note in found] == ([] if follows else ["warning"])
         assert all("the corridor are not watched" in note.message for note in found)
     assert not [
-        note for note in findings(load("art", ["controller.name=programme"]), on_road=False) if note.path == "controller.name"
+        note
+        for note in findings(load("art", ["controller.name=programme"]), on_road=False)
+        if note.path == "controller.name"
     ]
 
 
@@ -86,8 +100,12 @@ def test_a_parameter_that_no_file_can_hold_is_refused_where_it_is_set(tmp_path: 
     assert "a profile cannot hold" in problems(reference, "controller.Law.gain=1")
 
 
-def test_a_path_in_a_profile_is_relative_to_the_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = load("art").source.replace('[controller]\nname = "', '[controller]\nname = "./laws/my_law.py:Law" # "', 1)
+def test_a_path_in_a_profile_is_relative_to_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = load("art").source.replace(
+        '[controller]\nname = "', '[controller]\nname = "./laws/my_law.py:Law" # "', 1
+    )
     (tmp_path / "laws").mkdir()
     path = write(tmp_path / "laws", LAW)
     (tmp_path / "mine.toml").write_text(text)
@@ -99,10 +117,15 @@ def test_a_path_in_a_profile_is_relative_to_the_profile(tmp_path: Path, monkeypa
         parse(text)
 
 
-def test_a_path_in_a_command_is_relative_to_the_present_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_in_a_command_is_relative_to_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, LAW)
     monkeypatch.chdir(tmp_path)
-    assert load("art", ["controller.name=./my_law.py:Law"]).profile.controller.name == f"{tmp_path}/my_law.py:Law"
+    assert (
+        load("art", ["controller.name=./my_law.py:Law"]).profile.controller.name
+        == f"{tmp_path}/my_law.py:Law"
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,16 +133,28 @@ def test_a_path_in_a_command_is_relative_to_the_present_folder(tmp_path: Path, m
     [
         ("def Law(:\n", "my_law.py:1: "),
         ("import math\nx = 1 / 0\n", "my_law.py:2: ZeroDivisionError: division by zero"),
-        ("import no_such_library\n", "my_law.py:1: ModuleNotFoundError: No module named 'no_such_library'; install it"),
+        (
+            "import no_such_library\n",
+            "my_law.py:1: ModuleNotFoundError: No module named 'no_such_library'; install it",
+        ),
         ("raise SystemExit(3)\n", "my_law.py:1: SystemExit: 3"),
         ("class Other: pass\n", 'has no "Law"; it defines Other'),
         ("Law = 3\n", "is a int; a controller is a class"),
         ("class Law: pass\n", "must inherit from Controller of vehicled.control.interface"),
         (LAW.replace("def steer", "def steers"), "my_law.py:Law lacks steer"),
-        (LAW.replace("limits, course, period_s):", "limits):"), "is made with (params, vehicle, limits, course, period_s)"),
-        (LAW + "    def step(self, estimate): ...\n", "step is called with (estimate, now_ns), but too many"),
+        (
+            LAW.replace("limits, course, period_s):", "limits):"),
+            "is made with (params, vehicle, limits, course, period_s)",
+        ),
+        (
+            LAW + "    def step(self, estimate): ...\n",
+            "step is called with (estimate, now_ns), but too many",
+        ),
         (LAW.replace("frozen=True", "frozen=False"), "Params must be frozen"),
-        (LAW.replace("Params = Params", "Params = {}"), "Params must be a frozen msgspec Struct or dataclass"),
+        (
+            LAW.replace("Params = Params", "Params = {}"),
+            "Params must be a frozen msgspec Struct or dataclass",
+        ),
         ("x" * (plugins.MAX_BYTES + 1), "this is not a plugin"),
     ],
 )
@@ -172,11 +207,16 @@ def test_an_edited_file_is_read_anew_only_when_a_profile_is_loaded(tmp_path: Pat
 
 def command(**changes: Any) -> ControlCommand:
     """Return a command."""
-    return ControlCommand(**{"t_ns": 1, "newest_input_ns": 0, "wheel_angle_rad": 0.1, "throttle": 0.2, "brake": 0.0} | changes)
+    return ControlCommand(
+        **{"t_ns": 1, "newest_input_ns": 0, "wheel_angle_rad": 0.1, "throttle": 0.2, "brake": 0.0}
+        | changes
+    )
 
 
 def test_numbers_of_numpy_become_plain_ones() -> None:
-    made: Any = plugins.plain(command(throttle=np.float64(0.5), t_ns=np.int64(7), brake=np.float32(0.25)), "x")
+    made: Any = plugins.plain(
+        command(throttle=np.float64(0.5), t_ns=np.int64(7), brake=np.float32(0.25)), "x"
+    )
     assert (made.throttle, made.t_ns, made.brake) == (0.5, 7, 0.25)
     assert [type(value) for value in (made.throttle, made.t_ns, made.brake)] == [float, int, float]
     sample: Any = plugins.plain(ImuSample(0, 0, np.zeros(3), (0.0, 0.0, np.float64(1.0))), "x")  # type: ignore[arg-type]
@@ -220,7 +260,9 @@ class Law(Controller):
         (command(brake=float("inf")), "Law.step returned brake = inf"),
     ],
 )
-def test_a_step_that_returns_something_else_is_named_with_its_line(tmp_path: Path, made: Any, said: str) -> None:
+def test_a_step_that_returns_something_else_is_named_with_its_line(
+    tmp_path: Path, made: Any, said: str
+) -> None:
     law = resolve("controller", f"{write(tmp_path, STEPS)}:Law")(None, None, None, None, 0.02)
     law.made = made
     with pytest.raises(PluginFaultError, match=r"my_law\.py:7 Law\.step") as caught:
@@ -240,7 +282,9 @@ class Imu(Device):
 """
 
 
-def test_an_exception_of_a_driver_is_a_fault_that_ends_with_the_next_success(tmp_path: Path) -> None:
+def test_an_exception_of_a_driver_is_a_fault_that_ends_with_the_next_success(
+    tmp_path: Path,
+) -> None:
     device = resolve("driver", f"{write(tmp_path, DRIVER, 'my_imu.py')}:Imu")(None, [ImuSample], 0)
     (fault,) = device.on_rx(b"", 5)
     assert isinstance(fault, Fault)
@@ -252,7 +296,9 @@ def test_an_exception_of_a_driver_is_a_fault_that_ends_with_the_next_success(tmp
     assert device.on_rx(b"none", 7) == []
 
 
-def test_names_of_installed_packages_are_used_only_when_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_installed_packages_are_used_only_when_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import importlib.metadata
 
     asked: list[str] = []

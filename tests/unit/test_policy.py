@@ -28,18 +28,29 @@ onnx: Any = pytest.importorskip("onnx")
 LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=3.0, corridor_m=2.0)
 COURSE = load_course("circle_r5_ccw")
 WIDE = (
-    "cross_track_m", "heading_error_rad", "speed_mps", "yaw_rate_radps", "target_speed_mps", "curvature_per_m[1.5]",
-    "course_left_m[0.5]", "course_heading_rad[2]", "scan_m[3]", "previous_throttle", "previous_steering",
+    "cross_track_m", "heading_error_rad", "speed_mps", "yaw_rate_radps", "target_speed_mps",
+    "curvature_per_m[1.5]", "course_left_m[0.5]", "course_heading_rad[2]", "scan_m[3]",
+    "previous_throttle", "previous_steering",
 )  # fmt: skip
-EVERYTHING = (*WIDE, "reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps")
+EVERYTHING = (
+    *WIDE,
+    "reference_ahead_m",
+    "reference_left_m",
+    "reference_heading_rad",
+    "reference_speed_mps",
+)
 
 
 def make(file: Path, params: PolicyParams | None = None, vehicle: Vehicle = VEHICLE) -> Policy:
     return policy_class(file)(params or PolicyParams(), vehicle, LIMITS, COURSE, 0.01)
 
 
-def estimate(x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0, t_ns: int = 10**9) -> StateEstimate:
-    return StateEstimate(t_ns, t_ns, x, y, yaw, speed, yaw_rate, (0.0,) * 16, EstimatorStatus.RUNNING)
+def estimate(
+    x: float, y: float, yaw: float, speed: float, yaw_rate: float = 0.0, t_ns: int = 10**9
+) -> StateEstimate:
+    return StateEstimate(
+        t_ns, t_ns, x, y, yaw, speed, yaw_rate, (0.0,) * 16, EstimatorStatus.RUNNING
+    )
 
 
 def edited(change: Any) -> bytes:
@@ -68,7 +79,9 @@ def newer(model: Any) -> None:
 
 
 def two_inputs(model: Any) -> None:
-    model.graph.input.append(onnx.helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, [1, 2]))
+    model.graph.input.append(
+        onnx.helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, [1, 2])
+    )
 
 
 def doubles(model: Any) -> None:
@@ -100,7 +113,9 @@ def broken_metadata(model: Any) -> None:
         (described(look_ahead_m=-1.0), ["look_ahead_m"]),
     ],
 )
-def test_a_file_that_cannot_drive_is_refused_with_the_reason(data: bytes, words: list[str], tmp_path: Path) -> None:
+def test_a_file_that_cannot_drive_is_refused_with_the_reason(
+    data: bytes, words: list[str], tmp_path: Path
+) -> None:
     file = tmp_path / "policy.onnx"
     file.write_bytes(data)
     with pytest.raises(PolicyError) as refused:
@@ -124,14 +139,23 @@ def test_a_network_without_description_needs_its_features_named(tmp_path: Path) 
     with pytest.raises(PolicyError, match="does not say what its inputs are"):
         make(file)
     named = make(
-        file, PolicyParams(features=["reference_ahead_m", "reference_left_m", "reference_heading_rad", "reference_speed_mps"])
+        file,
+        PolicyParams(
+            features=[
+                "reference_ahead_m",
+                "reference_left_m",
+                "reference_heading_rad",
+                "reference_speed_mps",
+            ]
+        ),
     )
     named.step(estimate(5.0, 0.0, pi / 2, 1.0), 10**9)
 
 
 @examples(60)
 @given(
-    x=st.floats(-8, 8), y=st.floats(-8, 8), yaw=st.floats(-7, 7), speed=st.floats(0, 3), rate=st.floats(-2, 2)
+    x=st.floats(-8, 8), y=st.floats(-8, 8), yaw=st.floats(-7, 7), speed=st.floats(0, 3),
+    rate=st.floats(-2, 2)
 )  # fmt: skip
 def test_the_linear_law_as_a_network_is_the_linear_law(
     x: float, y: float, yaw: float, speed: float, rate: float, linear_file: Path
@@ -155,17 +179,25 @@ def linear_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wide_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     width = FeatureVector(EVERYTHING).width
     return write_policy(
-        tmp_path_factory.mktemp("policy") / "wide.onnx", layers(width, 8, 2), features=list(EVERYTHING), predicts=True,
-        commands=["throttle", "wheel_angle_rad"],
+        tmp_path_factory.mktemp("policy") / "wide.onnx", layers(width, 8, 2),
+        features=list(EVERYTHING), predicts=True, commands=["throttle", "wheel_angle_rad"],
     )  # fmt: skip
 
 
-_ANY = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([nan, inf, -inf, 0.0, 1e300]))
+_ANY = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([nan, inf, -inf, 0.0, 1e300])
+)
 
 
 @examples(80)
-@given(states=st.lists(st.tuples(_ANY, _ANY, _ANY, _ANY, _ANY, st.integers(0, 10**8)), min_size=1, max_size=5))
-def test_commands_are_finite_and_within_their_limits_for_any_state(states: list[Any], wide_file: Path) -> None:
+@given(
+    states=st.lists(
+        st.tuples(_ANY, _ANY, _ANY, _ANY, _ANY, st.integers(0, 10**8)), min_size=1, max_size=5
+    )
+)
+def test_commands_are_finite_and_within_their_limits_for_any_state(
+    states: list[Any], wide_file: Path
+) -> None:
     controller, now_ns = make(wide_file, PolicyParams(steering_factor=10.0)), 10**9
     lock = VEHICLE.steering.max_wheel_rad
     for x, y, yaw, speed, rate, dt_ns in states:
@@ -177,7 +209,10 @@ def test_commands_are_finite_and_within_their_limits_for_any_state(states: list[
 
 
 def test_a_network_that_returns_nan_brakes(tmp_path: Path) -> None:
-    huge = [layer._replace(weights=layer.weights * 1e38, bias=layer.bias * 1e38) for layer in layers(4, 8, 16, 2)]
+    huge = [
+        layer._replace(weights=layer.weights * 1e38, bias=layer.bias * 1e38)
+        for layer in layers(4, 8, 16, 2)
+    ]
     controller = make(write_policy(tmp_path / "huge.onnx", huge))
     command = controller.step(estimate(5.0, 0.5, 2.0, 1.0), 10**9)
     assert (command.throttle, command.brake) == (0.0, 1.0)
@@ -189,7 +224,10 @@ def test_the_same_state_gives_the_same_bits_in_every_controller(wide_file: Path)
 
 
 def test_negative_throttle_brakes_and_the_factor_multiplies_the_steering(tmp_path: Path) -> None:
-    constant = [layer._replace(weights=0.0 * layer.weights, bias=np.array([-0.4, 0.2])) for layer in layers(4, 2)]
+    constant = [
+        layer._replace(weights=0.0 * layer.weights, bias=np.array([-0.4, 0.2]))
+        for layer in layers(4, 2)
+    ]
     file = write_policy(tmp_path / "constant.onnx", constant)
     plain, scaled = make(file), make(file, PolicyParams(steering_factor=1.75))
     state = estimate(5.0, 0.0, pi / 2, 1.0)
@@ -220,7 +258,17 @@ def test_a_reverse_leg_is_driven_as_its_mirror_image(linear_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "speed", "scan_m", "scan_m[]", "scan_m[1.5]", "curvature_per_m[.]", "curvature_per_m[1e9]", "x" * 999]
+    "name",
+    [
+        "",
+        "speed",
+        "scan_m",
+        "scan_m[]",
+        "scan_m[1.5]",
+        "curvature_per_m[.]",
+        "curvature_per_m[1e9]",
+        "x" * 999,
+    ],
 )
 def test_an_unknown_feature_is_refused(name: str) -> None:
     with pytest.raises(FeatureError):
@@ -238,7 +286,9 @@ def test_too_many_numbers_are_refused() -> None:
     count=st.integers(1, 12),
     increment=st.sampled_from([0.01, -0.01]),
 )
-def test_every_sector_holds_its_smallest_valid_range(ranges: list[float], count: int, increment: float) -> None:
+def test_every_sector_holds_its_smallest_valid_range(
+    ranges: list[float], count: int, increment: float
+) -> None:
     found = sector_ranges(np.array(ranges), increment, 0.1, 10.0, count)
     ordered = ranges if increment > 0.0 else ranges[::-1]
     for sector in range(count):
@@ -248,7 +298,10 @@ def test_every_sector_holds_its_smallest_valid_range(ranges: list[float], count:
 
 
 def test_a_scan_reaches_the_features(tmp_path: Path) -> None:
-    weights = [layer._replace(weights=np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 0.01]]), bias=np.zeros(2)) for layer in layers(3, 2)]
+    weights = [
+        layer._replace(weights=np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 0.01]]), bias=np.zeros(2))
+        for layer in layers(3, 2)
+    ]
     controller = make(write_policy(tmp_path / "scan.onnx", weights, features=["scan_m[3]"]))
     state = estimate(5.0, 0.0, pi / 2, 1.0)
     scan = LaserScan(0, 0, -1.0, 0.5, 0.0, 0.1, 0.1, 8.0, 0.0, 0.0, (1.0, 2.0, 3.0))
@@ -257,14 +310,22 @@ def test_a_scan_reaches_the_features(tmp_path: Path) -> None:
     assert seen == pytest.approx(VEHICLE.steering.wheel_angle_rad(0.03), rel=1e-5)
 
 
-@pytest.mark.parametrize("file", sorted(shipped.folder("profiles/policies").glob("*.onnx")), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", sorted(shipped.folder("profiles/policies").glob("*.onnx")), ids=lambda file: file.stem
+)
 def test_the_shipped_policies_can_drive(file: Path) -> None:
     controller = make(file)
     x, y, yaw = (float(column[0]) for column in (COURSE.x_m, COURSE.y_m, COURSE.yaw_rad))
     for step in range(30):  # the wheels are slewed
         t_ns = 10**9 + step * 10**7
-        command = controller.step(estimate(x + 0.01 * step * cos(yaw), y + 0.01 * step * sin(yaw), yaw, 1.0, 0.0, t_ns), t_ns)
+        command = controller.step(
+            estimate(x + 0.01 * step * cos(yaw), y + 0.01 * step * sin(yaw), yaw, 1.0, 0.0, t_ns),
+            t_ns,
+        )
     assert 0.03 < command.wheel_angle_rad < VEHICLE.steering.max_wheel_rad  # a left circle
     about = controller.network.description
     assert about is not None
-    assert (about.profile, about.expert) == ("art_published", "driver_model" if file.stem == "art_person" else "mpc")
+    assert (about.profile, about.expert) == (
+        "art_published",
+        "driver_model" if file.stem == "art_person" else "mpc",
+    )

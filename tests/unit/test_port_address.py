@@ -29,11 +29,20 @@ GOOD: list[tuple[str, Address]] = [
     ("tcp://192.0.2.7:2101?timeout_s=2.5", TcpAddress(host="192.0.2.7", port=2101, timeout_s=2.5)),
     ("tcp:[2001:db8::7]:2101", TcpAddress(host="2001:db8::7", port=2101)),
     ("tls:caster.example:443", TlsAddress(host="caster.example", port=443)),
-    ("tcp+tls://caster.example:443?verify=/etc/ca.pem", TlsAddress(host="caster.example", port=443, verify="/etc/ca.pem")),
+    (
+        "tcp+tls://caster.example:443?verify=/etc/ca.pem",
+        TlsAddress(host="caster.example", port=443, verify="/etc/ca.pem"),
+    ),
     ("can:can0", SocketCanAddress(interface="can0")),
-    ("can:slcan:/dev/ttyACM0?bitrate=1000000", SlcanAddress(path="/dev/ttyACM0", bitrate=1_000_000)),
+    (
+        "can:slcan:/dev/ttyACM0?bitrate=1000000",
+        SlcanAddress(path="/dev/ttyACM0", bitrate=1_000_000),
+    ),
     ("can:udp:239.74.163.2:43113", UdpCanAddress(group="239.74.163.2", port=43_113)),
-    ("can:udp:[ff15::1]:43113?hop_limit=1", UdpCanAddress(group="ff15::1", port=43_113, hop_limit=1)),
+    (
+        "can:udp:[ff15::1]:43113?hop_limit=1",
+        UdpCanAddress(group="ff15::1", port=43_113, hop_limit=1),
+    ),
     (
         "tls:c.example:2102?retry_min_s=5&retry_max_s=300",
         TlsAddress(host="c.example", port=2102, retry_min_s=5.0, retry_max_s=300.0),
@@ -94,14 +103,22 @@ def test_refused_with_place_and_cure(url, words):
         ("/dev/ttyACM0", "frames", "write can:slcan:/dev/ttyACM0?bitrate=500000"),
         ("ttyUSB0", "stream", "write serial:/dev/ttyUSB0"),
         ("serial:ttyUSB0", "stream", "write serial:/dev/ttyUSB0"),
-        ("/dev/serial/by-id/usb-u-blox-if00", "stream", "write serial:/dev/serial/by-id/usb-u-blox-if00"),
+        (
+            "/dev/serial/by-id/usb-u-blox-if00",
+            "stream",
+            "write serial:/dev/serial/by-id/usb-u-blox-if00",
+        ),
         ("usb:/dev/ttyACM0,115200", "stream", "write serial:/dev/ttyACM0?baud=115200"),
         ("serial:/dev/ttyUSB0:460800", "stream", "write serial:/dev/ttyUSB0?baud=460800"),
         ("COM3", "stream", "a COM port is one of Windows"),
         ("can:/dev/ttyACM0", "frames", "write can:slcan:/dev/ttyACM0"),
         ("slcan:/dev/ttyACM0", "frames", "write can:slcan:/dev/ttyACM0"),
         ("caster.example.org:2101", "stream", "write tcp:caster.example.org:2101"),
-        ("ntrip://me:secret@caster.example.org:2101/NEAR", "stream", 'write tcp:caster.example.org:2101, and mountpoint = "NEAR"'),
+        (
+            "ntrip://me:secret@caster.example.org:2101/NEAR",
+            "stream",
+            'write tcp:caster.example.org:2101, and mountpoint = "NEAR"',
+        ),
         ("https://caster.example.org/NEAR", "stream", "write tls:caster.example.org:443"),
         ("udp:192.0.2.1:5000", "stream", "use serial:PATH"),
     ],
@@ -119,7 +136,9 @@ def test_the_address_that_was_meant_is_written_and_is_one(url, transport, meant)
 
 @pytest.mark.parametrize("bitrate", BITRATES)
 def test_adapters_have_the_bitrates_that_they_have_a_command_for(bitrate):
-    assert parse(f"can:slcan:/dev/ttyACM0?bitrate={bitrate}") == SlcanAddress(path="/dev/ttyACM0", bitrate=bitrate)
+    assert parse(f"can:slcan:/dev/ttyACM0?bitrate={bitrate}") == SlcanAddress(
+        path="/dev/ttyACM0", bitrate=bitrate
+    )
     assert BITRATES[bitrate] in opening(bitrate)
 
 
@@ -131,7 +150,11 @@ def test_the_seventh_bitrate_is_800_kbit_and_not_750():
 
 @given(
     url=st.one_of(
-        st.text(), st.from_regex(r"(serial|pty|tcp|tls|can|can:slcan|can:udp):[^\n]{0,30}(\?[^\n]{0,30})?", fullmatch=True)
+        st.text(),
+        st.from_regex(
+            r"(serial|pty|tcp|tls|can|can:slcan|can:udp):[^\n]{0,30}(\?[^\n]{0,30})?",
+            fullmatch=True,
+        ),
     )
 )
 def test_any_text_is_an_address_or_an_address_error(url):
@@ -148,7 +171,10 @@ def test_names_by_order_of_plugging_get_a_note(scheme, path):
     assert path in note(parse(scheme + path))
 
 
-@pytest.mark.parametrize("url", [f"serial:{BY_ID}", "serial:/dev/ttyAMA0", "serial:/dev/ttyS1", "pty:/dev/pts/3", "can:can0"])
+@pytest.mark.parametrize(
+    "url",
+    [f"serial:{BY_ID}", "serial:/dev/ttyAMA0", "serial:/dev/ttyS1", "pty:/dev/pts/3", "can:can0"],
+)
 def test_stable_names_get_none(url):
     assert note(parse(url)) == ""
 

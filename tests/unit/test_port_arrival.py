@@ -77,7 +77,9 @@ def test_the_kernel_announces_an_interface() -> None:
     name = f"vh{os.getpid() % 10000}"
     arrival = InterfaceArrival(name)
     try:
-        made = subprocess.run(["ip", "link", "add", name, "type", "dummy"], capture_output=True, check=False)
+        made = subprocess.run(
+            ["ip", "link", "add", name, "type", "dummy"], capture_output=True, check=False
+        )
         if made.returncode:
             pytest.skip("making a network interface needs root and its driver")
         try:

@@ -1,4 +1,5 @@
-"""CAN ports: python-can's buses drained without its notifier, error frames, full queues, dead buses, serial adapters."""
+"""CAN ports: python-can's buses drained without its notifier, error frames, full queues, dead
+buses, serial adapters."""
 
 import errno
 import os
@@ -122,7 +123,10 @@ async def test_records_become_messages(bus):
         await host.reached(OPENED)
         assert port.send(RECORDS, NEVER_NS, now_ns())
         assert len(bus.sent) == len(FRAMES)
-        assert all(sent.equals(_message(frame), timestamp_delta=None) for sent, frame in zip(bus.sent, FRAMES))
+        assert all(
+            sent.equals(_message(frame), timestamp_delta=None)
+            for sent, frame in zip(bus.sent, FRAMES)
+        )
 
 
 @pytest.mark.anyio
@@ -133,7 +137,14 @@ async def test_error_frames_are_delivered_as_such_once_and_all_counted(bus):
         passive = CanFrame(0x04, b"\0\x10" + bytes(6), extended=False, error=True)
         active = CanFrame(0x04, b"\0\x40" + bytes(6), extended=False, error=True)
         fd = can.Message(is_fd=True, arbitration_id=1, data=bytes(12))
-        bus.put(_message(passive), _message(FRAMES[0]), *[_message(passive)] * 20, fd, _message(FRAMES[1]), _message(active))
+        bus.put(
+            _message(passive),
+            _message(FRAMES[0]),
+            *[_message(passive)] * 20,
+            fd,
+            _message(FRAMES[1]),
+            _message(active),
+        )
         await until(lambda: len(host.received) == 64)
         assert unpack_all(host.received) == [passive, FRAMES[0], FRAMES[1], active]
         assert (port.counts.error_frames, port.counts.bad_frames) == (22, 1)
@@ -146,10 +157,15 @@ async def test_bus_off_is_a_loss_after_what_came_before(bus):
     port = _port(bus, second)
     async with serving(port) as host:
         await host.reached(OPENED)
-        off = can.Message(is_error_frame=True, arbitration_id=0x40, is_extended_id=False, data=bytes(8))
+        off = can.Message(
+            is_error_frame=True, arbitration_id=0x40, is_extended_id=False, data=bytes(8)
+        )
         bus.put(_message(FRAMES[0]), off, _message(FRAMES[1]))
         await host.reached(OPENED, LOST, OPENED)
-        assert unpack_all(host.received) == [FRAMES[0], CanFrame(0x40, bytes(8), extended=False, error=True)]
+        assert unpack_all(host.received) == [
+            FRAMES[0],
+            CanFrame(0x40, bytes(8), extended=False, error=True),
+        ]
         assert "bus-off" in host.details[1]
         assert bus.shut == 1
     assert second.shut == 1
@@ -171,7 +187,9 @@ async def test_an_error_without_end_is_a_loss_too(bus):
     port = _port(bus)
     async with serving(port) as host:
         await host.reached(OPENED)
-        bus.put(*[can.CanOperationError("could not unpack received message")] * (FRAMES_PER_WAKE + 1))
+        bus.put(
+            *[can.CanOperationError("could not unpack received message")] * (FRAMES_PER_WAKE + 1)
+        )
         await host.reached(OPENED, LOST)
 
 
@@ -255,7 +273,10 @@ async def test_an_interface_that_carries_nothing_says_why(tmp_path, files, words
 async def test_an_interface_that_is_not_there(tmp_path):
     with pytest.raises(OpenError) as caught:
         await open_socketcan(SocketCanAddress(interface="can9"), PortCounts(), tmp_path)
-    assert any(words in str(caught.value) for words in ("does not exist", "this kernel does not support CAN"))
+    assert any(
+        words in str(caught.value)
+        for words in ("does not exist", "this kernel does not support CAN")
+    )
 
 
 @pytest.mark.anyio
@@ -276,7 +297,10 @@ async def test_socketcan_on_a_virtual_interface():
             assert unpack_all(host.received) == FRAMES
             assert port.send(RECORDS, NEVER_NS, now_ns())
             got = [other.recv(1) for _ in FRAMES]
-            assert all(m is not None and m.equals(_message(f), timestamp_delta=None) for m, f in zip(got, FRAMES))
+            assert all(
+                m is not None and m.equals(_message(f), timestamp_delta=None)
+                for m, f in zip(got, FRAMES)
+            )
 
 
 @pytest.fixture
@@ -301,15 +325,25 @@ async def test_an_adapter_is_opened_at_its_bit_rate_and_its_damage_is_counted(ad
     async with serving(port) as host:
         await host.reached(OPENED)
         assert "250000 bit/s" in host.details[0]
-        commands = [command for command in (await read(master, len(b"\rC\rS5\rO\r"))).split(b"\r") if command]
+        commands = [
+            command
+            for command in (await read(master, len(b"\rC\rS5\rO\r"))).split(b"\r")
+            if command
+        ]
         assert commands == [b"C", b"S5", b"O"]
-        os.write(master, b"\a\r\r" + b"T00000901800000BB8007B00FA\r" + b"Tzzzz\r\xff\xfe\r" + b"t1230\rr3215\r")
+        os.write(
+            master,
+            b"\a\r\r" + b"T00000901800000BB8007B00FA\r" + b"Tzzzz\r\xff\xfe\r" + b"t1230\rr3215\r",
+        )
         await until(lambda: len(host.received) == 48)
         assert unpack_all(host.received) == [FRAMES[0], FRAMES[1], FRAMES[4]]
         os.write(master, b"sp128003\re1a\r")
         await until(lambda: len(host.received) == 80)
         passive, unacknowledged = unpack_all(host.received)[3:]
-        assert error_texts(passive) == ["error-passive (reception)", "error counters 3 sent, 128 received"]
+        assert error_texts(passive) == [
+            "error-passive (reception)",
+            "error counters 3 sent, 128 received",
+        ]
         assert error_texts(unacknowledged) == ["no acknowledgement", "protocol violation"]
         assert port.counts.error_frames == 2
         assert port.counts.nacks == 1
@@ -334,7 +368,10 @@ async def test_frames_wait_whole_for_a_slow_adapter(adapter):
 
         def all_there() -> bool:
             got.extend(_available(master)[:500_000])
-            return got.endswith(b"\r") and len(SlcanDecoder().feed(bytes(got))) >= len(sent) - port.counts.overflowed
+            return (
+                got.endswith(b"\r")
+                and len(SlcanDecoder().feed(bytes(got))) >= len(sent) - port.counts.overflowed
+            )
 
         await until(all_there)
     decoder = SlcanDecoder()
@@ -363,7 +400,10 @@ async def test_python_can_reads_and_writes_the_same_text(adapter):
             assert port.send(RECORDS, NEVER_NS, now_ns())
             os.write(far_master, await read(master, len(TEXT)))
             got = [other.recv(1) for _ in FRAMES]
-            assert all(m is not None and m.equals(_message(f), timestamp_delta=None) for m, f in zip(got, FRAMES))
+            assert all(
+                m is not None and m.equals(_message(f), timestamp_delta=None)
+                for m, f in zip(got, FRAMES)
+            )
             for frame in FRAMES:
                 other.send(_message(frame))
             os.write(master, await read(far_master, len(TEXT)))

@@ -1,4 +1,5 @@
-"""Discovery of connected devices on a simulated machine: ``/dev`` and ``/sys`` as Linux lays them out."""
+"""Discovery of connected devices on a simulated machine: ``/dev`` and ``/sys`` as Linux lays them
+out."""
 
 from pathlib import Path
 
@@ -65,14 +66,26 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A vehicle's computer: receiver, FTDI cable, nameless CH341, the chip's own UART, four ttyS without one, a CAN adapter."""
+    """A vehicle's computer: receiver, FTDI cable, nameless CH341, the chip's own UART, four ttyS
+    without one, a CAN adapter."""
     machine = Machine(tmp_path)
-    receiver = machine.usb("1-1", idVendor="1546", idProduct="01a9", manufacturer="u-blox AG", product="u-blox GNSS receiver")
+    receiver = machine.usb(
+        "1-1",
+        idVendor="1546",
+        idProduct="01a9",
+        manufacturer="u-blox AG",
+        product="u-blox GNSS receiver",
+    )
     machine.driver(receiver, "cdc_acm")
     machine.tty("ttyACM0", receiver)
     machine.link("by-id", RECEIVER, "ttyACM0")
     machine.link("by-path", "pci-0000:00:14.0-usb-0:1:1.0", "ttyACM0")
-    cable = machine.usb("1-2", idVendor="0403", idProduct="6001", serial="A10K", product="FT232R USB UART") / "ttyUSB0"
+    cable = (
+        machine.usb(
+            "1-2", idVendor="0403", idProduct="6001", serial="A10K", product="FT232R USB UART"
+        )
+        / "ttyUSB0"
+    )
     cable.mkdir()
     (cable / "latency_timer").write_text("16\n")
     machine.driver(cable, "ftdi_sio")
@@ -159,8 +172,8 @@ def test_every_url_is_an_address(machine):
 def test_rules_go_by_what_is_stable(machine):
     receiver, soc, cable, nameless = discover(machine.dev, machine.sysfs).serial
     assert udev_rule(cable, "imu") == (
-        'SUBSYSTEM=="tty", ENV{ID_VENDOR_ID}=="0403", ENV{ID_MODEL_ID}=="6001", ENV{ID_SERIAL_SHORT}=="A10K", '
-        'ENV{ID_USB_INTERFACE_NUM}=="00", SYMLINK+="imu"'
+        'SUBSYSTEM=="tty", ENV{ID_VENDOR_ID}=="0403", ENV{ID_MODEL_ID}=="6001", '
+        'ENV{ID_SERIAL_SHORT}=="A10K", ENV{ID_USB_INTERFACE_NUM}=="00", SYMLINK+="imu"'
     )
     assert 'ENV{ID_PATH}=="pci-0000:00:14.0-usb-0:1:1.0"' in udev_rule(receiver, "gnss")
     assert 'ENV{ID_PATH}=="pci-0000:00:14.0-usb-0:3:1.0"' in udev_rule(nameless, "drive")
@@ -168,7 +181,9 @@ def test_rules_go_by_what_is_stable(machine):
 
 
 def test_a_serial_number_cannot_break_a_rule():
-    device = SerialDevice(path="/dev/ttyUSB0", vendor_id="0403", product_id="6001", serial_number='A "x*" [1]')
+    device = SerialDevice(
+        path="/dev/ttyUSB0", vendor_id="0403", product_id="6001", serial_number='A "x*" [1]'
+    )
     assert 'ENV{ID_SERIAL_SHORT}=="A_?x??_?1?"' in udev_rule(device, "imu")
 
 

@@ -44,16 +44,23 @@ def payloads(size: int, frame: Callable[[bytes], bytes]) -> bytes:
 
 GGA = line(b"GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,")
 STAND_INS = {
-    "bno08x": b"".join(bno08x.encode(bno08x.RvcPacket(k, 1.0, 0.2, 0.3, (0.0, 0.0, 9.8))) for k in range(20)),
+    "bno08x": b"".join(
+        bno08x.encode(bno08x.RvcPacket(k, 1.0, 0.2, 0.3, (0.0, 0.0, 9.8))) for k in range(20)
+    ),
     "mip": payloads(12, lambda data: mip.encode(0x80, (0x04, data))),
     "n100": payloads(56, lambda data: n100.encode(0x40, data, data[0])),
     "nmea": GGA * 20,
-    "nmea, Quectel": line(b"PQTMCFGMSGRATE,OK,PQTMVEL,1,2") * 20 + line(b"PQTMVERNO,LG290P03AANR01A03S,2024/04/30,11:35:48") * 5,
+    "nmea, Quectel": line(b"PQTMCFGMSGRATE,OK,PQTMVEL,1,2") * 20
+    + line(b"PQTMVERNO,LG290P03AANR01A03S,2024/04/30,11:35:48") * 5,
     "rtcm": RTCM * 20,
     "ublox": CAPTURE.read_bytes(),
     "ublox, mostly sentences": CAPTURE.read_bytes() + GGA * 300 + RTCM * 100,
-    "vectornav": payloads(12, lambda data: vectornav.encode({"imu.acceleration": unpack("<3f", data)})) + GGA * 30,
-    "vectornav, text only": vectornav.encode_line("VNYMR,+010.0,-000.4,+001.1,0,0,0,0,0,-9.8,0,0,0") * 20,
+    "vectornav": payloads(
+        12, lambda data: vectornav.encode({"imu.acceleration": unpack("<3f", data)})
+    )
+    + GGA * 30,
+    "vectornav, text only": vectornav.encode_line("VNYMR,+010.0,-000.4,+001.1,0,0,0,0,0,-9.8,0,0,0")
+    * 20,
     "vesc": payloads(60, lambda data: frame_uart(b"\x04" + data)),
     "witmotion": payloads(8, lambda data: witmotion.frame_of(0x51, data)),
     "xsens": payloads(12, lambda data: xsens.encode(0x36, b"\x40\x20\x0c" + data)),
@@ -66,12 +73,20 @@ def test_every_device_is_distinguished_from_every_other(name: str) -> None:
 
 
 def test_no_capture_is_taken_for_another_device(shared_data: Path) -> None:
-    """The confusion matrix over all captures: what a decoder understands at all is what the name of the file says."""
+    """The confusion matrix over all captures: what a decoder understands at all is what the name of
+    the file says."""
     judged: Counter[tuple[str, str]] = Counter()
     for file in sorted([*shared_data.glob("captures/*/*"), *shared_data.glob("captures2/gnss/*")]):
         if file.suffix in (".tag", ".chk", ".csv", ".json"):
             continue
-        true = next((driver for part, driver in MADE_BY.items() if re.search(part, f"{file.parent.name}/{file.name}")), "")
+        true = next(
+            (
+                driver
+                for part, driver in MADE_BY.items()
+                if re.search(part, f"{file.parent.name}/{file.name}")
+            ),
+            "",
+        )
         judged[true, judge(file.read_bytes()[:60_000], [], 9600, 1.0, DECODERS).driver] += 1
     wrong = {pair: n for pair, n in judged.items() if pair[1] not in ("", *pair[0].split())}
     assert wrong == {}
@@ -91,7 +106,12 @@ MADE_BY = {
 """Formats that a capture may be in, by a part of its name."""
 
 
-NOISE = {"nothing": b"", "zeros": bytes(5000), "noise": Random(1).randbytes(20_000), "text": b"hello world\r\n" * 100}
+NOISE = {
+    "nothing": b"",
+    "zeros": bytes(5000),
+    "noise": Random(1).randbytes(20_000),
+    "text": b"hello world\r\n" * 100,
+}
 
 
 @pytest.mark.parametrize("data", NOISE.values(), ids=NOISE)

@@ -33,7 +33,8 @@ sys.stdin.read()
 
 @pytest.fixture
 def pty():
-    """Master, and the path of the slave, which stays open so that the master lives on between openings."""
+    """Master, and the path of the slave, which stays open so that the master lives on between
+    openings."""
     master, slave = os.openpty()
     tty.setraw(slave)
     os.set_blocking(master, False)
@@ -302,7 +303,9 @@ def test_the_holder_of_a_lock_is_found_in_the_table(tmp_path):
     file = f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}:{state.st_ino}"
     (tmp_path / "77").mkdir()
     (tmp_path / "77" / "comm").write_text("minicom\n")
-    (tmp_path / "locks").write_text(f"1: POSIX  ADVISORY  WRITE 5 {file} 0 EOF\n2: FLOCK  ADVISORY  WRITE 77 {file} 0 EOF\n")
+    (tmp_path / "locks").write_text(
+        f"1: POSIX  ADVISORY  WRITE 5 {file} 0 EOF\n2: FLOCK  ADVISORY  WRITE 77 {file} 0 EOF\n"
+    )
     assert serial_channel.lock_holder(str(device), tmp_path) == "minicom (process 77)"
     (tmp_path / "locks").write_text("nonsense\n")
     assert serial_channel.lock_holder(str(device), tmp_path) == ""

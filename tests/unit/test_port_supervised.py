@@ -1,4 +1,5 @@
-"""Supervision on a channel that fails on command: episodes, back-off, what is owed, changes of rate."""
+"""Supervision on a channel that fails on command: episodes, back-off, what is owed, changes of
+rate."""
 
 import random
 from collections.abc import Callable
@@ -63,7 +64,8 @@ class FakeChannel:
 
 
 class Opener:
-    """Opens what it was given, one after the other; an exception stands for an attempt that fails."""
+    """Opens what it was given, one after the other; an exception stands for an attempt that
+    fails."""
 
     def __init__(self, *plan: FakeChannel | OpenError) -> None:
         self.plan = list(plan)
@@ -81,7 +83,9 @@ class Opener:
 @pytest.mark.anyio
 async def test_an_episode_is_reported_once_with_its_first_reason():
     channel = FakeChannel()
-    opener = Opener(OpenError("busy"), OpenError("no permission"), OpenError("no permission"), channel)
+    opener = Opener(
+        OpenError("busy"), OpenError("no permission"), OpenError("no permission"), channel
+    )
     port = SupervisedPort("imu", opener, retry=FAST)
     async with serving(port) as host:
         await host.reached(ERROR, OPENED)
@@ -102,7 +106,8 @@ async def test_an_episode_is_reported_once_with_its_first_reason():
 
 @pytest.mark.anyio
 async def test_lost_while_the_host_handles_the_opening():
-    """A device configures at once; the first write may find the port dead, before anyone reads it."""
+    """A device configures at once; the first write may find the port dead, before anyone reads
+    it."""
     first, second = FakeChannel(), FakeChannel()
     first.why = "dead on arrival"
     port = SupervisedPort("imu", Opener(first, second), retry=FAST)

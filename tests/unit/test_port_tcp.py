@@ -28,7 +28,8 @@ def listener():
 
 
 def _tls_server(listener: socket.socket, name: str, folder, work) -> threading.Thread:
-    """Serve one connection in a thread, with a certificate for ``name`` whose authority goes to ``folder``."""
+    """Serve one connection in a thread, with a certificate for ``name`` whose authority goes to
+    ``folder``."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -86,7 +87,10 @@ async def test_an_unknown_host(monkeypatch):
 async def test_the_second_address_of_a_host_is_tried(monkeypatch, listener):
     with socket.create_server(("127.0.0.1", 0)) as sock:
         dead = sock.getsockname()
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in (dead, listener.getsockname())]
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", address)
+        for address in (dead, listener.getsockname())
+    ]
 
     async def both(*_: object, **__: object) -> list[object]:
         return list(found)
@@ -115,7 +119,9 @@ async def test_plain_text_is_not_tls(listener):
     thread = threading.Thread(target=plain)
     thread.start()
     number = listener.getsockname()[1]
-    async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?retry_min_s=60&retry_max_s=60")) as host:
+    async with serving(
+        make_port("ntrip", f"tls:127.0.0.1:{number}?retry_min_s=60&retry_max_s=60")
+    ) as host:
         await host.reached(ERROR)
         assert "does not use TLS" in host.details[0]
     thread.join()
@@ -133,7 +139,9 @@ async def test_a_server_with_another_identity_is_refused(listener, tmp_path, nam
     thread = _tls_server(listener, name, tmp_path, lambda connection: connection.recv(1))
     number = listener.getsockname()[1]
     verify = verify.format(folder=tmp_path)
-    async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?verify={verify}&retry_min_s=60&retry_max_s=60")) as host:
+    async with serving(
+        make_port("ntrip", f"tls:127.0.0.1:{number}?verify={verify}&retry_min_s=60&retry_max_s=60")
+    ) as host:
         await host.reached(ERROR)
         assert words in host.details[0]
         assert host.states == [ERROR]
@@ -141,7 +149,9 @@ async def test_a_server_with_another_identity_is_refused(listener, tmp_path, nam
 
 
 async def test_trust_in_anyone_is_reported(listener, tmp_path):
-    thread = _tls_server(listener, "another.example", tmp_path, lambda connection: connection.recv(1))
+    thread = _tls_server(
+        listener, "another.example", tmp_path, lambda connection: connection.recv(1)
+    )
     number = listener.getsockname()[1]
     async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?verify=no")) as host:
         await host.reached(OPENED)
@@ -151,7 +161,8 @@ async def test_trust_in_anyone_is_reported(listener, tmp_path):
 
 
 async def test_a_slow_tls_reader_gets_every_byte(listener, tmp_path):
-    """More than the sockets hold: records wait half written, and must be finished before anything else."""
+    """More than the sockets hold: records wait half written, and must be finished before anything
+    else."""
     got = bytearray()
     go = threading.Event()
 
@@ -193,7 +204,9 @@ async def test_much_arrives_at_once_through_tls(listener, tmp_path):
 
     thread = _tls_server(listener, "127.0.0.1", tmp_path, write)
     number = listener.getsockname()[1]
-    async with serving(make_port("ntrip", f"tls:127.0.0.1:{number}?verify={tmp_path / 'ca.pem'}")) as host:
+    async with serving(
+        make_port("ntrip", f"tls:127.0.0.1:{number}?verify={tmp_path / 'ca.pem'}")
+    ) as host:
         await until(lambda: len(host.received) == len(whole))
         assert host.received == whole
     thread.join()
@@ -221,7 +234,9 @@ async def test_small_frames_leave_at_once_and_dead_peers_are_noticed(listener):
     from vehicled.runtime.ports.contract import PortCounts
     from vehicled.runtime.ports.tcp_channel import open_tcp
 
-    channel = await open_tcp(TcpAddress(host="127.0.0.1", port=listener.getsockname()[1]), PortCounts())
+    channel = await open_tcp(
+        TcpAddress(host="127.0.0.1", port=listener.getsockname()[1]), PortCounts()
+    )
     with socket.socket(fileno=channel.fileno()) as view:
         try:
             assert view.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -233,7 +248,8 @@ async def test_small_frames_leave_at_once_and_dead_peers_are_noticed(listener):
 
 
 async def test_the_last_frame_arrives_although_nobody_reads_any_more(listener):
-    """Many small frames out, bytes in that nobody read: closing must not reset what is under way."""
+    """Many small frames out, bytes in that nobody read: closing must not reset what is under
+    way."""
     port = make_port("drive", f"tcp:127.0.0.1:{listener.getsockname()[1]}")
     async with serving(port) as host:
         await host.reached(OPENED)

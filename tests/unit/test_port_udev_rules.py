@@ -13,7 +13,9 @@ PAIR = re.compile(r'[A-Z]+(\{[\w/]+\})?(==|!=|\+=|=)"[^"]*"')
 def rules(project_root):
     """The file, and its rules without comments."""
     file = project_root / "systemd" / "60-vehicled.rules"
-    return file, [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+    return file, [
+        line for line in file.read_text().splitlines() if line and not line.startswith("#")
+    ]
 
 
 def test_every_line_is_a_rule(rules):
@@ -33,11 +35,15 @@ def test_every_jump_goes_forward_to_a_label(rules):
 
 def test_no_modem_is_sought_behind_the_usual_devices(rules):
     ignored = {
-        match[1] for line in rules[1] if "ID_MM_DEVICE_IGNORE" in line and (match := re.search(r'idVendor\}=="(\w{4})"', line))
+        match[1]
+        for line in rules[1]
+        if "ID_MM_DEVICE_IGNORE" in line and (match := re.search(r'idVendor\}=="(\w{4})"', line))
     }
     # u-blox, Xsens, MicroStrain, STMicroelectronics (VESC), Arduino, FTDI, CP210x, CH34x
     assert {"1546", "2639", "199b", "0483", "2341", "0403", "10c4", "1a86"} <= ignored
-    assert all(vendor == vendor.lower() for vendor in ignored), "udev compares letters as they are, and sysfs has small ones"
+    assert all(vendor == vendor.lower() for vendor in ignored), (
+        "udev compares letters as they are, and sysfs has small ones"
+    )
 
 
 def test_latency_and_queue(rules):
@@ -49,7 +55,12 @@ def test_latency_and_queue(rules):
 def test_udev_accepts_them(rules):
     if shutil.which("udevadm") is None:
         pytest.skip("udev is not installed")
-    run = subprocess.run(["udevadm", "verify", "--resolve-names=never", str(rules[0])], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        ["udevadm", "verify", "--resolve-names=never", str(rules[0])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if "nknown" in run.stderr or "nrecognized" in run.stderr:
         pytest.skip("udevadm verify came with systemd 254")
     assert run.returncode == 0, run.stderr + run.stdout

@@ -23,8 +23,16 @@ def source(folder: Path, **files: str) -> Path:
         ("1520598954.499999999#9\n", 0.499999999),
     ],
 )
-def test_the_fraction_of_the_newest_pulse_is_the_error_of_the_clock(tmp_path: Path, stamp: str, offset_s: float) -> None:
-    source(tmp_path / "pps0", name="serial0\n", path="/dev/ttyS0\n", assert_=stamp, clear="0.000000000#0\n")
+def test_the_fraction_of_the_newest_pulse_is_the_error_of_the_clock(
+    tmp_path: Path, stamp: str, offset_s: float
+) -> None:
+    source(
+        tmp_path / "pps0",
+        name="serial0\n",
+        path="/dev/ttyS0\n",
+        assert_=stamp,
+        clear="0.000000000#0\n",
+    )
     (found,) = sources(tmp_path, 1_520_598_955.0)
     assert found.device == "/dev/pps0"
     assert found.name == "serial0 /dev/ttyS0"
@@ -33,7 +41,12 @@ def test_the_fraction_of_the_newest_pulse_is_the_error_of_the_clock(tmp_path: Pa
 
 
 def test_a_source_on_the_other_edge_is_read_too(tmp_path: Path) -> None:
-    source(tmp_path / "pps1", name="ktimer", assert_="0.000000000#0\n", clear="1520598954.000000250#7\n")
+    source(
+        tmp_path / "pps1",
+        name="ktimer",
+        assert_="0.000000000#0\n",
+        clear="1520598954.000000250#7\n",
+    )
     (found,) = sources(tmp_path, 1_520_598_955.0)
     assert (found.pulses, found.name) == (7, "ktimer")
     assert found.offset_s == pytest.approx(250e-9)

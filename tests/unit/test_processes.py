@@ -48,5 +48,8 @@ def test_the_error_of_a_task_reaches_the_caller(jobs: int):
 
 
 def test_a_process_that_dies_twice_is_an_error_that_says_how():
-    with WorkerPool(2) as processes, pytest.raises(SetupError, match=r"task 2 of 3: .*status 3.*2 times"):
+    with (
+        WorkerPool(2) as processes,
+        pytest.raises(SetupError, match=r"task 2 of 3: .*status 3.*2 times"),
+    ):
         processes.map(dies, [0, 1, 2])

@@ -1,4 +1,5 @@
-"""Profiles as people break them: each mistake is named with its place and its cure, and none hides another."""
+"""Profiles as people break them: each mistake is named with its place and its cure, and none hides
+another."""
 
 from pathlib import Path
 
@@ -11,7 +12,8 @@ ART = (Path(__file__).parents[1] / "golden" / "profiles" / "art_published_whole.
 
 
 def broken(*edits: tuple[str, str]) -> str:
-    """A whole profile without a base, with texts replaced, each of which must be there exactly once."""
+    """A whole profile without a base, with texts replaced, each of which must be there exactly
+    once."""
     text = ART
     for old, new in edits:
         assert ART.count(old) == 1, old
@@ -33,7 +35,12 @@ def line_of(text: str, part: str) -> str:
 CONTROL = "[tasks.control]\nrate_hz = 100\n"
 ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
     # what happened: (edit, text on the line reported, path, parts of the message)
-    "mistyped key": (("corridor_m = 2.0", "coridor_m = 2.0"), "coridor_m", "limits.coridor_m", ['did you mean "corridor_m"?']),
+    "mistyped key": (
+        ("corridor_m = 2.0", "coridor_m = 2.0"),
+        "coridor_m",
+        "limits.coridor_m",
+        ['did you mean "corridor_m"?'],
+    ),
     "wrong unit": (
         ("gnss_silence_s = 0.5", "gnss_silence_ms = 500"),
         "gnss_silence_ms",
@@ -58,9 +65,24 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         "device",
         ["did you mean [devices.gnss]?"],
     ),
-    "device without its table": (("[devices.gnss]", "[gnss]"), "[gnss]", "gnss", ["unknown table; did you mean [devices.gnss]?"]),
-    "table that is set as well": (("[sim.gnss.rtk]", "[sims.gnss.rtk]"), "[sims.", "sims", ["did you mean [sim.gnss]?"]),
-    "key in capitals": (("mass_kg = 6.95", "MASS_KG = 6.95"), "MASS_KG", "vehicle.MASS_KG", ['did you mean "mass_kg"?']),
+    "device without its table": (
+        ("[devices.gnss]", "[gnss]"),
+        "[gnss]",
+        "gnss",
+        ["unknown table; did you mean [devices.gnss]?"],
+    ),
+    "table that is set as well": (
+        ("[sim.gnss.rtk]", "[sims.gnss.rtk]"),
+        "[sims.",
+        "sims",
+        ["did you mean [sim.gnss]?"],
+    ),
+    "key in capitals": (
+        ("mass_kg = 6.95", "MASS_KG = 6.95"),
+        "MASS_KG",
+        "vehicle.MASS_KG",
+        ['did you mean "mass_kg"?'],
+    ),
     "mistyped table": (("[limits]", "[limit]"), "[limit]", "limit", ['did you mean "limits"?']),
     "table forgotten": (
         ("[devices.drive.capabilities]", "[other]"),
@@ -68,7 +90,12 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         "devices.drive.capabilities",
         ["missing table: the device carries ActuatorCommand"],
     ),
-    "key forgotten": (("mass_kg = 6.95", "# mass_kg"), "[vehicle]\n", "vehicle.mass_kg", ["missing; it is a number > 0"]),
+    "key forgotten": (
+        ("mass_kg = 6.95", "# mass_kg"),
+        "[vehicle]\n",
+        "vehicle.mass_kg",
+        ["missing; it is a number > 0"],
+    ),
     "negative rate": (
         (CONTROL, "[tasks.control]\nrate_hz = -100\n"),
         "rate_hz = -100",
@@ -87,17 +114,42 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         "devices.drive.capabilities.telemetry",
         ['must be true or false, found the text "False"; write false without quotes'],
     ),
-    "one for true": (("brake = false", "brake = 1"), "brake = 1", "devices.drive.capabilities.brake", ["found 1; write true"]),
+    "one for true": (
+        ("brake = false", "brake = 1"),
+        "brake = 1",
+        "devices.drive.capabilities.brake",
+        ["found 1; write true"],
+    ),
     "true for a number": (
         ("corridor_m = 2.0", "corridor_m = true"),
         "corridor_m",
         "limits.corridor_m",
         ["must be a number > 0, found true"],
     ),
-    "not a number": (("width_m = 0.4", "width_m = nan"), "width_m", "vehicle.width_m", ["found nan; nan and inf are not allowed"]),
-    "infinity": (("step_ms = 1.0", "step_ms = inf"), "step_ms", "sim.step_ms", ["found inf; nan and inf are not allowed"]),
-    "whole number wanted": (("rotate_mb = 4_000", "rotate_mb = 4e3"), "rotate_mb", "log.rotate_mb", ["found 4000.0; write 4000"]),
-    "number for text": (('course = "lot17"', "course = 17"), "course", "course", ["must be text, found 17; put it in quotes"]),
+    "not a number": (
+        ("width_m = 0.4", "width_m = nan"),
+        "width_m",
+        "vehicle.width_m",
+        ["found nan; nan and inf are not allowed"],
+    ),
+    "infinity": (
+        ("step_ms = 1.0", "step_ms = inf"),
+        "step_ms",
+        "sim.step_ms",
+        ["found inf; nan and inf are not allowed"],
+    ),
+    "whole number wanted": (
+        ("rotate_mb = 4_000", "rotate_mb = 4e3"),
+        "rotate_mb",
+        "log.rotate_mb",
+        ["found 4000.0; write 4000"],
+    ),
+    "number for text": (
+        ('course = "lot17"', "course = 17"),
+        "course",
+        "course",
+        ["must be text, found 17; put it in quotes"],
+    ),
     "two of three": (
         ("[0.25, 0.0, 0.30]", "[0.25, 0.0]"),
         "[0.25, 0.0]",
@@ -122,14 +174,24 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         "name",
         ['lower-case letters, digits and underscores, found the text "ART 1"'],
     ),
-    "newer schema": (("schema = 1\n", "schema = 2\n"), "schema = 2", "schema", ["must be 1, found 2"]),
+    "newer schema": (
+        ("schema = 1\n", "schema = 2\n"),
+        "schema = 2",
+        "schema",
+        ["must be 1, found 2"],
+    ),
     "unknown message": (
         ('["ImuSample"]', '["ImuSamples"]'),
         "ImuSamples",
         "devices.imu.messages[0]",
         ['did you mean "ImuSample"?'],
     ),
-    "message cut short": (('["ImuSample"]', '["Imu"]'), '["Imu"]', "devices.imu.messages[0]", ['did you mean "ImuSample"?']),
+    "message cut short": (
+        ('["ImuSample"]', '["Imu"]'),
+        '["Imu"]',
+        "devices.imu.messages[0]",
+        ['did you mean "ImuSample"?'],
+    ),
     "message of the inside": (
         ('["Heading"]', '["StateEstimate"]'),
         "StateEstimate",
@@ -172,14 +234,24 @@ ONE_MISTAKE: dict[str, tuple[tuple[str, str], str, str, list[str]]] = {
         "devices.Heading",
         ["a lower-case word"],
     ),
-    "table in a list": (("[limits]", "[[limits]]"), "[[limits]]", "limits", ["found a list of 1", "[name], not [[name]]"]),
+    "table in a list": (
+        ("[limits]", "[[limits]]"),
+        "[[limits]]",
+        "limits",
+        ["found a list of 1", "[name], not [[name]]"],
+    ),
     "whole number beyond 64 bits": (
         ("quota_mb = 20_000", f"quota_mb = 0x{'f' * 6000}"),
         "quota_mb",
         "log.quota_mb",
         ["found a number beyond all bounds"],
     ),
-    "date": (("mass_kg = 6.95", "mass_kg = 2026-01-01"), "mass_kg", "vehicle.mass_kg", ["found the date or time 2026-01-01"]),
+    "date": (
+        ("mass_kg = 6.95", "mass_kg = 2026-01-01"),
+        "mass_kg",
+        "vehicle.mass_kg",
+        ["found the date or time 2026-01-01"],
+    ),
 }
 
 
@@ -197,7 +269,10 @@ def test_one_mistake(what: str) -> None:
 
 
 SYNTAX = {
-    "decimal comma": (("mass_kg = 6.95", "mass_kg = 6,95"), "a decimal point is wanted, not a comma"),
+    "decimal comma": (
+        ("mass_kg = 6.95", "mass_kg = 6,95"),
+        "a decimal point is wanted, not a comma",
+    ),
     "no digit before the point": (("mass_kg = 6.95", "mass_kg = .95"), "0.5, not .5"),
     "no digit after the point": (("mass_kg = 6.95", "mass_kg = 6."), "1.0, not 1."),
     "colon": (("mass_kg = 6.95", "mass_kg: 6.95"), "joined by =, not by a colon"),
@@ -228,7 +303,9 @@ def test_end_of_file_in_the_middle_of_a_list() -> None:
     assert problem.place.startswith("line 3, column ")
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "9" * 5_000, "\0", "a" * 100_000, ". = 1\n"])
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 20_000, "a = " + "9" * 5_000, "\0", "a" * 100_000, ". = 1\n"]
+)
 def test_hostile_texts_are_refused(text: str) -> None:
     assert problems(text)
 
@@ -271,7 +348,12 @@ def test_all_mistakes_of_a_file_are_reported_in_its_order() -> None:
     # The silence limit is not judged: what the IMU carries is itself in doubt. Mended, it is.
     assert [
         p.path
-        for p in problems(broken(("imu_silence_s = 0.05 ", "imu_silence_s = 0.001 "), ("corridor_m = 2.0", "corridor_m = -2")))
+        for p in problems(
+            broken(
+                ("imu_silence_s = 0.05 ", "imu_silence_s = 0.001 "),
+                ("corridor_m = 2.0", "corridor_m = -2"),
+            )
+        )
     ] == [
         "limits.corridor_m",
         "limits.imu_silence_s",
@@ -281,14 +363,17 @@ def test_all_mistakes_of_a_file_are_reported_in_its_order() -> None:
 def test_empty_file_names_what_a_profile_needs() -> None:
     found = problems("")
     assert {problem.path for problem in found} >= {
-        "schema", "name", "description", "vehicle", "limits", "devices", "tasks", "estimator", "controller",
+        "schema", "name", "description", "vehicle", "limits", "devices", "tasks", "estimator",
+        "controller",
     }  # fmt: skip
     (vehicle,) = (problem for problem in found if problem.path == "vehicle")
     assert "missing table (it needs wheelbase_m, track_m" in vehicle.message
 
 
 def test_text_of_the_error_lists_everything_and_stays_bounded() -> None:
-    text = ART + "\n[nonsense]\n" + "".join(f"\n[devices.drive.x{i}]" for i in range(3 * MAX_PROBLEMS))
+    text = (
+        ART + "\n[nonsense]\n" + "".join(f"\n[devices.drive.x{i}]" for i in range(3 * MAX_PROBLEMS))
+    )
     with pytest.raises(ProfileError) as caught:
         parse(text, "my.toml")
     assert len(caught.value.problems) == MAX_PROBLEMS + 1
@@ -297,7 +382,10 @@ def test_text_of_the_error_lists_everything_and_stays_bounded() -> None:
 
 
 def test_control_characters_never_reach_the_terminal() -> None:
-    text = broken(('course = "lot17"', '"\\u001b[2J" = 1'), ('compression = "zstd"', 'compression = "\\u001b\\u009b"'))
+    text = broken(
+        ('course = "lot17"', '"\\u001b[2J" = 1'),
+        ('compression = "zstd"', 'compression = "\\u001b\\u009b"'),
+    )
     with pytest.raises(ProfileError) as caught:
         parse(text, "my\x1b.toml")
     assert str(caught.value).replace("\n", "").isprintable()

@@ -1,4 +1,5 @@
-"""The collector by itself: types that a parameter struct may use, and registered implementations that need not exist."""
+"""The collector by itself: types that a parameter struct may use, and registered implementations
+that need not exist."""
 
 from enum import Enum, IntEnum
 from pathlib import Path
@@ -70,14 +71,16 @@ def build(struct: type[Struct], data: Any) -> tuple[Any, dict[str, str]]:
 
 def test_every_kind_of_type_is_built() -> None:
     data = {
-        "pair": [1, 2], "row": [1, 2.5], "names": ["a"], "frozen": [1], "kind": 2, "colour": "red", "either": "x",
-        "optional": {"gain": 2}, "version": 2, "even": 4, "short": "abc", "tables": {"t": {}}, "anything": [{}],
+        "pair": [1, 2], "row": [1, 2.5], "names": ["a"], "frozen": [1], "kind": 2, "colour": "red",
+        "either": "x", "optional": {"gain": 2}, "version": 2, "even": 4, "short": "abc",
+        "tables": {"t": {}}, "anything": [{}],
     }  # fmt: skip
     value, problems = build(Everything, data)
     assert problems == {}
     assert value == Everything(
-        pair=(1.0, 2), row=(1.0, 2.5), names={"a"}, frozen=frozenset({1}), kind=Kind.FAR, colour=Colour.RED, either="x",
-        optional=Inner(gain=2.0), version=2, even=4, short="abc", tables={"t": Inner()}, anything=[{}],
+        pair=(1.0, 2), row=(1.0, 2.5), names={"a"}, frozen=frozenset({1}), kind=Kind.FAR,
+        colour=Colour.RED, either="x", optional=Inner(gain=2.0), version=2, even=4, short="abc",
+        tables={"t": Inner()}, anything=[{}],
     )  # fmt: skip
     assert type(value.pair[0]) is float
     assert value.kind is Kind.FAR
@@ -86,7 +89,11 @@ def test_every_kind_of_type_is_built() -> None:
 @pytest.mark.parametrize(
     ("data", "path", "part"),
     [
-        ({"pair": [1]}, "pair", "a list of 2 elements: a number, a whole number, found a list of 1"),
+        (
+            {"pair": [1]},
+            "pair",
+            "a list of 2 elements: a number, a whole number, found a list of 1",
+        ),
         ({"pair": [1, 2.5]}, "pair[1]", "must be a whole number, found 2.5"),
         ({"row": [1, True]}, "row[1]", "must be a number, found true"),
         ({"names": "a"}, "names", "must be a list, each text"),
@@ -136,7 +143,7 @@ def test_a_type_that_toml_cannot_hold_is_a_mistake_of_the_programmer() -> None:
         build(Bytes, {"data": "x"})
 
 
-# ------------------------------------------------------------------------------------------- registered implementations, faked
+# ---------------------------------------------------------------- registered implementations, faked
 
 
 class Fake:
@@ -155,14 +162,18 @@ class Demanding:
 def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.CONTROLLERS, "fake", f"{__name__}:Fake")
     monkeypatch.setitem(registry.CONTROLLERS, "demanding", f"{__name__}:Demanding")
-    monkeypatch.setitem(registry.CONTROLLERS, "not_installed", "no_such_solver.controller:Controller")
+    monkeypatch.setitem(
+        registry.CONTROLLERS, "not_installed", "no_such_solver.controller:Controller"
+    )
 
 
 @pytest.mark.usefixtures("_fakes")
 def test_chosen_implementation_without_a_table_has_its_defaults() -> None:
     profile = load("art", ["controller.name=fake"]).profile
     assert profile.controller.selected == Inner()
-    assert set(profile.controller.params) == {"fake", "mpc", "pure_pursuit"}, "tables of the others stay"
+    assert set(profile.controller.params) == {"fake", "mpc", "pure_pursuit"}, (
+        "tables of the others stay"
+    )
 
 
 @pytest.mark.usefixtures("_fakes")
@@ -179,12 +190,17 @@ def test_a_table_that_is_not_chosen_is_validated_all_the_same() -> None:
 def test_chosen_implementation_without_a_table_still_needs_what_it_needs() -> None:
     with pytest.raises(ProfileError) as caught:
         load("art", ["controller.name=demanding"])
-    assert [problem.path for problem in caught.value.problems] == ["controller.demanding.low", "controller.demanding.high"]
+    assert [problem.path for problem in caught.value.problems] == [
+        "controller.demanding.low",
+        "controller.demanding.high",
+    ]
 
 
 @pytest.mark.usefixtures("_fakes")
 def test_implementation_whose_library_is_missing() -> None:
-    with pytest.raises(ProfileError, match=r'the controller "not_installed" cannot be loaded: No module named'):
+    with pytest.raises(
+        ProfileError, match=r'the controller "not_installed" cannot be loaded: No module named'
+    ):
         load("art", ["controller.name=not_installed"])
     assert load("art").profile.name == "art", "it is not imported unless it is mentioned"
 
@@ -192,7 +208,9 @@ def test_implementation_whose_library_is_missing() -> None:
 def test_choice_must_be_a_table_with_a_name() -> None:
     with pytest.raises(ProfileError, match="must be a name, or a table with a name"):
         load("art", ["controller=5"])
-    assert load("art", ["controller=pure_pursuit"]).profile.controller.selected == PurePursuitParams()
+    assert (
+        load("art", ["controller=pure_pursuit"]).profile.controller.selected == PurePursuitParams()
+    )
     with pytest.raises(ProfileError, match=r"controller.name .*: missing; one of .*pure_pursuit"):
         load("art", ["controller={}"])
     with pytest.raises(ProfileError, match=r"controller.name .*: must be one of .*, found 5"):

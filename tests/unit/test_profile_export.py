@@ -43,8 +43,17 @@ def test_art_is_valid(validator: jsonschema.Draft202012Validator) -> None:
     assert [error.message for error in validator.iter_errors(art())] == []
 
 
-def test_a_profile_with_a_base_states_only_what_differs(validator: jsonschema.Draft202012Validator) -> None:
-    validator.validate({"name": "mine", "base": "f1tenth", "vehicle": {"mass_kg": 3.5}, "without": ["devices.heading"]})
+def test_a_profile_with_a_base_states_only_what_differs(
+    validator: jsonschema.Draft202012Validator,
+) -> None:
+    validator.validate(
+        {
+            "name": "mine",
+            "base": "f1tenth",
+            "vehicle": {"mass_kg": 3.5},
+            "without": ["devices.heading"],
+        }
+    )
     assert not validator.is_valid({"name": "mine", "vehicle": {"mass_kg": 3.5}})
 
 
@@ -65,7 +74,9 @@ BROKEN: list[tuple[tuple[str, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), BROKEN)
-def test_broken_profile_is_not(validator: jsonschema.Draft202012Validator, path: tuple[str, ...], value: Any) -> None:
+def test_broken_profile_is_not(
+    validator: jsonschema.Draft202012Validator, path: tuple[str, ...], value: Any
+) -> None:
     data = art()
     table = data
     for key in path[:-1]:
@@ -77,7 +88,11 @@ def test_broken_profile_is_not(validator: jsonschema.Draft202012Validator, path:
 
 
 def test_what_can_be_chosen_is_listed_with_its_parameters(schema: dict[str, Any]) -> None:
-    kinds: dict[registry.Kind, str] = {"estimator": "Profile", "controller": "Profile", "driver": "DeviceTable"}
+    kinds: dict[registry.Kind, str] = {
+        "estimator": "Profile",
+        "controller": "Profile",
+        "driver": "DeviceTable",
+    }
     for kind, owner in kinds.items():
         name, table = schema["$defs"][owner]["properties"][kind]["anyOf"]
         assert name["enum"] == list(registry.names(kind))
@@ -87,7 +102,10 @@ def test_what_can_be_chosen_is_listed_with_its_parameters(schema: dict[str, Any]
 def test_fields_are_described_by_the_texts_under_them(schema: dict[str, Any]) -> None:
     limits = schema["$defs"]["Limits"]["properties"]
     assert limits["corridor_m"]["description"].startswith("Half width of the corridor")
-    assert schema["$defs"]["TaskRate"]["properties"]["declared_us"]["description"] == "Cost that lockstep charges the task."
+    assert (
+        schema["$defs"]["TaskRate"]["properties"]["declared_us"]["description"]
+        == "Cost that lockstep charges the task."
+    )
     assert schema["$defs"]["PurePursuitParams"]["properties"]["turn_threshold_rad"]["description"]
     assert schema["$defs"]["Steering"]["description"].startswith("Steering actuator")
 
@@ -104,4 +122,6 @@ def test_structs_of_the_same_name_do_not_mix(monkeypatch: pytest.MonkeyPatch) ->
 class Twin:
     """A controller whose parameters are named like another's."""
 
-    Params = defstruct("PurePursuitParams", [("only_here", int)], module=__name__, forbid_unknown_fields=True)
+    Params = defstruct(
+        "PurePursuitParams", [("only_here", int)], module=__name__, forbid_unknown_fields=True
+    )

@@ -37,14 +37,18 @@ def refusal(name_or_file: str, *overrides: str) -> str:
     return str(caught.value)
 
 
-# ------------------------------------------------------------------------------------------------------------------ art.toml
+# ----------------------------------------------------------------------------------------- art.toml
 
 
 def test_art_says_what_it_is() -> None:
     art = profiles.load_profile("art")
     assert (art.name, art.course, art.schema) == ("art", "lot17", 1)
-    assert [name for name, device in art.devices.items() if device.capabilities is not None] == ["drive"]
-    assert art.devices["drive"].capabilities == schema.Capabilities(telemetry=False, brake=False, readable_timeout=False)
+    assert [name for name, device in art.devices.items() if device.capabilities is not None] == [
+        "drive"
+    ]
+    assert art.devices["drive"].capabilities == schema.Capabilities(
+        telemetry=False, brake=False, readable_timeout=False
+    )
     rates = {name: task.rate_hz for name, task in msgspec.structs.asdict(art.tasks).items()}
     assert rates == {"ingestion": 400.0, "fusion": 200.0, "control": 100.0, "actuation": 100.0}
     assert type(art.tasks.ingestion.rate_hz) is float
@@ -61,12 +65,18 @@ def test_the_published_vehicle_is_believed_as_it_is() -> None:
 
 
 def test_the_steering_of_a_twin_file_is_changed_by_the_keys_of_every_plant() -> None:
-    overrides = ["sim.steering.gain_rad=0.225", "sim.steering.delay_s=0.8", "sim.twin.changes.body.mass_kg=9.0"]
+    overrides = [
+        "sim.steering.gain_rad=0.225",
+        "sim.steering.delay_s=0.8",
+        "sim.twin.changes.body.mass_kg=9.0",
+    ]
     loaded = profiles.load("art", overrides)
     assert loaded.profile.sim.steering is None
     wired = wiring(loaded.profile.sim)
     assert wired.steering_delay_s == 0.8
-    assert [wired.angle_rad(command) for command in (-1.0, 0.0, 0.5)] == pytest.approx([-0.225, 0.0, 0.1125])
+    assert [wired.angle_rad(command) for command in (-1.0, 0.0, 0.5)] == pytest.approx(
+        [-0.225, 0.0, 0.1125]
+    )
     assert wired.rate_radps == wiring(profiles.load_profile("art").sim).rate_radps
     assert profiles.parse(loaded.source).profile == loaded.profile
     assert "has its drive in the twin file" in refusal("art", "sim.drive.friction_nm=1")
@@ -106,13 +116,18 @@ def test_art_is_silent_about_nothing() -> None:
             if field.name not in table:
                 found.append(f"{path}.{field.name}")
             elif isinstance(table[field.name], dict):
-                inner = field.type if isinstance(field.type, type) else msgspec.inspect.type_info(field.type).types[0].cls  # type: ignore[attr-defined]
+                inner = (
+                    field.type
+                    if isinstance(field.type, type)
+                    else msgspec.inspect.type_info(field.type).types[0].cls
+                )  # type: ignore[attr-defined]
                 found += missing(inner, table[field.name], f"{path}.{field.name}")
         return found
 
     assert missing(Vehicle, data["vehicle"], "vehicle") == []
     assert missing(Limits, data["limits"], "limits") == []
-    # Another plant's, sensors and a projection that the vehicle does not have, and a latency that is no part of it.
+    # Another plant's, sensors and a projection that the vehicle does not have, and a latency that
+    # is no part of it.
     others = [
         "sim.twin.changes",
         "sim.wheelbase_m",
@@ -135,14 +150,17 @@ def test_carried_messages_are_message_types() -> None:
 
 def test_loading_takes_no_heavy_library() -> None:
     code = (
-        "import sys; from vehicled.profile import load_profile; load_profile('art');"
-        "print([m for m in ('osqp', 'scipy', 'matplotlib', 'rich', 'asyncio', 'anyio', 'sim_backend') if m in sys.modules])"
+        "import sys; from vehicled.profile import load_profile; load_profile('art');print([m for "
+        "m in ('osqp', 'scipy', 'matplotlib', 'rich', 'asyncio', 'anyio', 'sim_backend') if m in "
+        "sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
-# ------------------------------------------------------------------------------------------------------------ names and files
+# ---------------------------------------------------------------------------------- names and files
 
 
 def test_the_users_profile_comes_before_the_shipped_one(home: Path) -> None:
@@ -197,14 +215,18 @@ def test_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     assert "not a regular file" in refusal(str(tmp_path / "pipe.toml"))
 
 
-def test_file_that_may_not_be_read_names_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_may_not_be_read_names_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "secret.toml"
     file.write_text("")
 
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", denied)  # a test that runs as root is never refused by the system
+    monkeypatch.setattr(
+        Path, "open", denied
+    )  # a test that runs as root is never refused by the system
     assert "chmod a+r secret.toml" in refusal(str(file))
 
 
@@ -230,7 +252,7 @@ def test_windows_file_with_byte_order_mark_is_read(tmp_path: Path) -> None:
     assert profiles.load_profile(str(file)) == profiles.load_profile(str(ART))
 
 
-# ------------------------------------------------------------------------------------------------------- overrides and source
+# ----------------------------------------------------------------------------- overrides and source
 
 
 def test_digest_is_that_of_the_file() -> None:
@@ -241,7 +263,14 @@ def test_digest_is_that_of_the_file() -> None:
 
 
 def test_source_with_overrides_gives_the_same_profile_again() -> None:
-    loaded = profiles.load("art", ["tasks.control.rate_hz=60", "description=my own car", "devices.gnss.lever_arm_m=[0, 0.1, 0.2]"])
+    loaded = profiles.load(
+        "art",
+        [
+            "tasks.control.rate_hz=60",
+            "description=my own car",
+            "devices.gnss.lever_arm_m=[0, 0.1, 0.2]",
+        ],
+    )
     assert loaded.profile.tasks.control.rate_hz == 60.0
     assert loaded.profile.description == "my own car"
     assert loaded.profile.devices["gnss"].lever_arm_m == [0.0, 0.1, 0.2]
@@ -265,34 +294,70 @@ def test_text_needs_no_quotes(override: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["can:can0", "can:slcan:/dev/serial/by-id/usb-X_0001-if00?bitrate=500000", "serial:/dev/ttyS0?baud=9600&dtr=off", "tcp:[::1]:7700"],
+    [
+        "can:can0",
+        "can:slcan:/dev/serial/by-id/usb-X_0001-if00?bitrate=500000",
+        "serial:/dev/ttyS0?baud=9600&dtr=off",
+        "tcp:[::1]:7700",
+    ],
 )
 def test_addresses_need_no_quotes(address: str) -> None:
     # systemd removes those of VEHICLED_OPTIONS, too.
-    assert profiles.load_profile("art_vesc", [f"devices.drive.port={address}"]).devices["drive"].port == address
+    assert (
+        profiles.load_profile("art_vesc", [f"devices.drive.port={address}"]).devices["drive"].port
+        == address
+    )
 
 
-@pytest.mark.parametrize(("text", "value"), [("0.25", 0.25), (".25", 0.25), ("+.25", 0.25), ("1.", 1.0), ("1e-1", 0.1), ("1", 1.0)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0.25", 0.25), (".25", 0.25), ("+.25", 0.25), ("1.", 1.0), ("1e-1", 0.1), ("1", 1.0)],
+)
 def test_numbers_as_one_types_them(text: str, value: float) -> None:
-    assert profiles.load_profile("art", [f"vehicle.steering.delay_s={text}"]).vehicle.steering.delay_s == value
+    assert (
+        profiles.load_profile("art", [f"vehicle.steering.delay_s={text}"]).vehicle.steering.delay_s
+        == value
+    )
 
 
 def test_the_last_override_of_a_key_wins() -> None:
-    assert profiles.load_profile("art", ["limits.corridor_m=3", "limits.corridor_m=4"]).limits.corridor_m == 4.0
+    assert (
+        profiles.load_profile(
+            "art", ["limits.corridor_m=3", "limits.corridor_m=4"]
+        ).limits.corridor_m
+        == 4.0
+    )
 
 
 def test_override_makes_the_table_it_needs() -> None:
-    assert profiles.load_profile("art", ["sim.motor_status.rate_hz=20"]).sim.motor_status == schema.MotorStatusModel(rate_hz=20.0)
+    assert profiles.load_profile(
+        "art", ["sim.motor_status.rate_hz=20"]
+    ).sim.motor_status == schema.MotorStatusModel(rate_hz=20.0)
 
 
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("tasks.control.rate_h=60", ["tasks.control.rate_h (--set tasks.control.rate_h=60)", 'did you mean "rate_hz"']),
-        ("taks.control.rate_hz=60", ["taks (--set taks.control.rate_hz=60)", "did you mean [tasks.control]"]),
-        ("tasks.control.rate_hz=-1", ["--set tasks.control.rate_hz=-1", "> 0 and <= 10000, found -1"]),
+        (
+            "tasks.control.rate_h=60",
+            ["tasks.control.rate_h (--set tasks.control.rate_h=60)", 'did you mean "rate_hz"'],
+        ),
+        (
+            "taks.control.rate_hz=60",
+            ["taks (--set taks.control.rate_hz=60)", "did you mean [tasks.control]"],
+        ),
+        (
+            "tasks.control.rate_hz=-1",
+            ["--set tasks.control.rate_hz=-1", "> 0 and <= 10000, found -1"],
+        ),
         ("tasks.control.rate_hz.x=1", ["tasks.control.rate_hz is 100, not a table"]),
-        ("rate_hz=60", ["(--set rate_hz=60)", "belongs in devices.<name> or tasks.ingestion or tasks.fusion or tasks.control or"]),
+        (
+            "rate_hz=60",
+            [
+                "(--set rate_hz=60)",
+                "belongs in devices.<name> or tasks.ingestion or tasks.fusion or tasks.control or",
+            ],
+        ),
         ("tasks.control.rate_hz", ["write --set table.key=value"]),
         ("=5", ['"" is not a key']),
         ("a b=5", ['"a b" is not a key']),
@@ -316,7 +381,7 @@ def test_every_bad_override_is_reported_together() -> None:
     assert len(caught.value.problems) == 3
 
 
-# ------------------------------------------------------------------------------------------------------------ lines of the file
+# -------------------------------------------------------------------------------- lines of the file
 
 
 def test_every_key_of_art_is_found_on_its_line() -> None:
@@ -348,7 +413,14 @@ def test_lines_are_right_after_texts_and_lists_of_several_lines() -> None:
     )
     tomllib.loads(text)
     places = toml_text.Places(text, ())
-    expected = {("a",): 1, ("list",): 5, ("b",): 9, ("t", "q.r"): 11, ("t", "q.r", "c", "d"): 12, ("u", "f"): 14}
+    expected = {
+        ("a",): 1,
+        ("list",): 5,
+        ("b",): 9,
+        ("t", "q.r"): 11,
+        ("t", "q.r", "c", "d"): 12,
+        ("u", "f"): 14,
+    }
     assert {path: places.line(path) for path in expected} == expected
     assert places.line(("t", "q.r", "missing")) == 11, "a missing key is placed at its table"
     assert places.line(("nowhere",)) is None
@@ -356,6 +428,11 @@ def test_lines_are_right_after_texts_and_lists_of_several_lines() -> None:
 
 def test_profile_is_immutable() -> None:
     art = profiles.load_profile("art")
-    for struct, key in ((art, "name"), (art.vehicle, "mass_kg"), (art.tasks.control, "rate_hz"), (art.controller, "name")):
+    for struct, key in (
+        (art, "name"),
+        (art.vehicle, "mass_kg"),
+        (art.tasks.control, "rate_hz"),
+        (art.controller, "name"),
+    ):
         with pytest.raises(AttributeError):
             setattr(struct, key, None)

@@ -1,4 +1,5 @@
-"""Commented blocks of the shipped profiles: each is found by its form, uncommented, and judged like a profile of one's own."""
+"""Commented blocks of the shipped profiles: each is found by its form, uncommented, and judged like
+a profile of one's own."""
 
 import json
 import re
@@ -29,15 +30,20 @@ def recipes(text: str) -> Iterator[tuple[int, int]]:
 
 def uncommented(text: str, block: tuple[int, int]) -> str:
     lines = text.splitlines()
-    lines[slice(*block)] = [line.removeprefix("#").removeprefix(" ") for line in lines[slice(*block)]]
+    lines[slice(*block)] = [
+        line.removeprefix("#").removeprefix(" ") for line in lines[slice(*block)]
+    ]
     return "\n".join(lines) + "\n"
 
 
-FOUND = [(file, block) for file in sorted(PROFILES.glob("*.toml")) for block in recipes(file.read_text())]
+FOUND = [
+    (file, block) for file in sorted(PROFILES.glob("*.toml")) for block in recipes(file.read_text())
+]
 
 
 def own(file: Path, block: tuple[int, int], folder: Path) -> Path:
-    """Write the profile with the block uncommented; what it names relative to itself is found by its full path."""
+    """Write the profile with the block uncommented; what it names relative to itself is found by
+    its full path."""
     text = uncommented(file.read_text(), block)
     tomllib.loads(text)
     mine = folder / file.name
@@ -49,9 +55,17 @@ def test_there_are_some() -> None:
     assert any(file.stem == "f1tenth_gnss" for file, _ in FOUND)
 
 
-@pytest.mark.parametrize(("file", "block"), FOUND, ids=lambda each: each.stem if isinstance(each, Path) else str(each[0] + 1))
+@pytest.mark.parametrize(
+    ("file", "block"),
+    FOUND,
+    ids=lambda each: each.stem if isinstance(each, Path) else str(each[0] + 1),
+)
 def test_each_is_valid_and_drives(
-    file: Path, block: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    file: Path,
+    block: tuple[int, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     mine = own(file, block, tmp_path)
@@ -64,6 +78,19 @@ def test_each_is_valid_and_drives(
         (tmp_path / secret).write_text("secret\n")
     assert main(["check", str(mine)]) == 0
     capsys.readouterr()
-    main(["sim", "--profile", str(mine), "--link", "wires", "--duration", "10", "--quiet", "--no-log", "--json"])
+    main(
+        [
+            "sim",
+            "--profile",
+            str(mine),
+            "--link",
+            "wires",
+            "--duration",
+            "10",
+            "--quiet",
+            "--no-log",
+            "--json",
+        ]
+    )
     result = json.loads(capsys.readouterr().out)
     assert result["driven_m"] > 2.0

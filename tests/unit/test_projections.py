@@ -23,7 +23,9 @@ SITE = Datum.from_degrees(47.11, -88.55)
 
 def easting_northing(x_m: float, y_m: float) -> tuple[float, float]:
     latitude, longitude, _ = SITE.to_geodetic(x_m, y_m, 0.0)
-    found = pyproj.Transformer.from_crs("EPSG:4326", UTM, always_xy=True).transform(np.degrees(longitude), np.degrees(latitude))
+    found = pyproj.Transformer.from_crs("EPSG:4326", UTM, always_xy=True).transform(
+        np.degrees(longitude), np.degrees(latitude)
+    )
     return float(found[0]), float(found[1])
 
 
@@ -40,7 +42,9 @@ def test_a_line_to_the_north_in_utm_leads_north_on_the_map() -> None:
     assert course.account is not None
     assert any("grid north is -1.14 degrees" in remark for remark in course.account.remarks)
     # The same numbers taken for metres east and north lead 6 m aside.
-    assert easting_northing(0.0, 300.0)[0] - easting_northing(0.0, 0.0)[0] == pytest.approx(5.9, abs=0.1)
+    assert easting_northing(0.0, 300.0)[0] - easting_northing(0.0, 0.0)[0] == pytest.approx(
+        5.9, abs=0.1
+    )
     with pytest.raises(CourseError, match="name their projection: # crs"):
         course_from_bytes(table("").encode(), "north.csv")
 
@@ -71,7 +75,10 @@ def test_what_is_no_projection_is_refused(text: str, says: str) -> None:
 def _hill(folder: Path, name: str) -> TerrainTable:
     """A ridge that runs north on the map, as a grid of UTM with a node each 5 m."""
     east, north = easting_northing(0.0, 0.0)
-    xs, ys = (np.arange(round(middle / 5.0) - 70, round(middle / 5.0) + 71) * 5.0 for middle in (east, north))
+    xs, ys = (
+        np.arange(round(middle / 5.0) - 70, round(middle / 5.0) + 71) * 5.0
+        for middle in (east, north)
+    )
     to_degrees = pyproj.Transformer.from_crs(UTM, "EPSG:4326", always_xy=True)
     rows = []
     for y in ys:
@@ -80,7 +87,9 @@ def _hill(folder: Path, name: str) -> TerrainTable:
             place = SITE.to_enu(radians(latitude), radians(longitude), 0.0)[0]
             rows.append((x, y, 100.0 + 5.0 * np.exp(-((place / 30.0) ** 2))))
     np.savetxt(folder / name, rows, fmt="%.4f")
-    return TerrainTable(height=str(folder / name), resolution_m=5.0, origin_m=[east, north, 100.0], crs=UTM)
+    return TerrainTable(
+        height=str(folder / name), resolution_m=5.0, origin_m=[east, north, 100.0], crs=UTM
+    )
 
 
 def test_a_ridge_to_the_north_stays_below_a_line_to_the_north(tmp_path: Path) -> None:
@@ -92,11 +101,17 @@ def test_a_ridge_to_the_north_stays_below_a_line_to_the_north(tmp_path: Path) ->
         assert abs(slope_x) < 0.01
         assert abs(slope_y) < 0.001
     # Without the projection the ridge is 6 m aside, where it is steep.
-    crooked = load_terrain(TerrainTable(height=table.height, resolution_m=5.0, origin_m=table.origin_m))
+    crooked = load_terrain(
+        TerrainTable(height=table.height, resolution_m=5.0, origin_m=table.origin_m)
+    )
     assert abs(crooked.at(0.0, 300.0)[1]) > 0.03
 
 
 def test_an_origin_outside_the_projection_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.xyz").write_text("0 0 1\n5 0 1\n0 5 1\n5 5 1\n")
     with pytest.raises(TerrainError, match="no place of"):
-        load_terrain(TerrainTable(height=str(tmp_path / "a.xyz"), resolution_m=5.0, origin_m=[1e30, 0.0, 0.0], crs=UTM))
+        load_terrain(
+            TerrainTable(
+                height=str(tmp_path / "a.xyz"), resolution_m=5.0, origin_m=[1e30, 0.0, 0.0], crs=UTM
+            )
+        )

@@ -19,7 +19,14 @@ from tests import recordings_bench as bench
 from vehicled.cli import main
 from vehicled.offline.recordings import public_data, table
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.public_data import DATA_SETS, DataSet, PublicFile, download, fetch, with_header
+from vehicled.offline.recordings.public_data import (
+    DATA_SETS,
+    DataSet,
+    PublicFile,
+    download,
+    fetch,
+    with_header,
+)
 
 
 class Server:
@@ -52,7 +59,9 @@ class Server:
                 pass
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread = threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self.thread.start()
         self.url = f"http://127.0.0.1:{self.http.server_port}"
 
@@ -70,7 +79,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def served(name: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> DataSet:
     """Return the data set whose files are those of the server."""
     data = DATA_SETS[name]
-    files = (replace(file, sha256=hashlib.sha256(server.pages[f"/{file.origin}"]).hexdigest()) for file in data.files)
+    files = (
+        replace(file, sha256=hashlib.sha256(server.pages[f"/{file.origin}"]).hexdigest())
+        for file in data.files
+    )
     monkeypatch.setitem(DATA_SETS, name, replace(data, files=tuple(files)))
     return DATA_SETS[name]
 
@@ -79,11 +91,16 @@ def serve_lap(server: Server, file: PublicFile, rows: int = 80) -> None:
     """A lap as its authors publish it: no header, no times."""
     width = len(file.columns) - (0 if file.columns[0] == "time_s" else 1)
     cells = np.column_stack([np.linspace(0.0, k + 1.0, rows) for k in range(width)])
-    server.pages[f"/{file.origin}"] = "\n".join(",".join(map(repr, row)) for row in cells.tolist()).encode()
+    server.pages[f"/{file.origin}"] = "\n".join(
+        ",".join(map(repr, row)) for row in cells.tolist()
+    ).encode()
 
 
 def test_a_set_is_fetched_and_read_as_a_recording(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    server: Server,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for file in DATA_SETS["art_circle_2023"].files:
         serve_lap(server, file)
@@ -91,7 +108,16 @@ def test_a_set_is_fetched_and_read_as_a_recording(
     assert main(["data", "fetch", data.name, "--mirror", server.url, "--to", str(tmp_path)]) == 2
     assert "--accept-unknown-licence" in capsys.readouterr().err
     assert server.asked == []
-    arguments = ["data", "fetch", data.name, "--mirror", server.url, "--to", str(tmp_path), "--accept-unknown-licence"]
+    arguments = [
+        "data",
+        "fetch",
+        data.name,
+        "--mirror",
+        server.url,
+        "--to",
+        str(tmp_path),
+        "--accept-unknown-licence",
+    ]
     assert main(arguments) == 0
     out, err = capsys.readouterr()
     assert "2 files downloaded, 2 in total" in out
@@ -108,9 +134,14 @@ def test_a_set_is_fetched_and_read_as_a_recording(
 
 
 def test_a_fetch_that_was_broken_off_goes_on(
-    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    server: Server,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pages = {f"/{file.origin}": b"0,0,0,1\n1,0,0,1\n" for file in DATA_SETS["reference_paths"].files}
+    pages = {
+        f"/{file.origin}": b"0,0,0,1\n1,0,0,1\n" for file in DATA_SETS["reference_paths"].files
+    }
     server.pages |= pages
     data = served("reference_paths", server, monkeypatch)
     for file in data.files[3:]:
@@ -123,25 +154,49 @@ def test_a_fetch_that_was_broken_off_goes_on(
     server.pages |= pages
     assert main(arguments) == 0
     assert len(server.asked) == len(data.files) + 1
-    assert (tmp_path / data.name / "u_shape.csv").read_text() == "x_m,y_m,heading_rad,speed_mps\n0,0,0,1\n1,0,0,1\n"
+    assert (
+        tmp_path / data.name / "u_shape.csv"
+    ).read_text() == "x_m,y_m,heading_rad,speed_mps\n0,0,0,1\n1,0,0,1\n"
 
 
-def test_a_table_that_was_changed_is_not_kept(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_that_was_changed_is_not_kept(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for file in DATA_SETS["reference_paths"].files:
         server.pages[f"/{file.origin}"] = b"0,0,0,1\n1,0,0,1\n"
-    assert main(["data", "fetch", "reference_paths", "--mirror", server.url, "--to", str(tmp_path)]) == 2
+    assert (
+        main(["data", "fetch", "reference_paths", "--mirror", server.url, "--to", str(tmp_path)])
+        == 2
+    )
     assert "known by its hash" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.csv"))
 
 
-def test_without_a_network_the_message_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_network_the_message_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     # A port that nobody listens on.
-    assert main(["data", "fetch", "reference_paths", "--mirror", "http://127.0.0.1:1", "--to", str(tmp_path)]) == 2
+    assert (
+        main(
+            [
+                "data",
+                "fetch",
+                "reference_paths",
+                "--mirror",
+                "http://127.0.0.1:1",
+                "--to",
+                str(tmp_path),
+            ]
+        )
+        == 2
+    )
     assert "is there a network?" in capsys.readouterr().err
     assert not list(tmp_path.rglob("*.csv"))
 
 
-def test_the_list_names_licences_and_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_names_licences_and_what_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["data", "list", "--json", "--to", str(tmp_path)]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["name"] for row in rows} == set(DATA_SETS)
@@ -153,7 +208,12 @@ def test_the_list_names_licences_and_what_is_there(tmp_path: Path, capsys: pytes
 
 
 ONE = DataSet(
-    "one", "one file", "MIT", "", 0.1, (PublicFile("a/b.bin", "o/r/c/b.bin", sha256=hashlib.sha256(b"right").hexdigest()),)
+    "one",
+    "one file",
+    "MIT",
+    "",
+    0.1,
+    (PublicFile("a/b.bin", "o/r/c/b.bin", sha256=hashlib.sha256(b"right").hexdigest()),),
 )
 
 
@@ -189,7 +249,9 @@ def test_a_redirect_on_the_same_footing_is_followed(server: Server, tmp_path: Pa
 def test_https_is_never_left_for_something_unencrypted() -> None:
     request = urllib.request.Request("https://example.org/a")
     with pytest.raises(RecordingError, match="not encrypted"):
-        public_data._SafeRedirects().redirect_request(request, None, 302, "", None, "http://example.org/a")  # type: ignore[arg-type]
+        public_data._SafeRedirects().redirect_request(
+            request, None, 302, "", None, "http://example.org/a"
+        )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://127.0.0.1/a", "/etc/hostname", ""])
@@ -199,11 +261,15 @@ def test_other_addresses_are_refused(url: str) -> None:
 
 
 def test_stamped_tables_begin_at_zero() -> None:
-    made = with_header(b"1,2,1679615962.5\n3,4,1679615962.75\n", ("time_s", "x_m", "y_m", "stamp_s"), "a.csv")
+    made = with_header(
+        b"1,2,1679615962.5\n3,4,1679615962.75\n", ("time_s", "x_m", "y_m", "stamp_s"), "a.csv"
+    )
     assert made == b"time_s,x_m,y_m\n0.000000,1,2\n0.250000,3,4\n"
 
 
-@given(st.one_of(st.binary(max_size=60), st.text("0123456789.,-\nena<", max_size=60).map(str.encode)))
+@given(
+    st.one_of(st.binary(max_size=60), st.text("0123456789.,-\nena<", max_size=60).map(str.encode))
+)
 def test_any_page_is_a_table_or_an_error(data: bytes) -> None:
     try:
         made = with_header(data, ("time_nominal_s", "x_m", "y_m"), "a.csv")
@@ -212,7 +278,10 @@ def test_any_page_is_a_table_or_an_error(data: bytes) -> None:
     else:
         rows = made.decode().splitlines()
         assert rows[0] == "time_nominal_s,x_m,y_m"
-        assert all(np.isfinite([float(cell) for cell in row.split(",")]).all() and row.count(",") == 2 for row in rows[1:])
+        assert all(
+            np.isfinite([float(cell) for cell in row.split(",")]).all() and row.count(",") == 2
+            for row in rows[1:]
+        )
         return
     assert said.startswith("a.csv: ")
 
@@ -233,7 +302,9 @@ def test_every_file_of_the_table_has_a_place_and_a_commit_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("command", [["bench", "recorded"], ["twin", "predict"]])
-def test_commands_say_how_to_get_data(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_commands_say_how_to_get_data(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert main(command) == 2
     assert "vehicled data fetch " in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Numbers of a vehicle that stand for what certain published models do and a vehicle does not: what each does, and its bounds."""
+"""Numbers of a vehicle that stand for what certain published models do and a vehicle does not: what
+each does, and its bounds."""
 
 from math import cos, isclose, sin
 from typing import Any
@@ -13,12 +14,18 @@ from vehicled.offline.twin.validation.drive import single_track
 from vehicled.profile import ProfileError
 
 BMW, HMMWV = "bmw_320i", "hmmwv_lfdm"
-SLIPS = {f"{end}.{key}": 0.0 for end in ("front", "rear") for key in ("roll_steer", "roll_scrub_m", "rolled_slip")}
+SLIPS = {
+    f"{end}.{key}": 0.0
+    for end in ("front", "rear")
+    for key in ("roll_steer", "roll_scrub_m", "rolled_slip")
+}
 
 
 def twin(name: str, **changes: Any) -> TwinParameters:
     """A shipped vehicle; in the keys of changes two underscores stand for a dot."""
-    return load_twin(name, SLIPS | {key.replace("__", "."): value for key, value in changes.items()}).parameters
+    return load_twin(
+        name, SLIPS | {key.replace("__", "."): value for key, value in changes.items()}
+    ).parameters
 
 
 def rolled(name: str, share: float, **changes: Any) -> DoubleTrack:
@@ -36,7 +43,8 @@ def locked(share: float) -> DoubleTrack:
 
 
 def norm(c: AxleConstants, load_n: float) -> float:
-    """Return the normalisation of the longitudinal slip: Rill, Castro, Road Vehicle Dynamics, eq. (3.79)."""
+    """Return the normalisation of the longitudinal slip: Rill, Castro, Road Vehicle Dynamics, eq.
+    (3.79)."""
     q = load_n / c.nominal_load_n
     slip_x, slip_y = c.peak_slip_x + c.peak_slip_x_rise * q, c.peak_slip_y + c.peak_slip_y_rise * q
     reach_x = (c.peak_x - c.peak_x_fall * q) / (c.slope_x - c.slope_x_fall * q)
@@ -45,7 +53,9 @@ def norm(c: AxleConstants, load_n: float) -> float:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_a_locked_wheel_keeps_its_sliding_force_unless_the_small_velocity_is_normalised(share: float) -> None:
+def test_a_locked_wheel_keeps_its_sliding_force_unless_the_small_velocity_is_normalised(
+    share: float,
+) -> None:
     vehicle = locked(share)
     out = vehicle.outputs
     for c, load, along in (
@@ -66,9 +76,16 @@ def test_the_slip_angle_is_counted_by_the_rolling_speed() -> None:
         vehicle.reset(speed_mps=speed)
         for _ in range(1500):
             vehicle.step(steer, 0.0, 0.0)
-        gains[share] = vehicle.state.yaw_rate_radps * vehicle.constants.wheelbase_m / vehicle.state.forward_mps
-    # On a narrow track both wheels are as one: no lateral velocity seen where (v + a r) cos d = (ahead + 1 cm/s) sin d.
-    seen = sin(steer) * (cos(steer) + 0.01 / vehicle.state.forward_mps) / (cos(steer) - sin(steer) ** 2)
+        gains[share] = (
+            vehicle.state.yaw_rate_radps * vehicle.constants.wheelbase_m / vehicle.state.forward_mps
+        )
+    # On a narrow track both wheels are as one: no lateral velocity seen where (v + a r) cos d =
+    # (ahead + 1 cm/s) sin d.
+    seen = (
+        sin(steer)
+        * (cos(steer) + 0.01 / vehicle.state.forward_mps)
+        / (cos(steer) - sin(steer) ** 2)
+    )
     assert gains[1.0] == pytest.approx(seen, rel=0.01)
     assert gains[0.0] == pytest.approx(sin(steer) / cos(steer), rel=0.01)
     assert gains[1.0] > 1.05 * gains[0.0]
@@ -89,7 +106,9 @@ def test_scrub_is_a_lateral_velocity_of_the_wheels_by_the_roll_rate() -> None:
 
 @pytest.mark.parametrize(("share", "pulls"), [(0.0, False), (1.0, True)])
 def test_the_drive_sees_the_axle_that_the_share_says(share: float, pulls: bool) -> None:
-    vehicle = DoubleTrack(twin(BMW, powertrain__driveline__speed_front_share=share, powertrain__top_speed_mps=20.0))
+    vehicle = DoubleTrack(
+        twin(BMW, powertrain__driveline__speed_front_share=share, powertrain__top_speed_mps=20.0)
+    )
     vehicle.reset(speed_mps=10.0)
     spinning = 25.0 / vehicle.constants.rear.rolling_radius_m
     vehicle.state = vehicle.state._replace(spin_rl_radps=spinning, spin_rr_radps=spinning)

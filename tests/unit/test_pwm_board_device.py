@@ -13,7 +13,9 @@ MS = 1_000_000
 NEUTRAL = Pulses(1450, 1500)
 
 
-def command(throttle: float = 0.0, brake: float = 0.0, steering: float = 0.0, mode: Mode = Mode.AUTO) -> ActuatorCommand:
+def command(
+    throttle: float = 0.0, brake: float = 0.0, steering: float = 0.0, mode: Mode = Mode.AUTO
+) -> ActuatorCommand:
     return ActuatorCommand(0, 0, throttle, brake, steering, 0.0, mode)
 
 
@@ -87,7 +89,11 @@ def test_an_opened_port_gets_neutral_frames_at_once_and_for_ever() -> None:
         ({}, command(throttle=1.0, brake=0.5), NEUTRAL),
         ({}, command(throttle=9.0, steering=9.0), Pulses(1650, 1400)),
         ({}, command(throttle=float("nan"), steering=float("nan")), NEUTRAL),
-        ({"steering_center_us": 1900.0, "steering_range_us": 500.0}, command(steering=1.0), Pulses(1980, 1500)),
+        (
+            {"steering_center_us": 1900.0, "steering_range_us": 500.0},
+            command(steering=1.0),
+            Pulses(1980, 1500),
+        ),
     ],
 )
 def test_commands_become_pulses(params, message, pulses) -> None:
@@ -138,7 +144,9 @@ def test_a_reconnect_comes_back_disarmed() -> None:
     assert set(bench.run(300, command(throttle=1.0))) == {NEUTRAL}
     bench.run(20, STANDBY)
     assert bench.run(100, command(throttle=1.0))[-1] == Pulses(1450, 1400)
-    assert [(fault.code, fault.active) for fault in bench.faults] == [("pwm_drive_refused", active) for active in (True, False)] * 2
+    assert [(fault.code, fault.active) for fault in bench.faults] == [
+        ("pwm_drive_refused", active) for active in (True, False)
+    ] * 2
 
 
 def test_slew_holds_back_steering_and_throttle_but_never_their_release() -> None:

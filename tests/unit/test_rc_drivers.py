@@ -1,4 +1,5 @@
-"""Drivers of RC receivers beyond their frames: link statistics, telemetry, the sensor bus, and pauses between frames."""
+"""Drivers of RC receivers beyond their frames: link statistics, telemetry, the sensor bus, and
+pauses between frames."""
 
 from math import isnan, nan, pi
 
@@ -25,7 +26,9 @@ def crsf_device(telemetry_hz: float = 10.0) -> crsf.CrsfDevice:
     return crsf.CrsfDevice(crsf.CrsfParams(telemetry_hz=telemetry_hz), [RcChannels], 50 * MS)
 
 
-def frames(device: crsf.CrsfDevice | sbus.SbusDevice | ibus.IbusDevice, data: bytes, t_ns: int) -> list[RcChannels]:
+def frames(
+    device: crsf.CrsfDevice | sbus.SbusDevice | ibus.IbusDevice, data: bytes, t_ns: int
+) -> list[RcChannels]:
     return [each for each in device.on_rx(data, t_ns) if isinstance(each, RcChannels)]
 
 
@@ -41,7 +44,12 @@ def test_link_statistics_are_with_the_channels_while_they_are_fresh() -> None:
     (alone,) = frames(device, CHANNELS, MS)
     assert isnan(alone.link_quality)
     (known,) = frames(device, crsf.encode(crsf.LinkStatistics(-61, 87, -4)) + CHANNELS, 2 * MS)
-    assert (known.link_quality, known.rssi_dbm, known.snr_db, known.failsafe) == (0.87, -61.0, -4.0, False)
+    assert (known.link_quality, known.rssi_dbm, known.snr_db, known.failsafe) == (
+        0.87,
+        -61.0,
+        -4.0,
+        False,
+    )
     (stale,) = frames(device, CHANNELS, 3_000 * MS)
     assert isnan(stale.link_quality)
 
@@ -93,7 +101,9 @@ def test_telemetry_reaches_the_handset_in_turn_and_no_faster_than_asked() -> Non
     yaw_rad = pi / 2 - 1.0
     device.on_command(MotorStatus(0, 0, input_voltage_v=16.25, input_current_a=3.4), 0)
     device.on_command(GnssFix(0, 0, 0.75, -1.5, 260.4, (0.0, 2.0, 0.0), satellites=14), 0)
-    device.on_command(StateEstimate(0, 0, 0.0, 0.0, yaw_rad, 0.0, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING), 0)
+    device.on_command(
+        StateEstimate(0, 0, 0.0, 0.0, yaw_rad, 0.0, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING), 0
+    )
     device.on_command(ActuatorCommand(0, 0, 0.0, 0.0, 0.0, 0.0, Mode.AUTO), 0)
     shown: dict[str, crsf.Content] = {}
     for step in range(8):
@@ -104,9 +114,13 @@ def test_telemetry_reaches_the_handset_in_turn_and_no_faster_than_asked() -> Non
     assert shown["BATTERY"] == crsf.BatterySensor(16.2, 3.4)
     assert shown["FLIGHT_MODE"] == crsf.FlightMode("AUTO")
     assert tuple(shown["ATTITUDE"]) == pytest.approx((0.0, 0.0, 1.0), abs=1e-4)
-    assert tuple(shown["GPS"]) == pytest.approx((42.9718346, -85.9436693, 7.2, 0.0, 260, 14), abs=1e-7)
+    assert tuple(shown["GPS"]) == pytest.approx(
+        (42.9718346, -85.9436693, 7.2, 0.0, 260, 14), abs=1e-7
+    )
     device.on_rx(CHANNELS, 4_000 * MS)
-    assert [name for name, _ in crsf.decode(sent(device))] == ["FLIGHT_MODE"], "old values are not shown"
+    assert [name for name, _ in crsf.decode(sent(device))] == ["FLIGHT_MODE"], (
+        "old values are not shown"
+    )
 
 
 def test_no_telemetry_where_none_is_wanted() -> None:
@@ -119,7 +133,8 @@ def test_no_telemetry_where_none_is_wanted() -> None:
 @pytest.mark.parametrize("value", [nan, float("inf"), -1e9, 1e9])
 def test_no_value_breaks_a_telemetry_frame(value: float) -> None:
     for content in (
-        crsf.BatterySensor(value, value), crsf.Gps(value, value, value, value, 0, 0), crsf.CrsfAttitude(value, value, value)
+        crsf.BatterySensor(value, value), crsf.Gps(value, value, value, value, 0, 0),
+        crsf.CrsfAttitude(value, value, value)
         if abs(value) < 1e9 else crsf.CrsfAttitude(0.0, 0.0, 1e9), crsf.Channels((value,) * 16),
     ):  # fmt: skip
         assert list(crsf.decode(crsf.encode(content)))
@@ -136,7 +151,12 @@ def test_marks_of_sbus_and_its_digital_channels() -> None:
     device = sbus.SbusDevice(sbus.SbusParams(), [RcChannels], 0)
     data = sbus_frame() + sbus_frame(frame_lost=True) + sbus_frame(failsafe=True, frame_lost=True)
     found = frames(device, data + sbus.encode(sbus.SbusFrame(MIDDLE, (True, False))), MS)
-    assert [(each.frame_lost, each.failsafe) for each in found] == [(False, False), (True, False), (True, True), (False, False)]
+    assert [(each.frame_lost, each.failsafe) for each in found] == [
+        (False, False),
+        (True, False),
+        (True, True),
+        (False, False),
+    ]
     assert found[-1].channels[16:] == (1811.0, 172.0)
     assert found[-1].link_quality == 0.5
 
@@ -175,7 +195,10 @@ def test_random_bytes_give_no_frames() -> None:
 
 def test_the_sensor_bus_is_answered_with_the_voltage_and_not_at_its_echo() -> None:
     device = ibus.IbusDevice(ibus.IbusParams(), [RcChannels], 50 * MS)
-    ask = [ibus.encode_request(ibus.SensorRequest(kind, 1)) for kind in (ibus.DISCOVER, ibus.TYPE, ibus.VALUE)]
+    ask = [
+        ibus.encode_request(ibus.SensorRequest(kind, 1))
+        for kind in (ibus.DISCOVER, ibus.TYPE, ibus.VALUE)
+    ]
     assert ask[0].hex() == "04817aff"
     device.on_rx(ask[0], MS)
     assert sent(device) == b"", "no voltage is known"

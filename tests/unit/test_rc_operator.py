@@ -1,4 +1,5 @@
-"""The RC operator: what his channels mean, when he has control, and what the loss of his handset does."""
+"""The RC operator: what his channels mean, when he has control, and what the loss of his handset
+does."""
 
 from math import inf, isclose, nan
 
@@ -7,7 +8,15 @@ import pytest
 from tests.rc_bench import HIGH, LOW, MIDDLE, Bench, channels, params
 from vehicled.cli.control import _rc as handset_lines
 from vehicled.core.messages import Fault, Mode, OperatorAction, Reaction
-from vehicled.core.rc import RcAxis, RcMap, RcModeSwitch, RcPreset, RcSwitch, SwitchPosition, position
+from vehicled.core.rc import (
+    RcAxis,
+    RcMap,
+    RcModeSwitch,
+    RcPreset,
+    RcSwitch,
+    SwitchPosition,
+    position,
+)
 from vehicled.core.wire.channels import TICKS, ChannelEnds
 from vehicled.safety.arming import missing
 from vehicled.safety.modes import MOVING
@@ -52,7 +61,8 @@ def test_an_axis_is_calibrated_as_in_ardupilot(axis: RcAxis, raw: float, expecte
     ("raw", "expected"),
     [
         (1000.0, SwitchPosition.LOW), (1249.0, SwitchPosition.LOW), (1250.0, SwitchPosition.MIDDLE),
-        (1750.0, SwitchPosition.MIDDLE), (1751.0, SwitchPosition.HIGH), (2000.0, SwitchPosition.HIGH),
+        (1750.0, SwitchPosition.MIDDLE), (1751.0, SwitchPosition.HIGH),
+        (2000.0, SwitchPosition.HIGH),
     ],
 )  # fmt: skip
 def test_a_switch_has_three_positions(raw: float, expected: SwitchPosition) -> None:
@@ -93,7 +103,8 @@ def test_values_of_a_handset_are_a_reading() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "raw"), [(RcPreset(channel=2, below=150.0), 149.0), (RcPreset(channel=2, above=1850.0), 1851.0)]
+    ("preset", "raw"),
+    [(RcPreset(channel=2, below=150.0), 149.0), (RcPreset(channel=2, above=1850.0), 1851.0)],
 )
 def test_the_receivers_own_failsafe_shows_in_a_channel(preset: RcPreset, raw: float) -> None:
     channel_map = RcMap(params(failsafe=preset), TICKS)
@@ -105,7 +116,9 @@ def test_the_receivers_own_failsafe_shows_in_a_channel(preset: RcPreset, raw: fl
 
 
 @pytest.mark.parametrize("mode", [*DRIVEN, Mode.STOPPING])
-def test_the_switch_takes_over_from_every_source_at_once_with_the_stick_where_it_is(mode: Mode) -> None:
+def test_the_switch_takes_over_from_every_source_at_once_with_the_stick_where_it_is(
+    mode: Mode,
+) -> None:
     bench = Bench()
     bench.switch()
     bench.drive(mode)
@@ -138,7 +151,10 @@ def test_one_odd_frame_without_a_checksum_does_nothing() -> None:
     assert bench.mode is Mode.AUTO
 
 
-@pytest.mark.parametrize("action", [OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD])
+@pytest.mark.parametrize(
+    "action",
+    [OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD],
+)
 def test_nobody_else_is_given_the_vehicle_while_he_has_control(action: OperatorAction) -> None:
     bench = Bench()
     bench.switch()
@@ -146,7 +162,9 @@ def test_nobody_else_is_given_the_vehicle_while_he_has_control(action: OperatorA
     bench.switch(mode=HIGH)
     bench.ask(action)
     assert "RC operator has control" in bench.supervisor.refusal(action)
-    assert any("RC operator has control" in fault.reason for fault in bench.supervisor.take_faults())
+    assert any(
+        "RC operator has control" in fault.reason for fault in bench.supervisor.take_faults()
+    )
     bench.stick(1.0)
     bench.stick(1.0, origin="rc")
     bench.setpoint()
@@ -171,8 +189,12 @@ def test_what_others_asked_for_before_does_not_begin_while_he_has_control() -> N
     assert modes[-1] is Mode.TELEOP
 
 
-@pytest.mark.parametrize("action", [OperatorAction.STOP, OperatorAction.DISARM, OperatorAction.EMERGENCY_STOP])
-def test_everybody_may_stop_him_and_he_goes_on_by_moving_the_switch_only(action: OperatorAction) -> None:
+@pytest.mark.parametrize(
+    "action", [OperatorAction.STOP, OperatorAction.DISARM, OperatorAction.EMERGENCY_STOP]
+)
+def test_everybody_may_stop_him_and_he_goes_on_by_moving_the_switch_only(
+    action: OperatorAction,
+) -> None:
     bench = Bench()
     bench.switch()
     bench.drive(Mode.AUTO)
@@ -206,26 +228,33 @@ def test_a_stop_whose_cause_lasts_is_not_taken_over() -> None:
     bench.monitors.stopping.leaves = "beyond the fence"
     bench.switch(1, mode=HIGH)
     assert bench.mode is not Mode.TELEOP
-    assert any("the cause of the stop lasts" in fault.reason for fault in bench.supervisor.take_faults())
+    assert any(
+        "the cause of the stop lasts" in fault.reason for fault in bench.supervisor.take_faults()
+    )
 
 
 def flag(value: list[bool], reaction: Reaction, modes: frozenset[Mode]) -> Rule:
-    """Return a rule that holds while a flag is set, with a cap of 0.4 m/s that trips after 100 ms."""
+    """Return a rule that holds while a flag is set, with a cap of 0.4 m/s that trips after 100
+    ms."""
     return Rule(
-        code="test", reaction=reaction, value=lambda s: value[0], reason=lambda s: "for a test", detect_ms=0.0, react_ms=0.0,
-        persist_ms=100.0 if reaction is Reaction.CAP_SPEED else 0.0, modes=modes, cap_mps=lambda s: 0.4,
+        code="test", reaction=reaction, value=lambda s: value[0], reason=lambda s: "for a test",
+        detect_ms=0.0, react_ms=0.0, persist_ms=100.0 if reaction is Reaction.CAP_SPEED else 0.0,
+        modes=modes, cap_mps=lambda s: 0.4,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("reaction", "modes", "taken"),
     [
-        (Reaction.CONTROLLED_STOP, frozenset({Mode.AUTO, Mode.STOPPING}), True), (Reaction.BRAKE, frozenset({Mode.AUTO}), True),
-        (Reaction.CONTROLLED_STOP, frozenset({Mode.AUTO, Mode.TELEOP}), False), (Reaction.BRAKE, MOVING, False),
-        (Reaction.CAP_SPEED, MOVING, True),
+        (Reaction.CONTROLLED_STOP, frozenset({Mode.AUTO, Mode.STOPPING}), True),
+        (Reaction.BRAKE, frozenset({Mode.AUTO}), True),
+        (Reaction.CONTROLLED_STOP, frozenset({Mode.AUTO, Mode.TELEOP}), False),
+        (Reaction.BRAKE, MOVING, False), (Reaction.CAP_SPEED, MOVING, True),
     ],
 )  # fmt: skip
-def test_a_stop_is_his_to_end_if_its_rule_would_not_stop_his_drive(reaction: Reaction, modes: frozenset[Mode], taken: bool) -> None:
+def test_a_stop_is_his_to_end_if_its_rule_would_not_stop_his_drive(
+    reaction: Reaction, modes: frozenset[Mode], taken: bool
+) -> None:
     holds = [False]
     bench = Bench(rules=[flag(holds, reaction, modes)])
     bench.switch()
@@ -243,7 +272,11 @@ def test_a_stop_is_his_to_end_if_its_rule_would_not_stop_his_drive(reaction: Rea
     assert (answer.code, answer.origin, answer.reaction, answer.active) == (
         "rc_takeover" if taken else "request_refused", "rc", Reaction.NONE, True,
     )  # fmt: skip
-    assert answer.reason == ("the RC operator took over from STOPPING" if taken else "the cause of the stop lasts: for a test")
+    assert answer.reason == (
+        "the RC operator took over from STOPPING"
+        if taken
+        else "the cause of the stop lasts: for a test"
+    )
     if reaction is Reaction.CAP_SPEED:
         assert bench.supervisor.speed_cap_mps == 0.4, "a cap goes on"
     bench.step(5)
@@ -253,9 +286,16 @@ def test_a_stop_is_his_to_end_if_its_rule_would_not_stop_his_drive(reaction: Rea
 
 @pytest.mark.parametrize(
     ("reaction", "taken"),
-    [(Reaction.WARN, True), (Reaction.CAP_SPEED, True), (Reaction.CONTROLLED_STOP, False), (Reaction.BRAKE, False)],
+    [
+        (Reaction.WARN, True),
+        (Reaction.CAP_SPEED, True),
+        (Reaction.CONTROLLED_STOP, False),
+        (Reaction.BRAKE, False),
+    ],
 )
-def test_a_stop_is_not_his_to_end_while_a_device_reports_its_cause(reaction: Reaction, taken: bool) -> None:
+def test_a_stop_is_not_his_to_end_while_a_device_reports_its_cause(
+    reaction: Reaction, taken: bool
+) -> None:
     bench = Bench(rules=[])
     bench.switch()
     bench.drive(Mode.AUTO)
@@ -266,7 +306,9 @@ def test_a_stop_is_not_his_to_end_while_a_device_reports_its_cause(reaction: Rea
     bench.monitors.device_faults["device", "motor"] = fault
     bench.switch(1, mode=HIGH)
     assert bench.mode is (Mode.TELEOP if taken else Mode.STOPPING)
-    refused = [each.reason for each in bench.supervisor.take_faults() if each.code == "request_refused"]
+    refused = [
+        each.reason for each in bench.supervisor.take_faults() if each.code == "request_refused"
+    ]
     assert refused == ([] if taken else ["the cause of the stop lasts: it is hot"])
 
 
@@ -285,7 +327,8 @@ def test_a_takeover_is_recorded_once_and_ends_an_alignment() -> None:
 
 
 def test_a_drive_is_not_his_before_his_own_reading_drives_it() -> None:
-    """The vehicle is armed, which forgets all readings, while the handset has control and its next frame has not come."""
+    """The vehicle is armed, which forgets all readings, while the handset has control and its next
+    frame has not come."""
     bench = Bench(rules=[])
     bench.switch(mode=HIGH)
     bench.supervisor.mode, bench.on = Mode.AUTO, False
@@ -428,7 +471,8 @@ def test_giving_back_to_the_course_is_no_refused_request() -> None:
 
 
 def test_his_own_request_is_not_refused_for_his_control() -> None:
-    """His stick has control before the vehicle is armed, and his arming switch also asks for the course."""
+    """His stick has control before the vehicle is armed, and his arming switch also asks for the
+    course."""
     bench = Bench(takeover_stick=0.3, arm=RcSwitch(channel=6))
     bench.switch(mode=MIDDLE)
     bench.switch(steering=0.5)
@@ -575,7 +619,9 @@ def test_his_drive_ends_when_the_handset_is_lost_and_no_reading_is_repeated(loss
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_an_autonomous_drive_is_stopped_without_the_handset_only_if_it_is_required(required: bool) -> None:
+def test_an_autonomous_drive_is_stopped_without_the_handset_only_if_it_is_required(
+    required: bool,
+) -> None:
     bench = Bench(required=required)
     bench.switch()
     bench.drive(Mode.AUTO)
@@ -588,17 +634,24 @@ def test_an_autonomous_drive_is_stopped_without_the_handset_only_if_it_is_requir
 
 def test_a_required_handset_must_be_there_to_arm() -> None:
     bench = Bench(required=True)
-    assert any("the RC handset is not there (its receiver sends nothing)" in text for text in missing(bench.inputs()))
+    assert any(
+        "the RC handset is not there (its receiver sends nothing)" in text
+        for text in missing(bench.inputs())
+    )
     bench.frame = {"failsafe": True}
     bench.switch()
     assert any("the receiver reports failsafe" in text for text in missing(bench.inputs()))
     bench.frame = {}
     bench.switch()
     assert not any("RC" in text for text in missing(bench.inputs()))
-    assert not any("RC" in text for text in missing(Bench().inputs())), "one that is not required may be off"
+    assert not any("RC" in text for text in missing(Bench().inputs())), (
+        "one that is not required may be off"
+    )
 
 
-def test_a_handset_that_returns_needs_some_frames_and_a_switch_moved_meanwhile_is_no_request() -> None:
+def test_a_handset_that_returns_needs_some_frames_and_a_switch_moved_meanwhile_is_no_request() -> (
+    None
+):
     bench = Bench()
     bench.switch(20)
     bench.on = False
@@ -636,7 +689,12 @@ def test_the_state_for_status_and_page() -> None:
     bench.switch(mode=HIGH, throttle=0.5)
     status = bench.monitors.rc.status(bench.now_ns)
     assert status is not None
-    assert (status["alive"], status["control"], status["link_quality"], status["rssi_dbm"]) == (True, True, 0.83, -71.0)
+    assert (status["alive"], status["control"], status["link_quality"], status["rssi_dbm"]) == (
+        True,
+        True,
+        0.83,
+        -71.0,
+    )
     assert status["mode"] == "manual"
     assert status["channels"][0] == MIDDLE
     bench.on = False
@@ -645,7 +703,13 @@ def test_the_state_for_status_and_page() -> None:
 
 
 def test_switches_say_where_they_are_on() -> None:
-    low = RcMap(params(kill=RcSwitch(channel=7, on="low"), mode=RcModeSwitch(channel=5, low="manual", high="release")), TICKS)
+    low = RcMap(
+        params(
+            kill=RcSwitch(channel=7, on="low"),
+            mode=RcModeSwitch(channel=5, low="manual", high="release"),
+        ),
+        TICKS,
+    )
     assert low.read(channels(kill=LOW)).kill
     assert not low.read(channels(kill=HIGH)).kill
     assert low.read(channels(mode=LOW)).use == "manual"

@@ -1,4 +1,5 @@
-"""Real-time set-up reports truthfully, cures every shortfall, raises nothing. Run in children, for it changes the process."""
+"""Real-time set-up reports truthfully, cures every shortfall, raises nothing. Run in children, for
+it changes the process."""
 
 import gc
 import json
@@ -11,10 +12,21 @@ import pytest
 
 from tests.busy_computer import DEADLINE_S
 from vehicled.runtime import realtime
-from vehicled.runtime.realtime import AS_IT_IS, RealtimeReport, RealtimeRequest, RealtimeSetting, setup
+from vehicled.runtime.realtime import (
+    AS_IT_IS,
+    RealtimeReport,
+    RealtimeRequest,
+    RealtimeSetting,
+    setup,
+)
 
 LEAVE_ALONE = RealtimeRequest(
-    lock_memory=False, fifo_priority=None, timer_slack_ns=None, freeze_gc=False, switch_interval_s=None, cpus=None
+    lock_memory=False,
+    fifo_priority=None,
+    timer_slack_ns=None,
+    freeze_gc=False,
+    switch_interval_s=None,
+    cpus=None,
 )
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs the calls of Linux")
 
@@ -23,14 +35,24 @@ def in_child(code: str, *, environ: dict[str, str] | None = None, unprivileged: 
     """Run ``code`` in a fresh interpreter and return what it assigns to ``result``."""
     drop = "import os, resource\n"
     if unprivileged:
-        drop += "resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536)); resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))\n"
+        drop += (
+            "resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536)); "
+            "resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))\n"
+        )
         drop += "os.getuid() or os.setuid(65534)\n"
     program = "import sys, json\n" + drop + code + "\nprint(json.dumps(result))"
     # Every module is imported before the privileges go, so that it need not be readable after.
     program = "import vehicled.runtime.realtime as rt\n" + program
-    env = {k: v for k, v in os.environ.items() if k not in realtime.BLAS_VARIABLES} | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    env = {k: v for k, v in os.environ.items() if k not in realtime.BLAS_VARIABLES} | {
+        "PYTHONPATH": os.pathsep.join(sys.path)
+    }
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=DEADLINE_S, env=env | (environ or {})
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+        env=env | (environ or {}),
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -54,7 +76,10 @@ def test_asking_for_nothing_changes_nothing():
 
 def test_text_shows_every_point_and_every_cure():
     report = RealtimeReport(
-        (RealtimeSetting("memory", "locked", "locked"), RealtimeSetting("scheduling", "fifo 50", "other", "ask systemd"))
+        (
+            RealtimeSetting("memory", "locked", "locked"),
+            RealtimeSetting("scheduling", "fifo 50", "other", "ask systemd"),
+        )
     )
     assert not report.ok
     assert report.to_text().splitlines() == [
@@ -106,7 +131,8 @@ def test_memory_is_locked_without_being_made_resident():
     locked, before_kb, after_kb, cure = in_child(
         # A mapping that mlockall without ONFAULT would make resident in full.
         "import mmap\nbig = mmap.mmap(-1, 300 << 20)\n"
-        "before = rt._status_kb('VmRSS')\nrow = rt._memory(rt.RealtimeRequest())\nmore = mmap.mmap(-1, 300 << 20)\n"
+        "before = rt._status_kb('VmRSS')\nrow = rt._memory(rt.RealtimeRequest())\nmore = "
+        "mmap.mmap(-1, 300 << 20)\n"
         "result = [rt._status_kb('VmLck') > 0, before, rt._status_kb('VmRSS'), row.cure]"
     )
     if cure:
@@ -118,7 +144,9 @@ def test_memory_is_locked_without_being_made_resident():
 @linux
 def test_without_privileges_each_shortfall_has_its_cure():
     rows = in_child(
-        "report = rt.setup(rt.RealtimeRequest(fifo_priority=10))\n" + ROWS + "\nresult['lock'] = rt._status_kb('VmLck')",
+        "report = rt.setup(rt.RealtimeRequest(fifo_priority=10))\n"
+        + ROWS
+        + "\nresult['lock'] = rt._status_kb('VmLck')",
         unprivileged=True,
     )
     assert rows.pop("lock") == 0, "locking under a limit would make a later allocation fail"
@@ -133,7 +161,8 @@ def test_without_privileges_each_shortfall_has_its_cure():
 def test_a_real_time_parent_has_ordinary_children():
     got, cure, child = in_child(
         "row = rt._scheduling(rt.RealtimeRequest(fifo_priority=3))\nimport subprocess\n"
-        "child = subprocess.check_output([sys.executable, '-c', 'import os; print(os.sched_getscheduler(0))'])\n"
+        "child = subprocess.check_output([sys.executable, '-c', 'import os; "
+        "print(os.sched_getscheduler(0))'])\n"
         "result = [row.got, row.cure, int(child)]"
     )
     if cure:
@@ -146,10 +175,15 @@ def test_a_real_time_parent_has_ordinary_children():
 def test_only_the_loop_has_the_real_time_priority():
     cure, before, at_set_up, in_loop, in_child_of_loop, after = in_child(
         "before = os.sched_getscheduler(0)\npriority = rt.LoopPriority()\n"
-        "row = rt._scheduling(rt.RealtimeRequest(fifo_priority=3))\npriority.set_aside()\nat_set_up = os.sched_getscheduler(0)\n"
-        "import subprocess\nask = [sys.executable, '-c', 'import os; print(os.sched_getscheduler(0))']\n"
-        "with priority:\n    in_loop = os.sched_getscheduler(0)\n    child = int(subprocess.check_output(ask))\n"
-        "result = [row.cure, before, at_set_up & 3, in_loop & 3, child & 3, os.sched_getscheduler(0) & 3]"
+        "row = "
+        "rt._scheduling(rt.RealtimeRequest(fifo_priority=3))\npriority.set_aside()\nat_set_up "
+        "= os.sched_getscheduler(0)\n"
+        "import subprocess\nask = [sys.executable, '-c', 'import os; "
+        "print(os.sched_getscheduler(0))']\n"
+        "with priority:\n    in_loop = os.sched_getscheduler(0)\n    child = "
+        "int(subprocess.check_output(ask))\n"
+        "result = [row.cure, before, at_set_up & 3, in_loop & 3, child & 3, "
+        "os.sched_getscheduler(0) & 3]"
     )
     if cure:
         pytest.skip(f"not allowed here: {cure}")
@@ -172,7 +206,8 @@ def test_processors_that_do_not_exist_leave_the_affinity_alone(cpus):
 @linux
 def test_a_part_of_the_processors_is_not_what_was_asked_for():
     got, cure, same = in_child(
-        "before = os.sched_getaffinity(0)\nrow = rt._affinity(rt.RealtimeRequest(cpus=(min(before), 1000)))\n"
+        "before = os.sched_getaffinity(0)\nrow = "
+        "rt._affinity(rt.RealtimeRequest(cpus=(min(before), 1000)))\n"
         "result = [row.got, row.cure, os.sched_getaffinity(0) == before]"
     )
     assert same, "half-applied"
@@ -192,7 +227,8 @@ def test_one_processor_can_be_had():
 @linux
 def test_blas_threads_are_counted_after_the_import_and_asked_for_before():
     before, early, late = in_child(
-        "before = rt._blas()\nos.environ.update(dict.fromkeys(rt.BLAS_VARIABLES, '1'))\nearly = rt._blas()\n"
+        "before = rt._blas()\nos.environ.update(dict.fromkeys(rt.BLAS_VARIABLES, '1'))\nearly "
+        "= rt._blas()\n"
         "import numpy\nlate = rt._blas()\n"
         "result = [[r.got, r.cure] for r in (before, early, late)]"
     )
@@ -203,9 +239,14 @@ def test_blas_threads_are_counted_after_the_import_and_asked_for_before():
 
 
 @linux
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor gets one BLAS thread whatever is asked")
+@pytest.mark.skipif(
+    (os.cpu_count() or 1) < 2, reason="one processor gets one BLAS thread whatever is asked"
+)
 def test_a_pool_that_exists_cannot_be_talked_away():
-    got, cure = in_child("import numpy\nrow = rt._blas()\nresult = [row.got, row.cure]", environ={"OPENBLAS_NUM_THREADS": "2"})
+    got, cure = in_child(
+        "import numpy\nrow = rt._blas()\nresult = [row.got, row.cure]",
+        environ={"OPENBLAS_NUM_THREADS": "2"},
+    )
     assert "1 that Python did not start" in got
     assert "OPENBLAS_NUM_THREADS=1" in cure
 
@@ -216,8 +257,18 @@ def test_a_pool_that_exists_cannot_be_talked_away():
         ({}, "#1 SMP PREEMPT_RT Tue", "PREEMPT_RT", True),
         ({"/sys/kernel/realtime": "1"}, "#1 SMP", "PREEMPT_RT", True),
         ({}, "#1 SMP PREEMPT_DYNAMIC Tue", "dynamic, mode not readable", True),
-        ({"/sys/kernel/debug/sched/preempt": "none voluntary (full)"}, "#1 SMP PREEMPT_DYNAMIC", "dynamic, full", True),
-        ({"/sys/kernel/debug/sched/preempt": "none (voluntary) full"}, "#1 SMP PREEMPT_DYNAMIC", "dynamic, voluntary", False),
+        (
+            {"/sys/kernel/debug/sched/preempt": "none voluntary (full)"},
+            "#1 SMP PREEMPT_DYNAMIC",
+            "dynamic, full",
+            True,
+        ),
+        (
+            {"/sys/kernel/debug/sched/preempt": "none (voluntary) full"},
+            "#1 SMP PREEMPT_DYNAMIC",
+            "dynamic, voluntary",
+            False,
+        ),
         ({}, "#1 SMP PREEMPT Tue", "full", True),
         ({}, "#1 SMP PREEMPT_VOLUNTARY", "voluntary or none", False),
         ({}, "#1 SMP Debian", "voluntary or none", False),
@@ -232,11 +283,18 @@ def test_preemption_model(monkeypatch, files, version, got, ok):
 
 
 @linux
-@pytest.mark.parametrize(("governors", "ok"), [(("performance",), True), (("performance", "powersave"), False), (("",), True)])
+@pytest.mark.parametrize(
+    ("governors", "ok"),
+    [(("performance",), True), (("performance", "powersave"), False), (("",), True)],
+)
 def test_governor_of_every_processor_counts(monkeypatch, governors, ok):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(len(governors)))
     monkeypatch.setattr(
-        realtime, "_read", lambda path: governors[int(path.removeprefix("/sys/devices/system/cpu/cpu").partition("/")[0])]
+        realtime,
+        "_read",
+        lambda path: governors[
+            int(path.removeprefix("/sys/devices/system/cpu/cpu").partition("/")[0])
+        ],
     )
     row = realtime._governor()
     assert row.ok is ok
@@ -244,7 +302,9 @@ def test_governor_of_every_processor_counts(monkeypatch, governors, ok):
         assert row.got == "performance, powersave"
 
 
-@pytest.mark.parametrize(("source", "ok"), [("tsc", True), ("arch_sys_counter", True), ("hpet", False), ("", True)])
+@pytest.mark.parametrize(
+    ("source", "ok"), [("tsc", True), ("arch_sys_counter", True), ("hpet", False), ("", True)]
+)
 def test_slow_clocks_are_named(monkeypatch, source, ok):
     monkeypatch.setattr(realtime, "_read", lambda path: source)
     assert realtime._clock_source().ok is ok

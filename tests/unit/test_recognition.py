@@ -1,4 +1,5 @@
-"""Bytes that no driver reads: what they look like is said where the vehicle waits for the device, at bounded cost."""
+"""Bytes that no driver reads: what they look like is said where the vehicle waits for the device,
+at bounded cost."""
 
 import random
 from pathlib import Path
@@ -9,7 +10,9 @@ from drivers.imu import n100
 from vehicled.core.messages import Event, Heartbeat
 from vehicled.daemon.recognition import SAMPLE_BYTES, UnreadBytes, describe
 
-UBX = (Path(__file__).parents[1] / "golden" / "ublox" / "zed_f9p_rtk.ubx").read_bytes()[:SAMPLE_BYTES]
+UBX = (Path(__file__).parents[1] / "golden" / "ublox" / "zed_f9p_rtk.ubx").read_bytes()[
+    :SAMPLE_BYTES
+]
 IMU = b"".join(n100.encode(0x40, bytes(56), number) for number in range(30))
 GGA = b"$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n"
 
@@ -17,7 +20,11 @@ GGA = b"$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n"
 @pytest.mark.parametrize(
     ("data", "driver", "words"),
     [
-        (UBX, "n100", 'look like UBX (driver ublox), as "gnss" expects: are the two ports exchanged?'),
+        (
+            UBX,
+            "n100",
+            'look like UBX (driver ublox), as "gnss" expects: are the two ports exchanged?',
+        ),
         (IMU, "ublox", 'look like FDILink (driver n100), as "imu" expects'),
         (GGA * 20, "vesc_uart", 'look like NMEA 0183 (driver ublox), as "gnss" expects'),
         (UBX, "ublox", "which the driver reads"),

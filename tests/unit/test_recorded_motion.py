@@ -1,4 +1,5 @@
-"""Values of a recording at other times: held, on straight lines, and nothing where nothing is known."""
+"""Values of a recording at other times: held, on straight lines, and nothing where nothing is
+known."""
 
 import numpy as np
 import pytest
@@ -6,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vehicled.core.messages import GroundTruth
-from vehicled.offline.recordings.recording import MAX_GAP_S, RecordedMotion, between, held, unwrapped
+from vehicled.offline.recordings.recording import (
+    MAX_GAP_S,
+    RecordedMotion,
+    between,
+    held,
+    unwrapped,
+)
 
 STAMPS = st.lists(st.integers(0, 10**10), min_size=1, max_size=20, unique=True).map(sorted)
 WANTED = st.lists(st.integers(-(10**9), 11 * 10**9), min_size=1, max_size=20)
@@ -22,12 +29,18 @@ def test_a_held_value_is_the_newest_that_had_come(stamps: list[int], wanted: lis
 
 
 @given(STAMPS, WANTED)
-def test_between_samples_lies_a_line_and_in_gaps_nothing(stamps: list[int], wanted: list[int]) -> None:
+def test_between_samples_lies_a_line_and_in_gaps_nothing(
+    stamps: list[int], wanted: list[int]
+) -> None:
     t_s = np.array(stamps) * 1e-9
     found = between(np.array(wanted) * 1e-9, t_s, 2.0 * t_s + 1.0)
     for at_s, value in zip(np.array(wanted) * 1e-9, found, strict=True):
         after = int(np.searchsorted(t_s, at_s))
-        near = len(t_s) > 1 and t_s[0] <= at_s <= t_s[-1] and t_s[max(after, 1)] - t_s[max(after, 1) - 1] <= MAX_GAP_S
+        near = (
+            len(t_s) > 1
+            and t_s[0] <= at_s <= t_s[-1]
+            and t_s[max(after, 1)] - t_s[max(after, 1) - 1] <= MAX_GAP_S
+        )
         assert value == pytest.approx(2.0 * at_s + 1.0) if near else np.isnan(value)
 
 
@@ -43,7 +56,10 @@ def test_a_continuous_yaw_keeps_directions_and_what_is_not_known(yaw: list[float
 
 def test_one_unknown_yaw_does_not_spoil_the_rest() -> None:
     yaws = [3.1, np.nan, -3.1, -3.0]
-    messages = [GroundTruth(k * 10**8, k * 10**8, 1.0 * k, 0.0, yaw, 1.0, 0.0, 0.0) for k, yaw in enumerate(yaws)]
+    messages = [
+        GroundTruth(k * 10**8, k * 10**8, 1.0 * k, 0.0, yaw, 1.0, 0.0, 0.0)
+        for k, yaw in enumerate(yaws)
+    ]
     motion = RecordedMotion.of(messages)
     assert motion.yaw_rad[2:] == pytest.approx([2.0 * np.pi - 3.1, 2.0 * np.pi - 3.0])
     there = motion.at(np.array([5 * 10**7, 25 * 10**7]))

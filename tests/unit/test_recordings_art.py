@@ -1,4 +1,5 @@
-"""Recorded drives as CSV files: what is recognised, what is fed, what counts as truth, and what is refused."""
+"""Recorded drives as CSV files: what is recognised, what is fed, what counts as truth, and what is
+refused."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,14 @@ import numpy as np
 import pytest
 
 from tests import recordings_bench as bench
-from vehicled.core.messages import ActuatorCommand, CarrierSolution, GnssFix, Heading, HeadingKind, ImuSample
+from vehicled.core.messages import (
+    ActuatorCommand,
+    CarrierSolution,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+)
 from vehicled.offline.recordings import smoothing
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
@@ -20,7 +28,9 @@ def of(recording: Recording, kind: type) -> list[Any]:
 
 def places(recording: Recording, carrier: CarrierSolution) -> np.ndarray:
     fixes = [m for m in of(recording, GnssFix) if m.carrier is carrier]
-    return np.array([recording.datum.to_enu(m.latitude_rad, m.longitude_rad, m.height_m)[:2] for m in fixes])
+    return np.array(
+        [recording.datum.to_enu(m.latitude_rad, m.longitude_rad, m.height_m)[:2] for m in fixes]
+    )
 
 
 def by_kind(recordings: list[Recording]) -> dict[str, Recording]:
@@ -39,11 +49,14 @@ def test_the_header_says_what_a_file_is_wherever_it_lies(tmp_path: Path) -> None
     (tmp_path / "picture.csv").write_bytes(b"\xff\xfe\x00\x01,")
     found = {(recording.name, recording.kind) for recording in bench.load(tmp_path)}
     assert found == {
-        ("a/one", "mocap"), ("b/two", "rtk"), ("b/two", "plain"), ("b/two", "plain_start"), ("b/bare", "bare_rtk"),
-        ("b/bare", "bare_plain"), ("c/three", "path"), ("c/four", "path_sim"), ("d/test1_motion", "ramp"),
-        ("e/test1_speed", "acceleration"),
+        ("a/one", "mocap"), ("b/two", "rtk"), ("b/two", "plain"), ("b/two", "plain_start"),
+        ("b/bare", "bare_rtk"), ("b/bare", "bare_plain"), ("c/three", "path"),
+        ("c/four", "path_sim"), ("d/test1_motion", "ramp"), ("e/test1_speed", "acceleration"),
     }  # fmt: skip
-    assert {recording.kind for recording in bench.load(tmp_path, {"rtk", "mocap"})} == {"rtk", "mocap"}
+    assert {recording.kind for recording in bench.load(tmp_path, {"rtk", "mocap"})} == {
+        "rtk",
+        "mocap",
+    }
 
 
 def test_a_motion_file_without_its_commands_is_no_recording(tmp_path: Path) -> None:
@@ -60,7 +73,7 @@ def test_the_vehicle_believed_is_the_profiles(tmp_path: Path) -> None:
     assert recording.vehicle.steering.gain_rad == pytest.approx(0.335)
 
 
-# ---------------------------------------------------------------------------------------------------- what is fed
+# -------------------------------------------------------------------------------------- what is fed
 
 
 def test_held_positions_are_no_fixes(tmp_path: Path) -> None:
@@ -104,7 +117,9 @@ def test_commands_are_cut_to_what_the_vehicle_takes(tmp_path: Path) -> None:
     assert max(m.throttle for m in commands) == 1.0
     assert max(m.steering for m in commands) == 1.0
     assert min(m.steering for m in commands) == -1.0
-    assert commands[60].wheel_angle_rad == pytest.approx(recording.vehicle.steering.wheel_angle_rad(commands[60].steering))
+    assert commands[60].wheel_angle_rad == pytest.approx(
+        recording.vehicle.steering.wheel_angle_rad(commands[60].steering)
+    )
 
 
 def test_inputs_are_in_order_of_arrival(tmp_path: Path) -> None:
@@ -114,7 +129,7 @@ def test_inputs_are_in_order_of_arrival(tmp_path: Path) -> None:
         assert recording.steps_ns[0] <= stamps[0]
 
 
-# ---------------------------------------------------------------------------------------------------- truth
+# -------------------------------------------------------------------------------------------- truth
 
 
 def test_truth_of_speed_and_heading_comes_from_the_rtk_track(tmp_path: Path) -> None:
@@ -124,13 +139,17 @@ def test_truth_of_speed_and_heading_comes_from_the_rtk_track(tmp_path: Path) -> 
     known = moving & np.isfinite(recording.truth.speed_mps)
     assert known.sum() > 0.95 * moving.sum()
     assert np.abs(recording.truth.speed_mps - drive["speed"])[known].max() < 0.02
-    off = np.abs(recording.truth.yaw_rad - drive["yaw"])[moving & np.isfinite(recording.truth.yaw_rad)]
+    off = np.abs(recording.truth.yaw_rad - drive["yaw"])[
+        moving & np.isfinite(recording.truth.yaw_rad)
+    ]
     assert off.max() < 0.03, "the gyro's drift of 0.06 rad must be gone"
     assert np.nanmax(recording.truth.speed_mps[drive["t"] < 2.0]) < 0.02
 
 
 def test_nothing_is_true_during_an_outage(tmp_path: Path) -> None:
-    recording = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0))))["plain"]
+    recording = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0))))[
+        "plain"
+    ]
     t_s = np.array(recording.steps_ns) * 1e-9 - 1.0
     inside = (t_s > 11.95) & (t_s < 13.95)
     assert np.isnan(recording.truth.x_m[inside]).all()
@@ -138,7 +157,9 @@ def test_nothing_is_true_during_an_outage(tmp_path: Path) -> None:
     assert np.isfinite(recording.truth.x_m[~inside]).all()
 
 
-def test_the_misalignment_of_a_motion_capture_body_is_taken_off_the_truth_alone(tmp_path: Path) -> None:
+def test_the_misalignment_of_a_motion_capture_body_is_taken_off_the_truth_alone(
+    tmp_path: Path,
+) -> None:
     (recording,) = bench.load(bench.mocap(tmp_path / "run.csv", misalignment_rad=0.12))
     drive = bench.drive(seconds=15.0, standing_s=1.0)
     assert np.abs(recording.truth.yaw_rad - drive["yaw"]).max() < 0.01
@@ -167,13 +188,17 @@ def test_what_was_published_stands_beside_it(tmp_path: Path) -> None:
     recordings = by_kind(bench.load(bench.outdoor(tmp_path / "run.csv")))
     rtk, plain = recordings["rtk"], recordings["plain"]
     assert rtk.published.known
-    assert not plain.published.known, "the published position held RTK: it is no rival of plain GNSS"
-    assert np.nanmean(plain.published.speed_mps - plain.truth.speed_mps) == pytest.approx(0.5, abs=0.02)
+    assert not plain.published.known, (
+        "the published position held RTK: it is no rival of plain GNSS"
+    )
+    assert np.nanmean(plain.published.speed_mps - plain.truth.speed_mps) == pytest.approx(
+        0.5, abs=0.02
+    )
     (path,) = bench.load(bench.path_following(tmp_path / "path.csv"))
     assert path.published.speed_mps[-1] == pytest.approx(0.4)
 
 
-# ---------------------------------------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------------------- what is refused
 
 
 @pytest.mark.parametrize(
@@ -185,7 +210,9 @@ def test_what_was_published_stands_beside_it(tmp_path: Path) -> None:
         (3, ",".join(["nan", *["0"] * 9]), ["line 3", "time_s is nan s"]),
     ],
 )
-def test_damage_is_named_with_its_line(tmp_path: Path, line: int, text: str, words: list[str]) -> None:
+def test_damage_is_named_with_its_line(
+    tmp_path: Path, line: int, text: str, words: list[str]
+) -> None:
     file = bench.mocap(tmp_path / "run.csv")
     lines = file.read_text().splitlines()
     lines[line - 1] = text
@@ -205,7 +232,9 @@ def test_empty_foreign_and_missing_files_are_refused_in_words(tmp_path: Path) ->
     with pytest.raises(RecordingError, match="a header and no rows"):
         bench.load(tmp_path / "run.csv")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(RecordingError, match=r"other\.csv: line 1 has the columns of no recording.*noisy_x_m"):
+    with pytest.raises(
+        RecordingError, match=r"other\.csv: line 1 has the columns of no recording.*noisy_x_m"
+    ):
         bench.load(tmp_path / "other.csv")
 
 
@@ -221,7 +250,7 @@ def test_empty_fields_are_gaps_and_not_numbers(tmp_path: Path) -> None:
     assert all(np.isfinite(m.latitude_rad) for m in of(rtk, GnssFix))
 
 
-# ---------------------------------------------------------------------------------------------------- smoothing
+# ---------------------------------------------------------------------------------------- smoothing
 
 
 def test_a_standing_vehicle_is_where_its_last_fix_says() -> None:
@@ -234,7 +263,14 @@ def test_moving_off_at_once_ends_a_stand_and_not_an_outage() -> None:
     stand = np.array([*[0.0] * 8, 0.1, 0.2, 0.3])
     assert smoothing.is_current(stand, np.zeros(11)).all()
     outage = np.array([-0.1, *[0.0] * 8, 0.8, 0.9, 1.0])
-    assert smoothing.is_current(outage, np.zeros(12)).tolist() == [True, True, *[False] * 7, True, True, True]
+    assert smoothing.is_current(outage, np.zeros(12)).tolist() == [
+        True,
+        True,
+        *[False] * 7,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_a_jump_of_the_receiver_is_no_speed() -> None:

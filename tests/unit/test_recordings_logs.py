@@ -34,8 +34,8 @@ from vehicled.paths.datum import LOT_17
 SPEED_MPS, RADIUS_M, LEVER_M = 1.5, 8.0, 0.25
 START_NS = 2_000_000_000
 COURSE = (
-    f'{{"datum": {{"latitude_rad": {LOT_17.latitude_rad!r}, "longitude_rad": {LOT_17.longitude_rad!r}, '
-    f'"height_m": {LOT_17.height_m!r}}}, "name": "circle"}}'
+    f'{{"datum": {{"latitude_rad": {LOT_17.latitude_rad!r}, "longitude_rad": '
+    f'{LOT_17.longitude_rad!r}, "height_m": {LOT_17.height_m!r}}}, "name": "circle"}}'
 )
 
 
@@ -53,14 +53,17 @@ def write_log(
     sigmas: Sequence[float] = (0.0, 0.0, 0.0),
     stated: bool = True,
 ) -> Path:
-    """A log of 12 s on a circle: RTK at 10 Hz with 60 ms latency, gyro and commands at 50 Hz, estimates 0.1 m beside the truth."""
+    """A log of 12 s on a circle: RTK at 10 Hz with 60 ms latency, gyro and commands at 50 Hz,
+    estimates 0.1 m beside the truth."""
     header = RunHeader(
-        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000, start_monotonic_ns=START_NS, profile="art",
-        course="circle", tasks=[TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
+        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000,
+        start_monotonic_ns=START_NS, profile="art", course="circle",
+        tasks=[TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
     )  # fmt: skip
     profile = (shipped.folder("profiles") / "art.toml").read_bytes()
     attachments = [
-        Attachment("profile.toml", "application/toml", profile), Attachment("course.json", "application/json", course.encode()),
+        Attachment("profile.toml", "application/toml", profile),
+        Attachment("course.json", "application/json", course.encode()),
     ]  # fmt: skip
     writer = WriterProcess.start(header, folder=str(folder), blocking=True, attachments=attachments)
     covariance = (4e-4, 0.0, 0.0, 0.0, 4e-4, 0.0, 0.0, 0.0, 16e-4) if stated else NAN9
@@ -70,19 +73,37 @@ def write_log(
         if n % 10 == 0:
             at = LOT_17.to_geodetic(x + LEVER_M * math.cos(yaw), y + LEVER_M * math.sin(yaw), 0.0)
             fix = GnssFix(
-                t_ns, t_ns + 60_000_000, *at, position_covariance_m2=covariance, fix_type=FixType.FIX_3D,
-                carrier=CarrierSolution.FIXED, differential=True,
+                t_ns, t_ns + 60_000_000, *at, position_covariance_m2=covariance,
+                fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED, differential=True,
             )  # fmt: skip
             writer.sink.record(fix, t_ns + 60_000_000)
-            writer.sink.record(Heading(t_ns, t_ns + 60_000_000, yaw, 0.01, HeadingKind.MOVING_BASE), t_ns + 60_000_000)
+            writer.sink.record(
+                Heading(t_ns, t_ns + 60_000_000, yaw, 0.01, HeadingKind.MOVING_BASE),
+                t_ns + 60_000_000,
+            )
         if n % 2 == 0:
             rate = SPEED_MPS / RADIUS_M
             writer.sink.record(ImuSample(t_ns, t_ns, (0.0, 0.0, 9.81), (0.0, 0.0, rate)), t_ns)
-            writer.sink.record(ActuatorCommand(t_ns, t_ns, 0.5, 0.0, 0.1, math.atan(0.5 / RADIUS_M)), t_ns)
-        estimate = StateEstimate(t_ns, t_ns, x + 0.1, y, yaw, SPEED_MPS, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
+            writer.sink.record(
+                ActuatorCommand(t_ns, t_ns, 0.5, 0.0, 0.1, math.atan(0.5 / RADIUS_M)), t_ns
+            )
+        estimate = StateEstimate(
+            t_ns, t_ns, x + 0.1, y, yaw, SPEED_MPS, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING
+        )
         writer.sink.record(estimate, t_ns)
         if truth:
-            true = GroundTruth(t_ns, t_ns, x, y, math.remainder(yaw, math.tau), SPEED_MPS, 0.0, 0.0, math.nan, *sigmas)
+            true = GroundTruth(
+                t_ns,
+                t_ns,
+                x,
+                y,
+                math.remainder(yaw, math.tau),
+                SPEED_MPS,
+                0.0,
+                0.0,
+                math.nan,
+                *sigmas,
+            )
             writer.sink.record(true, t_ns)
         writer.pump(t_ns)
     assert writer.close({"reason": "done"}, 10**11).finished
@@ -107,9 +128,18 @@ def test_a_log_is_a_recording_with_the_simulators_truth(log_file: Path) -> None:
     assert set(np.diff(recording.steps_ns)) == {20_000_000}
     expected = np.array([pose(t_ns) for t_ns in recording.steps_ns])
     assert np.abs(recording.truth.x_m - expected[:, 0]).max() < 1e-6
-    assert np.abs(recording.truth.yaw_rad - expected[:, 2]).max() < 1e-6, "turned on past pi, not wrapped"
-    assert {type(m).__name__ for m in recording.inputs} == {"GnssFix", "Heading", "ImuSample", "ActuatorCommand"}
-    assert recording.raw_x_m[3] == pytest.approx(0.25, abs=1e-6), "the first fix, once it has arrived"
+    assert np.abs(recording.truth.yaw_rad - expected[:, 2]).max() < 1e-6, (
+        "turned on past pi, not wrapped"
+    )
+    assert {type(m).__name__ for m in recording.inputs} == {
+        "GnssFix",
+        "Heading",
+        "ImuSample",
+        "ActuatorCommand",
+    }
+    assert recording.raw_x_m[3] == pytest.approx(0.25, abs=1e-6), (
+        "the first fix, once it has arrived"
+    )
     assert np.isnan(recording.raw_x_m[2])
 
 
@@ -118,7 +148,11 @@ def test_what_a_reference_claims_goes_with_the_recording(log_file: Path, tmp_pat
     recording = mcap.load(write_log(tmp_path, truth=True, sigmas=(0.1, math.nan, 0.3)))
     assert recording.truth_sigma == (0.1, math.inf, 0.3)
     found = judge_run(recording, make_judge("ekf4"))
-    assert found.truth_sigmas == {"E": 0.3, "position": pytest.approx(0.1 * math.sqrt(2.0)), "heading": math.inf}
+    assert found.truth_sigmas == {
+        "E": 0.3,
+        "position": pytest.approx(0.1 * math.sqrt(2.0)),
+        "heading": math.inf,
+    }
 
 
 def test_an_estimator_runs_anew_over_a_log(log_file: Path) -> None:
@@ -149,7 +183,7 @@ def test_a_log_without_fixes_or_place_is_refused(tmp_path: Path) -> None:
         mcap.load(write_log(tmp_path / "a", truth=True, course="{}"))
 
 
-# ---------------------------------------------------------------------------------------------------- bags
+# --------------------------------------------------------------------------------------------- bags
 
 
 def test_a_log_read_as_a_ros_bag_is_the_same_drive(log_file: Path) -> None:
@@ -189,7 +223,9 @@ def test_velocities_of_another_frame_are_no_wheel_speeds() -> None:
     assert list(rosbag._speed(Stamped(0.7, 0.7), 6_000_000_000)) == []
 
 
-def test_without_the_library_a_bag_says_what_to_install(log_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_a_bag_says_what_to_install(
+    log_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in sys.modules if name == "rosbags" or name.startswith("rosbags.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rosbags", None)
@@ -209,7 +245,7 @@ def test_what_is_no_bag_is_refused(tmp_path: Path) -> None:
         rosbag.load(tmp_path / "folder")
 
 
-# ---------------------------------------------------------------------------------------------------- folders
+# ------------------------------------------------------------------------------------------ folders
 
 
 def test_a_folder_is_searched_for_all_formats(tmp_path: Path, log_file: Path) -> None:
@@ -224,7 +260,9 @@ def test_a_folder_is_searched_for_all_formats(tmp_path: Path, log_file: Path) ->
     (tmp_path / "csv" / "back").symlink_to(tmp_path)
     found = {source.name: source.kinds for source in loading.sources(tmp_path)}
     assert found == {"bag": ("rosbag",), "csv/run": ("mocap",), "logs/drive": ("log",)}
-    assert [source.name for source in loading.sources(tmp_path / "logs" / "drive.mcap")] == ["drive"]
+    assert [source.name for source in loading.sources(tmp_path / "logs" / "drive.mcap")] == [
+        "drive"
+    ]
 
 
 def test_folders_without_recordings_are_refused(tmp_path: Path) -> None:
@@ -244,5 +282,9 @@ def test_folders_without_recordings_are_refused(tmp_path: Path) -> None:
 
 def test_a_fix_that_says_nothing_of_its_error_has_no_covariance(tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
-    fix = next(m for m in rosbag.load(write_log(tmp_path, truth=True, stated=False)).inputs if isinstance(m, GnssFix))
+    fix = next(
+        m
+        for m in rosbag.load(write_log(tmp_path, truth=True, stated=False)).inputs
+        if isinstance(m, GnssFix)
+    )
     assert all(math.isnan(value) for value in fix.position_covariance_m2)

@@ -1,4 +1,5 @@
-"""Files of formats that no driver reads are named, with evidence and a cure, and never by chance."""
+"""Files of formats that no driver reads are named, with evidence and a cure, and never by
+chance."""
 
 import os
 import struct
@@ -35,7 +36,9 @@ def crc32(data: bytes) -> int:
 
 
 def novatel(number: int, size: int) -> bytes:
-    head = b"\xaa\x44\x12\x1c" + struct.pack("<HBBHHBBHIIHH", number, 0, 32, size, 0, 0, 0, 2200, 1, 0, 0, 0)
+    head = b"\xaa\x44\x12\x1c" + struct.pack(
+        "<HBBHHBBHIIHH", number, 0, 32, size, 0, 0, 0, 2200, 1, 0, 0, 0
+    )
     return head + bytes(size) + struct.pack("<I", crc32(head + bytes(size)))
 
 
@@ -75,16 +78,42 @@ def skytraq() -> bytes:
 
 
 def hemisphere() -> bytes:
-    return b"$BIN" + struct.pack("<HH", 1, 52) + bytes(range(52)) + struct.pack("<H", sum(range(52))) + b"\r\n"
+    return (
+        b"$BIN"
+        + struct.pack("<HH", 1, 52)
+        + bytes(range(52))
+        + struct.pack("<H", sum(range(52)))
+        + b"\r\n"
+    )
 
 
 STREAMS = {
     "NovAtel": (novatel(42, 72) * 5, "5 binary logs of a NovAtel", "BESTPOS: 5"),
-    "NovAtel, short": (short_novatel(508, 88) * 5, "5 short binary logs of a NovAtel", "INSPVAS: 5"),
-    "NovAtel, text": (text_log("BESTPOSA") * 3 + text_log("INSPVAA") * 2, "5 text logs", "BESTPOSA: 3, INSPVAA: 2"),
-    "Fixposition": (sentence("FP,ODOMETRY,2,2200,1.0") * 7, "7 messages of a Fixposition", "FP_A-ODOMETRY: 7"),
-    "Fixposition, binary": (fixposition_binary(2001) * 6, "binary messages of a Fixposition", "FP_B-2001"),
-    "VectorNav": (b"".join(vectornav(k) for k in range(8)), "VectorNav sensor with fields that are not known", "0x81"),
+    "NovAtel, short": (
+        short_novatel(508, 88) * 5,
+        "5 short binary logs of a NovAtel",
+        "INSPVAS: 5",
+    ),
+    "NovAtel, text": (
+        text_log("BESTPOSA") * 3 + text_log("INSPVAA") * 2,
+        "5 text logs",
+        "BESTPOSA: 3, INSPVAA: 2",
+    ),
+    "Fixposition": (
+        sentence("FP,ODOMETRY,2,2200,1.0") * 7,
+        "7 messages of a Fixposition",
+        "FP_A-ODOMETRY: 7",
+    ),
+    "Fixposition, binary": (
+        fixposition_binary(2001) * 6,
+        "binary messages of a Fixposition",
+        "FP_B-2001",
+    ),
+    "VectorNav": (
+        b"".join(vectornav(k) for k in range(8)),
+        "VectorNav sensor with fields that are not known",
+        "0x81",
+    ),
     "SkyTraq": (skytraq() * 5, "5 messages of a SkyTraq", "0xA8: 5"),
     "Hemisphere": (hemisphere() * 5, "5 binary messages of a Hemisphere", "Bin1: 5"),
 }
@@ -97,16 +126,30 @@ FILES = {
     "ZIP": (b"PK\x03\x04" + bytes(200), "a ZIP archive", "unpack it"),
     "xz": (b"\xfd7zXZ\x00" + bytes(200), "compressed with xz", "unxz"),
     "FIT": (bytes(8) + b".FIT" + bytes(200), "Garmin (FIT)", "GPX"),
-    "RINEX": (b"     3.04           OBSERVATION DATA    M                   RINEX VERSION / TYPE\n", "a RINEX file", "RTKLIB"),
-    "pos": (b"% program   : RTKLIB ver.2.4.3\n%  GPST   latitude(deg)", "positions of RTKLIB", "vehicled courses"),
+    "RINEX": (
+        b"     3.04           OBSERVATION DATA    M                   RINEX VERSION / TYPE\n",
+        "a RINEX file",
+        "RTKLIB",
+    ),
+    "pos": (
+        b"% program   : RTKLIB ver.2.4.3\n%  GPST   latitude(deg)",
+        "positions of RTKLIB",
+        "vehicled courses",
+    ),
     "GPX": (b'<?xml version="1.0"?>\n<gpx version="1.1">', "a GPX file", "vehicled courses"),
     "KML": (b'<?xml version="1.0"?><kml xmlns="x">', "a KML file", "vehicled courses"),
-    "VBO": (b"File created on 31/07/2006 at 09:55:20\n\n[header]\nsatellites\n[column names]\nsats\n", "Racelogic", "CSV or GPX"),
+    "VBO": (
+        b"File created on 31/07/2006 at 09:55:20\n\n[header]\nsatellites\n[column names]\nsats\n",
+        "Racelogic",
+        "CSV or GPX",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", [*STREAMS, *FILES])
-def test_a_format_is_named_with_its_cure(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_format_is_named_with_its_cure(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data, called, detail = (STREAMS | FILES)[name]
     file = tmp_path / "recording.bin"
     # A recording begins anywhere.
@@ -117,7 +160,9 @@ def test_a_format_is_named_with_its_cure(name: str, tmp_path: Path, capsys: pyte
     assert detail in said
 
 
-def test_mavlink_is_named_by_the_messages_of_its_own_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mavlink_is_named_by_the_messages_of_its_own_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     dialect = pytest.importorskip("pymavlink.dialects.v20.ardupilotmega")
     for version, name in ((2, "MAVLink 2"), (1, "MAVLink 1")):
         mav = dialect.MAVLink(None)
@@ -128,7 +173,9 @@ def test_mavlink_is_named_by_the_messages_of_its_own_library(tmp_path: Path, cap
                 mav.attitude_encode(k, 0.1, 0.2, 0.3, 0.0, 0.0, 0.0),
                 mav.global_position_int_encode(k, 482_000_000, 164_000_000, 1, 1, 1, 1, 1, 1),
             ):
-                out += struct.pack(">Q", 1_700_000_000_000_000 + k) + message.pack(mav, force_mavlink1=version == 1)
+                out += struct.pack(">Q", 1_700_000_000_000_000 + k) + message.pack(
+                    mav, force_mavlink1=version == 1
+                )
         file = tmp_path / f"{version}.tlog"
         file.write_bytes(out)
         assert main(["devices", "decode", str(file)]) == 2
@@ -151,7 +198,9 @@ def test_captures_of_others_are_named(shared_data: Path) -> None:
         assert called in str(recognise(file.read_bytes())[0])
 
 
-def test_what_stands_beside_readable_messages_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_stands_beside_readable_messages_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "mixed.bin"
     gga = sentence("GPGGA,123519,4807.038,N,01131.000,E,4,08,0.9,545.4,M,46.9,M,,")
     file.write_bytes((gga + STREAMS["NovAtel"][0]) * 5)
@@ -181,7 +230,10 @@ def test_hostile_lengths_cost_linear_work(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("vehicled.offline.recordings.foreign.recognise.crc16_xmodem", counting)
     monkeypatch.setattr("vehicled.offline.recordings.foreign.recognise._crc32", counting)
-    for frame in (b"\xaa\x44\x12\x1c" + b"\x00" * 4 + b"\xff\xff" + b"\x00" * 6, b"\xfa" + bytes(9)):
+    for frame in (
+        b"\xaa\x44\x12\x1c" + b"\x00" * 4 + b"\xff\xff" + b"\x00" * 6,
+        b"\xfa" + bytes(9),
+    ):
         data = frame * (400_000 // len(frame))
         covered = 0
         assert recognise(data) == []

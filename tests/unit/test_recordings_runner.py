@@ -1,4 +1,5 @@
-"""Feeding a recording to an estimator: order, times in between, predictions ahead of fixes, what is identified."""
+"""Feeding a recording to an estimator: order, times in between, predictions ahead of fixes, what is
+identified."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,7 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests import recordings_bench as bench
-from vehicled.core.messages import ActuatorCommand, EstimatorStatus, GnssFix, Identification, Message, StateEstimate
+from vehicled.core.messages import (
+    ActuatorCommand,
+    EstimatorStatus,
+    GnssFix,
+    Identification,
+    Message,
+    StateEstimate,
+)
 from vehicled.offline.recordings import runner
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Recording
@@ -24,11 +32,14 @@ class NotesParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Notes:
-    """An estimator, and an identifier, that writes down what it receives; its x counts the fixes it has seen."""
+    """An estimator, and an identifier, that writes down what it receives; its x counts the fixes it
+    has seen."""
 
     Params: ClassVar[type[Any]] = NotesParams
 
-    def __init__(self, params: Any = None, vehicle: Any = None, datum: Any = None, lever_arm_m: Any = None) -> None:
+    def __init__(
+        self, params: Any = None, vehicle: Any = None, datum: Any = None, lever_arm_m: Any = None
+    ) -> None:
         self.params = params
         self.rest = (vehicle, datum, lever_arm_m)
         self.calls: list[tuple[str, Any]] = []
@@ -47,7 +58,17 @@ class Notes:
 
     def step(self, now_ns: int) -> StateEstimate:
         self.calls.append(("step", now_ns))
-        return StateEstimate(now_ns, now_ns, float(self.fixes), 0.0, 0.0, 1.0, 0.0, (0.0,) * 16, EstimatorStatus.RUNNING)
+        return StateEstimate(
+            now_ns,
+            now_ns,
+            float(self.fixes),
+            0.0,
+            0.0,
+            1.0,
+            0.0,
+            (0.0,) * 16,
+            EstimatorStatus.RUNNING,
+        )
 
 
 class Teller:
@@ -68,7 +89,9 @@ class Teller:
         if now_ns % 1_000_000_000:
             return None
         gain = 0.2 + 0.01 * (now_ns // 1_000_000_000)
-        return Identification(now_ns, gain, 0.01, 0.3, 0.0, 2.5, 0.5, 0.4, 1.0, 0.0, steering_gain_sigma_rad=0.01)
+        return Identification(
+            now_ns, gain, 0.01, 0.3, 0.0, 2.5, 0.5, 0.4, 1.0, 0.0, steering_gain_sigma_rad=0.01
+        )
 
 
 @pytest.fixture
@@ -101,7 +124,10 @@ def test_steps_in_between_are_taken_and_not_judged(recording: Recording) -> None
 
 
 def test_what_arrives_between_two_steps_comes_before_the_next(recording: Recording) -> None:
-    late = [replace(m, t_rx_ns=m.t_rx_ns + 30_000_000) if isinstance(m, GnssFix) else m for m in recording.inputs]
+    late = [
+        replace(m, t_rx_ns=m.t_rx_ns + 30_000_000) if isinstance(m, GnssFix) else m
+        for m in recording.inputs
+    ]
     notes = Notes()
     runner.run(Recording(**_fields(recording) | {"inputs": late}), notes)
     newest = 0
@@ -109,7 +135,9 @@ def test_what_arrives_between_two_steps_comes_before_the_next(recording: Recordi
         if name == "step":
             newest = value
         elif isinstance(value, GnssFix):
-            assert newest == value.t_ns, "a fix that arrives 30 ms after its row is fed after that row's step"
+            assert newest == value.t_ns, (
+                "a fix that arrives 30 ms after its row is fed after that row's step"
+            )
 
 
 def test_the_prediction_ahead_of_a_fix_does_not_know_it(recording: Recording) -> None:
@@ -132,17 +160,24 @@ def test_what_is_identified_reaches_the_estimator_and_the_track(recording: Recor
     assert len(gains) == len(track.t_ns)
 
 
-# ---------------------------------------------------------------------------------------------------- parameters
+# --------------------------------------------------------------------------------------- parameters
 
 
 def test_parameters_come_from_texts_and_from_mappings(recording: Recording) -> None:
     params = runner.parameters(
-        Notes, "estimator", "notes", ["estimator.width=2.5", "identifier.width=9", "estimator.other.width=8"]
+        Notes,
+        "estimator",
+        "notes",
+        ["estimator.width=2.5", "identifier.width=9", "estimator.other.width=8"],
     )
     assert params.width == 2.5
     assert runner.parameters(Notes, "estimator", "notes", {"width": 3.0}).width == 3.0
-    assert runner.parameters(Notes, "estimator", "notes", ["estimator.notes.masks=[true,false]"]).masks == (True, False)
-    with pytest.raises(RecordingError, match="estimator notes has no parameter hight; it has: width, masks"):
+    assert runner.parameters(
+        Notes, "estimator", "notes", ["estimator.notes.masks=[true,false]"]
+    ).masks == (True, False)
+    with pytest.raises(
+        RecordingError, match="estimator notes has no parameter hight; it has: width, masks"
+    ):
         runner.parameters(Notes, "estimator", "notes", ["hight=1"])
     with pytest.raises(RecordingError, match=r"estimator notes: Expected `float`, got `str`"):
         runner.parameters(Notes, "estimator", "notes", ["width=wide"])
@@ -152,7 +187,11 @@ def test_parameters_come_from_texts_and_from_mappings(recording: Recording) -> N
 
 def test_estimators_are_made_by_name(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.ESTIMATORS, "notes", f"{__name__}:Notes")
-    monkeypatch.setattr(runner, "resolve", lambda kind, name: Notes if name == "notes" else registry.resolve(kind, name))
+    monkeypatch.setattr(
+        runner,
+        "resolve",
+        lambda kind, name: Notes if name == "notes" else registry.resolve(kind, name),
+    )
     made: Any = runner.make_estimator("notes", ["estimator.width=4"], recording)
     assert made.params.width == 4.0
     assert made.rest == (recording.vehicle, recording.datum, recording.lever_arm_m)

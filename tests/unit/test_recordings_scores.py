@@ -29,14 +29,15 @@ def track_of(recording: Recording, **columns: Any) -> Track:
     n = len(truth.t_ns)
     nothing = np.full(n, np.nan)
     values: dict[str, Any] = {
-        "t_ns": truth.t_ns, "x_m": truth.x_m, "y_m": truth.y_m, "yaw_rad": truth.yaw_rad, "speed_mps": truth.speed_mps,
-        "yaw_rate_radps": nothing, "covariance": np.zeros((n, 4, 4)), "nis": nothing, "status": np.full(n, 2),
-        "ahead_x_m": nothing, "ahead_y_m": nothing, "vehicles": (recording.vehicle,) * n,
+        "t_ns": truth.t_ns, "x_m": truth.x_m, "y_m": truth.y_m, "yaw_rad": truth.yaw_rad,
+        "speed_mps": truth.speed_mps, "yaw_rate_radps": nothing, "covariance": np.zeros((n, 4, 4)),
+        "nis": nothing, "status": np.full(n, 2), "ahead_x_m": nothing, "ahead_y_m": nothing,
+        "vehicles": (recording.vehicle,) * n,
     }  # fmt: skip
     return Track(**(values | columns))
 
 
-# ---------------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 def test_the_truth_itself_has_no_error_and_raw_and_published_have_theirs(tmp_path: Path) -> None:
@@ -62,12 +63,16 @@ def test_errors_beyond_three_sigma_are_counted_by_their_own_covariance(tmp_path:
     moves = truth.speed_mps > scores.MOVING_MPS
 
     def beyond(**columns: Any) -> scores.Beyond:
-        found = scores.score(recording, track_of(recording, covariance=covariance, **columns), "e").beyond
+        found = scores.score(
+            recording, track_of(recording, covariance=covariance, **columns), "e"
+        ).beyond
         assert found is not None
         return found
 
     assert beyond() == scores.Beyond(position=0.0, heading=0.0, speed=0.0)
-    assert beyond(x_m=truth.x_m + 0.6 * off).position == 0.0, "3 sigma of one axis are less than 3 sigma of two"
+    assert beyond(x_m=truth.x_m + 0.6 * off).position == 0.0, (
+        "3 sigma of one axis are less than 3 sigma of two"
+    )
     assert beyond(x_m=truth.x_m + 0.7 * off).position == pytest.approx(0.2, abs=0.01)
     assert beyond(y_m=truth.y_m + 0.6 * off).position == pytest.approx(0.2, abs=0.01)
     assert beyond(yaw_rad=truth.yaw_rad + 0.16 * off).heading == pytest.approx(off[moves].mean())
@@ -75,7 +80,9 @@ def test_errors_beyond_three_sigma_are_counted_by_their_own_covariance(tmp_path:
     assert beyond(speed_mps=truth.speed_mps - 0.31 * off).speed == pytest.approx(0.2, abs=0.01)
     nothing = scores.score(recording, track_of(recording, x_m=truth.x_m + 0.01 * off), "e").beyond
     assert nothing is not None
-    assert nothing.position == pytest.approx(0.2, abs=0.01), "a variance of zero promises no error at all"
+    assert nothing.position == pytest.approx(0.2, abs=0.01), (
+        "a variance of zero promises no error at all"
+    )
 
 
 def test_a_jump_of_the_receiver_counts_as_speed_but_not_as_steady_speed(tmp_path: Path) -> None:
@@ -118,22 +125,32 @@ def test_an_estimator_does_not_shine_by_silence(tmp_path: Path) -> None:
 
 def test_headings_are_compared_on_the_circle(tmp_path: Path) -> None:
     recording = load(bench.mocap(tmp_path / "run.csv"), "mocap")
-    found = scores.score(recording, track_of(recording, yaw_rad=recording.truth.yaw_rad + 4.0 * np.pi - 0.1), "turned")
+    found = scores.score(
+        recording,
+        track_of(recording, yaw_rad=recording.truth.yaw_rad + 4.0 * np.pi - 0.1),
+        "turned",
+    )
     assert found.estimate.heading_rad is not None
     assert found.estimate.heading_rad.max == pytest.approx(0.1)
 
 
-# ---------------------------------------------------------------------------------------------------- prediction
+# --------------------------------------------------------------------------------------- prediction
 
 
 def true_vehicle(vehicle: Vehicle) -> Vehicle:
-    """The vehicle that the synthetic drive was made with: no slew, and a drive that holds 1 m/s at its throttle of 0.6."""
+    """The vehicle that the synthetic drive was made with: no slew, and a drive that holds 1 m/s at
+    its throttle of 0.6."""
     steering = msgspec.structs.replace(
-        vehicle.steering, gain_rad=bench.GAIN_RAD, offset_rad=bench.OFFSET_RAD, delay_s=bench.DELAY_S, rate_radps=100.0
+        vehicle.steering,
+        gain_rad=bench.GAIN_RAD,
+        offset_rad=bench.OFFSET_RAD,
+        delay_s=bench.DELAY_S,
+        rate_radps=100.0,
     )
     drive = msgspec.structs.replace(
-        vehicle.drive, stall_torque_nm=0.2, no_load_speed_radps=100.0, friction_nm=0.12 - 0.2 / 100.0 * 35.494, viscous_nms=0.0,
-        gear_ratio=1.0 / 3.0, wheel_radius_m=0.08451952624,
+        vehicle.drive, stall_torque_nm=0.2, no_load_speed_radps=100.0,
+        friction_nm=0.12 - 0.2 / 100.0 * 35.494, viscous_nms=0.0, gear_ratio=1.0 / 3.0,
+        wheel_radius_m=0.08451952624,
     )  # fmt: skip
     return msgspec.structs.replace(vehicle, steering=steering, drive=drive)
 
@@ -182,36 +199,63 @@ def test_delay_dead_zone_slew_stop_and_standstill_are_in_the_prediction() -> Non
     from vehicled.profile import load_profile
 
     vehicle = load_profile("art_published").vehicle
-    steering = msgspec.structs.replace(vehicle.steering, offset_rad=0.0, delay_s=0.5, rate_radps=0.2, dead_zone=0.2)
+    steering = msgspec.structs.replace(
+        vehicle.steering, offset_rad=0.0, delay_s=0.5, rate_radps=0.2, dead_zone=0.2
+    )
     vehicle = msgspec.structs.replace(vehicle, steering=steering)
     second = 1_000_000_000
     start = np.array([[0.0, 0.0, 0.0, 1.0]])
 
     def yaw_after(commands: list[ActuatorCommand], horizon_s: float) -> float:
-        return float(predict([vehicle], RecordedCommands.of(commands), np.array([10 * second]), start, np.array([horizon_s]))[0, 2])
+        return float(
+            predict(
+                [vehicle],
+                RecordedCommands.of(commands),
+                np.array([10 * second]),
+                start,
+                np.array([horizon_s]),
+            )[0, 2]
+        )
 
     turn = [ActuatorCommand(10 * second, 0, 0.5, 0.0, 1.0, 0.0)]
     assert yaw_after(turn, 0.5) == 0.0, "delay"
     assert 0.0 < yaw_after(turn, 1.0) < 0.06, "slew"
     assert yaw_after([ActuatorCommand(0, 0, 0.5, 0.0, 0.19, 0.0)], 1.0) == 0.0, "dead zone"
     hard = yaw_after([ActuatorCommand(0, 0, 0.5, 0.0, 1.0, 0.0)], 0.2)
-    gains = msgspec.structs.replace(vehicle, steering=msgspec.structs.replace(steering, gain_rad=0.9))
+    gains = msgspec.structs.replace(
+        vehicle, steering=msgspec.structs.replace(steering, gain_rad=0.9)
+    )
     stopped = predict(
-        [gains], RecordedCommands.of([ActuatorCommand(0, 0, 0.5, 0.0, 1.0, 0.0)]), np.array([10 * second]), start, np.array([0.2])
+        [gains],
+        RecordedCommands.of([ActuatorCommand(0, 0, 0.5, 0.0, 1.0, 0.0)]),
+        np.array([10 * second]),
+        start,
+        np.array([0.2]),
     )
     assert stopped[0, 2] == pytest.approx(hard), "the stop at max_wheel_rad"
-    coasting = predict([vehicle], RecordedCommands.of([]), np.array([0]), np.array([[0.0, 0.0, 0.0, 0.2]]), np.array([3.0]))
+    coasting = predict(
+        [vehicle],
+        RecordedCommands.of([]),
+        np.array([0]),
+        np.array([[0.0, 0.0, 0.0, 0.2]]),
+        np.array([3.0]),
+    )
     assert coasting[0, 3] == 0.0, "friction ends the motion and does not turn it round"
 
 
-# ---------------------------------------------------------------------------------------------------- least squares
+# ------------------------------------------------------------------------------------ least squares
 
 
 def test_least_squares_find_the_steering_of_the_drive(tmp_path: Path) -> None:
-    for kind, file in (("rtk", bench.outdoor(tmp_path / "a.csv")), ("path", bench.path_following(tmp_path / "b.csv"))):
+    for kind, file in (
+        ("rtk", bench.outdoor(tmp_path / "a.csv")),
+        ("path", bench.path_following(tmp_path / "b.csv")),
+    ):
         fit = least_squares.steering(load(file, kind))
         assert fit is not None
-        if kind == "rtk":  # the commands of the other file are cut at full lock, so that they do not show the gain
+        if (
+            kind == "rtk"
+        ):  # the commands of the other file are cut at full lock, so that they do not show the gain
             assert fit.gain_rad == pytest.approx(bench.GAIN_RAD, rel=0.02)
             assert fit.r2 > 0.98
         assert fit.offset_rad == pytest.approx(bench.OFFSET_RAD, abs=0.004)
@@ -220,12 +264,15 @@ def test_least_squares_find_the_steering_of_the_drive(tmp_path: Path) -> None:
 
 def test_a_drive_that_does_not_steer_shows_no_steering(tmp_path: Path) -> None:
     recording = load(bench.outdoor(tmp_path / "run.csv"), "rtk")
-    straight = [msgspec.structs.replace(m, steering=0.1) if isinstance(m, ActuatorCommand) else m for m in recording.inputs]
+    straight = [
+        msgspec.structs.replace(m, steering=0.1) if isinstance(m, ActuatorCommand) else m
+        for m in recording.inputs
+    ]
     assert least_squares.steering(replace(recording, inputs=straight)) is None
     assert least_squares.steering(replace(recording, inputs=[])) is None
 
 
-# ---------------------------------------------------------------------------------------------------- outages
+# ------------------------------------------------------------------------------------------ outages
 
 
 def test_an_outage_is_found_with_the_first_fix_after_it(tmp_path: Path) -> None:
@@ -235,7 +282,9 @@ def test_an_outage_is_found_with_the_first_fix_after_it(tmp_path: Path) -> None:
     assert (outage.fix_ns - recording.steps_ns[0]) * 1e-9 == pytest.approx(14.0)
     stamps = scores.ahead_of(recording)
     ahead_x = np.where(np.isin(recording.truth.t_ns, stamps), recording.truth.x_m + 0.3, np.nan)
-    found = scores.score(recording, track_of(recording, ahead_x_m=ahead_x, ahead_y_m=recording.truth.y_m), "bridged")
+    found = scores.score(
+        recording, track_of(recording, ahead_x_m=ahead_x, ahead_y_m=recording.truth.y_m), "bridged"
+    )
     assert found.bridges[0].error_m == pytest.approx(0.3, abs=1e-6)
 
 
@@ -250,7 +299,8 @@ def test_rtk_is_withheld_where_the_vehicle_moves_and_the_truth_stays(tmp_path: P
 
 
 def test_a_withheld_outage_counts_and_not_the_gaps_of_the_drive_itself(tmp_path: Path) -> None:
-    """The second fix after an outage often ends a gap of the receiver's own, which is no prediction over the outage."""
+    """The second fix after an outage often ends a gap of the receiver's own, which is no prediction
+    over the outage."""
     recording = load(bench.outdoor(tmp_path / "run.csv", outage=(12.0, 14.0)), "rtk")
     poorer = withheld(recording, 3.7, 16.0)
     assert len(outages(poorer)) == 2
@@ -260,17 +310,19 @@ def test_a_withheld_outage_counts_and_not_the_gaps_of_the_drive_itself(tmp_path:
     assert [round(bridge.duration_s, 1) for bridge in found.bridges] == [3.7]
 
 
-# ---------------------------------------------------------------------------------------------------- report
+# ------------------------------------------------------------------------------------------- report
 
 
-def a_score(name: str, kind: str = "mocap", position: float = 0.1, raw: float = 0.2, **more: Any) -> Score:
+def a_score(
+    name: str, kind: str = "mocap", position: float = 0.1, raw: float = 0.2, **more: Any
+) -> Score:
     def spread(value: float) -> ErrorSpread:
         return ErrorSpread(mean=value, rms=value, max=value, count=10)
 
     return Score(
         name=name, kind=kind, estimator="e", duration_s=10.0, known=1.0,
-        estimate=PoseErrors(position_m=spread(position), speed_mps=spread(0.05)), raw=PoseErrors(position_m=spread(raw)),
-        published=PoseErrors(), **more,
+        estimate=PoseErrors(position_m=spread(position), speed_mps=spread(0.05)),
+        raw=PoseErrors(position_m=spread(raw)), published=PoseErrors(), **more,
     )  # fmt: skip
 
 
@@ -294,7 +346,9 @@ def test_tables_have_a_row_for_each_recording_and_no_empty_column() -> None:
     assert "publ." not in sheet.columns
     assert all(len(row) == len(sheet.columns) for row in sheet.rows)
     exact = a_score("c/1", kind="rtk", raw=0.0)
-    assert "raw" not in sheets([exact])[0].columns, "where the measurement is the truth it is no rival"
+    assert "raw" not in sheets([exact])[0].columns, (
+        "where the measurement is the truth it is no rival"
+    )
     assert to_raw(exact) is None
 
 
@@ -308,7 +362,9 @@ def test_names_are_cut_only_as_far_as_they_stay_apart() -> None:
 def test_identified_values_come_from_the_end_of_the_drive(tmp_path: Path) -> None:
     recording = load(bench.outdoor(tmp_path / "run.csv"), "rtk")
     stated = [
-        Identification(t, gain, 0.01, 0.3, 0.0, 2.5, 0.5, 0.4, 1.0, 0.0, steering_gain_sigma_rad=0.01)
+        Identification(
+            t, gain, 0.01, 0.3, 0.0, 2.5, 0.5, 0.4, 1.0, 0.0, steering_gain_sigma_rad=0.01
+        )
         for t, gain in ((1, 0.3), (2, 0.25))
     ]
     found = scores.score(recording, track_of(recording, identified=stated), "e")

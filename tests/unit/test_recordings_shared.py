@@ -1,5 +1,6 @@
-"""The recordings that others made: that they load, that raw and published errors are those that are known, and that least squares
-give the published steering. What estimators make of them is measured by the benchmark."""
+"""The recordings that others made: that they load, that raw and published errors are those that are
+known, and that least squares give the published steering. What estimators make of them is measured
+by the benchmark."""
 
 from collections import Counter
 from pathlib import Path
@@ -26,7 +27,9 @@ def mean_off(recording: Recording, x: np.ndarray, y: np.ndarray) -> float:
 def test_raw_and_published_errors_indoors_are_those_that_are_known(real_data: Path) -> None:
     recordings = bench.load(folder(real_data, "mocap_ekf_mpc_2023"))
     raw = [mean_off(r, r.raw_x_m, r.raw_y_m) for r in recordings]
-    published = [mean_off(r, r.published.x_m, r.published.y_m) for r in recordings if r.published.known]
+    published = [
+        mean_off(r, r.published.x_m, r.published.y_m) for r in recordings if r.published.known
+    ]
     if len(recordings) == 12:
         assert np.mean(raw) == pytest.approx(0.279, abs=0.001)
         assert np.mean(published) == pytest.approx(0.471, abs=0.001)
@@ -65,12 +68,18 @@ def test_real_and_simulated_drives_are_distinguished(shared_data: Path) -> None:
         assert recording.kind == ("path_sim" if "sim" in file.parts else "path"), file
 
 
-@pytest.mark.parametrize("name", ["art_steering_ramp_2023/steer_p06", "art_acceleration_2022/ramp", "art_circle_2023"])
+@pytest.mark.parametrize(
+    "name", ["art_steering_ramp_2023/steer_p06", "art_acceleration_2022/ramp", "art_circle_2023"]
+)
 def test_an_estimator_runs_over_the_others(shared_data: Path, name: str) -> None:
     recordings = bench.load(folder(shared_data, name))
     assert recordings
     for recording in recordings:
-        track = runner.run(recording, runner.make_estimator("ekf4", (), recording), ahead_of=scores.ahead_of(recording))
+        track = runner.run(
+            recording,
+            runner.make_estimator("ekf4", (), recording),
+            ahead_of=scores.ahead_of(recording),
+        )
         found = scores.score(recording, track, "ekf4")
         if recording.kind in ("ramp", "acceleration"):
             assert found.known > 0.9

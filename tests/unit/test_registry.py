@@ -21,7 +21,9 @@ def test_every_registered_name_resolves_to_what_its_kind_needs() -> None:
         assert device.produces or device.consumes or callable(device.on_rx)
 
 
-def test_names_of_a_package_that_is_left_out_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_a_package_that_is_left_out_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The registry itself names nothing of ``offline``; a package brings its names with it."""
     assert "offline" not in Path(registry.__file__).read_text(encoding="utf-8")
     assert "ekf4_published" in registry.ESTIMATORS
@@ -29,7 +31,9 @@ def test_names_of_a_package_that_is_left_out_are_not_there(tmp_path: Path, monke
     registry.add_names(tmp_path)
     assert registry.names("estimator") == ()
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "names.toml").write_text('[estimator]\nnearly = "vehicled.estimation.ekf4.estimator:Ekf4"\n')
+    (tmp_path / "mine" / "names.toml").write_text(
+        '[estimator]\nnearly = "vehicled.estimation.ekf4.estimator:Ekf4"\n'
+    )
     registry.add_names(tmp_path)
     assert registry.resolve("estimator", "nearly").__name__ == "Ekf4"
 
@@ -38,7 +42,11 @@ def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError) as caught:
         registry.resolve("controller", "pure_persuit")
     error = caught.value
-    assert (error.kind, error.name, error.suggestion) == ("controller", "pure_persuit", "pure_pursuit")
+    assert (error.kind, error.name, error.suggestion) == (
+        "controller",
+        "pure_persuit",
+        "pure_pursuit",
+    )
     assert 'unknown controller "pure_persuit"; did you mean "pure_pursuit"?' in str(error)
     assert set(error.choices) == set(registry.CONTROLLERS)
 
@@ -59,5 +67,7 @@ def test_a_line_more_is_all_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_imported_before_it_is_resolved() -> None:
     loaded = "[m for m in sys.modules if m.startswith(('drivers.', 'vehicled.control'))]"
     code = f"import sys, vehicled.profile.registry; print({loaded})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -8,7 +8,9 @@ from vehicled.offline.replay.setup import SECRET
 
 
 def journal_of(secret: str) -> list[bytes]:
-    params = NtripParams(mountpoint="NEAR", host="caster.example", user="me", password_file="anywhere")
+    params = NtripParams(
+        mountpoint="NEAR", host="caster.example", user="me", password_file="anywhere"
+    )
     device = NtripDevice(params, [Corrections], 50_000_000)
     assert isinstance(device, TakesSecret)
     assert device.secret_ref is not None

@@ -1,4 +1,5 @@
-"""Backward through every layer below the controllers: model, gate, drivers, their emulators, actuators and plant of the twin."""
+"""Backward through every layer below the controllers: model, gate, drivers, their emulators,
+actuators and plant of the twin."""
 
 import math
 from itertools import pairwise
@@ -27,10 +28,16 @@ from vehicled.safety.gate import CLIPPED_THROTTLE, CRAWL_MPS, Gate
 
 DRIVE = make_drive(brake_deceleration_mps2=3.0, reverse_share=0.5)
 VEHICLE = make_vehicle(track_m=0.33, length_m=0.7, width_m=0.4, mass_kg=7.0, drive=DRIVE)
-FORWARD_ONLY = msgspec.structs.replace(VEHICLE, drive=msgspec.structs.replace(DRIVE, reverse_share=0.0))
-LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, capped_speed_mps=0.5)
+FORWARD_ONLY = msgspec.structs.replace(
+    VEHICLE, drive=msgspec.structs.replace(DRIVE, reverse_share=0.0)
+)
+LIMITS = Limits(
+    max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, capped_speed_mps=0.5
+)
 SIM = Sim(
-    wheelbase_m=0.5, steering=TwinSteering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.0), drive=DRIVE
+    wheelbase_m=0.5,
+    steering=TwinSteering(gain_rad=0.335, max_wheel_rad=0.335, rate_radps=0.67, delay_s=0.0),
+    drive=DRIVE
 )  # fmt: skip
 any_float = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -39,10 +46,15 @@ any_float = st.floats(allow_nan=True, allow_infinity=True)
 
 
 @given(st.floats(-1, 1), st.floats(-3, 3), st.floats(0, 1))
-def test_the_model_backward_is_the_model_forward_mirrored(throttle: float, speed: float, brake: float) -> None:
+def test_the_model_backward_is_the_model_forward_mirrored(
+    throttle: float, speed: float, brake: float
+) -> None:
     if speed == 0.0 and throttle == 0.0:
         return
-    forward, backward = DRIVE.acceleration_mps2(throttle, speed, brake), DRIVE.acceleration_mps2(-throttle, -speed, brake)
+    forward, backward = (
+        DRIVE.acceleration_mps2(throttle, speed, brake),
+        DRIVE.acceleration_mps2(-throttle, -speed, brake),
+    )
     assert backward == pytest.approx(-forward, abs=1e-12)
 
 
@@ -50,7 +62,10 @@ def test_the_model_backward_is_the_model_forward_mirrored(throttle: float, speed
 def test_friction_and_brake_oppose_the_motion(speed: float) -> None:
     for sign in (1.0, -1.0):
         assert sign * DRIVE.acceleration_mps2(0.0, sign * speed) < 0.0
-        assert sign * DRIVE.acceleration_mps2(0.0, sign * speed, 1.0) < sign * DRIVE.acceleration_mps2(0.0, sign * speed) - 2.9
+        assert (
+            sign * DRIVE.acceleration_mps2(0.0, sign * speed, 1.0)
+            < sign * DRIVE.acceleration_mps2(0.0, sign * speed) - 2.9
+        )
 
 
 @pytest.mark.parametrize("throttle", [-0.2, -0.1, 0.0, 0.1, 0.2])
@@ -79,14 +94,20 @@ def test_predicted_speed_turns_round_through_rest() -> None:
 
 
 def _gate(
-    vehicle: Vehicle, throttle: float, speed: float, reaction: Reaction = Reaction.NONE, brake: float = 0.0
+    vehicle: Vehicle,
+    throttle: float,
+    speed: float,
+    reaction: Reaction = Reaction.NONE,
+    brake: float = 0.0,
 ) -> ActuatorCommand:
     command = ControlCommand(0, 0, 0.1, throttle, brake)
     return Gate(vehicle, LIMITS).apply(command, speed, Mode.AUTO, reaction, 0, 0)
 
 
 @given(any_float, any_float, any_float, st.sampled_from(Reaction))
-def test_the_gate_lets_nothing_out_that_it_should_not(throttle: float, brake: float, speed: float, reaction: Reaction) -> None:
+def test_the_gate_lets_nothing_out_that_it_should_not(
+    throttle: float, brake: float, speed: float, reaction: Reaction
+) -> None:
     out = _gate(VEHICLE, throttle, speed, reaction, brake)
     assert -DRIVE.reverse_share <= out.throttle <= 1.0
     assert 0.0 <= out.brake <= 1.0
@@ -110,18 +131,30 @@ def test_the_gate_brakes_before_it_turns_round(sign: float) -> None:
 def test_the_gate_caps_the_size_of_the_speed() -> None:
     command = ControlCommand(0, 0, 0.1, -0.4, 0.0)
     for speed, throttle in ((-0.8, 0.0), (-0.2, -0.4)):
-        out = Gate(VEHICLE, LIMITS).apply(command, speed, Mode.AUTO, Reaction.CAP_SPEED, 0, 0, cap_mps=LIMITS.capped_speed_mps)
+        out = Gate(VEHICLE, LIMITS).apply(
+            command, speed, Mode.AUTO, Reaction.CAP_SPEED, 0, 0, cap_mps=LIMITS.capped_speed_mps
+        )
         assert out.throttle == throttle
     stop = _gate(VEHICLE, -0.4, -0.8, Reaction.CONTROLLED_STOP)
     assert (stop.throttle, stop.brake) == (0.0, 0.5)
-    fast = Gate(VEHICLE, LIMITS).apply(ControlCommand(0, 0, 0.33, 0.0, 0.0), -2.5, Mode.AUTO, Reaction.NONE, 0, 0)
+    fast = Gate(VEHICLE, LIMITS).apply(
+        ControlCommand(0, 0, 0.33, 0.0, 0.0), -2.5, Mode.AUTO, Reaction.NONE, 0, 0
+    )
     assert fast.wheel_angle_rad == pytest.approx(math.atan(0.5 * 2.5 / 2.5**2))
 
 
 # ---------------------------------------------------------------- twin
 
 
-def _twin(actuators: Actuators, plant: FourDof, seconds: float, throttle: float, brake: float, steering: float, t_ns: int) -> int:
+def _twin(
+    actuators: Actuators,
+    plant: FourDof,
+    seconds: float,
+    throttle: float,
+    brake: float,
+    steering: float,
+    t_ns: int,
+) -> int:
     for _ in range(round(seconds * 1000)):
         actuators.command(t_ns, throttle, brake, steering)
         actuators.step(t_ns, plant.motor_speed_radps)
@@ -141,7 +174,9 @@ def test_the_twin_drives_backward_and_its_tail_leads() -> None:
     assert motion.yaw_rad < -0.5
     assert motion.yaw_rate_radps == pytest.approx(motion.speed_mps / radius)
     assert math.hypot(motion.x_m, motion.y_m - radius) == pytest.approx(radius, abs=0.05)
-    assert motion.lateral_acceleration_mps2 > 0.0, "towards the centre on its left, whichever way it goes round"
+    assert motion.lateral_acceleration_mps2 > 0.0, (
+        "towards the centre on its left, whichever way it goes round"
+    )
     assert actuators.supply.motor_current_a > 0.0
     assert actuators.supply.input_current_a > 0.0
 
@@ -161,7 +196,10 @@ def test_the_brake_stops_a_twin_that_rolls_backward_and_holds_it() -> None:
 
 @given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(0, 1)), min_size=1, max_size=8))
 def test_the_twin_backward_is_the_twin_forward_mirrored(phases: list[tuple[float, float]]) -> None:
-    ahead, astern = FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2), FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2)
+    ahead, astern = (
+        FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2),
+        FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2),
+    )
     for throttle, brake in phases:
         for _ in range(20):
             ahead.step(throttle, brake, 0.0)
@@ -230,7 +268,9 @@ def test_a_vesc_reports_backward_as_negative(erpm_per_mps: float) -> None:
 
     bench = vesc_bench.Bench(vesc_bench.device("vesc_can", erpm_per_mps=erpm_per_mps))
     bench.arm()
-    reported = [m for m in bench.run(100, throttle=0.0, sample=astern) if isinstance(m, MotorStatus)]
+    reported = [
+        m for m in bench.run(100, throttle=0.0, sample=astern) if isinstance(m, MotorStatus)
+    ]
     assert reported[-1].motor_speed_radps == pytest.approx(-100.0, rel=0.01)
     assert reported[-1].duty == pytest.approx(-0.5 * 0.2, abs=1e-3), "a share of max_duty"
     assert reported[-1].motor_current_a > 0.0
@@ -241,13 +281,18 @@ def test_a_vesc_reports_backward_as_negative(erpm_per_mps: float) -> None:
 
 def _board(**params: float) -> Bench:
     wanted = PwmParams(**params)  # type: ignore[arg-type]
-    found = Bench(pwm_board("drive", table("pwm_board", wanted, ("ActuatorCommand",)), 3, START), PwmBoard(wanted, [], SECOND))
+    found = Bench(
+        pwm_board("drive", table("pwm_board", wanted, ("ActuatorCommand",)), 3, START),
+        PwmBoard(wanted, [], SECOND),
+    )
     found.run(found.now_ns + MS)
     _say(found, 100, 0.0, mode=Mode.STANDBY)
     return found
 
 
-def _say(found: Bench, duration_ms: int, throttle: float, brake: float = 0.0, mode: Mode = Mode.AUTO) -> list[float]:
+def _say(
+    found: Bench, duration_ms: int, throttle: float, brake: float = 0.0, mode: Mode = Mode.AUTO
+) -> list[float]:
     """Command for so long; throttles that the actuators got, brakes as they are below -1."""
     before = len(found.commands)
     for _ in range(duration_ms // 10):
@@ -272,7 +317,8 @@ def test_a_board_that_brakes_first_is_given_a_pull_and_neutral_before_it_reverse
     reported = _say(found, 900, -0.5)
     assert reported[-1] == pytest.approx(-0.5)
     assert reported.index(-2.0) < reported.index(0.0, 1) < reported.index(reported[-1])
-    # Its brake pulse would drive on now, so it rolls out; after a forward drive it brakes again, and must be pulled again.
+    # Its brake pulse would drive on now, so it rolls out; after a forward drive it brakes again,
+    # and must be pulled again.
     assert set(_say(found, 200, 0.0, brake=1.0)) <= {0.0, reported[-1]}
     assert _say(found, 200, -0.5)[-1] == pytest.approx(-0.5)
     assert _say(found, 200, 0.5)[-1] == pytest.approx(0.5)
@@ -287,8 +333,13 @@ def test_a_board_that_brakes_first_is_given_a_pull_and_neutral_before_it_reverse
 def test_a_profile_whose_board_cannot_reverse_may_not_promise_it() -> None:
     with pytest.raises(ProfileError, match=r'reverse_share.*the board of "drive" has no reverse'):
         load_profile("art", ["vehicle.drive.reverse_share=0.5"])
-    with pytest.raises(ProfileError, match=r"0.1 of the full drive does not overcome friction_nm \(0.22 does\)"):
+    with pytest.raises(
+        ProfileError, match=r"0.1 of the full drive does not overcome friction_nm \(0.22 does\)"
+    ):
         load_profile("art_vesc", ["vehicle.drive.reverse_share=0.1"])
     board = ['devices.drive.driver={name = "pwm_board", pwm_board = {reverse_range_us = 100.0}}']
-    assert load_profile("art", [*board, "vehicle.drive.reverse_share=0.5"]).vehicle.drive.reverse_share == 0.5
+    assert (
+        load_profile("art", [*board, "vehicle.drive.reverse_share=0.5"]).vehicle.drive.reverse_share
+        == 0.5
+    )
     assert load_profile("art").vehicle.drive.reverse_share == 0.0

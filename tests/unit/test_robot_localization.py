@@ -1,4 +1,5 @@
-"""The filter of robot_localization: its equations, its modes, its parameter file, and what the judge feeds it."""
+"""The filter of robot_localization: its equations, its modes, its parameter file, and what the
+judge feeds it."""
 
 from math import pi
 from pathlib import Path
@@ -15,8 +16,21 @@ from tests import recordings_bench as bench
 from vehicled.core.messages import GnssFix, Heading, ImuSample, WheelSpeed
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.making import make_judge
-from vehicled.offline.gap.robot_localization.frames import FramePose, Frames, of_angles, of_quaternion
-from vehicled.offline.gap.robot_localization.motion import ATTITUDE, PITCH, RATES, ROLL, VELOCITY, YAW, transfer
+from vehicled.offline.gap.robot_localization.frames import (
+    FramePose,
+    Frames,
+    of_angles,
+    of_quaternion,
+)
+from vehicled.offline.gap.robot_localization.motion import (
+    ATTITUDE,
+    PITCH,
+    RATES,
+    ROLL,
+    VELOCITY,
+    YAW,
+    transfer,
+)
 from vehicled.offline.gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
 from vehicled.offline.gap.robot_localization.settings import NodeSettings, load, of
 from vehicled.offline.recordings.errors import RecordingError
@@ -32,17 +46,34 @@ def masks(*used: int) -> list[bool]:
 
 
 def settings(**more: Any) -> NodeSettings:
-    table = {"frequency": 50.0, "pose0": "/gnss", "pose0_config": masks(0, 1), "odom0": "/wheel", "odom0_config": masks(6)}
+    table = {
+        "frequency": 50.0,
+        "pose0": "/gnss",
+        "pose0_config": masks(0, 1),
+        "odom0": "/wheel",
+        "odom0_config": masks(6),
+    }
     return of(table | more, "test")
 
 
-def pose(t_s: float, x: float = 0.0, y: float = 0.0, yaw: float = 0.0, sigma: float = 0.1, frame: str = "") -> PoseMessage:
+def pose(
+    t_s: float,
+    x: float = 0.0,
+    y: float = 0.0,
+    yaw: float = 0.0,
+    sigma: float = 0.1,
+    frame: str = "",
+) -> PoseMessage:
     turned = (0.0, 0.0, float(np.sin(yaw / 2)), float(np.cos(yaw / 2)))
-    return PoseMessage(round(t_s * SECOND), np.array((x, y, 0.0)), turned, np.eye(6) * sigma**2, frame)
+    return PoseMessage(
+        round(t_s * SECOND), np.array((x, y, 0.0)), turned, np.eye(6) * sigma**2, frame
+    )
 
 
 def twist(t_s: float, vx: float, sigma: float = 0.1, frame: str = "") -> TwistMessage:
-    return TwistMessage(round(t_s * SECOND), np.array((vx, 0.0, 0.0, 0.0, 0.0, 0.0)), np.eye(6) * sigma**2, frame)
+    return TwistMessage(
+        round(t_s * SECOND), np.array((vx, 0.0, 0.0, 0.0, 0.0, 0.0)), np.eye(6) * sigma**2, frame
+    )
 
 
 # -------------------------------------------------------------------- equations
@@ -60,7 +91,9 @@ def moved(x: np.ndarray, dt: float) -> np.ndarray:
         )
     )
     v, w, a = x[6:9], x[9:12], x[12:15]
-    return np.concatenate([x[:3] + turn.apply(v * dt + a * dt**2 / 2), x[3:6] + rates @ w * dt, v + a * dt, w, a])
+    return np.concatenate(
+        [x[:3] + turn.apply(v * dt + a * dt**2 / 2), x[3:6] + rates @ w * dt, v + a * dt, w, a]
+    )
 
 
 @given(STATES, st.floats(0.001, 0.5))
@@ -73,15 +106,25 @@ def test_the_prediction_is_the_published_one(x: np.ndarray, dt: float) -> None:
 def test_the_jacobian_is_that_of_the_prediction_but_for_one_sign(x: np.ndarray, dt: float) -> None:
     _, jacobian = transfer(x, dt)
     step = 1e-6
-    numerical = np.column_stack([(moved(x + step * e, dt) - moved(x - step * e, dt)) / (2 * step) for e in np.eye(15)])
+    numerical = np.column_stack(
+        [(moved(x + step * e, dt) - moved(x - step * e, dt)) / (2 * step) for e in np.eye(15)]
+    )
     # The package subtracts the part of the yaw rate here, and so do we.
     part = np.cos(x[ROLL]) * np.sin(x[PITCH]) / np.cos(x[PITCH]) ** 2 * x[RATES][2] * dt
     numerical[YAW, PITCH] -= 2 * part
     assert jacobian == pytest.approx(numerical, abs=1e-6 * max(1.0, np.abs(numerical).max()))
 
 
-@given(st.lists(st.tuples(st.sampled_from("pt"), st.floats(-5, 5), st.floats(0, 3), st.floats(0, 0.2)), min_size=1, max_size=40))
-def test_the_covariance_stays_symmetric_and_positive(events: list[tuple[str, float, float, float]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("pt"), st.floats(-5, 5), st.floats(0, 3), st.floats(0, 0.2)),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_the_covariance_stays_symmetric_and_positive(
+    events: list[tuple[str, float, float, float]],
+) -> None:
     node = Node(settings(dynamic_process_noise_covariance=True))
     t = 1.0
     for kind, value, sigma, dt in events:
@@ -163,8 +206,11 @@ def test_predict_to_current_time_brings_every_step_to_its_time() -> None:
 
 
 @given(st.permutations(range(6)), st.floats(0.56, 2.0))
-def test_smoothed_late_measurements_count_as_if_they_had_come_in_time(order: list[int], length: float) -> None:
-    """A filter with ``smooth_lagged_data`` ends like one whose measurements came in order, if its history is long enough."""
+def test_smoothed_late_measurements_count_as_if_they_had_come_in_time(
+    order: list[int], length: float
+) -> None:
+    """A filter with ``smooth_lagged_data`` ends like one whose measurements came in order, if its
+    history is long enough."""
     events = [(0.1 * (k + 1), float(k)) for k in range(6)]
 
     def end(arrivals: list[int], **more: Any) -> np.ndarray:
@@ -173,7 +219,8 @@ def test_smoothed_late_measurements_count_as_if_they_had_come_in_time(order: lis
         node.on_odometry("pose0", pose(0.05, 0.0, 0.0), None)
         node.step(SECOND // 10)
         for k in arrivals:
-            # A message that is older than the one before from the same sensor is dropped: these come from two.
+            # A message that is older than the one before from the same sensor is dropped: these
+            # come from two.
             name, (t, x) = ("pose0", "pose1")[k % 2], events[k]
             node._newest_ns.clear()
             node.on_odometry(name, pose(t, x), None)
@@ -187,8 +234,9 @@ def test_smoothed_late_measurements_count_as_if_they_had_come_in_time(order: lis
 def test_control_accelerates_towards_the_command_within_its_limits() -> None:
     node = Node(
         settings(
-            use_control=True, control_timeout=5.0, control_config=[True, False, False, False, False, False],
-            acceleration_limits=[1.0] * 6, acceleration_gains=[10.0] * 6,
+            use_control=True, control_timeout=5.0,
+            control_config=[True, False, False, False, False, False], acceleration_limits=[1.0] * 6,
+            acceleration_gains=[10.0] * 6,
         )
     )  # fmt: skip
     node.on_odometry("odom0", None, twist(0.0, 0.0))
@@ -216,13 +264,20 @@ def test_angles_and_quaternions_are_those_of_scipy(roll: float, pitch: float, ya
 
 
 def test_frames_are_found_through_their_common_root() -> None:
-    frames = Frames({("base", "imu"): of_angles(1, 2, 3, 0, 0, pi / 2), ("/base", "/gps"): of_angles(0, 0, 1, 0, 0, 0)})
+    frames = Frames(
+        {
+            ("base", "imu"): of_angles(1, 2, 3, 0, 0, pi / 2),
+            ("/base", "/gps"): of_angles(0, 0, 1, 0, 0, 0),
+        }
+    )
     found = frames.find("gps", "imu")
     assert found is not None
     assert found.origin == pytest.approx((1.0, 2.0, 2.0))
     assert frames.find("base", "camera") is None
     with pytest.raises(GapError, match="round in a circle"):
-        Frames({("a", "b"): of_angles(0, 0, 0, 0, 0, 0), ("b", "a"): of_angles(0, 0, 0, 0, 0, 0)}).find("a", ["c", "b"][1])
+        Frames(
+            {("a", "b"): of_angles(0, 0, 0, 0, 0, 0), ("b", "a"): of_angles(0, 0, 0, 0, 0, 0)}
+        ).find("a", ["c", "b"][1])
 
 
 def test_a_message_of_an_unknown_frame_is_dropped_and_named() -> None:
@@ -235,12 +290,35 @@ def test_a_message_of_an_unknown_frame_is_dropped_and_named() -> None:
 
 def test_a_turned_imu_measures_in_the_axes_of_the_vehicle() -> None:
     frames = Frames({("base_link", "imu"): of_angles(0, 0, 0, 0, 0, pi / 2)})
-    node = Node(of({"imu0": "/imu", "imu0_config": masks(10, 13), "imu0_remove_gravitational_acceleration": True}, "test"), frames)
+    node = Node(
+        of(
+            {
+                "imu0": "/imu",
+                "imu0_config": masks(10, 13),
+                "imu0_remove_gravitational_acceleration": True,
+            },
+            "test",
+        ),
+        frames,
+    )
     none = np.eye(3) * 0.01
-    # What is used is said in the axes of the sensor. Turned by 90 degrees, its y axis looks backward along the vehicle's x axis.
+    # What is used is said in the axes of the sensor. Turned by 90 degrees, its y axis looks
+    # backward along the vehicle's x axis.
     force = np.array((0.0, -2.0, 9.80665))
     for k in range(1, 30):
-        node.on_imu("imu0", ImuMessage(k * SECOND // 50, NO_TURN, none, np.array((0.0, -0.5, 0.0)), none, force, none, "imu"))
+        node.on_imu(
+            "imu0",
+            ImuMessage(
+                k * SECOND // 50,
+                NO_TURN,
+                none,
+                np.array((0.0, -0.5, 0.0)),
+                none,
+                force,
+                none,
+                "imu",
+            ),
+        )
         node.step(k * SECOND // 50)
     assert node.filter.x[9] == pytest.approx(0.5, abs=0.01)
     assert node.filter.x[12] == pytest.approx(2.0, abs=0.1)
@@ -258,7 +336,9 @@ def test_a_differential_pose_is_a_velocity() -> None:
 def test_a_relative_pose_begins_at_the_origin() -> None:
     node = Node(settings(pose0_relative=True, pose0_config=masks(0, 1, 5)))
     for k in range(50):
-        node.on_odometry("pose0", pose(0.1 * k, 100.0, 50.0 + 0.1 * k, yaw=pi / 2, sigma=0.001), None)
+        node.on_odometry(
+            "pose0", pose(0.1 * k, 100.0, 50.0 + 0.1 * k, yaw=pi / 2, sigma=0.001), None
+        )
         node.step(round(0.1 * k * SECOND))
     assert node.filter.x[:2] == pytest.approx((4.9, 0.0), abs=0.05)
 
@@ -267,12 +347,23 @@ def test_a_relative_pose_begins_at_the_origin() -> None:
 
 
 def test_the_parameters_of_ros_1_and_ros_2_read_alike(tmp_path: Path) -> None:
-    inner = "frequency: 35.0\npose0: /gps\npose0_config: [" + ", ".join(["true"] * 2 + ["false"] * 13) + "]\n"
+    inner = (
+        "frequency: 35.0\npose0: /gps\npose0_config: ["
+        + ", ".join(["true"] * 2 + ["false"] * 13)
+        + "]\n"
+    )
     one, two = tmp_path / "ros1.yaml", tmp_path / "ros2.yaml"
     one.write_text(inner)
-    two.write_text("ekf_filter_node:\n  ros__parameters:\n" + "".join(f"    {line}\n" for line in inner.splitlines()))
+    two.write_text(
+        "ekf_filter_node:\n  ros__parameters:\n"
+        + "".join(f"    {line}\n" for line in inner.splitlines())
+    )
     a, b = load(one), load(two)
-    assert (a.frequency_hz, a.sensors[0].topic, a.sensors[0].used.tolist()) == (35.0, "/gps", masks(0, 1))
+    assert (a.frequency_hz, a.sensors[0].topic, a.sensors[0].used.tolist()) == (
+        35.0,
+        "/gps",
+        masks(0, 1),
+    )
     assert (b.frequency_hz, b.sensors[0].used.tolist()) == (35.0, masks(0, 1))
 
 
@@ -286,12 +377,31 @@ def test_the_parameters_of_ros_1_and_ros_2_read_alike(tmp_path: Path) -> None:
         ("odom0: /o\nodom0_config: [true]", "has 1 values; 15 are expected"),
         ("odom0: /o\nodom0_config: 3", "is no list of 15"),
         ("odom0: /o\nodom0_config: [" + "1, " * 15 + "]", "is neither true nor false"),
-        ("odom0: /o\nodom0_config: [" + "true, " * 15 + "]\nfrequency: 0", "frequency: 0 is not above 0"),
+        (
+            "odom0: /o\nodom0_config: [" + "true, " * 15 + "]\nfrequency: 0",
+            "frequency: 0 is not above 0",
+        ),
         ("odom0: /o\nodom0_config: [" + "true, " * 15 + "]\nfrequency: .nan", "not above 0"),
-        ("odom0: /o\nodom0_config: [" + "true, " * 15 + "]\nprocess_noise_covariance: [1, 2]", "is no list of 225"),
-        ("odom0: /o\nodom0_config: [" + "true, " * 15 + "]\nprocess_noise_covariance: [" + ".inf, " * 15 + "]", "is not finite"),
-        ("odom0: /o\nodom0_config: [" + "true, " * 15 + "]\ntwo_d_mod: true", "has no parameter two_d_mod"),
-        ("imu0: /i\nimu0_config: [" + "true, " * 3 + "false, " * 12 + "]", "no input takes what a run of ours holds"),
+        (
+            "odom0: /o\nodom0_config: [" + "true, " * 15 + "]\nprocess_noise_covariance: [1, 2]",
+            "is no list of 225",
+        ),
+        (
+            "odom0: /o\nodom0_config: ["
+            + "true, " * 15
+            + "]\nprocess_noise_covariance: ["
+            + ".inf, " * 15
+            + "]",
+            "is not finite",
+        ),
+        (
+            "odom0: /o\nodom0_config: [" + "true, " * 15 + "]\ntwo_d_mod: true",
+            "has no parameter two_d_mod",
+        ),
+        (
+            "imu0: /i\nimu0_config: [" + "true, " * 3 + "false, " * 12 + "]",
+            "no input takes what a run of ours holds",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
@@ -340,14 +450,16 @@ def test_the_file_of_the_manual_judges_a_run(tmp_path: Path) -> None:
 
 def test_every_kind_of_input_is_fed(tmp_path: Path) -> None:
     table = {
-        "pose0": "/p", "pose0_config": masks(0, 1, 5), "imu0": "/i", "imu0_config": masks(5, 11, 12), "twist0": "/t",
-        "twist0_config": masks(6, 7), "frequency": 30.0,
+        "pose0": "/p", "pose0_config": masks(0, 1, 5), "imu0": "/i",
+        "imu0_config": masks(5, 11, 12), "twist0": "/t", "twist0_config": masks(6, 7),
+        "frequency": 30.0,
     }  # fmt: skip
     file = tmp_path / "ekf.yaml"
     file.write_text("".join(f"{key}: {str(value).lower()}\n" for key, value in table.items()))
     judge = make_judge(f"robot_localization={file}")
     fed = judge._fed  # type: ignore[attr-defined]
-    assert {kind: [np.flatnonzero(s.used).tolist() for s in sensors] for kind, sensors in fed.items()} == {
+    assert {kind: [np.flatnonzero(s.used).tolist() for s in sensors] for kind,
+        sensors in fed.items()} == {
         GnssFix: [[0, 1, 5]], Heading: [[5]], ImuSample: [[11, 12]], WheelSpeed: [[6, 7]],
     }  # fmt: skip
 

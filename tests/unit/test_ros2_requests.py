@@ -11,15 +11,25 @@ from hypothesis import strategies as st
 
 from vehicled.live.bridges.ros2.config import Ros2Config
 from vehicled.live.bridges.ros2.lease import WriterLease
-from vehicled.live.bridges.ros2.requests import REQUESTS, RefusedError, ackermann, goal, path, request_of, twist, twist_stamped
+from vehicled.live.bridges.ros2.requests import (
+    REQUESTS,
+    RefusedError,
+    ackermann,
+    goal,
+    path,
+    request_of,
+    twist,
+    twist_stamped,
+)
 from vehicled.live.bridges.ros2.topics import COMMANDS, dds_name
 from vehicled.live.control_socket.protocol import CourseRequest, Request, encode, parse
 from vehicled.paths.course import Course
 from vehicled.paths.stored import from_bytes
 
 CONFIG = Ros2Config(
-    domain=0, interface="127.0.0.1", offset_ns=0, simulated_time=False, sensors={}, datum=(0.75, -1.5, 259.0), wheelbase_m=0.5,
-    max_wheel_rad=0.4, control_socket="/run/daemon.sock",
+    domain=0, interface="127.0.0.1", offset_ns=0, simulated_time=False, sensors={},
+    datum=(0.75, -1.5, 259.0), wheelbase_m=0.5, max_wheel_rad=0.4,
+    control_socket="/run/daemon.sock",
 )  # fmt: skip
 MOST_PER_M = tan(0.4) / 0.5
 
@@ -27,12 +37,18 @@ MOST_PER_M = tan(0.4) / 0.5
 NOW_NS = 1_800_000_000 * 10**9
 
 
-def twisted(speed_mps: float, yaw_rate_radps: float, *, y: float = 0.0, z: float = 0.0, roll: float = 0.0) -> Any:
+def twisted(
+    speed_mps: float, yaw_rate_radps: float, *, y: float = 0.0, z: float = 0.0, roll: float = 0.0
+) -> Any:
     return Of(linear=Of(x=speed_mps, y=y, z=z), angular=Of(x=roll, y=0.0, z=yaw_rate_radps))
 
 
 def steered(speed: float, angle: float, **more: float) -> Any:
-    return Of(speed=speed, steering_angle=angle, **{"acceleration": 0.0, "jerk": 0.0, "steering_angle_velocity": 0.0, **more})
+    return Of(
+        speed=speed,
+        steering_angle=angle,
+        **{"acceleration": 0.0, "jerk": 0.0, "steering_angle_velocity": 0.0, **more},
+    )
 
 
 def pose(x_m: float, y_m: float, yaw_rad: float | None = 0.0) -> Any:
@@ -58,14 +74,20 @@ def test_every_command_has_its_request() -> None:
 
 
 def test_names_in_dds_are_those_of_the_ros_middlewares() -> None:
-    assert msgspec.structs.astuple(dds_name("/odometry", "nav_msgs/Odometry")) == ("rt/odometry", "nav_msgs::msg::dds_::Odometry_")
+    assert msgspec.structs.astuple(dds_name("/odometry", "nav_msgs/Odometry")) == (
+        "rt/odometry",
+        "nav_msgs::msg::dds_::Odometry_",
+    )
     assert dds_name("/a/b", "nav_msgs/msg/Odometry").topic == "rt/a/b"
 
 
 def test_a_twist_is_speed_and_curvature() -> None:
     assert fields(twist(twisted(2.0, 0.5), CONFIG)) == {"speed_mps": 2.0, "curvature_per_m": 0.25}
     # Backward, the same wheel angle turns the other way round.
-    assert fields(twist(twisted(-2.0, 0.5), CONFIG)) == {"speed_mps": -2.0, "curvature_per_m": -0.25}
+    assert fields(twist(twisted(-2.0, 0.5), CONFIG)) == {
+        "speed_mps": -2.0,
+        "curvature_per_m": -0.25,
+    }
     assert fields(twist_stamped(stamped("base_link", twist=twisted(1.0, 0.0)), CONFIG)) == {
         "speed_mps": 1.0,
         "curvature_per_m": 0.0,
@@ -73,8 +95,13 @@ def test_a_twist_is_speed_and_curvature() -> None:
 
 
 @given(st.floats(-50.0, 50.0), st.floats(-50.0, 50.0))
-def test_no_twist_asks_for_more_than_the_wheels_can_turn(speed_mps: float, yaw_rate_radps: float) -> None:
-    assert abs(fields(twist(twisted(speed_mps, yaw_rate_radps), CONFIG))["curvature_per_m"]) <= MOST_PER_M
+def test_no_twist_asks_for_more_than_the_wheels_can_turn(
+    speed_mps: float, yaw_rate_radps: float
+) -> None:
+    assert (
+        abs(fields(twist(twisted(speed_mps, yaw_rate_radps), CONFIG))["curvature_per_m"])
+        <= MOST_PER_M
+    )
 
 
 def test_a_twist_on_the_spot_does_not_turn_the_wheels() -> None:
@@ -98,7 +125,9 @@ def test_a_path_is_a_course_and_poses_that_look_back_are_driven_backward() -> No
     assert course_of(forward).datum.latitude_rad == 0.75
     backward = path(driven(pose(0, 0, pi), pose(2, 0, pi), pose(4, 0, pi)), CONFIG)
     assert course_of(backward).speed_mps[0] == -1.0
-    both = course_of(path(driven(pose(0, 0), pose(4, 0), pose(0, 1, 0.0), pose(-4, 1, 0.0)), CONFIG)).speed_mps
+    both = course_of(
+        path(driven(pose(0, 0), pose(4, 0), pose(0, 1, 0.0), pose(-4, 1, 0.0)), CONFIG)
+    ).speed_mps
     assert (both[0], both[-1]) == (1.0, -1.0)
 
 
@@ -109,7 +138,11 @@ def course_of(request: Request) -> Course:
 
 def fields(request: Request) -> dict[str, Any]:
     """Return what is asked for, without the names of request and sender."""
-    return {name: value for name, value in msgspec.to_builtins(request).items() if name not in ("do", "origin", "sequence")}
+    return {
+        name: value
+        for name, value in msgspec.to_builtins(request).items()
+        if name not in ("do", "origin", "sequence")
+    }
 
 
 @pytest.mark.parametrize(
@@ -121,13 +154,41 @@ def fields(request: Request) -> dict[str, Any]:
         ("geometry_msgs/Twist", twisted(1.0, 0.0, roll=inf), "not finite"),
         ("geometry_msgs/Twist", twisted(1.0, 0.0, y=0.3), "sideways"),
         ("geometry_msgs/TwistStamped", stamped("map", twist=twisted(1.0, 0.0)), "frame is 'map'"),
-        ("geometry_msgs/TwistStamped", stamped("base_link", 0.6, twist=twisted(1.0, 0.0)), "0.6 s old"),
-        ("geometry_msgs/TwistStamped", stamped("base_link", -0.6, twist=twisted(1.0, 0.0)), "in the future"),
-        ("geometry_msgs/TwistStamped", stamped("base_link", 1.8e9 - 12.0, twist=twisted(1.0, 0.0)), "wall time"),
-        ("ackermann_msgs/AckermannDriveStamped", stamped("base_link", drive=steered(nan, 0.0)), "not finite"),
-        ("ackermann_msgs/AckermannDriveStamped", stamped("base_link", drive=steered(1.0, 0.0, acceleration=nan)), "not finite"),
-        ("ackermann_msgs/AckermannDriveStamped", stamped("odom", drive=steered(1.0, 0.0)), "frame is 'odom'"),
-        ("ackermann_msgs/AckermannDriveStamped", stamped("base_link", 5.0, drive=steered(1.0, 0.0)), "5 s old"),
+        (
+            "geometry_msgs/TwistStamped",
+            stamped("base_link", 0.6, twist=twisted(1.0, 0.0)),
+            "0.6 s old",
+        ),
+        (
+            "geometry_msgs/TwistStamped",
+            stamped("base_link", -0.6, twist=twisted(1.0, 0.0)),
+            "in the future",
+        ),
+        (
+            "geometry_msgs/TwistStamped",
+            stamped("base_link", 1.8e9 - 12.0, twist=twisted(1.0, 0.0)),
+            "wall time",
+        ),
+        (
+            "ackermann_msgs/AckermannDriveStamped",
+            stamped("base_link", drive=steered(nan, 0.0)),
+            "not finite",
+        ),
+        (
+            "ackermann_msgs/AckermannDriveStamped",
+            stamped("base_link", drive=steered(1.0, 0.0, acceleration=nan)),
+            "not finite",
+        ),
+        (
+            "ackermann_msgs/AckermannDriveStamped",
+            stamped("odom", drive=steered(1.0, 0.0)),
+            "frame is 'odom'",
+        ),
+        (
+            "ackermann_msgs/AckermannDriveStamped",
+            stamped("base_link", 5.0, drive=steered(1.0, 0.0)),
+            "5 s old",
+        ),
         ("geometry_msgs/PoseStamped", stamped("", pose=pose(1, 2)), "frame is ''"),
         ("geometry_msgs/PoseStamped", stamped(age_s=11.0, pose=pose(1, 2)), "11 s old"),
         ("geometry_msgs/PoseStamped", stamped(age_s=-3600.0, pose=pose(1, 2)), "in the future"),
@@ -135,8 +196,16 @@ def fields(request: Request) -> dict[str, Any]:
         ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0, 0.5, 0.5)), "length 0.707"),
         ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0, 0, nan)), "not finite"),
         ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0.5**0.5, 0, 0.5**0.5)), "up or down"),
-        ("nav_msgs/Path", stamped(poses=[stamped("odom", pose=pose(k, 0)) for k in range(3)]), "frame is 'odom'"),
-        ("nav_msgs/Path", stamped(age_s=60.0, poses=[stamped(pose=pose(k, 0)) for k in range(3)]), "60 s old"),
+        (
+            "nav_msgs/Path",
+            stamped(poses=[stamped("odom", pose=pose(k, 0)) for k in range(3)]),
+            "frame is 'odom'",
+        ),
+        (
+            "nav_msgs/Path",
+            stamped(age_s=60.0, poses=[stamped(pose=pose(k, 0)) for k in range(3)]),
+            "60 s old",
+        ),
         ("nav_msgs/Path", driven(pose(0, 0), pose(1, nan)), "not finite"),
         ("nav_msgs/Path", driven(pose(0, 0), pose(3000, 0)), "from the waypoint before"),
         ("geometry_msgs/PoseStamped", stamped("odom", pose=pose(1, 2)), "frame is 'odom'"),
@@ -148,7 +217,9 @@ def fields(request: Request) -> dict[str, Any]:
         ("nav_msgs/Path", driven(pose(0, 0), pose(1e9, 0)), "from the datum"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_its_reason(type_name: str, message: Any, why: str) -> None:
+def test_what_cannot_be_done_is_refused_with_its_reason(
+    type_name: str, message: Any, why: str
+) -> None:
     with pytest.raises(RefusedError, match=why):
         request_of(type_name, message, CONFIG, NOW_NS)
 
@@ -162,7 +233,10 @@ def test_what_cannot_be_done_is_refused_with_its_reason(type_name: str, message:
         ("ackermann_msgs/AckermannDriveStamped", stamped("", 0.2, drive=steered(1.0, 0.1))),
         ("geometry_msgs/PoseStamped", stamped(age_s=4.0, pose=pose(1, 2))),
         ("geometry_msgs/PoseStamped", stamped(pose=turned(0, 0, 0.7, 0.7))),
-        ("nav_msgs/Path", stamped(age_s=1.0, poses=[stamped("", pose=pose(k, 0)) for k in range(3)])),
+        (
+            "nav_msgs/Path",
+            stamped(age_s=1.0, poses=[stamped("", pose=pose(k, 0)) for k in range(3)]),
+        ),
     ],
 )
 def test_what_nodes_usually_send_is_taken(type_name: str, message: Any) -> None:

@@ -1,4 +1,5 @@
-"""The process that speaks ROS 2, seen by another implementation of nothing but the wire: names, QoS, bytes, commands, strangers."""
+"""The process that speaks ROS 2, seen by another implementation of nothing but the wire: names,
+QoS, bytes, commands, strangers."""
 
 import os
 import random
@@ -28,13 +29,28 @@ from cyclonedds.core import Policy
 from cyclonedds.pub import DataWriter
 from rosbags.typesys import get_types_from_msg
 
-from tests.ros2_bench import DOMAIN, PUBLISHED, STORE, Daemon, Node, bridge, decoded, node, padded, rtps_packets, sample, warm_up
+from tests.ros2_bench import (
+    DOMAIN,
+    PUBLISHED,
+    STORE,
+    Daemon,
+    Node,
+    bridge,
+    decoded,
+    node,
+    padded,
+    rtps_packets,
+    sample,
+    warm_up,
+)
 from vehicled.live.bridges.ros2.dds import idl_type
 from vehicled.live.bridges.ros2.topics import COMMANDS, LATCHED, dds_name
 
 pytestmark = pytest.mark.xdist_group("ros2")
 
-COURSE = Course(STARTED_NS, "line", False, (0.0, 10.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0))
+COURSE = Course(
+    STARTED_NS, "line", False, (0.0, 10.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)
+)
 
 
 # ------------------------------------------------------------------ types
@@ -48,15 +64,25 @@ def values(type_name: str, count: "Iterator[int]") -> Value:
             return f"text {next(count)}"
         if base == "bool":
             return True
-        return float(next(count)) if base.startswith("float") else next(count) if base in PRIMITIVES else values(base, count)
+        return (
+            float(next(count))
+            if base.startswith("float")
+            else next(count)
+            if base in PRIMITIVES
+            else values(base, count)
+        )
 
     return [
-        one(field.base) if field.length == SCALAR else [one(field.base) for _ in range(field.length or 3)]
+        one(field.base)
+        if field.length == SCALAR
+        else [one(field.base) for _ in range(field.length or 3)]
         for field in standard_fields(type_name)
     ]
 
 
-@pytest.mark.parametrize("type_name", sorted({*PUBLISHED.values(), *(name for _, name in COMMANDS)}))
+@pytest.mark.parametrize(
+    "type_name", sorted({*PUBLISHED.values(), *(name for _, name in COMMANDS)})
+)
 def test_our_types_are_those_of_ros(type_name: str) -> None:
     defined = standard_definition(type_name)
     # Registering refuses a text that differs from what the store knows of the type.
@@ -65,7 +91,9 @@ def test_our_types_are_those_of_ros(type_name: str) -> None:
     ours: Any = idl_type(type_name)
     read = ours.deserialize(padded(record))
     assert padded(read.serialize(use_version_2=False)) == padded(record)
-    assert padded(bytes(STORE.serialize_cdr(decoded(type_name, record), defined.name))) == padded(record)
+    assert padded(bytes(STORE.serialize_cdr(decoded(type_name, record), defined.name))) == padded(
+        record
+    )
     assert ours.__idl_typename__.replace(".", "::") == dds_name("/x", type_name).type_name
 
 
@@ -78,7 +106,13 @@ def test_topics_types_and_qos_are_as_ros_nodes_expect_them() -> None:
         publications = BuiltinDataReader(other.participant, BuiltinTopicDcpsPublication)
 
         def all_found() -> bool:
-            seen.update({each.topic_name: each for each in publications.take(100) if hasattr(each, "topic_name")})
+            seen.update(
+                {
+                    each.topic_name: each
+                    for each in publications.take(100)
+                    if hasattr(each, "topic_name")
+                }
+            )
             return {dds_name(topic, "a/B").topic for topic in PUBLISHED} <= set(seen)
 
         other.take_until(all_found)
@@ -86,18 +120,30 @@ def test_topics_types_and_qos_are_as_ros_nodes_expect_them() -> None:
         found = seen[dds_name(topic, type_name).topic]
         assert found.type_name == dds_name(topic, type_name).type_name
         # A reliable writer serves reliable readers (RViz) and best-effort ones (Nav2).
-        assert isinstance(found.qos[Policy.Reliability], type(Policy.Reliability.Reliable(0))), topic
+        assert isinstance(found.qos[Policy.Reliability], type(Policy.Reliability.Reliable(0))), (
+            topic
+        )
         latched = found.qos[Policy.Durability] == Policy.Durability.TransientLocal
         assert latched is (topic in LATCHED), topic
 
 
 def test_ten_thousand_messages_arrive_in_order_and_none_is_lost() -> None:
-    with node({"/imu": "sensor_msgs/Imu", "/odometry": "nav_msgs/Odometry"}) as other, bridge(simulated_time=True) as process:
+    with (
+        node({"/imu": "sensor_msgs/Imu", "/odometry": "nav_msgs/Odometry"}) as other,
+        bridge(simulated_time=True) as process,
+    ):
         warm_up(other, process)
         for first in range(0, 10_000, 50):
-            process.send(FrameKind.RECORDS, packed(sample(number) for number in range(first, first + 50)))
+            process.send(
+                FrameKind.RECORDS, packed(sample(number) for number in range(first, first + 50))
+            )
             other.take()
-        other.take_until(lambda: decoded("sensor_msgs/Imu", other.received["/imu"][-1]).linear_acceleration.x == 9_999.0)
+        other.take_until(
+            lambda: (
+                decoded("sensor_msgs/Imu", other.received["/imu"][-1]).linear_acceleration.x
+                == 9_999.0
+            )
+        )
         received = [each.linear_acceleration.x for each in other.messages("/imu")]
         assert [number for number in received if number >= 0.0] == list(range(10_000))
 
@@ -114,11 +160,22 @@ def test_a_node_that_comes_late_gets_the_course_and_the_sensors() -> None:
 
 def test_on_loopback_other_computers_are_kept_out() -> None:
     with bridge() as process:
-        inodes = {os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")}
-        bound = subprocess.run(["ss", "-uanpHe"], capture_output=True, text=True, check=False).stdout if shutil.which("ss") else ""
+        inodes = {
+            os.readlink(f"/proc/{process.pid}/fd/{fd}")
+            for fd in os.listdir(f"/proc/{process.pid}/fd")
+        }
+        bound = (
+            subprocess.run(["ss", "-uanpHe"], capture_output=True, text=True, check=False).stdout
+            if shutil.which("ss")
+            else ""
+        )
     if not bound:
         pytest.skip("needs ss: apt-get install iproute2")
-    mine = [line.split()[3] for line in bound.splitlines() if any(f"ino:{name[8:-1]} " in line for name in inodes)]
+    mine = [
+        line.split()[3]
+        for line in bound.splitlines()
+        if any(f"ino:{name[8:-1]} " in line for name in inodes)
+    ]
     assert len(mine) >= 5
     assert all(address.partition(":")[0].endswith("%lo") for address in mine), mine
 
@@ -131,11 +188,22 @@ def test_an_interface_that_is_not_there_is_refused() -> None:
 # ------------------------------------------------------------------ commands
 
 
-def asked(other: Node, daemon: Daemon, writer: "DataWriter[Any]", record: bytes, what: tuple[str, float | None]) -> dict[str, Any]:
-    """Write until the daemon gets the request: a writer may know the bridge's reader before that reader knows the writer."""
+def asked(
+    other: Node,
+    daemon: Daemon,
+    writer: "DataWriter[Any]",
+    record: bytes,
+    what: tuple[str, float | None],
+) -> dict[str, Any]:
+    """Write until the daemon gets the request: a writer may know the bridge's reader before that
+    reader knows the writer."""
 
     def requests() -> list[dict[str, Any]]:
-        return [request for request in daemon.requests if (request["do"], request.get("speed_mps")) == what]
+        return [
+            request
+            for request in daemon.requests
+            if (request["do"], request.get("speed_mps")) == what
+        ]
 
     for _ in range(60):
         ddspy_write(writer._ref, record)
@@ -147,7 +215,11 @@ def asked(other: Node, daemon: Daemon, writer: "DataWriter[Any]", record: bytes,
 
 def diagnostics(other: Node) -> dict[str, str]:
     """Return the newest diagnostics by name."""
-    return {status.name: status.message for each in other.messages("/diagnostics") for status in each.status}
+    return {
+        status.name: status.message
+        for each in other.messages("/diagnostics")
+        for status in each.status
+    }
 
 
 def test_ros_nodes_command_the_vehicle_through_the_control_socket(tmp_path: Path) -> None:
@@ -157,20 +229,40 @@ def test_ros_nodes_command_the_vehicle_through_the_control_socket(tmp_path: Path
     course = [(header, ((x, 0.0, 0.0), pose[1])) for x in (0.0, 5.0)]
     sent: list[tuple[tuple[str, str], Any, tuple[str, float | None]]] = [
         (("/cmd_vel", "geometry_msgs/Twist"), twist, ("setpoint", 2.0)),
-        (("/cmd_vel", "geometry_msgs/TwistStamped"), (body, ((1.0, 0.0, 0.0), (0.0, 0.0, 0.0))), ("setpoint", 1.0)),
-        (("/ackermann_cmd", "ackermann_msgs/AckermannDriveStamped"), (body, ackermann), ("setpoint", 1.5)),
+        (
+            ("/cmd_vel", "geometry_msgs/TwistStamped"),
+            (body, ((1.0, 0.0, 0.0), (0.0, 0.0, 0.0))),
+            ("setpoint", 1.0),
+        ),
+        (
+            ("/ackermann_cmd", "ackermann_msgs/AckermannDriveStamped"),
+            (body, ackermann),
+            ("setpoint", 1.5),
+        ),
         (("/goal_pose", "geometry_msgs/PoseStamped"), (header, pose), ("goto", None)),
         (("/follow_path", "nav_msgs/Path"), (header, course), ("course", None)),
     ]
     path = tmp_path / "daemon.sock"
     daemon = Daemon(path)
     try:
-        with node({"/diagnostics": PUBLISHED["/diagnostics"]}) as other, bridge(control_socket=str(path)):
+        with (
+            node({"/diagnostics": PUBLISHED["/diagnostics"]}) as other,
+            bridge(control_socket=str(path)),
+        ):
             writers = {key: other.writer(*key) for key in COMMANDS}
-            other.take_until(lambda: all(writer.get_matched_subscriptions() for writer in writers.values()))
-            requests = [asked(other, daemon, writers[key], padded(encode(key[1], value)), what) for key, value, what in sent]
+            other.take_until(
+                lambda: all(writer.get_matched_subscriptions() for writer in writers.values())
+            )
+            requests = [
+                asked(other, daemon, writers[key], padded(encode(key[1], value)), what)
+                for key, value, what in sent
+            ]
             refused = {"vehicled: /goal_pose": "refused: the goal lies outside the fence"}
-            refused |= {"vehicled: /cmd_vel": "refused: another node sends setpoints already: end it, or use a multiplexer"}
+            refused |= {
+                "vehicled: /cmd_vel": (
+                    "refused: another node sends setpoints already: end it, or use a multiplexer"
+                )
+            }
             other.take_until(lambda: refused.items() <= diagnostics(other).items())
     finally:
         daemon.close()
@@ -195,7 +287,10 @@ def test_without_permission_nothing_is_subscribed() -> None:
 
 def test_a_million_hostile_bytes_end_neither_the_process_nor_its_topics(tmp_path: Path) -> None:
     noise = random.Random(7)
-    with node({"/odometry": PUBLISHED["/odometry"]}) as other, bridge(control_socket=str(tmp_path / "nobody")) as process:
+    with (
+        node({"/odometry": PUBLISHED["/odometry"]}) as other,
+        bridge(control_socket=str(tmp_path / "nobody")) as process,
+    ):
         warm_up(other, process)
         ports = [7400 + 250 * DOMAIN + offset for offset in (0, 1, 10, 11, 12, 13, 14, 15)]
         seeds = rtps_packets()
@@ -205,11 +300,16 @@ def test_a_million_hostile_bytes_end_neither_the_process_nor_its_topics(tmp_path
                 packet = bytearray(noise.choice(seeds))
                 for _ in range(noise.choice((0, 1, 3, 30))):
                     packet[noise.randrange(len(packet))] = noise.randrange(256)
-                packet = packet[: noise.randrange(len(packet) + 1)] if noise.random() < 0.2 else packet
+                packet = (
+                    packet[: noise.randrange(len(packet) + 1)] if noise.random() < 0.2 else packet
+                )
                 with suppress(OSError):
                     stranger.sendto(packet, ("127.0.0.1", noise.choice(ports)))
                 sent += len(packet)
         before = len(other.received["/odometry"])
-        process.send(FrameKind.RECORDS, packed([(estimate(1.0, t_ns=STARTED_NS + 10**11), STARTED_NS + 10**11)]))
+        process.send(
+            FrameKind.RECORDS,
+            packed([(estimate(1.0, t_ns=STARTED_NS + 10**11), STARTED_NS + 10**11)]),
+        )
         other.take_until(lambda: len(other.received["/odometry"]) > before)
         assert process.alive

@@ -21,7 +21,8 @@ from vehicled.core.messages import Corrections, Event, Fault, Message, PortState
 from vehicled.core.ports import NEVER_NS, Reopen
 
 S = 1_000_000_000
-# The worked example of the standard's 1005 message, as printed in section 4.2 of RTCM 10403: station 2003, GPS only.
+# The worked example of the standard's 1005 message, as printed in section 4.2 of RTCM 10403:
+# station 2003, GPS only.
 PRINTED_1005 = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
 
 
@@ -30,7 +31,12 @@ def test_the_printed_example_of_the_standard():
     assert message_type(frame) == 1005
     station = decode_station(frame)
     assert station is not None
-    assert (station.number, station.x_m, station.y_m, station.z_m) == (2003, 1114104.5999, -4850729.7108, 3975521.4643)
+    assert (station.number, station.x_m, station.y_m, station.z_m) == (
+        2003,
+        1114104.5999,
+        -4850729.7108,
+        3975521.4643,
+    )
     assert isnan(station.antenna_height_m)
     assert not station.virtual
 
@@ -45,7 +51,11 @@ def test_a_height_belongs_to_message_1006():
     assert (station.number, station.antenna_height_m) == (2003, 6.5535)
     assert (station.x_m, station.y_m, station.z_m) == (bare.x_m, bare.y_m, bare.z_m)
     device = source()
-    assert [type(message) for message in device.on_rx(PRINTED_1005 + frame, 1)] == [Event, Corrections, Corrections]
+    assert [type(message) for message in device.on_rx(PRINTED_1005 + frame, 1)] == [
+        Event,
+        Corrections,
+        Corrections,
+    ]
     moved = encode(payload[:-1] + bytes((payload[-1] ^ 1,)))
     assert [type(message) for message in device.on_rx(moved, 2)] == [Event, Corrections]
     assert [(name, use.used) for name, use in device.usage] == [("1005", 2), ("1006", 1)]
@@ -57,7 +67,10 @@ def test_frames_round_messages():
     with pytest.raises(ValueError, match="1024 bytes"):
         encode(bytes(1024))
     assert message_type(encode(b"")) == 0
-    assert FrameReader().feed(encode(b"") + encode(bytes(1023))) == [encode(b""), encode(bytes(1023))]
+    assert FrameReader().feed(encode(b"") + encode(bytes(1023))) == [
+        encode(b""),
+        encode(bytes(1023)),
+    ]
 
 
 def test_a_start_with_reserved_bits_holds_nothing_back():
@@ -147,18 +160,34 @@ def station(number: int, x_m: float, y_m: float, z_m: float) -> bytes:
 
 
 def events_of(device: RtcmDevice, *arrivals: tuple[bytes, int]) -> list[Event]:
-    return [each for frame, t_ns in arrivals for each in device.on_rx(frame, t_ns) if isinstance(each, Event)]
+    return [
+        each
+        for frame, t_ns in arrivals
+        for each in device.on_rx(frame, t_ns)
+        if isinstance(each, Event)
+    ]
 
 
 def test_stations_that_alternate_or_move_are_no_event_per_message():
     device = source()
-    first, other = station(1, 4_000_000.0, 1_000_000.0, 4_850_000.0), station(2, 4_000_010.0, 1_000_000.0, 4_850_000.0)
+    first, other = (
+        station(1, 4_000_000.0, 1_000_000.0, 4_850_000.0),
+        station(2, 4_000_010.0, 1_000_000.0, 4_850_000.0),
+    )
     events = events_of(device, *((frame, n * 10**9) for n in range(50) for frame in (first, other)))
     assert [msgspec.json.decode(event.fields)["station"] for event in events] == [1, 2]
-    surveying = [(station(1, 4_000_000.0 + 0.01 * n, 1_000_000.0, 4_850_000.0), (100 + n) * 10**9) for n in range(1, 121)]
+    surveying = [
+        (station(1, 4_000_000.0 + 0.01 * n, 1_000_000.0, 4_850_000.0), (100 + n) * 10**9)
+        for n in range(1, 121)
+    ]
     assert [event.t_ns // 10**9 for event in events_of(device, *surveying)] == [101, 161]
-    assert [event.name for event in events_of(device, (first, 300 * 10**9))] == ["corrections_station"]
-    many = [(station(number, 4_000_000.0, 1_000_000.0, 4_850_000.0), 400 * 10**9) for number in range(100, 4000)]
+    assert [event.name for event in events_of(device, (first, 300 * 10**9))] == [
+        "corrections_station"
+    ]
+    many = [
+        (station(number, 4_000_000.0, 1_000_000.0, 4_850_000.0), 400 * 10**9)
+        for number in range(100, 4000)
+    ]
     assert len(events_of(device, *many)) == 7
 
 
@@ -205,7 +234,11 @@ def test_silence_reopens_with_growing_timeout_and_is_reported_once():
     assert reopened == [20, 60, 140]
     (fault,) = faults
     assert isinstance(fault, Fault)
-    assert (fault.code, fault.active, fault.reason) == ("corrections_stalled", True, "no RTCM 3 message for 20 s")
+    assert (fault.code, fault.active, fault.reason) == (
+        "corrections_stalled",
+        True,
+        "no RTCM 3 message for 20 s",
+    )
     cleared, _ = device.on_rx(rtcm(1077), now_ns)
     assert isinstance(cleared, Fault)
     assert not cleared.active

@@ -1,4 +1,5 @@
-"""The clock that daemon and simulator share: it leaves out what the computer took from either, and nothing that the daemon used."""
+"""The clock that daemon and simulator share: it leaves out what the computer took from either, and
+nothing that the daemon used."""
 
 from typing import Literal
 
@@ -7,7 +8,14 @@ import pytest
 from hypothesis import given
 
 from sim_backend.wall import SLICE_NS, SharedClock
-from vehicled.core.link import PACE_BEAT_NS, PACE_LEAD_NS, LinkError, LinkFrameKind, decode_lost, encode_lost
+from vehicled.core.link import (
+    PACE_BEAT_NS,
+    PACE_LEAD_NS,
+    LinkError,
+    LinkFrameKind,
+    decode_lost,
+    encode_lost,
+)
 from vehicled.runtime.clock import PacedClock, RunClock
 
 MS = 1_000_000
@@ -46,7 +54,8 @@ class Pair:
         return self.taken_total_ns - self.marked_ns
 
     def run(self, duration_ms: int, daemon: Daemon = "runs", *, simulator: bool = True) -> None:
-        """Let real time pass in steps of a millisecond, in which the daemon runs, computes for itself, or is kept from running."""
+        """Let real time pass in steps of a millisecond, in which the daemon runs, computes for
+        itself, or is kept from running."""
         for _ in range(duration_ms):
             self.monotonic.t_ns += MS
             real_ns = self.monotonic.t_ns
@@ -91,7 +100,9 @@ def test_time_that_the_computer_took_is_left_out(who: str) -> None:
     stalls = pair.clock.stalls
     assert (stalls.count, stalls.longest_process) == (1, who)
     assert stalls.longest_ns == pytest.approx(177 * MS, abs=6 * MS)
-    assert pair.clock.now_ns() == pytest.approx(pair.monotonic.t_ns - pair.clock.lost_ns, abs=PACE_LEAD_NS)
+    assert pair.clock.now_ns() == pytest.approx(
+        pair.monotonic.t_ns - pair.clock.lost_ns, abs=PACE_LEAD_NS
+    )
 
 
 @pytest.mark.parametrize("busy_ms", [6, 14, 16, 26, 110])
@@ -147,15 +158,24 @@ def test_a_clock_that_waited_for_a_simulator_which_lost_nothing_jumps_and_says_s
     pair.monotonic.t_ns += 40 * MS
     assert pair.clock.now_ns() == received_ns - lost_ns + PACE_LEAD_NS
     pair.unread.append((0, 0))
-    assert pair.clock.now_ns() == received_ns - lost_ns + PACE_LEAD_NS, "it stands until the grant is read"
+    assert pair.clock.now_ns() == received_ns - lost_ns + PACE_LEAD_NS, (
+        "it stands until the grant is read"
+    )
     released: list[bool] = []
     pair.clock.on_released = lambda: released.append(True)
     pair.clock.on_grant(received_ns - lost_ns, pair.world.lost_ns)
     assert (pair.clock.now_ns(), released) == (pair.monotonic.t_ns - lost_ns, [True])
-    assert pair.clock.jumps() == [(received_ns - lost_ns + PACE_LEAD_NS, pair.monotonic.t_ns - lost_ns)]
+    assert pair.clock.jumps() == [
+        (received_ns - lost_ns + PACE_LEAD_NS, pair.monotonic.t_ns - lost_ns)
+    ]
 
 
-@given(st.lists(st.tuples(st.integers(1, 120), st.sampled_from(["runs", "busy", "taken"]), st.booleans()), max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 120), st.sampled_from(["runs", "busy", "taken"]), st.booleans()),
+        max_size=12,
+    )
+)
 def test_both_ends_agree_after_anything(phases: list[tuple[int, Daemon, bool]]) -> None:
     """The clock never goes back, and never leaves out more than was taken from either."""
     pair = Pair()
@@ -168,7 +188,9 @@ def test_both_ends_agree_after_anything(phases: list[tuple[int, Daemon, bool]]) 
     stalled_ms = sum(each[0] for each in phases if not each[2])
     assert pair.clock.own_lost_ns <= taken_ms * MS
     # A simulator that must catch up with a long wait may need more than its lead for that.
-    assert pair.world.lost_ns <= stalled_ms * MS + sum(each[0] for each in phases) * MS // 10 + 5 * MS * len(phases)
+    assert pair.world.lost_ns <= stalled_ms * MS + sum(
+        each[0] for each in phases
+    ) * MS // 10 + 5 * MS * len(phases)
     assert pair.clock.lost_ns == pair.world.all_lost_ns
     assert pair.clock.now_ns() == pair.monotonic.t_ns - pair.clock.lost_ns
     assert abs(pair.reached_ns - pair.clock.now_ns()) <= PACE_LEAD_NS

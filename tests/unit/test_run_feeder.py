@@ -1,4 +1,5 @@
-"""Notifications to the service manager: ready once every port was tried, alive only while frames are sent."""
+"""Notifications to the service manager: ready once every port was tried, alive only while frames
+are sent."""
 
 import socket
 from collections.abc import Iterator
@@ -48,7 +49,10 @@ class Machine:
     supervisor = SimpleNamespace(reason=Reason(ReasonCode.STANDS))
 
     def __init__(self) -> None:
-        self.port_states: dict[str, tuple[PortState | None, str]] = {"gnss": (None, ""), "imu": (None, "")}
+        self.port_states: dict[str, tuple[PortState | None, str]] = {
+            "gnss": (None, ""),
+            "imu": (None, ""),
+        }
         self.waits: list[str] | None = ["the IMU is silent"]
 
         self.observers = Observers()
@@ -64,8 +68,13 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("WATCHDOG_USEC", "1000000")
     manager = Manager(tmp_path / "notify")
     notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
-    ports: Any = {"gnss": SimpleNamespace(trouble="not plugged in"), "imu": SimpleNamespace(trouble="")}
-    yield SimpleNamespace(manager=manager, feeder=SystemdNotifier(notifier, ports), machine=Machine())
+    ports: Any = {
+        "gnss": SimpleNamespace(trouble="not plugged in"),
+        "imu": SimpleNamespace(trouble=""),
+    }
+    yield SimpleNamespace(
+        manager=manager, feeder=SystemdNotifier(notifier, ports), machine=Machine()
+    )
     notifier.close()
     manager.close()
 
@@ -77,7 +86,10 @@ def turn(bench: Any, now_ns: int) -> None:
 
 
 def ready(bench: Any, now_ns: int) -> None:
-    bench.machine.port_states = {"gnss": (PortState.ERROR, "not plugged in"), "imu": (PortState.OPENED, "")}
+    bench.machine.port_states = {
+        "gnss": (PortState.ERROR, "not plugged in"),
+        "imu": (PortState.OPENED, ""),
+    }
     bench.feeder.record(FRAME, now_ns)
     turn(bench, now_ns)
 
@@ -95,7 +107,10 @@ def test_ready_is_when_the_machine_runs_and_every_port_is_open_or_tried_again(be
     feeder.record(FRAME, 220 * MS)
     turn(bench, 220 * MS)
     first, *rest = bench.manager.received()
-    assert first == ("READY=1\nSTATUS=STANDBY: waiting to be armed; arming waits: the IMU is silent; retrying ports: gnss")
+    assert first == (
+        "READY=1\nSTATUS=STANDBY: waiting to be armed; arming waits: the IMU is silent; "
+        "retrying ports: gnss"
+    )
     assert rest == ["WATCHDOG=1"]
 
 
@@ -119,7 +134,9 @@ def test_fed_while_frames_are_sent_and_not_a_moment_longer(bench: Any) -> None:
     # The loop turns on, but actuation sends nothing any more.
     for now_ns in range(2_000 * MS, 4_000 * MS, 10 * MS):
         turn(bench, now_ns)
-    assert manager.received().count("WATCHDOG=1") <= 1, "at most within the 200 ms after the last frame"
+    assert manager.received().count("WATCHDOG=1") <= 1, (
+        "at most within the 200 ms after the last frame"
+    )
     feeder.record(FRAME, 4_000 * MS)
     turn(bench, 4_000 * MS)
     assert "WATCHDOG=1" in manager.received()

@@ -1,4 +1,5 @@
-"""The alignment monitor: what begins a drive anew, which fixes count, and each of its ends from both sides."""
+"""The alignment monitor: what begins a drive anew, which fixes count, and each of its ends from
+both sides."""
 
 from math import inf, nan, pi
 from typing import Any
@@ -27,23 +28,39 @@ def test_only_a_running_estimate_has_a_heading(status: EstimatorStatus) -> None:
     assert not usable(None)
 
 
-@pytest.mark.parametrize(("variance", "sigma"), [(0.04, 0.2), (0.0, 0.0), (-1e-9, nan), (nan, nan), (inf, inf)])
+@pytest.mark.parametrize(
+    ("variance", "sigma"), [(0.04, 0.2), (0.0, 0.0), (-1e-9, nan), (nan, nan), (inf, inf)]
+)
 def test_the_deviation_of_the_heading(variance: float, sigma: float) -> None:
     covariance = tuple(variance if k == 10 else 7.0 for k in range(16))
-    assert heading_sigma_rad(replace(ESTIMATE, covariance=covariance)) == pytest.approx(sigma, nan_ok=True)
+    assert heading_sigma_rad(replace(ESTIMATE, covariance=covariance)) == pytest.approx(
+        sigma, nan_ok=True
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------- beginnings
+# --------------------------------------------------------------------------------------- beginnings
 
 
 def state(monitor: AlignmentMonitor) -> tuple[Any, ...]:
-    return monitor.active, monitor.without_heading, monitor.known, monitor.failed, monitor.turned_rad, monitor.moved_m
+    return (
+        monitor.active,
+        monitor.without_heading,
+        monitor.known,
+        monitor.failed,
+        monitor.turned_rad,
+        monitor.moved_m,
+    )
 
 
 def test_before_any_drive_there_is_no_alignment() -> None:
     drive = Aligning()
     monitor = AlignmentMonitor(
-        drive.monitor.params, LOT_17, (0.3, 0.4), drive.monitors.sources, drive.monitors.yaw, drive.monitors.speed
+        drive.monitor.params,
+        LOT_17,
+        (0.3, 0.4),
+        drive.monitors.sources,
+        drive.monitors.yaw,
+        drive.monitors.speed,
     )
     assert state(monitor) == (False, False, "", "", 0.0, 0.0)
     assert monitor.antenna_m is None
@@ -101,25 +118,35 @@ def test_a_result_stays() -> None:
     assert (drive.monitor.known, drive.monitor.failed) == ("", failed)
 
 
-# ----------------------------------------------------------------------------------------------------------------- fixes
+# -------------------------------------------------------------------------------------------- fixes
 
 
 @pytest.mark.parametrize(
     ("fix", "counts"),
     [
         (fix_at(1.0, 2.0), True), (fix_at(1.0, 2.0, fix_type=FixType.FIX_2D), True),
-        (fix_at(1.0, 2.0, fix_type=FixType.DEAD_RECKONING), False), (replace(fix_at(1.0, 2.0), height_m=nan), True),
-        (replace(fix_at(1.0, 2.0), height_m=inf), True), (replace(fix_at(1.0, 2.0), latitude_rad=0.5 * pi + 1e-9), False),
-        (replace(fix_at(1.0, 2.0), latitude_rad=-0.5 * pi - 1e-9), False), (replace(fix_at(1.0, 2.0), latitude_rad=nan), False),
+        (fix_at(1.0, 2.0, fix_type=FixType.DEAD_RECKONING), False),
+        (replace(fix_at(1.0, 2.0), height_m=nan), True),
+        (replace(fix_at(1.0, 2.0), height_m=inf), True),
+        (replace(fix_at(1.0, 2.0), latitude_rad=0.5 * pi + 1e-9), False),
+        (replace(fix_at(1.0, 2.0), latitude_rad=-0.5 * pi - 1e-9), False),
+        (replace(fix_at(1.0, 2.0), latitude_rad=nan), False),
     ],
 )  # fmt: skip
 def test_which_fixes_place_the_antenna(fix: GnssFix, counts: bool) -> None:
     drive = Aligning()
     drive.monitor.on_message(fix, drive.now_ns)
-    assert drive.monitor.antenna_m == (pytest.approx((1.0, 2.0) if counts else (0.0, 0.0), abs=1e-5))
+    assert drive.monitor.antenna_m == (
+        pytest.approx((1.0, 2.0) if counts else (0.0, 0.0), abs=1e-5)
+    )
     assert drive.monitor.moved_m == pytest.approx(5.0**0.5 if counts else 0.0, abs=1e-5)
     pole = AlignmentMonitor(
-        drive.monitor.params, None, (0.0, 0.0), drive.monitors.sources, drive.monitors.yaw, drive.monitors.speed
+        drive.monitor.params,
+        None,
+        (0.0, 0.0),
+        drive.monitors.sources,
+        drive.monitors.yaw,
+        drive.monitors.speed,
     )
     pole.on_message(fix, 0)
     assert pole.antenna_m is None, "without a course there is no map"
@@ -141,10 +168,15 @@ def test_the_line_begins_at_the_first_fix_of_the_drive() -> None:
     drive.monitor.reset()
     drive.monitor._from_m = None
     drive.monitor.on_message(fix_at(1.0, 1.0), drive.now_ns)
-    assert (drive.monitor.moved_m, drive.monitor._line_rad) == (0.0, 0.0), "only an alignment drive has a line"
+    assert (drive.monitor.moved_m, drive.monitor._line_rad) == (0.0, 0.0), (
+        "only an alignment drive has a line"
+    )
 
 
-@pytest.mark.parametrize(("yaw_rad", "fails"), [(pi / 2, False), (pi / 2 - 0.49, False), (pi / 2 - 0.51, True), (-pi / 2, True)])
+@pytest.mark.parametrize(
+    ("yaw_rad", "fails"),
+    [(pi / 2, False), (pi / 2 - 0.49, False), (pi / 2 - 0.51, True), (-pi / 2, True)],
+)
 def test_a_heading_is_compared_with_the_direction_of_the_line(yaw_rad: float, fails: bool) -> None:
     drive = Aligning()
     drive.monitor.on_message(fix_at(0.0, 3.0), drive.now_ns)
@@ -152,13 +184,16 @@ def test_a_heading_is_compared_with_the_direction_of_the_line(yaw_rad: float, fa
     assert ("off the line" in drive.monitor.failed) is fails
 
 
-# ----------------------------------------------------------------------------------------------------------------- ends
+# --------------------------------------------------------------------------------------------- ends
 
 
 @pytest.mark.parametrize(
-    ("speed_mps", "after_ms", "fails"), [(1.0, 90, False), (1.0, 110, True), (-1.0, 110, True), (nan, 110, False)]
+    ("speed_mps", "after_ms", "fails"),
+    [(1.0, 90, False), (1.0, 110, True), (-1.0, 110, True), (nan, 110, False)],
 )
-def test_the_way_by_speed_ends_it_and_a_pause_counts_a_tenth_of_a_second(speed_mps: float, after_ms: int, fails: bool) -> None:
+def test_the_way_by_speed_ends_it_and_a_pause_counts_a_tenth_of_a_second(
+    speed_mps: float, after_ms: int, fails: bool
+) -> None:
     drive = Aligning()
     # Backward motion would fail for another reason first.
     drive.monitor._driven_m, drive.monitor._reversed_ns = 4.905, -(10**9)
@@ -199,10 +234,13 @@ def test_backward_motion_counts_and_forward_motion_forgets_an_eighth() -> None:
     ("x_m", "yaw_rad", "estimate", "fails"),
     [
         (2.01, 0.6, UNSURE, True), (1.99, 0.6, UNSURE, False), (2.01, 2 * pi - 0.4, UNSURE, False),
-        (2.01, 2 * pi - 0.6, UNSURE, True), (2.01, 0.6, replace(UNSURE, status=EstimatorStatus.ALIGNING), False),
+        (2.01, 2 * pi - 0.6, UNSURE, True),
+        (2.01, 0.6, replace(UNSURE, status=EstimatorStatus.ALIGNING), False),
     ],
 )  # fmt: skip
-def test_a_heading_is_compared_with_a_line_that_is_long_enough(x_m: float, yaw_rad: float, estimate: Any, fails: bool) -> None:
+def test_a_heading_is_compared_with_a_line_that_is_long_enough(
+    x_m: float, yaw_rad: float, estimate: Any, fails: bool
+) -> None:
     drive = Aligning()
     drive.go(x_m)
     drive.step(replace(estimate, yaw_rad=yaw_rad))
@@ -213,8 +251,10 @@ def test_a_heading_is_compared_with_a_line_that_is_long_enough(x_m: float, yaw_r
 @pytest.mark.parametrize(
     ("moved_m", "driven_m", "estimate", "said"),
     [
-        (2.0, 4.5, UNSURE, "the wheels slip"), (2.6, 4.9, UNSURE, "is known to 5.7 degrees only (limit 2.9)"),
-        (0.3, 1.01, UNSURE, "the wheels slip"), (0.3, 0.9, UNSURE, "check the drive and what holds it"),
+        (2.0, 4.5, UNSURE, "the wheels slip"),
+        (2.6, 4.9, UNSURE, "is known to 5.7 degrees only (limit 2.9)"),
+        (0.3, 1.01, UNSURE, "the wheels slip"),
+        (0.3, 0.9, UNSURE, "check the drive and what holds it"),
         (0.49, 0.0, UNSURE, "what holds it"), (0.51, 0.0, UNSURE, "is known to 5.7"),
         (0.51, 0.0, replace(UNSURE, status=EstimatorStatus.ALIGNING), "found no heading"),
     ],

@@ -1,4 +1,5 @@
-"""Arming checks besides the estimate and its inputs: each names cause and cure, and clears with the cause."""
+"""Arming checks besides the estimate and its inputs: each names cause and cure, and clears with the
+cause."""
 
 from collections.abc import Callable
 from math import isnan, pi
@@ -37,7 +38,9 @@ from vehicled.safety.rule import RuleInputs
 
 SECOND_NS = 10**9
 NOW_NS = 100 * SECOND_NS
-LIMITS = Limits(max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, battery_empty_v=9.6)
+LIMITS = Limits(
+    max_speed_mps=3.0, max_lateral_acceleration_mps2=2.5, corridor_m=2.0, battery_empty_v=9.6
+)
 ESTIMATE = StateEstimate(0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
 MOTOR = MotorStatus(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, 11.0, 0.0, 300.0, 300.0, 0)
 
@@ -51,14 +54,20 @@ class Account(Struct):
 
 
 def situation(monitors: Monitors, limits: Limits = LIMITS) -> RuleInputs:
-    return RuleInputs(now_ns=NOW_NS, mode=Mode.STANDBY, limits=limits, monitors=monitors, estimate=ESTIMATE)
+    return RuleInputs(
+        now_ns=NOW_NS, mode=Mode.STANDBY, limits=limits, monitors=monitors, estimate=ESTIMATE
+    )
 
 
-def standing(limits: Limits = LIMITS, *, telemetry: bool = True, fence: Fence | None = None) -> Monitors:
+def standing(
+    limits: Limits = LIMITS, *, telemetry: bool = True, fence: Fence | None = None
+) -> Monitors:
     """Monitors of a vehicle that stands by live fixes."""
     monitors = Monitors(limits, VEHICLE, fence=fence, telemetry=telemetry)
     for k in range(FIXES):
-        monitors.speed.on_message(GnssFix(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, velocity_enu_mps=(0.01 * k, 0.0, 0.0)), NOW_NS)
+        monitors.speed.on_message(
+            GnssFix(NOW_NS, NOW_NS, 0.0, 0.0, 0.0, velocity_enu_mps=(0.01 * k, 0.0, 0.0)), NOW_NS
+        )
     return monitors
 
 
@@ -76,11 +85,14 @@ def deliver(monitors: Monitors, message: MotorStatus | HostHealth | Heartbeat) -
     monitors.on_message(message, NOW_NS)
 
 
-def ticks(monitors: Monitors, runs_per_s: int, misses_per_s: int, seconds: int, task: str = "control") -> None:
+def ticks(
+    monitors: Monitors, runs_per_s: int, misses_per_s: int, seconds: int, task: str = "control"
+) -> None:
     """The executive's counters over some seconds."""
     for k in range(seconds + 1):
         monitors.deadlines.update(
-            k * SECOND_NS, [("fusion", Account(200 * k, 0)), (task, Account(runs_per_s * k, misses_per_s * k))]
+            k * SECOND_NS,
+            [("fusion", Account(200 * k, 0)), (task, Account(runs_per_s * k, misses_per_s * k))],
         )
 
 
@@ -96,10 +108,26 @@ CASES: list[tuple[Callable[[Monitors], object], str, str]] = [
         "motor or controller at 87 degrees (limit 80)",
         "let it cool",
     ),
-    (lambda w: deliver(w, replace(MOTOR, controller_temperature_k=354.0)), "at 81 degrees", "let it cool"),
-    (lambda w: w.on_message(replace(MOTOR, input_voltage_v=5.0), NOW_NS + 10 * SECOND_NS), "the battery is at 5.00 V", "charge it"),
-    (lambda w: deliver(w, HostHealth(NOW_NS, temperature_k=371.0)), "the processor is at 98 degrees (limit 95)", "let it cool"),
-    (lambda w: ticks(w, 100, 6, 12), "6.0 % of the deadlines of control in the last ten seconds", "end other programs"),
+    (
+        lambda w: deliver(w, replace(MOTOR, controller_temperature_k=354.0)),
+        "at 81 degrees",
+        "let it cool",
+    ),
+    (
+        lambda w: w.on_message(replace(MOTOR, input_voltage_v=5.0), NOW_NS + 10 * SECOND_NS),
+        "the battery is at 5.00 V",
+        "charge it",
+    ),
+    (
+        lambda w: deliver(w, HostHealth(NOW_NS, temperature_k=371.0)),
+        "the processor is at 98 degrees (limit 95)",
+        "let it cool",
+    ),
+    (
+        lambda w: ticks(w, 100, 6, 12),
+        "6.0 % of the deadlines of control in the last ten seconds",
+        "end other programs",
+    ),
     (
         lambda w: deliver(w, Heartbeat(NOW_NS - 3 * SECOND_NS, NOW_NS - 3 * SECOND_NS, "ground")),
         "the ground station has been silent for 3.0 s",
@@ -109,13 +137,17 @@ CASES: list[tuple[Callable[[Monitors], object], str, str]] = [
 
 
 @pytest.mark.parametrize(("happens", "cause", "cure"), CASES)
-def test_each_names_its_cause_and_cure(happens: Callable[[Monitors], object], cause: str, cure: str) -> None:
+def test_each_names_its_cause_and_cure(
+    happens: Callable[[Monitors], object], cause: str, cure: str
+) -> None:
     monitors = watched()
     happens(monitors)
     (refusals,) = missing(situation(monitors))
     assert cause in refusals
     assert cure in refusals.split(": ", 1)[1]
-    assert missing(situation(monitors), OperatorAction.TELEOP) == [refusals], "teleop drives the same motor"
+    assert missing(situation(monitors), OperatorAction.TELEOP) == [refusals], (
+        "teleop drives the same motor"
+    )
 
 
 def test_misses_are_forgotten_after_ten_seconds() -> None:
@@ -130,7 +162,9 @@ def test_misses_are_forgotten_after_ten_seconds() -> None:
     assert not missing(situation(monitors, replace(LIMITS, arming_missed_share=1.0)))
 
 
-@pytest.mark.parametrize(("age_s", "words"), [(None, "has sent no telemetry yet"), (0.5, "sent no telemetry for 0.5 s")])
+@pytest.mark.parametrize(
+    ("age_s", "words"), [(None, "has sent no telemetry yet"), (0.5, "sent no telemetry for 0.5 s")]
+)
 def test_telemetry_that_is_promised_must_be_there(age_s: float | None, words: str) -> None:
     monitors = standing()
     if age_s is not None:
@@ -158,14 +192,18 @@ def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "limit_rad"), [(HeadingKind.MOVING_BASE, 0.25), (HeadingKind.MAGNETIC, 0.5), (HeadingKind.INERTIAL, 0.5)]
+    ("kind", "limit_rad"),
+    [(HeadingKind.MOVING_BASE, 0.25), (HeadingKind.MAGNETIC, 0.5), (HeadingKind.INERTIAL, 0.5)],
 )
 @examples(20)
 @given(st.data())
 def test_an_estimate_that_looks_elsewhere_than_the_heading_is_not_armed(
     kind: HeadingKind, limit_rad: float, data: st.DataObject
 ) -> None:
-    off_rad, yaw_rad = data.draw(near(limit_rad, signed=True, low=-pi, high=pi)), data.draw(st.floats(-pi, pi))
+    off_rad, yaw_rad = (
+        data.draw(near(limit_rad, signed=True, low=-pi, high=pi)),
+        data.draw(st.floats(-pi, pi)),
+    )
     monitors = watched()
     monitors.yaw.on_message(ImuSample(NOW_NS, NOW_NS, (0.0, 0.0, 9.81), (0.0, 0.0, 0.0)), NOW_NS)
     monitors.yaw.on_message(Heading(NOW_NS, NOW_NS, yaw_rad + off_rad, 0.02, kind), NOW_NS)
@@ -231,7 +269,13 @@ class Bytes:
 def test_silent_devices_are_named_with_what_is_known_of_each() -> None:
     sources = [
         MonitoredSource(name=name, message=kind, silence_ns=10**8)
-        for name, kind in (("gnss", GnssFix), ("gnss", Heading), ("imu", ImuSample), ("lidar", LaserScan), ("sonar", ObstacleRange))
+        for name, kind in (
+            ("gnss", GnssFix),
+            ("gnss", Heading),
+            ("imu", ImuSample),
+            ("lidar", LaserScan),
+            ("sonar", ObstacleRange),
+        )
     ]
     monitors = Monitors(LIMITS, VEHICLE, sources)
     (found,) = (check for check in CHECKS if check.code == "inputs")
@@ -240,11 +284,20 @@ def test_silent_devices_are_named_with_what_is_known_of_each() -> None:
         return found.missing(replace(situation(monitors), now_ns=now_ns))
 
     assert said() == "gnss, imu, lidar, sonar are silent: check cable, power and port"
-    monitors.sources.unread = {"imu": Bytes("400 bytes that are no sample"), "sonar": Bytes(""), "radar": Bytes("3 bytes")}
-    assert said() == "gnss, lidar, sonar are silent: check cable, power and port; imu: 400 bytes that are no sample"
+    monitors.sources.unread = {
+        "imu": Bytes("400 bytes that are no sample"),
+        "sonar": Bytes(""),
+        "radar": Bytes("3 bytes"),
+    }
+    assert said() == (
+        "gnss, lidar, sonar are silent: check cable, power and port; imu: 400 bytes that are "
+        "no sample"
+    )
     for kind in (GnssFix, Heading, LaserScan):
         monitors.sources.received(kind, NOW_NS)
-    assert said() == "sonar is silent: check cable, power and port; imu: 400 bytes that are no sample"
+    assert (
+        said() == "sonar is silent: check cable, power and port; imu: 400 bytes that are no sample"
+    )
     monitors.sources.received(ObstacleRange, NOW_NS)
     assert said() == "imu: 400 bytes that are no sample"
     monitors.sources.received(ImuSample, NOW_NS)
@@ -258,7 +311,9 @@ def test_an_estimator_that_waits_for_motion_says_so() -> None:
     monitors.alignment.antenna_m = (0.0, 0.0)
     s = situation(monitors)
     waits = replace(s, estimate=replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED))
-    assert found.missing(waits).startswith("the estimator has a position and no heading (uninitialised): align it by driving")
+    assert found.missing(waits).startswith(
+        "the estimator has a position and no heading (uninitialised): align it by driving"
+    )
     assert "has not started" in found.missing(replace(s, estimate=None))
     monitors.alignment.antenna_m = None
     assert "is not running (uninitialised): give it a fix" in found.missing(waits)

@@ -38,7 +38,12 @@ NOW = 100 * 10**9
 S = 10**9
 SURE = replace(ESTIMATE, covariance=(1e-4, *(0.0,) * 15))
 Put = Callable[[Still], dict[str, Any] | None]
-ALL, HAND, ALIGN, OFFBOARD = (OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD)
+ALL, HAND, ALIGN, OFFBOARD = (
+    OperatorAction.DRIVE,
+    OperatorAction.TELEOP,
+    OperatorAction.ALIGN,
+    OperatorAction.OFFBOARD,
+)
 
 
 def inputs(put: Put, *, telemetry: bool = True) -> RuleInputs:
@@ -85,7 +90,9 @@ def health(**change: Any) -> Put:
 
 
 def reported(reaction: Reaction) -> Put:
-    return lambda m: m.device_faults.update({("drive", "hot"): Fault(0, "hot", "drive", reaction, True, "too hot")})
+    return lambda m: m.device_faults.update(
+        {("drive", "hot"): Fault(0, "hot", "drive", reaction, True, "too hot")}
+    )
 
 
 def evidence(found: StandstillEvidence) -> Put:
@@ -117,11 +124,15 @@ def ground(age_ns: int, *, expected: bool, stops: bool = True) -> Put:
     return put
 
 
-def handset_at(*, throttle: float = 0.0, kill: bool = False, age_ns: int = 0, required: bool = False) -> Put:
+def handset_at(
+    *, throttle: float = 0.0, kill: bool = False, age_ns: int = 0, required: bool = False
+) -> Put:
     """Put an RC handset that is there, or has been."""
 
     def put(m: Still) -> None:
-        params = RcParams(steering=RcAxis(channel=1), throttle=RcAxis(channel=3), silence_s=1.0, required=required)
+        params = RcParams(
+            steering=RcAxis(channel=1), throttle=RcAxis(channel=3), silence_s=1.0, required=required
+        )
         m.rc = RcMonitor(RcMap(params, TICKS))
         hands = Handset(0.0, throttle, 0.0, None, None, kill)
         received_ns = -NEVER_NS if age_ns == NEVER_NS else NOW - age_ns
@@ -141,7 +152,9 @@ def obstacle(beyond_m: float) -> Put:
     """Obstacle beyond the gap that a vehicle keeps which stops from its capped speed."""
 
     def put(m: Still) -> None:
-        m.obstacle.free_m = LIMITS.obstacle_gap_m + m.stopping.way_m(LIMITS.capped_speed_mps) + beyond_m
+        m.obstacle.free_m = (
+            LIMITS.obstacle_gap_m + m.stopping.way_m(LIMITS.capped_speed_mps) + beyond_m
+        )
 
     return put
 
@@ -151,7 +164,9 @@ def cases(code: str, passes: list[Put], fails: list[tuple[Put, str]]) -> list[An
 
 
 TABLE = [
-    *cases("setup", [value(setup_fault="")], [(value(setup_fault="another board"), "another board")]),
+    *cases(
+        "setup", [value(setup_fault="")], [(value(setup_fault="another board"), "another board")]
+    ),
     *cases(
         "estimator",
         [estimate()],
@@ -164,13 +179,23 @@ TABLE = [
     *cases(
         "heading",
         [variance(10, 0.2), value(estimate=None), estimate(x_m=nan)],
-        [(variance(10, 0.2001), "known to 11 degrees only (limit 11)"), (variance(10, 1.0), "57 degrees")],
+        [
+            (variance(10, 0.2001), "known to 11 degrees only (limit 11)"),
+            (variance(10, 1.0), "57 degrees"),
+        ],
     ),
     *cases(
         "yaw",
-        [fields("yaw", estimate_aside_rad=0.5), fields("yaw", estimate_aside_rad=-0.5), turned(-0.25)],
         [
-            (fields("yaw", estimate_aside_rad=0.501), "the heading is +0.50 rad off the yaw of the estimate (limit 0.50)"),
+            fields("yaw", estimate_aside_rad=0.5),
+            fields("yaw", estimate_aside_rad=-0.5),
+            turned(-0.25),
+        ],
+        [
+            (
+                fields("yaw", estimate_aside_rad=0.501),
+                "the heading is +0.50 rad off the yaw of the estimate (limit 0.50)",
+            ),
             (fields("yaw", estimate_aside_rad=-0.501), "the heading is -0.50 rad off"),
             (turned(-0.251), "-0.25 rad off the yaw of the estimate (limit 0.25)"),
         ],
@@ -178,7 +203,10 @@ TABLE = [
     *cases(
         "certainty",
         [variance(0, ARMS - 1e-9), value(estimate=None), estimate(x_m=nan)],
-        [(variance(0, ARMS + 1e-4), "known to 0.50 m only"), (estimate(covariance=(-1.0, *(0.0,) * 15)), "only")],
+        [
+            (variance(0, ARMS + 1e-4), "known to 0.50 m only"),
+            (estimate(covariance=(-1.0, *(0.0,) * 15)), "only"),
+        ],
     ),
     *cases(
         "controller",
@@ -232,15 +260,45 @@ TABLE = [
         "localisation",
         [
             fields("localisation", mapped=False),
-            fields("localisation", mapped=True, outcome=MapMatch.MATCHED, _matched_ns=0, lost_s=LIMITS.map_lost_stop_s),
+            fields(
+                "localisation",
+                mapped=True,
+                outcome=MapMatch.MATCHED,
+                _matched_ns=0,
+                lost_s=LIMITS.map_lost_stop_s,
+            ),
         ],
         [
             (
-                fields("localisation", mapped=True, outcome=MapMatch.MATCHED, _matched_ns=0, lost_s=LIMITS.map_lost_stop_s + 0.001),
+                fields(
+                    "localisation",
+                    mapped=True,
+                    outcome=MapMatch.MATCHED,
+                    _matched_ns=0,
+                    lost_s=LIMITS.map_lost_stop_s + 0.001,
+                ),
                 "not located on its map: no scan arrives",
             ),
-            (fields("localisation", mapped=True, outcome=MapMatch.AMBIGUOUS, _matched_ns=0, lost_s=0.0), "like several places"),
-            (fields("localisation", mapped=True, outcome=MapMatch.MATCHED, _matched_ns=None, lost_s=0.0), "not located"),
+            (
+                fields(
+                    "localisation",
+                    mapped=True,
+                    outcome=MapMatch.AMBIGUOUS,
+                    _matched_ns=0,
+                    lost_s=0.0,
+                ),
+                "like several places",
+            ),
+            (
+                fields(
+                    "localisation",
+                    mapped=True,
+                    outcome=MapMatch.MATCHED,
+                    _matched_ns=None,
+                    lost_s=0.0,
+                ),
+                "not located",
+            ),
         ],
     ),
     *cases(
@@ -261,17 +319,30 @@ TABLE = [
         ],
         [
             (fields("inertial", stuck=True), "repeats the same sample"),
-            (fields("inertial", mean_rate_radps=nextafter(LIMITS.still_rate_radps, inf)), "turns at 0.030 rad/s"),
-            (fields("inertial", mean_force_mps2=9.80665 + 0.601), "feels 10.41 m/s2 at rest, 0.60 off"),
+            (
+                fields("inertial", mean_rate_radps=nextafter(LIMITS.still_rate_radps, inf)),
+                "turns at 0.030 rad/s",
+            ),
+            (
+                fields("inertial", mean_force_mps2=9.80665 + 0.601),
+                "feels 10.41 m/s2 at rest, 0.60 off",
+            ),
             (fields("inertial", mean_force_mps2=9.80665 - 0.601), "0.60 off"),
-            (fields("inertial", tilt_rad=LIMITS.still_tilt_rad + 1e-9, upward="-z"), "-z axis points up"),
+            (
+                fields("inertial", tilt_rad=LIMITS.still_tilt_rad + 1e-9, upward="-z"),
+                "-z axis points up",
+            ),
             (fields("inertial", roll_rad=0.301), "17 degrees off its vertical across it, limit 17"),
             (fields("inertial", roll_rad=-0.301), "across it"),
             (fields("inertial", pitch_rad=CLIMB_RAD + 1e-9), "off its vertical along the vehicle"),
             (fields("inertial", pitch_rad=-CLIMB_RAD - 1e-9), "along the vehicle"),
         ],
     ),
-    *cases("actuator", [value(actuator_lost="")], [(value(actuator_lost="unplugged"), "cannot be reached: unplugged")]),
+    *cases(
+        "actuator",
+        [value(actuator_lost="")],
+        [(value(actuator_lost="unplugged"), "cannot be reached: unplugged")],
+    ),
     *cases(
         "telemetry",
         [received(MotorStatus, TELEMETRY_NS)],
@@ -295,7 +366,10 @@ TABLE = [
     *cases(
         "devices",
         [reported(Reaction.WARN), reported(Reaction.CAP_SPEED)],
-        [(reported(reaction), "drive: too hot") for reaction in (Reaction.CONTROLLED_STOP, Reaction.BRAKE, Reaction.DISABLE)],
+        [
+            (reported(reaction), "drive: too hot")
+            for reaction in (Reaction.CONTROLLED_STOP, Reaction.BRAKE, Reaction.DISABLE)
+        ],
     ),
     *cases(
         "ground",
@@ -306,7 +380,10 @@ TABLE = [
         ],
         [
             (ground(NEVER_NS, expected=True), "no ground station has sent a heartbeat"),
-            (ground(NEVER_NS, expected=True, stops=False), "no ground station has sent a heartbeat"),
+            (
+                ground(NEVER_NS, expected=True, stops=False),
+                "no ground station has sent a heartbeat",
+            ),
             (ground(SILENT_NS + 1, expected=True, stops=False), "silent for 1.1 s"),
             (ground(SILENT_NS + 1, expected=False), "silent for 1.1 s"),
         ],
@@ -322,10 +399,16 @@ TABLE = [
             handset_at(age_ns=NEVER_NS),
         ],
         [
-            (handset_at(throttle=nextafter(0.05, 1.0)), "the throttle of the RC handset is at +5 %"),
+            (
+                handset_at(throttle=nextafter(0.05, 1.0)),
+                "the throttle of the RC handset is at +5 %",
+            ),
             (handset_at(throttle=-1.0), "the throttle of the RC handset is at -100 %"),
             (handset_at(kill=True), "the kill switch of the RC handset is on"),
-            (handset_at(kill=True, age_ns=S + 1), "the kill switch of the RC handset was on: switch the handset on"),
+            (
+                handset_at(kill=True, age_ns=S + 1),
+                "the kill switch of the RC handset was on: switch the handset on",
+            ),
             (handset_at(age_ns=S, throttle=1.0), "the throttle of the RC handset is at +100 %"),
             (handset_at(age_ns=S + 1, required=True), "the RC handset is not there"),
             (handset_at(age_ns=NEVER_NS, required=True), "the RC handset is not there"),
@@ -334,7 +417,12 @@ TABLE = [
     *cases(
         "deadlines",
         [fields("deadlines", share=LIMITS.arming_missed_share)],
-        [(fields("deadlines", share=LIMITS.arming_missed_share + 1e-3, share_task="fuse"), "5.1 % of the deadlines of fuse")],
+        [
+            (
+                fields("deadlines", share=LIMITS.arming_missed_share + 1e-3, share_task="fuse"),
+                "5.1 % of the deadlines of fuse",
+            )
+        ],
     ),
     *cases(
         "lane",
@@ -372,14 +460,19 @@ TABLE = [
         [
             (health(wall_clock_s=1_767_225_599.0), "in the year 20"),
             (health(wall_clock_s=-5.0), "in the year 1970"),
-            (fields("host", stepped_ns=NOW - 5 * S + 1, last_step_s=3.0), "moved by +3.0 s 5 s ago"),
+            (
+                fields("host", stepped_ns=NOW - 5 * S + 1, last_step_s=3.0),
+                "moved by +3.0 s 5 s ago",
+            ),
         ],
     ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("code", "put", "said"), TABLE, ids=[f"{code}-{said or 'passes'}-{k}" for k, (code, _, said) in enumerate(TABLE)]
+    ("code", "put", "said"),
+    TABLE,
+    ids=[f"{code}-{said or 'passes'}-{k}" for k, (code, _, said) in enumerate(TABLE)],
 )
 def test_a_check_at_its_limit(code: str, put: Put, said: str) -> None:
     s = inputs(put)
@@ -415,14 +508,18 @@ def test_what_is_not_asked_of_which_drive(drive: OperatorAction) -> None:
 def test_a_vehicle_without_telemetry_is_not_asked_for_any() -> None:
     for telemetry in (True, False):
         found = missing(inputs(received(MotorStatus, 10 * S), telemetry=telemetry))
-        assert any("the motor controller has sent no telemetry" in text for text in found) is telemetry
+        assert (
+            any("the motor controller has sent no telemetry" in text for text in found) is telemetry
+        )
 
 
 @pytest.mark.parametrize(
     ("status", "antenna", "device", "waits"),
     [
-        (EstimatorStatus.UNINITIALISED, True, False, True), (EstimatorStatus.ALIGNING, True, False, False),
-        (EstimatorStatus.RUNNING, True, False, False), (EstimatorStatus.UNINITIALISED, False, False, False),
+        (EstimatorStatus.UNINITIALISED, True, False, True),
+        (EstimatorStatus.ALIGNING, True, False, False),
+        (EstimatorStatus.RUNNING, True, False, False),
+        (EstimatorStatus.UNINITIALISED, False, False, False),
         (EstimatorStatus.UNINITIALISED, True, True, False),
     ],
 )  # fmt: skip
@@ -451,7 +548,10 @@ def test_only_motion_gives_a_heading_where_no_device_does(
             lambda m: setattr(m.alignment, "params", replace(m.alignment.params, allowed=False)),
             "not allowed",
         ),
-        (fields("stopping", room_around=lambda *_: "the fence is near"), "in any direction, and the fence is near"),
+        (
+            fields("stopping", room_around=lambda *_: "the fence is near"),
+            "in any direction, and the fence is near",
+        ),
     ],
 )
 def test_where_an_alignment_may_begin(put: Put, said: str) -> None:
@@ -471,12 +571,16 @@ def test_an_alignment_needs_its_way_and_its_stop_all_round() -> None:
     missing(s, ALIGN)
     stopping, params = s.monitors.stopping, s.monitors.alignment.params
     reach_m = s.monitors.alignment.reach_m(VEHICLE.outline.reach_m)
-    assert asked == [((0.0, 0.0), pytest.approx(params.distance_m + stopping.way_m(params.speed_mps) + reach_m))]
+    assert asked == [
+        ((0.0, 0.0), pytest.approx(params.distance_m + stopping.way_m(params.speed_mps) + reach_m))
+    ]
 
 
 def test_a_vehicle_that_is_lost_on_its_map_may_be_driven_by_hand() -> None:
     """Its estimator waits for the map, which says what is missing; a person sees where it is."""
-    put = fields("localisation", mapped=True, outcome=MapMatch.AMBIGUOUS, _matched_ns=None, lost_s=0.0)
+    put = fields(
+        "localisation", mapped=True, outcome=MapMatch.AMBIGUOUS, _matched_ns=None, lost_s=0.0
+    )
     s = replace(inputs(put), estimate=replace(SURE, status=EstimatorStatus.UNINITIALISED))
     assert not any("several places" in text for text in missing(s, HAND))
     assert any("several places" in text for text in missing(s, ALL))

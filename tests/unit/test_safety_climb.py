@@ -1,4 +1,5 @@
-"""The pitch of the IMU against the way that the fixes climb: on slopes, while accelerating, at the limits, and with bad input."""
+"""The pitch of the IMU against the way that the fixes climb: on slopes, while accelerating, at the
+limits, and with bad input."""
 
 from math import cos, inf, nan, pi, sin
 from typing import Any
@@ -26,7 +27,15 @@ class Way:
         self.tilt, self.slope, self.sigma = tilt, slope, sigma
         self.now_ns, self.height_m = NOW, 100.0
 
-    def drive(self, seconds: float, from_mps: float = 1.0, to_mps: float | None = None, *, imu: bool = True, **fix: Any) -> "Way":
+    def drive(
+        self,
+        seconds: float,
+        from_mps: float = 1.0,
+        to_mps: float | None = None,
+        *,
+        imu: bool = True,
+        **fix: Any,
+    ) -> "Way":
         """Ticks at 100 Hz, fixes at 10 Hz."""
         ticks, to_mps = round(seconds * 100), from_mps if to_mps is None else to_mps
         mps2 = (to_mps - from_mps) / seconds if from_mps == from_mps else 0.0
@@ -35,21 +44,34 @@ class Way:
             self.now_ns += 10 * MS
             self.height_m += v * 0.01 * sin(self.slope) if v == v else 0.0
             x, z = G * sin(self.slope) + mps2, G * cos(self.slope)
-            force = (cos(self.tilt) * x + sin(self.tilt) * z, 0.0, cos(self.tilt) * z - sin(self.tilt) * x)
+            force = (
+                cos(self.tilt) * x + sin(self.tilt) * z,
+                0.0,
+                cos(self.tilt) * z - sin(self.tilt) * x,
+            )
             if imu:
-                self.inertial.on_message(ImuSample(self.now_ns, self.now_ns, force, (0.0, 0.0, 0.0)), self.now_ns)
+                self.inertial.on_message(
+                    ImuSample(self.now_ns, self.now_ns, force, (0.0, 0.0, 0.0)), self.now_ns
+                )
             self.inertial.update()
             estimate = replace(ESTIMATE, speed_mps=v)
-            self.monitor.update(SafetyInputs(now_ns=self.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=estimate))
+            self.monitor.update(
+                SafetyInputs(now_ns=self.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=estimate)
+            )
             if k % 10 == 9:
                 self.fix(**fix)
         return self
 
     def fix(self, **fields: Any) -> None:
-        sent = {"height_m": self.height_m, "position_covariance_m2": (*(0.0,) * 8, self.sigma**2), "fix_type": FixType.FIX_3D}
+        sent = {
+            "height_m": self.height_m,
+            "position_covariance_m2": (*(0.0,) * 8, self.sigma**2),
+            "fix_type": FixType.FIX_3D,
+        }
         values = {**sent, **fields}
         self.monitor.on_message(
-            GnssFix(self.now_ns, self.now_ns, 0.7, 0.1, velocity_enu_mps=(1.0, 0.0, 0.0), **values), self.now_ns
+            GnssFix(self.now_ns, self.now_ns, 0.7, 0.1, velocity_enu_mps=(1.0, 0.0, 0.0), **values),
+            self.now_ns,
         )
 
 
@@ -60,7 +82,10 @@ def test_a_slope_is_no_tilt_and_a_tilt_is_named(tilt: float, mps: float, slope: 
     way = Way(tilt, slope).drive(12.0, mps)
     assert way.monitor.tilted_rad == pytest.approx(tilt, abs=0.04)
     assert (way.monitor.tilted_in_a_row >= 5) is (abs(tilt) > 0.3)
-    assert f"mounting_pitch_rad = {int(-way.monitor.tilted_rad * 1e4) * 1e-4 + 0.0:.4f}" in way.monitor.remedy
+    assert (
+        f"mounting_pitch_rad = {int(-way.monitor.tilted_rad * 1e4) * 1e-4 + 0.0:.4f}"
+        in way.monitor.remedy
+    )
 
 
 @pytest.mark.parametrize(("from_mps", "to_mps"), [(0.0, 6.0), (6.0, 0.5), (0.0, 15.0)])
@@ -71,7 +96,14 @@ def test_speed_gained_and_lost_is_no_tilt(from_mps: float, to_mps: float) -> Non
 
 @pytest.mark.parametrize(
     ("seconds", "mps", "judged"),
-    [(5.0, 1.0, False), (5.3, 1.0, True), (2.0, 4.0, False), (2.2, 4.0, True), (2.0, -4.0, False), (2.2, -4.0, True)],
+    [
+        (5.0, 1.0, False),
+        (5.3, 1.0, True),
+        (2.0, 4.0, False),
+        (2.2, 4.0, True),
+        (2.0, -4.0, False),
+        (2.2, -4.0, True),
+    ],
 )
 def test_the_shortest_way(seconds: float, mps: float, judged: bool) -> None:
     """Five metres, or two seconds, from the first fix on, which comes after a tenth of a second."""
@@ -81,7 +113,9 @@ def test_the_shortest_way(seconds: float, mps: float, judged: bool) -> None:
 @pytest.mark.parametrize(("sigma", "judged"), [(0.02, True), (0.5, False)])
 def test_heights_that_are_not_known_well_enough_say_nothing(sigma: float, judged: bool) -> None:
     assert (Way(0.35, sigma=sigma).drive(10.0).monitor.tilted_in_a_row > 0) is judged
-    assert Way(0.35, sigma=sigma).drive(60.0).monitor.tilted_in_a_row > 0, "a long way shows it all the same"
+    assert Way(0.35, sigma=sigma).drive(60.0).monitor.tilted_in_a_row > 0, (
+        "a long way shows it all the same"
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,9 +143,11 @@ def test_a_gap_and_a_speed_that_is_no_number_begin_the_way_anew() -> None:
 @pytest.mark.parametrize(
     ("tilt", "mps", "sigma", "counts"),
     [
-        # The way is ten metres: 6 * sqrt(2) sigmas are unknown, and 0.05 m for a speed of 1 m/s, 0.2 m for 4 m/s.
-        (0.35, 1.0, 0.15, True), (0.35, 1.0, 0.19, False), (0.24, 4.0, 0.01, True), (0.215, 4.0, 0.01, False),
-        (-0.24, -4.0, 0.01, True), (0.215, -4.0, 0.01, False), (0.24, -4.0, 0.01, True),
+        # The way is ten metres: 6 * sqrt(2) sigmas are unknown, and 0.05 m for a speed of 1 m/s,
+        # 0.2 m for 4 m/s.
+        (0.35, 1.0, 0.15, True), (0.35, 1.0, 0.19, False), (0.24, 4.0, 0.01, True),
+        (0.215, 4.0, 0.01, False), (-0.24, -4.0, 0.01, True), (0.215, -4.0, 0.01, False),
+        (0.24, -4.0, 0.01, True),
     ],
 )  # fmt: skip
 def test_what_is_not_known_of_a_way(tilt: float, mps: float, sigma: float, counts: bool) -> None:

@@ -1,4 +1,5 @@
-"""Decisions of the supervisor one by one: the rules are switched by the test, and the monitors keep what it puts into them."""
+"""Decisions of the supervisor one by one: the rules are switched by the test, and the monitors keep
+what it puts into them."""
 
 from math import inf
 from typing import Any
@@ -25,7 +26,13 @@ from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.supervisor import Supervisor
 from vehicled.safety.trip import Trip
 
-S0, S1, S2, S3, S4 = Reaction.WARN, Reaction.CAP_SPEED, Reaction.CONTROLLED_STOP, Reaction.BRAKE, Reaction.DISABLE
+S0, S1, S2, S3, S4 = (
+    Reaction.WARN,
+    Reaction.CAP_SPEED,
+    Reaction.CONTROLLED_STOP,
+    Reaction.BRAKE,
+    Reaction.DISABLE,
+)
 DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD)
 LIMIT_NS = 10_000_000_000
 """Time for which a request waits for its checks, ns."""
@@ -34,7 +41,14 @@ LIMIT_NS = 10_000_000_000
 class Decisions:
     """A supervisor with one rule for each reaction, and a moving vehicle."""
 
-    def __init__(self, mode: Mode, *, seen: Mode | None = None, clear: Clear = Clear.ITSELF, clear_ms: float = 0.0) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        *,
+        seen: Mode | None = None,
+        clear: Clear = Clear.ITSELF,
+        clear_ms: float = 0.0,
+    ) -> None:
         self.holding: set[Reaction] = set()
         rules = [self._rule(reaction, clear, clear_ms) for reaction in (S0, S1, S2, S3, S4)]
         self.supervisor = Supervisor(rules)
@@ -46,9 +60,9 @@ class Decisions:
 
     def _rule(self, reaction: Reaction, clear: Clear, clear_ms: float) -> Rule:
         return Rule(
-            code=reaction.name, reaction=reaction, value=lambda _: reaction in self.holding, reason=lambda _: f"{reaction} holds",
-            detect_ms=0.0, persist_ms=0.0, react_ms=0.0, modes=frozenset(Mode), clear=clear, clear_ms=clear_ms,
-            releases_brake=reaction is S4,
+            code=reaction.name, reaction=reaction, value=lambda _: reaction in self.holding,
+            reason=lambda _: f"{reaction} holds", detect_ms=0.0, persist_ms=0.0, react_ms=0.0,
+            modes=frozenset(Mode), clear=clear, clear_ms=clear_ms, releases_brake=reaction is S4,
         )  # fmt: skip
 
     def step(self, *holding: Reaction, after_ns: int = 10 * MS, **values: Any) -> None:
@@ -57,16 +71,28 @@ class Decisions:
         self.now_ns += after_ns
         given: dict[str, Any] = {"estimate": self.estimate, "control": CONTROL, **values}
         self.supervisor.step(
-            RuleInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, monitors=self.monitors, **given)
+            RuleInputs(
+                now_ns=self.now_ns,
+                mode=self.supervisor.mode,
+                limits=LIMITS,
+                monitors=self.monitors,
+                **given,
+            )
         )
 
     def ask(self, action: OperatorAction) -> None:
-        self.supervisor.on_operator(OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns)
+        self.supervisor.on_operator(
+            OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns
+        )
 
     def stand(self) -> None:
         """Let the vehicle stand, for certain."""
         self.estimate = ESTIMATE
-        set_fields(self.supervisor._rest, stands=lambda *_, **__: True, unrest=lambda _: ["it does not stand"])
+        set_fields(
+            self.supervisor._rest,
+            stands=lambda *_, **__: True,
+            unrest=lambda _: ["it does not stand"],
+        )
 
     @property
     def state(self) -> tuple[Mode, Reaction]:
@@ -76,10 +102,12 @@ class Decisions:
         return [(str(link.code), link.reaction) for link in self.supervisor.chain]
 
     def records(self) -> list[tuple[str, Reaction, bool]]:
-        return [(fault.code, fault.reaction, fault.active) for fault in self.supervisor.take_faults()]
+        return [
+            (fault.code, fault.reaction, fault.active) for fault in self.supervisor.take_faults()
+        ]
 
 
-# ------------------------------------------------------------------------------------------------------------------ reactions
+# ---------------------------------------------------------------------------------------- reactions
 
 
 @pytest.mark.parametrize("mode", DRIVING, ids=lambda mode: mode.name)
@@ -87,13 +115,18 @@ def test_a_drive_is_stopped_from_s2_on_and_disabled_by_s4(mode: Mode) -> None:
     for reaction in (S0, S1, S2, S3, S4):
         d = Decisions(mode)
         d.step(reaction)
-        assert d.state == (mode if reaction < S2 else Mode.FAULT if reaction is S4 else Mode.STOPPING, reaction)
+        assert d.state == (
+            mode if reaction < S2 else Mode.FAULT if reaction is S4 else Mode.STOPPING,
+            reaction,
+        )
         assert d.supervisor.releases_brake is (reaction is S4)
         assert d.supervisor.reason.code == ("must_stand" if reaction < S2 else reaction.name)
         assert d.records() == [(reaction.name, reaction, True)]
         d.step()
         assert d.records() == [(reaction.name, reaction, False)]
-        assert d.supervisor.reaction is (Reaction.NONE if reaction < S2 else reaction), "a stop goes on when its cause is gone"
+        assert d.supervisor.reaction is (Reaction.NONE if reaction < S2 else reaction), (
+            "a stop goes on when its cause is gone"
+        )
 
 
 def test_armed_it_is_disarmed_from_s2_on_and_shows_every_reaction() -> None:
@@ -128,15 +161,24 @@ def test_a_fault_that_a_device_reports_is_in_the_chain_like_the_trip_of_a_rule()
                 if second > first and not (mode is Mode.ARMED and stops) and first is not S4:
                     stops.append(second)
                 for reaction in (first, first, second, second):
-                    d.monitors.device_faults = {("drive", "hot"): Fault(0, "hot", "drive", reaction, True, f"{d.now_ns}")}
+                    d.monitors.device_faults = {
+                        ("drive", "hot"): Fault(0, "hot", "drive", reaction, True, f"{d.now_ns}")
+                    }
                     d.step()
-                assert d.chain() == [("hot", each) for each in dict.fromkeys(stops)], (mode, first, second)
+                assert d.chain() == [("hot", each) for each in dict.fromkeys(stops)], (
+                    mode,
+                    first,
+                    second,
+                )
     d = Decisions(Mode.AUTO)
     d.monitors.device_faults = {("drive", "hot"): Fault(0, "hot", "drive", S2, True, "")}
     d.step()
     d.monitors.device_faults |= {("steering", "hot"): Fault(0, "hot", "steering", S3, True, "")}
     d.step()
-    assert [(link.reason.by, link.reaction) for link in d.supervisor.chain] == [("drive", S2), ("steering", S3)]
+    assert [(link.reason.by, link.reaction) for link in d.supervisor.chain] == [
+        ("drive", S2),
+        ("steering", S3),
+    ]
 
 
 def test_the_worst_of_several_counts_and_every_cap() -> None:
@@ -153,23 +195,38 @@ def test_the_worst_of_several_counts_and_every_cap() -> None:
     d.step()
     assert d.supervisor.speed_cap_mps == inf, "the way along the course limits AUTO alone"
     fault = Fault(0, "hot", "drive", S1, True, "")
-    d.monitors.device_faults = {("drive", "hot"): fault, ("drive", "b"): replace(fault, reaction=S0)}
+    d.monitors.device_faults = {
+        ("drive", "hot"): fault,
+        ("drive", "b"): replace(fault, reaction=S0),
+    }
     d.step()
     assert d.supervisor.speed_cap_mps == LIMITS.capped_speed_mps
     assert d.state == (Mode.TELEOP, S1)
     d.monitors.device_faults = {("drive", "b"): replace(fault, reaction=S0)}
     d.step()
     assert d.supervisor.speed_cap_mps == inf
-    d.monitors.device_faults = {("drive", "hot"): replace(fault, reaction=S3), ("drive", "b"): replace(fault, reaction=S2)}
+    d.monitors.device_faults = {
+        ("drive", "hot"): replace(fault, reaction=S3),
+        ("drive", "b"): replace(fault, reaction=S2),
+    }
     d.step(S0, S1)
     assert d.state == (Mode.STOPPING, S3)
 
 
 @pytest.mark.parametrize(
     ("uncommanded_ns", "rolled_m", "brakes"),
-    [(0, 0.0, False), (300 * MS, 0.3, False), (300 * MS + 1, 0.0, True), (0, 0.301, True), (0, -0.3, False), (0, -0.301, True)],
+    [
+        (0, 0.0, False),
+        (300 * MS, 0.3, False),
+        (300 * MS + 1, 0.0, True),
+        (0, 0.301, True),
+        (0, -0.3, False),
+        (0, -0.301, True),
+    ],
 )
-def test_a_released_vehicle_that_rolls_is_braked(uncommanded_ns: int, rolled_m: float, brakes: bool) -> None:
+def test_a_released_vehicle_that_rolls_is_braked(
+    uncommanded_ns: int, rolled_m: float, brakes: bool
+) -> None:
     assert (LIMITS.uncommanded_s, LIMITS.roll_back_m) == (0.3, 0.3)
     d = Decisions(Mode.AUTO)
     d.step(S4)
@@ -193,14 +250,16 @@ def test_without_a_rule_a_fault_of_a_device_does_not_release_the_brake() -> None
     assert not d.supervisor.releases_brake
 
 
-# ------------------------------------------------------------------------------------------------------------------ ends of drives
+# ----------------------------------------------------------------------------------- ends of drives
 
 
 @pytest.mark.parametrize("mode", DRIVING, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("seen", [Mode.ARMED, None])
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize("finished", [False, True])
-def test_a_course_is_finished_at_its_end_in_auto(mode: Mode, seen: Mode | None, ended: bool, finished: bool) -> None:
+def test_a_course_is_finished_at_its_end_in_auto(
+    mode: Mode, seen: Mode | None, ended: bool, finished: bool
+) -> None:
     d = Decisions(mode, seen=seen)
     set_fields(d.monitors.place, ended=ended)
     d.step(controller_finished=finished)
@@ -213,7 +272,9 @@ def test_a_course_is_finished_at_its_end_in_auto(mode: Mode, seen: Mode | None, 
 @pytest.mark.parametrize("mode", DRIVING, ids=lambda mode: mode.name)
 @pytest.mark.parametrize("seen", [Mode.ARMED, None])
 @pytest.mark.parametrize("result", ["", "known", "failed"])
-def test_an_alignment_drive_ends_with_its_result(mode: Mode, seen: Mode | None, result: str) -> None:
+def test_an_alignment_drive_ends_with_its_result(
+    mode: Mode, seen: Mode | None, result: str
+) -> None:
     d = Decisions(mode, seen=seen)
     if result:
         set_fields(d.monitors.alignment, **{result: "because"})
@@ -239,7 +300,11 @@ def test_a_stop_that_ends_late_says_what_it_waits_for_and_only_then() -> None:
 
 
 def test_at_standstill_stop_init_and_fault_end() -> None:
-    ends = ((Mode.INIT, Mode.STANDBY, False), (Mode.STOPPING, Mode.STANDBY, True), (Mode.FAULT, Mode.FAULT, True))
+    ends = (
+        (Mode.INIT, Mode.STANDBY, False),
+        (Mode.STOPPING, Mode.STANDBY, True),
+        (Mode.FAULT, Mode.FAULT, True),
+    )
     for mode, after, stopped in ends:
         d = Decisions(mode)
         d.stand()
@@ -267,7 +332,7 @@ def test_at_standstill_stop_init_and_fault_end() -> None:
         assert (d.supervisor.mode, d.supervisor.stopped) == (mode, False)
 
 
-# ------------------------------------------------------------------------------------------------------------------ requests
+# ----------------------------------------------------------------------------------------- requests
 
 
 @pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.name)
@@ -384,7 +449,7 @@ def test_a_fault_forgets_what_was_asked_for_before_it() -> None:
         assert d.supervisor._wanted is None
 
 
-# ------------------------------------------------------------------------------------------------------- requests and their checks
+# ------------------------------------------------------------------------ requests and their checks
 
 ASKS = {
     OperatorAction.DRIVE: (Mode.AUTO, {Mode.ARMED}),
@@ -420,12 +485,18 @@ class Requests(Decisions):
         super().__init__(mode)
         self.begun: list[str] = []
         m, note = self.monitors, self.begun.append
-        m.teleop.on_message(TeleopCommand(self.now_ns, self.now_ns, 0.0, 0.0, 0.0, True, "pad", 1), self.now_ns)
+        m.teleop.on_message(
+            TeleopCommand(self.now_ns, self.now_ns, 0.0, 0.0, 0.0, True, "pad", 1), self.now_ns
+        )
         set_fields(m.teleop, missing=lambda *_: "")
         set_fields(m.setpoints, missing=lambda *_: "", holder="program")
         for name in ("reset", "begin", "begin_by_hand"):
             set_fields(m.alignment, **{name: lambda *_, n=name: note(f"alignment.{n}")})
-        set_fields(m.place, begin=lambda entry, _estimate: note(f"place.begin {entry.said}"), choose=lambda _: Entry(said="here"))
+        set_fields(
+            m.place,
+            begin=lambda entry, _estimate: note(f"place.begin {entry.said}"),
+            choose=lambda _: Entry(said="here"),
+        )
         set_fields(m, reset=lambda: note("monitors.reset"))
 
 
@@ -448,8 +519,12 @@ def test_each_request_begins_its_drive_from_its_modes_alone(checks: Checks) -> N
             drivers = {OperatorAction.TELEOP: "pad", OperatorAction.OFFBOARD: "program"}
             assert d.supervisor.driver == (drivers.get(action, "") if begun else "")
             assert d.monitors.setpoints.drives is (begun and action is OperatorAction.OFFBOARD)
-            assert d.monitors.teleop.driver == ("pad" if begun and action is OperatorAction.TELEOP else None)
-            assert checks.asked == ([None if action is OperatorAction.DRIVE else action] if mode is Mode.ARMED else [])
+            assert d.monitors.teleop.driver == (
+                "pad" if begun and action is OperatorAction.TELEOP else None
+            )
+            assert checks.asked == (
+                [None if action is OperatorAction.DRIVE else action] if mode is Mode.ARMED else []
+            )
             # A request that this mode does not allow is forgotten at once.
             waits = mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD) and not begun
             assert d.supervisor._wanted is (action if waits else None), (action, mode)
@@ -463,7 +538,10 @@ def test_armed_each_request_waits_for_its_checks(checks: Checks) -> None:
         assert d.supervisor.reason.code == "driving_checks"
         d.step()
         assert (d.supervisor.mode, d.supervisor.waiting) == (Mode.ARMED, ["no fix"])
-        assert (d.supervisor.reason.code, d.supervisor.reason.details) == ("driving_waits", ("no fix",))
+        assert (d.supervisor.reason.code, d.supervisor.reason.details) == (
+            "driving_waits",
+            ("no fix",),
+        )
         assert d.begun == []
         checks.lacking = []
         d.step()
@@ -475,7 +553,9 @@ def test_armed_each_request_waits_for_its_checks(checks: Checks) -> None:
 
 
 @pytest.mark.parametrize("action", [OperatorAction.TELEOP, OperatorAction.OFFBOARD])
-def test_hand_and_program_must_be_there_whatever_drives(action: OperatorAction, checks: Checks) -> None:
+def test_hand_and_program_must_be_there_whatever_drives(
+    action: OperatorAction, checks: Checks
+) -> None:
     leads_to, modes = ASKS[action]
     for mode in modes:
         d = Requests(mode)
@@ -484,7 +564,9 @@ def test_hand_and_program_must_be_there_whatever_drives(action: OperatorAction, 
         d.ask(action)
         d.step()
         assert d.supervisor.mode is mode
-        assert d.supervisor.waiting == [{OperatorAction.TELEOP: "driving by hand waits: hold it"}.get(action, "send some")]
+        assert d.supervisor.waiting == [
+            {OperatorAction.TELEOP: "driving by hand waits: hold it"}.get(action, "send some")
+        ]
         set_fields(d.monitors.teleop, missing=lambda *_: "")
         set_fields(d.monitors.setpoints, missing=lambda *_: "")
         # From a drive they take over at once, whatever the checks of arming say.
@@ -501,7 +583,11 @@ def test_a_program_that_no_longer_drives_gets_the_reason(checks: Checks) -> None
         d.step()
         assert d.monitors.setpoints.drives
         d.step(reaction)
-        assert (d.supervisor.mode, d.monitors.setpoints.drives, d.supervisor.driver) == (after, False, "")
+        assert (d.supervisor.mode, d.monitors.setpoints.drives, d.supervisor.driver) == (
+            after,
+            False,
+            "",
+        )
 
 
 def test_arming_begins_anew(checks: Checks) -> None:
@@ -517,8 +603,16 @@ def test_arming_begins_anew(checks: Checks) -> None:
         armed = mode is Mode.STANDBY
         assert (supervisor.mode is Mode.ARMED) is (armed or mode is Mode.ARMED)
         if armed:
-            assert (supervisor.stopped, supervisor.course_driven, supervisor.disarmed_by) == (False, False, "")
-            assert (supervisor.reaction, supervisor.chain, d.begun) == (Reaction.NONE, [], ["monitors.reset"])
+            assert (supervisor.stopped, supervisor.course_driven, supervisor.disarmed_by) == (
+                False,
+                False,
+                "",
+            )
+            assert (supervisor.reaction, supervisor.chain, d.begun) == (
+                Reaction.NONE,
+                [],
+                ["monitors.reset"],
+            )
             assert supervisor._arm_requested_ns is None
             assert not supervisor._trips
         else:
@@ -531,14 +625,19 @@ def test_arming_waits_for_its_checks_and_is_refused_when_it_comes_late(checks: C
     d.ask(OperatorAction.ARM)
     assert d.supervisor.reason.code == "arming_checks"
     d.step(after_ns=LIMIT_NS)
-    assert (d.supervisor.reason.code, d.supervisor.waiting, d.records()) == ("arming_waits", ["no fix"], [])
+    assert (d.supervisor.reason.code, d.supervisor.waiting, d.records()) == (
+        "arming_waits",
+        ["no fix"],
+        [],
+    )
     d.step(after_ns=1)
     assert (d.supervisor.mode, d.supervisor.reason.code) == (Mode.STANDBY, "arming_refused")
     assert d.records() == [("arming_refused", S0, True)]
     checks.lacking = []
     d.step()
     assert d.supervisor.mode is Mode.STANDBY
-    # All checks pass by now, and the daemon stood still: that request was made in another situation.
+    # All checks pass by now, and the daemon stood still: that request was made in another
+    # situation.
     for after_ns, mode in ((LIMIT_NS, Mode.ARMED), (LIMIT_NS + 1, Mode.STANDBY)):
         d = Requests(Mode.STANDBY)
         d.ask(OperatorAction.ARM)
@@ -552,7 +651,9 @@ def test_arming_waits_for_its_checks_and_is_refused_when_it_comes_late(checks: C
 
 @pytest.mark.parametrize("action", [OperatorAction.ARM, OperatorAction.RESET, OperatorAction.ALIGN])
 @pytest.mark.parametrize("stands", [False, True])
-def test_a_fault_is_reset_at_standstill_by_a_request_after_it(action: OperatorAction, stands: bool, checks: Checks) -> None:
+def test_a_fault_is_reset_at_standstill_by_a_request_after_it(
+    action: OperatorAction, stands: bool, checks: Checks
+) -> None:
     d = Requests(Mode.FAULT)
     if stands:
         d.stand()
@@ -566,7 +667,10 @@ def test_a_fault_is_reset_at_standstill_by_a_request_after_it(action: OperatorAc
         assert d.state == (Mode.STANDBY, Reaction.NONE)
         assert d.supervisor._wanted is None
     else:
-        assert d.state == (Mode.ALIGN if action is OperatorAction.ALIGN else Mode.ARMED, Reaction.NONE)
+        assert d.state == (
+            Mode.ALIGN if action is OperatorAction.ALIGN else Mode.ARMED,
+            Reaction.NONE,
+        )
     d = Requests(Mode.FAULT)
     d.stand()
     d.supervisor._seen = Mode.AUTO
@@ -584,7 +688,9 @@ def test_a_fault_whose_cause_lasts_is_not_reset(checks: Checks) -> None:
         d.ask(OperatorAction.RESET)
         d.step(reaction)
         lasts = reaction is S4
-        assert d.supervisor.mode is (Mode.FAULT if lasts else Mode.STANDBY if reaction >= S2 else Mode.ARMED)
+        assert d.supervisor.mode is (
+            Mode.FAULT if lasts else Mode.STANDBY if reaction >= S2 else Mode.ARMED
+        )
         assert (("reset_refused", S0, True) in d.records()) is lasts
         assert d.supervisor.releases_brake is False
         assert d.supervisor._wanted is None
@@ -595,7 +701,11 @@ def test_a_request_to_align_arms_as_well_and_no_other_drive_does() -> None:
         for mode in Mode:
             d = Decisions(mode)
             d.ask(action)
-            aligns = action is OperatorAction.ALIGN and mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
+            aligns = action is OperatorAction.ALIGN and mode in (
+                Mode.INIT,
+                Mode.STANDBY,
+                Mode.FAULT,
+            )
             assert (d.supervisor._arm_requested_ns is not None) is aligns, (action, mode)
             checked = mode is Mode.ARMED or (aligns and mode is Mode.STANDBY)
             assert (d.supervisor.reason.code == "driving_checks") is checked, (action, mode)
@@ -650,7 +760,10 @@ def test_a_rule_clears_after_a_time_without_a_break() -> None:
 def test_of_equal_reactions_the_first_is_the_reason() -> None:
     d = Decisions(Mode.AUTO)
     fault = Fault(0, "hot", "drive", S3, True, "hot")
-    d.monitors.device_faults = {("drive", "hot"): fault, ("drive", "wet"): replace(fault, code="wet")}
+    d.monitors.device_faults = {
+        ("drive", "hot"): fault,
+        ("drive", "wet"): replace(fault, code="wet"),
+    }
     d.step()
     assert d.supervisor.reason.code == "hot"
     d = Decisions(Mode.AUTO)
@@ -658,7 +771,9 @@ def test_of_equal_reactions_the_first_is_the_reason() -> None:
     d.step(S3)
     assert d.supervisor.reason.code == "BRAKE"
     d = Decisions(Mode.AUTO)
-    d.supervisor._rules = tuple(replace(rule, reaction=S2) if rule.reaction is S3 else rule for rule in d.supervisor._rules)
+    d.supervisor._rules = tuple(
+        replace(rule, reaction=S2) if rule.reaction is S3 else rule for rule in d.supervisor._rules
+    )
     d.step(S2, S3)
     assert d.supervisor.reason.code == "CONTROLLED_STOP"
 
@@ -675,7 +790,20 @@ def test_a_full_chain_gives_up_the_oldest_of_its_mildest_links() -> None:
 
 def test_before_its_first_step_it_neither_drives_nor_knows_anything() -> None:
     supervisor = Supervisor()
-    assert (supervisor.mode, supervisor.reaction, supervisor.speed_cap_mps) == (Mode.INIT, Reaction.NONE, inf)
-    assert (supervisor.entry, supervisor.inputs, supervisor.chain, supervisor.faults) == (Entry(), None, [], [])
+    assert (supervisor.mode, supervisor.reaction, supervisor.speed_cap_mps) == (
+        Mode.INIT,
+        Reaction.NONE,
+        inf,
+    )
+    assert (supervisor.entry, supervisor.inputs, supervisor.chain, supervisor.faults) == (
+        Entry(),
+        None,
+        [],
+        [],
+    )
     assert (supervisor.driver, supervisor.disarmed_by, supervisor.waiting) == ("", "", [])
-    assert (supervisor.stopped, supervisor.course_driven, supervisor.releases_brake) == (False, False, False)
+    assert (supervisor.stopped, supervisor.course_driven, supervisor.releases_brake) == (
+        False,
+        False,
+        False,
+    )

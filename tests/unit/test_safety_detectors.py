@@ -1,4 +1,5 @@
-"""The detectors that compare witnesses with each other: what they must notice, how soon, and what must not alarm them."""
+"""The detectors that compare witnesses with each other: what they must notice, how soon, and what
+must not alarm them."""
 
 from collections.abc import Callable
 from math import atan2, cos, degrees, inf, pi, radians, sin
@@ -72,7 +73,13 @@ class Road:
     ) -> None:
         self.monitors = Monitors(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
         self._sign, self._heading_ns, self._stands_s = sign, 1000 * MS // heading_hz, stands_s
-        self._v, self._rate, self._heading, self._gyro, self._course = v, yaw_rate, heading, gyro, course
+        self._v, self._rate, self._heading, self._gyro, self._course = (
+            v,
+            yaw_rate,
+            heading,
+            gyro,
+            course,
+        )
         self._kind, self._late_ns, self._antenna = kind, heading_late_ms * MS, antenna_x_m
         self._rng = np.random.default_rng(4)
         self._noise = 1.0 if noise else 0.0
@@ -101,9 +108,19 @@ class Road:
             self._late.append(Heading(now, now + self._late_ns, yaw, 0.01, self._kind))
         if now % (100 * MS) == 0:
             course = self._course(t_s, self.yaw)
-            ve = v * cos(course) - rate * self._antenna * sin(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
-            vn = v * sin(course) + rate * self._antenna * cos(self.yaw) + self._noise * self._rng.normal(0.0, 0.03)
-            monitors.on_message(GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now)
+            ve = (
+                v * cos(course)
+                - rate * self._antenna * sin(self.yaw)
+                + self._noise * self._rng.normal(0.0, 0.03)
+            )
+            vn = (
+                v * sin(course)
+                + rate * self._antenna * cos(self.yaw)
+                + self._noise * self._rng.normal(0.0, 0.03)
+            )
+            monitors.on_message(
+                GnssFix(now, now, 0.7 + 1e-8 * t_s, -1.5, 260.0, (ve, vn, 0.0), NAN9, SPREAD), now
+            )
         while self._late and self._late[0].t_rx_ns <= now:
             monitors.on_message(self._late.pop(0), now)
         s = RuleInputs(
@@ -122,7 +139,7 @@ class Road:
         self.situation = s
 
 
-# ------------------------------------------------------------------------------------------------------- heading, gyro, course
+# ---------------------------------------------------------------------------- heading, gyro, course
 
 
 def whole_degrees(t_s: float, yaw: float) -> float:
@@ -141,24 +158,30 @@ def whole_degrees(t_s: float, yaw: float) -> float:
         {"gyro": lambda t, rate: rate * 1.02, "v": 1.0, "yaw_rate": lambda t, _: 1.0},
         {"heading_late_ms": 500},
         {"heading": lambda t, yaw: yaw + 0.02 * t, "kind": HeadingKind.INERTIAL},
-        {"heading": lambda t, yaw: yaw + 0.1 * sin(yaw), "kind": HeadingKind.MAGNETIC, "yaw_rate": lambda t, _: 0.8},
+        {"heading": lambda t, yaw: yaw + 0.1 * sin(yaw), "kind": HeadingKind.MAGNETIC,
+         "yaw_rate": lambda t, _: 0.8},
         {"heading": lambda t, yaw: yaw + (0.5 if 4.05 < t < 4.15 else 0.0)},
         {"v": 0.3, "course": lambda t, yaw: yaw + 2.0},
         {"noise": False, "yaw_rate": lambda t, _: 0.0},
         {"noise": False, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, rate: rate + 0.03},
-        {"noise": False, "v": 0.0, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, rate: rate + 0.02},
-        {"noise": False, "heading": in_degrees, "gyro": lambda t, rate: rate + 0.02, "yaw_rate": lambda t, _: 0.004},
+        {"noise": False, "v": 0.0, "yaw_rate": lambda t, _: 0.0,
+         "gyro": lambda t, rate: rate + 0.02},
+        {"noise": False, "heading": in_degrees, "gyro": lambda t, rate: rate + 0.02,
+         "yaw_rate": lambda t, _: 0.004},
         {"noise": False, "heading": in_degrees, "yaw_rate": lambda t, _: 0.3 * sin(t)},
         {"noise": False, "heading": whole_degrees, "yaw_rate": lambda t, _: 0.2 * sin(t)},
-        {"heading": whole_degrees, "noise": False, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, w: w + 0.03, "stands_s": 6.0},
+        {"heading": whole_degrees, "noise": False, "yaw_rate": lambda t, _: 0.0,
+         "gyro": lambda t, w: w + 0.03, "stands_s": 6.0},
         {"noise": False, "heading_hz": 5, "yaw_rate": lambda t, _: 0.2 if t > 10.0 else 0.0},
-        {"noise": False, "v": 0.0, "yaw_rate": lambda t, _: 0.0, "gyro": lambda t, rate: rate + 0.03},
+        {"noise": False, "v": 0.0, "yaw_rate": lambda t, _: 0.0,
+         "gyro": lambda t, rate: rate + 0.03},
     ],
     ids=[
-        "circle", "fast bends", "slow circle", "backward", "misaligned", "bias", "scale", "late", "drifting", "iron", "one outlier",
-        "too slow for a course", "exact on a straight", "exact on a straight, gyro biased", "held at standstill, gyro biased",
-        "whole degrees on a straight, gyro biased", "whole degrees in an S-bend", "whole degrees", "whole degrees, biased", "5 Hz",
-        "standing, biased",
+        "circle", "fast bends", "slow circle", "backward", "misaligned", "bias", "scale", "late",
+        "drifting", "iron", "one outlier", "too slow for a course", "exact on a straight",
+        "exact on a straight, gyro biased", "held at standstill, gyro biased",
+        "whole degrees on a straight, gyro biased", "whole degrees in an S-bend", "whole degrees",
+        "whole degrees, biased", "5 Hz", "standing, biased",
     ],
 )  # fmt: skip
 def test_usual_values_raise_no_alarm(sound: dict[str, Any]) -> None:
@@ -182,32 +205,67 @@ def stuck_from(t0_s: float) -> Change:
     [
         ({"heading": stuck_from(5.0), "noise": False}, "heading_stuck", 0.8),
         # Turned by 0.12 rad in all, never by more than 0.06 from where it stuck.
-        ({"heading": stuck_from(5.0), "noise": False, "yaw_rate": lambda t, _: 0.12 * cos(2.0 * (t - 5.0))}, "heading_stuck", 2.5),
+        (
+            {
+                "heading": stuck_from(5.0),
+                "noise": False,
+                "yaw_rate": lambda t, _: 0.12 * cos(2.0 * (t - 5.0)),
+            },
+            "heading_stuck",
+            2.5,
+        ),
         ({"heading": stuck_from(5.0), "noise": False, "heading_hz": 5}, "heading_stuck", 0.8),
         # The bends of an S: 0.09 rad to the left, and as much to the right of the first heading.
         (
-            {"heading": stuck_from(5.0), "noise": False, "yaw_rate": lambda t, _: 0.09 * pi * sin(pi * (t - 4.5))},
+            {
+                "heading": stuck_from(5.0),
+                "noise": False,
+                "yaw_rate": lambda t, _: 0.09 * pi * sin(pi * (t - 4.5)),
+            },
             "heading_stuck",
             1.6,
         ),
-        ({"heading": stuck_from(5.0), "noise": False, "yaw_rate": lambda t, _: 0.2 if t > 9.0 else 0.0}, "heading_stuck", 4.8),
+        (
+            {
+                "heading": stuck_from(5.0),
+                "noise": False,
+                "yaw_rate": lambda t, _: 0.2 if t > 9.0 else 0.0,
+            },
+            "heading_stuck",
+            4.8,
+        ),
         ({"heading": stuck_from(5.0)}, "heading_against_gyro", 1.6),
         ({"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)}, "heading_against_gyro", 0.4),
-        ({"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)}, "heading_against_course", 0.6),
-        ({"heading": lambda t, yaw: yaw + min(max(t - 5.0, 0.0) * 0.1, 1.0)}, "heading_against_course", 5.0),
+        (
+            {"heading": lambda t, yaw: yaw + (0.5 if t >= 5.0 else 0.0)},
+            "heading_against_course",
+            0.6,
+        ),
+        (
+            {"heading": lambda t, yaw: yaw + min(max(t - 5.0, 0.0) * 0.1, 1.0)},
+            "heading_against_course",
+            5.0,
+        ),
         ({"gyro": lambda t, rate: rate + (0.5 if t >= 5.0 else 0.0)}, "heading_against_gyro", 0.9),
         ({"gyro": lambda t, rate: rate + (0.5 if t >= 5.0 else 0.0)}, "gyro_against_course", 1.3),
-        ({"gyro": lambda t, rate: 0.0 if t >= 5.0 else rate, "yaw_rate": lambda t, _: 0.5}, "gyro_against_course", 1.6),
+        (
+            {"gyro": lambda t, rate: 0.0 if t >= 5.0 else rate, "yaw_rate": lambda t, _: 0.5},
+            "gyro_against_course",
+            1.6,
+        ),
     ],
 )
-def test_a_wrong_speed_source_is_noticed(broken: dict[str, Any], code: str, within_s: float) -> None:
+def test_a_wrong_speed_source_is_noticed(
+    broken: dict[str, Any], code: str, within_s: float
+) -> None:
     noticed = Road(**broken).drive(11.0)
     assert min(noticed.values()) >= 5.0
     assert noticed[code] - 5.0 <= within_s
 
 
 class Steered(Road):
-    """The same without heading and fixes, steered as its yaw rate needs by wheels that may be off."""
+    """The same without heading and fixes, steered as its yaw rate needs by wheels that may be
+    off."""
 
     def __init__(self, *, wheel: Change = same, **road: Any) -> None:
         super().__init__(**road)
@@ -227,7 +285,8 @@ class Steered(Road):
         s = RuleInputs(
             now_ns=now, mode=Mode.AUTO, limits=LIMITS, monitors=self.monitors,
             estimate=replace(ESTIMATE, speed_mps=self._sign * v),
-            sent=replace(SENT, throttle=0.4, wheel_angle_rad=self._wheel(t_s, self._sign * commanded)),
+            sent=replace(SENT, throttle=0.4,
+                wheel_angle_rad=self._wheel(t_s, self._sign * commanded)),
         )  # fmt: skip
         self.monitors.update(s)
         if next(rule for rule in RULES if rule.code == "gyro_against_steering").holds(s):
@@ -247,7 +306,17 @@ class Steered(Road):
         {"sign": -1.0},
         {"v": 1.0, "yaw_rate": lambda t, _: 0.3 if t % 6.0 < 3.0 else -0.3},
     ],
-    ids=["circle", "fast bends", "slow", "weak steering", "strong steering", "trim", "bias", "backward", "sharp bends"],
+    ids=[
+        "circle",
+        "fast bends",
+        "slow",
+        "weak steering",
+        "strong steering",
+        "trim",
+        "bias",
+        "backward",
+        "sharp bends",
+    ],
 )
 def test_a_steering_that_is_known_roughly_accuses_no_gyro(sound: dict[str, Any]) -> None:
     road = Steered(**sound)
@@ -257,11 +326,18 @@ def test_a_steering_that_is_known_roughly_accuses_no_gyro(sound: dict[str, Any])
 
 @pytest.mark.parametrize(
     "gyro",
-    [lambda t, rate: rate + 0.5, lambda t, rate: rate - 0.5, lambda t, rate: -2.0 * rate, lambda t, rate: rate + 1.0],
+    [
+        lambda t, rate: rate + 0.5,
+        lambda t, rate: rate - 0.5,
+        lambda t, rate: -2.0 * rate,
+        lambda t, rate: rate + 1.0,
+    ],
     ids=["offset", "offset to the right", "reversed", "large offset"],
 )
 def test_a_grossly_wrong_gyro_is_noticed_by_the_steering_alone(gyro: Change) -> None:
-    road = Steered(gyro=lambda t, rate: gyro(t, rate) if t > 5.0 else rate, yaw_rate=lambda t, _: 0.25)
+    road = Steered(
+        gyro=lambda t, rate: gyro(t, rate) if t > 5.0 else rate, yaw_rate=lambda t, _: 0.25
+    )
     road.drive(8.0)
     assert 5.3 < road.trips[0] < 6.6
 
@@ -285,20 +361,32 @@ def test_old_heading_evidence_is_forgotten() -> None:
     road.drive(5.6)
     assert road.monitors.yaw.parted_in_a_row >= READINGS
     assert road.monitors.yaw.aside_in_a_row >= FIXES
-    late = RuleInputs(now_ns=road.now_ns + 2 * 10**9, mode=Mode.AUTO, limits=LIMITS, monitors=road.monitors, estimate=ESTIMATE)
+    late = RuleInputs(
+        now_ns=road.now_ns + 2 * 10**9,
+        mode=Mode.AUTO,
+        limits=LIMITS,
+        monitors=road.monitors,
+        estimate=ESTIMATE,
+    )
     road.monitors.update(late)
     assert road.monitors.yaw.parted_in_a_row == road.monitors.yaw.aside_in_a_row == 0
     assert not road.monitors.yaw.heading_stuck
 
 
-# ---------------------------------------------------------------------------------------------------------- position and range
+# ------------------------------------------------------------------------------- position and range
 
 
 def test_a_position_that_repeats_itself_counts_while_the_vehicle_moves() -> None:
     for speed, counts in ((1.0, 9), (0.0, 0)):
         monitors = Monitors(LIMITS, VEHICLE)
         monitors.update(
-            RuleInputs(now_ns=START, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=replace(ESTIMATE, speed_mps=speed))
+            RuleInputs(
+                now_ns=START,
+                mode=Mode.AUTO,
+                limits=LIMITS,
+                monitors=monitors,
+                estimate=replace(ESTIMATE, speed_mps=speed),
+            )
         )
         for k in range(10):
             monitors.on_message(GnssFix(START + k, START + k, 0.7, -1.5, 260.0), START + k)
@@ -311,12 +399,17 @@ def test_a_bump_is_no_saturation_that_lasts() -> None:
     monitors = Monitors(LIMITS, VEHICLE)
     for k in range(10):
         now = START + k * 10 * MS
-        monitors.on_message(ImuSample(now, now, (0.0, 0.0, 9.8), (0.0, 0.0, 1e-3 * k), saturated=k in (2, 3) or k >= 5), now)
+        monitors.on_message(
+            ImuSample(
+                now, now, (0.0, 0.0, 9.8), (0.0, 0.0, 1e-3 * k), saturated=k in (2, 3) or k >= 5
+            ),
+            now,
+        )
         assert (monitors.inertial.saturated_ns(now) == 0) is (k not in (3, 6, 7, 8, 9))
     assert monitors.inertial.saturated_ns(START + 90 * MS) == 40 * MS
 
 
-# ------------------------------------------------------------------------------------------------------- command against motion
+# --------------------------------------------------------------------------- command against motion
 
 
 BRAKED = replace(VEHICLE, drive=replace(VEHICLE.drive, brake_deceleration_mps2=3.0))
@@ -326,7 +419,9 @@ class Motion:
     """Ticks of 10 ms with a command, an estimate, and what else says how fast it is."""
 
     def __init__(self, *, course: bool = False) -> None:
-        self.monitors = Monitors(LIMITS, BRAKED, course=load_course("straight_30m") if course else None)
+        self.monitors = Monitors(
+            LIMITS, BRAKED, course=load_course("straight_30m") if course else None
+        )
         self.now_ns = START
 
     def go(
@@ -348,10 +443,15 @@ class Motion:
             self.now_ns += tick_ms * MS
             if ground is not None and self.now_ns % (100 * MS) == 0:
                 self.monitors.on_message(
-                    GnssFix(self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (0.6 * ground, 0.8 * ground, 0.0)), self.now_ns
+                    GnssFix(
+                        self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (0.6 * ground, 0.8 * ground, 0.0)
+                    ),
+                    self.now_ns,
                 )
             if wheel is not None:
-                self.monitors.on_message(WheelSpeed(self.now_ns, self.now_ns, wheel, 0.1), self.now_ns)
+                self.monitors.on_message(
+                    WheelSpeed(self.now_ns, self.now_ns, wheel, 0.1), self.now_ns
+                )
             s = RuleInputs(
                 now_ns=self.now_ns,
                 mode=mode,
@@ -408,7 +508,8 @@ def test_what_is_no_stall(usual: dict[str, Any]) -> None:
 
 
 def test_a_brake_just_released_is_no_stall() -> None:
-    """The speed control brakes and drives in turn on a slope; the brake acts on after its command."""
+    """The speed control brakes and drives in turn on a slope; the brake acts on after its
+    command."""
     motion = Motion()
     motion.go(1.0, 0.5, 1.0)
     for speed in (0.9, 0.7, 0.5, 0.4):
@@ -454,7 +555,8 @@ def test_a_vehicle_without_a_brake_that_does_not_slow_down_is_noticed() -> None:
 
 
 def test_a_gear_change_that_pushes_after_the_throttle_is_released_is_explained() -> None:
-    """An engine gave back 0.9 m/s within half a second of the release; then the vehicle coasts for seconds."""
+    """An engine gave back 0.9 m/s within half a second of the release; then the vehicle coasts for
+    seconds."""
     motion = Motion()
     motion.go(1.0, 0.3, 4.8)
     for speed in (5.0, 5.3):
@@ -471,12 +573,18 @@ def test_a_slope_that_is_driven_down_on_the_brake_is_explained() -> None:
     motion.monitors = Monitors(LIMITS, replace(BRAKED, drive=drive))
     motion.go(2.0, drive.steady_throttle(2.0), 2.0)
     slope_mps2 = 0.05 * 9.81
-    motion.go(10.0, 0.0, 2.0, brake=(slope_mps2 + drive.acceleration_mps2(0.0, 2.0)) / drive.brake_deceleration_mps2)
+    motion.go(
+        10.0,
+        0.0,
+        2.0,
+        brake=(slope_mps2 + drive.acceleration_mps2(0.0, 2.0)) / drive.brake_deceleration_mps2,
+    )
     assert motion.seconds[2] == 0.0
 
 
 def test_an_uncommanded_motion_that_the_brake_ends_does_not_disable_the_drive() -> None:
-    """It is faster than explained when the brake is applied, and slows down as half a brake would have it."""
+    """It is faster than explained when the brake is applied, and slows down as half a brake would
+    have it."""
     motion = Motion()
     motion.go(1.0, 0.0, 0.0, brake=1.0)
     motion.go(0.4, 0.0, 2.0)
@@ -520,7 +628,8 @@ def test_rolling_against_the_drive_is_noticed_by_estimate_or_wheel() -> None:
 @pytest.mark.parametrize("asked", [0.05, 0.1, 0.2, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("sensor", ["ground", "wheel"])
 def test_standing_is_judged_by_what_is_asked_for(asked: float, sensor: str) -> None:
-    """A vehicle that follows is left alone, at a creep as at a run, and one that is held is noticed within its time."""
+    """A vehicle that follows is left alone, at a creep as at a run, and one that is held is noticed
+    within its time."""
     throttle = max(BRAKED.drive.steady_throttle(asked), BRAKED.drive.steady_throttle(0.0) + 0.02)
     motion = Motion()
 
@@ -540,7 +649,9 @@ def test_noise_that_looks_like_motion_for_a_moment_only_delays_it() -> None:
     motion.go(1.5, 0.5, 0.0, target=0.2, wheel=0.0)
     motion.go(0.2, 0.5, 0.0, target=0.2, wheel=0.06)
     motion.go(0.5, 0.5, 0.0, target=0.2, wheel=0.0)
-    assert motion.seconds[0] == pytest.approx(2.2, abs=0.05), "the estimate stands, whatever the wheels say"
+    assert motion.seconds[0] == pytest.approx(2.2, abs=0.05), (
+        "the estimate stands, whatever the wheels say"
+    )
     motion.go(0.05, 0.5, 0.2, target=0.2, wheel=0.2)
     assert motion.seconds[0] == 0.0
 
@@ -577,7 +688,9 @@ def test_every_mode_must_move_on(mode: Mode) -> None:
     asked = float("nan") if mode is Mode.TELEOP else 0.5
     motion.go(5.0, 0.3, 0.0, ground=0.0, target=asked, mode=mode)
     assert motion.monitors.progress.standing_ns == pytest.approx(5e9, rel=0.01)
-    motion.go(5.0, 0.0, 0.0, ground=0.0, target=float("nan") if mode is Mode.TELEOP else 0.0, mode=mode)
+    motion.go(
+        5.0, 0.0, 0.0, ground=0.0, target=float("nan") if mode is Mode.TELEOP else 0.0, mode=mode
+    )
     assert motion.monitors.progress.standing_ns == 0
 
 
@@ -605,7 +718,8 @@ def test_a_released_vehicle_that_rolls_slowly_is_noticed_and_noise_is_forgotten(
 
 @pytest.mark.parametrize("throttle", [0.0, 0.4])
 def test_faster_than_asked_for(throttle: float) -> None:
-    """However it is driven. A lower speed gives it the time to slow down first, and no speed stated is none exceeded."""
+    """However it is driven. A lower speed gives it the time to slow down first, and no speed stated
+    is none exceeded."""
     motion = Motion()
     motion.go(3.0, 0.4, 1.0, target=1.0)
     motion.go(0.4, throttle, 1.0, target=0.3)
@@ -625,18 +739,25 @@ def test_wheels_and_the_estimate_disagree() -> None:
     motion.go(0.5, 0.5, 1.0, wheel=2.0)
     assert motion.monitors.motion.mismatch_ns == pytest.approx(500 * MS, abs=10 * MS)
     motion.go(3.0, 0.5, 1.0)
-    assert motion.monitors.motion.mismatch_ns == 0, "a wheel that says nothing disagrees with nobody"
+    assert motion.monitors.motion.mismatch_ns == 0, (
+        "a wheel that says nothing disagrees with nobody"
+    )
 
 
 def test_a_stamp_from_the_future_keeps_nothing_alive() -> None:
     motion = Motion()
     late = 2**62
-    for message in (WheelSpeed(late, late, 9.0, 0.1), MotorStatus(late, late, motor_speed_radps=300.0)):
+    for message in (
+        WheelSpeed(late, late, 9.0, 0.1),
+        MotorStatus(late, late, motor_speed_radps=300.0),
+    ):
         motion.monitors.on_message(message, motion.now_ns)
         motion.go(2.0, 0.5, 1.0)
         assert motion.monitors.motion.mismatch_ns == 0
     for _ in range(3):
-        motion.monitors.on_message(GnssFix(late, late, 0.7, -1.5, 0.0, (0.0, 0.0, 0.0)), motion.now_ns)
+        motion.monitors.on_message(
+            GnssFix(late, late, 0.7, -1.5, 0.0, (0.0, 0.0, 0.0)), motion.now_ns
+        )
     motion.go(1.0, 0.5, 1.0)
     assert motion.seconds[0] == 0.0
 
@@ -646,13 +767,18 @@ def test_a_voltage_that_is_not_of_this_world_does_not_stay() -> None:
     monitors.on_message(MotorStatus(START, START, input_voltage_v=7.4), START)
     for k, volts in enumerate((1e308, -1e308, float("inf"), 7.4)):
         monitors.on_message(
-            MotorStatus(START, START, input_voltage_v=volts, input_current_a=1e308 if volts > 8 else 0.0), START + k * MS
+            MotorStatus(
+                START, START, input_voltage_v=volts, input_current_a=1e308 if volts > 8 else 0.0
+            ),
+            START + k * MS,
         )
     assert monitors.motor.rest_v == pytest.approx(7.4)
 
 
 @pytest.mark.parametrize("period_ms", [2, 5, 10, 20])
-def test_a_step_spread_over_some_commands_is_not_over_the_limits_unless_it_goes_on(period_ms: int) -> None:
+def test_a_step_spread_over_some_commands_is_not_over_the_limits_unless_it_goes_on(
+    period_ms: int,
+) -> None:
     for bit, counts in ((16, False), (64, False), (1, True), (2 | 64, True), (32, True)):
         monitors = Monitors(LIMITS, VEHICLE)
         seen = 0
@@ -671,5 +797,13 @@ def test_a_step_spread_over_some_commands_is_not_over_the_limits_unless_it_goes_
 def look_at_clipped(monitors: Monitors, now_ns: int, clipped: int) -> None:
     sent = replace(SENT, throttle=0.4, clipped=clipped)
     monitors.update(
-        RuleInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, monitors=monitors, estimate=ESTIMATE, control=CONTROL, sent=sent)
+        RuleInputs(
+            now_ns=now_ns,
+            mode=Mode.AUTO,
+            limits=LIMITS,
+            monitors=monitors,
+            estimate=ESTIMATE,
+            control=CONTROL,
+            sent=sent,
+        )
     )

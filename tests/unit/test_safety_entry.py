@@ -39,7 +39,12 @@ EIGHT, LAP, LINE = figure_eight(), circle(5.0), straight(20.0)
 def at(place: CoursePoint, left_m: float = 0.0, turned_rad: float = 0.0) -> StateEstimate:
     """A vehicle beside a place of the course."""
     yaw = place.yaw_rad
-    return replace(RUNNING, x_m=place.x_m - left_m * sin(yaw), y_m=place.y_m + left_m * cos(yaw), yaw_rad=yaw + turned_rad)
+    return replace(
+        RUNNING,
+        x_m=place.x_m - left_m * sin(yaw),
+        y_m=place.y_m + left_m * cos(yaw),
+        yaw_rad=yaw + turned_rad,
+    )
 
 
 def along(course: Course, s_m: float, left_m: float = 0.0) -> StateEstimate:
@@ -54,7 +59,9 @@ def stopped(course: Course, s_m: float) -> CourseEntry:
     return entry
 
 
-def carry(entry: CourseEntry, course: Course, from_m: float, to_m: float, left_m: float = 0.0) -> StateEstimate:
+def carry(
+    entry: CourseEntry, course: Course, from_m: float, to_m: float, left_m: float = 0.0
+) -> StateEstimate:
     """Manual driving along the course, or against it."""
     steps = max(1, round(abs(to_m - from_m) / STEP_M))
     estimate = along(course, from_m, left_m)
@@ -100,7 +107,9 @@ def test_a_crossing_does_not_catch_it() -> None:
 
 def test_the_end_of_a_lap_is_not_its_start() -> None:
     length_m = LAP.length_m
-    assert stopped(LAP, length_m - 1.0).choose(along(LAP, -1.0)).s_m == pytest.approx(length_m - 1.0, abs=0.01)
+    assert stopped(LAP, length_m - 1.0).choose(along(LAP, -1.0)).s_m == pytest.approx(
+        length_m - 1.0, abs=0.01
+    )
     assert stopped(LAP, 1.0).choose(along(LAP, 1.0)).s_m == pytest.approx(1.0, abs=0.01)
     # A lap that is driven begins anew.
     assert stopped(LAP, length_m + 0.2).choose(along(LAP, 0.2)) == Entry()
@@ -126,11 +135,19 @@ def test_teleop_may_move_it_along_the_course_and_round_an_obstacle() -> None:
 @pytest.mark.parametrize(
     ("estimate", "named"),
     [
-        (along(LINE, 12.0, left_m=2.6), "stands 2.6 m off the course at 12.0 m of 20 m, where its drive ended"),
-        (at(PathTracker(LINE).point_at(12.0), turned_rad=pi), "points backwards along the course at 12.0 m of 20 m"),
+        (
+            along(LINE, 12.0, left_m=2.6),
+            "stands 2.6 m off the course at 12.0 m of 20 m, where its drive ended",
+        ),
+        (
+            at(PathTracker(LINE).point_at(12.0), turned_rad=pi),
+            "points backwards along the course at 12.0 m of 20 m",
+        ),
     ],
 )
-def test_outside_the_corridor_the_cause_and_both_cures_are_named(estimate: StateEstimate, named: str) -> None:
+def test_outside_the_corridor_the_cause_and_both_cures_are_named(
+    estimate: StateEstimate, named: str
+) -> None:
     entry = stopped(LINE, 12.0)
     refused = entry.choose(estimate).refused
     assert named in refused
@@ -154,7 +171,9 @@ def test_a_drive_stopped_behind_a_cusp_goes_on_with_the_leg_it_was_on() -> None:
     tracker.reset(cusp_m + 0.5)
     assert tracker.leg == 1
     place = tracker.point_at(cusp_m + 0.5)
-    assert tracker.update(place.x_m, place.y_m, place.yaw_rad).s_m == pytest.approx(cusp_m + 0.5, abs=0.01)
+    assert tracker.update(place.x_m, place.y_m, place.yaw_rad).s_m == pytest.approx(
+        cusp_m + 0.5, abs=0.01
+    )
     # At the cusp itself: the leg before it, until it stands there.
     tracker.reset(cusp_m)
     assert tracker.leg == 0
@@ -164,7 +183,10 @@ def test_a_drive_stopped_behind_a_cusp_goes_on_with_the_leg_it_was_on() -> None:
     assert not tracker.finished
 
 
-@pytest.mark.parametrize("change", [{"x_m": nan}, {"yaw_rad": nan}, {"speed_mps": nan}, {"status": EstimatorStatus.ALIGNING}])
+@pytest.mark.parametrize(
+    "change",
+    [{"x_m": nan}, {"yaw_rad": nan}, {"speed_mps": nan}, {"status": EstimatorStatus.ALIGNING}],
+)
 def test_an_estimate_that_is_nothing_to_rely_on_moves_nothing(change: dict[str, float]) -> None:
     entry = stopped(LAP, 7.0)
     for _ in range(50):
@@ -182,7 +204,8 @@ def test_an_estimate_that_is_nothing_to_rely_on_moves_nothing(change: dict[str, 
 def test_manual_driving_near_the_course_moves_the_place_along(
     course: Course, share: float, ways: list[tuple[float, float]]
 ) -> None:
-    """Property: carried along the course within the radius of its bends, it is resumed where it is, and at no other branch."""
+    """Property: carried along the course within the radius of its bends, it is resumed where it is,
+    and at no other branch."""
     s_m = share * (course.length_m - 0.2)
     entry = stopped(course, s_m)
     estimate = along(course, s_m)
@@ -196,8 +219,11 @@ def test_manual_driving_near_the_course_moves_the_place_along(
 
 
 @given(st.floats(0.0, 1.0), st.floats(-30.0, 30.0), st.floats(-30.0, 30.0), st.floats(-pi, pi))
-def test_from_nowhere_it_is_set_going_outside_the_corridor(share: float, x_m: float, y_m: float, yaw_rad: float) -> None:
-    """Property: wherever it is put, a drive begins near its point of the course, looking along it, or is refused with the cure."""
+def test_from_nowhere_it_is_set_going_outside_the_corridor(
+    share: float, x_m: float, y_m: float, yaw_rad: float
+) -> None:
+    """Property: wherever it is put, a drive begins near its point of the course, looking along it,
+    or is refused with the cure."""
     entry = stopped(EIGHT, share * EIGHT.length_m)
     there = replace(RUNNING, x_m=x_m, y_m=y_m, yaw_rad=yaw_rad)
     entry.follow(there)
@@ -212,7 +238,7 @@ def test_from_nowhere_it_is_set_going_outside_the_corridor(share: float, x_m: fl
     assert abs(point.heading_error_rad) <= 1.7
 
 
-# ------------------------------------------------------------------------------------------------------ the way onto the course
+# -------------------------------------------------------------------------- the way onto the course
 
 
 @given(near(CORRIDOR_M, 100.0, low=0.0, high=1e4))
@@ -220,19 +246,31 @@ def test_behind_the_start_the_distance_counts_and_is_what_is_printed(behind_m: f
     """Property: in line with the course the offset from its tangent is 0 at any distance."""
     for course in (LINE, EIGHT, LAP):
         start = PathTracker(course).point_at(0.0)
-        there = replace(at(start), x_m=start.x_m - behind_m * cos(start.yaw_rad), y_m=start.y_m - behind_m * sin(start.yaw_rad))
+        there = replace(
+            at(start),
+            x_m=start.x_m - behind_m * cos(start.yaw_rad),
+            y_m=start.y_m - behind_m * sin(start.yaw_rad),
+        )
         entry = CourseEntry(course, CORRIDOR_M)
         refused = entry.choose(there).refused
         assert bool(refused) is (behind_m > CORRIDOR_M)
         if refused:
             assert f"stands {behind_m:.1f} m off the course" in refused
         entry.driven_to(0.0)
-        assert bool(entry.choose(there).refused) is (behind_m > CORRIDOR_M), "nor is a drive resumed there"
+        assert bool(entry.choose(there).refused) is (behind_m > CORRIDOR_M), (
+            "nor is a drive resumed there"
+        )
 
 
-@given(near(CORRIDOR_M, 0.0, signed=True, low=-2.5, high=2.5), near(1.6, 0.0, signed=True, low=-pi, high=pi))
-def test_a_drive_begins_only_where_the_turn_onto_the_course_stays_in_the_corridor(left_m: float, turned_rad: float) -> None:
-    """Property: the turn is a part of a circle, on which the vehicle first moves away by radius x (1 - cos)."""
+@given(
+    near(CORRIDOR_M, 0.0, signed=True, low=-2.5, high=2.5),
+    near(1.6, 0.0, signed=True, low=-pi, high=pi),
+)
+def test_a_drive_begins_only_where_the_turn_onto_the_course_stays_in_the_corridor(
+    left_m: float, turned_rad: float
+) -> None:
+    """Property: the turn is a part of a circle, on which the vehicle first moves away by radius x
+    (1 - cos)."""
     entry = CourseEntry(LINE, CORRIDOR_M, vehicle=VEHICLE)
     entry.driven_to(10.0)
     there = replace(RUNNING, x_m=10.0, y_m=left_m, yaw_rad=turned_rad)
@@ -269,7 +307,9 @@ def test_the_way_onto_the_course_stays_inside_the_fence() -> None:
 
 
 @given(st.floats(0.0, 6.0), st.floats(-JOIN_RAD, JOIN_RAD), st.floats(-1.9, 1.9))
-def test_a_moving_vehicle_changes_only_to_a_course_that_it_can_turn_onto(speed: float, turned_rad: float, left_m: float) -> None:
+def test_a_moving_vehicle_changes_only_to_a_course_that_it_can_turn_onto(
+    speed: float, turned_rad: float, left_m: float
+) -> None:
     long = straight(400.0)
     limits = replace(LIMITS, max_lateral_acceleration_mps2=2.0)
     moving = replace(RUNNING, x_m=100.0, y_m=left_m, yaw_rad=turned_rad, speed_mps=speed)
@@ -277,27 +317,43 @@ def test_a_moving_vehicle_changes_only_to_a_course_that_it_can_turn_onto(speed: 
     radius_m = max(WIDER * VEHICLE.min_turn_radius_m, speed * speed / 2.0)
     off_m = abs(left_m + (1.0 if turned_rad > 0.0 else -1.0) * radius_m * (1.0 - cos(turned_rad)))
     if abs(off_m - limits.corridor_m) > 1e-6:
-        assert ("the turn onto the course would take it" in found.refused) is (off_m > limits.corridor_m), degrees(turned_rad)
+        assert ("the turn onto the course would take it" in found.refused) is (
+            off_m > limits.corridor_m
+        ), degrees(turned_rad)
 
 
 @pytest.mark.parametrize(
     ("speed", "turned_rad", "left_m", "joins"),
-    [(5.0, 0.4, 1.5, False), (5.0, 0.4, -0.9, True), (5.0, -0.4, 1.5, True), (1.0, 0.4, 1.5, True), (6.0, -0.5, -0.1, False)],
+    [
+        (5.0, 0.4, 1.5, False),
+        (5.0, 0.4, -0.9, True),
+        (5.0, -0.4, 1.5, True),
+        (1.0, 0.4, 1.5, True),
+        (6.0, -0.5, -0.1, False),
+    ],
 )
-def test_the_turn_of_a_fast_vehicle_is_wide(speed: float, turned_rad: float, left_m: float, joins: bool) -> None:
+def test_the_turn_of_a_fast_vehicle_is_wide(
+    speed: float, turned_rad: float, left_m: float, joins: bool
+) -> None:
     limits = replace(LIMITS, max_lateral_acceleration_mps2=2.0)
     moving = replace(RUNNING, x_m=100.0, y_m=left_m, yaw_rad=turned_rad, speed_mps=speed)
-    assert ("the turn onto the course would take it" not in join_moving(straight(400.0), moving, VEHICLE, limits).refused) is joins
+    assert (
+        "the turn onto the course would take it"
+        not in join_moving(straight(400.0), moving, VEHICLE, limits).refused
+    ) is joins
 
 
 def test_a_course_may_be_joined_anywhere_but_only_with_room_for_the_turn() -> None:
     entry = CourseEntry(LINE, CORRIDOR_M, anywhere=True, vehicle=VEHICLE)
     assert entry.choose(replace(RUNNING, x_m=12.0, y_m=1.0)).s_m == pytest.approx(12.0, abs=0.1)
-    assert "would turn onto the course" in entry.choose(replace(RUNNING, x_m=12.0, y_m=1.5, yaw_rad=1.5)).refused
+    assert (
+        "would turn onto the course"
+        in entry.choose(replace(RUNNING, x_m=12.0, y_m=1.5, yaw_rad=1.5)).refused
+    )
     assert "20.0 m off the course" in entry.choose(replace(RUNNING, x_m=-20.0)).refused
 
 
-# ----------------------------------------------------------------------------------------------------------------- at the limits
+# ------------------------------------------------------------------------------------ at the limits
 
 BRAKED = replace(VEHICLE, drive=replace(VEHICLE.drive, brake_deceleration_mps2=2.0))
 CERTAIN_MPS2 = 1.0 - BRAKED.drive.acceleration_mps2(0.0, 0.0)
@@ -310,14 +366,18 @@ STOP_M = 4.0 / (2.0 * CERTAIN_MPS2)
     [
         (5.0, 1.99, 0.0, 0.5, "joined at 5.0 m of 20 m"), (5.0, -1.99, 0.0, 0.5, "joined at 5.0"),
         (5.0, 2.01, 0.0, 0.5, "2.0 m off"),
-        (5.0, -7.0, 0.0, 0.5, "7.0 m off"), (-1.99, 0.0, 0.0, 0.5, "joined at 0.0"), (-2.01, 0.0, 0.0, 0.5, "2.0 m off"),
-        (5.0, 0.0, 0.499, 0.5, "joined"), (5.0, 0.0, -0.499, 0.5, "joined"), (5.0, 0.0, 0.501, 0.5, "29 degrees to the course"),
-        (5.0, 0.0, -0.501, 0.5, "29 degrees"), (5.0, 0.0, 2 * pi + 0.499, 0.5, "joined"), (5.0, 0.0, pi, 1.6, "180 degrees"),
-        (19.78, 0.0, 0.0, 0.5, "joined at 19.8"), (19.91, 0.0, 0.0, 0.5, "nothing is left"), (22.5, 0.0, 0.0, 0.5, "2.5 m off"),
+        (5.0, -7.0, 0.0, 0.5, "7.0 m off"), (-1.99, 0.0, 0.0, 0.5, "joined at 0.0"),
+        (-2.01, 0.0, 0.0, 0.5, "2.0 m off"), (5.0, 0.0, 0.499, 0.5, "joined"),
+        (5.0, 0.0, -0.499, 0.5, "joined"), (5.0, 0.0, 0.501, 0.5, "29 degrees to the course"),
+        (5.0, 0.0, -0.501, 0.5, "29 degrees"), (5.0, 0.0, 2 * pi + 0.499, 0.5, "joined"),
+        (5.0, 0.0, pi, 1.6, "180 degrees"), (19.78, 0.0, 0.0, 0.5, "joined at 19.8"),
+        (19.91, 0.0, 0.0, 0.5, "nothing is left"), (22.5, 0.0, 0.0, 0.5, "2.5 m off"),
         (12.34, 0.5, 0.0, 0.5, "joined at 12.3"),
     ],
 )  # fmt: skip
-def test_where_a_course_may_be_joined(x_m: float, y_m: float, turned_rad: float, most_rad: float, said: str) -> None:
+def test_where_a_course_may_be_joined(
+    x_m: float, y_m: float, turned_rad: float, most_rad: float, said: str
+) -> None:
     entry = join(LINE, (x_m, y_m, turned_rad), CORRIDOR_M, most_rad)
     assert said in (entry.said or entry.refused)
     assert entry.joined is (entry.s_m is not None) is (entry.refused == "")
@@ -330,9 +390,9 @@ def test_at_a_crossing_the_part_in_its_direction_is_joined() -> None:
         entry = join(EIGHT, (place.x_m, place.y_m, place.yaw_rad), CORRIDOR_M, JOIN_RAD)
         assert entry.s_m is not None
         assert min(abs(entry.s_m - s_m), abs(entry.s_m - s_m - EIGHT.length_m)) < 0.2
-    assert join(LAP, (along(LAP, 0.2).x_m, along(LAP, 0.2).y_m, along(LAP, 0.2).yaw_rad), 2.0, 0.5).s_m == pytest.approx(
-        0.2, abs=0.06
-    )
+    assert join(
+        LAP, (along(LAP, 0.2).x_m, along(LAP, 0.2).y_m, along(LAP, 0.2).yaw_rad), 2.0, 0.5
+    ).s_m == pytest.approx(0.2, abs=0.06)
     end = along(LAP, LAP.length_m - 0.1)
     assert join(LAP, (end.x_m, end.y_m, end.yaw_rad), 2.0, 0.5).s_m is not None, "a lap has no end"
 
@@ -377,7 +437,10 @@ def test_a_moving_vehicle_slows_down_before_a_bend(bend: float) -> None:
     course = with_arrays(LINE, curvature_per_m=curvature)
     last_m = int((float(LINE.s_m[100]) - 0.75 * STOP_M) * 10) / 10
     assert moving(course, last_m).s_m is not None
-    assert "ahead can be driven at 1.00 m/s, and the vehicle drives at 2.00" in moving(course, last_m + 0.1).refused
+    assert (
+        "ahead can be driven at 1.00 m/s, and the vehicle drives at 2.00"
+        in moving(course, last_m + 0.1).refused
+    )
     assert moving(course, 9.9, 0.99).s_m is not None
     assert moving(course, 10.2).s_m is not None, "it lies behind"
 
@@ -398,14 +461,19 @@ def test_the_bends_behind_the_start_of_a_lap_count() -> None:
     assert moving(lap, 1.0).s_m is not None
 
 
-@pytest.mark.parametrize(("speed_mps", "refused"), [(2.0, False), (0.051, False), (-0.05, False), (-0.051, True), (-2.0, True)])
+@pytest.mark.parametrize(
+    ("speed_mps", "refused"),
+    [(2.0, False), (0.051, False), (-0.05, False), (-0.051, True), (-2.0, True)],
+)
 def test_a_course_is_changed_to_in_its_direction(speed_mps: float, refused: bool) -> None:
     assert ("other direction" in moving(LINE, 5.0, speed_mps).refused) is refused
     backward = with_arrays(LINE, speed_mps=-LINE.speed_mps)
     assert ("other direction" in moving(backward, 5.0, -speed_mps).refused) is refused
 
 
-@pytest.mark.parametrize(("speed_mps", "radius_m"), [(0.5, 1.25 * VEHICLE.min_turn_radius_m), (3.0, 9.0 / 2.5)])
+@pytest.mark.parametrize(
+    ("speed_mps", "radius_m"), [(0.5, 1.25 * VEHICLE.min_turn_radius_m), (3.0, 9.0 / 2.5)]
+)
 @pytest.mark.parametrize("side", [1.0, -1.0])
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 def test_until_it_is_parallel_it_goes_on_to_the_side_to_which_it_points(
@@ -423,8 +491,8 @@ def test_until_it_is_parallel_it_goes_on_to_the_side_to_which_it_points(
 @pytest.mark.parametrize(
     ("lap", "s_m", "speed_mps", "begins"),
     [
-        (LAP, 0.4, 0.0, False), (LAP, 0.6, 0.0, True), (LAP, 0.9, 2.0, False), (LAP, 1.1, 2.0, True),
-        (circle(20.0), 1.2, 0.0, False), (circle(20.0), 1.4, 0.0, True),
+        (LAP, 0.4, 0.0, False), (LAP, 0.6, 0.0, True), (LAP, 0.9, 2.0, False),
+        (LAP, 1.1, 2.0, True), (circle(20.0), 1.2, 0.0, False), (circle(20.0), 1.4, 0.0, True),
     ],
 )  # fmt: skip
 def test_a_lap_that_is_joined_shortly_behind_its_start_begins_there(
@@ -441,11 +509,13 @@ def test_a_lap_that_is_joined_shortly_behind_its_start_begins_there(
 @pytest.mark.parametrize(
     ("x_m", "y_m", "run_up_m", "off_m"),
     [
-        (5.0, 0.5, 0.0, 0.5), (-0.3, 0.4, 0.0, 0.5), (-0.3, 0.4, 0.301, 0.4), (-0.3, 0.4, 0.29, 0.5), (-0.3, -0.4, 1.0, 0.4),
-        (20.3, 0.4, 1.0, 0.5),
+        (5.0, 0.5, 0.0, 0.5), (-0.3, 0.4, 0.0, 0.5), (-0.3, 0.4, 0.301, 0.4),
+        (-0.3, 0.4, 0.29, 0.5), (-0.3, -0.4, 1.0, 0.4), (20.3, 0.4, 1.0, 0.5),
     ],
 )  # fmt: skip
-def test_the_distance_from_the_course(x_m: float, y_m: float, run_up_m: float, off_m: float) -> None:
+def test_the_distance_from_the_course(
+    x_m: float, y_m: float, run_up_m: float, off_m: float
+) -> None:
     for course in (LINE, with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)):
         tracker = PathTracker(course)
         if x_m > 1.0:
@@ -455,7 +525,8 @@ def test_the_distance_from_the_course(x_m: float, y_m: float, run_up_m: float, o
 
 
 def test_between_two_drives_the_place_moves_with_the_vehicle() -> None:
-    """The place moves by two metres at most for each metre of the vehicle, and by one metre at once."""
+    """The place moves by two metres at most for each metre of the vehicle, and by one metre at
+    once."""
     for jump_m, follows in ((0.99, True), (1.01, False)):
         entry = stopped(LINE, 5.0)
         entry.follow(along(LINE, 5.0 + jump_m))
@@ -478,7 +549,13 @@ def test_between_two_drives_the_place_moves_with_the_vehicle() -> None:
 
 @pytest.mark.parametrize(
     ("left_m", "turned_rad", "looks"),
-    [(0.19, 0.09, False), (-0.19, -0.09, False), (0.21, 0.0, True), (0.0, 0.11, True), (0.0, -0.11, True)],
+    [
+        (0.19, 0.09, False),
+        (-0.19, -0.09, False),
+        (0.21, 0.0, True),
+        (0.0, 0.11, True),
+        (0.0, -0.11, True),
+    ],
 )
 def test_an_aligned_vehicle_needs_no_turn(left_m: float, turned_rad: float, looks: bool) -> None:
     """A fence round the vehicle refuses every turn."""
@@ -489,8 +566,12 @@ def test_an_aligned_vehicle_needs_no_turn(left_m: float, turned_rad: float, look
     assert ("on its way onto the course" in entry.choose(place).refused) is looks
 
 
-@pytest.mark.parametrize(("turned_rad", "refused"), [(1.59, False), (-1.59, False), (1.61, True), (-1.61, True)])
-def test_a_vehicle_that_points_backwards_turns_round_first(turned_rad: float, refused: bool) -> None:
+@pytest.mark.parametrize(
+    ("turned_rad", "refused"), [(1.59, False), (-1.59, False), (1.61, True), (-1.61, True)]
+)
+def test_a_vehicle_that_points_backwards_turns_round_first(
+    turned_rad: float, refused: bool
+) -> None:
     entry = CourseEntry(LINE, CORRIDOR_M)
     place = at(PathTracker(LINE).point_at(0.0), 0.0, turned_rad)
     assert ("backwards" in entry.choose(place).refused) is refused
@@ -501,7 +582,11 @@ def test_a_vehicle_that_points_backwards_turns_round_first(turned_rad: float, re
 
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 def test_the_turn_onto_the_course_is_on_circles_of_its_radius(sense: float) -> None:
-    course = LINE if sense > 0.0 else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+    course = (
+        LINE
+        if sense > 0.0
+        else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+    )
     for side in (1.0, -1.0):
         tracker = PathTracker(course)
         tracker.reset(5.0)
@@ -527,7 +612,10 @@ def test_the_turn_onto_the_course_is_on_circles_of_its_radius(sense: float) -> N
             tracker.reset(5.0)
             yaw_rad = float(course.yaw_rad[0]) + side * turned_rad * sense
             far = turn_onto(tracker, (5.0, side * 2.0, yaw_rad), 1.0)
-            assert far.yaw_rad[1] - far.yaw_rad[0] == pytest.approx(side * turns_rad * sense) or sense < 0.0
+            assert (
+                far.yaw_rad[1] - far.yaw_rad[0] == pytest.approx(side * turns_rad * sense)
+                or sense < 0.0
+            )
     tracker = PathTracker(course)
     tracker.reset(5.0)
     straight_on = turn_onto(tracker, (5.0, 0.09, float(course.yaw_rad[0]) + 0.09), 1.0)
@@ -535,7 +623,7 @@ def test_the_turn_onto_the_course_is_on_circles_of_its_radius(sense: float) -> N
     assert straight_on.off_m == pytest.approx(0.09)
 
 
-# ------------------------------------------------------------------------------------------------- wherever the course lies
+# ------------------------------------------------------------------------- wherever the course lies
 
 ANGLE, SHIFT_X, SHIFT_Y = 2.3, 30.0, -12.0
 
@@ -547,7 +635,10 @@ def moved_pose(x_m: float, y_m: float, yaw_rad: float) -> tuple[float, float, fl
 
 def moved(course: Course) -> Course:
     """The same course elsewhere on the map, in another direction."""
-    x_m, y_m, yaw_rad = zip(*map(moved_pose, course.x_m.tolist(), course.y_m.tolist(), course.yaw_rad.tolist()), strict=True)
+    x_m, y_m, yaw_rad = zip(
+        *map(moved_pose, course.x_m.tolist(), course.y_m.tolist(), course.yaw_rad.tolist()),
+        strict=True,
+    )
     return with_arrays(course, x_m=np.array(x_m), y_m=np.array(y_m), yaw_rad=np.array(yaw_rad))
 
 
@@ -562,30 +653,53 @@ def moved(course: Course) -> Course:
 def test_entries_do_not_depend_on_where_the_course_lies(
     sense: float, x_m: float, y_m: float, yaw_rad: float, speed_mps: float, run_up_m: float
 ) -> None:
-    """Property: a course and a vehicle elsewhere on the map, turned alike, give the same entries and turns."""
-    course = LINE if sense > 0.0 else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+    """Property: a course and a vehicle elsewhere on the map, turned alike, give the same entries
+    and turns."""
+    course = (
+        LINE
+        if sense > 0.0
+        else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+    )
     yaw_rad += float(course.yaw_rad[0])
     other, pose, other_pose = moved(course), (x_m, y_m, yaw_rad), moved_pose(x_m, y_m, yaw_rad)
-    here, there = (replace(RUNNING, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=sense * speed_mps) for x, y, yaw in (pose, other_pose))
+    here, there = (
+        replace(RUNNING, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=sense * speed_mps)
+        for x, y, yaw in (pose, other_pose)
+    )
     assert join(other, other_pose, CORRIDOR_M, 1.0) == join(course, pose, CORRIDOR_M, 1.0)
     assert join_moving(other, there, BRAKED, LIMITS) == join_moving(course, here, BRAKED, LIMITS)
     entries = [CourseEntry(each, CORRIDOR_M, vehicle=VEHICLE) for each in (course, other)]
     assert entries[0].choose(here, run_up_m) == entries[1].choose(there, run_up_m)
     trackers = [PathTracker(each) for each in (course, other)]
-    points = [tracker.locate(*each) for tracker, each in zip(trackers, (pose, other_pose), strict=True)]
-    off = [off_course_m(point, *each[:2], run_up_m) for point, each in zip(points, (pose, other_pose), strict=True)]
+    points = [
+        tracker.locate(*each) for tracker, each in zip(trackers, (pose, other_pose), strict=True)
+    ]
+    off = [
+        off_course_m(point, *each[:2], run_up_m)
+        for point, each in zip(points, (pose, other_pose), strict=True)
+    ]
     assert off[0] == pytest.approx(off[1])
-    turns = [turn_onto(tracker, each, 1.5, run_up_m) for tracker, each in zip(trackers, (pose, other_pose), strict=True)]
+    turns = [
+        turn_onto(tracker, each, 1.5, run_up_m)
+        for tracker, each in zip(trackers, (pose, other_pose), strict=True)
+    ]
     assert turns[1].off_m == pytest.approx(turns[0].off_m, abs=1e-6)
     assert len(turns[1].x_m) == len(turns[0].x_m)
     last = moved_pose(turns[0].x_m[-1], turns[0].y_m[-1], turns[0].yaw_rad[-1])
-    assert (turns[1].x_m[-1], turns[1].y_m[-1], turns[1].yaw_rad[-1]) == pytest.approx(last, abs=1e-6)
+    assert (turns[1].x_m[-1], turns[1].y_m[-1], turns[1].yaw_rad[-1]) == pytest.approx(
+        last, abs=1e-6
+    )
 
 
 def test_elsewhere_the_distances_are_those_to_the_course() -> None:
     line = moved(LINE)
     assert "7.0 m off the course" in join(line, moved_pose(5.0, -7.0, 0.0), CORRIDOR_M, 0.5).refused
-    for left_m, turned_rad, joins in ((1.9, 0.0, True), (1.9, 0.4, False), (1.9, -0.4, True), (-1.9, 0.4, True)):
+    for left_m, turned_rad, joins in (
+        (1.9, 0.0, True),
+        (1.9, 0.4, False),
+        (1.9, -0.4, True),
+        (-1.9, 0.4, True),
+    ):
         x_m, y_m, yaw_rad = moved_pose(5.0, left_m, turned_rad)
         estimate = replace(RUNNING, x_m=x_m, y_m=y_m, yaw_rad=yaw_rad, speed_mps=1.0)
         assert (join_moving(line, estimate, BRAKED, LIMITS).s_m is not None) is joins
@@ -610,26 +724,40 @@ def test_the_bend_at_the_very_start_of_a_lap_counts() -> None:
     curvature = np.full(len(LAP.s_m), 0.2)
     curvature[0] = 2.5
     lap = with_arrays(LAP, curvature_per_m=curvature)
-    assert "m ahead can be driven at 1.00 m/s" in moving(lap, LAP.length_m - 0.75 * STOP_M + 0.1).refused
+    assert (
+        "m ahead can be driven at 1.00 m/s"
+        in moving(lap, LAP.length_m - 0.75 * STOP_M + 0.1).refused
+    )
     assert moving(lap, LAP.length_m - 0.75 * STOP_M - 0.1).s_m is not None
 
 
 def test_a_lap_is_joined_backward_as_forward() -> None:
     for speed_mps in (2.0, -2.0):
-        assert lap_from(LAP, replace(along(LAP, 0.9), speed_mps=speed_mps), LIMITS, moving=False) is None
-        assert lap_from(LAP, replace(along(LAP, 1.1), speed_mps=speed_mps), LIMITS, moving=False) is not None
+        assert (
+            lap_from(LAP, replace(along(LAP, 0.9), speed_mps=speed_mps), LIMITS, moving=False)
+            is None
+        )
+        assert (
+            lap_from(LAP, replace(along(LAP, 1.1), speed_mps=speed_mps), LIMITS, moving=False)
+            is not None
+        )
 
 
 @pytest.mark.parametrize(
-    ("left_m", "radius_m", "aligned"), [(0.09, 1.0, True), (0.15, 1.0, False), (0.15, 2.0, True), (0.15, 1.4, False)]
+    ("left_m", "radius_m", "aligned"),
+    [(0.09, 1.0, True), (0.15, 1.0, False), (0.15, 2.0, True), (0.15, 1.4, False)],
 )
-def test_near_the_course_relative_to_the_radius_no_turn_is_needed(left_m: float, radius_m: float, aligned: bool) -> None:
+def test_near_the_course_relative_to_the_radius_no_turn_is_needed(
+    left_m: float, radius_m: float, aligned: bool
+) -> None:
     tracker = PathTracker(LINE)
     tracker.reset(5.0)
     assert (len(turn_onto(tracker, (5.0, left_m, 0.0), radius_m).x_m) == 1) is aligned
 
 
-@pytest.mark.parametrize(("yaw_rad", "turns_rad"), [(-2.5, 0.1), (2.5, -0.1), (-3.0, 0.1), (3.0, -0.1)])
+@pytest.mark.parametrize(
+    ("yaw_rad", "turns_rad"), [(-2.5, 0.1), (2.5, -0.1), (-3.0, 0.1), (3.0, -0.1)]
+)
 def test_a_place_behind_is_turned_to_by_the_shorter_way(yaw_rad: float, turns_rad: float) -> None:
     tracker = PathTracker(LINE)
     tracker.reset(5.0)
@@ -652,7 +780,9 @@ def test_the_place_is_known_near_where_the_last_drive_ended() -> None:
     entry = CourseEntry(LINE, CORRIDOR_M)
     assert entry.here(0.5, 0.0, 0.0).s_m == pytest.approx(0.5)
     entry.driven_to(15.0)
-    assert entry.choose(along(LINE, 15.2)).s_m == pytest.approx(15.2), "asked without having been tracked"
+    assert entry.choose(along(LINE, 15.2)).s_m == pytest.approx(15.2), (
+        "asked without having been tracked"
+    )
     assert entry.here(15.3, 0.0, 0.0).s_m == pytest.approx(15.3)
 
 

@@ -1,4 +1,5 @@
-"""The geometry of fences: rectangles about a body that moves, where it first meets an edge, how deep it is on the wrong side."""
+"""The geometry of fences: rectangles about a body that moves, where it first meets an edge, how
+deep it is on the wrong side."""
 
 import json
 from math import ceil, cos, degrees, hypot, pi, sin, tan
@@ -36,20 +37,35 @@ def speck(x_m: float, y_m: float) -> Polygon:
 def farthest(
     outline: Outline, box: tuple[float, float, float], x_m: Array, y_m: Array, yaw_rad: Array
 ) -> tuple[float, float, float, float]:
-    """Return how far a body at some poses reaches backward, forward, to the right and to the left in the frame of a rectangle."""
+    """Return how far a body at some poses reaches backward, forward, to the right and to the left
+    in the frame of a rectangle."""
     c, s = cos(box[2]), sin(box[2])
     ahead, left = c * (x_m - box[0]) + s * (y_m - box[1]), c * (y_m - box[1]) - s * (x_m - box[0])
     turned = yaw_rad - box[2]
-    corners = [(a, b) for a in (outline.front_m, -outline.rear_m) for b in (outline.half_m, -outline.half_m)]
+    corners = [
+        (a, b)
+        for a in (outline.front_m, -outline.rear_m)
+        for b in (outline.half_m, -outline.half_m)
+    ]
     along = [ahead + a * np.cos(turned) - b * np.sin(turned) for a, b in corners]
     aside = [left + a * np.sin(turned) + b * np.cos(turned) for a, b in corners]
     return float(np.min(along)), float(np.max(along)), float(np.min(aside)), float(np.max(aside))
 
 
-def assert_covers(boxes: Boxes, k: int, outline: Outline, poses: tuple[Array, Array, Array], loose_m: float) -> None:
-    """Assert that a rectangle covers a body at some poses, and is wider by so much at most where the body is the widest."""
-    back, front, right, left = farthest(outline, (boxes.x_m[k], boxes.y_m[k], boxes.yaw_rad[k]), *poses)
-    beyond = (back - boxes.back_m[k], boxes.front_m[k] - front, right - boxes.right_m[k], boxes.left_m[k] - left)
+def assert_covers(
+    boxes: Boxes, k: int, outline: Outline, poses: tuple[Array, Array, Array], loose_m: float
+) -> None:
+    """Assert that a rectangle covers a body at some poses, and is wider by so much at most where
+    the body is the widest."""
+    back, front, right, left = farthest(
+        outline, (boxes.x_m[k], boxes.y_m[k], boxes.yaw_rad[k]), *poses
+    )
+    beyond = (
+        back - boxes.back_m[k],
+        boxes.front_m[k] - front,
+        right - boxes.right_m[k],
+        boxes.left_m[k] - left,
+    )
     assert min(beyond) >= -1e-9
     assert max(beyond[:2]) <= 1.02 * loose_m + 1e-9
     assert min(beyond[2:]) <= 1.02 * loose_m + 1e-9
@@ -58,13 +74,17 @@ def assert_covers(boxes: Boxes, k: int, outline: Outline, poses: tuple[Array, Ar
 @pytest.mark.parametrize("outline", OUTLINES)
 @pytest.mark.parametrize("yaw", [0.4, 3.0, -2.9])
 @pytest.mark.parametrize(
-    ("ahead", "aside", "turn"), [(0.7, 0.0, 0.0), (-0.4, 0.3, 0.5), (0.6, -0.2, -0.6), (0.0, 0.0, 0.4), (0.3, 0.3, 0.1)]
+    ("ahead", "aside", "turn"),
+    [(0.7, 0.0, 0.0), (-0.4, 0.3, 0.5), (0.6, -0.2, -0.6), (0.0, 0.0, 0.4), (0.3, 0.3, 0.1)],
 )
 def test_the_rectangles_of_straight_steps_cover_the_body_and_little_more(
     outline: Outline, yaw: float, ahead: float, aside: float, turn: float
 ) -> None:
     yaws = yaw + turn * np.arange(4.0)
-    steps = np.array([(cos(yaw + 0.5 * turn) * ahead - sin(yaw + 0.5 * turn) * aside,) for _ in range(3)] + [(0.0,)])[:, 0]
+    steps = np.array(
+        [(cos(yaw + 0.5 * turn) * ahead - sin(yaw + 0.5 * turn) * aside,) for _ in range(3)]
+        + [(0.0,)]
+    )[:, 0]
     x = np.concatenate([[1.0], 1.0 + np.cumsum(steps[:3])])
     y = 2.0 + (sin(yaw + 0.5 * turn) * ahead + cos(yaw + 0.5 * turn) * aside) * np.arange(4.0)
     boxes = swept(outline, x, y, np.remainder(yaws + pi, 2.0 * pi) - pi)
@@ -97,25 +117,33 @@ def test_the_rectangle_of_a_step_on_a_circle_covers_the_arc(outline: Outline, tu
     x, y, yaw = on_arc(1.0, 2.0, 0.7, turn / 1.5, np.linspace(0.0, 1.5, 201))
     boxes = swept(outline, x[[0, -1]], y[[0, -1]], yaw[[0, -1]])
     sagitta = 0.5 * hypot(x[-1] - x[0], y[-1] - y[0]) * tan(abs(turn) / 4.0)
-    assert_covers(boxes, 0, outline, (x, y, yaw), outline.reach_m * (1.0 - cos(0.5 * turn)) + 2.0 * sagitta)
+    assert_covers(
+        boxes, 0, outline, (x, y, yaw), outline.reach_m * (1.0 - cos(0.5 * turn)) + 2.0 * sagitta
+    )
 
 
 @pytest.mark.parametrize("outline", [*OUTLINES, FAR])
 @pytest.mark.parametrize("curvature", [0.0, 0.7, -0.7])
 @pytest.mark.parametrize("way", [2.0, -2.0])
-def test_the_rectangles_on_a_circle_cover_the_body_and_little_more(outline: Outline, curvature: float, way: float) -> None:
+def test_the_rectangles_on_a_circle_cover_the_body_and_little_more(
+    outline: Outline, curvature: float, way: float
+) -> None:
     pose = (1.0, 2.0, 2.8)
     boxes = swept_on_arc(outline, pose, curvature, way)
     steps = steps_for(outline, curvature * way)
     first = [float(column[0]) for column in boxes]
-    assert first == [*pose, -outline.rear_m, outline.front_m, -outline.half_m, outline.half_m], "the first is the body"
+    assert first == [*pose, -outline.rear_m, outline.front_m, -outline.half_m, outline.half_m], (
+        "the first is the body"
+    )
     assert len(boxes.x_m) == 1 + steps
     half_turn = 0.5 * abs(curvature * way) / steps
     loose = outline.reach_m * (1.0 - cos(half_turn)) + 0.25 * abs(way) / steps * half_turn
     for k in range(1, steps + 1):
         part = np.linspace(k - 1.0, k, 21) * way / steps
         middle = on_arc(*pose, curvature, np.array([(k - 0.5) * way / steps]))
-        assert [boxes.x_m[k], boxes.y_m[k], boxes.yaw_rad[k]] == pytest.approx([float(each[0]) for each in middle])
+        assert [boxes.x_m[k], boxes.y_m[k], boxes.yaw_rad[k]] == pytest.approx(
+            [float(each[0]) for each in middle]
+        )
         assert_covers(boxes, k, outline, on_arc(*pose, curvature, part), loose)
 
 
@@ -129,22 +157,38 @@ def test_a_turn_is_divided_until_its_rectangles_are_hardly_wider_and_no_further(
 @pytest.mark.parametrize("count", [2, 64, 65, 66, 129, 200])
 @pytest.mark.parametrize("yaw", [0.0, 2.0, -2.9])
 def test_the_step_is_found_in_which_the_front_meets_a_zone(count: int, yaw: float) -> None:
-    """The place is the one that the front reaches on its line, whichever step of however many it is."""
+    """The place is the one that the front reaches on its line, whichever step of however many it
+    is."""
     s = 0.1 * np.arange(count, dtype=np.float64)
     x, y, yaws = 2.0 + s * cos(yaw), -3.0 + s * sin(yaw), np.full(count, yaw)
     for k in sorted({0, 1, 62, 63, 64, 65, 126, 127, 128, count - 2} & set(range(count - 1))):
         ahead, left = BODY.front_m + 0.1 * k + 0.05, 0.19
-        zone = speck(2.0 + ahead * cos(yaw) - left * sin(yaw), -3.0 + ahead * sin(yaw) + left * cos(yaw))
-        assert Fence([speck(90.0, 90.0), zone]).first_breach(BODY, x, y, yaws) == (k, "inside the keep-out zone speck")
-    for ahead, left in ((BODY.front_m + 0.1 * (count - 1) + 0.001, 0.0), (-0.051, 0.0), (0.3, 0.201), (0.3, -0.201)):
-        zone = speck(2.0 + ahead * cos(yaw) - left * sin(yaw), -3.0 + ahead * sin(yaw) + left * cos(yaw))
+        zone = speck(
+            2.0 + ahead * cos(yaw) - left * sin(yaw), -3.0 + ahead * sin(yaw) + left * cos(yaw)
+        )
+        assert Fence([speck(90.0, 90.0), zone]).first_breach(BODY, x, y, yaws) == (
+            k,
+            "inside the keep-out zone speck",
+        )
+    for ahead, left in (
+        (BODY.front_m + 0.1 * (count - 1) + 0.001, 0.0),
+        (-0.051, 0.0),
+        (0.3, 0.201),
+        (0.3, -0.201),
+    ):
+        zone = speck(
+            2.0 + ahead * cos(yaw) - left * sin(yaw), -3.0 + ahead * sin(yaw) + left * cos(yaw)
+        )
         assert Fence([zone]).first_breach(BODY, x, y, yaws) is None, (ahead, left)
     assert Fence([speck(90.0, 90.0)]).first_breach(BODY, x, y, yaws) is None
 
 
 def test_the_first_pose_is_tested_by_itself_and_named_first() -> None:
     x, y, yaw = np.array([1.0, 1.3, 1.6]), np.array([2.0, 2.0, 2.0]), np.array([0.6, 0.0, 0.0])
-    corner = (1.0 + BODY.front_m * cos(0.6) - 0.19 * sin(0.6), 2.0 + BODY.front_m * sin(0.6) + 0.19 * cos(0.6))
+    corner = (
+        1.0 + BODY.front_m * cos(0.6) - 0.19 * sin(0.6),
+        2.0 + BODY.front_m * sin(0.6) + 0.19 * cos(0.6),
+    )
     under = speck(corner[0] - 0.01, corner[1] - 0.01)
     assert Fence([speck(2.0, 2.0)._replace(name="later"), under]).first_breach(BODY, x, y, yaw) == (
         0,
@@ -152,17 +196,28 @@ def test_the_first_pose_is_tested_by_itself_and_named_first() -> None:
     )
     yard = Polygon(((0.0, 0.0), (1.2, 0.0), (1.2, 4.0), (0.0, 4.0)), name="yard")
     assert Fence([yard]).first_breach(BODY, x, y, yaw) == (0, "outside the fence yard")
-    assert Fence([yard]).first_breach(Outline(0.1, 0.05, 0.1), x, y, yaw) == (0, "outside the fence yard"), "left in the first step"
+    assert Fence([yard]).first_breach(Outline(0.1, 0.05, 0.1), x, y, yaw) == (
+        0,
+        "outside the fence yard",
+    ), "left in the first step"
     assert Fence([yard]).first_breach(Outline(0.1, 0.05, 0.1), x[:1], y[:1], yaw[:1]) is None
     # A step onto the zone behind: what is there is not under the body before.
     behind = speck(0.7, 2.0)
-    assert Fence([behind]).first_breach(BODY, np.array([1.0, 1.5]), np.array([2.0, 2.0]), np.array([0.0, 0.0])) is None
+    assert (
+        Fence([behind]).first_breach(
+            BODY, np.array([1.0, 1.5]), np.array([2.0, 2.0]), np.array([0.0, 0.0])
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(("before", "after"), [(3.0, -3.0), (-3.0, 3.0), (2.9, 3.3)])
 def test_a_turn_across_south_sweeps_the_short_way_only(before: float, after: float) -> None:
     x, y, yaw = np.array([4.0, 4.1]), np.array([1.0, 1.0]), np.array([before, after])
-    assert Fence([speck(4.0 - 0.54, 1.0)]).first_breach(BODY, x, y, yaw) == (0, "inside the keep-out zone speck")
+    assert Fence([speck(4.0 - 0.54, 1.0)]).first_breach(BODY, x, y, yaw) == (
+        0,
+        "inside the keep-out zone speck",
+    )
     for angle in (0.0, 0.5 * pi, -0.5 * pi):
         zone = speck(4.05 + 0.5 * cos(angle), 1.0 + 0.5 * sin(angle))
         assert Fence([zone]).first_breach(BODY, x, y, yaw) is None
@@ -170,17 +225,23 @@ def test_a_turn_across_south_sweeps_the_short_way_only(before: float, after: flo
 
 @pytest.mark.parametrize("way", [1.0, -1.0])
 def test_a_wide_step_is_looked_at_closely_before_it_counts(way: float) -> None:
-    """A turn on the spot by 1 rad: its one rectangle is wider than what the body sweeps, which is a sector."""
+    """A turn on the spot by 1 rad: its one rectangle is wider than what the body sweeps, which is a
+    sector."""
     x, y = np.array([2.0, 2.0]), np.array([3.0, 3.0])
     yaw = np.array([0.3, 0.3 + way])
     outline = Outline(1.0, 0.0, 0.1)
     reach = outline.reach_m
 
     def zone(radius: float, turned: float) -> Fence:
-        return Fence([speck(2.0 + radius * cos(0.3 + way * turned), 3.0 + radius * sin(0.3 + way * turned))])
+        return Fence(
+            [speck(2.0 + radius * cos(0.3 + way * turned), 3.0 + radius * sin(0.3 + way * turned))]
+        )
 
     for turned in (0.02, 0.25, 0.5, 0.75, 0.98):
-        assert zone(reach - 0.01, turned).first_breach(outline, x, y, yaw) == (0, "inside the keep-out zone speck"), turned
+        assert zone(reach - 0.01, turned).first_breach(outline, x, y, yaw) == (
+            0,
+            "inside the keep-out zone speck",
+        ), turned
         assert zone(reach + 0.03, turned).first_breach(outline, x, y, yaw) is None, turned
     for turned in (-0.2, 1.2):
         assert zone(0.9, turned).first_breach(outline, x, y, yaw) is None, turned
@@ -205,18 +266,29 @@ def test_a_body_wholly_on_the_wrong_side_violates_without_touching_an_edge() -> 
             fence = Fence([speck(50.0, 50.0), Polygon(tuple(ring), keep_out=True)])
             now, later = fence.breached(swept_on_arc(outline, (5.0, 6.0, yaw), 0.0, 0.0))
             assert now.tolist() == later.tolist() == [False, True]
-            assert not Fence([Polygon(tuple(ring))]).breached(swept_on_arc(outline, (5.0, 6.0, yaw), 0.0, 0.0))[0].any()
+            assert (
+                not Fence([Polygon(tuple(ring))])
+                .breached(swept_on_arc(outline, (5.0, 6.0, yaw), 0.0, 0.0))[0]
+                .any()
+            )
 
 
 @pytest.mark.parametrize("yaw", [0.0, 0.8, -2.0])
 def test_the_depth_of_a_spike_in_the_body_is_that_to_the_nearest_side(yaw: float) -> None:
     outline, c, s = Outline(1.0, 0.4, 0.3), cos(yaw), sin(yaw)
-    inside = [(0.9, 0.1, 0.1), (-0.35, 0.1, 0.05), (0.3, 0.25, 0.05), (0.3, -0.25, 0.05), (0.3, 0.0, 0.3)]
+    inside = [
+        (0.9, 0.1, 0.1),
+        (-0.35, 0.1, 0.05),
+        (0.3, 0.25, 0.05),
+        (0.3, -0.25, 0.05),
+        (0.3, 0.0, 0.3),
+    ]
     outside = [(1.1, 0.0, 0.0), (0.3, 0.4, 0.0), (-0.5, 0.0, 0.0)]
     for ahead, left, side in inside + outside:
         # A spike from afar on the left, between the corners of the body.
         tip, *base = (
-            (-2.0 + a * c - b * s, 3.0 + a * s + b * c) for a, b in ((ahead, left), (ahead + 0.01, 9.0), (ahead - 0.01, 9.0))
+            (-2.0 + a * c - b * s, 3.0 + a * s + b * c)
+            for a, b in ((ahead, left), (ahead + 0.01, 9.0), (ahead - 0.01, 9.0))
         )
         fence = Fence([speck(-2.0, 3.0), Polygon((tip, *base), keep_out=True)])
         assert fence.depth_m(1, outline, -2.0, 3.0, yaw) == pytest.approx(side, abs=1e-9)
@@ -224,7 +296,18 @@ def test_the_depth_of_a_spike_in_the_body_is_that_to_the_nearest_side(yaw: float
 
 def test_three_edges_beside_a_point_are_an_odd_number() -> None:
     comb = Polygon(
-        ((0.0, 0.0), (9.0, 0.0), (9.0, 5.0), (7.0, 5.0), (7.0, 1.0), (5.0, 1.0), (5.0, 5.0), (3.0, 5.0), (3.0, 1.0), (0.0, 1.0))
+        (
+            (0.0, 0.0),
+            (9.0, 0.0),
+            (9.0, 5.0),
+            (7.0, 5.0),
+            (7.0, 1.0),
+            (5.0, 1.0),
+            (5.0, 5.0),
+            (3.0, 5.0),
+            (3.0, 1.0),
+            (0.0, 1.0),
+        )
     )
     for x, inside in ((1.0, False), (4.0, True), (6.0, False), (8.0, True), (10.0, False)):
         assert (Fence([comb]).violated(x, 3.0) == "") is inside
@@ -235,13 +318,23 @@ def test_an_edge_counts_as_far_as_it_goes_and_touches_within_a_nanometre() -> No
     pose = (0.0, 0.0, 0.0)
 
     def touched(*corners: tuple[float, float]) -> bool:
-        return bool(Fence([Polygon(corners, keep_out=True)]).breached(swept_on_arc(body, pose, 0.0, 0.0))[0].any())
+        return bool(
+            Fence([Polygon(corners, keep_out=True)])
+            .breached(swept_on_arc(body, pose, 0.0, 0.0))[0]
+            .any()
+        )
 
     for x, y in ((1.3, 0.0), (-0.3, 0.0), (0.5, 0.8), (0.5, -0.8)):
         # Each corner is near, and both edges there point at the body.
-        assert not touched((x, y), (x + 2.0 * (x - 0.5) - y, y + 2.0 * y + 0.1), (x + 2.0 * (x - 0.5) + y, y + 2.0 * y - 0.1))
+        assert not touched(
+            (x, y),
+            (x + 2.0 * (x - 0.5) - y, y + 2.0 * y + 0.1),
+            (x + 2.0 * (x - 0.5) + y, y + 2.0 * y - 0.1),
+        )
     for off, found in ((0.5e-9, True), (1.5e-9, False)):
-        assert touched((1.0 + off, -2.0), (1.0 + off, 2.0), (5.0, 0.0)) is found, "ahead, edge along the front"
+        assert touched((1.0 + off, -2.0), (1.0 + off, 2.0), (5.0, 0.0)) is found, (
+            "ahead, edge along the front"
+        )
         assert touched((-off, -2.0), (-off, 2.0), (-5.0, 0.0)) is found, "behind"
         assert touched((-2.0, 0.5 + off), (2.0, 0.5 + off), (0.0, 5.0)) is found, "left"
         assert touched((-2.0, -0.5 - off), (2.0, -0.5 - off), (0.0, -5.0)) is found, "right"
@@ -260,7 +353,11 @@ def test_names_are_cut_and_rings_may_have_ten_thousand_corners() -> None:
         ring = [[degrees(longitude), degrees(latitude)] for latitude, longitude in degree]
         shape = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
         return read_geojson(
-            json.dumps({"type": "Feature", "properties": {"name": name}, "geometry": shape}).encode(), "yard", LOT_17
+            json.dumps(
+                {"type": "Feature", "properties": {"name": name}, "geometry": shape}
+            ).encode(),
+            "yard",
+            LOT_17,
         )
 
     assert fence_of(4, "n" * 70).polygons[0].name == "n" * 60

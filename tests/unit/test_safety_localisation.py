@@ -13,7 +13,9 @@ S = 10**9
 NOW = 50 * S
 
 
-def see(monitor: LocalisationMonitor, outcome: MapMatch, t_ns: int, now_ns: int, fit: float = 0.8) -> None:
+def see(
+    monitor: LocalisationMonitor, outcome: MapMatch, t_ns: int, now_ns: int, fit: float = 0.8
+) -> None:
     monitor.on_message(MapPose(t_ns, now_ns, 1.0, 2.0, 0.5, fit=fit, outcome=outcome), now_ns)
 
 

@@ -1,4 +1,5 @@
-"""The table of modes and the answers to requests, written a second time: a changed transition or refusal is seen."""
+"""The table of modes and the answers to requests, written a second time: a changed transition or
+refusal is seen."""
 
 import pytest
 
@@ -18,18 +19,28 @@ TABLE = {
     Trigger.STOP: dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), STOPPING),
     Trigger.REACTION: {ARMED: STANDBY, **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), STOPPING)},
     Trigger.RC: dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD, STOPPING), TELEOP),
-    Trigger.DISABLE: dict.fromkeys((INIT, STANDBY, ARMED, AUTO, TELEOP, STOPPING, ALIGN, OFFBOARD), FAULT),
+    Trigger.DISABLE: dict.fromkeys(
+        (INIT, STANDBY, ARMED, AUTO, TELEOP, STOPPING, ALIGN, OFFBOARD), FAULT
+    ),
     Trigger.RESET: {FAULT: STANDBY},
 }
-DRIVES, MANUAL, LEARNS, PROGRAM = "drives already", "driven by hand", "learns its heading", "setpoints of a program"
+DRIVES, MANUAL, LEARNS, PROGRAM = (
+    "drives already",
+    "driven by hand",
+    "learns its heading",
+    "setpoints of a program",
+)
 STOPS, UNARMED = "being stopped", "not armed"
 REFUSALS = {
     OperatorAction.ARM: {STOPPING: STOPS, **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), DRIVES)},
-    OperatorAction.ALIGN: {STOPPING: STOPS, **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), DRIVES)},
+    OperatorAction.ALIGN: {STOPPING: STOPS,
+        **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), DRIVES)},
     OperatorAction.DRIVE: {
-        STOPPING: STOPS, TELEOP: MANUAL, ALIGN: LEARNS, OFFBOARD: PROGRAM, INIT: UNARMED, STANDBY: UNARMED, FAULT: UNARMED,
+        STOPPING: STOPS, TELEOP: MANUAL, ALIGN: LEARNS, OFFBOARD: PROGRAM, INIT: UNARMED,
+        STANDBY: UNARMED, FAULT: UNARMED,
     },
-    OperatorAction.OFFBOARD: {STOPPING: STOPS, TELEOP: MANUAL, ALIGN: LEARNS, INIT: UNARMED, STANDBY: UNARMED, FAULT: UNARMED},
+    OperatorAction.OFFBOARD: {STOPPING: STOPS, TELEOP: MANUAL, ALIGN: LEARNS, INIT: UNARMED,
+        STANDBY: UNARMED, FAULT: UNARMED},
     OperatorAction.TELEOP: {STOPPING: STOPS, INIT: UNARMED, STANDBY: UNARMED, FAULT: UNARMED},
 }  # fmt: skip
 
@@ -41,7 +52,9 @@ def test_the_modes_in_which_the_vehicle_moves() -> None:
 
 @pytest.mark.parametrize("trigger", Trigger, ids=lambda trigger: trigger.name)
 def test_every_transition_and_no_other(trigger: Trigger) -> None:
-    assert {mode: after(mode, trigger) for mode in Mode if after(mode, trigger) is not None} == TABLE[trigger]
+    assert {
+        mode: after(mode, trigger) for mode in Mode if after(mode, trigger) is not None
+    } == TABLE[trigger]
 
 
 @pytest.mark.parametrize("action", OperatorAction, ids=lambda action: action.name)
@@ -56,7 +69,9 @@ def test_every_refusal_and_no_other(action: OperatorAction) -> None:
 
 
 @pytest.mark.parametrize("action", OperatorAction, ids=lambda action: action.name)
-def test_in_fault_arming_and_reset_are_refused_while_the_cause_lasts(action: OperatorAction) -> None:
+def test_in_fault_arming_and_reset_are_refused_while_the_cause_lasts(
+    action: OperatorAction,
+) -> None:
     for mode in Mode:
         said = refusal(action, mode, "why", arms=False, lasts="overheated")
         lasts = mode is FAULT and action in (OperatorAction.ARM, OperatorAction.RESET)

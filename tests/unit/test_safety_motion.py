@@ -1,4 +1,5 @@
-"""The motion monitor tick by tick: each of its durations just below and just above what starts it, with numbers worked out here."""
+"""The motion monitor tick by tick: each of its durations just below and just above what starts it,
+with numbers worked out here."""
 
 from math import asin, inf, nan, pi
 from typing import Any
@@ -31,7 +32,8 @@ class Ticks:
     def __init__(self, vehicle: Vehicle = BRAKED, *, learns: bool = False) -> None:
         self.speed = SpeedMonitor(vehicle, LIMITS)
         self.motion = MotionMonitor(vehicle, LIMITS, self.speed)
-        # While the speed is not measured, no slope is learnt: the numbers below are those of level ground.
+        # While the speed is not measured, no slope is learnt: the numbers below are those of level
+        # ground.
         self.speed.unmeasured = not learns
         self.now_ns = 50 * 10**9
         self.tick()
@@ -53,18 +55,26 @@ class Ticks:
         for _ in range(times):
             self.now_ns += after_ms * MS
             if wheel is not None:
-                self.speed.on_message(WheelSpeed(self.now_ns, self.now_ns, wheel, sigma), self.now_ns)
+                self.speed.on_message(
+                    WheelSpeed(self.now_ns, self.now_ns, wheel, sigma), self.now_ns
+                )
             for k in range(3 if ground is not None else 0):
                 # A receiver whose fixes are equal repeats itself.
-                east, spread = (ground or 0.0) + (k - 1) * 1e-6, (sigma**2, *(0.0,) * 3, sigma**2, *(0.0,) * 4)
+                east, spread = (
+                    (ground or 0.0) + (k - 1) * 1e-6,
+                    (sigma**2, *(0.0,) * 3, sigma**2, *(0.0,) * 4),
+                )
                 self.speed.on_message(
-                    GnssFix(self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (east, 0.0, 0.0), NAN9, spread), self.now_ns
+                    GnssFix(
+                        self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (east, 0.0, 0.0), NAN9, spread
+                    ),
+                    self.now_ns,
                 )
             sent = replace(SENT, throttle=throttle, brake=brake, mode=mode)
             self.motion.update(
                 SafetyInputs(
-                    now_ns=self.now_ns, mode=mode, limits=LIMITS, estimate=replace(ESTIMATE, speed_mps=speed), sent=sent,
-                    asked_mps=asked,
+                    now_ns=self.now_ns, mode=mode, limits=LIMITS,
+                    estimate=replace(ESTIMATE, speed_mps=speed), sent=sent, asked_mps=asked,
                 )
             )  # fmt: skip
         return self.motion
@@ -74,8 +84,8 @@ class Ticks:
         """Durations that are not 0, ms."""
         m = self.motion
         durations = {
-            "not_moving": m.not_moving_ns, "stalled": m.stalled_ns, "uncommanded": m.uncommanded_ns, "faster": m.faster_ns,
-            "mismatch": m.mismatch_ns, "unbraked": m.unbraked_ns,
+            "not_moving": m.not_moving_ns, "stalled": m.stalled_ns, "uncommanded": m.uncommanded_ns,
+            "faster": m.faster_ns, "mismatch": m.mismatch_ns, "unbraked": m.unbraked_ns,
         }  # fmt: skip
         return {name: duration / MS for name, duration in durations.items() if duration}
 
@@ -86,7 +96,9 @@ def test_a_drive_begins_without_a_history() -> None:
     assert fresh.motion.ceiling_mps == LIMITS.max_speed_mps
     assert fresh.motion.surplus_mps2 == 0.0
     fresh.tick(0.0, 0.5, brake=1.0, asked=0.1)
-    assert fresh.ms == {"uncommanded": 10, "faster": 10}, "no speed is explained before the first command"
+    assert fresh.ms == {"uncommanded": 10, "faster": 10}, (
+        "no speed is explained before the first command"
+    )
     drive = Ticks()
     drive.tick(1.0, 2.0, times=LAG_TICKS, wheel=1.0, asked=2.0)
     drive.tick(1.0, 0.0, times=60, wheel=1.0, asked=2.0)
@@ -105,7 +117,9 @@ def test_a_drive_begins_without_a_history() -> None:
     assert drive.ms == {"uncommanded": 20, "faster": 20}
     drive.motion.reset()
     drive.tick(0.0, 1.0, brake=1.0, asked=1.0)
-    assert drive.ms == {"uncommanded": 10}, "no throttle of the drive before explains a motion down a slope"
+    assert drive.ms == {"uncommanded": 10}, (
+        "no throttle of the drive before explains a motion down a slope"
+    )
 
 
 def test_a_tick_without_a_command_or_time_counts_nothing() -> None:
@@ -118,19 +132,22 @@ def test_a_tick_without_a_command_or_time_counts_nothing() -> None:
         assert motion.ms == before
 
 
-# ------------------------------------------------------------------------------------------------------------- wheels, asked speed
+# ------------------------------------------------------------------------------ wheels, asked speed
 
 
 @pytest.mark.parametrize(
     ("speed", "wheel", "ground", "apart"),
     [
-        (1.0, 1.399, None, False), (1.0, 1.401, None, True), (1.0, 0.601, None, False), (1.0, 0.599, None, True),
-        (2.0, 2.599, None, False), (2.0, 2.601, None, True), (2.0, 1.401, None, False), (2.0, 1.399, None, True),
-        (-2.0, 2.0, None, False), (2.0, -2.0, None, False), (-2.0, -2.601, None, True), (2.0, nan, None, False),
+        (1.0, 1.399, None, False), (1.0, 1.401, None, True), (1.0, 0.601, None, False),
+        (1.0, 0.599, None, True), (2.0, 2.599, None, False), (2.0, 2.601, None, True),
+        (2.0, 1.401, None, False), (2.0, 1.399, None, True), (-2.0, 2.0, None, False),
+        (2.0, -2.0, None, False), (-2.0, -2.601, None, True), (2.0, nan, None, False),
         (2.0, 2.0, 1.61, False), (2.0, 2.0, 1.49, True), (nan, 9.0, None, False),
     ],
 )  # fmt: skip
-def test_wheels_contradict_the_estimate_or_gnss(speed: float, wheel: float, ground: float | None, apart: bool) -> None:
+def test_wheels_contradict_the_estimate_or_gnss(
+    speed: float, wheel: float, ground: float | None, apart: bool
+) -> None:
     motion = Ticks()
     motion.tick(0.5, speed, times=3, wheel=wheel, ground=ground)
     assert motion.ms.get("mismatch", 0.0) == (30.0 if apart else 0.0)
@@ -155,12 +172,15 @@ def test_a_small_vehicle_has_a_small_tolerance_and_agreement_counts_half() -> No
 @pytest.mark.parametrize(
     ("speed", "asked", "mode", "faster"),
     [
-        (1.65, 1.0, Mode.AUTO, False), (1.651, 1.0, Mode.AUTO, True), (-1.651, 1.0, Mode.OFFBOARD, True),
-        (1.651, 1.0, Mode.STOPPING, False), (1.651, nan, Mode.TELEOP, False), (0.149, 0.0, Mode.AUTO, False),
+        (1.65, 1.0, Mode.AUTO, False), (1.651, 1.0, Mode.AUTO, True),
+        (-1.651, 1.0, Mode.OFFBOARD, True), (1.651, 1.0, Mode.STOPPING, False),
+        (1.651, nan, Mode.TELEOP, False), (0.149, 0.0, Mode.AUTO, False),
         (0.151, 0.0, Mode.ALIGN, True), (nan, 0.0, Mode.AUTO, False),
     ],
 )  # fmt: skip
-def test_faster_than_half_as_much_again_as_asked(speed: float, asked: float, mode: Mode, faster: bool) -> None:
+def test_faster_than_half_as_much_again_as_asked(
+    speed: float, asked: float, mode: Mode, faster: bool
+) -> None:
     motion = Ticks()
     motion.tick(0.5, speed, times=2, asked=asked, mode=mode)
     assert motion.ms.get("faster", 0.0) == (20.0 if faster else 0.0)
@@ -168,9 +188,14 @@ def test_faster_than_half_as_much_again_as_asked(speed: float, asked: float, mod
     assert motion.ms.get("faster") is None
 
 
-@pytest.mark.parametrize(("vehicle", "slows_mps2"), [(BRAKED, 0.5 * (1.5 + ROLLS_MPS2)), (FREE, 0.1), (VEHICLE, 0.5 * ROLLS_MPS2)])
+@pytest.mark.parametrize(
+    ("vehicle", "slows_mps2"),
+    [(BRAKED, 0.5 * (1.5 + ROLLS_MPS2)), (FREE, 0.1), (VEHICLE, 0.5 * ROLLS_MPS2)],
+)
 @pytest.mark.parametrize("mode", [Mode.AUTO, Mode.STANDBY])
-def test_a_lower_speed_leaves_time_to_slow_down(vehicle: Vehicle, slows_mps2: float, mode: Mode) -> None:
+def test_a_lower_speed_leaves_time_to_slow_down(
+    vehicle: Vehicle, slows_mps2: float, mode: Mode
+) -> None:
     """Asked for 2 m/s, or not driving at 2 m/s, then for 1.5 m/s less."""
     motion = Ticks(vehicle)
     motion.tick(0.5, 2.0, asked=2.0, mode=mode)
@@ -185,19 +210,22 @@ def test_a_lower_speed_leaves_time_to_slow_down(vehicle: Vehicle, slows_mps2: fl
     assert motion.ms["faster"] == 10
 
 
-# ------------------------------------------------------------------------------------------------------------- uncommanded motion
+# ------------------------------------------------------------------------------- uncommanded motion
 
 
 @pytest.mark.parametrize(
     ("throttle", "speed", "wheel", "counts"),
     [
-        (0.0, 0.3, None, False), (0.0, 0.301, None, True), (0.0, -0.3, None, False), (0.0, -0.301, None, True),
-        (0.0, 0.0, 0.3, False), (0.0, 0.0, 0.301, True), (0.0, 0.0, -0.301, True), (0.0, 0.0, nan, False),
-        (0.5, -0.3, None, False), (0.5, -0.301, None, True), (0.5, 0.301, None, False), (-0.5, 0.301, None, True),
+        (0.0, 0.3, None, False), (0.0, 0.301, None, True), (0.0, -0.3, None, False),
+        (0.0, -0.301, None, True), (0.0, 0.0, 0.3, False), (0.0, 0.0, 0.301, True),
+        (0.0, 0.0, -0.301, True), (0.0, 0.0, nan, False), (0.5, -0.3, None, False),
+        (0.5, -0.301, None, True), (0.5, 0.301, None, False), (-0.5, 0.301, None, True),
         (0.5, 0.0, -0.3, False), (0.5, 0.0, -0.301, True), (0.5, 2.0, 2.0, False),
     ],
 )  # fmt: skip
-def test_motion_that_no_command_explains(throttle: float, speed: float, wheel: float | None, counts: bool) -> None:
+def test_motion_that_no_command_explains(
+    throttle: float, speed: float, wheel: float | None, counts: bool
+) -> None:
     motion = Ticks()
     motion.tick(throttle, speed, times=2, brake=1.0 if throttle == 0.0 else 0.0, wheel=wheel)
     assert motion.ms.get("uncommanded", 0.0) == (20.0 if counts else 0.0)
@@ -224,10 +252,17 @@ def slows_from(motion: Ticks, explained_mps: float, slows_mps2: float, **command
 
 
 @pytest.mark.parametrize(
-    ("brake", "slows_mps2"), [(1.0, 0.5 * (3.0 + ROLLS_MPS2)), (0.4, 0.5 * (1.2 + ROLLS_MPS2)), (0.1, 0.5 * (0.3 + ROLLS_MPS2))]
+    ("brake", "slows_mps2"),
+    [
+        (1.0, 0.5 * (3.0 + ROLLS_MPS2)),
+        (0.4, 0.5 * (1.2 + ROLLS_MPS2)),
+        (0.1, 0.5 * (0.3 + ROLLS_MPS2)),
+    ],
 )
 @pytest.mark.parametrize("sense", [1.0, -1.0])
-def test_half_of_brake_and_friction_is_certain(brake: float, slows_mps2: float, sense: float) -> None:
+def test_half_of_brake_and_friction_is_certain(
+    brake: float, slows_mps2: float, sense: float
+) -> None:
     motion = Ticks()
     motion.tick(0.5 * sense, 1.0)
     motion.tick(0.0, 1.0, times=LAG_TICKS, brake=brake)
@@ -265,7 +300,9 @@ def test_what_slows_down_without_a_brake() -> None:
     motion.tick(0.5, 1.0)
     motion.tick(0.0, 1.0, times=LAG_TICKS, brake=1.0)
     motion.tick(0.0, 1.0, brake=1.0)
-    assert motion.motion._explained_mps == pytest.approx(1.0 - 0.005 * (9.80665 + ROLLS_MPS2)), "tyres slow it down by 1 g"
+    assert motion.motion._explained_mps == pytest.approx(1.0 - 0.005 * (9.80665 + ROLLS_MPS2)), (
+        "tyres slow it down by 1 g"
+    )
     motion.tick(0.0, 0.151, brake=1.0)
     assert motion.motion._explained_mps > 0.0
     motion.tick(0.0, 0.149, brake=1.0)
@@ -275,11 +312,14 @@ def test_what_slows_down_without_a_brake() -> None:
 @pytest.mark.parametrize(
     ("mode", "asked", "sense", "explained"),
     [
-        (Mode.AUTO, 1.0, 1.0, True), (Mode.AUTO, 0.75, 1.0, True), (Mode.AUTO, 0.74, 1.0, False), (Mode.AUTO, 1.0, -1.0, False),
-        (Mode.STOPPING, 1.0, 1.0, False), (Mode.TELEOP, nan, 1.0, False),
+        (Mode.AUTO, 1.0, 1.0, True), (Mode.AUTO, 0.75, 1.0, True), (Mode.AUTO, 0.74, 1.0, False),
+        (Mode.AUTO, 1.0, -1.0, False), (Mode.STOPPING, 1.0, 1.0, False),
+        (Mode.TELEOP, nan, 1.0, False),
     ],
 )  # fmt: skip
-def test_down_a_slope_the_brake_holds_the_speed_that_is_asked_for(mode: Mode, asked: float, sense: float, explained: bool) -> None:
+def test_down_a_slope_the_brake_holds_the_speed_that_is_asked_for(
+    mode: Mode, asked: float, sense: float, explained: bool
+) -> None:
     """1.2 times the speed asked for is explained, and 0.3 m/s more."""
     motion = Ticks()
     motion.tick(0.5 * sense, 0.0)
@@ -310,17 +350,19 @@ def test_motion_that_the_brake_does_not_end() -> None:
     assert motion.ms["unbraked"] == 10
 
 
-# ------------------------------------------------------------------------------------------------------------- not moving, stalled
+# ------------------------------------------------------------------------------ not moving, stalled
 
 
 @pytest.mark.parametrize(
     ("command", "counts"),
     [
-        ({"throttle": PUSHING + 1e-9}, True), ({"throttle": PUSHING - 1e-9}, False), ({"throttle": -PUSHING - 1e-9}, True),
-        ({"throttle": 1.0, "brake": 1e-9}, False), ({"throttle": 1.0, "asked": 0.0}, False),
+        ({"throttle": PUSHING + 1e-9}, True), ({"throttle": PUSHING - 1e-9}, False),
+        ({"throttle": -PUSHING - 1e-9}, True), ({"throttle": 1.0, "brake": 1e-9}, False),
+        ({"throttle": 1.0, "asked": 0.0}, False),
         ({"throttle": BRAKED.drive.steady_throttle(0.1) + 1e-9, "asked": 0.2}, True),
         ({"throttle": BRAKED.drive.steady_throttle(0.1) - 1e-9, "asked": 0.2}, False),
-        ({"throttle": PUSHING - 1e-9, "asked": 3.0}, False), ({"throttle": PUSHING + 1e-9, "asked": 3.0}, True),
+        ({"throttle": PUSHING - 1e-9, "asked": 3.0}, False),
+        ({"throttle": PUSHING + 1e-9, "asked": 3.0}, True),
     ],
 )  # fmt: skip
 def test_a_throttle_that_moves_any_vehicle(command: dict[str, float], counts: bool) -> None:
@@ -332,30 +374,41 @@ def test_a_throttle_that_moves_any_vehicle(command: dict[str, float], counts: bo
 @pytest.mark.parametrize(
     ("asked", "measured", "least_mps"),
     [
-        # A quarter of what is asked for, or noise up to a half of it, or what shows motion for certain.
+        # A quarter of what is asked for, or noise up to a half of it, or what shows motion for
+        # certain.
         (0.4, {"wheel": 0.1, "sigma": 0.01}, 0.1), (0.2, {"wheel": 0.09, "sigma": 0.03}, 0.09),
-        (0.1, {"wheel": 0.05, "sigma": 0.04}, 0.05), (2.0, {"wheel": 0.15, "sigma": 0.01}, 0.15), (nan, {"wheel": 0.15}, 0.15),
-        (0.4, {"ground": 0.1, "sigma": 0.01}, 0.1), (0.5, {}, 0.15), (0.4, {}, 0.15), (0.2, {}, 0.1),
-        # GNSS counts before the wheels unless six of its standard deviations hide the speed asked for.
+        (0.1, {"wheel": 0.05, "sigma": 0.04}, 0.05), (2.0, {"wheel": 0.15, "sigma": 0.01}, 0.15),
+        (nan, {"wheel": 0.15}, 0.15), (0.4, {"ground": 0.1, "sigma": 0.01}, 0.1), (0.5, {}, 0.15),
+        (0.4, {}, 0.15), (0.2, {}, 0.1),
+        # GNSS counts before the wheels unless six of its standard deviations hide the speed asked
+        # for.
         (0.4, {"ground": 0.1, "wheel": 9.0, "sigma": 0.01}, 0.1),
     ],
 )  # fmt: skip
-def test_the_speed_below_which_it_stands(asked: float, measured: dict[str, float], least_mps: float) -> None:
+def test_the_speed_below_which_it_stands(
+    asked: float, measured: dict[str, float], least_mps: float
+) -> None:
     motion = Ticks()
     for ratio, counts in ((0.999, True), (1.001, False)):
-        now = {name: value * ratio if value == least_mps else value for name, value in measured.items()}
+        now = {
+            name: value * ratio if value == least_mps else value for name, value in measured.items()
+        }
         motion.tick(1.0, 9.0 if now else ratio * least_mps, asked=asked, **now)  # type: ignore[arg-type]
         # Within twice that speed it may be noise, and counts back.
         assert ("not_moving" in motion.ms) is counts
 
 
 @pytest.mark.parametrize(("sigma", "by_wheels"), [(0.066, False), (0.068, False), (0.116, True)])
-def test_a_receiver_too_noisy_for_the_speed_asked_for_gives_way_to_the_wheels(sigma: float, by_wheels: bool) -> None:
+def test_a_receiver_too_noisy_for_the_speed_asked_for_gives_way_to_the_wheels(
+    sigma: float, by_wheels: bool
+) -> None:
     motion = Ticks()
     for k in range(3):
         now = motion.now_ns + 10 * MS
         spread = (sigma**2, *(0.0,) * 3, sigma**2, *(0.0,) * 4)
-        motion.speed.on_message(GnssFix(now, now, 0.7, -1.5, 0.0, (1e-6 * k, 0.0, 0.0), NAN9, spread), now)
+        motion.speed.on_message(
+            GnssFix(now, now, 0.7, -1.5, 0.0, (1e-6 * k, 0.0, 0.0), NAN9, spread), now
+        )
     motion.tick(1.0, 1.0, wheel=0.5, asked=0.4)
     assert ("not_moving" not in motion.ms) is by_wheels
 
@@ -401,8 +454,10 @@ def test_a_stall_is_a_vehicle_that_moved_and_stands_under_throttle() -> None:
         ({"throttle": 1.0, "speed": -0.301}, {"throttle": 1.0}, False),
         ({"throttle": 1.0, "speed": 0.301}, {"throttle": -1.0}, False),
         # Noise that hides half of what is asked for shows no stall.
-        ({"throttle": 1.0, "speed": 0.5, "wheel": 0.5, "sigma": 0.033, "asked": 0.2}, {"throttle": 1.0, "asked": 0.2}, True),
-        ({"throttle": 1.0, "speed": 0.5, "wheel": 0.5, "sigma": 0.034, "asked": 0.2}, {"throttle": 1.0, "asked": 0.2}, False),
+        ({"throttle": 1.0, "speed": 0.5, "wheel": 0.5, "sigma": 0.033, "asked": 0.2},
+         {"throttle": 1.0, "asked": 0.2}, True),
+        ({"throttle": 1.0, "speed": 0.5, "wheel": 0.5, "sigma": 0.034, "asked": 0.2},
+         {"throttle": 1.0, "asked": 0.2}, False),
         # A throttle that is too little for this ground lets it come to rest.
         ({"throttle": 1.0, "speed": 0.301}, {"throttle": PUSHING - 1e-6, "asked": 0.2}, False),
         ({"throttle": 1.0, "speed": 0.301}, {"throttle": PUSHING + 1e-6, "asked": 0.2}, True),
@@ -428,19 +483,21 @@ def test_a_brake_that_was_just_released_delays_a_stall() -> None:
     assert motion.ms["stalled"] == 10
 
 
-# ------------------------------------------------------------------------------------------------------------- slope, top speed
+# --------------------------------------------------------------------------------- slope, top speed
 
 
 @pytest.mark.parametrize(
     ("speeds", "throttle", "brake", "learns_mps2"),
     [
-        # The measured acceleration without that of drive and brake at the speed before, in the direction of motion.
+        # The measured acceleration without that of drive and brake at the speed before, in the
+        # direction of motion.
         ((1.0, 1.0), 0.5, 0.0, -BRAKED.drive.acceleration_mps2(0.5, 1.0)),
         ((1.0, 1.01), 0.5, 0.0, 1.0 - BRAKED.drive.acceleration_mps2(0.5, 1.0)),
         ((-1.0, -1.01), -0.5, 0.0, 1.0 + BRAKED.drive.acceleration_mps2(-0.5, -1.0)),
         ((1.0, 0.99), 0.0, 0.3, -1.0 - BRAKED.drive.acceleration_mps2(0.0, 1.0, 0.3)),
-        ((0.15, 0.15), 0.5, 0.0, -BRAKED.drive.acceleration_mps2(0.5, 0.15)), ((0.149, 0.149), 0.5, 0.0, 0.0),
-        ((1.0, 1.0), 0.0, 0.0, 0.0), ((nan, 1.0), 0.5, 0.0, 0.0), ((1.0, nan), 0.5, 0.0, 0.0),
+        ((0.15, 0.15), 0.5, 0.0, -BRAKED.drive.acceleration_mps2(0.5, 0.15)),
+        ((0.149, 0.149), 0.5, 0.0, 0.0), ((1.0, 1.0), 0.0, 0.0, 0.0), ((nan, 1.0), 0.5, 0.0, 0.0),
+        ((1.0, nan), 0.5, 0.0, 0.0),
     ],
 )  # fmt: skip
 def test_what_drive_and_brake_do_not_explain_is_a_slope(
@@ -453,7 +510,9 @@ def test_what_drive_and_brake_do_not_explain_is_a_slope(
     assert motion.motion._slope_mps2 == pytest.approx(max(0.01 * learns_mps2, 0.0))
     motion.speed.unmeasured = True
     motion.tick(throttle, speeds[1], brake=brake)
-    assert motion.motion._surplus_mps2 == pytest.approx(0.01 * learns_mps2), "a speed that the drive's model predicts"
+    assert motion.motion._surplus_mps2 == pytest.approx(0.01 * learns_mps2), (
+        "a speed that the drive's model predicts"
+    )
 
 
 def test_a_strong_brake_is_limited_by_its_tyres_and_a_long_tick_learns_at_most_all() -> None:
@@ -511,7 +570,9 @@ def test_the_highest_speed_that_is_possible() -> None:
     assert motion.motion.ceiling_mps == 1.0
     # A receiver that repeats itself is not alive.
     for _ in range(3):
-        motion.speed.on_message(GnssFix(motion.now_ns, motion.now_ns, 0.7, -1.5, 0.0, (0.1, 0.0, 0.0)), motion.now_ns)
+        motion.speed.on_message(
+            GnssFix(motion.now_ns, motion.now_ns, 0.7, -1.5, 0.0, (0.1, 0.0, 0.0)), motion.now_ns
+        )
     motion.tick(0.5, 2.0, after_ms=0)
     assert motion.motion.ceiling_mps == 1.0
 
@@ -532,7 +593,9 @@ def test_a_speed_that_only_the_fixes_prove(ground: float, speed: float, faster: 
     motion = Ticks()
     assert motion.motion.faster_mps(motion.now_ns, speed) == 0.0
     motion.tick(0.5, ground=ground, sigma=1e-4)
-    assert motion.motion.faster_mps(motion.now_ns, speed) == (pytest.approx(ground, abs=1e-3) if faster else 0.0)
+    assert motion.motion.faster_mps(motion.now_ns, speed) == (
+        pytest.approx(ground, abs=1e-3) if faster else 0.0
+    )
 
 
 def test_an_unbraked_vehicle_is_not_certain_to_slow_down_and_a_braked_one_is() -> None:
@@ -546,10 +609,15 @@ def test_an_unbraked_vehicle_is_not_certain_to_slow_down_and_a_braked_one_is() -
 
 
 @pytest.mark.parametrize(
-    ("mps2", "climb_rad"), [(1.0, 0.2), (4.0, asin(4.0 / 9.80665)), (9.0, asin(9.0 / 9.80665)), (12.0, pi / 2)]
+    ("mps2", "climb_rad"),
+    [(1.0, 0.2), (4.0, asin(4.0 / 9.80665)), (9.0, asin(9.0 / 9.80665)), (12.0, pi / 2)],
 )
 def test_the_steepest_slope_that_a_drive_climbs(mps2: float, climb_rad: float) -> None:
     """Its torque at full throttle, less the friction, holds it on the slope."""
     drive = VEHICLE.drive
-    torque_nm = drive.friction_nm + mps2 * drive.inertia_kgm2 / (drive.wheel_radius_m * drive.gear_ratio)
-    assert Ticks(replace(VEHICLE, drive=replace(drive, stall_torque_nm=torque_nm))).motion.climb_rad == pytest.approx(climb_rad)
+    torque_nm = drive.friction_nm + mps2 * drive.inertia_kgm2 / (
+        drive.wheel_radius_m * drive.gear_ratio
+    )
+    assert Ticks(
+        replace(VEHICLE, drive=replace(drive, stall_torque_nm=torque_nm))
+    ).motion.climb_rad == pytest.approx(climb_rad)

@@ -1,4 +1,5 @@
-"""Obstacles in the lane: the vehicle's swept rectangle, readings that are believed, and scans that are not."""
+"""Obstacles in the lane: the vehicle's swept rectangle, readings that are believed, and scans that
+are not."""
 
 from math import cos, inf, nan, pi, sin, tan
 from types import SimpleNamespace
@@ -38,10 +39,29 @@ NOW = 50_000_000_000
 SPEED_MPS = 1.0
 
 
-def situation(monitors, *, x=5.0, y=0.0, yaw=0.0, speed=SPEED_MPS, mode=Mode.AUTO, sent=None, planned=None, now_ns=NOW):
-    estimate = StateEstimate(now_ns, now_ns, x, y, yaw, speed, 0.0, (0.01,) * 16, EstimatorStatus.RUNNING)
+def situation(
+    monitors,
+    *,
+    x=5.0,
+    y=0.0,
+    yaw=0.0,
+    speed=SPEED_MPS,
+    mode=Mode.AUTO,
+    sent=None,
+    planned=None,
+    now_ns=NOW,
+):
+    estimate = StateEstimate(
+        now_ns, now_ns, x, y, yaw, speed, 0.0, (0.01,) * 16, EstimatorStatus.RUNNING
+    )
     return RuleInputs(
-        now_ns=now_ns, mode=mode, limits=LIMITS, monitors=monitors, estimate=estimate, sent=sent, planned_offset=planned
+        now_ns=now_ns,
+        mode=mode,
+        limits=LIMITS,
+        monitors=monitors,
+        estimate=estimate,
+        sent=sent,
+        planned_offset=planned,
     )
 
 
@@ -52,12 +72,27 @@ def straight(length_m=40.0):
 def scan_of(points, *, pose=(5.0, 0.0, 0.0), t_ns=NOW, mount=(0.45, 0.0)):
     """A scan in which rays meet points of the map, seen from a pose; all at once."""
     x0, y0, yaw = pose
-    sx, sy = x0 + cos(yaw) * mount[0] - sin(yaw) * mount[1], y0 + sin(yaw) * mount[0] + cos(yaw) * mount[1]
+    sx, sy = (
+        x0 + cos(yaw) * mount[0] - sin(yaw) * mount[1],
+        y0 + sin(yaw) * mount[0] + cos(yaw) * mount[1],
+    )
     ranges, count = np.full(721, inf), 721
     for x, y in points:
         bearing = (np.arctan2(y - sy, x - sx) - yaw + pi) % (2 * pi) - pi
         ranges[round((bearing + pi) / (2 * pi / (count - 1)))] = np.hypot(x - sx, y - sy)
-    return LaserScan(t_ns, t_ns, -pi, 2 * pi / (count - 1), 0.0, 0.05, 0.05, 25.0, mount[0], mount[1], tuple(ranges.tolist()))
+    return LaserScan(
+        t_ns,
+        t_ns,
+        -pi,
+        2 * pi / (count - 1),
+        0.0,
+        0.05,
+        0.05,
+        25.0,
+        mount[0],
+        mount[1],
+        tuple(ranges.tolist()),
+    )
 
 
 def watching(course=None):
@@ -71,7 +106,7 @@ def read(monitors, messages, **where):
     return monitors.obstacle.free_m
 
 
-# ----------------------------------------------------------------------------------------------------------------------- geometry
+# ----------------------------------------------------------------------------------------- geometry
 
 
 @given(st.floats(-0.7, 0.7), st.sampled_from([1, -1]), st.floats(-4.0, 5.0), st.floats(-3.0, 3.0))
@@ -104,13 +139,17 @@ def test_the_swept_rectangle_is_that_of_a_slow_march(curvature, direction, x, y)
 
 
 def test_a_lane_follows_its_course_round_a_bend_and_a_beam_does_not():
-    """An obstacle straight ahead of the sine's first corner is beside the lane; one in the bend is in it."""
+    """An obstacle straight ahead of the sine's first corner is beside the lane; one in the bend is
+    in it."""
     circle = load_course("circle_r5_ccw")
     lane = CourseLane(circle).ahead(3.0, 0.0, 6.0)
     k = int(np.searchsorted(circle.s_m, 3.0 + FRONT_M + 3.0))
     in_the_bend = np.array([circle.x_m[k]]), np.array([circle.y_m[k]])
     assert BODY.free_m(lane, *in_the_bend) == pytest.approx(3.0, abs=0.15)
-    straight_on = lane.x_m[:1] + 4.5 * np.cos(lane.yaw_rad[0]), lane.y_m[:1] + 4.5 * np.sin(lane.yaw_rad[0])
+    straight_on = (
+        lane.x_m[:1] + 4.5 * np.cos(lane.yaw_rad[0]),
+        lane.y_m[:1] + 4.5 * np.sin(lane.yaw_rad[0]),
+    )
     assert BODY.free_m(lane, *straight_on) == inf
 
 
@@ -124,7 +163,9 @@ def test_a_lap_goes_on_over_its_line_and_an_open_course_ends():
 
 
 def test_a_course_that_is_driven_backward_is_looked_along_backward():
-    course = course_from_waypoints("park", [0.0, 5.0, 0.0], [0.0, 0.0, 0.0], speed=[1.0, -1.0, -1.0])
+    course = course_from_waypoints(
+        "park", [0.0, 5.0, 0.0], [0.0, 0.0, 0.0], speed=[1.0, -1.0, -1.0]
+    )
     lane = CourseLane(course)
     there, back = lane.ahead(1.0, 0.0, 10.0), lane.ahead(6.0, 0.0, 10.0)
     assert (there.direction, back.direction) == (1, -1)
@@ -137,7 +178,13 @@ def test_a_course_that_is_driven_backward_is_looked_along_backward():
 def test_beside_its_course_both_its_own_track_and_the_course_count():
     lane = CourseLane(straight()).ahead(5.0, 0.8, 3.0)
     ahead = 5.0 + FRONT_M + 1.0
-    for left, met in ((0.4 + HALF_M, True), (0.0, True), (-HALF_M + 0.02, True), (-HALF_M - 0.05, False), (1.6, False)):
+    for left, met in (
+        (0.4 + HALF_M, True),
+        (0.0, True),
+        (-HALF_M + 0.02, True),
+        (-HALF_M - 0.05, False),
+        (1.6, False),
+    ):
         assert (BODY.free_m(lane, np.array([ahead]), np.array([left])) < inf) is met, left
 
 
@@ -147,7 +194,7 @@ def test_a_thin_post_beside_the_front_is_met_by_a_body_that_turns_and_not_by_one
     assert BODY.free_m(arc(0.0, 0.0, 0.0, 0.8, 1, 3.0), *beside) < 0.3
 
 
-# -------------------------------------------------------------------------------------------- what the controller plans
+# ------------------------------------------------------------------------ what the controller plans
 
 
 POST = (5.0 + FRONT_M + 0.5, 0.0)
@@ -170,7 +217,8 @@ POST = (5.0 + FRONT_M + 0.5, 0.0)
     ],
 )
 def test_a_plan_moves_the_lane_only_where_the_vehicle_can_still_stop(planned, far):
-    """A plan beside the course hides what stands 3 m ahead on the course, and nothing that the wheels lead to within a stop."""
+    """A plan beside the course hides what stands 3 m ahead on the course, and nothing that the
+    wheels lead to within a stop."""
     there, near = (5.0 + FRONT_M + 3.0, 0.0), POST
     assert (read(watching(), [scan_of([there])] * 2, planned=planned) == inf) is far
     assert read(watching(), [scan_of([near])] * 2, planned=planned) == pytest.approx(0.5, abs=0.06)
@@ -196,7 +244,10 @@ def test_a_plan_that_begins_to_turn_now_does_not_hide_what_the_wheels_lead_to():
     monitors = watching()
     assert read(monitors, [scan_of([(5.0 + FRONT_M + 0.6, 0.25)])] * 2, planned=at_once) < 0.65
     sent = ActuatorCommand(NOW, NOW, 0.3, 0.0, 0.5, -0.3, Mode.AUTO)
-    assert read(watching(), [scan_of([(5.0 + FRONT_M + 0.6, 0.35)])] * 2, planned=at_once, sent=sent) == inf
+    assert (
+        read(watching(), [scan_of([(5.0 + FRONT_M + 0.6, 0.35)])] * 2, planned=at_once, sent=sent)
+        == inf
+    )
 
 
 def test_wheels_that_leave_the_course_count_and_those_that_follow_it_do_not():
@@ -215,11 +266,18 @@ def test_wheels_that_leave_the_course_count_and_those_that_follow_it_do_not():
         assert (read(watching(circle), [post] * 2, x=x, y=y, yaw=yaw) < 0.6) is met
 
 
-# ----------------------------------------------------------------------------------------------------------- what is believed
+# --------------------------------------------------------------------------------- what is believed
 
 
 def test_two_of_three_readings_are_believed():
-    for pattern, blocked in (("10", False), ("11", True), ("101", True), ("1001", False), ("11000", False), ("110", True)):
+    for pattern, blocked in (
+        ("10", False),
+        ("11", True),
+        ("101", True),
+        ("1001", False),
+        ("11000", False),
+        ("110", True),
+    ):
         monitors = watching()
         readings = [ObstacleRange(NOW, NOW, 1.0 if each == "1" else inf) for each in pattern]
         read(monitors, readings)
@@ -248,7 +306,9 @@ def test_a_scan_is_laid_on_the_map_by_where_the_vehicle_was():
     assert now == pytest.approx(1.5, abs=0.01)
     assert before == pytest.approx(1.3, abs=0.01)
     late = replace(scan, time_increment_s=0.2 / 360, t_ns=NOW - 200_000_000)
-    assert read(watching(), [late] * 2) == pytest.approx(1.5, abs=0.01), "the ray ahead is the 360th"
+    assert read(watching(), [late] * 2) == pytest.approx(1.5, abs=0.01), (
+        "the ray ahead is the 360th"
+    )
 
 
 def test_returns_of_the_vehicle_itself_do_not_count():
@@ -269,7 +329,9 @@ def test_by_hand_the_lane_is_the_arc_of_the_wheels():
     assert read(watching(), [scan_of([(7.0, 0.0)])] * 2, **where | {"mode": Mode.AUTO}) < inf
     reverse = replace(sent, throttle=-0.3, wheel_angle_rad=0.0)
     behind = scan_of([(3.6, 0.0)])
-    assert read(watching(), [behind] * 2, **where | {"sent": reverse, "speed": 0.0}) == pytest.approx(1.4 - BODY.rear_m, abs=0.02)
+    assert read(
+        watching(), [behind] * 2, **where | {"sent": reverse, "speed": 0.0}
+    ) == pytest.approx(1.4 - BODY.rear_m, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +366,7 @@ def test_a_scanner_that_sees_does_not_hide_one_that_is_blind():
     assert monitors.obstacle.blind == ""
 
 
-# ------------------------------------------------------------------------------------------------------------------ at the limits
+# ------------------------------------------------------------------------------------ at the limits
 
 
 def at(monitors, **fields):
@@ -318,14 +380,18 @@ def test_one_reading_blocks_nothing_however_often_it_is_looked_at():
     assert monitors.obstacle.age_ns(NOW) == NEVER_NS
     assert not monitors.obstacle.sees
     monitors.on_message(ObstacleRange(NOW, NOW + 10**12, 0.5), NOW)
-    assert monitors.obstacle.age_ns(NOW + 3) == 3, "a stamp from the future is as old as its arrival"
+    assert monitors.obstacle.age_ns(NOW + 3) == 3, (
+        "a stamp from the future is as old as its arrival"
+    )
     for _ in range(3):
         assert at(monitors).free_m == inf
     assert monitors.obstacle.sees
 
 
 @pytest.mark.parametrize("speed", [1.0, -1.0])
-@pytest.mark.parametrize(("age_s", "driven_m"), [(0.0, 0.0), (0.4, 0.4), (1.0, 1.0), (3.0, 1.0), (-0.4, 0.0)])
+@pytest.mark.parametrize(
+    ("age_s", "driven_m"), [(0.0, 0.0), (0.4, 0.4), (1.0, 1.0), (3.0, 1.0), (-0.4, 0.0)]
+)
 def test_a_range_is_as_old_as_its_stamp_and_a_second_at_most(age_s, driven_m, speed):
     monitors = watching()
     free = read(monitors, [ObstacleRange(NOW - round(age_s * 1e9), NOW, 5.0)] * 2, speed=speed)
@@ -354,7 +420,8 @@ def test_a_sum_of_ways_begins_anew_before_it_loses_centimetres():
 
 @pytest.mark.parametrize("distance_m", [0.0, 0.2, 0.31, 0.5, 1.0, 3.0, 20.0])
 def test_the_speed_before_an_obstacle_is_that_of_a_gentle_stop(distance_m):
-    """It ends 0.3 m before the obstacle, at a third of what is certain; a capped speed is always allowed."""
+    """It ends 0.3 m before the obstacle, at a third of what is certain; a capped speed is always
+    allowed."""
     monitors = watching()
     read(monitors, [ObstacleRange(NOW, NOW, distance_m)] * 2, speed=0.0)
     cap, stopping = monitors.obstacle.cap_mps, monitors.stopping
@@ -370,13 +437,15 @@ def test_the_speed_before_an_obstacle_is_that_of_a_gentle_stop(distance_m):
 @pytest.mark.parametrize(
     ("speed", "throttle", "backward", "drives"),
     [
-        (0.051, -1.0, False, True), (-0.051, 1.0, True, True), (0.05, -0.1, True, True), (-0.05, 0.1, False, True),
-        (0.0, 0.0, False, False), (-0.05, 0.0, False, False), (0.0, None, False, False), (0.5, None, False, True),
-        (-0.5, None, True, True),
+        (0.051, -1.0, False, True), (-0.051, 1.0, True, True), (0.05, -0.1, True, True),
+        (-0.05, 0.1, False, True), (0.0, 0.0, False, False), (-0.05, 0.0, False, False),
+        (0.0, None, False, False), (0.5, None, False, True), (-0.5, None, True, True),
     ],
 )  # fmt: skip
 def test_the_direction_is_that_of_the_motion_or_of_the_throttle(speed, throttle, backward, drives):
-    sent = None if throttle is None else ActuatorCommand(NOW, NOW, throttle, 0.0, 0.0, 0.0, Mode.AUTO)
+    sent = (
+        None if throttle is None else ActuatorCommand(NOW, NOW, throttle, 0.0, 0.0, 0.0, Mode.AUTO)
+    )
     monitors = watching()
     read(monitors, [ObstacleRange(NOW, NOW, 5.0)] * 2, speed=0.0)
     monitors.update(situation(monitors, speed=speed, sent=sent))
@@ -399,7 +468,10 @@ def test_without_an_estimate_nothing_is_placed_and_what_was_seen_stays(change):
     monitors = watching()
     read(monitors, [ObstacleRange(NOW, NOW, 0.4)] * 2, speed=0.0)
     monitors.on_message(ObstacleRange(NOW, NOW, 9.0), NOW)
-    at(monitors, estimate=None if change is None else replace(situation(monitors).estimate, **change))
+    at(
+        monitors,
+        estimate=None if change is None else replace(situation(monitors).estimate, **change),
+    )
     assert (monitors.obstacle.free_m, monitors.obstacle._pending) == (0.4, [])
     read(monitors, [ObstacleRange(NOW, NOW, 0.4)], speed=0.0)
     assert monitors.obstacle.free_m == 0.4
@@ -409,14 +481,25 @@ def test_eight_scanners_are_kept_apart_and_the_others_share_a_place():
     monitors = watching()
     mounts = [(0.1 * k, 0.0) for k in range(10)]
     read(monitors, [scan_of([], mount=mount) for mount in mounts])
-    read(monitors, [replace(scan_of([]), x_m=inf), replace(scan_of([]), y_m=nan), scan_of([], mount=mounts[7])])
+    read(
+        monitors,
+        [
+            replace(scan_of([]), x_m=inf),
+            replace(scan_of([]), y_m=nan),
+            scan_of([], mount=mounts[7]),
+        ],
+    )
     assert len(monitors.obstacle._unseen) == 9
     assert set(mounts[:8]) < set(monitors.obstacle._unseen)
-    read(monitors, [ObstacleRange(NOW, NOW, 0.4)] * 2 + [scan_of([], mount=mounts[9])] * 3, speed=0.0)
+    read(
+        monitors, [ObstacleRange(NOW, NOW, 0.4)] * 2 + [scan_of([], mount=mounts[9])] * 3, speed=0.0
+    )
     assert monitors.obstacle.free_m == 0.4, "none of them shares the place of the ranges"
 
 
-@pytest.mark.parametrize(("age_ms", "wrong"), [(399, False), (401, True), (-399, False), (-401, True)])
+@pytest.mark.parametrize(
+    ("age_ms", "wrong"), [(399, False), (401, True), (-399, False), (-401, True)]
+)
 def test_a_scan_may_be_a_sweep_older_than_its_silence(age_ms, wrong):
     monitors = watching()
     said = monitors.obstacle._wrong_with(scan_of([], t_ns=NOW - age_ms * 1_000_000), 0.0, NOW)
@@ -426,13 +509,18 @@ def test_a_scan_may_be_a_sweep_older_than_its_silence(age_ms, wrong):
 @pytest.mark.parametrize(
     ("change", "blind_share", "wrong"),
     [
-        ({}, 0.499, False), ({}, 0.501, True), ({"range_min_m": 0.0}, 0.0, False), ({"range_min_m": -0.001}, 0.0, True),
-        ({"range_max_m": 0.05}, 0.0, True), ({"range_max_m": 0.051}, 0.0, False), ({"range_min_m": nan}, 0.0, True),
-        ({"range_max_m": nan}, 0.0, True), ({"time_increment_s": nan}, 0.0, True), ({"angle_increment_rad": inf}, 0.0, True),
+        ({}, 0.499, False), ({}, 0.501, True), ({"range_min_m": 0.0}, 0.0, False),
+        ({"range_min_m": -0.001}, 0.0, True), ({"range_max_m": 0.05}, 0.0, True),
+        ({"range_max_m": 0.051}, 0.0, False), ({"range_min_m": nan}, 0.0, True),
+        ({"range_max_m": nan}, 0.0, True), ({"time_increment_s": nan}, 0.0, True),
+        ({"angle_increment_rad": inf}, 0.0, True),
     ],
 )  # fmt: skip
 def test_what_makes_a_scan_unusable(change, blind_share, wrong):
-    assert bool(watching().obstacle._wrong_with(replace(scan_of([]), **change), blind_share, NOW)) is wrong
+    assert (
+        bool(watching().obstacle._wrong_with(replace(scan_of([]), **change), blind_share, NOW))
+        is wrong
+    )
 
 
 def lanes(monitors, *, reads=True, **where):
@@ -451,9 +539,9 @@ def steered(angle, throttle=0.3):
 @pytest.mark.parametrize(
     ("modes", "by_hand"),
     [
-        ([Mode.AUTO], False), ([Mode.TELEOP], True), ([Mode.OFFBOARD], True), ([Mode.ALIGN], True), ([Mode.STANDBY], False),
-        ([Mode.STOPPING], False), ([Mode.TELEOP, Mode.STOPPING], True), ([Mode.AUTO, Mode.STOPPING], False),
-        ([Mode.TELEOP, Mode.FAULT], False),
+        ([Mode.AUTO], False), ([Mode.TELEOP], True), ([Mode.OFFBOARD], True), ([Mode.ALIGN], True),
+        ([Mode.STANDBY], False), ([Mode.STOPPING], False), ([Mode.TELEOP, Mode.STOPPING], True),
+        ([Mode.AUTO, Mode.STOPPING], False), ([Mode.TELEOP, Mode.FAULT], False),
     ],
 )  # fmt: skip
 def test_which_drives_follow_their_wheels_alone(modes, by_hand):
@@ -487,8 +575,9 @@ def test_beside_its_line_the_wheels_count_for_a_stop():
 @pytest.mark.parametrize(
     ("where", "along"),
     [
-        ({"y": 1.99}, True), ({"y": -1.99}, True), ({"y": 2.01}, False), ({"y": -2.01}, False), ({"speed": -1.0}, False),
-        ({"speed": 0.0}, True), ({"speed": 0.0, "sent": steered(0.0, -0.1)}, False),
+        ({"y": 1.99}, True), ({"y": -1.99}, True), ({"y": 2.01}, False), ({"y": -2.01}, False),
+        ({"speed": -1.0}, False), ({"speed": 0.0}, True),
+        ({"speed": 0.0, "sent": steered(0.0, -0.1)}, False),
     ],
 )  # fmt: skip
 def test_a_vehicle_in_its_corridor_goes_along_its_course(where, along):
@@ -502,9 +591,10 @@ def test_a_vehicle_in_its_corridor_goes_along_its_course(where, along):
 @pytest.mark.parametrize(
     ("change", "left_m", "believed"),
     [
-        ((1.0, 1.0), 1.19, True), ((1.0, 1.0), 1.21, False), ((1.0, 1.0), 0.81, True), ((1.0, 1.0), 0.79, False),
-        ((-1.0, -1.0), -1.19, True), ((-1.0, -1.0), 1.0, False), ((0.0, 1.99), 0.0, True), ((0.0, 2.01), 0.0, False),
-        ((0.0, -2.01), 0.0, False), ((0.0, nan), 0.0, False),
+        ((1.0, 1.0), 1.19, True), ((1.0, 1.0), 1.21, False), ((1.0, 1.0), 0.81, True),
+        ((1.0, 1.0), 0.79, False), ((-1.0, -1.0), -1.19, True), ((-1.0, -1.0), 1.0, False),
+        ((0.0, 1.99), 0.0, True), ((0.0, 2.01), 0.0, False), ((0.0, -2.01), 0.0, False),
+        ((0.0, nan), 0.0, False),
     ],
 )  # fmt: skip
 def test_a_plan_is_believed_on_it_and_inside_the_corridor(change, left_m, believed):
@@ -521,7 +611,9 @@ def test_the_leading_end_beside_the_course(speed, direction):
     monitors.update(situation(monitors))
     obstacle = monitors.obstacle
     obstacle._direction = direction
-    lead_m = (BODY.front_m if direction > 0 else BODY.rear_m) + speed * obstacle._stopping.reaction_s
+    lead_m = (
+        BODY.front_m if direction > 0 else BODY.rear_m
+    ) + speed * obstacle._stopping.reaction_s
     limit = 0.25 * VEHICLE.width_m
     for ratio, leaves in ((0.99, False), (1.01, True), (-0.99, False), (-1.01, True)):
         yaw = np.arcsin(ratio * limit / lead_m) if lead_m > limit else 0.0
@@ -529,7 +621,9 @@ def test_the_leading_end_beside_the_course(speed, direction):
         assert obstacle._leaves_line((5.0, y, yaw), 0.0, speed) is leaves
     looked = []
     obstacle._place = SimpleNamespace(locate=lambda *pose: looked.append(pose))
-    assert not obstacle._leaves_line((5.0, 1.0, 0.3), 0.2, speed), "without a course there is none to leave"
+    assert not obstacle._leaves_line((5.0, 1.0, 0.3), 0.2, speed), (
+        "without a course there is none to leave"
+    )
     way = direction * speed * obstacle._stopping.reaction_s
     yaw, lead = 0.3 + 0.2 * way, BODY.front_m if direction > 0 else -BODY.rear_m
     x, y = 5.0 + (sin(yaw) - sin(0.3)) / 0.2, 1.0 - (cos(yaw) - cos(0.3)) / 0.2
@@ -545,7 +639,9 @@ def test_another_course_is_looked_along():
 
 def test_before_it_has_a_place_it_looks_along_its_wheels():
     monitors = watching()
-    unknown = StateEstimate(NOW, NOW, nan, nan, nan, nan, 0.0, (nan,) * 16, EstimatorStatus.UNINITIALISED)
+    unknown = StateEstimate(
+        NOW, NOW, nan, nan, nan, nan, 0.0, (nan,) * 16, EstimatorStatus.UNINITIALISED
+    )
     ahead = scan_of([(7.0, 0.0)])
     for _ in range(2):
         monitors.on_message(ahead, NOW)
@@ -556,7 +652,9 @@ def test_before_it_has_a_place_it_looks_along_its_wheels():
     assert monitors.obstacle._pending == [], "a reading that cannot be placed is not kept"
 
 
-numbers = st.one_of(st.floats(), st.floats(-10.0, 10.0), st.sampled_from([nan, inf, -inf, 0.0, 1e300, -1e300]))
+numbers = st.one_of(
+    st.floats(), st.floats(-10.0, 10.0), st.sampled_from([nan, inf, -inf, 0.0, 1e300, -1e300])
+)
 stamps = st.one_of(st.integers(-(2**63), 2**63 - 1), st.just(NOW))
 
 
@@ -565,8 +663,8 @@ stamps = st.one_of(st.integers(-(2**63), 2**63 - 1), st.just(NOW))
         st.one_of(
             st.builds(ObstacleRange, stamps, st.just(NOW), numbers),
             st.builds(
-                LaserScan, stamps, st.just(NOW), numbers, numbers, numbers, numbers, numbers, numbers, numbers, numbers,
-                st.lists(numbers, max_size=20).map(tuple),
+                LaserScan, stamps, st.just(NOW), numbers, numbers, numbers, numbers, numbers,
+                numbers, numbers, numbers, st.lists(numbers, max_size=20).map(tuple),
             ),
         ),
         max_size=12,
@@ -587,7 +685,11 @@ def test_no_reading_and_no_estimate_upsets_it(messages: list[Message], x, y, yaw
 def test_an_obstacle_is_believed_for_two_seconds_after_its_sensor_falls_silent():
     monitors = watching()
     bad = replace(scan_of([]), ranges_m=())
-    read(monitors, [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)], speed=0.0)
+    read(
+        monitors,
+        [ObstacleRange(NOW, NOW, 0.2), bad, bad, bad, ObstacleRange(NOW, NOW, 0.2)],
+        speed=0.0,
+    )
     for after_ns, stands in ((1_900_000_000, True), (2_100_000_000, False)):
         monitors.update(situation(monitors, speed=0.0, now_ns=NOW + after_ns))
         assert (monitors.obstacle.free_m < inf) is stands
@@ -603,7 +705,8 @@ def test_no_arming_before_an_obstacle_but_teleop_may_drive_away():
 
 
 def test_a_late_scan_is_placed_by_the_motion_since_then_and_not_by_the_speed_of_now():
-    """It braked from 4 m/s to a stop within the 0.2 s since the scan: the post is nearer by the distance of that stop."""
+    """It braked from 4 m/s to a stop within the 0.2 s since the scan: the post is nearer by the
+    distance of that stop."""
     monitors, place, begin_ns = watching(), (9.0, 0.0), NOW - 200_000_000
     late = scan_of([place], pose=(5.0, 0.0, 0.0), t_ns=begin_ns)
     for k in range(21):
@@ -613,14 +716,20 @@ def test_a_late_scan_is_placed_by_the_motion_since_then_and_not_by_the_speed_of_
         for message in [late] * 3 * (k == 20):
             monitors.on_message(message, now_ns)
         monitors.update(
-            situation(monitors, x=5.0 + 4.0 * braked_s - 10.0 * braked_s**2, speed=4.0 - 20.0 * braked_s, now_ns=now_ns)
+            situation(
+                monitors,
+                x=5.0 + 4.0 * braked_s - 10.0 * braked_s**2,
+                speed=4.0 - 20.0 * braked_s,
+                now_ns=now_ns,
+            )
         )
     assert monitors.obstacle.free_m == pytest.approx(place[0] - 5.4 - FRONT_M, abs=0.08)
 
 
 @pytest.mark.parametrize(("speed", "lanes_seen"), [(-2.0, 2), (-0.5, 1)])
 def test_backward_the_trailing_end_leads(speed, lanes_seen):
-    """It stands askew on its line: its rear end leaves it as it goes on backward, and its front end would not."""
+    """It stands askew on its line: its rear end leaves it as it goes on backward, and its front end
+    would not."""
     course = course_from_waypoints("back", [20.0, 0.0], [0.0, 0.0], speed=[-1.0, -1.0])
     monitors = watching(course)
     step_m = 2.0 * monitors.obstacle._stopping.reaction_s

@@ -1,4 +1,5 @@
-"""The place on the course that safety tracks itself: over crossings and cusps, behind the start, beyond the end."""
+"""The place on the course that safety tracks itself: over crossings and cusps, behind the start,
+beyond the end."""
 
 from dataclasses import replace as with_arrays
 from itertools import pairwise
@@ -39,7 +40,9 @@ def see(place: PlaceMonitor, estimate: StateEstimate, mode: Mode = Mode.AUTO) ->
     return place
 
 
-def drive(place: PlaceMonitor, course: Course, from_m: float, to_m: float, left_m: float = 0.0) -> PlaceMonitor:
+def drive(
+    place: PlaceMonitor, course: Course, from_m: float, to_m: float, left_m: float = 0.0
+) -> PlaceMonitor:
     """Drive along the course, in steps of 5 cm."""
     steps, ideal = max(1, round(abs(to_m - from_m) / 0.05)), PathTracker(course)
     for k in range(steps + 1):
@@ -50,7 +53,9 @@ def drive(place: PlaceMonitor, course: Course, from_m: float, to_m: float, left_
 
 
 @given(st.sampled_from([LINE, EIGHT, LAP]), st.floats(0.0, 1.0), st.floats(-0.9, 0.9))
-def test_the_offset_is_measured_and_no_crossing_catches_the_place(course: Course, share: float, left_m: float) -> None:
+def test_the_offset_is_measured_and_no_crossing_catches_the_place(
+    course: Course, share: float, left_m: float
+) -> None:
     s_m = share * course.length_m
     place = drive(place_on(course), course, 0.0, s_m, left_m)
     assert place.off_m == pytest.approx(left_m, abs=0.02)
@@ -61,10 +66,27 @@ def test_the_offset_is_measured_and_no_crossing_catches_the_place(course: Course
 def test_what_the_controller_says_changes_nothing() -> None:
     monitors = Monitors(LIMITS, VEHICLE, course=LINE)
     estimate = replace(RUNNING, x_m=2.0, y_m=1.5, speed_mps=1.0)
-    said = ControlCommand(0, 0, 0.0, 0.3, 0.0, progress_m=17.0, cross_track_m=0.0, heading_error_rad=0.0, target_speed_mps=9.0)
+    said = ControlCommand(
+        0,
+        0,
+        0.0,
+        0.3,
+        0.0,
+        progress_m=17.0,
+        cross_track_m=0.0,
+        heading_error_rad=0.0,
+        target_speed_mps=9.0,
+    )
     found = []
     for control, offset in ((None, None), (said, LateralOffset(0.0, 1.0, 0.0, 0.0, 1.5))):
-        s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=estimate, control=control, planned_offset=offset)
+        s = SafetyInputs(
+            now_ns=0,
+            mode=Mode.AUTO,
+            limits=LIMITS,
+            estimate=estimate,
+            control=control,
+            planned_offset=offset,
+        )
         for _ in range(3):
             monitors.update(s)
         found.append((monitors.place.off_m, monitors.place.s_m, monitors.stopping.cap_mps))
@@ -118,12 +140,17 @@ def test_only_a_vehicle_that_turns_back_is_on_the_leg_behind_a_cusp() -> None:
     place = place_on(PARKING)
     drive(place, PARKING, 0.0, cusp_m - 0.9 * CUSP_M)
     see(place, along(PARKING, cusp_m - 0.9 * CUSP_M))
-    assert place.s_m == pytest.approx(cusp_m - 0.9 * CUSP_M, abs=0.01), "it stands there for another reason"
+    assert place.s_m == pytest.approx(cusp_m - 0.9 * CUSP_M, abs=0.01), (
+        "it stands there for another reason"
+    )
     short = along(PARKING, cusp_m - 0.2)
     see(place, replace(short, speed_mps=0.3))
     for way_m in (0.0, 0.1, 0.2, 0.3, 0.5, 0.8):
         back = replace(
-            short, x_m=short.x_m - way_m * cos(short.yaw_rad), y_m=short.y_m - way_m * sin(short.yaw_rad), speed_mps=-0.3
+            short,
+            x_m=short.x_m - way_m * cos(short.yaw_rad),
+            y_m=short.y_m - way_m * sin(short.yaw_rad),
+            speed_mps=-0.3,
         )
         see(place, back)
     assert place.s_m == pytest.approx(cusp_m + 1.0, abs=0.1)
@@ -152,7 +179,8 @@ def test_without_a_pose_the_place_is_unknown_and_comes_back(bad: float) -> None:
 
 
 def test_a_jump_of_the_estimate_is_followed_within_the_time_that_a_rule_waits() -> None:
-    """A receiver that comes back after a tunnel: five ticks are less than what the corridor rule waits for."""
+    """A receiver that comes back after a tunnel: five ticks are less than what the corridor rule
+    waits for."""
     place = drive(place_on(LINE), LINE, 0.0, 2.0)
     for _ in range(4):
         see(place, replace(RUNNING, x_m=12.0, y_m=0.5, speed_mps=1.0))
@@ -169,7 +197,7 @@ def test_a_drive_that_is_stopped_is_resumed_where_safety_saw_it() -> None:
     assert place.choose(here).s_m == pytest.approx(0.5 * EIGHT.length_m, abs=0.05)
 
 
-# ----------------------------------------------------------------------------------------------------------------- a whole lap
+# -------------------------------------------------------------------------------------- a whole lap
 
 
 @given(st.floats(0.0, 1.0), st.sampled_from([EIGHT, LAP]))
@@ -180,11 +208,16 @@ def test_a_lap_with_another_start_is_the_same_lap(share: float, lap: Course) -> 
     assert other.s_m[0] == 0.0
     assert (other.s_m[1:] > other.s_m[:-1]).all()
     assert other.s_m[-1] < lap.length_m
-    assert np.diff(other.s_m) == pytest.approx(np.hypot(np.diff(other.x_m), np.diff(other.y_m)), rel=1e-6)
+    assert np.diff(other.s_m) == pytest.approx(
+        np.hypot(np.diff(other.x_m), np.diff(other.y_m)), rel=1e-6
+    )
     assert abs(other.yaw_rad[1:] - other.yaw_rad[:-1]).max() < 0.3
     tracker, was = PathTracker(other), PathTracker(lap)
     for k in range(20):
-        new, old = tracker.point_at(k * lap.length_m / 20), was.point_at(s_m + k * lap.length_m / 20)
+        new, old = (
+            tracker.point_at(k * lap.length_m / 20),
+            was.point_at(s_m + k * lap.length_m / 20),
+        )
         assert hypot(new.x_m - old.x_m, new.y_m - old.y_m) < 0.11
         assert cos(new.yaw_rad - old.yaw_rad) > 0.99
         assert new.curvature_per_m == pytest.approx(old.curvature_per_m, abs=0.1)
@@ -192,7 +225,13 @@ def test_a_lap_with_another_start_is_the_same_lap(share: float, lap: Course) -> 
 
 @pytest.mark.parametrize(
     ("s_m", "moving", "begins"),
-    [(0.0, True, False), (0.4, True, False), (3.0, True, True), (31.0, True, True), (16.0, False, True)],
+    [
+        (0.0, True, False),
+        (0.4, True, False),
+        (3.0, True, True),
+        (31.0, True, True),
+        (16.0, False, True),
+    ],
 )
 def test_a_lap_begins_where_it_is_joined(s_m: float, moving: bool, begins: bool) -> None:
     estimate = replace(along(LAP, s_m), speed_mps=0.5 if moving else 0.0)
@@ -201,7 +240,10 @@ def test_a_lap_begins_where_it_is_joined(s_m: float, moving: bool, begins: bool)
     if from_m is not None:
         assert from_m == pytest.approx(s_m, abs=0.06)
     assert lap_from(LINE, replace(RUNNING, x_m=5.0), LIMITS, moving=moving) is None
-    assert lap_from(LAP, at(PathTracker(LAP).point_at(s_m), turned_rad=pi), LIMITS, moving=moving) is None
+    assert (
+        lap_from(LAP, at(PathTracker(LAP).point_at(s_m), turned_rad=pi), LIMITS, moving=moving)
+        is None
+    )
     assert lap_from(LAP, replace(RUNNING, x_m=50.0), LIMITS, moving=moving) is None
     assert lap_from(LAP, None, LIMITS, moving=moving) is None
 
@@ -216,10 +258,23 @@ def test_no_entry_is_where_it_was_not_asked_for() -> None:
 
 
 @pytest.mark.parametrize("sense", [1.0, -1.0])
-@given(st.lists(st.tuples(st.floats(0.0, 6.0), st.floats(-2.0, 2.0), st.floats(-0.4, 0.4)), min_size=1, max_size=8))
-def test_the_place_does_not_depend_on_where_the_course_lies(sense: float, ways: list[tuple[float, float, float]]) -> None:
-    """Property: a course elsewhere on the map, driven alike, gives the same offsets, beyond its end as well; also backward."""
-    course = LINE if sense > 0.0 else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+@given(
+    st.lists(
+        st.tuples(st.floats(0.0, 6.0), st.floats(-2.0, 2.0), st.floats(-0.4, 0.4)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_the_place_does_not_depend_on_where_the_course_lies(
+    sense: float, ways: list[tuple[float, float, float]]
+) -> None:
+    """Property: a course elsewhere on the map, driven alike, gives the same offsets, beyond its end
+    as well; also backward."""
+    course = (
+        LINE
+        if sense > 0.0
+        else with_arrays(LINE, speed_mps=-LINE.speed_mps, yaw_rad=LINE.yaw_rad + pi)
+    )
     places = [place_on(each) for each in (course, moved(course))]
     x_m = 0.0
     for way_m, y_m, turned_rad in ways:
@@ -229,7 +284,15 @@ def test_the_place_does_not_depend_on_where_the_course_lies(sense: float, ways: 
             see(place, replace(RUNNING, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=sense))
         # In line with the course the offset has the sign of rounding.
         mine, other = (
-            [p.s_m, abs(p.off_m) if abs(y_m) < 1e-3 else p.off_m, p.beyond_m, p.backward_m, p.remaining_m, p.ended] for p in places
+            [
+                p.s_m,
+                abs(p.off_m) if abs(y_m) < 1e-3 else p.off_m,
+                p.beyond_m,
+                p.backward_m,
+                p.remaining_m,
+                p.ended,
+            ]
+            for p in places
         )
         assert other == pytest.approx(mine, abs=1e-6)
         wanted_m = max(x_m - 20.0, 0.0)
@@ -313,10 +376,15 @@ def test_half_a_metre_before_a_cusp_a_vehicle_that_rolls_back_stays_on_its_leg()
 
 
 @pytest.mark.parametrize(("corridor_m", "limit_m"), [(2.0, 1.0), (19.0, 9.5), (50.0, 10.0)])
-def test_the_end_may_be_overrun_by_half_the_corridor_and_ten_metres(corridor_m: float, limit_m: float) -> None:
+def test_the_end_may_be_overrun_by_half_the_corridor_and_ten_metres(
+    corridor_m: float, limit_m: float
+) -> None:
     rule = next(rule for rule in RULES if rule.code == "course_overrun")
     s = RuleInputs(
-        now_ns=0, mode=Mode.AUTO, limits=replace(LIMITS, corridor_m=corridor_m), monitors=Monitors(LIMITS, VEHICLE, course=LINE)
+        now_ns=0,
+        mode=Mode.AUTO,
+        limits=replace(LIMITS, corridor_m=corridor_m),
+        monitors=Monitors(LIMITS, VEHICLE, course=LINE),
     )
     assert rule.limit is not None
     assert rule.limit(s) == limit_m

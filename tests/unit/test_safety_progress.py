@@ -1,4 +1,5 @@
-"""The progress monitor: which way counts as progress, who is asked for any, and how far it rolls back."""
+"""The progress monitor: which way counts as progress, who is asked for any, and how far it rolls
+back."""
 
 from math import copysign, cos, inf, nan, pi, sin, tau
 from typing import Any
@@ -46,7 +47,8 @@ class Ticks:
             self.monitors.progress.update(
                 SafetyInputs(
                     now_ns=self.now_ns, mode=mode, limits=LIMITS, sent=sent, asked_mps=asked,
-                    estimate=None if estimate is None else replace(estimate, speed_mps=speed), **values,
+                    estimate=None if estimate is None else replace(estimate, speed_mps=speed),
+                    **values,
                 )
             )  # fmt: skip
         return self.monitors.progress
@@ -54,7 +56,11 @@ class Ticks:
     def fixes(self, course_rad: float, speed: float, sigma: float = 0.01) -> None:
         spread = (sigma**2, *(0.0,) * 3, sigma**2, *(0.0,) * 4)
         for k in range(3):
-            velocity = (speed + k * 1e-9) * cos(course_rad), (speed + k * 1e-9) * sin(course_rad), 0.0
+            velocity = (
+                (speed + k * 1e-9) * cos(course_rad),
+                (speed + k * 1e-9) * sin(course_rad),
+                0.0,
+            )
             fix = GnssFix(self.now_ns, self.now_ns, 0.7, 0.1, 0.0, velocity, NAN9, spread)
             self.monitors.speed.on_message(fix, self.now_ns)
 
@@ -65,11 +71,14 @@ class Ticks:
 @pytest.mark.parametrize(
     ("values", "counts"),
     [
-        ({}, True), ({"asked": 0.0}, False), ({"asked": 1e-9}, True), ({"mode": Mode.STOPPING}, False),
-        ({"mode": Mode.ARMED}, False), ({"mode": Mode.ALIGN}, True), ({"mode": Mode.AUTO}, True),
-        ({"asked": nan, "throttle": FRICTION + 1e-9}, True), ({"asked": nan, "throttle": FRICTION - 1e-9}, False),
-        ({"asked": nan, "throttle": -FRICTION - 1e-9}, True), ({"asked": nan, "brake": 0.1}, False), ({"throttle": None}, False),
-        ({"asked": nan, "mode": Mode.TELEOP}, True), ({"after_ms": 0}, False), ({"after_ms": -10}, False),
+        ({}, True), ({"asked": 0.0}, False), ({"asked": 1e-9}, True),
+        ({"mode": Mode.STOPPING}, False), ({"mode": Mode.ARMED}, False),
+        ({"mode": Mode.ALIGN}, True), ({"mode": Mode.AUTO}, True),
+        ({"asked": nan, "throttle": FRICTION + 1e-9}, True),
+        ({"asked": nan, "throttle": FRICTION - 1e-9}, False),
+        ({"asked": nan, "throttle": -FRICTION - 1e-9}, True), ({"asked": nan, "brake": 0.1}, False),
+        ({"throttle": None}, False), ({"asked": nan, "mode": Mode.TELEOP}, True),
+        ({"after_ms": 0}, False), ({"after_ms": -10}, False),
         ({"waiting": True, "cap_mps": 0.0}, True),
     ],
 )  # fmt: skip
@@ -80,19 +89,27 @@ def test_who_is_asked_to_go_on(values: dict[str, Any], counts: bool) -> None:
 @pytest.mark.parametrize(
     ("values", "counts"),
     [
-        ({}, True), ({"asked": 0.0}, True), ({"asked": nan, "throttle": 0.0}, True), ({"waiting": True}, False),
-        ({"cap_mps": 0.05}, False), ({"cap_mps": 0.051}, True), ({"mode": Mode.OFFBOARD, "asked": 0.0}, False),
+        ({}, True), ({"asked": 0.0}, True), ({"asked": nan, "throttle": 0.0}, True),
+        ({"waiting": True}, False), ({"cap_mps": 0.05}, False), ({"cap_mps": 0.051}, True),
+        ({"mode": Mode.OFFBOARD, "asked": 0.0}, False),
     ],
 )  # fmt: skip
-def test_along_a_course_it_is_always_asked_but_for_waits_and_caps(values: dict[str, Any], counts: bool) -> None:
-    assert Ticks(course=True).tick(**{"mode": Mode.AUTO, **values}).standing_ns == (10 * MS if counts else 0)
+def test_along_a_course_it_is_always_asked_but_for_waits_and_caps(
+    values: dict[str, Any], counts: bool
+) -> None:
+    assert Ticks(course=True).tick(**{"mode": Mode.AUTO, **values}).standing_ns == (
+        10 * MS if counts else 0
+    )
 
 
 @pytest.mark.parametrize(
-    ("asked", "seconds", "least_m"), [(0.1, 1.0, 0.05), (1.0, 1.0, 0.2), (1.0, 2.0, 0.4), (1.0, 3.0, 0.5), (nan, 3.0, 0.05)]
+    ("asked", "seconds", "least_m"),
+    [(0.1, 1.0, 0.05), (1.0, 1.0, 0.2), (1.0, 2.0, 0.4), (1.0, 3.0, 0.5), (nan, 3.0, 0.05)],
 )
 @pytest.mark.parametrize("sense", [1.0, -1.0])
-def test_a_fifth_of_what_is_asked_is_progress(asked: float, seconds: float, least_m: float, sense: float) -> None:
+def test_a_fifth_of_what_is_asked_is_progress(
+    asked: float, seconds: float, least_m: float, sense: float
+) -> None:
     """The bounds are 5 cm and half a metre."""
     for ratio, progress in ((0.99, False), (1.01, True)):
         drive = Ticks()
@@ -101,7 +118,9 @@ def test_a_fifth_of_what_is_asked_is_progress(asked: float, seconds: float, leas
         drive.tick(sense * ratio * least_m / 0.01, 0.5 * sense, asked=asked)
         assert (drive.monitors.progress.standing_ns == 0) is progress
         drive.tick(0.0, 0.5 * sense, asked=asked)
-        assert drive.monitors.progress.standing_ns == (10 * MS if progress else round((seconds + 0.01) * 1e9))
+        assert drive.monitors.progress.standing_ns == (
+            10 * MS if progress else round((seconds + 0.01) * 1e9)
+        )
 
 
 def test_progress_against_the_drive_is_none_and_a_halt_forgets() -> None:
@@ -147,8 +166,10 @@ def test_what_it_rolls_back(sense: float) -> None:
 @pytest.mark.parametrize(
     ("values", "ends"),
     [
-        ({"asked": 0.0}, True), ({"mode": Mode.STOPPING}, True), ({"mode": Mode.TELEOP, "throttle": 0.0}, True),
-        ({"mode": Mode.TELEOP, "throttle": 0.0, "brake": 0.1}, False), ({"mode": Mode.TELEOP}, False), ({"throttle": 0.0}, False),
+        ({"asked": 0.0}, True), ({"mode": Mode.STOPPING}, True),
+        ({"mode": Mode.TELEOP, "throttle": 0.0}, True),
+        ({"mode": Mode.TELEOP, "throttle": 0.0, "brake": 0.1}, False),
+        ({"mode": Mode.TELEOP}, False), ({"throttle": 0.0}, False),
     ],
 )  # fmt: skip
 def test_what_ends_a_roll_back(values: dict[str, Any], ends: bool) -> None:
@@ -170,7 +191,9 @@ def test_what_it_rolls_while_nothing_drives_is_forgotten_within_half_a_minute(mo
 
 
 def test_gnss_counts_before_the_wheels_and_these_before_the_estimate() -> None:
-    def forward(wheel: float | None = None, ground: tuple[float, float, float] | None = None, **values: Any) -> float:
+    def forward(
+        wheel: float | None = None, ground: tuple[float, float, float] | None = None, **values: Any
+    ) -> float:
         drive = Ticks()
         if wheel is not None:
             drive.wheel(wheel)
@@ -178,7 +201,10 @@ def test_gnss_counts_before_the_wheels_and_these_before_the_estimate() -> None:
             drive.fixes(*ground)
         estimate = values.pop("estimate", replace(ESTIMATE, yaw_rad=0.5, speed_mps=0.7))
         s = SafetyInputs(
-            now_ns=drive.now_ns, limits=LIMITS, estimate=estimate, **{"mode": Mode.OFFBOARD, "asked_mps": 0.3, **values}
+            now_ns=drive.now_ns,
+            limits=LIMITS,
+            estimate=estimate,
+            **{"mode": Mode.OFFBOARD, "asked_mps": 0.3, **values},
         )
         return drive.monitors.progress._forward_mps(s)
 
@@ -194,7 +220,15 @@ def test_gnss_counts_before_the_wheels_and_these_before_the_estimate() -> None:
     assert forward(-0.4, (0.5, 1.0, 0.01), estimate=replace(ESTIMATE, yaw_rad=nan)) == -0.4
     assert forward(-0.4, (0.5, 1.0, 0.01), estimate=None) == -0.4
     assert forward(-0.4, (0.5, 1.0, 0.01), mode=Mode.ALIGN, measured_speed_mps=0.2) == 0.2
-    assert forward(None, None, estimate=replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED), measured_speed_mps=0.3) == 0.3
+    assert (
+        forward(
+            None,
+            None,
+            estimate=replace(ESTIMATE, status=EstimatorStatus.UNINITIALISED),
+            measured_speed_mps=0.3,
+        )
+        == 0.3
+    )
     assert forward(inf) == 0.7
 
 
@@ -213,7 +247,9 @@ class Along(Ticks):
     def __init__(self, x_m: float = 5.0) -> None:
         super().__init__(course=True)
         self.x_m = x_m
-        self.monitors.place.begin(Entry(x_m if x_m > 0.0 else None), replace(ESTIMATE, x_m=x_m, y_m=0.0, yaw_rad=0.0))
+        self.monitors.place.begin(
+            Entry(x_m if x_m > 0.0 else None), replace(ESTIMATE, x_m=x_m, y_m=0.0, yaw_rad=0.0)
+        )
 
     def drive(self, mps: float, seconds: float) -> int:
         """Drive at a speed, negative backward; return the time without progress, ns."""
@@ -222,7 +258,9 @@ class Along(Ticks):
             there = replace(ESTIMATE, x_m=self.x_m, y_m=0.0, yaw_rad=0.0, speed_mps=mps)
             # Nothing is measured but the estimate.
             self.tick(mps, copysign(0.5, mps), mode=Mode.AUTO, asked=0.6, estimate=there)
-            self.monitors.place.update(SafetyInputs(now_ns=self.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=there))
+            self.monitors.place.update(
+                SafetyInputs(now_ns=self.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=there)
+            )
         return self.monitors.progress.standing_ns
 
 

@@ -1,4 +1,5 @@
-"""The monitor of the RC operator by itself: frames, switches, sticks and silence, at their limits."""
+"""The monitor of the RC operator by itself: frames, switches, sticks and silence, at their
+limits."""
 
 from typing import Any
 
@@ -34,7 +35,9 @@ class Receiver:
             reading = self.frame(channels(**self.hands))
         return reading
 
-    def frame(self, values: tuple[float, ...], after_ns: int = 10 * MS, ahead_ns: int = 0, **fields: Any) -> TeleopCommand | None:
+    def frame(
+        self, values: tuple[float, ...], after_ns: int = 10 * MS, ahead_ns: int = 0, **fields: Any
+    ) -> TeleopCommand | None:
         """Send one frame, whose time is ahead of its receipt."""
         self.now_ns += after_ns
         t_ns = self.now_ns + ahead_ns
@@ -59,7 +62,10 @@ class Receiver:
 def test_five_usable_frames_in_a_row_bring_a_handset_to_life() -> None:
     receiver = Receiver()
     receiver.send(4)
-    assert (receiver.alive, receiver.monitor.trouble_now(receiver.now_ns)) == (False, "its first frames arrive")
+    assert (receiver.alive, receiver.monitor.trouble_now(receiver.now_ns)) == (
+        False,
+        "its first frames arrive",
+    )
     receiver.frame(channels(), failsafe=True)
     assert receiver.monitor.trouble_now(receiver.now_ns) == "the receiver reports failsafe"
     receiver.send(4)
@@ -101,8 +107,14 @@ def test_a_handset_is_lost_after_its_silence(silent_ns: int, alive: bool) -> Non
 def test_a_failsafe_frame_is_named_until_frames_are_missing() -> None:
     receiver = Receiver()
     receiver.frame(channels(), failsafe=True)
-    assert receiver.monitor.trouble_now(receiver.now_ns + SILENCE_NS) == "the receiver reports failsafe"
-    assert receiver.monitor.trouble_now(receiver.now_ns + SILENCE_NS + 1) == "its receiver sends nothing"
+    assert (
+        receiver.monitor.trouble_now(receiver.now_ns + SILENCE_NS)
+        == "the receiver reports failsafe"
+    )
+    assert (
+        receiver.monitor.trouble_now(receiver.now_ns + SILENCE_NS + 1)
+        == "its receiver sends nothing"
+    )
 
 
 @pytest.mark.parametrize(("still_ns", "repeats"), [(500 * MS, False), (500 * MS + 1, True)])
@@ -133,7 +145,12 @@ def test_without_a_receiver_in_the_profile_there_is_nothing() -> None:
     for _ in range(9):
         assert monitor.on_message(frame, MS) is None
     assert (monitor.newest, monitor.link_quality) == (frame, 0.3)
-    assert (monitor.fitted, monitor.required, monitor.least_link_quality, monitor.status(MS)) == (False, False, 0.0, None)
+    assert (monitor.fitted, monitor.required, monitor.least_link_quality, monitor.status(MS)) == (
+        False,
+        False,
+        0.0,
+        None,
+    )
     assert (monitor.alive(MS), monitor.holds(MS), monitor.throttle(MS)) == (False, False, 0.0)
 
 
@@ -157,23 +174,32 @@ def test_the_state_shows_the_switch_for_arming_only_where_there_is_one() -> None
         (LOW, HIGH, [], True), (MIDDLE, HIGH, [], True), (MIDDLE, MIDDLE, [], False),
     ],
 )  # fmt: skip
-def test_the_mode_switch_asks_as_it_is_moved(begin: float, to: float, requests: list[OperatorAction], takes: bool) -> None:
+def test_the_mode_switch_asks_as_it_is_moved(
+    begin: float, to: float, requests: list[OperatorAction], takes: bool
+) -> None:
     receiver = Receiver(mode=USES)
     receiver.send(6, mode=begin)
-    assert (receiver.monitor.take_requests(), receiver.monitor.take_takeover()) == ([], False), "where it is found is no request"
+    assert (receiver.monitor.take_requests(), receiver.monitor.take_takeover()) == ([], False), (
+        "where it is found is no request"
+    )
     receiver.send(2, mode=to)
     assert (receiver.monitor.take_requests(), receiver.monitor.take_takeover()) == (requests, takes)
     receiver.send(2)
-    assert (receiver.monitor.take_requests(), receiver.monitor.take_takeover()) == ([], False), "once"
+    assert (receiver.monitor.take_requests(), receiver.monitor.take_takeover()) == ([], False), (
+        "once"
+    )
 
 
 @pytest.mark.parametrize(
     ("mode", "requests"),
     [
-        (LOW, [OperatorAction.ARM]), (HIGH, [OperatorAction.ARM]), (MIDDLE, [OperatorAction.ARM, OperatorAction.DRIVE]),
+        (LOW, [OperatorAction.ARM]), (HIGH, [OperatorAction.ARM]),
+        (MIDDLE, [OperatorAction.ARM, OperatorAction.DRIVE]),
     ],
 )  # fmt: skip
-def test_the_arming_switch_asks_to_drive_only_where_the_mode_switch_says_auto(mode: float, requests: list[OperatorAction]) -> None:
+def test_the_arming_switch_asks_to_drive_only_where_the_mode_switch_says_auto(
+    mode: float, requests: list[OperatorAction]
+) -> None:
     receiver = Receiver(mode=RcModeSwitch(channel=5, middle="auto"))
     receiver.send(6, mode=mode)
     receiver.send(2, arm=HIGH)
@@ -196,7 +222,10 @@ def test_without_a_checksum_an_unusable_frame_lies_between_two_that_would_agree(
 # ---------------------------------------------------------------- sticks
 
 
-@pytest.mark.parametrize(("name", "value"), [("throttle", 0.5), ("throttle", -0.5), ("steering", 0.5), ("steering", -0.5)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("throttle", 0.5), ("throttle", -0.5), ("steering", 0.5), ("steering", -0.5)],
+)
 def test_a_stick_pushed_to_any_side_takes_over(name: str, value: float) -> None:
     receiver = Receiver(takeover_stick=0.3)
     receiver.send(6, mode=MIDDLE)
@@ -245,7 +274,9 @@ def test_without_a_checksum_two_frames_must_show_rest_and_push() -> None:
     assert receiver.holds
 
 
-def test_moving_the_mode_switch_ends_the_control_of_a_stick_that_must_rest_before_the_next() -> None:
+def test_moving_the_mode_switch_ends_the_control_of_a_stick_that_must_rest_before_the_next() -> (
+    None
+):
     receiver = Receiver(takeover_stick=0.3, mode=USES)
     receiver.send(6, mode=MIDDLE)
     receiver.send(2, throttle=0.6)

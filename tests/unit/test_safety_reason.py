@@ -23,11 +23,17 @@ def test_no_code_is_also_that_of_a_rule() -> None:
 
 def test_an_earlier_reason_comes_first() -> None:
     stop = (
-        Reason(ReasonCode.COURSE_FINISHED).then(Reason(ReasonCode.STOP_REQUESTED, "pad")).then(Reason("imu_silent", "", ("late",)))
+        Reason(ReasonCode.COURSE_FINISHED)
+        .then(Reason(ReasonCode.STOP_REQUESTED, "pad"))
+        .then(Reason("imu_silent", "", ("late",)))
     )
     assert stop.text() == "the course is finished; then stopped by pad; then late"
     assert stop.text("programme").startswith("the programme is finished; ")
-    assert [part.code for part in stop.parts()] == ["imu_silent", ReasonCode.STOP_REQUESTED, ReasonCode.COURSE_FINISHED]
+    assert [part.code for part in stop.parts()] == [
+        "imu_silent",
+        ReasonCode.STOP_REQUESTED,
+        ReasonCode.COURSE_FINISHED,
+    ]
 
 
 def test_a_fault_of_a_device_names_it_and_an_unknown_code_is_shown_as_it_is() -> None:

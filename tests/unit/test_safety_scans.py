@@ -1,4 +1,5 @@
-"""The poses from which the rays of a scan left: against a motion that is known, within what is remembered and beyond."""
+"""The poses from which the rays of a scan left: against a motion that is known, within what is
+remembered and beyond."""
 
 from math import cos, inf, nan, sin
 
@@ -27,14 +28,19 @@ def tick(number: int) -> tuple[float, float]:
 
 
 def drive(ticks: int) -> tuple[list[StateEstimate], list[tuple[float, float, float, float]]]:
-    """Return the estimates at the ticks, and time and pose every 0.2 ms between them, from a place that is not the origin."""
+    """Return the estimates at the ticks, and time and pose every 0.2 ms between them, from a place
+    that is not the origin."""
     x, y, yaw, estimates, poses = 3.0, -2.0, 0.7, [], []
     for k in range(ticks * 100 + 1):
         t_s = k * 2e-4
         if k % 100 == 0:
             v, w = tick(k // 100)
             t_ns = BEGIN_NS + k // 100 * TICK_NS
-            estimates.append(replace(ESTIMATE, t_ns=t_ns, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=v, yaw_rate_radps=w))
+            estimates.append(
+                replace(
+                    ESTIMATE, t_ns=t_ns, x_m=x, y_m=y, yaw_rad=yaw, speed_mps=v, yaw_rate_radps=w
+                )
+            )
         poses.append((t_s, x, y, yaw))
         v, w = motion(t_s + 1e-4)
         x, y = x + v * 2e-4 * cos(yaw + 1e-4 * w), y + v * 2e-4 * sin(yaw + 1e-4 * w)
@@ -64,7 +70,9 @@ def test_an_older_estimate_knows_only_what_was_before_it() -> None:
     estimates, _ = drive(40)
     ages = np.array([0.0, 0.1, 0.3])
     for mine, other in zip(
-        remember(estimates).poses(ages, estimates[30]), remember(estimates[:31]).poses(ages, estimates[30]), strict=True
+        remember(estimates).poses(ages, estimates[30]),
+        remember(estimates[:31]).poses(ages, estimates[30]),
+        strict=True,
     ):
         assert mine == pytest.approx(other)
 
@@ -74,11 +82,16 @@ def test_beyond_what_is_remembered_speed_and_yaw_rate_are_constant() -> None:
     history, first, now = remember(estimates), estimates[0], estimates[-1]
     x, y, yaw = history.poses(np.array([0.2, 0.5, -0.1]), now)
     assert (x[0], y[0], yaw[0]) == pytest.approx((first.x_m, first.y_m, first.yaw_rad), abs=2e-4)
-    for at, t_s, base in ((1, -0.3, (x[0], y[0], yaw[0], first)), (2, 0.1, (now.x_m, now.y_m, now.yaw_rad, now))):
+    for at, t_s, base in (
+        (1, -0.3, (x[0], y[0], yaw[0], first)),
+        (2, 0.1, (now.x_m, now.y_m, now.yaw_rad, now)),
+    ):
         x_0, y_0, yaw_0, moves = base
         v, w = moves.speed_mps, moves.yaw_rate_radps
         course = yaw_0 + 0.5 * w * t_s
-        assert (x[at], y[at], yaw[at]) == pytest.approx((x_0 + v * t_s * cos(course), y_0 + v * t_s * sin(course), yaw_0 + w * t_s))
+        assert (x[at], y[at], yaw[at]) == pytest.approx(
+            (x_0 + v * t_s * cos(course), y_0 + v * t_s * sin(course), yaw_0 + w * t_s)
+        )
 
 
 @pytest.mark.parametrize(("seconds_ns", "remembered"), [(S, True), (S + 1, False)])
@@ -93,10 +106,14 @@ def test_one_estimate_counts_once_and_an_older_one_or_one_without_a_speed_begins
     slow, fast = (replace(ESTIMATE, t_ns=BEGIN_NS, speed_mps=v) for v in (1.0, 3.0))
     now = replace(ESTIMATE, t_ns=BEGIN_NS + S // 2, speed_mps=1.0)
     age_s = np.array([0.5])
-    assert remember([fast, slow]).poses(age_s, now)[0] == pytest.approx(-1.0), "the first of equal times counts"
+    assert remember([fast, slow]).poses(age_s, now)[0] == pytest.approx(-1.0), (
+        "the first of equal times counts"
+    )
     later = replace(fast, t_ns=BEGIN_NS + S // 4)
     assert remember([later, slow]).poses(age_s, now)[0] == pytest.approx(-0.5), "set back"
-    assert remember([fast, replace(later, speed_mps=nan)]).poses(age_s, now)[0] == pytest.approx(-0.5)
+    assert remember([fast, replace(later, speed_mps=nan)]).poses(age_s, now)[0] == pytest.approx(
+        -0.5
+    )
     spoilt = remember([fast, replace(later, speed_mps=inf), replace(slow, t_ns=BEGIN_NS + S // 4)])
     assert spoilt.poses(age_s, now)[0] == pytest.approx(-0.5)
 

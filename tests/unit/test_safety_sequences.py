@@ -1,4 +1,5 @@
-"""Sequences of requests and misfortunes by which a vehicle might move when it should not, or stop without saying why."""
+"""Sequences of requests and misfortunes by which a vehicle might move when it should not, or stop
+without saying why."""
 
 from collections.abc import Callable
 from math import nan
@@ -7,7 +8,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS, MOVING, MS, SOURCES, Bench, armed, driving, stick
+from tests.unit.test_safety_supervisor import (
+    ESTIMATE,
+    LIMITS,
+    MOVING,
+    MS,
+    SOURCES,
+    Bench,
+    armed,
+    driving,
+    stick,
+)
 from vehicled.core.messages import (
     Fault,
     GnssFix,
@@ -43,11 +54,13 @@ def standing() -> Bench:
     return bench
 
 
-# ------------------------------------------------------------------------------------------------- what must not come true later
+# -------------------------------------------------------------------- what must not come true later
 
 
 @pytest.mark.parametrize("mode", [Mode.FAULT, Mode.INIT])
-def test_an_arming_request_of_long_ago_does_not_come_true_when_the_vehicle_stands_at_last(mode: Mode) -> None:
+def test_an_arming_request_of_long_ago_does_not_come_true_when_the_vehicle_stands_at_last(
+    mode: Mode,
+) -> None:
     if mode is Mode.FAULT:
         bench = driving()
         bench.ask(OperatorAction.EMERGENCY_STOP)
@@ -95,7 +108,7 @@ def test_what_was_asked_for_before_the_machine_slept_is_forgotten() -> None:
     assert bench.supervisor.mode is Mode.STANDBY
 
 
-# ------------------------------------------------------------------------------------- armed is no licence for what happens since
+# ------------------------------------------------------- armed is no licence for what happens since
 
 
 def block(bench: Bench) -> None:
@@ -110,7 +123,9 @@ def block(bench: Bench) -> None:
         ({"estimate": replace(ESTIMATE, covariance=(4.0,) * 16)}, None, "known to 2.83 m"),
         (
             {},
-            lambda bench: bench.monitors.on_message(MotorStatus(0, 0, controller_temperature_k=400.0), bench.now_ns),
+            lambda bench: bench.monitors.on_message(
+                MotorStatus(0, 0, controller_temperature_k=400.0), bench.now_ns
+            ),
             "let it cool",
         ),
         ({}, block, "clear the lane"),
@@ -171,7 +186,7 @@ def test_a_vehicle_that_rolls_is_not_armed_whatever_its_estimate_believes() -> N
     assert "measure 0.80 m/s" in bench.supervisor.why
 
 
-# ------------------------------------------------------------------------------------------------------------- stops that mean it
+# ------------------------------------------------------------------------------- stops that mean it
 
 
 @pytest.mark.parametrize("action", [STOP, DISARM])
@@ -222,7 +237,7 @@ def test_a_covariance_that_is_no_number_brakes_at_once() -> None:
         assert bench.supervisor.mode is Mode.STANDBY
 
 
-# ----------------------------------------------------------------------------------------------------------------- saying why
+# --------------------------------------------------------------------------------------- saying why
 
 
 def test_a_cap_that_comes_and_goes_does_not_push_the_stop_out_of_the_chain() -> None:
@@ -242,7 +257,9 @@ def test_a_cap_that_comes_and_goes_does_not_push_the_stop_out_of_the_chain() -> 
     assert len(bench.supervisor.chain) == CHAIN_LIMIT
     bench.ask(STOP)
     for k in range(2 * CHAIN_LIMIT):
-        bench.supervisor._chain(bench.now_ns, Reaction.WARN, Reason(f"warning {k}", details=("a warning",)))
+        bench.supervisor._chain(
+            bench.now_ns, Reaction.WARN, Reason(f"warning {k}", details=("a warning",))
+        )
     assert {overheat.code, "stop_requested"} <= {link.code for link in bench.supervisor.chain}
 
 
@@ -313,7 +330,9 @@ def test_stop_calls_off_a_drive_that_waits() -> None:
         (Mode.TELEOP, DRIVE, "stop it first"),
     ],
 )
-def test_a_request_that_leads_nowhere_is_reported_once(mode: Mode, action: OperatorAction, named: str) -> None:
+def test_a_request_that_leads_nowhere_is_reported_once(
+    mode: Mode, action: OperatorAction, named: str
+) -> None:
     if mode is Mode.STANDBY:
         bench = standing()
     elif mode is Mode.TELEOP:
@@ -337,7 +356,13 @@ def test_a_request_that_leads_nowhere_is_reported_once(mode: Mode, action: Opera
 
 def test_stopping_is_never_refused() -> None:
     for mode in Mode:
-        for action in set(OperatorAction) - {ARM, DRIVE, TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD}:
+        for action in set(OperatorAction) - {
+            ARM,
+            DRIVE,
+            TELEOP,
+            OperatorAction.ALIGN,
+            OperatorAction.OFFBOARD,
+        }:
             assert refusal(action, mode, "why", arms=False) == ""
 
 
@@ -358,7 +383,9 @@ def test_a_stop_that_does_not_end_says_why(why: str, named: str) -> None:
     stale: dict[str, Any] = {"stale": {"estimate_age_ns": NEVER_NS}, "none": {"estimate": None}}
     for k in range(350):
         if why == "wheels":
-            bench.monitors.on_message(WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns)
+            bench.monitors.on_message(
+                WheelSpeed(bench.now_ns, bench.now_ns, 0.8, 0.1), bench.now_ns
+            )
         bench.step(**stale.get(why, {}))
         assert bench.supervisor.mode is Mode.STOPPING
         assert k > 250 or bench.supervisor.waiting == []
@@ -369,12 +396,15 @@ def test_a_stop_that_does_not_end_says_why(why: str, named: str) -> None:
     assert bench.supervisor.waiting == []
 
 
-# -------------------------------------------------------------------------------------------------------------------- arming
+# ------------------------------------------------------------------------------------------- arming
 
 
 def test_without_a_log_nothing_is_armed() -> None:
     bench = standing()
-    bench.monitors.on_message(HostHealth(bench.now_ns, disk_free_share=0.9, log_failure="No space left on device"), bench.now_ns)
+    bench.monitors.on_message(
+        HostHealth(bench.now_ns, disk_free_share=0.9, log_failure="No space left on device"),
+        bench.now_ns,
+    )
     bench.ask(ARM)
     bench.step(5)
     assert bench.supervisor.mode is Mode.STANDBY
@@ -383,7 +413,10 @@ def test_without_a_log_nothing_is_armed() -> None:
 
 def test_a_log_that_somebody_deleted_is_a_warning_and_goes_on() -> None:
     bench = standing()
-    bench.monitors.on_message(HostHealth(bench.now_ns, disk_free_share=0.9, log_lost="the log x.mcap was deleted"), bench.now_ns)
+    bench.monitors.on_message(
+        HostHealth(bench.now_ns, disk_free_share=0.9, log_lost="the log x.mcap was deleted"),
+        bench.now_ns,
+    )
     bench.ask(ARM)
     bench.step(5)
     assert bench.supervisor.mode is Mode.ARMED
@@ -393,7 +426,8 @@ def test_a_log_that_somebody_deleted_is_a_warning_and_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wall_clock_s", "named"), [(0.0, "year 1970"), (-1e300, "year 1970"), (1.7e9, "year 2023"), (1.8e9, ""), (nan, "")]
+    ("wall_clock_s", "named"),
+    [(0.0, "year 1970"), (-1e300, "year 1970"), (1.7e9, "year 2023"), (1.8e9, ""), (nan, "")],
 )
 def test_a_clock_that_was_never_set_is_not_armed_with(wall_clock_s: float, named: str) -> None:
     bench = standing()
@@ -422,9 +456,13 @@ def rates(monitor: SourceMonitor, hz: float, count: int, begin_ns: int = 10**9) 
     return begin_ns + round(count * 1e9 / hz)
 
 
-@pytest.mark.parametrize(("hz", "slow"), [(400.0, False), (100.0, False), (81.0, False), (79.0, True), (20.0, True)])
+@pytest.mark.parametrize(
+    ("hz", "slow"), [(400.0, False), (100.0, False), (81.0, False), (79.0, True), (20.0, True)]
+)
 def test_a_source_at_less_than_its_rate_is_named(hz: float, slow: bool) -> None:
-    monitor = SourceMonitor([MonitoredSource(name="imu", message=ImuSample, silence_ns=10**8, rate_hz=100.0)])
+    monitor = SourceMonitor(
+        [MonitoredSource(name="imu", message=ImuSample, silence_ns=10**8, rate_hz=100.0)]
+    )
     rates(monitor, hz, 5)
     assert monitor.slow() == [], "five give no rate"
     rates(monitor, hz, 200)
@@ -434,7 +472,10 @@ def test_a_source_at_less_than_its_rate_is_named(hz: float, slow: bool) -> None:
 
 
 def test_an_outage_is_no_slow_rate_and_two_receivers_count_together() -> None:
-    sources = [MonitoredSource(name=name, message=ImuSample, silence_ns=10**8, rate_hz=100.0) for name in ("left", "right")]
+    sources = [
+        MonitoredSource(name=name, message=ImuSample, silence_ns=10**8, rate_hz=100.0)
+        for name in ("left", "right")
+    ]
     monitor = SourceMonitor(sources)
     end_ns = rates(monitor, 200.0, 100)
     assert monitor.slow() == []

@@ -1,4 +1,5 @@
-"""The standstill detector: each condition by itself, at its limit, and what it says while a stop does not end."""
+"""The standstill detector: each condition by itself, at its limit, and what it says while a stop
+does not end."""
 
 from math import inf, nan
 from typing import Any
@@ -28,7 +29,10 @@ class Stop:
     def __init__(self, *, telemetry: bool = False) -> None:
         self.detector = StandstillDetector()
         self.monitors = Still(
-            LIMITS, VEHICLE, (MonitoredSource(name="vesc", message=MotorStatus, silence_ns=SILENCE_NS),), telemetry=telemetry
+            LIMITS,
+            VEHICLE,
+            (MonitoredSource(name="vesc", message=MotorStatus, silence_ns=SILENCE_NS),),
+            telemetry=telemetry,
         )
         self.monitors.sources.received(MotorStatus, NOW)
 
@@ -50,7 +54,9 @@ class Stop:
             estimate=None if estimate is None else replace(estimate, speed_mps=speed), **values,
         )  # fmt: skip
 
-    def stands(self, after_ns: int = 0, *, stuck: bool = False, brake_fails: bool = False, **values: Any) -> bool:
+    def stands(
+        self, after_ns: int = 0, *, stuck: bool = False, brake_fails: bool = False, **values: Any
+    ) -> bool:
         s = self.inputs(after_ns, **values)
         return self.detector.stands(s, gnss_stuck=stuck, brake_fails=brake_fails)
 
@@ -61,10 +67,12 @@ class Stop:
 @pytest.mark.parametrize(
     ("values", "stands"),
     [
-        ({}, True), ({"speed": 0.0499}, True), ({"speed": -0.0499}, True), ({"speed": 0.05}, False), ({"speed": -0.05}, False),
-        ({"estimate": None}, False), ({"estimate_age_ns": FRESH_NS}, True), ({"estimate_age_ns": FRESH_NS + 1}, False),
-        ({"evidence": MOVES}, False), ({"evidence": UNCONFIRMED}, False), ({"evidence": NONE}, False), ({"speed": nan}, False),
-        ({"speed": inf}, False), ({"speed": nan, "mode": Mode.STANDBY}, True), ({"speed": nan, "mode": Mode.FAULT}, False),
+        ({}, True), ({"speed": 0.0499}, True), ({"speed": -0.0499}, True), ({"speed": 0.05}, False),
+        ({"speed": -0.05}, False), ({"estimate": None}, False),
+        ({"estimate_age_ns": FRESH_NS}, True), ({"estimate_age_ns": FRESH_NS + 1}, False),
+        ({"evidence": MOVES}, False), ({"evidence": UNCONFIRMED}, False),
+        ({"evidence": NONE}, False), ({"speed": nan}, False), ({"speed": inf}, False),
+        ({"speed": nan, "mode": Mode.STANDBY}, True), ({"speed": nan, "mode": Mode.FAULT}, False),
     ],
 )  # fmt: skip
 def test_what_is_standstill_at_once(values: dict[str, Any], stands: bool) -> None:
@@ -77,8 +85,8 @@ def test_what_is_standstill_at_once(values: dict[str, Any], stands: bool) -> Non
 def test_without_a_number_from_the_estimate_it_must_be_seen_for_a_second(mode: Mode) -> None:
     stop = Stop()
     for after_ns, evidence, stands in (
-        (0, STANDS, False), (S - 1, STANDS, False), (S, STANDS, True), (S + 1, MOVES, False), (S + 2, STANDS, False),
-        (2 * S + 1, STANDS, False), (2 * S + 2, STANDS, True),
+        (0, STANDS, False), (S - 1, STANDS, False), (S, STANDS, True), (S + 1, MOVES, False),
+        (S + 2, STANDS, False), (2 * S + 1, STANDS, False), (2 * S + 2, STANDS, True),
     ):  # fmt: skip
         assert stop.stands(after_ns, speed=nan, evidence=evidence, mode=mode) is stands
     assert not stop.stands(3 * S, speed=0.1, mode=mode)
@@ -89,8 +97,9 @@ def test_without_a_number_from_the_estimate_it_must_be_seen_for_a_second(mode: M
 @pytest.mark.parametrize(
     ("values", "telemetry", "silent_ns", "stands"),
     [
-        ({}, False, 0, True), ({"brake_fails": True}, False, 0, False), ({"actuator_lost": "unplugged"}, False, 0, False),
-        ({}, True, SILENCE_NS, True), ({}, True, SILENCE_NS + 1, False), ({}, False, SILENCE_NS + 1, True),
+        ({}, False, 0, True), ({"brake_fails": True}, False, 0, False),
+        ({"actuator_lost": "unplugged"}, False, 0, False), ({}, True, SILENCE_NS, True),
+        ({}, True, SILENCE_NS + 1, False), ({}, False, SILENCE_NS + 1, True),
     ],
 )  # fmt: skip
 def test_what_half_of_the_brake_has_taken_counts_only_for_one_that_obeys(
@@ -98,7 +107,11 @@ def test_what_half_of_the_brake_has_taken_counts_only_for_one_that_obeys(
 ) -> None:
     """Wheels, or a receiver that repeats itself, read 0."""
     stop = Stop(telemetry=telemetry)
-    s = stop.inputs(silent_ns, ceiling=0.0, **{key: value for key, value in values.items() if key != "brake_fails"})
+    s = stop.inputs(
+        silent_ns,
+        ceiling=0.0,
+        **{key: value for key, value in values.items() if key != "brake_fails"},
+    )
     asked: list[float] = []
 
     def standstill(_now_ns: int, ceiling_mps: float) -> StandstillEvidence:
@@ -114,7 +127,8 @@ def test_what_half_of_the_brake_has_taken_counts_only_for_one_that_obeys(
 @pytest.mark.parametrize(
     ("values", "stopped"),
     [
-        ({}, True), ({"ceiling": 1e-9}, False), ({"brake_fails": True}, False), ({"actuator_lost": "unplugged"}, False),
+        ({}, True), ({"ceiling": 1e-9}, False), ({"brake_fails": True}, False),
+        ({"actuator_lost": "unplugged"}, False),
     ],
 )  # fmt: skip
 def test_half_of_the_brake_and_a_second_stand_for_a_speed_that_nothing_measures(
@@ -126,7 +140,8 @@ def test_half_of_the_brake_and_a_second_stand_for_a_speed_that_nothing_measures(
     for after_ns, seen in ((0, False), (S - 1, False), (S, stands), (9 * S, stands)):
         assert stop.stands(after_ns, **given) is seen
         assert stop.detector.assumed_s == (pytest.approx(after_ns * 1e-9) if seen else 0.0)
-    # It is measured, and is not any more: then the second begins again only if the brake was in doubt.
+    # It is measured, and is not any more: then the second begins again only if the brake was in
+    # doubt.
     assert stop.stands(9 * S, **given | {"evidence": STANDS})
     assert stop.detector.assumed_s == 0.0
     assert stop.stands(9 * S, **given) is False or stands
@@ -136,10 +151,14 @@ def test_half_of_the_brake_and_a_second_stand_for_a_speed_that_nothing_measures(
 
 
 @pytest.mark.parametrize(
-    ("ago_ns", "ignored", "moves"), [(MOVED_NS - 1, False, True), (S, False, True), (MOVED_NS, False, False), (0, True, False)]
+    ("ago_ns", "ignored", "moves"),
+    [(MOVED_NS - 1, False, True), (S, False, True), (MOVED_NS, False, False), (0, True, False)],
 )
-def test_no_standstill_is_assumed_shortly_after_a_fix_that_showed_motion(ago_ns: int, ignored: bool, moves: bool) -> None:
-    """A late fix measures no speed. It shows that the brake, by which a standstill is assumed, does not act."""
+def test_no_standstill_is_assumed_shortly_after_a_fix_that_showed_motion(
+    ago_ns: int, ignored: bool, moves: bool
+) -> None:
+    """A late fix measures no speed. It shows that the brake, by which a standstill is assumed, does
+    not act."""
     stop = Stop()
     for after_ns in (0, S):
         stop.monitors.speed.moved_ns = NOW + after_ns - ago_ns
@@ -148,7 +167,10 @@ def test_no_standstill_is_assumed_shortly_after_a_fix_that_showed_motion(ago_ns:
     assert stands is not moves
     stop.unrest(0, evidence=NONE, ceiling=0.0)
     stop.monitors.speed.moved_ns = NOW + 4 * S - ago_ns
-    assert (f"late readings showed motion {ago_ns * 1e-9:.1f} s ago" in stop.unrest(4 * S, evidence=NONE, ceiling=0.0)) is moves
+    assert (
+        f"late readings showed motion {ago_ns * 1e-9:.1f} s ago"
+        in stop.unrest(4 * S, evidence=NONE, ceiling=0.0)
+    ) is moves
 
 
 def test_an_assumed_standstill_counts_from_the_beginning_of_its_stop() -> None:
@@ -162,8 +184,12 @@ def test_an_assumed_standstill_counts_from_the_beginning_of_its_stop() -> None:
     assert stop.detector.assumed_s == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize(("telemetry", "late_ns", "stands"), [(True, 0, True), (True, 1, False), (False, 1, True)])
-def test_a_silent_actuator_is_not_known_to_brake(telemetry: bool, late_ns: int, stands: bool) -> None:
+@pytest.mark.parametrize(
+    ("telemetry", "late_ns", "stands"), [(True, 0, True), (True, 1, False), (False, 1, True)]
+)
+def test_a_silent_actuator_is_not_known_to_brake(
+    telemetry: bool, late_ns: int, stands: bool
+) -> None:
     stop = Stop(telemetry=telemetry)
     stop.stands(0, ceiling=0.0, evidence=NONE)
     stop.monitors.sources.received(MotorStatus, NOW + S - SILENCE_NS - late_ns)
@@ -199,12 +225,15 @@ def test_a_stuck_receiver_does_not_count_while_its_place_repeats(mode: Mode, rep
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"estimate": None}, "no fresh estimate"), ({"estimate_age_ns": FRESH_NS + 1}, "no fresh estimate"),
+        ({"estimate": None}, "no fresh estimate"),
+        ({"estimate_age_ns": FRESH_NS + 1}, "no fresh estimate"),
         ({"estimate_age_ns": FRESH_NS, "speed": 0.05}, "the estimate says 0.05 m/s"),
         ({"speed": -0.5}, "the estimate says -0.50 m/s"),
-        ({"evidence": MOVES, "speed": 0.0499}, "wheels or GNSS measure"), ({"evidence": UNCONFIRMED}, "once half the brake"),
+        ({"evidence": MOVES, "speed": 0.0499}, "wheels or GNSS measure"),
+        ({"evidence": UNCONFIRMED}, "once half the brake"),
         ({"evidence": NONE, "actuator_lost": "unplugged"}, "cannot be reached (unplugged)"),
-        ({"evidence": UNCONFIRMED, "actuator_lost": "unplugged"}, "has stopped it (the actuator cannot be reached (unplugged))"),
+        ({"evidence": UNCONFIRMED, "actuator_lost": "unplugged"},
+         "has stopped it (the actuator cannot be reached (unplugged))"),
         ({"evidence": NONE}, "braked until half of the brake"),
     ],
 )  # fmt: skip
@@ -226,11 +255,12 @@ def test_a_silent_actuator_is_named() -> None:
     assert "the actuator sends no telemetry" in stop.unrest(4 * S)
 
 
-# ----------------------------------------------------------------------------------------------------------------- accelerometer
+# ------------------------------------------------------------------------------------ accelerometer
 
 
 class Felt(Stop):
-    """A stop from 2 m/s that nothing measures, with an accelerometer; the brake certainly gives 1 m/s^2."""
+    """A stop from 2 m/s that nothing measures, with an accelerometer; the brake certainly gives 1
+    m/s^2."""
 
     def __init__(self, *, speed: float = 2.0, rest: float = 0.5, sense: float = 1.0) -> None:
         super().__init__()
@@ -240,9 +270,16 @@ class Felt(Stop):
         self.stands(0, evidence=NONE, speed=speed, mode=Mode.AUTO)
 
     def brake(
-        self, felt_mps2: float, seconds: float, from_s: float = 0.0, *, ceiling: float = 0.0, mode: Mode = Mode.STOPPING
+        self,
+        felt_mps2: float,
+        seconds: float,
+        from_s: float = 0.0,
+        *,
+        ceiling: float = 0.0,
+        mode: Mode = Mode.STOPPING,
     ) -> bool:
-        """Feel a deceleration for a time, and return whether the vehicle is taken to stand at its end."""
+        """Feel a deceleration for a time, and return whether the vehicle is taken to stand at its
+        end."""
         stands = False
         for k in range(1, round(seconds * 100) + 1):
             after_ns = round(from_s * S) + k * S // 100
@@ -254,10 +291,14 @@ class Felt(Stop):
 
 @pytest.mark.parametrize("mode", [Mode.STOPPING, Mode.FAULT])
 @pytest.mark.parametrize(
-    ("felt_mps2", "seconds", "stands"), [(2.0, 0.59, False), (2.0, 0.61, True), (1.01, 1.3, True), (0.99, 9.0, False)]
+    ("felt_mps2", "seconds", "stands"),
+    [(2.0, 0.59, False), (2.0, 0.61, True), (1.01, 1.3, True), (0.99, 9.0, False)],
 )
-def test_a_standstill_is_assumed_only_if_the_brake_was_felt(felt_mps2: float, seconds: float, stands: bool, mode: Mode) -> None:
-    """It must have felt 1.2 of the 2 m/s, and only what the brake certainly gives counts: a vehicle that rolls out feels less."""
+def test_a_standstill_is_assumed_only_if_the_brake_was_felt(
+    felt_mps2: float, seconds: float, stands: bool, mode: Mode
+) -> None:
+    """It must have felt 1.2 of the 2 m/s, and only what the brake certainly gives counts: a vehicle
+    that rolls out feels less."""
     stop = Felt()
     stop.brake(felt_mps2, seconds, mode=mode)
     assert stop.brake(0.0, 1.1, seconds, mode=mode) is stands
@@ -267,7 +308,8 @@ def test_a_standstill_is_assumed_only_if_the_brake_was_felt(felt_mps2: float, se
 
 
 @pytest.mark.parametrize(
-    ("sense", "felt_mps2", "stands"), [(1.0, -2.0, False), (-1.0, -2.0, True), (-1.0, 2.0, False), (0.0, -2.0, True)]
+    ("sense", "felt_mps2", "stands"),
+    [(1.0, -2.0, False), (-1.0, -2.0, True), (-1.0, 2.0, False), (0.0, -2.0, True)],
 )
 def test_what_is_felt_has_a_direction(sense: float, felt_mps2: float, stands: bool) -> None:
     stop = Felt(sense=sense)
@@ -306,7 +348,8 @@ def test_a_speed_that_is_measured_meanwhile_is_the_one_that_must_go() -> None:
 
 
 def test_what_was_felt_before_the_stop_counts_too() -> None:
-    """It rolls out from 2 to 0.4 m/s while it drives on without a measured speed; then the brake has little left to take."""
+    """It rolls out from 2 to 0.4 m/s while it drives on without a measured speed; then the brake
+    has little left to take."""
     for felt_mps2, stands in ((1.6, True), (0.8, False), (-1.0, False)):
         stop = Felt()
         for k in range(1, 101):
@@ -316,7 +359,9 @@ def test_what_was_felt_before_the_stop_counts_too() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "stands"), [(0.88, False), (0.92, True)])
-def test_a_speed_that_is_gained_without_being_measured_must_go_too(seconds: float, stands: bool) -> None:
+def test_a_speed_that_is_gained_without_being_measured_must_go_too(
+    seconds: float, stands: bool
+) -> None:
     """It gains 1 m/s on its 2 m/s while it drives on, so the brake must be felt to take 1.8 m/s."""
     stop = Felt()
     for k in range(1, 101):
@@ -331,7 +376,9 @@ def test_an_accelerometer_feels_until_it_is_silent(late_ns: int, feels: bool) ->
     stop = Felt()
     stop.brake(0.0, 1.1)
     stop.unrest(2 * S, evidence=NONE)
-    stop.monitors.sources.received(ImuSample, NOW + 6 * S - round(LIMITS.imu_silence_s * 1e9) - late_ns)
+    stop.monitors.sources.received(
+        ImuSample, NOW + 6 * S - round(LIMITS.imu_silence_s * 1e9) - late_ns
+    )
     assert ("the accelerometer has felt" in stop.unrest(6 * S, evidence=NONE)) is feels
 
 
@@ -340,7 +387,8 @@ def test_an_accelerometer_feels_until_it_is_silent(late_ns: int, feels: bool) ->
 def test_a_receiver_that_repeats_a_standstill_does_not_count_against_a_speed_that_was_felt(
     gained_mode: Mode, ratio: float, feels: bool
 ) -> None:
-    """Its velocity has been 0 since before the start; the accelerometer has felt the vehicle set off."""
+    """Its velocity has been 0 since before the start; the accelerometer has felt the vehicle set
+    off."""
     stop = Felt(speed=0.0)
     stop.monitors.inertial.has_force = feels
     gained_mps = ratio * stop.monitors.speed.moving_mps

@@ -1,4 +1,5 @@
-"""The stopping monitor: distances and speeds of a stop, the sharpest bend ahead, and the fence before and beyond its end."""
+"""The stopping monitor: distances and speeds of a stop, the sharpest bend ahead, and the fence
+before and beyond its end."""
 
 from dataclasses import replace as with_arrays
 from math import inf, nan, pi, sqrt
@@ -31,29 +32,43 @@ def way_m(speed_mps: float) -> float:
     return REACTION_S * speed_mps + 0.5 * speed_mps**2 / CERTAIN_MPS2
 
 
-def monitors(*, vehicle: Vehicle = BRAKED, course: Course | None = None, fence: Fence | None = None) -> Monitors:
+def monitors(
+    *, vehicle: Vehicle = BRAKED, course: Course | None = None, fence: Fence | None = None
+) -> Monitors:
     return Monitors(LIMITS, vehicle, course=course, fence=fence, antenna_m=(0.3, 0.4))
 
 
-def updated(m: Monitors, x_m: float, y_m: float, speed_mps: float = 1.0, **estimate: Any) -> StoppingMonitor:
+def updated(
+    m: Monitors, x_m: float, y_m: float, speed_mps: float = 1.0, **estimate: Any
+) -> StoppingMonitor:
     """Update place and stop with an estimate."""
     pose = replace(ESTIMATE, x_m=x_m, y_m=y_m, speed_mps=speed_mps, **estimate)
-    s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=pose, measured_speed_mps=speed_mps)
+    s = SafetyInputs(
+        now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=pose, measured_speed_mps=speed_mps
+    )
     m.place.update(s)
     m.stopping.update(s)
     return m.stopping
 
 
-# ----------------------------------------------------------------------------------------------------------------- distances
+# ---------------------------------------------------------------------------------------- distances
 
 
 @pytest.mark.parametrize(
-    ("brake_mps2", "friction_nm", "certain_mps2"), [(3.0, 0.02, CERTAIN_MPS2), (0.0, 0.02, CERTAIN_MPS2 - 1.5), (0.0, 0.0, 0.05)]
+    ("brake_mps2", "friction_nm", "certain_mps2"),
+    [(3.0, 0.02, CERTAIN_MPS2), (0.0, 0.02, CERTAIN_MPS2 - 1.5), (0.0, 0.0, 0.05)],
 )
-def test_half_of_the_brake_and_the_friction_are_certain(brake_mps2: float, friction_nm: float, certain_mps2: float) -> None:
+def test_half_of_the_brake_and_the_friction_are_certain(
+    brake_mps2: float, friction_nm: float, certain_mps2: float
+) -> None:
     drive = replace(VEHICLE.drive, brake_deceleration_mps2=brake_mps2, friction_nm=friction_nm)
     stopping = monitors(vehicle=replace(VEHICLE, drive=drive)).stopping
-    assert (stopping.distance_m, stopping.leaves, stopping.outside, stopping.cap_mps) == (0.0, "", "", inf)
+    assert (stopping.distance_m, stopping.leaves, stopping.outside, stopping.cap_mps) == (
+        0.0,
+        "",
+        "",
+        inf,
+    )
     assert stopping.way_m(0.0) == 0.0
     assert stopping.way_m(2.0) == pytest.approx(2.0 * REACTION_S + 4.0 / (2.0 * certain_mps2))
     for share in (1.0, 0.5):
@@ -64,18 +79,31 @@ def test_half_of_the_brake_and_the_friction_are_certain(brake_mps2: float, frict
 
 
 @pytest.mark.parametrize(
-    ("response_s", "age_s", "reaction_s"), [(0.01, 0.01, 0.15), (0.04, 0.02, 0.16), (0.2, 0.0, 0.3), (0.0, 0.2, 0.3)]
+    ("response_s", "age_s", "reaction_s"),
+    [(0.01, 0.01, 0.15), (0.04, 0.02, 0.16), (0.2, 0.0, 0.3), (0.0, 0.2, 0.3)],
 )
-def test_a_stop_begins_after_response_age_and_delay(response_s: float, age_s: float, reaction_s: float) -> None:
+def test_a_stop_begins_after_response_age_and_delay(
+    response_s: float, age_s: float, reaction_s: float
+) -> None:
     stopping = monitors().stopping
     stopping.measured(response_s, age_s)
     assert stopping.reaction_s == pytest.approx(reaction_s)
 
 
-def test_a_vehicle_that_was_identified_is_never_expected_to_stop_sooner_than_its_profile_says() -> None:
+def test_a_vehicle_that_was_identified_is_never_expected_to_stop_sooner_than_its_profile_says() -> (
+    None
+):
     stopping = monitors().stopping
-    for brake_mps2, certain_mps2 in ((9.0, CERTAIN_MPS2), (2.0, CERTAIN_MPS2 - 0.5), (3.0, CERTAIN_MPS2)):
-        stopping.adapt(replace(BRAKED, drive=replace(BRAKED.drive, brake_deceleration_mps2=brake_mps2, delay_s=0.2)))
+    for brake_mps2, certain_mps2 in (
+        (9.0, CERTAIN_MPS2),
+        (2.0, CERTAIN_MPS2 - 0.5),
+        (3.0, CERTAIN_MPS2),
+    ):
+        stopping.adapt(
+            replace(
+                BRAKED, drive=replace(BRAKED.drive, brake_deceleration_mps2=brake_mps2, delay_s=0.2)
+            )
+        )
         assert stopping.way_m(2.0) == pytest.approx(2.0 * REACTION_S + 2.0 / certain_mps2)
     stopping.measured(0.1, 0.0)
     assert stopping.reaction_s == pytest.approx(0.3)
@@ -92,7 +120,9 @@ def test_without_an_estimate_no_fence_is_accused(field: str, bad: float) -> None
     m = monitors(fence=Fence([SQUARE]))
     assert updated(m, 11.5, 5.0, 1.0).leaves
     assert m.stopping.outside
-    s = SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=replace(ESTIMATE, **{field: bad}))
+    s = SafetyInputs(
+        now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=replace(ESTIMATE, **{field: bad})
+    )
     m.stopping.update(s)
     assert (m.stopping.leaves, m.stopping.outside) == ("", "")
     updated(m, 11.5, 5.0, 1.0)
@@ -100,10 +130,12 @@ def test_without_an_estimate_no_fence_is_accused(field: str, bad: float) -> None
     assert (m.stopping.leaves, m.stopping.outside) == ("", "")
 
 
-# ----------------------------------------------------------------------------------------------------------------- bends ahead
+# -------------------------------------------------------------------------------------- bends ahead
 
 
-@pytest.mark.parametrize(("off_m", "room_m"), [(0.0, 2.0), (1.5, 0.5), (-1.5, 0.5), (1.95, 0.1), (2.5, 0.1)])
+@pytest.mark.parametrize(
+    ("off_m", "room_m"), [(0.0, 2.0), (1.5, 0.5), (-1.5, 0.5), (1.95, 0.1), (2.5, 0.1)]
+)
 @pytest.mark.parametrize(("course", "curvature"), [(circle(5.0), 0.2), (straight(20.0), 1e-3)])
 def test_from_the_cap_a_stop_with_straight_wheels_ends_in_the_corridor(
     course: Course, curvature: float, off_m: float, room_m: float
@@ -122,7 +154,9 @@ def test_the_cap_is_never_below_a_capped_speed_and_the_last_one_stays_without_a_
     assert updated(monitors(course=corner), 5.0, 0.0).cap_mps == LIMITS.capped_speed_mps
     assert monitors().stopping.cap_mps == inf
     nowhere = monitors(course=straight(20.0))
-    nowhere.stopping.update(SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=ESTIMATE))
+    nowhere.stopping.update(
+        SafetyInputs(now_ns=0, mode=Mode.AUTO, limits=LIMITS, estimate=ESTIMATE)
+    )
     assert nowhere.stopping.cap_mps == inf, "its place on the course is not known yet"
     assert updated(monitors(), 0.0, 0.0).cap_mps == inf
 
@@ -160,7 +194,7 @@ def test_the_bend_at_the_place_counts_and_another_course_replaces_it() -> None:
     assert slow[-1] == pytest.approx(151 * spacing_m, abs=0.11)
 
 
-# ----------------------------------------------------------------------------------------------------------------- fence
+# -------------------------------------------------------------------------------------------- fence
 
 
 def test_the_body_at_the_end_of_its_stop_is_inside() -> None:
@@ -169,7 +203,9 @@ def test_the_body_at_the_end_of_its_stop_is_inside() -> None:
             for beyond_m, leaves in ((-0.002, False), (0.002, True)):
                 m = monitors(fence=Fence([SQUARE]))
                 driven = speed if yaw_rad == 0.0 else -speed
-                stopping = updated(m, 10.0 - lead_m - way_m(speed) + beyond_m, 5.0, driven, yaw_rad=yaw_rad)
+                stopping = updated(
+                    m, 10.0 - lead_m - way_m(speed) + beyond_m, 5.0, driven, yaw_rad=yaw_rad
+                )
                 assert (bool(stopping.leaves), stopping.outside) == (leaves, "")
     keep_out = Fence([SQUARE._replace(keep_out=True)])
     for beyond_m, leaves in ((-0.002, False), (0.002, True)):
@@ -194,19 +230,32 @@ def sweeps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     ("speed_mps", "yaw_rate_radps", "bend", "driven_m"),
     [
         (1.0, 0.5, 0.5, way_m(1.0)), (-1.0, 0.5, -0.5, -way_m(1.0)), (0.1, 0.5, 0.0, way_m(0.1)),
-        (0.101, 0.5, 0.5 / 0.101, way_m(0.101)), (-0.101, 0.5, -0.5 / 0.101, -way_m(0.101)), (1.0, nan, 0.0, way_m(1.0)),
-        (400.0, 0.0, 0.0, 1e4),
+        (0.101, 0.5, 0.5 / 0.101, way_m(0.101)), (-0.101, 0.5, -0.5 / 0.101, -way_m(0.101)),
+        (1.0, nan, 0.0, way_m(1.0)), (400.0, 0.0, 0.0, 1e4),
     ],
 )  # fmt: skip
 def test_what_it_sweeps_until_it_stands(
-    monkeypatch: pytest.MonkeyPatch, speed_mps: float, yaw_rate_radps: float, bend: float, driven_m: float
+    monkeypatch: pytest.MonkeyPatch,
+    speed_mps: float,
+    yaw_rate_radps: float,
+    bend: float,
+    driven_m: float,
 ) -> None:
     looked = sweeps(monkeypatch)
-    updated(monitors(fence=Fence([SQUARE])), 9.5, 5.0, speed_mps, yaw_rad=0.2, yaw_rate_radps=yaw_rate_radps)
+    updated(
+        monitors(fence=Fence([SQUARE])),
+        9.5,
+        5.0,
+        speed_mps,
+        yaw_rad=0.2,
+        yaw_rate_radps=yaw_rate_radps,
+    )
     assert looked == [((9.5, 5.0, 0.2), pytest.approx(bend), pytest.approx(driven_m))]
 
 
-def test_edges_that_are_farther_than_stop_and_body_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edges_that_are_farther_than_stop_and_body_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     looked = sweeps(monkeypatch)
     edge_m = way_m(1.0) + BRAKED.outline.reach_m
     m = monitors(fence=Fence([SQUARE]))
@@ -233,7 +282,8 @@ def test_edges_that_are_farther_than_stop_and_body_are_not_looked_at(monkeypatch
     ("x_m", "speed_mps", "leaves"),
     [
         # Outside it may drive back in, and stand, and not drive farther out.
-        (11.5, -1.0, False), (11.5, 0.0, False), (11.5, 1.0, True), (10.2, 1.0, True), (10.2, -1.0, False),
+        (11.5, -1.0, False), (11.5, 0.0, False), (11.5, 1.0, True), (10.2, 1.0, True),
+        (10.2, -1.0, False),
         # Its corners may swing by 2 cm.
         (11.5, 0.1, False), (11.5, 0.2, True),
     ],
@@ -243,11 +293,16 @@ def test_a_vehicle_outside_may_drive_back(x_m: float, speed_mps: float, leaves: 
     assert (bool(stopping.leaves), bool(stopping.outside)) == (leaves, True)
 
 
-# ----------------------------------------------------------------------------------------------------------------- unknown heading
+# ---------------------------------------------------------------------------------- unknown heading
 
 
-@pytest.mark.parametrize(("active", "unknown", "round_about"), [(True, False, True), (False, True, True), (False, False, False)])
-def test_with_an_unknown_heading_the_stop_ends_inside_in_every_direction(active: bool, unknown: bool, round_about: bool) -> None:
+@pytest.mark.parametrize(
+    ("active", "unknown", "round_about"),
+    [(True, False, True), (False, True, True), (False, False, False)],
+)
+def test_with_an_unknown_heading_the_stop_ends_inside_in_every_direction(
+    active: bool, unknown: bool, round_about: bool
+) -> None:
     reach_m = way_m(1.0) + BRAKED.outline.reach_m + 0.5
     for x_m, leaves in ((reach_m + 0.001, False), (reach_m - 0.001, True)):
         m = monitors(fence=Fence([SQUARE]))
@@ -282,9 +337,14 @@ def test_room_round_the_antenna() -> None:
 
 
 def test_a_vehicle_that_is_elsewhere_is_looked_for_there() -> None:
-    """The distance to the fence that is remembered holds near the place where it was computed, along both axes."""
+    """The distance to the fence that is remembered holds near the place where it was computed,
+    along both axes."""
     square = SQUARE._replace(corners=((5.0, -8.0), (21.0, -8.0), (21.0, 8.0), (5.0, 8.0)))
-    for begin, away in (((13.0, 0.0), (0.0, 0.0)), ((13.0, 0.0), (13.0, 13.0)), ((13.0, 5.0), (4.0, 5.0))):
+    for begin, away in (
+        ((13.0, 0.0), (0.0, 0.0)),
+        ((13.0, 0.0), (13.0, 13.0)),
+        ((13.0, 5.0), (4.0, 5.0)),
+    ):
         m = monitors(fence=Fence([square]))
         assert updated(m, *begin, 0.0).outside == ""
         assert updated(m, *away, 0.0).outside != ""

@@ -1,4 +1,5 @@
-"""The monitors of messages and counters: host, motor, setpoints, heartbeat, streams, deadlines, controller, gyro and forces."""
+"""The monitors of messages and counters: host, motor, setpoints, heartbeat, streams, deadlines,
+controller, gyro and forces."""
 
 from math import atan2, cos, hypot, inf, isnan, nan, pi, sin
 from typing import Any
@@ -39,10 +40,15 @@ S = 10**9
 NOW = 50 * S
 G = 9.80665
 
-# ----------------------------------------------------------------------------------------------------------------- host
+# --------------------------------------------------------------------------------------------- host
 
 HEALTHY = HostHealth(
-    NOW, disk_free_share=0.5, memory_free_share=0.5, cpu_busy_share=0.5, temperature_k=320.0, log_backlog_share=0.1
+    NOW,
+    disk_free_share=0.5,
+    memory_free_share=0.5,
+    cpu_busy_share=0.5,
+    temperature_k=320.0,
+    log_backlog_share=0.1,
 )
 
 
@@ -51,13 +57,16 @@ HEALTHY = HostHealth(
     [
         ({}, "", ""), ({"log_failure": "disk full"}, "not written any more: disk full", ""),
         ({"log_lost": "deleted"}, "deleted", ""),
-        ({"log_backlog_share": 0.5}, "", ""), ({"log_backlog_share": 0.51}, "51 % full", ""), ({"disk_free_share": 0.05}, "", ""),
-        ({"disk_free_share": 0.049}, "5 % of the log's disk", ""), ({"throttled": True}, "", "is throttled"),
-        ({"unread_s": 5.0}, "was not read within 5 s", ""),
-        ({"temperature_k": 368.0}, "", ""), ({"temperature_k": 368.5}, "", "at 95 degrees"), ({"memory_free_share": 0.05}, "", ""),
+        ({"log_backlog_share": 0.5}, "", ""), ({"log_backlog_share": 0.51}, "51 % full", ""),
+        ({"disk_free_share": 0.05}, "", ""),
+        ({"disk_free_share": 0.049}, "5 % of the log's disk", ""),
+        ({"throttled": True}, "", "is throttled"),
+        ({"unread_s": 5.0}, "was not read within 5 s", ""), ({"temperature_k": 368.0}, "", ""),
+        ({"temperature_k": 368.5}, "", "at 95 degrees"), ({"memory_free_share": 0.05}, "", ""),
         ({"memory_free_share": 0.049}, "", "5 % of the memory"), ({"cpu_busy_share": 0.95}, "", ""),
         ({"cpu_busy_share": 0.951}, "", "95 % busy"), ({"log_dropped": 1}, "1 records", ""),
-        ({"disk_free_share": nan, "memory_free_share": nan, "cpu_busy_share": nan, "temperature_k": nan}, "", ""),
+        ({"disk_free_share": nan, "memory_free_share": nan, "cpu_busy_share": nan,
+         "temperature_k": nan}, "", ""),
     ],
 )  # fmt: skip
 def test_a_host_in_trouble(change: dict[str, Any], trouble: str, strain: str) -> None:
@@ -94,14 +103,21 @@ def test_suspends_and_steps_of_the_clock_wait_for_the_rules() -> None:
     assert (host.woke_s, host.clock_step_s, host.last_step_s) == (0.0, 0.0, 0.51)
 
 
-# ----------------------------------------------------------------------------------------------------------------- motor
+# -------------------------------------------------------------------------------------------- motor
 
 
 def test_the_hotter_of_motor_and_controller_and_the_newest_fault() -> None:
     motor = MotorMonitor(LIMITS)
     assert motor.fault_code == 0
-    for hot, warm, hottest in ((300.0, 310.0, 310.0), (nan, 305.0, 305.0), (320.0, nan, 320.0), (nan, nan, nan)):
-        status = MotorStatus(NOW, NOW, motor_temperature_k=hot, controller_temperature_k=warm, fault_code=3)
+    for hot, warm, hottest in (
+        (300.0, 310.0, 310.0),
+        (nan, 305.0, 305.0),
+        (320.0, nan, 320.0),
+        (nan, nan, nan),
+    ):
+        status = MotorStatus(
+            NOW, NOW, motor_temperature_k=hot, controller_temperature_k=warm, fault_code=3
+        )
         motor.on_message(status, NOW)
         assert motor.hottest_k == pytest.approx(hottest, nan_ok=True)
     assert motor.fault_code == 3
@@ -112,9 +128,10 @@ def test_the_hotter_of_motor_and_controller_and_the_newest_fault() -> None:
 @pytest.mark.parametrize(
     ("volts", "amperes", "rest_v"),
     [
-        (12.0, 0.0, 12.0), (12.0, 10.0, 12.0 + 10.0 * LIMITS.battery_resistance_ohm), (12.0, nan, 12.0), (12.0, -10.0, 12.0),
-        (12.0, 1e9, 12.0 + 1e4 * LIMITS.battery_resistance_ohm), (0.0, 0.0, 0.0), (1e3, 0.0, 1e3), (1000.1, 0.0, nan),
-        (-0.1, 0.0, nan), (nan, 0.0, nan),
+        (12.0, 0.0, 12.0), (12.0, 10.0, 12.0 + 10.0 * LIMITS.battery_resistance_ohm),
+        (12.0, nan, 12.0), (12.0, -10.0, 12.0),
+        (12.0, 1e9, 12.0 + 1e4 * LIMITS.battery_resistance_ohm), (0.0, 0.0, 0.0), (1e3, 0.0, 1e3),
+        (1000.1, 0.0, nan), (-0.1, 0.0, nan), (nan, 0.0, nan),
     ],
 )  # fmt: skip
 def test_the_voltage_without_load(volts: float, amperes: float, rest_v: float) -> None:
@@ -133,7 +150,7 @@ def test_the_voltage_is_smoothed_over_two_seconds() -> None:
     assert motor.rest_v == pytest.approx(12.0, abs=1e-6), "the time is that of the last one"
 
 
-# ----------------------------------------------------------------------------------------------------------------- setpoints
+# ---------------------------------------------------------------------------------------- setpoints
 
 ASKED = Setpoint(NOW, NOW, 1.0, 0.1, origin="a", sequence=1)
 
@@ -182,8 +199,10 @@ def test_a_release_while_it_drives_holds_until_the_rules_have_seen_it() -> None:
     [
         ({"sequence": 2}, True), ({}, False), ({"sequence": 2, "speed_mps": nan}, False),
         ({"sequence": 2, "speed_mps": inf}, False),
-        ({"sequence": 2, "curvature_per_m": nan}, False), ({"sequence": 2, "curvature_per_m": nan, "wheel_angle_rad": 0.1}, True),
-        ({"sequence": 2, "wheel_angle_rad": inf}, False), ({"sequence": 2, "wheel_angle_rad": nan}, True),
+        ({"sequence": 2, "curvature_per_m": nan}, False),
+        ({"sequence": 2, "curvature_per_m": nan, "wheel_angle_rad": 0.1}, True),
+        ({"sequence": 2, "wheel_angle_rad": inf}, False),
+        ({"sequence": 2, "wheel_angle_rad": nan}, True),
     ],
 )  # fmt: skip
 def test_which_setpoints_count(change: dict[str, Any], counts: bool) -> None:
@@ -211,7 +230,7 @@ def test_a_heartbeat_is_as_old_as_its_arrival() -> None:
         assert monitor.age_ns(NOW + 5) == age_ns
 
 
-# ----------------------------------------------------------------------------------------------------------------- streams
+# ------------------------------------------------------------------------------------------ streams
 
 
 def streams(rate_hz: float = 10.0) -> SourceMonitor:
@@ -230,14 +249,27 @@ def test_which_sources_are_silent() -> None:
     sources.received(GnssFix, NOW)
     sources.received(GnssFix, NOW - 100 * MS)
     assert sources.age_ns(GnssFix, NOW + 3) == 3
-    for after_ns, silent in ((500 * MS, ["imu"]), (500 * MS + 1, ["one", "imu"]), (700 * MS + 1, ["one", "two", "imu"])):
+    for after_ns, silent in (
+        (500 * MS, ["imu"]),
+        (500 * MS + 1, ["one", "imu"]),
+        (700 * MS + 1, ["one", "two", "imu"]),
+    ):
         assert sources.silent(NOW + after_ns) == silent
     assert sources.age_ns(ImuSample, NOW) == NEVER_NS
-    assert [sources.promised(kind) for kind in (GnssFix, ImuSample, LaserScan)] == [True, True, False]
+    assert [sources.promised(kind) for kind in (GnssFix, ImuSample, LaserScan)] == [
+        True,
+        True,
+        False,
+    ]
 
 
-@pytest.mark.parametrize(("arrivals", "period_ms", "slow"), [(6, 126, True), (6, 125, False), (5, 900, False), (60, 126, True)])
-def test_a_stream_below_four_fifths_of_its_rate_is_slow(arrivals: int, period_ms: int, slow: bool) -> None:
+@pytest.mark.parametrize(
+    ("arrivals", "period_ms", "slow"),
+    [(6, 126, True), (6, 125, False), (5, 900, False), (60, 126, True)],
+)
+def test_a_stream_below_four_fifths_of_its_rate_is_slow(
+    arrivals: int, period_ms: int, slow: bool
+) -> None:
     sources = streams()
     assert sources.slow() == []
     for k in range(arrivals):
@@ -322,13 +354,21 @@ def test_the_miss_ratio_of_ten_seconds() -> None:
     assert few.share == pytest.approx(5 / 50)
 
 
-# ----------------------------------------------------------------------------------------------------------------- controller
+# --------------------------------------------------------------------------------------- controller
 
 
-def counted(monitor: ControlMonitor, clipped: int | None, now_ns: int, level: ControlLevel | None = None) -> int:
-    sent = None if clipped is None else ActuatorCommand(0, 0, 0.3, 0.0, 0.0, 0.0, Mode.AUTO, clipped=clipped)
+def counted(
+    monitor: ControlMonitor, clipped: int | None, now_ns: int, level: ControlLevel | None = None
+) -> int:
+    sent = (
+        None
+        if clipped is None
+        else ActuatorCommand(0, 0, 0.3, 0.0, 0.0, 0.0, Mode.AUTO, clipped=clipped)
+    )
     control = None if level is None else replace(CONTROL, level=level)
-    monitor.update(SafetyInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, sent=sent, control=control))
+    monitor.update(
+        SafetyInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, sent=sent, control=control)
+    )
     return monitor.clipped_in_a_row
 
 
@@ -359,20 +399,32 @@ def test_only_the_last_level_of_the_controller_stops(level: ControlLevel) -> Non
         assert monitor.stop_level_in_a_row == (k if level is ControlLevel.STOP else 0)
 
 
-# ----------------------------------------------------------------------------------------------------------------- gyro, forces
+# ------------------------------------------------------------------------------------- gyro, forces
 
 
 def sample(
-    t_ns: int, force: tuple[float, float, float] = (0.0, 0.0, G), rate: tuple[float, float, float] = (0.0,) * 3, **fields: Any
+    t_ns: int,
+    force: tuple[float, float, float] = (0.0, 0.0, G),
+    rate: tuple[float, float, float] = (0.0,) * 3,
+    **fields: Any,
 ) -> ImuSample:
     return ImuSample(t_ns, t_ns, force, rate, **fields)
 
 
 @pytest.mark.parametrize(
     ("samples", "period_ms", "stuck"),
-    [(21, 25, True), (20, 30, False), (22, 24, True), (21, 24, False), (101, 5, True), (100, 5, False)],
+    [
+        (21, 25, True),
+        (20, 30, False),
+        (22, 24, True),
+        (21, 24, False),
+        (101, 5, True),
+        (100, 5, False),
+    ],
 )
-def test_twenty_equal_samples_over_half_a_second_are_stuck(samples: int, period_ms: int, stuck: bool) -> None:
+def test_twenty_equal_samples_over_half_a_second_are_stuck(
+    samples: int, period_ms: int, stuck: bool
+) -> None:
     for force in ((0.0, 0.0, G), (nan, nan, nan)):
         monitor = InertialMonitor()
         monitor.on_message(sample(NOW - MS, rate=(1.0, 0.0, 0.0)), NOW)
@@ -391,7 +443,12 @@ def test_twenty_equal_samples_over_half_a_second_are_stuck(samples: int, period_
 def test_it_begins_without_samples() -> None:
     monitor = InertialMonitor()
     monitor.update()
-    assert (monitor.stuck, monitor.has_samples, monitor.has_force, monitor.saturated_ns(NOW)) == (False, False, False, 0)
+    assert (monitor.stuck, monitor.has_samples, monitor.has_force, monitor.saturated_ns(NOW)) == (
+        False,
+        False,
+        False,
+        0,
+    )
     assert (monitor.mean_rate_radps, monitor.mean_force_mps2, monitor.tilt_rad) == (0.0, G, 0.0)
     monitor.on_message(sample(NOW, saturated=True), NOW)
     monitor.on_message(sample(NOW + 5, saturated=True), NOW)
@@ -409,15 +466,25 @@ def test_rate_and_force_are_smoothed_over_half_a_second() -> None:
         assert monitor.mean_force_mps2 == pytest.approx(3.0)
         assert monitor.mean_rate_radps == pytest.approx(0.7)
         monitor.on_message(sample(NOW + after_ms * MS, (11.0, -8.0, 2e9), (1.2, 0.3, -2e9)), NOW)
-        assert monitor._force == pytest.approx((1.0 + 10.0 * share, 2.0 - 10.0 * share, 2.0 + 998.0 * share))
+        assert monitor._force == pytest.approx(
+            (1.0 + 10.0 * share, 2.0 - 10.0 * share, 2.0 + 998.0 * share)
+        )
         assert monitor._rate == pytest.approx((0.2 + share, 0.3, 0.6 - 1000.6 * share))
         monitor.update()
-        assert monitor.mean_force_mps2 == pytest.approx(sum(part**2 for part in monitor._force) ** 0.5)
-        assert monitor.mean_rate_radps == pytest.approx(sum(part**2 for part in monitor._rate) ** 0.5)
+        assert monitor.mean_force_mps2 == pytest.approx(
+            sum(part**2 for part in monitor._force) ** 0.5
+        )
+        assert monitor.mean_rate_radps == pytest.approx(
+            sum(part**2 for part in monitor._rate) ** 0.5
+        )
         before = monitor._force
-        monitor.on_message(sample(NOW + after_ms * MS + 100 * MS, (nan, nan, nan), (0.0, 0.0, 0.0)), NOW)
+        monitor.on_message(
+            sample(NOW + after_ms * MS + 100 * MS, (nan, nan, nan), (0.0, 0.0, 0.0)), NOW
+        )
         assert monitor._force == before
-        assert monitor._rate == pytest.approx((0.8 * (0.2 + share), 0.24, 0.8 * (0.6 - 1000.6 * share)))
+        assert monitor._rate == pytest.approx(
+            (0.8 * (0.2 + share), 0.24, 0.8 * (0.6 - 1000.6 * share))
+        )
     for part in range(3):
         for absurd, clipped in ((1001.0, 1e3), (-1001.0, -1e3)):
             monitor = InertialMonitor()
@@ -429,11 +496,13 @@ def test_rate_and_force_are_smoothed_over_half_a_second() -> None:
 @pytest.mark.parametrize(
     ("force", "tilt", "upward"),
     [
-        ((0.0, 0.0, G), 0.0, "+z"), ((0.0, 0.0, -G), pi, "-z"), ((G, 0.0, 0.0), pi / 2, "+x"), ((0.0, -G, 1.0), 1.469175957, "-y"),
-        ((3.0, 0.0, 4.0), 0.6435011, "+z"),
+        ((0.0, 0.0, G), 0.0, "+z"), ((0.0, 0.0, -G), pi, "-z"), ((G, 0.0, 0.0), pi / 2, "+x"),
+        ((0.0, -G, 1.0), 1.469175957, "-y"), ((3.0, 0.0, 4.0), 0.6435011, "+z"),
     ],
 )  # fmt: skip
-def test_the_direction_of_gravity(force: tuple[float, float, float], tilt: float, upward: str) -> None:
+def test_the_direction_of_gravity(
+    force: tuple[float, float, float], tilt: float, upward: str
+) -> None:
     monitor = InertialMonitor()
     monitor.on_message(sample(NOW, force), NOW)
     assert monitor.tilt_rad == pytest.approx(tilt, abs=1e-6)
@@ -473,17 +542,28 @@ def test_a_weak_force_has_a_direction_too(force_mps2: float) -> None:
         (0.7, -0.5, 0.0),
     ],
 )
-@pytest.mark.parametrize("written", [(0.0, 0.0, 0.0), (0.0, 0.0, 1.0), (pi / 2, 0.0, 0.0), (0.3, 0.2, -0.4), (0.0, pi / 2, 0.5)])
-def test_the_rotation_to_write_turns_gravity_upright(true: tuple[float, float, float], written: tuple[float, float, float]) -> None:
-    """An IMU is mounted by ``true`` and its profile says ``written``: its samples reach the monitor turned by that."""
+@pytest.mark.parametrize(
+    "written",
+    [(0.0, 0.0, 0.0), (0.0, 0.0, 1.0), (pi / 2, 0.0, 0.0), (0.3, 0.2, -0.4), (0.0, pi / 2, 0.5)],
+)
+def test_the_rotation_to_write_turns_gravity_upright(
+    true: tuple[float, float, float], written: tuple[float, float, float]
+) -> None:
+    """An IMU is mounted by ``true`` and its profile says ``written``: its samples reach the monitor
+    turned by that."""
     by_sensor = turned((0.0, 0.0, G), 0.0, -true[1], 0.0)
     by_sensor = turned(by_sensor, -true[0], 0.0, 0.0)
     by_profile = turned(by_sensor, *written)
-    new = corrected(Mounting(roll_rad=written[0], pitch_rad=written[1], yaw_rad=written[2]), tuple(by_profile))
+    new = corrected(
+        Mounting(roll_rad=written[0], pitch_rad=written[1], yaw_rad=written[2]), tuple(by_profile)
+    )
     up = turned(by_sensor, *new) / G
     assert up[2] > cos(0.36), new
-    # The new rotation is the one that is written, then a roll and a pitch: the forward axis is not turned aside, nor back.
-    turn = np.array([turned(axis, *new) for axis in np.eye(3)]).T @ np.array([turned(axis, *written) for axis in np.eye(3)])
+    # The new rotation is the one that is written, then a roll and a pitch: the forward axis is not
+    # turned aside, nor back.
+    turn = np.array([turned(axis, *new) for axis in np.eye(3)]).T @ np.array(
+        [turned(axis, *written) for axis in np.eye(3)]
+    )
     assert turn[1, 0] == pytest.approx(0.0, abs=5e-4)
     assert turn[0, 0] > -5e-4
     assert (turn @ by_profile)[2] / G > cos(0.36)
@@ -492,7 +572,8 @@ def test_the_rotation_to_write_turns_gravity_upright(true: tuple[float, float, f
 
 
 @pytest.mark.parametrize(
-    ("tilt", "angle"), [(0.34, 0.34), (-0.34, -0.34), (0.36, 0.36), (-0.36, -0.36), (pi / 2 + 0.3, pi / 2), (3.0, pi)]
+    ("tilt", "angle"),
+    [(0.34, 0.34), (-0.34, -0.34), (0.36, 0.36), (-0.36, -0.36), (pi / 2 + 0.3, pi / 2), (3.0, pi)],
 )
 def test_a_mounting_near_a_right_angle_is_one(tilt: float, angle: float) -> None:
     roll, pitch, yaw = corrected(Mounting(), (0.0, G * sin(tilt), G * cos(tilt)))
@@ -505,12 +586,22 @@ def test_a_mounting_near_a_right_angle_is_one(tilt: float, angle: float) -> None
     assert corrected(Mounting(), (0.3 * G, 0.0, -G)) == (pytest.approx(pi, abs=2e-4), 0.0, 0.0)
     # With the x axis vertical, roll and yaw are one.
     for side in (1.0, -1.0):
-        assert corrected(Mounting(), (-side * G, 0.0, 0.0)) == (0.0, pytest.approx(side * pi / 2, abs=2e-4), 0.0)
+        assert corrected(Mounting(), (-side * G, 0.0, 0.0)) == (
+            0.0,
+            pytest.approx(side * pi / 2, abs=2e-4),
+            0.0,
+        )
 
 
 def test_what_the_user_writes() -> None:
     for table, said in (
-        ("imu", "write mounting_roll_rad = 3.1415, mounting_pitch_rad = 0.0000, mounting_yaw_rad = 0.0000 in [imu]"),
+        (
+            "imu",
+            (
+                "write mounting_roll_rad = 3.1415, mounting_pitch_rad = 0.0000, mounting_yaw_rad = "
+                "0.0000 in [imu]"
+            ),
+        ),
         ("", "by roll 3.1415 rad, pitch 0.0000 rad, yaw 0.0000 rad"),
     ):
         monitor = InertialMonitor(Mounting(table=table))
@@ -518,14 +609,28 @@ def test_what_the_user_writes() -> None:
         assert said in monitor.remedy
 
 
-# ----------------------------------------------------------------------------------------------------------------- scans
+# -------------------------------------------------------------------------------------------- scans
 
 
 def points(
-    ranges: tuple[float, ...], *, speed: float = 0.0, yaw: float = 0.5, rate: float = 0.0, age_s: float = 0.0, **fields: Any
+    ranges: tuple[float, ...],
+    *,
+    speed: float = 0.0,
+    yaw: float = 0.5,
+    rate: float = 0.0,
+    age_s: float = 0.0,
+    **fields: Any,
 ) -> Any:
     scan = LaserScan(NOW, NOW, 0.1, 0.2, 0.0, 0.05, 0.5, 20.0, 1.0, 0.3, ranges)
-    estimate = replace(ESTIMATE, t_ns=NOW + round(age_s * 1e9), x_m=5.0, y_m=6.0, yaw_rad=yaw, speed_mps=speed, yaw_rate_radps=rate)
+    estimate = replace(
+        ESTIMATE,
+        t_ns=NOW + round(age_s * 1e9),
+        x_m=5.0,
+        y_m=6.0,
+        yaw_rad=yaw,
+        speed_mps=speed,
+        yaw_rate_radps=rate,
+    )
     return scan_points(replace(scan, **fields), estimate, LaneBody(VEHICLE, 0.0))
 
 
@@ -536,10 +641,14 @@ def test_a_return_lies_where_its_ray_points() -> None:
     for (k, range_m), px, py in zip(hits, x, y, strict=True):
         bearing = 0.1 + 0.2 * k
         forward, left = 1.0 + range_m * cos(bearing), 0.3 + range_m * sin(bearing)
-        assert (px, py) == pytest.approx((5.0 + cos(0.5) * forward - sin(0.5) * left, 6.0 + sin(0.5) * forward + cos(0.5) * left))
+        assert (px, py) == pytest.approx(
+            (5.0 + cos(0.5) * forward - sin(0.5) * left, 6.0 + sin(0.5) * forward + cos(0.5) * left)
+        )
 
 
-@pytest.mark.parametrize(("speed", "rate"), [(2.0, 0.0), (2.0, 0.4), (-2.0, -0.4), (0.0, 0.4), (2.0, nan)])
+@pytest.mark.parametrize(
+    ("speed", "rate"), [(2.0, 0.0), (2.0, 0.4), (-2.0, -0.4), (0.0, 0.4), (2.0, nan)]
+)
 def test_every_ray_has_the_pose_of_its_time(speed: float, rate: float) -> None:
     """The estimate is 0.2 s younger than the first ray, and the rays are 0.05 s apart."""
     x, y = points((5.0, 5.0, 5.0), speed=speed, rate=rate, age_s=0.2, time_increment_s=0.05)
@@ -548,8 +657,12 @@ def test_every_ray_has_the_pose_of_its_time(speed: float, rate: float) -> None:
         turn = rate if rate == rate else 0.0
         yaw, course = 0.5 - turn * age_s, 0.5 - 0.5 * turn * age_s
         forward, left = 1.0 + 5.0 * cos(bearing), 0.3 + 5.0 * sin(bearing)
-        assert x[k] == pytest.approx(5.0 - speed * age_s * cos(course) + cos(yaw) * forward - sin(yaw) * left)
-        assert y[k] == pytest.approx(6.0 - speed * age_s * sin(course) + sin(yaw) * forward + cos(yaw) * left)
+        assert x[k] == pytest.approx(
+            5.0 - speed * age_s * cos(course) + cos(yaw) * forward - sin(yaw) * left
+        )
+        assert y[k] == pytest.approx(
+            6.0 - speed * age_s * sin(course) + sin(yaw) * forward + cos(yaw) * left
+        )
 
 
 def test_the_vehicle_does_not_see_itself() -> None:
@@ -559,14 +672,23 @@ def test_the_vehicle_does_not_see_itself() -> None:
         for ahead in (front_m + dx, -rear_m - dx):
             for side in (1.0, -1.0):
                 assert body.holds(np.array([ahead]), np.array([side * (half_m + dy)]))[0] == inside
-    x, _ = points((front_m - 0.01, 5.0), x_m=0.0, y_m=0.0, angle_min_rad=0.0, angle_increment_rad=0.0, range_min_m=0.01)
+    x, _ = points(
+        (front_m - 0.01, 5.0),
+        x_m=0.0,
+        y_m=0.0,
+        angle_min_rad=0.0,
+        angle_increment_rad=0.0,
+        range_min_m=0.01,
+    )
     assert len(x) == 1
 
 
 @pytest.mark.parametrize(("spacing_ms", "slow"), [(124, False), (126, True)])
 def test_a_rate_is_that_of_all_arrivals(spacing_ms: int, slow: bool) -> None:
     """Eight arrivals a second are enough for ten promised ones: 125 ms from one to the next."""
-    sources = SourceMonitor([MonitoredSource(name="gnss", message=GnssFix, silence_ns=10**9, rate_hz=10.0)])
+    sources = SourceMonitor(
+        [MonitoredSource(name="gnss", message=GnssFix, silence_ns=10**9, rate_hz=10.0)]
+    )
     for k in range(7):
         sources.received(GnssFix, NOW + k * spacing_ms * 10**6)
     assert bool(sources.slow()) is slow

@@ -71,9 +71,17 @@ class Bench:
                 self.monitors.sources.received(kind, self.now_ns)
             if self.measures and GnssFix in self.speaks and isfinite(self.estimate.speed_mps):
                 for noise_mps in (0.0, 0.01, -0.01):
-                    self.monitors.speed.on_message(fix(self.now_ns, self.estimate.speed_mps + noise_mps), self.now_ns)
+                    self.monitors.speed.on_message(
+                        fix(self.now_ns, self.estimate.speed_mps + noise_mps), self.now_ns
+                    )
             values: dict[str, object] = {"estimate": self.estimate, "control": CONTROL, **broken}
-            situation = RuleInputs(now_ns=self.now_ns, mode=self.supervisor.mode, limits=LIMITS, monitors=self.monitors, **values)  # type: ignore[arg-type]
+            situation = RuleInputs(
+                now_ns=self.now_ns,
+                mode=self.supervisor.mode,
+                limits=LIMITS,
+                monitors=self.monitors,
+                **values,
+            )  # type: ignore[arg-type]
             self.supervisor.step(situation)
 
     def go(self, x_m: float) -> None:
@@ -90,7 +98,9 @@ class Bench:
 
     def ask(self, *actions: OperatorAction) -> None:
         for action in actions:
-            self.supervisor.on_operator(OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns)
+            self.supervisor.on_operator(
+                OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns
+            )
 
     @property
     def state(self) -> tuple[Mode, Reaction]:
@@ -115,7 +125,7 @@ def silence(bench: Bench, kind: type[Message]) -> None:
     bench.speaks.discard(kind)
 
 
-# ------------------------------------------------------------------------------------------------------------------ the table
+# ---------------------------------------------------------------------------------------- the table
 
 
 def test_every_row_of_the_matrix_is_there_and_says_how_fast_it_must_be() -> None:
@@ -123,7 +133,9 @@ def test_every_row_of_the_matrix_is_there_and_says_how_fast_it_must_be() -> None
     for row in MATRIX:
         assert row.rules or row.outside, f"row {row.number} has nobody who answers it"
         for rule in row.rules:
-            assert rule.react_ms >= rule.detect_ms + rule.persist_ms, f"{rule.code} cannot react before it has tripped"
+            assert rule.react_ms >= rule.detect_ms + rule.persist_ms, (
+                f"{rule.code} cannot react before it has tripped"
+            )
             assert 0.0 < rule.react_ms < 1e5
     assert len({rule.code for rule in RULES}) == len(RULES)
 
@@ -145,10 +157,12 @@ def test_no_way_leads_to_driving_but_through_armed() -> None:
     assert into_auto == [frozenset({Mode.ARMED})]
     into_armed = [(way.before, way.trigger) for way in TRANSITIONS if way.after is Mode.ARMED]
     assert into_armed == [(frozenset({Mode.STANDBY}), Trigger.ARM)]
-    assert all(after(mode, Trigger.DISABLE) is Mode.FAULT for mode in Mode if mode is not Mode.FAULT)
+    assert all(
+        after(mode, Trigger.DISABLE) is Mode.FAULT for mode in Mode if mode is not Mode.FAULT
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------------ arming
+# ------------------------------------------------------------------------------------------- arming
 
 
 def test_nothing_arms_itself() -> None:
@@ -160,7 +174,9 @@ def test_nothing_arms_itself() -> None:
     assert bench.supervisor.mode is Mode.STANDBY
     bench.ask(OperatorAction.ARM)
     bench.step()
-    assert bench.supervisor.mode is Mode.ARMED, "what was refused in another mode must not come true later"
+    assert bench.supervisor.mode is Mode.ARMED, (
+        "what was refused in another mode must not come true later"
+    )
 
 
 def test_a_restart_on_the_move_brakes_first() -> None:
@@ -189,7 +205,9 @@ def test_a_restart_on_the_move_brakes_first() -> None:
         ({"setup_fault": "calibrated for another vehicle"}, "another vehicle"),
     ],
 )
-def test_arming_waits_for_what_is_missing_and_names_it(broken: dict[str, object], named: str) -> None:
+def test_arming_waits_for_what_is_missing_and_names_it(
+    broken: dict[str, object], named: str
+) -> None:
     bench = Bench()
     bench.step()
     bench.ask(OperatorAction.ARM)
@@ -232,14 +250,17 @@ def test_an_imu_that_turns_at_rest_is_not_armed_with() -> None:
     bench.step()
     for k in range(400):
         bench.monitors.on_message(
-            ImuSample(bench.now_ns, bench.now_ns + k * MS, (0.0, 0.0, 9.8), (0.0, 0.0, 0.1 + 1e-6 * k)), bench.now_ns
+            ImuSample(
+                bench.now_ns, bench.now_ns + k * MS, (0.0, 0.0, 9.8), (0.0, 0.0, 0.1 + 1e-6 * k)
+            ),
+            bench.now_ns,
         )
     bench.ask(OperatorAction.ARM)
     bench.step()
     assert "rad/s at rest" in bench.supervisor.why
 
 
-# ------------------------------------------------------------------------------------------------------------------ reactions
+# ---------------------------------------------------------------------------------------- reactions
 
 
 @pytest.mark.parametrize(
@@ -249,16 +270,38 @@ def test_an_imu_that_turns_at_rest_is_not_armed_with() -> None:
         ({"estimate": replace(MOVING, yaw_rad=float("inf"))}, Reaction.BRAKE, "not finite"),
         ({"estimate_age_ns": 30 * MS}, Reaction.BRAKE, "no state estimate for 30 ms"),
         ({"estimate": replace(MOVING, y_m=-2.5)}, Reaction.BRAKE, "-2.50 m off the course"),
-        ({"controller_finished": True}, Reaction.CONTROLLED_STOP, "ends the drive 20.0 m before the end of the course"),
-        ({"control": replace(CONTROL, cross_track_m=float("nan"))}, Reaction.CONTROLLED_STOP, "its place on the path"),
-        ({"estimate": replace(MOVING, status=EstimatorStatus.DIVERGED)}, Reaction.CONTROLLED_STOP, "diverged"),
-        ({"estimate": replace(MOVING, covariance=(1.0,) * 16)}, Reaction.CONTROLLED_STOP, "known to 1.41 m only"),
-        ({"estimate": replace(MOVING, rejected_in_a_row=6)}, Reaction.CONTROLLED_STOP, "6 fixes in a row"),
+        (
+            {"controller_finished": True},
+            Reaction.CONTROLLED_STOP,
+            "ends the drive 20.0 m before the end of the course",
+        ),
+        (
+            {"control": replace(CONTROL, cross_track_m=float("nan"))},
+            Reaction.CONTROLLED_STOP,
+            "its place on the path",
+        ),
+        (
+            {"estimate": replace(MOVING, status=EstimatorStatus.DIVERGED)},
+            Reaction.CONTROLLED_STOP,
+            "diverged",
+        ),
+        (
+            {"estimate": replace(MOVING, covariance=(1.0,) * 16)},
+            Reaction.CONTROLLED_STOP,
+            "known to 1.41 m only",
+        ),
+        (
+            {"estimate": replace(MOVING, rejected_in_a_row=6)},
+            Reaction.CONTROLLED_STOP,
+            "6 fixes in a row",
+        ),
         ({"task_raised": "control raised ValueError: no"}, Reaction.BRAKE, "ValueError"),
         ({"estimate": replace(MOVING, speed_mps=9.0)}, Reaction.BRAKE, "the limit is 3.00 m/s"),
     ],
 )
-def test_a_fault_stops_the_drive_and_says_why(broken: dict[str, object], reaction: Reaction, named: str) -> None:
+def test_a_fault_stops_the_drive_and_says_why(
+    broken: dict[str, object], reaction: Reaction, named: str
+) -> None:
     bench = driving()
     bench.step(60, **broken)
     assert bench.state == (Mode.STOPPING, reaction)
@@ -304,7 +347,9 @@ def punctual(bench: Bench) -> None:
         (missed, punctual, "deadlines_missed"),
     ],
 )
-def test_a_cap_lasts_as_long_as_its_cause(begin: Callable[[Bench], object], end: Callable[[Bench], object], code: str) -> None:
+def test_a_cap_lasts_as_long_as_its_cause(
+    begin: Callable[[Bench], object], end: Callable[[Bench], object], code: str
+) -> None:
     bench = driving()
     begin(bench)
     bench.step(60)
@@ -327,12 +372,19 @@ def test_the_most_severe_reaction_wins_and_a_worse_one_can_follow() -> None:
     assert bench.supervisor.reaction is Reaction.BRAKE
     assert "IMU" in bench.supervisor.why
     assert "unplugged" in bench.supervisor.why
-    assert [link.code for link in bench.supervisor.chain] == ["imu_silent", "gnss_silent", "actuator_lost"]
+    assert [link.code for link in bench.supervisor.chain] == [
+        "imu_silent",
+        "gnss_silent",
+        "actuator_lost",
+    ]
 
 
 @pytest.mark.parametrize(
     "broken",
-    [{"estimate": replace(ESTIMATE, y_m=3.0)}, {"estimate": replace(ESTIMATE, status=EstimatorStatus.DIVERGED)}],
+    [
+        {"estimate": replace(ESTIMATE, y_m=3.0)},
+        {"estimate": replace(ESTIMATE, status=EstimatorStatus.DIVERGED)},
+    ],
 )
 def test_a_single_glimpse_trips_nothing(broken: dict[str, object]) -> None:
     # After a stall the first tick may run before the bytes that piled up have been read.
@@ -383,7 +435,7 @@ def test_standing_is_not_believed_from_a_stale_estimate() -> None:
     assert bench.supervisor.mode is Mode.STOPPING
 
 
-# ------------------------------------------------------------------------------------------------------------------ operators
+# ---------------------------------------------------------------------------------------- operators
 
 
 def test_emergency_stop_is_latched_until_the_vehicle_stands_and_is_armed_anew() -> None:
@@ -405,7 +457,12 @@ def test_an_emergency_stop_in_fault_cancels_what_is_asked_for_within_the_same_st
     bench.ask(OperatorAction.EMERGENCY_STOP)
     bench.estimate = ESTIMATE
     bench.step(200)
-    bench.ask(OperatorAction.EMERGENCY_STOP, OperatorAction.RESET, OperatorAction.ARM, OperatorAction.DRIVE)
+    bench.ask(
+        OperatorAction.EMERGENCY_STOP,
+        OperatorAction.RESET,
+        OperatorAction.ARM,
+        OperatorAction.DRIVE,
+    )
     bench.step(200)
     assert bench.state == (Mode.FAULT, Reaction.DISABLE)
     bench.ask(OperatorAction.ARM, OperatorAction.DRIVE)
@@ -438,7 +495,10 @@ def test_only_the_end_of_the_course_is_its_end_whatever_the_controller_says() ->
     bench.go(6.1)
     assert bench.state == (Mode.AUTO, Reaction.NONE)
     bench.go(5.9)
-    assert (bench.supervisor.reaction, bench.supervisor.reason.code) == (Reaction.BRAKE, "course_backward")
+    assert (bench.supervisor.reaction, bench.supervisor.reason.code) == (
+        Reaction.BRAKE,
+        "course_backward",
+    )
     bench = driving()
     bench.go(20.9)
     bench.estimate = replace(MOVING, x_m=22.5)
@@ -459,9 +519,19 @@ def test_stop_by_the_operator_brakes_and_disarm_disarms() -> None:
     assert bench.supervisor.mode is Mode.STANDBY
 
 
-def stick(bench: Bench, sequence: int, steering: float = 0.0, throttle: float = 0.0, *, deadman: bool = True) -> None:
+def stick(
+    bench: Bench,
+    sequence: int,
+    steering: float = 0.0,
+    throttle: float = 0.0,
+    *,
+    deadman: bool = True,
+) -> None:
     bench.monitors.on_message(
-        TeleopCommand(bench.now_ns, bench.now_ns, steering, throttle, 0.0, deadman, "pad", sequence), bench.now_ns
+        TeleopCommand(
+            bench.now_ns, bench.now_ns, steering, throttle, 0.0, deadman, "pad", sequence
+        ),
+        bench.now_ns,
     )
 
 
@@ -560,7 +630,8 @@ def test_a_finished_course_can_be_driven_again_and_every_stop_has_a_cause() -> N
 
 
 def test_a_receiver_in_doubt_is_used_for_a_while_and_a_stuck_one_not_at_all() -> None:
-    """An estimate that stands because it believes in brakes that get no command refuses the receiver that says otherwise."""
+    """An estimate that stands because it believes in brakes that get no command refuses the
+    receiver that says otherwise."""
     bench = driving()
     bench.ask(OperatorAction.STOP)
     bench.estimate, bench.measures = replace(ESTIMATE, rejected_in_a_row=2), False
@@ -648,14 +719,19 @@ def test_a_place_that_has_jumped_is_accepted_by_a_reset_of_a_vehicle_that_stands
 
 @pytest.mark.parametrize("stuck", [True, False])
 @pytest.mark.parametrize("unbraked", [True, False])
-def test_a_standstill_is_judged_by_what_is_in_force(stuck: bool, unbraked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A receiver whose place repeats is no witness of a standstill, and a brake that fails ends no stop after a time."""
+def test_a_standstill_is_judged_by_what_is_in_force(
+    stuck: bool, unbraked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A receiver whose place repeats is no witness of a standstill, and a brake that fails ends no
+    stop after a time."""
     bench, seen = Bench(), list[dict[str, bool]]()
     bench.step()
     supervisor, s = bench.supervisor, bench.supervisor.inputs
     assert s is not None
     forced = {"gnss_stuck": stuck, "uncommanded_motion_lasts": unbraked}
-    monkeypatch.setattr(supervisor, "in_force", lambda code: Reason(code) if forced.get(code) else None)
+    monkeypatch.setattr(
+        supervisor, "in_force", lambda code: Reason(code) if forced.get(code) else None
+    )
 
     def stands(_: RuleInputs, **judged: bool) -> bool:
         seen.append(judged)

@@ -1,4 +1,5 @@
-"""The yaw monitor by itself: each comparison of gyro, heading, course and steering just below and just above its limit."""
+"""The yaw monitor by itself: each comparison of gyro, heading, course and steering just below and
+just above its limit."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -10,7 +11,15 @@ from msgspec.structs import replace
 
 from tests.unit.test_machine import VEHICLE
 from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
-from vehicled.core.messages import NAN9, ActuatorCommand, GnssFix, Heading, HeadingKind, ImuSample, Mode
+from vehicled.core.messages import (
+    NAN9,
+    ActuatorCommand,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    Mode,
+)
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.yaw import YawMonitor
 
@@ -32,7 +41,10 @@ class Yaw:
     def sample(self, rate: float, after_ms: float = 10.0, *, saturated: bool = False) -> YawMonitor:
         self.now_ns += round(after_ms * MS)
         self.monitor.on_message(
-            ImuSample(self.now_ns, self.now_ns, (0.0, 0.0, 9.8), (5.0, 6.0, rate), saturated=saturated), self.now_ns
+            ImuSample(
+                self.now_ns, self.now_ns, (0.0, 0.0, 9.8), (5.0, 6.0, rate), saturated=saturated
+            ),
+            self.now_ns,
         )
         return self.monitor
 
@@ -46,33 +58,59 @@ class Yaw:
         self.monitor.on_message(Heading(t_ns, self.now_ns, yaw_rad, 0.01, kind), self.now_ns)
         return self.monitor
 
-    def fix(self, course_rad: float, speed_mps: float = 2.0, sigma: float | None = 0.0, age_ms: float = 0.0) -> YawMonitor:
+    def fix(
+        self,
+        course_rad: float,
+        speed_mps: float = 2.0,
+        sigma: float | None = 0.0,
+        age_ms: float = 0.0,
+    ) -> YawMonitor:
         t_ns = self.now_ns - round(age_ms * MS)
         spread = NAN9 if sigma is None else (sigma**2 / 2, *(0.0,) * 3, sigma**2, *(0.0,) * 4)
         velocity = speed_mps * cos(course_rad), speed_mps * sin(course_rad), 0.0
-        self.monitor.on_message(GnssFix(t_ns, self.now_ns, 0.7, 0.1, 0.0, velocity, NAN9, spread), self.now_ns)
+        self.monitor.on_message(
+            GnssFix(t_ns, self.now_ns, 0.7, 0.1, 0.0, velocity, NAN9, spread), self.now_ns
+        )
         return self.monitor
 
-    def update(self, speed_mps: float = 1.0, wheel_rad: float | None = None, after_ms: float = 0.0) -> YawMonitor:
+    def update(
+        self, speed_mps: float = 1.0, wheel_rad: float | None = None, after_ms: float = 0.0
+    ) -> YawMonitor:
         self.now_ns += round(after_ms * MS)
-        sent = None if wheel_rad is None else ActuatorCommand(0, 0, 0.3, 0.0, 0.0, wheel_rad, Mode.AUTO)
+        sent = (
+            None
+            if wheel_rad is None
+            else ActuatorCommand(0, 0, 0.3, 0.0, 0.0, wheel_rad, Mode.AUTO)
+        )
         self.monitor.update(
             SafetyInputs(
-                now_ns=self.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=replace(ESTIMATE, speed_mps=speed_mps), sent=sent
+                now_ns=self.now_ns,
+                mode=Mode.AUTO,
+                limits=LIMITS,
+                estimate=replace(ESTIMATE, speed_mps=speed_mps),
+                sent=sent,
             )
         )
         return self.monitor
 
 
-# ----------------------------------------------------------------------------------------------------------------- gyro
+# --------------------------------------------------------------------------------------------- gyro
 
 
 def test_it_begins_with_nothing() -> None:
     monitor = YawMonitor(VEHICLE, 0.0)
     assert monitor.turned_rad == 0.0
-    assert (monitor.steering_aside_rad, monitor.steering_aside_ns, monitor.heading_stuck) == (0.0, 0, False)
+    assert (monitor.steering_aside_rad, monitor.steering_aside_ns, monitor.heading_stuck) == (
+        0.0,
+        0,
+        False,
+    )
     assert (monitor.parted_rad, monitor.aside_rad, monitor.gyro_aside_rad) == (0.0, 0.0, 0.0)
-    assert (monitor.parted_in_a_row, monitor.aside_in_a_row, monitor.gyro_aside_in_a_row) == (0, 0, 0)
+    assert (monitor.parted_in_a_row, monitor.aside_in_a_row, monitor.gyro_aside_in_a_row) == (
+        0,
+        0,
+        0,
+    )
     heading = Yaw()
     heading.heading(1.0)
     assert not heading.monitor._headings, "there is no turn to compare it with"
@@ -81,9 +119,10 @@ def test_it_begins_with_nothing() -> None:
 @pytest.mark.parametrize(
     ("rate", "after_ms", "saturated", "turned"),
     [
-        (0.5, 10.0, False, 0.005), (-0.5, 10.0, False, -0.005), (0.5, 100.0, False, 0.05), (0.5, 100.1, False, 0.0),
-        (999.0, 10.0, False, 9.99), (1000.0, 10.0, False, 0.0), (-1000.0, 10.0, False, 0.0), (nan, 10.0, False, 0.0),
-        (inf, 10.0, False, 0.0), (0.5, 10.0, True, 0.0), (0.5, 0.0, False, 0.0), (0.5, -10.0, False, 0.0),
+        (0.5, 10.0, False, 0.005), (-0.5, 10.0, False, -0.005), (0.5, 100.0, False, 0.05),
+        (0.5, 100.1, False, 0.0), (999.0, 10.0, False, 9.99), (1000.0, 10.0, False, 0.0),
+        (-1000.0, 10.0, False, 0.0), (nan, 10.0, False, 0.0), (inf, 10.0, False, 0.0),
+        (0.5, 10.0, True, 0.0), (0.5, 0.0, False, 0.0), (0.5, -10.0, False, 0.0),
     ],
 )  # fmt: skip
 def test_which_samples_turn(rate: float, after_ms: float, saturated: bool, turned: float) -> None:
@@ -93,7 +132,13 @@ def test_which_samples_turn(rate: float, after_ms: float, saturated: bool, turne
 
 
 def test_a_gap_or_a_clock_that_is_set_back_begins_anew_and_a_doubled_sample_does_not() -> None:
-    for after_ms, anew in ((100.0, False), (100.001, True), (0.0, False), (-99.9, False), (-100.0, True)):
+    for after_ms, anew in (
+        (100.0, False),
+        (100.001, True),
+        (0.0, False),
+        (-99.9, False),
+        (-100.0, True),
+    ):
         yaw = Yaw()
         yaw.turn(0.2, 0.2)
         for _ in range(2):
@@ -108,7 +153,13 @@ def test_a_gap_or_a_clock_that_is_set_back_begins_anew_and_a_doubled_sample_does
 
 
 def test_the_bias_is_learnt_at_standstill_within_a_second() -> None:
-    for speed, learns in ((0.05, True), (-0.05, True), (0.051, False), (-0.051, False), (nan, True)):
+    for speed, learns in (
+        (0.05, True),
+        (-0.05, True),
+        (0.051, False),
+        (-0.051, False),
+        (nan, True),
+    ):
         yaw = Yaw()
         yaw.update(speed)
         yaw.sample(0.5)
@@ -139,11 +190,19 @@ def test_the_turn_is_kept_for_three_seconds_every_hundredth_and_between_two_it_i
     assert yaw.monitor._turned[0][0] == yaw.now_ns - 3000 * MS
 
 
-# ----------------------------------------------------------------------------------------------------------------- heading
+# ------------------------------------------------------------------------------------------ heading
 
 
 @pytest.mark.parametrize(
-    ("jump_rad", "counts"), [(0.199, False), (0.201, True), (-0.199, False), (-0.201, True), (2 * pi, False), (2 * pi - 0.21, True)]
+    ("jump_rad", "counts"),
+    [
+        (0.199, False),
+        (0.201, True),
+        (-0.199, False),
+        (-0.201, True),
+        (2 * pi, False),
+        (2 * pi - 0.21, True),
+    ],
 )
 def test_a_heading_that_parts_from_the_gyro_counts(jump_rad: float, counts: bool) -> None:
     yaw = Yaw()
@@ -197,8 +256,8 @@ def test_a_late_heading_is_compared_with_the_turn_at_its_time() -> None:
     ("repeats", "spacing_ms", "rate", "stuck"),
     [
         # Three readings over 0.35 s, while the gyro turns by more than 0.1 rad.
-        (3, 180, 0.3, True), (2, 360, 0.3, False), (3, 170, 0.4, False), (5, 100, 0.26, True), (5, 100, 0.24, False),
-        (5, 100, -0.26, True), (5, 100, -0.24, False),
+        (3, 180, 0.3, True), (2, 360, 0.3, False), (3, 170, 0.4, False), (5, 100, 0.26, True),
+        (5, 100, 0.24, False), (5, 100, -0.26, True), (5, 100, -0.24, False),
     ],
 )  # fmt: skip
 def test_a_heading_that_repeats_itself_while_the_gyro_turns_is_stuck(
@@ -256,14 +315,15 @@ def test_a_bias_is_no_turn_and_only_three_seconds_of_turn_count() -> None:
     assert yaw.monitor.heading_stuck
 
 
-# ----------------------------------------------------------------------------------------------------------------- course
+# ------------------------------------------------------------------------------------------- course
 
 
 @pytest.mark.parametrize(
     ("kind", "sigma", "speed", "allowed"),
     [
-        (BASE, 0.0, 2.0, 0.25), (BASE, 0.1, 2.0, 0.35), (BASE, 0.1, 1.0, 0.45), (BASE, None, 1.0, 0.45),
-        (HeadingKind.INERTIAL, 0.0, 2.0, 0.5), (HeadingKind.MAGNETIC, 0.1, 1.0, 0.9),
+        (BASE, 0.0, 2.0, 0.25), (BASE, 0.1, 2.0, 0.35), (BASE, 0.1, 1.0, 0.45),
+        (BASE, None, 1.0, 0.45), (HeadingKind.INERTIAL, 0.0, 2.0, 0.5),
+        (HeadingKind.MAGNETIC, 0.1, 1.0, 0.9),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("side", [1.0, -1.0])
@@ -289,22 +349,35 @@ def test_heading_and_course_may_differ_by_their_noise(
 
 @pytest.mark.parametrize(
     ("east", "north", "allowed"),
-    [(0.01, 0.0, 0.45), (0.0, 0.01, 0.45), (inf, 0.0, 0.45), (-1.0, -1.0, 0.45), (nan, nan, 0.45), (0.0, 0.0, 0.25)],
+    [
+        (0.01, 0.0, 0.45),
+        (0.0, 0.01, 0.45),
+        (inf, 0.0, 0.45),
+        (-1.0, -1.0, 0.45),
+        (nan, nan, 0.45),
+        (0.0, 0.0, 0.25),
+    ],
 )
-def test_the_larger_variance_of_a_velocity_counts(east: float, north: float, allowed: float) -> None:
+def test_the_larger_variance_of_a_velocity_counts(
+    east: float, north: float, allowed: float
+) -> None:
     for ratio, counts in ((0.99, 0), (1.01, 1)):
         yaw = Yaw()
         yaw.turn(0.0, 0.3)
         yaw.heading(0.0)
         velocity = cos(ratio * allowed), sin(ratio * allowed), 0.0
         spread = (east, *(0.0,) * 3, north, *(0.0,) * 4)
-        yaw.monitor.on_message(GnssFix(yaw.now_ns, yaw.now_ns, 0.7, 0.1, 0.0, velocity, NAN9, spread), yaw.now_ns)
+        yaw.monitor.on_message(
+            GnssFix(yaw.now_ns, yaw.now_ns, 0.7, 0.1, 0.0, velocity, NAN9, spread), yaw.now_ns
+        )
         assert yaw.monitor.aside_in_a_row == counts
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 @pytest.mark.parametrize(("sigma", "speed", "allowed"), [(0.0, 2.0, 0.25), (0.1, 1.0, 0.45)])
-def test_course_and_gyro_may_part_by_their_noise(side: float, sigma: float, speed: float, allowed: float) -> None:
+def test_course_and_gyro_may_part_by_their_noise(
+    side: float, sigma: float, speed: float, allowed: float
+) -> None:
     for ratio, counts in ((0.99, False), (1.01, True)):
         yaw = Yaw()
         yaw.turn(0.5, 0.3)
@@ -316,7 +389,9 @@ def test_course_and_gyro_may_part_by_their_noise(side: float, sigma: float, spee
         assert yaw.monitor.gyro_aside_rad == pytest.approx(side * ratio * allowed)
 
 
-@pytest.mark.parametrize(("speed", "counts"), [(0.499, False), (0.501, True), (99.9, True), (100.1, False), (nan, False)])
+@pytest.mark.parametrize(
+    ("speed", "counts"), [(0.499, False), (0.501, True), (99.9, True), (100.1, False), (nan, False)]
+)
 def test_a_course_needs_a_speed(speed: float, counts: bool) -> None:
     yaw = Yaw()
     yaw.turn(0.0, 0.3)
@@ -342,9 +417,14 @@ def test_a_course_is_compared_where_the_gyro_is_known_a_tenth_of_a_second_before
     assert yaw.fix(0.0, age_ms=-1)._courses
 
 
-@pytest.mark.parametrize(("antenna_m", "rate", "speed"), [(0.5, 0.6, 1.0), (-0.5, 0.6, 1.0), (2.0, 0.8, 1.0), (0.0, 0.6, 0.8)])
+@pytest.mark.parametrize(
+    ("antenna_m", "rate", "speed"),
+    [(0.5, 0.6, 1.0), (-0.5, 0.6, 1.0), (2.0, 0.8, 1.0), (0.0, 0.6, 0.8)],
+)
 @pytest.mark.parametrize("backward", [False, True])
-def test_an_antenna_before_the_axle_swings(antenna_m: float, rate: float, speed: float, backward: bool) -> None:
+def test_an_antenna_before_the_axle_swings(
+    antenna_m: float, rate: float, speed: float, backward: bool
+) -> None:
     """The heading is that of the vehicle, and the course that of its antenna."""
     yaw = Yaw(antenna_m)
     yaw.turn(rate, 0.3)
@@ -381,7 +461,11 @@ def test_what_is_older_than_a_second_is_forgotten(kept: str) -> None:
         yaw.heading(1.0)
         yaw.fix(-0.5)
         yaw.monitor.heading_stuck = True
-        row = yaw.monitor.parted_in_a_row, yaw.monitor.gyro_aside_in_a_row, yaw.monitor.aside_in_a_row
+        row = (
+            yaw.monitor.parted_in_a_row,
+            yaw.monitor.gyro_aside_in_a_row,
+            yaw.monitor.aside_in_a_row,
+        )
         assert all(row)
         headings, courses = yaw.monitor._headings, yaw.monitor._courses
         late = headings if kept == "heading" else courses
@@ -393,19 +477,37 @@ def test_what_is_older_than_a_second_is_forgotten(kept: str) -> None:
         assert bool(other)
         assert bool(late) is not forgotten
         if not forgotten:
-            assert (monitor.parted_in_a_row, monitor.gyro_aside_in_a_row, monitor.aside_in_a_row) == row
+            assert (
+                monitor.parted_in_a_row,
+                monitor.gyro_aside_in_a_row,
+                monitor.aside_in_a_row,
+            ) == row
         elif kept == "heading":
-            assert (monitor.parted_in_a_row, monitor.gyro_aside_in_a_row, monitor.aside_in_a_row) == (0, row[1], 0)
-            assert (monitor.heading_stuck, monitor._same, len(monitor._same_turned)) == (False, 0, 0)
+            assert (
+                monitor.parted_in_a_row,
+                monitor.gyro_aside_in_a_row,
+                monitor.aside_in_a_row,
+            ) == (0, row[1], 0)
+            assert (monitor.heading_stuck, monitor._same, len(monitor._same_turned)) == (
+                False,
+                0,
+                0,
+            )
         else:
-            assert (monitor.parted_in_a_row, monitor.gyro_aside_in_a_row, monitor.aside_in_a_row) == (row[0], 0, 0)
+            assert (
+                monitor.parted_in_a_row,
+                monitor.gyro_aside_in_a_row,
+                monitor.aside_in_a_row,
+            ) == (row[0], 0, 0)
             assert monitor.heading_stuck
 
 
-# ----------------------------------------------------------------------------------------------------------------- steering
+# ----------------------------------------------------------------------------------------- steering
 
 
-def steer(yaw: Yaw, rate: float, seconds: float, speed: float = 1.0, wheel: float = 0.0) -> YawMonitor:
+def steer(
+    yaw: Yaw, rate: float, seconds: float, speed: float = 1.0, wheel: float = 0.0
+) -> YawMonitor:
     for _ in range(round(seconds * 100)):
         yaw.sample(rate)
         yaw.update(speed, wheel)
@@ -414,27 +516,36 @@ def steer(yaw: Yaw, rate: float, seconds: float, speed: float = 1.0, wheel: floa
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
 @pytest.mark.parametrize("speed", [1.0, -1.0])
-def test_a_gyro_that_turns_with_straight_wheels_is_noticed_beyond_the_doubt_about_them(side: float, speed: float) -> None:
+def test_a_gyro_that_turns_with_straight_wheels_is_noticed_beyond_the_doubt_about_them(
+    side: float, speed: float
+) -> None:
     for rate, seconds in ((0.5, 1.2), (0.8, 0.6)):
         yaw = Yaw()
         yaw.update(speed)
         steer(yaw, 0.0, 0.1, speed)
-        # 0.2 rad, and for every second since the window began what an offset of 0.05 rad of the wheels turns.
+        # 0.2 rad, and for every second since the window began what an offset of 0.05 rad of the
+        # wheels turns.
         ticks = int((0.2 + 0.09 * DOUBT_PER_S) / (rate - DOUBT_PER_S) * 100)
         assert ticks < seconds * 100
         steer(yaw, side * rate, ticks * 0.01, speed)
         assert yaw.monitor.steering_aside_ns == 0
         steer(yaw, side * rate, 0.02, speed)
         assert yaw.monitor.steering_aside_ns == pytest.approx(20 * MS, abs=10 * MS)
-        assert yaw.monitor.steering_aside_rad == pytest.approx(side * rate * (ticks + 2) * 0.01, abs=0.02)
+        assert yaw.monitor.steering_aside_rad == pytest.approx(
+            side * rate * (ticks + 2) * 0.01, abs=0.02
+        )
         steer(yaw, 0.0, 2.0, speed)
-        assert (yaw.monitor.steering_aside_ns, yaw.monitor.steering_aside_rad) == (0, pytest.approx(0.0, abs=1e-9))
+        assert (yaw.monitor.steering_aside_ns, yaw.monitor.steering_aside_rad) == (
+            0,
+            pytest.approx(0.0, abs=1e-9),
+        )
 
 
 @pytest.mark.parametrize("wheel", [0.2, -0.2])
 @pytest.mark.parametrize("speed", [1.0, -1.0, 2.0])
 def test_the_yaw_by_the_wheels(wheel: float, speed: float) -> None:
-    """After the delay of 0.1 s they turn by 1 rad/s, and then the vehicle turns by speed and wheelbase."""
+    """After the delay of 0.1 s they turn by 1 rad/s, and then the vehicle turns by speed and
+    wheelbase."""
     yaw = Yaw()
     yaw.update(speed)
     yaw.sample(0.0)
@@ -447,14 +558,20 @@ def test_the_yaw_by_the_wheels(wheel: float, speed: float) -> None:
     base_m = VEHICLE.effective_wheelbase_m(speed)
     apart, doubt = yaw.monitor._apart_rad, yaw.monitor._doubt_rad
     steer(yaw, 0.3, 0.01, speed, wheel)
-    assert yaw.monitor._apart_rad - apart == pytest.approx(0.01 * (0.3 - speed * tan(wheel) / base_m))
-    assert yaw.monitor._doubt_rad - doubt == pytest.approx(0.01 * abs(speed) / base_m * (0.05 + 0.4 * 0.2))
+    assert yaw.monitor._apart_rad - apart == pytest.approx(
+        0.01 * (0.3 - speed * tan(wheel) / base_m)
+    )
+    assert yaw.monitor._doubt_rad - doubt == pytest.approx(
+        0.01 * abs(speed) / base_m * (0.05 + 0.4 * 0.2)
+    )
     rate = speed * tan(wheel) / base_m
     steer(yaw, rate, 1.6, speed, wheel)
     assert yaw.monitor.steering_aside_rad == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.parametrize(("bias", "counted"), [(0.02, 0.02), (-0.02, -0.02), (0.5, 0.03), (-0.5, -0.03)])
+@pytest.mark.parametrize(
+    ("bias", "counted"), [(0.02, 0.02), (-0.02, -0.02), (0.5, 0.03), (-0.5, -0.03)]
+)
 def test_the_bias_counts_up_to_what_is_still(bias: float, counted: float) -> None:
     yaw = Yaw()
     yaw.update(1.0)
@@ -485,12 +602,16 @@ def test_a_window_of_sixty_entries_and_one_and_a_half_seconds() -> None:
 @pytest.mark.parametrize(
     ("silences", "ignored"),
     [
-        (lambda yaw: yaw.heading(0.0, BASE), True), (lambda yaw: yaw.heading(0.0, HeadingKind.MAGNETIC), True),
-        (lambda yaw: yaw.heading(0.0, HeadingKind.INERTIAL), False), (lambda yaw: yaw.fix(0.0), True), (lambda yaw: None, False),
+        (lambda yaw: yaw.heading(0.0, BASE), True),
+        (lambda yaw: yaw.heading(0.0, HeadingKind.MAGNETIC), True),
+        (lambda yaw: yaw.heading(0.0, HeadingKind.INERTIAL), False),
+        (lambda yaw: yaw.fix(0.0), True), (lambda yaw: None, False),
         (lambda yaw: yaw.update(nan, 0.0), True), (lambda yaw: yaw.update(1.0, None), True),
     ],
 )  # fmt: skip
-def test_the_steering_counts_only_while_nothing_better_does(silences: Callable[[Yaw], Any], ignored: bool) -> None:
+def test_the_steering_counts_only_while_nothing_better_does(
+    silences: Callable[[Yaw], Any], ignored: bool
+) -> None:
     yaw = Yaw()
     yaw.update(1.0)
     steer(yaw, 1.0, 0.8)
@@ -501,7 +622,9 @@ def test_the_steering_counts_only_while_nothing_better_does(silences: Callable[[
     assert (yaw.monitor.steering_aside_rad == 0.0) is ignored
 
 
-@pytest.mark.parametrize(("after_ms", "anew"), [(100.0, False), (100.1, True), (0.0, True), (-10.0, True)])
+@pytest.mark.parametrize(
+    ("after_ms", "anew"), [(100.0, False), (100.1, True), (0.0, True), (-10.0, True)]
+)
 def test_a_pause_begins_the_steering_anew(after_ms: float, anew: bool) -> None:
     yaw = Yaw()
     yaw.update(1.0)
@@ -547,7 +670,9 @@ def test_the_estimate_is_compared_with_the_heading_and_the_turn_since() -> None:
     yaw.turn(0.5, 1.0)
     yaw.heading(0.3)
     yaw.turn(0.5, 0.4)
-    now = SafetyInputs(now_ns=yaw.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=replace(ESTIMATE, yaw_rad=0.1))
+    now = SafetyInputs(
+        now_ns=yaw.now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=replace(ESTIMATE, yaw_rad=0.1)
+    )
     yaw.monitor.update(now)
     assert yaw.monitor.estimate_aside_rad == pytest.approx(0.4)
     yaw.monitor.update(replace(now, estimate=None))

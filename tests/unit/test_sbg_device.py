@@ -1,4 +1,5 @@
-"""SBG Systems units: the dialogue with the emulated unit, validity of the solution, stamps, axes, and the truth that they give."""
+"""SBG Systems units: the dialogue with the emulated unit, validity of the solution, stamps, axes,
+and the truth that they give."""
 
 import json
 from collections.abc import Sequence
@@ -42,7 +43,11 @@ UTC_NS = 1_767_225_600_000_000_000
 
 
 def make(messages: Sequence[str], **params: Any) -> SbgDevice:
-    return SbgDevice(msgspec.convert(params, SbgParams), [getattr(all_messages, name) for name in messages], SECOND)
+    return SbgDevice(
+        msgspec.convert(params, SbgParams),
+        [getattr(all_messages, name) for name in messages],
+        SECOND,
+    )
 
 
 def bench(messages: Sequence[str], *, rest: bool = False, fail: str = "", **params: Any) -> Bench:
@@ -54,11 +59,15 @@ def bench(messages: Sequence[str], *, rest: bool = False, fail: str = "", **para
         else sbg("ins", device, 3, START)
     )
     emulator = FailingEmulator(line, [parse_failure(fail)], messages, 3, START) if fail else line
-    return Bench(emulator, SbgDevice(settings, [getattr(all_messages, name) for name in messages], SECOND))
+    return Bench(
+        emulator, SbgDevice(settings, [getattr(all_messages, name) for name in messages], SECOND)
+    )
 
 
 def unit(found: Bench) -> SbgUnit:
-    line = found.emulator.emulator if isinstance(found.emulator, FailingEmulator) else found.emulator
+    line = (
+        found.emulator.emulator if isinstance(found.emulator, FailingEmulator) else found.emulator
+    )
     assert isinstance(line, SerialLine)
     assert isinstance(line.device, SbgUnit)
     return line.device
@@ -69,14 +78,34 @@ def imu(seconds: float, start_ns: int = START) -> list[tuple[int, Message]]:
     for k in range(1, round(seconds * 100)):
         t_ns = start_ns + k * 10 * MS
         wave = sin(0.04 * k)
-        made.append((t_ns + MS // 2, ImuSample(t_ns, 0, (0.3 + wave, -0.2 * wave, 9.80665), (0.01, -0.02 * wave, 0.5 * wave))))
+        made.append(
+            (
+                t_ns + MS // 2,
+                ImuSample(
+                    t_ns, 0, (0.3 + wave, -0.2 * wave, 9.80665), (0.01, -0.02 * wave, 0.5 * wave)
+                ),
+            )
+        )
     return made
 
 
 def state(t_ns: int, yaw_rad: float = 0.5, **changes: Any) -> ReferenceState:
     place = LOT_17.to_geodetic(3.0, -4.0, 2.0)
     return msgspec.structs.replace(
-        ReferenceState(t_ns, 0, *place, (1.0, 2.0, -0.1), 0.02, -0.03, yaw_rad, 0.25, SIGMAS, SIGMAS, 0.004, CarrierSolution.FIXED),
+        ReferenceState(
+            t_ns,
+            0,
+            *place,
+            (1.0, 2.0, -0.1),
+            0.02,
+            -0.03,
+            yaw_rad,
+            0.25,
+            SIGMAS,
+            SIGMAS,
+            0.004,
+            CarrierSolution.FIXED,
+        ),
         **changes,
     )
 
@@ -155,7 +184,9 @@ def test_a_sample_of_a_failed_self_test_is_dropped_and_one_out_of_range_is_satur
     assert isinstance(fast, ImuSample)
     assert fast.angular_rate_radps[2] == pytest.approx(-1.0), "at high scale, down turned up"
     old = codec.ImuData(4000, 0x3FF, *(0.0,) * 6, 20.0, *(0.0,) * 6)
-    assert not any(isinstance(m, ImuSample) for m in device.on_rx(encode_log(old), 40)), "the deprecated log repeats the short one"
+    assert not any(isinstance(m, ImuSample) for m in device.on_rx(encode_log(old), 40)), (
+        "the deprecated log repeats the short one"
+    )
 
 
 # ---------------------------------------------------------------- heading
@@ -167,22 +198,42 @@ def euler(us: int, yaw_deg: float, status: int = VALID, doubt: float = 0.01) -> 
 
 @pytest.mark.parametrize(
     ("status", "given"),
-    [(VALID, True), (0x20 | MODE_AHRS, True), (VALID & ~0x20, False), (0xF0 | 1, False), (0xF0, False), (0xF0 | 5, False)],
+    [
+        (VALID, True),
+        (0x20 | MODE_AHRS, True),
+        (VALID & ~0x20, False),
+        (0xF0 | 1, False),
+        (0xF0, False),
+        (0xF0 | 5, False),
+    ],
 )
 def test_a_heading_needs_its_bit_and_a_mode_that_has_one(status: int, given: bool) -> None:
     device = make(["Heading"])
-    got = [message for message in device.on_rx(euler(1000, 30.0, status), 10) if isinstance(message, Heading)]
+    got = [
+        message
+        for message in device.on_rx(euler(1000, 30.0, status), 10)
+        if isinstance(message, Heading)
+    ]
     assert len(got) == given
     for heading in got:
-        assert heading.yaw_rad == pytest.approx(radians(60.0)), "clockwise from north to counter-clockwise from east"
+        assert heading.yaw_rad == pytest.approx(radians(60.0)), (
+            "clockwise from north to counter-clockwise from east"
+        )
         assert (heading.sigma_rad, heading.kind) == (pytest.approx(0.01), HeadingKind.INERTIAL)
 
 
 def test_headings_of_both_sources_come_through_the_wire() -> None:
     for source, kind in (("ekf", HeadingKind.MAGNETIC), ("dual_antenna", HeadingKind.MOVING_BASE)):
-        found = bench(("Heading",), heading=source, ekf_heading_kind="magnetic", yaw_offset_rad=0.1, mounting_yaw_rad=0.3)
+        found = bench(
+            ("Heading",),
+            heading=source,
+            ekf_heading_kind="magnetic",
+            yaw_offset_rad=0.1,
+            mounting_yaw_rad=0.3,
+        )
         sent: list[tuple[int, Message]] = [
-            (START + k * 100 * MS, Heading(START + k * 100 * MS, 0, 2.0 + 0.01 * k, 0.02)) for k in range(1, 30)
+            (START + k * 100 * MS, Heading(START + k * 100 * MS, 0, 2.0 + 0.01 * k, 0.02))
+            for k in range(1, 30)
         ]
         found.run(START + 3 * SECOND, sent)
         got = of(found, Heading)
@@ -197,8 +248,14 @@ def test_headings_of_both_sources_come_through_the_wire() -> None:
 def test_an_unknown_doubt_is_that_of_the_profile() -> None:
     device = make(["Heading"], heading_sigma_rad=0.3)
     doubts = [0.02, float("nan"), -1.0, 0.0, float("inf")]
-    got = [m for k, doubt in enumerate(doubts) for m in device.on_rx(euler(1000 * k, 0.0, doubt=doubt), k)]
-    assert [heading.sigma_rad for heading in got if isinstance(heading, Heading)] == pytest.approx([0.02, 0.3, 0.3, 0.3, 0.3])
+    got = [
+        m
+        for k, doubt in enumerate(doubts)
+        for m in device.on_rx(euler(1000 * k, 0.0, doubt=doubt), k)
+    ]
+    assert [heading.sigma_rad for heading in got if isinstance(heading, Heading)] == pytest.approx(
+        [0.02, 0.3, 0.3, 0.3, 0.3]
+    )
 
 
 # ---------------------------------------------------------------- fixes
@@ -207,8 +264,8 @@ def test_an_unknown_doubt_is_that_of_the_profile() -> None:
 def fix(t_ns: int, **changes: Any) -> GnssFix:
     diagonal = (0.01**2, 0.0, 0.0, 0.0, 0.02**2, 0.0, 0.0, 0.0, 0.03**2)
     found = GnssFix(
-        t_ns, 0, *LOT_17.to_geodetic(1.0, 2.0, 3.0), (0.5, -0.25, 0.125), diagonal, diagonal, FixType.FIX_3D,
-        CarrierSolution.FIXED, True, 1.5, 18, utc_ns=UTC_NS + t_ns - START,
+        t_ns, 0, *LOT_17.to_geodetic(1.0, 2.0, 3.0), (0.5, -0.25, 0.125), diagonal, diagonal,
+        FixType.FIX_3D, CarrierSolution.FIXED, True, 1.5, 18, utc_ns=UTC_NS + t_ns - START,
     )  # fmt: skip
     return msgspec.structs.replace(found, **changes)
 
@@ -225,20 +282,36 @@ def test_fixes_come_through_the_wire(source: str) -> None:
         nearest = min(times, key=lambda t_ns: abs(t_ns - message.t_ns))
         assert abs(message.t_ns - nearest) < MS, "the receiver's stamp, not the time of arrival"
         true = fix(nearest)
-        assert (message.latitude_rad, message.longitude_rad) == pytest.approx((true.latitude_rad, true.longitude_rad), abs=1e-12)
-        assert message.height_m == pytest.approx(true.height_m, abs=1e-6), "above the ellipsoid, not the sea"
+        assert (message.latitude_rad, message.longitude_rad) == pytest.approx(
+            (true.latitude_rad, true.longitude_rad), abs=1e-12
+        )
+        assert message.height_m == pytest.approx(true.height_m, abs=1e-6), (
+            "above the ellipsoid, not the sea"
+        )
         assert message.velocity_enu_mps == pytest.approx(true.velocity_enu_mps)
-        assert message.position_covariance_m2 == pytest.approx(true.position_covariance_m2, rel=1e-5)
-        assert message.velocity_covariance_m2ps2 == pytest.approx(true.velocity_covariance_m2ps2, rel=1e-5)
+        assert message.position_covariance_m2 == pytest.approx(
+            true.position_covariance_m2, rel=1e-5
+        )
+        assert message.velocity_covariance_m2ps2 == pytest.approx(
+            true.velocity_covariance_m2ps2, rel=1e-5
+        )
         assert message.fix_type is FixType.FIX_3D
         assert abs(message.utc_ns - true.utc_ns) < 2 * MS
         if source == "gnss":
-            assert (message.carrier, message.differential, message.satellites) == (CarrierSolution.FIXED, True, 18)
+            assert (message.carrier, message.differential, message.satellites) == (
+                CarrierSolution.FIXED,
+                True,
+                18,
+            )
             assert message.correction_age_s == pytest.approx(1.5)
 
 
 def position(us: int, tow: int, kind: int = codec.RTK_FIXED, status: int = 0) -> bytes:
-    return encode_log(codec.GpsPosition(us, kind << 6 | status, tow, 43.0, -89.0, 300.0, -33.5, 0.01, 0.01, 0.02, 20))
+    return encode_log(
+        codec.GpsPosition(
+            us, kind << 6 | status, tow, 43.0, -89.0, 300.0, -33.5, 0.01, 0.01, 0.02, 20
+        )
+    )
 
 
 def velocity(us: int, tow: int) -> bytes:
@@ -278,7 +351,9 @@ def test_position_and_velocity_meet_in_any_order() -> None:
         (0, 0, FixType.NONE, CarrierSolution.NONE, False),
     ],
 )
-def test_kinds_of_solutions(kind: int, status: int, fix_type: FixType, carrier: CarrierSolution, differential: bool) -> None:
+def test_kinds_of_solutions(
+    kind: int, status: int, fix_type: FixType, carrier: CarrierSolution, differential: bool
+) -> None:
     device = make(["GnssFix"])
     (got,) = [m for m in device.on_rx(position(1000, 5, kind, status), 1) if isinstance(m, GnssFix)]
     assert device.usage.of("GPS1_POS").used == (fix_type is FixType.FIX_3D)
@@ -287,7 +362,9 @@ def test_kinds_of_solutions(kind: int, status: int, fix_type: FixType, carrier: 
 
 
 def test_a_fixed_solution_that_states_metres_is_floating() -> None:
-    log = codec.GpsPosition(1000, codec.RTK_FIXED << 6, 5, 43.0, -89.0, 300.0, -33.5, 4.0, 4.0, 8.0, 20)
+    log = codec.GpsPosition(
+        1000, codec.RTK_FIXED << 6, 5, 43.0, -89.0, 300.0, -33.5, 4.0, 4.0, 8.0, 20
+    )
     (got,) = [m for m in make(["GnssFix"]).on_rx(encode_log(log), 1) if isinstance(m, GnssFix)]
     assert got.carrier is CarrierSolution.FLOAT
 
@@ -300,7 +377,9 @@ def test_a_fixed_solution_that_states_metres_is_floating() -> None:
         ((float("nan"), 0.0, 0.0, 0.0), Unused.NOT_FINITE),
     ],
 )
-def test_an_attitude_that_is_no_rotation_is_no_heading(quaternion: tuple[float, float, float, float], reason: Unused) -> None:
+def test_an_attitude_that_is_no_rotation_is_no_heading(
+    quaternion: tuple[float, float, float, float], reason: Unused
+) -> None:
     device = make(["Heading"])
     got = device.on_rx(encode_log(codec.EkfQuat(1000, *quaternion, 0.01, 0.01, 0.01, VALID)), 1)
     assert not any(isinstance(m, Heading) for m in got)
@@ -317,17 +396,25 @@ def test_an_attitude_that_is_no_rotation_is_no_heading(quaternion: tuple[float, 
         ({"heading_sigma_deg": 90.0}, Unused.TOO_INACCURATE),
     ],
 )
-def test_a_heading_of_two_antennas_is_as_good_as_its_state(changes: dict[str, Any], reason: Unused | None) -> None:
+def test_a_heading_of_two_antennas_is_as_good_as_its_state(
+    changes: dict[str, Any], reason: Unused | None
+) -> None:
     device = make(["Heading"], heading="dual_antenna")
     log = codec.GpsHeading(1000, 0, 5, 30.0, 0.5, 0.0, 0.5)._replace(**changes)
     got = device.on_rx(encode_log(log), 1)
     assert any(isinstance(m, Heading) for m in got) is (reason is None)
-    assert [loss.reason for loss in device.usage.of("GPS1_HDT").refused] == ([reason] if reason else [])
+    assert [loss.reason for loss in device.usage.of("GPS1_HDT").refused] == (
+        [reason] if reason else []
+    )
 
 
 def test_logs_that_are_not_used_are_named() -> None:
     device = make(["ImuSample"])
-    wire = position(1000, 5) + encode_log(codec.EkfVelBody(1000, VALID, *(0.0,) * 6)) + codec.encode(36, b"1234")
+    wire = (
+        position(1000, 5)
+        + encode_log(codec.EkfVelBody(1000, VALID, *(0.0,) * 6))
+        + codec.encode(36, b"1234")
+    )
     assert list(device.on_rx(wire, 1)) == []
     assert [name for name, _ in device.usage] == ["GPS1_POS", "EKF_VEL_BODY", "SBG 00-24"]
     assert device.usage.of("GPS1_POS").refused == {Loss(Unused.NOT_WANTED): 1}
@@ -335,35 +422,66 @@ def test_logs_that_are_not_used_are_named() -> None:
 
 def test_a_tunnel_is_reported_by_the_receiver() -> None:
     found = bench(("GnssFix",), fail="ins:no_fix@2+2")
-    found.run(START + 5 * SECOND, [(START + k * 200 * MS, fix(START + k * 200 * MS)) for k in range(1, 25)])
-    kinds = [message.fix_type for message in of(found, GnssFix) if START + 2.3e9 < message.t_ns < START + 3.7e9]
+    found.run(
+        START + 5 * SECOND,
+        [(START + k * 200 * MS, fix(START + k * 200 * MS)) for k in range(1, 25)],
+    )
+    kinds = [
+        message.fix_type
+        for message in of(found, GnssFix)
+        if START + 2.3e9 < message.t_ns < START + 3.7e9
+    ]
     assert kinds
     assert set(kinds) == {FixType.NONE}
-    late = [message.t_ns % (200 * MS) for message in of(found, GnssFix) if message.t_ns > START + 4 * SECOND]
+    late = [
+        message.t_ns % (200 * MS)
+        for message in of(found, GnssFix)
+        if message.t_ns > START + 4 * SECOND
+    ]
     assert late
-    assert all(min(each, 200 * MS - each) < 2 * MS for each in late), "stamped by the status alone, without an inertial log"
+    assert all(min(each, 200 * MS - each) < 2 * MS for each in late), (
+        "stamped by the status alone, without an inertial log"
+    )
 
 
 def test_a_reference_in_a_tunnel_is_withheld() -> None:
     found = bench(("ReferenceState",), rate_hz=50, fail="ins:no_fix@1+1")
-    found.run(START + 4 * SECOND, [(START + k * 20 * MS, state(START + k * 20 * MS)) for k in range(1, 190)])
-    lacking = [json.loads(event.fields)["lacking"] for event in of(found, Event) if event.name == "reference_state"]
+    found.run(
+        START + 4 * SECOND,
+        [(START + k * 20 * MS, state(START + k * 20 * MS)) for k in range(1, 190)],
+    )
+    lacking = [
+        json.loads(event.fields)["lacking"]
+        for event in of(found, Event)
+        if event.name == "reference_state"
+    ]
     assert lacking == ["", "velocity, position", ""]
-    gap = [message for message in of(found, ReferenceState) if START + 1.1e9 < message.t_ns < START + 1.9e9]
+    gap = [
+        message
+        for message in of(found, ReferenceState)
+        if START + 1.1e9 < message.t_ns < START + 1.9e9
+    ]
     assert not gap
 
 
 # ---------------------------------------------------------------- reference
 
 
-@pytest.mark.parametrize("mounting", [{}, {"mounting_yaw_rad": 1.2, "mounting_pitch_rad": 0.1, "mounting_roll_rad": pi}])
+@pytest.mark.parametrize(
+    "mounting", [{}, {"mounting_yaw_rad": 1.2, "mounting_pitch_rad": 0.1, "mounting_roll_rad": pi}]
+)
 def test_a_reference_comes_through_the_wire(mounting: dict[str, Any]) -> None:
     found = bench(("ReferenceState",), rate_hz=50, latency_s=0.0054, yaw_offset_rad=0.2, **mounting)
     times = [START + k * 20 * MS for k in range(1, 200)]
-    found.run(START + 4 * SECOND, [(t_ns + 5 * MS, state(t_ns, 0.5 + 1e-10 * (t_ns - START))) for t_ns in times])
+    found.run(
+        START + 4 * SECOND,
+        [(t_ns + 5 * MS, state(t_ns, 0.5 + 1e-10 * (t_ns - START))) for t_ns in times],
+    )
     got = [message for message in of(found, ReferenceState) if message.t_ns > START + SECOND]
     assert len(got) > 140
-    assert {type(message) for message in found.messages} == {ReferenceState, Event}, "no fault of the truth stops the vehicle"
+    assert {type(message) for message in found.messages} == {ReferenceState, Event}, (
+        "no fault of the truth stops the vehicle"
+    )
     for message in got:
         nearest = min(times, key=lambda t_ns: abs(t_ns - message.t_ns))
         assert abs(message.t_ns - nearest) < 2 * MS
@@ -382,17 +500,24 @@ def test_a_reference_comes_through_the_wire(mounting: dict[str, Any]) -> None:
 
 
 def nav(us: int, status: int = VALID) -> bytes:
-    return encode_log(codec.EkfNav(us, 1.0, 0.0, 0.0, 0.1, 0.1, 0.1, 43.0, -89.0, 300.0, -33.5, 0.01, 0.01, 0.02, status))
+    return encode_log(
+        codec.EkfNav(
+            us, 1.0, 0.0, 0.0, 0.1, 0.1, 0.1, 43.0, -89.0, 300.0, -33.5, 0.01, 0.01, 0.02, status
+        )
+    )
 
 
 @pytest.mark.parametrize(
     ("of_attitude", "of_nav", "lacking"),
     [
-        (VALID, VALID & ~0x80, "position"), (VALID & ~0x20, VALID, "heading"), (VALID, VALID & ~0x40, "velocity"),
-        (VALID & ~0x10, VALID, "attitude"), (VALID, 0xF0 | MODE_AHRS, "navigation"),
+        (VALID, VALID & ~0x80, "position"), (VALID & ~0x20, VALID, "heading"),
+        (VALID, VALID & ~0x40, "velocity"), (VALID & ~0x10, VALID, "attitude"),
+        (VALID, 0xF0 | MODE_AHRS, "navigation"),
     ],
 )  # fmt: skip
-def test_a_reference_is_given_only_while_all_of_it_is_valid(of_attitude: int, of_nav: int, lacking: str) -> None:
+def test_a_reference_is_given_only_while_all_of_it_is_valid(
+    of_attitude: int, of_nav: int, lacking: str
+) -> None:
     device = make(["ReferenceState"])
     device.on_rx(euler(1000, 0.0) + nav(1000), 1)
     got = device.on_rx(euler(2000, 0.0, of_attitude) + nav(2000, of_nav), 2)
@@ -406,7 +531,12 @@ def test_a_reference_is_given_only_while_all_of_it_is_valid(of_attitude: int, of
 
 
 def test_a_reference_claims_no_less_than_the_profile_allows() -> None:
-    device = make(["ReferenceState"], least_position_sigma_m=0.015, least_speed_sigma_mps=0.2, least_heading_sigma_rad=0.05)
+    device = make(
+        ["ReferenceState"],
+        least_position_sigma_m=0.015,
+        least_speed_sigma_mps=0.2,
+        least_heading_sigma_rad=0.05,
+    )
     _, given = device.on_rx(euler(1000, 0.0) + nav(1000), 1)
     assert isinstance(given, ReferenceState)
     assert given.position_sigma_m == pytest.approx((0.015, 0.015, 0.02))
@@ -415,11 +545,24 @@ def test_a_reference_claims_no_less_than_the_profile_allows() -> None:
 
 
 def test_the_truth_is_the_rear_axle_by_the_lever_arm() -> None:
-    # A unit 1 m ahead and 0.5 m to the left of an axle at (2, 3) that drives north at 4 m/s and turns left at 0.5 rad/s.
+    # A unit 1 m ahead and 0.5 m to the left of an axle at (2, 3) that drives north at 4 m/s and
+    # turns left at 0.5 rad/s.
     place = LOT_17.to_geodetic(2.0 - 0.5, 3.0 + 1.0, 0.2)
     velocity_mps = (-0.5 * 1.0, 4.0 - 0.5 * 0.5, 0.0)
     truth = ReferenceFrame(LOT_17, (1.0, 0.5, 0.2)).truth(
-        ReferenceState(START, 0, *place, velocity_mps, 0.0, 0.0, pi / 2, 0.5, (0.03, 0.04, 0.1), (0.1, 0.2, 0.5), 0.1)
+        ReferenceState(
+            START,
+            0,
+            *place,
+            velocity_mps,
+            0.0,
+            0.0,
+            pi / 2,
+            0.5,
+            (0.03, 0.04, 0.1),
+            (0.1, 0.2, 0.5),
+            0.1,
+        )
     )
     assert (truth.x_m, truth.y_m, truth.yaw_rad) == pytest.approx((2.0, 3.0, pi / 2), abs=1e-6)
     assert (truth.speed_mps, truth.yaw_rate_radps) == pytest.approx((4.0, 0.5))
@@ -427,16 +570,22 @@ def test_the_truth_is_the_rear_axle_by_the_lever_arm() -> None:
     assert truth.position_sigma_m == pytest.approx((0.04**2 + (0.1**2) * 1.25) ** 0.5)
     assert (truth.speed_sigma_mps, truth.yaw_sigma_rad) == (0.2, 0.1)
     tilted = ReferenceFrame(LOT_17, (0.0, 0.0, 2.0)).truth(
-        ReferenceState(START, 0, *LOT_17.to_geodetic(0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.1, 0.0, 0.0, 0.0)
+        ReferenceState(
+            START, 0, *LOT_17.to_geodetic(0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.1, 0.0, 0.0, 0.0
+        )
     )
-    assert (tilted.x_m, tilted.y_m) == pytest.approx((0.0, 2.0 * sin(0.1)), abs=1e-6), "rolled to the right"
+    assert (tilted.x_m, tilted.y_m) == pytest.approx((0.0, 2.0 * sin(0.1)), abs=1e-6), (
+        "rolled to the right"
+    )
 
 
 def test_a_yaw_rate_that_the_unit_does_not_send_is_that_of_the_yaw() -> None:
     frame = ReferenceFrame(LOT_17, (1.0, 0.0, 0.0))
     rates = [
         frame.truth(
-            msgspec.structs.replace(state(START + k * 20 * MS, 3.13 + 0.01 * k), yaw_rate_radps=float("nan"))
+            msgspec.structs.replace(
+                state(START + k * 20 * MS, 3.13 + 0.01 * k), yaw_rate_radps=float("nan")
+            )
         ).yaw_rate_radps
         for k in range(4)
     ]

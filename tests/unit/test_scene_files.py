@@ -67,11 +67,16 @@ def test_a_toml_scene_stands_where_it_says(tmp_path):
     assert range_to(scene, 0, 0, np.pi) == pytest.approx(4.0)
     assert range_to(scene, -5, 0, 0.3) == 0.0
     assert range_to(scene, 0, 0, np.pi / 2) == 7.5
-    assert [range_to(scene, 0, 0, -np.pi / 2, t) for t in (0.0, 2.0, 3.0, 4.0, 9.0)] == pytest.approx([7.5, 7.5, 5.5, 3.5, 3.5])
+    assert [
+        range_to(scene, 0, 0, -np.pi / 2, t) for t in (0.0, 2.0, 3.0, 4.0, 9.0)
+    ] == pytest.approx([7.5, 7.5, 5.5, 3.5, 3.5])
 
 
 def test_places_along_the_course_and_a_corridor(tmp_path):
-    text = "[corridor]\nleft_m = 2.0\nright_m = 3.0\n[[circle]]\nat = { s_m = 12.0, left_m = 1.0 }\nradius_m = 0.2\n"
+    text = (
+        "[corridor]\nleft_m = 2.0\nright_m = 3.0\n[[circle]]\nat = { s_m = 12.0, left_m = 1.0 "
+        "}\nradius_m = 0.2\n"
+    )
     for course in (COURSE, CIRCLE):
         scene = load_scene(written(tmp_path, text), course)
         k = int(np.searchsorted(course.s_m, 12.0))
@@ -105,16 +110,28 @@ def test_geojson_stands_where_the_map_has_it(tmp_path):
         return [degrees(longitude), degrees(latitude)]
 
     def feature(kind, coordinates, **properties):
-        return {"type": "Feature", "geometry": {"type": kind, "coordinates": coordinates}, "properties": properties}
+        return {
+            "type": "Feature",
+            "geometry": {"type": kind, "coordinates": coordinates},
+            "properties": properties,
+        }
 
     ring = [position(*corner) for corner in ((9, -1), (11, -1), (11, 1), (9, 1), (9, -1))]
     features = [
         feature("LineString", [position(0, 5), position(4, 5)]),
         feature("Polygon", [ring]),
         feature("Point", position(0, -7), radius_m=1.0),
-        feature("LineString", [position(-20, 0), position(-10, 0)], radius_m=0.5, start_s=1.0, speed_mps=1.0),
+        feature(
+            "LineString",
+            [position(-20, 0), position(-10, 0)],
+            radius_m=0.5,
+            start_s=1.0,
+            speed_mps=1.0,
+        ),
     ]
-    name = written(tmp_path, json.dumps({"type": "FeatureCollection", "features": features}), "scene.geojson")
+    name = written(
+        tmp_path, json.dumps({"type": "FeatureCollection", "features": features}), "scene.geojson"
+    )
     scene = load_scene(name, COURSE)
     assert range_to(scene, 2, 0, np.pi / 2) == pytest.approx(5.0, abs=1e-3)
     assert range_to(scene, 0, 0, 0) == pytest.approx(9.0, abs=1e-3)
@@ -122,14 +139,20 @@ def test_geojson_stands_where_the_map_has_it(tmp_path):
     assert range_to(scene, 0, 0, np.pi, 6.0) == pytest.approx(14.5, abs=1e-3)
 
 
-PGM = b"P5\n# made by hand\n4 3\n255\n" + bytes([0, 254, 254, 205, 254, 254, 254, 254, 254, 254, 254, 0])
-MAP = "image: map.pgm\nresolution: 0.5\norigin: [1.0, 2.0, 0.0]\noccupied_thresh: 0.65  # as usual\nfree_thresh: 0.25\nnegate: 0\n"
+PGM = b"P5\n# made by hand\n4 3\n255\n" + bytes(
+    [0, 254, 254, 205, 254, 254, 254, 254, 254, 254, 254, 0]
+)
+MAP = (
+    "image: map.pgm\nresolution: 0.5\norigin: [1.0, 2.0, 0.0]\noccupied_thresh: 0.65  # as "
+    "usual\nfree_thresh: 0.25\nnegate: 0\n"
+)
 
 
 def test_a_map_of_map_server_stands_where_its_origin_says(tmp_path):
     (tmp_path / "map.pgm").write_bytes(PGM)
     scene = load_scene(written(tmp_path, MAP, "map.yaml"), COURSE)
-    # Occupied: the first pixel, in the north-west, and the last, in the south-east; grey is unknown and lets a beam pass.
+    # Occupied: the first pixel, in the north-west, and the last, in the south-east; grey is unknown
+    # and lets a beam pass.
     assert range_to(scene, 2.75, 2.25, -np.pi / 2) == 0.0
     assert range_to(scene, 1.25, 0.0, np.pi / 2) == pytest.approx(3.0)
     assert range_to(scene, 9.0, 3.25, np.pi) == pytest.approx(7.5)
@@ -143,10 +166,22 @@ def test_a_map_of_map_server_stands_where_its_origin_says(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "image: map.pgm\nnegate: 0\noccupied_thresh: 0.65\norigin:\n- 1.0\n- 2.0\n- 0.0\nresolution: 0.5\n",
-        "{image: map.pgm, resolution: 5.0e-01, origin: [1, 2, 0], negate: false, occupied_thresh: .65, mode: trinary}\n",
-        "%YAML 1.1\n---\nimage: 'map.pgm'\nresolution: 5e-1\norigin: [1.0,\n  2.0, 0.0]\nfree_thresh: 0.196\n...\n",
-        "image: map.pgm\r\nresolution: 0.5\r\norigin: [1, 2, 0]\r\nmap_type: 2D_grid\r\ndata: {cells: 12}\r\n",
+        (
+            "image: map.pgm\nnegate: 0\noccupied_thresh: 0.65\norigin:\n- 1.0\n- 2.0\n- "
+            "0.0\nresolution: 0.5\n"
+        ),
+        (
+            "{image: map.pgm, resolution: 5.0e-01, origin: [1, 2, 0], negate: false, "
+            "occupied_thresh: .65, mode: trinary}\n"
+        ),
+        (
+            "%YAML 1.1\n---\nimage: 'map.pgm'\nresolution: 5e-1\norigin: [1.0,\n  2.0, "
+            "0.0]\nfree_thresh: 0.196\n...\n"
+        ),
+        (
+            "image: map.pgm\r\nresolution: 0.5\r\norigin: [1, 2, 0]\r\nmap_type: 2D_grid\r\ndata: "
+            "{cells: 12}\r\n"
+        ),
     ],
     ids=["yaml.safe_dump", "flow style", "version and end", "keys of another tool"],
 )
@@ -159,12 +194,19 @@ def test_a_map_is_read_in_every_spelling_of_yaml(tmp_path, text):
 
 def test_the_same_map_as_text_as_png_and_named_by_a_scene(tmp_path):
     pillow = pytest.importorskip("PIL.Image")
-    (tmp_path / "map.pgm").write_bytes(b"P2\n4 3\n255\n" + b" ".join(str(v).encode() for v in PGM[-12:]) + b"\n")
+    (tmp_path / "map.pgm").write_bytes(
+        b"P2\n4 3\n255\n" + b" ".join(str(v).encode() for v in PGM[-12:]) + b"\n"
+    )
     pillow.frombytes("L", (4, 3), PGM[-12:]).save(tmp_path / "map.png")
     (tmp_path / "text.yaml").write_text(MAP)
     (tmp_path / "image.yaml").write_text(MAP.replace("map.pgm", "map.png"))
     scenes = [load_scene(str(tmp_path / name), COURSE) for name in ("text.yaml", "image.yaml")]
-    scenes.append(load_scene(written(tmp_path, 'map = "text.yaml"\n[[circle]]\nat = [50, 50]\nradius_m = 1\n'), COURSE))
+    scenes.append(
+        load_scene(
+            written(tmp_path, 'map = "text.yaml"\n[[circle]]\nat = [50, 50]\nradius_m = 1\n'),
+            COURSE,
+        )
+    )
     for bearing in np.linspace(-3, 3, 50):
         place = 2.0 - 6.0 * cos(bearing), 2.75 - 6.0 * sin(bearing)
         ranges = [range_to(scene, *place, bearing + 0.01, reach_m=12.0) for scene in scenes]
@@ -173,8 +215,12 @@ def test_the_same_map_as_text_as_png_and_named_by_a_scene(tmp_path):
 
 def test_an_eye_on_a_wall_meets_it_whichever_side_rounding_puts_it(tmp_path):
     for side in (5e-251, 1e-17, -1e-17, -5e-251):
-        scene = load_scene(written(tmp_path, f"[[wall]]\npoints = [[{side}, 0], [{side}, 2]]\n"), COURSE)
-        assert range_to(scene, 0, 1.5, 0.0 if side > 0.0 else np.pi) == pytest.approx(0.0, abs=1e-12)
+        scene = load_scene(
+            written(tmp_path, f"[[wall]]\npoints = [[{side}, 0], [{side}, 2]]\n"), COURSE
+        )
+        assert range_to(scene, 0, 1.5, 0.0 if side > 0.0 else np.pi) == pytest.approx(
+            0.0, abs=1e-12
+        )
 
 
 def test_walls_of_a_grid_are_joined(tmp_path):
@@ -184,7 +230,12 @@ def test_walls_of_a_grid_are_joined(tmp_path):
     occupied[10:30, 20:50] = True
     grid = Occupancy(occupied, 0.05, (0.0, 0.0, 0.0))
     assert len(grid.edges_m) == 4
-    assert sorted(round(hypot(x2 - x1, y2 - y1), 9) for x1, y1, x2, y2 in grid.edges_m) == [1.0, 1.0, 1.5, 1.5]
+    assert sorted(round(hypot(x2 - x1, y2 - y1), 9) for x1, y1, x2, y2 in grid.edges_m) == [
+        1.0,
+        1.0,
+        1.5,
+        1.5,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,18 +246,34 @@ def test_walls_of_a_grid_are_joined(tmp_path):
         ("a.toml", "[[circle]]\nat = [0, nan]\nradius_m = 1\n", "circle[0].at"),
         ("a.toml", "[[circle]]\nat = [0, 1]\nradius_m = 0\n", "circle[0].radius_m (line 1)"),
         ("a.toml", "[[moving]]\nplaces = [[0, 0], [1, 0]]\nradius_m = 1\n", "missing: the speed"),
-        ("a.toml", "[[moving]]\nplaces = [[0, 0], [1, 0]]\ntimes_s = [1, 1]\nradius_m = 1\n", "must grow"),
+        (
+            "a.toml",
+            "[[moving]]\nplaces = [[0, 0], [1, 0]]\ntimes_s = [1, 1]\nradius_m = 1\n",
+            "must grow",
+        ),
         ("a.toml", "[[moving]]\nplaces = [[0, 0]]\n", "either radius_m or an outline"),
         ("a.toml", "[[wall]\n", "line 1"),
         ("a.toml", 'map = "b.yaml"\n', "b.yaml: cannot be read"),
         ("a.geojson", '{"type": "Point", "coordinates": [1, 2]}', "feature 1: a Point is a circle"),
-        ("a.geojson", '{"type": "LineString", "coordinates": [[1, 2], [500, 2]]}', "feature 1 position 2"),
-        ("a.geojson", '{"type": "MultiPoint", "coordinates": [[1, 2]]}', "draw walls as LineString"),
+        (
+            "a.geojson",
+            '{"type": "LineString", "coordinates": [[1, 2], [500, 2]]}',
+            "feature 1 position 2",
+        ),
+        (
+            "a.geojson",
+            '{"type": "MultiPoint", "coordinates": [[1, 2]]}',
+            "draw walls as LineString",
+        ),
         ("a.geojson", "[1, 2", "line 1"),
         ("a.yaml", "image: x.pgm\nresolution: 0\norigin: [0, 0, 0]\n", "resolution is 0 m"),
         ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, 0]\n", "write origin: [x, y, yaw]"),
         ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, 0, 0]\n", "x.pgm: cannot be read"),
-        ("a.yaml", 'image: "x\\0.pgm"\nresolution: 0.1\norigin: [0, 0, 0]\n', "image is relative to the YAML file"),
+        (
+            "a.yaml",
+            'image: "x\\0.pgm"\nresolution: 0.1\norigin: [0, 0, 0]\n',
+            "image is relative to the YAML file",
+        ),
         ("a.yaml", "image: x.pgm\nresoluton: 2\n", "'resoluton'; did you mean 'resolution'"),
         ("a.yaml", "image: x.pgm\n  resolution: 2\n", "line 2"),
         ("a.yaml", "image: x.pgm\nimage: y.pgm\n", "duplicate key"),
@@ -214,9 +281,21 @@ def test_walls_of_a_grid_are_joined(tmp_path):
         ("a.yaml", "", "has no keys"),
         ("a.yaml", "a: &a [1]\nimage: x.pgm\nresolution: *b\n", "is no YAML"),
         ("a.yaml", f"image: {'[' * 3000}\n", "is no YAML"),
-        ("a.yaml", "image: x.pgm\nresolution: [0.1]\norigin: [0, 0, 0]\n", "resolution is '[0.1]', which is not a number"),
-        ("a.yaml", "image: x.pgm\nresolution: 0.1\norigin: [0, .nan, 0]\n", "origin is 'nan', which is not a number"),
-        ("a.yaml", f"image: x.pgm\nresolution: 1{'0' * 400}\norigin: [0, 0, 0]\n", "resolution is '1000"),
+        (
+            "a.yaml",
+            "image: x.pgm\nresolution: [0.1]\norigin: [0, 0, 0]\n",
+            "resolution is '[0.1]', which is not a number",
+        ),
+        (
+            "a.yaml",
+            "image: x.pgm\nresolution: 0.1\norigin: [0, .nan, 0]\n",
+            "origin is 'nan', which is not a number",
+        ),
+        (
+            "a.yaml",
+            f"image: x.pgm\nresolution: 1{'0' * 400}\norigin: [0, 0, 0]\n",
+            "resolution is '1000",
+        ),
         ("a.yaml", f"image: x.pgm\nresolution: 1{'0' * 5000}\norigin: [0, 0, 0]\n", "a.yaml: "),
         ("a.yaml", "resolution: 0.1\n", "image, origin missing"),
         ("a.stl", "solid", "unknown scene format"),
@@ -232,7 +311,10 @@ def test_bad_files_name_the_place_and_the_cure(tmp_path, name, text, said):
 def png_header(columns, rows):
     """A grey PNG whose pixels are missing."""
     chunks = (b"IHDR" + struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0), b"IDAT")
-    framed = [struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks]
+    framed = [
+        struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+        for chunk in chunks
+    ]
     return b"\x89PNG\r\n\x1a\n" + b"".join(framed)
 
 
@@ -249,7 +331,17 @@ def png_header(columns, rows):
         png_header(10_000, 10_000),
         png_header(20_000, 20_000),
     ],
-    ids=["empty", "short", "huge", "none", "no values", "letters", "another kind", "large PNG", "huge PNG"],
+    ids=[
+        "empty",
+        "short",
+        "huge",
+        "none",
+        "no values",
+        "letters",
+        "another kind",
+        "large PNG",
+        "huge PNG",
+    ],
 )
 def test_damaged_images_are_refused(tmp_path, image):
     (tmp_path / "map.pgm").write_bytes(image)
@@ -258,7 +350,9 @@ def test_damaged_images_are_refused(tmp_path, image):
 
 
 def test_zones_in_the_home_of_nobody_are_not_there():
-    with pytest.raises(SceneError, match=r"~nobody-of-this-name/a\.geojson: .* is relative to the profile"):
+    with pytest.raises(
+        SceneError, match=r"~nobody-of-this-name/a\.geojson: .* is relative to the profile"
+    ):
         with_zones(GnssModel(zones_file="~nobody-of-this-name/a.geojson"), COURSE.datum)
 
 
@@ -279,7 +373,12 @@ def test_paths_count_from_the_profile(tmp_path, monkeypatch):
         ("~/a.toml", f"{tmp_path}/me/a.toml"),
         ("~nobody-of-this-name/a.toml", f"{tmp_path}/~nobody-of-this-name/a.toml"),
     ):
-        assert anchored(load_profile("art", [f"sim.scene={name}"]), str(tmp_path / "mine.toml")).sim.scene == place
+        assert (
+            anchored(
+                load_profile("art", [f"sim.scene={name}"]), str(tmp_path / "mine.toml")
+            ).sim.scene
+            == place
+        )
 
 
 def test_many_segments_are_found_by_tiles_as_without():

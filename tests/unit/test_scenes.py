@@ -1,4 +1,5 @@
-"""Scenes by name: references, courses, lanes and starts, what fits them, and what ``vehicled scenes`` says."""
+"""Scenes by name: references, courses, lanes and starts, what fits them, and what ``vehicled
+scenes`` says."""
 
 import json
 from math import degrees, hypot
@@ -37,7 +38,10 @@ def test_a_shipped_scene_fits_the_vehicles_that_it_is_drawn_for(name):
     view = view_of(name)
     assert view.title
     assert view.courses
-    for profile in {LARGEST.get(name, "hmmwv"), "f1tenth" if name != "forest_path" else "husky_a200"}:
+    for profile in {
+        LARGEST.get(name, "hmmwv"),
+        "f1tenth" if name != "forest_path" else "husky_a200",
+    }:
         loaded = load(profile, [f"sim.scene={name}"])
         for course, title in view.courses:
             assert title
@@ -46,7 +50,9 @@ def test_a_shipped_scene_fits_the_vehicles_that_it_is_drawn_for(name):
             resolved_profile(loaded, again)
 
 
-@pytest.mark.parametrize("name", ["town", "parking_lot", "intersection", "city_block", "race_track", "eight_track"])
+@pytest.mark.parametrize(
+    "name", ["town", "parking_lot", "intersection", "city_block", "race_track", "eight_track"]
+)
 def test_a_scene_in_another_size_is_the_same_scene(name):
     whole, small = view_of(name), view_of(f"{name}@0.1")
     assert np.allclose(0.1 * np.array(whole.extent_m), small.extent_m)
@@ -105,7 +111,10 @@ def test_a_drive_in_a_scene_takes_its_first_course_unless_another_is_named(tmp_p
 
 
 def test_legs_are_driven_forward_and_backward(tmp_path):
-    text = '[[course]]\nname = "turn"\nlegs = [[[0, 0], [12, 0]], [[8, 0], [4, 4], [0, 4]]]\ncorner_radius_m = 2.0\n'
+    text = (
+        '[[course]]\nname = "turn"\nlegs = [[[0, 0], [12, 0]], [[8, 0], [4, 4], [0, '
+        "4]]]\ncorner_radius_m = 2.0\n"
+    )
     course = load_course(f"{written(tmp_path, text)}/turn")
     assert course.name == "mine/turn"
     assert len(course.cusps) == 1
@@ -117,7 +126,10 @@ def test_legs_are_driven_forward_and_backward(tmp_path):
 
 
 def test_a_rounded_lap_begins_on_its_first_straight(tmp_path):
-    text = '[[course]]\nname = "lap"\npoints = [[0, 0], [20, 0], [20, 10], [0, 10]]\ncorner_radius_m = 3.0\nclosed = true\n'
+    text = (
+        '[[course]]\nname = "lap"\npoints = [[0, 0], [20, 0], [20, 10], [0, '
+        "10]]\ncorner_radius_m = 3.0\nclosed = true\n"
+    )
     course = load_course(f"{written(tmp_path, text)}/lap")
     assert (course.x_m[0], course.y_m[0]) == pytest.approx((10.0, 0.0), abs=0.2)
     assert degrees(course.yaw_rad[0]) == pytest.approx(0.0, abs=1e-6)
@@ -128,12 +140,27 @@ def test_a_rounded_lap_begins_on_its_first_straight(tmp_path):
     [
         ('[[course]]\nname = "a"\n', "course a: has no line; give one of points, legs and lane"),
         ('[[course]]\nname = "a"\nlane = "b"\n', 'no lane "b"; known: none'),
-        ('[[course]]\nname = "a"\npoints = [[0, 0], [1, 0], [1, 1]]\ncorner_radius_m = 5\n', "choose a smaller corner_radius_m"),
-        ('[[course]]\nname = "a"\npoints = [[0, 0], [9, 0], [0, 0]]\ncorner_radius_m = 1\n', "use legs to change the direction"),
-        ('[[course]]\nname = "a"\npoints = [[0, 0], [0, 0], [9, 0]]\ncorner_radius_m = 1\n', "two points in a row are the same"),
+        (
+            '[[course]]\nname = "a"\npoints = [[0, 0], [1, 0], [1, 1]]\ncorner_radius_m = 5\n',
+            "choose a smaller corner_radius_m",
+        ),
+        (
+            '[[course]]\nname = "a"\npoints = [[0, 0], [9, 0], [0, 0]]\ncorner_radius_m = 1\n',
+            "use legs to change the direction",
+        ),
+        (
+            '[[course]]\nname = "a"\npoints = [[0, 0], [0, 0], [9, 0]]\ncorner_radius_m = 1\n',
+            "two points in a row are the same",
+        ),
         ('[[course]]\nname = "A B"\npoints = [[0, 0], [9, 0]]\n', r"course\[0\].name: expected"),
-        ('[[course]]\nname = "a"\npoints = [[0, 0], [9, "x"]]\n', r"course\[0\].points\[1\]\[1\]: expected `float`"),
-        ('[[course]]\nname = "a"\nspeed = 3\npoints = [[0, 0], [9, 0]]\n', r"course\[0\]: object contains unknown field `speed`"),
+        (
+            '[[course]]\nname = "a"\npoints = [[0, 0], [9, "x"]]\n',
+            r"course\[0\].points\[1\]\[1\]: expected `float`",
+        ),
+        (
+            '[[course]]\nname = "a"\nspeed = 3\npoints = [[0, 0], [9, 0]]\n',
+            r"course\[0\]: object contains unknown field `speed`",
+        ),
         ("course = 3\n", "course must be a list of tables"),
         ("course = [\n", "not valid TOML"),
     ],
@@ -144,7 +171,9 @@ def test_a_wrong_course_of_a_scene_is_named_with_its_place(tmp_path, text, said)
 
 
 def test_an_unknown_course_of_a_scene_lists_the_known_ones():
-    with pytest.raises(CourseError, match=r'town.toml: no course "rnig"; known: ring, delivery, loops'):
+    with pytest.raises(
+        CourseError, match=r'town.toml: no course "rnig"; known: ring, delivery, loops'
+    ):
         load_course("town/rnig")
 
 
@@ -152,7 +181,10 @@ def test_an_unknown_course_of_a_scene_lists_the_known_ones():
     ("text", "said"),
     [
         ("[[circle]]\nradius_m = 1\n", "a circle needs either at or places"),
-        ("[[circle]]\nat = [0, 0]\nplaces = [[1, 1]]\nradius_m = 1\n", "a circle needs either at or places"),
+        (
+            "[[circle]]\nat = [0, 0]\nplaces = [[1, 1]]\nradius_m = 1\n",
+            "a circle needs either at or places",
+        ),
         ("[[box]]\nat = [0, 0]\nsize_m = [1]\n", r"box\[0\].size_m"),
         ("[[wall]]\npoints = [[0, 0], [1, 1]]\nrestitution = 1.5\n", r"wall\[0\].restitution"),
         ("friction = -1\n", "friction"),
@@ -169,7 +201,9 @@ def test_a_wrong_scene_is_named_with_its_place(tmp_path, text, said):
 def test_a_start_inside_a_body_is_refused_with_the_nearest_free_place(tmp_path):
     scene, course = written(tmp_path, PARKED), load_course("straight_20m")
     profile = load_profile("art", [f"sim.scene={scene}"])
-    with pytest.raises(SceneError, match=r"mine: the vehicle would start inside a parked car at \(0.00, 0.00\) m") as caught:
+    with pytest.raises(
+        SceneError, match=r"mine: the vehicle would start inside a parked car at \(0.00, 0.00\) m"
+    ) as caught:
         check_scene(load_scene(scene, course), profile, course, "stand")
     place = str(caught.value).partition("this heading is (")[2].partition(")")[0]
     x, y = map(float, place.split(","))
@@ -181,11 +215,17 @@ def test_a_start_inside_a_body_is_refused_with_the_nearest_free_place(tmp_path):
     assert start_pose(load_scene(scene, course), freed, course, "stand")[:2] == (x, y)
     with pytest.raises(SceneError, match='no start "nowhere"; known: free'):
         start_pose(
-            load_scene(scene, course), load_profile("art", [f"sim.scene={scene}", "sim.start_pose=nowhere"]), course, "stand"
+            load_scene(scene, course),
+            load_profile("art", [f"sim.scene={scene}", "sim.start_pose=nowhere"]),
+            course,
+            "stand",
         )
 
 
-@pytest.mark.parametrize("text", ["[[circle]]\nat = [0, 0]\nradius_m = 20\n", "[[box]]\nat = [0, 0]\nsize_m = [90, 90]\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["[[circle]]\nat = [0, 0]\nradius_m = 20\n", "[[box]]\nat = [0, 0]\nsize_m = [90, 90]\n"],
+)
 def test_a_start_deep_inside_a_body_is_refused(tmp_path, text):
     scene, course = written(tmp_path, text), load_course("straight_20m")
     with pytest.raises(SceneError, match=r"would start inside (circle|box) 1"):
@@ -209,13 +249,20 @@ def test_the_pushed_and_the_aligned_vehicle_are_compared_where_they_stand(tmp_pa
             '[[lane]]\nname = "path"\npoints = [[0, 0], [9, 0]]\nwidth_m = 0.3\n',
             "lane path is 0.30 m wide, and the vehicle of profile art",
         ),
-        ("[[wall]]\nname = 'the end'\npoints = [[6, -1], [6, 1]]\n", r"at 5\.\d m of course mine/a its body meets the end"),
+        ("[[wall]]\nname = 'the end'\npoints = [[6, -1], [6, 1]]\n",
+         r"at 5\.\d m of course mine/a its body meets the end"),
         ("", r"turns with a radius of 0\.\d\d m, and the vehicle with 1\.\d\d m at full lock"),
     ],
 )  # fmt: skip
 def test_a_vehicle_that_does_not_fit_is_refused_with_place_and_cure(tmp_path, text, said):
     points = "[[0, 0], [9, 0]]" if text else "[[0, 0], [9, 0], [9, 9]]\ncorner_radius_m = 0.5"
-    scene = written(tmp_path, f'[[circle]]\nat = [90, 90]\nradius_m = 1\n[[course]]\nname = "a"\npoints = {points}\n{text}')
+    scene = written(
+        tmp_path,
+        (
+            '[[circle]]\nat = [90, 90]\nradius_m = 1\n[[course]]\nname = "a"\npoints = '
+            f"{points}\n{text}"
+        ),
+    )
     plan = Plan.of(RunSpec(profile="art", scene=scene))
     with pytest.raises(SetupError, match=said) as caught:
         simulated_profile(plan)
@@ -223,13 +270,19 @@ def test_a_vehicle_that_does_not_fit_is_refused_with_place_and_cure(tmp_path, te
 
 
 def test_a_scene_with_ground_needs_a_vehicle_that_drives_on_one():
-    profile = resolved_profile(load("husky_a200", ["sim.scene=forest_path"]), load_course("forest_path/round"))
+    profile = resolved_profile(
+        load("husky_a200", ["sim.scene=forest_path"]), load_course("forest_path/round")
+    )
     assert profile.sim.terrain.height.endswith("forest_path.csv")
     assert profile.sim.terrain.friction_scale == 0.8
     with pytest.raises(SceneError, match="has ground, but plant"):
-        resolved_profile(load("art_published", ["sim.scene=forest_path"]), load_course("forest_path/round"))
+        resolved_profile(
+            load("art_published", ["sim.scene=forest_path"]), load_course("forest_path/round")
+        )
     with pytest.raises(SceneError, match="leave out @"):
-        resolved_profile(load("husky_a200", ["sim.scene=forest_path@0.5"]), load_course("forest_path@0.5/round"))
+        resolved_profile(
+            load("husky_a200", ["sim.scene=forest_path@0.5"]), load_course("forest_path@0.5/round")
+        )
 
 
 def test_vehicled_scenes_lists_shows_and_draws(tmp_path, capsys):

@@ -41,7 +41,9 @@ def test_every_message_arrives_as_systemd_expects_it(manager):
     *earlier, extend, stopping = received
     assert earlier == [b"READY=1\nSTATUS=armed", b"READY=1", b"STATUS=AUTO 3.1 m/s", b"WATCHDOG=1"]
     assert extend == b"EXTEND_TIMEOUT_USEC=1500000"
-    assert stopping == b"STOPPING=1\nSTATUS=bye\nEXTEND_TIMEOUT_USEC=20000000\nWATCHDOG_USEC=20000000"
+    assert (
+        stopping == b"STOPPING=1\nSTATUS=bye\nEXTEND_TIMEOUT_USEC=20000000\nWATCHDOG_USEC=20000000"
+    )
     assert not notifier.watchdog()
     assert not notifier.reached
 
@@ -67,7 +69,16 @@ def test_a_full_socket_does_not_block(manager):
 
 
 @pytest.mark.parametrize(
-    "address", ["", "vsock:2:1", "relative", "/nowhere/at/all", "@nobody-listens", "/" + "x" * 200, "/nul\0byte"]
+    "address",
+    [
+        "",
+        "vsock:2:1",
+        "relative",
+        "/nowhere/at/all",
+        "@nobody-listens",
+        "/" + "x" * 200,
+        "/nul\0byte",
+    ],
 )
 def test_without_a_manager_nothing_happens(address):
     notifier = Notifier({"NOTIFY_SOCKET": address} if address else {})

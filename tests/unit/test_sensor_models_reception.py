@@ -26,7 +26,7 @@ SECOND = 1_000_000_000
 NONE, FLOAT, FIXED = CarrierSolution.NONE, CarrierSolution.FLOAT, CarrierSolution.FIXED
 
 
-# ----------------------------------------------------------------------------------------------------------------- reception
+# ---------------------------------------------------------------------------------------- reception
 
 
 def states(found: list[GnssFix]) -> list[tuple[float, FixType, CarrierSolution]]:
@@ -54,7 +54,10 @@ def test_an_outage_loses_everything_and_finds_it_again_step_by_step():
     assert [(pytest.approx(t), kind, carrier) for t, kind, carrier in expected] == states(found)
     out = [fix for fix in found if fix.fix_type is FixType.NONE]
     for fix in out:
-        assert all(isnan(v) for v in (fix.latitude_rad, fix.longitude_rad, fix.height_m, *fix.velocity_enu_mps))
+        assert all(
+            isnan(v)
+            for v in (fix.latitude_rad, fix.longitude_rad, fix.height_m, *fix.velocity_enu_mps)
+        )
         assert all(isnan(v) for v in (*fix.position_covariance_m2, *fix.velocity_covariance_m2ps2))
         assert fix.satellites <= 3
         assert fix.hdop > 99.0
@@ -67,10 +70,16 @@ def test_where_the_solution_cannot_be_fixed_it_floats_and_says_how_well():
     zone = GnssZone(effect="float", center_m=[10.0, 0.0], radius_m=3.0)
     gnss = receiver(rtk=rtk, zones=[zone], sigma_m=0.0, walk_sigma_m=0.0, hdop=1.0, vdop=1.5)
     found = [
-        gnss.sample(START + k * SECOND // 10, Motion(0.1 * k, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0))[1]
+        gnss.sample(
+            START + k * SECOND // 10, Motion(0.1 * k, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        )[1]
         for k in range(1, 200)
     ]
-    assert [(round(t, 1), carrier) for t, _, carrier in states(found)] == [(0.1, FIXED), (7.0, FLOAT), (15.0, FIXED)]
+    assert [(round(t, 1), carrier) for t, _, carrier in states(found)] == [
+        (0.1, FIXED),
+        (7.0, FLOAT),
+        (15.0, FIXED),
+    ]
     off = enu(found) - [[0.1 * k, 0.0, 0.0] for k in range(1, 200)]
     floating = np.array([fix.carrier is FLOAT for fix in found])
     assert np.abs(off[~floating]).max() < 1e-6
@@ -99,10 +108,14 @@ def test_without_corrections_it_goes_from_fixed_over_float_to_none():
 
 def test_fewer_satellites_dilute():
     zone = GnssZone(effect="multipath", bias_m=0.0, satellites_lost=18)
-    fix = receiver(zones=[zone], covariance="hdop", user_range_error_m=1.0, hdop=1.0, vdop=2.0).sample(START, REST)[1]
+    fix = receiver(
+        zones=[zone], covariance="hdop", user_range_error_m=1.0, hdop=1.0, vdop=2.0
+    ).sample(START, REST)[1]
     assert (fix.satellites, fix.hdop, fix.vdop) == (6, 2.0, 4.0)
     assert variances(fix) == pytest.approx([4.0, 4.0, 16.0])
-    lost = receiver(zones=[GnssZone(effect="multipath", bias_m=0.0, satellites_lost=60)]).sample(START, REST)[1]
+    lost = receiver(zones=[GnssZone(effect="multipath", bias_m=0.0, satellites_lost=60)]).sample(
+        START, REST
+    )[1]
     assert lost.satellites == 4
 
 
@@ -111,27 +124,49 @@ def test_multipath_belongs_to_the_place_and_is_not_reported():
 
     def bias(seed: int, x_m: float, y_m: float) -> Array:
         there = Motion(x_m, y_m, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        found = enu([receiver(seed, zones=[zone], hdop=1.0, vdop=1.0, **QUIET).sample(START, there)[1]])[0]
+        found = enu(
+            [receiver(seed, zones=[zone], hdop=1.0, vdop=1.0, **QUIET).sample(START, there)[1]]
+        )[0]
         off: Array = found - np.array([x_m, y_m, 0.0])
         return off
 
     assert bias(1, 5.0, 7.0) == pytest.approx(bias(1, 5.0, 7.0), abs=1e-9)
-    assert np.abs(bias(1, 5.0, 7.0) - bias(1, 5.2, 7.0)).max() < 0.5, "a step further it is nearly the same"
+    assert np.abs(bias(1, 5.0, 7.0) - bias(1, 5.2, 7.0)).max() < 0.5, (
+        "a step further it is nearly the same"
+    )
     assert np.abs(bias(1, 5.0, 7.0) - bias(2, 5.0, 7.0)).max() > 0.1
     chance = np.random.default_rng(1)
     field = Zone(zone, 1.0, 3, "z")
-    many = np.array([field.bias_m(*place) for place in chance.uniform(-300.0, 300.0, (4_000, 2)).tolist()])
+    many = np.array(
+        [field.bias_m(*place) for place in chance.uniform(-300.0, 300.0, (4_000, 2)).tolist()]
+    )
     assert many.std(axis=0) == pytest.approx([2.0] * 3, rel=0.05)
-    assert variances(receiver(zones=[zone], **QUIET).sample(START, REST)[1]) == pytest.approx([1e-6] * 3)
+    assert variances(receiver(zones=[zone], **QUIET).sample(START, REST)[1]) == pytest.approx(
+        [1e-6] * 3
+    )
 
 
 def test_zones_are_circles_polygons_and_times():
-    circle = Zone(GnssZone(effect="float", center_m=[2.0, 1.0], radius_m=1.5, from_s=1.0, until_s=2.0), 1.0, 1, "z")
+    circle = Zone(
+        GnssZone(effect="float", center_m=[2.0, 1.0], radius_m=1.5, from_s=1.0, until_s=2.0),
+        1.0,
+        1,
+        "z",
+    )
     inside = (SECOND, 2.0, 2.4)
     assert circle.holds(*inside)
-    assert [circle.holds(t, 2.0, 2.4) for t in (SECOND - 1, 2 * SECOND - 1, 2 * SECOND)] == [False, True, False]
+    assert [circle.holds(t, 2.0, 2.4) for t in (SECOND - 1, 2 * SECOND - 1, 2 * SECOND)] == [
+        False,
+        True,
+        False,
+    ]
     assert not circle.holds(SECOND, 2.0, 2.6)
-    hook = Zone(GnssZone(effect="float", corners_m=[[0, 0], [4, 0], [4, 4], [3, 4], [3, 1], [0, 1]]), 1.0, 1, "z")
+    hook = Zone(
+        GnssZone(effect="float", corners_m=[[0, 0], [4, 0], [4, 4], [3, 4], [3, 1], [0, 1]]),
+        1.0,
+        1,
+        "z",
+    )
     places = {(2.0, 0.5): True, (3.5, 3.0): True, (2.0, 2.0): False, (-0.1, 0.5): False}
     assert {place: hook.holds(0, *place) for place in places} == places
     assert Zone(GnssZone(effect="float"), 1.0, 1, "z").holds(10**15 - 1, 1e9, -1e9)
@@ -139,10 +174,14 @@ def test_zones_are_circles_polygons_and_times():
 
 @pytest.mark.parametrize("model", ["walk", "gauss", "random_walk", "recorded"])
 def test_zones_change_no_noise(model: str):
-    """A vehicle that passes a zone has the same errors before, and after it has its solution back, as one that does not."""
+    """A vehicle that passes a zone has the same errors before, and after it has its solution back,
+    as one that does not."""
     zone = GnssZone(effect="no_fix", from_s=3.0, until_s=4.0)
     rtk = Rtk(reacquire_s=0.5, float_after_s=0.5, fixed_after_s=0.5)
-    with_zone, without = enu(fixes(receiver(model=model, zones=[zone], rtk=rtk), 100)), enu(fixes(receiver(model=model), 100))
+    with_zone, without = (
+        enu(fixes(receiver(model=model, zones=[zone], rtk=rtk), 100)),
+        enu(fixes(receiver(model=model), 100)),
+    )
     same = np.all(with_zone == without, axis=1)
     assert same[:29].all()
     assert same[53:].all()
@@ -153,7 +192,10 @@ def test_zones_change_no_noise(model: str):
     ("keys", "part"),
     [
         ({"center_m": [0.0, 0.0]}, "radius_m"),
-        ({"center_m": [0.0, 0.0], "radius_m": 1.0, "corners_m": [[0, 0], [1, 0], [1, 1]]}, "polygon"),
+        (
+            {"center_m": [0.0, 0.0], "radius_m": 1.0, "corners_m": [[0, 0], [1, 0], [1, 1]]},
+            "polygon",
+        ),
         ({"from_s": 5.0, "until_s": 5.0}, "until_s"),
     ],
 )
@@ -162,17 +204,23 @@ def test_zones_that_make_no_sense_are_refused(keys: dict[str, Any], part: str):
         GnssZone(effect="no_fix", **keys)
 
 
-# --------------------------------------------------------------------------------------------------------------- zones in files
+# ----------------------------------------------------------------------------------- zones in files
 
 CORNERS_M = [[-5.0, -5.0], [5.0, -5.0], [5.0, 5.0], [-5.0, 5.0]]
 
 
-def geojson(properties: Any, corners_m: list[list[float]] = CORNERS_M, kind: str = "Polygon") -> bytes:
+def geojson(
+    properties: Any, corners_m: list[list[float]] = CORNERS_M, kind: str = "Polygon"
+) -> bytes:
     ring = []
     for east, north in [*corners_m, corners_m[0]]:
         latitude, longitude, _ = DATUM.to_geodetic(east, north, 0.0)
         ring.append([longitude * 180.0 / pi, latitude * 180.0 / pi])
-    feature = {"type": "Feature", "properties": properties, "geometry": {"type": kind, "coordinates": [ring]}}
+    feature = {
+        "type": "Feature",
+        "properties": properties,
+        "geometry": {"type": kind, "coordinates": [ring]},
+    }
     return json.dumps({"type": "FeatureCollection", "features": [feature]}).encode()
 
 
@@ -192,14 +240,20 @@ def test_polygons_of_a_file_are_zones_on_the_map(tmp_path: Path):
 @pytest.mark.parametrize(
     ("data", "parts"),
     [
-        (geojson({"effect": "multipaht", "bias": 1.0}), ["feature 1", 'did you mean "multipath"', 'did you mean "bias_m"']),
+        (
+            geojson({"effect": "multipaht", "bias": 1.0}),
+            ["feature 1", 'did you mean "multipath"', 'did you mean "bias_m"'],
+        ),
         (geojson({"effect": "float"}, kind="MultiPolygon"), ["feature 1", "Polygon"]),
         (geojson({"effect": "float"}, corners_m=CORNERS_M[:1]), ["feature 1", "corners_m"]),
         (geojson([1]), ["feature 1"]),
         (b'{"type": "FeatureCollection", "features": 3}', ["no list of features"]),
         (b'{"type": "FeatureCollection", "features": [7]}', ["feature 1"]),
         (b"[", ["zones.geojson"]),
-        (geojson({"effect": "float"}).replace(b"[[[", b"[[[1e3, 1e3], ["), ["feature 1 position 1", "longitude"]),
+        (
+            geojson({"effect": "float"}).replace(b"[[[", b"[[[1e3, 1e3], ["),
+            ["feature 1 position 1", "longitude"],
+        ),
     ],
 )
 def test_mistakes_in_a_file_are_reported_with_their_place(data: bytes, parts: list[str]):
@@ -216,9 +270,11 @@ def test_a_file_that_is_not_there_is_reported(tmp_path: Path):
 
 @examples(60)
 @given(st.binary(max_size=200) | st.recursive(
-    st.none() | st.floats() | st.text(max_size=5) | st.sampled_from(["Feature", "Polygon", "FeatureCollection"]),
+    st.none() | st.floats() | st.text(max_size=5)
+    | st.sampled_from(["Feature", "Polygon", "FeatureCollection"]),
     lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["type", "features", "geometry", "coordinates", "properties", "effect"]), inner, max_size=4),
+    | st.dictionaries(st.sampled_from(["type", "features", "geometry", "coordinates", "properties",
+        "effect"]), inner, max_size=4),
     max_leaves=12,
 ).map(lambda tree: json.dumps(tree).encode()))  # fmt: skip
 def test_whatever_a_file_holds_there_are_zones_or_one_kind_of_error(data: bytes):
@@ -230,6 +286,10 @@ def test_a_receiver_on_its_wire_reports_an_outage_as_a_real_one_does():
     gnss = receiver(zones=[GnssZone(effect="no_fix")])
     fix = gnss.sample(START, REST)[1]
     instant = Instant(fix.utc_ns, True, fix, None)
-    assert (pvt(instant).fix_type, pvt(instant).flags & 1, pvt(instant).satellites) == (0, 0, fix.satellites)
+    assert (pvt(instant).fix_type, pvt(instant).flags & 1, pvt(instant).satellites) == (
+        0,
+        0,
+        fix.satellites,
+    )
     assert hpposllh(instant).flags == 1, "invalid"
     assert cov(instant).position_valid == 0

@@ -1,4 +1,5 @@
-"""The error of a recorded receiver in simulation: written by the fit, read by the twin, and bad files."""
+"""The error of a recorded receiver in simulation: written by the fit, read by the twin, and bad
+files."""
 
 from math import isfinite
 from pathlib import Path
@@ -23,7 +24,12 @@ def places(text: str, folder: Path, seed: int, times_s: list[float], run: str = 
     """Return east and north (n, 2) of a standing receiver."""
     file = folder / "errors.csv"
     file.write_text(text)
-    model = GnssModel(model="replayed", rate_hz=1.0, latency_jitter_ms=0.0, replayed=ReplayedError(file=str(file), run=run))
+    model = GnssModel(
+        model="replayed",
+        rate_hz=1.0,
+        latency_jitter_ms=0.0,
+        replayed=ReplayedError(file=str(file), run=run),
+    )
     sensor, found = Gnss(model, (0.0, 0.0, 0.0), LOT_17, seed, "gnss", 0, 0), []
     for t_s in times_s:
         _, fix = sensor.sample(round(t_s * 1e9), STILL)
@@ -61,7 +67,9 @@ def test_bad_files_are_refused_with_the_place(tmp_path: Path, text: str, reason:
         places(text, tmp_path, 0, [0.0])
 
 
-def test_a_missing_file_or_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_or_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SceneError, match="holds no run 'c'; there are a, b"):
         places(TEXT, tmp_path, 0, [0.0], "c")
     base = ["sim", "--quiet", "--set", "sim.gnss.model=replayed", "--log", str(tmp_path)]
@@ -71,10 +79,17 @@ def test_a_missing_file_or_run_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_the_errors_that_the_fit_writes_are_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_errors_that_the_fit_writes_are_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bench.outdoor(tmp_path / "run.csv")
     file = tmp_path / "errors.csv"
-    assert main(["sensors", "fit", str(tmp_path / "run.csv"), "--sensor", "gnss", "--errors", str(file)]) == 0
+    assert (
+        main(
+            ["sensors", "fit", str(tmp_path / "run.csv"), "--sensor", "gnss", "--errors", str(file)]
+        )
+        == 0
+    )
     assert "sim.gnss.model=replayed" in capsys.readouterr().out
     rows = np.genfromtxt(file, delimiter=",", skip_header=1, usecols=(1, 2, 3))
     found = places(file.read_text(), tmp_path, 0, rows[::40, 0].tolist())

@@ -1,4 +1,5 @@
-"""Wheel encoders, steering feedback and compass of the twin; the field of the earth; how the world finds them all."""
+"""Wheel encoders, steering feedback and compass of the twin; the field of the earth; how the world
+finds them all."""
 
 from math import atan2, degrees, hypot, pi, radians, remainder, sin, sqrt
 from typing import Any
@@ -15,12 +16,23 @@ from sim_backend.sensors.heading import HeadingSensor
 from sim_backend.sensors.magnetometer import MagneticHeading, heading_sensor
 from sim_backend.world import World, port_names
 from vehicled.core.arrays import Array
-from vehicled.core.messages import ActuatorCommand, GroundTruth, Message, SteeringFeedback, WheelSpeed
+from vehicled.core.messages import (
+    ActuatorCommand,
+    GroundTruth,
+    Message,
+    SteeringFeedback,
+    WheelSpeed,
+)
 from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
-from vehicled.profile.sensors import HeadingModel, Magnetometer, SteeringFeedbackModel, WheelEncodersModel
+from vehicled.profile.sensors import (
+    HeadingModel,
+    Magnetometer,
+    SteeringFeedbackModel,
+    WheelEncodersModel,
+)
 
 START = 1_000_000_000
 SECOND = 1_000_000_000
@@ -40,11 +52,13 @@ def rolling(*wheels_radps: float) -> Motion:
     )  # fmt: skip
 
 
-# -------------------------------------------------------------------------------------------------------------------- wheels
+# ------------------------------------------------------------------------------------------- wheels
 
 
 def encoders(**keys: Any) -> WheelEncoders:
-    return WheelEncoders(WheelEncodersModel(**({"wheel_radius_m": 0.1} | keys)), 1, "drive/WheelSpeed")
+    return WheelEncoders(
+        WheelEncodersModel(**({"wheel_radius_m": 0.1} | keys)), 1, "drive/WheelSpeed"
+    )
 
 
 def test_counts_are_whole_steps_of_the_angle_of_each_wheel():
@@ -71,7 +85,9 @@ def test_speed_is_quantised_without_bias_and_its_sigma_is_that_of_the_rounding()
     errors = np.array(found[1:]) - 0.1 * means
     # Two wheels halve a step; radius, counts and rate make it.
     step_mps = 0.1 * 2.0 * pi / 64 * 50.0 / 2.0
-    assert np.array(found) / step_mps == pytest.approx(np.round(np.array(found) / step_mps), abs=1e-9)
+    assert np.array(found) / step_mps == pytest.approx(
+        np.round(np.array(found) / step_mps), abs=1e-9
+    )
     assert abs(errors.mean()) < 1e-3
     assert message.sigma_mps == pytest.approx(errors.std(), rel=0.1)
 
@@ -88,18 +104,22 @@ def test_wheels_that_are_counted_are_those_asked_for_and_locked_wheels_stand():
 def test_steering_feedback_has_offset_noise_and_steps():
     held = actuators()
     held.wheel_angle_rad = 0.1
-    exact = SteeringFeedbackSensor(SteeringFeedbackModel(sigma_rad=0.0, step_rad=0.0, offset_rad=0.02), held, 1, "s")
+    exact = SteeringFeedbackSensor(
+        SteeringFeedbackModel(sigma_rad=0.0, step_rad=0.0, offset_rad=0.02), held, 1, "s"
+    )
     t_rx_ns, message = exact.sample(START, REST)
     assert (t_rx_ns, message.t_ns, message.sigma_rad) == (START + 2 * MS, START, 1e-4)
     assert message.wheel_angle_rad == pytest.approx(0.12)
-    noisy = SteeringFeedbackSensor(SteeringFeedbackModel(sigma_rad=0.004, step_rad=0.002), held, 1, "s")
+    noisy = SteeringFeedbackSensor(
+        SteeringFeedbackModel(sigma_rad=0.004, step_rad=0.002), held, 1, "s"
+    )
     found = np.array([noisy.sample(START, REST)[1].wheel_angle_rad for _ in range(4_000)])
     assert found / 0.002 == pytest.approx(np.round(found / 0.002), abs=1e-9)
     assert found.mean() == pytest.approx(0.1, abs=5 * 0.0041 / sqrt(4_000))
     assert found.std() == pytest.approx(noisy.sample(START, REST)[1].sigma_rad, rel=0.06)
 
 
-# ------------------------------------------------------------------------------------------------------------------- compass
+# ------------------------------------------------------------------------------------------ compass
 
 # NOAA's own test values of WMM2025: year, height km, latitude, longitude deg, north, east, down nT.
 NOAA = [
@@ -129,9 +149,15 @@ def test_the_field_is_finite_at_the_poles():
     assert year_of(UTC) == pytest.approx(2026.0, abs=2 / 365)
 
 
-def compass(heading: dict[str, Any] | None = None, motor: Actuators | None = None, **keys: Any) -> MagneticHeading:
+def compass(
+    heading: dict[str, Any] | None = None, motor: Actuators | None = None, **keys: Any
+) -> MagneticHeading:
     """A compass with no error but those named."""
-    options: dict[str, Any] = {"kind": "magnetic", "sigma_rad": 0.0, "magnetometer": Magnetometer(**({"sigma_ut": 0.0} | keys))}
+    options: dict[str, Any] = {
+        "kind": "magnetic",
+        "sigma_rad": 0.0,
+        "magnetometer": Magnetometer(**({"sigma_ut": 0.0} | keys)),
+    }
     model = HeadingModel(**(options | (heading or {})))
     sensor = heading_sensor(model, motor or actuators(), LOT_17, 1, "imu/Heading", UTC)
     assert isinstance(sensor, MagneticHeading)
@@ -146,7 +172,9 @@ def yaw_error(sensor: MagneticHeading, yaw_rad: float, **keys: Any) -> float:
 def test_an_undisturbed_compass_finds_the_yaw_standing_level_or_leaning():
     for yaw_rad in np.linspace(-7.0, 7.0, 15).tolist():
         assert yaw_error(compass(), yaw_rad) == pytest.approx(0.0, abs=1e-12)
-        assert yaw_error(compass(), yaw_rad, roll_rad=0.2, pitch_rad=-0.15) == pytest.approx(0.0, abs=1e-12)
+        assert yaw_error(compass(), yaw_rad, roll_rad=0.2, pitch_rad=-0.15) == pytest.approx(
+            0.0, abs=1e-12
+        )
 
 
 def test_hard_iron_pulls_once_per_turn_and_soft_iron_twice():
@@ -166,16 +194,24 @@ def test_hard_iron_pulls_once_per_turn_and_soft_iron_twice():
 
 def test_the_motor_s_current_bends_it():
     motor = actuators()
-    assert yaw_error(compass(motor=motor, current_ut_per_a=[0.0, 0.2, 0.0]), 0.0) == pytest.approx(0.0, abs=1e-12)
+    assert yaw_error(compass(motor=motor, current_ut_per_a=[0.0, 0.2, 0.0]), 0.0) == pytest.approx(
+        0.0, abs=1e-12
+    )
     motor.supply.motor_current_a = 10.0
-    expected = atan2(2.0 + compass().field_ut[1], compass().field_ut[0]) - atan2(compass().field_ut[1], compass().field_ut[0])
-    assert yaw_error(compass(motor=motor, current_ut_per_a=[0.0, 0.2, 0.0]), 0.0) == pytest.approx(-expected, abs=1e-12)
+    expected = atan2(2.0 + compass().field_ut[1], compass().field_ut[0]) - atan2(
+        compass().field_ut[1], compass().field_ut[0]
+    )
+    assert yaw_error(compass(motor=motor, current_ut_per_a=[0.0, 0.2, 0.0]), 0.0) == pytest.approx(
+        -expected, abs=1e-12
+    )
 
 
 def test_a_wrong_declination_turns_every_yaw_by_it():
     east, north, _ = compass().field_ut
     declination = atan2(east, north)
-    assert degrees(declination) == pytest.approx(-2.95, abs=0.1), "Madison, Wisconsin, 2026: three degrees west"
+    assert degrees(declination) == pytest.approx(-2.95, abs=0.1), (
+        "Madison, Wisconsin, 2026: three degrees west"
+    )
     assert yaw_error(compass(assumed_declination_rad=0.0), 1.0) == pytest.approx(declination)
 
 
@@ -201,10 +237,12 @@ def test_noise_and_what_is_reported_of_it():
 
 def test_without_a_magnetometer_the_heading_is_the_plain_one():
     for model in (HeadingModel(kind="magnetic"), HeadingModel(magnetometer=Magnetometer())):
-        assert isinstance(heading_sensor(model, actuators(), Datum(0.0, 0.0), 1, "h", UTC), HeadingSensor)
+        assert isinstance(
+            heading_sensor(model, actuators(), Datum(0.0, 0.0), 1, "h", UTC), HeadingSensor
+        )
 
 
-# --------------------------------------------------------------------------------------------------------------------- world
+# -------------------------------------------------------------------------------------------- world
 
 
 def drive(profile: Profile, seconds: int) -> list[Message]:
@@ -214,14 +252,19 @@ def drive(profile: Profile, seconds: int) -> list[Message]:
     found: list[Message] = []
     for now_ns in range(START, START + seconds * SECOND, 20 * MS):
         world.on_frame(drive_port, now_ns, encode(ActuatorCommand(now_ns, 0, 0.5, 0.0, 0.3, 0.0)))
-        found += [message for _, _, data in world.advance(now_ns + 20 * MS) for message in MsglinkDecoder().feed(data)]
+        found += [
+            message
+            for _, _, data in world.advance(now_ns + 20 * MS)
+            for message in MsglinkDecoder().feed(data)
+        ]
     return found
 
 
 def test_the_world_has_encoders_and_steering_feedback_where_the_profile_has_them():
     extra = 'devices.wheels={driver="msglink", messages=["WheelSpeed", "SteeringFeedback"]}'
     profile = load_profile(
-        "art_published", [extra, "sim.wheel_encoders={wheel_radius_m=0.08451952624}", "sim.steering_feedback={}"]
+        "art_published",
+        [extra, "sim.wheel_encoders={wheel_radius_m=0.08451952624}", "sim.steering_feedback={}"],
     )
     found = drive(profile, 4)
     truths = {message.t_ns: message for message in found if isinstance(message, GroundTruth)}
@@ -229,9 +272,15 @@ def test_the_world_has_encoders_and_steering_feedback_where_the_profile_has_them
     angles = [message for message in found if isinstance(message, SteeringFeedback)]
     assert len(speeds) == len(angles) == 199
     for speed in speeds[50:]:
-        assert speed.speed_mps == pytest.approx(truths[speed.t_ns].speed_mps, abs=0.02 + 4 * speed.sigma_mps)
+        assert speed.speed_mps == pytest.approx(
+            truths[speed.t_ns].speed_mps, abs=0.02 + 4 * speed.sigma_mps
+        )
     for angle in angles[50:]:
         assert angle.wheel_angle_rad == pytest.approx(truths[angle.t_ns].wheel_angle_rad, abs=0.01)
     assert max(speed.speed_mps for speed in speeds) > 0.5
     assert sin(angles[-1].wheel_angle_rad) > 0.05
-    assert not [m for m in drive(load_profile("art_published", [extra]), 1) if isinstance(m, WheelSpeed | SteeringFeedback)]
+    assert not [
+        m
+        for m in drive(load_profile("art_published", [extra]), 1)
+        if isinstance(m, WheelSpeed | SteeringFeedback)
+    ]

@@ -1,4 +1,5 @@
-"""Sensor models fitted to recordings: Allan deviation, errors of positions, interruptions, and the command."""
+"""Sensor models fitted to recordings: Allan deviation, errors of positions, interruptions, and the
+command."""
 
 import json
 import tomllib
@@ -48,8 +49,14 @@ def samples(model: ImuModel, seconds: float, seed: int = 1) -> list[ImuSample]:
     return found
 
 
-def fixes(model: GnssModel, seconds: float, seed: int = 1, motion: Callable[[float], Motion] = lambda _: STILL) -> list[GnssFix]:
-    """Return the fixes of a simulated receiver, without the velocity that it measures at standstill too."""
+def fixes(
+    model: GnssModel,
+    seconds: float,
+    seed: int = 1,
+    motion: Callable[[float], Motion] = lambda _: STILL,
+) -> list[GnssFix]:
+    """Return the fixes of a simulated receiver, without the velocity that it measures at standstill
+    too."""
     sensor, found = Gnss(model, (0.0, 0.0, 0.0), LOT_17, seed, "gnss", START_NS, 0), []
     for k in range(int(seconds * model.rate_hz)):
         t_ns = START_NS + round(k * SECOND / model.rate_hz)
@@ -67,14 +74,17 @@ def drive(**parts: Any) -> SensorRecording:
 
 
 def log(path: Path, messages: Sequence[Any]) -> str:
-    return log_bench.write(path, ((m.t_rx_ns, m) for m in messages), clock="imported", imported={"file": "still"})
+    return log_bench.write(
+        path, ((m.t_rx_ns, m) for m in messages), clock="imported", imported={"file": "still"}
+    )
 
 
 # -------------------------------------------------------------------- Allan deviation
 
 
 def test_the_nine_published_values_of_nbs_monograph_140() -> None:
-    """NIST Special Publication 1065, table 31: overlapping deviation of nine fractional frequencies."""
+    """NIST Special Publication 1065, table 31: overlapping deviation of nine fractional
+    frequencies."""
     values = np.array([892, 809, 823, 798, 671, 644, 883, 903, 677], dtype=np.float64)
     phase = np.concatenate([[0.0], np.cumsum(values)])
     assert overlapping(phase, 1) == pytest.approx(91.22945, abs=1e-5)
@@ -100,11 +110,15 @@ def test_the_thousand_published_values_of_nist() -> None:
     ("true", "values"),
     [
         (Terms(0.0, 0.1, 0.0, 0.0), lambda chance, n: 0.1 * sqrt(50.0) * chance.standard_normal(n)),
-        (Terms(0.0, 0.0, 0.0, 0.3), lambda chance, n: 0.3 / sqrt(50.0) * np.cumsum(chance.standard_normal(n))),
-        (Terms(0.2, 0.0, 0.0, 0.0), lambda chance, n: 0.2 * 50.0 * np.diff(chance.standard_normal(n + 1))),
+        (Terms(0.0, 0.0, 0.0, 0.3),
+         lambda chance, n: 0.3 / sqrt(50.0) * np.cumsum(chance.standard_normal(n))),
+        (Terms(0.2, 0.0, 0.0, 0.0),
+         lambda chance, n: 0.2 * 50.0 * np.diff(chance.standard_normal(n + 1))),
     ],
 )  # fmt: skip
-def test_single_terms_are_found(true: Terms, values: Callable[[np.random.Generator, int], np.ndarray]) -> None:
+def test_single_terms_are_found(
+    true: Terms, values: Callable[[np.random.Generator, int], np.ndarray]
+) -> None:
     found = fit(allan(values(np.random.default_rng(3), 60_000), 50.0))
     tau = np.array([0.1, 1.0, 10.0])
     assert found.deviation(tau) == pytest.approx(true.deviation(tau), rel=0.15)
@@ -114,8 +128,9 @@ def test_single_terms_are_found(true: Terms, values: Callable[[np.random.Generat
 
 def test_the_simulated_unit_is_found_again() -> None:
     model = ImuModel(
-        rate_hz=100.0, gyro_density=2e-4, gyro_bias_walk=2e-4, accelerometer_density=2e-3, accelerometer_bias_walk=0.0,
-        gyro_bias_radps=0.01, accelerometer_bias_mps2=0.05, gyro_step_radps=1e-4,
+        rate_hz=100.0, gyro_density=2e-4, gyro_bias_walk=2e-4, accelerometer_density=2e-3,
+        accelerometer_bias_walk=0.0, gyro_bias_radps=0.01, accelerometer_bias_mps2=0.05,
+        gyro_step_radps=1e-4,
     )  # fmt: skip
     found = inertial.fit([drive(samples=samples(model, 600.0))])
     assert found.rate_hz == pytest.approx(100.0, rel=1e-3)
@@ -130,12 +145,16 @@ def test_the_simulated_unit_is_found_again() -> None:
 
 def test_the_instability_is_the_floor_that_the_twin_has() -> None:
     """The fitted floor and that of ``[sim.imu]`` have the same meaning."""
-    model = ImuModel(rate_hz=50.0, gyro_density=2e-4, gyro_instability_radps=1e-4, gyro_bias_walk=0.0)
+    model = ImuModel(
+        rate_hz=50.0, gyro_density=2e-4, gyro_instability_radps=1e-4, gyro_bias_walk=0.0
+    )
     found = inertial.fit([drive(samples=samples(model, 900.0))])
     assert found.root_mean_square("gyro", "instability") == pytest.approx(1e-4, rel=0.25)
     assert found.root_mean_square("gyro", "quantisation") == 0.0
     drawn = samples_of(Terms(0.0, 2e-4, 1e-4, 0.0), 45_000, 50.0, np.random.default_rng(1))
-    assert fit(allan(drawn, 50.0), ["white", "instability"]).instability == pytest.approx(1e-4, rel=0.25)
+    assert fit(allan(drawn, 50.0), ["white", "instability"]).instability == pytest.approx(
+        1e-4, rel=0.25
+    )
 
 
 def test_intervals_hold_the_true_terms() -> None:
@@ -151,7 +170,11 @@ def test_intervals_hold_the_true_terms() -> None:
 def test_only_the_time_of_standing_counts() -> None:
     model = ImuModel(rate_hz=100.0)
     moving = [
-        replace(m, angular_rate_radps=(0.0, 0.0, 0.5 * np.sin(0.01 * k)), specific_force_mps2=(np.sin(0.3 * k), 0.0, 9.8))
+        replace(
+            m,
+            angular_rate_radps=(0.0, 0.0, 0.5 * np.sin(0.01 * k)),
+            specific_force_mps2=(np.sin(0.3 * k), 0.0, 9.8),
+        )
         for k, m in enumerate(samples(model, 90.0))
     ]
     both = [*samples(model, 60.0), *(replace(m, t_ns=m.t_ns + 60 * SECOND) for m in moving)]
@@ -169,19 +192,23 @@ def test_only_the_time_of_standing_counts() -> None:
 
 def made(form: Form, length: int, count: int, seed: int) -> list[SensorRecording]:
     table = RecordedError(
-        white_sigma_m=form.white_m, wander_sigma_m=form.wander_m, wander_time_s=form.wander_s, smooth_sigma_m=form.smooth_m,
-        smooth_time_s=form.smooth_s,
+        white_sigma_m=form.white_m, wander_sigma_m=form.wander_m, wander_time_s=form.wander_s,
+        smooth_sigma_m=form.smooth_m, smooth_time_s=form.smooth_s,
     )  # fmt: skip
     model = GnssModel(model="recorded", rate_hz=4.0, carrier="none", recorded=table)
     found = []
     for k in range(count):
-        still = [replace(m, velocity_enu_mps=(0.0, 0.0, 0.0)) for m in fixes(model, length / 4.0, seed + k)]
+        still = [
+            replace(m, velocity_enu_mps=(0.0, 0.0, 0.0))
+            for m in fixes(model, length / 4.0, seed + k)
+        ]
         found.append(drive(fixes=still))
     return found
 
 
 def test_the_simulated_receiver_is_found_again() -> None:
-    """Many runs, so that chance is small; ten simulated minutes do not show the time of the first-order part."""
+    """Many runs, so that chance is small; ten simulated minutes do not show the time of the
+    first-order part."""
     true = Form(0.05, 0.2, 100.0, 0.5, 12.0)
     found = positions.fit(made(true, 700, 30, 4))
     assert found.runs == 30
@@ -198,7 +225,10 @@ def test_the_simulated_receiver_is_found_again() -> None:
 
 
 def test_a_run_of_another_rate_is_left_out() -> None:
-    both = [drive(name=str(rate), fixes=fixes(GnssModel(model="gauss", rate_hz=rate), 60.0)) for rate in (4.0, 1.0, 4.0)]
+    both = [
+        drive(name=str(rate), fixes=fixes(GnssModel(model="gauss", rate_hz=rate), 60.0))
+        for rate in (4.0, 1.0, 4.0)
+    ]
     found = positions.fit(both)
     assert found.runs == 2
     assert found.left_out == ["1.0: has 1 fixes per second, not 4; fit it apart"]
@@ -221,14 +251,19 @@ def test_the_walk_nearest_to_white_noise_has_its_size() -> None:
 def test_the_walk_is_found_again() -> None:
     """A walk that was stretched in size and time has its numbers again."""
     true = replace(
-        RandomWalk(), sigma=1.33, pull=0.283, pull_range_m=10.0, acceleration_cut=4.3, speed_cut=0.32, settled_sigma_m=1.03
+        RandomWalk(), sigma=1.33, pull=0.283, pull_range_m=10.0, acceleration_cut=4.3,
+        speed_cut=0.32, settled_sigma_m=1.03
     )  # fmt: skip
     lags = np.geomspace(0.25, 60.0, 16)
     places = positions.walk_places(true, 160.0, 150, np.random.default_rng(2))[4_000:]
     rows = (lags * true.rate_hz).astype(int).tolist()
-    found, factor = positions.nearest_walk(lags, np.array([np.mean((places[k:] - places[:-k]) ** 2) for k in rows]))
+    found, factor = positions.nearest_walk(
+        lags, np.array([np.mean((places[k:] - places[:-k]) ** 2) for k in rows])
+    )
     assert found.sigma == pytest.approx(true.sigma, rel=0.3)
-    assert found.pull * found.sigma / found.pull_range_m == pytest.approx(true.pull * true.sigma / true.pull_range_m, rel=0.3)
+    assert found.pull * found.sigma / found.pull_range_m == pytest.approx(
+        true.pull * true.sigma / true.pull_range_m, rel=0.3
+    )
     assert found.speed_cut == pytest.approx(true.speed_cut, rel=0.15)
     assert found.settled_sigma_m == pytest.approx(places.std(), rel=0.15)
     assert factor < 1.1
@@ -239,16 +274,26 @@ def test_the_walk_of_the_simulator_is_the_walk_that_is_fitted() -> None:
     one = np.array([walk.step(k * 0.1, [])[3] for k in range(6000)])[600:]
     many = positions.walk_places(RandomWalk(), 60.0, 300, np.random.default_rng(1))[3000:]
     for lag in (1, 10, 40):
-        single, all_axes = (np.sqrt(np.mean((each[k:] - each[:-k]) ** 2)) for each, k in ((one, lag), (many, 10 * lag)))
+        single, all_axes = (
+            np.sqrt(np.mean((each[k:] - each[:-k]) ** 2))
+            for each, k in ((one, lag), (many, 10 * lag))
+        )
         assert single == pytest.approx(all_axes, rel=0.25)
 
 
 def test_a_lateness_counts_only_if_it_shows() -> None:
-    """Fixes that are 0.2 s late at 8 m/s are 1.6 m behind, and on a circle that turns with the vehicle."""
+    """Fixes that are 0.2 s late at 8 m/s are 1.6 m behind, and on a circle that turns with the
+    vehicle."""
 
     def motion(t_s: float) -> Motion:
         angle = 0.8 * t_s
-        return replace(STILL, x_m=10.0 * np.cos(angle), y_m=10.0 * np.sin(angle), yaw_rad=angle + np.pi / 2.0, speed_mps=8.0)
+        return replace(
+            STILL,
+            x_m=10.0 * np.cos(angle),
+            y_m=10.0 * np.sin(angle),
+            yaw_rad=angle + np.pi / 2.0,
+            speed_mps=8.0,
+        )
 
     t_s = np.arange(0.0, 60.0, 0.1)
     truth = RecordedMotion(
@@ -266,12 +311,15 @@ def test_a_lateness_counts_only_if_it_shows() -> None:
 
 def test_what_interrupts_the_fixes_is_found_again() -> None:
     table = RecordedError(
-        white_sigma_m=0.3, wander_sigma_m=0.0, smooth_sigma_m=0.0, hold_share=0.3, hold_s=2.0, outages_per_hour=60.0, outage_s=3.0,
-        step_m=0.05,
+        white_sigma_m=0.3, wander_sigma_m=0.0, smooth_sigma_m=0.0, hold_share=0.3, hold_s=2.0,
+        outages_per_hour=60.0, outage_s=3.0, step_m=0.05,
     )  # fmt: skip
     model = GnssModel(model="recorded", rate_hz=4.0, recorded=table)
     driven = [
-        drive(fixes=fixes(model, 3600.0, seed, lambda t: replace(STILL, x_m=2.0 * t, speed_mps=2.0)), driven=True)
+        drive(
+            fixes=fixes(model, 3600.0, seed, lambda t: replace(STILL, x_m=2.0 * t, speed_mps=2.0)),
+            driven=True,
+        )
         for seed in (1, 2)
     ]  # fmt: skip
     found = positions._interrupted(driven, 0.25)
@@ -315,7 +363,10 @@ def test_the_recordings_give_the_shipped_numbers(real_data: Path) -> None:
 
 
 def test_a_still_log_becomes_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both: list[Any] = [*samples(ImuModel(rate_hz=50.0), 60.0), *fixes(GnssModel(rate_hz=5.0, velocity_sigma_mps=0.01), 60.0)]
+    both: list[Any] = [
+        *samples(ImuModel(rate_hz=50.0), 60.0),
+        *fixes(GnssModel(rate_hz=5.0, velocity_sigma_mps=0.01), 60.0),
+    ]
     file = log(tmp_path / "still.mcap", sorted(both, key=lambda m: m.t_rx_ns))
     out, picture = tmp_path / "mine.toml", tmp_path / "fit.png"
     assert main(["sensors", "fit", file, "-o", str(out), "--plot", str(picture)]) == 0
@@ -334,7 +385,9 @@ def test_tables_that_a_profile_lacks_are_added(tmp_path: Path, profile: str) -> 
     file = log(tmp_path / "still.mcap", samples(ImuModel(rate_hz=50.0), 60.0))
     out = tmp_path / "mine.toml"
     assert main(["sensors", "fit", file, "--profile", profile, "-o", str(out)]) == 0
-    assert load_profile(str(out)).sim.imu.gyro_density == pytest.approx(ImuModel().gyro_density, rel=0.2)
+    assert load_profile(str(out)).sim.imu.gyro_density == pytest.approx(
+        ImuModel().gyro_density, rel=0.2
+    )
 
 
 def test_the_drive_with_large_errors_gets_a_corridor_that_lets_it_arm() -> None:
@@ -343,7 +396,9 @@ def test_the_drive_with_large_errors_gets_a_corridor_that_lets_it_arm() -> None:
     assert not corridor_option(0.02, profile)
 
 
-def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_output_the_tables_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = log(tmp_path / "still.mcap", samples(ImuModel(rate_hz=50.0), 60.0))
     assert main(["sensors", "fit", file, "--sensor", "imu"]) == 0
     text = capsys.readouterr().out
@@ -363,22 +418,41 @@ def test_without_output_the_tables_are_printed(tmp_path: Path, capsys: pytest.Ca
         (lambda: fixes(GnssModel(rate_hz=5.0), 5.0), "at least 10 s are needed"),
         (lambda: fixes(GnssModel(rate_hz=5.0), 1.0), "has 5 fixes"),
         (
-            lambda: fixes(GnssModel(rate_hz=5.0), 60.0, 1, lambda t: replace(STILL, x_m=2.0 * t, speed_mps=2.0)),
+            lambda: fixes(
+                GnssModel(rate_hz=5.0),
+                60.0,
+                1,
+                lambda t: replace(STILL, x_m=2.0 * t, speed_mps=2.0),
+            ),
             "nothing shows where it was",
         ),
         (
             # Rounds of 31 s: after half the run it is back where it was.
             lambda: [
                 replace(m, velocity_enu_mps=(np.nan,) * 3)
-                for m in fixes(GnssModel(rate_hz=5.0), 60.0, 1, lambda t: replace(STILL, x_m=5 * cos(t / 5), y_m=5 * sin(t / 5)))
+                for m in fixes(
+                    GnssModel(rate_hz=5.0),
+                    60.0,
+                    1,
+                    lambda t: replace(STILL, x_m=5 * cos(t / 5), y_m=5 * sin(t / 5)),
+                )
             ],
             "nothing shows where it was",
         ),
-        (lambda: [replace(fixes(GnssModel(rate_hz=5.0), 1.0)[0], t_ns=START_NS + k * SECOND) for k in range(60)], "never change"),
+        (
+            lambda: [
+                replace(fixes(GnssModel(rate_hz=5.0), 1.0)[0], t_ns=START_NS + k * SECOND)
+                for k in range(60)
+            ],
+            "never change",
+        ),
     ],
 )
 def test_what_shows_nothing_is_refused_with_the_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], messages: Callable[[], list[GnssFix]], reason: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    messages: Callable[[], list[GnssFix]],
+    reason: str,
 ) -> None:
     file = log(tmp_path / "run.mcap", messages())
     assert main(["sensors", "fit", file]) == 2
@@ -388,12 +462,24 @@ def test_what_shows_nothing_is_refused_with_the_reason(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda m: replace(m, angular_rate_radps=(0.1, 0.0, 0.0), specific_force_mps2=(0.0, 0.0, 9.8)), "never change"),
-        (lambda m: replace(m, angular_rate_radps=(np.nan,) * 3, specific_force_mps2=(np.nan,) * 3), "never change"),
+        (
+            lambda m: replace(
+                m, angular_rate_radps=(0.1, 0.0, 0.0), specific_force_mps2=(0.0, 0.0, 9.8)
+            ),
+            "never change",
+        ),
+        (
+            lambda m: replace(
+                m, angular_rate_radps=(np.nan,) * 3, specific_force_mps2=(np.nan,) * 3
+            ),
+            "never change",
+        ),
         (lambda m: replace(m, t_ns=START_NS + (m.t_ns - START_NS) * 40), "too few to see it stand"),
     ],
 )
-def test_samples_that_show_nothing_are_refused(change: Callable[[ImuSample], ImuSample], reason: str) -> None:
+def test_samples_that_show_nothing_are_refused(
+    change: Callable[[ImuSample], ImuSample], reason: str
+) -> None:
     with pytest.raises(RecordingError, match=reason):
         inertial.fit([drive(samples=[change(m) for m in samples(ImuModel(rate_hz=50.0), 60.0)])])
 
@@ -403,13 +489,20 @@ def test_a_receiver_that_wanders_by_metres_stands() -> None:
     nan3 = (np.nan, np.nan, np.nan)
     for seed in range(1, 9):
         found = fixes(GnssModel(model="recorded", rate_hz=1.0, carrier="none"), 300.0, seed)
-        lost = [replace(m, latitude_rad=np.nan if k % 2 else m.latitude_rad, velocity_enu_mps=nan3) for k, m in enumerate(found)]
+        lost = [
+            replace(m, latitude_rad=np.nan if k % 2 else m.latitude_rad, velocity_enu_mps=nan3)
+            for k, m in enumerate(found)
+        ]
         assert positions.errors(drive(fixes=lost), 0.0).period_s == pytest.approx(2.0)
 
 
-def test_a_folder_of_receiver_files_is_read(real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_receiver_files_is_read(
+    real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("ublox-neo-m9n-nmea", "ublox-neo-m8u"):
-        (tmp_path / f"{name}.log").write_bytes((real_data / f"captures2/gnss/gpsd__{name}.log").read_bytes())
+        (tmp_path / f"{name}.log").write_bytes(
+            (real_data / f"captures2/gnss/gpsd__{name}.log").read_bytes()
+        )
     (tmp_path / "notes.log").write_text("nothing")
     assert main(["sensors", "fit", str(tmp_path)]) == 0
     text = capsys.readouterr().out
@@ -417,7 +510,9 @@ def test_a_folder_of_receiver_files_is_read(real_data: Path, tmp_path: Path, cap
     assert "record longer" in text
 
 
-def test_files_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_none_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = tmp_path / "notes.txt"
     text.write_text("nothing")
     assert main(["sensors", "fit", str(text)]) == 2

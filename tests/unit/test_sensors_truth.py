@@ -16,7 +16,14 @@ from vehicled.core import shipped
 from vehicled.core.messages import GnssFix, Message, ReferenceState
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import Attachment, RunHeader, TaskRow
-from vehicled.offline.sensors.truth import Series, TruthCheck, check, chi_square_05, independent, series
+from vehicled.offline.sensors.truth import (
+    Series,
+    TruthCheck,
+    check,
+    chi_square_05,
+    independent,
+    series,
+)
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import GnssModel
 from vehicled.profile.sensors import ReferenceModel
@@ -24,7 +31,9 @@ from vehicled.profile.sensors import ReferenceModel
 RTK = GnssModel(rate_hz=10.0)
 
 
-def judged(model: ReferenceModel, legs: Sequence[Leg] = tuple(PROTOCOL), **more: Any) -> tuple[TruthCheck, dict[str, float]]:
+def judged(
+    model: ReferenceModel, legs: Sequence[Leg] = tuple(PROTOCOL), **more: Any
+) -> tuple[TruthCheck, dict[str, float]]:
     """The result of the protocol, and the true root mean square errors."""
     states, fixes, truths = drive(model, legs, **more)
     run = series("drive", states, fixes, LOT_17, ARM_M, ANTENNA_M)
@@ -56,14 +65,23 @@ def test_what_no_check_saw_stays_unknown() -> None:
     found, _ = judged(ReferenceModel(), [Leg(5.0), Leg(0.0, 8.0, 1.5)])
     assert all(isnan(found.claims[name]) for name in ("position", "speed"))
     said = "\n".join(found.unknown)
-    for lacking in ("never stood", "twice", "to one side only", "no fixes of another receiver", "whole map", "another hour"):
+    for lacking in (
+        "never stood",
+        "twice",
+        "to one side only",
+        "no fixes of another receiver",
+        "whole map",
+        "another hour",
+    ):
         assert lacking in said
 
 
 @pytest.mark.parametrize(("sigma", "sees"), [(0.005, False), (0.05, True)])
 def test_marks_alone_carry_a_claim_of_the_position(sigma: float, sees: bool) -> None:
     # Drifts that are over before the mark is reached again.
-    found, true = judged(ReferenceModel(position_drift_m=sigma, position_drift_s=10.0, position_sigma_m=0.002))
+    found, true = judged(
+        ReferenceModel(position_drift_m=sigma, position_drift_s=10.0, position_sigma_m=0.002)
+    )
     assert found.independent["position"] == 12, "seven visits, two axes, one place"
     assert true["position"] < found.claims["position"] < 3.0 * true["position"]
     assert (found.claims["position"] > 0.02) == sees
@@ -92,7 +110,9 @@ def test_mounting_arm_and_slip_are_separated(misalignment: float, slip: float, a
     found, true = judged(model, slip_rad_per_mps2=slip)
     assert found.yaw_offset_rad == pytest.approx(-misalignment, abs=0.0008)
     assert true["heading"] < found.claims["heading"] < 2.0 * true["heading"]
-    assert number_before(sentence(found, "course against heading", "the lever arm"), "m further") == pytest.approx(arm, abs=0.01)
+    assert number_before(
+        sentence(found, "course against heading", "the lever arm"), "m further"
+    ) == pytest.approx(arm, abs=0.01)
     stated = number_before(sentence(found, "course against heading", "slip"), "deg per")
     assert stated == pytest.approx(degrees(slip), abs=0.05)
 
@@ -101,7 +121,9 @@ def test_turns_to_one_side_or_at_one_speed_leave_them_together() -> None:
     model = ReferenceModel(lever_arm_error_m=[0.2, 0.0, 0.0])
     one_side, _ = judged(model, [Leg(20.0), Leg(0.0, 8.0, 1.5), Leg(15.0), Leg(0.0, 8.0, 2.5)])
     assert any("drive the figure both ways" in text for text in one_side.unknown)
-    one_speed, _ = judged(model, [Leg(20.0), Leg(0.0, 8.0, 1.5, 2), Leg(15.0), Leg(0.0, -8.0, 1.5, 2)])
+    one_speed, _ = judged(
+        model, [Leg(20.0), Leg(0.0, 8.0, 1.5, 2), Leg(15.0), Leg(0.0, -8.0, 1.5, 2)]
+    )
     assert any("drive them slow and fast" in text for text in one_speed.unknown)
     together = sentence(one_speed, "course against heading", "lever arm and slip together")
     assert number_before(together, "m further") == pytest.approx(0.2, abs=0.02)
@@ -141,7 +163,9 @@ def test_a_rest_is_a_visit_only_after_the_vehicle_was_away() -> None:
     at = run.t_s
     # A bump in the middle parts the rest in two.
     bumped = np.where((at > 29.0) & (at < 31.0), run.x_m + 0.3, run.x_m)
-    found = check([Series(**{name: getattr(run, name) for name in run.__struct_fields__} | {"x_m": bumped})])
+    found = check(
+        [Series(**{name: getattr(run, name) for name in run.__struct_fields__} | {"x_m": bumped})]
+    )
     assert "2 rests" in sentence(found, "at rest", "2 rests")
     assert any("no place was visited twice" in text for text in found.unknown)
 
@@ -163,7 +187,9 @@ def test_independent_observations() -> None:
 
 @pytest.mark.parametrize("degrees_of_freedom", [4.0, 10.0, 200.0])
 def test_the_quantile_of_chi_square(degrees_of_freedom: float) -> None:
-    assert chi_square_05(degrees_of_freedom) == pytest.approx(chi2.ppf(0.05, degrees_of_freedom), rel=0.04)
+    assert chi_square_05(degrees_of_freedom) == pytest.approx(
+        chi2.ppf(0.05, degrees_of_freedom), rel=0.04
+    )
 
 
 # ---------------------------------------------------------------- command
@@ -171,18 +197,31 @@ def test_the_quantile_of_chi_square(degrees_of_freedom: float) -> None:
 
 def write(folder: Path, states: Sequence[ReferenceState], fixes: Sequence[GnssFix]) -> str:
     header = RunHeader(
-        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000, start_monotonic_ns=START_NS, profile="art",
-        course="yard", tasks=[TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
+        run_id="0123456789abcdef", start_wall_ns=1_790_000_000_000_000_000,
+        start_monotonic_ns=START_NS, profile="art", course="yard",
+        tasks=[TaskRow(name="control", rate_hz=100.0, deadline_ns=10_000_000)],
     )  # fmt: skip
     profile = (shipped.folder("profiles") / "art.toml").read_text()
-    profile += f'\n[devices.ins]\ndriver = "sbg"\nmessages = ["ReferenceState"]\nrate_hz = 50\nlever_arm_m = {list(ARM_M)}\n'
-    place = {"latitude_rad": LOT_17.latitude_rad, "longitude_rad": LOT_17.longitude_rad, "height_m": LOT_17.height_m}
+    profile += (
+        '\n[devices.ins]\ndriver = "sbg"\nmessages = ["ReferenceState"]\nrate_hz = '
+        f"50\nlever_arm_m = {list(ARM_M)}\n"
+    )
+    place = {
+        "latitude_rad": LOT_17.latitude_rad,
+        "longitude_rad": LOT_17.longitude_rad,
+        "height_m": LOT_17.height_m,
+    }
     attachments = [
         Attachment("profile.toml", "application/toml", profile.encode()),
-        Attachment("course.json", "application/json", json.dumps({"datum": place, "name": "yard"}).encode()),
+        Attachment(
+            "course.json", "application/json", json.dumps({"datum": place, "name": "yard"}).encode()
+        ),
     ]
     writer = WriterProcess.start(header, folder=str(folder), blocking=True, attachments=attachments)
-    stamped: list[tuple[int, Message]] = [*((state.t_ns, state) for state in states), *((fix.t_ns, fix) for fix in fixes)]
+    stamped: list[tuple[int, Message]] = [
+        *((state.t_ns, state) for state in states),
+        *((fix.t_ns, fix) for fix in fixes),
+    ]
     for t_ns, message in sorted(stamped, key=lambda each: each[0]):
         writer.sink.record(message, t_ns)
         writer.pump(t_ns)
@@ -191,13 +230,20 @@ def write(folder: Path, states: Sequence[ReferenceState], fixes: Sequence[GnssFi
     return str(file)
 
 
-def test_the_command_says_what_may_be_claimed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_may_be_claimed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     states, fixes, _ = drive(ReferenceModel(misalignment_rad=0.02), receiver=RTK)
     log = write(tmp_path, states, fixes)
     picture = tmp_path / "truth.svg"
     assert main(["sensors", "check-truth", log, "--plot", str(picture)]) == 0
     said = capsys.readouterr().out
-    for text in ("May be claimed as truth", "7 visits to one place", "least_position_sigma_m = 0.0", "add -0.0"):
+    for text in (
+        "May be claimed as truth",
+        "7 visits to one place",
+        "least_position_sigma_m = 0.0",
+        "add -0.0",
+    ):
         assert text in said
     assert "may be claimed" in picture.read_text()
     assert main(["sensors", "check-truth", log, "--json"]) == 0
@@ -205,7 +251,9 @@ def test_the_command_says_what_may_be_claimed(tmp_path: Path, capsys: pytest.Cap
     assert found["claims"]["heading"] == pytest.approx(0.025, rel=0.2)
 
 
-def test_a_log_without_a_reference_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_a_reference_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     states, fixes, _ = drive(ReferenceModel(), [Leg(1.0)], receiver=RTK)
     assert main(["sensors", "check-truth", write(tmp_path, states[:1], fixes)]) == 2
     assert 'messages = ["ReferenceState"]' in capsys.readouterr().err

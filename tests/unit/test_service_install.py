@@ -1,4 +1,5 @@
-"""Installing the service: every step printed, nothing of anybody's overwritten, and exactly the same taken away."""
+"""Installing the service: every step printed, nothing of anybody's overwritten, and exactly the
+same taken away."""
 
 import hashlib
 import json
@@ -25,15 +26,22 @@ def vehicled(*words: str) -> int:
 
 
 def files(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
-def test_a_rehearsal_says_everything_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rehearsal_says_everything_and_does_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert vehicled("install", "--dry-run", "--prefix", str(tmp_path)) == 0
     said = capsys.readouterr().out
     for path in (
-        "etc/systemd/system/vehicled@.service", "etc/sysusers.d/vehicled.conf", "etc/udev/rules.d/60-vehicled.rules",
-        "etc/vehicled/art.toml", "etc/vehicled/art.sha256", "etc/vehicled/art.env",
+        "etc/systemd/system/vehicled@.service", "etc/sysusers.d/vehicled.conf",
+        "etc/udev/rules.d/60-vehicled.rules", "etc/vehicled/art.toml", "etc/vehicled/art.sha256",
+        "etc/vehicled/art.env",
     ):  # fmt: skip
         assert f"write   {tmp_path}/{path}" in said
     for command in (
@@ -46,7 +54,9 @@ def test_a_rehearsal_says_everything_and_does_nothing(tmp_path: Path, capsys: py
     assert files(tmp_path) == {}
 
 
-def test_twice_is_once_and_uninstall_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_twice_is_once_and_uninstall_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert vehicled("install", "--prefix", str(tmp_path)) == 0
     first = files(tmp_path)
     profile = tmp_path / "etc/vehicled/art.toml"
@@ -66,7 +76,11 @@ def test_edited_files_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     prefix = ("--prefix", str(tmp_path))
     vehicled("install", *prefix)
     etc = tmp_path / "etc"
-    edited = [etc / "vehicled/art.env", etc / "vehicled/art.toml", etc / "systemd/system/vehicled@.service"]
+    edited = [
+        etc / "vehicled/art.env",
+        etc / "vehicled/art.toml",
+        etc / "systemd/system/vehicled@.service",
+    ]
     for path in edited:
         path.write_text(path.read_text() + "# mine\n")
     foreign = etc / "vehicled/notes.txt"
@@ -76,7 +90,9 @@ def test_edited_files_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert files(tmp_path) == before, "neither the edited text nor the hash of what was checked"
     assert capsys.readouterr().out.count("keep ") == 3
     assert vehicled("uninstall", *prefix) == 0
-    assert sorted(files(tmp_path)) == sorted(str(path.relative_to(tmp_path)) for path in [*edited, foreign])
+    assert sorted(files(tmp_path)) == sorted(
+        str(path.relative_to(tmp_path)) for path in [*edited, foreign]
+    )
 
 
 def test_an_edited_profile_is_accepted_by_installing_it(tmp_path: Path) -> None:
@@ -85,12 +101,19 @@ def test_an_edited_profile_is_accepted_by_installing_it(tmp_path: Path) -> None:
     profile = tmp_path / "etc/vehicled/art.toml"
     profile.write_text(profile.read_text().replace("corridor_m = 2.0", "corridor_m = 1.5"))
     assert vehicled("install", *prefix, "--profile", str(profile)) == 0
-    assert profile.with_suffix(".sha256").read_text().split()[0] == hashlib.sha256(profile.read_bytes()).hexdigest()
+    assert (
+        profile.with_suffix(".sha256").read_text().split()[0]
+        == hashlib.sha256(profile.read_bytes()).hexdigest()
+    )
 
 
-def test_a_broken_profile_installs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_profile_installs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = tmp_path / "mine.toml"
-    broken.write_text(Path(load("art").path).read_text().replace("corridor_m = 2.0", "corridor_m = -2.0"))
+    broken.write_text(
+        Path(load("art").path).read_text().replace("corridor_m = 2.0", "corridor_m = -2.0")
+    )
     assert vehicled("install", "--prefix", str(tmp_path / "root"), "--profile", str(broken)) == 2
     assert "corridor_m" in capsys.readouterr().err
     assert not (tmp_path / "root").exists()
@@ -109,19 +132,32 @@ def test_two_profiles_share_the_unit(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "installed: art_vesc" in capsys.readouterr().err
 
 
-def test_passwords_are_credentials_of_the_service(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_passwords_are_credentials_of_the_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     profile = tmp_path / "mine.toml"
     ntrip = (
         '[devices.corrections]\nport = "tcp:caster.example:2101"\nmessages = ["Corrections"]\n'
-        'driver = { name = "ntrip", ntrip = { mountpoint = "NEAR", user = "me", password_credential = "caster" } }\n\n'
+        'driver = { name = "ntrip", ntrip = { mountpoint = "NEAR", user = "me", '
+        'password_credential = "caster" } }\n\n'
     )
-    text = Path(load("art").path).read_text().replace("[devices.operator]", f"{ntrip}[devices.operator]")
+    text = (
+        Path(load("art").path)
+        .read_text()
+        .replace("[devices.operator]", f"{ntrip}[devices.operator]")
+    )
     profile.write_text(text + '\n[view]\ntoken_credential = "page"\n')
     assert vehicled("install", "--prefix", str(tmp_path / "root"), "--profile", str(profile)) == 0
-    drop_in = (tmp_path / "root/etc/systemd/system/vehicled@art.service.d/credentials.conf").read_text()
-    named = [f"LoadCredential={each}:/etc/vehicled/credentials/{each}\n" for each in ("caster", "page")]
+    drop_in = (
+        tmp_path / "root/etc/systemd/system/vehicled@art.service.d/credentials.conf"
+    ).read_text()
+    named = [
+        f"LoadCredential={each}:/etc/vehicled/credentials/{each}\n" for each in ("caster", "page")
+    ]
     assert drop_in == "[Service]\n" + "".join(named)
-    assert "install -D -m 600 /dev/stdin /etc/vehicled/credentials/caster" in capsys.readouterr().out
+    assert (
+        "install -D -m 600 /dev/stdin /etc/vehicled/credentials/caster" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,9 +175,19 @@ def test_a_password_file_that_the_service_cannot_read_is_refused(
     profile = tmp_path / "mine.toml"
     text = Path(load("f1tenth_gnss").path).read_text()
     twin = str(Path(load("f1tenth_gnss").path).parent / "twins")
-    ntrip = f'driver = {{ name = "ntrip", ntrip = {{ mountpoint = "NEAR", user = "me", password_file = "{file}" }} }}'
-    corrections = f'[devices.corrections]\nport = "tcp:caster.example:2101"\nmessages = ["Corrections"]\n{ntrip}\n\n'
-    profile.write_text(text.replace("[devices.gnss]", f"{corrections}[devices.gnss]", 1).replace('"twins/', f'"{twin}/'))
+    ntrip = (
+        'driver = { name = "ntrip", ntrip = { mountpoint = "NEAR", user = "me", '
+        f'password_file = "{file}" }} }}'
+    )
+    corrections = (
+        '[devices.corrections]\nport = "tcp:caster.example:2101"\nmessages = '
+        f'["Corrections"]\n{ntrip}\n\n'
+    )
+    profile.write_text(
+        text.replace("[devices.gnss]", f"{corrections}[devices.gnss]", 1).replace(
+            '"twins/', f'"{twin}/'
+        )
+    )
     assert vehicled("install", "--prefix", str(tmp_path / "root"), "--profile", str(profile)) == 2
     said = capsys.readouterr().err
     assert "devices.corrections.driver.ntrip.password_file" in said
@@ -172,7 +218,11 @@ def test_what_the_service_could_not_read_is_refused(
 
 def test_a_fence_goes_with_its_profile(tmp_path: Path) -> None:
     profile = tmp_path / "mine.toml"
-    profile.write_text(Path(load("art").path).read_text().replace('course = "lot17"', 'fence = "yard.geojson"\ncourse = "lot17"'))
+    profile.write_text(
+        Path(load("art").path)
+        .read_text()
+        .replace('course = "lot17"', 'fence = "yard.geojson"\ncourse = "lot17"')
+    )
     (tmp_path / "yard.geojson").write_text("{}")
     assert vehicled("install", "--prefix", str(tmp_path / "root"), "--profile", str(profile)) == 0
     assert (tmp_path / "root/etc/vehicled/yard.geojson").read_text() == "{}"
@@ -187,7 +237,9 @@ def test_without_rights_nothing_is_begun(
     assert files(tmp_path) == {}
 
 
-def test_a_damaged_account_is_not_guessed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_account_is_not_guessed_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     account = tmp_path / "etc/vehicled/.installed.json"
     account.parent.mkdir(parents=True)
     account.write_text("{")
@@ -226,12 +278,17 @@ class TestEnvironment:
     def test_an_older_python_is_left_alone_and_uv_brings_one(self, tmp_path: Path) -> None:
         called = self.uv(tmp_path)
         installer = Installer("/", dry=False, say=lambda text: None)
-        environment.settle(installer, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
+        environment.settle(
+            installer, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12)
+        )
         place, pythons = environment.PLACE, environment.PYTHONS
         assert called.read_text().splitlines() == [
             f"{pythons} python install 3.12",
             f"{pythons} venv --python-preference only-managed --python 3.12 {place}",
-            f" pip install --python {place}/bin/python --require-hashes -r {tmp_path}/requirements.lock",
+            (
+                f" pip install --python {place}/bin/python --require-hashes -r "
+                f"{tmp_path}/requirements.lock"
+            ),
             f" pip install --python {place}/bin/python --no-deps --no-build-isolation {tmp_path}",
         ]
         assert installer.owns_tree(place)
@@ -240,14 +297,28 @@ class TestEnvironment:
     def test_no_network_is_reported_with_the_cure(self, tmp_path: Path) -> None:
         self.uv(tmp_path, "echo 'error: dns error' >&2; exit 2")
         installer = Installer("/", dry=False, say=lambda text: None)
-        with pytest.raises(InstallError, match=r"failed with status 2: error: dns error; without a network: create"):
-            environment.settle(installer, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
+        with pytest.raises(
+            InstallError, match=r"failed with status 2: error: dns error; without a network: create"
+        ):
+            environment.settle(
+                installer, tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12)
+            )
         assert not installer.owns_tree(environment.PLACE)
 
-    def test_without_uv_the_cure_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_uv_the_cure_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
-        with pytest.raises(InstallError, match=r"is Python 3\.10, vehicled needs 3\.11, and uv.*pip install uv"):
-            environment.settle(Installer("/", dry=True), tmp_path, "0.1.0", base=Path("/usr/bin/python3.10"), python=(3, 10, 12))
+        with pytest.raises(
+            InstallError, match=r"is Python 3\.10, vehicled needs 3\.11, and uv.*pip install uv"
+        ):
+            environment.settle(
+                Installer("/", dry=True),
+                tmp_path,
+                "0.1.0",
+                base=Path("/usr/bin/python3.10"),
+                python=(3, 10, 12),
+            )
 
     def test_a_rehearsal_names_the_files_before_what_is_missing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -260,11 +331,22 @@ class TestEnvironment:
         assert "run     systemctl daemon-reload" in said.out
         assert "is in a home directory, which the service cannot see, and uv" in said.err
 
-    @pytest.mark.parametrize(("base", "uses"), [("/usr/bin/python3.12", "-m venv"), (f"{HOME}/me/.pyenv/bin/python3", "uv venv")])
-    def test_a_python_in_a_home_is_of_no_use_to_a_service(self, base: str, uses: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("base", "uses"),
+        [("/usr/bin/python3.12", "-m venv"), (f"{HOME}/me/.pyenv/bin/python3", "uv venv")],
+    )
+    def test_a_python_in_a_home_is_of_no_use_to_a_service(
+        self, base: str, uses: str, tmp_path: Path
+    ) -> None:
         self.uv(tmp_path)
         steps: list[str] = []
-        environment.settle(Installer("/", dry=True, say=steps.append), tmp_path, "0.1.0", base=Path(base), python=(3, 12, 1))
+        environment.settle(
+            Installer("/", dry=True, say=steps.append),
+            tmp_path,
+            "0.1.0",
+            base=Path(base),
+            python=(3, 12, 1),
+        )
         assert uses in "\n".join(steps)
 
     def test_one_that_is_right_is_left_as_it_is(self, tmp_path: Path) -> None:
@@ -275,7 +357,9 @@ class TestEnvironment:
         steps: list[str] = []
         environment.settle(Installer("/", dry=False, say=steps.append), tmp_path, "0.1.0")
         assert steps == []
-        with pytest.raises(InstallError, match=r"is 0\.1\.0, this is 0\.2\.0, and this command did not create it"):
+        with pytest.raises(
+            InstallError, match=r"is 0\.1\.0, this is 0\.2\.0, and this command did not create it"
+        ):
             environment.settle(Installer("/", dry=False, say=steps.append), tmp_path, "0.2.0")
 
 
@@ -283,28 +367,44 @@ def test_the_first_steps_need_no_package_at_all(project_root: Path) -> None:
     """These modules run on a board with only an older Python, before anything is installed."""
     import ast
 
-    cli = (f"cli/{name}" for name in ("__init__", "commands", "service", "installation", "environment"))
+    cli = (
+        f"cli/{name}" for name in ("__init__", "commands", "service", "installation", "environment")
+    )
     run = (f"run/{name}" for name in ("__init__", "argument_types", "command_line"))
     for name in ("__main__", "__init__", "moved", "core/__init__", "core/shipped", *cli, *run):
-        tree = ast.parse((project_root / f"vehicled/{name}.py").read_text(), feature_version=(3, 10))
+        tree = ast.parse(
+            (project_root / f"vehicled/{name}.py").read_text(), feature_version=(3, 10)
+        )
         for node in tree.body:
-            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in getattr(node, "names", [])]
+            names = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [a.name for a in getattr(node, "names", [])]
+            )
             for each in names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-                assert each.split(".")[0] in {*sys.stdlib_module_names, "vehicled"}, f"{name} imports {each}"
+                assert each.split(".")[0] in {*sys.stdlib_module_names, "vehicled"}, (
+                    f"{name} imports {each}"
+                )
 
 
 def test_the_account_names_every_file(tmp_path: Path) -> None:
     vehicled("install", "--prefix", str(tmp_path))
     account = json.loads((tmp_path / "etc/vehicled/.installed.json").read_text())
-    assert {path.lstrip("/") for path in account} | {"etc/vehicled/.installed.json"} == set(files(tmp_path))
+    assert {path.lstrip("/") for path in account} | {"etc/vehicled/.installed.json"} == set(
+        files(tmp_path)
+    )
     assert Namespace(**account["/etc/vehicled/art.toml"]).sha256 == load("art").digest
 
 
-def test_what_another_python_installed_is_in_the_account_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_python_installed_is_in_the_account_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A Python that is too old makes the environment, and continues in that."""
     place, image = tmp_path / "opt", tmp_path / "image"
     (place / "bin").mkdir(parents=True)
-    (place / "bin/vehicled").write_text(f'#!/bin/sh\nexec {sys.executable} -m vehicled "$@" --prefix {image}\n')
+    (place / "bin/vehicled").write_text(
+        f'#!/bin/sh\nexec {sys.executable} -m vehicled "$@" --prefix {image}\n'
+    )
     (place / "bin/vehicled").chmod(0o755)
     monkeypatch.setattr(environment, "PLACE", str(place))
     with monkeypatch.context() as older:
@@ -316,6 +416,7 @@ def test_what_another_python_installed_is_in_the_account_too(tmp_path: Path, mon
 
 
 def test_without_an_environment_there_is_no_command_that_leads_into_it(tmp_path: Path) -> None:
-    """/usr/local/bin comes before /usr/bin: it would hide the command that is on the PATH already."""
+    """/usr/local/bin comes before /usr/bin: it would hide the command that is on the PATH
+    already."""
     assert vehicled("install", "--no-environment", "--prefix", str(tmp_path)) == 0
     assert "usr/local/bin/vehicled" not in files(tmp_path)

@@ -1,4 +1,5 @@
-"""Constants of the estimator planar, found in drives without a truth: the search, the command, and the benchmark that uses it."""
+"""Constants of the estimator planar, found in drives without a truth: the search, the command, and
+the benchmark that uses it."""
 
 import json
 from pathlib import Path
@@ -52,7 +53,9 @@ def test_the_number_of_processes_changes_nothing(drives: Path) -> None:
     recordings = bench.load(drives, ["mocap"])
     with WorkerPool(2) as processes:
         found = find(recordings, PARAMS, recordings[0].vehicle, processes=processes)
-        held_out = cross_validated(recordings, PARAMS, recordings[0].vehicle, 2, processes=processes)
+        held_out = cross_validated(
+            recordings, PARAMS, recordings[0].vehicle, 2, processes=processes
+        )
     alone = find(recordings, PARAMS, recordings[0].vehicle)
     np.testing.assert_array_equal(found.after.mean, alone.after.mean)
     np.testing.assert_array_equal(found.after.sigma, alone.after.sigma)
@@ -60,7 +63,8 @@ def test_the_number_of_processes_changes_nothing(drives: Path) -> None:
 
 
 def test_what_drives_do_not_show_stays(tmp_path: Path) -> None:
-    """The heading of a gyro starts anew on each drive, and beside a gyro the yaw says nothing of the steering."""
+    """The heading of a gyro starts anew on each drive, and beside a gyro the yaw says nothing of
+    the steering."""
     bench.outdoor(tmp_path / "one.csv")
     recordings = bench.load(tmp_path, ["rtk"])
     found = find(recordings, PARAMS, recordings[0].vehicle)
@@ -83,7 +87,9 @@ def test_constants_said_as_parameters_are_the_same_constants() -> None:
     again = prior(params, driven)
     np.testing.assert_allclose(again.mean, moved.mean)
     np.testing.assert_allclose(again.sigma, moved.sigma)
-    assert driven.steering.max_wheel_rad >= driven.steering.gain_rad, "the stop must not cut off a larger gain"
+    assert driven.steering.max_wheel_rad >= driven.steering.gain_rad, (
+        "the stop must not cut off a larger gain"
+    )
 
 
 def test_drives_without_positions_are_refused(drives: Path) -> None:
@@ -98,8 +104,8 @@ def test_the_filter_sums_the_density_of_its_innovations() -> None:
     P = np.eye(SIZE) * 0.5
     P[X, Y] = P[Y, X] = 0.2
     state = PlanarState(
-        x=np.zeros(SIZE), P=P, steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=0.0, carrier=-1,
-        heading_kind=-1, counters=GateCounters(),
+        x=np.zeros(SIZE), P=P, steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0,
+        error_sigma_m=0.0, carrier=-1, heading_kind=-1, counters=GateCounters(),
     )  # fmt: skip
     context = Context(PARAMS, (0.0, 0.0, 0.0), (9.0, 12.0), 12.0, True)
     H = np.zeros((2, SIZE))
@@ -120,7 +126,9 @@ def test_the_filter_sums_the_density_of_its_innovations() -> None:
     assert rejected.log_likelihood == pytest.approx(on_gate.log_likelihood)
 
 
-def test_the_command_writes_a_profile_that_drives(drives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_profile_that_drives(
+    drives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     mine = tmp_path / "mine.toml"
     assert main(["estimator", "calibrate", str(drives), "--folds", "2", "-o", str(mine)]) == 0
     out = capsys.readouterr().out
@@ -134,13 +142,28 @@ def test_the_command_writes_a_profile_that_drives(drives: Path, tmp_path: Path, 
 
 
 def test_what_is_found_prints_as_json(drives: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["estimator", "calibrate", str(drives / "drive0.csv"), str(drives / "drive1.csv"), "--folds", "2", "--json"]) == 0
+    assert (
+        main(
+            [
+                "estimator",
+                "calibrate",
+                str(drives / "drive0.csv"),
+                str(drives / "drive1.csv"),
+                "--folds",
+                "2",
+                "--json",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert float(found["values"]["estimator.planar.heading_misalignment_rad"]) < -0.1
     assert [one["name"] for one in found["held_out"]] == ["drive0", "drive1"]
 
 
-def test_drives_of_no_kind_and_files_that_are_none(drives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drives_of_no_kind_and_files_that_are_none(
+    drives: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["estimator", "calibrate", str(drives), "--kind", "rtk"]) == 2
     assert "no recording of kind rtk" in capsys.readouterr().err
     assert main(["estimator", "calibrate", str(tmp_path / "none")]) == 2
@@ -148,10 +171,22 @@ def test_drives_of_no_kind_and_files_that_are_none(drives: Path, tmp_path: Path,
 
 
 @pytest.mark.soak  # make test: the same constants from other drives make a drive better
-def test_the_benchmark_judges_with_the_constants_of_other_drives(drives: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_benchmark_judges_with_the_constants_of_other_drives(
+    drives: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     errors = []
     for more in ([], ["--calibrated"]):
-        arguments = ["bench", "recorded", str(drives), "--estimator", "planar", "--identifier", "none", "--json", *more]
+        arguments = [
+            "bench",
+            "recorded",
+            str(drives),
+            "--estimator",
+            "planar",
+            "--identifier",
+            "none",
+            "--json",
+            *more,
+        ]
         assert main(arguments) == 0
         overall = json.loads(capsys.readouterr().out)["overall"]
         assert overall[0]["recordings"] == DRIVES

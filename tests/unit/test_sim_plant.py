@@ -26,12 +26,16 @@ def sim(**steering: float) -> Sim:
     """The twin with another steering."""
     return Sim(
         wheelbase_m=0.5,
-        steering=TwinSteering(**{"gain_rad": 0.3, "max_wheel_rad": 0.5, "rate_radps": 1.0, "delay_s": 0.0} | steering),
+        steering=TwinSteering(
+            **{"gain_rad": 0.3, "max_wheel_rad": 0.5, "rate_radps": 1.0, "delay_s": 0.0} | steering
+        ),
         drive=DRIVE,
     )
 
 
-def run(plant: Plant, seconds: float, throttle: float, brake: float = 0.0, wheel_angle_rad: float = 0.0) -> None:
+def run(
+    plant: Plant, seconds: float, throttle: float, brake: float = 0.0, wheel_angle_rad: float = 0.0
+) -> None:
     for _ in range(round(seconds * 1000)):
         plant.step(throttle, brake, wheel_angle_rad)
 
@@ -59,7 +63,9 @@ def test_speed_is_exact_at_any_step(step_s: float):
     for _ in range(10_000):
         fine.step(0.8, 0.0, 0.0)
     assert plant.motion().speed_mps == pytest.approx(fine.motion().speed_mps, rel=1e-12)
-    assert plant.motion().x_m == pytest.approx(fine.motion().x_m, abs=1e-4 * (step_s / 1e-2) ** 2 + 1e-8)
+    assert plant.motion().x_m == pytest.approx(
+        fine.motion().x_m, abs=1e-4 * (step_s / 1e-2) ** 2 + 1e-8
+    )
 
 
 @pytest.mark.parametrize("wheel_rad", [0.335, 0.05, -0.2])
@@ -75,7 +81,9 @@ def test_turn_radius_is_wheelbase_over_tangent(wheel_rad: float):
         worst = max(worst, abs(hypot(motion.x_m - centre[0], motion.y_m - centre[1]) - abs(radius)))
     assert worst < 1e-9
     assert motion.yaw_rate_radps == pytest.approx(motion.speed_mps / radius, rel=1e-12)
-    assert motion.lateral_acceleration_mps2 == pytest.approx(motion.speed_mps**2 / radius, rel=1e-12)
+    assert motion.lateral_acceleration_mps2 == pytest.approx(
+        motion.speed_mps**2 / radius, rel=1e-12
+    )
 
 
 def test_a_straight_line_is_straight():
@@ -101,10 +109,12 @@ def test_it_stops_exactly_and_stays(brake: float, longest_m: float):
 
 
 def test_the_stopping_distance_is_that_of_constant_deceleration():
-    """Drag and friction off as far as the schema allows: what is left is the brake, so s = v^2 / (2 a)."""
+    """Drag and friction off as far as the schema allows: what is left is the brake, so s = v^2 / (2
+    a)."""
     light = Drive(
-        stall_torque_nm=0.09, no_load_speed_radps=1e15, friction_nm=0.0, viscous_nms=0.0, gear_ratio=1 / 3, wheel_radius_m=0.0845,
-        inertia_kgm2=1e-3, delay_s=0.0, brake_deceleration_mps2=2.0,
+        stall_torque_nm=0.09, no_load_speed_radps=1e15, friction_nm=0.0, viscous_nms=0.0,
+        gear_ratio=1 / 3, wheel_radius_m=0.0845, inertia_kgm2=1e-3, delay_s=0.0,
+        brake_deceleration_mps2=2.0,
     )  # fmt: skip
     plant = FourDof(Sim(wheelbase_m=0.5, steering=STEERING, drive=light), REST, 1e-3)
     run(plant, 1.0, 0.5)
@@ -126,12 +136,21 @@ def test_left_and_right_mirror_bit_for_bit():
         out: list[tuple[float, ...]] = []
         for k in range(3_000):
             if k % 10 == 0:
-                actuators.command(START + k * MS, 0.6 + 0.4 * sin(k / 300), 0.0, sign * sin(k / 150))
+                actuators.command(
+                    START + k * MS, 0.6 + 0.4 * sin(k / 300), 0.0, sign * sin(k / 150)
+                )
             actuators.step(START + k * MS, plant.motor_speed_radps)
             plant.step(actuators.throttle, actuators.brake, actuators.wheel_angle_rad)
             m = plant.motion()
             out.append(
-                (m.x_m, sign * m.y_m, sign * m.yaw_rad, m.speed_mps, sign * m.yaw_rate_radps, sign * m.yaw_acceleration_radps2)
+                (
+                    m.x_m,
+                    sign * m.y_m,
+                    sign * m.yaw_rad,
+                    m.speed_mps,
+                    sign * m.yaw_rate_radps,
+                    sign * m.yaw_acceleration_radps2,
+                )
             )
         return out
 
@@ -140,10 +159,22 @@ def test_left_and_right_mirror_bit_for_bit():
 
 
 @pytest.mark.parametrize("stamp_ns", [0, 1, 400_000, 999_999])
-@pytest.mark.parametrize(("steering_delay_s", "drive_delay_s"), [(0.0, 0.0), (0.4, 0.1), (0.0125, 0.0007)])
-def test_a_command_acts_from_the_first_grid_point_after_its_delay(stamp_ns: int, steering_delay_s: float, drive_delay_s: float):
-    drive = Drive(**{field: getattr(DRIVE, field) for field in DRIVE.__struct_fields__} | {"delay_s": drive_delay_s})
-    twin = Sim(wheelbase_m=0.5, steering=sim(delay_s=steering_delay_s).steering, drive=drive, command_timeout_s=1.0)
+@pytest.mark.parametrize(
+    ("steering_delay_s", "drive_delay_s"), [(0.0, 0.0), (0.4, 0.1), (0.0125, 0.0007)]
+)
+def test_a_command_acts_from_the_first_grid_point_after_its_delay(
+    stamp_ns: int, steering_delay_s: float, drive_delay_s: float
+):
+    drive = Drive(
+        **{field: getattr(DRIVE, field) for field in DRIVE.__struct_fields__}
+        | {"delay_s": drive_delay_s}
+    )
+    twin = Sim(
+        wheelbase_m=0.5,
+        steering=sim(delay_s=steering_delay_s).steering,
+        drive=drive,
+        command_timeout_s=1.0,
+    )
     actuators = Actuators(twin, START, MS)
     t_ns = START + 3 * MS + stamp_ns
     actuators.command(t_ns, 0.5, 0.25, 1.0)
@@ -181,7 +212,8 @@ def test_a_silent_line_sends_the_board_to_neutral():
         actuators.step(START + k * MS, 0.0)
         angles.append(actuators.wheel_angle_rad)
         duties.append(actuators.duty)
-    # Last command at 100 ms, neutral 200 ms later, seen after the delays: drive 100 ms, steering 50 ms.
+    # Last command at 100 ms, neutral 200 ms later, seen after the delays: drive 100 ms, steering 50
+    # ms.
     assert [k for k in range(999) if duties[k] != duties[k + 1]] == [99, 399]
     assert angles[350] < angles[349] == max(angles)
     assert angles[-1] == 0.02
@@ -219,7 +251,16 @@ def test_the_servo_slews_at_its_rate_and_lands_on_its_target():
 
 @pytest.mark.parametrize(
     ("command", "angle_rad"),
-    [(0.0, 0.01), (0.2, 0.01), (-0.2, 0.01), (0.6, 0.16), (-0.6, -0.14), (1.0, 0.25), (5.0, 0.25), (-1.0, -0.25)],
+    [
+        (0.0, 0.01),
+        (0.2, 0.01),
+        (-0.2, 0.01),
+        (0.6, 0.16),
+        (-0.6, -0.14),
+        (1.0, 0.25),
+        (5.0, 0.25),
+        (-1.0, -0.25),
+    ],
 )
 def test_gain_offset_dead_zone_and_cut(command: float, angle_rad: float):
     actuators = Actuators(sim(offset_rad=0.01, dead_zone=0.2, max_wheel_rad=0.25), START, MS)
@@ -272,7 +313,9 @@ def test_commands_are_clipped_ordered_and_bounded():
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_command_that_is_not_finite_is_ignored_and_does_not_keep_the_board_awake(bad: float, place: int):
+def test_a_command_that_is_not_finite_is_ignored_and_does_not_keep_the_board_awake(
+    bad: float, place: int
+):
     actuators = Actuators(sim(), START, MS)
     actuators.command(START, 0.5, 0.0, 0.0)
     values = [0.1, 0.1, 0.1]
@@ -286,14 +329,24 @@ def test_a_command_that_is_not_finite_is_ignored_and_does_not_keep_the_board_awa
 
 
 def test_the_supply_sags_and_runs_down():
-    battery = Battery(nominal_v=7.4, full_v=8.4, internal_resistance_ohm=0.05, capacity_ah=0.01, full_drive_current_a=20.0)
+    battery = Battery(
+        nominal_v=7.4,
+        full_v=8.4,
+        internal_resistance_ohm=0.05,
+        capacity_ah=0.01,
+        full_drive_current_a=20.0,
+    )
     supply = Supply(battery, 161.185, 1e-3)
     assert supply.step(0.0, 0.0) == 0.0
     assert supply.voltage_v == 8.4
     throttle = supply.step(1.0, 0.0)
     # At standstill and full duty: V = 8.4 - R I, I = 20 V / 7.4, torque in proportion.
     assert supply.voltage_v == pytest.approx(8.4 / (1.0 + 0.05 * 20.0 / 7.4))
-    assert supply.input_current_a == supply.motor_current_a == pytest.approx(20.0 * supply.voltage_v / 7.4)
+    assert (
+        supply.input_current_a
+        == supply.motor_current_a
+        == pytest.approx(20.0 * supply.voltage_v / 7.4)
+    )
     assert throttle == pytest.approx(supply.voltage_v / 7.4)
     charge_c = 0.0
     while charge_c < 0.5 * 36.0:
@@ -325,11 +378,22 @@ def test_a_stiff_supply_at_nominal_voltage_changes_nothing():
 
 
 def test_plants_are_found_by_name():
-    twin = replace(SIM, plant="double_track", twin=TwinVehicle(vehicle="art_lfdm"), steering=None, drive=None, wheelbase_m=None)
+    twin = replace(
+        SIM,
+        plant="double_track",
+        twin=TwinVehicle(vehicle="art_lfdm"),
+        steering=None,
+        drive=None,
+        wheelbase_m=None,
+    )
     assert sorted(PLANTS) == ["double_track", "four_dof"]
     for name, sim in (("four_dof", SIM), ("double_track", twin)):
         plant = plant_class(name)(sim, StartPose(1.0, 2.0, 0.5), 1e-3)
         motion = plant.motion()
-        assert (motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps) == pytest.approx((1.0, 2.0, 0.5, 0.0))
-    with pytest.raises(UnknownPlantError, match=r'sim\.plant "foo" is not known; use one of double_track, four_dof'):
+        assert (motion.x_m, motion.y_m, motion.yaw_rad, motion.speed_mps) == pytest.approx(
+            (1.0, 2.0, 0.5, 0.0)
+        )
+    with pytest.raises(
+        UnknownPlantError, match=r'sim\.plant "foo" is not known; use one of double_track, four_dof'
+    ):
         plant_class("foo")

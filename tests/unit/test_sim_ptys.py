@@ -1,4 +1,5 @@
-"""Emulated devices behind terminals: what the daemon writes arrives, what the device sends can be read, line rates are seen."""
+"""Emulated devices behind terminals: what the daemon writes arrives, what the device sends can be
+read, line rates are seen."""
 
 import os
 import termios
@@ -133,7 +134,13 @@ def pull_and_put_back(ptys: Ptys, path: Path) -> None:
 
 
 def test_a_watched_port_knows_whether_it_is_open(tmp_path: Path) -> None:
-    with Ptys({"operator": 0, "late": 0}, [], tmp_path / "new" / "folder", watched=["operator"], absent=["late"]) as ptys:
+    with Ptys(
+        {"operator": 0, "late": 0},
+        [],
+        tmp_path / "new" / "folder",
+        watched=["operator"],
+        absent=["late"],
+    ) as ptys:
         assert not ptys.opened("operator")
         assert ptys.descriptors == []
         host = open_terminal(ptys.urls["operator"])

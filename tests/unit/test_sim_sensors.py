@@ -19,10 +19,26 @@ from sim_backend.sensors.noise import GaussMarkov, Normals, stream
 from sim_backend.sensors.truth import Truth
 from tests.vehicles import make_drive
 from vehicled.core.arrays import Array
-from vehicled.core.messages import CarrierSolution, FixType, GnssFix, GroundTruth, Heading, HeadingKind, ImuSample, MotorStatus
+from vehicled.core.messages import (
+    CarrierSolution,
+    FixType,
+    GnssFix,
+    GroundTruth,
+    Heading,
+    HeadingKind,
+    ImuSample,
+    MotorStatus,
+)
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.paths.datum import Datum
-from vehicled.profile.schema import GnssModel, HeadingModel, ImuModel, MotorStatusModel, Sim, TwinSteering
+from vehicled.profile.schema import (
+    GnssModel,
+    HeadingModel,
+    ImuModel,
+    MotorStatusModel,
+    Sim,
+    TwinSteering,
+)
 
 START = 1_000_000_000
 DATUM = Datum.from_degrees(43.07, -89.41, 230.0)
@@ -39,7 +55,9 @@ NOISELESS = {
 }
 QUIET_GNSS = GnssModel(sigma_m=0.0, walk_sigma_m=0.0, velocity_sigma_mps=0.0, latency_jitter_ms=0.0)
 DRIVE = make_drive(delay_s=0.0)
-STEERING = TwinSteering(gain_rad=0.3, offset_rad=0.02, max_wheel_rad=0.3, rate_radps=1.0, delay_s=0.0)
+STEERING = TwinSteering(
+    gain_rad=0.3, offset_rad=0.02, max_wheel_rad=0.3, rate_radps=1.0, delay_s=0.0
+)
 
 
 def imu_model(**noise: float) -> ImuModel:
@@ -48,7 +66,10 @@ def imu_model(**noise: float) -> ImuModel:
 
 
 def gnss(
-    model: GnssModel, lever: tuple[float, float, float] = (0.0, 0.0, 0.0), seed: int = 1, entity: str = "gnss/GnssFix"
+    model: GnssModel,
+    lever: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    seed: int = 1,
+    entity: str = "gnss/GnssFix",
 ) -> Gnss:
     return Gnss(model, lever, DATUM, seed, entity, START, 10**18)
 
@@ -59,11 +80,23 @@ def take(sensor: Sensor, n: int, motion: Motion = REST) -> list[tuple[int, objec
 
 
 def enu(fixes: list[tuple[int, object]]) -> Array:
-    return np.array([DATUM.to_enu(f.latitude_rad, f.longitude_rad, f.height_m) for _, f in fixes if isinstance(f, GnssFix)])
+    return np.array(
+        [
+            DATUM.to_enu(f.latitude_rad, f.longitude_rad, f.height_m)
+            for _, f in fixes
+            if isinstance(f, GnssFix)
+        ]
+    )
 
 
 def imu_rows(samples: list[tuple[int, object]]) -> Array:
-    return np.array([[*s.specific_force_mps2, *s.angular_rate_radps] for _, s in samples if isinstance(s, ImuSample)])
+    return np.array(
+        [
+            [*s.specific_force_mps2, *s.angular_rate_radps]
+            for _, s in samples
+            if isinstance(s, ImuSample)
+        ]
+    )
 
 
 def autocorrelation(x: Array, lag: int) -> float:
@@ -71,7 +104,7 @@ def autocorrelation(x: Array, lag: int) -> float:
     return float((x[:-lag] * x[lag:]).mean() / (x * x).mean())
 
 
-# ------------------------------------------------------------------------------------------------------------------- streams
+# ------------------------------------------------------------------------------------------ streams
 
 
 def test_a_stream_depends_on_seed_and_name_only():
@@ -87,7 +120,12 @@ def test_a_stream_depends_on_seed_and_name_only():
 
 
 def test_streams_are_uncorrelated():
-    rows = np.array([stream(seed, name).standard_normal(20_000) for seed, name in [(1, "a"), (1, "b"), (2, "a"), (2, "b")]])
+    rows = np.array(
+        [
+            stream(seed, name).standard_normal(20_000)
+            for seed, name in [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+        ]
+    )
     assert np.abs(np.corrcoef(rows) - np.eye(4)).max() < 5.0 / sqrt(20_000)
 
 
@@ -124,20 +162,30 @@ def test_gauss_markov_is_exact_at_any_interval(dt_s: float):
     independent = n * (1.0 - phi**2) / (1.0 + phi**2)
     assert values.std() == pytest.approx(0.5, rel=5.0 / sqrt(2.0 * independent))
     lag = max(1, round(5.0 / dt_s))
-    assert autocorrelation(values, lag) == pytest.approx(exp(-lag * dt_s / tau_s), abs=5.0 / sqrt(independent))
+    assert autocorrelation(values, lag) == pytest.approx(
+        exp(-lag * dt_s / tau_s), abs=5.0 / sqrt(independent)
+    )
 
 
 def test_gauss_markov_is_stationary_from_the_first_sample():
-    first = [GaussMarkov(2.0, 60.0, 0.1, stream(seed, "gm").standard_normal()).value for seed in range(4_000)]
+    first = [
+        GaussMarkov(2.0, 60.0, 0.1, stream(seed, "gm").standard_normal()).value
+        for seed in range(4_000)
+    ]
     assert np.std(first) == pytest.approx(2.0, rel=5.0 / sqrt(8_000))
 
 
-# ---------------------------------------------------------------------------------------------------------------------- GNSS
+# --------------------------------------------------------------------------------------------- GNSS
 
 
 def test_white_position_and_velocity_noise():
     n = 20_000
-    fixes = take(gnss(GnssModel(sigma_m=0.02, walk_sigma_m=0.0, velocity_sigma_mps=0.05, hdop=1.0, vdop=2.0)), n)
+    fixes = take(
+        gnss(
+            GnssModel(sigma_m=0.02, walk_sigma_m=0.0, velocity_sigma_mps=0.05, hdop=1.0, vdop=2.0)
+        ),
+        n,
+    )
     errors = enu(fixes)
     assert errors.std(axis=0) == pytest.approx([0.02, 0.02, 0.04], rel=5.0 / sqrt(2 * n))
     assert np.abs(errors.mean(axis=0)).max() < 5.0 * 0.04 / sqrt(n)
@@ -149,15 +197,25 @@ def test_white_position_and_velocity_noise():
 def test_coloured_position_error_walks_in_time_whatever_the_rate():
     for rate_hz in (1.0, 10.0):
         n = round(5_000 * rate_hz)
-        errors = enu(take(gnss(GnssModel(rate_hz=rate_hz, sigma_m=0.0, walk_sigma_m=0.5, walk_time_s=10.0)), n))[:, 0]
+        errors = enu(
+            take(
+                gnss(GnssModel(rate_hz=rate_hz, sigma_m=0.0, walk_sigma_m=0.5, walk_time_s=10.0)), n
+            )
+        )[:, 0]
         assert errors.std() == pytest.approx(0.5, rel=0.15)
         assert autocorrelation(errors, round(10.0 * rate_hz)) == pytest.approx(exp(-1.0), abs=0.1)
 
 
 def test_reported_covariance_is_that_of_the_whole_error_and_never_zero():
-    _, fix = gnss(GnssModel(sigma_m=0.3, walk_sigma_m=0.4, velocity_sigma_mps=0.05, hdop=1.0, vdop=2.0)).sample(START, REST)
-    assert np.reshape(fix.position_covariance_m2, (3, 3)) == pytest.approx(np.diag([0.25, 0.25, 1.0]))
-    assert np.reshape(fix.velocity_covariance_m2ps2, (3, 3)) == pytest.approx(np.diag([0.0025, 0.0025, 0.01]))
+    _, fix = gnss(
+        GnssModel(sigma_m=0.3, walk_sigma_m=0.4, velocity_sigma_mps=0.05, hdop=1.0, vdop=2.0)
+    ).sample(START, REST)
+    assert np.reshape(fix.position_covariance_m2, (3, 3)) == pytest.approx(
+        np.diag([0.25, 0.25, 1.0])
+    )
+    assert np.reshape(fix.velocity_covariance_m2ps2, (3, 3)) == pytest.approx(
+        np.diag([0.0025, 0.0025, 0.01])
+    )
     _, sure = gnss(QUIET_GNSS).sample(START, REST)
     assert np.reshape(sure.position_covariance_m2, (3, 3)) == pytest.approx(np.eye(3) * 1e-6)
 
@@ -166,16 +224,23 @@ def test_the_antenna_is_where_the_profile_puts_it():
     sensor = gnss(QUIET_GNSS, (0.4, 0.2, 0.7))
     _, fix = sensor.sample(START, TURN)
     # Heading north: forward is north, left is west.
-    assert DATUM.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m) == pytest.approx((10.0 - 0.2, -5.0 + 0.4, 0.7), abs=1e-6)
+    assert DATUM.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m) == pytest.approx(
+        (10.0 - 0.2, -5.0 + 0.4, 0.7), abs=1e-6
+    )
     # Body velocity of the antenna: forward 2 - 0.5 * 0.2, left 0.1 + 0.5 * 0.4.
     assert fix.velocity_enu_mps == pytest.approx((-0.3, 1.9, 0.0), abs=1e-12)
 
 
 def test_fix_fields_follow_the_carrier_solution():
     fixes = {
-        carrier: gnss(GnssModel(carrier=carrier)).sample(START + 300_000_000, REST)[1] for carrier in ("none", "float", "fixed")
+        carrier: gnss(GnssModel(carrier=carrier)).sample(START + 300_000_000, REST)[1]
+        for carrier in ("none", "float", "fixed")
     }
-    assert [fix.carrier for fix in fixes.values()] == [CarrierSolution.NONE, CarrierSolution.FLOAT, CarrierSolution.FIXED]
+    assert [fix.carrier for fix in fixes.values()] == [
+        CarrierSolution.NONE,
+        CarrierSolution.FLOAT,
+        CarrierSolution.FIXED,
+    ]
     assert [fix.differential for fix in fixes.values()] == [False, True, True]
     assert np.isnan(fixes["none"].correction_age_s)
     assert 0.0 < fixes["fixed"].correction_age_s < 2.0
@@ -186,7 +251,9 @@ def test_fix_fields_follow_the_carrier_solution():
 
 
 def test_arrival_is_validity_plus_latency_with_jitter_and_never_overtakes():
-    arrivals = np.array([t_rx for t_rx, _ in take(gnss(GnssModel(latency_ms=60.0, latency_jitter_ms=5.0)), 5_000)])
+    arrivals = np.array(
+        [t_rx for t_rx, _ in take(gnss(GnssModel(latency_ms=60.0, latency_jitter_ms=5.0)), 5_000)]
+    )
     latency_ms = (arrivals - (START + np.arange(1, 5_001) * 100_000_000)) * 1e-6
     assert latency_ms.mean() == pytest.approx(60.0, abs=0.5)
     assert latency_ms.std() == pytest.approx(5.0, rel=0.1)
@@ -196,14 +263,15 @@ def test_arrival_is_validity_plus_latency_with_jitter_and_never_overtakes():
     assert all(t_rx >= fix.t_ns for t_rx, fix in wild if isinstance(fix, GnssFix))
 
 
-# ----------------------------------------------------------------------------------------------------------------------- IMU
+# ---------------------------------------------------------------------------------------------- IMU
 
 
 def test_specific_force_at_the_mounting():
     _, sample = Imu(imu_model(), (0.3, 0.2, 0.9), 1, "imu").sample(START, TURN)
     # a + rdot x l + r x (r x l), l = (0.3, 0.2), r = 0.5, rdot = -0.4.
     assert sample.specific_force_mps2 == pytest.approx(
-        (0.3 + 0.4 * 0.2 - 0.25 * 0.3, 1.0 - 0.4 * 0.3 - 0.25 * 0.2, STANDARD_GRAVITY_MPS2), abs=1e-12
+        (0.3 + 0.4 * 0.2 - 0.25 * 0.3, 1.0 - 0.4 * 0.3 - 0.25 * 0.2, STANDARD_GRAVITY_MPS2),
+        abs=1e-12,
     )
     assert sample.angular_rate_radps == (0.0, 0.0, 0.5)
     assert sample.saturated is False
@@ -211,7 +279,8 @@ def test_specific_force_at_the_mounting():
 
 
 def test_specific_force_is_the_second_derivative_of_the_sensor_s_path():
-    """A mounting point followed by finite differences, on an accelerating spiral: independent of the rigid-body formula."""
+    """A mounting point followed by finite differences, on an accelerating spiral: independent of
+    the rigid-body formula."""
     lever = np.array([0.35, -0.15])
 
     dt = 1e-4
@@ -286,14 +355,18 @@ def test_saturation_cuts_and_says_so():
     assert sample.angular_rate_radps[2] == 0.4
 
 
-# ------------------------------------------------------------------------------------------------- heading, telemetry, truth
+# ------------------------------------------------------------------------ heading, telemetry, truth
 
 
 def test_heading_has_misalignment_noise_and_wraps():
     n = 20_000
     model = HeadingModel(sigma_rad=0.02, misalignment_rad=0.12, kind="magnetic")
     behind = Motion(0.0, 0.0, 5 * pi, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    headings = [message for _, message in take(HeadingSensor(model, 1, "h"), n, behind) if isinstance(message, Heading)]
+    headings = [
+        message
+        for _, message in take(HeadingSensor(model, 1, "h"), n, behind)
+        if isinstance(message, Heading)
+    ]
     yaw = np.array([heading.yaw_rad for heading in headings])
     assert np.abs(yaw).max() <= pi
     errors = np.angle(np.exp(1j * (yaw - pi)))
@@ -317,7 +390,10 @@ def test_motor_status_is_quantised_and_late():
     actuators.command(START, 0.6, 0.0, 0.0)
     actuators.step(START, 20.0)
     sensor = MotorStatusSensor(
-        MotorStatusModel(latency_ms=4.0, speed_step_radps=0.5, voltage_step_v=0.1, current_step_a=0.2), actuators
+        MotorStatusModel(
+            latency_ms=4.0, speed_step_radps=0.5, voltage_step_v=0.1, current_step_a=0.2
+        ),
+        actuators,
     )
     t_rx_ns, status = sensor.sample(START + 1_000_000, TURN)
     assert isinstance(status, MotorStatus)
@@ -349,6 +425,16 @@ def test_interpolation_is_linear_and_keeps_the_accelerations_of_the_step():
     after = Motion(1.0, 3.0, 3.4, 3.0, 0.2, 0.3, 1.0, 2.0, 3.0, 70.0)
     assert interpolate(before, after, 1.0) == after
     quarter = interpolate(before, after, 0.25)
-    assert [quarter.x_m, quarter.y_m, quarter.yaw_rad, quarter.speed_mps] == pytest.approx([0.25, 1.5, 3.1, 2.25])
-    assert [quarter.lateral_speed_mps, quarter.yaw_rate_radps, quarter.motor_speed_radps] == pytest.approx([0.05, 0.15, 62.5])
-    assert (quarter.acceleration_mps2, quarter.lateral_acceleration_mps2, quarter.yaw_acceleration_radps2) == (1.0, 2.0, 3.0)
+    assert [quarter.x_m, quarter.y_m, quarter.yaw_rad, quarter.speed_mps] == pytest.approx(
+        [0.25, 1.5, 3.1, 2.25]
+    )
+    assert [
+        quarter.lateral_speed_mps,
+        quarter.yaw_rate_radps,
+        quarter.motor_speed_radps,
+    ] == pytest.approx([0.05, 0.15, 62.5])
+    assert (
+        quarter.acceleration_mps2,
+        quarter.lateral_acceleration_mps2,
+        quarter.yaw_acceleration_radps2,
+    ) == (1.0, 2.0, 3.0)

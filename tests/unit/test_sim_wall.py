@@ -1,4 +1,5 @@
-"""The wall pump on clocks that a test sets: the daemon's clock across machines, and what happens when the simulator is late."""
+"""The wall pump on clocks that a test sets: the daemon's clock across machines, and what happens
+when the simulator is late."""
 
 import socket
 import struct
@@ -53,7 +54,12 @@ def test_equal_legs_give_the_offset_exactly():
 def test_the_smallest_round_trip_wins_and_bounds_the_error():
     own = Clock()
     clock = DaemonClock(False, own)
-    for there_ns, back_ns in [(900_000, 100_000), (30_000, 50_000), (100_000, 5_000_000), (2_000_000, 0)]:
+    for there_ns, back_ns in [
+        (900_000, 100_000),
+        (30_000, 50_000),
+        (100_000, 5_000_000),
+        (2_000_000, 0),
+    ]:
         trip(clock, own, there_ns, back_ns)
     assert abs(clock.offset_ns - AHEAD_NS) == 10_000
 

@@ -1,4 +1,5 @@
-"""SPARTN: recorded frames of others, frames of every kind, damage, and their way through the drivers as corrections."""
+"""SPARTN: recorded frames of others, frames of every kind, damage, and their way through the
+drivers as corrections."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,9 +15,15 @@ from vehicled.core.messages import Corrections, PortState
 from vehicled.core.wire.usage import MessageUsage
 
 S = 1_000_000_000
-ALL = {"GAD-0", *(f"{kind}-{system}" for kind in ("OCB", "HPAC") for system in ("GPS", "GLO", "GAL", "BDS"))}
+ALL = {
+    "GAD-0",
+    *(f"{kind}-{system}" for kind in ("OCB", "HPAC") for system in ("GPS", "GLO", "GAL", "BDS")),
+}
 # The first frame of pyspartn's test data (BSD-3-Clause): areas, with a CRC-24.
-GAD = "7304 5fee 036d 805b 1888 3dd5 6a7f f9bc c3bd 5d3d 1b96 c9db d774 0b78 0bad 2cb4 65ef 901f 6fc1 7179 a87f f8f6 8cb0 6268"
+GAD = (
+    "7304 5fee 036d 805b 1888 3dd5 6a7f f9bc c3bd 5d3d 1b96 c9db d774 0b78 0bad 2cb4 65ef 901f "
+    "6fc1 7179 a87f f8f6 8cb0 6268"
+)
 
 
 def folder(shared_data: Path) -> Path:
@@ -32,7 +39,8 @@ def folder(shared_data: Path) -> Path:
         ("pyspartn__spartnGAD.log", 4, 558, {"GAD-0"}),
         ("pyspartn__spartnHPAC.log", 10, 4045, {"HPAC-GPS", "HPAC-GLO"}),
         ("pyspartn__spartnMIXED.log", 422, 82_674, ALL),
-        ("fixposition-sdk__test_data_spartn.bin", 4, 527, {"GAD-0", "OCB-GPS", "OCB-GLO", "HPAC-GLO"}),
+        ("fixposition-sdk__test_data_spartn.bin", 4, 527,
+         {"GAD-0", "OCB-GPS", "OCB-GLO", "HPAC-GLO"}),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("cut", [1, 97, 100_000])
@@ -52,9 +60,15 @@ def test_recorded_frames_of_others_are_found_without_a_byte_left(
 
 
 def test_damaged_recordings_lose_the_damaged_frames_alone(shared_data: Path) -> None:
-    for name, frames in (("pyspartn__spartn_badcrc.log", 34), ("pyspartn__spartn_badpreamble.log", 12)):
+    for name, frames in (
+        ("pyspartn__spartn_badcrc.log", 34),
+        ("pyspartn__spartn_badpreamble.log", 12),
+    ):
         reader = FrameReader()
-        assert len([*reader.feed((folder(shared_data) / name).read_bytes()), *reader.flush()]) == frames
+        assert (
+            len([*reader.feed((folder(shared_data) / name).read_bytes()), *reader.flush()])
+            == frames
+        )
         assert reader.dropped_bytes
 
 
@@ -69,7 +83,9 @@ def test_the_head_of_a_recorded_frame() -> None:
 @pytest.mark.parametrize("crc", range(4))
 @pytest.mark.parametrize("long_time", [False, True])
 @pytest.mark.parametrize("encrypted", [None, (3, 17)])
-def test_frames_of_every_kind_in_both_directions(crc: int, long_time: bool, encrypted: tuple[int, int] | None) -> None:
+def test_frames_of_every_kind_in_both_directions(
+    crc: int, long_time: bool, encrypted: tuple[int, int] | None
+) -> None:
     for size in (0, 1, 1023):
         frame = encode(1, 2, bytes(size), 12_345, crc=crc, long_time=long_time, encrypted=encrypted)
         assert len(frame) <= MAX_FRAME_BYTES
@@ -77,7 +93,12 @@ def test_frames_of_every_kind_in_both_directions(crc: int, long_time: bool, encr
         assert [*reader.feed(b"noise" + frame + frame), *reader.flush()] == [frame, frame]
         ((name, content),) = decode(frame)
         assert name == "HPAC-GAL"
-        assert (content.kind, content.subtype, content.time_s, content.encrypted) == (1, 2, 12_345, encrypted is not None)
+        assert (content.kind, content.subtype, content.time_s, content.encrypted) == (
+            1,
+            2,
+            12_345,
+            encrypted is not None,
+        )
         for at in (1, 3, 5, len(frame) - 1):
             broken = bytearray(frame)
             broken[at] ^= 0x40
@@ -85,17 +106,26 @@ def test_frames_of_every_kind_in_both_directions(crc: int, long_time: bool, encr
 
 
 def test_numbers_that_are_not_assigned_have_names_too() -> None:
-    assert [name_of(encode(kind, subtype, b"")) for kind, subtype in ((0, 0), (0, 9), (7, 3), (120, 1))] == [
+    assert [name_of(encode(kind, subtype, b"")) for kind,
+        subtype in ((0, 0), (0, 9), (7, 3), (120, 1))] == [
         "OCB-GPS", "OCB-9", "SPARTN-7-3", "PROP-1",
     ]  # fmt: skip
 
 
 def through(device: Any, data: bytes) -> list[bytes]:
-    found = [each for at in range(0, len(data), 50) for each in device.on_rx(data[at : at + 50], 2 * S + at)]
+    found = [
+        each
+        for at in range(0, len(data), 50)
+        for each in device.on_rx(data[at : at + 50], 2 * S + at)
+    ]
     return [each.data for each in found if isinstance(each, Corrections)]
 
 
-FRAMES = [encode(0, 0, b"orbits" * 20, encrypted=(1, 2)), encode(1, 1, b"air" * 30), encode(2, 0, b"areas")]
+FRAMES = [
+    encode(0, 0, b"orbits" * 20, encrypted=(1, 2)),
+    encode(1, 1, b"air" * 30),
+    encode(2, 0, b"areas"),
+]
 
 
 def test_a_plain_source_passes_frames_whole() -> None:

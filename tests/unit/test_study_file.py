@@ -62,10 +62,15 @@ def test_ranges(written: object, wanted: list[object]) -> None:
 def test_a_factor_may_set_several_keys_and_formulas_follow_it() -> None:
     made = study(
         '[set]\n"tasks.control.deadline_ms" = "= 1000 / rate"\n'
-        '[factors]\nrate = {values = [50, 100], keys = ["tasks.control.rate_hz", "tasks.actuation.rate_hz"]}\n'
+        '[factors]\nrate = {values = [50, 100], keys = ["tasks.control.rate_hz", '
+        '"tasks.actuation.rate_hz"]}\n'
     )
     second = list(made.points())[1].settings.overrides
-    assert second == {"tasks.control.deadline_ms": 10.0, "tasks.control.rate_hz": 100, "tasks.actuation.rate_hz": 100}
+    assert second == {
+        "tasks.control.deadline_ms": 10.0,
+        "tasks.control.rate_hz": 100,
+        "tasks.actuation.rate_hz": 100,
+    }
 
 
 def test_cases_set_what_they_name_and_formulas_in_them_work() -> None:
@@ -79,7 +84,8 @@ def test_cases_set_what_they_name_and_formulas_in_them_work() -> None:
 
 def test_samples_stay_in_their_bounds_and_are_repeatable() -> None:
     text = (
-        '[sampling]\npoints = 40\nseed = 3\n[factors]\n"limits.max_speed_mps" = {low = 0.5, high = 4.0, log = true}\n'
+        '[sampling]\npoints = 40\nseed = 3\n[factors]\n"limits.max_speed_mps" = {low = 0.5, '
+        "high = 4.0, log = true}\n"
         'laps = {low = 1, high = 3, whole = true}\ncontroller = ["mpc", "stanley"]\n'
     )
     points = [point.settings for point in study(text).points()]
@@ -106,7 +112,10 @@ def test_samples_stay_in_their_bounds_and_are_repeatable() -> None:
         ("seed = 1\n[factors]\nseed = [1, 2]\n", "is fixed and a factor"),
         ("[factors]\nlaps = {low = 1, high = 3}\n", "[sampling] points"),
         ("[sampling]\npoints = 3\n[factors]\nseed = [1]\n", "no factor has bounds"),
-        ("[sampling]\npoints = 3\nmethod = 'sobel'\n[factors]\nlaps = {low = 1, high = 3}\n", "sobel"),
+        (
+            "[sampling]\npoints = 3\nmethod = 'sobel'\n[factors]\nlaps = {low = 1, high = 3}\n",
+            "sobel",
+        ),
         ("metrics = ['cross_track']\n", "no metric 'cross_track'"),
         ("metrics = ['./not_here.py:f']\n", "no such file"),
         ("keep_logs = 'some'\n", '"failed"'),
@@ -120,9 +129,18 @@ def test_samples_stay_in_their_bounds_and_are_repeatable() -> None:
         ("profil = 'art'\n", "did you mean profile?"),
         ("[optimise]\nmetric = 'x'\ntrials = 0\n", "optimise.trials: must be a whole number >= 1"),
         ("[optimise]\nmetric = 'cross_track_maen_m'\n", "did you mean cross_track_mean_m?"),
-        ("[factors]\nseed = [1, 2, 'a']\n", 'seed: must be a whole number >= 0, found the text "a"'),
-        ("[factors]\na = {values = [1], keys = ['x.y']}\nb.cases.c = {x.y = 2}\n", "x.y: is set by the factors a and b"),
-        ("[sampling]\npoints = 3\nmethod = 'sobol'\n[factors]\nlaps = {low = 1, high = 3}\n", "take 2 or 4"),
+        (
+            "[factors]\nseed = [1, 2, 'a']\n",
+            'seed: must be a whole number >= 0, found the text "a"',
+        ),
+        (
+            "[factors]\na = {values = [1], keys = ['x.y']}\nb.cases.c = {x.y = 2}\n",
+            "x.y: is set by the factors a and b",
+        ),
+        (
+            "[sampling]\npoints = 3\nmethod = 'sobol'\n[factors]\nlaps = {low = 1, high = 3}\n",
+            "take 2 or 4",
+        ),
         ("[set]\nexact.rate_hz = 1\n", "exact.rate_hz: must be a number >= 5"),
     ],
 )
@@ -145,7 +163,10 @@ def test_the_mistakes_of_all_levels_are_named_together() -> None:
     # Each level is judged beside the first levels of the others: laps is wrong in all three.
     assert len(caught.value.problems) == 3
     made = study("[factors]\nseed = [1, 2]\nlink = ['wires', 'messages']\n")
-    assert [(point.settings.seed, point.settings.link) for point in made.samples()] == [(1, "wires"), (1, "messages")]
+    assert [(point.settings.seed, point.settings.link) for point in made.samples()] == [
+        (1, "wires"),
+        (1, "messages"),
+    ]
 
 
 def test_a_search_may_be_for_a_number_of_the_users_function() -> None:
@@ -188,7 +209,16 @@ def test_a_finished_study_is_read_without_its_files(tmp_path: Path) -> None:
     with RunTable(tmp_path, create=True) as table:
         table.keep_facts({"path": "my.toml", "source": source})
         table.plan([(1, "k", {"seed": 1})], first=True)
-        table.add(RunRow(key="k", number=1, levels={"seed": 1}, outcome="finished", why="", metrics={"f": 2.0}))
+        table.add(
+            RunRow(
+                key="k",
+                number=1,
+                levels={"seed": 1},
+                outcome="finished",
+                why="",
+                metrics={"f": 2.0},
+            )
+        )
     assert read_study(tmp_path).metrics == ["f"]
 
 
@@ -224,7 +254,10 @@ def test_a_factor_without_keys_is_for_formulas_alone() -> None:
 
 def test_relative_files_are_beside_the_study() -> None:
     point = next(study("course = './c.csv'\ncontroller = './law.py:Law'\n").points())
-    assert (point.settings.course, point.settings.controller) == ("/nowhere/c.csv", "/nowhere/law.py:Law")
+    assert (point.settings.course, point.settings.controller) == (
+        "/nowhere/c.csv",
+        "/nowhere/law.py:Law",
+    )
 
 
 def test_the_identity_of_a_run_is_everything_that_decides_it() -> None:
@@ -235,7 +268,10 @@ def test_the_identity_of_a_run_is_everything_that_decides_it() -> None:
         for point in study(text).points()
     }
     assert len(keys) == 8
-    one, same = (next(study(text).points()).key("a") for text in ("seed = 1\n", "description = 'x'\n[factors]\nseed = [1]\n"))
+    one, same = (
+        next(study(text).points()).key("a")
+        for text in ("seed = 1\n", "description = 'x'\n[factors]\nseed = [1]\n")
+    )
     assert one == same
 
 
@@ -247,7 +283,12 @@ def test_a_formula_is_a_number_or_refused(text: str) -> None:
 
 KEYS = ("values", "from", "to", "step", "count", "low", "high", "log", "whole", "keys", "cases")
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-TABLES = st.recursive(LEAVES, lambda each: st.lists(each, max_size=3) | st.dictionaries(st.sampled_from(KEYS), each, max_size=4))
+TABLES = st.recursive(
+    LEAVES,
+    lambda each: (
+        st.lists(each, max_size=3) | st.dictionaries(st.sampled_from(KEYS), each, max_size=4)
+    ),
+)
 
 
 @given(TABLES)

@@ -47,14 +47,21 @@ def published(real_data: Path) -> Path:
 
 def test_the_published_statistics_follow_from_the_published_runs(published: Path) -> None:
     rows = read_published(published)
-    for metric, scale, wanted in ((CROSS_TRACK, 100.0, PUBLISHED_QUARTILES[0]), (HEADING, 180 / np.pi, PUBLISHED_QUARTILES[1])):
+    for metric, scale, wanted in (
+        (CROSS_TRACK, 100.0, PUBLISHED_QUARTILES[0]),
+        (HEADING, 180 / np.pi, PUBLISHED_QUARTILES[1]),
+    ):
         rates, values = curve(rows, metric, scale).complete
         assert len(rates) == 30
         assert [round(value, 2) for value in quartiles(values)] == list(wanted)
     rates, values = curve(rows, CROSS_TRACK, 100.0).complete
     assert threshold_hz(rates, values) == PUBLISHED_THRESHOLD_HZ
-    at_400 = {row.levels[MANOEUVRE]: row.metrics[CROSS_TRACK] for row in rows if row.levels[RATE] == 400}
-    assert {name: round(100 * (value or 0), 1) for name, value in at_400.items()} == PUBLISHED_400_CM
+    at_400 = {
+        row.levels[MANOEUVRE]: row.metrics[CROSS_TRACK] for row in rows if row.levels[RATE] == 400
+    }
+    assert {
+        name: round(100 * (value or 0), 1) for name, value in at_400.items()
+    } == PUBLISHED_400_CM
     fit = two_gaussians(rates, values)
     assert fit is not None
     assert fit[1] > 0.9
@@ -67,14 +74,18 @@ def test_the_published_statistics_follow_from_the_published_runs(published: Path
 
 def test_the_threshold_of_any_monotone_curve_is_the_same() -> None:
     rates = np.arange(110.0, 401.0, 10.0)
-    assert {threshold_hz(rates, [function(rate) for rate in rates]) for function in MONOTONE.values()} == {180.0}
+    assert {
+        threshold_hz(rates, [function(rate) for rate in rates]) for function in MONOTONE.values()
+    } == {180.0}
 
 
 def _study(folder: Path, *, unfinished: bool = False) -> Finished:
     specification = parse(STUDY, folder / "low.toml")
     rows = []
     for point in specification.points():
-        done = not (unfinished and point.levels[RATE] < 150 and point.levels[MANOEUVRE] == "thesis_dlc40")
+        done = not (
+            unfinished and point.levels[RATE] < 150 and point.levels[MANOEUVRE] == "thesis_dlc40"
+        )
         metrics = {CROSS_TRACK: 0.05 + 1 / point.levels[RATE], HEADING: 0.01} if done else {}
         rows.append(
             RunRow(
@@ -90,7 +101,11 @@ def _study(folder: Path, *, unfinished: bool = False) -> Finished:
 
 
 def test_a_rate_at_which_one_does_not_finish_has_no_mean(tmp_path: Path) -> None:
-    made = curve([row for row in _study(tmp_path, unfinished=True).rows if row.levels[LAW] == "mine"], CROSS_TRACK, 100.0)
+    made = curve(
+        [row for row in _study(tmp_path, unfinished=True).rows if row.levels[LAW] == "mine"],
+        CROSS_TRACK,
+        100.0,
+    )
     rates, values = made.complete
     assert rates.min() == 160
     assert values[0] == pytest.approx(100 * (0.05 + 1 / 160))
@@ -112,6 +127,8 @@ def test_the_page_shows_what_did_not_finish(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["St5,60,1,wide,0.1", "St5,60,1", "St5,sixty,1,1.0,0.1"])
 def test_a_wrong_published_table_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
     file = tmp_path / "p.csv"
-    file.write_text(f"maneuver,rate_hz,finished,mean_cte_cm,mean_heading_error_deg\nSt5,70,1,1.0,0.1\n{line}\n")
+    file.write_text(
+        f"maneuver,rate_hz,finished,mean_cte_cm,mean_heading_error_deg\nSt5,70,1,1.0,0.1\n{line}\n"
+    )
     with pytest.raises(StudyError, match="line 3"):
         read_published(file)

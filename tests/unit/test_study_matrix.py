@@ -26,14 +26,20 @@ def finished(tmp_path: Path, second: str = "vehicle") -> Finished:
         [(c, w, s) for c in ("mpc", "linear") for w in ("known", "other") for s in (1, 2, 3)]
     ):
         lost = (controller, vehicle, seed) == ("linear", "other", 3)
-        error_m = (0.01 if controller == "mpc" else 0.1) * (2.0 if vehicle == "other" else 1.0) + 0.001 * seed
+        error_m = (0.01 if controller == "mpc" else 0.1) * (
+            2.0 if vehicle == "other" else 1.0
+        ) + 0.001 * seed
         metrics: dict[str, float | None] = (
-            {} if lost else {"cross_track_mean_m": error_m, "place.00_m": error_m, "place.01_m": 2 * error_m}
+            {}
+            if lost
+            else {"cross_track_mean_m": error_m, "place.00_m": error_m, "place.01_m": 2 * error_m}
         )
         rows.append(
             RunRow(
-                key=str(number), number=number, levels={"controller": controller, second: vehicle, "seed": seed},
-                outcome="failed" if lost else "finished", why="left the corridor" if lost else "", metrics=metrics,
+                key=str(number), number=number,
+                levels={"controller": controller, second: vehicle, "seed": seed},
+                outcome="failed" if lost else "finished", why="left the corridor" if lost else "",
+                metrics=metrics,
             )
         )  # fmt: skip
     return Finished(parse(STUDY.format(second=second), tmp_path / "study.toml"), rows, {}, tmp_path)
@@ -58,7 +64,9 @@ def test_the_places_are_shaded_by_their_error(tmp_path: Path) -> None:
     strips = text[text.index("Where on the course") :]
     shades = [float(each) for each in re.findall(r"rgba\(194,87,26,([\d.]+)\)", strips)]
     assert len(shades) == 8
-    assert shades.index(max(shades)) == 7  # the linear law, on the other vehicle, in the second half
+    assert (
+        shades.index(max(shades)) == 7
+    )  # the linear law, on the other vehicle, in the second half
     assert "40 cm" in strips
 
 

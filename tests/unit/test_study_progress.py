@@ -9,7 +9,11 @@ from vehicled.run.terminal import Progress
 
 @pytest.mark.parametrize(("size", "jobs", "hints"), [(4000, 2, 1), (40, 2, 0), (4000, 0, 0)])
 def test_a_study_of_hours_names_the_compiled_wheel_once(
-    size: int, jobs: int, hints: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    size: int,
+    jobs: int,
+    hints: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.setattr(Progress, "due", lambda self: True)
     monkeypatch.setattr(Progress, "elapsed_s", 100.0)

@@ -1,4 +1,5 @@
-"""Teleop in the daemon, beyond rows 5 and 6 of the matrix: which device has control, and when teleop may be armed."""
+"""Teleop in the daemon, beyond rows 5 and 6 of the matrix: which device has control, and when
+teleop may be armed."""
 
 import pytest
 from msgspec.structs import replace
@@ -41,7 +42,9 @@ class Bench:
         for _ in range(times):
             now_ns = self.now_ns = self.now_ns + 10_000_000
             velocity = (0.01 * (now_ns // 10_000_000 % 3), 0.0, 0.0)
-            self.monitors.speed.on_message(GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=velocity), now_ns)
+            self.monitors.speed.on_message(
+                GnssFix(now_ns, now_ns, 0.0, 0.0, 0.0, velocity_enu_mps=velocity), now_ns
+            )
             self.supervisor.step(
                 RuleInputs(
                     now_ns=self.now_ns,
@@ -54,12 +57,19 @@ class Bench:
 
     def ask(self, *actions: OperatorAction) -> None:
         for action in actions:
-            self.supervisor.on_operator(OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns)
+            self.supervisor.on_operator(
+                OperatorCommand(self.now_ns, self.now_ns, action, "test"), self.now_ns
+            )
         self.step()
 
-    def receive(self, sequence: int, *, deadman: bool = True, unplugged: bool = False, origin: str = "pad") -> None:
+    def receive(
+        self, sequence: int, *, deadman: bool = True, unplugged: bool = False, origin: str = "pad"
+    ) -> None:
         now_ns = self.now_ns
-        self.monitors.on_message(TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, deadman, origin, sequence, unplugged), now_ns)
+        self.monitors.on_message(
+            TeleopCommand(now_ns, now_ns, 0.0, 0.0, 0.0, deadman, origin, sequence, unplugged),
+            now_ns,
+        )
 
 
 def armed(cross_track_m: float = 0.0) -> Bench:
@@ -70,7 +80,9 @@ def armed(cross_track_m: float = 0.0) -> Bench:
     return bench
 
 
-def reading(sequence: int, origin: str = "pad", *, unplugged: bool = False, throttle: float = 0.0) -> TeleopCommand:
+def reading(
+    sequence: int, origin: str = "pad", *, unplugged: bool = False, throttle: float = 0.0
+) -> TeleopCommand:
     return TeleopCommand(0, 0, 0.0, throttle, 0.0, True, origin, sequence, unplugged)
 
 
@@ -156,7 +168,9 @@ def test_of_two_sticks_that_are_held_the_one_that_asked_drives(last: str) -> Non
         for origin in ("page", "pad") if last == "pad" else ("pad", "page"):
             bench.receive(sequence, origin=origin)
         bench.step()
-    bench.supervisor.on_operator(OperatorCommand(bench.now_ns, bench.now_ns, OperatorAction.TELEOP, "page"), bench.now_ns)
+    bench.supervisor.on_operator(
+        OperatorCommand(bench.now_ns, bench.now_ns, OperatorAction.TELEOP, "page"), bench.now_ns
+    )
     bench.step()
     assert bench.supervisor.mode is Mode.ARMED
     assert "the deadman of pad is held: let it go, or ask there" in bench.supervisor.why
@@ -164,7 +178,9 @@ def test_of_two_sticks_that_are_held_the_one_that_asked_drives(last: str) -> Non
     bench.receive(6, origin="page")
     bench.step()
     assert bench.supervisor.why == "driven by hand: page"
-    bench.supervisor.on_operator(OperatorCommand(bench.now_ns, bench.now_ns, OperatorAction.STOP, "pad"), bench.now_ns)
+    bench.supervisor.on_operator(
+        OperatorCommand(bench.now_ns, bench.now_ns, OperatorAction.STOP, "pad"), bench.now_ns
+    )
     assert bench.supervisor.mode is Mode.STOPPING, "any stick stops it"
 
 
@@ -216,9 +232,13 @@ def test_it_is_known_that_somebody_disarmed() -> None:
 
 
 def test_manual_driving_has_the_lock_that_is_known_by_now() -> None:
-    """Half of a stick's way would do nothing where the wheels turn half as far as the profile says."""
+    """Half of a stick's way would do nothing where the wheels turn half as far as the profile
+    says."""
     pipeline = Rig().pipeline()
-    short = replace(VEHICLE, steering=replace(VEHICLE.steering, max_wheel_rad=0.5 * VEHICLE.steering.max_wheel_rad))
+    short = replace(
+        VEHICLE,
+        steering=replace(VEHICLE.steering, max_wheel_rad=0.5 * VEHICLE.steering.max_wheel_rad),
+    )
     pipeline._adapt(short)
     pipeline.supervisor.mode = Mode.TELEOP
     pipeline.monitors.teleop.on_message(replace(reading(1), steering=1.0), 0)

@@ -1,4 +1,5 @@
-"""The keyboard as a stick: a deadman made of key repeats, and throttle and wheel that are forgotten with it."""
+"""The keyboard as a stick: a deadman made of key repeats, and throttle and wheel that are forgotten
+with it."""
 
 import pytest
 from hypothesis import given
@@ -70,14 +71,18 @@ def test_the_end_of_the_repeats_lets_go_and_forgets_what_was_set(human: Human) -
     assert driving.throttle > 0.4
     last_ns = human.now_ns
     human.wait(600)
-    held = [t_ns - last_ns for t_ns, reading in human.readings if t_ns > last_ns and reading.deadman]
+    held = [
+        t_ns - last_ns for t_ns, reading in human.readings if t_ns > last_ns and reading.deadman
+    ]
     assert RELEASE_NS - 20 * MS <= max(held) <= RELEASE_NS
     human.hold(b" ", 900)
     assert human.read() == Reading(deadman=True), "held anew it is neutral"
 
 
 @pytest.mark.parametrize("delay_ms", [250, 500, 660])
-def test_changing_the_key_keeps_it_held_over_the_delay_but_takes_the_throttle_away(delay_ms: int) -> None:
+def test_changing_the_key_keeps_it_held_over_the_delay_but_takes_the_throttle_away(
+    delay_ms: int,
+) -> None:
     human = Human(delay_ms=delay_ms)
     human.hold(b" ", delay_ms + 300)
     human.hold(b"w", delay_ms + 600)
@@ -97,7 +102,11 @@ def test_a_key_pressed_and_let_go_is_let_go_after_the_delay_of_this_terminal() -
     human.tap(b"w")
     pressed_ns = human.now_ns
     human.wait(1000)
-    held = [t_ns - pressed_ns for t_ns, reading in human.readings if t_ns > pressed_ns and reading.deadman]
+    held = [
+        t_ns - pressed_ns
+        for t_ns, reading in human.readings
+        if t_ns > pressed_ns and reading.deadman
+    ]
     assert max(held) <= 350 * MS, "250 ms were measured, 100 ms are granted"
 
 
@@ -111,7 +120,9 @@ def test_silence_lets_go_whatever_the_terminal_does(delay_ms: int, every_ms: int
     assert human.read() == RELEASED
 
 
-@pytest.mark.parametrize("data", [b"p", b"\x1b[I\x1b[O", b"\x1b[M abc", b"\xc3\xa4", b"\x1b[200~"], ids=repr)
+@pytest.mark.parametrize(
+    "data", [b"p", b"\x1b[I\x1b[O", b"\x1b[M abc", b"\xc3\xa4", b"\x1b[200~"], ids=repr
+)
 def test_what_is_no_driving_key_lets_go_at_once(human: Human, data: bytes) -> None:
     human.hold(b" ", 900)
     assert human.read().deadman
@@ -139,7 +150,11 @@ def test_keys_that_ask_are_requests_and_those_that_stop_let_go(human: Human) -> 
     assert human.tap(b"x") == RELEASED
     human.tap(b"X")
     human.tap(b"q")
-    assert human.keyboard.drain_requests() == [TeleopRequestKind.STOP, TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]
+    assert human.keyboard.drain_requests() == [
+        TeleopRequestKind.STOP,
+        TeleopRequestKind.EMERGENCY,
+        TeleopRequestKind.LEAVE,
+    ]
     assert human.keyboard.drain_requests() == []
 
 

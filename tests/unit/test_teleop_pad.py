@@ -12,14 +12,36 @@ from msgspec.structs import replace
 
 from vehicled.live.teleop.joystick import JoystickDevice, devices
 from vehicled.live.teleop.js_event import FULL, JsDecoder, JsEvent, encode
-from vehicled.live.teleop.mapping import MAPS, XPAD, Axis, MappingError, PadLayout, PadMap, choose, load, resolve
+from vehicled.live.teleop.mapping import (
+    MAPS,
+    XPAD,
+    Axis,
+    MappingError,
+    PadLayout,
+    PadMap,
+    choose,
+    load,
+    resolve,
+)
 from vehicled.live.teleop.pad import Pad
 from vehicled.live.teleop.reading import RELEASED, Reading, TeleopRequestKind
 
 MS = 1_000_000
 EVENTS = st.builds(
-    JsEvent, st.integers(0, 2**32 - 1), st.integers(-FULL, FULL), st.just(True), st.integers(0, 255), st.booleans()
-) | st.builds(JsEvent, st.integers(0, 2**32 - 1), st.integers(0, 1), st.just(False), st.integers(0, 255), st.booleans())
+    JsEvent,
+    st.integers(0, 2**32 - 1),
+    st.integers(-FULL, FULL),
+    st.just(True),
+    st.integers(0, 255),
+    st.booleans(),
+) | st.builds(
+    JsEvent,
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 1),
+    st.just(False),
+    st.integers(0, 255),
+    st.booleans(),
+)
 
 
 @given(st.lists(EVENTS, max_size=30), st.lists(st.integers(1, 20), max_size=40))
@@ -43,13 +65,17 @@ def test_garbage_gives_events_within_their_range_or_is_counted(data: bytes) -> N
 
 
 def test_the_layout_is_that_of_the_kernel() -> None:
-    assert encode(JsEvent(0x01020304, -2, True, 5, True)) == struct.pack("=IhBB", 0x01020304, -2, 0x82, 5)
+    assert encode(JsEvent(0x01020304, -2, True, 5, True)) == struct.pack(
+        "=IhBB", 0x01020304, -2, 0x82, 5
+    )
 
 
 # ---------------------------------------------------------------- mapping
 
 AXES = st.builds(
-    lambda low, gap, high, **rest: Axis(axis=0, minimum=low, centre=low + gap, maximum=min(FULL, low + gap + high), **rest),
+    lambda low, gap, high, **rest: Axis(
+        axis=0, minimum=low, centre=low + gap, maximum=min(FULL, low + gap + high), **rest
+    ),
     low=st.integers(-FULL, 0),
     gap=st.integers(1, 10_000),
     high=st.integers(1, 20_000),
@@ -62,7 +88,9 @@ AXES = st.builds(
 
 
 @given(AXES, st.lists(st.integers(-32768, 32767), min_size=2, max_size=20))
-def test_an_axis_is_monotone_within_its_range_and_rests_at_rest(axis: Axis, raws: list[int]) -> None:
+def test_an_axis_is_monotone_within_its_range_and_rests_at_rest(
+    axis: Axis, raws: list[int]
+) -> None:
     values = [axis.value(raw) for raw in sorted(raws)]
     low = 0.0 if axis.one_sided else -axis.scale
     assert all(low - 1e-12 <= value <= axis.scale + 1e-12 for value in values)
@@ -96,7 +124,21 @@ def test_common_pads_are_known_by_name(name: str, key: str) -> None:
 def test_a_wheel_has_inverted_pedals_and_paddles_for_a_deadman() -> None:
     layout = PadLayout(
         ["ABS_X", "ABS_Y", "ABS_Z", "ABS_RZ", "ABS_HAT0X", "ABS_HAT0Y"],
-        [f"BTN_{n}" for n in ("TRIGGER", "THUMB", "THUMB2", "TOP", "TOP2", "PINKIE", "BASE", "BASE2", "BASE3", "BASE4")],
+        [
+            f"BTN_{n}"
+            for n in (
+                "TRIGGER",
+                "THUMB",
+                "THUMB2",
+                "TOP",
+                "TOP2",
+                "PINKIE",
+                "BASE",
+                "BASE2",
+                "BASE3",
+                "BASE4",
+            )
+        ],
     )
     key, mapping = choose("Logitech G29 Driving Force Racing Wheel", layout)
     assert key == "g29"
@@ -139,7 +181,9 @@ def test_a_file_says_what_differs(tmp_path: Path) -> None:
         ("\x00", "pad.toml"),
     ],
 )
-def test_a_file_that_is_wrong_is_refused_with_the_reason(tmp_path: Path, text: str, line: str) -> None:
+def test_a_file_that_is_wrong_is_refused_with_the_reason(
+    tmp_path: Path, text: str, line: str
+) -> None:
     file = tmp_path / "pad.toml"
     file.write_text(text)
     with pytest.raises(MappingError, match=line):
@@ -171,7 +215,11 @@ def xbox(**changes: object) -> Pad:
     """A pad whose triggers have been seen at rest."""
     mapping: PadMap = resolve(MAPS["xbox"], XPAD, "pad")
     pad = Pad(replace(mapping, **changes), "pad")
-    pad.feed([axis(n, 0, initial=True) for n in range(8)] + [button(n, 0, initial=True) for n in range(11)], 0)
+    pad.feed(
+        [axis(n, 0, initial=True) for n in range(8)]
+        + [button(n, 0, initial=True) for n in range(11)],
+        0,
+    )
     pad.feed([axis(LEFT_TRIGGER, -FULL), axis(RIGHT_TRIGGER, -FULL)], 0)
     return pad
 
@@ -193,7 +241,11 @@ def test_the_shoulder_button_is_the_deadman() -> None:
 def test_a_trigger_that_has_not_moved_is_not_believed() -> None:
     """The kernel reports the middle of its range until then: half throttle."""
     pad = Pad(resolve(MAPS["xbox"], XPAD, "pad"), "pad")
-    pad.feed([axis(n, 0, initial=True) for n in range(8)] + [button(n, 0, initial=True) for n in range(11)], 0)
+    pad.feed(
+        [axis(n, 0, initial=True) for n in range(8)]
+        + [button(n, 0, initial=True) for n in range(11)],
+        0,
+    )
     pad.feed([button(SHOULDER, 1)], 0)
     assert pad.read(0) == RELEASED
     assert "press and release throttle and brake" in pad.hint(0)
@@ -237,8 +289,15 @@ def test_buttons_ask_when_they_are_pressed_and_only_then() -> None:
     pad = xbox()
     pad.feed([button(START, 1, initial=True)], 0)
     assert pad.drain_requests() == []
-    pad.feed([button(START, 0), button(START, 1), button(START, 1), button(EAST, 1), button(SELECT, 1)], 0)
-    assert pad.drain_requests() == [TeleopRequestKind.TAKE, TeleopRequestKind.STOP, TeleopRequestKind.EMERGENCY]
+    pad.feed(
+        [button(START, 0), button(START, 1), button(START, 1), button(EAST, 1), button(SELECT, 1)],
+        0,
+    )
+    assert pad.drain_requests() == [
+        TeleopRequestKind.TAKE,
+        TeleopRequestKind.STOP,
+        TeleopRequestKind.EMERGENCY,
+    ]
     assert pad.drain_requests() == []
 
 
@@ -251,7 +310,9 @@ def test_unplugged_it_has_let_go() -> None:
 
 
 @given(st.lists(st.tuples(st.lists(EVENTS, max_size=10), st.integers(0, 10**9)), max_size=20))
-def test_random_events_give_readings_within_their_range(bursts: list[tuple[list[JsEvent], int]]) -> None:
+def test_random_events_give_readings_within_their_range(
+    bursts: list[tuple[list[JsEvent], int]],
+) -> None:
     pad, now_ns = xbox(), 0
     for events, wait_ns in bursts:
         now_ns += wait_ns

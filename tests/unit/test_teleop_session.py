@@ -1,4 +1,5 @@
-"""A sitting against a control socket: what is sent and what is not, and that the terminal gets back what it was."""
+"""A sitting against a control socket: what is sent and what is not, and that the terminal gets back
+what it was."""
 
 import os
 import pty
@@ -41,7 +42,12 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-STATUS: dict[str, Any] = {"mode": "STANDBY", "why": "waiting to be armed", "estimate": None, "waiting_for": []}
+STATUS: dict[str, Any] = {
+    "mode": "STANDBY",
+    "why": "waiting to be armed",
+    "estimate": None,
+    "waiting_for": [],
+}
 
 
 # ---------------------------------------------------------------- the seat
@@ -56,10 +62,14 @@ def test_nothing_is_sent_before_somebody_asks_to_drive() -> None:
     first, second = seat.request(Reading(deadman=True)), seat.request(Reading(deadman=True))
     assert first is not None
     assert second is not None
-    assert (first.sequence, second.sequence) == (1, 2), "the same deflection is a reading of its own"
+    assert (first.sequence, second.sequence) == (1, 2), (
+        "the same deflection is a reading of its own"
+    )
 
 
-@pytest.mark.parametrize(("mode", "actions"), [("ARMED", ["teleop"]), ("AUTO", ["teleop"]), ("FAULT", ["arm", "teleop"])])
+@pytest.mark.parametrize(
+    ("mode", "actions"), [("ARMED", ["teleop"]), ("AUTO", ["teleop"]), ("FAULT", ["arm", "teleop"])]
+)
 def test_what_is_asked_for_depends_on_the_mode(mode: str, actions: list[str]) -> None:
     seat = TeleopState("pad")
     seat.on_message({**STATUS, "mode": mode})
@@ -80,15 +90,24 @@ def test_another_driver_whose_name_ends_alike_is_not_us() -> None:
     seat = TeleopState("pad")
     seat.on_message({**STATUS, "mode": "TELEOP", "driver": "pad"})
     seat.actions_for([TeleopRequestKind.TAKE])
-    seat.on_message({**STATUS, "mode": "TELEOP", "why": "driven by hand: gamepad", "driver": "gamepad"})
+    seat.on_message(
+        {**STATUS, "mode": "TELEOP", "why": "driven by hand: gamepad", "driver": "gamepad"}
+    )
     assert not seat.active
 
 
 def test_stopping_and_leaving() -> None:
     seat = TeleopState("pad")
-    assert seat.actions_for([TeleopRequestKind.TAKE, TeleopRequestKind.STOP]) == ["arm", "teleop", "stop"]
+    assert seat.actions_for([TeleopRequestKind.TAKE, TeleopRequestKind.STOP]) == [
+        "arm",
+        "teleop",
+        "stop",
+    ]
     assert not seat.active
-    assert seat.actions_for([TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]) == ["emergency_stop", "disarm"]
+    assert seat.actions_for([TeleopRequestKind.EMERGENCY, TeleopRequestKind.LEAVE]) == [
+        "emergency_stop",
+        "disarm",
+    ]
     assert seat.leaving
 
 
@@ -124,7 +143,12 @@ class Console:
 
     def status(self, now_ns: int) -> dict[str, Any]:
         drives = self.mode is Mode.TELEOP
-        return {**STATUS, "mode": self.mode.name, "why": "waiting", "driver": "pad" if drives else ""}
+        return {
+            **STATUS,
+            "mode": self.mode.name,
+            "why": "waiting",
+            "driver": "pad" if drives else "",
+        }
 
 
 @pytest.fixture
@@ -160,7 +184,12 @@ class Sitting:
         self.failure: Exception | None = None
 
     def press(self, *events: tuple[bool, int, int]) -> None:
-        os.write(self.writer, b"".join(encode(JsEvent(0, value, is_axis, number)) for is_axis, number, value in events))
+        os.write(
+            self.writer,
+            b"".join(
+                encode(JsEvent(0, value, is_axis, number)) for is_axis, number, value in events
+            ),
+        )
 
     def take(self) -> None:
         """Triggers at rest, deadman held, start pressed."""
@@ -228,7 +257,9 @@ def test_the_end_of_the_run_is_said_and_nothing_else_is_taken_for_it(tmp_path: P
                 client.receive()
 
 
-def test_input_that_never_ends_does_not_hold_up_the_readings(served: tuple[Path, Console], tmp_path: Path) -> None:
+def test_input_that_never_ends_does_not_hold_up_the_readings(
+    served: tuple[Path, Console], tmp_path: Path
+) -> None:
     path, console = served
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
@@ -264,7 +295,13 @@ def test_a_terminal_that_nobody_reads_holds_up_nothing() -> None:
     try:
         with Terminal(theirs, theirs) as terminal:
             for _ in range(2000):
-                terminal.say("a line that nobody reads, longer than what is left in the buffer of the terminal " * 8)
+                terminal.say(
+                    (
+                        "a line that nobody reads, longer than what is left in the buffer of the "
+                        "terminal "
+                    )
+                    * 8
+                )
             assert os.read(ours, 1 << 16)
             terminal.show("and then there is room again")
         assert os.get_blocking(theirs), "the flags of the shell's descriptor stay"
@@ -273,7 +310,9 @@ def test_a_terminal_that_nobody_reads_holds_up_nothing() -> None:
         os.close(theirs)
 
 
-def test_readings_are_fresh_numbered_and_end_with_the_unplugging(served: tuple[Path, Console], tmp_path: Path) -> None:
+def test_readings_are_fresh_numbered_and_end_with_the_unplugging(
+    served: tuple[Path, Console], tmp_path: Path
+) -> None:
     path, console = served
     sitting = Sitting(path, tmp_path)
 
@@ -301,10 +340,14 @@ def test_readings_are_fresh_numbered_and_end_with_the_unplugging(served: tuple[P
     numbers = [reading.sequence for reading in plain]
     assert numbers == list(range(1, len(numbers) + 1)), "each once, none again"
     assert plain[0].throttle == 0.0
-    assert readings.index(next(r for r in readings if r.unplugged)) == len(plain), "nothing after it"
+    assert readings.index(next(r for r in readings if r.unplugged)) == len(plain), (
+        "nothing after it"
+    )
 
 
-def test_a_signal_ends_it_and_the_daemon_is_reported(served: tuple[Path, Console], tmp_path: Path) -> None:
+def test_a_signal_ends_it_and_the_daemon_is_reported(
+    served: tuple[Path, Console], tmp_path: Path
+) -> None:
     path, console = served
     sitting = Sitting(path, tmp_path)
     before = signal.getsignal(signal.SIGTERM)
@@ -367,7 +410,9 @@ def test_a_lost_daemon_is_reported_and_the_terminal_restored(tmp_path: Path) -> 
             os.close(fd)
 
 
-def test_a_terminal_that_is_closed_ends_it_at_once(served: tuple[Path, Console], tmp_path: Path) -> None:
+def test_a_terminal_that_is_closed_ends_it_at_once(
+    served: tuple[Path, Console], tmp_path: Path
+) -> None:
     path, console = served
     master, slave = pty.openpty()
     with Terminal(slave, slave) as terminal:
@@ -384,7 +429,9 @@ def test_a_terminal_that_is_closed_ends_it_at_once(served: tuple[Path, Console],
     os.close(sitting.writer)
 
 
-def test_keys_of_the_terminal_count_beside_a_pad(served: tuple[Path, Console], tmp_path: Path) -> None:
+def test_keys_of_the_terminal_count_beside_a_pad(
+    served: tuple[Path, Console], tmp_path: Path
+) -> None:
     path, console = served
     master, slave = pty.openpty()
     with Terminal(slave, slave) as terminal:
@@ -429,7 +476,9 @@ def test_a_daemon_that_does_not_read_finds_no_heap_of_old_readings(tmp_path: Pat
 def test_the_daemon_is_reported_when_the_front_end_dies(served: tuple[Path, Console]) -> None:
     path, console = served
     with Client(path) as client:
-        client.send(TeleopRequest(steering=0.0, throttle=0.5, deadman=True, sequence=9, origin="pad"))
+        client.send(
+            TeleopRequest(steering=0.0, throttle=0.5, deadman=True, sequence=9, origin="pad")
+        )
         until(lambda: bool(console.readings))
     until(lambda: len(console.readings) == 2)
     last = console.readings[-1][1]

@@ -1,4 +1,5 @@
-"""The ground: heights through every node with slopes that do not jump, friction between its nodes, edges, and holes."""
+"""The ground: heights through every node with slopes that do not jump, friction between its nodes,
+edges, and holes."""
 
 from math import cos, hypot, inf, isfinite, nan, sin
 
@@ -39,8 +40,12 @@ def test_it_goes_through_every_node_with_the_slope_of_the_neighbours():
 def test_slopes_are_those_of_the_height_everywhere(x, y):
     terrain, eps = Terrain(ROUGH), 1e-6
     _, slope_x, slope_y, _ = terrain.at(x, y)
-    assert slope_x == pytest.approx((terrain.at(x + eps, y)[0] - terrain.at(x - eps, y)[0]) / (2 * eps), abs=2e-4)
-    assert slope_y == pytest.approx((terrain.at(x, y + eps)[0] - terrain.at(x, y - eps)[0]) / (2 * eps), abs=2e-4)
+    assert slope_x == pytest.approx(
+        (terrain.at(x + eps, y)[0] - terrain.at(x - eps, y)[0]) / (2 * eps), abs=2e-4
+    )
+    assert slope_y == pytest.approx(
+        (terrain.at(x, y + eps)[0] - terrain.at(x, y - eps)[0]) / (2 * eps), abs=2e-4
+    )
 
 
 @given(places, places, st.floats(0.0, 6.3))
@@ -58,14 +63,24 @@ def test_beyond_the_edge_it_runs_out_level():
         assert terrain.at(x, y) == (pytest.approx(corner), 0.0, 0.0, 1.0)
     height, slope_x, slope_y, _ = terrain.at(99.0, -2.0 + 0.5 * 4)
     assert (height, slope_x) == (pytest.approx(z[4, -1]), 0.0)
-    assert slope_y == pytest.approx(z[5, -1] - z[3, -1]), "along the edge it goes on as it does there"
+    assert slope_y == pytest.approx(z[5, -1] - z[3, -1]), (
+        "along the edge it goes on as it does there"
+    )
 
 
-@given(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5), st.floats(-3.0, 3.0), st.floats(1.6, 6.9), st.floats(-1.4, 1.4))
+@given(
+    st.floats(-0.5, 0.5),
+    st.floats(-0.5, 0.5),
+    st.floats(-3.0, 3.0),
+    st.floats(1.6, 6.9),
+    st.floats(-1.4, 1.4),
+)
 def test_a_plane_is_a_plane(slope_x, slope_y, height, x, y):
     columns, rows = np.meshgrid(1.0 + 0.5 * np.arange(14), -2.0 + 0.5 * np.arange(9))
     terrain = Terrain(raster(height + slope_x * columns + slope_y * rows))
-    assert terrain.at(x, y) == pytest.approx((height + slope_x * x + slope_y * y, slope_x, slope_y, 1.0), abs=1e-9)
+    assert terrain.at(x, y) == pytest.approx(
+        (height + slope_x * x + slope_y * y, slope_x, slope_y, 1.0), abs=1e-9
+    )
 
 
 @given(places, places)
@@ -86,7 +101,9 @@ def test_a_place_that_is_no_number_is_at_the_edge():
 
 def test_one_row_and_one_node_are_ground_too():
     assert Terrain(raster([[3.0]])).at(0.0, 9.0) == (3.0, 0.0, 0.0, 1.0)
-    assert Terrain(raster([[1.0, 2.0]]), raster([[0.5], [0.7]])).at(1.25, -1.75) == pytest.approx((1.5, 2.5, 0.0, 0.6))
+    assert Terrain(raster([[1.0, 2.0]]), raster([[0.5], [0.7]])).at(1.25, -1.75) == pytest.approx(
+        (1.5, 2.5, 0.0, 0.6)
+    )
 
 
 @given(st.lists(st.booleans(), min_size=60, max_size=60), st.integers(1, 60))

@@ -13,7 +13,8 @@ from vehicled.profile import ProfileError, load_profile
 from vehicled.profile.schema import TerrainTable as TerrainTable
 
 try:
-    # Here, because it opens a database of projections that stays open: no test can close it behind itself.
+    # Here, because it opens a database of projections that stays open: no test can close it behind
+    # itself.
     import laspy
 except ImportError:
     laspy = None
@@ -43,12 +44,20 @@ def as_las(path, points):
 
 
 def as_ply(path, points, *, text=False):
-    """Write the vertices as the PLY of a scanner: doubles, with a property that is no coordinate."""
+    """Write the vertices as the PLY of a scanner: doubles, with a property that is no
+    coordinate."""
     kind = "ascii" if text else "binary_little_endian"
     properties = "".join(f"property double {name}\n" for name in ("x", "y", "z", "intensity"))
-    head = f"ply\nformat {kind} 1.0\ncomment a scan\nelement vertex {len(points)}\n{properties}end_header\n"
+    head = (
+        f"ply\nformat {kind} 1.0\ncomment a scan\nelement vertex "
+        f"{len(points)}\n{properties}end_header\n"
+    )
     rows = np.column_stack((points, np.full(len(points), 0.5)))
-    body = "".join(f"{x!r} {y!r} {z!r} {w!r}\n" for x, y, z, w in rows.tolist()).encode() if text else rows.astype("<f8").tobytes()
+    body = (
+        "".join(f"{x!r} {y!r} {z!r} {w!r}\n" for x, y, z, w in rows.tolist()).encode()
+        if text
+        else rows.astype("<f8").tobytes()
+    )
     path.write_bytes(head.encode() + body)
 
 
@@ -57,14 +66,18 @@ def as_text(path, points):
     path.write_text("\n".join(["x y z intensity", "# a remark", *lines, ""]))
 
 
-@pytest.mark.parametrize(("name", "write"), [("a.las", as_las), ("a.ply", as_ply), ("a.xyz", as_text)])
+@pytest.mark.parametrize(
+    ("name", "write"), [("a.las", as_las), ("a.ply", as_ply), ("a.xyz", as_text)]
+)
 def test_a_cloud_becomes_the_ground_it_was_taken_of(tmp_path, points, name, write):
     write(tmp_path / name, points)
     raster = read_raster(str(tmp_path / name), 0.25)
     assert raster.points == len(points)
     assert raster.extent_m == pytest.approx((EAST, NORTH, EAST + 20, NORTH + 10))
     assert 80 < raster.holes < 140, "the disc of 7 m2 in cells of 1/16 m2, less at its rim"
-    table = TerrainTable(height=str(tmp_path / name), resolution_m=0.25, origin_m=[EAST, NORTH, 250.0])
+    table = TerrainTable(
+        height=str(tmp_path / name), resolution_m=0.25, origin_m=[EAST, NORTH, 250.0]
+    )
     terrain = load_terrain(table)
     for x, y in ((3.0, 2.0), (12.3, 7.7), (17.1, 4.4)):
         height, slope_x, slope_y, friction = terrain.at(x, y)
@@ -87,7 +100,17 @@ HEIGHTS = np.array([[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]])
 SIDECAR = "step_m = 0.5\nx_m = 10.0\ny_m = 20.0\nscale = 0.01\noffset = -1.0\n"
 
 
-def geotiff(path, *, model=1, point=False, scale=(0.5, 0.5, 0.0), no_data=None, shape=None, values=HEIGHTS, kind=np.float32):
+def geotiff(
+    path,
+    *,
+    model=1,
+    point=False,
+    scale=(0.5, 0.5, 0.0),
+    no_data=None,
+    shape=None,
+    values=HEIGHTS,
+    kind=np.float32,
+):
     tifffile = pytest.importorskip("tifffile")
     keys = (1, 1, 0, 2, 1024, 0, 1, model, 1025, 0, 1, 2 if point else 1)
     tags = [
@@ -97,7 +120,9 @@ def geotiff(path, *, model=1, point=False, scale=(0.5, 0.5, 0.0), no_data=None, 
     ]
     if no_data is not None:
         tags.append((42113, "s", 0, no_data, True))
-    pixels, colours = (values.astype(kind), "minisblack") if shape is None else (np.zeros(shape, kind), "rgb")
+    pixels, colours = (
+        (values.astype(kind), "minisblack") if shape is None else (np.zeros(shape, kind), "rgb")
+    )
     tifffile.imwrite(path, pixels, extratags=tags, photometric=colours)
 
 
@@ -124,9 +149,16 @@ def test_a_geotiff_lies_where_its_tags_say(tmp_path):
     ],
 )
 def test_no_data_of_any_kind_of_pixel_is_a_hole(tmp_path, kind, stored, text):
-    geotiff(tmp_path / "a.tif", values=np.where(HEIGHTS == 4.0, stored, HEIGHTS), kind=kind, no_data=text)
+    geotiff(
+        tmp_path / "a.tif",
+        values=np.where(HEIGHTS == 4.0, stored, HEIGHTS),
+        kind=kind,
+        no_data=text,
+    )
     found = read_raster(str(tmp_path / "a.tif"), 1.0)
-    assert np.array_equal(found.values, np.where(HEIGHTS == 4.0, np.nan, HEIGHTS)[::-1], equal_nan=True)
+    assert np.array_equal(
+        found.values, np.where(HEIGHTS == 4.0, np.nan, HEIGHTS)[::-1], equal_nan=True
+    )
 
 
 def test_png_and_csv_lie_where_the_file_beside_them_says(tmp_path):
@@ -134,7 +166,9 @@ def test_png_and_csv_lie_where_the_file_beside_them_says(tmp_path):
     pillow.fromarray((HEIGHTS * 1000).astype(np.uint16)).save(tmp_path / "a.png")
     (tmp_path / "a.csv").write_text("300,400,500\n0,100,\n")
     for name in ("a.png", "a.csv"):
-        (tmp_path / f"{name}.toml").write_text(SIDECAR.replace("0.01", "0.001") if name == "a.png" else SIDECAR)
+        (tmp_path / f"{name}.toml").write_text(
+            SIDECAR.replace("0.01", "0.001") if name == "a.png" else SIDECAR
+        )
     png, text = (read_raster(str(tmp_path / name), 1.0) for name in ("a.png", "a.csv"))
     assert (png.x_m, png.y_m, png.step_m) == (text.x_m, text.y_m, text.step_m) == (10.0, 20.0, 0.5)
     assert np.allclose(png.values, HEIGHTS[::-1] - 1.0)
@@ -200,17 +234,37 @@ def bad(tmp_path, name, data, said, sidecar=None):
         ("a.csv", "1,1e308\n", "values beyond 1e+09", SIDECAR.replace("0.01", "1e9")),
         ("a.csv", "1,2\n", "lies beyond 1e+09 m", SIDECAR.replace("20.0", "1e10")),
         ("a.csv", "1,2\n", "y_m: missing", "step_m = 1\nx_m = 0\n"),
-        ("a.csv", "1,2\n", "step_m (line 1): must be a number > 0", "step_m = -1\nx_m = 0\ny_m = 0\n"),
-        ("a.csv", "1,2\n", "step_m (line 1): must be a number", "step_m = true\nx_m = 0\ny_m = 0\n"),
+        (
+            "a.csv",
+            "1,2\n",
+            "step_m (line 1): must be a number > 0",
+            "step_m = -1\nx_m = 0\ny_m = 0\n",
+        ),
+        (
+            "a.csv",
+            "1,2\n",
+            "step_m (line 1): must be a number",
+            "step_m = true\nx_m = 0\ny_m = 0\n",
+        ),
         ("a.csv", "1,2\n", 'did you mean "step_m"?', "step = 1\nx_m = 0\ny_m = 0\n"),
-        ("a.csv", "1,2\n", "x_m (line 1): must be a number", f"x_m = 1{'0' * 400}\nstep_m = 1\ny_m = 0\n"),
+        (
+            "a.csv",
+            "1,2\n",
+            "x_m (line 1): must be a number",
+            f"x_m = 1{'0' * 400}\nstep_m = 1\ny_m = 0\n",
+        ),
         ("a.csv", "1,2\n", "a.csv.toml: 1 problem", f"x_m = 1{'0' * 5000}\nstep_m = 1\ny_m = 0\n"),
         ("a.csv", "1,2\n", "nested too deeply", f"a = {'[' * 5000}"),
         ("a.obj", "v 0 0 0\n", ".obj is not supported", None),
     ],
 )
 def test_bad_files_name_the_place_and_the_cure(tmp_path, name, data, said, sidecar):
-    for package, kinds in (("laspy", (".las", ".laz")), ("trimesh", (".ply",)), ("tifffile", (".tif",)), ("PIL", (".png",))):
+    for package, kinds in (
+        ("laspy", (".las", ".laz")),
+        ("trimesh", (".ply",)),
+        ("tifffile", (".tif",)),
+        ("PIL", (".png",)),
+    ):
         if name.endswith(kinds):
             pytest.importorskip(package)
     bad(tmp_path, name, data, said, sidecar)
@@ -236,7 +290,12 @@ def test_a_geotiff_that_cannot_be_used_says_how_to_bring_it_about(tmp_path, chan
 def test_a_missing_extra_is_named(tmp_path, monkeypatch, points):
     import sys
 
-    for name, package in (("a.las", "laspy"), ("a.ply", "trimesh.exchange.ply"), ("a.tif", "tifffile"), ("a.png", "PIL")):
+    for name, package in (
+        ("a.las", "laspy"),
+        ("a.ply", "trimesh.exchange.ply"),
+        ("a.tif", "tifffile"),
+        ("a.png", "PIL"),
+    ):
         (tmp_path / name).write_bytes(b"x")
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(TerrainError, match=r"vehicled\[terrain\]"):

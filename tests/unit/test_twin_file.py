@@ -1,4 +1,5 @@
-"""Twin files: every number with its origin, every mistake at once, and writing back what calibration found."""
+"""Twin files: every number with its origin, every mistake at once, and writing back what
+calibration found."""
 
 import re
 from collections import Counter
@@ -55,11 +56,31 @@ MISTAKES = {
     "no status": ('status = "derived", ', "", "body.mass_kg.status", "missing; one of"),
     "wrong status": ('"derived"', '"guess"', "body.mass_kg.status", 'found the text "guess"'),
     "no origin": ('origin = "lfdm", ', "", "body.mass_kg.origin", "a key of the table [origins]"),
-    "origin nobody named": ('"lfdm"', '"hearsay"', "body.mass_kg.origin", 'found the text "hearsay"'),
+    "origin nobody named": (
+        '"lfdm"',
+        '"hearsay"',
+        "body.mass_kg.origin",
+        'found the text "hearsay"',
+    ),
     "no spread": (", spread = 0.05", "", "body.mass_kg.spread", "missing: one standard deviation"),
-    "spread twice": ("spread = 0.05", "spread = 0.05, spread_abs = 3.0", "body.mass_kg.spread", "give it once"),
-    "spread below 0": ("spread = 0.05", "spread = -0.05", "body.mass_kg.spread", "must be a number >= 0"),
-    "spread without end": ("spread = 0.05", "spread_abs = inf", "body.mass_kg.spread_abs", "found inf"),
+    "spread twice": (
+        "spread = 0.05",
+        "spread = 0.05, spread_abs = 3.0",
+        "body.mass_kg.spread",
+        "give it once",
+    ),
+    "spread below 0": (
+        "spread = 0.05",
+        "spread = -0.05",
+        "body.mass_kg.spread",
+        "must be a number >= 0",
+    ),
+    "spread without end": (
+        "spread = 0.05",
+        "spread_abs = inf",
+        "body.mass_kg.spread_abs",
+        "found inf",
+    ),
     "no value": ("value = 2654.382, ", "", "body.mass_kg", "has no value"),
     "mistyped": ("spread = ", "spred = ", "body.mass_kg.spred", 'did you mean "spread"?'),
     "not a number": ("2654.382", "nan", "body.mass_kg", "nan and inf are not allowed"),
@@ -93,12 +114,29 @@ def test_nothing_has_a_default() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "path", "part"),
     [
-        ("rolling_share = { value = [0.375, 0.75], ", "rolling_share = { value = [0.375], ", "rolling_share", "list of 2"),
-        ("stiffness_npm = { value = 459267.2", "stifness_npm = { value = 459267.2", "stifness_npm", "did you mean"),
-        ("stiffness_npm = { value = 459267.2, ", "stiffness_npm = { ", "stiffness_npm", "has no value"),
+        (
+            "rolling_share = { value = [0.375, 0.75], ",
+            "rolling_share = { value = [0.375], ",
+            "rolling_share",
+            "list of 2",
+        ),
+        (
+            "stiffness_npm = { value = 459267.2",
+            "stifness_npm = { value = 459267.2",
+            "stifness_npm",
+            "did you mean",
+        ),
+        (
+            "stiffness_npm = { value = 459267.2, ",
+            "stiffness_npm = { ",
+            "stiffness_npm",
+            "has no value",
+        ),
     ],
 )
-def test_a_table_that_may_be_left_out_is_checked_where_it_is_there(old: str, new: str, path: str, part: str) -> None:
+def test_a_table_that_may_be_left_out_is_checked_where_it_is_there(
+    old: str, new: str, path: str, part: str
+) -> None:
     assert HMMWV.count(old) == 2
     problem = refused(HMMWV.replace(old, new, 1))[0]
     assert problem.path == f"front.tyre.vertical.{path}"
@@ -112,7 +150,11 @@ def test_the_kind_of_powertrain_is_chosen_by_its_word() -> None:
 
 
 def test_all_mistakes_at_once() -> None:
-    text = HMMWV.replace(MASS_LINE, "mass_kg = 3.0").replace('"published"', '"guessed"').replace("[bounds]", "[bound]")
+    text = (
+        HMMWV.replace(MASS_LINE, "mass_kg = 3.0")
+        .replace('"published"', '"guessed"')
+        .replace("[bounds]", "[bound]")
+    )
     problems = refused(text)
     assert len(problems) > 50
     assert {"body.mass_kg", "bound"} <= {problem.path for problem in problems}
@@ -149,20 +191,30 @@ def test_a_file_in_the_home_of_nobody_is_not_there(tmp_path: Path) -> None:
     profile = load_profile("art_twin", ["sim.twin.vehicle=~nobody-of-this-name/a.toml"])
     twin = twin_file.anchored(profile, str(tmp_path / "mine.toml")).sim.twin
     assert twin is not None
-    with pytest.raises(ProfileError, match=r"~nobody-of-this-name/a\.toml: 1 problem\n  no such file"):
+    with pytest.raises(
+        ProfileError, match=r"~nobody-of-this-name/a\.toml: 1 problem\n  no such file"
+    ):
         load_twin(twin.vehicle)
 
 
 def test_writing_back_keeps_everything_else() -> None:
     twin = load_twin("hmmwv_lfdm")
-    numbers = {"body.mass_kg": NewValue(2612.5, 20.0), "rear.tyre.lateral.slope_n": NewValue([50000.0, 93000.0], 900.0)}
+    numbers = {
+        "body.mass_kg": NewValue(2612.5, 20.0),
+        "rear.tyre.lateral.slope_n": NewValue([50000.0, 93000.0], 900.0),
+    }
     text = write_twin(twin, numbers, "laps", 'three laps of "mine"', name="my_hmmwv")
     again = parse(text, "mine.toml")
     assert again.parameters.identity.name == "my_hmmwv"
     assert again.parameters.body.mass_kg == 2612.5
     assert again.parameters.rear.tyre.lateral.slope_n == [50000.0, 93000.0]
     mass = again.provenance["body.mass_kg"]
-    assert (mass.status, mass.origin, mass.spread, mass.absolute) == ("calibrated", "laps", 20.0, True)
+    assert (mass.status, mass.origin, mass.spread, mass.absolute) == (
+        "calibrated",
+        "laps",
+        20.0,
+        True,
+    )
     assert again.origins["laps"] == 'three laps of "mine"'
     others = [key for key in twin.provenance if key not in numbers]
     assert all(again.provenance[key] == twin.provenance[key] for key in others)
@@ -184,7 +236,9 @@ def test_writing_back_keeps_everything_else() -> None:
         ({"body.mass_kg": NewValue(2600.0, 1.0)}, "my laps", "is not a valid key"),
     ],
 )
-def test_what_cannot_be_written_is_refused(numbers: dict[str, NewValue], origin: str, part: str) -> None:
+def test_what_cannot_be_written_is_refused(
+    numbers: dict[str, NewValue], origin: str, part: str
+) -> None:
     with pytest.raises(ProfileError, match=part):
         write_twin(load_twin("hmmwv_lfdm"), numbers, origin, "laps")
 
@@ -194,9 +248,12 @@ MASS_KEYS = ("value = 2654.382", 'status = "derived"', 'origin = "lfdm"', "sprea
 SHAPES = {
     "dotted": (MASS_LINE, "\n".join(f"mass_kg.{key}" for key in MASS_KEYS), "body.mass_kg"),
     "table of its own": (f"{MASS_LINE}\n", "", "body.mass_kg", "[body.mass_kg]  # {", *MASS_KEYS),
-    "origins dotted": (ORIGINS, re.sub("^(?=[a-z])", "origins.", ORIGINS.removeprefix("[origins]"), flags=re.MULTILINE), "origins"),
+    "origins dotted": (ORIGINS,
+        re.sub("^(?=[a-z])", "origins.", ORIGINS.removeprefix("[origins]"), flags=re.MULTILINE),
+        "origins"),
     "name in one line with the rest": (
-        HMMWV[HMMWV.index("[identity]") : HMMWV.index("[body]")], 'identity = { name = "a", description = "b" }\n', "identity.name",
+        HMMWV[HMMWV.index("[identity]") : HMMWV.index("[body]")],
+        'identity = { name = "a", description = "b" }\n', "identity.name",
     ),
 }  # fmt: skip
 
@@ -210,7 +267,9 @@ def test_what_stands_in_another_shape_is_refused_with_its_line(shape: tuple[str,
         text = "\n".join([HMMWV.replace(old, new, 1), *rest])
     twin = parse(text, "mine.toml")
     with pytest.raises(ProfileError, match=r"is not written as .*; write it so") as caught:
-        write_twin(twin, {"body.mass_kg": NewValue(2612.5, 20.0)}, "laps", "three laps", name="my_hmmwv")
+        write_twin(
+            twin, {"body.mass_kg": NewValue(2612.5, 20.0)}, "laps", "three laps", name="my_hmmwv"
+        )
     (problem,) = caught.value.problems
     assert problem.path == key
     assert key.rpartition(".")[2] in text.split("\n")[int(problem.place.removeprefix("line ")) - 1]
@@ -219,7 +278,21 @@ def test_what_stands_in_another_shape_is_refused_with_its_line(shape: tuple[str,
 LINES = HMMWV.splitlines()
 VALUE = re.compile(r"value = (\[[^]]*\]|[^,]*)")
 JUNK = st.sampled_from(
-    ["nan", "inf", "-1", "1e400", "[]", "[[1.0]]", "{}", '"x"', "true", "{ value = {} }", "10" * 200, "1979-05-27", "[nan, 1.0]"]
+    [
+        "nan",
+        "inf",
+        "-1",
+        "1e400",
+        "[]",
+        "[[1.0]]",
+        "{}",
+        '"x"',
+        "true",
+        "{ value = {} }",
+        "10" * 200,
+        "1979-05-27",
+        "[nan, 1.0]",
+    ]
 )
 
 
@@ -230,7 +303,9 @@ def test_junk_is_refused_and_never_fails(edits: list[tuple[int, str]]) -> None:
     for number, junk in edits:
         key, equals, rest = lines[number].partition(" = ")
         if equals:
-            before, value, after = VALUE.split(rest, maxsplit=1) if VALUE.search(rest) else ("", "", "")
+            before, value, after = (
+                VALUE.split(rest, maxsplit=1) if VALUE.search(rest) else ("", "", "")
+            )
             lines[number] = f"{key} = {before}value = {junk}{after}" if value else f"{key} = {junk}"
     problems = None
     try:

@@ -1,4 +1,5 @@
-"""Setting a receiver up: a receiver that answers, refuses, stays silent, speaks at another line rate, forgets."""
+"""Setting a receiver up: a receiver that answers, refuses, stays silent, speaks at another line
+rate, forgets."""
 
 import heapq
 import json
@@ -20,16 +21,19 @@ from vehicled.core.ports import NEVER_NS, Reopen, Send, SetBaud
 S = 1_000_000_000
 KEYS = keys.KEYS
 PVT = NavPvt(
-    0, 2025, 4, 11, 23, 14, 37, 0x37, 21, 172_938, 3, 0x83, 0xEA, 25, 76_590_724, 450_657_724, 303_638, 256_403, 14, 10,
-    -13, 12, 52, 17, 19_004_270, 191, 18_000_000, 144, 2,
+    0, 2025, 4, 11, 23, 14, 37, 0x37, 21, 172_938, 3, 0x83, 0xEA, 25, 76_590_724, 450_657_724,
+    303_638, 256_403, 14, 10, -13, 12, 52, 17, 19_004_270, 191, 18_000_000, 144, 2,
 )  # fmt: skip
 TEXT = b"$GNTXT,01,01,02,u-blox AG - www.u-blox.com*4E\r\n"
 
 
 class Receiver:
-    """The far side of the line, as a receiver of generation 9 behaves: line rate, RAM, answers in order, epochs each second."""
+    """The far side of the line, as a receiver of generation 9 behaves: line rate, RAM, answers in
+    order, epochs each second."""
 
-    def __init__(self, *, baud: int | None = None, refuses: tuple[str, ...] = (), keeps: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, baud: int | None = None, refuses: tuple[str, ...] = (), keeps: tuple[str, ...] = ()
+    ) -> None:
         self.baud = baud
         self.ram: dict[int, int] = dict.fromkeys(KEYS.values(), 0)
         self.ram[KEYS["CFG-USBOUTPROT-NMEA"]] = 1
@@ -58,7 +62,11 @@ class Receiver:
 
     def _on_frame(self, frame: bytes) -> bytes:
         if frame == poll("MON-VER"):
-            return encode(MonVer("EXT CORE 1.00 (f10c36)", "00190000", ("ROM BASE 0x118B2060", "FWVER=HPG 1.32")))
+            return encode(
+                MonVer(
+                    "EXT CORE 1.00 (f10c36)", "00190000", ("ROM BASE 0x118B2060", "FWVER=HPG 1.32")
+                )
+            )
         message = parse_ubx(frame)
         if isinstance(message, CfgValset):
             assert message.layers == keys.RAM
@@ -68,7 +76,11 @@ class Receiver:
             for key, value in message.items:
                 if key not in self.keeps:
                     self.ram[key] = value
-                if key == KEYS["CFG-UART1-BAUDRATE"] and self.baud is not None and key not in self.keeps:
+                if (
+                    key == KEYS["CFG-UART1-BAUDRATE"]
+                    and self.baud is not None
+                    and key not in self.keeps
+                ):
                     # The acknowledgement of this one gets lost in the change.
                     self.baud = value
                     return b""
@@ -85,7 +97,10 @@ class Receiver:
     def epoch(self, number: int) -> bytes:
         if self.mute:
             return b""
-        if self.ram[KEYS["CFG-MSGOUT-UBX_NAV_PVT_USB"]] or self.ram[KEYS["CFG-MSGOUT-UBX_NAV_PVT_UART1"]]:
+        if (
+            self.ram[KEYS["CFG-MSGOUT-UBX_NAV_PVT_USB"]]
+            or self.ram[KEYS["CFG-MSGOUT-UBX_NAV_PVT_UART1"]]
+        ):
             return encode(PVT._replace(itow_ms=number * 1000)) + encode(NavEoe(number * 1000))
         return TEXT
 
@@ -93,7 +108,9 @@ class Receiver:
 class Bench:
     """Device and receiver on one line, in virtual time."""
 
-    def __init__(self, device: UbloxDevice, receiver: Receiver, host_baud: int | None = None) -> None:
+    def __init__(
+        self, device: UbloxDevice, receiver: Receiver, host_baud: int | None = None
+    ) -> None:
         self.device, self.receiver, self.host_baud = device, receiver, host_baud
         self.now_ns = S
         self.messages: list[Message] = []
@@ -109,7 +126,11 @@ class Bench:
     def run(self, seconds: float) -> None:
         end = self.now_ns + round(seconds * S)
         while True:
-            due = min(self.device.next_due_ns(), self._next_epoch_ns, self._waiting[0][0] if self._waiting else NEVER_NS)
+            due = min(
+                self.device.next_due_ns(),
+                self._next_epoch_ns,
+                self._waiting[0][0] if self._waiting else NEVER_NS,
+            )
             if due > end:
                 break
             self.now_ns = max(self.now_ns, due)
@@ -147,7 +168,11 @@ class Bench:
         return [message for message in self.messages if isinstance(message, Fault)]
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(message.fields) for message in self.messages if isinstance(message, Event) and message.name == name]
+        return [
+            json.loads(message.fields)
+            for message in self.messages
+            if isinstance(message, Event) and message.name == name
+        ]
 
 
 def bench(receiver: Receiver, host_baud: int | None = None, **params: Any) -> Bench:
@@ -155,7 +180,11 @@ def bench(receiver: Receiver, host_baud: int | None = None, **params: Any) -> Be
 
 
 def wanted(**params: Any) -> dict[int, int]:
-    return {key: value for group in groups(Params(**params), [GnssFix, Heading]) for key, value in group.items}
+    return {
+        key: value
+        for group in groups(Params(**params), [GnssFix, Heading])
+        for key, value in group.items
+    }
 
 
 def test_everything_is_written_to_ram_and_reads_back():
@@ -173,10 +202,16 @@ def test_everything_is_written_to_ram_and_reads_back():
     assert ram[KEYS["CFG-MSGOUT-UBX_NAV_RELPOSNED_USB"]] == 1
     assert ram[KEYS["CFG-USBOUTPROT-NMEA"]] == 0
     assert line.events("gnss_configured") == [
-        {"problems": 0, "software": "EXT CORE 1.00 (f10c36)", "firmware": "ROM BASE 0x118B2060 FWVER=HPG 1.32"}
+        {
+            "problems": 0,
+            "software": "EXT CORE 1.00 (f10c36)",
+            "firmware": "ROM BASE 0x118B2060 FWVER=HPG 1.32",
+        }
     ]
     read = [parse_ubx(frame) for frame in line.receiver.requests]
-    assert {key for message in read if isinstance(message, CfgValgetPoll) for key in message.keys} == wanted().keys()
+    assert {
+        key for message in read if isinstance(message, CfgValgetPoll) for key in message.keys
+    } == wanted().keys()
 
 
 def test_requests_are_few_items_one_at_a_time_and_never_a_reset():
@@ -184,7 +219,11 @@ def test_requests_are_few_items_one_at_a_time_and_never_a_reset():
     line.open()
     line.run(5.0)
     assert max(len(message.items) for message in line.receiver.sets) <= 8
-    assert {frame[2:4] for frame in line.receiver.requests} == {IDS["CFG-VALSET"], IDS["CFG-VALGET"], IDS["MON-VER"]}
+    assert {frame[2:4] for frame in line.receiver.requests} == {
+        IDS["CFG-VALSET"],
+        IDS["CFG-VALGET"],
+        IDS["MON-VER"],
+    }
     # Each order is read back before the next one is given.
     kinds = [type(parse_ubx(frame)) for frame in line.receiver.requests if frame[2:3] == b"\x06"]
     assert all(a is not b for a, b in pairwise(kinds))
@@ -212,7 +251,11 @@ def test_a_value_that_the_receiver_does_not_keep_is_named():
 
 
 def test_what_a_receiver_of_standard_precision_does_not_have_is_reported_once_and_is_no_fault():
-    lacks = ("CFG-MSGOUT-UBX_NAV_HPPOSLLH_USB", "CFG-MSGOUT-UBX_TIM_TP_USB", "CFG-MSGOUT-UBX_RXM_RTCM_USB")
+    lacks = (
+        "CFG-MSGOUT-UBX_NAV_HPPOSLLH_USB",
+        "CFG-MSGOUT-UBX_TIM_TP_USB",
+        "CFG-MSGOUT-UBX_RXM_RTCM_USB",
+    )
     line = bench(Receiver(refuses=lacks))
     line.open()
     line.run(10.0)
@@ -291,7 +334,12 @@ def test_the_line_rate_is_found_and_changed(there: int):
 
 
 def test_a_line_rate_that_cannot_be_changed_is_named():
-    line = bench(Receiver(baud=38_400, keeps=("CFG-UART1-BAUDRATE",)), host_baud=38_400, port="uart1", baud=921_600)
+    line = bench(
+        Receiver(baud=38_400, keeps=("CFG-UART1-BAUDRATE",)),
+        host_baud=38_400,
+        port="uart1",
+        baud=921_600,
+    )
     line.open()
     line.run(15.0)
     assert "stays at line rate 38400" in line.faults()[0].reason
@@ -348,7 +396,11 @@ def test_silence_is_reported_once_and_the_port_reopened_with_growing_timeout():
     line.run(3.0)
     assert len(line.events("receiver_heard")) == 1
     # The fix was fixed, was lost with the silence, and is fixed again.
-    assert [(e["before"], e["now"]) for e in line.events("rtk_state")] == [("none", "fixed"), ("fixed", "none"), ("none", "fixed")]
+    assert [(e["before"], e["now"]) for e in line.events("rtk_state")] == [
+        ("none", "fixed"),
+        ("fixed", "none"),
+        ("none", "fixed"),
+    ]
 
 
 def test_a_listener_sends_nothing():

@@ -1,4 +1,5 @@
-"""Receivers of other generations than the ZED-F9P: what MON-VER says of them, and the messages that they send instead."""
+"""Receivers of other generations than the ZED-F9P: what MON-VER says of them, and the messages that
+they send instead."""
 
 from math import nan, pi, remainder, tau
 from typing import Any
@@ -9,25 +10,64 @@ from drivers.ublox.codec import encode
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.identity import identify
 from drivers.ublox.keys import KEYS
-from drivers.ublox.layouts import EsfSensor, EsfStatus, HnrAtt, HnrPvt, MonVer, NavAtt, NavEoe, NavPvt, RxmCor, SecSig
+from drivers.ublox.layouts import (
+    EsfSensor,
+    EsfStatus,
+    HnrAtt,
+    HnrPvt,
+    MonVer,
+    NavAtt,
+    NavEoe,
+    NavPvt,
+    RxmCor,
+    SecSig,
+)
 from drivers.ublox.settings import Params
 from tests.emulator_bench import MS, SECOND, START, Bench
 from tests.unit.test_emulator_ublox import bench, headings, samples
 from tests.unit.test_ublox_device import S, events, fed, pvt
-from vehicled.core.messages import Corrections, Fault, GnssFix, Heading, HeadingKind, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.core.messages import (
+    Corrections,
+    Fault,
+    GnssFix,
+    Heading,
+    HeadingKind,
+    MotorStatus,
+    PortState,
+    Reaction,
+    WheelSpeed,
+)
 from vehicled.core.ports import Send
 from vehicled.core.wire.usage import Loss, Unused
 
-F9P = MonVer("EXT CORE 1.00 (3fda8e)", "00190000", ("FWVER=HPG 1.32", "PROTVER=27.31", "MOD=ZED-F9P"))
-F9P_150 = MonVer("EXT CORE 1.00 (6ed0b4)", "00190000", ("FWVER=HPG 1.51", "PROTVER=27.50", "MOD=ZED-F9P"))
+F9P = MonVer(
+    "EXT CORE 1.00 (3fda8e)", "00190000", ("FWVER=HPG 1.32", "PROTVER=27.31", "MOD=ZED-F9P")
+)
+F9P_150 = MonVer(
+    "EXT CORE 1.00 (6ed0b4)", "00190000", ("FWVER=HPG 1.51", "PROTVER=27.50", "MOD=ZED-F9P")
+)
 # As receivers of others answered.
 X20P = MonVer(
     "EXT HPG 2.10 (b0eda3)",
     "000B0000",
-    ("ROM BASE 0x00A9D329", "FWVER=HPG 2.10", "PROTVER=50.11", "MOD=ZED-X20P", "GPS;GLO;GAL;BDS", "SBAS;QZSS", "NAVIC;LBAND"),
+    (
+        "ROM BASE 0x00A9D329",
+        "FWVER=HPG 2.10",
+        "PROTVER=50.11",
+        "MOD=ZED-X20P",
+        "GPS;GLO;GAL;BDS",
+        "SBAS;QZSS",
+        "NAVIC;LBAND",
+    ),
 )
-M10 = MonVer("ROM SPG 5.10 (7b202e)", "000A0000", ("FWVER=SPG 5.10", "PROTVER=34.10", "GPS;GLO;GAL;BDS", "SBAS;QZSS"))
-M8 = MonVer("ROM CORE 3.01 (107888)", "00080000", ("FWVER=SPG 3.01", "PROTVER=18.00", "GPS;GLO;GAL;BDS"))
+M10 = MonVer(
+    "ROM SPG 5.10 (7b202e)",
+    "000A0000",
+    ("FWVER=SPG 5.10", "PROTVER=34.10", "GPS;GLO;GAL;BDS", "SBAS;QZSS"),
+)
+M8 = MonVer(
+    "ROM CORE 3.01 (107888)", "00080000", ("FWVER=SPG 3.01", "PROTVER=18.00", "GPS;GLO;GAL;BDS")
+)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +82,12 @@ M8 = MonVer("ROM CORE 3.01 (107888)", "00080000", ("FWVER=SPG 3.01", "PROTVER=18
     ],
 )
 def test_a_version_says_what_the_receiver_is(
-    version: MonVer, model: str, firmware: str, protocol: tuple[int, int], standard: bool, security: bool
+    version: MonVer,
+    model: str,
+    firmware: str,
+    protocol: tuple[int, int],
+    standard: bool,
+    security: bool,
 ) -> None:
     found = identify(version)
     assert (found.model, found.firmware, found.protocol) == (model, firmware, protocol)
@@ -54,7 +99,9 @@ def test_a_damaged_version_is_no_generation() -> None:
         identify(MonVer(text, text, (text,)))
 
 
-def emulated(version: MonVer, messages: tuple[str, ...] = ("GnssFix",), **params: Any) -> tuple[Bench, Any]:
+def emulated(
+    version: MonVer, messages: tuple[str, ...] = ("GnssFix",), **params: Any
+) -> tuple[Bench, Any]:
     found = bench(Params(rate_hz=5.0, **params), messages)
     line: Any = found.emulator
     line.device.version = version
@@ -66,7 +113,9 @@ def test_a_receiver_of_newer_firmware_reports_jamming_and_spoofing_by_security_m
     found.run(START + 4 * SECOND, samples(40))
     assert receiver.settings.value("CFG-MSGOUT-UBX_SEC_SIG_USB") == 5
     assert receiver.settings.value("CFG-MSGOUT-UBX_RXM_COR_USB") == 1
-    assert not receiver.settings.value("CFG-MSGOUT-UBX_RXM_RTCM_USB"), "this receiver has no such message"
+    assert not receiver.settings.value("CFG-MSGOUT-UBX_RXM_RTCM_USB"), (
+        "this receiver has no such message"
+    )
     assert not found.of(Fault)
     receiver.inject("jamming", 3.0, True, found.now_ns)
     receiver.inject("spoofing", 2.0, True, found.now_ns)
@@ -92,11 +141,16 @@ def test_a_receiver_of_standard_precision_is_not_asked_for_precise_items() -> No
     assert found.of(GnssFix)
 
 
-@pytest.mark.parametrize(("wanted", "signals"), [(("gps", "beidou"), (1, 0)), (("gps", "beidou", "glonass"), (0, 1))])
+@pytest.mark.parametrize(
+    ("wanted", "signals"), [(("gps", "beidou"), (1, 0)), (("gps", "beidou", "glonass"), (0, 1))]
+)
 def test_generation_10_gets_one_signal_of_beidou(wanted: Any, signals: tuple[int, int]) -> None:
     found, receiver = emulated(M10, constellations=wanted)
     found.run(START + 4 * SECOND, samples(40))
-    assert tuple(map(receiver.settings.value, ("CFG-SIGNAL-BDS_B1_ENA", "CFG-SIGNAL-BDS_B1C_ENA"))) == signals
+    assert (
+        tuple(map(receiver.settings.value, ("CFG-SIGNAL-BDS_B1_ENA", "CFG-SIGNAL-BDS_B1C_ENA")))
+        == signals
+    )
 
 
 @pytest.mark.parametrize("used", [0, 1, 2])
@@ -118,7 +172,9 @@ def inertial(**params: Any) -> UbloxDevice:
 
 
 def attitude(itow_ms: int = 1000, heading_deg: float = 90.0, accuracy_deg: float = 0.2) -> NavAtt:
-    return NavAtt(itow_ms, 0, 0, 0, round(heading_deg * 1e5), 20_000, 20_000, round(accuracy_deg * 1e5))
+    return NavAtt(
+        itow_ms, 0, 0, 0, round(heading_deg * 1e5), 20_000, 20_000, round(accuracy_deg * 1e5)
+    )
 
 
 def yaws(messages: list[Any]) -> list[float]:
@@ -168,14 +224,17 @@ def test_changes_of_the_fusion_are_events() -> None:
         )
     ):
         modes += [
-            (each["mode"], tuple(each["faulty"])) for each in events(fed(receiver, status, at_ns=(k + 1) * S), "sensor_fusion")
+            (each["mode"], tuple(each["faulty"]))
+            for each in events(fed(receiver, status, at_ns=(k + 1) * S), "sensor_fusion")
         ]
     assert modes == [("initialising", ()), ("working", ()), ("working", ("speed",))]
 
 
 def test_predictions_between_the_epochs_are_counted_and_not_used() -> None:
     receiver = inertial()
-    position = HnrPvt(1050, 2021, 4, 16, 9, 14, 59, 7, 0, 3, 0x1D, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+    position = HnrPvt(
+        1050, 2021, 4, 16, 9, 14, 59, 7, 0, 3, 0x1D, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+    )
     assert fed(receiver, position, HnrAtt(*attitude())) == []
     for name in ("HNR-PVT", "HNR-ATT"):
         assert receiver.usage.of(name).refused == {Loss(Unused.NOT_WANTED): 1}
@@ -198,7 +257,9 @@ def test_an_emulated_f9r_gives_its_heading_and_takes_the_wheel_speed() -> None:
             assert isinstance(action, Send)
             receiver.on_bytes(action.data, now_ns)
     # Every second of them, as they came at 20 Hz.
-    assert receiver.wheel_speeds_mps == pytest.approx([1.5 - k * 0.2 for k in range(0, 20, 2)], abs=0.001)
+    assert receiver.wheel_speeds_mps == pytest.approx(
+        [1.5 - k * 0.2 for k in range(0, 20, 2)], abs=0.001
+    )
     got = [each for each in found.of(Heading) if each.kind is HeadingKind.INERTIAL]
     assert len(got) > 5
     sent = {each[1].t_ns: each[1].yaw_rad for each in headings(80)}
@@ -208,7 +269,10 @@ def test_an_emulated_f9r_gives_its_heading_and_takes_the_wheel_speed() -> None:
 
 
 def test_a_motor_controllers_speed_serves_as_wheel_speed() -> None:
-    found = bench(Params(inertial=True, wheel_speed_hz=10.0, metres_per_motor_radian=0.0125), ("GnssFix", "Heading"))
+    found = bench(
+        Params(inertial=True, wheel_speed_hz=10.0, metres_per_motor_radian=0.0125),
+        ("GnssFix", "Heading"),
+    )
     found.run(START + 4 * SECOND, [*samples(40), *headings(80)])
     driver: Any = found.driver
     assert MotorStatus in driver.consumes
@@ -243,7 +307,14 @@ def test_spartn_is_accepted_on_the_port_where_the_profile_says_so() -> None:
 def test_security_of_both_versions_in_both_directions() -> None:
     receiver = UbloxDevice(Params(configure=False), [GnssFix], S)
     for version in (1, 2):
-        messages = fed(receiver, SecSig(version, 2, 3, (1_575_420, 1 << 24 | 1_207_140) if version == 2 else ()), at_ns=version * S)
-        assert {each.code for each in messages if isinstance(each, Fault)} <= {"gnss_jamming", "gnss_spoofing"}
+        messages = fed(
+            receiver,
+            SecSig(version, 2, 3, (1_575_420, 1 << 24 | 1_207_140) if version == 2 else ()),
+            at_ns=version * S,
+        )
+        assert {each.code for each in messages if isinstance(each, Fault)} <= {
+            "gnss_jamming",
+            "gnss_spoofing",
+        }
     assert receiver.usage.of("SEC-SIG").used == 2
     assert fed(receiver, encode(SecSig(2, 0, 0)), at_ns=3 * S) == []

@@ -1,4 +1,5 @@
-"""The daemon's profiles of the vehicles on the double-track plant: complete, true to their twins, within their own rules."""
+"""The daemon's profiles of the vehicles on the double-track plant: complete, true to their twins,
+within their own rules."""
 
 from pathlib import Path
 
@@ -11,7 +12,18 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import ProfileError, check, load_profile, parse
 from vehicled.profile.schema import Profile
 
-VEHICLES = ("nigel", "f1tenth", "f1tenth_gnss", "roboracer", "hunter_se", "husky_a200", "art_twin", "hmmwv", "opencav", "rzr")
+VEHICLES = (
+    "nigel",
+    "f1tenth",
+    "f1tenth_gnss",
+    "roboracer",
+    "hunter_se",
+    "husky_a200",
+    "art_twin",
+    "hmmwv",
+    "opencav",
+    "rzr",
+)
 PROFILES = Path(__file__).parents[2] / "profiles"
 SKID = "husky_a200"
 
@@ -27,7 +39,8 @@ def test_no_remark_is_serious(profile: Profile) -> None:
 
 
 def test_belief_is_near_the_twin(profile: Profile) -> None:
-    """Values from tape measure and data sheet; the response of drive and tyres must be measured in a drive."""
+    """Values from tape measure and data sheet; the response of drive and tyres must be measured in
+    a drive."""
     assert profile.sim.twin is not None
     twin = load_twin(profile.sim.twin.vehicle, profile.sim.twin.changes).parameters
     believed = profile.vehicle
@@ -36,10 +49,14 @@ def test_belief_is_near_the_twin(profile: Profile) -> None:
     assert believed.track_m == pytest.approx(twin.front.track_m, rel=0.01)
     assert believed.steering.delay_s == pytest.approx(twin.steering.delay_s)
     if profile.name != SKID:
-        assert believed.steering.gain_rad == pytest.approx(twin.steering.map_angle_rad[-1], rel=0.05)
+        assert believed.steering.gain_rad == pytest.approx(
+            twin.steering.map_angle_rad[-1], rel=0.05
+        )
         assert believed.steering.rate_radps == pytest.approx(twin.steering.rate_radps)
     if isinstance(twin.powertrain, Motor):
-        assert 1.0 / believed.drive.gear_ratio == pytest.approx(twin.powertrain.reduction, rel=0.01), "telemetry counts the motor"
+        assert 1.0 / believed.drive.gear_ratio == pytest.approx(
+            twin.powertrain.reduction, rel=0.01
+        ), "telemetry counts the motor"
 
 
 def test_limits_follow_the_rates_and_the_size(profile: Profile) -> None:
@@ -60,11 +77,15 @@ def test_the_course_suits_the_vehicle(profile: Profile) -> None:
 
 def test_the_plant_has_its_vehicle_in_one_place() -> None:
     text = (PROFILES / "f1tenth.toml").read_text()
-    with pytest.raises(ProfileError, match=r"sim.wheelbase_m.*has its wheelbase_m in the twin file"):
+    with pytest.raises(
+        ProfileError, match=r"sim.wheelbase_m.*has its wheelbase_m in the twin file"
+    ):
         parse(text.replace("[sim.twin]", "wheelbase_m = 0.3\n[sim.twin]"))
     with pytest.raises(ProfileError, match=r"sim.twin.*takes its vehicle from a twin file"):
         parse(text.replace('[sim.twin]\nvehicle = "f1tenth"\n', ""))
-    art = (PROFILES.parent / "tests" / "golden" / "profiles" / "art_published_whole.toml").read_text()
+    art = (
+        PROFILES.parent / "tests" / "golden" / "profiles" / "art_published_whole.toml"
+    ).read_text()
     with pytest.raises(ProfileError, match=r'sim.drives .*: unknown key; did you mean "drive"\?$'):
         parse(art.replace("[sim.drive]", "[sim.drives]"))
     with pytest.raises(ProfileError, match="reads no twin file"):
@@ -72,9 +93,15 @@ def test_the_plant_has_its_vehicle_in_one_place() -> None:
 
 
 def test_a_twin_file_of_ones_own_counts_from_the_profile(tmp_path: Path) -> None:
-    text = (PROFILES / "f1tenth.toml").read_text().replace('vehicle = "f1tenth"', 'vehicle = "./mine.toml"')
+    text = (
+        (PROFILES / "f1tenth.toml")
+        .read_text()
+        .replace('vehicle = "f1tenth"', 'vehicle = "./mine.toml"')
+    )
     (tmp_path / "mine.toml").write_text(
-        (PROFILES / "twins" / "f1tenth.toml").read_text().replace('name = "f1tenth"', 'name = "mine"')
+        (PROFILES / "twins" / "f1tenth.toml")
+        .read_text()
+        .replace('name = "f1tenth"', 'name = "mine"')
     )
     twin = anchored(parse(text).profile, str(tmp_path / "my_car.toml")).sim.twin
     assert twin is not None

@@ -1,4 +1,5 @@
-"""Firmware facts of the VESC codec: configuration layouts, fault names; and values that it refuses to encode."""
+"""Firmware facts of the VESC codec: configuration layouts, fault names; and values that it refuses
+to encode."""
 
 import math
 import struct
@@ -15,18 +16,33 @@ from drivers.vesc.appconf import (
     read_appconf,
     readable_firmwares,
 )
-from drivers.vesc.canbus import Can, CanSetpoint, Fill, ForeignFrame, ProcessBuffer, Reassembler, decode_can, encode_can, split_comm
+from drivers.vesc.canbus import (
+    Can,
+    CanSetpoint,
+    Fill,
+    ForeignFrame,
+    ProcessBuffer,
+    Reassembler,
+    decode_can,
+    encode_can,
+    split_comm,
+)
 from drivers.vesc.comm import Comm, MotorSetup, SetCommand, Unknown, decode_comm, encode_comm
 from drivers.vesc.faults import describe, fault_name
 from drivers.vesc.uart import decode, frame_uart
 from drivers.vesc.values import Values, ValuesLayout
 from vehicled.core.wire.can import CanFrame
 
-# Signature, id 7, 500 ms, 12.5 A, then per family: status, rates, ..., CAN mode, ..., servo output, ..., application.
+# Signature, id 7, 500 ms, 12.5 A, then per family: status, rates, ..., CAN mode, ..., servo output,
+# ..., application.
 HEAD = "07 000001f4 41480000"
 WIRE_5_2 = bytes.fromhex("c29ad144" + HEAD + "05 0032 02 01 01 07 00 04 03") + bytes(300)
-WIRE_5_3 = bytes.fromhex("00000001" + HEAD + "05 0032 02 01 01 07 01 04 00 47435000 01 00 03") + bytes(300)
-WIRE_6_0 = bytes.fromhex("1d003a2c" + HEAD + "0032 0005 0f 10 02 01 01 07 00 04 00 47435000 00 01 00 03") + bytes(300)
+WIRE_5_3 = bytes.fromhex(
+    "00000001" + HEAD + "05 0032 02 01 01 07 01 04 00 47435000 01 00 03"
+) + bytes(300)
+WIRE_6_0 = bytes.fromhex(
+    "1d003a2c" + HEAD + "0032 0005 0f 10 02 01 01 07 00 04 00 47435000 00 01 00 03"
+) + bytes(300)
 
 
 def test_the_head_of_the_configuration_by_firmware() -> None:
@@ -48,8 +64,19 @@ def test_the_head_of_the_configuration_by_firmware() -> None:
     assert (middle.can_mode, middle.servo_output, middle.app, middle.status_mode) == (1, 1, 3, 5)
     new = read_appconf(RawAppConf(WIRE_6_0), (6, 0))
     assert isinstance(new, AppConf)
-    assert (new.timeout_ms, new.timeout_brake_current_a, new.status_mask, new.status_mask_2) == (500, 12.5, 15, 16)
-    assert (new.status_rate_hz, new.status_rate_2_hz, new.can_mode, new.servo_output, new.app) == (50, 5, 0, 1, 3)
+    assert (new.timeout_ms, new.timeout_brake_current_a, new.status_mask, new.status_mask_2) == (
+        500,
+        12.5,
+        15,
+        16,
+    )
+    assert (new.status_rate_hz, new.status_rate_2_hz, new.can_mode, new.servo_output, new.app) == (
+        50,
+        5,
+        0,
+        1,
+        3,
+    )
     assert new.sends_status
 
 
@@ -98,7 +125,8 @@ def test_what_is_not_known_is_not_read(wire, firmware, test_build, why) -> None:
 
 def test_faults_have_names() -> None:
     assert [fault_name(code) for code in (0, 2, 4, 10, 24, 33)] == [
-        "none", "under_voltage", "abs_over_current", "booting_from_watchdog_reset", "flash_corruption_mc_cfg", "abs_overspeed",
+        "none", "under_voltage", "abs_over_current", "booting_from_watchdog_reset",
+        "flash_corruption_mc_cfg", "abs_overspeed",
     ]  # fmt: skip
     assert fault_name(200) == "unknown_200"
     assert fault_name(-1) == "unknown_-1"
@@ -134,7 +162,10 @@ def test_packets_that_no_firmware_takes_are_refused() -> None:
 
 def test_frames_that_do_not_fit_are_foreign() -> None:
     # The six-byte form of SET_CURRENT means different things to different firmware.
-    assert decode_can(CanFrame(0x101, bytes(6))) == ("PACKET_1", ForeignFrame(CanFrame(0x101, bytes(6))))
+    assert decode_can(CanFrame(0x101, bytes(6))) == (
+        "PACKET_1",
+        ForeignFrame(CanFrame(0x101, bytes(6))),
+    )
     assert decode_can(CanFrame(0x901, bytes(7)))[0] == "PACKET_9"
     assert decode_can(CanFrame(0x2F01, b""))[0] == "PACKET_47"
     assert decode_can(CanFrame(0x10015501, bytes(8)))[0] == "FOREIGN"
@@ -164,7 +195,8 @@ def test_a_gap_between_pieces_is_no_packet_even_if_the_checksum_fits() -> None:
 
 
 def test_a_long_frame_that_a_short_one_could_carry_is_none() -> None:
-    """The firmware refuses it; and 03 also ends every frame, so that a false start here would be common."""
+    """The firmware refuses it; and 03 also ends every frame, so that a false start here would be
+    common."""
     short = frame_uart(b"\x1e")
     assert list(decode(b"\x03\x00" + short[1:])) == []
     assert [name for name, _ in decode(b"\x03\x00" + short[1:] + short)] == ["ALIVE"]
@@ -176,7 +208,12 @@ def test_unknown_values_are_sent_as_zero() -> None:
 
 def test_the_motor_setup_has_its_fields_where_the_firmware_writes_them() -> None:
     limits = [0.5, 1.0, -1000.0, 2000.0, 0.25, 0.5, -4.0, 8.0, -16.0, 32.0]
-    payload = bytes((91,)) + b"".join(struct.pack(">f", each) for each in limits) + bytes((14,)) + struct.pack(">ff", 11.5, 0.125)
+    payload = (
+        bytes((91,))
+        + b"".join(struct.pack(">f", each) for each in limits)
+        + bytes((14,))
+        + struct.pack(">ff", 11.5, 0.125)
+    )
     name, setup = decode_comm(payload)
     assert name == "GET_MCCONF_TEMP"
     assert isinstance(setup, MotorSetup)

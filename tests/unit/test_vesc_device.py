@@ -1,4 +1,5 @@
-"""The VESC devices against a controller of the test: who may drive when, what is reported, what is on the wire."""
+"""The VESC devices against a controller of the test: who may drive when, what is reported, what is
+on the wire."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +33,17 @@ from drivers.vesc.params import CanParams, UartParams
 from drivers.vesc.uart import UartDecoder, frame_uart
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values, ValuesLayout
 from vehicled.core.events import MessageUnused
-from vehicled.core.messages import ActuatorCommand, Event, Fault, Message, Mode, MotorStatus, PortState, Reaction, WheelSpeed
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Event,
+    Fault,
+    Message,
+    Mode,
+    MotorStatus,
+    PortState,
+    Reaction,
+    WheelSpeed,
+)
 from vehicled.core.ports import NEVER_NS, Send
 from vehicled.core.wire.can import CanFrame, pack, unpack_all
 from vehicled.core.wire.usage import Loss, Unused
@@ -154,12 +165,18 @@ class Bench:
         self.messages += self.device.on_rx(data, self.now + MS)
 
     def run(self, duration_ms: int, command: ActuatorCommand | None = None) -> Sequence[Message]:
-        """Let time pass in steps of 5 ms with STATUS frames and, every 10 ms, a command; returns what was reported."""
+        """Let time pass in steps of 5 ms with STATUS frames and, every 10 ms, a command; returns
+        what was reported."""
         before = len(self.messages)
         end = self.now + duration_ms * MS
         while self.now < end:
             self.now += 5 * MS
-            if self.wire == "can" and self.alive and self.status_period and self.now >= self._status_due:
+            if (
+                self.wire == "can"
+                and self.alive
+                and self.status_period
+                and self.now >= self._status_due
+            ):
                 self._status_due = self.now + self.status_period
                 self.deliver(pack(encode_can(Status(1, 4614.0, 1.5, 0.1))))
             if command is not None and self.now % (10 * MS) == 0:
@@ -173,28 +190,49 @@ class Bench:
     def motor(self) -> list[tuple[int, float]]:
         """Motor commands so far."""
         if self.wire == "can":
-            found = [message for frame in self.frames for message in [decode_can(frame)[1]] if isinstance(message, CanSetpoint)]
+            found = [
+                message
+                for frame in self.frames
+                for message in [decode_can(frame)[1]]
+                if isinstance(message, CanSetpoint)
+            ]
             return [(message.packet, message.value) for message in found]
         contents = [decode_comm(payload)[1] for payload in self.payloads]
-        return [(c.command, c.value) for c in contents if isinstance(c, SetCommand) and c.command != Comm.SET_SERVO_POS]
+        return [
+            (c.command, c.value)
+            for c in contents
+            if isinstance(c, SetCommand) and c.command != Comm.SET_SERVO_POS
+        ]
 
     def servo(self) -> list[float]:
         """Servo commands so far."""
         contents = [decode_comm(payload)[1] for payload in self.payloads]
-        return [c.value for c in contents if isinstance(c, SetCommand) and c.command == Comm.SET_SERVO_POS]
+        return [
+            c.value
+            for c in contents
+            if isinstance(c, SetCommand) and c.command == Comm.SET_SERVO_POS
+        ]
 
     def faults(self, active: bool = True) -> list[str]:
         """Codes of the episodes begun (or ended) so far."""
-        return [message.code for message in self.messages if isinstance(message, Fault) and message.active is active]
+        return [
+            message.code
+            for message in self.messages
+            if isinstance(message, Fault) and message.active is active
+        ]
 
     def reason(self, code: str) -> str:
         """Reason of the last episode of this code."""
         return [
-            message.reason for message in self.messages if isinstance(message, Fault) and message.active and message.code == code
+            message.reason
+            for message in self.messages
+            if isinstance(message, Fault) and message.active and message.code == code
         ][-1]
 
 
-def command(throttle: float = 0.0, brake: float = 0.0, steering: float = 0.0, mode: Mode = Mode.AUTO) -> ActuatorCommand:
+def command(
+    throttle: float = 0.0, brake: float = 0.0, steering: float = 0.0, mode: Mode = Mode.AUTO
+) -> ActuatorCommand:
     return ActuatorCommand(0, 0, throttle, brake, steering, 0.0, mode)
 
 
@@ -249,9 +287,21 @@ def test_driving_needs_a_disarmed_command_first(wire) -> None:
     [
         ({}, 0.5, 0.0, Can.SET_DUTY, 0.1),
         ({"control": "current", "max_current_a": 30.0}, 0.5, 0.0, Can.SET_CURRENT, 15.0),
-        ({"control": "speed", "max_speed_mps": 2.0, "erpm_offset": 10.0}, 0.5, 0.0, Can.SET_RPM, 4624.0),
+        (
+            {"control": "speed", "max_speed_mps": 2.0, "erpm_offset": 10.0},
+            0.5,
+            0.0,
+            Can.SET_RPM,
+            4624.0,
+        ),
         ({"erpm_per_mps": -4614.0}, 0.5, 0.0, Can.SET_DUTY, -0.1),
-        ({"control": "speed", "max_speed_mps": 2.0, "erpm_per_mps": -1000.0}, 0.5, 0.0, Can.SET_RPM, -1000.0),
+        (
+            {"control": "speed", "max_speed_mps": 2.0, "erpm_per_mps": -1000.0},
+            0.5,
+            0.0,
+            Can.SET_RPM,
+            -1000.0,
+        ),
         ({}, 0.0, 0.0, Can.SET_CURRENT, 0.0),
         ({"control": "speed"}, 0.0, 0.0, Can.SET_CURRENT, 0.0),
         ({"max_brake_current_a": 40.0}, 0.0, 0.25, Can.SET_CURRENT_BRAKE, 10.0),
@@ -274,7 +324,8 @@ def test_every_command_is_a_frame(wire, params, throttle, brake, can, expected) 
 
 @each_wire
 @pytest.mark.parametrize(
-    ("steering", "position"), [(0.0, 0.5), (1.0, 0.15), (-1.0, 0.85), (0.5, 0.325), (9.0, 0.15), (float("nan"), 0.5)]
+    ("steering", "position"),
+    [(0.0, 0.5), (1.0, 0.15), (-1.0, 0.85), (0.5, 0.325), (9.0, 0.15), (float("nan"), 0.5)],
 )
 def test_the_servo_follows_within_its_limits(wire, steering, position) -> None:
     bench = armed(wire)
@@ -301,7 +352,10 @@ def test_the_servo_command_wants_no_reply_and_is_the_known_frame() -> None:
     bench.device.on_command(command(), bench.now)
     (action,) = bench.device.take_tx()
     assert isinstance(action, Send)
-    assert unpack_all(action.data) == [CanFrame(0x101, bytes(4)), CanFrame(0x801, bytes.fromhex("fe020c01f4"))]
+    assert unpack_all(action.data) == [
+        CanFrame(0x101, bytes(4)),
+        CanFrame(0x801, bytes.fromhex("fe020c01f4")),
+    ]
 
 
 @each_wire
@@ -317,7 +371,8 @@ def test_a_newer_command_replaces_one_that_was_not_taken(wire) -> None:
 
 @each_wire
 def test_it_never_speaks_without_a_command_but_to_ask(wire) -> None:
-    """ALIVE, or a repeated command, would feed the controller's own watchdog on behalf of a control loop that is dead."""
+    """ALIVE, or a repeated command, would feed the controller's own watchdog on behalf of a control
+    loop that is dead."""
     bench = armed(wire)
     bench.payloads.clear()
     bench.frames.clear()
@@ -328,7 +383,9 @@ def test_it_never_speaks_without_a_command_but_to_ask(wire) -> None:
 
 def test_status_frames_become_speed_and_motor_status() -> None:
     bench = armed()
-    bench.deliver(pack(encode_can(Status4(1, 40.0, -95.0, 2.5, 0.0))) + pack(encode_can(Status5(1, 0, 15.5))))
+    bench.deliver(
+        pack(encode_can(Status4(1, 40.0, -95.0, 2.5, 0.0))) + pack(encode_can(Status5(1, 0, 15.5)))
+    )
     before = len(bench.messages)
     bench.deliver(pack(encode_can(Status(1, 9228.0, 3.0, 0.2))))
     motor, wheel = bench.messages[before:]
@@ -336,7 +393,12 @@ def test_status_frames_become_speed_and_motor_status() -> None:
     assert isinstance(wheel, WheelSpeed)
     assert wheel == WheelSpeed(bench.now + MS, bench.now + MS, 2.0, 0.05)
     assert motor.motor_speed_radps == pytest.approx(9228.0 / 2 * 3.141592653589793 / 30)
-    assert (motor.motor_current_a, motor.duty, motor.input_current_a, motor.input_voltage_v) == (3.0, 0.2, 2.5, 15.5)
+    assert (motor.motor_current_a, motor.duty, motor.input_current_a, motor.input_voltage_v) == (
+        3.0,
+        0.2,
+        2.5,
+        15.5,
+    )
     assert motor.controller_temperature_k == pytest.approx(313.15)
     assert motor.motor_temperature_k != motor.motor_temperature_k
     assert motor.fault_code == 0
@@ -401,7 +463,9 @@ def test_a_controller_that_is_set_up_otherwise_is_not_driven(wire, changes, text
 
 def test_on_can_the_configuration_must_be_that_of_the_controller() -> None:
     bench = Bench()
-    bench.conf = AppConf(**{name: getattr(GOOD, name) for name in GOOD.__struct_fields__} | {"controller_id": 9})
+    bench.conf = AppConf(
+        **{name: getattr(GOOD, name) for name in GOOD.__struct_fields__} | {"controller_id": 9}
+    )
     bench.open().run(300)
     assert "that of controller 9, not 1" in bench.reason("vesc_config")
 
@@ -426,7 +490,8 @@ def test_firmware_whose_configuration_cannot_be_read(wire) -> None:
 
 @each_wire
 def test_old_firmware_never_gets_a_servo_command(wire) -> None:
-    """Before 3.2 command 12 is SET_MCCONF: two bytes of servo position would be taken for a motor configuration."""
+    """Before 3.2 command 12 is SET_MCCONF: two bytes of servo position would be taken for a motor
+    configuration."""
     bench = Bench(wire, accept_unreadable_timeout=True)
     bench.version, bench.layout = FwVersion(2, 18), ValuesLayout.LEGACY
     bench.open().run(300, STANDBY)
@@ -451,12 +516,20 @@ def test_a_configuration_that_never_comes_is_a_fault(wire) -> None:
 @each_wire
 def test_fault_codes_disable_until_disarmed(wire) -> None:
     bench = armed(wire)
-    bench.values = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"fault_code": 5})
+    bench.values = Values(
+        **{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"fault_code": 5}
+    )
     bench.run(300, command(throttle=0.5))
     fault = next(message for message in bench.messages if isinstance(message, Fault))
-    assert (fault.code, fault.reaction, fault.active) == ("vesc_over_temp_fet", Reaction.DISABLE, True)
+    assert (fault.code, fault.reaction, fault.active) == (
+        "vesc_over_temp_fet",
+        Reaction.DISABLE,
+        True,
+    )
     assert bench.motor()[-1] == BRAKE[wire]
-    assert [message.fault_code for message in bench.messages if isinstance(message, MotorStatus)][-1] == 5
+    assert [message.fault_code for message in bench.messages if isinstance(message, MotorStatus)][
+        -1
+    ] == 5
     # While it lasts, disarming does not help.
     bench.run(100, STANDBY)
     bench.run(100, command(throttle=0.5))
@@ -507,16 +580,28 @@ def test_telemetry_that_cannot_be_is_unknown(wire, values, field, attribute) -> 
     assert sum(isnan(getattr(status, name)) for name in status.__struct_fields__) == 1
     assert bench.device.usage.of("GET_VALUES").lost.keys() == {Loss(Unused.OUT_OF_RANGE, field)}
     assert any(isinstance(message, WheelSpeed) for message in bench.messages) is (field != "erpm")
-    assert sum(isinstance(message, Event) and message.name == MessageUnused.names[0] for message in bench.messages) == 1
+    assert (
+        sum(
+            isinstance(message, Event) and message.name == MessageUnused.names[0]
+            for message in bench.messages
+        )
+        == 1
+    )
 
 
 @each_wire
 def test_one_fault_after_another_is_two_episodes(wire) -> None:
     bench = armed(wire)
     for code in (2, 2, 10, 77):
-        bench.values = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"fault_code": code})
+        bench.values = Values(
+            **{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"fault_code": code}
+        )
         bench.run(150)
-    assert bench.faults() == ["vesc_under_voltage", "vesc_booting_from_watchdog_reset", "vesc_unknown_77"]
+    assert bench.faults() == [
+        "vesc_under_voltage",
+        "vesc_booting_from_watchdog_reset",
+        "vesc_unknown_77",
+    ]
     assert bench.faults(active=False) == ["vesc_under_voltage", "vesc_booting_from_watchdog_reset"]
     assert "trust the number" in bench.reason("vesc_unknown_77")
 
@@ -524,12 +609,16 @@ def test_one_fault_after_another_is_two_episodes(wire) -> None:
 @each_wire
 def test_its_own_time_out_and_kill_switch_are_reported(wire) -> None:
     bench = armed(wire)
-    bench.values = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT})
+    bench.values = Values(
+        **{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT}
+    )
     bench.run(300)
     assert bench.faults() == []  # nobody commands: of course it has timed out
     bench.run(1500, STANDBY)
     assert bench.faults() == ["vesc_timed_out"]
-    bench.values = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": KILL_SWITCH})
+    bench.values = Values(
+        **{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": KILL_SWITCH}
+    )
     bench.run(300, STANDBY)
     assert bench.faults() == ["vesc_timed_out", "vesc_kill_switch"]
     assert bench.faults(active=False) == ["vesc_timed_out"]
@@ -538,13 +627,19 @@ def test_its_own_time_out_and_kill_switch_are_reported(wire) -> None:
 @each_wire
 @pytest.mark.parametrize("pause_ms", [60, 160, 300])
 def test_its_time_out_after_a_pause_of_ours_is_no_fault(wire, pause_ms) -> None:
-    """The daemon stalled for longer than the controller's time-out; the first answers are from before the next command."""
+    """The daemon stalled for longer than the controller's time-out; the first answers are from
+    before the next command."""
     bench = Bench(wire, silence_s=0.5)
-    bench.conf = AppConf(**{name: getattr(GOOD, name) for name in GOOD.__struct_fields__} | {"timeout_ms": pause_ms // 20 * 10})
+    bench.conf = AppConf(
+        **{name: getattr(GOOD, name) for name in GOOD.__struct_fields__}
+        | {"timeout_ms": pause_ms // 20 * 10}
+    )
     bench.open().run(300, STANDBY)
     bench.run(1500, command(throttle=0.5))
     bench.now += pause_ms * MS
-    late = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT})
+    late = Values(
+        **{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT}
+    )
     bench.reply(encode_comm(late, ValuesLayout.STATUS))
     bench.device.on_command(command(throttle=0.5), bench.now)
     bench.collect()
@@ -566,7 +661,9 @@ def test_a_pause_is_measured_by_the_profile_where_the_time_out_cannot_be_read(wi
     bench.now += 110 * MS
     bench.device.on_command(STANDBY, bench.now)
     bench.collect()
-    bench.values = Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT})
+    bench.values = Values(
+        **{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"status": TIMED_OUT}
+    )
     bench.run(900, STANDBY)
     assert bench.faults() == []
     bench.run(400, STANDBY)
@@ -580,7 +677,11 @@ def test_silence_stops_and_disarms_and_asks_again(wire) -> None:
     bench.alive = False
     gone = bench.now
     bench.run(400, command(throttle=0.5))
-    fault = [message for message in bench.messages if isinstance(message, Fault) and message.code == "vesc_silent"][-1]
+    fault = [
+        message
+        for message in bench.messages
+        if isinstance(message, Fault) and message.code == "vesc_silent"
+    ][-1]
     assert fault.reaction is Reaction.BRAKE
     assert fault.t_ns - gone <= 125 * MS
     assert bench.motor()[-1] == BRAKE[wire]
@@ -618,14 +719,20 @@ def test_a_reconnect_comes_back_disarmed(wire) -> None:
 def test_a_restart_of_the_controller_disarms_and_is_checked_anew() -> None:
     bench = armed()
     bench.run(100, command(throttle=0.5))
-    bench.conf = AppConf(**{name: getattr(GOOD, name) for name in GOOD.__struct_fields__} | {"timeout_ms": 1000})
+    bench.conf = AppConf(
+        **{name: getattr(GOOD, name) for name in GOOD.__struct_fields__} | {"timeout_ms": 1000}
+    )
     bench.deliver(pack(encode_can(NotifyBoot(1, b""))))
     bench.run(200, command(throttle=0.5))
     assert bench.faults() == ["vesc_restarted", "vesc_drive_refused", "vesc_config"]
     assert bench.motor()[-1] == BRAKE["can"]
     bench.conf = GOOD
     bench.run(6000, STANDBY)
-    assert set(bench.faults(active=False)) == {"vesc_restarted", "vesc_drive_refused", "vesc_config"}
+    assert set(bench.faults(active=False)) == {
+        "vesc_restarted",
+        "vesc_drive_refused",
+        "vesc_config",
+    }
     bench.run(50, command(throttle=0.5))
     assert bench.motor()[-1] == (Can.SET_DUTY, 0.1)
 
@@ -633,7 +740,9 @@ def test_a_restart_of_the_controller_disarms_and_is_checked_anew() -> None:
 def test_status_frames_that_are_off_are_diagnosed_and_polls_take_over() -> None:
     bench = Bench()
     bench.status_period = None
-    bench.conf = AppConf(**{name: getattr(GOOD, name) for name in GOOD.__struct_fields__} | {"status_mask": 0})
+    bench.conf = AppConf(
+        **{name: getattr(GOOD, name) for name in GOOD.__struct_fields__} | {"status_mask": 0}
+    )
     bench.open()
     bench.run(4000, STANDBY)
     assert bench.faults() == ["vesc_status_off"]
@@ -717,7 +826,12 @@ def test_status_without_answers_leaves_the_fault_code_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "text"), [(b"", "power, cable"), (b"\x00\xf8\x80" * 40, "baud rate is wrong"), (b"$GNGGA,1\r\n" * 9, "another device")]
+    ("data", "text"),
+    [
+        (b"", "power, cable"),
+        (b"\x00\xf8\x80" * 40, "baud rate is wrong"),
+        (b"$GNGGA,1\r\n" * 9, "another device"),
+    ],
 )
 def test_a_serial_line_without_controller_is_explained(data, text) -> None:
     bench = Bench("uart")
@@ -734,10 +848,14 @@ def test_a_serial_line_without_controller_is_explained(data, text) -> None:
 def test_frames_of_and_for_others_are_not_ours() -> None:
     bench = armed()
     before = len(bench.messages)
-    fault = encode_comm(Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"fault_code": 3}))
+    fault = encode_comm(
+        Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | {"fault_code": 3})
+    )
     for target, sender in ((253, 1), (254, 2)):
         bench.deliver(b"".join(map(pack, split_comm(target, sender, fault, 1))))
-    bench.deliver(pack(encode_can(Status(2, 99.0, 0.0, 0.0))) + pack(encode_can(NotifyBoot(2, b""))))
+    bench.deliver(
+        pack(encode_can(Status(2, 99.0, 0.0, 0.0))) + pack(encode_can(NotifyBoot(2, b"")))
+    )
     assert bench.messages[before:] == []
     assert isinstance(bench.device, VescCan)
     assert bench.device.usage.of("STATUS").refused == {Loss(Unused.FOREIGN): 1}
@@ -747,14 +865,29 @@ def test_frames_of_and_for_others_are_not_ours() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 16, 30])
 def test_records_may_be_cut_anywhere(size) -> None:
-    stream = b"".join(map(pack, [*split_comm(254, 1, encode_comm(IDLE), 1), encode_can(Status(1, 10.0, 0.0, 0.0))])) * 2
+    stream = (
+        b"".join(
+            map(
+                pack,
+                [*split_comm(254, 1, encode_comm(IDLE), 1), encode_can(Status(1, 10.0, 0.0, 0.0))],
+            )
+        )
+        * 2
+    )
     whole = list(VescCan(CanParams(), WANTED, 1).on_rx(stream, 5))
     device = VescCan(CanParams(), WANTED, 1)
-    cut = [message for at in range(0, len(stream), size) for message in device.on_rx(stream[at : at + size], 5)]
-    assert repr(cut) == repr(whole)
-    assert [type(message) for message in whole] == [MotorStatus, WheelSpeed, MotorStatus, WheelSpeed] + [MotorStatus] * 2 + [
-        WheelSpeed
+    cut = [
+        message
+        for at in range(0, len(stream), size)
+        for message in device.on_rx(stream[at : at + size], 5)
     ]
+    assert repr(cut) == repr(whole)
+    assert [type(message) for message in whole] == [
+        MotorStatus,
+        WheelSpeed,
+        MotorStatus,
+        WheelSpeed,
+    ] + [MotorStatus] * 2 + [WheelSpeed]
 
 
 def test_a_false_start_on_the_serial_line_does_not_hold_back_what_follows() -> None:
@@ -767,7 +900,13 @@ def test_a_false_start_on_the_serial_line_does_not_hold_back_what_follows() -> N
 
 
 @pytest.mark.parametrize(
-    "params", [{"erpm_per_mps": 0.0}, {"servo_center": 0.9}, {"controller_id": 254, "host_id": 254}, {"servo_min": 0.6}]
+    "params",
+    [
+        {"erpm_per_mps": 0.0},
+        {"servo_center": 0.9},
+        {"controller_id": 254, "host_id": 254},
+        {"servo_min": 0.6},
+    ],
 )
 def test_parameters_that_cannot_be_are_refused(params) -> None:
     with pytest.raises(ValueError, match="must"):
@@ -824,7 +963,12 @@ def test_what_a_false_start_held_back_comes_without_further_bytes() -> None:
     device = VescUart(UartParams(), WANTED, 50 * MS)
     device.on_port(PortState.OPENED, "", 0)
     assert list(device.on_rx(b"\x02\xff" + frame_uart(encode_comm(IDLE)), MS)) == []
-    found = [message for at in range(2, 250) for message in device.on_time(at * MS) if isinstance(message, WheelSpeed)]
+    found = [
+        message
+        for at in range(2, 250)
+        for message in device.on_time(at * MS)
+        if isinstance(message, WheelSpeed)
+    ]
     assert [wheel.speed_mps for wheel in found] == [1.0]
 
 
@@ -854,7 +998,10 @@ def test_motor_status_is_positive_forwards_whichever_way_the_motor_turns(wire, s
     else:
         fields = {"erpm": sign * 9228.0, "duty": sign * 0.2, "motor_current_a": 3.0}
         bench.reply(
-            encode_comm(Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | fields), ValuesLayout.STATUS)
+            encode_comm(
+                Values(**{name: getattr(IDLE, name) for name in IDLE.__struct_fields__} | fields),
+                ValuesLayout.STATUS,
+            )
         )
     motor, wheel = bench.messages[before:]
     assert isinstance(motor, MotorStatus)
@@ -883,4 +1030,6 @@ def test_a_tachometer_that_starts_anew_or_wraps_gives_no_wrong_speed() -> None:
     speeds = [m.speed_mps for m in found if isinstance(m, WheelSpeed)]
     assert speeds == pytest.approx([6 * 60.0 / (6 * 4614.0 * 0.02)] * 2)
     driver._on_tachometer(0, 10**10)
-    assert not [m for m in driver._take(0) if isinstance(m, WheelSpeed)], "after a pause it may have started anew"
+    assert not [m for m in driver._take(0) if isinstance(m, WheelSpeed)], (
+        "after a pause it may have started anew"
+    )

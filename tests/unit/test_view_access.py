@@ -17,7 +17,17 @@ OPEN = Access("", ["rover.local"])
 CLOSED = Access("s3cret-token", [])
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost", "LOCALHOST:1", "[::1]:8765", "192.168.1.20", "rover.local:8765"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1:8765",
+        "localhost",
+        "LOCALHOST:1",
+        "[::1]:8765",
+        "192.168.1.20",
+        "rover.local:8765",
+    ],
+)
 def test_addresses_and_own_names_are_ours(host: str) -> None:
     assert OPEN.ours(host)
 
@@ -48,7 +58,13 @@ def test_a_socket_is_opened_by_a_page_of_ours_only() -> None:
     assert OPEN.same_site("http://127.0.0.1:8765", "127.0.0.1:8765")
     assert OPEN.same_site("https://Rover.local", "rover.local")
     assert OPEN.same_site(None, "127.0.0.1:8765")
-    for origin in ("http://evil.example", "null", "http://127.0.0.1:9999", "", "http://127.0.0.1:8765.evil.example"):
+    for origin in (
+        "http://evil.example",
+        "null",
+        "http://127.0.0.1:9999",
+        "",
+        "http://127.0.0.1:8765.evil.example",
+    ):
         assert not OPEN.same_site(origin, "127.0.0.1:8765")
 
 
@@ -121,12 +137,17 @@ def test_the_command_line_counts_before_the_profile_and_each_is_named_for_its_mi
         check_view(ViewTable(address="odd place"), "")
 
 
-@pytest.mark.parametrize("text", ["", "short", "two words here", "tab\there-and-more", "ünicode-token"])
+@pytest.mark.parametrize(
+    "text", ["", "short", "two words here", "tab\there-and-more", "ünicode-token"]
+)
 def test_a_poor_token_is_refused_by_its_file_and_is_not_printed(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"
     file.write_text(text)
     with pytest.raises(
-        Exception, match=f"{re.escape(str(file))} (must be one line of at least {LEAST_TOKEN}|is empty; write)"
+        Exception,
+        match=(
+            f"{re.escape(str(file))} (must be one line of at least {LEAST_TOKEN}|is empty; write)"
+        ),
     ) as caught:
         _token(ViewTable(token_file=str(file)), needed=True)
     assert not text or text not in str(caught.value)

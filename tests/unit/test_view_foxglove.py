@@ -26,9 +26,16 @@ class SpecClient:
 
     def subscribe(self, **topics: int) -> str:
         by_topic = {channel["topic"]: number for number, channel in self.channels.items()}
-        wanted = {number: by_topic["/" + topic.replace("__", "/")] for topic, number in topics.items()}
+        wanted = {
+            number: by_topic["/" + topic.replace("__", "/")] for topic, number in topics.items()
+        }
         self.subscriptions |= wanted
-        return json.dumps({"op": "subscribe", "subscriptions": [{"id": n, "channelId": c} for n, c in wanted.items()]})
+        return json.dumps(
+            {
+                "op": "subscribe",
+                "subscriptions": [{"id": n, "channelId": c} for n, c in wanted.items()],
+            }
+        )
 
     def receive(self, message: str | bytes) -> None:
         if isinstance(message, str):
@@ -45,7 +52,9 @@ class SpecClient:
             return
         opcode, subscription, t_ns = struct.unpack_from("<BIQ", message)
         assert opcode == 1
-        self.data.append((self.channels[self.subscriptions[subscription]]["topic"], t_ns, message[13:]))
+        self.data.append(
+            (self.channels[self.subscriptions[subscription]]["topic"], t_ns, message[13:])
+        )
 
 
 class Bench:
@@ -61,7 +70,9 @@ class Bench:
             self.client.receive(answer)
 
     def feed(self, records: bytes) -> None:
-        for channel, t_ns, payload in self.shared.messages(records, set(self.session.subscription_of)):
+        for channel, t_ns, payload in self.shared.messages(
+            records, set(self.session.subscription_of)
+        ):
             if channel in self.session.subscription_of:
                 self.client.receive(self.session.data(channel, t_ns, payload))
 
@@ -85,25 +96,46 @@ def test_the_server_introduces_itself_and_its_channels() -> None:
     assert client.info["sessionId"] == "a"
     topics = [channel["topic"] for channel in client.channels.values()]
     assert len(topics) == len(set(topics))
-    assert {"/vehicled/state_estimate", "/vehicled/task_tick", "/odometry", "/tf", "/gnss/fix"} <= set(topics)
+    assert {
+        "/vehicled/state_estimate",
+        "/vehicled/task_tick",
+        "/odometry",
+        "/tf",
+        "/gnss/fix",
+    } <= set(topics)
 
 
 def test_messages_are_those_of_the_log_and_standard_types_beside_them() -> None:
     bench = Bench()
     bench.ask(bench.client.subscribe(vehicled__state_estimate=7, odometry=8))
-    bench.feed(packed([(estimate(1.25, -2.5), STARTED_NS), (ImuSample(0, 0, (0.0,) * 3, (0.0,) * 3), STARTED_NS)]))
+    bench.feed(
+        packed(
+            [
+                (estimate(1.25, -2.5), STARTED_NS),
+                (ImuSample(0, 0, (0.0,) * 3, (0.0,) * 3), STARTED_NS),
+            ]
+        )
+    )
     (ours, t_ns, payload), (standard, _, odometry) = bench.client.data
-    assert (ours, standard, t_ns) == ("/vehicled/state_estimate", "/odometry", STARTED_NS + OFFSET_NS)
+    assert (ours, standard, t_ns) == (
+        "/vehicled/state_estimate",
+        "/odometry",
+        STARTED_NS + OFFSET_NS,
+    )
     message = decode(channel_of(bench.client, ours), payload)
     assert (message.x_m, message.y_m, message.speed_mps) == (1.25, -2.5, 1.5)
-    decoded: Any = get_typestore(Stores.ROS2_HUMBLE).deserialize_cdr(odometry, "nav_msgs/msg/Odometry")
+    decoded: Any = get_typestore(Stores.ROS2_HUMBLE).deserialize_cdr(
+        odometry, "nav_msgs/msg/Odometry"
+    )
     pose = decoded.pose.pose.position
     assert (pose.x, pose.y) == (1.25, -2.5)
 
 
 def test_a_late_reader_gets_the_course() -> None:
     bench = Bench()
-    course = Path(STARTED_NS, "line", False, (0.0, 1.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0))
+    course = Path(
+        STARTED_NS, "line", False, (0.0, 1.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)
+    )
     bench.feed(packed([(course, STARTED_NS)]))
     assert bench.client.data == []
     bench.ask(bench.client.subscribe(vehicled__path=1, course=2))
@@ -125,7 +157,10 @@ def test_every_subscription_that_there_is_not_is_reported() -> None:
     bench = Bench()
     bench.ask(bench.client.subscribe(vehicled__state_estimate=7))
     bench.ask('{"op": "unsubscribe", "subscriptionIds": [3, 7, 4]}')
-    assert [status["message"] for status in bench.client.status] == ["no subscription 3", "no subscription 4"]
+    assert [status["message"] for status in bench.client.status] == [
+        "no subscription 3",
+        "no subscription 4",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +169,14 @@ def test_every_subscription_that_there_is_not_is_reported() -> None:
         '{"op": "subscribe", "subscriptions": [{"id": 1, "channelId": 99999}]}',
         '{"op": "subscribe", "subscriptions": [{"id": -1, "channelId": 1}]}',
         '{"op": "subscribe", "subscriptions": [{"id": 4294967296, "channelId": 1}]}',
-        '{"op": "subscribe", "subscriptions": [{"id": 5, "channelId": 2}, {"id": 5, "channelId": 1}]}',
-        '{"op": "subscribe", "subscriptions": [{"id": 5, "channelId": 2}, {"id": 6, "channelId": 2}]}',
+        (
+            '{"op": "subscribe", "subscriptions": [{"id": 5, "channelId": 2}, {"id": 5, '
+            '"channelId": 1}]}'
+        ),
+        (
+            '{"op": "subscribe", "subscriptions": [{"id": 5, "channelId": 2}, {"id": 6, '
+            '"channelId": 2}]}'
+        ),
         '{"op": "unsubscribe", "subscriptionIds": [3]}',
         '{"op": "advertise", "channels": []}',
         b"\x01\x00\x00\x00\x00hello",
@@ -149,7 +190,16 @@ def test_what_cannot_be_is_answered_with_a_status(text: str | bytes) -> None:
     assert status["message"]
 
 
-@given(st.lists(st.one_of(st.text(), st.binary(), st.from_regex(r'\{"op": ?"(un)?subscribe", ?"subscript.{0,40}\}')), max_size=5))
+@given(
+    st.lists(
+        st.one_of(
+            st.text(),
+            st.binary(),
+            st.from_regex(r'\{"op": ?"(un)?subscribe", ?"subscript.{0,40}\}'),
+        ),
+        max_size=5,
+    )
+)
 def test_garbage_breaks_nothing(texts: list[str | bytes]) -> None:
     bench = Bench()
     for text in texts:

@@ -44,7 +44,17 @@ def test_a_page_gets_the_newest_values_and_what_is_new() -> None:
 
 def test_ages_are_those_of_gnss_imu_and_wheels_in_ms() -> None:
     picture = PageState(opening())
-    command = ActuatorCommand(0, 0, 0.1, 0.0, 0.0, 0.0, estimate_age_ns=SECOND, gnss_age_ns=120_040_000, imu_age_ns=4_000_000)
+    command = ActuatorCommand(
+        0,
+        0,
+        0.1,
+        0.0,
+        0.0,
+        0.0,
+        estimate_age_ns=SECOND,
+        gnss_age_ns=120_040_000,
+        imu_age_ns=4_000_000,
+    )
     picture.records(packed([(command, STARTED_NS)]))
     assert json.loads(picture.tick(0.0))["now"]["actuator"]["ages"] == [120.0, 4.0, None]
 
@@ -54,11 +64,27 @@ def test_a_page_that_comes_later_gets_the_history() -> None:
     for k in range(5):
         picture.records(packed([(estimate(0.2 * k), STARTED_NS + k * SECOND)]))
         picture.tick(0.0)
-    picture.records(packed([(Event(STARTED_NS, "warning", "loop_blocked", '{"where": "a.py:3", "after_ms": 5.5}'), STARTED_NS)]))
+    picture.records(
+        packed(
+            [
+                (
+                    Event(
+                        STARTED_NS,
+                        "warning",
+                        "loop_blocked",
+                        '{"where": "a.py:3", "after_ms": 5.5}',
+                    ),
+                    STARTED_NS,
+                )
+            ]
+        )
+    )
     hello = json.loads(picture.hello(teleop=False))
     assert [x for x, _ in hello["history"]["trail"]] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
     assert [sample[0] for sample in hello["history"]["plot"]] == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert hello["history"]["log"] == [[1, 0.0, "warning", "loop blocked: where a.py:3, after_ms 5.5", ""]]
+    assert hello["history"]["log"] == [
+        [1, 0.0, "warning", "loop blocked: where a.py:3, after_ms 5.5", ""]
+    ]
     assert hello["facts"]["course"]["name"] == "line"
     assert any(rule["code"] == "overspeed" for row in hello["matrix"] for rule in row["rules"])
 
@@ -67,13 +93,29 @@ def test_the_log_says_in_words_what_happened() -> None:
     picture = PageState(opening())
     t = STARTED_NS
     messages = [
-        ModeChange(t, Mode.STANDBY, Mode.AUTO, Reaction.NONE, "drives_course", "", "drives_course", "driving the course"),
+        ModeChange(
+            t,
+            Mode.STANDBY,
+            Mode.AUTO,
+            Reaction.NONE,
+            "drives_course",
+            "",
+            "drives_course",
+            "driving the course",
+        ),
         Fault(t, "imu_silent", "", Reaction.CONTROLLED_STOP, True, "no IMU sample"),
         Fault(t, "gnss_silent", "", Reaction.CAP_SPEED, False, "no GNSS fix"),
         PortEvent(t, "imu", PortState.LOST, "unplugged"),
         OperatorCommand(t, t, OperatorAction.EMERGENCY_STOP, "web page 1"),
         Event(t, "info", "odd", "no json"),
-        Event(t, "info", "substitutes", json.dumps({"stands_in": ["row 1, no brake: it coasts", "row 14, no telemetry: later"]})),
+        Event(
+            t,
+            "info",
+            "substitutes",
+            json.dumps(
+                {"stands_in": ["row 1, no brake: it coasts", "row 14, no telemetry: later"]}
+            ),
+        ),
         Event(t, "warning", "gone", json.dumps({"ports": ["imu", "gnss"]})),
         Event(t, "info", "long", json.dumps({"story": "words " * 100})),
         Event(t, "info", "named", json.dumps({"by": "\x1b[2Jroot\u202e"})),
@@ -96,21 +138,34 @@ def test_the_log_says_in_words_what_happened() -> None:
 
 def test_the_stalls_of_a_busy_computer_are_one_line_that_counts() -> None:
     picture = PageState(opening())
-    fields = [json.dumps({"process": process, "duration_ms": duration_ms}) for process, duration_ms in STALLS]
+    fields = [
+        json.dumps({"process": process, "duration_ms": duration_ms})
+        for process, duration_ms in STALLS
+    ]
     stalls = [Event(STARTED_NS, "warning", "simulation_stall", each) for each in fields]
     picture.records(packed((stall, STARTED_NS + k) for k, stall in enumerate(stalls)))
     ((_, _, level, text, key),) = json.loads(picture.tick(0.0))["log"]
     assert (level, key) == ("warning", "simulation_stall")
-    assert text.startswith("this computer stalled 3 times, 0.5 s together, the longest time the daemon did not run for 400 ms")
+    assert text.startswith(
+        "this computer stalled 3 times, 0.5 s together, the longest time the daemon did not "
+        "run for 400 ms"
+    )
     other = Event(STARTED_NS, "info", "odd", "no json")
     picture.records(packed((message, STARTED_NS) for message in (other, stalls[0], stalls[1])))
-    assert [line[3][:25] for line in json.loads(picture.tick(0.0))["log"]] == ["odd: no json", "this computer stalled 2 t"]
+    assert [line[3][:25] for line in json.loads(picture.tick(0.0))["log"]] == [
+        "odd: no json",
+        "this computer stalled 2 t",
+    ]
 
 
 def test_deadlines_are_those_of_the_last_ten_seconds() -> None:
     picture = PageState(opening())
     old = [(tick(STARTED_NS, 9.0, missed=True, cause=Cause.QUEUED, holder=1), STARTED_NS)]
-    new = [(tick(t, 1.0 + 0.01 * k), t) for k in range(100) if (t := STARTED_NS + 20 * SECOND + k * SECOND // 100)]
+    new = [
+        (tick(t, 1.0 + 0.01 * k), t)
+        for k in range(100)
+        if (t := STARTED_NS + 20 * SECOND + k * SECOND // 100)
+    ]
     picture.records(packed(old))
     assert json.loads(picture.tick(0.0))["tasks"][0]["max_ms"] == pytest.approx(9.0)
     picture.records(packed(new))
@@ -118,7 +173,9 @@ def test_deadlines_are_those_of_the_last_ten_seconds() -> None:
         picture.tick(0.0)
     row, idle = json.loads(picture.tick(0.0))["tasks"]
     assert row["max_ms"] == pytest.approx(1.99)
-    assert row["p50_ms"] == pytest.approx(float(np.quantile([1.0 + 0.01 * k for k in range(100)], 0.5, method="higher")), abs=0.011)
+    assert row["p50_ms"] == pytest.approx(
+        float(np.quantile([1.0 + 0.01 * k for k in range(100)], 0.5, method="higher")), abs=0.011
+    )
     assert row["cause"] == "queued behind actuation"
     assert idle["max_ms"] is None
 

@@ -1,4 +1,5 @@
-"""Driving from the page: who has the wheel, which readings are passed on, and that none is passed on late or twice."""
+"""Driving from the page: who has the wheel, which readings are passed on, and that none is passed
+on late or twice."""
 
 import json
 from typing import Any
@@ -10,7 +11,14 @@ from hypothesis import strategies as st
 
 from vehicled.live.control_socket.client import ControlError, HungUpError
 from vehicled.live.control_socket.protocol import Request
-from vehicled.live.view.page_teleop import IDLE_MS, PageDriver, PageReading, PageRequest, PageTeleop, parse_message
+from vehicled.live.view.page_teleop import (
+    IDLE_MS,
+    PageDriver,
+    PageReading,
+    PageRequest,
+    PageTeleop,
+    parse_message,
+)
 
 
 class Line:
@@ -59,11 +67,18 @@ class Bench:
 
     @property
     def teleop_requests(self) -> list[dict[str, Any]]:
-        return [request for line in self.lines for request in line.sent if request["do"] == "teleop"]
+        return [
+            request for line in self.lines for request in line.sent if request["do"] == "teleop"
+        ]
 
     @property
     def actions(self) -> list[str]:
-        return [request["action"] for line in self.lines for request in line.sent if request["do"] == "request"]
+        return [
+            request["action"]
+            for line in self.lines
+            for request in line.sent
+            if request["do"] == "request"
+        ]
 
 
 def page_reading(n: int, beat: int, throttle: float = 0.0, *, deadman: bool = True) -> PageReading:
@@ -90,8 +105,12 @@ def test_taking_the_wheel_arms_and_asks_for_it_and_only_then_readings_count() ->
     assert reading["origin"] == "page"
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2000), st.integers(0, 2000)), max_size=40))
-def test_no_reading_is_passed_on_that_is_older_than_it_may_be_or_was_seen_before(readings: list[tuple[int, int, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2000), st.integers(0, 2000)), max_size=40)
+)
+def test_no_reading_is_passed_on_that_is_older_than_it_may_be_or_was_seen_before(
+    readings: list[tuple[int, int, int]],
+) -> None:
     bench = Bench()
     driver = in_control(bench)
     passed: list[tuple[int, int, int]] = []
@@ -130,11 +149,15 @@ def test_one_page_has_the_wheel_and_the_others_may_only_stop() -> None:
 
 
 @pytest.mark.parametrize("end", ["gone", "stop", "emergency_stop", "disarm"])
-def test_whoever_leaves_the_wheel_hangs_up_so_that_the_daemon_takes_the_stick_for_unplugged(end: str) -> None:
+def test_whoever_leaves_the_wheel_hangs_up_so_that_the_daemon_takes_the_stick_for_unplugged(
+    end: str,
+) -> None:
     bench = Bench()
     driver = in_control(bench)
     driver.on_page_message(page_reading(1, 1000), 1000)
-    reading_line = next(line for line in bench.lines if any(request["do"] == "teleop" for request in line.sent))
+    reading_line = next(
+        line for line in bench.lines if any(request["do"] == "teleop" for request in line.sent)
+    )
     if end == "gone":
         driver.release()
     else:
@@ -194,10 +217,18 @@ def test_refusals_of_the_daemon_reach_the_page() -> None:
     bench.lines[1].answers.append({"ok": False, "why": "ask again when it stands"})
     assert driver.on_page_message(page_reading(2, 1000), 1000) == "ask again when it stands"
     bench.lines[1].broken = True
-    assert driver.on_page_message(page_reading(3, 1000), 1000) == "", "the line for requests is opened anew when it is needed"
+    assert driver.on_page_message(page_reading(3, 1000), 1000) == "", (
+        "the line for requests is opened anew when it is needed"
+    )
 
 
-@given(st.one_of(st.text(), st.binary(), st.recursive(st.none() | st.floats() | st.text(), lambda x: st.lists(x)).map(json.dumps)))
+@given(
+    st.one_of(
+        st.text(),
+        st.binary(),
+        st.recursive(st.none() | st.floats() | st.text(), lambda x: st.lists(x)).map(json.dumps),
+    )
+)
 def test_garbage_is_understood_as_nothing(text: str | bytes) -> None:
     assert parse_message(text) is None
 
@@ -205,11 +236,20 @@ def test_garbage_is_understood_as_nothing(text: str | bytes) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"steering": 1.5}, {"throttle": float("nan")}, {"throttle": float("inf")}, {"brake": -0.1}, {"n": -1}, {"beat": 2**60},
-        {"deadman": 1}, {"do": "drive"}, {"more": 1}, {"steering": None},
+        {"steering": 1.5}, {"throttle": float("nan")}, {"throttle": float("inf")}, {"brake": -0.1},
+        {"n": -1}, {"beat": 2**60}, {"deadman": 1}, {"do": "drive"}, {"more": 1},
+        {"steering": None},
     ],
 )  # fmt: skip
 def test_a_reading_that_no_input_device_makes_is_refused(change: dict[str, Any]) -> None:
-    good = {"do": "teleop", "steering": 0.1, "throttle": 0.2, "brake": 0.0, "deadman": True, "n": 1, "beat": 5}
+    good = {
+        "do": "teleop",
+        "steering": 0.1,
+        "throttle": 0.2,
+        "brake": 0.0,
+        "deadman": True,
+        "n": 1,
+        "beat": 5,
+    }
     assert parse_message(json.dumps(good)) == PageReading(0.1, 0.2, 0.0, True, 1, 5)
     assert parse_message(json.dumps(good | change)) is None

@@ -1,4 +1,5 @@
-"""The view's process: what it answers, whom it refuses, and that nobody who reads slowly, or not at all, is in another's way."""
+"""The view's process: what it answers, whom it refuses, and that nobody who reads slowly, or not at
+all, is in another's way."""
 
 import json
 import os
@@ -24,7 +25,9 @@ from vehicled.live.view.server import MOST_SOCKETS, MOST_STRANGERS
 pytestmark = pytest.mark.xdist_group("view")  # what the tests look at is made once
 
 TOKEN = "t0ken-of-the-test"
-STATE = json.dumps({"status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}).encode()
+STATE = json.dumps(
+    {"status": {"mode": "STANDBY", "why": "waiting to be armed"}, "rules": [], "view": {}}
+).encode()
 
 
 @contextmanager
@@ -45,13 +48,17 @@ def view() -> Iterator[BridgeProcess]:
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[BridgeProcess]:
-    """One that asks for a token, and from which nobody could drive if they had one: there is no daemon behind it."""
+    """One that asks for a token, and from which nobody could drive if they had one: there is no
+    daemon behind it."""
     with served(token=TOKEN, teleop=True, control_socket="/nonexistent/vehicled.sock") as process:
         yield process
 
 
 def get(view: BridgeProcess, path: str, **headers: str) -> tuple[int, bytes, dict[str, str]]:
-    request = Request(f"http://127.0.0.1:{view.port}{path}", headers={k.replace("_", "-"): v for k, v in headers.items()})
+    request = Request(
+        f"http://127.0.0.1:{view.port}{path}",
+        headers={k.replace("_", "-"): v for k, v in headers.items()},
+    )
     try:
         with urlopen(request, timeout=DEADLINE_S) as answer:
             return answer.status, answer.read(), dict(answer.headers)
@@ -63,12 +70,18 @@ def get(view: BridgeProcess, path: str, **headers: str) -> tuple[int, bytes, dic
 def page(view: BridgeProcess, *, token: str = "", **options: Any) -> Any:
     query = f"?token={token}" if token else ""
     # Nobody here reads to the end, so nobody waits for the last words either.
-    return connect(f"ws://127.0.0.1:{view.port}/socket{query}", compression=None, close_timeout=0.05, **options)
+    return connect(
+        f"ws://127.0.0.1:{view.port}/socket{query}", compression=None, close_timeout=0.05, **options
+    )
 
 
 def foxglove(view: BridgeProcess, *names: str, token: str = "") -> Any:
     query = f"?token={token}" if token else ""
-    return connect(f"ws://127.0.0.1:{view.port}/{query}", subprotocols=[Subprotocol(name) for name in names], close_timeout=0.05)
+    return connect(
+        f"ws://127.0.0.1:{view.port}/{query}",
+        subprotocols=[Subprotocol(name) for name in names],
+        close_timeout=0.05,
+    )
 
 
 def receive(socket: ClientConnection, kind: str) -> dict[str, Any]:
@@ -88,7 +101,15 @@ def test_the_page_and_its_parts_are_served_with_their_policy(view: BridgeProcess
 
 
 @pytest.mark.parametrize(
-    "path", ["/etc/passwd", "/../server.py", "/index.html%00", "//main.js", "/main.js/", "/%2e%2e/view/server.py"]
+    "path",
+    [
+        "/etc/passwd",
+        "/../server.py",
+        "/index.html%00",
+        "//main.js",
+        "/main.js/",
+        "/%2e%2e/view/server.py",
+    ],
 )
 def test_nothing_else_is(view: BridgeProcess, path: str) -> None:
     assert get(view, path)[0] == 404
@@ -126,7 +147,10 @@ def test_without_the_token_there_is_no_socket(closed: BridgeProcess) -> None:
         with pytest.raises(InvalidStatus) as caught, page(closed, token=token):
             pass
         assert caught.value.response.status_code == 401
-        with pytest.raises(InvalidStatus) as caught, foxglove(closed, "foxglove.websocket.v1", token=token):
+        with (
+            pytest.raises(InvalidStatus) as caught,
+            foxglove(closed, "foxglove.websocket.v1", token=token),
+        ):
             pass
         assert caught.value.response.status_code == 403
     assert json.loads(get(closed, "/access")[1]) == {"known": False}
@@ -148,9 +172,20 @@ def test_a_request_without_a_daemon_is_reported(closed: BridgeProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage", ["", "null", "[" * 3000, "{}", b"\x00\xff" * 100, '{"do": "request", "action": "fly"}', "é" * 1000]
+    "garbage",
+    [
+        "",
+        "null",
+        "[" * 3000,
+        "{}",
+        b"\x00\xff" * 100,
+        '{"do": "request", "action": "fly"}',
+        "é" * 1000,
+    ],
 )
-def test_garbage_is_answered_and_the_page_lives_on(closed: BridgeProcess, garbage: str | bytes) -> None:
+def test_garbage_is_answered_and_the_page_lives_on(
+    closed: BridgeProcess, garbage: str | bytes
+) -> None:
     with page(closed, token=TOKEN) as socket:
         socket.send(garbage)
         assert receive(socket, "note")["text"] == "not understood"
@@ -188,7 +223,9 @@ def test_strangers_never_fill_the_places_of_those_who_may_read(closed: BridgePro
 
 def test_a_new_page_takes_the_place_of_the_oldest_reader(closed: BridgeProcess) -> None:
     with ExitStack() as stack:
-        first, *others = [stack.enter_context(page(closed, token=TOKEN)) for _ in range(MOST_SOCKETS)]
+        first, *others = [
+            stack.enter_context(page(closed, token=TOKEN)) for _ in range(MOST_SOCKETS)
+        ]
         late = stack.enter_context(page(closed, token=TOKEN))
         assert receive(late, "hello")["teleop"] is True
         receive(first, "displaced")
@@ -197,7 +234,10 @@ def test_a_new_page_takes_the_place_of_the_oldest_reader(closed: BridgeProcess) 
         for each in (late, *others):
             receive(each, "tick")
         # A reader of another kind takes no page's place.
-        with pytest.raises(InvalidStatus) as caught, foxglove(closed, "foxglove.websocket.v1", token=TOKEN):
+        with (
+            pytest.raises(InvalidStatus) as caught,
+            foxglove(closed, "foxglove.websocket.v1", token=TOKEN),
+        ):
             pass
         assert caught.value.response.status_code == 503
 
@@ -215,17 +255,23 @@ def test_a_reader_that_never_reads_blocks_no_other() -> None:
     with served() as view, socket.create_connection(("127.0.0.1", view.port)) as raw:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         raw.sendall(
-            f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{view.port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{view.port}\r\nUpgrade: "
+            "websocket\r\nConnection: Upgrade\r\n"
             "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
             "Sec-WebSocket-Protocol: foxglove.websocket.v1\r\n\r\n".encode()
         )
-        subscribe = json.dumps({"op": "subscribe", "subscriptions": [{"id": k, "channelId": k} for k in range(1, 25)]}).encode()
+        subscribe = json.dumps(
+            {"op": "subscribe", "subscriptions": [{"id": k, "channelId": k} for k in range(1, 25)]}
+        ).encode()
         raw.sendall(b"\x81\xfe" + len(subscribe).to_bytes(2, "big") + bytes(4) + subscribe)
         with page(view) as reader:
             before = 0
             for k in range(12):
                 # More than any buffer between here and there holds.
-                view.send(FrameKind.RECORDS, packed((estimate(k + n / 1e3), STARTED_NS + k) for n in range(3000)))
+                view.send(
+                    FrameKind.RECORDS,
+                    packed((estimate(k + n / 1e3), STARTED_NS + k) for n in range(3000)),
+                )
                 tick = receive(reader, "tick")
                 assert before == 0 or tick["n"] == before + 1, "a picture was lost"
                 before = tick["n"]
@@ -246,7 +292,9 @@ def test_a_place_that_is_taken_is_reported_before_anything_drives() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(BridgeError, match="cannot listen on"):
-            BridgeProcess.start("the live view", "vehicled.live.view.server", opening(port=taken.getsockname()[1]))
+            BridgeProcess.start(
+                "the live view", "vehicled.live.view.server", opening(port=taken.getsockname()[1])
+            )
 
 
 def test_foxglove_is_spoken_on_the_same_port_and_may_be_switched_off(view: BridgeProcess) -> None:
@@ -255,7 +303,11 @@ def test_foxglove_is_spoken_on_the_same_port_and_may_be_switched_off(view: Bridg
             assert client.subprotocol == name
             assert json.loads(client.recv(timeout=DEADLINE_S))["op"] == "serverInfo"
             assert json.loads(client.recv(timeout=DEADLINE_S))["op"] == "advertise"
-    with served(foxglove=False) as silent, pytest.raises(InvalidStatus), foxglove(silent, "foxglove.sdk.v1"):
+    with (
+        served(foxglove=False) as silent,
+        pytest.raises(InvalidStatus),
+        foxglove(silent, "foxglove.sdk.v1"),
+    ):
         pass
 
 

@@ -31,7 +31,9 @@ def course(*waits: Wait) -> Course:
     st.lists(st.sampled_from([0.0, 0.0, 1.0, 30.0]), min_size=12, max_size=12),
     st.sampled_from([None, False, True]),
 )
-def test_a_wait_lies_at_its_waypoint(places: list[tuple[float, float]], durations: list[float], closed: bool | None) -> None:
+def test_a_wait_lies_at_its_waypoint(
+    places: list[tuple[float, float]], durations: list[float], closed: bool | None
+) -> None:
     x, y = zip(*places, strict=True)
     waits_s = durations[: len(places)]
     try:
@@ -45,9 +47,11 @@ def test_a_wait_lies_at_its_waypoint(places: list[tuple[float, float]], duration
     marks = [(x, y) for (x, y), wait_s in zip(places, waits_s, strict=True) if wait_s]
     for wait in found.waits:
         at = int(abs(found.s_m - wait.s_m).argmin()) if wait.s_m <= found.s_m[-1] else 0
-        # A waypoint that is left out, because it repeats its neighbour or lies in a spike, waits at the one before.
+        # A waypoint that is left out, because it repeats its neighbour or lies in a spike, waits at
+        # the one before.
         off_m = min(
-            np.hypot(found.x_m[at] - x, found.y_m[at] - y) for x, y in (marks if found.waypoints == len(places) else places)
+            np.hypot(found.x_m[at] - x, found.y_m[at] - y)
+            for x, y in (marks if found.waypoints == len(places) else places)
         )
         assert off_m < 0.15
     for stored in (from_bytes(to_bytes(found)), from_json(to_json(found))):
@@ -65,7 +69,9 @@ def test_waits_at_one_place_follow_each_other_and_the_seam_of_a_lap_has_two_side
     assert [wait.s_m for wait in three.waits] == pytest.approx([k * lap.length_m for k in range(4)])
 
 
-@pytest.mark.parametrize("waits", [[1], [0, -1, 0, 0], [0, nan, 0, 0], [0, inf, 0, 0], [0, MAX_WAIT_S + 1, 0, 0]])
+@pytest.mark.parametrize(
+    "waits", [[1], [0, -1, 0, 0], [0, nan, 0, 0], [0, inf, 0, 0], [0, MAX_WAIT_S + 1, 0, 0]]
+)
 def test_waits_that_are_none_are_refused(waits: list[float]) -> None:
     with pytest.raises(CourseError, match=r"a: 1 waits for 4|waypoint 2: a wait of"):
         course_from_waypoints("a", *RING, closed=False, waits_s=waits)
@@ -74,8 +80,9 @@ def test_waits_that_are_none_are_refused(waits: list[float]) -> None:
 @pytest.mark.parametrize(
     "waits",
     [
-        (Wait(-1.0, 1.0),), (Wait(1e9, 1.0),), (Wait(nan, 1.0),), (Wait(1.0, nan),), (Wait(1.0, 0.0),), (Wait(1.0, inf),),
-        (Wait(2.0, 1.0), Wait(1.0, 1.0)), (Wait(1.0, 1.0), Wait(1.0, 1.0)), (Wait(1.0, MAX_WAIT_S * 2),),
+        (Wait(-1.0, 1.0),), (Wait(1e9, 1.0),), (Wait(nan, 1.0),), (Wait(1.0, nan),),
+        (Wait(1.0, 0.0),), (Wait(1.0, inf),), (Wait(2.0, 1.0), Wait(1.0, 1.0)),
+        (Wait(1.0, 1.0), Wait(1.0, 1.0)), (Wait(1.0, MAX_WAIT_S * 2),),
     ],
 )  # fmt: skip
 def test_a_sent_course_has_waits_in_order_and_in_range(waits: tuple[Wait, ...]) -> None:
@@ -99,8 +106,12 @@ def test_the_speed_profile_stops_at_a_wait_and_is_untouched_elsewhere() -> None:
     assert speeds.at(at_m - 1e-6).speed_mps < 0.01
     assert speeds.at(at_m + 1e-6).speed_mps == pytest.approx(without.at(at_m + 1e-6).speed_mps)
     braking_m = without.at(at_m).speed_mps ** 2 / (2 * speeds.deceleration_mps2)
-    assert speeds.at(at_m - braking_m - 0.2).speed_mps == without.at(at_m - braking_m - 0.2).speed_mps
-    assert -speeds.at(at_m - 0.5 * braking_m).acceleration_mps2 == pytest.approx(speeds.deceleration_mps2)
+    assert (
+        speeds.at(at_m - braking_m - 0.2).speed_mps == without.at(at_m - braking_m - 0.2).speed_mps
+    )
+    assert -speeds.at(at_m - 0.5 * braking_m).acceleration_mps2 == pytest.approx(
+        speeds.deceleration_mps2
+    )
 
 
 class Drive:
@@ -110,7 +121,9 @@ class Drive:
         self.tracker = WaitTracker(course(*waits))
         self.now_ns = 0
 
-    def step(self, progress_m: float, speed_mps: float, seconds: float = 0.0, *, at_end: bool = False) -> bool:
+    def step(
+        self, progress_m: float, speed_mps: float, seconds: float = 0.0, *, at_end: bool = False
+    ) -> bool:
         self.now_ns += round(seconds * SECOND_NS)
         return self.tracker.step(progress_m, speed_mps, self.now_ns, at_end=at_end)
 

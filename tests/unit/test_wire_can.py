@@ -27,7 +27,11 @@ def test_a_record_is_the_kernel_structure() -> None:
     record = pack(CanFrame(0x901, bytes.fromhex("00000bb8007b00fa")))
     kernel = KernelFrame.from_buffer_copy(record)
     assert len(record) == ctypes.sizeof(KernelFrame) == RECORD_BYTES
-    assert (kernel.can_id, kernel.len, bytes(kernel.data)) == (0x8000_0901, 8, bytes.fromhex("00000bb8007b00fa"))
+    assert (kernel.can_id, kernel.len, bytes(kernel.data)) == (
+        0x8000_0901,
+        8,
+        bytes.fromhex("00000bb8007b00fa"),
+    )
     assert record == bytes.fromhex("01090080 08 000000 00000bb8007b00fa")
 
 
@@ -65,7 +69,10 @@ def test_what_no_bus_carries_is_refused(frame: CanFrame) -> None:
 
 frames = st.builds(
     lambda can_id, data, extended, remote: CanFrame(
-        can_id if extended else can_id & 0x7FF, bytes(len(data)) if remote else data, extended, remote
+        can_id if extended else can_id & 0x7FF,
+        bytes(len(data)) if remote else data,
+        extended,
+        remote,
     ),
     st.integers(0, 0x1FFF_FFFF),
     st.binary(max_size=8),
@@ -92,9 +99,15 @@ def test_arbitrary_records_do_not_raise_and_what_is_understood_can_be_packed(dat
 def test_what_a_record_carries_beside_the_frame_is_ignored() -> None:
     noise = b"\xff\xff\xff" + b"\xee" * 8
     assert unpack_all(struct.pack("<IB", 0x8000_0901, 2) + noise) == [CanFrame(0x901, b"\xee\xee")]
-    assert unpack_all(struct.pack("<IB", 0xC000_0901, 2) + noise) == [CanFrame(0x901, bytes(2), remote=True)]
-    assert unpack_all(struct.pack("<IB", 0x0000_F901, 0) + noise) == [CanFrame(0x101, b"", extended=False)]
-    assert unpack_all(struct.pack("<IB", 0xA000_0004, 8) + noise) == [CanFrame(4, b"\xee" * 8, extended=False, error=True)]
+    assert unpack_all(struct.pack("<IB", 0xC000_0901, 2) + noise) == [
+        CanFrame(0x901, bytes(2), remote=True)
+    ]
+    assert unpack_all(struct.pack("<IB", 0x0000_F901, 0) + noise) == [
+        CanFrame(0x101, b"", extended=False)
+    ]
+    assert unpack_all(struct.pack("<IB", 0xA000_0004, 8) + noise) == [
+        CanFrame(4, b"\xee" * 8, extended=False, error=True)
+    ]
 
 
 def test_a_record_of_impossible_length_and_a_cut_one_cost_only_themselves() -> None:
@@ -105,6 +118,10 @@ def test_a_record_of_impossible_length_and_a_cut_one_cost_only_themselves() -> N
 
 def test_error_counters_alone_are_no_unknown_error() -> None:
     counters = bytes((0, 0, 0, 0, 0, 0, 96, 97))
-    assert error_texts(CanFrame(0x200, counters, extended=False, error=True)) == ["error counters 96 sent, 97 received"]
+    assert error_texts(CanFrame(0x200, counters, extended=False, error=True)) == [
+        "error counters 96 sent, 97 received"
+    ]
     assert error_texts(CanFrame(0x280, counters, extended=False, error=True))[0] == "bus error"
-    assert error_texts(CanFrame(0x400, bytes(8), extended=False, error=True)) == ["error of unknown class"]
+    assert error_texts(CanFrame(0x400, bytes(8), extended=False, error=True)) == [
+        "error of unknown class"
+    ]

@@ -1,4 +1,5 @@
-"""The clock of a device in one situation at a time. Times are made by hand; nothing here is random."""
+"""The clock of a device in one situation at a time. Times are made by hand; nothing here is
+random."""
 
 import pytest
 
@@ -8,10 +9,21 @@ MS = 1_000_000
 S = 1_000 * MS
 
 
-def feed(clock: DeviceClock, begin: int, samples: int, t0_ns: int, period_ns: int = 10 * MS, late_ns: int = 0) -> list[int]:
-    """Samples of a counter in microseconds that starts at ``begin``; the n-th is valid at t0 + n periods and ``late_ns`` late."""
+def feed(
+    clock: DeviceClock,
+    begin: int,
+    samples: int,
+    t0_ns: int,
+    period_ns: int = 10 * MS,
+    late_ns: int = 0,
+) -> list[int]:
+    """Samples of a counter in microseconds that starts at ``begin``; the n-th is valid at t0 + n
+    periods and ``late_ns`` late."""
     return [
-        clock.update(begin + index * period_ns // 1_000, t0_ns + index * period_ns + late_ns + (index % 7) * MS)
+        clock.update(
+            begin + index * period_ns // 1_000,
+            t0_ns + index * period_ns + late_ns + (index % 7) * MS,
+        )
         for index in range(samples)
     ]
 
@@ -58,7 +70,10 @@ def test_a_counter_may_wrap_at_any_number() -> None:
     """GNSS time of week, in ms."""
     clock = DeviceClock(tick_ns=1e6, bits=None, modulus=604_800_000)
     for index in range(100):
-        assert clock.update((604_795_000 + index * 100) % 604_800_000, index * 100 * MS) == index * 100 * MS
+        assert (
+            clock.update((604_795_000 + index * 100) % 604_800_000, index * 100 * MS)
+            == index * 100 * MS
+        )
     assert clock.resets == 0
 
 
@@ -90,7 +105,9 @@ def test_a_restarted_device_is_noticed_and_meanwhile_arrival_counts(bits: int | 
     clock = settled(bits, begin=7_000_000)
     times = feed(clock, 20, 1_000, 112 * S)
     assert clock.resets == 1
-    assert all(0 <= t_ns - (112 * S + index * 10 * MS) <= 6 * MS for index, t_ns in enumerate(times))
+    assert all(
+        0 <= t_ns - (112 * S + index * 10 * MS) <= 6 * MS for index, t_ns in enumerate(times)
+    )
     assert times[20:] == [112 * S + index * 10 * MS for index in range(20, 1_000)]
 
 
@@ -102,7 +119,9 @@ def test_a_device_clock_that_is_set_is_followed(jump_us: int) -> None:
     assert times[450:] == [110 * S + index * 10 * MS for index in range(450, 600)]
 
 
-@pytest.mark.parametrize("damaged", [0, 3, 2**31, 2**32 - 1, 15_005_000 + 600_000, 15_005_000 - 600_000])
+@pytest.mark.parametrize(
+    "damaged", [0, 3, 2**31, 2**32 - 1, 15_005_000 + 600_000, 15_005_000 - 600_000]
+)
 def test_a_damaged_counter_harms_its_own_sample_only(damaged: int) -> None:
     clock = settled()
     feed(clock, 10_005_000, 500, 110 * S)
@@ -136,20 +155,28 @@ def test_damaged_counters_now_and_then_do_not_add_up() -> None:
     clock = settled()
     for index in range(50):
         clock.update(7, 110 * S + index * 10 * MS)
-        assert clock.update(10_005_000 + index * 10_000, 110 * S + index * 10 * MS) == 110 * S + index * 10 * MS
+        assert (
+            clock.update(10_005_000 + index * 10_000, 110 * S + index * 10 * MS)
+            == 110 * S + index * 10 * MS
+        )
     assert clock.resets == 0
 
 
 def test_a_host_that_stalls_again_and_again_is_not_taken_for_a_device_that_lost_time() -> None:
-    """Every arrival of 10 s is late by another amount; after a window of that, arrivals count as they come."""
+    """Every arrival of 10 s is late by another amount; after a window of that, arrivals count as
+    they come."""
     clock = settled()
     for index in range(5_000):
         t_ns = 110 * S + index * 10 * MS
-        found = clock.update(10_005_000 + index * 10_000, t_ns + (150 + index // 100 % 2 * 200) * MS)
+        found = clock.update(
+            10_005_000 + index * 10_000, t_ns + (150 + index // 100 % 2 * 200) * MS
+        )
         if index < 1_000:
             assert found == t_ns
     assert found - t_ns == 150 * MS
-    assert 1 <= clock.resets <= 2, "up to the block at the end of the window, and from there down to the earliest"
+    assert 1 <= clock.resets <= 2, (
+        "up to the block at the end of the window, and from there down to the earliest"
+    )
 
 
 def test_a_long_gap_is_longer_than_the_memory_of_the_offset() -> None:

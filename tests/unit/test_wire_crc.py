@@ -1,4 +1,5 @@
-"""Check sums against published check values, and against the plain definition where the code takes a short cut."""
+"""Check sums against published check values, and against the plain definition where the code takes
+a short cut."""
 
 from functools import reduce
 from operator import xor
@@ -52,17 +53,26 @@ def test_frames_of_other_protocols() -> None:
     assert crc24q(bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")) == 0
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 100, 255, 256, 257, 361, 362, 363, 364, 723, 724, 725, 2_000, 8_200, 70_000])
+@pytest.mark.parametrize(
+    "size",
+    [0, 1, 2, 3, 4, 100, 255, 256, 257, 361, 362, 363, 364, 723, 724, 725, 2_000, 8_200, 70_000],
+)
 def test_short_cuts_hold_at_every_size(size: int) -> None:
     """All ones are the worst case of the sums; the ramp distinguishes positions."""
-    for data in (b"\xff" * size, bytes(position * 7 + 3 & 255 for position in range(size)), bytes(size)):
+    for data in (
+        b"\xff" * size,
+        bytes(position * 7 + 3 & 255 for position in range(size)),
+        bytes(size),
+    ):
         assert fletcher8(data) == plain_fletcher(data)
         assert xor8(data) == reduce(xor, data, 0)
 
 
 def test_any_bytes_like_object_will_do() -> None:
     for function in (fletcher8, sum8, xor8, crc8, crc16_xmodem, crc24q):
-        assert function(CHECK) == function(bytearray(CHECK)) == function(memoryview(b"x" + CHECK)[1:])
+        assert (
+            function(CHECK) == function(bytearray(CHECK)) == function(memoryview(b"x" + CHECK)[1:])
+        )
 
 
 def test_a_sum_can_be_continued() -> None:

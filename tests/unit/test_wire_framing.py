@@ -33,7 +33,9 @@ def frame(payload: bytes) -> bytes:
 
 def test_frames_of_several_protocols_come_in_the_order_of_the_stream() -> None:
     framer = Framer([COUNTED, LINE])
-    stream = b"noise" + frame(b"one") + b"<<two>" + frame(b"") + b"?" + b"<<three>" + frame(b"<<inside>")
+    stream = (
+        b"noise" + frame(b"one") + b"<<two>" + frame(b"") + b"?" + b"<<three>" + frame(b"<<inside>")
+    )
     expected = [
         ("counted", frame(b"one")),
         ("line", b"<<two>"),
@@ -82,7 +84,11 @@ def test_a_frame_longer_than_the_limit_is_none_however_it_arrives() -> None:
     for chunk in (1, 7, 100):
         framer = Framer([LINE], limit=20)
         stream = b"<<" + b"." * 17 + b">" + b"<<" + b"." * 18 + b">" + b"<<ok>"
-        frames = [each for at in range(0, len(stream), chunk) for each in framer.feed(stream[at : at + chunk])]
+        frames = [
+            each
+            for at in range(0, len(stream), chunk)
+            for each in framer.feed(stream[at : at + chunk])
+        ]
         assert frames == [("line", stream[:20]), ("line", b"<<ok>")]
         assert (framer.bad_frames, framer.dropped_bytes) == (1, 21)
 
@@ -93,7 +99,9 @@ def test_flush_searches_what_a_waiting_candidate_held_back() -> None:
     assert framer.flush() == [("counted", frame(b"a")), ("counted", frame(b"b"))]
     assert (framer.buffered_bytes, framer.bad_frames, framer.dropped_bytes) == (0, 2, 15)
     assert framer.flush() == []
-    assert framer.feed(b"<ok>" + frame(b"c")) == [("counted", frame(b"c"))], "the half sync before the flush is forgotten"
+    assert framer.feed(b"<ok>" + frame(b"c")) == [("counted", frame(b"c"))], (
+        "the half sync before the flush is forgotten"
+    )
 
 
 def test_after_a_silence_a_torn_frame_may_still_be_completed() -> None:
@@ -101,7 +109,9 @@ def test_after_a_silence_a_torn_frame_may_still_be_completed() -> None:
     framer = Framer([COUNTED])
     assert framer.feed(whole[:5]) == []
     assert framer.feed(whole[5:] + whole[:4], stale=True) == [("counted", whole)]
-    assert framer.feed(whole[4:]) == [("counted", whole)], "what began after the silence waits as ever"
+    assert framer.feed(whole[4:]) == [("counted", whole)], (
+        "what began after the silence waits as ever"
+    )
     assert framer.feed(whole[:5]) == []
     assert framer.feed(frame(b"new"), stale=True) == [("counted", frame(b"new"))]
     assert framer.dropped_bytes == 5
@@ -131,14 +141,18 @@ def test_a_sync_may_repeat_its_first_byte() -> None:
 
     framer = Framer([Protocol("twice", b"\xaa\xaa", probe)])
     stream = b"\xaa\xaa\xaa\x07\xaa" + b"\xaa\xaa\x07"
-    assert [each for byte in stream for each in framer.feed(bytes([byte]))] == [("twice", b"\xaa\xaa\x07")] * 2
+    assert [each for byte in stream for each in framer.feed(bytes([byte]))] == [
+        ("twice", b"\xaa\xaa\x07")
+    ] * 2
     assert (framer.bad_frames, framer.dropped_bytes) == (2, 2)
 
 
 @pytest.mark.parametrize("sync", [b"[a", b"(*", b"\\x", b"$^.", b"..", b"\n\n", b"|]", b"a\x00"])
 def test_a_sync_may_be_any_bytes(sync: bytes) -> None:
     """Although they are searched with a regular expression."""
-    framer = Framer([Protocol("any", sync, lambda _buffer, at, end: 5 if end - at >= 5 else INCOMPLETE)])
+    framer = Framer(
+        [Protocol("any", sync, lambda _buffer, at, end: 5 if end - at >= 5 else INCOMPLETE)]
+    )
     whole = sync.ljust(5, b"-")
     stream = b"noise" + whole + b"n" + whole + sync[:1] + b"n" + whole
     assert [each for byte in stream for each in framer.feed(bytes([byte]))] == [("any", whole)] * 3
@@ -154,7 +168,9 @@ def test_clear_forgets_a_torn_frame() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocols", "limit"), [([], 100), ([Protocol("none", b"", line)], 100), ([LINE], 1)], ids=["nothing", "no sync", "no room"]
+    ("protocols", "limit"),
+    [([], 100), ([Protocol("none", b"", line)], 100), ([LINE], 1)],
+    ids=["nothing", "no sync", "no room"],
 )
 def test_a_framer_that_could_find_nothing_is_refused(protocols: list[Protocol], limit: int) -> None:
     with pytest.raises(ValueError, match="sync"):

@@ -6,7 +6,10 @@ from vehicled.core.wire.can import CanFrame
 from vehicled.core.wire.slcan import CLOSING, LINE_LIMIT, SlcanDecoder, SlcanLine, encode, opening
 
 LINES = [
-    (b"T000009010800000BB8007B00FA\r".replace(b"0108", b"018"), CanFrame(0x901, bytes.fromhex("00000bb8007b00fa"))),
+    (
+        b"T000009010800000BB8007B00FA\r".replace(b"0108", b"018"),
+        CanFrame(0x901, bytes.fromhex("00000bb8007b00fa")),
+    ),
     (b"t1230\r", CanFrame(0x123, b"", extended=False)),
     (b"t7FF2A1b2\r", CanFrame(0x7FF, b"\xa1\xb2", extended=False)),
     (b"R1FFFFFFF3\r", CanFrame(0x1FFF_FFFF, bytes(3), remote=True)),
@@ -33,14 +36,23 @@ def test_lines(line: bytes, meaning: CanFrame | SlcanLine) -> None:
 
 
 def test_frames_are_written_in_the_form_that_every_adapter_takes() -> None:
-    assert encode(CanFrame(0x901, bytes.fromhex("00000bb8007b00fa"))) == b"T00000901800000BB8007B00FA\r"
+    assert (
+        encode(CanFrame(0x901, bytes.fromhex("00000bb8007b00fa")))
+        == b"T00000901800000BB8007B00FA\r"
+    )
     assert encode(CanFrame(0x12, b"\xab", extended=False)) == b"t0121AB\r"
     assert encode(CanFrame(0x12, bytes(2), remote=True)) == b"R000000122\r"
     assert encode(CanFrame(0x12, b"", extended=False, remote=True)) == b"r0120\r"
 
 
 @pytest.mark.parametrize(
-    "frame", [CanFrame(0x2000_0000, b""), CanFrame(0x800, b"", extended=False), CanFrame(1, bytes(9)), CanFrame(1, b"", error=True)]
+    "frame",
+    [
+        CanFrame(0x2000_0000, b""),
+        CanFrame(0x800, b"", extended=False),
+        CanFrame(1, bytes(9)),
+        CanFrame(1, b"", error=True),
+    ],
 )
 def test_what_has_no_line_is_refused(frame: CanFrame) -> None:
     with pytest.raises(ValueError, match="slcan cannot express"):
@@ -75,7 +87,11 @@ def test_a_bad_line_costs_itself_only(line: bytes) -> None:
     decoder = SlcanDecoder()
     good = CanFrame(0x901, b"ok")
     assert decoder.feed(line + b"\r" + encode(good)) == [good]
-    assert (decoder.bad_lines, decoder.dropped_bytes, decoder.buffered_bytes) == (1, len(line) + 1, 0)
+    assert (decoder.bad_lines, decoder.dropped_bytes, decoder.buffered_bytes) == (
+        1,
+        len(line) + 1,
+        0,
+    )
 
 
 def test_a_refusal_inside_of_a_line_is_still_read() -> None:
@@ -105,7 +121,9 @@ def test_time_stamps_are_expected_or_refused_never_guessed() -> None:
     assert SlcanDecoder(timestamp_digits=4).feed(line) == [CanFrame(0x123, b"\xaa", extended=False)]
     assert SlcanDecoder().feed(line) == []
     assert SlcanDecoder(timestamp_digits=4).feed(b"t1231AA\r") == []
-    assert SlcanDecoder(timestamp_digits=4).feed(b"R0000012320001\r") == [CanFrame(0x123, bytes(2), remote=True)]
+    assert SlcanDecoder(timestamp_digits=4).feed(b"R0000012320001\r") == [
+        CanFrame(0x123, bytes(2), remote=True)
+    ]
 
 
 def test_opening_works_in_whatever_state_the_adapter_is() -> None:

@@ -16,9 +16,10 @@ STARTED_NS = 5 * 10**9
 def opening(**changes: Any) -> ViewConfig:
     """Return the opening of a read-only view on this machine."""
     facts: dict[str, Any] = {
-        "host": "127.0.0.1", "port": 0, "token": "", "names": [], "foxglove": True, "teleop": False, "control_socket": "",
-        "most_throttle": 0.5, "silence_s": 0.2, "started_ns": STARTED_NS, "offset_ns": OFFSET_NS, "session": "a", "profile": "art",
-        "estimator": "ekf4", "controller": "mpc", "simulated": True, "version": "0", "log": "", "max_speed_mps": 3.0,
+        "host": "127.0.0.1", "port": 0, "token": "", "names": [], "foxglove": True, "teleop": False,
+        "control_socket": "", "most_throttle": 0.5, "silence_s": 0.2, "started_ns": STARTED_NS,
+        "offset_ns": OFFSET_NS, "session": "a", "profile": "art", "estimator": "ekf4",
+        "controller": "mpc", "simulated": True, "version": "0", "log": "", "max_speed_mps": 3.0,
         "corridor_m": 0.8, "max_wheel_rad": 0.4, "wheelbase_m": 0.5,
         "tasks": [TaskFacts("control", 100.0, 6.0), TaskFacts("actuation", 100.0, 8.0)],
         "course": CourseFacts("line", 10.0, False, [0.0, 10.0], [0.0, 0.0]), "matrix": rows(),
@@ -43,7 +44,13 @@ def estimate(x_m: float, y_m: float = 0.0, t_ns: int = STARTED_NS) -> StateEstim
 
 
 def tick(
-    t_ns: int, response_ms: float, task: int = 0, *, missed: bool = False, cause: Cause = Cause.NONE, holder: int = 255
+    t_ns: int,
+    response_ms: float,
+    task: int = 0,
+    *,
+    missed: bool = False,
+    cause: Cause = Cause.NONE,
+    holder: int = 255,
 ) -> TaskTick:
     """A release of a task."""
     end_ns = t_ns + round(response_ms * 1e6)

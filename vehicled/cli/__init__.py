@@ -1,4 +1,5 @@
-"""Entry point of the command line, ``vehicled <command>``. Modules are imported lazily so that commands start fast."""
+"""Entry point of the command line, ``vehicled <command>``. Modules are imported lazily so that
+commands start fast."""
 
 import errno
 import os
@@ -11,8 +12,8 @@ from contextlib import suppress
 from vehicled.cli.commands import build_parser
 from vehicled.run.command_line import PASSING_STATUS, USAGE_STATUS
 
-# Use one BLAS thread, set before numpy is imported: helper threads would disturb the loop, and results would depend on the number
-# of cores.
+# Use one BLAS thread, set before numpy is imported: helper threads would disturb the loop, and
+# results would depend on the number of cores.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
@@ -20,13 +21,15 @@ INTERRUPTED_STATUS = 130
 DEFECT_STATUS = 70
 """Exit status after an internal error of this program."""
 COMPLETION_VARIABLE = "_ARGCOMPLETE"
-"""Environment variable that the completion of the shell sets: candidates are asked for, and no command runs."""
+"""Environment variable that the completion of the shell sets: candidates are asked for, and no
+command runs."""
 TRACE_VARIABLE = "VEHICLED_TRACEBACK"
 """Environment variable; if set, internal errors print the whole traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status. Mistakes in the input are reported as a message, never as a traceback."""
+    """Run the command line and return its exit status. Mistakes in the input are reported as a
+    message, never as a traceback."""
     _prepare_streams()
     from vehicled.core.safe_text import safe_streams
 
@@ -39,9 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    # Until all modules are loaded, Ctrl-C ends the process by the default action: an interrupted import fails with misleading
-    # errors.
-    previous = signal.signal(signal.SIGINT, signal.SIG_DFL) if threading.current_thread() is threading.main_thread() else None
+    # Until all modules are loaded, Ctrl-C ends the process by the default action: an interrupted
+    # import fails with misleading errors.
+    previous = (
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if threading.current_thread() is threading.main_thread()
+        else None
+    )
     parser = build_parser()
     if COMPLETION_VARIABLE in os.environ:
         from vehicled.cli.completion import complete
@@ -86,7 +93,8 @@ def _main(argv: Sequence[str] | None) -> int:
 def _prepare_streams() -> None:
     """Replace missing standard streams, and escape characters that the terminal cannot encode."""
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
-        # Fill descriptors 0 to 2, so that no file or socket gets the number of a closed standard stream.
+        # Fill descriptors 0 to 2, so that no file or socket gets the number of a closed standard
+        # stream.
         while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(descriptor)
@@ -123,8 +131,15 @@ def _defect(error: Exception, command: str) -> int:
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    place = "" if frame is None else f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})"
+    place = (
+        ""
+        if frame is None
+        else f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}, line {frame.tb_lineno})"
+    )
     if "home" in error_text(error) and isinstance(error, RuntimeError):
         return _say("this user has no home directory: set HOME", USAGE_STATUS)
-    text = f"internal error, please report it: {error_text(error)}{place}; set {TRACE_VARIABLE}=1 to see the traceback"
+    text = (
+        f"internal error, please report it: {error_text(error)}{place}; set {TRACE_VARIABLE}=1 "
+        "to see the traceback"
+    )
     return _say(text, DEFECT_STATUS)

@@ -1,7 +1,8 @@
-"""Text of Vector ASC recordings, made uniform before it is read: date in any language, time base, missing header.
+"""Text of Vector ASC recordings, made uniform before it is read: date in any language, time base,
+missing header.
 
-Vector's programs write the date in the language of the computer, and other programs leave parts of the header out. A header that is
-not understood costs the date, never the frames.
+Vector's programs write the date in the language of the computer, and other programs leave parts of
+the header out. A header that is not understood costs the date, never the frames.
 """
 
 import re
@@ -10,21 +11,42 @@ from datetime import datetime
 from typing import NamedTuple
 
 _MONTHS = (
-    "jan janv januar january ene enero gen gennaio sty stycznia led ledna oca ocak ian ianuarie янв января",
-    "feb febr februar february fev févr février febrero febbraio lut lutego úno února şub şubat фев февраля",
+    (
+        "jan janv januar january ene enero gen gennaio sty stycznia led ledna oca ocak ian "
+        "ianuarie янв января"
+    ),
+    (
+        "feb febr februar february fev févr février febrero febbraio lut lutego úno února şub "
+        "şubat фев февраля"
+    ),
     "mar mär mrz märz march mars marzo marca mrt maart bře března márc mart martie мар марта",
     "apr april avr avril abr abril aprile kwi kwietnia dub dubna ápr nis nisan aprilie апр апреля",
     "may mai mei maj maio mayo maggio mag kvě května máj мая май",
     "jun juni june juin junio giu giugno cze czerwca čvn června jún haz haziran iun iunie июн июня",
-    "jul juli july juil juillet julio lug luglio lip lipca čvc července júl tem temmuz iul iulie июл июля",
+    (
+        "jul juli july juil juillet julio lug luglio lip lipca čvc července júl tem temmuz iul "
+        "iulie июл июля"
+    ),
     "aug august août aou ago agosto sie sierpnia srp srpna ağu ağustos augusti avg авг августа",
-    "sep sept september septembre septiembre set setembro settembre wrz września zář září szept eyl eylül сен сентября",
-    "oct okt october oktober octobre octubre ott ottobre paź października říj října out outubro eki ekim окт октября",
-    "nov november novembre noviembre novembro lis listopada listopadu kas kasım noi noiembrie ноя ноября",
-    "dec dez december dezember décembre déc diciembre dic dicembre gru grudnia pro prosince dezembro ara aralık des дек декабря",
+    (
+        "sep sept september septembre septiembre set setembro settembre wrz września zář září "
+        "szept eyl eylül сен сентября"
+    ),
+    (
+        "oct okt october oktober octobre octubre ott ottobre paź października říj října out "
+        "outubro eki ekim окт октября"
+    ),
+    (
+        "nov november novembre noviembre novembro lis listopada listopadu kas kasım noi noiembrie "
+        "ноя ноября"
+    ),
+    (
+        "dec dez december dezember décembre déc diciembre dic dicembre gru grudnia pro prosince "
+        "dezembro ara aralık des дек декабря"
+    ),
 )
-"""Names of the months, short and long: English, German, French, Spanish, Italian, Polish, Czech, Portuguese, Dutch, Swedish,
-Norwegian, Danish, Hungarian, Turkish, Romanian, Russian."""
+"""Names of the months, short and long: English, German, French, Spanish, Italian, Polish, Czech,
+Portuguese, Dutch, Swedish, Norwegian, Danish, Hungarian, Turkish, Romanian, Russian."""
 _AFTERNOON = ("pm", "p", "nachm", "下午", "午後")
 _MORNING = ("am", "a", "vorm", "上午", "午前")
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:[.,:](\d{1,9}))?")
@@ -35,7 +57,10 @@ _TRIGGER_LINE = re.compile(r"\s*begin\s+trigger\s?block\b(.*)", re.IGNORECASE)
 _BASE_LINE = re.compile(r"\s*base\s+(hex|dec)\b(.*)", re.IGNORECASE)
 _OTHER_HEADER = re.compile(r"\s*(?:no\s+)?internal\s+events\s+logged|\s*//", re.IGNORECASE)
 _STAMP = re.compile(r"(\s*)(\d+)[.,](\d+)(?=\s)")
-FRAME = re.compile(rb"^\s*\d+[.,]\d+\s+(?:CANFD\s|\d+\s+[0-9A-F]+x?\s+[RT]x\s+[dr]\b)", re.IGNORECASE | re.MULTILINE)
+FRAME = re.compile(
+    rb"^\s*\d+[.,]\d+\s+(?:CANFD\s|\d+\s+[0-9A-F]+x?\s+[RT]x\s+[dr]\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
 """A line with a frame, by which a recording without a header is known."""
 
 
@@ -50,7 +75,8 @@ class AscText(NamedTuple):
 
 
 def uniform(data: bytes) -> AscText:
-    """Return the text of a recording with a header that python-can reads, and times from its start."""
+    """Return the text of a recording with a header that python-can reads, and times from its
+    start."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -81,13 +107,17 @@ def uniform(data: bytes) -> AscText:
         if found_s is not None:
             start_s = found_s
             break
-        note = f'the date "{stated[:60]}" is not understood: times count from the start of the recording'
+        note = (
+            f'the date "{stated[:60]}" is not understood: times count from the start of the '
+            "recording"
+        )
     header = f"base {base}  timestamps absolute\ninternal events logged\n"
     return AscText(header + "\n".join(lines) + "\n", start_s, "" if start_s else note)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the UTC seconds of a date of this computer's time zone, in the form of any language; None if not understood."""
+    """Return the UTC seconds of a date of this computer's time zone, in the form of any language;
+    None if not understood."""
     clock = _TIME.search(text)
     rest = text if clock is None else text[: clock.start()] + " " + text[clock.end() :]
     hour, minute, second = (int(clock[k]) for k in (1, 2, 3)) if clock else (0, 0, 0)
@@ -139,10 +169,13 @@ def _month(word: str) -> int:
 
 def _plain(word: str) -> str:
     """Return a word in lower case without accents."""
-    return "".join(c for c in unicodedata.normalize("NFKD", word.lower()) if not unicodedata.combining(c))
+    return "".join(
+        c for c in unicodedata.normalize("NFKD", word.lower()) if not unicodedata.combining(c)
+    )
 
 
 def _ascii(word: str) -> str:
-    """Return the ASCII letters of a word, which any code page leaves as they are; of a word with others only."""
+    """Return the ASCII letters of a word, which any code page leaves as they are; of a word with
+    others only."""
     letters = re.sub(r"[^a-z]", "", word)
     return letters if letters != word else "\0"

@@ -42,28 +42,40 @@ class PositionFile(NamedTuple):
     @property
     def ecef_m(self) -> tuple[float, float, float]:
         """Position in the earth-centred, earth-fixed frame."""
-        return geodetic_to_ecef(radians(self.latitude_deg), radians(self.longitude_deg), self.height_m)
+        return geodetic_to_ecef(
+            radians(self.latitude_deg), radians(self.longitude_deg), self.height_m
+        )
 
     def __str__(self) -> str:
         return f"{self.latitude_deg:.9f},{self.longitude_deg:.9f},{self.height_m:.4f}"
 
 
 def declare_base(parser: CommandParser) -> None:
-    """Make a GNSS receiver a base station: survey its position or set a known one, then serve its RTCM corrections to rovers over
-    TCP and as an NTRIP caster. Nothing is saved in the receiver. See docs/base_station.md.
+    """Make a GNSS receiver a base station: survey its position or set a known one, then serve its
+    RTCM corrections to rovers over TCP and as an NTRIP caster. Nothing is saved in the receiver.
+    See docs/base_station.md.
     """
     parser.describe(
         examples=(
             "vehicled base serial:/dev/ttyACM0 --ntrip 2101 --save base.toml",
             "vehicled base serial:/dev/ttyACM0 --ntrip 2101 --position base.toml",
         ),
-        epilog="Exit status: 0 stopped by Ctrl-C or --duration; 1 no survey finished, or the given position is not that of the "
+        epilog="Exit status: 0 stopped by Ctrl-C or --duration; 1 no survey finished, or the "
+        "given position is not that of the "
         "receiver; 2 invalid arguments, or a port is taken.",
     )
     parser.add_argument(
-        "port", type=TEXT, metavar="URL", help="port of the receiver: serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT"
+        "port",
+        type=TEXT,
+        metavar="URL",
+        help="port of the receiver: serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT",
     )
-    parser.add_argument("--receiver", choices=names("base station"), default="ublox", help="maker of the receiver (default ublox)")
+    parser.add_argument(
+        "--receiver",
+        choices=names("base station"),
+        default="ublox",
+        help="maker of the receiver (default ublox)",
+    )
     parser.add_argument(
         "--receiver-port",
         choices=("usb", "uart1", "uart2"),
@@ -74,7 +86,8 @@ def declare_base(parser: CommandParser) -> None:
         "--position",
         type=_position,
         metavar="P",
-        help="known position instead of a survey: LAT,LON,HEIGHT in degrees and metres above the ellipsoid "
+        help="known position instead of a survey: LAT,LON,HEIGHT in degrees and metres above the "
+        "ellipsoid "
         "(--position=-33.8,... in the south), or the file of a survey",
     )
     parser.add_argument(
@@ -84,7 +97,13 @@ def declare_base(parser: CommandParser) -> None:
         metavar="M",
         help="largest distance of --position from where the receiver measures itself (default 50)",
     )
-    parser.add_argument("--survey", type=_SURVEY, default=300, metavar="S", help="shortest survey in seconds (default 300)")
+    parser.add_argument(
+        "--survey",
+        type=_SURVEY,
+        default=300,
+        metavar="S",
+        help="shortest survey in seconds (default 300)",
+    )
     parser.add_argument(
         "--accuracy",
         type=_ACCURACY,
@@ -93,17 +112,48 @@ def declare_base(parser: CommandParser) -> None:
         help="standard deviation at which a survey ends, of u-blox receivers (default 2)",
     )
     parser.add_argument(
-        "--survey-timeout", type=SECONDS, default=3600.0, metavar="S", help="longest survey in seconds (default 3600)"
+        "--survey-timeout",
+        type=SECONDS,
+        default=3600.0,
+        metavar="S",
+        help="longest survey in seconds (default 3600)",
     )
-    parser.add_argument("--save", metavar="FILE", help="write the surveyed position to this file, for --position")
-    parser.add_argument("--station", type=_STATION, default=1, metavar="N", help="number of the station (default 1)")
-    parser.add_argument("--msm", type=int, choices=(4, 7), default=7, help="observations: MSM7 full, MSM4 shorter (default 7)")
-    parser.add_argument("--tcp", type=_listen, metavar="[HOST:]PORT", help="serve plain RTCM on this port")
-    parser.add_argument("--ntrip", type=_listen, metavar="[HOST:]PORT", help="be an NTRIP caster on this port, versions 1 and 2")
-    parser.add_argument("--mountpoint", type=_mountpoint, default="BASE", metavar="NAME", help="mountpoint (default BASE)")
-    parser.add_argument("--user", type=TEXT, metavar="NAME", help="name that rovers must give to the caster")
+    parser.add_argument(
+        "--save", metavar="FILE", help="write the surveyed position to this file, for --position"
+    )
+    parser.add_argument(
+        "--station", type=_STATION, default=1, metavar="N", help="number of the station (default 1)"
+    )
+    parser.add_argument(
+        "--msm",
+        type=int,
+        choices=(4, 7),
+        default=7,
+        help="observations: MSM7 full, MSM4 shorter (default 7)",
+    )
+    parser.add_argument(
+        "--tcp", type=_listen, metavar="[HOST:]PORT", help="serve plain RTCM on this port"
+    )
+    parser.add_argument(
+        "--ntrip",
+        type=_listen,
+        metavar="[HOST:]PORT",
+        help="be an NTRIP caster on this port, versions 1 and 2",
+    )
+    parser.add_argument(
+        "--mountpoint",
+        type=_mountpoint,
+        default="BASE",
+        metavar="NAME",
+        help="mountpoint (default BASE)",
+    )
+    parser.add_argument(
+        "--user", type=TEXT, metavar="NAME", help="name that rovers must give to the caster"
+    )
     parser.add_argument("--password-file", metavar="FILE", help="file with the password for --user")
-    parser.add_argument("--duration", type=SECONDS, metavar="S", help="stop after S seconds (default: until Ctrl-C)")
+    parser.add_argument(
+        "--duration", type=SECONDS, metavar="S", help="stop after S seconds (default: until Ctrl-C)"
+    )
     parser.set_defaults(run=base)
 
 
@@ -124,9 +174,14 @@ def _read_position(path: Path) -> PositionFile:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         found = PositionFile(*(float(table[name]) for name in PositionFile._fields))
     except OSError as error:
-        raise SetupError(f"--position: cannot read {path}: {error.strerror}; give LAT,LON,HEIGHT or a file of --save") from None
+        raise SetupError(
+            f"--position: cannot read {path}: {error.strerror}; give LAT,LON,HEIGHT or a file "
+            "of --save"
+        ) from None
     except (ValueError, KeyError, TypeError):
-        raise SetupError(f"--position: {path} has no {', '.join(PositionFile._fields)}: give a file of --save") from None
+        raise SetupError(
+            f"--position: {path} has no {', '.join(PositionFile._fields)}: give a file of --save"
+        ) from None
     if problem := _problem(found):
         raise SetupError(f"--position: {path}: {problem}")
     return found
@@ -134,9 +189,17 @@ def _read_position(path: Path) -> PositionFile:
 
 def _problem(found: PositionFile) -> str:
     """Return why this is not a place; empty for one."""
-    if not all(map(isfinite, found)) or abs(found.latitude_deg) > 90.0 or abs(found.longitude_deg) > 360.0:
+    if (
+        not all(map(isfinite, found))
+        or abs(found.latitude_deg) > 90.0
+        or abs(found.longitude_deg) > 360.0
+    ):
         return "latitude must be from -90 to 90, longitude from -180 to 360 degrees"
-    return "" if -500.0 <= found.height_m <= 9000.0 else "the height must be from -500 to 9000 m above the ellipsoid"
+    return (
+        ""
+        if -500.0 <= found.height_m <= 9000.0
+        else "the height must be from -500 to 9000 m above the ellipsoid"
+    )
 
 
 def _listen(text: str) -> ListenAddress:
@@ -186,30 +249,46 @@ def base(arguments: Namespace) -> int:
 def _check(arguments: Namespace) -> None:
     if not (arguments.tcp or arguments.ntrip or arguments.save):
         raise SetupError(
-            "nothing would be done with the corrections: give --ntrip PORT, --tcp PORT, or --save FILE for a survey alone"
+            "nothing would be done with the corrections: give --ntrip PORT, --tcp PORT, or "
+            "--save FILE for a survey alone"
         )
     if bool(arguments.user) != bool(arguments.password_file):
         raise SetupError("--user and --password-file belong together: give both or neither")
     if arguments.user and not arguments.ntrip:
         raise SetupError("--user needs --ntrip: plain TCP knows no passwords")
     if arguments.save and arguments.position:
-        raise SetupError("--save writes the result of a survey, and --position makes one needless: give one of them")
+        raise SetupError(
+            "--save writes the result of a survey, and --position makes one needless: give one "
+            "of them"
+        )
     if arguments.save and Path(arguments.save).exists():
-        raise SetupError(f"{arguments.save} exists already: use it with --position {arguments.save}, or choose another name")
+        raise SetupError(
+            f"{arguments.save} exists already: use it with --position {arguments.save}, or "
+            "choose another name"
+        )
 
 
 def _caster(arguments: Namespace) -> CasterConfig:
     if not arguments.user:
         return CasterConfig(arguments.mountpoint)
-    password, _ = read_secret("password", key="--password-file", file=arguments.password_file, credential="")
+    password, _ = read_secret(
+        "password", key="--password-file", file=arguments.password_file, credential=""
+    )
     return CasterConfig(arguments.mountpoint, arguments.user, password.rstrip("\r\n"))
 
 
 class _BaseRun:
     """One run of the command: prints what happens, and decides when it ends."""
 
-    def __init__(self, arguments: Namespace, port: Any, receiver: Any, caster: CasterConfig) -> None:
-        self._arguments, self._port, self._receiver, self._caster = arguments, port, receiver, caster
+    def __init__(
+        self, arguments: Namespace, port: Any, receiver: Any, caster: CasterConfig
+    ) -> None:
+        self._arguments, self._port, self._receiver, self._caster = (
+            arguments,
+            port,
+            receiver,
+            caster,
+        )
         self._place: tuple[float, float, float] | None = arguments.position
         self.status = 0
         self._servers = RoverServers(self._on_rover, lambda: receiver.ready, self._record)
@@ -217,14 +296,18 @@ class _BaseRun:
     async def serve(self) -> None:
         """Listen first, so that a port that is taken shows at once; then run the receiver."""
         arguments = self._arguments
-        self._session = BaseSession(self._port, self._receiver, self._servers, self._on_report, self._on_trouble)
+        self._session = BaseSession(
+            self._port, self._receiver, self._servers, self._on_report, self._on_trouble
+        )
         if arguments.tcp:
             await self._servers.listen(arguments.tcp, option="--tcp")
             self._say(f"plain RTCM for rovers on {arguments.tcp}")
         if arguments.ntrip:
             await self._servers.listen(arguments.ntrip, self._caster, option="--ntrip")
             login = f"user {arguments.user}" if arguments.user else "no password"
-            self._say(f"NTRIP caster on {arguments.ntrip}, mountpoint {arguments.mountpoint}, {login}")
+            self._say(
+                f"NTRIP caster on {arguments.ntrip}, mountpoint {arguments.mountpoint}, {login}"
+            )
         await self._session.run(arguments.duration)
 
     def _say(self, text: str) -> None:
@@ -233,15 +316,25 @@ class _BaseRun:
     def _record(self) -> SourceRecord:
         params = self._receiver.params
         messages = ((1005, 5), *((kind, 1) for kind in params.observations), (1230, 5))
-        latitude_deg, longitude_deg = (self._place[0], self._place[1]) if self._place else (0.0, 0.0)
-        return SourceRecord(self._arguments.mountpoint, messages, latitude_deg, longitude_deg, bool(self._caster.user))
+        latitude_deg, longitude_deg = (
+            (self._place[0], self._place[1]) if self._place else (0.0, 0.0)
+        )
+        return SourceRecord(
+            self._arguments.mountpoint,
+            messages,
+            latitude_deg,
+            longitude_deg,
+            bool(self._caster.user),
+        )
 
     def _end(self, status: int) -> None:
         self.status = status
         self._session.stopped.set()
 
     def _on_trouble(self, reason: str) -> None:
-        self._say(f"port: {printable(reason)}; retrying, Ctrl-C to stop" if reason else "port: open")
+        self._say(
+            f"port: {printable(reason)}; retrying, Ctrl-C to stop" if reason else "port: open"
+        )
 
     def _on_rover(self, news: RoverNews) -> None:
         who = f"{news.peer}{f' ({news.agent})' if news.agent else ''}"
@@ -257,25 +350,35 @@ class _BaseRun:
                     "fixed": "has its fixed position",
                 }[report.stage]
                 lacks = f"; it lacks {', '.join(report.lacking)}" if report.lacking else ""
-                self._say(f"receiver {printable(report.model) or arguments.receiver}: {doing}{lacks}")
+                self._say(
+                    f"receiver {printable(report.model) or arguments.receiver}: {doing}{lacks}"
+                )
             case "configuration_failed":
                 self._say(f"receiver: {printable(report.reason)}; trying again")
             case "located":
-                self._say(f"receiver: measures itself {report.offset_m:.1f} m from --position, which is near enough")
+                self._say(
+                    f"receiver: measures itself {report.offset_m:.1f} m from --position, which "
+                    "is near enough"
+                )
             case "misplaced":
                 self._say(
-                    f"--position is {_length(report.offset_m)} from where the receiver measures itself "
-                    f"({_geodetic(report.ecef_m)}): check signs and order, or raise --max-offset"
+                    f"--position is {_length(report.offset_m)} from where the receiver measures "
+                    f"itself ({_geodetic(report.ecef_m)}): check signs and order, or raise "
+                    "--max-offset"
                 )
                 self._end(1)
             case "without_position":
-                self._say(f"receiver: no position for {report.seconds:.0f} s; it needs a clear view of the sky")
+                self._say(
+                    f"receiver: no position for {report.seconds:.0f} s; it needs a clear view "
+                    "of the sky"
+                )
             case "survey_progress":
                 self._say(f"survey: {report.seconds:.0f} s{_accuracy(report.sigma_m)}")
             case "survey_unfinished":
                 self._say(
-                    f"no survey finished in {report.seconds:.0f} s{_accuracy(report.sigma_m)}: give the antenna a clear view of "
-                    "the sky, or allow more with --accuracy or --survey-timeout"
+                    f"no survey finished in {report.seconds:.0f} s{_accuracy(report.sigma_m)}: "
+                    "give the antenna a clear view of the sky, or allow more with --accuracy or "
+                    "--survey-timeout"
                 )
                 self._end(1)
             case "survey_finished":
@@ -290,7 +393,9 @@ class _BaseRun:
 
     def _on_surveyed(self, report: Any) -> None:
         found = _geodetic(report.ecef_m)
-        self._say(f"survey: finished after {report.seconds:.0f} s{_accuracy(report.sigma_m)}: {found}")
+        self._say(
+            f"survey: finished after {report.seconds:.0f} s{_accuracy(report.sigma_m)}: {found}"
+        )
         target = self._arguments.save
         if target:
             _save(Path(target), found, report.sigma_m, report.seconds)
@@ -327,7 +432,10 @@ def _accuracy(sigma_m: float) -> str:
 
 def _save(path: Path, found: PositionFile, sigma_m: float, seconds: float) -> None:
     lines = [
-        "# Position of a base station, surveyed by vehicled base. The height is above the ellipsoid.",
+        (
+            "# Position of a base station, surveyed by vehicled base. The height is above the "
+            "ellipsoid."
+        ),
         *(f"{name} = {text}" for name, text in zip(found._fields, str(found).split(","))),
         f"surveyed = {datetime.now(UTC).isoformat(timespec='seconds')}",
         f"seconds = {seconds:.0f}",

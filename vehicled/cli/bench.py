@@ -1,4 +1,5 @@
-"""Command ``vehicled bench recorded``: run an estimator over recorded drives and print its errors."""
+"""Command ``vehicled bench recorded``: run an estimator over recorded drives and print its
+errors."""
 
 import sys
 from argparse import Namespace
@@ -26,13 +27,26 @@ _OUTAGE = between(0.0, 1e6, "expected a number of seconds up to 1e6, or 0 for no
 
 
 def declare_bench_recorded(parser: CommandParser) -> None:
-    """Run an estimator over recorded drives: CSV files of the ART car, logs, ROS bags. Compare with truth."""
+    """Run an estimator over recorded drives: CSV files of the ART car, logs, ROS bags. Compare with
+    truth."""
     parser.add_argument(
-        "folder", nargs="?", metavar="DIR", help="file or folder (default ~/vehicled/data, filled by vehicled data fetch)"
+        "folder",
+        nargs="?",
+        metavar="DIR",
+        help="file or folder (default ~/vehicled/data, filled by vehicled data fetch)",
     )
-    parser.add_argument("--estimator", type=ESTIMATOR, default="ekf4", metavar="NAME", help="estimator (default ekf4)")
     parser.add_argument(
-        "--identifier", type=IDENTIFIER, metavar="NAME", help="parameter identifier to run beside it, or none (default: the first)"
+        "--estimator",
+        type=ESTIMATOR,
+        default="ekf4",
+        metavar="NAME",
+        help="estimator (default ekf4)",
+    )
+    parser.add_argument(
+        "--identifier",
+        type=IDENTIFIER,
+        metavar="NAME",
+        help="parameter identifier to run beside it, or none (default: the first)",
     )
     parser.add_argument(
         "--set",
@@ -50,7 +64,13 @@ def declare_bench_recorded(parser: CommandParser) -> None:
         metavar="KIND",
         help="only recordings of this kind: mocap, rtk, plain, plain_start, path, ...; repeatable",
     )
-    parser.add_argument("--only", type=TEXT, default="", metavar="NAME", help="only recordings whose name contains NAME")
+    parser.add_argument(
+        "--only",
+        type=TEXT,
+        default="",
+        metavar="NAME",
+        help="only recordings whose name contains NAME",
+    )
     parser.add_argument(
         "--rate",
         type=_RATE,
@@ -67,7 +87,10 @@ def declare_bench_recorded(parser: CommandParser) -> None:
     parser.add_argument(
         "--calibrated",
         action="store_true",
-        help="run planar on each recording with the constants that vehicled estimator calibrate finds in others of its kind",
+        help=(
+            "run planar on each recording with the constants that vehicled estimator calibrate "
+            "finds in others of its kind"
+        ),
     )
     parser.add_argument(
         "--profile",
@@ -77,7 +100,11 @@ def declare_bench_recorded(parser: CommandParser) -> None:
         help="profile of the vehicle for CSV files and ROS bags (default art_published)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plot", metavar="PNG", help="plot the recording, or an overview of several, into this file")
+    parser.add_argument(
+        "--plot",
+        metavar="PNG",
+        help="plot the recording, or an overview of several, into this file",
+    )
     parser.set_defaults(run=recorded)
 
 
@@ -118,7 +145,9 @@ def recorded(arguments: Namespace) -> int:
         limit = f"no RTK fixed positions whose stated error is within {FIXED_SIGMA_LIMIT_M} m"
         print(f"{name}: nothing to judge by: {limit}, and no other reference", file=sys.stderr)
     if last is None:
-        raise RecordingError(f"{folder}: none of its {len(found)} recordings is of kind {', '.join(task.kinds)}")
+        raise RecordingError(
+            f"{folder}: none of its {len(found)} recordings is of kind {', '.join(task.kinds)}"
+        )
     if arguments.plot:
         from vehicled.offline.recordings.plots import plot_overview, plot_track
 

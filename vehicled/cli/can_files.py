@@ -1,7 +1,8 @@
-"""Read and write CAN recordings of other tools: candump, and with python-can Vector ASC and BLF, CSV; PCAN TRC read-only.
+"""Read and write CAN recordings of other tools: candump, and with python-can Vector ASC and BLF,
+CSV; PCAN TRC read-only.
 
-An error frame is never data, and keeps its class. candump writes it as an identifier with bit 29. ASC has no place for it, so a
-comment before the line of the error holds it.
+An error frame is never data, and keeps its class. candump writes it as an identifier with bit 29.
+ASC has no place for it, so a comment before the line of the error holds it.
 """
 
 import gzip
@@ -39,10 +40,14 @@ _CANDUMP_LINE = re.compile(
     r"|(?P<remote>R)(?P<length>[0-8]?)(?:_[9A-F])?|(?P<data>(?:[0-9A-F]{2}\.?){0,8})(?:_[9A-F])?)(?:\s+[RT])?\s*",
     re.I,
 )
-_CANDUMP_SCREEN = re.compile(rb"^\s*(?:\([-\d.: ]+\)\s+)?\w+\s+(?:(?:TX|RX)\s\S*\s+)*[0-9A-F]{3,8}\s+\[\d+\]", re.M)
+_CANDUMP_SCREEN = re.compile(
+    rb"^\s*(?:\([-\d.: ]+\)\s+)?\w+\s+(?:(?:TX|RX)\s\S*\s+)*[0-9A-F]{3,8}\s+\[\d+\]", re.M
+)
 _ASC = re.compile(rb"\A\s*(?:date\s|base\s+(?:hex|dec)\b|//)", re.I)
 _ASC_ERROR = re.compile(r"^// SocketCAN error ([0-9A-F]{8})#((?:[0-9A-F]{2}){0,8})\s*$", re.M)
-_TRC_ERROR = re.compile(r"^\s*\d+\)?\s+[\d.]+\s+(?:\d+\s+)?(?:Error|Warng|ER|ST|EC|EV|FFFFFFFF)\s", re.M)
+_TRC_ERROR = re.compile(
+    r"^\s*\d+\)?\s+[\d.]+\s+(?:\d+\s+)?(?:Error|Warng|ER|ST|EC|EV|FFFFFFFF)\s", re.M
+)
 """Errors and states of the bus in a PCAN file, of any version."""
 _ASC_MESSAGE = re.compile(rb"^\s*base\s+(?:hex|dec)\b", re.I | re.M)
 
@@ -50,8 +55,8 @@ _ASC_MESSAGE = re.compile(rb"^\s*base\s+(?:hex|dec)\b", re.I | re.M)
 def kind_of(data: bytes) -> str:
     """Return the format of a CAN recording, detected from its content; empty if none.
 
-    The result is an extension of ``WRITTEN``, ``.trc``, ``records`` for raw frames of a port, or ``screen`` for candump without
-    ``-l``.
+    The result is an extension of ``WRITTEN``, ``.trc``, ``records`` for raw frames of a port, or
+    ``screen`` for candump without ``-l``.
     """
     head = data[:_HEAD_BYTES]
     if data[:4] == b"LOGG":
@@ -70,17 +75,23 @@ def kind_of(data: bytes) -> str:
 
 
 def _is_records(data: bytes) -> bool:
-    """Return True for records of :mod:`vehicled.core.wire.can`, detected by their zero padding and unused bytes."""
+    """Return True for records of :mod:`vehicled.core.wire.can`, detected by their zero padding and
+    unused bytes."""
     whole = min(len(data) - len(data) % RECORD_BYTES, 64 * RECORD_BYTES)
     for at in range(0, whole, RECORD_BYTES):
         size = data[at + 4]
-        if size > MAX_DATA_BYTES or any(data[at + 5 : at + 8]) or any(data[at + 8 + size : at + RECORD_BYTES]):
+        if (
+            size > MAX_DATA_BYTES
+            or any(data[at + 5 : at + 8])
+            or any(data[at + 8 + size : at + RECORD_BYTES])
+        ):
             return False
     return whole > 0
 
 
 class CanFile:
-    """Iterable over the frames of a recording with their times in seconds. Damaged lines are skipped and counted."""
+    """Iterable over the frames of a recording with their times in seconds. Damaged lines are
+    skipped and counted."""
 
     def __init__(self, data: bytes, kind: str) -> None:
         self._data = data
@@ -111,17 +122,24 @@ class CanFile:
             if message.is_fd:
                 self.fd_frames += 1
             elif len(data := bytes(message.data or b"")) <= MAX_DATA_BYTES:
-                error, extended = message.is_error_frame, message.is_extended_id and not message.is_error_frame
+                error, extended = (
+                    message.is_error_frame,
+                    message.is_extended_id and not message.is_error_frame,
+                )
                 size = min(max(message.dlc, 0), MAX_DATA_BYTES)
                 content = bytes(size) if message.is_remote_frame else data
                 can_id = message.arbitration_id
                 if error and not can_id and (found := next(classes, None)) is not None:
                     can_id, content = int(found[1], 16) & EXTENDED_MASK, bytes.fromhex(found[2])
                 self.newest_s = message.timestamp + self._start_s
-                yield self.newest_s, CanFrame(can_id, content, extended, message.is_remote_frame, error)
+                yield (
+                    self.newest_s,
+                    CanFrame(can_id, content, extended, message.is_remote_frame, error),
+                )
 
     def _candump(self) -> Iterator[tuple[float, CanFrame]]:
-        """Iterate over the lines of ``candump -l``. Three digits are a standard identifier, eight an extended one with flags."""
+        """Iterate over the lines of ``candump -l``. Three digits are a standard identifier, eight
+        an extended one with flags."""
         for line in self._data.decode("utf-8", "replace").splitlines():
             if not line.strip():
                 continue
@@ -136,10 +154,22 @@ class CanFile:
             if found["fd"]:
                 self.fd_frames += 1
                 continue
-            error, remote = bool(word & ERROR_FLAG), found["remote"] is not None or bool(word & REMOTE_FLAG)
-            data = bytes(int(found["length"] or 0)) if found["remote"] else bytes.fromhex(found["data"].replace(".", ""))
+            error, remote = (
+                bool(word & ERROR_FLAG),
+                found["remote"] is not None or bool(word & REMOTE_FLAG),
+            )
+            data = (
+                bytes(int(found["length"] or 0))
+                if found["remote"]
+                else bytes.fromhex(found["data"].replace(".", ""))
+            )
             self.newest_s = float(found["time"])
-            yield self.newest_s, CanFrame(word & EXTENDED_MASK, data, not short and not error, remote and not error, error)
+            yield (
+                self.newest_s,
+                CanFrame(
+                    word & EXTENDED_MASK, data, not short and not error, remote and not error, error
+                ),
+            )
 
     def _messages(self) -> Iterator[can.Message]:
         if self._kind == ".blf":
@@ -199,12 +229,14 @@ def unpacked(data: bytes) -> bytes:
 
 
 class CanRecorder:
-    """Writes the frames of a CAN port in the format of the file name's extension; candump if it has none."""
+    """Writes the frames of a CAN port in the format of the file name's extension; candump if it has
+    none."""
 
     def __init__(self, target: Path, channel: str) -> None:
         if target.suffix and target.suffix not in WRITTEN:
             raise SetupError(
-                f"{target}: CAN frames cannot be written in this format; choose a name that ends in {', '.join(WRITTEN)}"
+                f"{target}: CAN frames cannot be written in this format; choose a name that "
+                f"ends in {', '.join(WRITTEN)}"
             )
         self._channel = channel
         self._file: Any = can.Logger(target) if target.suffix else can.CanutilsLogWriter(target)
@@ -220,7 +252,10 @@ class CanRecorder:
                 self._file.file.write(_candump_line(frame, self._channel, t_utc_ns))
                 continue
             if frame.error and self._asc:
-                self._file.file.write(f"// SocketCAN error {ERROR_FLAG | frame.can_id:08X}#{frame.data.hex().upper()}\n")
+                self._file.file.write(
+                    "// SocketCAN error "
+                    f"{ERROR_FLAG | frame.can_id:08X}#{frame.data.hex().upper()}\n"
+                )
             self._file.on_message_received(
                 can.Message(
                     timestamp=t_utc_ns * 1e-9,

@@ -42,75 +42,126 @@ def declare_check(parser: CommandParser) -> None:
     """Check profiles or course files and list every mistake."""
     parser.describe(
         examples=("vehicled check my.toml", "vehicled check art track.csv"),
-        epilog="Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 invalid arguments.",
+        epilog=(
+            "Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 "
+            "invalid arguments."
+        ),
     )
-    parser.add_argument("what", type=PROFILE_OR_COURSE, nargs="+", metavar="FILE", help="profile (name or .toml) or course file")
+    parser.add_argument(
+        "what",
+        type=PROFILE_OR_COURSE,
+        nargs="+",
+        metavar="FILE",
+        help="profile (name or .toml) or course file",
+    )
     _declare_site(parser)
     parser.set_defaults(run=check)
 
 
 def declare_profiles(parser: CommandParser) -> None:
     """List the profiles, or show one with its bases and defaults."""
-    parser.describe(examples=("vehicled profiles --show art_vesc     every value, and where it is stated",))
-    parser.add_argument("--show", type=PROFILE, metavar="P", help="print the whole profile with the origin of each value instead")
-    parser.add_argument(
-        "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="with --show: override a key; repeatable"
+    parser.describe(
+        examples=("vehicled profiles --show art_vesc     every value, and where it is stated",)
     )
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a profile instead")
+    parser.add_argument(
+        "--show",
+        type=PROFILE,
+        metavar="P",
+        help="print the whole profile with the origin of each value instead",
+    )
+    parser.add_argument(
+        "--set",
+        type=KEY,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="with --show: override a key; repeatable",
+    )
+    parser.add_argument(
+        "--schema", action="store_true", help="print the JSON Schema of a profile instead"
+    )
     parser.set_defaults(run=profiles)
 
 
 def declare_courses(parser: CommandParser) -> None:
     """List the courses, or show what a course file contains."""
     parser.describe(
-        epilog="Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 invalid arguments.",
+        epilog=(
+            "Exit status: 0 all files are valid; 1 at least one is invalid or missing; 2 "
+            "invalid arguments."
+        ),
     )
     parser.add_argument(
         "what",
         type=COURSE,
         nargs="*",
         metavar="COURSE",
-        help="names or files; parameters of a file follow it: FILE:columns=x,y,-, FILE:gaps=bridge, FILE:time=ms, FILE:line=2",
+        help=(
+            "names or files; parameters of a file follow it: FILE:columns=x,y,-, "
+            "FILE:gaps=bridge, FILE:time=ms, FILE:line=2"
+        ),
     )
     _declare_site(parser)
     parser.set_defaults(run=courses)
 
 
 def _declare_site(parser: CommandParser) -> None:
-    parser.add_argument("--profile", type=PROFILE, metavar="P", help="say how far courses are from that of this profile")
+    parser.add_argument(
+        "--profile",
+        type=PROFILE,
+        metavar="P",
+        help="say how far courses are from that of this profile",
+    )
 
 
 def check(arguments: Namespace) -> int:
     """Check each file and list every mistake of each."""
     named = [what for what in arguments.what if _is_profile(what)]
-    site = _site(arguments.profile or (named[0] if len(named) == 1 and len(arguments.what) > 1 else None))
-    sound = [_is_sound_profile(what) if what in named else _is_sound_course(what, site) for what in arguments.what]
+    site = _site(
+        arguments.profile or (named[0] if len(named) == 1 and len(arguments.what) > 1 else None)
+    )
+    sound = [
+        _is_sound_profile(what) if what in named else _is_sound_course(what, site)
+        for what in arguments.what
+    ]
     return 0 if all(sound) else 1
 
 
 def _is_profile(what: str) -> bool:
-    return what in profile_names() or (what not in course_names() and Path(what).suffix in ("", ".toml"))
+    return what in profile_names() or (
+        what not in course_names() and Path(what).suffix in ("", ".toml")
+    )
 
 
 def _site(profile: str | None) -> tuple[Datum, str] | None:
-    """Return where a profile's own course starts, and what to call it; None if that has no place on the earth."""
+    """Return where a profile's own course starts, and what to call it; None if that has no place on
+    the earth."""
     if profile is None:
         return None
     try:
         course = course_of(load(profile).profile, None)
     except (ProfileError, CourseError):
         return None
-    return (start_of(course), f"the course of profile {Path(profile).stem}") if course.surveyed else None
+    return (
+        (start_of(course), f"the course of profile {Path(profile).stem}")
+        if course.surveyed
+        else None
+    )
 
 
 def _is_sound_course(what: str, site: tuple[Datum, str] | None = None) -> bool:
     try:
         course = load_course(what)
     except CourseError as error:
-        print(f"{what}: {str(error).removeprefix(f'{what}: ').removeprefix(f'{Path(what).name}: ')}")
+        print(
+            f"{what}: {str(error).removeprefix(f'{what}: ').removeprefix(f'{Path(what).name}: ')}"
+        )
         return False
     kind = "closed" if course.closed else "open"
-    print(f"{what}: course is valid: {course.length_m:.1f} m, {kind}, {len(course.x_m)} points, {_speeds(course)}")
+    print(
+        f"{what}: course is valid: {course.length_m:.1f} m, {kind}, {len(course.x_m)} points, "
+        f"{_speeds(course)}"
+    )
     if course.account is not None:
         for line in course.account.lines():
             print(f"  {line}")
@@ -148,9 +199,13 @@ def _is_sound_profile(what: str) -> bool:
             ),
         ),
     ]
-    notes = [note for note in dict.fromkeys(notes) if note.path not in said or note.level == "error"]
+    notes = [
+        note for note in dict.fromkeys(notes) if note.path not in said or note.level == "error"
+    ]
     known = {(problem.path, problem.message) for problem in problems}
-    problems += [note for note in notes if note.level == "error" and (note.path, note.message) not in known]
+    problems += [
+        note for note in notes if note.level == "error" and (note.path, note.message) not in known
+    ]
     if problems:
         print(ProfileError(sorted(problems, key=by_line), loaded.path))
     else:
@@ -170,7 +225,8 @@ def _course_and_fence(loaded: Loaded) -> tuple[Course | None, Fence | None]:
 
 
 def _problems(loaded: Loaded) -> Iterator[Problem]:
-    """Yield what ``run`` or ``sim`` would reject in a valid profile: references to missing or unreadable files and devices."""
+    """Yield what ``run`` or ``sim`` would reject in a valid profile: references to missing or
+    unreadable files and devices."""
     profile = loaded.profile
 
     def problem(path: str, error: Exception) -> Problem:
@@ -192,7 +248,9 @@ def _problems(loaded: Loaded) -> Iterator[Problem]:
             except SetupError as error:
                 key, why = f"devices.{name}", str(error).removeprefix(f"devices.{name}: ")
                 text = f"{why}: write the password into it, readable for you alone (chmod 600)"
-                yield Problem(f"{key}.driver.{driver}.password_file", text, loaded.place(f"devices.{name}"))
+                yield Problem(
+                    f"{key}.driver.{driver}.password_file", text, loaded.place(f"devices.{name}")
+                )
     try:
         parse_address(profile.view.address)
     except ValueError as error:
@@ -229,13 +287,23 @@ def _course_notes(profile: Profile) -> Iterator[Note]:
     except CourseError:
         return
     if profile.controller.name != "programme":
-        for warning in speed_warnings(profile.vehicle, profile.limits, course, getattr(profile.controller.selected, "speed", None)):
+        for warning in speed_warnings(
+            profile.vehicle,
+            profile.limits,
+            course,
+            getattr(profile.controller.selected, "speed", None),
+        ):
             yield Note("course", warning)
 
 
 def _place_note(course: Course | None) -> Iterator[Note]:
     """Yield where on the earth a course file of the user's lies."""
-    if course is not None and course.surveyed and course.account is not None and course.name not in course_names():
+    if (
+        course is not None
+        and course.surveyed
+        and course.account is not None
+        and course.name not in course_names()
+    ):
         yield Note("course", place_of(course).removeprefix("place: "))
 
 
@@ -250,9 +318,20 @@ def _stop_test(profile: Profile) -> Iterator[Note]:
         yield Note(key, f"{tested} is not a date; write it as 2026-11-22", level="error")
         return
     if age.days < -1:
-        yield Note(key, f"{tested} is in the future: correct the date of the test, or set this computer's clock", level="warning")
+        yield Note(
+            key,
+            (
+                f"{tested} is in the future: correct the date of the test, or set this computer's "
+                "clock"
+            ),
+            level="warning",
+        )
     elif age.days > OLD_TEST_DAYS:
-        yield Note(key, f"last tested {age.days} days ago: test it again, wheels off the ground", level="warning")
+        yield Note(
+            key,
+            f"last tested {age.days} days ago: test it again, wheels off the ground",
+            level="warning",
+        )
 
 
 def _view_notes(profile: Profile) -> Iterator[Note]:
@@ -264,7 +343,10 @@ def _view_notes(profile: Profile) -> Iterator[Note]:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         # Only a note, because the vehicle may be able to resolve the name.
-        cure = f"--view cannot listen on it; use 0.0.0.0:{port} for all addresses of the vehicle's computer"
+        cure = (
+            f"--view cannot listen on it; use 0.0.0.0:{port} for all addresses of the "
+            "vehicle's computer"
+        )
         yield Note("view.address", f"this computer cannot resolve {host!r}: {cure}")
 
 
@@ -277,7 +359,9 @@ def profiles(arguments: Namespace) -> int:
         print(json.dumps(json_schema(), indent=2))
         return 0
     print_table(
-        "", ["profile", "description", "file"], [[row.name, row.description or row.problem, row.path] for row in describe()]
+        "",
+        ["profile", "description", "file"],
+        [[row.name, row.description or row.problem, row.path] for row in describe()],
     )
     return 0
 
@@ -297,7 +381,14 @@ def course_rows() -> list[list[str]]:
     rows = []
     for name in course_names():
         course = load_course(name)
-        rows.append([name, f"{course.length_m:.1f} m", "closed" if course.closed else "open", _speeds(course)])
+        rows.append(
+            [
+                name,
+                f"{course.length_m:.1f} m",
+                "closed" if course.closed else "open",
+                _speeds(course),
+            ]
+        )
     return rows
 
 

@@ -1,4 +1,5 @@
-"""Table of all commands, in the order of the help: name, one line of help, and the module that declares and runs it."""
+"""Table of all commands, in the order of the help: name, one line of help, and the module that
+declares and runs it."""
 
 from vehicled.run.command_line import CommandParser, CommandRow, GroupedParser
 
@@ -8,7 +9,8 @@ GROUPS = (
     ("Simulate a drive", (
         CommandRow("sim", "drive a course in simulation", "vehicled.cli.sim"),
         CommandRow(
-            "simulator", "run only the simulator, for a daemon in another process or on another computer",
+            "simulator",
+            "run only the simulator, for a daemon in another process or on another computer",
             "vehicled.cli.simulator"),
         CommandRow(
             "scenes", "list the scenes of the simulator, show what one holds, or draw it",
@@ -16,25 +18,43 @@ GROUPS = (
     )),
     ("Drive a vehicle", (
         CommandRow("run", "run the daemon on a vehicle", "vehicled.cli.run"),
-        CommandRow("status", "show what a running daemon is doing and waiting for", "vehicled.cli.control"),
-        CommandRow("arm", "arm a running daemon; waits for the arming checks", "vehicled.cli.control"),
         CommandRow(
-            "mode", "drive the course, drive manually or by setpoints, find the heading by driving straight ahead, or disarm",
+            "status", "show what a running daemon is doing and waiting for", "vehicled.cli.control",
+        ),
+        CommandRow(
+            "arm", "arm a running daemon; waits for the arming checks", "vehicled.cli.control",
+        ),
+        CommandRow(
+            "mode",
+            (
+                "drive the course, drive manually or by setpoints, find the heading by driving "
+                "straight ahead, or disarm"
+            ),
             "vehicled.cli.control"),
-        CommandRow("teleop", "drive manually with keyboard, gamepad or steering wheel", "vehicled.cli.teleop"),
+        CommandRow(
+            "teleop", "drive manually with keyboard, gamepad or steering wheel",
+            "vehicled.cli.teleop",
+        ),
         CommandRow("disarm", "disarm it; a moving vehicle brakes first", "vehicled.cli.control"),
         CommandRow("stop", "brake now", "vehicled.cli.control"),
-        CommandRow("why", "explain the present mode, with the chain of causes", "vehicled.cli.control"),
+        CommandRow(
+            "why", "explain the present mode, with the chain of causes", "vehicled.cli.control",
+        ),
     )),
     ("Change a drive", (
         CommandRow("course", "change the course of a running daemon", "vehicled.cli.live_changes", (
             CommandRow("set", "drive another course from now on"),
         )),
-        CommandRow("goto", "plan a path to a place, and take it as the course", "vehicled.cli.live_changes"),
+        CommandRow(
+            "goto", "plan a path to a place, and take it as the course",
+            "vehicled.cli.live_changes",
+        ),
         CommandRow(
             "return", "plan a path to where the vehicle was armed, and take it as the course",
             "vehicled.cli.live_changes"),
-        CommandRow("speed", "limit the speed below the profile's limit", "vehicled.cli.live_changes"),
+        CommandRow(
+            "speed", "limit the speed below the profile's limit", "vehicled.cli.live_changes",
+        ),
         CommandRow(
             "param", "list and change the controller's parameters of a running daemon",
             "vehicled.cli.live_changes", (
@@ -51,50 +71,78 @@ GROUPS = (
         )),
     )),
     ("Prepare a vehicle", (
-        CommandRow("setup", "measure a vehicle step by step, and write its profile", "vehicled.cli.setup"),
-        CommandRow("check", "check profiles or course files and list every mistake", "vehicled.cli.catalog"),
+        CommandRow(
+            "setup", "measure a vehicle step by step, and write its profile", "vehicled.cli.setup",
+        ),
+        CommandRow(
+            "check", "check profiles or course files and list every mistake",
+            "vehicled.cli.catalog",
+        ),
         CommandRow("profiles", "list the profiles", "vehicled.cli.catalog"),
-        CommandRow("courses", "list the courses, or show what a course file contains", "vehicled.cli.catalog"),
-        CommandRow("record-path", "save the driven path of a log as a course", "vehicled.cli.record_path"),
-        CommandRow("map", "build a map from a drive with a laser scanner", "vehicled.offline.mapping.command", (
+        CommandRow(
+            "courses", "list the courses, or show what a course file contains",
+            "vehicled.cli.catalog",
+        ),
+        CommandRow(
+            "record-path", "save the driven path of a log as a course", "vehicled.cli.record_path",
+        ),
+        CommandRow("map", "build a map from a drive with a laser scanner",
+            "vehicled.offline.mapping.command", (
             CommandRow("build", "build the map of a place from the log of a drive"),
         )),
         CommandRow(
             "doctor", "check this computer: ports, real-time performance, missing settings",
             "vehicled.cli.doctor"),
-        CommandRow("devices", "list ports, record a port, decode a recording", "vehicled.cli.devices", (
+        CommandRow("devices", "list ports, record a port, decode a recording",
+            "vehicled.cli.devices", (
             CommandRow("record", "record the bytes that a port receives"),
             CommandRow("decode", "count and show the messages of a recording"),
         )),
         CommandRow(
-            "base", "make a GNSS receiver a base station, and serve its corrections to rovers", "vehicled.cli.base"),
+            "base", "make a GNSS receiver a base station, and serve its corrections to rovers",
+            "vehicled.cli.base"),
         CommandRow("service", "install or remove the systemd service", "vehicled.cli.service", (
             CommandRow("install", "install unit, user, udev rules and profile"),
             CommandRow("uninstall", "remove what was installed and not edited since"),
         )),
     )),
     ("Examine a drive", (
-        CommandRow("log", "examine a log: report, timing, compare, export, ...", "vehicled.cli.log", (
+        CommandRow("log", "examine a log: report, timing, compare, export, ...", "vehicled.cli.log",
+            (
             CommandRow("info", "summary of a log: run, topics, message counts"),
-            CommandRow("timing", "lateness, response time, deadline misses and their causes, per task"),
+            CommandRow(
+                "timing", "lateness, response time, deadline misses and their causes, per task",
+            ),
             CommandRow("cat", "print the messages as JSON lines"),
             CommandRow("recover", "repair the log of a run that ended in a crash or power failure"),
             CommandRow("compare", "compare the metrics of runs, with confidence intervals"),
             CommandRow(
-                "export", "convert a log for other tools: CSV, Parquet, GPX, GeoJSON, KML, a rosbag2 folder",
+                "export",
+                "convert a log for other tools: CSV, Parquet, GPX, GeoJSON, KML, a rosbag2 folder",
             ),
-            CommandRow("extract", "give the profile, course, plugins and scene of a run back as files"),
             CommandRow(
-                "import", "convert a ROS bag, CSV, a u-blox capture, an ArduPilot or a PX4 log into a vehicled log",
+                "extract", "give the profile, course, plugins and scene of a run back as files",
             ),
-            CommandRow("report", "write a one-page report: verdict, deadlines, errors, commands, map"),
+            CommandRow(
+                "import",
+                (
+                    "convert a ROS bag, CSV, a u-blox capture, an ArduPilot or a PX4 log into a "
+                    "vehicled log"
+                ),
+            ),
+            CommandRow(
+                "report", "write a one-page report: verdict, deadlines, errors, commands, map",
+            ),
             CommandRow("plot", "plot fields over time (needs matplotlib)"),
         )),
         CommandRow("replay", "replay a run from its log", "vehicled.cli.replay"),
     )),
     ("Write your own code", (
-        CommandRow("new", "begin a profile, or a controller, an estimator or a driver of your own", commands=(
-            CommandRow("profile", "write the profile of a vehicle of your own", "vehicled.cli.new_profile"),
+        CommandRow("new", "begin a profile, or a controller, an estimator or a driver of your own",
+            commands=(
+            CommandRow(
+                "profile", "write the profile of a vehicle of your own", "vehicled.cli.new_profile",
+            ),
             CommandRow("controller", "write a controller and its test", "vehicled.cli.own_code"),
             CommandRow("estimator", "write an estimator and its test", "vehicled.cli.own_code"),
             CommandRow("driver", "write a driver and its test", "vehicled.cli.own_code"),
@@ -111,9 +159,11 @@ GROUPS = (
             CommandRow("list", "list the studies that ship with vehicled"),
         ), implied="run"),
         CommandRow(
-            "gap", "measure how far simulated runs are from real ones, with a noise floor and a verdict",
+            "gap",
+            "measure how far simulated runs are from real ones, with a noise floor and a verdict",
             "vehicled.cli.gap"),
-        CommandRow("learn", "train a network on drives, and use it as a controller", "vehicled.cli.learn", (
+        CommandRow("learn", "train a network on drives, and use it as a controller",
+            "vehicled.cli.learn", (
             CommandRow("collect", "let a controller drive courses in simulation, with logs"),
             CommandRow("dataset", "make a data set of logs"),
             CommandRow("train", "train a network on a data set"),
@@ -127,9 +177,12 @@ GROUPS = (
         )),
         CommandRow("twin", "validate, show and calibrate the simulator's vehicle models", commands=(
             CommandRow(
-                "validate", "compare our vehicle models with published reference runs and with theory",
+                "validate",
+                "compare our vehicle models with published reference runs and with theory",
                 "vehicled.offline.twin.validate"),
-            CommandRow("list", "list the vehicles of the double-track model", "vehicled.offline.twin.show"),
+            CommandRow(
+                "list", "list the vehicles of the double-track model", "vehicled.offline.twin.show",
+            ),
             CommandRow(
                 "show", "show every parameter of a vehicle, with status, uncertainty and origin",
                 "vehicled.offline.twin.show"),
@@ -140,29 +193,42 @@ GROUPS = (
                 "calibrate", "fit the parameters of a vehicle to recorded drives",
                 "vehicled.offline.twin.calibrate"),
             CommandRow(
-                "predict", "identify the twin from one recorded drive and predict the cross-track error of the others",
+                "predict",
+                (
+                    "identify the twin from one recorded drive and predict the cross-track error "
+                    "of the others"
+                ),
                 "vehicled.offline.replications.predict"),
         )),
         CommandRow(
             "estimator", "fit the constants of the estimator planar to drives",
             "vehicled.cli.estimator", (
-            CommandRow("calibrate", "find misalignment, drive, friction and steering in your own first drives"),
+            CommandRow(
+                "calibrate",
+                "find misalignment, drive, friction and steering in your own first drives",
+            ),
         )),
         CommandRow(
-            "sensors", "fit sensor models to recordings, simulate a sensor in them, check a reference system",
+            "sensors",
+            "fit sensor models to recordings, simulate a sensor in them, check a reference system",
             commands=(
             CommandRow(
                 "fit", "fit the models of a GNSS receiver and an inertial unit to recordings",
                 "vehicled.offline.sensors.fit"),
             CommandRow(
-                "simulate", "write recorded runs again with a simulated sensor in the place of the real one",
+                "simulate",
+                "write recorded runs again with a simulated sensor in the place of the real one",
                 "vehicled.offline.sensors.simulate"),
             CommandRow(
-                "check-truth", "say how accurate a reference system is, before it judges an estimator",
+                "check-truth",
+                "say how accurate a reference system is, before it judges an estimator",
                 "vehicled.offline.sensors.check_truth"),
         )),
         CommandRow("bench", "measure", "vehicled.cli.bench", (
-            CommandRow("recorded", "run an estimator over recorded drives and compare it with ground truth"),
+            CommandRow(
+                "recorded",
+                "run an estimator over recorded drives and compare it with ground truth",
+            ),
         )),
         CommandRow(
             "experiment", "repeat a published experiment",
@@ -180,10 +246,12 @@ GROUPS = (
                 "ins-check", "straight drives of known length: is the speed of the INS a truth?",
                 "vehicled.offline.replications.experiments.ins_check"),
             CommandRow(
-                "sim-to-real", "commands, errors and speed of simulated drives beside recorded ones",
+                "sim-to-real",
+                "commands, errors and speed of simulated drives beside recorded ones",
                 "vehicled.offline.replications.experiments.sim_to_real"),
             CommandRow(
-                "vepd", "three manoeuvres, five receiver models, ten drives: which is like a real receiver",
+                "vepd",
+                "three manoeuvres, five receiver models, ten drives: which is like a real receiver",
                 "vehicled.offline.replications.experiments.vepd"),
         )),
         CommandRow("data", "list and fetch public recordings", "vehicled.cli.data", (
@@ -218,8 +286,14 @@ def build_parser() -> CommandParser:
             "vehicled log report latest            one-page report of the newest drive",
             "vehicled check my.toml                list every mistake in a profile",
         ),
-        epilog="'vehicled COMMAND --help' explains a command. Exit status: 0 success, 1 negative result, 2 invalid "
+        epilog="'vehicled COMMAND --help' explains a command. Exit status: 0 success, 1 negative "
+        "result, 2 invalid "
         "arguments, 130 interrupted.",
     )
-    parser.add_argument("--version", action="version", version=f"vehicled {__version__}", help="show the version and exit")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"vehicled {__version__}",
+        help="show the version and exit",
+    )
     return parser

@@ -1,4 +1,5 @@
-"""Command ``vehicled completion``: completion by the shell, of the same parser and by the types of its arguments."""
+"""Command ``vehicled completion``: completion by the shell, of the same parser and by the types of
+its arguments."""
 
 import sys
 from argparse import Action, ArgumentParser, Namespace
@@ -11,7 +12,8 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def declare_completion(parser: CommandParser) -> None:
-    """Print the shell script that completes commands, options, profiles, courses, logs and failures."""
+    """Print the shell script that completes commands, options, profiles, courses, logs and
+    failures."""
     parser.describe(
         examples=(
             'eval "$(vehicled completion bash)"     in ~/.bashrc',
@@ -36,19 +38,25 @@ def script(shell: str) -> str:
     """Return the completion script of a shell."""
     from argcomplete.shell_integration import shellcode
 
-    # Nothing completes what the parser does not; no blank follows what goes on, such as ``gnss:stuck@`` or ``limits.``.
-    return shellcode(["vehicled"], shell=shell, complete_arguments=["-o", "nospace"]).replace("[=/:]", "[=/:@.]")
+    # Nothing completes what the parser does not; no blank follows what goes on, such as
+    # ``gnss:stuck@`` or ``limits.``.
+    return shellcode(["vehicled"], shell=shell, complete_arguments=["-o", "nospace"]).replace(
+        "[=/:]", "[=/:@.]"
+    )
 
 
 def complete(parser: ArgumentParser, **options: Any) -> None:
-    """Print the candidates for the command line in the environment, and end the process; ``options`` are argcomplete's."""
+    """Print the candidates for the command line in the environment, and end the process;
+    ``options`` are argcomplete's."""
     from argcomplete import autocomplete
 
     # Any callable completes.
     autocomplete(parser, always_complete_options="long", default_completer=candidates, **options)  # type: ignore[arg-type]
 
 
-def candidates(*, prefix: str, action: Action, parser: ArgumentParser, parsed_args: Namespace) -> list[str]:
+def candidates(
+    *, prefix: str, action: Action, parser: ArgumentParser, parsed_args: Namespace
+) -> list[str]:
     """Return the candidates for an argument: those of its type; files for a text without one."""
     if isinstance(action.type, NameType):
         return action.type.candidates(prefix, parsed_args)

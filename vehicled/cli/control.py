@@ -1,4 +1,5 @@
-"""Commands ``vehicled status | arm | disarm | stop | mode | why``, which talk to a daemon on this computer."""
+"""Commands ``vehicled status | arm | disarm | stop | mode | why``, which talk to a daemon on this
+computer."""
 
 import sys
 import time
@@ -21,20 +22,27 @@ from vehicled.safety.reason import REFUSED, WITHDRAWN, ReasonCode
 ARMING_TIMEOUT_S = 12.0
 """Longest wait for arming, s; a little longer than the daemon's own limit."""
 POLL_S = 0.1
-WAITS = {"ARMED": "driving waits for", "AUTO": "the change waits for", "STOPPING": "the stop does not end"}
+WAITS = {
+    "ARMED": "driving waits for",
+    "AUTO": "the change waits for",
+    "STOPPING": "the stop does not end",
+}
 """Label of the list of unmet conditions, by mode; any other mode is waiting to arm."""
 NO_CAP = ("NONE", "WARN")
 """Reactions without a speed cap of their own; a cap then comes from the stopping distance alone."""
 _RATE = between(0.1, 20.0, "expected a rate from 0.1 to 20 Hz")
 MODES: dict[str, Action] = {
-    "auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align", "standby": "disarm", "reset": "reset",
+    "auto": "drive", "teleop": "teleop", "offboard": "offboard", "align": "align",
+    "standby": "disarm", "reset": "reset",
 }  # fmt: skip
 
 
 def declare_status(parser: CommandParser) -> None:
     """Show what a running daemon is doing and waiting for."""
     parser.add_argument("--watch", action="store_true", help="repeat until Ctrl-C")
-    parser.add_argument("--rate", type=_RATE, default=2.0, metavar="HZ", help="repetitions per second (default 2)")
+    parser.add_argument(
+        "--rate", type=_RATE, default=2.0, metavar="HZ", help="repetitions per second (default 2)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     to_daemon(parser, status)
 
@@ -51,29 +59,43 @@ def declare_disarm(parser: CommandParser) -> None:
 
 def declare_stop(parser: CommandParser) -> None:
     """Brake now."""
-    parser.add_argument("--emergency", action="store_true", help="disable the drive until the vehicle is armed again")
+    parser.add_argument(
+        "--emergency",
+        action="store_true",
+        help="disable the drive until the vehicle is armed again",
+    )
     to_daemon(parser, stop)
 
 
 def declare_mode(parser: CommandParser) -> None:
-    """Drive the course, drive manually or by setpoints, find the heading by driving straight ahead, or disarm."""
+    """Drive the course, drive manually or by setpoints, find the heading by driving straight ahead,
+    or disarm."""
     parser.add_argument(
-        "mode", choices=tuple(MODES), help="mode to enter; `reset` leaves FAULT, and accepts a place that has jumped"
+        "mode",
+        choices=tuple(MODES),
+        help="mode to enter; `reset` leaves FAULT, and accepts a place that has jumped",
     )
-    parser.add_argument("--arm", action="store_true", help="arm first, with the checks of this mode")
+    parser.add_argument(
+        "--arm", action="store_true", help="arm first, with the checks of this mode"
+    )
     to_daemon(parser, mode)
 
 
 def declare_why(parser: CommandParser) -> None:
     """Explain the present mode, with the chain of causes."""
-    parser.add_argument("--margins", action="store_true", help="print value and limit of every rule, too")
+    parser.add_argument(
+        "--margins", action="store_true", help="print value and limit of every rule, too"
+    )
     to_daemon(parser, why)
 
 
 def to_daemon(parser: CommandParser, run: Callable[[Namespace], int]) -> None:
     """Let ``run`` be what a command does that talks to a daemon on this computer."""
     parser.add_argument(
-        "--profile", type=PROFILE, metavar="P", help="profile of the daemon, or its socket (default: the only running daemon)"
+        "--profile",
+        type=PROFILE,
+        metavar="P",
+        help="profile of the daemon, or its socket (default: the only running daemon)",
     )
     parser.set_defaults(run=run)
 
@@ -123,7 +145,8 @@ def stop(arguments: Namespace) -> int:
 
 
 def mode(arguments: Namespace) -> int:
-    """Change the mode: drive the course, drive manually, find the heading, disarm, leave FAULT or accept a place that jumped."""
+    """Change the mode: drive the course, drive manually, find the heading, disarm, leave FAULT or
+    accept a place that jumped."""
     with Client(find(arguments.profile)) as client:
         if arguments.arm:
             client.ask(ActionRequest("arm"))
@@ -142,7 +165,10 @@ def why(arguments: Namespace) -> int:
     print(f"{state['mode']}: {state['why']}")
     for link in state["chain"]:
         measured = f" ({link['measured']})" if link.get("measured") else ""
-        print(f"  {link['ago_s']:8.1f} s ago  {link['reaction'].lower():<16} {link['code']}: {link['reason']}{measured}")
+        print(
+            f"  {link['ago_s']:8.1f} s ago  {link['reaction'].lower():<16} {link['code']}: "
+            f"{link['reason']}{measured}"
+        )
     for text in state["waiting_for"]:
         print(f"  {WAITS.get(state['mode'], 'arming waits for')}: {text}")
     if rules:
@@ -158,7 +184,10 @@ def _show_margins(rules: list[list[Any]]) -> None:
 
     units = {rule.code: (rule.sense.value, rule.unit) for rule in RULES}
     rows = []
-    for rule in sorted(convert(rules, list[RuleState]), key=lambda rule: ("force", "holds", "quiet", "idle").index(rule.state)):
+    for rule in sorted(
+        convert(rules, list[RuleState]),
+        key=lambda rule: ("force", "holds", "quiet", "idle").index(rule.state),
+    ):
         if rule.state == "idle" or (rule.limit is None and rule.state == "quiet"):
             continue
         sense, unit = units.get(rule.code, ("", ""))
@@ -176,7 +205,9 @@ def _follow_alignment(client: Client) -> int:
     except KeyboardInterrupt:
         client.ask(ActionRequest("stop"))
         raise
-    if state["mode"] == "STANDBY" and any(link["code"] == "heading_known" for link in state["chain"]):
+    if state["mode"] == "STANDBY" and any(
+        link["code"] == "heading_known" for link in state["chain"]
+    ):
         print(f"STANDBY: {state['why']}")
         return 0
     print(f"vehicled: {state['mode']}: {state['why']}", file=sys.stderr)
@@ -186,8 +217,8 @@ def _follow_alignment(client: Client) -> int:
 def _wait(client: Client, wanted: str, *, arms: bool = False) -> int:
     """Wait for a mode. Raises :class:`ControlError` with the reasons if it is refused.
 
-    ``arms``: arming was requested, too. An interruption withdraws the request, so that the vehicle does not start later,
-    unattended.
+    ``arms``: arming was requested, too. An interruption withdraws the request, so that the vehicle
+    does not start later, unattended.
     """
     try:
         return _follow(client, wanted, arms or wanted in ("ARMED", "ALIGN"))
@@ -211,7 +242,9 @@ def _follow(client: Client, wanted: str, arms: bool) -> int:
             shown = state["why"]
             print(f"{state['mode']}: {shown}", file=sys.stderr)
         # Arming and aligning begin in these modes, while their checks are pending.
-        refused = state.get("why_code") in REFUSED | WITHDRAWN or (not arms and state["mode"] in ("STANDBY", "FAULT"))
+        refused = state.get("why_code") in REFUSED | WITHDRAWN or (
+            not arms and state["mode"] in ("STANDBY", "FAULT")
+        )
         if refused or time.monotonic() > end_s:
             raise ControlError(f"{state['mode']}: {state['why']}{_reasons(state)}")
         time.sleep(POLL_S)
@@ -219,7 +252,11 @@ def _follow(client: Client, wanted: str, arms: bool) -> int:
 
 def _reasons(state: dict[str, Any]) -> str:
     waiting = state["waiting_for"]
-    return "".join(f"\n  {text}" for text in waiting) if waiting and state.get("why_code") != ReasonCode.ARMING_REFUSED else ""
+    return (
+        "".join(f"\n  {text}" for text in waiting)
+        if waiting and state.get("why_code") != ReasonCode.ARMING_REFUSED
+        else ""
+    )
 
 
 def _show(state: dict[str, Any], *, as_json: bool) -> None:
@@ -231,24 +268,47 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
     rows = [
         ["mode", f"{state['mode']}: {state['why']}"],
         ["reaction", state["reaction"].lower() + _cap(state)],
-        ["course", f"{state['course']}, {_number(state['progress_m'], 1)} of {state['course_m']:.1f} m, {state['controller']}"],
+        [
+            "course",
+            (
+                f"{state['course']}, {_number(state['progress_m'], 1)} of {state['course_m']:.1f} "
+                f"m, {state['controller']}"
+            ),
+        ],
         ["off the course", f"{_number(state['cross_track_m'], 2)} m"],
-        ["speed", f"{_number(estimate and estimate['speed_mps'], 2)} m/s, wanted {_number(state['target_speed_mps'], 2)} m/s"],
+        [
+            "speed",
+            (
+                f"{_number(estimate and estimate['speed_mps'], 2)} m/s, wanted "
+                f"{_number(state['target_speed_mps'], 2)} m/s"
+            ),
+        ],
         ["lane", _lane(state.get("lane"))],
         *[["RC handset", text] for text in _rc(state.get("rc"))],
         ["estimate", "none so far" if estimate is None else _place(estimate, state["estimator"])],
         ["ports", "; ".join(f"{p['name']} {p['state'].lower()}" for p in state["ports"])],
         ["messages", _messages(usage)],
         *[["", text] for text in usage_lines(usage)],
-        ["deadlines", ", ".join(f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"])],
+        [
+            "deadlines",
+            ", ".join(
+                f"{d['task']} {d['misses']} of {d['releases']} missed" for d in state["deadlines"]
+            ),
+        ],
         ["commands cut", _cut(state["clipped"])],
         ["log", state.get("log_trouble") or state["log"] or "none written"],
         ["independent stop", state.get("independent_stop", "")],
     ]
     waits = WAITS.get(state["mode"], "arming waits for")
     rows += [[waits if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]
-    rows += [["stands in" if k == 0 else "", text] for k, text in enumerate(state.get("substitutes", ()))]
-    print_table(f"{state['profile']} (vehicled {state['version']}, up {state['up_s']:.0f} s)", ["", ""], rows)
+    rows += [
+        ["stands in" if k == 0 else "", text] for k, text in enumerate(state.get("substitutes", ()))
+    ]
+    print_table(
+        f"{state['profile']} (vehicled {state['version']}, up {state['up_s']:.0f} s)",
+        ["", ""],
+        rows,
+    )
 
 
 def _messages(usage: list[UsageRow]) -> str:
@@ -257,7 +317,10 @@ def _messages(usage: list[UsageRow]) -> str:
     for row in usage:
         used, arrived = counts.get(row.port, (0, 0))
         counts[row.port] = used + row.used, arrived + row.arrived
-    return "; ".join(f"{port} {used} of {arrived} used" for port, (used, arrived) in counts.items()) or "none so far"
+    return (
+        "; ".join(f"{port} {used} of {arrived} used" for port, (used, arrived) in counts.items())
+        or "none so far"
+    )
 
 
 def _cap(state: dict[str, Any]) -> str:
@@ -278,7 +341,11 @@ def _rc(rc: dict[str, Any] | None) -> list[str]:
     """Return what is known of the RC handset; nothing without a receiver."""
     if rc is None:
         return []
-    parts = ["has control" if rc["control"] else "lets others drive"] if rc["alive"] else [f"lost: {rc['trouble']}"]
+    parts = (
+        ["has control" if rc["control"] else "lets others drive"]
+        if rc["alive"]
+        else [f"lost: {rc['trouble']}"]
+    )
     parts += ["KILL SWITCH ON"] if rc["killed"] else []
     if rc["link_quality"] is not None:
         parts.append(f"link {100 * rc['link_quality']:.0f} %")
@@ -298,8 +365,13 @@ def _cut(clipped: dict[str, Any]) -> str:
 
 
 def _place(estimate: dict[str, Any], name: str) -> str:
-    place = f"({_number(estimate['x_m'], 2)}, {_number(estimate['y_m'], 2)}) m, {_number(estimate['yaw_rad'], 3)} rad"
-    return f"{estimate['status'].lower()} ({name}), {place}, sigma {_number(estimate['sigma_m'], 3)} m"
+    place = (
+        f"({_number(estimate['x_m'], 2)}, {_number(estimate['y_m'], 2)}) m, "
+        f"{_number(estimate['yaw_rad'], 3)} rad"
+    )
+    return (
+        f"{estimate['status'].lower()} ({name}), {place}, sigma {_number(estimate['sigma_m'], 3)} m"
+    )
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -33,15 +33,27 @@ Decoded = tuple[str, object]
 def declare_devices_record(parser: CommandParser) -> None:
     """Record the bytes that a port receives."""
     parser.describe(
-        epilog="Exit status: 0 recorded; 1 nothing was received, and no file written; 2 invalid arguments.",
+        epilog=(
+            "Exit status: 0 recorded; 1 nothing was received, and no file written; 2 invalid "
+            "arguments."
+        ),
     )
     parser.add_argument(
-        "port", type=TEXT, metavar="URL", help="serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT, tls:HOST:PORT, can:can0, ..."
+        "port",
+        type=TEXT,
+        metavar="URL",
+        help="serial:/dev/serial/by-id/...?baud=N, tcp:HOST:PORT, tls:HOST:PORT, can:can0, ...",
     )
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="output file; for a CAN bus FILE.log (candump), .asc, .blf or .csv"
+        "-o",
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="output file; for a CAN bus FILE.log (candump), .asc, .blf or .csv",
     )
-    parser.add_argument("--duration", type=SECONDS, metavar="S", help="stop after S seconds (default: until Ctrl-C)")
+    parser.add_argument(
+        "--duration", type=SECONDS, metavar="S", help="stop after S seconds (default: until Ctrl-C)"
+    )
     parser.set_defaults(run=record)
 
 
@@ -49,14 +61,20 @@ def declare_devices_decode(parser: CommandParser) -> None:
     """Count and show the messages of a recording."""
     formats = sorted({*names("decoder"), *names("CAN decoder")})
     parser.describe(
-        epilog="Exit status: 0 messages were found; 1 none, or none of --only; 2 the file or its format cannot be read.",
+        epilog=(
+            "Exit status: 0 messages were found; 1 none, or none of --only; 2 the file or its "
+            "format cannot be read."
+        ),
     )
     parser.add_argument("file", metavar="FILE", help="recording, such as a capture or a CAN log")
     parser.add_argument(
         "--type",
         type=DECODER,
         metavar="T",
-        help=f"format, or your own decoder FILE.py:NAME (default: detected from the content): {', '.join(formats)}",
+        help=(
+            "format, or your own decoder FILE.py:NAME (default: detected from the content): "
+            f"{', '.join(formats)}"
+        ),
     )
     parser.add_argument("--only", type=TEXT, metavar="NAME", help="only messages of this name")
     parser.add_argument("--show", action="store_true", help="print every message")
@@ -65,7 +83,8 @@ def declare_devices_decode(parser: CommandParser) -> None:
 
 
 def record(arguments: Namespace) -> int:
-    """Record what a port receives until Ctrl-C or the end of the duration, with a second file of arrival times."""
+    """Record what a port receives until Ctrl-C or the end of the duration, with a second file of
+    arrival times."""
     from vehicled.runtime.loop import new_event_loop
     from vehicled.runtime.ports import AddressError, make_port
 
@@ -83,11 +102,20 @@ def record(arguments: Namespace) -> int:
             if frames:
                 from vehicled.cli.can_files import CanRecorder
 
-                can_file = CanRecorder(target, arguments.port.removeprefix("can:").partition("?")[0].replace(":", "_"))
+                can_file = CanRecorder(
+                    target, arguments.port.removeprefix("can:").partition("?")[0].replace(":", "_")
+                )
                 files.callback(can_file.close)
-                recorder = Recorder(lambda data, t_rx_ns: can_file.write(data, recorder.utc_ns(t_rx_ns)))
+                recorder = Recorder(
+                    lambda data, t_rx_ns: can_file.write(data, recorder.utc_ns(t_rx_ns))
+                )
             else:
-                recorder = Recorder(_bytes_writer(files.enter_context(target.open("wb")), files.enter_context(arrivals.open("w"))))
+                recorder = Recorder(
+                    _bytes_writer(
+                        files.enter_context(target.open("wb")),
+                        files.enter_context(arrivals.open("w")),
+                    )
+                )
 
             async def run() -> None:
                 with anyio.move_on_after(arguments.duration):
@@ -99,7 +127,9 @@ def record(arguments: Namespace) -> int:
             finally:
                 recorder.progress.close()
     except FileExistsError:
-        raise SetupError(f"{target} exists already and is not overwritten: choose another name") from None
+        raise SetupError(
+            f"{target} exists already and is not overwritten: choose another name"
+        ) from None
     except SetupError:
         target.unlink()
         raise
@@ -108,18 +138,30 @@ def record(arguments: Namespace) -> int:
     if not recorder.total:
         for file in kept:
             file.unlink()
-        print(f"nothing was received, no file was written: {recorder.trouble or 'the port is open but silent'}", file=sys.stderr)
+        print(
+            (
+                "nothing was received, no file was written: "
+                f"{recorder.trouble or 'the port is open but silent'}"
+            ),
+            file=sys.stderr,
+        )
         return 1
     if frames:
         print(f"{target}: {can_file.frames} frames with their times")
     else:
-        print(f"{target}: {recorder.total} bytes in {recorder.pieces} chunks; arrival times in {arrivals}")
+        print(
+            f"{target}: {recorder.total} bytes in {recorder.pieces} chunks; arrival times in "
+            f"{arrivals}"
+        )
     return 0
 
 
 def _bytes_writer(data: IO[bytes], times: IO[str]) -> Callable[[bytes, int], None]:
     """Return a writer for received bytes and, in a second file, the arrival time of each chunk."""
-    times.write(f"# offset bytes monotonic_ns; monotonic 0 is UTC {time.time_ns() - time.monotonic_ns()} ns\n")
+    times.write(
+        "# offset bytes monotonic_ns; monotonic 0 is UTC "
+        f"{time.time_ns() - time.monotonic_ns()} ns\n"
+    )
     offset = 0
 
     def write(piece: bytes, t_rx_ns: int) -> None:
@@ -158,7 +200,10 @@ class Recorder:
         self.pieces += 1
         if self.progress.due():
             seconds = (t_rx_ns - self._started_ns) * 1e-9
-            self.progress.show(f"{self.total} bytes, {self.total / max(seconds, 1e-9):.0f} bytes/s, {seconds:.0f} s")
+            self.progress.show(
+                f"{self.total} bytes, {self.total / max(seconds, 1e-9):.0f} bytes/s, "
+                f"{seconds:.0f} s"
+            )
 
 
 def decode(arguments: Namespace) -> int:
@@ -176,7 +221,8 @@ def decode(arguments: Namespace) -> int:
     if file_kind := kind_of(data) if kind in (None, *names("CAN decoder")) else "":
         if file_kind == "screen":
             raise SetupError(
-                f"{source} is candump's screen output: record with candump -l, or with vehicled devices record can:can0"
+                f"{source} is candump's screen output: record with candump -l, or with "
+                "vehicled devices record can:can0"
             )
         kind = kind or _can_type(data, file_kind)
         frames = CanFile(data, file_kind)
@@ -184,7 +230,10 @@ def decode(arguments: Namespace) -> int:
     else:
         kind = kind or _type_of(source, data, unread)
         if kind not in names("decoder") and kind in names("CAN decoder"):
-            raise SetupError(f"{source} is not a CAN recording: give a file of candump -l, ASC, BLF, TRC or python-can CSV")
+            raise SetupError(
+                f"{source} is not a CAN recording: give a file of candump -l, ASC, BLF, TRC or "
+                "python-can CSV"
+            )
         found = resolve("decoder", kind)(data)
     if arguments.type is None:
         print(f"{source}: detected type {kind}", file=sys.stderr)
@@ -212,9 +261,16 @@ def decode(arguments: Namespace) -> int:
         )
         return 1
     if arguments.only and arguments.only not in counts:
-        print(f"{source}: no message {arguments.only!r}; it contains {', '.join(sorted(counts))}", file=sys.stderr)
+        print(
+            f"{source}: no message {arguments.only!r}; it contains {', '.join(sorted(counts))}",
+            file=sys.stderr,
+        )
         return 1
-    _show_counts(f"{source}, {len(data)} bytes", counts, _usage(kind, data, None if frames is None else CanFile(data, file_kind)))
+    _show_counts(
+        f"{source}, {len(data)} bytes",
+        counts,
+        _usage(kind, data, None if frames is None else CanFile(data, file_kind)),
+    )
     return 0
 
 
@@ -229,7 +285,11 @@ def _usage(kind: str, data: bytes, frames: CanFile | None) -> MessageUsage | Non
         return None
     recorded = [frame for _, frame in frames]
     # The controller that says most; a bus may hold several.
-    speakers = Counter(frame.can_id & 0xFF for frame in recorded if frame.extended and frame.can_id >> 8 in _VESC_STATUS)
+    speakers = Counter(
+        frame.can_id & 0xFF
+        for frame in recorded
+        if frame.extended and frame.can_id >> 8 in _VESC_STATUS
+    )
     return usage_on_can(speakers.most_common(1)[0][0] if speakers else 1, map(pack, recorded))
 
 
@@ -239,11 +299,16 @@ _VESC_STATUS = (9, 14, 15, 16, 27, 58)
 
 def _show_counts(title: str, counts: Counter[str], usage: MessageUsage | None) -> None:
     if usage is None:
-        print_table(title, ["message", "count"], [[name, str(n)] for name, n in counts.most_common()])
+        print_table(
+            title, ["message", "count"], [[name, str(n)] for name, n in counts.most_common()]
+        )
         return
     uses = dict(usage)
     # What the driver alone can name: lines without a checksum.
-    names = [*(name for name, _ in counts.most_common()), *(name for name in uses if name not in counts)]
+    names = [
+        *(name for name, _ in counts.most_common()),
+        *(name for name in uses if name not in counts),
+    ]
     rows = []
     for name in names:
         use = uses.get(name)
@@ -255,27 +320,44 @@ def _show_counts(title: str, counts: Counter[str], usage: MessageUsage | None) -
 
 
 def _type_of(source: Path, data: bytes, unread: Sequence[Recognised]) -> str:
-    """Return the format that most of a recording is in. Raises SetupError if none fits, naming the format if it is known."""
+    """Return the format that most of a recording is in. Raises SetupError if none fits, naming the
+    format if it is known."""
     answer = judge(data, [], 0, 1.0, {name: resolve("decoder", name) for name in names("decoder")})
-    # A decoder of text names any sentence; those of another format make the recording no one of its own.
+    # A decoder of text names any sentence; those of another format make the recording no one of its
+    # own.
     if unread and {kind for kind, _ in answer.messages} <= set(unread[0].sentences):
         raise SetupError("\n".join(f"{source} holds {each}" for each in unread))
     if not answer.driver:
-        raise SetupError(f"{source}: cannot detect its format; give it with --type ({', '.join(names('decoder'))})")
+        raise SetupError(
+            f"{source}: cannot detect its format; give it with --type "
+            f"({', '.join(names('decoder'))})"
+        )
     return answer.driver
 
 
 def _can_type(data: bytes, file_kind: str) -> str:
     """Return ``vesc`` if most of the frames are those of a VESC."""
-    found = [name for name, _ in resolve("CAN decoder", "vesc")(frame for _, frame in CanFile(data, file_kind))]
-    foreign = sum(name in ("ERROR", "STANDARD", "FOREIGN") or name.startswith("PACKET_") for name in found)
+    found = [
+        name
+        for name, _ in resolve("CAN decoder", "vesc")(
+            frame for _, frame in CanFile(data, file_kind)
+        )
+    ]
+    foreign = sum(
+        name in ("ERROR", "STANDARD", "FOREIGN") or name.startswith("PACKET_") for name in found
+    )
     return "vesc" if 2 * foreign < len(found) else "can"
 
 
-def _into_csv(found: Iterable[Decoded], file: str, only: str | None, frames: CanFile | None) -> Iterator[Decoded]:
-    """Yield the messages, and write their fields to a CSV file with a column for each field that occurs."""
+def _into_csv(
+    found: Iterable[Decoded], file: str, only: str | None, frames: CanFile | None
+) -> Iterator[Decoded]:
+    """Yield the messages, and write their fields to a CSV file with a column for each field that
+    occurs."""
     rows: list[dict[str, Any]] = []
-    columns: dict[str, None] = {"message": None} if frames is None else {"time_s": None, "message": None}
+    columns: dict[str, None] = (
+        {"message": None} if frames is None else {"time_s": None, "message": None}
+    )
     for name, value in found:
         if not only or name == only:
             row = {"message": name, **_fields(value)}

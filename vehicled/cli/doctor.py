@@ -1,4 +1,5 @@
-"""Command ``vehicled doctor``: check the vehicle's computer, ports and real-time performance; name remedies."""
+"""Command ``vehicled doctor``: check the vehicle's computer, ports and real-time performance; name
+remedies."""
 
 import json
 import platform
@@ -45,23 +46,34 @@ _SECONDS = between(0.0, 600.0, "expected a number of seconds from 0 to 600")
 
 
 def declare_doctor(parser: CommandParser) -> None:
-    """List the ports of this computer and their devices, check its settings, and measure the task and serial rates that it can
-    sustain. See docs/service.md.
+    """List the ports of this computer and their devices, check its settings, and measure the task
+    and serial rates that it can sustain. See docs/service.md.
     """
     parser.describe(
-        epilog="Exit status: 0 no problem; 1 a probed port was not understood, a cable does not work in both directions, or the "
+        epilog="Exit status: 0 no problem; 1 a probed port was not understood, a cable does not "
+        "work in both directions, or the "
         "profile needs more than this board sustains."
     )
-    parser.add_argument("--probe", action="store_true", help="listen on every serial port to identify the device; sends nothing")
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="listen on every serial port to identify the device; sends nothing",
+    )
     parser.add_argument(
         "--cable",
         type=TEXT,
         action="append",
         metavar="ADDRESS",
-        help="instead: check the cable at this port (serial:/dev/ttyUSB0, can:can0) together with the same command at its other "
+        help="instead: check the cable at this port (serial:/dev/ttyUSB0, can:can0) together "
+        "with the same command at its other "
         "end, for at most a minute; it sends, so pull it off the device; repeatable",
     )
-    parser.add_argument("--profile", type=PROFILE, metavar="P", help="check if this board sustains the rates of a profile")
+    parser.add_argument(
+        "--profile",
+        type=PROFILE,
+        metavar="P",
+        help="check if this board sustains the rates of a profile",
+    )
     parser.add_argument(
         "--seconds",
         type=_SECONDS,
@@ -70,14 +82,21 @@ def declare_doctor(parser: CommandParser) -> None:
         help="length of the measurement at each priority; 0: none (default 3)",
     )
     parser.add_argument(
-        "--save", action="store_true", help="store the calibration in /etc/vehicled, where the arming check reads it"
+        "--save",
+        action="store_true",
+        help="store the calibration in /etc/vehicled, where the arming check reads it",
     )
-    parser.add_argument("--report", metavar="FILE", help="write a report to attach to a bug report; contains no secrets")
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write a report to attach to a bug report; contains no secrets",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--measure-board",
         metavar="FILE",
-        help="instead: drive the profile in the simulator in real time and write the task times of this computer, for "
+        help="instead: drive the profile in the simulator in real time and write the task times "
+        "of this computer, for "
         "vehicled sim --board; see docs/computers.md",
     )
     parser.add_argument(
@@ -87,13 +106,17 @@ def declare_doctor(parser: CommandParser) -> None:
         help=f"with --measure-board: length of the recording (default 30, at most {_LONGEST_S:g})",
     )
     parser.add_argument(
-        "--log", type=LOG, metavar="RUN", help="with --measure-board: use the log of this run on a vehicle, and do not drive"
+        "--log",
+        type=LOG,
+        metavar="RUN",
+        help="with --measure-board: use the log of this run on a vehicle, and do not drive",
     )
     parser.set_defaults(run=doctor)
 
 
 class ComputerReport(Struct, frozen=True, kw_only=True):
-    """Complete report of the computer. Contains no secrets: no profile text, no environment, no host or user name."""
+    """Complete report of the computer. Contains no secrets: no profile text, no environment, no
+    host or user name."""
 
     vehicled: str
     python: str
@@ -107,7 +130,8 @@ class ComputerReport(Struct, frozen=True, kw_only=True):
     profile: str
     profile_digest: str
     arming: str
-    """Reason why arming the profile would be refused on this board with its stored calibration; empty if it would not."""
+    """Reason why arming the profile would be refused on this board with its stored calibration;
+    empty if it would not."""
     shortfalls: list[Shortfall]
     serial: tuple[SerialDevice, ...]
     can: tuple[CanInterface, ...]
@@ -118,7 +142,8 @@ class ComputerReport(Struct, frozen=True, kw_only=True):
 
 
 def doctor(arguments: Namespace) -> int:
-    """Print the report. Status 1 if a probed port was not understood, or if the profile needs more than this board sustains."""
+    """Print the report. Status 1 if a probed port was not understood, or if the profile needs more
+    than this board sustains."""
     if arguments.measure_board:
         # Imported here, because it drives.
         from vehicled.cli.board import measure_board
@@ -127,13 +152,21 @@ def doctor(arguments: Namespace) -> int:
     if arguments.cable:
         return _check_cables(arguments.cable)
     if arguments.duration is not None or arguments.log:
-        raise SetupError("--duration and --log belong to --measure-board FILE: add it, or leave them out")
+        raise SetupError(
+            "--duration and --log belong to --measure-board FILE: add it, or leave them out"
+        )
     loaded = load(arguments.profile) if arguments.profile else None
     if arguments.save and not arguments.seconds:
         raise SetupError("--save needs a measurement: leave out --seconds 0")
     found = discover()
     answers = {device.url: _probe(device) for device in found.serial} if arguments.probe else {}
-    report = _report(arguments, loaded, found.serial, found.can, {url: _text_of(answer) for url, answer in answers.items()})
+    report = _report(
+        arguments,
+        loaded,
+        found.serial,
+        found.can,
+        {url: _text_of(answer) for url, answer in answers.items()},
+    )
     if arguments.json:
         print(json.dumps(msgspec.to_builtins(report), indent=2))
     else:
@@ -148,7 +181,8 @@ def doctor(arguments: Namespace) -> int:
 
 
 def _check_cables(addresses: list[str]) -> int:
-    """Check cables from this end and print what was found. Status 1 unless each works in both directions."""
+    """Check cables from this end and print what was found. Status 1 unless each works in both
+    directions."""
     from vehicled.runtime.ports import AddressError, make_port
     from vehicled.runtime.ports.cable import CableCheck
 
@@ -156,10 +190,16 @@ def _check_cables(addresses: list[str]) -> int:
     for address in addresses:
         frames = address.startswith("can:")
         try:
-            checks[address] = CableCheck(make_port(address, address, "frames" if frames else "stream"), frames=frames)
+            checks[address] = CableCheck(
+                make_port(address, address, "frames" if frames else "stream"), frames=frames
+            )
         except AddressError as error:
             raise SetupError(f"--cable {error}") from None
-    print(f"waiting for the same command at the other end, {CABLE_TIMEOUT_S:.0f} s at most", file=sys.stderr, flush=True)
+    print(
+        f"waiting for the same command at the other end, {CABLE_TIMEOUT_S:.0f} s at most",
+        file=sys.stderr,
+        flush=True,
+    )
 
     async def run() -> None:
         async with anyio.create_task_group() as group:
@@ -180,7 +220,9 @@ def _report(
     received: dict[str, str],
 ) -> ComputerReport:
     place = facts.existing(Path(loaded.profile.log.folder if loaded else "~").expanduser())
-    measured = measure(place, arguments.seconds, fifo=facts.may_use_fifo()) if arguments.seconds else None
+    measured = (
+        measure(place, arguments.seconds, fifo=facts.may_use_fifo()) if arguments.seconds else None
+    )
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     board = facts.identity()
     found = claim(measured, board=board, kernel=platform.release(), when=when) if measured else None
@@ -221,13 +263,26 @@ def _text(report: ComputerReport) -> list[str]:
     if report.measured is not None:
         lines += [*_measured_text(report.measured), ""]
     if report.claim is not None:
-        priority = "at real-time priority" if report.claim.fifo else "WITHOUT real-time priority: run as root to measure with it"
-        lines += [f"sustains: tasks up to {report.claim.task_hz} Hz, serial devices up to {report.claim.serial_hz} Hz, {priority}"]
+        priority = (
+            "at real-time priority"
+            if report.claim.fifo
+            else "WITHOUT real-time priority: run as root to measure with it"
+        )
+        lines += [
+            (
+                f"sustains: tasks up to {report.claim.task_hz} Hz, serial devices up to "
+                f"{report.claim.serial_hz} Hz, {priority}"
+            )
+        ]
     for shortfall in report.shortfalls:
         lines.append(f"{'NO' if shortfall.refuses else '--'} {shortfall}")
     if report.profile and report.claim is not None:
         refusing = any(each.refuses for each in report.shortfalls)
-        verdict = "needs more than this board sustains" if refusing else "needs no more than this board sustains"
+        verdict = (
+            "needs more than this board sustains"
+            if refusing
+            else "needs no more than this board sustains"
+        )
         lines.append(f"profile {report.profile} ({report.profile_digest[:16]}) {verdict}")
     if report.arming:
         lines.append(f"NO arming would be refused here: {report.arming}")
@@ -236,15 +291,22 @@ def _text(report: ComputerReport) -> list[str]:
 
 def _measured_text(measured: BoardMeasurements) -> list[str]:
     rows = [
-        (f"wake-up lateness, {late.rate_hz} Hz, {'fifo' if late.fifo else 'ordinary'}", late.spread) for late in measured.lateness
+        (f"wake-up lateness, {late.rate_hz} Hz, {'fifo' if late.fifo else 'ordinary'}", late.spread)
+        for late in measured.lateness
     ]
     rows += [
         (name, spread)
-        for name, spread in (("serial round trip (pty)", measured.round_trip), ("write of 64 KiB and fsync", measured.disk))
+        for name, spread in (
+            ("serial round trip (pty)", measured.round_trip),
+            ("write of 64 KiB and fsync", measured.disk),
+        )
         if spread
     ]
     lines = [f"{'measured':<36}{'n':>7}{'p50':>12}{'p99':>12}{'max':>12}"]
-    lines += [f"{name:<36}{spread.n:>7}" + "".join(f"{_duration(ns):>12}" for ns in _points(spread)) for name, spread in rows]
+    lines += [
+        f"{name:<36}{spread.n:>7}" + "".join(f"{_duration(ns):>12}" for ns in _points(spread))
+        for name, spread in rows
+    ]
     return lines + [f"not measured: {trouble}" for trouble in measured.troubles]
 
 
@@ -258,53 +320,93 @@ def _duration(ns: int) -> str:
 
 def _save(report: ComputerReport) -> None:
     if report.claim is None:
-        raise SetupError(f"there is no calibration to store: {'; '.join(report.measured.troubles if report.measured else [])}")
+        raise SetupError(
+            "there is no calibration to store: "
+            f"{'; '.join(report.measured.troubles if report.measured else [])}"
+        )
     file = folder() / CALIBRATION
     write_output(file, json.dumps(msgspec.to_builtins(report.claim), indent=1) + "\n")
-    print(f"stored in {file}: profiles that need more cannot be armed until it is measured again or removed", file=sys.stderr)
+    print(
+        (
+            f"stored in {file}: profiles that need more cannot be armed until it is measured again "
+            "or removed"
+        ),
+        file=sys.stderr,
+    )
 
 
 def _ports_text(report: ComputerReport) -> list[str]:
     lines = [
-        f"{device.url}: {_who(device)}, {_access(device)} {report.received.get(device.url, '')}".rstrip()
+        (
+            f"{device.url}: {_who(device)}, {_access(device)} {report.received.get(device.url, '')}"
+        ).rstrip()
         for device in report.serial
     ]
     lines += [f"{each.url}: {each.driver}, {'up' if each.up else 'down'}" for each in report.can]
     return lines or ["no serial port and no CAN interface was found"]
 
 
-def _show_ports(serial: tuple[SerialDevice, ...], can: tuple[CanInterface, ...], received: dict[str, str], *, probed: bool) -> None:
-    rows = [[device.url, _who(device), _access(device), received.get(device.url, "")] for device in serial]
-    rows += [[each.url, each.driver, "up" if each.up else f"down: ip link set {each.name} up", ""] for each in can]
+def _show_ports(
+    serial: tuple[SerialDevice, ...],
+    can: tuple[CanInterface, ...],
+    received: dict[str, str],
+    *,
+    probed: bool,
+) -> None:
+    rows = [
+        [device.url, _who(device), _access(device), received.get(device.url, "")]
+        for device in serial
+    ]
+    rows += [
+        [each.url, each.driver, "up" if each.up else f"down: ip link set {each.name} up", ""]
+        for each in can
+    ]
     if rows:
-        print_table("ports", ["address for a profile", "device", "state", "received" if probed else ""], rows)
+        print_table(
+            "ports",
+            ["address for a profile", "device", "state", "received" if probed else ""],
+            rows,
+        )
     else:
         print("no serial port and no CAN interface was found\n")
-    rules = [rule for device in serial if not device.by_id and (rule := udev_rule(device, f"vehicled-{device.product_id}"))]
+    rules = [
+        rule
+        for device in serial
+        if not device.by_id and (rule := udev_rule(device, f"vehicled-{device.product_id}"))
+    ]
     if rules:
         print(
-            "ports without a stable name; add these rules to /etc/udev/rules.d/70-vehicled-names.rules and choose the link names:"
+            "ports without a stable name; add these rules to "
+            "/etc/udev/rules.d/70-vehicled-names.rules and choose the link names:"
         )
         print("\n".join(f"  {rule}" for rule in rules) + "\n")
 
 
 def _probe(device: SerialDevice) -> Answer:
     async def listen() -> Answer:
-        return await probe(device.url, {name: resolve("decoder", name) for name in names("decoder")})
+        return await probe(
+            device.url, {name: resolve("decoder", name) for name in names("decoder")}
+        )
 
     return anyio.run(listen, backend_options={"loop_factory": new_event_loop})
 
 
 def _who(device: SerialDevice) -> str:
     usb = f"{device.vendor_id}:{device.product_id}" if device.vendor_id else ""
-    return " ".join(filter(None, [device.manufacturer, device.product, usb, device.driver])) or "unknown"
+    return (
+        " ".join(filter(None, [device.manufacturer, device.product, usb, device.driver]))
+        or "unknown"
+    )
 
 
 def _access(device: SerialDevice) -> str:
     if not device.accessible:
         return "no access: sudo usermod -aG dialout $USER, then log in again"
     if device.latency_ms is not None and device.latency_ms > 1:
-        return f"latency timer {device.latency_ms} ms: run vehicled service install, which adds the udev rule"
+        return (
+            f"latency timer {device.latency_ms} ms: run vehicled service install, which adds "
+            "the udev rule"
+        )
     return "ready"
 
 
@@ -317,4 +419,7 @@ def _text_of(answer: Answer) -> str:
         return f"{answer.bytes} bytes at {answer.baud} baud not understood by any decoder"
     kinds = ", ".join(f"{kind} {rate:.1f} Hz" for kind, rate in answer.messages[:5])
     speaker = SPEAKERS.get(answer.driver, answer.driver)
-    return f"{speaker} at {answer.baud} baud: {kinds}; gap between arrivals {answer.gap_p99_ms:.1f} ms (99 %)"
+    return (
+        f"{speaker} at {answer.baud} baud: {kinds}; gap between arrivals "
+        f"{answer.gap_p99_ms:.1f} ms (99 %)"
+    )

@@ -14,13 +14,21 @@ def add_programme(parser: CommandParser | _ArgumentGroup) -> None:
         "--programme",
         type=PROGRAMME,
         metavar="P",
-        help="drive an open-loop programme instead of the course: a .csv file or a name such as step_steer; see docs/manoeuvres.md",
+        help=(
+            "drive an open-loop programme instead of the course: a .csv file or a name such as "
+            "step_steer; see docs/manoeuvres.md"
+        ),
     )
 
 
 def add_backend(parser: CommandParser | _ArgumentGroup, what: str) -> None:
     """Add the choice of the event loop."""
-    parser.add_argument("--async-backend", choices=("asyncio", "trio"), default="asyncio", help=f"{what} (default asyncio)")
+    parser.add_argument(
+        "--async-backend",
+        choices=("asyncio", "trio"),
+        default="asyncio",
+        help=f"{what} (default asyncio)",
+    )
 
 
 def add_view(parser: CommandParser | _ArgumentGroup) -> None:
@@ -31,7 +39,10 @@ def add_view(parser: CommandParser | _ArgumentGroup) -> None:
         nargs="?",
         const="",
         metavar="ADDRESS",
-        help="serve the live view at HOST:PORT (default: view.address of the profile, 127.0.0.1:8765); see docs/live_view.md",
+        help=(
+            "serve the live view at HOST:PORT (default: view.address of the profile, "
+            "127.0.0.1:8765); see docs/live_view.md"
+        ),
     )
 
 
@@ -43,9 +54,16 @@ def add_ros2(parser: CommandParser | _ArgumentGroup) -> None:
         nargs="?",
         const="",
         metavar="INTERFACE",
-        help="publish ROS 2 topics to this computer, or on a network interface such as eth0; see docs/ros2.md",
+        help=(
+            "publish ROS 2 topics to this computer, or on a network interface such as eth0; "
+            "see docs/ros2.md"
+        ),
     )
-    parser.add_argument("--ros2-commands", action="store_true", help="with --ros2: let ROS nodes command the vehicle")
+    parser.add_argument(
+        "--ros2-commands",
+        action="store_true",
+        help="with --ros2: let ROS nodes command the vehicle",
+    )
 
 
 def add_mavlink(parser: CommandParser | _ArgumentGroup) -> None:
@@ -56,17 +74,40 @@ def add_mavlink(parser: CommandParser | _ArgumentGroup) -> None:
         nargs="?",
         const="udp:127.0.0.1:14550",
         metavar="ADDRESS",
-        help="speak MAVLink to ground stations: udp:HOST:PORT (default udp:127.0.0.1:14550), udpin:HOST:PORT or "
+        help="speak MAVLink to ground stations: udp:HOST:PORT (default udp:127.0.0.1:14550), "
+        "udpin:HOST:PORT or "
         "serial:PATH?baud=RATE; see docs/mavlink.md",
     )
-    parser.add_argument("--mavlink-commands", action="store_true", help="with --mavlink: let ground stations command the vehicle")
+    parser.add_argument(
+        "--mavlink-commands",
+        action="store_true",
+        help="with --mavlink: let ground stations command the vehicle",
+    )
 
 
 def add_profile(parser: CommandParser | _ArgumentGroup) -> None:
     """Add the options that say what to drive."""
-    parser.add_argument("--profile", type=PROFILE, default="art", metavar="P", help="profile: a name or a .toml file (default art)")
-    parser.add_argument("--course", type=COURSE, metavar="C", help="course: a name or a path file (default: the profile's)")
-    parser.add_argument("--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)")
     parser.add_argument(
-        "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="override a key of the profile; repeatable"
+        "--profile",
+        type=PROFILE,
+        default="art",
+        metavar="P",
+        help="profile: a name or a .toml file (default art)",
+    )
+    parser.add_argument(
+        "--course",
+        type=COURSE,
+        metavar="C",
+        help="course: a name or a path file (default: the profile's)",
+    )
+    parser.add_argument(
+        "--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)"
+    )
+    parser.add_argument(
+        "--set",
+        type=KEY,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a key of the profile; repeatable",
     )

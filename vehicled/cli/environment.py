@@ -1,7 +1,8 @@
-"""Creates the service's Python environment in /opt, where neither home directories nor system upgrades affect it.
+"""Creates the service's Python environment in /opt, where neither home directories nor system
+upgrades affect it.
 
-Uses the system's Python if it is new enough, else one installed by uv and pinned. Only the standard library and Python 3.10 syntax
-are allowed here.
+Uses the system's Python if it is new enough, else one installed by uv and pinned. Only the standard
+library and Python 3.10 syntax are allowed here.
 """
 
 import shutil
@@ -19,16 +20,26 @@ PINNED = "3.12"
 OLDEST = (3, 11)
 HIDDEN = ("/home", "/root", "/run/user", "/tmp")  # noqa: S108
 """Folders that the systemd unit hides from the service."""
-_OFFLINE = "without a network: create /opt/vehicled on another board of the same kind and copy it, or install Python 3.11"
+_OFFLINE = (
+    "without a network: create /opt/vehicled on another board of the same kind and copy it, or "
+    "install Python 3.11"
+)
 
 
 def settle(
-    installer: Installer, root: Path, version: str, *, base: Path | None = None, python: Sequence[int] | None = None
+    installer: Installer,
+    root: Path,
+    version: str,
+    *,
+    base: Path | None = None,
+    python: Sequence[int] | None = None,
 ) -> None:
-    """Create the environment or update it to this version. Does nothing if it is up to date or if this process runs from it.
+    """Create the environment or update it to this version. Does nothing if it is up to date or if
+    this process runs from it.
 
-    ``root`` is the checkout or the folder of the installed package, ``base`` the interpreter to build on, ``python`` its version;
-    the defaults are those of this process. Raises :class:`InstallError` if Python is too old and uv is missing.
+    ``root`` is the checkout or the folder of the installed package, ``base`` the interpreter to
+    build on, ``python`` its version; the defaults are those of this process. Raises
+    :class:`InstallError` if Python is too old and uv is missing.
     """
     place = Path(PLACE)
     if not installer.for_this_system:
@@ -43,17 +54,22 @@ def settle(
             return
         if not installer.owns_tree(PLACE):
             raise InstallError(
-                f"{command} is {there or 'broken'}, this is {version}, and this command did not create it: remove {place}"
+                f"{command} is {there or 'broken'}, this is {version}, and this command did "
+                f"not create it: remove {place}"
             )
     else:
         base = base or Path(getattr(sys, "_base_executable", sys.executable)).resolve()
         running = tuple(python or sys.version_info)[:2]
         if running < OLDEST:
-            _bring_python(installer, f"{base} is Python {running[0]}.{running[1]}, vehicled needs 3.11")
+            _bring_python(
+                installer, f"{base} is Python {running[0]}.{running[1]}, vehicled needs 3.11"
+            )
         elif str(base).startswith(tuple(f"{each}/" for each in HIDDEN)):
             _bring_python(installer, f"{base} is in a home directory, which the service cannot see")
         else:
-            installer.run([str(base), "-m", "venv", PLACE], "Debian, Ubuntu: apt install python3-venv")
+            installer.run(
+                [str(base), "-m", "venv", PLACE], "Debian, Ubuntu: apt install python3-venv"
+            )
     interpreter = str(place / "bin" / "python")
     lock = root / "requirements.lock"
     uv = shutil.which("uv")
@@ -82,16 +98,25 @@ def take_away(installer: Installer) -> None:
 def _bring_python(installer: Installer, why: str) -> None:
     uv = shutil.which("uv")
     if uv is None:
-        raise InstallError(f"{why}, and uv is not installed: sudo python3 -m pip install uv, or apt install python3.11")
+        raise InstallError(
+            f"{why}, and uv is not installed: sudo python3 -m pip install uv, or apt install "
+            "python3.11"
+        )
     environ = {"UV_PYTHON_INSTALL_DIR": PYTHONS}
     installer.run([uv, "python", "install", PINNED], _OFFLINE, environ=environ)
     installer.own_tree(PYTHONS)
-    installer.run([uv, "venv", "--python-preference", "only-managed", "--python", PINNED, PLACE], _OFFLINE, environ=environ)
+    installer.run(
+        [uv, "venv", "--python-preference", "only-managed", "--python", PINNED, PLACE],
+        _OFFLINE,
+        environ=environ,
+    )
 
 
 def _version_of(command: Path) -> str:
     try:
-        done = subprocess.run([str(command), "--version"], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [str(command), "--version"], capture_output=True, text=True, check=False, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip().rpartition(" ")[2]

@@ -21,8 +21,9 @@ from vehicled.run.terminal import Progress, print_table
 
 
 def declare_gap(parser: CommandParser) -> None:
-    """Run a state estimator, the judge, over real and simulated runs, and compare the distributions of its errors: VEPD with
-    bootstrap intervals, the noise floor of the real runs among themselves, and a test.
+    """Run a state estimator, the judge, over real and simulated runs, and compare the distributions
+    of its errors: VEPD with bootstrap intervals, the noise floor of the real runs among themselves,
+    and a test.
     """
     parser.describe(
         examples=(
@@ -31,11 +32,18 @@ def declare_gap(parser: CommandParser) -> None:
             "vehicled gap --real bags/ --sim logs/ --judge planar --manoeuvre circle",
             "vehicled gap --real drives/ --sim study_model --by sim.gnss.model",
         ),
-        epilog="Runs are logs of ours, ROS 1 and 2 bags, CSV files. Exit status: 0 no set of simulated runs differs from the real "
-        "ones at 5 %; 1 at least one does; 2 invalid arguments, or nothing could be compared. See docs/gap.md.",
+        epilog="Runs are logs of ours, ROS 1 and 2 bags, CSV files. Exit status: 0 no set of "
+        "simulated runs differs from the real "
+        "ones at 5 %; 1 at least one does; 2 invalid arguments, or nothing could be compared. "
+        "See docs/gap.md.",
     )
     parser.add_argument(
-        "--real", action="append", nargs="+", required=True, metavar="DIR", help="real runs: files and folders, as for --sim"
+        "--real",
+        action="append",
+        nargs="+",
+        required=True,
+        metavar="DIR",
+        help="real runs: files and folders, as for --sim",
     )
     parser.add_argument(
         "--sim",
@@ -43,7 +51,8 @@ def declare_gap(parser: CommandParser) -> None:
         nargs="+",
         required=True,
         metavar="[LABEL=]DIR",
-        help="simulated runs: files and folders, a folder of a study with STUDY:FACTOR=LEVEL for a part of its runs; "
+        help="simulated runs: files and folders, a folder of a study with STUDY:FACTOR=LEVEL for "
+        "a part of its runs; "
         "repeat it for several models (label: the name of the folder)",
     )
     parser.add_argument(
@@ -51,26 +60,49 @@ def declare_gap(parser: CommandParser) -> None:
         type=TEXT,
         default="",
         metavar="FACTOR",
-        help="factor of the studies that --sim names: one set of simulated runs for each of its levels",
+        help=(
+            "factor of the studies that --sim names: one set of simulated runs for each of its "
+            "levels"
+        ),
     )
     parser.add_argument(
         "--judge",
         type=ESTIMATOR,
         default="ekf4",
         metavar="NAME",
-        help="state estimator that judges: ekf4 (default), planar, ins, robot_localization=FILE.yaml, or a plugin FILE.py:NAME",
+        help=(
+            "state estimator that judges: ekf4 (default), planar, ins, "
+            "robot_localization=FILE.yaml, or a plugin FILE.py:NAME"
+        ),
     )
     parser.add_argument(
-        "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="override a parameter of the judge; repeatable"
+        "--set",
+        type=KEY,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a parameter of the judge; repeatable",
     )
     parser.add_argument(
-        "--profile", type=PROFILE, default="", metavar="P", help="profile of the vehicle in all runs (default: of each run its own)"
+        "--profile",
+        type=PROFILE,
+        default="",
+        metavar="P",
+        help="profile of the vehicle in all runs (default: of each run its own)",
     )
     parser.add_argument(
-        "--kind", type=KIND, action="append", default=[], metavar="KIND", help="kind of recording to read; repeatable"
+        "--kind",
+        type=KIND,
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="kind of recording to read; repeatable",
     )
     parser.add_argument(
-        "--map", default="", metavar="FILE", help="mapping that says what the columns of CSV files are: docs/logs.md"
+        "--map",
+        default="",
+        metavar="FILE",
+        help="mapping that says what the columns of CSV files are: docs/logs.md",
     )
     parser.add_argument(
         "--manoeuvre",
@@ -78,7 +110,10 @@ def declare_gap(parser: CommandParser) -> None:
         action="append",
         default=[],
         metavar="NAME[=PATTERN]",
-        help="manoeuvre of the runs with this in their path or course; repeatable (default: the folder, else the log's course)",
+        help=(
+            "manoeuvre of the runs with this in their path or course; repeatable (default: the "
+            "folder, else the log's course)"
+        ),
     )
     parser.add_argument(
         "--quantity",
@@ -89,12 +124,27 @@ def declare_gap(parser: CommandParser) -> None:
         help="quantity to compare: E, S (default: both), position, heading, nis; repeatable",
     )
     parser.add_argument(
-        "--distance", choices=("wasserstein", "energy", "mmd"), default="wasserstein", help="distance of two distributions"
+        "--distance",
+        choices=("wasserstein", "energy", "mmd"),
+        default="wasserstein",
+        help="distance of two distributions",
     )
     parser.add_argument("--jobs", type=JOBS, metavar="N", help="processes (default: one per core)")
-    parser.add_argument("--plot", metavar="FILE", help="draw quantiles of simulated against real runs (.png, .svg, .pdf)")
-    parser.add_argument("--histograms", metavar="FILE", help="draw histograms of the quantities by manoeuvre (.png, .svg, .pdf)")
-    parser.add_argument("--speeds", metavar="FILE", help="draw speed of the judge and true speed of each set (.png, .svg, .pdf)")
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw quantiles of simulated against real runs (.png, .svg, .pdf)",
+    )
+    parser.add_argument(
+        "--histograms",
+        metavar="FILE",
+        help="draw histograms of the quantities by manoeuvre (.png, .svg, .pdf)",
+    )
+    parser.add_argument(
+        "--speeds",
+        metavar="FILE",
+        help="draw speed of the judge and true speed of each set (.png, .svg, .pdf)",
+    )
     parser.add_argument("--runs", metavar="FILE", help="write the quantities of every run as CSV")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress line")
@@ -103,7 +153,11 @@ def declare_gap(parser: CommandParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Judge and compare; print table, verdicts and notes."""
-    pictures = {"--plot": arguments.plot, "--histograms": arguments.histograms, "--speeds": arguments.speeds}
+    pictures = {
+        "--plot": arguments.plot,
+        "--histograms": arguments.histograms,
+        "--speeds": arguments.speeds,
+    }
     for option, file in pictures.items():
         if file:
             check_plot_file(Path(file), option)
@@ -128,7 +182,9 @@ def run(arguments: Namespace) -> int:
         progress=(lambda text: None) if arguments.quiet else line.update,
     )
     line.close()
-    for file, draw in zip(pictures.values(), (found.plot, found.plot_histograms, found.plot_speeds), strict=True):
+    for file, draw in zip(
+        pictures.values(), (found.plot, found.plot_histograms, found.plot_speeds), strict=True
+    ):
         if file:
             draw(file)
     if arguments.runs:
@@ -143,14 +199,17 @@ def run(arguments: Namespace) -> int:
 
 
 def _labelled(options: list[list[str]]) -> dict[str, list[str]]:
-    """Return the files and folders of each model by its label. Raises :class:`GapError` for a label that is used twice."""
+    """Return the files and folders of each model by its label. Raises :class:`GapError` for a label
+    that is used twice."""
     found: dict[str, list[str]] = {}
     for paths in options:
         label, equals, first = paths[0].partition("=")
         if not equals or ":" in label or os.path.exists(paths[0]):
             label, first = Path(paths[0]).resolve().stem, paths[0]
         if label in found or label == "real":
-            raise GapError(f"--sim {paths[0]}: the label {label!r} is taken; write --sim ANOTHER={first}")
+            raise GapError(
+                f"--sim {paths[0]}: the label {label!r} is taken; write --sim ANOTHER={first}"
+            )
         found[label] = expanded([first, *paths[1:]])
     return found
 
@@ -162,9 +221,15 @@ def _by_level(options: list[list[str]], factor: str) -> dict[str, list[str]]:
 
 def _print(found: Gap, pictures: list[str]) -> None:
     if any(model.manoeuvres for model in found.models):
-        print_table(f"Judge {found.judge}: simulated against {len(found.real.runs)} real runs", *found.table())
+        print_table(
+            f"Judge {found.judge}: simulated against {len(found.real.runs)} real runs",
+            *found.table(),
+        )
         print("\n".join(describe(found.quantities)))
-        print(f"{found.name}: mean of the distances. floor: median distance between random halves of the real runs.")
+        print(
+            f"{found.name}: mean of the distances. floor: median distance between random "
+            "halves of the real runs."
+        )
     print(found.text(), end="")
     for file in pictures:
         print(f"picture: {file}")

@@ -1,6 +1,7 @@
 """File and command operations of the service installation. Every change is printed and recorded.
 
-Only the standard library and Python 3.10 syntax are allowed: this runs on boards whose Python is too old for the daemon.
+Only the standard library and Python 3.10 syntax are allowed: this runs on boards whose Python is
+too old for the daemon.
 """
 
 import hashlib
@@ -29,7 +30,8 @@ class Installer:
     """Writes and removes files and runs commands below a prefix, or only prints these actions."""
 
     def __init__(self, prefix: str, *, dry: bool, say: Callable[[str], None] = print) -> None:
-        """Take the prefix. A ``prefix`` other than ``/`` is the image of another system: files go there, no command is run."""
+        """Take the prefix. A ``prefix`` other than ``/`` is the image of another system: files go
+        there, no command is run."""
         self.prefix = Path(prefix)
         self.dry = dry
         self.for_this_system = self.prefix.resolve() == Path("/")
@@ -66,8 +68,11 @@ class Installer:
 
     # # ---------------------------------------------------------------- changes
 
-    def write(self, path: str, data: bytes, *, profile: str = "", mode: int = 0o644, always: bool = False) -> bool:
-        """Write a file, but keep an edited one unless ``always``. Return True if it now has the wanted content."""
+    def write(
+        self, path: str, data: bytes, *, profile: str = "", mode: int = 0o644, always: bool = False
+    ) -> bool:
+        """Write a file, but keep an edited one unless ``always``. Return True if it now has the
+        wanted content."""
         place = self.place(path)
         there = _read(place)
         if there == data:
@@ -76,7 +81,10 @@ class Installer:
                 self._own(path, data, profile)
             return True
         if there is not None and not always and not self.is_ours(path):
-            self.say(f"keep    {place} (edited, or not from vehicled: remove it and repeat to install vehicled's own)")
+            self.say(
+                f"keep    {place} (edited, or not from vehicled: remove it and repeat to "
+                "install vehicled's own)"
+            )
             return False
         self.say(f"write   {place}")
         if not self.dry:
@@ -104,7 +112,11 @@ class Installer:
 
     def remove_folder(self, path: str) -> None:
         place = self.place(path)
-        left = [each for each in place.iterdir() if each != self.place(MANIFEST)] if place.is_dir() else []
+        left = (
+            [each for each in place.iterdir() if each != self.place(MANIFEST)]
+            if place.is_dir()
+            else []
+        )
         if place.is_dir() and not left:
             self.say(f"remove  {place}")
             if not self.dry:
@@ -118,12 +130,21 @@ class Installer:
             if not self.dry:
                 shutil.rmtree(place)
 
-    def run(self, argv: Sequence[str], why: str = "", *, environ: Mapping[str, str] | None = None, needs: str = "") -> None:
+    def run(
+        self,
+        argv: Sequence[str],
+        why: str = "",
+        *,
+        environ: Mapping[str, str] | None = None,
+        needs: str = "",
+    ) -> None:
         """Run a command on the installed system; skip it if the path ``needs`` does not exist.
 
         Raises :class:`InstallError` with the command's output if it fails; ``why`` is the remedy.
         """
-        text = " ".join([*(f"{name}={value}" for name, value in (environ or {}).items()), shlex.join(argv)])
+        text = " ".join(
+            [*(f"{name}={value}" for name, value in (environ or {}).items()), shlex.join(argv)]
+        )
         if not self.for_this_system:
             self.say(f"skip    {text} (another system's files: run it there)")
             return
@@ -146,7 +167,9 @@ class Installer:
         except FileNotFoundError:
             raise InstallError(f"{argv[0]} is not installed{cure}") from None
         except subprocess.TimeoutExpired:
-            raise InstallError(f"{text}: not finished after {TIMEOUT_S / 60:.0f} minutes{cure}") from None
+            raise InstallError(
+                f"{text}: not finished after {TIMEOUT_S / 60:.0f} minutes{cure}"
+            ) from None
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip() or "no output")[-600:]
             raise InstallError(f"{text}: failed with status {done.returncode}: {said}{cure}")
@@ -185,7 +208,9 @@ def _manifest(place: Path) -> dict[str, dict[str, Any]]:
     try:
         found: dict[str, dict[str, Any]] = json.loads(data)
     except ValueError:
-        raise InstallError(f"{place} is damaged: remove it; the files of the earlier installation are then kept") from None
+        raise InstallError(
+            f"{place} is damaged: remove it; the files of the earlier installation are then kept"
+        ) from None
     return found
 
 

@@ -25,7 +25,8 @@ _SEED = whole(0, 2**32 - 1, "expected a whole number from 0")
 
 
 def declare_learn(parser: CommandParser) -> None:
-    """Collect drives, make a data set of them, train a network that imitates their driver, drive with it."""
+    """Collect drives, make a data set of them, train a network that imitates their driver, drive
+    with it."""
     parser.describe(
         examples=(
             "vehicled learn collect -o drives        the MPC on circles and a straight",
@@ -40,25 +41,41 @@ def declare_learn(parser: CommandParser) -> None:
 def declare_learn_collect(parser: CommandParser) -> None:
     """Let a controller drive courses in simulation, with logs."""
     parser.describe(
-        epilog="A person's drives are collected by 'vehicled sim --clock wall --by-hand' and 'vehicled teleop'. "
-        "Exit status: 0 every drive was finished, or lasted --duration; 1 one was not; 130 interrupted.",
+        epilog="A person's drives are collected by 'vehicled sim --clock wall --by-hand' and "
+        "'vehicled teleop'. "
+        "Exit status: 0 every drive was finished, or lasted --duration; 1 one was not; 130 "
+        "interrupted.",
     )
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="folder of the logs")
     _declare_drives(parser)
-    parser.add_argument("--seeds", type=_COUNT, default=1, metavar="N", help="drives of each course, with other noise (default 1)")
-    parser.add_argument("--jobs", type=_COUNT, metavar="N", help="processes (default: one per core)")
+    parser.add_argument(
+        "--seeds",
+        type=_COUNT,
+        default=1,
+        metavar="N",
+        help="drives of each course, with other noise (default 1)",
+    )
+    parser.add_argument(
+        "--jobs", type=_COUNT, metavar="N", help="processes (default: one per core)"
+    )
     parser.set_defaults(run=collect)
 
 
 def declare_learn_dataset(parser: CommandParser) -> None:
-    """Make a data set of logs (.mcap), tables (.csv) and other data sets (.parquet), or of all in a folder."""
+    """Make a data set of logs (.mcap), tables (.csv) and other data sets (.parquet), or of all in a
+    folder."""
     parser.add_argument("source", nargs="+", metavar="FILE", help="file or folder")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write, .parquet")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="file to write, .parquet"
+    )
     parser.add_argument(
         "--features",
         type=_words,
         metavar="NAMES",
-        help="inputs by name, separated by commas, or the name of a set: published (default), preview; see vehicled learn features",
+        help=(
+            "inputs by name, separated by commas, or the name of a set: published (default), "
+            "preview; see vehicled learn features"
+        ),
     )
     parser.add_argument(
         "--look-ahead",
@@ -70,7 +87,10 @@ def declare_learn_dataset(parser: CommandParser) -> None:
     parser.add_argument(
         "--no-prediction",
         action="store_true",
-        help="features of the estimated pose, not of the one at which the command acts; so are those of a table",
+        help=(
+            "features of the estimated pose, not of the one at which the command acts; so are "
+            "those of a table"
+        ),
     )
     parser.add_argument(
         "--period",
@@ -90,30 +110,62 @@ def declare_learn_dataset(parser: CommandParser) -> None:
 
 
 def declare_learn_train(parser: CommandParser) -> None:
-    """Train a dense network that imitates the commands of a data set, and write it as an ONNX file."""
+    """Train a dense network that imitates the commands of a data set, and write it as an ONNX
+    file."""
     parser.describe(epilog="Whole drives are held back to judge it, never rows of one.")
     parser.add_argument("data", metavar="FILE", help="data set of 'vehicled learn dataset'")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write, .onnx")
-    parser.add_argument("--hidden", type=_sizes, default=(8, 16), metavar="SIZES", help="sizes of the hidden layers (default 8,16)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="file to write, .onnx"
+    )
+    parser.add_argument(
+        "--hidden",
+        type=_sizes,
+        default=(8, 16),
+        metavar="SIZES",
+        help="sizes of the hidden layers (default 8,16)",
+    )
     parser.add_argument(
         "--commands", type=_words, default=("throttle", "steering"), metavar="NAMES",
-        help="outputs: steering or wheel_angle_rad, and throttle or not (default throttle,steering)",
+        help=(
+            "outputs: steering or wheel_angle_rad, and throttle or not (default "
+            "throttle,steering)"
+        ),
     )  # fmt: skip
-    parser.add_argument("--epochs", type=_COUNT, default=100, metavar="N", help="passes over the data (default 100)")
-    parser.add_argument("--batch", type=_COUNT, default=32, metavar="N", help="rows of one step (default 32)")
     parser.add_argument(
-        "--rate", type=between(1e-9, 1.0, "expected a number from 1e-9 to 1"), default=1e-3, metavar="X",
-        help="learning rate (default 0.001)",
+        "--epochs", type=_COUNT, default=100, metavar="N", help="passes over the data (default 100)"
+    )
+    parser.add_argument(
+        "--batch", type=_COUNT, default=32, metavar="N", help="rows of one step (default 32)"
+    )
+    parser.add_argument(
+        "--rate", type=between(1e-9, 1.0, "expected a number from 1e-9 to 1"), default=1e-3,
+        metavar="X", help="learning rate (default 0.001)",
     )  # fmt: skip
-    parser.add_argument("--no-scaling", action="store_true", help="leave features and commands in their units, as published")
     parser.add_argument(
-        "--validation", type=between(0.0, 0.9, "expected a share from 0 to 0.9"), default=0.2, metavar="X",
+        "--no-scaling",
+        action="store_true",
+        help="leave features and commands in their units, as published",
+    )
+    parser.add_argument(
+        "--validation", type=between(0.0, 0.9, "expected a share from 0 to 0.9"), default=0.2,
+        metavar="X",
         help="share of the drives that is held back to judge the network (default 0.2)",
     )  # fmt: skip
-    parser.add_argument("--seed", type=_SEED, default=1, metavar="N", help="random seed (default 1)")
-    parser.add_argument("--library", choices=("sklearn", "torch", "numpy"), default="sklearn", help="library (default sklearn)")
-    parser.add_argument("--plot", metavar="FILE", help="plot learning curve and commands (.png, .svg or .pdf)")
-    rounds = parser.add_argument_group("DAgger", "more drives by the network itself, on which the expert says what it would do")
+    parser.add_argument(
+        "--seed", type=_SEED, default=1, metavar="N", help="random seed (default 1)"
+    )
+    parser.add_argument(
+        "--library",
+        choices=("sklearn", "torch", "numpy"),
+        default="sklearn",
+        help="library (default sklearn)",
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="plot learning curve and commands (.png, .svg or .pdf)"
+    )
+    rounds = parser.add_argument_group(
+        "DAgger", "more drives by the network itself, on which the expert says what it would do"
+    )
     rounds.add_argument("--dagger", type=_COUNT, metavar="N", help="number of such drives")
     _declare_drives(rounds, expert="expert")
     rounds.add_argument("--save-data", metavar="FILE", help="also write all data, .parquet")
@@ -143,20 +195,38 @@ def _declare_drives(group: CommandParser | _ArgumentGroup, expert: str = "contro
         help=f"controller to imitate (default {'that of the data' if of_data else 'mpc'})",
     )  # fmt: skip
     group.add_argument(
-        "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="override a value of the profile; repeatable"
+        "--set",
+        type=KEY,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a value of the profile; repeatable",
     )
     group.add_argument(
-        "--disturb", type=between(0.0, 1.5, "expected radians from 0 to 1.5"), default=0.0, metavar="RAD",
-        help="deviation of the angle by which the wheels are turned and held in bursts, to learn the way back (default none)",
+        "--disturb", type=between(0.0, 1.5, "expected radians from 0 to 1.5"), default=0.0,
+        metavar="RAD",
+        help=(
+            "deviation of the angle by which the wheels are turned and held in bursts, to "
+            "learn the way back (default none)"
+        ),
     )  # fmt: skip
     group.add_argument(
         "--randomise", action="append", type=_range, default=[], metavar="KEY=LOW..HIGH",
-        help="draw this value of the profile for each drive, such as sim.steering.gain_rad=0.25..0.42; repeatable",
+        help=(
+            "draw this value of the profile for each drive, such as "
+            "sim.steering.gain_rad=0.25..0.42; repeatable"
+        ),
     )  # fmt: skip
-    group.add_argument("--first-seed", type=_SEED, default=1, metavar="N", help="seed of the first drive's noise (default 1)")
     group.add_argument(
-        "--duration", type=between(0.1, 1e6, "expected seconds from 0.1"), default=60.0, metavar="S",
-        help="longest drive, simulated time (default 60)",
+        "--first-seed",
+        type=_SEED,
+        default=1,
+        metavar="N",
+        help="seed of the first drive's noise (default 1)",
+    )
+    group.add_argument(
+        "--duration", type=between(0.1, 1e6, "expected seconds from 0.1"), default=60.0,
+        metavar="S", help="longest drive, simulated time (default 60)",
     )  # fmt: skip
 
 
@@ -171,7 +241,9 @@ def _words(text: str) -> tuple[str, ...]:
 def _sizes(text: str) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if len(words) > 8 or not all(word.isdecimal() and 1 <= int(word) <= 4096 for word in words):
-        raise ArgumentTypeError(f"expected up to eight sizes from 1 to 4096, separated by commas, not {text!r}")
+        raise ArgumentTypeError(
+            f"expected up to eight sizes from 1 to 4096, separated by commas, not {text!r}"
+        )
     return tuple(int(word) for word in words)
 
 
@@ -181,7 +253,9 @@ def _range(text: str) -> tuple[str, float, float]:
         assert found is not None
         low, high = float(found[2]), float(found[3])
     except (AssertionError, ValueError):
-        raise ArgumentTypeError(f"expected KEY=LOW..HIGH, such as sim.steering.gain_rad=0.25..0.42, not {text!r}") from None
+        raise ArgumentTypeError(
+            f"expected KEY=LOW..HIGH, such as sim.steering.gain_rad=0.25..0.42, not {text!r}"
+        ) from None
     if not low <= high:
         raise ArgumentTypeError(f"the range of {found[1]} begins above its end: {text!r}")
     return found[1], low, high
@@ -190,14 +264,19 @@ def _range(text: str) -> tuple[str, float, float]:
 def collect(arguments: Namespace) -> int:
     """Drive every course with every seed; the logs stay."""
     folder = Path(arguments.output)
-    wanted = requests(_drives(arguments, arguments.profile, arguments.controller), arguments.seeds, folder)
+    wanted = requests(
+        _drives(arguments, arguments.profile, arguments.controller), arguments.seeds, folder
+    )
     progress, rows = Progress(), []
     pool = LocalPool(arguments.jobs)
     try:
         progress.show(f"{len(wanted)} drives")
         for row in pool.run(wanted):
             rows.append(row)
-            progress.show(f"[{'#' * round(24 * len(rows) / len(wanted)):<24}] {len(rows)} of {len(wanted)} drives")
+            progress.show(
+                f"[{'#' * round(24 * len(rows) / len(wanted)):<24}] {len(rows)} of "
+                f"{len(wanted)} drives"
+            )
     except KeyboardInterrupt:
         progress.close()
         print(f"vehicled: interrupted; {len(rows)} drives are in {folder}", file=sys.stderr)
@@ -213,9 +292,17 @@ def collect(arguments: Namespace) -> int:
         shown = "" if error_m is None else f"{error_m:.3f} m"
         end = row.outcome if row.outcome == "finished" else row.why
         table.append([row.levels["course"], str(row.levels["seed"]), end, shown])
-    print_table(f"{arguments.controller} on {arguments.profile}", ["course", "seed", "drive", "mean cross-track error"], table)
+    print_table(
+        f"{arguments.controller} on {arguments.profile}",
+        ["course", "seed", "drive", "mean cross-track error"],
+        table,
+    )
     print(f"logs: {folder}\nnext: vehicled learn dataset {folder} -o data.parquet")
-    return 0 if all(row.outcome == "finished" or row.run_s >= arguments.duration for row in rows) else 1
+    return (
+        0
+        if all(row.outcome == "finished" or row.run_s >= arguments.duration for row in rows)
+        else 1
+    )
 
 
 def _only(found: set[str], what: str, option: str) -> str:
@@ -223,7 +310,9 @@ def _only(found: set[str], what: str, option: str) -> str:
     if len(found) == 1:
         return found.pop()
     which = ", ".join(sorted(found)) or "none"
-    raise LearningError(f"--dagger: the data name {len(found)} {what} ({which}); say which with {option}")
+    raise LearningError(
+        f"--dagger: the data name {len(found)} {what} ({which}); say which with {option}"
+    )
 
 
 def _drives(arguments: Namespace, profile: str, expert: str) -> DriveSpec:
@@ -243,7 +332,11 @@ def dataset(arguments: Namespace) -> int:
     """Write the rows of all drives named."""
     file = _output(arguments.output, ".parquet")
     meaning = Meaning(
-        features=[name for word in arguments.features or ("published",) for name in SETS.get(word, (word,))],
+        features=[
+            name
+            for word in arguments.features or ("published",)
+            for name in SETS.get(word, (word,))
+        ],
         look_ahead_m=arguments.look_ahead,
         predicts=not arguments.no_prediction,
         period_s=arguments.period,
@@ -265,7 +358,13 @@ def _show(data: Dataset) -> None:
     names = FeatureVector(data.meaning.features).columns
     columns = {**dict(zip(names, data.features.T)), **data.commands}
     rows = [
-        [name, f"{values.mean():.4g}", f"{values.std():.4g}", f"{values.min():.4g}", f"{values.max():.4g}"]
+        [
+            name,
+            f"{values.mean():.4g}",
+            f"{values.std():.4g}",
+            f"{values.min():.4g}",
+            f"{values.max():.4g}",
+        ]
         for name, values in columns.items()
     ]
     print_table("", ["column", "mean", "deviation", "least", "most"], rows[:40])
@@ -279,13 +378,17 @@ def train(arguments: Namespace) -> int:
     saved = _output(arguments.save_data, ".parquet") if arguments.save_data else None
     data = load(Path(arguments.data))
     spec = TrainingSpec(
-        hidden=arguments.hidden, commands=arguments.commands, epochs=arguments.epochs, batch=arguments.batch, rate=arguments.rate,
-        scaling=not arguments.no_scaling, validation=arguments.validation, seed=arguments.seed, library=arguments.library,
+        hidden=arguments.hidden, commands=arguments.commands, epochs=arguments.epochs,
+        batch=arguments.batch, rate=arguments.rate, scaling=not arguments.no_scaling,
+        validation=arguments.validation, seed=arguments.seed, library=arguments.library,
     )  # fmt: skip
     progress = Progress()
 
     def show(epoch: TrainingEpoch) -> None:
-        progress.update(f"epoch {epoch.number} of {spec.epochs}: error {epoch.training:.4f}, held back {epoch.validation:.4f}")
+        progress.update(
+            f"epoch {epoch.number} of {spec.epochs}: error {epoch.training:.4f}, held back "
+            f"{epoch.validation:.4f}"
+        )
 
     def show_drive(done: DaggerRound) -> None:
         progress.close()
@@ -296,10 +399,16 @@ def train(arguments: Namespace) -> int:
     try:
         if arguments.dagger:
             notes = data.meaning.drives
-            profile = arguments.profile or _only({note.profile for note in notes} - {""}, "vehicles", "--profile")
-            expert = arguments.expert or _only({note.expert or note.driver for note in notes} - {"person"}, "experts", "--expert")
+            profile = arguments.profile or _only(
+                {note.profile for note in notes} - {""}, "vehicles", "--profile"
+            )
+            expert = arguments.expert or _only(
+                {note.expert or note.driver for note in notes} - {"person"}, "experts", "--expert"
+            )
             drives = _drives(arguments, profile, expert)
-            trained, data = dagger(data, spec, drives, arguments.dagger, on_drive=show_drive, on_epoch=show)
+            trained, data = dagger(
+                data, spec, drives, arguments.dagger, on_drive=show_drive, on_epoch=show
+            )
         else:
             trained = train_network(data, spec, show)
     finally:
@@ -312,14 +421,30 @@ def train(arguments: Namespace) -> int:
 
         plot_training(data, trained, arguments.plot)
     last = trained.curve[-1]
-    rows = [["error, mean square of the scaled commands", f"{last.training:.5f}", f"{last.validation:.5f}"]]
+    rows = [
+        [
+            "error, mean square of the scaled commands",
+            f"{last.training:.5f}",
+            f"{last.validation:.5f}",
+        ]
+    ]
     drivers = Counter(drive.expert or drive.driver for drive in data.meaning.drives)
-    print_table(f"imitates {', '.join(drivers)}: {len(data)} rows", ["", "training", "drives held back"], rows)
+    print_table(
+        f"imitates {', '.join(drivers)}: {len(data)} rows",
+        ["", "training", "drives held back"],
+        rows,
+    )
     for name, value in trained.rms.items():
-        print(f"{name}: RMS error {value:.4f}{'' if trained.held_back else ' (no drive is held back)'}")
+        print(
+            f"{name}: RMS error "
+            f"{value:.4f}{'' if trained.held_back else ' (no drive is held back)'}"
+        )
     if trained.held_back:
         print(f"held back: {', '.join(trained.held_back)}")
-    print(f"policy: {file}\nnext: vehicled sim --controller {file if file.is_absolute() else f'./{file}'}")
+    print(
+        f"policy: {file}\nnext: vehicled sim --controller "
+        f"{file if file.is_absolute() else f'./{file}'}"
+    )
     return 0
 
 
@@ -333,7 +458,9 @@ def _output(text: str, suffix: str) -> Path:
 
 def features(arguments: Namespace) -> int:
     """Print the features by name."""
-    rows = [[name, about] for name, (about, _) in SCALARS.items()] + [[name, about] for name, about in PARAMETRISED.items()]
+    rows = [[name, about] for name, (about, _) in SCALARS.items()] + [
+        [name, about] for name, about in PARAMETRISED.items()
+    ]
     print_table("", ["feature", "meaning"], rows)
     for name, names in SETS.items():
         print(f"set {name}: {', '.join(names)}")

@@ -1,4 +1,5 @@
-"""Commands ``vehicled course set``, ``goto``, ``return``, ``speed`` and ``param``, which change what a running daemon does."""
+"""Commands ``vehicled course set``, ``goto``, ``return``, ``speed`` and ``param``, which change
+what a running daemon does."""
 
 import sys
 from argparse import ArgumentTypeError, Namespace
@@ -35,25 +36,41 @@ _VALUE = between(-1e12, 1e12, "expected a number")
 def declare_course_set(parser: CommandParser) -> None:
     """Declare the command."""
     parser.describe(
-        "Send a course to a running daemon. While it drives, it joins the course from where the vehicle is, or "
-        f"refuses; else the next drive begins on the nearest place of the course. {SEE}",
+        "Send a course to a running daemon. While it drives, it joins the course from where the "
+        "vehicle is, or refuses; else the next drive begins on the nearest place of the course. "
+        f"{SEE}",
     )
     parser.add_argument("course", type=COURSE, metavar="COURSE", help="name or file of a course")
-    parser.add_argument("--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)")
+    parser.add_argument(
+        "--laps", type=int, default=1, metavar="N", help="laps of a closed course (default 1)"
+    )
     to_daemon(parser, course_set)
 
 
 def declare_goto(parser: CommandParser) -> None:
     """Declare the command."""
     parser.describe(
-        "Let a running daemon plan the shortest path that its vehicle can drive forward and that stays inside the "
-        f"fence, and take it as its course. {SEE}",
+        "Let a running daemon plan the shortest path that its vehicle can drive forward and "
+        f"that stays inside the fence, and take it as its course. {SEE}",
     )
     parser.add_argument(
-        "place", nargs=2, type=_COORDINATE, metavar="N", help="X and Y in the map frame, m; with --wgs84 LAT and LON"
+        "place",
+        nargs=2,
+        type=_COORDINATE,
+        metavar="N",
+        help="X and Y in the map frame, m; with --wgs84 LAT and LON",
     )
-    parser.add_argument("--wgs84", action="store_true", help="the place is given as latitude and longitude in degrees")
-    parser.add_argument("--yaw", type=_DEGREES, metavar="DEG", help="heading on arrival, counter-clockwise from east (default any)")
+    parser.add_argument(
+        "--wgs84",
+        action="store_true",
+        help="the place is given as latitude and longitude in degrees",
+    )
+    parser.add_argument(
+        "--yaw",
+        type=_DEGREES,
+        metavar="DEG",
+        help="heading on arrival, counter-clockwise from east (default any)",
+    )
     _declare_planned(parser, goto)
 
 
@@ -76,19 +93,28 @@ def declare_param_list(parser: CommandParser) -> None:
 
 def declare_param_get(parser: CommandParser) -> None:
     """Print one parameter."""
-    parser.add_argument("key", type=TEXT, metavar="KEY", help="parameter, as in: vehicled param list")
+    parser.add_argument(
+        "key", type=TEXT, metavar="KEY", help="parameter, as in: vehicled param list"
+    )
     to_daemon(parser, param_get)
 
 
 def declare_param_set(parser: CommandParser) -> None:
     """Change one parameter between two ticks."""
-    parser.add_argument("key", type=TEXT, metavar="KEY", help="parameter, as in: vehicled param list")
+    parser.add_argument(
+        "key", type=TEXT, metavar="KEY", help="parameter, as in: vehicled param list"
+    )
     parser.add_argument("value", type=_VALUE, metavar="VALUE", help="number within its range")
     to_daemon(parser, param_set)
 
 
 def _declare_planned(parser: CommandParser, run: Callable[[Namespace], int]) -> None:
-    parser.add_argument("--speed", type=_SPEED, metavar="MPS", help="speed of the path (default: the median of the run's course)")
+    parser.add_argument(
+        "--speed",
+        type=_SPEED,
+        metavar="MPS",
+        help="speed of the path (default: the median of the run's course)",
+    )
     to_daemon(parser, run)
 
 
@@ -112,7 +138,8 @@ def course_set(arguments: Namespace) -> int:
         place = client.status()["datum"]
         if place is None:
             raise ControlError(
-                "this daemon does not report the origin of its map, because it is older than this command: update it"
+                "this daemon does not report the origin of its map, because it is older than "
+                "this command: update it"
             )
         datum = Datum(place["latitude_rad"], place["longitude_rad"], place["height_m"])
         course = load_course(arguments.course).repeated(arguments.laps).on_datum(datum)
@@ -126,7 +153,9 @@ def goto(arguments: Namespace) -> int:
     names = ("latitude_deg", "longitude_deg") if arguments.wgs84 else ("x_m", "y_m")
     place = dict(zip(names, arguments.place, strict=True))
     yaw = None if arguments.yaw is None else radians(arguments.yaw)
-    return _planned(arguments, GotoRequest(yaw_rad=yaw, speed_mps=arguments.speed, origin=ORIGIN, **place))
+    return _planned(
+        arguments, GotoRequest(yaw_rad=yaw, speed_mps=arguments.speed, origin=ORIGIN, **place)
+    )
 
 
 def return_home(arguments: Namespace) -> int:
@@ -149,8 +178,15 @@ def param_list(arguments: Namespace) -> int:
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(parameters), indent=2).decode())
         return 0
-    rows = [[p["key"], f"{p['value']:g}", f"{p['profile']:g}", f"{p['low']:g} to {p['high']:g}"] for p in parameters]
-    print_table("parameters that may be changed while the daemon runs", ["parameter", "value", "profile", "range"], rows)
+    rows = [
+        [p["key"], f"{p['value']:g}", f"{p['profile']:g}", f"{p['low']:g} to {p['high']:g}"]
+        for p in parameters
+    ]
+    print_table(
+        "parameters that may be changed while the daemon runs",
+        ["parameter", "value", "profile", "range"],
+        rows,
+    )
     return 0
 
 
@@ -158,7 +194,10 @@ def param_get(arguments: Namespace) -> int:
     """Print one parameter."""
     parameters = {parameter["key"]: parameter["value"] for parameter in _parameters(arguments)}
     if arguments.key not in parameters:
-        raise ControlError(f"{arguments.key} is not among the parameters that may be changed: {', '.join(parameters) or 'none'}")
+        raise ControlError(
+            f"{arguments.key} is not among the parameters that may be changed: "
+            f"{', '.join(parameters) or 'none'}"
+        )
     print(f"{parameters[arguments.key]:g}")
     return 0
 

@@ -1,4 +1,5 @@
-"""Command ``vehicled new profile``: the profile of a vehicle, from what its owner, its files and its devices say."""
+"""Command ``vehicled new profile``: the profile of a vehicle, from what its owner, its files and
+its devices say."""
 
 import sys
 from argparse import Namespace
@@ -33,16 +34,22 @@ QUESTIONS = (
 )
 """Facts that are asked for: field, option, and meaning."""
 ASKED = 6
-"""Questions on a terminal; the pole pairs come from the motor controller, or stay those of the base."""
-NMEA_NOTE = ', NMEA: as a u-blox is delivered; a receiver of another maker needs protocol = "nmea" and configure = false'
+"""Questions on a terminal; the pole pairs come from the motor controller, or stay those of the
+base."""
+NMEA_NOTE = (
+    ', NMEA: as a u-blox is delivered; a receiver of another maker needs protocol = "nmea" and '
+    "configure = false"
+)
 RULES_FILE = "/etc/udev/rules.d/70-vehicled-names.rules"
 
 
 def declare_new_profile(parser: CommandParser) -> None:
-    """Write a profile of about 40 lines: the nearest shipped vehicle as its base, and what is known of your own.
+    """Write a profile of about 40 lines: the nearest shipped vehicle as its base, and what is known
+    of your own.
 
-    On a terminal it asks for what no option gives; Enter keeps the value of the base. --probe listens on every serial port and asks
-    silent ones whether they are a VESC, whose configuration is read; nothing moves.
+    On a terminal it asks for what no option gives; Enter keeps the value of the base. --probe
+    listens on every serial port and asks silent ones whether they are a VESC, whose configuration
+    is read; nothing moves.
     """
     parser.describe(
         examples=(
@@ -50,26 +57,57 @@ def declare_new_profile(parser: CommandParser) -> None:
             "vehicled new profile my_car --vesc vesc.yaml --no-questions",
             "vehicled new profile my_car --device 'n100@serial:/dev/imu?baud=921600'",
         ),
-        epilog="Exit status: 0 written; 2 invalid arguments or files, and nothing is written. See profiles/README.md.",
+        epilog=(
+            "Exit status: 0 written; 2 invalid arguments or files, and nothing is written. See "
+            "profiles/README.md."
+        ),
     )
     parser.add_argument("name", type=TEXT, metavar="NAME", help="lower-case name of the profile")
-    parser.add_argument("--base", type=PROFILE, metavar="P", help="profile that it differs from (default: the nearest)")
+    parser.add_argument(
+        "--base",
+        type=PROFILE,
+        metavar="P",
+        help="profile that it differs from (default: the nearest)",
+    )
     for _, option, meaning in QUESTIONS:
         parser.add_argument(option, type=float, metavar="N", help=meaning)
     parser.add_argument(
         "--vesc", type=FILE, action="append", default=[], metavar="FILE",
         help="vesc.yaml of F1TENTH, or motor configuration of VESC Tool (XML); repeatable",
     )  # fmt: skip
-    parser.add_argument("--probe", action="store_true", help="look for devices on all serial ports of this computer")
-    parser.add_argument("--port", type=TEXT, action="append", default=[], metavar="URL", help="look for a device here; repeatable")
     parser.add_argument(
-        "--device", type=TEXT, action="append", default=[], metavar="DRIVER@URL", help="device that is there; repeatable"
+        "--probe", action="store_true", help="look for devices on all serial ports of this computer"
     )
     parser.add_argument(
-        "--without", type=TEXT, action="append", default=[], metavar="KEY", help="leave this out of the base; repeatable"
+        "--port",
+        type=TEXT,
+        action="append",
+        default=[],
+        metavar="URL",
+        help="look for a device here; repeatable",
     )
-    parser.add_argument("--no-questions", action="store_true", help="ask nothing, also on a terminal")
-    parser.add_argument("--folder", metavar="DIR", help="folder of the file (default: ~/.config/vehicled/profiles)")
+    parser.add_argument(
+        "--device",
+        type=TEXT,
+        action="append",
+        default=[],
+        metavar="DRIVER@URL",
+        help="device that is there; repeatable",
+    )
+    parser.add_argument(
+        "--without",
+        type=TEXT,
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="leave this out of the base; repeatable",
+    )
+    parser.add_argument(
+        "--no-questions", action="store_true", help="ask nothing, also on a terminal"
+    )
+    parser.add_argument(
+        "--folder", metavar="DIR", help="folder of the file (default: ~/.config/vehicled/profiles)"
+    )
     parser.set_defaults(run=new_profile)
 
 
@@ -116,16 +154,24 @@ def new_profile(arguments: Namespace) -> int:
     for remark in [*remarks, *contradictions, *made.remarks]:
         print(f"note: {remark}")
     word = name if arguments.folder is None else str(target)
-    print(f"next: vehicled check {word}; vehicled sim --profile {word}; vehicled profiles --show {word}")
+    print(
+        f"next: vehicled check {word}; vehicled sim --profile {word}; vehicled profiles --show "
+        f"{word}"
+    )
     return 0
 
 
 def _target(name: str, folder: str | None) -> Path:
     if not name.isascii() or not name.replace("_", "a").isalnum() or name != name.lower():
-        raise SetupError(f'"{name}" cannot be the name of a profile: use lower-case letters, digits and underscores')
+        raise SetupError(
+            f'"{name}" cannot be the name of a profile: use lower-case letters, digits and '
+            "underscores"
+        )
     target = (Path(folder) if folder is not None else profile_files.folders()[0]) / f"{name}.toml"
     if target.exists():
-        raise SetupError(f"{target}: exists already and is not overwritten; choose another name, or edit it")
+        raise SetupError(
+            f"{target}: exists already and is not overwritten; choose another name, or edit it"
+        )
     return target
 
 
@@ -147,9 +193,13 @@ def _device(text: str) -> FoundDevice:
     driver, at, url = text.partition("@")
     driver = driver.rpartition("=")[2]
     if not at or not url:
-        raise SetupError(f"--device {text}: write DRIVER@URL, such as vectornav@serial:/dev/ttyUSB0?baud=921600")
+        raise SetupError(
+            f"--device {text}: write DRIVER@URL, such as vectornav@serial:/dev/ttyUSB0?baud=921600"
+        )
     if driver not in DRIVERS:
-        raise SetupError(f"--device {text}: no driver {driver}; there are {', '.join(sorted(DRIVERS))}")
+        raise SetupError(
+            f"--device {text}: no driver {driver}; there are {', '.join(sorted(DRIVERS))}"
+        )
     try:
         make_port("new", url)
     except AddressError as error:
@@ -157,12 +207,18 @@ def _device(text: str) -> FoundDevice:
     return FoundDevice(driver, url)
 
 
-def _asked(base: str, facts: VehicleFacts, choose: bool, answer: Callable[[str], str]) -> tuple[str, VehicleFacts]:
+def _asked(
+    base: str, facts: VehicleFacts, choose: bool, answer: Callable[[str], str]
+) -> tuple[str, VehicleFacts]:
     """Ask for what is not known. Enter keeps what the base has."""
     if choose:
         base = answer(f"base, the vehicle that it is like [{base}]: ").strip() or base
     vehicle = load(base).profile.vehicle
-    kept = {"wheelbase_m": vehicle.wheelbase_m, "mass_kg": vehicle.mass_kg, "wheel_radius_m": vehicle.drive.wheel_radius_m}
+    kept = {
+        "wheelbase_m": vehicle.wheelbase_m,
+        "mass_kg": vehicle.mass_kg,
+        "wheel_radius_m": vehicle.drive.wheel_radius_m,
+    }
     for field, _, meaning in QUESTIONS[:ASKED]:
         while getattr(facts, field) is None:
             default = f" [{kept[field]:g}]" if field in kept else " [Enter: not known]"
@@ -170,7 +226,9 @@ def _asked(base: str, facts: VehicleFacts, choose: bool, answer: Callable[[str],
             if not text:
                 break
             try:
-                facts = structs.replace(facts, **{field: _checked(field, float(text.replace(",", ".")), meaning)})
+                facts = structs.replace(
+                    facts, **{field: _checked(field, float(text.replace(",", ".")), meaning)}
+                )
             except (ValueError, SetupError) as error:
                 print(error if isinstance(error, SetupError) else f'"{text}" is no number')
     return base, facts
@@ -190,26 +248,38 @@ def _listen_on_ports(arguments: Namespace) -> DevicesOnPorts:
     found: Sequence[SerialDevice] = discover().serial if arguments.probe else ()
     for device in found:
         if not device.accessible:
-            answers.lines.append(f"{device.url}: no access: sudo usermod -aG dialout $USER, then log in again")
+            answers.lines.append(
+                f"{device.url}: no access: sudo usermod -aG dialout $USER, then log in again"
+            )
             continue
         driver = _at(device.url, answers)
         if driver and not device.by_id and (rule := udev_rule(device, driver)):
-            answers.lines.append(f"  its name depends on the socket; for a name of its own write into {RULES_FILE}: {rule}")
+            answers.lines.append(
+                "  its name depends on the socket; for a name of its own write into "
+                f"{RULES_FILE}: {rule}"
+            )
     for url in arguments.port:
         if not url.startswith("serial:"):
-            raise SetupError(f"--port {url}: only serial ports are looked at; name the device: --device DRIVER@{url}")
+            raise SetupError(
+                f"--port {url}: only serial ports are looked at; name the device: --device "
+                f"DRIVER@{url}"
+            )
         try:
             make_port("asked", url)
         except AddressError as error:
             raise SetupError(f"--port {url}: {error}") from None
         _at(url.partition("?")[0], answers)
     if arguments.probe and not found:
-        answers.lines.append("no serial port on this computer: plug the devices in, or name them: --device DRIVER@URL")
+        answers.lines.append(
+            "no serial port on this computer: plug the devices in, or name them: --device "
+            "DRIVER@URL"
+        )
     return answers
 
 
 def _at(url: str, answers: DevicesOnPorts) -> str:
-    """Add what is found at one port. Return the name of its driver; empty if nothing was understood."""
+    """Add what is found at one port. Return the name of its driver; empty if nothing was
+    understood."""
 
     async def listen() -> Any:
         answer = await probe(url, {name: resolve("decoder", name) for name in names("decoder")})
@@ -231,17 +301,30 @@ def _at(url: str, answers: DevicesOnPorts) -> str:
     if answer.trouble:
         answers.lines.append(f"{url}: {answer.trouble}")
     elif not answer.driver:
-        what = f"{answer.bytes} bytes that no driver understands" if answer.bytes else "silent, also when asked"
+        what = (
+            f"{answer.bytes} bytes that no driver understands"
+            if answer.bytes
+            else "silent, also when asked"
+        )
         answers.lines.append(f"{url}: {what}; name the device: --device DRIVER@URL")
     else:
         driver = LISTENERS[answer.driver][0]
-        answers.lines.append(f"{url}: {driver} at {answer.baud} baud{NMEA_NOTE * (answer.driver == 'nmea')}")
+        answers.lines.append(
+            f"{url}: {driver} at {answer.baud} baud{NMEA_NOTE * (answer.driver == 'nmea')}"
+        )
         answers.devices.append(FoundDevice(driver, f"{url}?baud={answer.baud}"))
         return driver
     return ""
 
 
 def _facts_of(setup: Any) -> VehicleFacts:
-    """Return what the motor configuration of a VESC says, without values that cannot be, which are those of no set-up."""
-    values = {"gear": setup.gear_ratio, "wheel_radius_m": 0.5 * setup.wheel_diameter_m, "pole_pairs": setup.motor_poles // 2}
-    return VehicleFacts(**{key: value for key, value in values.items() if RANGES[key][0] <= value <= RANGES[key][1]})
+    """Return what the motor configuration of a VESC says, without values that cannot be, which are
+    those of no set-up."""
+    values = {
+        "gear": setup.gear_ratio,
+        "wheel_radius_m": 0.5 * setup.wheel_diameter_m,
+        "pole_pairs": setup.motor_poles // 2,
+    }
+    return VehicleFacts(
+        **{key: value for key, value in values.items() if RANGES[key][0] <= value <= RANGES[key][1]}
+    )

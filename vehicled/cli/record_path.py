@@ -27,11 +27,16 @@ COLUMNS = ("t_ns", "x_m", "y_m", "yaw_rad", "speed_mps")
 
 
 def declare_record_path(parser: CommandParser) -> None:
-    """Save the driven path of a log, manual or autonomous, as a course for --course: smoothed, evenly spaced, with the driven speed
-    and any reverse legs, on the datum of the run.
+    """Save the driven path of a log, manual or autonomous, as a course for --course: smoothed,
+    evenly spaced, with the driven speed and any reverse legs, on the datum of the run.
     """
     parser.add_argument("file", type=LOG, metavar="RUN", help=LOG_HELP)
-    parser.add_argument("-o", "--output", metavar="CSV", help="course file (default: the log's name in this folder, with .csv)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="CSV",
+        help="course file (default: the log's name in this folder, with .csv)",
+    )
     parser.add_argument(
         "--spacing",
         type=_SPACING,
@@ -39,11 +44,29 @@ def declare_record_path(parser: CommandParser) -> None:
         metavar="M",
         help="distance between waypoints (default 0.1)",
     )
-    parser.add_argument("--from", dest="from_s", type=_TIME, metavar="T", help="start at T seconds of the run")
-    parser.add_argument("--to", dest="to_s", type=_TIME, metavar="T", help="stop at T seconds of the run")
-    parser.add_argument("--speed", type=_speed, default=None, metavar="V", help="recorded (default), or a constant speed in m/s")
-    parser.add_argument("--bridge-gaps", action="store_true", help="drive straight across stretches that the log lacks")
-    parser.add_argument("--truth", action="store_true", help="use the simulator's ground truth instead of the estimate")
+    parser.add_argument(
+        "--from", dest="from_s", type=_TIME, metavar="T", help="start at T seconds of the run"
+    )
+    parser.add_argument(
+        "--to", dest="to_s", type=_TIME, metavar="T", help="stop at T seconds of the run"
+    )
+    parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=None,
+        metavar="V",
+        help="recorded (default), or a constant speed in m/s",
+    )
+    parser.add_argument(
+        "--bridge-gaps",
+        action="store_true",
+        help="drive straight across stretches that the log lacks",
+    )
+    parser.add_argument(
+        "--truth",
+        action="store_true",
+        help="use the simulator's ground truth instead of the estimate",
+    )
     parser.set_defaults(run=record_path)
 
 
@@ -56,7 +79,9 @@ def record_path(arguments: Namespace) -> int:
     source = Path(arguments.file)
     out = Path(arguments.output) if arguments.output else Path(f"{source.stem}.csv")
     if out.suffix.lower() != ".csv":
-        raise CourseError(f"{out}: a recorded course is a CSV file: choose a name that ends in .csv")
+        raise CourseError(
+            f"{out}: a recorded course is a CSV file: choose a name that ends in .csv"
+        )
     check_output("--output", out)
     if out.exists():
         raise CourseError(f"{out}: exists already and is not overwritten: choose another name")
@@ -79,13 +104,17 @@ def record_path(arguments: Namespace) -> int:
     write_output(out, text)
     turns = f", {path.legs - 1} change(s) of direction" if path.legs > 1 else ""
     slowest, fastest = float(np.abs(course.speed_mps).min()), float(np.abs(course.speed_mps).max())
-    print(f"{out}: {course.length_m:.1f} m, {len(path.x_m)} waypoints, {slowest:.2f} to {fastest:.2f} m/s{turns}")
+    print(
+        f"{out}: {course.length_m:.1f} m, {len(path.x_m)} waypoints, {slowest:.2f} to "
+        f"{fastest:.2f} m/s{turns}"
+    )
     print(f"smoothed by at most {path.shift_m:.3f} m")
     return 0
 
 
 def _check_gaps(source: Path, poses: dict[str, Any], *, bridge: bool) -> None:
-    """Name the stretches that were driven but not recorded. Raises :class:`CourseError` unless they are to be bridged."""
+    """Name the stretches that were driven but not recorded. Raises :class:`CourseError` unless they
+    are to be bridged."""
     t_s = poses["t_s"]
     finite = np.isfinite(poses["x_m"]) & np.isfinite(poses["y_m"])
     points, times = np.column_stack((poses["x_m"], poses["y_m"]))[finite], t_s[finite]
@@ -97,14 +126,16 @@ def _check_gaps(source: Path, poses: dict[str, Any], *, bridge: bool) -> None:
         at = f"from {times[gap.row - 1]:.1f} to {times[gap.row]:.1f} s"
         if not bridge:
             raise CourseError(
-                f"{source}: nothing was recorded {at}, over {gap.length_m:.1f} m: leave out what lies before or after "
-                "(--from, --to), or drive straight across with --bridge-gaps"
+                f"{source}: nothing was recorded {at}, over {gap.length_m:.1f} m: leave out what "
+                "lies before or after (--from, --to), or drive straight across with "
+                "--bridge-gaps"
             )
         print(f"gap bridged by a straight line: {at}, {gap.length_m:.1f} m")
 
 
 def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
-    """Return datum and columns of the driven poses, with their legs. Raises :class:`LogError` if the log has none."""
+    """Return datum and columns of the driven poses, with their legs. Raises :class:`LogError` if
+    the log has none."""
     kind: type[GroundTruth | StateEstimate] = GroundTruth if truth else StateEstimate
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     with LogReader(source) as log:
@@ -124,8 +155,8 @@ def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
         if truth:
             raise LogError(f"{source}: contains no ground truth")
         raise LogError(
-            f"{source}: contains no valid state estimate; to drive its fixes, export them with vehicled log export --to gpx and "
-            "give --course FILE.gpx:line=gnss"
+            f"{source}: contains no valid state estimate; to drive its fixes, export them with "
+            "vehicled log export --to gpx and give --course FILE.gpx:line=gnss"
         )
     # Chunks may overlap, and a filter may report one instant twice.
     times, rows = np.unique(t_ns, return_index=True)
@@ -134,9 +165,16 @@ def _poses(source: Path, *, truth: bool) -> tuple[Datum, dict[str, Any]]:
     return datum, poses
 
 
-def _between(poses: dict[str, Any], from_s: float | None, to_s: float | None, source: Path) -> dict[str, Any]:
+def _between(
+    poses: dict[str, Any], from_s: float | None, to_s: float | None, source: Path
+) -> dict[str, Any]:
     t_s = poses["t_s"]
-    kept = (t_s >= (from_s if from_s is not None else -np.inf)) & (t_s <= (to_s if to_s is not None else np.inf))
+    kept = (t_s >= (from_s if from_s is not None else -np.inf)) & (
+        t_s <= (to_s if to_s is not None else np.inf)
+    )
     if not kept.any():
-        raise CourseError(f"{source}: no data between --from and --to; the run lasts from {t_s[0]:.1f} to {t_s[-1]:.1f} s")
+        raise CourseError(
+            f"{source}: no data between --from and --to; the run lasts from {t_s[0]:.1f} to "
+            f"{t_s[-1]:.1f} s"
+        )
     return {name: column[kept] for name, column in poses.items()}

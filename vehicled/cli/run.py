@@ -1,4 +1,5 @@
-"""Command ``vehicled run``: the daemon on the wall clock, on the vehicle's devices or a simulator, until it is stopped."""
+"""Command ``vehicled run``: the daemon on the wall clock, on the vehicle's devices or a simulator,
+until it is stopped."""
 
 import sys
 import time
@@ -7,7 +8,15 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from vehicled.cli.drive_options import SECONDS, add_backend, add_mavlink, add_profile, add_programme, add_ros2, add_view
+from vehicled.cli.drive_options import (
+    SECONDS,
+    add_backend,
+    add_mavlink,
+    add_profile,
+    add_programme,
+    add_ros2,
+    add_view,
+)
 from vehicled.core.errors import SetupError, UserError
 from vehicled.core.messages import ActuatorCommand, Message, Mode, OperatorCommand
 from vehicled.core.ports import NEVER_NS
@@ -30,25 +39,39 @@ RESTART_S = 10.0
 
 
 def declare_run(parser: CommandParser) -> None:
-    """Run the daemon on the vehicle's devices until it is stopped. The systemd unit starts this command. A missing port is reported
-    once and retried; the vehicle cannot be armed without it.
+    """Run the daemon on the vehicle's devices until it is stopped. The systemd unit starts this
+    command. A missing port is reported once and retried; the vehicle cannot be armed without it.
     """
     parser.describe(
-        examples=("vehicled run --profile my.toml", "vehicled run --profile my.toml --course lot17 --view 0.0.0.0:8765"),
-        epilog="Exit status: 130 stopped by a signal, after braking; 1 connection to the simulator lost; 2 invalid arguments; 75 a "
+        examples=(
+            "vehicled run --profile my.toml",
+            "vehicled run --profile my.toml --course lot17 --view 0.0.0.0:8765",
+        ),
+        epilog="Exit status: 130 stopped by a signal, after braking; 1 connection to the "
+        "simulator lost; 2 invalid arguments; 75 a "
         "passing fault such as a full disk: systemd tries again.",
     )
     add_profile(parser)
     parser.add_argument(
-        "--connect", type=TEXT, metavar="URL", help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT"
+        "--connect",
+        type=TEXT,
+        metavar="URL",
+        help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT",
     )
     add_programme(parser)
-    parser.add_argument("--log", type=log_folder, metavar="DIR", help="write the log to this folder instead of the profile's")
+    parser.add_argument(
+        "--log",
+        type=log_folder,
+        metavar="DIR",
+        help="write the log to this folder instead of the profile's",
+    )
     parser.add_argument(
         "--link-timeout",
         type=SECONDS,
         metavar="S",
-        help="with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)",
+        help=(
+            "with --connect: end the run if the simulator sends nothing for S seconds (default 0.5)"
+        ),
     )
     add_backend(parser, "event loop")
     add_view(parser)
@@ -60,8 +83,9 @@ def declare_run(parser: CommandParser) -> None:
 def serve(arguments: Namespace) -> int:
     """Run the daemon until it is stopped, with events as JSON lines for the system journal.
 
-    Missing ports are reported once and retried; they prevent arming, as do a profile changed since its check and a profile that
-    needs more than this board was measured to sustain. After a drive the daemon keeps running, disarmed.
+    Missing ports are reported once and retried; they prevent arming, as do a profile changed since
+    its check and a profile that needs more than this board was measured to sustain. After a drive
+    the daemon keeps running, disarmed.
     """
     # Imported here, because they bring numpy, for which help and completion need not wait.
     from vehicled.core.wire.usage import usage_lines
@@ -119,14 +143,21 @@ def serve(arguments: Namespace) -> int:
         return _wait_before_restart(error, notifier)
     for line in usage_lines(done.machine.usage):
         print(f"vehicled: messages: {line}", file=sys.stderr)
-    print(f"vehicled: {done.ending.why}; log: {done.log_problem or (done.log.path if done.log else 'none')}", file=sys.stderr)
+    print(
+        (
+            f"vehicled: {done.ending.why}; log: "
+            f"{done.log_problem or (done.log.path if done.log else 'none')}"
+        ),
+        file=sys.stderr,
+    )
     if done.observers_failed:
         print(f"vehicled: failed beside the drive: {done.observers_failed}", file=sys.stderr)
     return int(done.ending.outcome)
 
 
 def _wait_before_restart(error: UserError, notifier: Notifier) -> int:
-    """Say what is wrong, and wait. systemd gives up after ten starts in a minute, while a disk may be freed after an hour."""
+    """Say what is wrong, and wait. systemd gives up after ten starts in a minute, while a disk may
+    be freed after an hour."""
     print(f"vehicled: {error}; starts again in {RESTART_S:.0f} s", file=sys.stderr)
     notifier.status(str(error))
     time.sleep(RESTART_S)
@@ -134,7 +165,8 @@ def _wait_before_restart(error: UserError, notifier: Notifier) -> int:
 
 
 def own_ports(profile: "Profile") -> "dict[str, Port]":
-    """Return the ports of a profile, unopened. The operator's port may be missing: then arming by wire is impossible.
+    """Return the ports of a profile, unopened. The operator's port may be missing: then arming by
+    wire is impossible.
 
     Raises :class:`SetupError` with every device whose port is missing or invalid.
     """
@@ -146,7 +178,10 @@ def own_ports(profile: "Profile") -> "dict[str, Port]":
     for name, device in profile.devices.items():
         if not device.port:
             if device.messages != [OperatorCommand.__name__]:
-                wrong.append(f"devices.{name}.port: missing; give the device's port ('vehicled doctor' lists the ports)")
+                wrong.append(
+                    f"devices.{name}.port: missing; give the device's port ('vehicled doctor' "
+                    "lists the ports)"
+                )
             continue
         try:
             ports[name] = make_port(name, device.port, transport_of(device))
@@ -166,7 +201,8 @@ class SystemdNotifier:
     PORTS_NS = 5_000_000_000
     """Time after which a port that has not opened counts as retrying."""
     FEEDS = 5
-    """Watchdog notifications per watchdog timeout, so that a frozen loop is ended soon after the timeout."""
+    """Watchdog notifications per watchdog timeout, so that a frozen loop is ended soon after the
+    timeout."""
 
     def __init__(self, notifier: Notifier, ports: "Mapping[str, Port]") -> None:
         """Take the run's own ``ports``, by device."""
@@ -185,7 +221,8 @@ class SystemdNotifier:
         self._frame_ns = log_time_ns
 
     def feed(self, machine: "Machine", now_ns: int) -> None:
-        """Feed the watchdog after a turn of the loop and its output, from the time on when the daemon is ready."""
+        """Feed the watchdog after a turn of the loop and its output, from the time on when the
+        daemon is ready."""
         alive = now_ns - self._frame_ns < self.FRAME_NS
         if self._every_ns and self._ready and alive and now_ns - self._fed_ns >= self._every_ns:
             self._fed_ns = now_ns
@@ -211,7 +248,8 @@ class SystemdNotifier:
                 self._notifier.status(status)
 
     def _text(self, machine: "Machine", now_ns: int) -> str:
-        """Return the status; the last one if that fails, because readiness must be reported all the same."""
+        """Return the status; the last one if that fails, because readiness must be reported all the
+        same."""
         try:
             return self._status_text(machine, now_ns)
         except Exception as error:  # noqa: BLE001 - a text only explains
@@ -220,7 +258,11 @@ class SystemdNotifier:
 
     def _status_text(self, machine: "Machine", now_ns: int) -> str:
         parts = [f"{machine.mode.name}: {machine.why}"]
-        waiting = [what for what in machine.waiting_for(now_ns) if what not in machine.supervisor.reason.details]
+        waiting = [
+            what
+            for what in machine.waiting_for(now_ns)
+            if what not in machine.supervisor.reason.details
+        ]
         if waiting:
             rests = machine.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT)
             parts.append(f"{'arming waits:' if rests else 'waits:'} {'; '.join(waiting)}")

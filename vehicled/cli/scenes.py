@@ -22,16 +22,24 @@ def declare_scenes(parser: CommandParser) -> None:
             "vehicled sim --scene town --course town/delivery --profile opencav",
             "vehicled scenes town@0.1     the same, a tenth as large",
         ),
-        epilog="Exit status: 0 shown; 2 there is no such scene, its file is not valid, or the picture cannot be written.",
+        epilog=(
+            "Exit status: 0 shown; 2 there is no such scene, its file is not valid, or the "
+            "picture cannot be written."
+        ),
     )
     parser.add_argument(
         "scene",
         type=SCENE,
         nargs="?",
         metavar="SCENE",
-        help="name, or a file (.toml, .geojson, or the .yaml of a map); SCENE@0.1 is a tenth as large",
+        help=(
+            "name, or a file (.toml, .geojson, or the .yaml of a map); SCENE@0.1 is a tenth as "
+            "large"
+        ),
     )
-    parser.add_argument("--plot", metavar="FILE", help="draw the scene into this file (.png, .pdf or .svg)")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the scene into this file (.png, .pdf or .svg)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
@@ -40,10 +48,14 @@ def run(arguments: Namespace) -> int:
     """List the scenes, or show and draw one. Raises SceneError and SetupError."""
     if arguments.scene is None:
         if arguments.plot:
-            raise SetupError("--plot draws one scene: name it, such as vehicled scenes town --plot town.png")
+            raise SetupError(
+                "--plot draws one scene: name it, such as vehicled scenes town --plot town.png"
+            )
         views = [view_of(name) for name in scenes.names()]
         if arguments.json:
-            print(json.dumps([{"name": view.name, "title": view.title} for view in views], indent=2))
+            print(
+                json.dumps([{"name": view.name, "title": view.title} for view in views], indent=2)
+            )
         else:
             print_table("", ["scene", "", "extent", "courses"], [_row(view) for view in views])
         return 0

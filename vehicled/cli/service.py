@@ -1,4 +1,5 @@
-"""Command ``vehicled service install | uninstall``: install the systemd unit with its files, and remove exactly those.
+"""Command ``vehicled service install | uninstall``: install the systemd unit with its files, and
+remove exactly those.
 
 Imports only the standard library until a Python that can run the daemon is known to exist.
 """
@@ -39,12 +40,20 @@ ENVIRONMENT = """\
 
 
 def declare_service_install(parser: CommandParser) -> None:
-    """Install the unit, user, udev rules, profile and its options, and print each file and command. Can be repeated; edited files
-    are kept. If Python is too old, uv installs another one.
+    """Install the unit, user, udev rules, profile and its options, and print each file and command.
+    Can be repeated; edited files are kept. If Python is too old, uv installs another one.
     """
-    parser.add_argument("--profile", type=PROFILE, default="art", metavar="P", help="profile: a name or a .toml file (default art)")
     parser.add_argument(
-        "--no-environment", action="store_true", help="do not create /opt/vehicled: the command is already on the PATH"
+        "--profile",
+        type=PROFILE,
+        default="art",
+        metavar="P",
+        help="profile: a name or a .toml file (default art)",
+    )
+    parser.add_argument(
+        "--no-environment",
+        action="store_true",
+        help="do not create /opt/vehicled: the command is already on the PATH",
     )
     _declare_root(parser)
     parser.set_defaults(run=install)
@@ -52,14 +61,23 @@ def declare_service_install(parser: CommandParser) -> None:
 
 def declare_service_uninstall(parser: CommandParser) -> None:
     """Remove what was installed and not edited since."""
-    parser.add_argument("--profile", type=PROFILE, metavar="P", help="only for this profile (default: everything)")
+    parser.add_argument(
+        "--profile", type=PROFILE, metavar="P", help="only for this profile (default: everything)"
+    )
     _declare_root(parser)
     parser.set_defaults(run=uninstall)
 
 
 def _declare_root(parser: CommandParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="print the actions without doing them")
-    parser.add_argument("--prefix", default="/", metavar="DIR", help="root of another system, such as an image (default /)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the actions without doing them"
+    )
+    parser.add_argument(
+        "--prefix",
+        default="/",
+        metavar="DIR",
+        help="root of another system, such as an image (default /)",
+    )
 
 
 def install(arguments: Namespace) -> int:
@@ -68,7 +86,9 @@ def install(arguments: Namespace) -> int:
     installer = Installer(arguments.prefix, dry=arguments.dry_run)
     if not installer.dry:
         folders = [SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])]
-        installer.must_be_writable(folders if arguments.no_environment else [*folders, environment.PLACE], command)
+        installer.must_be_writable(
+            folders if arguments.no_environment else [*folders, environment.PLACE], command
+        )
     missing: InstallError | None = None
     try:
         if not arguments.no_environment:
@@ -91,11 +111,19 @@ def uninstall(arguments: Namespace) -> int:
     names = installer.profiles
     if arguments.profile is not None:
         if arguments.profile not in names:
-            raise InstallError(f"no service is installed for {arguments.profile!r}; installed: {', '.join(names) or 'none'}")
+            raise InstallError(
+                f"no service is installed for {arguments.profile!r}; installed: "
+                f"{', '.join(names) or 'none'}"
+            )
         names = [arguments.profile]
     if not installer.dry:
-        command = f"vehicled service uninstall{f' --profile {arguments.profile}' if arguments.profile else ''}"
-        installer.must_be_writable([SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])], command)
+        command = (
+            "vehicled service "
+            f"uninstall{f' --profile {arguments.profile}' if arguments.profile else ''}"
+        )
+        installer.must_be_writable(
+            [SETTINGS, *(os.path.dirname(path) for path in [*SHARED, COMMAND])], command
+        )
     try:
         _uninstall(installer, names)
     finally:
@@ -105,7 +133,8 @@ def uninstall(arguments: Namespace) -> int:
 
 
 def _settle(installer: Installer) -> InstallError | None:
-    """Create the environment. A missing prerequisite ends an installation; a dry run reports it last."""
+    """Create the environment. A missing prerequisite ends an installation; a dry run reports it
+    last."""
     try:
         environment.settle(installer, shipped.folder("systemd").parent, __version__)
     except InstallError as error:
@@ -133,36 +162,68 @@ def _install(installer: Installer, name_or_file: str, *, with_environment: bool)
     same = source_file.resolve() == installer.place(target).resolve()
     if same and source_file.read_bytes().decode("utf-8-sig") != loaded.source:
         whole = f"vehicled profiles --show {target} > {name}.toml"
-        raise InstallError(f"{target}: has a base, which may change; the service drives a whole profile: {whole}, and install that")
+        raise InstallError(
+            f"{target}: has a base, which may change; the service drives a whole profile: "
+            f"{whole}, and install that"
+        )
     # The profile with its bases merged: the service reads one file.
     text = source_file.read_bytes() if same else loaded.source.encode()
     if same or installer.write(target, text, profile=name):
-        # Store the hash of the profile that was checked just now: the daemon refuses to arm with another text.
-        installer.write(f"{SETTINGS}/{name}.sha256", f"{loaded.digest}  {name}.toml\n".encode(), profile=name, always=True)
+        # Store the hash of the profile that was checked just now: the daemon refuses to arm with
+        # another text.
+        installer.write(
+            f"{SETTINGS}/{name}.sha256",
+            f"{loaded.digest}  {name}.toml\n".encode(),
+            profile=name,
+            always=True,
+        )
     if fence is not None and not same:
         installer.write(f"{SETTINGS}/{loaded.profile.fence}", fence, profile=name)
-    if installer.place(f"{SETTINGS}/{name}.env").exists() and not installer.is_ours(f"{SETTINGS}/{name}.env"):
+    if installer.place(f"{SETTINGS}/{name}.env").exists() and not installer.is_ours(
+        f"{SETTINGS}/{name}.env"
+    ):
         print(f"keep    {installer.place(f'{SETTINGS}/{name}.env')} (your settings)")
     else:
-        installer.write(f"{SETTINGS}/{name}.env", ENVIRONMENT.format(name=name).encode(), profile=name)
+        installer.write(
+            f"{SETTINGS}/{name}.env", ENVIRONMENT.format(name=name).encode(), profile=name
+        )
     credentials = _credentials(loaded)
     if credentials:
         lines = [f"LoadCredential={each}:{CREDENTIALS}/{each}" for each in credentials]
         drop_in = f"/etc/systemd/system/vehicled@{name}.service.d/credentials.conf"
         installer.write(drop_in, "\n".join(["[Service]", *lines, ""]).encode(), profile=name)
-    installer.run(["systemd-sysusers", SYSUSERS], "add the user yourself: useradd --system --groups dialout vehicled")
+    installer.run(
+        ["systemd-sysusers", SYSUSERS],
+        "add the user yourself: useradd --system --groups dialout vehicled",
+    )
     installer.run(["systemctl", "daemon-reload"], needs=SYSTEMD)
     installer.run(["udevadm", "control", "--reload"], needs=UDEV)
     installer.run(
-        ["udevadm", "trigger", "--subsystem-match=tty", "--subsystem-match=usb-serial", "--subsystem-match=net"], needs=UDEV
+        [
+            "udevadm",
+            "trigger",
+            "--subsystem-match=tty",
+            "--subsystem-match=usb-serial",
+            "--subsystem-match=net",
+        ],
+        needs=UDEV,
     )
     print("\nnext:")
     for each in credentials:
         if not installer.place(f"{CREDENTIALS}/{each}").exists():
-            print(f"  sudo install -D -m 600 /dev/stdin {CREDENTIALS}/{each}   # type the password, then Ctrl-D")
-    print(f"  sudo vehicled doctor --save --profile {target}   # measure the board; profiles that need more cannot be armed")
+            print(
+                f"  sudo install -D -m 600 /dev/stdin {CREDENTIALS}/{each}   # type the "
+                "password, then Ctrl-D"
+            )
+    print(
+        f"  sudo vehicled doctor --save --profile {target}   # measure the board; profiles "
+        "that need more cannot be armed"
+    )
     print(f"  sudo systemctl enable --now vehicled@{name}")
-    print("  sudo usermod -aG vehicled NAME   # for each person who may arm the vehicle; then log in again")
+    print(
+        "  sudo usermod -aG vehicled NAME   # for each person who may arm the vehicle; then "
+        "log in again"
+    )
 
 
 def _uninstall(installer: Installer, names: list[str]) -> None:
@@ -179,7 +240,10 @@ def _uninstall(installer: Installer, names: list[str]) -> None:
     installer.remove_folder(CREDENTIALS)
     installer.run(["systemctl", "daemon-reload"], needs=SYSTEMD)
     installer.run(["udevadm", "control", "--reload"], needs=UDEV)
-    print("kept: the user vehicled and its logs in /var/lib/vehicled; to remove them: userdel vehicled; rm -r /var/lib/vehicled")
+    print(
+        "kept: the user vehicled and its logs in /var/lib/vehicled; to remove them: userdel "
+        "vehicled; rm -r /var/lib/vehicled"
+    )
 
 
 def _can_read_profiles() -> bool:
@@ -194,31 +258,47 @@ def _can_read_profiles() -> bool:
 
 
 def _go_on_there(arguments: Namespace) -> int:
-    """Continue in the daemon's own Python, which the environment now provides (in a dry run: would provide)."""
-    argv = [f"{environment.PLACE}/bin/vehicled", "service", "install", "--profile", arguments.profile]
-    print(f"run     {' '.join(argv)}   # install the files with vehicled's Python, which can check the profile")
+    """Continue in the daemon's own Python, which the environment now provides (in a dry run: would
+    provide)."""
+    argv = [
+        f"{environment.PLACE}/bin/vehicled",
+        "service",
+        "install",
+        "--profile",
+        arguments.profile,
+    ]
+    print(
+        f"run     {' '.join(argv)}   # install the files with vehicled's Python, which can "
+        "check the profile"
+    )
     if arguments.dry_run:
         return 0
     if not Path(argv[0]).exists():
         raise InstallError(
-            f"this Python cannot run vehicled, and {argv[0]} does not exist: leave out --no-environment and --prefix"
+            f"this Python cannot run vehicled, and {argv[0]} does not exist: leave out "
+            "--no-environment and --prefix"
         )
     sys.stdout.flush()
     return subprocess.run(argv, check=False).returncode
 
 
 def _fence(loaded: "Loaded") -> bytes | None:
-    """Return the content of the fence file to install with the profile; None without a fence or with an absolute path."""
+    """Return the content of the fence file to install with the profile; None without a fence or
+    with an absolute path."""
     fence = loaded.profile.fence
     if not fence or Path(fence).is_absolute():
         _must_be_seen("fence", fence)
         return None
     if Path(fence).name != fence:
-        raise InstallError(f"fence = {fence!r}: put the file in the profile's folder, or give its absolute path")
+        raise InstallError(
+            f"fence = {fence!r}: put the file in the profile's folder, or give its absolute path"
+        )
     try:
         return (Path(loaded.path).parent / fence).read_bytes()
     except OSError as error:
-        raise InstallError(f"fence: cannot read {Path(loaded.path).parent / fence} ({error.strerror})") from None
+        raise InstallError(
+            f"fence: cannot read {Path(loaded.path).parent / fence} ({error.strerror})"
+        ) from None
 
 
 def _check_course(course: str) -> None:
@@ -227,13 +307,18 @@ def _check_course(course: str) -> None:
     if course in names():
         return
     if not Path(course).is_absolute():
-        raise InstallError(f"course = {course!r}: give an absolute path, such as {SETTINGS}/{Path(course).name}")
+        raise InstallError(
+            f"course = {course!r}: give an absolute path, such as {SETTINGS}/{Path(course).name}"
+        )
     _must_be_seen("course", course)
 
 
 def _must_be_seen(key: str, path: str) -> None:
     if path.startswith(tuple(f"{each}/" for each in environment.HIDDEN)):
-        raise InstallError(f"{key} = {path!r}: the service cannot see home directories and /tmp; put the file into {SETTINGS}")
+        raise InstallError(
+            f"{key} = {path!r}: the service cannot see home directories and /tmp; put the file "
+            f"into {SETTINGS}"
+        )
 
 
 def _check_passwords(loaded: "Loaded") -> None:
@@ -242,21 +327,34 @@ def _check_passwords(loaded: "Loaded") -> None:
         ref = getattr(device.driver.selected, "secret_ref", None)
         if ref is None or not ref.file:
             continue
-        key, cure = f"devices.{name}.driver.{device.driver.name}.password_file", 'write password_credential = "caster" in its place'
-        if ref.file.startswith("~") or ref.file.startswith(tuple(f"{each}/" for each in environment.HIDDEN)):
-            raise InstallError(f"{key} = {ref.file!r}: the service cannot see home directories and /tmp; {cure}")
+        key, cure = (
+            f"devices.{name}.driver.{device.driver.name}.password_file",
+            'write password_credential = "caster" in its place',
+        )
+        if ref.file.startswith("~") or ref.file.startswith(
+            tuple(f"{each}/" for each in environment.HIDDEN)
+        ):
+            raise InstallError(
+                f"{key} = {ref.file!r}: the service cannot see home directories and /tmp; {cure}"
+            )
         if not Path(ref.file).is_absolute():
             raise InstallError(f"{key} = {ref.file!r}: give an absolute path, or {cure}")
         try:
             mode = Path(ref.file).stat().st_mode
         except OSError as error:
-            raise InstallError(f"{key}: cannot read {ref.file} ({error.strerror}); make it, or {cure}") from None
+            raise InstallError(
+                f"{key}: cannot read {ref.file} ({error.strerror}); make it, or {cure}"
+            ) from None
         if not mode & 0o044:
-            raise InstallError(f"{key}: only its owner may read {ref.file}, and the service is the user vehicled; {cure}")
+            raise InstallError(
+                f"{key}: only its owner may read {ref.file}, and the service is the user "
+                f"vehicled; {cure}"
+            )
 
 
 def _credentials(loaded: "Loaded") -> list[str]:
-    """Return the names of the credentials that the profile needs for its devices and the live view."""
+    """Return the names of the credentials that the profile needs for its devices and the live
+    view."""
     found = {name for name in [loaded.profile.view.token_credential] if name}
     for device in loaded.profile.devices.values():
         ref = getattr(device.driver.selected, "secret_ref", None)

@@ -1,4 +1,5 @@
-"""Command ``vehicled setup``: measure a vehicle step by step, and write what is found into its profile."""
+"""Command ``vehicled setup``: measure a vehicle step by step, and write what is found into its
+profile."""
 
 import re
 import sys
@@ -19,7 +20,16 @@ from vehicled.live.setup.bench import SetupBench
 from vehicled.live.setup.checklist import checklist
 from vehicled.live.setup.devices import Devices
 from vehicled.live.setup.session import Ended, StepSession
-from vehicled.live.setup.steps import BY_NAME, STEPS, Measured, SetupStep, devices_of, jog_overrides, missing, toml_values
+from vehicled.live.setup.steps import (
+    BY_NAME,
+    STEPS,
+    Measured,
+    SetupStep,
+    devices_of,
+    jog_overrides,
+    missing,
+    toml_values,
+)
 from vehicled.live.teleop.terminal import Terminal
 from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.profile import Loaded, load, parse, profile_files
@@ -44,10 +54,11 @@ def _step_names(text: str, before: Namespace) -> list[str]:
 
 
 def declare_setup(parser: CommandParser) -> None:
-    """Measure a vehicle step by step at its own devices, and write what is found into its profile: axes, signs, scales, delays.
+    """Measure a vehicle step by step at its own devices, and write what is found into its profile:
+    axes, signs, scales, delays.
 
-    You lift, turn and push the vehicle; in steps that drive it moves while you hold a key and no longer. Every step can be skipped,
-    repeated or ended. See docs/first_vehicle.md.
+    You lift, turn and push the vehicle; in steps that drive it moves while you hold a key and no
+    longer. Every step can be skipped, repeated or ended. See docs/first_vehicle.md.
     """
     parser.describe(
         examples=(
@@ -55,11 +66,20 @@ def declare_setup(parser: CommandParser) -> None:
             "vehicled setup --profile my_car push circle  these steps only",
             "vehicled setup --list                        the steps",
         ),
-        epilog="Exit status: 0 the steps are done; 1 some were skipped, ended or found no answer; 2 invalid arguments or profile; "
+        epilog="Exit status: 0 the steps are done; 1 some were skipped, ended or found no "
+        "answer; 2 invalid arguments or profile; "
         "130 interrupted.",
     )
-    parser.add_argument("steps", nargs="*", type=NameType(_step_names), metavar="STEP", help="steps to do (default: all)")
-    parser.add_argument("--profile", type=PROFILE, metavar="P", help="your own profile, which is changed")
+    parser.add_argument(
+        "steps",
+        nargs="*",
+        type=NameType(_step_names),
+        metavar="STEP",
+        help="steps to do (default: all)",
+    )
+    parser.add_argument(
+        "--profile", type=PROFILE, metavar="P", help="your own profile, which is changed"
+    )
     parser.add_argument("--list", action="store_true", help="list the steps")
     parser.set_defaults(run=setup)
 
@@ -70,7 +90,11 @@ def setup(arguments: Namespace) -> int:
         if name not in BY_NAME:
             raise SetupError(f'no step "{name}"; there are {", ".join(BY_NAME)}')
     if arguments.list:
-        print_table("steps", ["step", "what is found", "motion"], [[step.name, step.title, step.motion] for step in STEPS])
+        print_table(
+            "steps",
+            ["step", "what is found", "motion"],
+            [[step.name, step.title, step.motion] for step in STEPS],
+        )
         return 0
     path = _own_profile(arguments.profile)
     try:
@@ -80,7 +104,9 @@ def setup(arguments: Namespace) -> int:
     loaded = load(str(path))
     steps = [BY_NAME[name] for name in arguments.steps] or list(STEPS)
     if not devices_of(loaded.profile):
-        raise SetupError(f"{path}: no device has a port; write them with: vehicled new profile NAME --probe")
+        raise SetupError(
+            f"{path}: no device has a port; write them with: vehicled new profile NAME --probe"
+        )
     for finding in loaded.errors:
         print(f"note: {finding}")
     finished = 0
@@ -93,7 +119,10 @@ def setup(arguments: Namespace) -> int:
             session, interrupted = _run(step, path, terminal)
             if interrupted:
                 terminal.restore()
-                print(f"vehicled: set-up ended by {interrupted}; the actuator is at neutral", file=sys.stderr)
+                print(
+                    f"vehicled: set-up ended by {interrupted}; the actuator is at neutral",
+                    file=sys.stderr,
+                )
                 return INTERRUPTED
             if session.ended is Ended.WRITE and session.measured is not None:
                 finished += _write(path, step, session.measured, terminal)
@@ -106,12 +135,18 @@ def setup(arguments: Namespace) -> int:
 def _own_profile(name: str | None) -> Path:
     """Return the file of the user's profile, which the set-up may change."""
     if name is None:
-        raise SetupError("name your own profile: --profile my_car; begin one with: vehicled new profile my_car --probe")
+        raise SetupError(
+            "name your own profile: --profile my_car; begin one with: vehicled new profile "
+            "my_car --probe"
+        )
     if find_spec("tomlkit") is None:
         raise SetupError("writing into a profile needs tomlkit: pip install 'vehicled[calibrate]'")
     path = profile_files.find(name)
     if path.resolve().is_relative_to(shipped.folder("profiles").resolve()):
-        raise SetupError(f"{name} comes with vehicled and is not changed: vehicled new profile my_car --base {name}")
+        raise SetupError(
+            f"{name} comes with vehicled and is not changed: vehicled new profile my_car "
+            f"--base {name}"
+        )
     return path
 
 
@@ -124,9 +159,16 @@ def _run(step: SetupStep, path: Path, terminal: Terminal) -> tuple[StepSession, 
     session.bind(devices)
     for name, device in devices.all.items():
         if isinstance(device, TakesSecret) and (ref := device.secret_ref) is not None:
-            device.set_secret(read_secret("password", key=f"devices.{name}", file=ref.file, credential=ref.credential)[0])
+            device.set_secret(
+                read_secret(
+                    "password", key=f"devices.{name}", file=ref.file, credential=ref.credential
+                )[0]
+            )
     try:
-        ports = {name: make_port(name, table.port, transport_of(table)) for name, table in devices_of(profile).items()}
+        ports = {
+            name: make_port(name, table.port, transport_of(table))
+            for name, table in devices_of(profile).items()
+        }
     except AddressError as error:
         raise SetupError(f"{path}: {error}") from None
     bench = SetupBench(session, devices, WireTransport(ports), terminal)
@@ -135,12 +177,15 @@ def _run(step: SetupStep, path: Path, terminal: Terminal) -> tuple[StepSession, 
 
 
 def _write(path: Path, step: SetupStep, measured: Measured, terminal: Terminal) -> bool:
-    """Write what was measured into the profile, unless the profile would be refused. Return True if it is written."""
+    """Write what was measured into the profile, unless the profile would be refused. Return True if
+    it is written."""
     if measured.wrong and not measured.values:
         terminal.say("nothing was written; put it right, then do the step again")
         return False
     day = time.strftime("%Y-%m-%d")
-    text = with_done(with_measured(profile_files.read(path), toml_values(measured, day)), step.name, day)
+    text = with_done(
+        with_measured(profile_files.read(path), toml_values(measured, day)), step.name, day
+    )
     after = parse(text, str(path), beside=path.parent)
     write_output(path, text)
     terminal.say(f"written: {path}")
@@ -150,13 +195,18 @@ def _write(path: Path, step: SetupStep, measured: Measured, terminal: Terminal) 
 
 
 def with_measured(source: str, values: Mapping[str, str]) -> str:
-    """Return the text of a profile with measured values. A driver that is a name alone becomes a table with its parameters."""
+    """Return the text of a profile with measured values. A driver that is a name alone becomes a
+    table with its parameters."""
     devices = tomllib.loads(source).get("devices", {})
     plain: dict[str, str] = {}
     tables: dict[str, dict[str, str]] = {}
     for key, text in values.items():
         parts = key.split(".")
-        named = devices.get(parts[1], {}).get("driver") if parts[0] == "devices" and len(parts) == 5 else None
+        named = (
+            devices.get(parts[1], {}).get("driver")
+            if parts[0] == "devices" and len(parts) == 5
+            else None
+        )
         if isinstance(named, str):
             tables.setdefault(".".join(parts[:3]), {})[parts[4]] = text
         else:
@@ -165,7 +215,9 @@ def with_measured(source: str, values: Mapping[str, str]) -> str:
         name = devices[key.split(".")[1]]["driver"]
         inside = ", ".join(f"{row} = {text.partition('  #')[0]}" for row, text in rows.items())
         notes = dict.fromkeys(text.partition("  # ")[2] for text in rows.values())
-        plain[key] = f"{{ name = {value_text(name)}, {name} = {{ {inside} }} }}  # {'; '.join(notes)}"
+        plain[key] = (
+            f"{{ name = {value_text(name)}, {name} = {{ {inside} }} }}  # {'; '.join(notes)}"
+        )
     return with_values(source, plain) if plain else source
 
 
@@ -185,7 +237,8 @@ def done_steps(source: str) -> dict[str, str]:
 
 
 def _show_checklist(loaded: Loaded, path: Path) -> None:
-    """Print the checklist, ask what only the owner can see, and name the commands of the first lap."""
+    """Print the checklist, ask what only the owner can see, and name the commands of the first
+    lap."""
     print("\nBefore the first drive")
     for item in checklist(loaded.profile, loaded.findings, done_steps(profile_files.read(path))):
         if item.state != "ask":
@@ -197,10 +250,19 @@ def _show_checklist(loaded: Loaded, path: Path) -> None:
             print()
             return
         if not answer.startswith("y"):
-            print("        then do not drive yet; vehicled setup --profile P ports shows this list again")
+            print(
+                "        then do not drive yet; vehicled setup --profile P ports shows this "
+                "list again"
+            )
             return
     name = path.stem if path.parent == profile_files.folders()[0] else str(path)
     print("The first lap, in two terminals:")
-    print(f"  vehicled run --profile {name}        and in the other: vehicled speed 1, then vehicled arm, vehicled mode auto")
+    print(
+        f"  vehicled run --profile {name}        and in the other: vehicled speed 1, then "
+        "vehicled arm, vehicled mode auto"
+    )
     if not any("Heading" in table.messages for table in loaded.profile.devices.values()):
-        print("  no device measures the heading: vehicled mode align first, with 5 m of free way ahead (docs/heading.md)")
+        print(
+            "  no device measures the heading: vehicled mode align first, with 5 m of free way "
+            "ahead (docs/heading.md)"
+        )

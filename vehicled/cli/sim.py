@@ -7,10 +7,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from vehicled.cli.drive_options import SECONDS, add_backend, add_mavlink, add_profile, add_programme, add_ros2, add_view
+from vehicled.cli.drive_options import (
+    SECONDS,
+    add_backend,
+    add_mavlink,
+    add_profile,
+    add_programme,
+    add_ros2,
+    add_view,
+)
 from vehicled.core.errors import SetupError
 from vehicled.core.messages import Event, Fault, ModeChange
-from vehicled.run.argument_types import CONTROLLER, ESTIMATOR, FAILURE, IDENTIFIER, LOG, SCENE, TEXT, log_folder
+from vehicled.run.argument_types import (
+    CONTROLLER,
+    ESTIMATOR,
+    FAILURE,
+    IDENTIFIER,
+    LOG,
+    SCENE,
+    TEXT,
+    log_folder,
+)
 from vehicled.run.command_line import CommandParser
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 from vehicled.run.terminal import Progress
@@ -23,14 +40,16 @@ if TYPE_CHECKING:
 
 
 _EXIT_STATUS = (
-    "Exit status: 0 the true vehicle reached the end of the course, within its lanes, or with --by-hand was disarmed; 1 it "
-    "did not, for whatever reason: a fault, a stop, --duration, a lost simulator; 2 invalid arguments, nothing was driven; "
-    "130 interrupted. See docs/command_line.md."
+    "Exit status: 0 the true vehicle reached the end of the course, within its lanes, or with "
+    "--by-hand was disarmed; 1 it did not, for whatever reason: a fault, a stop, --duration, a "
+    "lost simulator; 2 invalid arguments, nothing was driven; 130 interrupted. See "
+    "docs/command_line.md."
 )
 
 
 def declare_sim(parser: CommandParser) -> None:
-    """Drive a course in the simulator and print the errors, deadlines and safety events of the drive."""
+    """Drive a course in the simulator and print the errors, deadlines and safety events of the
+    drive."""
     parser.describe(
         examples=(
             "vehicled sim --course figure_eight --controller mpc",
@@ -57,7 +76,10 @@ def declare_sim(parser: CommandParser) -> None:
         help="use this estimator instead of the profile's: a name, or a plugin FILE.py:NAME",
     )
     what.add_argument(
-        "--identifier", type=IDENTIFIER, metavar="NAME", help="identify the vehicle's parameters while driving: single_track"
+        "--identifier",
+        type=IDENTIFIER,
+        metavar="NAME",
+        help="identify the vehicle's parameters while driving: single_track",
     )
     add_programme(what)
     what.add_argument(
@@ -65,26 +87,35 @@ def declare_sim(parser: CommandParser) -> None:
         action="store_true",
         help="drive it yourself with 'vehicled teleop'; needs --clock wall; ends when disarmed",
     )
-    what.add_argument("--duration", type=SECONDS, metavar="S", help="stop the drive after S seconds of simulated time")
+    what.add_argument(
+        "--duration",
+        type=SECONDS,
+        metavar="S",
+        help="stop the drive after S seconds of simulated time",
+    )
     what.add_argument(
         "--like",
         type=LOG,
         metavar="RUN",
-        help="drive the same again in closed loop: profile, course, seed, conditions and plugins from this log; other options "
+        help="drive the same again in closed loop: profile, course, seed, conditions and plugins "
+        "from this log; other options "
         "change it",
     )
     what.add_argument(
         "--code",
         choices=("same", "log", "changed"),
         default="same",
-        help="with --like: plugins from their files, which must be unchanged (default), from the texts in the log, if you "
+        help="with --like: plugins from their files, which must be unchanged (default), from the "
+        "texts in the log, if you "
         "trust it, or from their changed files",
     )
     world = parser.add_argument_group("simulated world")
     add_world_options(world)
     parser.complete(fail=FAILURE, scene=SCENE)
     world.add_argument(
-        "--board", metavar="FILE", help="replay the task times of a computer measured by vehicled doctor --measure-board"
+        "--board",
+        metavar="FILE",
+        help="replay the task times of a computer measured by vehicled doctor --measure-board",
     )
     world.add_argument(
         "--clock",
@@ -95,26 +126,46 @@ def declare_sim(parser: CommandParser) -> None:
     world.add_argument(
         "--strict-clock",
         action="store_true",
-        help="with --clock wall: a stall of this computer counts as missing sensor data, as on a vehicle; "
+        help="with --clock wall: a stall of this computer counts as missing sensor data, as on a "
+        "vehicle; "
         "by default the simulated clock pauses during a stall",
     )
-    world.add_argument("--connect", type=TEXT, metavar="URL", help="connect to a running simulator: unix:PATH or tcp:HOST:PORT")
+    world.add_argument(
+        "--connect",
+        type=TEXT,
+        metavar="URL",
+        help="connect to a running simulator: unix:PATH or tcp:HOST:PORT",
+    )
     world.add_argument(
         "--link-timeout",
         type=SECONDS,
         metavar="S",
-        help="end the run if the simulator sends nothing for S seconds (default 5, with --strict-clock 0.5)",
+        help=(
+            "end the run if the simulator sends nothing for S seconds (default 5, with "
+            "--strict-clock 0.5)"
+        ),
     )
     add_backend(world, "event loop for --clock wall")
     output = parser.add_argument_group("output")
-    output.add_argument("--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)")
-    output.add_argument("--log", type=log_folder, metavar="DIR", help="write the log to this folder instead of the profile's")
-    output.add_argument("--no-log", action="store_true", help="write no log; the drive and its digest do not change")
+    output.add_argument(
+        "--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)"
+    )
+    output.add_argument(
+        "--log",
+        type=log_folder,
+        metavar="DIR",
+        help="write the log to this folder instead of the profile's",
+    )
+    output.add_argument(
+        "--no-log", action="store_true", help="write no log; the drive and its digest do not change"
+    )
     add_view(output)
     add_ros2(output)
     add_mavlink(output)
     output.add_argument("--json", action="store_true", help="print the result as JSON")
-    output.add_argument("--quiet", action="store_true", help="no progress bar, only warnings and errors")
+    output.add_argument(
+        "--quiet", action="store_true", help="no progress bar, only warnings and errors"
+    )
     parser.set_defaults(run=run)
 
 
@@ -153,7 +204,9 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
         for note in plan.course_notes:
             print(f"note: {note}", file=sys.stderr)
     line = _DriveProgress(plan.course.length_m)
-    events = EventLog(line.progress.above(), json=False, quiet=True, ready=arguments.clock == "wall")
+    events = EventLog(
+        line.progress.above(), json=False, quiet=True, ready=arguments.clock == "wall"
+    )
     done = simulate(
         plan,
         SimulationSpec(
@@ -190,7 +243,11 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
     if likeness is not None:
         print(likeness.judge(result.digest), file=sys.stderr)
     ending = done.drive.ending
-    return int(ending.outcome) if arguments.by_hand else exit_status(ending, result.finished, result.markings_passed)
+    return (
+        int(ending.outcome)
+        if arguments.by_hand
+        else exit_status(ending, result.finished, result.markings_passed)
+    )
 
 
 class _DriveProgress:
@@ -208,11 +265,17 @@ class _DriveProgress:
             return
         estimate = machine.estimate
         known = estimate is not None and isfinite(estimate.speed_mps)
-        speed = f"{estimate.speed_mps:4.2f} m/s" if estimate is not None and known else "no estimate yet"
+        speed = (
+            f"{estimate.speed_mps:4.2f} m/s"
+            if estimate is not None and known
+            else "no estimate yet"
+        )
         bar = "#" * round(24 * min(1.0, judge.driven_m / self._length_m))
         time_s = (now_ns - self._started_ns) * 1e-9
         distance = f"{judge.driven_m:6.1f} of {self._length_m:.1f} m"
-        self.progress.show(f"[{bar:<24}] {distance}  {speed}  t = {time_s:6.1f} s  {machine.mode.name.lower()}")
+        self.progress.show(
+            f"[{bar:<24}] {distance}  {speed}  t = {time_s:6.1f} s  {machine.mode.name.lower()}"
+        )
 
 
 def _spec(arguments: Namespace) -> RunSpec:
@@ -256,14 +319,22 @@ def _check_options(arguments: Namespace) -> None:
     if arguments.by_hand and arguments.start:
         raise SetupError("--start cannot be combined with --by-hand: leave out one of them")
     if arguments.view is not None and arguments.clock != "wall":
-        raise SetupError("--view needs --clock wall: a lockstep drive ends before a page has loaded")
+        raise SetupError(
+            "--view needs --clock wall: a lockstep drive ends before a page has loaded"
+        )
     if arguments.connect and arguments.fail:
-        raise SetupError("with --connect, give --fail to 'vehicled simulator' on the other computer")
+        raise SetupError(
+            "with --connect, give --fail to 'vehicled simulator' on the other computer"
+        )
     if arguments.connect and arguments.latency:
-        raise SetupError("with --connect, give --latency to 'vehicled simulator' on the other computer")
+        raise SetupError(
+            "with --connect, give --latency to 'vehicled simulator' on the other computer"
+        )
     if arguments.connect and arguments.end_on_contact:
         raise SetupError("with --connect, give --end-on-contact to 'vehicled simulator'")
     if arguments.connect and arguments.start:
         raise SetupError("with --connect, give --start to 'vehicled simulator'")
     if arguments.connect and arguments.by_hand:
-        raise SetupError("with --connect, give --by-hand to 'vehicled simulator'; see also vehicled run")
+        raise SetupError(
+            "with --connect, give --by-hand to 'vehicled simulator'; see also vehicled run"
+        )

@@ -17,7 +17,18 @@ from vehicled.log.schema import RunHeader
 from vehicled.offline.replay.extraction import extract
 from vehicled.offline.replay.setup import same_numbers
 
-_OF_LOG = ("profile", "course", "seed", "link", "clock", "latency", "board", "fail", "start", "duration")
+_OF_LOG = (
+    "profile",
+    "course",
+    "seed",
+    "link",
+    "clock",
+    "latency",
+    "board",
+    "fail",
+    "start",
+    "duration",
+)
 """Options that the log gives."""
 _CHANGES = ("set", "controller", "estimator", "identifier", "programme", "scene")
 """Options that change what the log gives."""
@@ -36,17 +47,25 @@ class Likeness(Struct, frozen=True, kw_only=True):
         if not self.digest:
             return f"digest not comparable with that of the log: {self.why_not}"
         same = digest == self.digest
-        return "digest equal to that of the log" if same else f"digest differs from that of the log, {self.digest}"
+        return (
+            "digest equal to that of the log"
+            if same
+            else f"digest differs from that of the log, {self.digest}"
+        )
 
 
 def take_over(arguments: Namespace, folder: Path) -> Likeness:
-    """Fill the options that the user has not stated from the log, whose files are written into ``folder``.
+    """Fill the options that the user has not stated from the log, whose files are written into
+    ``folder``.
 
-    Says what is repeated and what the user's options change. Raises :class:`SetupError` and LogError.
+    Says what is repeated and what the user's options change. Raises :class:`SetupError` and
+    LogError.
     """
     stated = given(arguments.argv)
     if "laps" in stated:
-        raise SetupError("--laps cannot be combined with --like: the course of the log holds all its laps")
+        raise SetupError(
+            "--laps cannot be combined with --like: the course of the log holds all its laps"
+        )
     if arguments.connect:
         raise SetupError("--like starts a simulator of its own: leave --connect out")
     done = extract(arguments.like, folder / "run", code=arguments.code)
@@ -70,10 +89,20 @@ def take_over(arguments: Namespace, folder: Path) -> Likeness:
     for note in done.notes:
         print(f"note: {note}", file=sys.stderr)
     shown = {"profile": header.profile, "course": header.course, "board": header.board}
-    kept = [f"{key} {shown.get(key, values[key])}" for key in _OF_LOG if values[key] not in (None, "", []) and key not in stated]
+    kept = [
+        f"{key} {shown.get(key, values[key])}"
+        for key in _OF_LOG
+        if values[key] not in (None, "", []) and key not in stated
+    ]
     print(f"like {arguments.like}: {', '.join(kept)}", file=sys.stderr)
     if not simulated:
-        print("note: the log is of a vehicle, not of a simulation: its twin is driven in lockstep, by messages", file=sys.stderr)
+        print(
+            (
+                "note: the log is of a vehicle, not of a simulation: its twin is driven in "
+                "lockstep, by messages"
+            ),
+            file=sys.stderr,
+        )
     changed = []
     for key in (*_OF_LOG, *_CHANGES):
         if key in stated:
@@ -86,7 +115,9 @@ def take_over(arguments: Namespace, folder: Path) -> Likeness:
     return _likeness(arguments, header, changed, simulated=simulated)
 
 
-def _likeness(arguments: Namespace, header: RunHeader, changed: Sequence[str], *, simulated: bool) -> Likeness:
+def _likeness(
+    arguments: Namespace, header: RunHeader, changed: Sequence[str], *, simulated: bool
+) -> Likeness:
     with LogReader(arguments.like) as log:
         digest = log.end.get("digest", "") if not log.header.imported else ""
     why_not = ""
@@ -102,14 +133,17 @@ def _likeness(arguments: Namespace, header: RunHeader, changed: Sequence[str], *
 
 
 def conditions_of(header: RunHeader) -> tuple[tuple[str, ...], str, float | None]:
-    """Return failures, start and duration of a simulated run; of a log without them, from its command line."""
+    """Return failures, start and duration of a simulated run; of a log without them, from its
+    command line."""
     if not header.world and header.argv[1:2] == ["sim"]:
         return _of_command(header.argv[1:])
     try:
         failures = msgspec.json.decode(header.world.get("failures", "[]"), type=tuple[str, ...])
         duration_s = float(header.world["duration_s"]) if "duration_s" in header.world else None
     except (msgspec.DecodeError, ValueError):
-        raise SetupError("the conditions of the run cannot be read from the header of the log") from None
+        raise SetupError(
+            "the conditions of the run cannot be read from the header of the log"
+        ) from None
     return failures, header.world.get("start", ""), duration_s
 
 

@@ -8,7 +8,8 @@ from vehicled.runtime.simulator import add_options
 
 
 def declare_simulator(parser: CommandParser) -> None:
-    """Run the simulator for a daemon in another process or on another computer. It serves one run and exits."""
+    """Run the simulator for a daemon in another process or on another computer. It serves one run
+    and exits."""
     parser.describe(
         examples=(
             "vehicled simulator --listen tcp:0.0.0.0:7700",
@@ -16,10 +17,15 @@ def declare_simulator(parser: CommandParser) -> None:
             "vehicled simulator --ptys /tmp/devices   serial ports for 'vehicled run'",
             "vehicled simulator --port gnss=serial:/dev/ttyUSB0    on a real cable",
         ),
-        epilog="Exit status: 0 the daemon ended the run; 1 connection to the daemon lost; 2 invalid arguments; 143 terminated.",
+        epilog=(
+            "Exit status: 0 the daemon ended the run; 1 connection to the daemon lost; 2 "
+            "invalid arguments; 143 terminated."
+        ),
     )
     add_options(parser)
-    parser.complete(profile=PROFILE, set=KEY, course=COURSE, fail=FAILURE, listen=TEXT, port=TEXT, scene=SCENE)
+    parser.complete(
+        profile=PROFILE, set=KEY, course=COURSE, fail=FAILURE, listen=TEXT, port=TEXT, scene=SCENE
+    )
     parser.set_defaults(run=run)
 
 

@@ -21,7 +21,8 @@ INTERRUPTED_STATUS = 130
 
 
 def declare_study(parser: CommandParser) -> None:
-    """Drive every combination of the factors in a study file, in parallel. A second call drives what is missing."""
+    """Drive every combination of the factors in a study file, in parallel. A second call drives
+    what is missing."""
     parser.describe(
         examples=(
             "vehicled study my_study.toml      drive all runs, write the report",
@@ -29,19 +30,33 @@ def declare_study(parser: CommandParser) -> None:
             "vehicled study report study_my_study --figure effect.pdf --x rate",
             "vehicled study list               studies that ship with vehicled",
         ),
-        epilog="'vehicled study FILE' is short for 'vehicled study run FILE'. Exit status: 0 every run was driven; 1 a run was "
+        epilog="'vehicled study FILE' is short for 'vehicled study run FILE'. Exit status: 0 "
+        "every run was driven; 1 a run was "
         "refused or its process died, or a metric failed; 130 interrupted. See docs/studies.md.",
     )
 
 
 def declare_study_run(parser: CommandParser) -> None:
     """Drive what is missing of a study, and write its report."""
-    parser.add_argument("study", type=STUDY, metavar="FILE", help="study file, or the name of a shipped study")
-    parser.add_argument("--output", metavar="DIR", help="folder of the results (default: ./study_NAME)")
-    parser.add_argument("--jobs", type=JOBS, metavar="N", help="processes on this computer (default: one per core)")
-    parser.add_argument("--on", type=TEXT, metavar="WHERE", help="drive on a Dask cluster: dask://HOST:PORT, or its scheduler file")
     parser.add_argument(
-        "--extend", action="store_true", help="the study or the software changed: keep the runs that still belong, drive the others"
+        "study", type=STUDY, metavar="FILE", help="study file, or the name of a shipped study"
+    )
+    parser.add_argument(
+        "--output", metavar="DIR", help="folder of the results (default: ./study_NAME)"
+    )
+    parser.add_argument(
+        "--jobs", type=JOBS, metavar="N", help="processes on this computer (default: one per core)"
+    )
+    parser.add_argument(
+        "--on",
+        type=TEXT,
+        metavar="WHERE",
+        help="drive on a Dask cluster: dask://HOST:PORT, or its scheduler file",
+    )
+    parser.add_argument(
+        "--extend",
+        action="store_true",
+        help="the study or the software changed: keep the runs that still belong, drive the others",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress line")
     parser.set_defaults(run=run)
@@ -50,21 +65,52 @@ def declare_study_run(parser: CommandParser) -> None:
 def declare_study_report(parser: CommandParser) -> None:
     """Write the report of a study, or a figure for a paper."""
     parser.add_argument("folder", metavar="DIR", help="folder of the results")
-    parser.add_argument("-o", "--output", metavar="FILE", help="page to write (default: report.html in the folder)")
-    parser.add_argument("--published", metavar="FILE", help="published runs to draw beside the study's (study low_rate)")
-    parser.add_argument("--figure", metavar="FILE", help="write a figure instead (.pdf, .svg, .png; needs matplotlib)")
-    parser.add_argument("--metric", type=TEXT, action="append", default=[], metavar="NAME", help="metric of the figure; repeatable")
     parser.add_argument(
-        "--x", type=TEXT, metavar="FACTOR", help="factor along the axis of the figure (default: the first numeric one)"
+        "-o", "--output", metavar="FILE", help="page to write (default: report.html in the folder)"
     )
-    parser.add_argument("--lines", type=TEXT, metavar="FACTOR", help="factor with a line for each level in the figure")
+    parser.add_argument(
+        "--published",
+        metavar="FILE",
+        help="published runs to draw beside the study's (study low_rate)",
+    )
+    parser.add_argument(
+        "--figure",
+        metavar="FILE",
+        help="write a figure instead (.pdf, .svg, .png; needs matplotlib)",
+    )
+    parser.add_argument(
+        "--metric",
+        type=TEXT,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="metric of the figure; repeatable",
+    )
+    parser.add_argument(
+        "--x",
+        type=TEXT,
+        metavar="FACTOR",
+        help="factor along the axis of the figure (default: the first numeric one)",
+    )
+    parser.add_argument(
+        "--lines",
+        type=TEXT,
+        metavar="FACTOR",
+        help="factor with a line for each level in the figure",
+    )
     parser.set_defaults(run=report)
 
 
 def declare_study_export(parser: CommandParser) -> None:
     """Write the table of a study as CSV or Parquet."""
     parser.add_argument("folder", metavar="DIR", help="folder of the results")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write: .csv, or .parquet (needs pyarrow)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="file to write: .csv, or .parquet (needs pyarrow)",
+    )
     parser.set_defaults(run=export)
 
 
@@ -93,7 +139,13 @@ def run(arguments: Namespace) -> int:
             rows = campaign.run(pool, (lambda state: None) if arguments.quiet else line.show)
         except KeyboardInterrupt:
             line.progress.close()
-            print(f"vehicled: interrupted; finished runs are kept in {folder}: the same command goes on", file=sys.stderr)
+            print(
+                (
+                    f"vehicled: interrupted; finished runs are kept in {folder}: the same command "
+                    "goes on"
+                ),
+                file=sys.stderr,
+            )
             return INTERRUPTED_STATUS
         finally:
             pool.close()
@@ -101,7 +153,10 @@ def run(arguments: Namespace) -> int:
     page = folder / "report.html"
     finished = read_study(folder)
     write_page(finished, page)
-    count = {name: sum(row.outcome == name for row in rows) for name in ("finished", "failed", "refused", "crashed")}
+    count = {
+        name: sum(row.outcome == name for row in rows)
+        for name in ("finished", "failed", "refused", "crashed")
+    }
     print(
         f"{len(rows)} run{'s' if len(rows) > 1 else ''}: "
         + ", ".join(f"{number} {name}" for name, number in count.items() if number)
@@ -131,7 +186,8 @@ class _StudyProgress:
         self._hinted = False
 
     def set_jobs(self, jobs: int) -> None:
-        """Set the number of processes on this computer, whose speed a compiled wheel would change."""
+        """Set the number of processes on this computer, whose speed a compiled wheel would
+        change."""
         self._jobs = jobs
 
     def show(self, state: StudyState) -> None:
@@ -153,12 +209,20 @@ class _StudyProgress:
 
     def _hint(self, left_s: float, driven: int) -> None:
         """Name the compiled wheel once, where a study takes hours of processor time without it."""
-        if self._hinted or driven < 2 * self._jobs or left_s * self._jobs < HINT_S or find_spec("vehicled__mypyc"):
+        if (
+            self._hinted
+            or driven < 2 * self._jobs
+            or left_s * self._jobs < HINT_S
+            or find_spec("vehicled__mypyc")
+        ):
             return
         self._hinted = True
         self.progress.close()
         hours = f"about {left_s * self._jobs / 3600.0:.1f} hours of processor time left"
-        cure = "with the wheel of `make compiled` a drive takes about half of it: docs/studies.md. Ctrl-C keeps the runs so far"
+        cure = (
+            "with the wheel of `make compiled` a drive takes about half of it: "
+            "docs/studies.md. Ctrl-C keeps the runs so far"
+        )
         print(f"vehicled: {hours}; {cure}.", file=sys.stderr)
 
 
@@ -178,7 +242,13 @@ def report(arguments: Namespace) -> int:
         check_plot_file(output, "--figure")
         metrics = [study.check_metric(name) for name in arguments.metric] or study.metrics[:2]
         x = study.check_factor(arguments.x) if arguments.x else _first_numeric(study)
-        write_figure(study, output, metrics, x, study.check_factor(arguments.lines) if arguments.lines else "")
+        write_figure(
+            study,
+            output,
+            metrics,
+            x,
+            study.check_factor(arguments.lines) if arguments.lines else "",
+        )
         print(f"figure: {output}")
         return 0
     output = Path(arguments.output) if arguments.output else study.folder / "report.html"
@@ -189,7 +259,11 @@ def report(arguments: Namespace) -> int:
 
 def _first_numeric(study: Finished) -> str:
     names = [name for name in study.specification.columns if name != "seed"] or ["seed"]
-    numeric = (name for name in names if all(isinstance(row.levels.get(name), int | float) for row in study.rows))
+    numeric = (
+        name
+        for name in names
+        if all(isinstance(row.levels.get(name), int | float) for row in study.rows)
+    )
     return next(numeric, names[0])
 
 

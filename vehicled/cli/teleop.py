@@ -26,15 +26,20 @@ _RATIO = between(0.01, 1.0, "expected a fraction from 0.01 to 1")
 
 
 def declare_teleop(parser: CommandParser) -> None:
-    """Drive a running daemon manually. Enter arms it and starts teleop. It drives while the deadman is held and brakes when the
-    deadman is released, the input device is unplugged, or its readings stop for 0.2 s.
+    """Drive a running daemon manually. Enter arms it and starts teleop. It drives while the deadman
+    is held and brakes when the deadman is released, the input device is unplugged, or its readings
+    stop for 0.2 s.
     """
     parser.describe(
-        epilog="Exit status: 0 ended with q; 130 ended by a signal, or the input device or terminal was lost; 2 invalid "
+        epilog="Exit status: 0 ended with q; 130 ended by a signal, or the input device or "
+        "terminal was lost; 2 invalid "
         "arguments, or no daemon answers. See docs/driving_by_hand.md."
     )
     parser.add_argument(
-        "--profile", type=PROFILE, metavar="P", help="profile of the daemon, or its socket (default: the only running daemon)"
+        "--profile",
+        type=PROFILE,
+        metavar="P",
+        help="profile of the daemon, or its socket (default: the only running daemon)",
     )
     parser.add_argument(
         "--device",
@@ -43,7 +48,9 @@ def declare_teleop(parser: CommandParser) -> None:
         metavar="D",
         help="keyboard, a joystick device such as /dev/input/js0, or auto (default)",
     )
-    parser.add_argument("--map", metavar="TOML", help="mapping of axes and buttons, for an unknown pad")
+    parser.add_argument(
+        "--map", metavar="TOML", help="mapping of axes and buttons, for an unknown pad"
+    )
     parser.add_argument(
         "--throttle",
         type=_RATIO,
@@ -72,13 +79,19 @@ def teleop(arguments: Namespace) -> int:
         keys = KEYS
         if path is not None:
             joystick = stack.enter_context(JoystickDevice(path))
-            mapping = resolve(load(Path(arguments.map)), joystick.layout, joystick.name) if arguments.map else None
+            mapping = (
+                resolve(load(Path(arguments.map)), joystick.layout, joystick.name)
+                if arguments.map
+                else None
+            )
             if mapping is None:
                 _, mapping = choose(joystick.name, joystick.layout)
             pad = Pad(mapping, f"{joystick.name} ({path.name})", arguments.throttle), joystick
             keys = PAD_KEYS.format(**_names(mapping, joystick))
         elif arguments.map:
-            raise SetupError("--map needs a gamepad or steering wheel: plug one in, or give it with --device")
+            raise SetupError(
+                "--map needs a gamepad or steering wheel: plug one in, or give it with --device"
+            )
         print(keys, flush=True)
         terminal = _terminal(stack, needed=pad is None)
         session = TeleopSession(
@@ -111,7 +124,10 @@ def _terminal(stack: ExitStack, *, needed: bool) -> Terminal | None:
         return stack.enter_context(Terminal(sys.stdin.fileno(), sys.stdout.fileno()))
     except (OSError, ValueError, termios.error):
         if needed:
-            raise SetupError("the keyboard needs a terminal: start it in a terminal, or give a gamepad with --device") from None
+            raise SetupError(
+                "the keyboard needs a terminal: start it in a terminal, or give a gamepad with "
+                "--device"
+            ) from None
         return None
 
 
@@ -119,6 +135,14 @@ def _names(mapping: PadMap, joystick: JoystickDevice) -> dict[str, str]:
     """Return the kernel names of the pad's buttons."""
 
     def name(ref: str | int | None) -> str:
-        return "nothing" if ref is None else joystick.layout.buttons[int(ref)].removeprefix("BTN_").lower()
+        return (
+            "nothing"
+            if ref is None
+            else joystick.layout.buttons[int(ref)].removeprefix("BTN_").lower()
+        )
 
-    return {"deadman": " or ".join(map(name, mapping.deadman)), "take": name(mapping.take), "stop": name(mapping.stop)}
+    return {
+        "deadman": " or ".join(map(name, mapping.deadman)),
+        "take": name(mapping.take),
+        "stop": name(mapping.stop),
+    }

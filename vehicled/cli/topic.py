@@ -1,4 +1,5 @@
-"""Commands ``vehicled topic list``, ``echo`` and ``hz``, which show the messages of a running daemon."""
+"""Commands ``vehicled topic list``, ``echo`` and ``hz``, which show the messages of a running
+daemon."""
 
 import time
 from argparse import Namespace
@@ -32,8 +33,19 @@ def declare_topic_list(parser: CommandParser) -> None:
 
 def declare_topic_echo(parser: CommandParser) -> None:
     """Print the messages of a topic, the newest at most at a rate."""
-    parser.add_argument("topic", type=TOPIC, metavar="TOPIC", help="topic, as in: vehicled topic list, or its last part")
-    parser.add_argument("--rate", type=_RATE, default=20.0, metavar="HZ", help="highest rate, 0.1 to 100 (default 20)")
+    parser.add_argument(
+        "topic",
+        type=TOPIC,
+        metavar="TOPIC",
+        help="topic, as in: vehicled topic list, or its last part",
+    )
+    parser.add_argument(
+        "--rate",
+        type=_RATE,
+        default=20.0,
+        metavar="HZ",
+        help="highest rate, 0.1 to 100 (default 20)",
+    )
     parser.add_argument("--count", type=int, default=0, metavar="N", help="end after N messages")
     parser.add_argument("--once", action="store_true", help="end after one message")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
@@ -42,7 +54,12 @@ def declare_topic_echo(parser: CommandParser) -> None:
 
 def declare_topic_hz(parser: CommandParser) -> None:
     """Print the rate of a topic every second."""
-    parser.add_argument("topic", type=TOPIC, metavar="TOPIC", help="topic, as in: vehicled topic list, or its last part")
+    parser.add_argument(
+        "topic",
+        type=TOPIC,
+        metavar="TOPIC",
+        help="topic, as in: vehicled topic list, or its last part",
+    )
     parser.add_argument("--duration", type=_SECONDS, metavar="S", help="end after S seconds")
     to_daemon(parser, hz)
 
@@ -54,7 +71,10 @@ def topics(arguments: Namespace) -> int:
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
         return 0
-    rows = [[row["topic"], row["type"], f"{row['rate_hz']:.1f}" if row["rate_hz"] else "-"] for row in found]
+    rows = [
+        [row["topic"], row["type"], f"{row['rate_hz']:.1f}" if row["rate_hz"] else "-"]
+        for row in found
+    ]
     print_table("topics", ["topic", "type", "Hz"], rows)
     return 0
 
@@ -66,7 +86,10 @@ def echo(arguments: Namespace) -> int:
         if "message" not in reply:
             continue
         if arguments.json:
-            print(msgspec.json.encode({"t_s": reply["t_ns"] * 1e-9, **reply["message"]}).decode(), flush=True)
+            print(
+                msgspec.json.encode({"t_s": reply["t_ns"] * 1e-9, **reply["message"]}).decode(),
+                flush=True,
+            )
         else:
             lines = [f"{name}: {_text(value)}" for name, value in reply["message"].items()]
             skipped = f"  # {reply['skipped']} before it left out" if reply["skipped"] else ""
@@ -78,7 +101,8 @@ def echo(arguments: Namespace) -> int:
 
 
 def hz(arguments: Namespace) -> int:
-    """Print the rate of a topic once a second: mean, and shortest, longest and deviation of the intervals."""
+    """Print the rate of a topic once a second: mean, and shortest, longest and deviation of the
+    intervals."""
     window: deque[int] = deque(maxlen=WINDOW)
     shown_s, begin_s = 0.0, time.monotonic()
     for reply in _subscribed(arguments, times=True):
@@ -100,7 +124,9 @@ def _show_rate(times_ns: list[int], dropped: int) -> None:
     steps_s = [(b - a) * 1e-9 for a, b in pairwise(times_ns)]
     mean_s = fmean(steps_s)
     rate = f"{1.0 / mean_s:.3f}" if mean_s > 0.0 else "inf"
-    spread = f"min {min(steps_s):.6f} s, max {max(steps_s):.6f} s, deviation {pstdev(steps_s):.6f} s"
+    spread = (
+        f"min {min(steps_s):.6f} s, max {max(steps_s):.6f} s, deviation {pstdev(steps_s):.6f} s"
+    )
     lost = f", {dropped} dropped" if dropped else ""
     print(f"{rate} Hz: {spread}, {len(times_ns)} messages{lost}", flush=True)
 

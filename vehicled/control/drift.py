@@ -1,7 +1,7 @@
 """Drift angle between heading and motion, from a heading error or a cross slope.
 
-A steering law that relies on heading keeps a cross-track error of heading error times look-ahead: half a degree is ten centimetres
-at 15 m/s. The positions show the true direction of motion.
+A steering law that relies on heading keeps a cross-track error of heading error times look-ahead:
+half a degree is ten centimetres at 15 m/s. The positions show the true direction of motion.
 """
 
 from math import cos, hypot, isfinite, remainder, sin, tau
@@ -13,27 +13,35 @@ MAX_STEP_M = 5.0
 
 
 class DriftAngle:
-    """Mean angle from the assumed direction of motion to that of the positions, over the last seconds.
+    """Mean angle from the assumed direction of motion to that of the positions, over the last
+    seconds.
 
-    Exponential forgetting, with a prior of 0 worth ``PRIOR_S`` of driving, so that a few noisy positions have little effect.
+    Exponential forgetting, with a prior of 0 worth ``PRIOR_S`` of driving, so that a few noisy
+    positions have little effect.
     """
 
     MEMORY_S = 4.0
     PRIOR_S = 1.0
     LIMIT_RAD = 0.1
     SUDDEN_S = 0.3
-    """Sideways motion beyond twice the limit over this time is a correction of the estimate, or noise at low speed."""
+    """Sideways motion beyond twice the limit over this time is a correction of the estimate, or
+    noise at low speed."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         """Assume no drift."""
-        self._left_m = self._distance_m = self._prior_m = self._recent_left_m = self._recent_distance_m = 0.0
+        self._left_m = self._distance_m = self._prior_m = self._recent_left_m = (
+            self._recent_distance_m
+        ) = 0.0
         self._last: tuple[int, float, float, float] | None = None
 
-    def observe(self, t_ns: int, x_m: float, y_m: float, motion_yaw_rad: float, speed_mps: float) -> None:
-        """Add a finite pose with the assumed direction of forward motion. Older times are ignored."""
+    def observe(
+        self, t_ns: int, x_m: float, y_m: float, motion_yaw_rad: float, speed_mps: float
+    ) -> None:
+        """Add a finite pose with the assumed direction of forward motion. Older times are
+        ignored."""
         last = self._last
         if last is not None and t_ns <= last[0]:
             return
@@ -59,7 +67,8 @@ class DriftAngle:
 
     @property
     def angle_rad(self) -> float:
-        """Drift angle within its limits, positive if the vehicle moves to the left of its heading."""
+        """Drift angle within its limits, positive if the vehicle moves to the left of its
+        heading."""
         distance_m = self._distance_m + self._prior_m
         if not distance_m > 0.0 or not isfinite(self._left_m):
             return 0.0

@@ -1,12 +1,13 @@
-"""Fallback chain of the model-predictive controllers: what to steer when the planner fails. The log has the level of every tick.
+"""Fallback chain of the model-predictive controllers: what to steer when the planner fails. The log
+has the level of every tick.
 
     PRIMARY        the plan of this tick
     SHIFTED_PLAN   the last plan, shifted by the elapsed time, for a limited number of ticks
     PURE_PURSUIT   an arc to a point ahead: no solver, no memory
     STOP           brake, wheels held
 
-The iteration limit of the solver, a program that is not finite and a late control task all lead here, with different reasons. Any
-planner may use it.
+The iteration limit of the solver, a program that is not finite and a late control task all lead
+here, with different reasons. Any planner may use it.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,8 @@ class FallbackParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Durations of the fallback levels."""
 
     shifted_ticks: Annotated[int, Meta(ge=0, le=1000)] = 20
-    """Consecutive ticks on the last plan; 0.2 s at 100 Hz, as long as its predictions stay valid."""
+    """Consecutive ticks on the last plan; 0.2 s at 100 Hz, as long as its predictions stay
+    valid."""
     pursuit_ticks: Annotated[int, Meta(ge=0, le=100_000)] = 200
     """Consecutive ticks of pure pursuit after that, before the vehicle is stopped."""
     look_ahead_s: Annotated[float, Meta(gt=0.0, le=10.0)] = 1.0
@@ -37,8 +39,8 @@ class FallbackParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class PlannerResult(NamedTuple):
-    """Result of a planner in one tick: wheel angles (n,) ``dt_s`` apart, the first for the time the command takes effect; or None
-    and the reason.
+    """Result of a planner in one tick: wheel angles (n,) ``dt_s`` apart, the first for the time the
+    command takes effect; or None and the reason.
 
     The array is copied if it is needed later.
     """
@@ -50,7 +52,8 @@ class PlannerResult(NamedTuple):
 
 
 class FallbackLevel(NamedTuple):
-    """Selected level, its wheel angle and the reason. On STOP the angle is NaN: hold the wheels and brake."""
+    """Selected level, its wheel angle and the reason. On STOP the angle is NaN: hold the wheels and
+    brake."""
 
     wheel_rad: float
     level: ControlLevel
@@ -73,11 +76,14 @@ class FallbackChain:
         self._ticks = 0
         """Consecutive ticks without a plan."""
 
-    def choose(self, attempt: PlannerResult, pursue: Callable[[], float], elapsed_s: float, reach_s: float) -> FallbackLevel:
+    def choose(
+        self, attempt: PlannerResult, pursue: Callable[[], float], elapsed_s: float, reach_s: float
+    ) -> FallbackLevel:
         """Return the best level that is available.
 
-        ``pursue`` returns the wheel angle of pure pursuit, not finite if unavailable; it is called only if needed. ``elapsed_s`` is
-        the time since the last tick. The command holds for ``reach_s``, so the plan is read at the end of that time.
+        ``pursue`` returns the wheel angle of pure pursuit, not finite if unavailable; it is called
+        only if needed. ``elapsed_s`` is the time since the last tick. The command holds for
+        ``reach_s``, so the plan is read at the end of that time.
         """
         plan, reason, iterations = attempt.wheel_rad, attempt.reason, attempt.iterations
         if plan is not None:
@@ -103,7 +109,8 @@ class FallbackChain:
         return FallbackLevel(NAN, ControlLevel.STOP, reason, iterations)
 
     def stop(self, reason: ControlReason) -> FallbackLevel:
-        """Return the STOP level, because no state is available to plan from, and drop the last plan."""
+        """Return the STOP level, because no state is available to plan from, and drop the last
+        plan."""
         self.reset()
         return FallbackLevel(NAN, ControlLevel.STOP, reason, 0)
 
@@ -119,12 +126,19 @@ def sample(plan: Array, at: float) -> float:
 
 
 def pursuit_wheel_rad(
-    params: FallbackParams, tracker: PathTracker, wheelbase_m: float, x_m: float, y_m: float, yaw_rad: float, speed_mps: float
+    params: FallbackParams,
+    tracker: PathTracker,
+    wheelbase_m: float,
+    x_m: float,
+    y_m: float,
+    yaw_rad: float,
+    speed_mps: float,
 ) -> float:
-    """Return the wheel angle of the arc from a pose through a point ahead on the course (Coulter 1992: curvature = 2 left /
-    distance^2).
+    """Return the wheel angle of the arc from a pose through a point ahead on the course (Coulter
+    1992: curvature = 2 left / distance^2).
 
-    ``speed_mps`` is signed: in reverse the point lies behind, and the same arc leads to it. NaN if the pose is not finite.
+    ``speed_mps`` is signed: in reverse the point lies behind, and the same arc leads to it. NaN if
+    the pose is not finite.
     """
     distance_m = max(params.look_ahead_s * abs(speed_mps), params.look_ahead_min_m)
     projection = tracker.locate(x_m, y_m, yaw_rad)

@@ -10,7 +10,13 @@ from msgspec import Struct
 from vehicled.control.drift import DriftAngle
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.interface import Controller
-from vehicled.control.preview import Preview, motion_yaw_rad, path_delay_s, predict_pose, predict_speed
+from vehicled.control.preview import (
+    Preview,
+    motion_yaw_rad,
+    path_delay_s,
+    predict_pose,
+    predict_speed,
+)
 from vehicled.control.speed import (
     Demand,
     PidState,
@@ -35,10 +41,12 @@ MAX_ESTIMATE_AGE_NS = 200_000_000
 """Longest prediction of an old estimate; the failsafe matrix handles older ones."""
 
 WHEEL_TOLERANCE_RAD = 0.02
-"""Wheel angle error at which the vehicle starts after a cusp: 2 cm cross-track after the first metre, for a 0.5 m wheelbase."""
+"""Wheel angle error at which the vehicle starts after a cusp: 2 cm cross-track after the first
+metre, for a 0.5 m wheelbase."""
 
 EXTRA_TURN_NS = 300_000_000
-"""Timeout after a cusp, beyond the time for a turn from lock to lock; the vehicle then starts anyway."""
+"""Timeout after a cusp, beyond the time for a turn from lock to lock; the vehicle then starts
+anyway."""
 
 
 class FollowerState(Struct, frozen=True, gc=False):
@@ -60,7 +68,8 @@ class SteeringDemand(Struct, frozen=True, gc=False):
     speed_cap_mps: float = inf
     """Largest speed magnitude, whatever the speed profile allows."""
     throttle: float | None = None
-    """Fraction of full drive in the direction of the leg, from a law that controls the speed itself; negative brakes."""
+    """Fraction of full drive in the direction of the leg, from a law that controls the speed
+    itself; negative brakes."""
     hold: bool = False
     """True if the vehicle is to stand, held by its brake."""
 
@@ -75,7 +84,8 @@ SPEED_RANGES: Mapping[str, tuple[float, float]] = {
 
 CAP_MARGIN_RATIO = 0.05
 CAP_MARGIN_MPS = 0.03
-"""Margin below the speed cap, the smaller of the two: at the cap itself the gate would react to the noise of the estimate."""
+"""Margin below the speed cap, the smaller of the two: at the cap itself the gate would react to the
+noise of the estimate."""
 
 
 GRIP_RATIO = 0.97
@@ -85,16 +95,20 @@ SLOW_MPS = 0.1
 
 
 class PathFollower(Controller):
-    """Base class of the path-following controllers: tracks progress, predicts over the delays, controls speed, stops at cusps.
+    """Base class of the path-following controllers: tracks progress, predicts over the delays,
+    controls speed, stops at cusps.
 
-    A subclass implements the steering law :meth:`steer`. With ``predicts`` the law sees the pose at which its command will act,
-    and the command is slewed like the actuator; otherwise it sees the estimated pose, and the command is only limited.
+    A subclass implements the steering law :meth:`steer`. With ``predicts`` the law sees the pose at
+    which its command will act, and the command is slewed like the actuator; otherwise it sees the
+    estimated pose, and the command is only limited.
     """
 
     predicts: ClassVar[bool] = True
     CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = SPEED_RANGES
 
-    def __init__(self, speed: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self, speed: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float
+    ) -> None:
         self._speed_params = speed
         self._period_s = period_s
         self._lateral_mps2 = limits.max_lateral_acceleration_mps2
@@ -134,7 +148,8 @@ class PathFollower(Controller):
         self._target_mps = inf
         """Last target, m/s."""
         self._allowed_mps = self._by_law_mps = inf
-        """The caps of others and of the steering law, or the speed during the deceleration to them."""
+        """The caps of others and of the steering law, or the speed during the deceleration to
+        them."""
         self._leg = self.tracker.leg
         self._turning_since_ns: int | None = None
         self.command_rad = wheel_rad
@@ -166,14 +181,22 @@ class PathFollower(Controller):
             runs_away=runs_away,
         )
         self._allowed_mps = self._slowed(self._allowed_mps, self.cap_mps, estimate.speed_mps, dt_s)
-        steering = self.steer(FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s))
+        steering = self.steer(
+            FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s)
+        )
         wheel = self._slewed(steering.wheel_rad, estimate.speed_mps, dt_s)
-        self._by_law_mps = self._slowed(self._by_law_mps, steering.speed_cap_mps, estimate.speed_mps, dt_s)
+        self._by_law_mps = self._slowed(
+            self._by_law_mps, steering.speed_cap_mps, estimate.speed_mps, dt_s
+        )
         target, demand = self._drive(estimate, here.s_m, self._by_law_mps, now_ns, age_ns, dt_s)
         if steering.throttle is not None:
             # A law of its own knows nothing of a vehicle that its throttle does not move.
             demand = self._in_leg_direction(steering.throttle + abs(self._pid.breakaway))
-        if self.tracker.at_leg_end or self._wheels_turning(steering.wheel_rad, now_ns) or steering.hold:
+        if (
+            self.tracker.at_leg_end
+            or self._wheels_turning(steering.wheel_rad, now_ns)
+            or steering.hold
+        ):
             target, demand = SpeedTarget(0.0, 0.0), Demand(0.0, 1.0)
         if steering.hold:
             # It has not been driven, so what the speed control has learned meanwhile is wrong.
@@ -184,8 +207,9 @@ class PathFollower(Controller):
         self._wheels.append(now_ns, wheel)
         self._demands.append(now_ns, demand)
         return ControlCommand(
-            now_ns, estimate.newest_input_ns, wheel, demand.throttle, demand.brake, target.speed_mps,
-            here.s_m, here.cross_track_m, here.heading_error_rad, here.curvature_per_m,
+            now_ns, estimate.newest_input_ns, wheel, demand.throttle, demand.brake,
+            target.speed_mps, here.s_m, here.cross_track_m, here.heading_error_rad,
+            here.curvature_per_m,
         )  # fmt: skip
 
     @property
@@ -198,7 +222,8 @@ class PathFollower(Controller):
             self._demands.append(self._stepped_ns, Demand(throttle, brake))
 
     def overrule(self, wheel_rad: float, throttle: float, brake: float) -> None:
-        """Record that another command than that of the last step was sent, so that the next prediction starts from it."""
+        """Record that another command than that of the last step was sent, so that the next
+        prediction starts from it."""
         if self._stepped_ns is not None:
             self.command_rad = wheel_rad
             self._wheels.append(self._stepped_ns, wheel_rad)
@@ -219,7 +244,11 @@ class PathFollower(Controller):
 
     def _speed_mps(self, estimate: StateEstimate) -> float:
         """Return the estimated speed; not negative if the vehicle cannot reverse."""
-        return estimate.speed_mps if self.vehicle.drive.reverse_share > 0.0 else max(0.0, estimate.speed_mps)
+        return (
+            estimate.speed_mps
+            if self.vehicle.drive.reverse_share > 0.0
+            else max(0.0, estimate.speed_mps)
+        )
 
     def _wheel_at(self, t_ns: int, delay_ns: int) -> float:
         """Return the wheel angle that acts on the path at ``t_ns``."""
@@ -232,7 +261,8 @@ class PathFollower(Controller):
         return self._wheel_rad
 
     def _motion_yaw(self, estimate: StateEstimate, t_ns: int, speed_mps: float) -> float:
-        """Return the direction of motion of the rear axle, from tyre slip and the measured drift angle."""
+        """Return the direction of motion of the rear axle, from tyre slip and the measured drift
+        angle."""
         yaw = motion_yaw_rad(self.vehicle, estimate.yaw_rad, speed_mps, estimate.yaw_rate_radps)
         self._drift.observe(t_ns, estimate.x_m, estimate.y_m, yaw, speed_mps)
         return yaw + self._drift.angle_rad
@@ -258,15 +288,18 @@ class PathFollower(Controller):
             return wheel_rad
         if not self.predicts:
             return clamp(wheel_rad, -steering.max_wheel_rad, steering.max_wheel_rad)
-        # The actuator slews no faster, and the command gate cuts what the tyres do not hold; the prediction relies on commands that
-        # run ahead of neither.
+        # The actuator slews no faster, and the command gate cuts what the tyres do not hold; the
+        # prediction relies on commands that run ahead of neither.
         most_rad = steering.max_wheel_rad
         if abs(speed_mps) > SLOW_MPS:
-            most_rad = min(most_rad, GRIP_RATIO * self.vehicle.grip_wheel_rad(self._lateral_mps2, speed_mps))
+            most_rad = min(
+                most_rad, GRIP_RATIO * self.vehicle.grip_wheel_rad(self._lateral_mps2, speed_mps)
+            )
         return slew(self.command_rad, wheel_rad, steering.rate_radps * dt_s, most_rad)
 
     def _wheels_turning(self, wanted_rad: float, now_ns: int) -> bool:
-        """Return True while the vehicle waits at a cusp for its wheels to reach the angle of the new leg."""
+        """Return True while the vehicle waits at a cusp for its wheels to reach the angle of the
+        new leg."""
         if self.tracker.leg != self._leg:
             self._leg = self.tracker.leg
             self._turning_since_ns = now_ns
@@ -274,13 +307,17 @@ class PathFollower(Controller):
             return False
         lock = self.vehicle.steering.max_wheel_rad
         error_rad = abs(self._wheel_rad - clamp(wanted_rad, -lock, lock))
-        if error_rad <= WHEEL_TOLERANCE_RAD or now_ns - self._turning_since_ns > self._longest_turn_ns:
+        if (
+            error_rad <= WHEEL_TOLERANCE_RAD
+            or now_ns - self._turning_since_ns > self._longest_turn_ns
+        ):
             self._turning_since_ns = None
             self._pid = PidState()
         return self._turning_since_ns is not None
 
     def target(self, s_m: float) -> SpeedTarget:
-        """Return the target of the speed profile at an arc length of the current leg, below the cap."""
+        """Return the target of the speed profile at an arc length of the current leg, below the
+        cap."""
         return self._below_cap(self.profile.at(s_m, self.tracker.leg))
 
     def _in_leg_direction(self, throttle: float) -> Demand:
@@ -290,7 +327,13 @@ class PathFollower(Controller):
         return Demand(magnitude if forward else -magnitude, clamp(-throttle, 0.0, 1.0))
 
     def _drive(
-        self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float
+        self,
+        estimate: StateEstimate,
+        s_m: float,
+        cap_mps: float,
+        now_ns: int,
+        age_ns: int,
+        dt_s: float,
     ) -> tuple[SpeedTarget, Demand]:
         drive, direction = self.vehicle.drive, self.tracker.direction
         speed = self._speed_mps(estimate)
@@ -316,9 +359,12 @@ class PathFollower(Controller):
     def _slowed(self, allowed_mps: float, cap_mps: float, speed_mps: float, dt_s: float) -> float:
         """Return the speed allowed now: it falls to a cap at the planned rate.
 
-        A cap can come in mid-turn, and a target that falls faster than the vehicle slows down looks as if a slope pushed it.
+        A cap can come in mid-turn, and a target that falls faster than the vehicle slows down looks
+        as if a slope pushed it.
         """
-        return max(min(allowed_mps, abs(speed_mps)) - self.profile.deceleration_mps2 * dt_s, cap_mps)
+        return max(
+            min(allowed_mps, abs(speed_mps)) - self.profile.deceleration_mps2 * dt_s, cap_mps
+        )
 
     def _below_cap(self, target: SpeedTarget) -> SpeedTarget:
         if abs(target.speed_mps) <= self._allowed_mps:

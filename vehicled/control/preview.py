@@ -26,30 +26,42 @@ class Preview(Struct, frozen=True, gc=False):
     wheel_rad: float
 
     def turned(self, by_rad: float) -> "Preview":
-        """Return the same place with another yaw, for a law that works in the direction of motion."""
+        """Return the same place with another yaw, for a law that works in the direction of
+        motion."""
         return Preview(self.x_m, self.y_m, self.yaw_rad + by_rad, self.speed_mps, self.wheel_rad)
 
 
 def path_delay_s(vehicle: Vehicle, speed_mps: float) -> float:
-    """Return the time from a command to the path of the rear axle: steering delay plus tyre response at this speed."""
+    """Return the time from a command to the path of the rear axle: steering delay plus tyre
+    response at this speed."""
     return vehicle.steering.delay_s + vehicle.path_lag_s_per_mps * abs(speed_mps)
 
 
-def motion_yaw_rad(vehicle: Vehicle, yaw_rad: float, speed_mps: float, yaw_rate_radps: float) -> float:
-    """Return the direction of motion of the rear axle (its opposite in reverse), from the slip of a steady turn.
+def motion_yaw_rad(
+    vehicle: Vehicle, yaw_rad: float, speed_mps: float, yaw_rate_radps: float
+) -> float:
+    """Return the direction of motion of the rear axle (its opposite in reverse), from the slip of a
+    steady turn.
 
     A yaw rate that is not finite counts as 0.
     """
     slip = vehicle.rear_slip_rad_per_mps2
-    return yaw_rad - slip * abs(speed_mps) * yaw_rate_radps if slip > 0.0 and isfinite(yaw_rate_radps) else yaw_rad
+    return (
+        yaw_rad - slip * abs(speed_mps) * yaw_rate_radps
+        if slip > 0.0 and isfinite(yaw_rate_radps)
+        else yaw_rad
+    )
 
 
-def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Preview, t_ns: int, horizon_ns: int) -> Preview:
-    """Return the pose ``horizon_ns`` after ``t_ns``, from the single-track model and the wheel angles already commanded.
+def predict_pose(
+    vehicle: Vehicle, commands: CommandHistory[float], start: Preview, t_ns: int, horizon_ns: int
+) -> Preview:
+    """Return the pose ``horizon_ns`` after ``t_ns``, from the single-track model and the wheel
+    angles already commanded.
 
-    ``start`` is the pose at ``t_ns`` with the wheel angle that bends the path then. Each command acts after :func:`path_delay_s`,
-    slewed. With tyre slip, yaw is the direction of motion. Constant speed, negative in reverse; midpoint rule. All inputs must be
-    finite.
+    ``start`` is the pose at ``t_ns`` with the wheel angle that bends the path then. Each command
+    acts after :func:`path_delay_s`, slewed. With tyre slip, yaw is the direction of motion.
+    Constant speed, negative in reverse; midpoint rule. All inputs must be finite.
     """
     if horizon_ns <= 0:
         return start
@@ -75,12 +87,18 @@ def predict_pose(vehicle: Vehicle, commands: CommandHistory[float], start: Previ
 
 
 def predict_speed(
-    drive: Drive, demands: CommandHistory[Demand], speed_mps: float, t_ns: int, horizon_ns: int, surplus_mps2: float = 0.0
+    drive: Drive,
+    demands: CommandHistory[Demand],
+    speed_mps: float,
+    t_ns: int,
+    horizon_ns: int,
+    surplus_mps2: float = 0.0,
 ) -> float:
-    """Return the speed ``horizon_ns`` after ``t_ns`` under the demands already made, each acting after the drive delay.
+    """Return the speed ``horizon_ns`` after ``t_ns`` under the demands already made, each acting
+    after the drive delay.
 
-    Euler integration; motion in either direction ends at standstill. ``surplus_mps2`` is added to the model's acceleration while
-    the vehicle moves.
+    Euler integration; motion in either direction ends at standstill. ``surplus_mps2`` is added to
+    the model's acceleration while the vehicle moves.
     """
     delay_ns = int(drive.delay_s * 1e9)
     v, done_ns = speed_mps, 0

@@ -1,11 +1,12 @@
 """Pure pursuit with adaptive look-ahead, on the pose predicted over the actuation delay.
 
-The adaptive look-ahead follows the HMMWV study of Michigan Tech 2022: it starts short and grows while the bearing of the look-ahead
-point stays below a threshold. Differences: the look-ahead is in seconds and metres instead of samples, so it does not depend on the
-control rate; the wheel angle follows from the arc through the point (Coulter 1992: curvature = 2 y / L^2), not from a mean of
-bearings; the pose is predicted. Added: curvature feed-forward, the turn into corners tighter than the vehicle can turn, and
-reverse. In reverse the rear axle leads, so pursuit works in the frame of the motion (yaw + pi), where left wheels bend the path to
-the right.
+The adaptive look-ahead follows the HMMWV study of Michigan Tech 2022: it starts short and grows
+while the bearing of the look-ahead point stays below a threshold. Differences: the look-ahead is in
+seconds and metres instead of samples, so it does not depend on the control rate; the wheel angle
+follows from the arc through the point (Coulter 1992: curvature = 2 y / L^2), not from a mean of
+bearings; the pose is predicted. Added: curvature feed-forward, the turn into corners tighter than
+the vehicle can turn, and reverse. In reverse the rear axle leads, so pursuit works in the frame of
+the motion (yaw + pi), where left wheels bend the path to the right.
 """
 
 from collections.abc import Mapping
@@ -27,8 +28,9 @@ from vehicled.paths.tracking import CoursePoint, PathPoint
 class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning. The look-ahead is time x speed, within the bounds in metres.
 
-    A shorter look-ahead tracks closer but oscillates when steering gain and delay are wrong: with 1.4 times the gain and 0.1 s more
-    delay at 1 m/s, the mean error is 0.45 m at 0.6 s and 0.04 m at 1.0 s.
+    A shorter look-ahead tracks closer but oscillates when steering gain and delay are wrong: with
+    1.4 times the gain and 0.1 s more delay at 1 m/s, the mean error is 0.45 m at 0.6 s and 0.04 m
+    at 1.0 s.
     """
 
     look_ahead_min_s: Positive = 1.0
@@ -44,9 +46,11 @@ class PurePursuitParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     candidates: Annotated[int, Meta(ge=1, le=20)] = 3
     """Number of look-ahead distances tried, evenly spaced from shortest to longest."""
     feed_forward: bool = True
-    """Steer the curvature of the course at the predicted pose, so that pursuit corrects only the error."""
+    """Steer the curvature of the course at the predicted pose, so that pursuit corrects only the
+    error."""
     turn_in_share: Annotated[float, Meta(ge=0.1, le=10.0)] = 0.9
-    """Fraction of the tightest curvature at which the turn into a tighter corner begins; larger is later and wider."""
+    """Fraction of the tightest curvature at which the turn into a tighter corner begins; larger is
+    later and wider."""
     speed: SpeedParams = field(default_factory=SpeedParams)
     """Speed control."""
 
@@ -64,13 +68,25 @@ class PurePursuit(PathFollower):
         "turn_in_share": (0.1, 10.0),
     }
 
-    def __init__(self, params: PurePursuitParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self,
+        params: PurePursuitParams,
+        vehicle: Vehicle,
+        limits: Limits,
+        course: Course,
+        period_s: float,
+    ) -> None:
         self._params = params
         super().__init__(params.speed, vehicle, limits, course, period_s)
         self._corners = Corners(course)
 
     def steer(self, state: FollowerState) -> SteeringDemand:
-        return SteeringDemand(atan(self.vehicle.effective_wheelbase_m(state.ahead.speed_mps) * self._pursue(state.ahead)))
+        return SteeringDemand(
+            atan(
+                self.vehicle.effective_wheelbase_m(state.ahead.speed_mps)
+                * self._pursue(state.ahead)
+            )
+        )
 
     def point_at(self, s_m: float) -> CoursePoint:
         """Return the point to pursue at an arc length: that of the course."""
@@ -106,9 +122,16 @@ class PurePursuit(PathFollower):
         radius_m = self.vehicle.min_turn_radius_m
         corner_m = self._corners.next_m(start_m, radius_m)
         if self._corners.near(start_m, radius_m):
-            return sign * turn_in(self.point_at, ahead, start_m, curvature, radius_m, p.turn_in_share)
+            return sign * turn_in(
+                self.point_at, ahead, start_m, curvature, radius_m, p.turn_in_share
+            )
         if not p.feed_forward or corner_m <= s_m:
             return sign * curvature
-        # Pursuit without error steers the chord, which cuts every bend. The difference to it leaves the feedback unchanged.
-        chord, _ = arc_to(Preview(projection.x_m, projection.y_m, projection.yaw_rad + turned, 0.0, 0.0), place.x_m, place.y_m)
+        # Pursuit without error steers the chord, which cuts every bend. The difference to it leaves
+        # the feedback unchanged.
+        chord, _ = arc_to(
+            Preview(projection.x_m, projection.y_m, projection.yaw_rad + turned, 0.0, 0.0),
+            place.x_m,
+            place.y_m,
+        )
         return sign * (curvature + sign * projection.curvature_per_m - chord)

@@ -1,10 +1,10 @@
 """Speed control: the speed profile of a course, and a PID with feed-forward that follows it.
 
-In reverse, targets, throttle and the integral are negative and the same rules apply to the magnitudes. The vehicle stops before it
-changes direction.
+In reverse, targets, throttle and the integral are negative and the same rules apply to the
+magnitudes. The vehicle stops before it changes direction.
 
-Gains P 6.0, I 0.25, D 0 are those of the pure-pursuit study on the HMMWV (Michigan Tech 2022), in fractions of full drive per m/s.
-They suit a drive without delay; see ``SpeedParams.p``.
+Gains P 6.0, I 0.25, D 0 are those of the pure-pursuit study on the HMMWV (Michigan Tech 2022), in
+fractions of full drive per m/s. They suit a drive without delay; see ``SpeedParams.p``.
 """
 
 from array import array
@@ -19,37 +19,52 @@ from msgspec import Meta, Struct
 from vehicled.core.arrays import Array
 from vehicled.core.clamp import clamp
 from vehicled.core.messages import StateEstimate
-from vehicled.core.vehicle import MOVING_MPS, STANDSTILL_MPS, Drive, Limits, NonNegative, Positive, Vehicle, standing_below_mps
+from vehicled.core.vehicle import (
+    MOVING_MPS,
+    STANDSTILL_MPS,
+    Drive,
+    Limits,
+    NonNegative,
+    Positive,
+    Vehicle,
+    standing_below_mps,
+)
 from vehicled.paths.course import Course
 
 NOTABLE = 0.02
 """Relative change of vehicle parameters from which the speed profile is computed again."""
 COAST_FRACTION = 0.8
-"""Fraction of the available deceleration used for planning, because friction and slope are known only roughly."""
+"""Fraction of the available deceleration used for planning, because friction and slope are known
+only roughly."""
 
 
 class SpeedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning of the speed control."""
 
     p: NonNegative = 6.0
-    """Proportional gain, fraction of full drive per m/s; limited by the drive delay, see :func:`usable_gain`."""
+    """Proportional gain, fraction of full drive per m/s; limited by the drive delay, see
+    :func:`usable_gain`."""
     i: NonNegative = 0.25
     """Integral gain, fraction of full drive per metre."""
     d: NonNegative = 0.0
     """Derivative gain, fraction of full drive per m/s2 of measured acceleration."""
     feed_forward: bool = True
-    """Add the throttle that holds the target speed and acceleration according to the drive model."""
+    """Add the throttle that holds the target speed and acceleration according to the drive
+    model."""
     integral_limit: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.3
     """Largest contribution of the integral, as a fraction of full drive, in either direction."""
     acceleration_mps2: Positive = 1.0
     """Acceleration of the speed profile, m/s2."""
     deceleration_mps2: Positive = 0.5
-    """Deceleration planned before slower parts and the end, m/s2; less if brake and coasting cannot reach it."""
+    """Deceleration planned before slower parts and the end, m/s2; less if brake and coasting cannot
+    reach it."""
     creep_mps: Positive | None = None
-    """Lowest target of the deceleration to a stop, m/s, so that friction does not stop the vehicle short of it; None for a
-    twentieth of ``limits.max_speed_mps``. A course that asks for less is driven slower."""
+    """Lowest target of the deceleration to a stop, m/s, so that friction does not stop the vehicle
+    short of it; None for a twentieth of ``limits.max_speed_mps``. A course that asks for less is
+    driven slower."""
     brake_dead_band: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.1
-    """Demand below zero throttle that is left to coasting, as a fraction of full drive, so that the brake does not chatter."""
+    """Demand below zero throttle that is left to coasting, as a fraction of full drive, so that the
+    brake does not chatter."""
 
 
 CREEP_RATIO = 0.05
@@ -57,35 +72,46 @@ CREEP_RATIO = 0.05
 STABLE_LOOP = 0.6
 """Limit of p times acceleration per unit throttle times drive delay.
 
-An integrator with delay is stable below pi / 2 and overshoots above 1 / e; the prediction over the delay compensates most of it.
+An integrator with delay is stable below pi / 2 and overshoots above 1 / e; the prediction over the
+delay compensates most of it.
 """
 LEAST_DELAY_S = 0.05
-"""Shortest delay assumed for stability, s: a control period, the wire and the lag of any motor, even if the profile states none."""
+"""Shortest delay assumed for stability, s: a control period, the wire and the lag of any motor,
+even if the profile states none."""
 
 
 ANSWER_S = 0.4
 """Time after the drive's delay within which every vehicle moves that is driven, s."""
 BREAKAWAY_RATIO, BRAKELESS_RATIO = 3.5, 1.5
-"""Rate at which the throttle of a vehicle that stands grows, as a fraction of the planned acceleration per second. One without a
-brake cannot have come to rest on a slope, so that friction alone holds it."""
+"""Rate at which the throttle of a vehicle that stands grows, as a fraction of the planned
+acceleration per second. One without a brake cannot have come to rest on a slope, so that friction
+alone holds it."""
 LEAST_RATE = 0.1
-"""Smallest such rate, 1/s: the error of the friction model does not shrink with the speed asked for."""
+"""Smallest such rate, 1/s: the error of the friction model does not shrink with the speed asked
+for."""
 DISPROVED_S = 0.5
-"""Time in which a vehicle that stands, although it is driven, disproves that something pushes it, s."""
+"""Time in which a vehicle that stands, although it is driven, disproves that something pushes it,
+s."""
 ROLL_STEP = 0.15
 """Throttle that is added after each time that the vehicle rolls back."""
 HOLD_S = 0.15
-"""Time beyond the drive's delay for which a vehicle that rolled back is held, s, until the estimate has followed."""
+"""Time beyond the drive's delay for which a vehicle that rolled back is held, s, until the estimate
+has followed."""
 RELEASE_S, RELEASE_MPS = 0.05, 0.03
-"""Time constant with which that throttle is taken back once the vehicle is faster than its reference, and what noise explains."""
+"""Time constant with which that throttle is taken back once the vehicle is faster than its
+reference, and what noise explains."""
 RISE_S = 0.1
-"""Time constant of the acceleration of a vehicle that comes free, s: fixes change its estimate in steps."""
+"""Time constant of the acceleration of a vehicle that comes free, s: fixes change its estimate in
+steps."""
 LEAP_RATIO = 0.75
-"""Fraction of its target from which a vehicle that comes free may have leapt, where noise explains more."""
+"""Fraction of its target from which a vehicle that comes free may have leapt, where noise explains
+more."""
 APPROACH_S = 1.0
-"""Shortest time in which a target is approached from standstill, s: estimate and drive must follow a slow one, too."""
+"""Shortest time in which a target is approached from standstill, s: estimate and drive must follow
+a slow one, too."""
 RUNAWAY_MPS, RUNAWAY_RATIO = 0.1, 0.1
-"""Speed above the target from which the vehicle runs away, as down a slope: the larger of the two. It is then braked harder."""
+"""Speed above the target from which the vehicle runs away, as down a slope: the larger of the two.
+It is then braked harder."""
 
 
 def creep_mps(params: SpeedParams, limits: Limits) -> float:
@@ -121,7 +147,12 @@ def planned_deceleration_mps2(params: SpeedParams, drive: Drive) -> float:
 def _facts(params: SpeedParams, vehicle: Vehicle) -> tuple[float, ...]:
     """Return the vehicle parameters that a profile depends on; all >= 0."""
     drive = vehicle.drive
-    return planned_deceleration_mps2(params, drive), vehicle.min_turn_radius_m, drive.top_speed_mps, drive.top_reverse_speed_mps
+    return (
+        planned_deceleration_mps2(params, drive),
+        vehicle.min_turn_radius_m,
+        drive.top_speed_mps,
+        drive.top_reverse_speed_mps,
+    )
 
 
 SLOWED = 0.98
@@ -129,18 +160,25 @@ SLOWED = 0.98
 
 
 def course_speed_limits(vehicle: Vehicle, limits: Limits, course: Course) -> tuple[Array, Array]:
-    """Return the highest speeds (n,) at the samples of a course, m/s: by limit and drive, and by lateral acceleration.
+    """Return the highest speeds (n,) at the samples of a course, m/s: by limit and drive, and by
+    lateral acceleration.
 
-    Curvature is limited to what the vehicle can turn: a corner in the line is driven as the tightest arc.
+    Curvature is limited to what the vehicle can turn: a corner in the line is driven as the
+    tightest arc.
     """
     curvature = np.clip(np.abs(course.curvature_per_m), 1e-9, 1.0 / vehicle.min_turn_radius_m)
     by_turn = np.sqrt(limits.max_lateral_acceleration_mps2 / curvature)
-    drive_top_mps = np.where(course.speed_mps < 0.0, vehicle.drive.top_reverse_speed_mps, vehicle.drive.top_speed_mps)
+    drive_top_mps = np.where(
+        course.speed_mps < 0.0, vehicle.drive.top_reverse_speed_mps, vehicle.drive.top_speed_mps
+    )
     return np.minimum(limits.max_speed_mps, drive_top_mps), by_turn
 
 
-def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course, params: SpeedParams | None = None) -> list[str]:
-    """Return one sentence per reason for which the course is not driven at its own speeds; empty if there is none.
+def speed_warnings(
+    vehicle: Vehicle, limits: Limits, course: Course, params: SpeedParams | None = None
+) -> list[str]:
+    """Return one sentence per reason for which the course is not driven at its own speeds; empty if
+    there is none.
 
     ``params``: tuning of the speed control, None for a controller without it.
     """
@@ -151,27 +189,37 @@ def speed_warnings(vehicle: Vehicle, limits: Limits, course: Course, params: Spe
     if over.any():
         worst = int(np.argmax(asked - top))
         backward = course.speed_mps[worst] < 0.0
-        key = "limits.max_speed_mps" if top[worst] >= limits.max_speed_mps else "the drive's top speed"
+        key = (
+            "limits.max_speed_mps"
+            if top[worst] >= limits.max_speed_mps
+            else "the drive's top speed"
+        )
         warnings.append(
-            f"the course asks for up to {asked[worst]:.3g} m/s{' in reverse' if backward else ''}; {key} is {top[worst]:.3g} m/s: "
+            f"the course asks for up to {asked[worst]:.3g} "
+            f"m/s{' in reverse' if backward else ''}; {key} is {top[worst]:.3g} m/s: "
             f"{over.mean():.0%} of the course is driven slower"
         )
     slow = np.minimum(asked, top)
     sharp = slow * SLOWED > by_turn
     if sharp.any():
         worst = int(np.argmax(slow / by_turn))
-        needed_mps2 = float(limits.max_lateral_acceleration_mps2 * (slow[worst] / by_turn[worst]) ** 2)
-        warnings.append(
-            f"{slow[worst]:.3g} m/s at {course.s_m[worst]:.0f} m needs {needed_mps2:.3g} m/s^2 of lateral acceleration; "
-            f"limits.max_lateral_acceleration_mps2 is {limits.max_lateral_acceleration_mps2:.3g}, so {sharp.mean():.0%} of the "
-            f"course is driven slower, there at {by_turn[worst]:.2g} m/s"
+        needed_mps2 = float(
+            limits.max_lateral_acceleration_mps2 * (slow[worst] / by_turn[worst]) ** 2
         )
-    if params is not None and (slowest := float(asked.min())) < (creep := creep_mps(params, limits)):
+        warnings.append(
+            f"{slow[worst]:.3g} m/s at {course.s_m[worst]:.0f} m needs {needed_mps2:.3g} m/s^2 "
+            "of lateral acceleration; limits.max_lateral_acceleration_mps2 is "
+            f"{limits.max_lateral_acceleration_mps2:.3g}, so {sharp.mean():.0%} of the course is "
+            f"driven slower, there at {by_turn[worst]:.2g} m/s"
+        )
+    if params is not None and (slowest := float(asked.min())) < (
+        creep := creep_mps(params, limits)
+    ):
         at_m, share = course.s_m[int(np.argmin(asked))], (asked < creep).mean()
         warnings.append(
-            f"the course asks for {slowest:.3g} m/s at {at_m:.0f} m, and speed.creep_mps, below which this vehicle may stop again "
-            f"and again, is {creep:.3g} m/s: {share:.0%} of the course is driven as slowly as it asks; raise its speed "
-            "if the drive cannot"
+            f"the course asks for {slowest:.3g} m/s at {at_m:.0f} m, and speed.creep_mps, below "
+            f"which this vehicle may stop again and again, is {creep:.3g} m/s: {share:.0%} of "
+            "the course is driven as slowly as it asks; raise its speed if the drive cannot"
         )
     return warnings
 
@@ -184,13 +232,17 @@ class SpeedTarget(Struct, frozen=True, gc=False):
 
 
 class SpeedProfile:
-    """Highest speed by arc length, from the course's own speed, the vehicle's limit, lateral acceleration and braking distance.
+    """Highest speed by arc length, from the course's own speed, the vehicle's limit, lateral
+    acceleration and braking distance.
 
-    The lateral limit is sqrt(a_lat / |curvature|), with curvature limited to what the vehicle can turn. A backward pass with the
-    planned deceleration looks ahead over the whole course. The end, the end of a lap, every cusp and every wait count as a stop.
+    The lateral limit is sqrt(a_lat / |curvature|), with curvature limited to what the vehicle can
+    turn. A backward pass with the planned deceleration looks ahead over the whole course. The end,
+    the end of a lap, every cusp and every wait count as a stop.
     """
 
-    def __init__(self, params: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course) -> None:
+    def __init__(
+        self, params: SpeedParams, vehicle: Vehicle, limits: Limits, course: Course
+    ) -> None:
         self._given = params, limits, course
         self._facts = _facts(params, vehicle)
         top, by_turn = course_speed_limits(vehicle, limits, course)
@@ -214,22 +266,31 @@ class SpeedProfile:
             reachable[-1] = rise[-1]
             slowed = np.maximum(np.minimum.accumulate(reachable[::-1])[::-1] - rise, 0.0)
             square[first:last], after[first:last] = slowed[:-1], slowed[1:]
-        # Not lists: a profile of a long course is made anew while the vehicle drives, and lists would take ten times as long.
-        self._s_m, self._square, self._square_after = (array("d", column.tobytes()) for column in (s_m, square, after))
+        # Not lists: a profile of a long course is made anew while the vehicle drives, and lists
+        # would take ten times as long.
+        self._s_m, self._square, self._square_after = (
+            array("d", column.tobytes()) for column in (s_m, square, after)
+        )
         self._signs = array("d", np.where(backward, -1.0, 1.0).tobytes())
 
     def adapted(self, vehicle: Vehicle) -> "SpeedProfile":
-        """Return this profile, or a new one if the vehicle parameters changed by more than ``NOTABLE``."""
+        """Return this profile, or a new one if the vehicle parameters changed by more than
+        ``NOTABLE``."""
         facts = _facts(self._given[0], vehicle)
-        if all(abs(now - then) <= NOTABLE * then for now, then in zip(facts, self._facts, strict=True)):
+        if all(
+            abs(now - then) <= NOTABLE * then for now, then in zip(facts, self._facts, strict=True)
+        ):
             return self
         params, limits, course = self._given
         return SpeedProfile(params, vehicle, limits, course)
 
     def speeds_mps(self, leg: int) -> Array:
-        """Return the speed magnitudes (n,) at the samples of a leg, its end included, where it is 0."""
+        """Return the speed magnitudes (n,) at the samples of a leg, its end included, where it is
+        0."""
         first, last = self._legs[leg]
-        squares: Array = np.append(np.frombuffer(self._square)[first:last], self._square_after[last - 1])
+        squares: Array = np.append(
+            np.frombuffer(self._square)[first:last], self._square_after[last - 1]
+        )
         return np.sqrt(squares)
 
     def sampled_mps(self, count: int) -> Array:
@@ -239,11 +300,13 @@ class SpeedProfile:
         return speeds
 
     def creep_mps(self, s_m: float) -> float:
-        """Return the lowest target at an arc length, m/s > 0: ``SpeedParams.creep_mps``, or what the course asks for if less."""
+        """Return the lowest target at an arc length, m/s > 0: ``SpeedParams.creep_mps``, or what
+        the course asks for if less."""
         return self._creep_mps[bisect_right(self._s_m, s_m, 1, len(self._s_m) - 1) - 1]
 
     def at(self, s_m: float, leg: int | None = None) -> SpeedTarget:
-        """Return the speed at an arc length, and the deceleration (never an acceleration) that follows the profile there.
+        """Return the speed at an arc length, and the deceleration (never an acceleration) that
+        follows the profile there.
 
         With ``leg``, the tracker's index, positions beyond its ends count as its ends.
         """
@@ -252,7 +315,9 @@ class SpeedProfile:
         start, here, sign = self._s_m[k], self._square[k], self._signs[k]
         slope = (self._square_after[k] - here) / (self._s_m[k + 1] - start)
         square = here + slope * clamp(s_m - start, 0.0, self._s_m[k + 1] - start)
-        return SpeedTarget(sign * sqrt(max(square, 0.0)), sign * clamp(0.5 * slope, -self.deceleration_mps2, 0.0))
+        return SpeedTarget(
+            sign * sqrt(max(square, 0.0)), sign * clamp(0.5 * slope, -self.deceleration_mps2, 0.0)
+        )
 
 
 class Demand(Struct, frozen=True, gc=False):
@@ -290,7 +355,8 @@ class PidState(Struct, frozen=True, gc=False):
     """Time for which the brake still holds a vehicle that rolled back, s."""
 
     def answers(self, drive: Drive) -> bool:
-        """Return False while the vehicle stands for longer than any drive needs to move it: it is held, or stuck."""
+        """Return False while the vehicle stands for longer than any drive needs to move it: it is
+        held, or stuck."""
         return self.standing_s <= drive.delay_s + ANSWER_S
 
 
@@ -306,39 +372,54 @@ def speed_step(
     now_mps: float = float("nan"),
     noise_mps: float = MOVING_MPS,
 ) -> tuple[PidState, Demand]:
-    """Return state and demand after one step of PID with feed-forward. Inputs are finite, ``dt_s`` > 0.
+    """Return state and demand after one step of PID with feed-forward. Inputs are finite, ``dt_s``
+    > 0.
 
-    The speed is that at which the throttle takes effect; ``now_mps`` is the present one, if that differs, with its ``noise_mps``.
-    ``surplus_mps2`` is the model error for the feed-forward (:mod:`~vehicled.control.drive_observer`). The reference starts at the
-    speed, so taking over is smooth; it rises by at most ``acceleration_mps2`` and stays near the speed. The vehicle brakes to
-    standstill before it changes direction.
+    The speed is that at which the throttle takes effect; ``now_mps`` is the present one, if that
+    differs, with its ``noise_mps``. ``surplus_mps2`` is the model error for the feed-forward
+    (:mod:`~vehicled.control.drive_observer`). The reference starts at the speed, so taking over is
+    smooth; it rises by at most ``acceleration_mps2`` and stays near the speed. The vehicle brakes
+    to standstill before it changes direction.
 
-    Anti-windup: the integral is limited, and frozen while the output saturates in the direction of the error and while the vehicle
-    does not answer. A vehicle that stands gets a throttle of its own instead, which grows slowly and is taken back as soon as it
-    moves too fast; a surplus that would push it counts less and less until it moves. One that rolls back down a slope is braked,
+    Anti-windup: the integral is limited, and frozen while the output saturates in the direction of
+    the error and while the vehicle does not answer. A vehicle that stands gets a throttle of its
+    own instead, which grows slowly and is taken back as soon as it moves too fast; a surplus that
+    would push it counts less and less until it moves. One that rolls back down a slope is braked,
     and the throttle that would have held it is added for the next try.
     """
     sign = _direction(drive, speed_mps, target)
     now_mps = now_mps if isfinite(now_mps) else speed_mps
     rise_mps2 = 0.0
     if isfinite(state.last_now_mps):
-        rise_mps2 = state.rise_mps2 + (now_mps - state.last_now_mps - state.rise_mps2 * dt_s) / max(RISE_S, dt_s)
+        rise_mps2 = state.rise_mps2 + (now_mps - state.last_now_mps - state.rise_mps2 * dt_s) / max(
+            RISE_S, dt_s
+        )
     can_brake = drive.brake_deceleration_mps2 > 0.0
     authority = drive_authority_mps2(drive)
     now = sign * now_mps
     breakaway = max(sign * state.breakaway, 0.0)
-    if min(now, sign * speed_mps) < -STANDSTILL_MPS and (drive.reverse_share > 0.0 or (can_brake and now < -STANDSTILL_MPS)):
+    if min(now, sign * speed_mps) < -STANDSTILL_MPS and (
+        drive.reverse_share > 0.0 or (can_brake and now < -STANDSTILL_MPS)
+    ):
         hold_s = drive.delay_s + HOLD_S
         if state.hold_s == 0.0 and sign * state.reference_mps > 0.0:
             breakaway = min(breakaway + ROLL_STEP, 1.0)
-        rolled = PidState(0.0, 0.0, speed_mps, now_mps, 0.0, sign * breakaway, state.standing_s, 0.0, hold_s)
+        rolled = PidState(
+            0.0, 0.0, speed_mps, now_mps, 0.0, sign * breakaway, state.standing_s, 0.0, hold_s
+        )
         return rolled, Demand(0.0, 1.0 if can_brake else 0.0)
     if can_brake and state.hold_s > 0.0:
         hold_s = max(state.hold_s - dt_s, 0.0)
-        held = PidState(0.0, 0.0, speed_mps, now_mps, 0.0, sign * breakaway, state.standing_s, 0.0, hold_s)
+        held = PidState(
+            0.0, 0.0, speed_mps, now_mps, 0.0, sign * breakaway, state.standing_s, 0.0, hold_s
+        )
         return held, Demand(0.0, 1.0)
     # Signs are those of the target's direction from here on.
-    speed, wanted, slowing = sign * speed_mps, sign * target.speed_mps, sign * target.acceleration_mps2
+    speed, wanted, slowing = (
+        sign * speed_mps,
+        sign * target.speed_mps,
+        sign * target.acceleration_mps2,
+    )
     last = sign * state.reference_mps if isfinite(state.reference_mps) else speed
     integral = sign * state.integral
     if isfinite(state.reference_mps) and last < 0.0:
@@ -363,9 +444,16 @@ def speed_step(
     elif not stands:
         # By the present speed: the predicted one knows nothing of what holds the vehicle back.
         fast_mps = max(min(speed, now) - reference - RELEASE_MPS, 0.0)
-        # Slow growth frees a vehicle gently, so one that leaps forward was held by something that has let go.
-        leap_mps2 = max(sign * rise_mps2 - planned_mps2, 0.0) if now > min(noise_mps, LEAP_RATIO * wanted) else 0.0
-        breakaway = max(breakaway - (gain * fast_mps + leap_mps2 / authority) * dt_s / RELEASE_S, 0.0)
+        # Slow growth frees a vehicle gently, so one that leaps forward was held by something that
+        # has let go.
+        leap_mps2 = (
+            max(sign * rise_mps2 - planned_mps2, 0.0)
+            if now > min(noise_mps, LEAP_RATIO * wanted)
+            else 0.0
+        )
+        breakaway = max(
+            breakaway - (gain * fast_mps + leap_mps2 / authority) * dt_s / RELEASE_S, 0.0
+        )
     over_mps = max(speed - runaway_mps(max(wanted, 0.0)), 0.0)
     demand = gain * error + integral + breakaway - (_most_gain(drive) - gain) * over_mps
     if params.feed_forward:
@@ -382,17 +470,29 @@ def speed_step(
     brake = 0.0
     lowest = 0.0
     if can_brake:
-        # Throttle and brake act on one acceleration, so the loop gain is equal on both sides of coasting.
+        # Throttle and brake act on one acceleration, so the loop gain is equal on both sides of
+        # coasting.
         ratio = authority / drive.brake_deceleration_mps2
         lowest = -1.0 / ratio
         if demand < (-params.brake_dead_band if over_mps == 0.0 else 0.0):
             brake = min(-demand * ratio, 1.0)
     saturated = (demand >= most and error > 0.0) or (demand <= lowest and error < 0.0)
     if answers and not saturated:
-        integral = clamp(integral + params.i * error * dt_s, -params.integral_limit, params.integral_limit)
+        integral = clamp(
+            integral + params.i * error * dt_s, -params.integral_limit, params.integral_limit
+        )
     # Adding 0.0 changes only a negative zero.
     pushing_s = state.pushing_s + dt_s if throttle > 0.0 and now < STANDSTILL_MPS else 0.0
-    after = PidState(sign * reference, sign * integral, speed_mps, now_mps, rise_mps2, sign * breakaway, standing_s, pushing_s)
+    after = PidState(
+        sign * reference,
+        sign * integral,
+        speed_mps,
+        now_mps,
+        rise_mps2,
+        sign * breakaway,
+        standing_s,
+        pushing_s,
+    )
     return after, Demand(sign * throttle + 0.0, brake)
 
 

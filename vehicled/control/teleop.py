@@ -5,7 +5,8 @@ from vehicled.core.vehicle import Vehicle
 
 
 def teleop_command(reading: TeleopCommand, vehicle: Vehicle, now_ns: int) -> ControlCommand:
-    """Return the command for a teleop reading; full deflection is the mechanical stop. A released deadman brakes.
+    """Return the command for a teleop reading; full deflection is the mechanical stop. A released
+    deadman brakes.
 
     The command gate limits and counts values out of range.
     """

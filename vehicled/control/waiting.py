@@ -1,4 +1,5 @@
-"""Carries out the waits of a course: the vehicle stands for some seconds at a place, and drives on."""
+"""Carries out the waits of a course: the vehicle stands for some seconds at a place, and drives
+on."""
 
 from bisect import bisect_left, bisect_right
 
@@ -9,7 +10,8 @@ from vehicled.paths.waits import Wait
 
 
 class WaitTracker:
-    """Present wait of a drive along a course. The time counts from standstill, and only while the vehicle drives the course.
+    """Present wait of a drive along a course. The time counts from standstill, and only while the
+    vehicle drives the course.
 
     A drive that resumes does not repeat a wait that has ended; one that was broken off begins anew.
     """
@@ -38,14 +40,19 @@ class WaitTracker:
     def step(self, progress_m: float, speed_mps: float, now_ns: int, *, at_end: bool) -> bool:
         """Update from the place on the course; return True if a wait has ended just now.
 
-        ``at_end``: the end of the course is reached. A place or speed that is not finite changes nothing.
+        ``at_end``: the end of the course is reached. A place or speed that is not finite changes
+        nothing.
         """
         if not self.left:
             return False
         wait = self._waits[self._next]
         if self.present is None and (at_end or progress_m >= wait.s_m - self._tolerance_m):
             self.present = wait
-        if self.present is not None and self._stands_since_ns is None and abs(speed_mps) <= STANDSTILL_MPS:
+        if (
+            self.present is not None
+            and self._stands_since_ns is None
+            and abs(speed_mps) <= STANDSTILL_MPS
+        ):
             self._stands_since_ns = now_ns
         if self._stands_since_ns is None or self.waited_s(now_ns) < wait.duration_s:
             return False

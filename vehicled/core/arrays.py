@@ -1,7 +1,8 @@
 """The type of numeric arrays, and functions of arrays that many packages need.
 
-``matmul``, ``arctan2``, ``exp`` and ``tan`` give the same bits on every processor. ``@`` and ``np.linalg`` do not, because BLAS
-chooses order and fused operations by processor, nor do numpy's vector functions beyond sine and cosine (``docs/determinism.md``).
+``matmul``, ``arctan2``, ``exp`` and ``tan`` give the same bits on every processor. ``@`` and
+``np.linalg`` do not, because BLAS chooses order and fused operations by processor, nor do numpy's
+vector functions beyond sine and cosine (``docs/determinism.md``).
 """
 
 import math
@@ -25,9 +26,11 @@ def wrapped(angle_rad: Array) -> Array:
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """Return the product of a matrix (n, k) or vector (k,) and a matrix (k, m), every sum in the order of k.
+    """Return the product of a matrix (n, k) or vector (k,) and a matrix (k, m), every sum in the
+    order of k.
 
-    A wide ``b`` is quicker than a high ``a``. Up to 6 rows and columns it costs 1 to 2 us more than BLAS, at 15 it costs 8 us more.
+    A wide ``b`` is quicker than a high ``a``. Up to 6 rows and columns it costs 1 to 2 us more than
+    BLAS, at 15 it costs 8 us more.
     """
     found: Array = _sum(a[..., None] * b, -2)
     return found
@@ -36,7 +39,9 @@ def matmul(a: Array, b: Array) -> Array:
 def _each(function: Callable[..., float], *arguments: Any) -> Array:
     """Return the values of a function of numbers, element by element."""
     arrays = np.broadcast_arrays(*arguments)
-    return np.array(list(map(function, *(array.ravel().tolist() for array in arrays))), dtype=np.float64).reshape(arrays[0].shape)
+    return np.array(
+        list(map(function, *(array.ravel().tolist() for array in arrays))), dtype=np.float64
+    ).reshape(arrays[0].shape)
 
 
 def arctan2(y: Any, x: Any) -> Array:
@@ -45,8 +50,8 @@ def arctan2(y: Any, x: Any) -> Array:
 
 
 def hypotenuse(x: Any, y: Any) -> Array:
-    """Return the lengths of vectors (x, y); ``np.hypot`` rounds otherwise on another processor, so it serves only those whose
-    squares are beyond the range of numbers.
+    """Return the lengths of vectors (x, y); ``np.hypot`` rounds otherwise on another processor, so
+    it serves only those whose squares are beyond the range of numbers.
     """
     with np.errstate(over="ignore", under="ignore"):
         squares = np.asarray(x * x + y * y)
@@ -74,7 +79,8 @@ _Numbers = TypeVar("_Numbers", bound=npt.NDArray[Any])
 
 
 def clipped(values: _Numbers, low: Any, high: Any) -> _Numbers:
-    """Return values limited to a range, as ``np.clip``; for short arrays it takes a fifth of its time."""
+    """Return values limited to a range, as ``np.clip``; for short arrays it takes a fifth of its
+    time."""
     found: _Numbers = np.minimum(np.maximum(values, low), high)
     return found
 

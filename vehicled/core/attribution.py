@@ -1,7 +1,7 @@
 """Attribution of deadline misses to their causes, from evidence.
 
-The response time is split among everything known to have used it; the largest part names the cause. Without evidence the cause
-names what is lacking, because a guess would be worse than none.
+The response time is split among everything known to have used it; the largest part names the cause.
+Without evidence the cause names what is lacking, because a guess would be worse than none.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ HOLDERS = ("receive", "log", "transmit", "view")
 """Runtime callbacks by their number in ``TaskTick.holder``."""
 
 Reading = tuple[int, int, int, int, int, int]
-"""t_ns, thread CPU time in ns, voluntary switches, involuntary switches, major page faults, run delay (runnable, not running) in
-ns."""
+"""t_ns, thread CPU time in ns, voluntary switches, involuntary switches, major page faults, run
+delay (runnable, not running) in ns."""
 
 
 class Execution(Struct, frozen=True, gc=False):
@@ -46,7 +46,8 @@ class Evidence(NamedTuple):
     keeps_run_delay: bool = True
     """False if the kernel does not count run delay."""
     jumps: Sequence[tuple[int, int]] = ()
-    """Times over which a clock shared with a simulator jumped, because it had waited for it: before and after."""
+    """Times over which a clock shared with a simulator jumped, because it had waited for it: before
+    and after."""
     continued_ns: Sequence[int] = ()
     """Times at which the process went on after a stop signal."""
 
@@ -67,26 +68,35 @@ class NoEvidence:
         return Evidence()
 
 
-WITHOUT_CAUSE = frozenset({Cause.NO_SCHEDSTAT, Cause.NO_LOOP_RECORD, Cause.EVIDENCE_FAILED, Cause.UNKNOWN})
+WITHOUT_CAUSE = frozenset(
+    {Cause.NO_SCHEDSTAT, Cause.NO_LOOP_RECORD, Cause.EVIDENCE_FAILED, Cause.UNKNOWN}
+)
 """Causes that name what is lacking instead of a cause."""
 COVERED_FRACTION = 0.5
 """Fraction of the response that evidence must cover; below it the cause is unknown."""
 
 MOST_RUNS = 128
-"""Number of callbacks that are split into computing and waiting; those shorter than such a part of the response count as computing.
-A loop that is late runs hundreds of them, and explaining each would make it later."""
+"""Number of callbacks that are split into computing and waiting; those shorter than such a part of
+the response count as computing. A loop that is late runs hundreds of them, and explaining each
+would make it later."""
 UNEXPLAINED_TOLERANCE_NS = 50_000
 """Off-CPU time below this is the cost of the measurement."""
 
 
 def attribute(
-    task: int, release_ns: int, executions: Sequence[Execution], around: Evidence, *, virtual: bool = False
+    task: int,
+    release_ns: int,
+    executions: Sequence[Execution],
+    around: Evidence,
+    *,
+    virtual: bool = False,
 ) -> tuple[Cause, int]:
     """Return cause and holder of one late release.
 
-    ``executions`` are the task runs that ended after the release, oldest first, the late task's own last. The holder is the task
-    for QUEUED and the callback for LOOP_HELD; for BLOCKED and PAGE_FAULT in another run it is the task or, from ``FIRST_CALLBACK``
-    on, the callback; otherwise ``NO_HOLDER``. :func:`holder_name` gives its name.
+    ``executions`` are the task runs that ended after the release, oldest first, the late task's own
+    last. The holder is the task for QUEUED and the callback for LOOP_HELD; for BLOCKED and
+    PAGE_FAULT in another run it is the task or, from ``FIRST_CALLBACK`` on, the callback; otherwise
+    ``NO_HOLDER``. :func:`holder_name` gives its name.
     """
     parts = _Parts(around)
     end_ns = executions[-1].end[0]
@@ -119,9 +129,14 @@ def attribute(
         # Run delay outside all runs counts first against the loop's wake-up.
         delay_ns -= parts.add_rest(kept, asleep_ns, _overlap(around.collections, *asleep), delay_ns)
         stopped = parts.was_stopped(awake_ns, end_ns, outside=(*around.callbacks, *executions))
-        parts.add_rest(Cause.STOPPED if stopped else Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns)
+        parts.add_rest(
+            Cause.STOPPED if stopped else Cause.LOOP_HELD, idle_ns, idle_collected_ns, delay_ns
+        )
     found = parts.largest(COVERED_FRACTION * (end_ns - release_ns))
-    return found or (Cause.UNKNOWN if around.asleep_ns is not None or virtual else Cause.NO_LOOP_RECORD, NO_HOLDER)
+    return found or (
+        Cause.UNKNOWN if around.asleep_ns is not None or virtual else Cause.NO_LOOP_RECORD,
+        NO_HOLDER,
+    )
 
 
 class _Parts:
@@ -132,9 +147,11 @@ class _Parts:
         self._around = around
 
     def was_stopped(self, from_ns: int, to_ns: int, outside: Sequence[Execution] = ()) -> bool:
-        """Return True if the process went on after a stop signal in this time, outside of these runs."""
+        """Return True if the process went on after a stop signal in this time, outside of these
+        runs."""
         return any(
-            from_ns < t_ns <= to_ns and not any(run.begin[0] < t_ns <= run.end[0] for run in outside)
+            from_ns < t_ns <= to_ns
+            and not any(run.begin[0] < t_ns <= run.end[0] for run in outside)
             for t_ns in self._around.continued_ns
         )
 
@@ -142,7 +159,9 @@ class _Parts:
         if duration_ns > 0:
             self._ns[cause, holder] = self._ns.get((cause, holder), 0) + duration_ns
 
-    def add_run(self, run: Execution, wall_ns: int, collected_ns: int, task: int, *, virtual: bool) -> int:
+    def add_run(
+        self, run: Execution, wall_ns: int, collected_ns: int, task: int, *, virtual: bool
+    ) -> int:
         """Split the part of a run after the release; return its run delay."""
         begin, end = run.begin, run.end
         own = run.number == task
@@ -171,11 +190,13 @@ class _Parts:
             elif end[2] > begin[2] and end[3] > begin[3] and not self._around.keeps_run_delay:
                 self.add(Cause.NO_SCHEDSTAT, holder, waited)
             elif end[2] > begin[2]:
-                # With both kinds of switch in one run, report the blocking call, because it can be fixed.
+                # With both kinds of switch in one run, report the blocking call, because it can be
+                # fixed.
                 self.add(Cause.BLOCKED, holder, waited)
             else:
-                # Involuntary switches without run delay: the kernel keeps no schedstat, or a cgroup quota ran out. No switch at
-                # all while the thread's clock stood still: interrupts or the hypervisor.
+                # Involuntary switches without run delay: the kernel keeps no schedstat, or a cgroup
+                # quota ran out. No switch at all while the thread's clock stood still: interrupts
+                # or the hypervisor.
                 self.add(Cause.PREEMPTED, NO_HOLDER, waited)
         return delayed
 
@@ -189,7 +210,8 @@ class _Parts:
         return delayed
 
     def largest(self, at_least_ns: float) -> tuple[Cause, int] | None:
-        """Return the largest cause with its main holder; None if all parts together are below the limit."""
+        """Return the largest cause with its main holder; None if all parts together are below the
+        limit."""
         if not self._ns or sum(self._ns.values()) < at_least_ns:
             return None
         by_cause: dict[Cause, int] = {}
@@ -204,7 +226,8 @@ def _overlap(spans: Sequence[tuple[int, int]], from_ns: int, to_ns: int) -> int:
 
 
 def holder_name(cause: int, holder: int, tasks: Sequence[str], callbacks: Sequence[str]) -> str:
-    """Return the name of the holder; empty for none. ``tasks`` and ``callbacks`` are ordered by number."""
+    """Return the name of the holder; empty for none. ``tasks`` and ``callbacks`` are ordered by
+    number."""
     if holder == NO_HOLDER:
         return ""
     if cause == Cause.LOOP_HELD:

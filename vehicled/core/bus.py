@@ -29,7 +29,8 @@ class Latest(Generic[T]):
 
 
 class Inbox(Generic[T]):
-    """Bounded queue. When full it drops and counts the oldest value, because a controller needs the newest."""
+    """Bounded queue. When full it drops and counts the oldest value, because a controller needs the
+    newest."""
 
     __slots__ = ("_items", "dropped", "limit")
 

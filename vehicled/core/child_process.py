@@ -1,4 +1,5 @@
-"""The child's end of every helper process: it must take no time from the daemon's loop, and end after it."""
+"""The child's end of every helper process: it must take no time from the daemon's loop, and end
+after it."""
 
 import os
 import signal
@@ -9,7 +10,8 @@ EXPENDABLE = 500
 
 
 def be_modest(niceness: int) -> None:
-    """Lower the priority, which is the daemon's real-time one, and ignore the signals that end the daemon's group."""
+    """Lower the priority, which is the daemon's real-time one, and ignore the signals that end the
+    daemon's group."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):

@@ -1,6 +1,8 @@
-"""Exceptions of any code as text: short, printable, and without raising, whatever the exception does.
+"""Exceptions of any code as text: short, printable, and without raising, whatever the exception
+does.
 
-An exception of a user's code may raise in its own ``__str__``, hold 50 MB, come from 100 000 frames, or claim to be another type.
+An exception of a user's code may raise in its own ``__str__``, hold 50 MB, come from 100 000
+frames, or claim to be another type.
 """
 
 import traceback
@@ -32,7 +34,8 @@ _context_hidden = BaseException.__dict__["__suppress_context__"].__get__
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user's second Ctrl-C or SIGTERM, which ends a run at once. Code of the user's may raise any other exception by itself."""
+    """The user's second Ctrl-C or SIGTERM, which ends a run at once. Code of the user's may raise
+    any other exception by itself."""
 
 
 class _Shown(Repr):
@@ -48,7 +51,8 @@ _shown = _Shown()
 
 
 def guarded(make: Callable[[], str], otherwise: str) -> str:
-    """Return a text that the user's code makes; ``otherwise`` if making it raises. Only :class:`Interrupted` passes through."""
+    """Return a text that the user's code makes; ``otherwise`` if making it raises. Only
+    :class:`Interrupted` passes through."""
     try:
         text = make()
         # A subclass of str may override anything, so only the methods of str itself are called.
@@ -60,7 +64,8 @@ def guarded(make: Callable[[], str], otherwise: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return one line of at most ``MESSAGE_LIMIT`` characters that every terminal and encoding can show."""
+    """Return one line of at most ``MESSAGE_LIMIT`` characters that every terminal and encoding can
+    show."""
     return printable(" ".join(text.split()), MESSAGE_LIMIT)
 
 
@@ -81,10 +86,16 @@ def message(error: BaseException) -> str:
         arguments = _arguments(error)
         if _is(error, BaseExceptionGroup):
             arguments = arguments[:1]
-        if type(error).__str__ in (BaseException.__str__, BaseExceptionGroup.__str__) or not all(map(_is_small, arguments)):
+        if type(error).__str__ in (BaseException.__str__, BaseExceptionGroup.__str__) or not all(
+            map(_is_small, arguments)
+        ):
             # Python's own text would represent all of it.
             first = arguments[0] if arguments else ""
-            return first if len(arguments) <= 1 and _is(first, str) else ", ".join(map(shown, arguments[:4]))
+            return (
+                first
+                if len(arguments) <= 1 and _is(first, str)
+                else ", ".join(map(shown, arguments[:4]))
+            )
         return str(error)
 
     return guarded(made, "its text cannot be read")
@@ -95,11 +106,14 @@ def error_text(error: BaseException) -> str:
     said = message(error)
     text = f"{type_name(error)}: {said}" if said else type_name(error)
     first = _first_member(error)
-    return text if first is None else one_line(f"{text}; first: {type_name(first)}: {message(first)}")
+    return (
+        text if first is None else one_line(f"{text}; first: {type_name(first)}: {message(first)}")
+    )
 
 
 def error_trace(error: BaseException) -> str:
-    """Return the traceback of an exception and of its causes, outermost first; frames in the middle of long ones are left out."""
+    """Return the traceback of an exception and of its causes, outermost first; frames in the middle
+    of long ones are left out."""
     parts: list[str] = []
     each: BaseException | None = error
     while each is not None and len(parts) < CHAIN_LIMIT:
@@ -109,7 +123,8 @@ def error_trace(error: BaseException) -> str:
 
 
 def innermost(error: BaseException, files: frozenset[str]) -> TracebackType | None:
-    """Return the innermost traceback entry in one of some files; None if an exception passed through none of them."""
+    """Return the innermost traceback entry in one of some files; None if an exception passed
+    through none of them."""
     found, trace = None, _trace(error)
     while trace is not None:
         if trace.tb_frame.f_code.co_filename in files:
@@ -136,13 +151,17 @@ def _frames(trace: TracebackType | None) -> list[str]:
 def _lines(traces: "list[TracebackType] | deque[TracebackType]") -> list[str]:
     try:
         walked = ((each.tb_frame, each.tb_lineno) for each in traces)
-        return [line[:MESSAGE_LIMIT] for line in traceback.format_list(traceback.StackSummary.extract(walked))]
+        return [
+            line[:MESSAGE_LIMIT]
+            for line in traceback.format_list(traceback.StackSummary.extract(walked))
+        ]
     except Exception:  # noqa: BLE001 - the source lines of a frame may be anything, and only explain
         return []
 
 
 def _first_member(error: BaseException) -> BaseException | None:
-    """Return the first exception of a group that is no group itself; None for any other exception."""
+    """Return the first exception of a group that is no group itself; None for any other
+    exception."""
     found: Any = error
     for _ in range(CHAIN_LIMIT):
         if not _is(found, BaseExceptionGroup):
@@ -157,4 +176,8 @@ def _is(value: object, kind: type) -> bool:
 
 
 def _is_small(value: Any) -> bool:
-    return value is None or type(value) in (int, float) or (type(value) in (str, bytes) and len(value) <= 4 * MESSAGE_LIMIT)
+    return (
+        value is None
+        or type(value) in (int, float)
+        or (type(value) in (str, bytes) and len(value) <= 4 * MESSAGE_LIMIT)
+    )

@@ -1,5 +1,5 @@
-"""Base of the errors that a user can cure. A command prints their text and ends without a traceback: with status 2, or with 75 if
-the same command can succeed later.
+"""Base of the errors that a user can cure. A command prints their text and ends without a
+traceback: with status 2, or with 75 if the same command can succeed later.
 
 The text says what happened, where, and what to do. What is in brackets is where it is defined::
 
@@ -39,7 +39,17 @@ The text says what happened, where, and what to do. What is in brackets is where
 import errno
 
 _PASSING = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EBUSY, errno.EINTR)
+    (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.EAGAIN,
+        errno.EBUSY,
+        errno.EINTR,
+    )
 )
 
 

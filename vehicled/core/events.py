@@ -1,4 +1,5 @@
-"""Facts of the events that a program reads. All others are for people alone: :meth:`vehicled.core.messages.Event.of`."""
+"""Facts of the events that a program reads. All others are for people alone:
+:meth:`vehicled.core.messages.Event.of`."""
 
 from typing import ClassVar, Self
 
@@ -25,7 +26,8 @@ class EventFacts(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def read(cls, event: Event) -> Self | None:
-        """Return the facts of an event; None for another event, and for text that no version of this program wrote."""
+        """Return the facts of an event; None for another event, and for text that no version of
+        this program wrote."""
         if event.name not in cls.names:
             return None
         try:

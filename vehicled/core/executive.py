@@ -1,10 +1,12 @@
 """Sans-IO fixed-rate executive: a rate table, deadlines, and statistics of every release.
 
-Terms: *release* planned time t_k; *lateness* start - t_k; *execution* end - start; *response* end - t_k; *miss* response >
-deadline; *skip* a release that was not run; *jitter* spread of start-to-start.
+Terms: *release* planned time t_k; *lateness* start - t_k; *execution* end - start; *response* end -
+t_k; *miss* response > deadline; *skip* a release that was not run; *jitter* spread of
+start-to-start.
 
-Rates do not drift: release k is ``phase + k / rate``, computed from k each time. Tasks due at the same instant run in table order.
-A late task runs once, skips the releases that have passed and keeps its phase; it never catches up in a burst.
+Rates do not drift: release k is ``phase + k / rate``, computed from k each time. Tasks due at the
+same instant run in table order. A late task runs once, skips the releases that have passed and
+keeps its phase; it never catches up in a burst.
 """
 
 from collections import deque
@@ -13,7 +15,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from vehicled.core.attribution import NO_HOLDER, EvidenceSource, Execution, NoEvidence, Reading, attribute
+from vehicled.core.attribution import (
+    NO_HOLDER,
+    EvidenceSource,
+    Execution,
+    NoEvidence,
+    Reading,
+    attribute,
+)
 from vehicled.core.histogram import Histogram
 from vehicled.core.messages import Cause, TaskTick
 from vehicled.core.observers import Observers
@@ -38,7 +47,8 @@ class TaskSpec(Struct, frozen=True, kw_only=True):
 
 
 class Stopwatch(Protocol):
-    """Source of task times: measured on the vehicle, declared in lockstep, read from the journal in a replay."""
+    """Source of task times: measured on the vehicle, declared in lockstep, read from the journal in
+    a replay."""
 
     def begin(self, now_ns: int) -> Reading:
         """Return the reading at the start of a batch of tasks woken at ``now_ns``."""
@@ -68,14 +78,24 @@ class DeclaredStopwatch:
         return begin[0] + cost, begin[1] + cost, 0, 0, 0, 0
 
     def wake_ns(self, due_ns: int, free_ns: int) -> int:
-        """Return when tasks that are due at ``due_ns`` begin on a computer that is free from ``free_ns`` on."""
+        """Return when tasks that are due at ``due_ns`` begin on a computer that is free from
+        ``free_ns`` on."""
         return due_ns if due_ns > free_ns else free_ns
 
 
 class TaskStats:
-    """Running statistics of one task, in constant memory. Lateness, execution and jitter follow from the ticks in the log."""
+    """Running statistics of one task, in constant memory. Lateness, execution and jitter follow
+    from the ticks in the log."""
 
-    __slots__ = ("causes", "consecutive_misses", "longest_miss_run", "misses", "n", "response", "skips")
+    __slots__ = (
+        "causes",
+        "consecutive_misses",
+        "longest_miss_run",
+        "misses",
+        "n",
+        "response",
+        "skips",
+    )
 
     def __init__(self) -> None:
         self.n = 0
@@ -84,14 +104,25 @@ class TaskStats:
         self.misses = 0
         self.skips = 0
         self.consecutive_misses = 0
-        """Current number of consecutive late runs. Skips are counted apart, because one stall skips many releases of a fast task.
+        """Current number of consecutive late runs. Skips are counted apart, because one stall skips
+        many releases of a fast task.
         """
         self.longest_miss_run = 0
         self.causes: dict[Cause, int] = {}
 
 
 class _Row:
-    __slots__ = ("catch_up", "deadline_ns", "index", "k", "origin_ns", "rate_mhz", "release_ns", "run", "stats")
+    __slots__ = (
+        "catch_up",
+        "deadline_ns",
+        "index",
+        "k",
+        "origin_ns",
+        "rate_mhz",
+        "release_ns",
+        "run",
+        "stats",
+    )
 
     def __init__(self, index: int, spec: TaskSpec) -> None:
         self.index = index
@@ -109,7 +140,8 @@ class _Row:
 
 
 class Executive:
-    """Runs due tasks and keeps their statistics. Never reads a clock: times come from the caller and the stopwatch."""
+    """Runs due tasks and keeps their statistics. Never reads a clock: times come from the caller
+    and the stopwatch."""
 
     def __init__(
         self,
@@ -121,8 +153,9 @@ class Executive:
         virtual: bool = False,
         observers: Observers | None = None,
     ) -> None:
-        """Take the ``table`` in pipeline order. ``on_tick`` is called after each run; ``evidence_source`` gives evidence about
-        misses. Neither that nor the statistics can hold up a task: their failures go to ``observers``."""
+        """Take the ``table`` in pipeline order. ``on_tick`` is called after each run;
+        ``evidence_source`` gives evidence about misses. Neither that nor the statistics can hold up
+        a task: their failures go to ``observers``."""
         self._observers = observers or Observers()
         self.table = tuple(table)
         self._rows = [_Row(i, spec) for i, spec in enumerate(table)]
@@ -130,7 +163,8 @@ class Executive:
         self._on_tick = on_tick
         self._evidence_source = evidence_source or NoEvidence()
         self._virtual = virtual
-        # Long enough to find the task that held the loop since the release of the slowest task of a batch.
+        # Long enough to find the task that held the loop since the release of the slowest task of a
+        # batch.
         self._recent: deque[tuple[int, Reading, Reading]] = deque(maxlen=16 * len(self._rows))
         self.busy_until_ns = 0
         """End of the last task run."""
@@ -180,7 +214,8 @@ class Executive:
         following = row.at(k)
         skipped = 0
         if following <= start and not (row.catch_up and start < row.at(k + CATCH_UP_LIMIT)):
-            # Continue with the first release after the start: the phase stays, missed releases are not made up for.
+            # Continue with the first release after the start: the phase stays, missed releases are
+            # not made up for.
             last = k
             k = (start - row.origin_ns) * row.rate_mhz // _MILLIHERTZ_SECOND
             while (following := row.at(k)) <= start:
@@ -197,7 +232,9 @@ class Executive:
             try:
                 around = self._evidence_source.evidence(release, start, stop)
                 overlapping = [Execution(*run) for run in self._recent if run[2][0] > release]
-                cause, holder = attribute(row.index, release, overlapping, around, virtual=self._virtual)
+                cause, holder = attribute(
+                    row.index, release, overlapping, around, virtual=self._virtual
+                )
             except Exception as error:  # noqa: BLE001 - the cause only explains
                 self._observers.failed("attribution", error, lasting=True)
                 cause = Cause.EVIDENCE_FAILED
@@ -215,4 +252,17 @@ class Executive:
         except Exception as error:  # noqa: BLE001 - statistics only explain
             self._observers.failed("statistics", error, lasting=True)
         self.busy_until_ns = stop
-        self._on_tick(TaskTick(release, start, stop, end[1] - begin[1], row.deadline_ns, skipped, row.index, missed, cause, holder))
+        self._on_tick(
+            TaskTick(
+                release,
+                start,
+                stop,
+                end[1] - begin[1],
+                row.deadline_ns,
+                skipped,
+                row.index,
+                missed,
+                cause,
+                holder,
+            )
+        )

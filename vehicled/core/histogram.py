@@ -1,7 +1,8 @@
-"""Histograms of durations in constant memory. Result, timing, report and comparison share its bins, so a p99 is the same in all.
+"""Histograms of durations in constant memory. Result, timing, report and comparison share its bins,
+so a p99 is the same in all.
 
-The bins are logarithmic, 32 to the octave, and exact below 64 ns. A quantile is the mean of the durations in its bin: exact if they
-are equal, else to 1/32.
+The bins are logarithmic, 32 to the octave, and exact below 64 ns. A quantile is the mean of the
+durations in its bin: exact if they are equal, else to 1/32.
 """
 
 import math
@@ -41,7 +42,8 @@ def lower_edge_ns(index: int) -> int:
 
 
 def quantile(counts: Any, sums: Any, share: float) -> float:
-    """Return a quantile from the counts and the sums of ordered bins: the mean of the bin that holds it; 0 if all are empty."""
+    """Return a quantile from the counts and the sums of ordered bins: the mean of the bin that
+    holds it; 0 if all are empty."""
     above = np.cumsum(counts)
     if not above[-1]:
         return 0.0
@@ -50,7 +52,8 @@ def quantile(counts: Any, sums: Any, share: float) -> float:
 
 
 class Histogram:
-    """Histogram of durations in ns, filled one by one, with exact mean and maximum. Negative durations count as zero."""
+    """Histogram of durations in ns, filled one by one, with exact mean and maximum. Negative
+    durations count as zero."""
 
     __slots__ = ("counts", "max_ns", "sums_ns")
 
@@ -60,7 +63,8 @@ class Histogram:
         self.max_ns = -(2**63)
 
     def add(self, value_ns: int) -> None:
-        """Count one duration. Called several times per release, so it only does what cannot be derived later."""
+        """Count one duration. Called several times per release, so it only does what cannot be
+        derived later."""
         if value_ns > self.max_ns:
             self.max_ns = value_ns
         if value_ns < _EXACT:

@@ -1,7 +1,7 @@
 """Journal of the machine's inputs and outputs, and the digest of its outputs.
 
-The journal holds everything that the machine acts on: received bytes, port events, local requests and stopwatch readings. With the
-profile it suffices to run the machine again.
+The journal holds everything that the machine acts on: received bytes, port events, local requests
+and stopwatch readings. With the profile it suffices to run the machine again.
 """
 
 import hashlib
@@ -42,9 +42,11 @@ class NullSink:
 
 
 class Router:
-    """Passes every record to the log, and records of chosen types to listeners; their failures do not reach the machine.
+    """Passes every record to the log, and records of chosen types to listeners; their failures do
+    not reach the machine.
 
-    A listener that fails is counted among the observers. A record that the log fails to take is lost, and the log accounts for it.
+    A listener that fails is counted among the observers. A record that the log fails to take is
+    lost, and the log accounts for it.
     """
 
     def __init__(self, observers: Observers | None = None) -> None:
@@ -71,11 +73,15 @@ class Router:
     def unlisten(self, types: Iterable[type[Message]], record: Record) -> None:
         """End what :meth:`listen` began."""
         for kind in tuple(types):
-            self._listeners[kind] = [each for each in self._listeners.get(kind, []) if each != record]
+            self._listeners[kind] = [
+                each for each in self._listeners.get(kind, []) if each != record
+            ]
         self._connect()
 
     def _connect(self) -> None:
-        self._receivers = {kind: (*self._log, *listeners) for kind, listeners in self._listeners.items()}
+        self._receivers = {
+            kind: (*self._log, *listeners) for kind, listeners in self._listeners.items()
+        }
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Pass one record to the log and its listeners."""
@@ -111,7 +117,8 @@ class Digest:
         """False once a frame could not be added."""
 
     def add(self, t_ns: int, port: str, data: bytes) -> None:
-        """Add one frame. Lengths are hashed too, so that different frame sequences never hash the same bytes."""
+        """Add one frame. Lengths are hashed too, so that different frame sequences never hash the
+        same bytes."""
         name = port.encode()
         self._hash.update(self._HEAD.pack(t_ns, len(name), len(data)) + name + data)
         self.frames += 1

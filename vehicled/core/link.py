@@ -1,6 +1,8 @@
-"""Pure codec of the simulator link: one ordered stream that carries bytes and time, so that time cannot overtake bytes.
+"""Pure codec of the simulator link: one ordered stream that carries bytes and time, so that time
+cannot overtake bytes.
 
-Frame: ``length u32 | kind u8 | port u8 | t_ns i64 | payload``, little-endian; ``length`` counts what follows it.
+Frame: ``length u32 | kind u8 | port u8 | t_ns i64 | payload``, little-endian; ``length`` counts
+what follows it.
 
 =======  =================  =====================================================================
 kind     from               meaning
@@ -22,13 +24,15 @@ LINE     daemon             line rate of a serial port from ``t_ns`` on (payload
 BYE      both, last         orderly end; payload is the reason as UTF-8
 =======  =================  =====================================================================
 
-Lockstep. The simulator grants the instant at which the daemon asked to be woken, after all DATA that arrives until then, each
-with its own stamp. The daemon answers with its DATA, stamped not before the grant, and one DONE. Wall time. Both run on their own
-clocks; the simulator stamps in the daemon's clock, found by SYNC (smallest round trip wins; zero offset on the same boot).
-Wall time, shared clock: where both greet with ``shared_clock``, neither runs more than ``PACE_LEAD_NS`` ahead of what the other
-last named. Each takes out of the clock what it has lost itself, because the computer did not let it run, and names the sum in its
-heartbeats: the simulator all that it was late, the daemon only what other processes, the hypervisor or a stop signal took from it.
-A daemon that computes or waits too long is late, as on a vehicle.
+Lockstep. The simulator grants the instant at which the daemon asked to be woken, after all DATA
+that arrives until then, each with its own stamp. The daemon answers with its DATA, stamped not
+before the grant, and one DONE. Wall time. Both run on their own clocks; the simulator stamps in the
+daemon's clock, found by SYNC (smallest round trip wins; zero offset on the same boot). Wall time,
+shared clock: where both greet with ``shared_clock``, neither runs more than ``PACE_LEAD_NS`` ahead
+of what the other last named. Each takes out of the clock what it has lost itself, because the
+computer did not let it run, and names the sum in its heartbeats: the simulator all that it was
+late, the daemon only what other processes, the hypervisor or a stop signal took from it. A daemon
+that computes or waits too long is late, as on a vehicle.
 """
 
 import struct
@@ -49,7 +53,8 @@ MAX_START_NS = 1 << 62
 SHOWN_REASON = 200
 """Longest part of the peer's reason for the end that is shown, characters."""
 PACE_LEAD_NS = 15_000_000
-"""Shared clock: two leads and the period of an inertial unit are less than the silence (50 ms) that stops a drive."""
+"""Shared clock: two leads and the period of an inertial unit are less than the silence (50 ms) that
+stops a drive."""
 PACE_BEAT_NS = 5_000_000
 """Shared clock: each side names its time at least this often while it runs."""
 
@@ -76,19 +81,24 @@ class LinkFrameKind(IntEnum):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """First frame of each side. The simulator sends first; the daemon answers with the same ``ports``."""
+    """First frame of each side. The simulator sends first; the daemon answers with the same
+    ``ports``."""
 
     version: int = VERSION
     role: str
     """``simulator`` or ``daemon``."""
     clock: str
     """``lockstep`` or ``wall``; the daemon decides."""
-    ports: Annotated[list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta(max_length=MAX_PORTS)]
+    ports: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=64)]], Meta(max_length=MAX_PORTS)
+    ]
     """Port names by number, no two alike."""
     urls: dict[str, str] = {}
-    """Wall time: addresses of the ports that the simulator offers as ptys or CAN instead of over the link."""
+    """Wall time: addresses of the ports that the simulator offers as ptys or CAN instead of over
+    the link."""
     shared_clock: bool = False
-    """Wall time: both take the time out of the clock for which the computer did not let them run."""
+    """Wall time: both take the time out of the clock for which the computer did not let them
+    run."""
     start_ns: Annotated[int, Meta(ge=0, le=MAX_START_NS)] = 0
     """Lockstep: start time of the run."""
     boot_id: str = ""
@@ -96,7 +106,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     identity: str = ""
     """Name and version of the simulator."""
     world: dict[str, str] = {}
-    """Simulated ``profile``, ``course``, ``seed`` and ``link``. The daemon refuses values other than its own."""
+    """Simulated ``profile``, ``course``, ``seed`` and ``link``. The daemon refuses values other
+    than its own."""
 
 
 class _Versioned(msgspec.Struct):
@@ -128,14 +139,17 @@ def decode_line(payload: bytes) -> int:
 
 
 def encode_lost(kind: LinkFrameKind, t_ns: int, lost_ns: int) -> bytes:
-    """Encode a GRANT or DONE of a shared clock: the sender's time, and the time that it has lost so far."""
+    """Encode a GRANT or DONE of a shared clock: the sender's time, and the time that it has lost so
+    far."""
     return encode(kind, 0, t_ns, _LOST.pack(lost_ns))
 
 
 def decode_lost(payload: bytes) -> int:
     """Decode the time lost. Raises :class:`LinkError` for another length."""
     if len(payload) != _LOST.size:
-        raise LinkError(f"a heartbeat of a shared clock carries {_LOST.size} bytes, not {len(payload)}")
+        raise LinkError(
+            f"a heartbeat of a shared clock carries {_LOST.size} bytes, not {len(payload)}"
+        )
     lost_ns: int = _LOST.unpack(payload)[0]
     return lost_ns
 
@@ -146,16 +160,20 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def decode_hello(payload: bytes) -> Hello:
-    """Decode the peer's first frame. Raises :class:`LinkError` for another version or a malformed body."""
+    """Decode the peer's first frame. Raises :class:`LinkError` for another version or a malformed
+    body."""
     try:
         # First, because the rest of another version's greeting may look different.
         version = msgspec.json.decode(payload, type=_Versioned).version
         hello = msgspec.json.decode(payload, type=Hello) if version == VERSION else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise LinkError(f"the peer's greeting cannot be read: {printable(str(error), SHOWN_REASON)}") from error
+        raise LinkError(
+            f"the peer's greeting cannot be read: {printable(str(error), SHOWN_REASON)}"
+        ) from error
     if hello is None:
         raise LinkError(
-            f"the peer speaks version {version} of the simulator link, this side version {VERSION}: update the older one"
+            f"the peer speaks version {version} of the simulator link, this side version "
+            f"{VERSION}: update the older one"
         )
     if len(set(hello.ports)) < len(hello.ports):
         raise LinkError("the peer's greeting names a port twice: each port needs a name of its own")
@@ -163,7 +181,8 @@ def decode_hello(payload: bytes) -> Hello:
 
 
 def decode_reason(payload: bytes) -> str:
-    """Decode the reason of a BYE frame for display: on one line, without control characters, and cut."""
+    """Decode the reason of a BYE frame for display: on one line, without control characters, and
+    cut."""
     return printable(payload.decode(errors="replace"), SHOWN_REASON)
 
 
@@ -179,8 +198,8 @@ class LinkDecoder:
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that ``data`` completes.
 
-        An impossible length or kind means that the stream is corrupt: raises :class:`LinkError` after the frames before it have
-        been returned.
+        An impossible length or kind means that the stream is corrupt: raises :class:`LinkError`
+        after the frames before it have been returned.
         """
         if self._broken:
             raise LinkError(self._broken)

@@ -1,8 +1,9 @@
 """Mixing matrix: what each output of the actuators gets of a command.
 
-A row per output, a column per input. ``throttle`` and ``steering`` are those of the command. ``left`` and ``right`` are the
-throttles of the two sides of a vehicle that turns by driving them apart: ``throttle (1 -+ d)``, with the difference
-``d = tan(wheel angle) track / (2 wheelbase)`` of a vehicle that follows the curve of its virtual front wheel.
+A row per output, a column per input. ``throttle`` and ``steering`` are those of the command.
+``left`` and ``right`` are the throttles of the two sides of a vehicle that turns by driving them
+apart: ``throttle (1 -+ d)``, with the difference ``d = tan(wheel angle) track / (2 wheelbase)`` of
+a vehicle that follows the curve of its virtual front wheel.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,8 +52,8 @@ class Mixing:
     """Rows of the outputs of one device."""
 
     def __init__(self, rows: Sequence[Mix], sides: Sides | None = None) -> None:
-        """``sides``: needed if any device of the vehicle has ``left`` or ``right``; the throttle then leaves room for the faster
-        side, the same on every device."""
+        """``sides``: needed if any device of the vehicle has ``left`` or ``right``; the throttle
+        then leaves room for the faster side, the same on every device."""
         self.rows = tuple(rows)
         self._sides = sides
 
@@ -67,13 +68,22 @@ class Mixing:
                 throttle /= fastest
             left, right = throttle * (1.0 - apart), throttle * (1.0 + apart)
         return tuple(
-            _clipped(row.throttle * throttle + row.steering * steering + row.left * left + row.right * right) for row in self.rows
+            _clipped(
+                row.throttle * throttle
+                + row.steering * steering
+                + row.left * left
+                + row.right * right
+            )
+            for row in self.rows
         )
 
     @property
     def directions(self) -> tuple[float, ...]:
-        """Sign of each output when the vehicle drives forwards: -1 for a motor that is mounted the other way round, 0 for none."""
-        return tuple(0.0 if row.drive == 0.0 else 1.0 if row.drive > 0.0 else -1.0 for row in self.rows)
+        """Sign of each output when the vehicle drives forwards: -1 for a motor that is mounted the
+        other way round, 0 for none."""
+        return tuple(
+            0.0 if row.drive == 0.0 else 1.0 if row.drive > 0.0 else -1.0 for row in self.rows
+        )
 
     @property
     def drives(self) -> bool:
@@ -82,8 +92,11 @@ class Mixing:
 
 
 def plain(kinds: Mapping[str, OutputKind]) -> Mixing:
-    """Return the mixing of a vehicle with one actuator: motors get the throttle, servos the steering."""
-    return Mixing([Mix(throttle=1.0) if kind == "drive" else Mix(steering=1.0) for kind in kinds.values()])
+    """Return the mixing of a vehicle with one actuator: motors get the throttle, servos the
+    steering."""
+    return Mixing(
+        [Mix(throttle=1.0) if kind == "drive" else Mix(steering=1.0) for kind in kinds.values()]
+    )
 
 
 def sides_of(rows: Sequence[Mix], gain_rad: float, ratio: float) -> Sides | None:

@@ -1,8 +1,10 @@
-"""Observers of a run: everything that only explains it, such as the log, the judge, the attribution of misses and the bridges.
+"""Observers of a run: everything that only explains it, such as the log, the judge, the attribution
+of misses and the bridges.
 
-An observer never stops the vehicle. What drives calls it through a boundary that catches whatever it raises, and reports it here:
-the first failure of each observer is an event, all are counted, and the end of the run names them. An observer that failed
-``OFF_AFTER`` times is switched off, unless nothing else does what it does: the log goes on and counts the records that it lost.
+An observer never stops the vehicle. What drives calls it through a boundary that catches whatever
+it raises, and reports it here: the first failure of each observer is an event, all are counted, and
+the end of the run names them. An observer that failed ``OFF_AFTER`` times is switched off, unless
+nothing else does what it does: the log goes on and counts the records that it lost.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,8 @@ BOUNDARIES: set[CodeType] = set()
 
 
 def boundary(function: F) -> F:
-    """Mark a function of an observer that what drives calls directly: it catches itself whatever it calls raises."""
+    """Mark a function of an observer that what drives calls directly: it catches itself whatever it
+    calls raises."""
     BOUNDARIES.add(function.__code__)
     return function
 
@@ -60,7 +63,8 @@ class Observers:
         self._unreported = False
 
     def failed(self, name: str, error: BaseException, *, lasting: bool = False) -> bool:
-        """Count a failure; return True if the observer must not be called again. ``lasting``: it is never switched off.
+        """Count a failure; return True if the observer must not be called again. ``lasting``: it is
+        never switched off.
 
         Never raises.
         """
@@ -76,7 +80,9 @@ class Observers:
         except Exception:  # noqa: BLE001 - out of memory, say: the vehicle drives on, and the next failure is counted again
             return False
 
-    def guard(self, name: str, call: Callable[P, R], default: R, *, lasting: bool = False) -> Callable[P, R]:
+    def guard(
+        self, name: str, call: Callable[P, R], default: R, *, lasting: bool = False
+    ) -> Callable[P, R]:
         """Return the call with its boundary: a failure is counted, and gives the default."""
         off = False
         self.guarded.append((name, call))

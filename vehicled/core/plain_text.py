@@ -1,4 +1,5 @@
-"""Text of others for display: names and reasons that a device, a simulator, a client or a foreign log chose.
+"""Text of others for display: names and reasons that a device, a simulator, a client or a foreign
+log chose.
 
 A terminal obeys control characters, and invisible ones can turn the order of a text around.
 """
@@ -8,7 +9,8 @@ import json
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """Return a text on one line with control, direction and other invisible characters escaped, cut after ``limit`` characters."""
+    """Return a text on one line with control, direction and other invisible characters escaped, cut
+    after ``limit`` characters."""
     cut = text if limit is None or len(text) <= limit else text[: limit - 3] + "..."
     return cut if cut.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in cut)
 
@@ -24,7 +26,8 @@ def escape(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return at most ``most`` characters, cut after a word and with an ellipsis; one endless word is cut within."""
+    """Return at most ``most`` characters, cut after a word and with an ellipsis; one endless word
+    is cut within."""
     if len(text) <= most:
         return text
     return text[: most - 2].rsplit(" ", 1)[0].rstrip(" ,;:") + " …"

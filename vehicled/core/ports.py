@@ -1,10 +1,11 @@
 """Base class of the device drivers, and the actions that they ask of their ports.
 
-A *device* is a sans-IO protocol machine. It takes bytes and a time, returns messages, and keeps the bytes to send until asked. It
-never reads a clock, never waits and never raises on wire input.
+A *device* is a sans-IO protocol machine. It takes bytes and a time, returns messages, and keeps the
+bytes to send until asked. It never reads a clock, never waits and never raises on wire input.
 
-A *port* carries the bytes: a byte stream (serial, pty, TCP, the simulator link) or a frame port (CAN). The runtime owns the ports:
-it stamps arrivals at the read, reopens lost ports and drops frames whose deadline has passed.
+A *port* carries the bytes: a byte stream (serial, pty, TCP, the simulator link) or a frame port
+(CAN). The runtime owns the ports: it stamps arrivals at the read, reopens lost ports and drops
+frames whose deadline has passed.
 """
 
 from abc import ABC, abstractmethod
@@ -42,7 +43,11 @@ class Send(Struct, frozen=True, gc=False):
         return f"Send({self.journal!r}, deadline_ns={self.deadline_ns}, droppable={self.droppable})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("data", self.journal), ("deadline_ns", self.deadline_ns), ("droppable", self.droppable)]
+        return [
+            ("data", self.journal),
+            ("deadline_ns", self.deadline_ns),
+            ("droppable", self.droppable),
+        ]
 
 
 class SetBaud(Struct, frozen=True, gc=False):
@@ -58,7 +63,8 @@ class Reopen(Struct, frozen=True, gc=False):
 
 
 class Pause(Struct, frozen=True, gc=False):
-    """Wait before the next attempt to open the port, if it is closed; lasts until it is open again."""
+    """Wait before the next attempt to open the port, if it is closed; lasts until it is open
+    again."""
 
     least_s: float
     """Pause before the next attempt, s. It doubles with each failed attempt."""
@@ -73,20 +79,25 @@ Transport = Literal["", "stream", "frames"]
 
 
 class Device(ABC):
-    """Host side of one device on one port: the base class of drivers. A driver that only listens defines :meth:`on_rx` alone."""
+    """Host side of one device on one port: the base class of drivers. A driver that only listens
+    defines :meth:`on_rx` alone."""
 
     produces: ClassVar[tuple[type[Message], ...]] = ()
     command_only: ClassVar[bool] = False
-    """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for bytes after a reception."""
+    """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for
+    bytes after a reception."""
     transport: ClassVar[Transport] = ""
-    """Transport of its port: a byte stream, or frames of a CAN bus. Empty: not stated, so its port is not checked."""
+    """Transport of its port: a byte stream, or frames of a CAN bus. Empty: not stated, so its port
+    is not checked."""
     actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({})
-    """Outputs of an actuator by name, in the order of its row of the mixing matrix; empty for other devices."""
+    """Outputs of an actuator by name, in the order of its row of the mixing matrix; empty for other
+    devices."""
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
 
     usage: MessageUsage = NO_USAGE
-    """Account of the messages that arrived: used, and not used with the reason. A driver that keeps one creates its own."""
+    """Account of the messages that arrived: used, and not used with the reason. A driver that keeps
+    one creates its own."""
 
     @property
     def consumes(self) -> tuple[type[Message], ...]:
@@ -103,20 +114,25 @@ class Device(ABC):
         return ()
 
     def mount(self, lever_arm_m: Sequence[float]) -> None:
-        """Set the position of the sensor: forward, left and up of the rear axle. Called once, before the port opens."""
+        """Set the position of the sensor: forward, left and up of the rear axle. Called once,
+        before the port opens."""
         return
 
     def mix(self, mixing: Mixing) -> None:
-        """Set what its outputs get of a command: a row for each of ``actuator_outputs``. Called once, before the port opens."""
+        """Set what its outputs get of a command: a row for each of ``actuator_outputs``. Called
+        once, before the port opens."""
         raise TypeError(f"{type(self).__name__} has no outputs to mix")
 
     @abstractmethod
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
-        """Take received bytes, cut anywhere, and return the messages they complete. Never raises."""
+        """Take received bytes, cut anywhere, and return the messages they complete. Never
+        raises."""
 
     def on_command(self, command: Message, now_ns: int) -> None:
         """Queue a message of a type in ``consumes`` for sending."""
-        raise TypeError(f"{type(self).__name__} consumes {type(command).__name__} but has no on_command")
+        raise TypeError(
+            f"{type(self).__name__} consumes {type(command).__name__} but has no on_command"
+        )
 
     def next_due_ns(self) -> int:
         """Return when ``on_time`` must be called; ``NEVER_NS`` to wait for input."""
@@ -145,7 +161,8 @@ class SecretRef(Struct, frozen=True):
 
 @runtime_checkable
 class TakesSecret(Protocol):
-    """Device that needs a secret. The runtime reads it and passes it on before the port opens, and again when it changed."""
+    """Device that needs a secret. The runtime reads it and passes it on before the port opens, and
+    again when it changed."""
 
     @property
     def secret_ref(self) -> SecretRef | None:
@@ -153,5 +170,6 @@ class TakesSecret(Protocol):
         ...
 
     def set_secret(self, text: str) -> None:
-        """Set the secret; trailing line ends are stripped. It leaves the device in ``Send.data`` only."""
+        """Set the secret; trailing line ends are stripped. It leaves the device in ``Send.data``
+        only."""
         ...

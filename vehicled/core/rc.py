@@ -1,7 +1,8 @@
 """RC receivers: what the channels of a handset mean. Pure.
 
-Numbers of channels are in the receiver's own units, as its frames hold them: CRSF and SBUS count 172 to 1811 with the centre at
-992, iBUS counts microseconds, 1000 to 2000. ``us = (ticks - 992) * 5 / 8 + 1500`` converts what a handset or ArduPilot shows.
+Numbers of channels are in the receiver's own units, as its frames hold them: CRSF and SBUS count
+172 to 1811 with the centre at 992, iBUS counts microseconds, 1000 to 2000. ``us = (ticks - 992) * 5
+/ 8 + 1500`` converts what a handset or ArduPilot shows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,8 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 Use = Literal["manual", "auto", "release", "stop"]
 
 BEYOND_SHARE = 0.1
-"""Fraction of the travel beyond an end at which a value is none of a handset; ArduPilot's limits of 900 and 2100 us."""
+"""Fraction of the travel beyond an end at which a value is none of a handset; ArduPilot's limits of
+900 and 2100 us."""
 SWITCHED = 0.5
 """Deflection from the centre beyond which a switch is in an end position."""
 CENTRED = 0.02
@@ -28,14 +30,16 @@ CENTRED = 0.02
 
 
 class RcAxis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A stick, wheel or trigger, calibrated as ArduPilot's ``RCx_MIN``, ``RCx_TRIM``, ``RCx_MAX``, ``RCx_REVERSED``, ``RCx_DZ``."""
+    """A stick, wheel or trigger, calibrated as ArduPilot's ``RCx_MIN``, ``RCx_TRIM``, ``RCx_MAX``,
+    ``RCx_REVERSED``, ``RCx_DZ``."""
 
     channel: Channel
     """Number of the channel, from 1."""
     min: Raw | None = None
     """Lowest value; left out: the family's."""
     trim: Raw | None = None
-    """Value at rest; left out: the family's centre. Equal to ``min`` or ``max`` for a throttle that rests at an end."""
+    """Value at rest; left out: the family's centre. Equal to ``min`` or ``max`` for a throttle that
+    rests at an end."""
     max: Raw | None = None
     """Highest value; left out: the family's."""
     reversed: bool = False
@@ -49,7 +53,10 @@ class RcAxis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def ends(self, family: ChannelEnds) -> ChannelEnds:
         """Return lowest value, value at rest and highest value."""
-        low, centre, high = (own if own is not None else of for own, of in zip((self.min, self.trim, self.max), family))
+        low, centre, high = (
+            own if own is not None else of
+            for own, of in zip((self.min, self.trim, self.max), family)
+        )
         return ChannelEnds(low, centre, high)
 
     def deflection(self, raw: float, family: ChannelEnds) -> float:
@@ -91,8 +98,9 @@ class RcSwitch(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class RcModeSwitch(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The switch by which the operator takes over. Each position has a use.
 
-    ``manual``: the operator drives, whatever else drove. ``auto``: moving it there asks to drive the course. ``release``: others
-    may drive. ``stop``: moving it there stops the vehicle; others may drive afterwards.
+    ``manual``: the operator drives, whatever else drove. ``auto``: moving it there asks to drive
+    the course. ``release``: others may drive. ``stop``: moving it there stops the vehicle; others
+    may drive afterwards.
     """
 
     channel: Channel
@@ -111,7 +119,8 @@ class RcModeSwitch(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class RcPreset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The channel by which a receiver without a failsafe flag shows that it has lost its handset, as ArduPilot's ``FS_THR_VALUE``.
+    """The channel by which a receiver without a failsafe flag shows that it has lost its handset,
+    as ArduPilot's ``FS_THR_VALUE``.
 
     The receiver's own failsafe is set to a value that the handset never sends.
     """
@@ -129,7 +138,9 @@ class RcPreset(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def shown(self, raw: float) -> bool:
         """Return True if the value says that the handset is lost."""
-        return (self.below is not None and raw < self.below) or (self.above is not None and raw > self.above)
+        return (self.below is not None and raw < self.below) or (
+            self.above is not None and raw > self.above
+        )
 
 
 class RcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -144,23 +155,29 @@ class RcParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mode: RcModeSwitch | None = None
     """Switch by which the operator takes over."""
     arm: RcSwitch | None = None
-    """Switch that arms as it is moved on, with the throttle at rest only, and disarms as it is moved off."""
+    """Switch that arms as it is moved on, with the throttle at rest only, and disarms as it is
+    moved off."""
     kill: RcSwitch | None = None
-    """Switch that stops as an emergency stop while it is on: latched, until the vehicle is armed anew."""
+    """Switch that stops as an emergency stop while it is on: latched, until the vehicle is armed
+    anew."""
     takeover_stick: Share = 0.0
-    """Deflection of steering or throttle by which the operator takes over without the switch; 0: never."""
+    """Deflection of steering or throttle by which the operator takes over without the switch; 0:
+    never."""
     required: bool = False
-    """True: without the handset nothing is armed, and a drive of any kind is stopped. False: the vehicle drives on without it."""
+    """True: without the handset nothing is armed, and a drive of any kind is stopped. False: the
+    vehicle drives on without it."""
     silence_s: Annotated[float, Meta(ge=0.1, le=30.0)] = 1.0
     """Time without a usable frame after which the handset counts as lost."""
     failsafe: RcPreset | None = None
     """The channel that shows the loss, for a receiver without a failsafe flag, such as iBUS."""
     still_s: Annotated[float, Meta(ge=0.0, le=600.0)] = 0.0
-    """Time without any change of any channel after which the receiver counts as repeating its last frame; 0: never."""
+    """Time without any change of any channel after which the receiver counts as repeating its last
+    frame; 0: never."""
     least_link_quality: Share = 0.5
     """Link quality below which the daemon warns."""
     failsafe_tested: Annotated[str, Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$", max_length=10)] = ""
-    """Date on which the handset was switched off and the loss was seen here, such as ``2026-05-01``."""
+    """Date on which the handset was switched off and the loss was seen here, such as
+    ``2026-05-01``."""
 
     def switches(self) -> Iterator[tuple[str, RcSwitch | RcModeSwitch]]:
         """Iterate over the switches by name."""
@@ -191,10 +208,12 @@ class Handset(NamedTuple):
 
 
 class RcMap:
-    """Reads the frames of a receiver as what an operator does, or says why a frame is none of an operator."""
+    """Reads the frames of a receiver as what an operator does, or says why a frame is none of an
+    operator."""
 
     def __init__(self, params: RcParams, family: ChannelEnds, *, checked: bool = True) -> None:
-        """``family``: ends of a channel as the receiver's driver states them; ``checked``: its frames have a checksum."""
+        """``family``: ends of a channel as the receiver's driver states them; ``checked``: its
+        frames have a checksum."""
         self.params = params
         self.family = family
         self.checked = checked
@@ -206,16 +225,30 @@ class RcMap:
         """Return why the values cannot be those of a handset; empty if they can."""
         preset = self.params.failsafe
         if preset is not None and preset.shown(_value(channels, preset.channel)):
-            return f"channel {preset.channel} is at {_value(channels, preset.channel):g}, the receiver's own failsafe"
+            return (
+                f"channel {preset.channel} is at {_value(channels, preset.channel):g}, the "
+                "receiver's own failsafe"
+            )
         for name, channel, ends in self._mapped():
             raw = _value(channels, channel)
             if not isfinite(raw):
-                return f"channel {channel} ({name}) is not in its frames: the handset sends fewer, or others"
+                return (
+                    f"channel {channel} ({name}) is not in its frames: the handset sends "
+                    "fewer, or others"
+                )
             beyond = BEYOND_SHARE * (ends.high - ends.low)
             if not ends.low - beyond <= raw <= ends.high + beyond:
-                return f"channel {channel} ({name}) is at {raw:g}, outside {ends.low:g} to {ends.high:g}"
-        if len(self._switches) > 1 and all(self._centred(channels, channel, ends) for _, channel, ends in self._mapped()):
-            return "all channels are at their centre, as a receiver sets them that has lost its handset"
+                return (
+                    f"channel {channel} ({name}) is at {raw:g}, outside {ends.low:g} to "
+                    f"{ends.high:g}"
+                )
+        if len(self._switches) > 1 and all(
+            self._centred(channels, channel, ends) for _, channel, ends in self._mapped()
+        ):
+            return (
+                "all channels are at their centre, as a receiver sets them that has lost its "
+                "handset"
+            )
         return ""
 
     def _mapped(self) -> Iterator[tuple[str, int, ChannelEnds]]:
@@ -232,12 +265,17 @@ class RcMap:
         """Return what the operator does. Call it for frames without a :meth:`problem`."""
         params, family = self.params, self.family
         steering, throttle = (
-            axis.deflection(_value(channels, axis.channel), family) for axis in (params.steering, params.throttle)
+            axis.deflection(_value(channels, axis.channel), family)
+            for axis in (params.steering, params.throttle)
         )
         brake = 0.0
         if params.brake is not None:
-            brake = max(0.0, params.brake.deflection(_value(channels, params.brake.channel), family))
-        mode, arm, kill = (self._at(channels, switch) for switch in (params.mode, params.arm, params.kill))
+            brake = max(
+                0.0, params.brake.deflection(_value(channels, params.brake.channel), family)
+            )
+        mode, arm, kill = (
+            self._at(channels, switch) for switch in (params.mode, params.arm, params.kill)
+        )
         return Handset(
             # A stick to the right raises the value, and a positive angle turns left.
             steering=-steering + 0.0,
@@ -248,7 +286,9 @@ class RcMap:
             kill=params.kill is not None and kill is not None and kill.value == params.kill.on,
         )
 
-    def _at(self, channels: Sequence[float], switch: RcSwitch | RcModeSwitch | None) -> SwitchPosition | None:
+    def _at(
+        self, channels: Sequence[float], switch: RcSwitch | RcModeSwitch | None
+    ) -> SwitchPosition | None:
         return None if switch is None else position(_value(channels, switch.channel), self.family)
 
 

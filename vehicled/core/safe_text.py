@@ -1,7 +1,8 @@
-"""Keeps control characters away from terminals: those of devices, logs, simulators, plugins and file names.
+"""Keeps control characters away from terminals: those of devices, logs, simulators, plugins and
+file names.
 
-Every command writes through :class:`SafeStream`. What draws on a terminal itself writes to the stream behind it,
-:func:`raw`, and escapes the texts of others.
+Every command writes through :class:`SafeStream`. What draws on a terminal itself writes to the
+stream behind it, :func:`raw`, and escapes the texts of others.
 """
 
 import sys

@@ -28,13 +28,14 @@ class Stalls:
         if self._count == 1:
             return f"this computer stalled: {longest}; the simulated clock was paused meanwhile"
         return (
-            f"this computer stalled {self._count} times, {self._sum_ms * 1e-3:.1f} s together, the longest time {longest}; the "
-            "simulated clock was paused meanwhile"
+            f"this computer stalled {self._count} times, {self._sum_ms * 1e-3:.1f} s together, "
+            f"the longest time {longest}; the simulated clock was paused meanwhile"
         )
 
 
 class StallReports:
-    """Decides which stalls are reported: one line for those of some seconds, or a busy computer would fill the screen with them."""
+    """Decides which stalls are reported: one line for those of some seconds, or a busy computer
+    would fill the screen with them."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[Stalls, float]] = {}

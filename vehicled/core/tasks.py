@@ -1,12 +1,20 @@
-"""Table of the pipeline's tasks. Profile, wiring, board check, timing, replay and report derive their task lists from it."""
+"""Table of the pipeline's tasks. Profile, wiring, board check, timing, replay and report derive
+their task lists from it."""
 
 from msgspec import Struct
 
-from vehicled.core.messages import ActuatorCommand, ControlCommand, Identification, Message, StateEstimate
+from vehicled.core.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    Identification,
+    Message,
+    StateEstimate,
+)
 
 
 class TaskDefinition(Struct, frozen=True):
-    """One task of the pipeline. Its function stands in the machine under the same name, its timing in the profile."""
+    """One task of the pipeline. Its function stands in the machine under the same name, its timing
+    in the profile."""
 
     name: str
     outputs: tuple[type[Message], ...] = ()

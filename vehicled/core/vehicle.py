@@ -1,4 +1,5 @@
-"""Vehicle parameters and limits as the daemon believes them. The simulator has its own set: the truth of the twin."""
+"""Vehicle parameters and limits as the daemon believes them. The simulator has its own set: the
+truth of the twin."""
 
 from math import atan, copysign, hypot, isfinite, tan
 from typing import Annotated, NamedTuple
@@ -14,17 +15,21 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5)]
 Delay = Annotated[float, Meta(ge=0.0, le=2.0)]
 STANDSTILL_MPS = 0.05
-"""Speed below which the vehicle counts as standing: an estimated or measured speed is hardly ever 0."""
+"""Speed below which the vehicle counts as standing: an estimated or measured speed is hardly ever
+0."""
 REST_MPS = 0.1
-"""Estimated or recorded speed below which a vehicle without throttle counts as at rest: errors of the estimate are within it."""
+"""Estimated or recorded speed below which a vehicle without throttle counts as at rest: errors of
+the estimate are within it."""
 MOVING_MPS = 0.15
-"""Speed above which an estimate shows motion for certain, m/s, of a vehicle that drives at a metre per second or faster."""
+"""Speed above which an estimate shows motion for certain, m/s, of a vehicle that drives at a metre
+per second or faster."""
 MAX_DELAY_NS = 2_000_000_000
 """Longest delay of an actuator; command histories must reach back this far."""
 
 
 def standing_below_mps(asked_mps: float, noise_mps: float, most_mps: float = MOVING_MPS) -> float:
-    """Return the speed below which a vehicle that was asked for a speed counts as standing: a quarter of it, or noise up to a half.
+    """Return the speed below which a vehicle that was asked for a speed counts as standing: a
+    quarter of it, or noise up to a half.
 
     ``asked_mps`` >= 0, NaN if unknown; ``most_mps``: for any speed asked.
     """
@@ -54,10 +59,12 @@ class Outline(NamedTuple):
 
 
 class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Steering actuator: normalised command -1..1 (left positive) to the angle of the virtual front wheel.
+    """Steering actuator: normalised command -1..1 (left positive) to the angle of the virtual front
+    wheel.
 
-    ``wheel_angle = offset_rad + gain_rad * effective(command(t - delay_s))``, slewed at ``rate_radps``, limited to
-    ``max_wheel_rad``. Commands below ``dead_zone`` have no effect; the rest of the range is scaled to the full angle.
+    ``wheel_angle = offset_rad + gain_rad * effective(command(t - delay_s))``, slewed at
+    ``rate_radps``, limited to ``max_wheel_rad``. Commands below ``dead_zone`` have no effect; the
+    rest of the range is scaled to the full angle.
     """
 
     gain_rad: Positive
@@ -79,19 +86,23 @@ class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.offset_rad + self.gain_rad * copysign(effective, command)
 
     def command(self, wheel_angle_rad: float) -> float:
-        """Return the command -1..1 for a wheel angle, limited to the range. Finite for finite angles."""
+        """Return the command -1..1 for a wheel angle, limited to the range. Finite for finite
+        angles."""
         wanted = (wheel_angle_rad - self.offset_rad) / self.gain_rad
         if wanted == 0.0:
             return 0.0
-        return min(1.0, max(-1.0, wanted * (1.0 - self.dead_zone) + copysign(self.dead_zone, wanted)))
+        return min(
+            1.0, max(-1.0, wanted * (1.0 - self.dead_zone) + copysign(self.dead_zone, wanted))
+        )
 
 
 class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Longitudinal map of the 4-DOF model: DC motor, gear, losses.
 
-    ``dv/dt = (r gear / I) (f1 - f0)`` with ``f1 = stall_torque throttle - stall_torque v / (no_load r gear)`` and
-    ``f0 = viscous v / (r gear) + friction``. Unjhawala et al. 2023; symbols there: tau0, omega0, c1, c0, gamma, r, I. In
-    reverse everything is mirrored: throttle and speed are negative, friction and brake oppose the motion.
+    ``dv/dt = (r gear / I) (f1 - f0)`` with ``f1 = stall_torque throttle - stall_torque v / (no_load
+    r gear)`` and ``f0 = viscous v / (r gear) + friction``. Unjhawala et al. 2023; symbols there:
+    tau0, omega0, c1, c0, gamma, r, I. In reverse everything is mirrored: throttle and speed are
+    negative, friction and brake oppose the motion.
     """
 
     stall_torque_nm: Positive
@@ -116,24 +127,30 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Largest fraction of full drive in reverse; 0 for a vehicle that cannot reverse."""
 
     def acceleration_mps2(self, throttle: float, speed_mps: float, brake: float = 0.0) -> float:
-        """Return the acceleration at a throttle -1..1, a speed (both negative in reverse) and a brake 0..1, rolling friction
-        included.
+        """Return the acceleration at a throttle -1..1, a speed (both negative in reverse) and a
+        brake 0..1, rolling friction included.
 
-        Friction and brake oppose the motion; at standstill they oppose the drive. A result against the drive then means that the
-        vehicle stays at standstill: see :meth:`settled_mps`.
+        Friction and brake oppose the motion; at standstill they oppose the drive. A result against
+        the drive then means that the vehicle stays at standstill: see :meth:`settled_mps`.
         """
         reduced = self.wheel_radius_m * self.gear_ratio
         motor_speed = speed_mps / reduced
         drive = self.stall_torque_nm * (throttle - motor_speed / self.no_load_speed_radps)
         backward = speed_mps < 0.0 or (speed_mps == 0.0 and throttle < 0.0)
         sign = -1.0 if backward else 1.0
-        rolling = (drive - self.viscous_nms * motor_speed - sign * self.friction_nm) * reduced / self.inertia_kgm2
+        rolling = (
+            (drive - self.viscous_nms * motor_speed - sign * self.friction_nm)
+            * reduced
+            / self.inertia_kgm2
+        )
         return rolling - sign * (brake * self.brake_deceleration_mps2)
 
     def settled_mps(self, before_mps: float, after_mps: float, throttle: float) -> float:
-        """Return the speed after a step in which ``acceleration_mps2`` gave ``after_mps``, with static friction.
+        """Return the speed after a step in which ``acceleration_mps2`` gave ``after_mps``, with
+        static friction.
 
-        Friction and brake stop a motion and never start one; from standstill the vehicle only moves in the throttle's direction.
+        Friction and brake stop a motion and never start one; from standstill the vehicle only moves
+        in the throttle's direction.
         """
         if before_mps > 0.0 or (before_mps == 0.0 and throttle >= 0.0):
             return after_mps if after_mps > 0.0 else 0.0
@@ -146,27 +163,33 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def top_reverse_speed_mps(self) -> float:
-        """Steady reverse speed at ``reverse_share``, as a magnitude; 0 for a vehicle that cannot reverse."""
+        """Steady reverse speed at ``reverse_share``, as a magnitude; 0 for a vehicle that cannot
+        reverse."""
         return max(0.0, self.steady_speed_mps(self.reverse_share))
 
     def steady_speed_mps(self, throttle: float) -> float:
-        """Return the forward speed that a throttle 0..1 holds; below 0 if it does not overcome friction."""
+        """Return the forward speed that a throttle 0..1 holds; below 0 if it does not overcome
+        friction."""
         slope = self.stall_torque_nm / self.no_load_speed_radps + self.viscous_nms
         torque_nm = self.stall_torque_nm * throttle - self.friction_nm
         return torque_nm * self.wheel_radius_m * self.gear_ratio / slope
 
     def steady_throttle(self, speed_mps: float) -> float:
-        """Return the throttle that holds a speed; beyond 1 if the vehicle cannot reach it, negative in reverse.
+        """Return the throttle that holds a speed; beyond 1 if the vehicle cannot reach it, negative
+        in reverse.
 
         At speed 0 it is the throttle that just overcomes friction, forward.
         """
         motor_speed = speed_mps / (self.wheel_radius_m * self.gear_ratio)
-        loss = self.viscous_nms * motor_speed + (self.friction_nm if speed_mps >= 0.0 else -self.friction_nm)
+        loss = self.viscous_nms * motor_speed + (
+            self.friction_nm if speed_mps >= 0.0 else -self.friction_nm
+        )
         return loss / self.stall_torque_nm + motor_speed / self.no_load_speed_radps
 
 
 class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle; see ``skid_steer``."""
+    """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle;
+    see ``skid_steer``."""
 
     wheelbase_m: Positive
     """Distance of the axles, m."""
@@ -177,7 +200,8 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     width_m: Positive
     """Width of the body, m."""
     front_overhang_m: NonNegative | None = None
-    """Length of the body ahead of the front axle; None if the body is as long behind the rear axle as before the front axle."""
+    """Length of the body ahead of the front axle; None if the body is as long behind the rear axle
+    as before the front axle."""
     mass_kg: Positive
     """Mass, kg."""
     understeer_rad_per_mps2: Annotated[float, Meta(ge=0.0, le=0.05)] = 0.0
@@ -187,8 +211,9 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     path_lag_s_per_mps: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
     """Lag per speed from wheel angle to path curvature, caused by yaw inertia and tyres."""
     skid_steer: bool = False
-    """True if the sides are driven apart and no wheel turns. The reference point is then the middle of the wheels, which does not
-    slip sideways; the rear axle slips by half the axle distance times the yaw rate."""
+    """True if the sides are driven apart and no wheel turns. The reference point is then the middle
+    of the wheels, which does not slip sideways; the rear axle slips by half the axle distance times
+    the yaw rate."""
     steering: Steering
     """Steering actuator."""
     drive: Drive
@@ -214,11 +239,13 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return self.wheelbase_m / tan(self.steering.max_wheel_rad)
 
     def effective_wheelbase_m(self, speed_mps: float) -> float:
-        """Return the effective wheelbase at a speed, l + K v^2: that of a slip-free vehicle with the same steady turn."""
+        """Return the effective wheelbase at a speed, l + K v^2: that of a slip-free vehicle with
+        the same steady turn."""
         return self.wheelbase_m + self.understeer_rad_per_mps2 * speed_mps * speed_mps
 
     def grip_wheel_rad(self, lateral_mps2: float, speed_mps: float) -> float:
-        """Return the largest wheel angle at which a speed > 0 stays within a lateral acceleration."""
+        """Return the largest wheel angle at which a speed > 0 stays within a lateral
+        acceleration."""
         return atan(self.effective_wheelbase_m(speed_mps) * lateral_mps2 / (speed_mps * speed_mps))
 
     def identified(self, found: Identification) -> "Vehicle":
@@ -228,8 +255,11 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             steering = replace(
                 steering,
                 gain_rad=found.steering_gain_rad,
-                # The full command may not reach the stop; planners need the tightest turn that is possible.
-                max_wheel_rad=min(steering.max_wheel_rad, found.steering_gain_rad + abs(found.steering_offset_rad)),
+                # The full command may not reach the stop; planners need the tightest turn that is
+                # possible.
+                max_wheel_rad=min(
+                    steering.max_wheel_rad, found.steering_gain_rad + abs(found.steering_offset_rad)
+                ),
                 offset_rad=found.steering_offset_rad,
                 delay_s=found.steering_delay_s,
                 dead_zone=found.steering_dead_zone,
@@ -252,7 +282,8 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Limits of a vehicle for every mode: speeds, accelerations, distances, and how long each input may be silent."""
+    """Limits of a vehicle for every mode: speeds, accelerations, distances, and how long each input
+    may be silent."""
 
     max_speed_mps: Positive
     """Largest speed, m/s."""
@@ -271,7 +302,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     control_silence_s: Positive = 0.05
     """Age of the controller's command beyond which the vehicle brakes."""
     loop_silence_s: Positive = 0.2
-    """Longest gap between commands; after a longer one the motor controller has timed out and the drive ends."""
+    """Longest gap between commands; after a longer one the motor controller has timed out and the
+    drive ends."""
     telemetry_silence_s: Positive = 0.1
     """Longest silence of a motor controller that sends telemetry."""
     teleop_silence_s: Positive = 0.2
@@ -283,7 +315,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ground_expected: bool = False
     """True: arming needs a ground station. False: it is monitored from its first heartbeat on."""
     arming_missed_share: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.05
-    """Largest fraction of deadlines missed by a task in the ten seconds before arming; 1 disables the check."""
+    """Largest fraction of deadlines missed by a task in the ten seconds before arming; 1 disables
+    the check."""
     obstacle_silence_s: Positive = 0.3
     """Silence of an obstacle sensor that counts as an obstacle."""
     obstacle_gap_m: NonNegative = 0.3
@@ -303,7 +336,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     not_moving_s: Positive = 2.0
     """Time for which a vehicle with a command to drive may stand, s."""
     no_progress_s: Positive = 10.0
-    """Time without progress after which a drive that is asked to go on is stopped, however slow it may be."""
+    """Time without progress after which a drive that is asked to go on is stopped, however slow it
+    may be."""
     roll_back_m: Positive = 0.3
     """Distance that the vehicle may roll back while it is asked to go on."""
     uncommanded_s: Positive = 0.3
@@ -325,7 +359,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     still_force_mps2: Positive = 0.6
     """Largest deviation of the mean specific force from gravity at standstill."""
     still_tilt_rad: Annotated[float, Meta(gt=0.0, le=1.57)] = 0.5
-    """Steepest ground on which the vehicle is armed: largest angle between gravity and the vertical axis of an IMU."""
+    """Steepest ground on which the vehicle is armed: largest angle between gravity and the vertical
+    axis of an IMU."""
     max_acceleration_mps2: Positive = 3.0
     """Largest acceleration by the drive model. Deceleration is not limited."""
     max_jerk_mps3: Positive = 50.0
@@ -333,11 +368,13 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     max_lateral_jerk_mps3: Positive = 30.0
     """Largest rate of the lateral acceleration, m/s3; it limits the steering rate at speed."""
     max_steering_rate_radps: Positive = 7.0
-    """Largest rate of the commanded wheel angle; far above the actuator's own, so that it only catches faulty controllers."""
+    """Largest rate of the commanded wheel angle; far above the actuator's own, so that it only
+    catches faulty controllers."""
 
 
 class AlignmentParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Alignment by driving: a vehicle without a heading device learns its heading from the course over ground."""
+    """Alignment by driving: a vehicle without a heading device learns its heading from the course
+    over ground."""
 
     allowed: bool = True
     """True if an operator may request it. It never begins without a request."""
@@ -354,10 +391,12 @@ class AlignmentParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class ControlFrameParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Parameters of the control frame (``odom``): how fast the controller's pose follows a jump of the estimate."""
+    """Parameters of the control frame (``odom``): how fast the controller's pose follows a jump of
+    the estimate."""
 
     position_rate_mps: Positive = 0.3
-    """Position slew rate. At 1 m/s the controller sees 0.3 rad of heading error, which does not saturate it."""
+    """Position slew rate. At 1 m/s the controller sees 0.3 rad of heading error, which does not
+    saturate it."""
     yaw_rate_radps: Positive = 0.2
     """Yaw slew rate; a fraction of the yaw rate at full lock and 1 m/s."""
     immediate_m: NonNegative = 0.004

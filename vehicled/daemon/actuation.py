@@ -1,7 +1,8 @@
-"""The actuator devices of a vehicle, seen as one: what each of them lacks stops all, and their telemetry becomes one status.
+"""The actuator devices of a vehicle, seen as one: what each of them lacks stops all, and their
+telemetry becomes one status.
 
-A status is made when every device has reported anew. So as soon as one of them is silent there is none, and the rules about lost
-telemetry act as they do for a single controller.
+A status is made when every device has reported anew. So as soon as one of them is silent there is
+none, and the rules about lost telemetry act as they do for a single controller.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,9 @@ class Actuation:
         self._unreachable = dict.fromkeys(roles, "its port is not open yet")
         self._joint = len(roles) > 1
         self._newest: dict[type[Message], dict[str, Message]] = {MotorStatus: {}, WheelSpeed: {}}
-        self._awaited: dict[type[Message], set[str]] = {kind: self._expected(kind) for kind in self._newest}
+        self._awaited: dict[type[Message], set[str]] = {
+            kind: self._expected(kind) for kind in self._newest
+        }
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -46,12 +49,14 @@ class Actuation:
 
     @property
     def unreachable(self) -> str:
-        """Reason why a port is not open, of every device that has one; empty if all can be reached."""
+        """Reason why a port is not open, of every device that has one; empty if all can be
+        reached."""
         return self._joined(self._unreachable)
 
     @property
     def refusal(self) -> str:
-        """Reason why a throttle would be refused, of every device that has one; empty if all would drive."""
+        """Reason why a throttle would be refused, of every device that has one; empty if all would
+        drive."""
         return self._joined(self.refusals)
 
     @property
@@ -61,12 +66,14 @@ class Actuation:
 
     @property
     def awaited(self) -> str:
-        """Names of the devices that have not reported since the last status of all; empty for a single device."""
+        """Names of the devices that have not reported since the last status of all; empty for a
+        single device."""
         waiting = self._awaited[MotorStatus]
         return ", ".join(port for port in self._devices if port in waiting) if self._joint else ""
 
     def joined(self, port: str, message: Message) -> tuple[Message | None, Message | None]:
-        """Return the record of a device's message, and what the tasks receive in its place; None for nothing.
+        """Return the record of a device's message, and what the tasks receive in its place; None
+        for nothing.
 
         Messages that are no telemetry, and all of a single device, pass unchanged.
         """
@@ -76,7 +83,8 @@ class Actuation:
         newest, awaited = self._newest[kind], self._awaited[kind]
         newest[port] = message
         awaited.discard(port)
-        # A wheel speed of one device alone is no speed of the vehicle, and has no record of its own.
+        # A wheel speed of one device alone is no speed of the vehicle, and has no record of its
+        # own.
         record = _record(port, message) if isinstance(message, MotorStatus) else None
         if awaited or not self._expected(kind):
             return record, None
@@ -92,7 +100,11 @@ class Actuation:
         return "; ".join(f"{port}: {reason}" for port, reason in reasons.items() if reason)
 
     def _motor_status(self) -> MotorStatus:
-        found = {port: each for port, each in self._newest[MotorStatus].items() if isinstance(each, MotorStatus)}
+        found = {
+            port: each
+            for port, each in self._newest[MotorStatus].items()
+            if isinstance(each, MotorStatus)
+        }
         driving = [each for port, each in found.items() if self._roles[port].drives]
         every = list(found.values())
         return MotorStatus(
@@ -101,10 +113,23 @@ class Actuation:
             _mean([each.motor_speed_radps for each in driving]),
             _sum([each.motor_current_a for each in driving]),
             _sum([each.input_current_a for each in every]),
-            min((each.input_voltage_v for each in every if isfinite(each.input_voltage_v)), default=NAN),
+            min(
+                (each.input_voltage_v for each in every if isfinite(each.input_voltage_v)),
+                default=NAN,
+            ),
             _mean([each.duty for each in driving]),
-            max((each.controller_temperature_k for each in every if isfinite(each.controller_temperature_k)), default=NAN),
-            max((each.motor_temperature_k for each in every if isfinite(each.motor_temperature_k)), default=NAN),
+            max(
+                (
+                    each.controller_temperature_k
+                    for each in every
+                    if isfinite(each.controller_temperature_k)
+                ),
+                default=NAN,
+            ),
+            max(
+                (each.motor_temperature_k for each in every if isfinite(each.motor_temperature_k)),
+                default=NAN,
+            ),
             next((each.fault_code for each in every if each.fault_code), 0),
         )
 
@@ -135,7 +160,8 @@ def _record(port: str, status: MotorStatus) -> ActuatorStatus:
 
 
 def _mean(values: list[float]) -> float:
-    """Return the mean; NaN if one is not known, because half of the sides is no speed of the vehicle."""
+    """Return the mean; NaN if one is not known, because half of the sides is no speed of the
+    vehicle."""
     return sum(values) / len(values) if values else NAN
 
 

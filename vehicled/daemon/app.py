@@ -11,7 +11,14 @@ from vehicled.core.attribution import EvidenceSource
 from vehicled.core.errors import SetupError
 from vehicled.core.executive import DeclaredStopwatch, Stopwatch
 from vehicled.core.journal import Sink
-from vehicled.core.messages import GnssFix, GroundTruth, Message, ObstacleContact, Path, ReferenceState
+from vehicled.core.messages import (
+    GnssFix,
+    GroundTruth,
+    Message,
+    ObstacleContact,
+    Path,
+    ReferenceState,
+)
 from vehicled.core.mixing import Mixing
 from vehicled.core.observers import Observers
 from vehicled.core.ports import Device
@@ -40,16 +47,20 @@ from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.supervisor import Supervisor
 
 COMMAND_LIFETIME_NS = 50_000_000
-"""An actuator command that has not left within this time is dropped, because the next one is due."""
+"""An actuator command that has not left within this time is dropped, because the next one is
+due."""
 
 MESSAGE_DRIVER = "msglink"
 """Driver of every device on the message link."""
 
-OWN_WIRE = frozenset({"OperatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan"})
+OWN_WIRE = frozenset(
+    {"OperatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan"}
+)
 """Messages that have no device protocol and pass a port as they are, also with ``--link wires``."""
 
 TRUTH_PORT = "truth"
-"""Port of the simulator's ground truth, which is logged and scored, never given to a task. On a vehicle it stays closed."""
+"""Port of the simulator's ground truth, which is logged and scored, never given to a task. On a
+vehicle it stays closed."""
 
 
 class Wiring(Struct, frozen=True, kw_only=True):
@@ -75,23 +86,37 @@ def rate_row(task: TaskRate) -> RateRow:
 
 
 def wire(profile: Profile, link: str) -> Wiring:
-    """Return ports and rates of a profile. ``link`` is ``messages`` or ``wires``. Raises :class:`SetupError`."""
+    """Return ports and rates of a profile. ``link`` is ``messages`` or ``wires``. Raises
+    :class:`SetupError`."""
     if link == "wires":
         # Simulated persons and some obstacle sensors have no device protocol.
         lacking = [
-            name for name, d in profile.devices.items() if d.driver.name == MESSAGE_DRIVER and not OWN_WIRE.issuperset(d.messages)
+            name
+            for name, d in profile.devices.items()
+            if d.driver.name == MESSAGE_DRIVER and not OWN_WIRE.issuperset(d.messages)
         ]
         if lacking:
             raise SetupError(
-                f'profile {profile.name!r} names no wire driver for {", ".join(lacking)} (driver = "{MESSAGE_DRIVER}"), '
+                f"profile {profile.name!r} names no wire driver for {', '.join(lacking)} "
+                f'(driver = "{MESSAGE_DRIVER}"), '
                 "so it cannot run with --link wires: use --link messages"
             )
-    actuators = [name for name, device in profile.devices.items() if device.capabilities is not None]
+    actuators = [
+        name for name, device in profile.devices.items() if device.capabilities is not None
+    ]
     if not actuators:
-        raise SetupError(f"profile {profile.name!r} has no device with [capabilities]: one at least must be the actuator")
+        raise SetupError(
+            f"profile {profile.name!r} has no device with [capabilities]: one at least must be "
+            "the actuator"
+        )
     ports = [*profile.devices, TRUTH_PORT]
     rows = structs.asdict(profile.tasks)
-    return Wiring(link=link, ports=ports, actuators=actuators, rates={name: rate_row(rows[name]) for name in PIPELINE})
+    return Wiring(
+        link=link,
+        ports=ports,
+        actuators=actuators,
+        rates={name: rate_row(rows[name]) for name in PIPELINE},
+    )
 
 
 def declared_stopwatch(wiring: Wiring) -> DeclaredStopwatch:
@@ -116,22 +141,29 @@ def build(
 ) -> Machine:
     """Build the machine of a vehicle. ``around`` may replace estimator and controller.
 
-    ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it may. ``observers`` counts the
-    failures of what only explains the run. ``grid``: the map of ``[localisation]``. Raises :class:`SetupError` and MapError.
+    ``setup_fault`` is the reason why this profile must not be armed on this computer; empty if it
+    may. ``observers`` counts the failures of what only explains the run. ``grid``: the map of
+    ``[localisation]``. Raises :class:`SetupError` and MapError.
     """
     estimator_class = resolve("estimator", profile.estimator.name)
     identifier = None
     if profile.identifier is not None:
-        identifier = resolve("identifier", profile.identifier.name)(profile.identifier.selected, profile.vehicle)
+        identifier = resolve("identifier", profile.identifier.name)(
+            profile.identifier.selected, profile.vehicle
+        )
     controller_class = resolve("controller", profile.controller.name)
     period_s = 1.0 / profile.tasks.control.rate_hz
 
     def make_controller(params: Any, course: Course) -> Controller:
-        made: Controller = controller_class(params, profile.vehicle, profile.limits, course, period_s)
+        made: Controller = controller_class(
+            params, profile.vehicle, profile.limits, course, period_s
+        )
         return made
 
     antenna_m = profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
-    estimator = estimator_class(profile.estimator.selected, profile.vehicle, course.datum, antenna_m)
+    estimator = estimator_class(
+        profile.estimator.selected, profile.vehicle, course.datum, antenna_m
+    )
     controller = make_controller(profile.controller.selected, course)
     if around is not None:
         estimator, controller = around(estimator, controller)
@@ -153,7 +185,13 @@ def build(
         control_frame=profile.control_frame,
         controller=controller,
         builder=ControllerBuilder(
-            make_controller, controller_class, profile.controller.selected, course, profile.vehicle, profile.limits, fence
+            make_controller,
+            controller_class,
+            profile.controller.selected,
+            course,
+            profile.vehicle,
+            profile.limits,
+            fence,
         ),
         supervisor=Supervisor(),
         gate=Gate(profile.vehicle, profile.limits),
@@ -164,9 +202,16 @@ def build(
     stop = profile.safety.independent_stop
     pipeline.setup_fault = setup_fault or stop.refusal
     pipeline.independent_stop = stop.described
-    pipeline.substitutes = (*substitutes(lacking(profile)), *unseen_steering(profile), *([stop.notice] if stop.notice else []))
+    pipeline.substitutes = (
+        *substitutes(lacking(profile)),
+        *unseen_steering(profile),
+        *([stop.notice] if stop.notice else []),
+    )
     mixings = mixings_of(profile)
-    devices = {port: make_device(port, profile.devices, wiring.link, mixings.get(port)) for port in wiring.ports}
+    devices = {
+        port: make_device(port, profile.devices, wiring.link, mixings.get(port))
+        for port in wiring.ports
+    }
     return Machine(
         devices=devices,
         actuator=Actuation(devices, actuator_roles(profile)),
@@ -192,24 +237,41 @@ def _localiser(profile: Profile, grid: OccupancyGrid | None) -> MapLocaliser | N
     if params is None:
         return None
     if grid is None:
-        raise SetupError(f"profile {profile.name!r} is located on the map {params.map}, which was not read")
-    arm = profile.devices[params.scanner].lever_arm_m if params.scanner else profile.lever_arm_m(messages.LaserScan.__name__)
+        raise SetupError(
+            f"profile {profile.name!r} is located on the map {params.map}, which was not read"
+        )
+    arm = (
+        profile.devices[params.scanner].lever_arm_m
+        if params.scanner
+        else profile.lever_arm_m(messages.LaserScan.__name__)
+    )
     return MapLocaliser(params, grid, MotionHistory(), None if arm is None else (arm[0], arm[1]))
 
 
-def _unread(profile: Profile, devices: Mapping[str, Device], observers: Observers) -> dict[str, UnreadBytes]:
+def _unread(
+    profile: Profile, devices: Mapping[str, Device], observers: Observers
+) -> dict[str, UnreadBytes]:
     """Return what describes the bytes of each port that carries a stream."""
-    drivers = {name: table.driver.name for name, table in profile.devices.items() if devices[name].transport == "stream"}
+    drivers = {
+        name: table.driver.name
+        for name, table in profile.devices.items()
+        if devices[name].transport == "stream"
+    }
     return {
-        name: UnreadBytes(driver, {each: other for other, each in drivers.items() if other != name}, observers)
+        name: UnreadBytes(
+            driver, {each: other for other, each in drivers.items() if other != name}, observers
+        )
         for name, driver in drivers.items()
     }
 
 
-def corrections_routes(tables: Mapping[str, DeviceTable], devices: Mapping[str, Device]) -> dict[str, frozenset[str]]:
+def corrections_routes(
+    tables: Mapping[str, DeviceTable], devices: Mapping[str, Device]
+) -> dict[str, frozenset[str]]:
     """Ports of the sources of corrections by the port of each receiver that takes any."""
     sources = frozenset(name for name, table in tables.items() if "Corrections" in table.messages)
-    # A receiver that takes corrections and sends some is a moving base: they hold for the rovers beside it and for nobody else.
+    # A receiver that takes corrections and sends some is a moving base: they hold for the rovers
+    # beside it and for nobody else.
     bases = frozenset(name for name in sources if messages.Corrections in devices[name].consumes)
     routes = {}
     for name, table in tables.items():
@@ -223,9 +285,14 @@ def corrections_routes(tables: Mapping[str, DeviceTable], devices: Mapping[str, 
 
 
 def lacking(profile: Profile) -> frozenset[str]:
-    """Return the capabilities that an actuator of a profile lacks. Telemetry and brake are those of the motors."""
+    """Return the capabilities that an actuator of a profile lacks. Telemetry and brake are those of
+    the motors."""
     mixings = mixings_of(profile)
-    found = {port: device.capabilities for port, device in profile.devices.items() if device.capabilities is not None}
+    found = {
+        port: device.capabilities
+        for port, device in profile.devices.items()
+        if device.capabilities is not None
+    }
     steers_only = {port for port, mixing in mixings.items() if not mixing.drives}
     return frozenset(
         name
@@ -236,13 +303,18 @@ def lacking(profile: Profile) -> frozenset[str]:
 
 
 def unseen_steering(profile: Profile) -> list[str]:
-    """Return one text per device that steers apart from the motors and sends no telemetry: what its loss shows by."""
+    """Return one text per device that steers apart from the motors and sends no telemetry: what its
+    loss shows by."""
     mixings = mixings_of(profile)
     return [
-        f'row 17, "{port}" sends no telemetry: only a port that goes away is noticed; a servo that stays where it is, ends at '
+        f'row 17, "{port}" sends no telemetry: only a port that goes away is noticed; a servo '
+        "that stays where it is, ends at "
         "row 19"
         for port, device in profile.devices.items()
-        if device.capabilities is not None and port in mixings and not mixings[port].drives and not device.capabilities.telemetry
+        if device.capabilities is not None
+        and port in mixings
+        and not mixings[port].drives
+        and not device.capabilities.telemetry
     ]
 
 
@@ -261,8 +333,12 @@ def imu_mounting(profile: Profile) -> Mounting:
 
 
 def sources(profile: Profile) -> list[MonitoredSource]:
-    """Return the sensor streams of a profile with their timeouts: the profile's for GNSS and IMU, else ten periods."""
-    explicit = {messages.GnssFix: profile.limits.gnss_silence_s, messages.ImuSample: profile.limits.imu_silence_s}
+    """Return the sensor streams of a profile with their timeouts: the profile's for GNSS and IMU,
+    else ten periods."""
+    explicit = {
+        messages.GnssFix: profile.limits.gnss_silence_s,
+        messages.ImuSample: profile.limits.imu_silence_s,
+    }
     found = []
     for name, device in profile.devices.items():
         if device.capabilities is not None or device.rate_hz is None:
@@ -271,14 +347,22 @@ def sources(profile: Profile) -> list[MonitoredSource]:
             if message in (ReferenceState, messages.RcChannels):
                 continue  # the drive does not depend on who judges it, and a handset may be off
             silence_s = explicit.get(message, 10.0 / device.rate_hz)
-            found.append(MonitoredSource(name=name, message=message, silence_ns=round(silence_s * 1e9), rate_hz=device.rate_hz))
+            found.append(
+                MonitoredSource(
+                    name=name,
+                    message=message,
+                    silence_ns=round(silence_s * 1e9),
+                    rate_hz=device.rate_hz,
+                )
+            )
     return found
 
 
 def course_message(course: Course, now_ns: int) -> Path:
     """Convert the course to its log record."""
     columns: dict[str, Any] = {
-        name: tuple(getattr(course, name).tolist()) for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "speed_mps")
+        name: tuple(getattr(course, name).tolist())
+        for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "speed_mps")
     }
     return Path(now_ns, course.name, course.closed, **columns)
 
@@ -287,15 +371,19 @@ def actuator_roles(profile: Profile) -> dict[str, ActuatorRole]:
     """Return the part of each actuator in the vehicle's motion, in the order of the profile."""
     mixings = mixings_of(profile)
     return {
-        name: ActuatorRole(drives=name not in mixings or mixings[name].drives, reports=frozenset(_types(table)))
+        name: ActuatorRole(
+            drives=name not in mixings or mixings[name].drives, reports=frozenset(_types(table))
+        )
         for name, table in profile.devices.items()
         if table.capabilities is not None
     }
 
 
-def make_device(port: str, tables: Mapping[str, DeviceTable], link: str, mixing: Mixing | None = None) -> Device:
-    """Return the driver of a port. ``link``: ``messages`` in place of its own protocol, or ``wires``. ``mixing``: rows of its
-    outputs, None for a driver that has none.
+def make_device(
+    port: str, tables: Mapping[str, DeviceTable], link: str, mixing: Mixing | None = None
+) -> Device:
+    """Return the driver of a port. ``link``: ``messages`` in place of its own protocol, or
+    ``wires``. ``mixing``: rows of its outputs, None for a driver that has none.
     """
     table = tables.get(port)
     accepts = [GroundTruth, ObstacleContact] if table is None else _types(table)

@@ -1,7 +1,8 @@
-"""Changes while the daemon runs: another course, another parameter of the controller, a speed limit. Pure.
+"""Changes while the daemon runs: another course, another parameter of the controller, a speed
+limit. Pure.
 
-What takes time is prepared apart from the loop (:meth:`ControllerBuilder.prepare`) and taken between two ticks. A replay prepares
-it again from the recorded message, with the same result.
+What takes time is prepared apart from the loop (:meth:`ControllerBuilder.prepare`) and taken
+between two ticks. A replay prepares it again from the recorded message, with the same result.
 """
 
 from collections.abc import Callable
@@ -53,7 +54,8 @@ class Prepared(Struct, frozen=True):
     tracker: PathTracker | None = None
     """Tracker of another course, for the monitors."""
     lap_from_m: float | None = None
-    """Arc length of the lap that was asked for at which ``course`` begins; None if it is that lap."""
+    """Arc length of the lap that was asked for at which ``course`` begins; None if it is that
+    lap."""
     stored: bytes = b""
     """The course to ask for in the place of that lap; empty for none."""
 
@@ -75,9 +77,14 @@ class CourseRules:
     def check(self, course: Course) -> None:
         """Raise :class:`ChangeError` if the course cannot be driven."""
         if course.datum != self.datum:
-            raise ChangeError(f"{course.name}: the course has another origin than the map of this run: convert it to that datum")
+            raise ChangeError(
+                f"{course.name}: the course has another origin than the map of this run: "
+                "convert it to that datum"
+            )
         if course.reverses and not self.vehicle.drive.top_reverse_speed_mps:
-            raise ChangeError(f"{course.name}: the course has reverse legs, and this vehicle cannot reverse")
+            raise ChangeError(
+                f"{course.name}: the course has reverse legs, and this vehicle cannot reverse"
+            )
         if outside := self.outside(course):
             raise ChangeError(outside)
 
@@ -95,7 +102,8 @@ class ControllerBuilder:
         limits: Limits,
         fence: Fence | None,
     ) -> None:
-        """``build`` takes the parameters and the course; ``implementation`` is the controller's class."""
+        """``build`` takes the parameters and the course; ``implementation`` is the controller's
+        class."""
         self._build = build
         self._implementation = implementation
         self._profile = self.params = params
@@ -108,9 +116,16 @@ class ControllerBuilder:
         """Speed of a planned course, m/s: the median of the first one."""
 
     def parameters(self) -> list[Parameter]:
-        """Return the parameters that may be changed, in the order in which the controller declares them."""
+        """Return the parameters that may be changed, in the order in which the controller declares
+        them."""
         return [
-            Parameter(key=key, value=_value(self.params, key), profile=_value(self._profile, key), low=low, high=high)
+            Parameter(
+                key=key,
+                value=_value(self.params, key),
+                profile=_value(self._profile, key),
+                low=low,
+                high=high,
+            )
             for key, (low, high) in self._implementation.CHANGEABLE.items()
         ]
 
@@ -122,10 +137,11 @@ class ControllerBuilder:
         moving: bool = False,
         checked: Course | None = None,
     ) -> Prepared:
-        """Return the controller after a change; it takes time, and another thread may do it. Raises :class:`ChangeError`.
+        """Return the controller after a change; it takes time, and another thread may do it. Raises
+        :class:`ChangeError`.
 
-        A lap begins where a vehicle at ``estimate`` joins it, and so it is driven in full. ``checked``: the course of the message,
-        where another process has read and checked it.
+        A lap begins where a vehicle at ``estimate`` joins it, and so it is driven in full.
+        ``checked``: the course of the message, where another process has read and checked it.
         """
         course, params, tracker, from_m = self.course, self.params, None, None
         if isinstance(message, CourseCommand):
@@ -140,12 +156,16 @@ class ControllerBuilder:
         try:
             return Prepared(course, params, self._build(params, course), tracker, from_m)
         except (Exception, SystemExit) as error:
-            raise ChangeError(f"the controller does not accept it: {plugins.describe(error)}") from error
+            raise ChangeError(
+                f"the controller does not accept it: {plugins.describe(error)}"
+            ) from error
 
     def beginning_at(self, s_m: float) -> Prepared:
         """Return the controller of the present lap with another start."""
         course = self.course.beginning_at(s_m)
-        return Prepared(course, self.params, self._build(self.params, course), PathTracker(course), s_m)
+        return Prepared(
+            course, self.params, self._build(self.params, course), PathTracker(course), s_m
+        )
 
     def fits(self, prepared: Prepared, message: CourseCommand | ParameterCommand) -> bool:
         """Return True if nothing else was changed since the preparation."""
@@ -159,16 +179,24 @@ class ControllerBuilder:
     def require_course(self) -> None:
         """Raise :class:`ChangeError` if the controller of this run follows no course."""
         if not self._implementation.follows_course:
-            raise ChangeError("the controller of this run follows no course: choose another controller in the profile")
+            raise ChangeError(
+                "the controller of this run follows no course: choose another controller in "
+                "the profile"
+            )
 
     def _with(self, key: str, value: float) -> Any:
         ranges = self._implementation.CHANGEABLE
         if key not in ranges:
             known = ", ".join(ranges) or "none"
-            raise ChangeError(f"{key} cannot be changed while the daemon runs; with this controller these can: {known}")
+            raise ChangeError(
+                f"{key} cannot be changed while the daemon runs; with this controller these "
+                f"can: {known}"
+            )
         low, high = ranges[key]
         if not low <= value <= high:
-            raise ChangeError(f"{key} = {value:g} is out of range: it may lie between {low:g} and {high:g}")
+            raise ChangeError(
+                f"{key} = {value:g} is out of range: it may lie between {low:g} and {high:g}"
+            )
         return _replaced(self.params, key.split("."), value)
 
     def _checked(self, message: CourseCommand) -> Course:
@@ -181,8 +209,8 @@ class ControllerBuilder:
 
 
 def outside_fence(course: Course, fence: Fence | None, outline: Outline = NO_BODY) -> str:
-    """Return where a course takes a body beyond the fence, and the cure; empty if it does not. Without ``outline`` the line itself
-    is tested."""
+    """Return where a course takes a body beyond the fence, and the cure; empty if it does not.
+    Without ``outline`` the line itself is tested."""
     if fence is None:
         return ""
     x_m, y_m, yaw_rad = course.x_m, course.y_m, course.yaw_rad
@@ -192,7 +220,10 @@ def outside_fence(course: Course, fence: Fence | None, outline: Outline = NO_BOD
     if breach is None:
         return ""
     k, violated = breach
-    place = f"({x_m[k]:.1f}, {y_m[k]:.1f}) m{'' if outline == NO_BODY else ', with the body of the vehicle'}"
+    place = (
+        f"({x_m[k]:.1f}, {y_m[k]:.1f}) "
+        f"m{'' if outline == NO_BODY else ', with the body of the vehicle'}"
+    )
     return f"course {course.name!r} is {violated} at {place}: change the course or the fence"
 
 
@@ -201,7 +232,10 @@ def check_limit(limit_mps: float, max_speed_mps: float) -> None:
     if limit_mps == float("inf"):
         return
     if not (isfinite(limit_mps) and 0.0 < limit_mps <= max_speed_mps):
-        raise ChangeError(f"{limit_mps:g} m/s cannot be the speed limit: it lies above 0 and at most at {max_speed_mps:g} m/s")
+        raise ChangeError(
+            f"{limit_mps:g} m/s cannot be the speed limit: it lies above 0 and at most at "
+            f"{max_speed_mps:g} m/s"
+        )
 
 
 def _value(params: Any, key: str) -> float:
@@ -212,4 +246,6 @@ def _value(params: Any, key: str) -> float:
 
 def _replaced(params: Any, path: list[str], value: float) -> Any:
     name, *rest = path
-    return replace(params, **{name: _replaced(getattr(params, name), rest, value) if rest else value})
+    return replace(
+        params, **{name: _replaced(getattr(params, name), rest, value) if rest else value}
+    )

@@ -1,13 +1,15 @@
-"""The machine: the daemon without an operating system. It takes bytes and a time, and returns bytes and the time of its next run.
+"""The machine: the daemon without an operating system. It takes bytes and a time, and returns bytes
+and the time of its next run.
 
-It never reads a clock, never waits and never touches a file. Two pumps drive it: the wall clock and lockstep. Nothing else differs
-between vehicle and simulation. Its inputs are the verbs of the journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`,
-:meth:`Machine.on_message`, :meth:`Machine.on_time`.
+It never reads a clock, never waits and never touches a file. Two pumps drive it: the wall clock and
+lockstep. Nothing else differs between vehicle and simulation. Its inputs are the verbs of the
+journal: :meth:`Machine.on_rx`, :meth:`Machine.on_port`, :meth:`Machine.on_message`,
+:meth:`Machine.on_time`.
 
 ``on_rx`` passes bytes to the port's device. The resulting messages wait in the inbox of the
-:class:`~vehicled.daemon.pipeline.Pipeline`. *Ingestion* checks them, *fusion* steps the estimator, *control* steps the controller,
-*actuation* asks the supervisor for mode and reaction and passes the command through the gate to the actuator's device.
-``docs/flow_of_a_fix.md`` follows one fix.
+:class:`~vehicled.daemon.pipeline.Pipeline`. *Ingestion* checks them, *fusion* steps the estimator,
+*control* steps the controller, *actuation* asks the supervisor for mode and reaction and passes the
+command through the gate to the actuator's device. ``docs/flow_of_a_fix.md`` follows one fix.
 """
 
 from binascii import crc32
@@ -88,9 +90,11 @@ ACTUATION = PIPELINE.index("actuation")
 _TEXTS = {
     kind: names
     for kind in ALL
-    if kind is not Event and (names := [field.name for field in msgspec.structs.fields(kind) if field.type is str])
+    if kind is not Event
+    and (names := [field.name for field in msgspec.structs.fields(kind) if field.type is str])
 }
-"""Text fields by type of message, but for JSON: a device, or a simulator in its place, may have chosen them."""
+"""Text fields by type of message, but for JSON: a device, or a simulator in its place, may have
+chosen them."""
 
 
 _TRUTH = frozenset((GroundTruth, ObstacleContact))
@@ -100,8 +104,13 @@ _TELEMETRY = frozenset((MotorStatus, WheelSpeed))
 
 
 def _shown(message: Message) -> Message:
-    """Return a message of a device with its texts printable: people will read them on a terminal."""
-    odd = {name: printable(text) for name in _TEXTS[type(message)] if not (text := getattr(message, name)).isprintable()}
+    """Return a message of a device with its texts printable: people will read them on a
+    terminal."""
+    odd = {
+        name: printable(text)
+        for name in _TEXTS[type(message)]
+        if not (text := getattr(message, name)).isprintable()
+    }
     return msgspec.structs.replace(message, **odd) if odd else message
 
 
@@ -115,11 +124,16 @@ RAISE_WINDOW_NS = 10 * 10**9
 def _consumers(
     devices: Mapping[str, Device], corrections: Mapping[str, Collection[str]] | None
 ) -> dict[tuple[str, type[Message]], list[str]]:
-    """Return the ports that consume a message type of another port, by (origin, type). Commands only come from the gate.
+    """Return the ports that consume a message type of another port, by (origin, type). Commands
+    only come from the gate.
 
     A caster receives the position of the receivers that use its corrections.
     """
-    routes = {(source, receiver) for receiver, sources in (corrections or {}).items() for source in sources}
+    routes = {
+        (source, receiver)
+        for receiver, sources in (corrections or {}).items()
+        for source in sources
+    }
     served = {source for source, receiver in routes if GnssFix in devices[receiver].produces}
     found: dict[tuple[str, type[Message]], list[str]] = {}
     for port, device in devices.items():
@@ -156,24 +170,34 @@ class Machine:
         observers: Observers | None = None,
         unread: Mapping[str, UnreadBytes] | None = None,
     ) -> None:
-        """``devices`` by port name; ``actuator`` is the port of the actuator, or those of several; ``rates`` by task name of
-        ``PIPELINE``.
-        ``corrections``: ports of the correction sources by receiver port; None routes every source to every receiver.
-        ``references``: conversion to ground truth by port of a reference system; a simulator's own truth at ``truth_port``
-        takes its place. ``unread``: for ports whose bytes are described while their driver cannot read them. ``observers``
-        counts the failures of what only explains."""
+        """``devices`` by port name; ``actuator`` is the port of the actuator, or those of several;
+        ``rates`` by task name of ``PIPELINE``. ``corrections``: ports of the correction sources by
+        receiver port; None routes every source to every receiver. ``references``: conversion to
+        ground truth by port of a reference system; a simulator's own truth at ``truth_port`` takes
+        its place. ``unread``: for ports whose bytes are described while their driver cannot read
+        them. ``observers`` counts the failures of what only explains."""
         self.observers = observers or pipeline.observers
         self._devices = dict(devices)
-        self._usage_rows = self.observers.guard("message counts", self._made_usage, [], lasting=True)
+        self._usage_rows = self.observers.guard(
+            "message counts", self._made_usage, [], lasting=True
+        )
         for port, device in devices.items():
             if device.usage is not NO_USAGE:
-                device.usage.on_failure = partial(self.observers.failed, f"message counts of {port}", lasting=True)
-        self._actuation = actuator if isinstance(actuator, Actuation) else Actuation(devices, {actuator: ActuatorRole()})
+                device.usage.on_failure = partial(
+                    self.observers.failed, f"message counts of {port}", lasting=True
+                )
+        self._actuation = (
+            actuator
+            if isinstance(actuator, Actuation)
+            else Actuation(devices, {actuator: ActuatorRole()})
+        )
         self._actuators = self._actuation.ports
         self.pipeline = pipeline
         """State of the tasks: estimate, command, monitors, supervisor, gate."""
         self._sink = sink
-        self.port_states: dict[str, tuple[PortState | None, str]] = dict.fromkeys(devices, (None, "not open yet"))
+        self.port_states: dict[str, tuple[PortState | None, str]] = dict.fromkeys(
+            devices, (None, "not open yet")
+        )
         """Newest state of every port, with its detail."""
         self._raised_ns: list[int] = []
         self._measure_ns = 0
@@ -181,14 +205,21 @@ class Machine:
         self._references = dict(references or {})
         self._truth_port = truth_port
         self._consumers = _consumers(devices, corrections)
-        self._shows = [port for port, device in devices.items() if port not in self._actuators and StateEstimate in device.consumes]
-        # Drivers of one kind report the same faults: under one name, the end of one would end that of the other.
+        self._shows = [
+            port
+            for port, device in devices.items()
+            if port not in self._actuators and StateEstimate in device.consumes
+        ]
+        # Drivers of one kind report the same faults: under one name, the end of one would end that
+        # of the other.
         self._named = frozenset(self._actuators if len(self._actuators) > 1 else ())
         self._unread = dict(unread or {})
         pipeline.monitors.sources.unread = self._unread
         self._outgoing: list[Outgoing] = []
         self._device_due_ns = NEVER_NS
-        self._command_only_ports = frozenset(port for port, device in devices.items() if device.command_only)
+        self._command_only_ports = frozenset(
+            port for port, device in devices.items() if device.command_only
+        )
         self._all_command_only = len(self._command_only_ports) == len(devices)
         self.digest = Digest()
         """Digest of all output frames."""
@@ -210,8 +241,17 @@ class Machine:
             )
             for name in PIPELINE
         ]
-        self.executive = Executive(table, stopwatch, self._on_tick, evidence_source, virtual=virtual, observers=self.observers)
-        self._reaction_s = self.observers.guard("reaction time", self._measured_reaction_s, None, lasting=True)
+        self.executive = Executive(
+            table,
+            stopwatch,
+            self._on_tick,
+            evidence_source,
+            virtual=virtual,
+            observers=self.observers,
+        )
+        self._reaction_s = self.observers.guard(
+            "reaction time", self._measured_reaction_s, None, lasting=True
+        )
         self._accounts = [(name, self.executive.stats(i)) for i, name in enumerate(PIPELINE)]
 
     # ---------------------------------------------------------------- verbs
@@ -232,7 +272,8 @@ class Machine:
             self._after_device(port, device)
 
     def on_rx(self, port: str, data: bytes, t_rx_ns: int) -> None:
-        """Take bytes received on a port at ``t_rx_ns``. Bytes of an unknown port are only logged."""
+        """Take bytes received on a port at ``t_rx_ns``. Bytes of an unknown port are only
+        logged."""
         self._sink.record(WireChunk(t_rx_ns, port, Direction.RX, data, crc32(data)), t_rx_ns)
         device = self._devices.get(port)
         if device is not None:
@@ -246,10 +287,11 @@ class Machine:
     def on_message(self, message: Message, now_ns: int, prepared: Prepared | None = None) -> str:
         """Take a message that came by no port: a request, a teleop reading, the health of the host.
 
-        Return why a change of course, parameter or speed limit is refused; empty otherwise. ``prepared``: what another thread has
-        made of the change.
+        Return why a change of course, parameter or speed limit is refused; empty otherwise.
+        ``prepared``: what another thread has made of the change.
         """
-        # Devices produce the same types: without this record a replay would not know which messages came from outside.
+        # Devices produce the same types: without this record a replay would not know which messages
+        # came from outside.
         self._sink.record(MachineCall(now_ns, Verb.MESSAGE), now_ns)
         self._sink.record(message, now_ns)
         if isinstance(message, OperatorCommand):
@@ -262,7 +304,8 @@ class Machine:
         return ""
 
     def fits(self, message: CourseCommand | ParameterCommand, prepared: Prepared) -> bool:
-        """Return True if :meth:`on_message` takes this change as it was prepared; otherwise it prepares it again on the loop."""
+        """Return True if :meth:`on_message` takes this change as it was prepared; otherwise it
+        prepares it again on the loop."""
         return self.pipeline.fits(message, prepared)
 
     def on_time(self, now_ns: int) -> None:
@@ -284,7 +327,9 @@ class Machine:
 
     def next_output_ns(self) -> int:
         """Return the earliest stamp of the next output, whatever arrives until then."""
-        return self.executive.release_ns(ACTUATION) if self._all_command_only else self.next_due_ns()
+        return (
+            self.executive.release_ns(ACTUATION) if self._all_command_only else self.next_due_ns()
+        )
 
     def take_tx(self) -> Sequence[Outgoing]:
         """Drain pending port actions, in digest order."""
@@ -312,7 +357,9 @@ class Machine:
         return self._devices[port]
 
     def _made_usage(self) -> list[UsageRow]:
-        return [row for port, device in self._devices.items() for row in usage_rows(port, device.usage)]
+        return [
+            row for port, device in self._devices.items() for row in usage_rows(port, device.usage)
+        ]
 
     @property
     def usage(self) -> list[UsageRow]:
@@ -329,7 +376,11 @@ class Machine:
         actuation = self._actuation
         refusal = actuation.refusal
         for port, reason in actuation.refusals.items():
-            if reason and (unread := self._unread.get(port)) is not None and (text := unread.described()):
+            if (
+                reason
+                and (unread := self._unread.get(port)) is not None
+                and (text := unread.described())
+            ):
                 refusal += f"; {text}"
         return self.pipeline.waiting_for(now_ns, actuation.unreachable or refusal)
 
@@ -354,14 +405,16 @@ class Machine:
         return self.pipeline.estimate.value
 
     def wait(self, now_ns: int) -> tuple[Wait, float] | None:
-        """Return the wait of the course at which the vehicle is to stand now, with the time waited, s; None while there is none."""
+        """Return the wait of the course at which the vehicle is to stand now, with the time waited,
+        s; None while there is none."""
         waits = self.pipeline.waits
         if waits is None or waits.present is None:
             return None
         return waits.present, waits.waited_s(now_ns)
 
     def over(self, now_ns: int) -> bool:
-        """True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out: see :attr:`coasting`."""
+        """True if a drive has ended and the vehicle is known to stand, or waiting for that has
+        timed out: see :attr:`coasting`."""
         return self.pipeline.over(now_ns)
 
     @property
@@ -372,16 +425,24 @@ class Machine:
     # ---------------------------------------------------------------- plumbing
 
     def _guarded(self, name: str, run: Callable[[int], None]) -> Callable[[int], None]:
-        """Wrap a task: an exception costs one tick and brakes; repeated exceptions of ingestion or actuation end the run."""
+        """Wrap a task: an exception costs one tick and brakes; repeated exceptions of ingestion or
+        actuation end the run."""
 
         def guarded(now_ns: int) -> None:
             try:
                 run(now_ns)
             except Exception as error:
-                self._raised_ns = [t for t in self._raised_ns if now_ns - t < RAISE_WINDOW_NS] + [now_ns]
+                self._raised_ns = [t for t in self._raised_ns if now_ns - t < RAISE_WINDOW_NS] + [
+                    now_ns
+                ]
                 self.pipeline.raised = f"{name} raised {plugins.describe(error)}"
                 if len(self._raised_ns) <= RAISE_LIMIT + 1:
-                    self._sink.record(Event.of(now_ns, "error", "task_raised", task=name, trace=error_trace(error)), now_ns)
+                    self._sink.record(
+                        Event.of(
+                            now_ns, "error", "task_raised", task=name, trace=error_trace(error)
+                        ),
+                        now_ns,
+                    )
                 # Without an estimate or a control command the vehicle still brakes to a standstill.
                 if len(self._raised_ns) > RAISE_LIMIT and name not in ("fusion", "control"):
                     raise
@@ -399,7 +460,9 @@ class Machine:
                 self.pipeline.monitors.stopping.measured(reaction_s, self.pipeline.age_s(now_ns))
         actuation = self._actuation
         self.pipeline.monitors.motor.awaited = actuation.awaited
-        self._send(self.pipeline.actuate(now_ns, actuation.unreachable or actuation.refusal), now_ns)
+        self._send(
+            self.pipeline.actuate(now_ns, actuation.unreachable or actuation.refusal), now_ns
+        )
 
     def _measured_reaction_s(self) -> float | None:
         return self.executive.stats(ACTUATION).response.quantiles_ns((0.999,))[0] * 1e-9
@@ -434,7 +497,9 @@ class Machine:
     def _refer(self, origin: str, state: ReferenceState, t_ns: int) -> None:
         """Record the ground truth by a reference system, unless a simulator gives the true one."""
         simulated, _ = self.port_states.get(self._truth_port, (None, ""))
-        known = isfinite(state.latitude_rad + state.longitude_rad + state.yaw_rad + sum(state.velocity_enu_mps))
+        known = isfinite(
+            state.latitude_rad + state.longitude_rad + state.yaw_rad + sum(state.velocity_enu_mps)
+        )
         if origin in self._references and known and simulated is not PortState.OPENED:
             self._sink.record(self._references[origin](state), t_ns)
 
@@ -463,7 +528,8 @@ class Machine:
             self._collect(tick.end_ns)
 
     def _collect(self, t_ns: int) -> None:
-        """Collect the devices' bytes; they leave at ``t_ns``, the end of the task that produced them."""
+        """Collect the devices' bytes; they leave at ``t_ns``, the end of the task that produced
+        them."""
         for port in self._pending:
             for action in self._devices[port].take_tx():
                 if isinstance(action, Send):

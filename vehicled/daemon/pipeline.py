@@ -1,7 +1,7 @@
 """The four tasks from measurement to command: ingestion, fusion, control, actuation.
 
-Each task runs to completion at a given instant. The buffers between the tasks are their only shared state. The machine converts
-between bytes and messages.
+Each task runs to completion at a given instant. The buffers between the tasks are their only shared
+state. The machine converts between bytes and messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -77,14 +77,17 @@ STOP_TIMEOUT_NS = 8 * 10**9
 
 _DISARMED = (Mode.INIT, Mode.STANDBY, Mode.FAULT, Mode.STOPPING)
 
-MEASUREMENTS = frozenset({GnssFix, ImuSample, Heading, MapPose, WheelSpeed, MotorStatus, SteeringFeedback})
+MEASUREMENTS = frozenset(
+    {GnssFix, ImuSample, Heading, MapPose, WheelSpeed, MotorStatus, SteeringFeedback}
+)
 """Inputs of the estimator, with or without a rate in the profile."""
 RANGES = frozenset({ObstacleRange, LaserScan})
 """Inputs of the obstacle monitor."""
 
 
 class Pipeline:
-    """Runs estimator, controller, supervisor and gate. Each task is one method, called once per release."""
+    """Runs estimator, controller, supervisor and gate. Each task is one method, called once per
+    release."""
 
     def __init__(
         self,
@@ -114,8 +117,12 @@ class Pipeline:
     ) -> None:
         self.observers = observers or Observers()
         """Failures of what only explains the drive."""
-        self._mode_record = self.observers.guard("mode records", self._made_mode_record, None, lasting=True)
-        self._clipped_record = self.observers.guard("gate records", self._made_clipped_record, None, lasting=True)
+        self._mode_record = self.observers.guard(
+            "mode records", self._made_mode_record, None, lasting=True
+        )
+        self._clipped_record = self.observers.guard(
+            "gate records", self._made_clipped_record, None, lasting=True
+        )
         alignment = alignment or AlignmentParams()
         self.monitors = Monitors(
             limits, vehicle, sources, course, fence, antenna_m,
@@ -160,7 +167,8 @@ class Pipeline:
         self._scan: LaserScan | None = None
         """Newest scan that the controller has not seen."""
         self.command_override: Callable[[ActuatorCommand], ActuatorCommand] | None = None
-        """Open-loop replay: returns the recorded command instead of the one made here; None otherwise."""
+        """Open-loop replay: returns the recorded command instead of the one made here; None
+        otherwise."""
         self._mode_seen = supervisor.mode
         self._driving_mode = Mode.AUTO
         self._stopping_since_ns = NEVER_NS
@@ -169,7 +177,8 @@ class Pipeline:
         self.setup_fault = ""
         """Reason why profile or calibration do not fit; empty if they do."""
         self.substitutes: tuple[str, ...] = ()
-        """Substitutes for missing capabilities of the actuator and a missing independent stop; reported at arming."""
+        """Substitutes for missing capabilities of the actuator and a missing independent stop;
+        reported at arming."""
         self.independent_stop = ""
         """Description of the stop that does not pass through this computer."""
         self.not_finite = 0
@@ -178,7 +187,8 @@ class Pipeline:
     # ---------------------------------------------------------------- tasks
 
     def ingest(self, now_ns: int) -> None:
-        """Check new messages and pass them on: measurements to fusion, requests and faults to the supervisor and its monitors."""
+        """Check new messages and pass them on: measurements to fusion, requests and faults to the
+        supervisor and its monitors."""
         monitors = self.monitors
         for message in self.inbox.drain():
             kind = type(message)
@@ -242,17 +252,28 @@ class Pipeline:
         self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)
         # Asked here, where an exception of the controller is one of its task.
-        self._finished, self._planned = bool(self._controller.finished), self._controller.lateral_offset
+        self._finished, self._planned = (
+            bool(self._controller.finished),
+            self._controller.lateral_offset,
+        )
 
-    def _wait(self, waits: WaitTracker, command: ControlCommand, estimate: StateEstimate, now_ns: int) -> ControlCommand:
+    def _wait(
+        self, waits: WaitTracker, command: ControlCommand, estimate: StateEstimate, now_ns: int
+    ) -> ControlCommand:
         """Return the command, or the brake while the course asks the vehicle to stand."""
-        before, at_end, s_m = waits.present, bool(self._controller.finished), self.monitors.place.s_m
+        before, at_end, s_m = (
+            waits.present,
+            bool(self._controller.finished),
+            self.monitors.place.s_m,
+        )
         ended = waits.step(s_m, estimate.speed_mps, now_ns, at_end=at_end)
         wait = waits.present or before
         if wait is None:
             return command
         if ended or before is None:
-            event = CourseWait(wait.s_m, wait.duration_s).event(now_ns, WAIT_ENDED if ended else WAIT_BEGINS)
+            event = CourseWait(wait.s_m, wait.duration_s).event(
+                now_ns, WAIT_ENDED if ended else WAIT_BEGINS
+            )
             self._sink.record(event, now_ns)
         if ended and not at_end and isfinite(s_m):
             # As for a drive that resumes: the integral of the speed control has grown meanwhile.
@@ -260,7 +281,8 @@ class Pipeline:
         return replace(command, throttle=0.0, brake=1.0, target_speed_mps=0.0)
 
     def late(self) -> None:
-        """Report a missed deadline to the controller, so that it may use a cheaper law next time."""
+        """Report a missed deadline to the controller, so that it may use a cheaper law next
+        time."""
         self._controller.on_deadline_miss()
 
     def actuate(self, now_ns: int, actuator_lost: str) -> ActuatorCommand:
@@ -298,7 +320,9 @@ class Pipeline:
         self.sent(command)
         return command
 
-    def _aged(self, command: ActuatorCommand, now_ns: int, demand: ControlCommand | None) -> ActuatorCommand:
+    def _aged(
+        self, command: ActuatorCommand, now_ns: int, demand: ControlCommand | None
+    ) -> ActuatorCommand:
         """Return the command with the ages of its inputs."""
         sources = self.monitors.sources
         ages = [
@@ -323,9 +347,13 @@ class Pipeline:
         if mode is Mode.ALIGN:
             newest_ns = 0 if s.estimate is None else s.estimate.newest_input_ns
             turned_rad = self.monitors.alignment.turned_rad
-            return self._alignment.step(AlignmentInputs(s.speed_mps, turned_rad, self._cap_mps, newest_ns), now_ns)
+            return self._alignment.step(
+                AlignmentInputs(s.speed_mps, turned_rad, self._cap_mps, newest_ns), now_ns
+            )
         if mode is Mode.STOPPING and self._driving_mode is Mode.ALIGN:
-            return self._alignment.stop(0 if s.estimate is None else s.estimate.newest_input_ns, now_ns)
+            return self._alignment.stop(
+                0 if s.estimate is None else s.estimate.newest_input_ns, now_ns
+            )
         if mode is Mode.TELEOP and manual is not None:
             return teleop_command(manual, self._known, now_ns)
         setpoint = self.monitors.setpoints.newest
@@ -338,46 +366,66 @@ class Pipeline:
     # ---------------------------------------------------------------- changes between two ticks
 
     def change(
-        self, message: CourseCommand | ParameterCommand | SpeedCommand, now_ns: int, prepared: Prepared | None = None
+        self,
+        message: CourseCommand | ParameterCommand | SpeedCommand,
+        now_ns: int,
+        prepared: Prepared | None = None,
     ) -> str:
-        """Take a change, prepared or not. Return why it is refused; empty if it is taken. The log has the answer."""
+        """Take a change, prepared or not. Return why it is refused; empty if it is taken. The log
+        has the answer."""
         try:
             if isinstance(message, SpeedCommand):
                 check_limit(message.limit_mps, self._limits.max_speed_mps)
                 self.speed_limit_mps = message.limit_mps
                 name: str = "speed_limited"
-                fields: dict[str, Any] = {"limit_mps": message.limit_mps if isfinite(message.limit_mps) else None}
+                fields: dict[str, Any] = {
+                    "limit_mps": message.limit_mps if isfinite(message.limit_mps) else None
+                }
             else:
                 name, fields = self._rebuild(message, prepared)
         except ChangeError as error:
-            self._sink.record(Fault(now_ns, "request_refused", message.origin, Reaction.NONE, True, str(error)), now_ns)
+            self._sink.record(
+                Fault(now_ns, "request_refused", message.origin, Reaction.NONE, True, str(error)),
+                now_ns,
+            )
             return str(error)
         self._sink.record(Event.of(now_ns, "info", name, **fields, by=message.origin), now_ns)
         return ""
 
     def fits(self, message: CourseCommand | ParameterCommand, prepared: Prepared) -> bool:
-        """Return True if a change can be taken as it was prepared: nothing else was changed meanwhile, and the vehicle has not left
-        the place for which its lap was prepared."""
+        """Return True if a change can be taken as it was prepared: nothing else was changed
+        meanwhile, and the vehicle has not left the place for which its lap was prepared."""
         builder = self.builder
         if builder is None or not builder.fits(prepared, message):
             return False
         moving = self.supervisor.mode is Mode.AUTO
         parameter = isinstance(message, ParameterCommand)
-        return parameter or lap_from(prepared.course, self.estimate.value, self._limits, moving=moving) is None
+        return (
+            parameter
+            or lap_from(prepared.course, self.estimate.value, self._limits, moving=moving) is None
+        )
 
-    def _rebuild(self, message: CourseCommand | ParameterCommand, prepared: Prepared | None) -> tuple[str, dict[str, Any]]:
-        """Replace the controller; return name and fields of the event. Raises :class:`ChangeError`."""
+    def _rebuild(
+        self, message: CourseCommand | ParameterCommand, prepared: Prepared | None
+    ) -> tuple[str, dict[str, Any]]:
+        """Replace the controller; return name and fields of the event. Raises
+        :class:`ChangeError`."""
         builder, mode, estimate = self.builder, self.supervisor.mode, self.estimate.value
         if builder is None:
             raise ChangeError("the controller of this run cannot be changed")
         if mode is Mode.STOPPING:
-            raise ChangeError(f"the vehicle is being stopped ({self.supervisor.why}): ask again when it stands")
+            raise ChangeError(
+                f"the vehicle is being stopped ({self.supervisor.why}): ask again when it stands"
+            )
         if prepared is None or not self.fits(message, prepared):
             prepared = builder.prepare(message, estimate, moving=mode is Mode.AUTO)
         command, s_m = self.newest_command.value, None
         if isinstance(message, CourseCommand):
             name: str = CourseSet.names[0]
-            fields: dict[str, Any] = {"course": prepared.course.name, "length_m": prepared.course.length_m}
+            fields: dict[str, Any] = {
+                "course": prepared.course.name,
+                "length_m": prepared.course.length_m,
+            }
             if prepared.lap_from_m is not None:
                 fields["lap_from_m"] = prepared.lap_from_m
             if mode is Mode.AUTO:
@@ -390,7 +438,9 @@ class Pipeline:
             self.course_kind = message.kind
             if command is not None:
                 # Its place belongs to the old course.
-                self.newest_command.value = replace(command, progress_m=nan, cross_track_m=nan, heading_error_rad=nan)
+                self.newest_command.value = replace(
+                    command, progress_m=nan, cross_track_m=nan, heading_error_rad=nan
+                )
         else:
             name, fields = "parameter_set", {"key": message.key, "value": message.value}
             if mode is Mode.AUTO and self.monitors.place.point is not None:
@@ -413,7 +463,9 @@ class Pipeline:
 
     def safe_command(self, now_ns: int) -> ActuatorCommand:
         """Return the brake command, independent of the tasks."""
-        command = self.gate.apply(None, float("nan"), self.supervisor.mode, Reaction.BRAKE, now_ns, 0)
+        command = self.gate.apply(
+            None, float("nan"), self.supervisor.mode, Reaction.BRAKE, now_ns, 0
+        )
         # The estimator may be the part that raised; the brake must go out all the same.
         with suppress(Exception):
             self.sent(command)
@@ -431,8 +483,8 @@ class Pipeline:
             self._identifier.command(command)
 
     def waiting_for(self, now_ns: int, actuator_lost: str) -> list[str]:
-        """Return what arming waits for now; while armed, what the requested drive waits for; while stopping, why the stop does
-        not end."""
+        """Return what arming waits for now; while armed, what the requested drive waits for; while
+        stopping, why the stop does not end."""
         if self.supervisor.mode not in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
             return list(self.supervisor.waiting)
         return missing(self._rule_inputs(now_ns, actuator_lost))
@@ -440,18 +492,27 @@ class Pipeline:
     def age_s(self, now_ns: int) -> float:
         """Return the age of the newest measurement in the estimate; 0 without an estimate."""
         estimate = self.estimate.value
-        # Before it starts an estimate holds no measurement, and the speed is that of wheels and GNSS.
+        # Before it starts an estimate holds no measurement, and the speed is that of wheels and
+        # GNSS.
         started = estimate is not None and estimate.status is not EstimatorStatus.UNINITIALISED
-        return max(now_ns - estimate.newest_input_ns, 0) * 1e-9 if estimate is not None and started else 0.0
+        return (
+            max(now_ns - estimate.newest_input_ns, 0) * 1e-9
+            if estimate is not None and started
+            else 0.0
+        )
 
     def over(self, now_ns: int) -> bool:
-        """Return True if a drive has ended and the vehicle is known to stand, or waiting for that has timed out."""
+        """Return True if a drive has ended and the vehicle is known to stand, or waiting for that
+        has timed out."""
         return self.supervisor.stopped or now_ns - self._stopping_since_ns > STOP_TIMEOUT_NS
 
     @property
     def coasting(self) -> bool:
         """True while the vehicle drives, or has driven and is not yet known to be at standstill."""
-        mode, stopping = self.supervisor.mode, self._mode_seen in MOVING or self._stopping_since_ns != NEVER_NS
+        mode, stopping = (
+            self.supervisor.mode,
+            self._mode_seen in MOVING or self._stopping_since_ns != NEVER_NS,
+        )
         return mode in MOVING or (mode is Mode.FAULT and stopping and not self.supervisor.stopped)
 
     # ---------------------------------------------------------------- inside
@@ -495,7 +556,9 @@ class Pipeline:
         elif before in MOVING and self._stopping_since_ns == NEVER_NS:
             self._stopping_since_ns = now_ns
         if self.substitutes and before in _DISARMED and mode not in _DISARMED:
-            self._sink.record(Event.of(now_ns, "info", "substitutes", stands_in=self.substitutes), now_ns)
+            self._sink.record(
+                Event.of(now_ns, "info", "substitutes", stands_in=self.substitutes), now_ns
+            )
         records = (
             self._clipped_record(now_ns) if (before in MOVING) is not (mode in MOVING) else None,
             self._mode_record(before, now_ns),
@@ -508,14 +571,23 @@ class Pipeline:
         supervisor = self.supervisor
         reason = supervisor.reason
         *_, first = reason.parts()
-        measured = () if reason.measured is None else (reason.measured.value, reason.measured.limit, reason.measured.unit)
+        measured = (
+            ()
+            if reason.measured is None
+            else (reason.measured.value, reason.measured.limit, reason.measured.unit)
+        )
         code = (supervisor.reaction, reason.code, reason.by, first.code)
         return ModeChange(now_ns, before, supervisor.mode, *code, reason.text(), *measured)
 
     def _begin_lap(self, now_ns: int) -> bool:
-        """Let the present lap begin where the vehicle stands; return False if it begins there, or if there is no lap."""
+        """Let the present lap begin where the vehicle stands; return False if it begins there, or
+        if there is no lap."""
         builder, estimate = self.builder, self.estimate.value
-        from_m = None if builder is None else lap_from(builder.course, estimate, self._limits, moving=False)
+        from_m = (
+            None
+            if builder is None
+            else lap_from(builder.course, estimate, self._limits, moving=False)
+        )
         if builder is None or from_m is None:
             return False
         self._take(builder.beginning_at(from_m))
@@ -535,9 +607,12 @@ class Pipeline:
         self._finished, self._planned = False, None
 
     def _made_clipped_record(self, now_ns: int) -> Event | None:
-        """Return the clipped commands by kind since the last start or end of a drive; None if there were none."""
+        """Return the clipped commands by kind since the last start or end of a drive; None if there
+        were none."""
         before, self._clipped_before = self._clipped_before, dict(self.gate.clipped_by_kind)
-        clipped = {kind: n - before[kind] for kind, n in self._clipped_before.items() if n > before[kind]}
+        clipped = {
+            kind: n - before[kind] for kind, n in self._clipped_before.items() if n > before[kind]
+        }
         return Event.of(now_ns, "info", "commands_cut", **clipped) if clipped else None
 
     def _rule_inputs(self, now_ns: int, actuator_lost: str) -> RuleInputs:
@@ -555,7 +630,9 @@ class Pipeline:
             waiting=self.waits is not None and self.waits.present is not None,
             actuator_lost=actuator_lost,
             task_raised=self.raised,
-            measured_speed_mps=self.monitors.speed.signed_mps(now_ns, self._sent.throttle if self._sent is not None else 0.0),
+            measured_speed_mps=self.monitors.speed.signed_mps(
+                now_ns, self._sent.throttle if self._sent is not None else 0.0
+            ),
             planned_offset=self._planned,
             asked_mps=min(self._cap_mps, self._asked_mps) if isfinite(self._asked_mps) else nan,
             cap_mps=self._cap_mps,
@@ -564,7 +641,8 @@ class Pipeline:
 
 
 def is_finite(message: Message) -> bool:
-    """Return True if all required values are finite. Optional values may be NaN; their users check them."""
+    """Return True if all required values are finite. Optional values may be NaN; their users check
+    them."""
     if isinstance(message, ImuSample):
         f, w = message.specific_force_mps2, message.angular_rate_radps
         # An IMU without accelerometer has no force at all; one with a partial force is broken.

@@ -1,4 +1,5 @@
-"""Recognises what a port receives when its driver cannot read it: another device, another baud rate, a text."""
+"""Recognises what a port receives when its driver cannot read it: another device, another baud
+rate, a text."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,8 @@ BYTES_PER_MESSAGE = 4096
 SAMPLE_BYTES = 2048
 """Bytes that are examined, and kept of each port; a second of a slow device."""
 COMMON = {"nmea", "rtcm"}
-"""Formats that devices of many manufacturers send in addition to their own, so they do not identify a device."""
+"""Formats that devices of many manufacturers send in addition to their own, so they do not identify
+a device."""
 OWN_SENTENCES = {"vectornav": "VN"}
 """Beginning of the sentences that only the devices of one driver send."""
 _TITLES = {
@@ -43,7 +45,12 @@ _TITLES = {
     "sbus": "SBUS of an RC receiver (driver sbus)",
     "ibus": "iBUS of an RC receiver (driver ibus)",
 }
-_READERS = {"nmea": ("ublox", "vectornav"), "rtcm": ("rtcm", "ntrip", "ublox"), "spartn": ("rtcm", "ntrip"), "vesc": ("vesc_uart",)}
+_READERS = {
+    "nmea": ("ublox", "vectornav"),
+    "rtcm": ("rtcm", "ntrip", "ublox"),
+    "spartn": ("rtcm", "ntrip"),
+    "vesc": ("vesc_uart",),
+}
 """Drivers that read a format, where its name is not that of the driver."""
 _REMARKS = (Event, Fault)
 """Messages that are no measurement."""
@@ -51,15 +58,19 @@ _TEXT_SHARE = 0.95
 
 
 def best_format(data: bytes, decoders: Mapping[str, Decoder]) -> tuple[str, Counter[str]]:
-    """Return the format that fits, and the messages in it: the one that alone understands the most, else a common format that
-    covers all data. The name is empty if none fits."""
+    """Return the format that fits, and the messages in it: the one that alone understands the most,
+    else a common format that covers all data. The name is empty if none fits."""
     found = {name: Counter(kind for kind, _ in decode(data)) for name, decode in decoders.items()}
     common = {kind for name in COMMON & found.keys() for kind in found[name]}
     own = {
         name: sum(
             n
             for kind, n in kinds.items()
-            if (kind.startswith(OWN_SENTENCES[name]) if name in OWN_SENTENCES else kind not in common)
+            if (
+                kind.startswith(OWN_SENTENCES[name])
+                if name in OWN_SENTENCES
+                else kind not in common
+            )
         )
         for name, kinds in found.items()
     }
@@ -85,9 +96,15 @@ def describe(data: bytes, driver: str = "", users: Mapping[str, str] | None = No
     name, found = best_format(data, decoders())
     if name:
         readers = _READERS.get(name, (name,))
-        if driver in readers and (driver not in OWN_SENTENCES or any(kind.startswith(OWN_SENTENCES[driver]) for kind in found)):
+        if driver in readers and (
+            driver not in OWN_SENTENCES
+            or any(kind.startswith(OWN_SENTENCES[driver]) for kind in found)
+        ):
             kinds = ", ".join(kind for kind, _ in found.most_common(3))
-            return f"which the driver reads ({kinds}), but they hold no measurement that the profile expects"
+            return (
+                f"which the driver reads ({kinds}), but they hold no measurement that the "
+                "profile expects"
+            )
         other = next((users[each] for each in readers if users and each in users), "")
         exchanged = f', as "{other}" expects: are the two ports exchanged?' if other else ""
         return f"that look like {_TITLES.get(name, name)}{exchanged}"
@@ -101,13 +118,17 @@ def describe(data: bytes, driver: str = "", users: Mapping[str, str] | None = No
 class UnreadBytes:
     """Bytes that a port has received since its driver produced its last measurement."""
 
-    def __init__(self, driver: str, users: Mapping[str, str], observers: Observers | None = None) -> None:
-        """Take the name of the driver, and the other devices of the vehicle by the name of theirs."""
+    def __init__(
+        self, driver: str, users: Mapping[str, str], observers: Observers | None = None
+    ) -> None:
+        """Take the name of the driver, and the other devices of the vehicle by the name of
+        theirs."""
         guard = (observers or Observers()).guard
         self.on_rx = guard("recognition", self._take, None)
         """Function that takes received bytes, and the messages that they completed."""
         self.described = guard("recognition", self._describe, "")
-        """Function that returns "4,312 bytes arrived that look like ..."; empty without enough bytes."""
+        """Function that returns "4,312 bytes arrived that look like ..."; empty without enough
+        bytes."""
         self.count = 0
         self._driver = driver
         self._users = users
@@ -130,11 +151,14 @@ class UnreadBytes:
     def _describe(self) -> str:
         """Return the text.
 
-        The newest bytes are examined, until ``SAMPLE_BYTES`` have arrived, and no more often than their number doubles.
+        The newest bytes are examined, until ``SAMPLE_BYTES`` have arrived, and no more often than
+        their number doubles.
         """
         if self.count < SAMPLE_BYTES // 4:
             return ""
         if self._examined < SAMPLE_BYTES and self.count >= 2 * self._examined:
             self._examined = self.count
-            self._described = describe(b"".join(self._pieces)[-SAMPLE_BYTES:], self._driver, self._users)
+            self._described = describe(
+                b"".join(self._pieces)[-SAMPLE_BYTES:], self._driver, self._users
+            )
         return f"{self.count:,} bytes arrived {self._described}"

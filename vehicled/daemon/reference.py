@@ -7,18 +7,21 @@ from vehicled.core.messages import NAN, GroundTruth, ReferenceState
 from vehicled.paths.datum import Datum
 
 JUDGE_SHARE = 1.0 / 3.0
-"""A truth is good enough to judge an error if its own standard deviation is a smaller part of it than this."""
+"""A truth is good enough to judge an error if its own standard deviation is a smaller part of it
+than this."""
 STEP_NS = 200_000_000
 """Longest time between two states of which the yaw rate is computed."""
 
 
 def too_coarse(sigma: float, error: float) -> bool:
-    """True if a truth of this standard deviation cannot judge an error of this size. False for an exact truth or no error."""
+    """True if a truth of this standard deviation cannot judge an error of this size. False for an
+    exact truth or no error."""
     return sigma > 0.0 and sigma > JUDGE_SHARE * error
 
 
 class ReferenceFrame:
-    """Converts the states of one reference system. Its output point is at ``lever_arm_m`` from the rear axle: forward, left, up."""
+    """Converts the states of one reference system. Its output point is at ``lever_arm_m`` from the
+    rear axle: forward, left, up."""
 
     def __init__(self, datum: Datum, lever_arm_m: Sequence[float]) -> None:
         self._datum = datum
@@ -27,16 +30,25 @@ class ReferenceFrame:
         self._before: tuple[int, float] | None = None
 
     def truth(self, state: ReferenceState) -> GroundTruth:
-        """Return the state of the rear axle. A state without yaw rate gets that since the state before, or 0."""
+        """Return the state of the rear axle. A state without yaw rate gets that since the state
+        before, or 0."""
         forward, left, up = self._arm
-        sr, cr, sp, cp = sin(state.roll_rad), cos(state.roll_rad), sin(state.pitch_rad), cos(state.pitch_rad)
+        sr, cr, sp, cp = (
+            sin(state.roll_rad),
+            cos(state.roll_rad),
+            sin(state.pitch_rad),
+            cos(state.pitch_rad),
+        )
         s, c = sin(state.yaw_rad), cos(state.yaw_rad)
         upright = sr * left + cr * up
         ahead, aside = cp * forward + sp * upright, cr * left - sr * up
-        east_m, north_m, _ = self._datum.to_enu(state.latitude_rad, state.longitude_rad, state.height_m)
+        east_m, north_m, _ = self._datum.to_enu(
+            state.latitude_rad, state.longitude_rad, state.height_m
+        )
         rate = self._yaw_rate(state)
         ve, vn, _ = state.velocity_enu_mps
-        # The point turns about the axle: its velocity is that of the axle and the rate times the arm, across it.
+        # The point turns about the axle: its velocity is that of the axle and the rate times the
+        # arm, across it.
         speed_mps = c * ve + s * vn + rate * aside
         return GroundTruth(
             state.t_ns,

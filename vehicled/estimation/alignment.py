@@ -17,7 +17,8 @@ UNKNOWN_SPEED_SIGMA_MPS = 1.0
 
 
 def heading_sigma_rad(params: Ekf4Params, heading: Heading) -> float:
-    """Return the sigma of a heading: its own, not below the floor, or the assumed one if it has none."""
+    """Return the sigma of a heading: its own, not below the floor, or the assumed one if it has
+    none."""
     sigma = heading.sigma_rad if isfinite(heading.sigma_rad) else params.heading_sigma_unknown_rad
     return min(max(sigma, params.heading_sigma_floor_rad), measurements.MAX_SIGMA)
 
@@ -28,7 +29,9 @@ def position_covariance(params: Ekf4Params, fix: GnssFix) -> Array:
         white = max(params.gnss_white_sigma_m, params.gnss_sigma_floor_m)
         return white * white * np.eye(2)
     return measurements.horizontal_covariance(
-        fix.position_covariance_m2, params.gnss_sigma_floor_m, measurements.UNKNOWN_SIGMA_M[fix.carrier]
+        fix.position_covariance_m2,
+        params.gnss_sigma_floor_m,
+        measurements.UNKNOWN_SIGMA_M[fix.carrier],
     )
 
 
@@ -43,15 +46,18 @@ def initial_state(
 ) -> FourDofState | None:
     """Return the state at the fix, whose antenna is at ``enu_m``, or None without a yaw.
 
-    The yaw is the heading, else the course over ground of a fix that moves fast enough, reversed if the vehicle is driven
-    ``backward``. The wheel is taken as straight. The covariance is diagonal except for the fix's own (E, N) and its slow error.
+    The yaw is the heading, else the course over ground of a fix that moves fast enough, reversed if
+    the vehicle is driven ``backward``. The wheel is taken as straight. The covariance is diagonal
+    except for the fix's own (E, N) and its slow error.
     """
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
     speed = hypot(ve, vn)
     known = speed <= MAX_SPEED_MPS
     moves = known and speed >= params.course_min_speed_mps
     R_velocity = measurements.horizontal_covariance(
-        fix.velocity_covariance_m2ps2, params.gnss_velocity_sigma_floor_mps, measurements.UNKNOWN_SIGMA_MPS
+        fix.velocity_covariance_m2ps2,
+        params.gnss_velocity_sigma_floor_mps,
+        measurements.UNKNOWN_SIGMA_MPS,
     )
     sigma_speed = sqrt(float(R_velocity[0, 0] + R_velocity[1, 1]))
     if heading is not None:
@@ -73,8 +79,12 @@ def initial_state(
         coloured = replace(coloured, cross=cross)
     east, north, _ = enu_m
     # The residual of the antenna against itself is minus the lever arm turned into the map.
-    arm = measurements.position(EstimatedPose(east, north, yaw, 0.0, 0.0), east, north, R, lever_arm_m).residual
-    variance_speed = sigma_speed * sigma_speed if known else UNKNOWN_SPEED_SIGMA_MPS * UNKNOWN_SPEED_SIGMA_MPS
+    arm = measurements.position(
+        EstimatedPose(east, north, yaw, 0.0, 0.0), east, north, R, lever_arm_m
+    ).residual
+    variance_speed = (
+        sigma_speed * sigma_speed if known else UNKNOWN_SPEED_SIGMA_MPS * UNKNOWN_SPEED_SIGMA_MPS
+    )
     covariance = (
         float(R[0, 0]) + slow_m2, float(R[0, 1]), 0.0, 0.0,
         float(R[1, 0]), float(R[1, 1]) + slow_m2, 0.0, 0.0,
@@ -84,5 +94,11 @@ def initial_state(
     forward = ve * cos(yaw) + vn * sin(yaw) if moves else 0.0
     signed = max(lowest_speed_mps, copysign(speed, forward)) if moves else 0.0
     return FourDofState(
-        east + float(arm[0]), north + float(arm[1]), remainder(yaw, tau), signed, 0.0, covariance, coloured=coloured
+        east + float(arm[0]),
+        north + float(arm[1]),
+        remainder(yaw, tau),
+        signed,
+        0.0,
+        covariance,
+        coloured=coloured,
     )

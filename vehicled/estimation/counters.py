@@ -16,7 +16,8 @@ MAX_REJECTED = 2**32 - 1
 
 
 class GateCounters(Struct, frozen=True, gc=False):
-    """Results of the gates. They are part of a filter's state, so that a measurement fused again after a late one counts once."""
+    """Results of the gates. They are part of a filter's state, so that a measurement fused again
+    after a late one counts once."""
 
     newest_ns: int = 0
     """Time of validity of the newest accepted measurement."""
@@ -45,7 +46,8 @@ class GateCounters(Struct, frozen=True, gc=False):
 
 
 class InputCounters(Struct):
-    """Inputs that a filter did not use. The filter shares one instance with the queues of its inertial samples."""
+    """Inputs that a filter did not use. The filter shares one instance with the queues of its
+    inertial samples."""
 
     ignored: int = 0
     """Values that were saturated, stuck, not finite or out of range."""
@@ -71,5 +73,6 @@ class Counted:
 
     @property
     def late(self) -> int:
-        """Inputs out of order, repeated, older than the history, from the future, or too many in one step."""
+        """Inputs out of order, repeated, older than the history, from the future, or too many in
+        one step."""
         return self._inputs.late + self._timeline.refused

@@ -1,8 +1,9 @@
 """Check that a filter's yaw is not off by 180 degrees.
 
-Course over ground and the path between fixes look the same forward and backward, and without an accelerometer a filter cannot
-distinguish the two. Three signals can: an absolute heading (also that of a pose on a map), the sign of a wheel or motor speed, and
-the sign of the throttle, each compared with the displacement that GNSS measures along the estimated yaw.
+Course over ground and the path between fixes look the same forward and backward, and without an
+accelerometer a filter cannot distinguish the two. Three signals can: an absolute heading (also that
+of a pose on a map), the sign of a wheel or motor speed, and the sign of the throttle, each compared
+with the displacement that GNSS measures along the estimated yaw.
 """
 
 from math import cos, hypot, isfinite, pi, remainder, sin, tau
@@ -32,24 +33,29 @@ WHEEL_FRESH_NS = 300_000_000
 WHEEL_MPS = 0.1
 """Below this wheel speed the sign is noise."""
 SLOW_MPS = 0.3
-"""Once the vehicle has been slower than this under a throttle, it moves in the direction of that throttle."""
+"""Once the vehicle has been slower than this under a throttle, it moves in the direction of that
+throttle."""
 SETTLED_NS = 5_000_000_000
 """A throttle that has kept its sign for this long also gives the direction of motion."""
 PROOF_M = 0.5
 COLOURED_PROOF_M = 2.0
-"""Displacement with or against the drive that proves the sign; plain GNSS drifts by a metre at standstill."""
+"""Displacement with or against the drive that proves the sign; plain GNSS drifts by a metre at
+standstill."""
 MAX_FIX_GAP_S = 1.0
 TURN_LEAK_PER_S = 0.05
 MAX_DEPARTURE_RAD = 1.2
-"""A yaw this far from the integral of its own rate was flipped by measurements, so its sign is unknown again."""
+"""A yaw this far from the integral of its own rate was flipped by measurements, so its sign is
+unknown again."""
 OPPOSITE_RAD = 0.5 * pi
 
 
 class DirectionMonitor:
-    """Collects evidence for the sign of a filter's yaw, from the inputs of the filter; :meth:`judge` withholds RUNNING without
-    proof."""
+    """Collects evidence for the sign of a filter's yaw, from the inputs of the filter;
+    :meth:`judge` withholds RUNNING without proof."""
 
-    def __init__(self, datum: Datum, vehicle: Vehicle, kinds: frozenset[HeadingKind] = frozenset(HeadingKind)) -> None:
+    def __init__(
+        self, datum: Datum, vehicle: Vehicle, kinds: frozenset[HeadingKind] = frozenset(HeadingKind)
+    ) -> None:
         """``kinds`` are the headings that measure an absolute yaw, not only its changes."""
         self._datum = datum
         drive = vehicle.drive
@@ -114,7 +120,8 @@ class DirectionMonitor:
         east, north, _ = enu_m(self._datum, fix)
         before, self._fix = self._fix, (fix.t_ns, east, north)
         same, self._carrier = fix.carrier is self._carrier, fix.carrier
-        # The jump from one kind of solution to another is no displacement; without a velocity it would prove any sign.
+        # The jump from one kind of solution to another is no displacement; without a velocity it
+        # would prove any sign.
         if not same and not isfinite(fix.velocity_enu_mps[0] + fix.velocity_enu_mps[1]):
             return
         if before is None or not 0.0 < (dt_s := (fix.t_ns - before[0]) * 1e-9) <= MAX_FIX_GAP_S:
@@ -123,22 +130,31 @@ class DirectionMonitor:
         if isfinite(ve + vn):
             dx, dy, needed = ve * dt_s, vn * dt_s, PROOF_M
         else:
-            dx, dy, needed = east - before[1], north - before[2], COLOURED_PROOF_M if is_coloured(fix) else PROOF_M
+            dx, dy, needed = (
+                east - before[1],
+                north - before[2],
+                COLOURED_PROOF_M if is_coloured(fix) else PROOF_M,
+            )
         if self._throttle_sign and fix.t_ns >= self._throttle_since_ns:
             slow = hypot(dx, dy) < SLOW_MPS * dt_s
-            self._throttle_moves = self._throttle_moves or slow or fix.t_ns - self._throttle_since_ns > SETTLED_NS
+            self._throttle_moves = (
+                self._throttle_moves or slow or fix.t_ns - self._throttle_since_ns > SETTLED_NS
+            )
         self._step = (fix.t_ns, dx, dy, needed)
 
     def sign(self, t_ns: int) -> int:
         """Return +1 if the vehicle is driven forward at a time, -1 backward, 0 if unknown."""
         if t_ns - self._wheel_ns <= WHEEL_FRESH_NS and self._wheel_ns:
             return self._wheel_sign
-        return self._throttle_sign if self._throttle_moves and t_ns >= self._throttle_since_ns else 0
+        return (
+            self._throttle_sign if self._throttle_moves and t_ns >= self._throttle_since_ns else 0
+        )
 
     # ---------------------------------------------------------------- result
 
     def judge(self, estimate: StateEstimate) -> StateEstimate:
-        """Return the estimate, with ALIGNING and a yaw sigma of pi while the yaw may be reversed."""
+        """Return the estimate, with ALIGNING and a yaw sigma of pi while the yaw may be
+        reversed."""
         now_ns, yaw = estimate.t_ns, estimate.yaw_rad
         if not isfinite(yaw):
             return estimate
@@ -157,7 +173,11 @@ class DirectionMonitor:
         for at in (2, 6, 8, 9, 11, 14):
             c[at] = 0.0
         c[10] = pi * pi
-        status = EstimatorStatus.ALIGNING if estimate.status is EstimatorStatus.RUNNING else estimate.status
+        status = (
+            EstimatorStatus.ALIGNING
+            if estimate.status is EstimatorStatus.RUNNING
+            else estimate.status
+        )
         return replace(estimate, covariance=tuple(c), status=status)
 
     def _turn(self, yaw: float, rate_radps: float, dt_s: float) -> None:

@@ -1,12 +1,15 @@
-"""Lateral velocity and yaw rate of a single-track model with linear tyres; the step is stable from standstill to full speed.
+"""Lateral velocity and yaw rate of a single-track model with linear tyres; the step is stable from
+standstill to full speed.
 
     m (dv_y/dt + v r) = F_f + F_r        F_f = -C_f ((v_y + a r)/|v| - tan(delta) v/|v|)
     I_z dr/dt = a F_f - b F_r            F_r = -C_r  (v_y - b r)/|v|
 
-v_y at the centre of gravity, a and b from there to the axles (Riekert and Schunck 1940). The tyres relax within |v| m/C, which
-vanishes at walking pace: explicit steps diverge there, and the usual cure, another model below some speed, jumps at the switch.
-This step is implicit Euler, multiplied by |v|: it does not divide by the speed, is stable at every step length, and as v -> 0 or C
--> infinity it becomes the kinematic single-track model, r = v tan(delta)/l without slip at the rear axle.
+v_y at the centre of gravity, a and b from there to the axles (Riekert and Schunck 1940). The tyres
+relax within |v| m/C, which vanishes at walking pace: explicit steps diverge there, and the usual
+cure, another model below some speed, jumps at the switch. This step is implicit Euler, multiplied
+by |v|: it does not divide by the speed, is stable at every step length, and as v -> 0 or C ->
+infinity it becomes the kinematic single-track model, r = v tan(delta)/l without slip at the rear
+axle.
 """
 
 from math import isfinite
@@ -16,8 +19,9 @@ from msgspec import Struct
 from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 
 UNSTABLE_SHARE = 0.25
-"""Limit of the inertial term in reverse, as a fraction of g l/K. At the square root of g l/K an understeering vehicle in reverse
-becomes unstable; beyond it the linear model is invalid and the step has no solution."""
+"""Limit of the inertial term in reverse, as a fraction of g l/K. At the square root of g l/K an
+understeering vehicle in reverse becomes unstable; beyond it the linear model is invalid and the
+step has no solution."""
 
 
 class SingleTrack(Struct, frozen=True, gc=False):
@@ -41,13 +45,17 @@ class SingleTrack(Struct, frozen=True, gc=False):
 
 
 def single_track(
-    wheelbase_m: float, stiffness_per_rad: float, understeer_rad_per_g: float, centre_share: float, inertia_share: float
+    wheelbase_m: float,
+    stiffness_per_rad: float,
+    understeer_rad_per_g: float,
+    centre_share: float,
+    inertia_share: float,
 ) -> SingleTrack:
     """Return the coefficients from parameters that hardly depend on a vehicle's size.
 
-    ``stiffness_per_rad`` is C_r over the load of the rear axle, ``understeer_rad_per_g`` >= 0 the wheel angle per g of lateral
-    acceleration beyond l/R, so that C_f over its load is 1/(1/C_r + K); ``centre_share`` = b/l; ``inertia_share`` = I_z/(m a b), 1
-    for most vehicles.
+    ``stiffness_per_rad`` is C_r over the load of the rear axle, ``understeer_rad_per_g`` >= 0 the
+    wheel angle per g of lateral acceleration beyond l/R, so that C_f over its load is 1/(1/C_r +
+    K); ``centre_share`` = b/l; ``inertia_share`` = I_z/(m a b), 1 for most vehicles.
     """
     g, l = STANDARD_GRAVITY_MPS2, wheelbase_m  # noqa: E741
     rear = stiffness_per_rad
@@ -64,18 +72,27 @@ def single_track(
         b2=turn * front,
         rear_m=b,
         rear_slip=1.0 / (rear * g),
-        lowest_square=-UNSTABLE_SHARE * g * l / understeer_rad_per_g if understeer_rad_per_g > 0.0 else -1e6,
+        lowest_square=-UNSTABLE_SHARE * g * l / understeer_rad_per_g
+        if understeer_rad_per_g > 0.0
+        else -1e6,
     )
 
 
 def lateral_step(
-    t: SingleTrack, speed_mps: float, lateral_mps: float, rate_radps: float, tan_wheel: float, measured_radps: float, dt_s: float
+    t: SingleTrack,
+    speed_mps: float,
+    lateral_mps: float,
+    rate_radps: float,
+    tan_wheel: float,
+    measured_radps: float,
+    dt_s: float,
 ) -> tuple[float, float, float, float]:
-    """Return (lateral velocity of the rear axle, yaw rate, their derivatives by speed) after ``dt_s`` > 0 at a signed speed, m/s
-    and rad/s.
+    """Return (lateral velocity of the rear axle, yaw rate, their derivatives by speed) after
+    ``dt_s`` > 0 at a signed speed, m/s and rad/s.
 
-    A finite ``measured_radps`` is the yaw rate. The lateral velocity is then that of the steady turn with it, in which the rear
-    axle carries its part of m v r. This needs no wheel angle, whose gain is the least certain parameter.
+    A finite ``measured_radps`` is the yaw rate. The lateral velocity is then that of the steady
+    turn with it, in which the rear axle carries its part of m v r. This needs no wheel angle, whose
+    gain is the least certain parameter.
     """
     v = speed_mps
     magnitude = abs(v)

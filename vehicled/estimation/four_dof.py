@@ -5,12 +5,13 @@ State q = (x, y, theta, v) of the rear axle and input u = (throttle alpha, wheel
 dx/dt = v cos(theta)    dy/dt = v sin(theta)    dtheta/dt = v tan(delta) / l
 dv/dt = (r gamma / I) (f1 - f0) - b
 
-with f1, f0 as in :class:`vehicled.core.vehicle.Drive` and b the deceleration of the brake. Unjhawala et al. 2023, with two
-corrections: the Jacobian is that of the step taken, F = I + dt df/dq to first order, and v falls below 0 only where the drive has a
-reverse.
+with f1, f0 as in :class:`vehicled.core.vehicle.Drive` and b the deceleration of the brake.
+Unjhawala et al. 2023, with two corrections: the Jacobian is that of the step taken, F = I + dt
+df/dq to first order, and v falls below 0 only where the drive has a reverse.
 
-With the coefficients of :mod:`~vehicled.estimation.dynamic_single_track` the wheels slip sideways and the yaw rate lags; lateral
-velocity and yaw rate are then propagated like the wheel angle, as known values outside the covariance.
+With the coefficients of :mod:`~vehicled.estimation.dynamic_single_track` the wheels slip sideways
+and the yaw rate lags; lateral velocity and yaw rate are then propagated like the wheel angle, as
+known values outside the covariance.
 """
 
 from math import copysign, cos, exp, expm1, inf, isfinite, remainder, sin, tan, tau
@@ -29,7 +30,8 @@ Covariance = tuple[float, ...]
 
 
 class FourDofState(Struct, frozen=True, gc=False):
-    """Mean and covariance of (x, y, yaw, speed), and values taken as known: slewed wheel angle, yaw rate, lateral velocity."""
+    """Mean and covariance of (x, y, yaw, speed), and values taken as known: slewed wheel angle, yaw
+    rate, lateral velocity."""
 
     x_m: float
     y_m: float
@@ -59,19 +61,22 @@ class Input(Struct, frozen=True, gc=False):
 
 
 class Densities(Struct, frozen=True, gc=False):
-    """Process noise as continuous-time densities (unit per root second): the variance added depends on time, not on the rate."""
+    """Process noise as continuous-time densities (unit per root second): the variance added depends
+    on time, not on the rate."""
 
     position_m: float
     yaw_rad: float
     wheel_rad: float
-    """Density of the wheel angle (rad per root Hz); it enters the yaw as v/l times this without a gyro."""
+    """Density of the wheel angle (rad per root Hz); it enters the yaw as v/l times this without a
+    gyro."""
     speed_mps: float
     coloured_time_s: float = 60.0
     """Correlation time of the slow error of GNSS."""
 
 
 class ModelTransition(Struct, frozen=True, gc=False):
-    """Result of one transition: the new mean and the entries of its Jacobian that are neither 0 nor 1."""
+    """Result of one transition: the new mean and the entries of its Jacobian that are neither 0 nor
+    1."""
 
     x_m: float
     y_m: float
@@ -89,8 +94,10 @@ class ModelTransition(Struct, frozen=True, gc=False):
 
 
 def slew(wheel_rad: float, target_rad: float, max_step_rad: float, limit_rad: float) -> float:
-    """Return the wheel angle after moving towards the target by at most ``max_step_rad``, clamped to ``limit_rad``."""
-    # Comparisons instead of min and max: this runs a dozen times in every controller step, where calls are costly.
+    """Return the wheel angle after moving towards the target by at most ``max_step_rad``, clamped
+    to ``limit_rad``."""
+    # Comparisons instead of min and max: this runs a dozen times in every controller step, where
+    # calls are costly.
     move = target_rad - wheel_rad
     if move > max_step_rad:
         move = max_step_rad
@@ -103,27 +110,39 @@ def slew(wheel_rad: float, target_rad: float, max_step_rad: float, limit_rad: fl
 
 
 def lowest_speed_mps(drive: Drive) -> float:
-    """Return the lower bound of the estimated speed: 0 for a vehicle that can neither reverse nor brake when it rolls back."""
+    """Return the lower bound of the estimated speed: 0 for a vehicle that can neither reverse nor
+    brake when it rolls back."""
     return -inf if drive.reverse_share > 0.0 or drive.brake_deceleration_mps2 > 0.0 else 0.0
 
 
 def drive_rate(drive: Drive) -> float:
-    """Return the rate (1/s) at which the speed settles: -d(dv/dt)/dv, a constant of the linear motor."""
-    return (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2
+    """Return the rate (1/s) at which the speed settles: -d(dv/dt)/dv, a constant of the linear
+    motor."""
+    return (
+        drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms
+    ) / drive.inertia_kgm2
 
 
 def transition(
-    vehicle: Vehicle, state: FourDofState, command: Input, dt_s: float, track: SingleTrack | None = None
+    vehicle: Vehicle,
+    state: FourDofState,
+    command: Input,
+    dt_s: float,
+    track: SingleTrack | None = None,
 ) -> ModelTransition:
-    """Return the mean after ``dt_s`` and the Jacobian of that step over (x, y, yaw, speed). With ``track`` the tyres slip.
+    """Return the mean after ``dt_s`` and the Jacobian of that step over (x, y, yaw, speed). With
+    ``track`` the tyres slip.
 
-    Speed is integrated exactly (the drive is linear in it, so a stiff motor is stable at any step), the pose by the midpoint rule.
-    Where the speed reaches zero or its bound, the Jacobian of moving is kept: 0 would make the filter certain of standstill.
+    Speed is integrated exactly (the drive is linear in it, so a stiff motor is stable at any step),
+    the pose by the midpoint rule. Where the speed reaches zero or its bound, the Jacobian of moving
+    is kept: 0 would make the filter certain of standstill.
     """
     drive, steering, wheelbase_m = vehicle.drive, vehicle.steering, vehicle.wheelbase_m
     rate = drive_rate(drive)
     before, throttle = state.speed_mps, command.throttle
-    braking = copysign(command.brake * drive.brake_deceleration_mps2, before if before != 0.0 else throttle)
+    braking = copysign(
+        command.brake * drive.brake_deceleration_mps2, before if before != 0.0 else throttle
+    )
     acceleration = drive.acceleration_mps2(throttle, before) - braking
     if before != 0.0:
         acceleration += state.surplus_mps2
@@ -134,7 +153,12 @@ def transition(
     dv_dv = exp(-rate * dt_s)
     dmid_dv = 0.5 * (1.0 + dv_dv)
 
-    wheel = slew(state.wheel_rad, command.wheel_command_rad, steering.rate_radps * dt_s, steering.max_wheel_rad)
+    wheel = slew(
+        state.wheel_rad,
+        command.wheel_command_rad,
+        steering.rate_radps * dt_s,
+        steering.max_wheel_rad,
+    )
     lateral = dlateral_dv = 0.0
     if track is not None:
         lateral, yaw_rate, dlateral_dv, drate_dv = lateral_step(
@@ -178,7 +202,8 @@ def transition(
 
 
 def propagate(p: Covariance, s: ModelTransition) -> Covariance:
-    """Return F P F' for F = [[1, 0, dx_dyaw, dx_dv], [0, 1, dy_dyaw, dy_dv], [0, 0, 1, dyaw_dv], [0, 0, 0, dv_dv]].
+    """Return F P F' for F = [[1, 0, dx_dyaw, dx_dv], [0, 1, dy_dyaw, dy_dv], [0, 0, 1, dyaw_dv],
+    [0, 0, 0, dv_dv]].
 
     Written out in plain floats, because at this size they are faster than numpy.
     """
@@ -206,7 +231,12 @@ def propagate(p: Covariance, s: ModelTransition) -> Covariance:
 
 
 def predict(
-    noise: Densities, vehicle: Vehicle, state: FourDofState, command: Input, dt_s: float, track: SingleTrack | None = None
+    noise: Densities,
+    vehicle: Vehicle,
+    state: FourDofState,
+    command: Input,
+    dt_s: float,
+    track: SingleTrack | None = None,
 ) -> FourDofState:
     """Return the state ``dt_s`` later. ``dt_s`` > 0, short against the turn (20 ms).
 
@@ -214,7 +244,11 @@ def predict(
     """
     s = transition(vehicle, state, command, dt_s, track)
     p = propagate(state.covariance, s)
-    position_m = noise.position_m if state.coloured is None else max(noise.position_m, state.coloured.drift_m)
+    position_m = (
+        noise.position_m
+        if state.coloured is None
+        else max(noise.position_m, state.coloured.drift_m)
+    )
     q_position = position_m * position_m * dt_s
     q_yaw = noise.yaw_rad * noise.yaw_rad
     if not isfinite(command.yaw_rate_radps):
@@ -229,9 +263,11 @@ def predict(
     coloured = state.coloured
     if coloured is not None:
         F = np.array((
-            (1.0, 0.0, s.dx_dyaw, s.dx_dv), (0.0, 1.0, s.dy_dyaw, s.dy_dv), (0.0, 0.0, 1.0, s.dyaw_dv), (0.0, 0.0, 0.0, s.dv_dv)
+            (1.0, 0.0, s.dx_dyaw, s.dx_dv), (0.0, 1.0, s.dy_dyaw, s.dy_dv),
+            (0.0, 0.0, 1.0, s.dyaw_dv), (0.0, 0.0, 0.0, s.dv_dv)
         ))  # fmt: skip
         coloured = coloured_error.predicted(coloured, F, noise.coloured_time_s, dt_s)
     return FourDofState(
-        s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance, s.yaw_rate_radps, s.lateral_mps, state.surplus_mps2, coloured
+        s.x_m, s.y_m, s.yaw_rad, s.speed_mps, s.wheel_rad, covariance, s.yaw_rate_radps,
+        s.lateral_mps, state.surplus_mps2, coloured
     )  # fmt: skip

@@ -12,11 +12,13 @@ REST_RATE_RADPS = 0.05
 REST_TAKES = 2000
 """Length of the bias mean, in intervals; older rates fade."""
 FUTURE_TOLERANCE_NS = 10_000_000
-"""A stamp up to this far ahead is an error of the device clock's mapping and counts as now; later samples are rejected."""
+"""A stamp up to this far ahead is an error of the device clock's mapping and counts as now; later
+samples are rejected."""
 
 
 class YawRateGyro:
-    """Mean yaw rate of the samples since the last :meth:`take`, minus the bias learnt at standstill."""
+    """Mean yaw rate of the samples since the last :meth:`take`, minus the bias learnt at
+    standstill."""
 
     def __init__(self, fresh_s: float, rest_s: float, counters: InputCounters) -> None:
         self._counters = counters
@@ -44,7 +46,8 @@ class YawRateGyro:
             self._count += 1
 
     def take(self, now_ns: int, standing: bool) -> int | None:
-        """Close the interval that ends now and learn the bias at standstill. Return the newest stamp in it, if any."""
+        """Close the interval that ends now and learn the bias at standstill. Return the newest
+        stamp in it, if any."""
         newest_ns, count = self._newest_ns, self._count
         if newest_ns is None:
             return None

@@ -11,7 +11,8 @@ T = TypeVar("T")
 class CommandHistory(Generic[T]):
     """Commands or other inputs by time, held from one to the next, for actuators with a delay.
 
-    Keeps ``keep_ns`` of history and at most ``capacity`` entries; before the oldest entry the value is ``initial``.
+    Keeps ``keep_ns`` of history and at most ``capacity`` entries; before the oldest entry the value
+    is ``initial``.
     """
 
     def __init__(self, initial: T, keep_ns: int, capacity: int = 4096) -> None:
@@ -22,7 +23,8 @@ class CommandHistory(Generic[T]):
         self._values: list[T] = []
 
     def append(self, t_ns: int, value: T) -> None:
-        """Add the value commanded from ``t_ns`` on. A value older than the newest entry is dropped."""
+        """Add the value commanded from ``t_ns`` on. A value older than the newest entry is
+        dropped."""
         times = self._times_ns
         if times and t_ns <= times[-1]:
             if t_ns == times[-1]:
@@ -31,7 +33,9 @@ class CommandHistory(Generic[T]):
         times.append(t_ns)
         self._values.append(value)
         # Entries are removed in blocks, because deleting from the front of a list moves all others.
-        if len(times) >= 256 and (len(times) >= self._capacity or times[128] < t_ns - self._keep_ns):
+        if len(times) >= 256 and (
+            len(times) >= self._capacity or times[128] < t_ns - self._keep_ns
+        ):
             self._initial = self._values[127]
             del times[:128], self._values[:128]
 

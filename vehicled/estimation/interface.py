@@ -8,22 +8,27 @@ from vehicled.paths.datum import Datum
 
 
 class Estimator(Protocol):
-    """Fuses measurements into the state of the rear axle. Time is an argument; no method reads a clock, waits or raises.
+    """Fuses measurements into the state of the rear axle. Time is an argument; no method reads a
+    clock, waits or raises.
 
-    Call order within one tick: ``observe`` for every message that arrived, ``step`` once, and ``command`` for the command then sent
-    to the actuators.
+    Call order within one tick: ``observe`` for every message that arrived, ``step`` once, and
+    ``command`` for the command then sent to the actuators.
     """
 
     Params: ClassVar[type[Any]]
-    """Frozen msgspec Struct with a default for every field; the table ``[estimator.<name>]`` of the profile."""
+    """Frozen msgspec Struct with a default for every field; the table ``[estimator.<name>]`` of the
+    profile."""
 
-    def __init__(self, params: Any, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
-        """``datum`` is the origin of the ``map`` frame; ``lever_arm_m`` points from the rear axle to the GNSS antenna: forward,
-        left, up."""
+    def __init__(
+        self, params: Any, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]
+    ) -> None:
+        """``datum`` is the origin of the ``map`` frame; ``lever_arm_m`` points from the rear axle
+        to the GNSS antenna: forward, left, up."""
         ...
 
     def observe(self, message: Message) -> None:
-        """Take a measurement. Unused types are ignored; values that are not finite are ignored and counted."""
+        """Take a measurement. Unused types are ignored; values that are not finite are ignored and
+        counted."""
         ...
 
     def command(self, command: ActuatorCommand) -> None:
@@ -40,14 +45,16 @@ class Estimator(Protocol):
 
 
 class Identifier(Protocol):
-    """Learns the parameters of the vehicle while it drives, beside any estimator. Time is an argument, as for the estimator.
+    """Learns the parameters of the vehicle while it drives, beside any estimator. Time is an
+    argument, as for the estimator.
 
-    Call order within one tick: ``observe`` for every message that arrived, the estimator's step, then ``step`` with its estimate,
-    and ``command`` for the command sent to the actuators.
+    Call order within one tick: ``observe`` for every message that arrived, the estimator's step,
+    then ``step`` with its estimate, and ``command`` for the command sent to the actuators.
     """
 
     Params: ClassVar[type[Any]]
-    """Frozen msgspec Struct with a default for every field; the table ``[identifier.<name>]`` of the profile."""
+    """Frozen msgspec Struct with a default for every field; the table ``[identifier.<name>]`` of
+    the profile."""
 
     def __init__(self, params: Any, vehicle: Vehicle) -> None:
         """``vehicle`` has the parameters of the profile, from which learning starts."""
@@ -62,5 +69,6 @@ class Identifier(Protocol):
         ...
 
     def step(self, estimate: StateEstimate, now_ns: int) -> Identification | None:
-        """Return the identified parameters if they changed enough to report (a few times a second at most); else None."""
+        """Return the identified parameters if they changed enough to report (a few times a second
+        at most); else None."""
         ...

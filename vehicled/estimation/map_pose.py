@@ -1,4 +1,5 @@
-"""Poses on a map as measurements of any filter: whether they are usable, and the weights of their three values."""
+"""Poses on a map as measurements of any filter: whether they are usable, and the weights of their
+three values."""
 
 from math import isfinite
 
@@ -13,9 +14,16 @@ LEAST_SIGMA = 1e-4
 
 def is_usable(pose: MapPose) -> bool:
     """Return True for a pose that was matched, within range, with a covariance."""
-    near = abs(pose.x_m) <= MAX_RANGE_M and abs(pose.y_m) <= MAX_RANGE_M and abs(pose.yaw_rad) <= 1e3
+    near = (
+        abs(pose.x_m) <= MAX_RANGE_M and abs(pose.y_m) <= MAX_RANGE_M and abs(pose.yaw_rad) <= 1e3
+    )
     diagonal = pose.covariance[0::4]
-    return pose.outcome is MapMatch.MATCHED and near and isfinite(sum(pose.covariance)) and min(diagonal) > 0.0
+    return (
+        pose.outcome is MapMatch.MATCHED
+        and near
+        and isfinite(sum(pose.covariance))
+        and min(diagonal) > 0.0
+    )
 
 
 def covariance_of(pose: MapPose) -> Array:
@@ -26,5 +34,6 @@ def covariance_of(pose: MapPose) -> Array:
 
 
 def whitening(pose: MapPose) -> Array:
-    """Return W (3, 3) with ``W R W' = I``: the values of ``W z`` are independent and of unit variance."""
+    """Return W (3, 3) with ``W R W' = I``: the values of ``W z`` are independent and of unit
+    variance."""
     return np.asarray(np.linalg.inv(np.linalg.cholesky(covariance_of(pose))))

@@ -1,9 +1,10 @@
-"""Measurement models of the 4-DOF state: expected value, derivative and noise of each kind of measurement.
+"""Measurement models of the 4-DOF state: expected value, derivative and noise of each kind of
+measurement.
 
 All are pure functions of the estimated pose at the time of validity and return a
-:class:`~vehicled.estimation.gaussian.Measurement`. Receivers understate their errors, so every covariance has a floor. The error of
-all but a good fixed solution is correlated over a minute or more: :mod:`~vehicled.estimation.coloured_error` estimates it as a
-state.
+:class:`~vehicled.estimation.gaussian.Measurement`. Receivers understate their errors, so every
+covariance has a floor. The error of all but a good fixed solution is correlated over a minute or
+more: :mod:`~vehicled.estimation.coloured_error` estimates it as a state.
 """
 
 from math import cos, hypot, inf, isfinite, remainder, sin, sqrt, tau
@@ -23,12 +24,18 @@ HEADING_AGE_NS = 1_000_000_000
 """Oldest heading that may start a filter."""
 MAX_RANGE_M = 100_000.0
 """Largest distance from the datum, and largest height."""
-UNKNOWN_SIGMA_M = {CarrierSolution.NONE: 2.0, CarrierSolution.FLOAT: 0.4, CarrierSolution.FIXED: 0.03}
-"""Assumed horizontal position sigma per axis where the receiver gives none: usual figures for each kind of solution."""
+UNKNOWN_SIGMA_M = {
+    CarrierSolution.NONE: 2.0,
+    CarrierSolution.FLOAT: 0.4,
+    CarrierSolution.FIXED: 0.03,
+}
+"""Assumed horizontal position sigma per axis where the receiver gives none: usual figures for each
+kind of solution."""
 UNKNOWN_SIGMA_MPS = 0.2
 """Assumed velocity sigma per axis where the receiver gives none."""
 MAX_FIXED_SIGMA_M = 0.05
-"""A fixed solution that declares more than this per axis is no better than a floating one, and its error is as slow."""
+"""A fixed solution that declares more than this per axis is no better than a floating one, and its
+error is as slow."""
 MAX_SIGMA = 1e3
 """Upper bound of sigmas; a larger one carries no information either."""
 
@@ -50,10 +57,11 @@ def enu_m(datum: Datum, fix: GnssFix) -> tuple[float, float, float]:
 
 
 def horizontal_covariance(covariance: tuple[float, ...], floor: float, unknown: float) -> Array:
-    """Return the east-north block (2, 2) of a row-major (9,) ENU covariance, made positive definite.
+    """Return the east-north block (2, 2) of a row-major (9,) ENU covariance, made positive
+    definite.
 
-    Sigmas are clamped between ``floor`` and MAX_SIGMA and the correlation to +-0.95; ``unknown`` (sigma) replaces variances that
-    are not finite or not positive.
+    Sigmas are clamped between ``floor`` and MAX_SIGMA and the correlation to +-0.95; ``unknown``
+    (sigma) replaces variances that are not finite or not positive.
     """
     ee, en, nn = covariance[0], covariance[1], covariance[4]
     if not (isfinite(ee) and isfinite(nn) and ee > 0.0 and nn > 0.0):
@@ -67,9 +75,11 @@ def horizontal_covariance(covariance: tuple[float, ...], floor: float, unknown: 
 
 
 def is_coloured(fix: GnssFix) -> bool:
-    """Return True if a position's error is correlated in time: no fixed carrier phase, or a declared sigma above 5 cm.
+    """Return True if a position's error is correlated in time: no fixed carrier phase, or a
+    declared sigma above 5 cm.
 
-    A hundred fixes with one common error carry the information of one, so a filter that assumes white noise is ten times too sure.
+    A hundred fixes with one common error carry the information of one, so a filter that assumes
+    white noise is ten times too sure.
     """
     if fix.carrier is not CarrierSolution.FIXED:
         return True
@@ -78,15 +88,23 @@ def is_coloured(fix: GnssFix) -> bool:
 
 
 def declared_sigma_m(fix: GnssFix) -> float:
-    """Return the position sigma per axis that the receiver declares, or the usual one for its kind of solution."""
+    """Return the position sigma per axis that the receiver declares, or the usual one for its kind
+    of solution."""
     ee, nn = fix.position_covariance_m2[0], fix.position_covariance_m2[4]
     if 0.0 < ee < inf and 0.0 < nn < inf:
         return min(sqrt(0.5 * ee + 0.5 * nn), MAX_SIGMA)
     return UNKNOWN_SIGMA_M[fix.carrier]
 
 
-def position(at: EstimatedPose, east_m: float, north_m: float, R: Array, lever_arm_m: tuple[float, float, float]) -> Measurement:
-    """GNSS position of the antenna, expected p + R(yaw) lever. Residual (2,) in m, ENU; the vehicle is assumed level."""
+def position(
+    at: EstimatedPose,
+    east_m: float,
+    north_m: float,
+    R: Array,
+    lever_arm_m: tuple[float, float, float],
+) -> Measurement:
+    """GNSS position of the antenna, expected p + R(yaw) lever. Residual (2,) in m, ENU; the vehicle
+    is assumed level."""
     c, s = cos(at.yaw_rad), sin(at.yaw_rad)
     forward, left = lever_arm_m[0], lever_arm_m[1]
     arm_x = c * forward - s * left
@@ -98,12 +116,19 @@ def position(at: EstimatedPose, east_m: float, north_m: float, R: Array, lever_a
 
 
 def velocity(
-    at: EstimatedPose, east_mps: float, north_mps: float, R: Array, lever_arm_m: tuple[float, float, float], course_min_mps: float
+    at: EstimatedPose,
+    east_mps: float,
+    north_mps: float,
+    R: Array,
+    lever_arm_m: tuple[float, float, float],
+    course_min_mps: float,
 ) -> Measurement:
-    """GNSS velocity of the antenna, expected v (cos, sin) + slip (-sin, cos) + yaw rate x lever. Residual in m/s.
+    """GNSS velocity of the antenna, expected v (cos, sin) + slip (-sin, cos) + yaw rate x lever.
+    Residual in m/s.
 
-    Above ``course_min_mps`` (estimated and measured) both components are used, which weighs speed and course over ground correctly.
-    Below, the course is noise and its linearisation poor, so only the speed along the estimated yaw is used.
+    Above ``course_min_mps`` (estimated and measured) both components are used, which weighs speed
+    and course over ground correctly. Below, the course is noise and its linearisation poor, so only
+    the speed along the estimated yaw is used.
     """
     c, s = cos(at.yaw_rad), sin(at.yaw_rad)
     forward, left = lever_arm_m[0], lever_arm_m[1]
@@ -118,16 +143,28 @@ def velocity(
         return Measurement(np.array((de, dn)), H, R, (0.0, 0.0, error2 / (v * v), error2))
     along = ve * c + vn * s - v
     variance = c * c * R[0, 0] + 2.0 * c * s * R[0, 1] + s * s * R[1, 1]
-    return Measurement(np.array((along,)), _H_SPEED, np.array(((variance,),)), (0.0, 0.0, 0.0, along * along))
+    return Measurement(
+        np.array((along,)), _H_SPEED, np.array(((variance,),)), (0.0, 0.0, 0.0, along * along)
+    )
 
 
 def heading(at: EstimatedPose, yaw_rad: float, sigma_rad: float) -> Measurement:
     """Measured yaw; the residual is wrapped to +-pi."""
     residual = remainder(yaw_rad - at.yaw_rad, tau)
-    return Measurement(np.array((residual,)), _H_YAW, np.array(((sigma_rad * sigma_rad,),)), (0.0, 0.0, residual * residual, 0.0))
+    return Measurement(
+        np.array((residual,)),
+        _H_YAW,
+        np.array(((sigma_rad * sigma_rad,),)),
+        (0.0, 0.0, residual * residual, 0.0),
+    )
 
 
 def speed(at: EstimatedPose, speed_mps: float, sigma_mps: float) -> Measurement:
     """Measured speed of the rear axle."""
     residual = speed_mps - at.speed_mps
-    return Measurement(np.array((residual,)), _H_SPEED, np.array(((sigma_mps * sigma_mps,),)), (0.0, 0.0, 0.0, residual * residual))
+    return Measurement(
+        np.array((residual,)),
+        _H_SPEED,
+        np.array(((sigma_mps * sigma_mps,),)),
+        (0.0, 0.0, 0.0, residual * residual),
+    )

@@ -5,11 +5,13 @@ from math import isfinite
 from vehicled.core.messages import ImuSample
 
 MAX_EQUAL, MAX_EQUAL_NS = 3, 100_000_000
-"""Number of equal samples in a row, and the time over which they come, that a coarse resolution or a slow sensor explains."""
+"""Number of equal samples in a row, and the time over which they come, that a coarse resolution or
+a slow sensor explains."""
 
 
 class RepeatedSamples:
-    """Detector of a stuck inertial unit, whose samples are as good as none: the estimate would go on turning at a held yaw rate."""
+    """Detector of a stuck inertial unit, whose samples are as good as none: the estimate would go
+    on turning at a held yaw rate."""
 
     def __init__(self) -> None:
         self._last: tuple[tuple[float, ...], tuple[float, ...]] | None = None

@@ -1,12 +1,15 @@
 """State history of a filter, so that a late measurement is fused at its time of validity.
 
-A filter is two pure functions: ``predict(state, t0_ns, t1_ns)``, which looks up its inputs (commands, inertial samples) by time,
-and ``update(state, z)``. The timeline keeps the states that they return. A measurement older than the newest state is fused after
-the last state before it, and all later predictions and updates are repeated up to now. The result equals that of a filter which had
-the measurement in time: it depends on the set of measurements, not on their order of arrival. Larsen et al. 1998 call this filter
-recalculation; robot_localization calls it ``smooth_lagged_data``.
+A filter is two pure functions: ``predict(state, t0_ns, t1_ns)``, which looks up its inputs
+(commands, inertial samples) by time, and ``update(state, z)``. The timeline keeps the states that
+they return. A measurement older than the newest state is fused after the last state before it, and
+all later predictions and updates are repeated up to now. The result equals that of a filter which
+had the measurement in time: it depends on the set of measurements, not on their order of arrival.
+Larsen et al. 1998 call this filter recalculation; robot_localization calls it
+``smooth_lagged_data``.
 
-Counters of repeatable events (rejected measurements, the last innovation) belong in the state, so that they count once.
+Counters of repeatable events (rejected measurements, the last innovation) belong in the state, so
+that they count once.
 """
 
 from bisect import bisect_left
@@ -23,11 +26,13 @@ STEP = -1
 class Timeline(Generic[S, Z]):
     """States of the last ``keep_ns`` and the measurements that led to them.
 
-    States are kept by reference: ``predict`` and ``update`` return new ones and leave their arguments unchanged. A measurement in
-    order costs one update; a late one also the predictions and updates since. ``capacity`` bounds the states, one for each step and
-    each measurement, and with them memory and the work of one step. Nothing is kept before :meth:`start`.
+    States are kept by reference: ``predict`` and ``update`` return new ones and leave their
+    arguments unchanged. A measurement in order costs one update; a late one also the predictions
+    and updates since. ``capacity`` bounds the states, one for each step and each measurement, and
+    with them memory and the work of one step. Nothing is kept before :meth:`start`.
 
-    A stamp up to ``ahead_ns`` in the future is an error of the device clock's mapping and counts as now.
+    A stamp up to ``ahead_ns`` in the future is an error of the device clock's mapping and counts as
+    now.
     """
 
     def __init__(
@@ -78,7 +83,8 @@ class Timeline(Generic[S, Z]):
 
     @property
     def oldest_ns(self) -> int:
-        """Oldest time at which a measurement can still be fused. Raises IndexError before :meth:`start`."""
+        """Oldest time at which a measurement can still be fused. Raises IndexError before
+        :meth:`start`."""
         return self._keys[0][0]
 
     def start(self, t_ns: int, state: S) -> None:
@@ -96,8 +102,8 @@ class Timeline(Generic[S, Z]):
     def observe(self, t_ns: int, source: int, z: Z) -> None:
         """Queue a measurement valid at ``t_ns`` for the next :meth:`advance`.
 
-        ``source`` >= 0 identifies the sensor: one measurement per source and instant. At the same instant the lower number is fused
-        first.
+        ``source`` >= 0 identifies the sensor: one measurement per source and instant. At the same
+        instant the lower number is fused first.
         """
         if len(self._pending) < self._capacity:
             self._pending.append((t_ns, source, z))
@@ -105,12 +111,14 @@ class Timeline(Generic[S, Z]):
             self.late += 1
 
     def changed(self, t_ns: int) -> None:
-        """Mark the inputs after ``t_ns`` as changed: the next :meth:`advance` repeats the prediction from there."""
+        """Mark the inputs after ``t_ns`` as changed: the next :meth:`advance` repeats the
+        prediction from there."""
         if self._stale_ns is None or t_ns < self._stale_ns:
             self._stale_ns = t_ns
 
     def advance(self, now_ns: int) -> S:
-        """Fuse the pending measurements and predict to ``now_ns``. Return the state then, or the newest one if time went back."""
+        """Fuse the pending measurements and predict to ``now_ns``. Return the state then, or the
+        newest one if time went back."""
         keys, states = self._keys, self._states
         newest_ns = keys[-1][0]
         if now_ns < newest_ns:
@@ -176,7 +184,8 @@ class Timeline(Generic[S, Z]):
             measured.append(z)
 
     def _forget(self, now_ns: int) -> None:
-        """Drop old states except the newest of them, from which the oldest admissible measurement is predicted."""
+        """Drop old states except the newest of them, from which the oldest admissible measurement
+        is predicted."""
         keys = self._keys
         limit_ns = now_ns - self._keep_ns
         drop = len(keys) - self._capacity if len(keys) > self._capacity else 0

@@ -1,4 +1,5 @@
-"""``vehicled log cat``: the messages of a log as JSON lines, to read, for jq, or for scripts in any language."""
+"""``vehicled log cat``: the messages of a log as JSON lines, to read, for jq, or for scripts in any
+language."""
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -14,8 +15,8 @@ from vehicled.log.schema import CHANNELS
 
 
 def kinds_of(names: Sequence[str]) -> tuple[type[Message], ...]:
-    """Return the message types of topics, given as full name, last part or type name. Raises :class:`LogError` if one is
-    unknown.
+    """Return the message types of topics, given as full name, last part or type name. Raises
+    :class:`LogError` if one is unknown.
     """
     known: dict[str, type[Message]] = {}
     for kind, channel in CHANNELS.items():
@@ -32,11 +33,18 @@ def kinds_of(names: Sequence[str]) -> tuple[type[Message], ...]:
 
 
 def lines(
-    path: str, topics: Sequence[str] = (), *, start_s: float | None = None, stop_s: float | None = None, limit: int | None = None
+    path: str,
+    topics: Sequence[str] = (),
+    *,
+    start_s: float | None = None,
+    stop_s: float | None = None,
+    limit: int | None = None,
 ) -> Iterator[str]:
-    """Yield one JSON object per message, in log order: ``t_s`` since the start of the run, ``topic``, then its fields.
+    """Yield one JSON object per message, in log order: ``t_s`` since the start of the run,
+    ``topic``, then its fields.
 
-    Non-finite numbers are null, bytes are hexadecimal text, enumerations are names. Raises :class:`LogError`.
+    Non-finite numbers are null, bytes are hexadecimal text, enumerations are names. Raises
+    :class:`LogError`.
     """
     kinds = kinds_of(topics)
     count = 0

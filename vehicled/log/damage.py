@@ -1,7 +1,8 @@
 """Finds damage anywhere in a log, with its place in the file and its time in the run.
 
-A log of this version ends its data with a checksum of all bytes before it, so an intact one costs one fast pass. Of others, and of
-those whose checksum does not fit, every record is looked at: to name the place, or because there is no other way.
+A log of this version ends its data with a checksum of all bytes before it, so an intact one costs
+one fast pass. Of others, and of those whose checksum does not fit, every record is looked at: to
+name the place, or because there is no other way.
 """
 
 import io
@@ -63,21 +64,38 @@ class Damage(Struct, frozen=True, kw_only=True):
     def to_text(self) -> str:
         """Return place, time and reason as text."""
         span = "" if self.from_s is None else f", t = {self.from_s:.3f} to {self.to_s:.3f} s"
-        more = f" and {len(self.topics) - _SHOWN_TOPICS} more" if len(self.topics) > _SHOWN_TOPICS else ""
+        more = (
+            f" and {len(self.topics) - _SHOWN_TOPICS} more"
+            if len(self.topics) > _SHOWN_TOPICS
+            else ""
+        )
         topics = f" ({', '.join(self.topics[:_SHOWN_TOPICS])}{more})" if self.topics else ""
         return f"bytes {self.offset} to {self.offset + self.length}{span}{topics}: {self.detail}"
 
 
 def find_damage(log: LogReader) -> list[Damage]:
-    """Return all damage of a file, in the order of the file. That a file was cut off is no damage: see ``layout.problem``."""
+    """Return all damage of a file, in the order of the file. That a file was cut off is no damage:
+    see ``layout.problem``."""
     layout = log.layout
-    ours = layout.library.startswith("vehicled")  # Another tool may have given a checksum to what it changed.
-    if ours and layout.complete and layout.data_crc and _crc(log, layout.data_end) == layout.data_crc:
+    ours = layout.library.startswith(
+        "vehicled"
+    )  # Another tool may have given a checksum to what it changed.
+    if (
+        ours
+        and layout.complete
+        and layout.data_crc
+        and _crc(log, layout.data_end) == layout.data_crc
+    ):
         return []
     found = list(_damage(log))
     if not found and layout.data_crc and _crc(log, layout.data_end) != layout.data_crc:
-        detail = "the checksum of the file does not fit, and all messages can be read: its header or other metadata was changed"
-        found.append(Damage(kind=DamageKind.UNPLACED, offset=0, length=layout.data_end, detail=detail))
+        detail = (
+            "the checksum of the file does not fit, and all messages can be read: its header "
+            "or other metadata was changed"
+        )
+        found.append(
+            Damage(kind=DamageKind.UNPLACED, offset=0, length=layout.data_end, detail=detail)
+        )
     return sorted(found, key=lambda damage: damage.offset)
 
 
@@ -96,10 +114,19 @@ def _damage(log: LogReader) -> Iterator[Damage]:
     for offset, length in layout.lost:
         # What a cut leaves of the last record is no damage.
         if not (layout.cut and offset + length == layout.size):
-            yield Damage(kind=DamageKind.RECORD, offset=offset, length=length, detail="these bytes are no records")
+            yield Damage(
+                kind=DamageKind.RECORD,
+                offset=offset,
+                length=length,
+                detail="these bytes are no records",
+            )
     if layout.problem and not layout.cut:
-        start = layout.data_end or max((offset + length for offset, length in layout.lost), default=0)
-        yield Damage(kind=DamageKind.SUMMARY, offset=start, length=layout.size - start, detail=layout.problem)
+        start = layout.data_end or max(
+            (offset + length for offset, length in layout.lost), default=0
+        )
+        yield Damage(
+            kind=DamageKind.SUMMARY, offset=start, length=layout.size - start, detail=layout.problem
+        )
     counts: dict[int, int] = {}
     numbers: list[Any] = []
     for number in range(len(layout.chunks)):
@@ -110,19 +137,34 @@ def _damage(log: LogReader) -> Iterator[Damage]:
     yield from _doubled(log, numbers)
 
 
-def _chunk_damage(log: LogReader, number: int, counts: dict[int, int], numbers: list[Any]) -> Iterator[Damage]:
+def _chunk_damage(
+    log: LogReader, number: int, counts: dict[int, int], numbers: list[Any]
+) -> Iterator[Damage]:
     row = log.layout.chunks[number]
     try:
         chunk = log.chunk(number)
         heads = list(message_heads(unpack_chunk(chunk)))
     except DAMAGE as error:
         log.faults[number] = message(error) or type_name(error)
-        yield _of_chunk(log, number, DamageKind.CHUNK, f"a chunk of messages cannot be read: {log.faults[number]}")
+        yield _of_chunk(
+            log,
+            number,
+            DamageKind.CHUNK,
+            f"a chunk of messages cannot be read: {log.faults[number]}",
+        )
         return
     times = [log_time for *_, log_time in heads]
-    wrong_times = heads and (chunk.message_start_time, chunk.message_end_time) != (min(times), max(times))
+    wrong_times = heads and (chunk.message_start_time, chunk.message_end_time) != (
+        min(times),
+        max(times),
+    )
     if number in log.bad_heads or wrong_times:
-        yield _of_chunk(log, number, DamageKind.CHUNK_HEAD, "the head of a chunk is wrong; its messages are whole")
+        yield _of_chunk(
+            log,
+            number,
+            DamageKind.CHUNK_HEAD,
+            "the head of a chunk is wrong; its messages are whole",
+        )
     index: dict[int, list[int]] = {}
     for at, _, channel, _, log_time in heads:
         index.setdefault(channel, []).extend((log_time, at))
@@ -144,22 +186,31 @@ def _of_chunk(log: LogReader, number: int, kind: DamageKind, detail: str) -> Dam
     row, layout = log.layout.chunks[number], log.layout
     origin_ns = log.offset_ns + (log.header.start_monotonic_ns if log.is_vehicled_log else 0)
     mask = int(row["channels"]) if layout.complete else 0
-    topics = sorted(channel.topic for channel in layout.channels.values() if mask & channel_bit(channel.id))
+    topics = sorted(
+        channel.topic for channel in layout.channels.values() if mask & channel_bit(channel.id)
+    )
     start_s, stop_s = ((int(row[name]) - origin_ns) * 1e-9 for name in ("start_ns", "end_ns"))
     place = int(row["offset"]), int(row["length"])
     return Damage(
-        kind=kind, offset=place[0], length=place[1], from_s=start_s, to_s=stop_s, topics=tuple(topics), detail=detail
+        kind=kind, offset=place[0], length=place[1], from_s=start_s, to_s=stop_s,
+        topics=tuple(topics), detail=detail
     )  # fmt: skip
 
 
 def _index(log: LogReader, offset: int, length: int) -> dict[int, list[int]] | None:
-    """Return log times and offsets by channel from the message index at a place; None if it cannot be read."""
+    """Return log times and offsets by channel from the message index at a place; None if it cannot
+    be read."""
     data, found, at = log.read(offset, length), {}, 0
     while at < len(data):
         if at + 15 > len(data):
             return None
         opcode, size, channel, entries = struct.unpack_from("<BQHI", data, at)
-        if opcode != Opcode.MESSAGE_INDEX or size != 6 + entries or at + 9 + size > len(data) or entries % 16:
+        if (
+            opcode != Opcode.MESSAGE_INDEX
+            or size != 6 + entries
+            or at + 9 + size > len(data)
+            or entries % 16
+        ):
             return None
         if entries:
             found[channel] = list(struct.unpack_from(f"<{entries // 8}Q", data, at + 15))
@@ -168,10 +219,13 @@ def _index(log: LogReader, offset: int, length: int) -> dict[int, list[int]] | N
 
 
 def _record_damage(log: LogReader) -> Iterator[Damage]:
-    """Yield the records beside the chunks that cannot be read or are not those of the summary, and gaps between records."""
+    """Yield the records beside the chunks that cannot be read or are not those of the summary, and
+    gaps between records."""
     layout = log.layout
     at, stop = len(MAGIC), layout.data_end
-    chunks = {int(row["offset"]): int(row["length"]) + int(row["index_length"]) for row in layout.chunks}
+    chunks = {
+        int(row["offset"]): int(row["length"]) + int(row["index_length"]) for row in layout.chunks
+    }
     known = sorted([*chunks, *(offset - _HEAD_BYTES for offset, _ in layout.metadata_places), stop])
     while at < stop:
         if at in chunks:
@@ -179,14 +233,20 @@ def _record_damage(log: LogReader) -> Iterator[Damage]:
             continue
         following = next((each for each in known if each > at), stop)
         record = next(log.between(at, stop), None)
-        if record is None or record[1] + record[2] > following or record[0] in (Opcode.CHUNK, Opcode.MESSAGE):
+        if (
+            record is None
+            or record[1] + record[2] > following
+            or record[0] in (Opcode.CHUNK, Opcode.MESSAGE)
+        ):
             detail = "these bytes are no records"
             yield Damage(kind=DamageKind.RECORD, offset=at, length=following - at, detail=detail)
             at = following
             continue
         opcode, offset, length = record
         if reason := _record_fault(log, opcode, offset, length):
-            yield Damage(kind=DamageKind.RECORD, offset=at, length=length + _HEAD_BYTES, detail=reason)
+            yield Damage(
+                kind=DamageKind.RECORD, offset=at, length=length + _HEAD_BYTES, detail=reason
+            )
         at = offset + length
 
 
@@ -197,7 +257,11 @@ def _record_fault(log: LogReader, opcode: int, offset: int, length: int) -> str:
     try:
         if opcode == Opcode.SCHEMA:
             schema = Schema.read(stream)
-            return "" if layout.schemas.get(schema.id) == schema else f"a schema is not that of the summary: {schema.name[:80]!r}"
+            return (
+                ""
+                if layout.schemas.get(schema.id) == schema
+                else f"a schema is not that of the summary: {schema.name[:80]!r}"
+            )
         if opcode == Opcode.CHANNEL:
             channel = Channel.read(stream)
             return (
@@ -220,19 +284,33 @@ def _record_fault(log: LogReader, opcode: int, offset: int, length: int) -> str:
 
 
 def _count_damage(log: LogReader, counts: dict[int, int]) -> Iterator[Damage]:
-    """Yield what is missing of the counts in the summary, apart from chunks that are known to be unreadable."""
+    """Yield what is missing of the counts in the summary, apart from chunks that are known to be
+    unreadable."""
     statistics = log.layout.statistics
     if statistics is None or log.faults:
         return
     for channel, wanted in statistics.channel_message_counts.items():
         if (found := counts.get(channel, 0)) != wanted:
-            topic = log.layout.channels[channel].topic if channel in log.layout.channels else f"channel {channel}"
-            detail = f"the index of the file counts {wanted} messages of {topic}, and it holds {found}"
-            yield Damage(kind=DamageKind.INDEX, offset=0, length=log.layout.size, topics=(topic,), detail=detail)
+            topic = (
+                log.layout.channels[channel].topic
+                if channel in log.layout.channels
+                else f"channel {channel}"
+            )
+            detail = (
+                f"the index of the file counts {wanted} messages of {topic}, and it holds {found}"
+            )
+            yield Damage(
+                kind=DamageKind.INDEX,
+                offset=0,
+                length=log.layout.size,
+                topics=(topic,),
+                detail=detail,
+            )
 
 
 def _doubled(log: LogReader, numbers: list[Any]) -> Iterator[Damage]:
-    """Yield the records of our own channels that are there more than once: each has a number of its own."""
+    """Yield the records of our own channels that are there more than once: each has a number of its
+    own."""
     if not numbers or not log.is_vehicled_log or log.header.imported:
         return
     every = np.concatenate(numbers)
@@ -242,8 +320,18 @@ def _doubled(log: LogReader, numbers: list[Any]) -> Iterator[Damage]:
     if len(again):
         origin_ns = log.offset_ns + log.header.start_monotonic_ns
         first, last = ((int(every[again[k], 0]) - origin_ns) * 1e-9 for k in (0, -1))
-        detail = f"{len(again)} records are there more than once, the first is record {int(every[again[0], 1])}"
-        yield Damage(kind=DamageKind.DOUBLED, offset=0, length=log.layout.size, from_s=first, to_s=last, detail=detail)
+        detail = (
+            f"{len(again)} records are there more than once, the first is record "
+            f"{int(every[again[0], 1])}"
+        )
+        yield Damage(
+            kind=DamageKind.DOUBLED,
+            offset=0,
+            length=log.layout.size,
+            from_s=first,
+            to_s=last,
+            detail=detail,
+        )
 
 
 def damage_of(paths: list[str]) -> list[str]:

@@ -7,7 +7,8 @@ from vehicled.core.errors import UserError
 
 
 class LogError(UserError):
-    """Error raised when a log cannot be read or written. The message names the file, the problem and, if known, the remedy."""
+    """Error raised when a log cannot be read or written. The message names the file, the problem
+    and, if known, the remedy."""
 
 
 _REASONS = {

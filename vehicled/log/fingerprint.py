@@ -1,7 +1,8 @@
 """Numeric fingerprint: shows if two machines compute bit-identical results.
 
-The digest of a run is reproducible only with bit-identical arithmetic, but numpy picks kernels by processor, BLAS by build and
-libm by C library. So the results of fixed operations are hashed; digests are compared only if the hashes match.
+The digest of a run is reproducible only with bit-identical arithmetic, but numpy picks kernels by
+processor, BLAS by build and libm by C library. So the results of fixed operations are hashed;
+digests are compared only if the hashes match.
 """
 
 import hashlib
@@ -17,10 +18,13 @@ _N = 257
 
 
 def numeric_fingerprint() -> tuple[str, dict[str, str]]:
-    """Return the first 16 hexadecimal digits of the hash, and the versions it depends on. Takes a few milliseconds."""
+    """Return the first 16 hexadecimal digits of the hash, and the versions it depends on. Takes a
+    few milliseconds."""
     digest = hashlib.sha256()
     for name, result in _results():
-        digest.update(name.encode() + b"\0" + np.ascontiguousarray(result, dtype=np.float64).tobytes())
+        digest.update(
+            name.encode() + b"\0" + np.ascontiguousarray(result, dtype=np.float64).tobytes()
+        )
     return digest.hexdigest()[:16], _dependencies()
 
 

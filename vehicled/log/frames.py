@@ -1,4 +1,5 @@
-"""Framing of the pipe from the daemon to the log writer: ``length u32 | kind u8 | payload``. No I/O."""
+"""Framing of the pipe from the daemon to the log writer: ``length u32 | kind u8 | payload``. No
+I/O."""
 
 import struct
 from collections.abc import Iterator
@@ -37,7 +38,8 @@ class WriterConfig(Struct, frozen=True, kw_only=True):
     rotate_bytes: int
     quota_bytes: int
     sync_period_s: float
-    """Time between syncs to disk, s: the most that a power loss costs, besides data still in the daemon."""
+    """Time between syncs to disk, s: the most that a power loss costs, besides data still in the
+    daemon."""
     projections: bool = True
     waits_for_space: bool = True
     """True if the writer waits for space while the disk is full; otherwise it ends."""
@@ -47,8 +49,8 @@ class WriterReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Status report of the writer, one JSON object per line."""
 
     state: str
-    """``open``, ``rotated``, ``lost``, ``waiting``, ``resumed``, ``failed`` or ``done``. After ``lost`` the log goes on in another
-    file; it stands still from ``waiting`` to ``resumed``."""
+    """``open``, ``rotated``, ``lost``, ``waiting``, ``resumed``, ``failed`` or ``done``. After
+    ``lost`` the log goes on in another file; it stands still from ``waiting`` to ``resumed``."""
     path: str = ""
     detail: str = ""
     passing: bool = False
@@ -75,7 +77,8 @@ class FrameDecoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[LogFrameKind, bytes]]:
-        """Yield the frames completed by ``data``. Raises ``ValueError`` for an invalid frame; the stream is then lost."""
+        """Yield the frames completed by ``data``. Raises ``ValueError`` for an invalid frame; the
+        stream is then lost."""
         buffer = self._buffer
         buffer += data
         at = 0

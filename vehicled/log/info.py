@@ -32,7 +32,8 @@ class LogInfo(Struct, frozen=True, kw_only=True):
     path: str
     size_bytes: int
     state: str
-    """``complete``, ``being written``, or ``incomplete`` with the reason and the number of damaged chunks."""
+    """``complete``, ``being written``, or ``incomplete`` with the reason and the number of damaged
+    chunks."""
     ended: str
     """Reason for the end of the run, as the daemon wrote it."""
     library: str
@@ -90,36 +91,64 @@ class LogInfo(Struct, frozen=True, kw_only=True):
         elif self.library or self.topics:
             lines.append("not written by vehicled" + (f" ({self.library})" if self.library else ""))
         else:
-            lines.append("an MCAP start and nothing that can be read behind it: no header, no topic, no message")
-        lines += [f"{key}: {value}" for key, value in self.end.items() if key not in ("reason", MESSAGES_KEY) and value]
-        lines += [f"messages: {line}" for line in usage_lines(decode_rows(self.end.get(MESSAGES_KEY, "")))]
+            lines.append(
+                "an MCAP start and nothing that can be read behind it: no header, no topic, no "
+                "message"
+            )
+        lines += [
+            f"{key}: {value}"
+            for key, value in self.end.items()
+            if key not in ("reason", MESSAGES_KEY) and value
+        ]
+        lines += [
+            f"messages: {line}" for line in usage_lines(decode_rows(self.end.get(MESSAGES_KEY, "")))
+        ]
         if self.damaged_chunks:
-            lines.append(f"{self.damaged_chunks} of {self.chunks} chunks damaged, {self.unreadable_chunks} of them unreadable")
+            lines.append(
+                f"{self.damaged_chunks} of {self.chunks} chunks damaged, "
+                f"{self.unreadable_chunks} of them unreadable"
+            )
         elif not self.checked:
-            lines.append(f"chunks not checked: the file is larger than {_CHECK_LIMIT_BYTES / 1e6:.0f} MB")
+            lines.append(
+                f"chunks not checked: the file is larger than {_CHECK_LIMIT_BYTES / 1e6:.0f} MB"
+            )
         lines += [f"attachment {name}, {size} bytes" for name, size in self.attachments.items()]
         width = max((len(t.topic) for t in self.topics), default=0)
         lines += [""] if self.topics else []
-        lines += [f"{t.topic:<{width}}  {t.messages:>9}  {t.rate_hz:>8.1f} Hz  {t.type}" for t in self.topics]
+        lines += [
+            f"{t.topic:<{width}}  {t.messages:>9}  {t.rate_hz:>8.1f} Hz  {t.type}"
+            for t in self.topics
+        ]
         return "\n".join(lines) + "\n"
 
     def _amount(self) -> str:
         if not self.messages:
-            size = f"{self.size_bytes} bytes" if self.size_bytes < 100_000 else f"{self.size_bytes / 1e6:.1f} MB"
+            size = (
+                f"{self.size_bytes} bytes"
+                if self.size_bytes < 100_000
+                else f"{self.size_bytes / 1e6:.1f} MB"
+            )
             return f"{size}, no messages"
-        amount = f"{self.size_bytes / 1e6:.1f} MB, {self.messages} messages in {self.chunks} chunks, {self.duration_s:.1f} s"
+        amount = (
+            f"{self.size_bytes / 1e6:.1f} MB, {self.messages} messages in {self.chunks} "
+            f"chunks, {self.duration_s:.1f} s"
+        )
         return f"{amount} from {self.start_utc}" if self.start_utc else amount
 
 
 def info(path: str | os.PathLike[str]) -> LogInfo:
-    """Describe a file. Large complete files are read by their summary, others completely. Raises :class:`LogError`."""
+    """Describe a file. Large complete files are read by their summary, others completely. Raises
+    :class:`LogError`."""
     with LogReader(path) as log:
         layout = log.layout
         checked = layout.statistics is None or layout.size <= _CHECK_LIMIT_BYTES
         found = _count(log) if checked else {}
         if layout.statistics is not None and not log.faults:
             counts = dict(layout.statistics.channel_message_counts)
-            start_ns, stop_ns = layout.statistics.message_start_time, layout.statistics.message_end_time
+            start_ns, stop_ns = (
+                layout.statistics.message_start_time,
+                layout.statistics.message_end_time,
+            )
         else:
             counts = found
             chunks = layout.chunks
@@ -129,7 +158,9 @@ def info(path: str | os.PathLike[str]) -> LogInfo:
         topics = [
             TopicInfo(
                 topic=channel.topic,
-                type=layout.schemas[channel.schema_id].name if channel.schema_id in layout.schemas else "",
+                type=layout.schemas[channel.schema_id].name
+                if channel.schema_id in layout.schemas
+                else "",
                 messages=counts.get(channel.id, 0),
                 rate_hz=counts.get(channel.id, 0) / duration_s if duration_s else 0.0,
             )
@@ -176,7 +207,11 @@ def _state(log: LogReader) -> str:
     damaged = len(log.faults.keys() | log.bad_heads)
     what = f"{damaged} of {len(layout.chunks)} chunks damaged" if damaged else ""
     if layout.complete:
-        return f"damaged: {what}, otherwise complete; `vehicled log recover` saves the intact part" if damaged else "complete"
+        return (
+            f"damaged: {what}, otherwise complete; `vehicled log recover` saves the intact part"
+            if damaged
+            else "complete"
+        )
     if is_being_written(log.path):
         return "being written"
     state = f"incomplete: {layout.problem}" + (f", {what}" if damaged else "")
@@ -187,7 +222,9 @@ def _state(log: LogReader) -> str:
 
 def _ended(log: LogReader) -> str:
     if log.end:
-        return log.end.get("reason", "") or ("after a crash" if log.end.get("outcome") == "crashed" else "orderly")
+        return log.end.get("reason", "") or (
+            "after a crash" if log.end.get("outcome") == "crashed" else "orderly"
+        )
     if log.layout.complete and log.is_vehicled_log:
         return "the daemon was killed or crashed, or the run continues in the next part"
     return "unknown" if log.layout.complete else "not yet, or cut off"

@@ -1,7 +1,9 @@
-"""Index of an MCAP file, from its summary, or by scanning its records if the summary is missing or damaged.
+"""Index of an MCAP file, from its summary, or by scanning its records if the summary is missing or
+damaged.
 
-A damaged record head does not end the scan: a chunk holds its length twice, and the next intact chunk is searched for. Nothing is
-decompressed. Chunks are kept in one flat array, so a file of many gigabytes costs a few megabytes.
+A damaged record head does not end the scan: a chunk holds its length twice, and the next intact
+chunk is searched for. Nothing is decompressed. Chunks are kept in one flat array, so a file of many
+gigabytes costs a few megabytes.
 """
 
 import io
@@ -18,14 +20,28 @@ import numpy as np
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import AttachmentIndex, Channel, Header, Metadata, MetadataIndex, Schema, Statistics
+from mcap.records import (
+    AttachmentIndex,
+    Channel,
+    Header,
+    Metadata,
+    MetadataIndex,
+    Schema,
+    Statistics,
+)
 from msgspec import Struct, field
 
 from vehicled.log.errors import LogError, why
 from vehicled.log.mcapfile import MAGIC
 
-CHUNK_DTYPE = np.dtype([(name, "<u8") for name in ("offset", "length", "start_ns", "end_ns", "index_length", "channels")])
-"""Chunk record and its message indexes; bit n of ``channels`` is set if messages of channel n may be inside."""
+CHUNK_DTYPE = np.dtype(
+    [
+        (name, "<u8")
+        for name in ("offset", "length", "start_ns", "end_ns", "index_length", "channels")
+    ]
+)
+"""Chunk record and its message indexes; bit n of ``channels`` is set if messages of channel n may
+be inside."""
 ALL_CHANNELS = 2**64 - 1
 
 _HEAD = struct.Struct("<BQ")
@@ -37,7 +53,8 @@ _DATA_END = struct.Struct("<BQI")
 _FOOTER_BYTES = 9 + 20 + 8
 _SMALL_LIMIT = 1 << 30
 _CHUNK_FIXED = struct.Struct("<QQQII")
-"""Start, end, size, checksum, length of the compression name; then that name and the length of the data."""
+"""Start, end, size, checksum, length of the compression name; then that name and the length of the
+data."""
 CHUNK_PEEK_BYTES = _HEAD.size + _CHUNK_FIXED.size + 4 + _U64.size
 """Bytes that :func:`chunk_length` needs from a chunk."""
 _CHUNK_HEAD = re.compile(rb"\x06(?=[\s\S]{4}\x00{4})")
@@ -55,9 +72,11 @@ class LogLayout(Struct):
     problem: str = ""
     """Reason why the file is incomplete; empty for a complete file."""
     cut: bool = False
-    """True if the file ends before its end: it is being written, its writer was stopped, or it was cut off."""
+    """True if the file ends before its end: it is being written, its writer was stopped, or it was
+    cut off."""
     lost: list[tuple[int, int]] = field(default_factory=list)
-    """Offset and length of the bytes between and behind the intact records of an incomplete file."""
+    """Offset and length of the bytes between and behind the intact records of an incomplete
+    file."""
     data_end: int = 0
     """Offset of the record that ends the data; 0 if there is none."""
     data_crc: int = 0
@@ -98,9 +117,14 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
     if not magic:
         raise LogError(f"{path}: the file is empty")
     if magic[:5] == MAGIC[:5] and len(magic) == len(MAGIC):
-        raise LogError(f"{path}: MCAP of major version {magic[5:6]!r}, which this vehicled does not know: update it")
+        raise LogError(
+            f"{path}: MCAP of major version {magic[5:6]!r}, which this vehicled does not know: "
+            "update it"
+        )
     if MAGIC.startswith(magic):
-        raise LogError(f"{path}: cut off within its first {len(MAGIC)} bytes, there is nothing to recover")
+        raise LogError(
+            f"{path}: cut off within its first {len(MAGIC)} bytes, there is nothing to recover"
+        )
     kind = next((name for start, name in _KNOWN_MAGIC if magic.startswith(start)), "")
     raise LogError(f"{path}: not an MCAP file" + (f", it looks like {kind}" if kind else ""))
 
@@ -118,7 +142,8 @@ _KNOWN_MAGIC = (
 
 
 def read_layout(stream: BinaryIO) -> LogLayout:
-    """Return the layout of an open file, from its summary if intact, else by scanning its records."""
+    """Return the layout of an open file, from its summary if intact, else by scanning its
+    records."""
     size = stream.seek(0, os.SEEK_END)
     try:
         layout = _from_summary(stream, size)
@@ -129,7 +154,8 @@ def read_layout(stream: BinaryIO) -> LogLayout:
 
 
 def records_between(stream: BinaryIO, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (opcode, offset of the body, length) of the records in a range, up to the first truncated or invalid one."""
+    """Yield (opcode, offset of the body, length) of the records in a range, up to the first
+    truncated or invalid one."""
     at = start
     while at + _HEAD.size <= stop:
         stream.seek(at)
@@ -137,7 +163,8 @@ def records_between(stream: BinaryIO, start: int, stop: int) -> Iterator[tuple[i
         if len(head) < _HEAD.size:
             return
         opcode, length = _HEAD.unpack(head)
-        # Opcodes from 0x80 are private to applications and skipped; file systems fill unwritten blocks with zeros.
+        # Opcodes from 0x80 are private to applications and skipped; file systems fill unwritten
+        # blocks with zeros.
         if opcode == 0 or Opcode.DATA_END < opcode < 0x80 or at + _HEAD.size + length > stop:
             return
         yield opcode, at + _HEAD.size, length
@@ -151,7 +178,9 @@ def _from_summary(stream: BinaryIO, size: int) -> LogLayout:
     footer = stream.read(_FOOTER_BYTES)
     opcode, length, summary_start, _, _ = struct.unpack_from("<BQQQI", footer)
     if footer[-len(MAGIC) :] != MAGIC or opcode != Opcode.FOOTER or length != 20:
-        raise ValueError("it has no footer: the writer or the machine was stopped, or the file was cut off")
+        raise ValueError(
+            "it has no footer: the writer or the machine was stopped, or the file was cut off"
+        )
     stop = size - _FOOTER_BYTES
     if not len(MAGIC) < summary_start < stop:
         raise ValueError("it has no summary")
@@ -185,7 +214,8 @@ def _from_summary(stream: BinaryIO, size: int) -> LogLayout:
 
 
 def _check_summary(stream: BinaryIO, summary_start: int, size: int) -> bool:
-    """Return False if the summary has no checksum. Raises ValueError if its checksum does not fit."""
+    """Return False if the summary has no checksum. Raises ValueError if its checksum does not
+    fit."""
     stream.seek(size - len(MAGIC) - 4)
     (expected,) = struct.unpack("<I", stream.read(4))
     stream.seek(summary_start)
@@ -235,7 +265,9 @@ def _from_walk(stream: BinaryIO, size: int, problem: str) -> LogLayout:
     return layout
 
 
-def _read_walked(stream: BinaryIO, layout: LogLayout, chunks: "array[int]", opcode: int, offset: int, length: int) -> None:
+def _read_walked(
+    stream: BinaryIO, layout: LogLayout, chunks: "array[int]", opcode: int, offset: int, length: int
+) -> None:
     at = offset - _HEAD.size
     if opcode == Opcode.CHUNK:
         stream.seek(offset)
@@ -255,19 +287,28 @@ def _read_walked(stream: BinaryIO, layout: LogLayout, chunks: "array[int]", opco
 
 
 def _record_at(stream: BinaryIO, at: int, size: int) -> tuple[int, int] | None:
-    """Return opcode and length of the record at an offset, with a damaged chunk head corrected; None if there is none."""
+    """Return opcode and length of the record at an offset, with a damaged chunk head corrected;
+    None if there is none."""
     stream.seek(at)
     head = stream.read(CHUNK_PEEK_BYTES)
     if len(head) < _HEAD.size:
         return None
     opcode, length = _HEAD.unpack_from(head)
     known = 0 < opcode <= Opcode.DATA_END or opcode >= 0x80
-    leads_on = known and at + _HEAD.size + length <= size and _may_begin(stream, at + _HEAD.size + length, size)
+    leads_on = (
+        known
+        and at + _HEAD.size + length <= size
+        and _may_begin(stream, at + _HEAD.size + length, size)
+    )
     inner = chunk_length(head)
     if inner is not None and at + _HEAD.size + inner <= size:
         if inner == length:
             return Opcode.CHUNK, inner
-        if opcode == Opcode.CHUNK and not leads_on and _may_begin(stream, at + _HEAD.size + inner, size):
+        if (
+            opcode == Opcode.CHUNK
+            and not leads_on
+            and _may_begin(stream, at + _HEAD.size + inner, size)
+        ):
             return Opcode.CHUNK, inner
     if opcode == Opcode.DATA_END and length != 4:
         return None
@@ -275,19 +316,25 @@ def _record_at(stream: BinaryIO, at: int, size: int) -> tuple[int, int] | None:
 
 
 def chunk_length(head: bytes) -> int | None:
-    """Return the length of a chunk as computed from its own fields; None if the bytes do not look like a chunk."""
+    """Return the length of a chunk as computed from its own fields; None if the bytes do not look
+    like a chunk."""
     if len(head) < _HEAD.size + _CHUNK_FIXED.size + _U64.size:
         return None
     *_, name_bytes = _CHUNK_FIXED.unpack_from(head, _HEAD.size)
     at = _HEAD.size + _CHUNK_FIXED.size
-    if name_bytes > 4 or head[at : at + name_bytes] not in (b"", b"zstd", b"lz4") or len(head) < at + name_bytes + _U64.size:
+    if (
+        name_bytes > 4
+        or head[at : at + name_bytes] not in (b"", b"zstd", b"lz4")
+        or len(head) < at + name_bytes + _U64.size
+    ):
         return None
     (data_bytes,) = _U64.unpack_from(head, at + name_bytes)
     return int(_CHUNK_FIXED.size + name_bytes + _U64.size + data_bytes)
 
 
 def _may_begin(stream: BinaryIO, at: int, size: int) -> bool:
-    """True if a record, the end of the file or unwritten blocks may begin at an offset; the record may be truncated."""
+    """True if a record, the end of the file or unwritten blocks may begin at an offset; the record
+    may be truncated."""
     stream.seek(at)
     head = stream.read(CHUNK_PEEK_BYTES)
     if len(head) < _HEAD.size or not any(head[: _HEAD.size]):
@@ -296,7 +343,11 @@ def _may_begin(stream: BinaryIO, at: int, size: int) -> bool:
     length: int
     opcode, length = _HEAD.unpack_from(head)
     inner = chunk_length(head)
-    if inner is not None and at + _HEAD.size + inner <= size and (opcode == Opcode.CHUNK or length == inner):
+    if (
+        inner is not None
+        and at + _HEAD.size + inner <= size
+        and (opcode == Opcode.CHUNK or length == inner)
+    ):
         return True
     # Opcodes from 0x80 are private to applications.
     if opcode >= 0x80:
@@ -337,7 +388,9 @@ def _read_metadata(stream: BinaryIO, layout: LogLayout, offset: int, length: int
     layout.metadata_places.append((offset, length))
 
 
-def _read_definition(stream: BinaryIO, layout: LogLayout, opcode: int, offset: int, length: int) -> None:
+def _read_definition(
+    stream: BinaryIO, layout: LogLayout, opcode: int, offset: int, length: int
+) -> None:
     if opcode == Opcode.SCHEMA:
         schema = Schema.read(record_body(stream, offset, length))
         layout.schemas[schema.id] = schema
@@ -351,7 +404,15 @@ def _attachment(stream: BinaryIO, offset: int, length: int) -> AttachmentIndex:
     body = record_body(stream, offset, min(length, 65536))
     log_time, create_time = body.read8(), body.read8()
     name, media_type = body.read_prefixed_string(), body.read_prefixed_string()
-    return AttachmentIndex(offset - _HEAD.size, length + _HEAD.size, log_time, create_time, body.read8(), name, media_type)
+    return AttachmentIndex(
+        offset - _HEAD.size,
+        length + _HEAD.size,
+        log_time,
+        create_time,
+        body.read8(),
+        name,
+        media_type,
+    )
 
 
 def record_body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
@@ -366,7 +427,8 @@ def record_body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
 
 
 def _chunk_index(stream: BinaryIO, offset: int, length: int, summary_start: int) -> tuple[int, ...]:
-    """Parse a row of ``CHUNK_DTYPE``. Hand-written for speed: each stream has a chunk every half second."""
+    """Parse a row of ``CHUNK_DTYPE``. Hand-written for speed: each stream has a chunk every half
+    second."""
     stream.seek(offset)
     body = stream.read(length)
     start_ns, end_ns, chunk_start, chunk_length, map_bytes = _CHUNK_INDEX.unpack_from(body)

@@ -1,7 +1,7 @@
 """Writes an MCAP file from chunks of encoded message records. An unfinished file can be recovered.
 
-Schemas and channels are written outside the chunks, before the first chunk that needs them, so every chunk before a cut is
-readable.
+Schemas and channels are written outside the chunks, before the first chunk that needs them, so
+every chunk before a cut is readable.
 """
 
 import struct
@@ -38,7 +38,8 @@ Compress = Callable[[bytes], bytes]
 
 
 def compressor(name: str) -> tuple[str, Compress]:
-    """Return MCAP's name of a compression and its function. Raises :class:`LogError` if it is not installed."""
+    """Return MCAP's name of a compression and its function. Raises :class:`LogError` if it is not
+    installed."""
     if name == "none":
         return "", bytes
     if name == "zstd":
@@ -49,14 +50,17 @@ def compressor(name: str) -> tuple[str, Compress]:
         try:
             import lz4.frame
         except ImportError:
-            raise LogError('compression "lz4" needs the package lz4: install it, or set log.compression = "zstd"') from None
+            raise LogError(
+                'compression "lz4" needs the package lz4: install it, or set log.compression = '
+                '"zstd"'
+            ) from None
         return "lz4", lz4.frame.compress
     raise LogError(f'unknown compression "{name}": use "zstd", "lz4" or "none"')
 
 
 def message_heads(records: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield (offset and length of the data, channel, sequence, log time) of each message. Raises ``ValueError`` for a torn
-    record.
+    """Yield (offset and length of the data, channel, sequence, log time) of each message. Raises
+    ``ValueError`` for a torn record.
     """
     at, end = 0, len(records)
     unpack, message = MESSAGE_HEAD.unpack_from, int(Opcode.MESSAGE)
@@ -75,7 +79,8 @@ def message_heads(records: bytes) -> Iterator[tuple[int, int, int, int, int]]:
 
 
 class McapFile:
-    """Writer of one MCAP file to ``stream``, which needs ``write`` and is at its start. Disk errors are raised as OSError."""
+    """Writer of one MCAP file to ``stream``, which needs ``write`` and is at its start. Disk errors
+    are raised as OSError."""
 
     def __init__(self, stream: BinaryIO, profile: str, library: str) -> None:
         self._stream = stream
@@ -118,13 +123,25 @@ class McapFile:
         length = self._write_record(Metadata(name, dict(metadata)))
         self._metadata_indexes.append(MetadataIndex(offset, length, name))
 
-    def add_attachment(self, name: str, media_type: str, data: bytes, log_time_ns: int, create_time_ns: int) -> None:
+    def add_attachment(
+        self, name: str, media_type: str, data: bytes, log_time_ns: int, create_time_ns: int
+    ) -> None:
         """Write an attachment."""
         offset = self.size
         length = self._write_record(Attachment(create_time_ns, log_time_ns, name, media_type, data))
-        self._attachment_indexes.append(AttachmentIndex(offset, length, log_time_ns, create_time_ns, len(data), name, media_type))
+        self._attachment_indexes.append(
+            AttachmentIndex(
+                offset, length, log_time_ns, create_time_ns, len(data), name, media_type
+            )
+        )
 
-    def add_chunk(self, records: bytes, compression: str, compressed: bytes, define: Callable[[int], None] | None = None) -> None:
+    def add_chunk(
+        self,
+        records: bytes,
+        compression: str,
+        compressed: bytes,
+        define: Callable[[int], None] | None = None,
+    ) -> None:
         """Write a chunk of message records with its index. Raises ``ValueError`` for a torn record.
 
         ``define`` is called for each unknown channel and must add it.
@@ -148,11 +165,14 @@ class McapFile:
                 if channel not in self._channels:
                     define(channel)
         chunk_offset = self.size
-        chunk_length = self._write_record(Chunk(compression, compressed, end_ns, start_ns, zlib.crc32(records), len(records)))
+        chunk_length = self._write_record(
+            Chunk(compression, compressed, end_ns, start_ns, zlib.crc32(records), len(records))
+        )
         offsets: dict[int, int] = {}
         for channel, entries in index.items():
             offsets[channel] = self.size
-            # Packed at once: mcap's MessageIndex writes number by number, which costs more than the rest of the chunk.
+            # Packed at once: mcap's MessageIndex writes number by number, which costs more than the
+            # rest of the chunk.
             body = struct.pack(f"<HI{len(entries)}Q", channel, 8 * len(entries), *entries)
             self._write(struct.pack("<BQ", Opcode.MESSAGE_INDEX, len(body)) + body)
             self._counts[channel] = self._counts.get(channel, 0) + len(entries) // 2
@@ -205,7 +225,9 @@ class McapFile:
         offsets, at = b"", summary_start
         for opcode, data in groups:
             if data:
-                offsets += _encode(SummaryOffset(group_length=len(data), group_opcode=opcode, group_start=at))
+                offsets += _encode(
+                    SummaryOffset(group_length=len(data), group_opcode=opcode, group_start=at)
+                )
             at += len(data)
         footer_head = struct.pack("<BQQQ", Opcode.FOOTER, 20, summary_start, at)
         crc = zlib.crc32(footer_head, zlib.crc32(offsets, zlib.crc32(summary)))

@@ -1,4 +1,5 @@
-"""Names of files within a log, which may be a stranger's: they stay inside the folder that they are written to."""
+"""Names of files within a log, which may be a stranger's: they stay inside the folder that they are
+written to."""
 
 from pathlib import Path, PurePosixPath
 
@@ -8,7 +9,8 @@ LONGEST_NAME = 200
 
 
 def safe_member(folder: Path, name: str, log: str) -> Path:
-    """Return the path of a file of a log below ``folder``. Raises :class:`LogError` for a name that leads elsewhere."""
+    """Return the path of a file of a log below ``folder``. Raises :class:`LogError` for a name that
+    leads elsewhere."""
     parts = PurePosixPath(name).parts
     unsafe = (
         not parts
@@ -21,5 +23,8 @@ def safe_member(folder: Path, name: str, log: str) -> Path:
     )
     if unsafe:
         shown = ascii(name[:LONGEST_NAME])
-        raise LogError(f"{log}: the log holds a file named {shown}, which leads out of the folder: it is not written")
+        raise LogError(
+            f"{log}: the log holds a file named {shown}, which leads out of the folder: it is "
+            "not written"
+        )
     return folder.joinpath(*parts)

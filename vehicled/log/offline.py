@@ -33,13 +33,16 @@ _FIXED = 22
 class LogFile:
     """Log being written. As a context manager it removes the file after an exception."""
 
-    def __init__(self, path: str | os.PathLike[str], header: RunHeader, attachments: list[Attachment]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], header: RunHeader, attachments: list[Attachment]
+    ) -> None:
         """Create the file. Raises :class:`LogError` when it exists or cannot be written."""
         self.path = os.fspath(path)
         self.header = header
         self.messages = 0
         self.refused = 0
-        """Number of messages whose values did not fit their fields, or whose stamp the log cannot hold."""
+        """Number of messages whose values did not fit their fields, or whose stamp the log cannot
+        hold."""
         self._records = bytearray()
         self._packers: dict[type[Message], Callable[[Any], bytes]] = {}
         self._projector = Projector(header.offset_ns)
@@ -51,7 +54,9 @@ class LogFile:
         self._file = McapFile(self._stream, MCAP_PROFILE, f"vehicled {vehicled.__version__}")
         self._file.add_metadata(HEADER_RECORD, header.to_metadata())
         for item in attachments:
-            self._file.add_attachment(item.name, item.media_type, item.data, header.start_wall_ns, header.start_wall_ns)
+            self._file.add_attachment(
+                item.name, item.media_type, item.data, header.start_wall_ns, header.start_wall_ns
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +69,8 @@ class LogFile:
                 raise LogError(f"the log cannot be written: {why(error)}") from error
 
     def add(self, message: Message, log_time_ns: int) -> None:
-        """Append a message. Log times may go back by less than two seconds, because readers sort only within that window."""
+        """Append a message. Log times may go back by less than two seconds, because readers sort
+        only within that window."""
         kind = type(message)
         pack = self._packers.get(kind)
         if pack is None:
@@ -80,7 +86,12 @@ class LogFile:
             return
         self.messages += 1
         sequence = self.messages & 0xFFFFFFFF
-        self._records += MESSAGE_HEAD.pack(_OPCODE, _FIXED + len(payload), CHANNELS[kind].id, sequence, t_ns, t_ns) + payload
+        self._records += (
+            MESSAGE_HEAD.pack(
+                _OPCODE, _FIXED + len(payload), CHANNELS[kind].id, sequence, t_ns, t_ns
+            )
+            + payload
+        )
         if len(self._records) >= _CHUNK_BYTES:
             self._close_chunk()
 
@@ -105,5 +116,15 @@ class LogFile:
             projected = self._projector.channels[number]
             topic, name, text = projected.topic, projected.schema_name, projected.schema_text
         schema = self._file.schema_id(name) or number
-        self._file.add_schema(Schema(data=text.encode(), encoding=SCHEMA_ENCODING, id=schema, name=name))
-        self._file.add_channel(Channel(id=number, message_encoding=MESSAGE_ENCODING, metadata={}, schema_id=schema, topic=topic))
+        self._file.add_schema(
+            Schema(data=text.encode(), encoding=SCHEMA_ENCODING, id=schema, name=name)
+        )
+        self._file.add_channel(
+            Channel(
+                id=number,
+                message_encoding=MESSAGE_ENCODING,
+                metadata={},
+                schema_id=schema,
+                topic=topic,
+            )
+        )

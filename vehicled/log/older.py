@@ -1,4 +1,5 @@
-"""Converts records of older logs to the types of today: a change of mode was a fault that named the modes only in its text.
+"""Converts records of older logs to the types of today: a change of mode was a fault that named the
+modes only in its text.
 
 No other module reads a sentence of a log.
 """
@@ -9,7 +10,8 @@ MODE, SUPERVISOR, ARROW = "mode", "supervisor", " -> "
 
 
 def renewed(message: Message) -> Message:
-    """Return the record as it is written today. The reason's code of an older change of mode is unknown and stays empty."""
+    """Return the record as it is written today. The reason's code of an older change of mode is
+    unknown and stays empty."""
     if not (isinstance(message, Fault) and message.code == MODE and message.origin == SUPERVISOR):
         return message
     modes, _, reason = message.reason.partition(": ")

@@ -1,8 +1,7 @@
 """Bounded queue between the loop and the pipe. No I/O.
 
-First in, first out over all streams, with separate limits for lossy and lossless data: a slow disk costs derived topics long
-before
-it costs the journal.
+First in, first out over all streams, with separate limits for lossy and lossless data: a slow disk
+costs derived topics long before it costs the journal.
 """
 
 from collections import deque
@@ -17,7 +16,8 @@ class FrameQueue:
         self._frames: deque[tuple[bytes | bytearray | memoryview, bool]] = deque()
 
     def offer(self, frame: bytes | bytearray, *, lossless: bool, forced: bool = False) -> bool:
-        """Queue a frame if its class has room; an empty class accepts any frame. ``forced`` is for the small markers of a loss."""
+        """Queue a frame if its class has room; an empty class accepts any frame. ``forced`` is for
+        the small markers of a loss."""
         waiting = self._waiting[lossless]
         if waiting and waiting + len(frame) > self._limits[lossless] and not forced:
             return False
@@ -51,7 +51,9 @@ class FrameQueue:
     @property
     def full_share(self) -> float:
         """Fill level of the fuller class, 0 to slightly above 1."""
-        return max(waiting / limit for waiting, limit in zip(self._waiting, self._limits, strict=True))
+        return max(
+            waiting / limit for waiting, limit in zip(self._waiting, self._limits, strict=True)
+        )
 
     def __len__(self) -> int:
         return len(self._frames)

@@ -1,8 +1,8 @@
 """Starts the log writer process and feeds it without blocking the loop.
 
-In wall time the pipe is non-blocking: data that it does not accept stays queued in :mod:`vehicled.log.outbox`. In lockstep the
-pump
-may wait (``blocking=True``): the writer slows the run down instead of losing data.
+In wall time the pipe is non-blocking: data that it does not accept stays queued in
+:mod:`vehicled.log.outbox`. In lockstep the pump may wait (``blocking=True``): the writer slows the
+run down instead of losing data.
 """
 
 import fcntl
@@ -52,11 +52,13 @@ class LogResult(Struct, frozen=True, kw_only=True):
 
 
 class WriterProcess:
-    """Handle of the writer process. Record into :attr:`sink`, call :meth:`pump` in every loop cycle and :meth:`close` at the
-    end.
+    """Handle of the writer process. Record into :attr:`sink`, call :meth:`pump` in every loop cycle
+    and :meth:`close` at the end.
     """
 
-    def __init__(self, process: "subprocess.Popen[bytes]", sink: LogSink, *, blocking: bool) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", sink: LogSink, *, blocking: bool
+    ) -> None:
         """Use :meth:`start` instead."""
         assert process.stdin is not None
         assert process.stdout is not None
@@ -94,10 +96,11 @@ class WriterProcess:
         derived_limit_bytes: int = DERIVED_LIMIT_BYTES,
         timeout_s: float = 30.0,
     ) -> Self:
-        """Start the writer and wait until its file is open (0.2 s, on a slow and busy board many times that): call it before the
-        loop runs.
+        """Start the writer and wait until its file is open (0.2 s, on a slow and busy board many
+        times that): call it before the loop runs.
 
-        Raises :class:`LogError` when the folder cannot be written, the compression is not installed, or the process does not start.
+        Raises :class:`LogError` when the folder cannot be written, the compression is not
+        installed, or the process does not start.
         """
         opening = WriterConfig(
             folder=os.path.abspath(os.path.expanduser(folder)),
@@ -119,13 +122,20 @@ class WriterProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=child_environment(),
-                # Ctrl-C goes to the terminal's foreground group, but the writer must outlive the daemon.
+                # Ctrl-C goes to the terminal's foreground group, but the writer must outlive the
+                # daemon.
                 start_new_session=True,
                 bufsize=0,
             )
         except OSError as error:
-            raise _log_error(f"the log writer does not start: {error.strerror}", passing=passes(error)) from error
-        sink = LogSink(header.offset_ns, journal_limit_bytes=journal_limit_bytes, derived_limit_bytes=derived_limit_bytes)
+            raise _log_error(
+                f"the log writer does not start: {error.strerror}", passing=passes(error)
+            ) from error
+        sink = LogSink(
+            header.offset_ns,
+            journal_limit_bytes=journal_limit_bytes,
+            derived_limit_bytes=derived_limit_bytes,
+        )
         self = cls(process, sink, blocking=blocking)
         try:
             self._greet(opening, timeout_s)
@@ -142,7 +152,8 @@ class WriterProcess:
     # ------------------------------------------------------------------ on the loop
 
     def pump(self, now_ns: int) -> None:
-        """Close due chunks and write what the pipe accepts. ``now_ns`` is on the clock of the messages. Never raises."""
+        """Close due chunks and write what the pipe accepts. ``now_ns`` is on the clock of the
+        messages. Never raises."""
         sink = self.sink
         sink.flush(now_ns)
         outbox = sink.outbox
@@ -153,7 +164,8 @@ class WriterProcess:
             except BlockingIOError:
                 if not self._blocking:
                     return
-                # Wait outside the write, so that a signal cannot come between writing bytes and counting them.
+                # Wait outside the write, so that a signal cannot come between writing bytes and
+                # counting them.
                 _wait_for(self._to_child, select.POLLOUT, 1.0)
                 continue
             except OSError:
@@ -185,12 +197,16 @@ class WriterProcess:
     @property
     def failure(self) -> str:
         """Reason of the writer's failure, or why it waits; empty while it works."""
-        return self._failure or (f"{self.waits}; it goes on when there is space" if self.waits else "")
+        return self._failure or (
+            f"{self.waits}; it goes on when there is space" if self.waits else ""
+        )
 
     @property
     def loss(self) -> str:
         """Text that says what others did to the files of the log; empty if nothing."""
-        return next((report.detail for report in reversed(self._reports) if report.state == "lost"), "")
+        return next(
+            (report.detail for report in reversed(self._reports) if report.state == "lost"), ""
+        )
 
     @property
     def alive(self) -> bool:
@@ -202,9 +218,8 @@ class WriterProcess:
     def close(self, end: Mapping[str, str], now_ns: int, *, timeout_s: float = 10.0) -> LogResult:
         """Send all data, wait until the writer has finished the file, and return the result.
 
-        ``end`` becomes the metadata record of an orderly end (reason, digest). After the timeout the writer finishes unattended.
-        Safe to call
-        twice.
+        ``end`` becomes the metadata record of an orderly end (reason, digest). After the timeout
+        the writer finishes unattended. Safe to call twice.
         """
         if not self._closed:
             self._closed = True
@@ -216,7 +231,10 @@ class WriterProcess:
                     self._drain(deadline_s)
             if not self._failure:
                 if not self.sink.outbox.waiting_bytes:
-                    self._send(frame(LogFrameKind.END, msgspec.msgpack.encode(self._end_record(end))), deadline_s)
+                    self._send(
+                        frame(LogFrameKind.END, msgspec.msgpack.encode(self._end_record(end))),
+                        deadline_s,
+                    )
                 self.sink.stop()
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -229,7 +247,9 @@ class WriterProcess:
             **end,
             "dropped_derived": str(sink.derived_losses.records),
             "dropped_journal": str(sink.journal_losses.records),
-            "not_replayable_after_ns": "" if sink.not_replayable_after_ns is None else str(sink.not_replayable_after_ns),
+            "not_replayable_after_ns": ""
+            if sink.not_replayable_after_ns is None
+            else str(sink.not_replayable_after_ns),
         }
 
     def _drain(self, deadline_s: float) -> None:
@@ -281,7 +301,10 @@ class WriterProcess:
         files = done.files if done else self._files()
         failure = self._failure or self._reported_failure() or self.waits or self.loss
         if not done and not failure:
-            failure = f"the writer is still busy with {files[-1] if files else 'its file'} and will finish it in the background"
+            failure = (
+                f"the writer is still busy with {files[-1] if files else 'its file'} and will "
+                "finish it in the background"
+            )
         return LogResult(
             path=files[0] if self.loss and files else self.path,
             files=files,
@@ -303,7 +326,8 @@ class WriterProcess:
         try:
             fcntl.fcntl(self._to_child, _F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
-            # Beyond the user's limit, or not Linux: keep the default size; the queue absorbs the difference.
+            # Beyond the user's limit, or not Linux: keep the default size; the queue absorbs the
+            # difference.
             pass
         os.set_blocking(self._to_child, False)
         os.set_blocking(self._from_child, False)
@@ -316,10 +340,18 @@ class WriterProcess:
                     self.path = report.path
                     return
             if failed := self._failed():
-                raise _log_error(f"the log cannot be written: {failed.detail}", passing=failed.passing)
+                raise _log_error(
+                    f"the log cannot be written: {failed.detail}", passing=failed.passing
+                )
             left_s = deadline_s - time.monotonic()
             if ended or left_s <= 0:
-                cause = self._noise[-1] if self._noise else "it ended without a message" if ended else "no answer"
+                cause = (
+                    self._noise[-1]
+                    if self._noise
+                    else "it ended without a message"
+                    if ended
+                    else "no answer"
+                )
                 raise _log_error(f"the log writer does not start: {cause}", passing=True)
             _wait_for(self._from_child, select.POLLIN, left_s)
 
@@ -361,14 +393,20 @@ class WriterProcess:
         return failed.detail if failed is not None else ""
 
     def _files(self) -> list[str]:
-        return [report.path for report in self._reports if report.state in ("open", "rotated", "lost")]
+        return [
+            report.path for report in self._reports if report.state in ("open", "rotated", "lost")
+        ]
 
     def _lost(self) -> None:
         """Handle a closed pipe."""
         # The child reports before it closes the pipe, so its last reports are already here.
         self._ended()
         cause = self._reported_failure() or (self._noise[-1] if self._noise else "")
-        self._failure = f"the log writer is gone: {cause}" if cause else "the log writer is gone without a message (killed?)"
+        self._failure = (
+            f"the log writer is gone: {cause}"
+            if cause
+            else "the log writer is gone without a message (killed?)"
+        )
         self.sink.stop()
 
     def _abandon(self) -> None:

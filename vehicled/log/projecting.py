@@ -1,4 +1,5 @@
-"""Adds standard ROS messages to the log, derived from ours in the writer process so that they cost the loop nothing."""
+"""Adds standard ROS messages to the log, derived from ours in the writer process so that they cost
+the loop nothing."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,7 +24,9 @@ class Projected(msgspec.Struct, frozen=True):
 class _Route:
     __slots__ = ("channel", "next_ns", "period_ns", "project")
 
-    def __init__(self, channel: int, project: Callable[[Any, int], bytes | None], max_rate_hz: float) -> None:
+    def __init__(
+        self, channel: int, project: Callable[[Any, int], bytes | None], max_rate_hz: float
+    ) -> None:
         self.channel = channel
         self.project = project
         self.period_ns = round(1e9 / max_rate_hz)
@@ -41,22 +44,31 @@ class Projector:
         self._unpack: dict[int, Callable[[bytes], Any]] = {}
         for projection in PROJECTIONS:
             number = by_topic.setdefault(projection.topic, PROJECTION_CHANNEL_BASE + len(by_topic))
-            self.channels[number] = Projected(number, projection.topic, projection.schema_name, projection.schema_text)
+            self.channels[number] = Projected(
+                number, projection.topic, projection.schema_name, projection.schema_text
+            )
             source = CHANNELS[projection.source].id
-            self._routes.setdefault(source, []).append(_Route(number, projection.project, projection.max_rate_hz))
+            self._routes.setdefault(source, []).append(
+                _Route(number, projection.project, projection.max_rate_hz)
+            )
             self._unpack[source] = unpacker(projection.source)
         self.failures = 0
         """Number of records that could not be projected; they are in the log as our own type."""
 
     def extend(self, records: bytes) -> bytes:
-        """Return the records, followed by their projections. Raises ``ValueError`` for a torn record."""
+        """Return the records, followed by their projections. Raises ``ValueError`` for a torn
+        record."""
         extra: list[bytes] = []
         for channel, sequence, log_time, payload in self.projected(records):
-            extra += (MESSAGE_HEAD.pack(5, 22 + len(payload), channel, sequence, log_time, log_time), payload)
+            extra += (
+                MESSAGE_HEAD.pack(5, 22 + len(payload), channel, sequence, log_time, log_time),
+                payload,
+            )
         return b"".join((records, *extra)) if extra else records
 
     def projected(self, records: bytes) -> Iterator[tuple[int, int, int, bytes]]:
-        """Yield (channel, sequence, log time, payload) of each projection. Raises ``ValueError`` for a torn record."""
+        """Yield (channel, sequence, log time, payload) of each projection. Raises ``ValueError``
+        for a torn record."""
         for offset, length, channel, sequence, log_time in message_heads(records):
             routes = self._routes.get(channel)
             if routes is None:
@@ -75,7 +87,10 @@ class Projector:
                     continue
                 if payload is None:
                     continue
-                # Keep the phase, so that 100 Hz limited to 50 Hz is every second message in spite of jitter.
+                # Keep the phase, so that 100 Hz limited to 50 Hz is every second message in spite
+                # of jitter.
                 due = route.next_ns + route.period_ns
-                route.next_ns = due if due > log_time - route.period_ns else log_time + route.period_ns
+                route.next_ns = (
+                    due if due > log_time - route.period_ns else log_time + route.period_ns
+                )
                 yield route.channel, sequence, log_time, payload

@@ -1,6 +1,7 @@
 """Keeps the log folder below its quota by removing the oldest logs.
 
-Only regular files with our naming pattern are counted and removed, never a file being written: its writer holds a lock.
+Only regular files with our naming pattern are counted and removed, never a file being written: its
+writer holds a lock.
 """
 
 import fcntl
@@ -10,7 +11,8 @@ from vehicled.log.schema import age_key, is_log_name
 
 
 def lock(fd: int) -> bool:
-    """Mark an open file as being written. Return False if another process holds the lock or the file system has no locks."""
+    """Mark an open file as being written. Return False if another process holds the lock or the
+    file system has no locks."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -32,9 +34,11 @@ def is_being_written(path: str) -> bool:
 
 
 def enforce(folder: str, quota_bytes: int, keep: str) -> list[str]:
-    """Remove the oldest logs of ``folder`` until the total is below the quota. Return the names removed.
+    """Remove the oldest logs of ``folder`` until the total is below the quota. Return the names
+    removed.
 
-    ``keep`` is the name of the caller's own open file. Files that cannot be removed are skipped without an error.
+    ``keep`` is the name of the caller's own open file. Files that cannot be removed are skipped
+    without an error.
     """
     sizes: dict[str, int] = {}
     try:

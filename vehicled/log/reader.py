@@ -1,7 +1,7 @@
 """Reads logs in constant memory: by index if the file is complete, by recovery if not.
 
-An unreadable file raises :class:`~vehicled.log.errors.LogError` on opening. A damaged chunk is skipped and listed in
-:attr:`LogReader.faults`.
+An unreadable file raises :class:`~vehicled.log.errors.LogError` on opening. A damaged chunk is
+skipped and listed in :attr:`LogReader.faults`.
 """
 
 import io
@@ -72,7 +72,8 @@ class LogReader:
     """Reader of one log file. Use as a context manager."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the file and read its layout. Raises :class:`LogError` if it is not a log or of a newer version."""
+        """Open the file and read its layout. Raises :class:`LogError` if it is not a log or of a
+        newer version."""
         self.path = os.fspath(path)
         self._stream: BinaryIO = open_file(path)
         try:
@@ -95,7 +96,12 @@ class LogReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -116,15 +122,19 @@ class LogReader:
 
     @property
     def header(self) -> RunHeader:
-        """Header of the run. Raises :class:`LogError` if vehicled did not write the file or it ends before its header."""
+        """Header of the run. Raises :class:`LogError` if vehicled did not write the file or it ends
+        before its header."""
         if self._header is None:
-            reason = "not written by vehicled" if self.layout.complete else "cut off before its header"
+            reason = (
+                "not written by vehicled" if self.layout.complete else "cut off before its header"
+            )
             raise LogError(f"{self.path}: no run header: {reason}")
         return self._header
 
     @property
     def end(self) -> dict[str, str]:
-        """Metadata of an orderly end; empty if the daemon was killed or the run continues in another part."""
+        """Metadata of an orderly end; empty if the daemon was killed or the run continues in
+        another part."""
         return self.layout.metadata.get(END_RECORD, {})
 
     @property
@@ -133,7 +143,8 @@ class LogReader:
         return self._header.offset_ns if self._header is not None else 0
 
     def attachment(self, name: str) -> bytes:
-        """Return the content of an attachment. Raises :class:`LogError` if it is missing or damaged."""
+        """Return the content of an attachment. Raises :class:`LogError` if it is missing or
+        damaged."""
         for entry in self.layout.attachments:
             if entry.name == name:
                 try:
@@ -146,13 +157,20 @@ class LogReader:
     # ------------------------------------------------------------------ messages
 
     @overload
-    def messages(self, *, start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Record[Message]]: ...
+    def messages(
+        self, *, start_ns: int | None = None, stop_ns: int | None = None
+    ) -> Iterator[Record[Message]]: ...
 
     @overload
-    def messages(self, *types: type[M], start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Record[M]]: ...
+    def messages(
+        self, *types: type[M], start_ns: int | None = None, stop_ns: int | None = None
+    ) -> Iterator[Record[M]]: ...
 
-    def messages(self, *types: Any, start_ns: int | None = None, stop_ns: int | None = None) -> Iterator[Any]:
-        """Yield our messages in log order, of all types or of some, ``start_ns <= t_ns < stop_ns``."""
+    def messages(
+        self, *types: Any, start_ns: int | None = None, stop_ns: int | None = None
+    ) -> Iterator[Any]:
+        """Yield our messages in log order, of all types or of some, ``start_ns <= t_ns <
+        stop_ns``."""
         offset = self.offset_ns
         low = start_ns + offset if start_ns is not None else -(2**63)
         high = stop_ns + offset if stop_ns is not None else 2**64
@@ -165,24 +183,36 @@ class LogReader:
 
     def stored(self, *types: type[Message]) -> Iterator[StoredMessage]:
         """Yield messages like :meth:`messages`, but encoded, to compare bytes."""
-        kinds = {channel: (kind, unpacker(kind, fields)) for channel, kind, fields in self._channels(types)}
+        kinds = {
+            channel: (kind, unpacker(kind, fields))
+            for channel, kind, fields in self._channels(types)
+        }
         offset = self.offset_ns
         for sequence, log_time, _, (kind, unpack), data in self._in_order(kinds, -(2**63), 2**64):
             yield StoredMessage(log_time - offset, sequence, kind, data, unpack)
 
-    def _in_order(self, decoders: dict[int, T], low: int, high: int) -> Iterator[tuple[int, int, int, T, bytes]]:
-        """Yield (sequence, log time, count, decoder, data) of the records of these channels, ``low <= log time < high``."""
+    def _in_order(
+        self, decoders: dict[int, T], low: int, high: int
+    ) -> Iterator[tuple[int, int, int, T, bytes]]:
+        """Yield (sequence, log time, count, decoder, data) of the records of these channels, ``low
+        <= log time < high``."""
         wanted = self._mask(decoders)
         chunks = self.layout.chunks
         held: list[tuple[int, int, int, T, bytes]] = []
         last, count = 0, 0
         for number in np.argsort(chunks["start_ns"], kind="stable"):
             chunk = chunks[number]
-            if not int(chunk["channels"]) & wanted or int(chunk["end_ns"]) < low or int(chunk["start_ns"]) >= high:
+            if (
+                not int(chunk["channels"]) & wanted
+                or int(chunk["end_ns"]) < low
+                or int(chunk["start_ns"]) >= high
+            ):
                 continue
             limit = int(chunk["start_ns"]) - _SLACK_NS
             held.sort()
-            ready = next((place for place, entry in enumerate(held) if entry[1] >= limit), len(held))
+            ready = next(
+                (place for place, entry in enumerate(held) if entry[1] >= limit), len(held)
+            )
             yield from held[:ready]
             del held[:ready]
             records = self.records(int(number))
@@ -190,7 +220,8 @@ class LogReader:
                 decode = decoders.get(channel)
                 if decode is None or not low <= log_time < high:
                     continue
-                # Unwrap the sequence, which counts modulo 2**32; neighbours in time are close in it.
+                # Unwrap the sequence, which counts modulo 2**32; neighbours in time are close in
+                # it.
                 last += (sequence - last + 2**31) % 2**32 - 2**31
                 count += 1
                 data = at + MESSAGE_HEAD.size
@@ -201,9 +232,13 @@ class LogReader:
     def arrays(self, *types: type[Message]) -> Iterator[tuple[type[Message], Any]]:
         """Yield structured arrays of messages of fixed size, chunk by chunk, in one pass.
 
-        Yields (type, array of shape (n,)) in file order, read-only. Raises TypeError for types with text or sequences.
+        Yields (type, array of shape (n,)) in file order, read-only. Raises TypeError for types with
+        text or sequences.
         """
-        layouts = {channel: (kind, numpy_dtype(kind, fields)) for channel, kind, fields in self._channels(types)}
+        layouts = {
+            channel: (kind, numpy_dtype(kind, fields))
+            for channel, kind, fields in self._channels(types)
+        }
         wanted = self._mask(layouts)
         for number, mask in enumerate(self.layout.chunks["channels"].tolist()):
             if not mask & wanted:
@@ -216,8 +251,9 @@ class LogReader:
                         yield kind, found
 
     def records_of(self, kind: type[Message]) -> Iterator[Any]:
-        """Yield structured arrays of whole message records of a type of fixed size, chunk by chunk, in file order: ``sequence``,
-        ``log_time`` and the fields. Nothing for a file whose records have fewer fields. Raises TypeError like :meth:`arrays`.
+        """Yield structured arrays of whole message records of a type of fixed size, chunk by chunk,
+        in file order: ``sequence``, ``log_time`` and the fields. Nothing for a file whose records
+        have fewer fields. Raises TypeError like :meth:`arrays`.
         """
         for channel, _, fields in self._channels((kind,)):
             if fields < len(kind.__struct_fields__):
@@ -227,7 +263,11 @@ class LogReader:
             layout: Any = {
                 "names": ["sequence", "log_time", *data.names],
                 "formats": ["<u4", "<u8", *(data[name] for name in data.names)],
-                "offsets": [11, 15, *(MESSAGE_HEAD.size + data.fields[name][1] for name in data.names)],  # type: ignore[index]
+                "offsets": [
+                    11,
+                    15,
+                    *(MESSAGE_HEAD.size + data.fields[name][1] for name in data.names),
+                ],  # type: ignore[index]
                 "itemsize": MESSAGE_HEAD.size + data.itemsize,
             }
             whole = np.dtype(layout)
@@ -240,20 +280,25 @@ class LogReader:
                         yield np.frombuffer(records, np.uint8)[where].view(whole)[:, 0]
 
     def spans(self, kind: type[Message]) -> Iterator[tuple[bytes, Any]]:
-        """Yield (message records, offsets of the CDR data) of every chunk with messages of a type, in file order.
+        """Yield (message records, offsets of the CDR data) of every chunk with messages of a type,
+        in file order.
 
-        Use it for types of variable size when only a few bytes of many records are needed. Offsets of shape (n,), int64.
+        Use it for types of variable size when only a few bytes of many records are needed. Offsets
+        of shape (n,), int64.
         """
         for channel, _, _ in self._channels((kind,)):
             for number, mask in enumerate(self.layout.chunks["channels"].tolist()):
                 if mask & channel_bit(channel):
                     records = self.records(number)
-                    offsets = self._offsets(number, records, channel).astype(np.int64) + MESSAGE_HEAD.size
+                    offsets = (
+                        self._offsets(number, records, channel).astype(np.int64) + MESSAGE_HEAD.size
+                    )
                     if len(offsets) and int(offsets.max()) < len(records):
                         yield records, offsets
 
     def count(self, kind: type[Message]) -> int | None:
-        """Return how many messages of a type the index of the file counts; None without an index."""
+        """Return how many messages of a type the index of the file counts; None without an
+        index."""
         if self.layout.statistics is None:
             return None
         counts = self.layout.statistics.channel_message_counts
@@ -265,7 +310,8 @@ class LogReader:
         return self._stream.read(length)
 
     def between(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Yield opcode, offset of the body and length of the records in a range, up to the first that is none."""
+        """Yield opcode, offset of the body and length of the records in a range, up to the first
+        that is none."""
         return records_between(self._stream, start, stop)
 
     def records(self, number: int) -> bytes:
@@ -282,7 +328,10 @@ class LogReader:
         offset, length = int(row["offset"]), int(row["length"])
         self._stream.seek(offset)
         head = self._stream.read(CHUNK_PEEK_BYTES)
-        if head[:9] != struct.pack("<BQ", Opcode.CHUNK, length - 9) or chunk_length(head) not in (None, length - 9):
+        if head[:9] != struct.pack("<BQ", Opcode.CHUNK, length - 9) or chunk_length(head) not in (
+            None,
+            length - 9,
+        ):
             self.bad_heads.add(number)
         chunk: Chunk = Chunk.read(self._body(offset, length))
         return chunk
@@ -303,16 +352,23 @@ class LogReader:
             try:
                 known[channel.id] = kind, known_fields(kind, schema.data.decode(errors="replace"))
             except CdrError as error:
-                raise LogError(f"{self.path}: {channel.topic} cannot be read by this version: {error}") from error
+                raise LogError(
+                    f"{self.path}: {channel.topic} cannot be read by this version: {error}"
+                ) from error
         return known
 
     @property
     def own_channels(self) -> frozenset[int]:
-        """Channels of our messages, whose sequence numbers are unique; not those of the standard ROS types beside them."""
+        """Channels of our messages, whose sequence numbers are unique; not those of the standard
+        ROS types beside them."""
         return frozenset(self._known)
 
     def _channels(self, types: tuple[type[Message], ...]) -> list[tuple[int, type[Message], int]]:
-        return [(channel, kind, fields) for channel, (kind, fields) in self._known.items() if not types or kind in types]
+        return [
+            (channel, kind, fields)
+            for channel, (kind, fields) in self._known.items()
+            if not types or kind in types
+        ]
 
     def _decoders(self, types: tuple[type[Message], ...]) -> dict[int, Callable[[bytes], Message]]:
         return {channel: unpacker(kind, fields) for channel, kind, fields in self._channels(types)}
@@ -331,7 +387,13 @@ class LogReader:
         if step >= MESSAGE_HEAD.size + dtype.itemsize and len(records) % step == 0:
             # A chunk of ticks holds nothing else, so one strided view needs no copy.
             heads: Any = np.ndarray(len(records) // step, _RECORD_HEAD, records, 0, (step,))
-            if bool(np.all((heads["opcode"] == Opcode.MESSAGE) & (heads["length"] == step - 9) & (heads["channel"] == channel))):
+            if bool(
+                np.all(
+                    (heads["opcode"] == Opcode.MESSAGE)
+                    & (heads["length"] == step - 9)
+                    & (heads["channel"] == channel)
+                )
+            ):
                 return np.ndarray(len(heads), dtype, records, MESSAGE_HEAD.size, (step,))
         offsets = self._offsets(number, records, channel) + np.uint64(MESSAGE_HEAD.size)
         if not len(offsets) or int(offsets.max()) + dtype.itemsize > len(records):
@@ -342,7 +404,8 @@ class LogReader:
         return found
 
     def _offsets(self, number: int, records: bytes, channel: int) -> Any:
-        """Return the offsets of a channel's records in a chunk, from its message index or by scanning."""
+        """Return the offsets of a channel's records in a chunk, from its message index or by
+        scanning."""
         if self._placed[0] != number:
             # Cache the index, because several channels of a chunk are read in turn.
             self._placed = number, self._index_of(number)
@@ -359,7 +422,8 @@ class LogReader:
         return places[channel]
 
     def _index_of(self, number: int) -> dict[int, Any]:
-        """Return the record offsets by channel from the message index of a chunk; empty without one."""
+        """Return the record offsets by channel from the message index of a chunk; empty without
+        one."""
         chunk = self.layout.chunks[number]
         self._stream.seek(int(chunk["offset"]) + int(chunk["length"]))
         index = self._stream.read(int(chunk["index_length"]))
@@ -381,21 +445,26 @@ class LogReader:
 
 
 def unpack_chunk(chunk: Chunk) -> bytes:
-    """Decompress a chunk. Raises ``ValueError`` for a wrong checksum or size, :class:`LogError` if the codec is missing."""
+    """Decompress a chunk. Raises ``ValueError`` for a wrong checksum or size, :class:`LogError` if
+    the codec is missing."""
     if chunk.uncompressed_size > 1 << 30:
         raise ValueError("a chunk of impossible size")
     if chunk.compression == "zstd":
         import zstandard
 
         try:
-            data = zstandard.ZstdDecompressor().decompress(chunk.data, max_output_size=chunk.uncompressed_size)
+            data = zstandard.ZstdDecompressor().decompress(
+                chunk.data, max_output_size=chunk.uncompressed_size
+            )
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
     elif chunk.compression == "lz4":
         try:
             import lz4.frame
         except ImportError:
-            raise LogError("this log is compressed with lz4, for which the package lz4 must be installed") from None
+            raise LogError(
+                "this log is compressed with lz4, for which the package lz4 must be installed"
+            ) from None
         try:
             data = lz4.frame.decompress(chunk.data)
         except RuntimeError as error:
@@ -404,13 +473,16 @@ def unpack_chunk(chunk: Chunk) -> bytes:
         raise ValueError(f"compressed with {chunk.compression!r}, which is not known here")
     else:
         data = chunk.data
-    if len(data) != chunk.uncompressed_size or (chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc):
+    if len(data) != chunk.uncompressed_size or (
+        chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc
+    ):
         raise ValueError("the checksum does not fit")
     return bytes(data)
 
 
 def ticks(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Yield the task ticks of a log as structured arrays, chunk by chunk: several million a second, in constant memory."""
+    """Yield the task ticks of a log as structured arrays, chunk by chunk: several million a second,
+    in constant memory."""
     with LogReader(path) as log:
         for _, found in log.arrays(TaskTick):
             yield found

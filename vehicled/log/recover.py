@@ -1,8 +1,9 @@
-"""``vehicled log recover``: copies the intact part of a truncated or damaged file into a complete file.
+"""``vehicled log recover``: copies the intact part of a truncated or damaged file into a complete
+file.
 
-The writer finishes its file even if the daemon is killed; this is for a killed writer, a full disk, a power cut or a bad disk.
-Chunks
-are found by the index or by scanning and copied compressed; index, statistics and summary are rebuilt.
+The writer finishes its file even if the daemon is killed; this is for a killed writer, a full disk,
+a power cut or a bad disk. Chunks are found by the index or by scanning and copied compressed;
+index, statistics and summary are rebuilt.
 """
 
 import io
@@ -36,7 +37,8 @@ class RecoverReport(Struct, frozen=True, kw_only=True):
     damaged_chunks: int
     """Number of chunks that were found but not readable."""
     lost_bytes: int
-    """Bytes lost: damaged chunks and attachments, and data between and behind the intact records."""
+    """Bytes lost: damaged chunks and attachments, and data between and behind the intact
+    records."""
     duration_s: float
     reasons: dict[str, int] = field(default_factory=dict)
     """Number of lost chunks by reason."""
@@ -55,23 +57,42 @@ class RecoverReport(Struct, frozen=True, kw_only=True):
             return f"{self.source}: complete, nothing to recover\n"
         lines = [
             f"{self.source}: {self.problem}",
-            f"{self.path}: {self.messages} messages in {self.chunks} chunks over {self.duration_s:.1f} s",
+            (
+                f"{self.path}: {self.messages} messages in {self.chunks} chunks over "
+                f"{self.duration_s:.1f} s"
+            ),
         ]
         if self.mended_chunks:
-            lines.append(f"{self.mended_chunks} of these chunks had a damaged record head and are saved whole")
+            lines.append(
+                f"{self.mended_chunks} of these chunks had a damaged record head and are saved "
+                "whole"
+            )
         if self.damaged_chunks:
-            reasons = ", ".join(f"{count} because: {reason}" for reason, count in self.reasons.items())
-            lines.append(f"LOST: {self.damaged_chunks} of {self.chunks + self.damaged_chunks} chunks are damaged ({reasons})")
+            reasons = ", ".join(
+                f"{count} because: {reason}" for reason, count in self.reasons.items()
+            )
+            lines.append(
+                f"LOST: {self.damaged_chunks} of {self.chunks + self.damaged_chunks} chunks "
+                f"are damaged ({reasons})"
+            )
         if self.lost_attachments:
             lines.append(f"LOST: attachments {', '.join(self.lost_attachments)}")
-        lines.append(f"LOST: {self.lost_bytes} bytes of the source" if self.lost_bytes else "nothing is lost of what was written")
+        lines.append(
+            f"LOST: {self.lost_bytes} bytes of the source"
+            if self.lost_bytes
+            else "nothing is lost of what was written"
+        )
         return "\n".join(lines) + "\n"
 
 
-def recover(path: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> RecoverReport:
-    """Copy the intact part of ``path`` to ``out``, by default ``<name>_recovered.mcap`` beside it. The source is not changed.
+def recover(
+    path: str | os.PathLike[str], out: str | os.PathLike[str] | None = None
+) -> RecoverReport:
+    """Copy the intact part of ``path`` to ``out``, by default ``<name>_recovered.mcap`` beside it.
+    The source is not changed.
 
-    Raises :class:`LogError` if the source is no log, has nothing to recover, or the target exists or cannot be written.
+    Raises :class:`LogError` if the source is no log, has nothing to recover, or the target exists
+    or cannot be written.
     """
     source = os.fspath(path)
     with LogReader(source) as log:
@@ -81,19 +102,29 @@ def recover(path: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
             if not log.faults and not log.bad_heads:
                 return _untouched(source, log.layout)
         if not log.is_vehicled_log and not len(log.layout.chunks):
-            raise LogError(f"{source}: nothing to recover: there is neither a run header nor a chunk of messages in it")
-        target = os.fspath(out) if out is not None else os.path.splitext(source)[0] + "_recovered.mcap"
+            raise LogError(
+                f"{source}: nothing to recover: there is neither a run header nor a chunk of "
+                "messages in it"
+            )
+        target = (
+            os.fspath(out) if out is not None else os.path.splitext(source)[0] + "_recovered.mcap"
+        )
         try:
             stream = open(target, "xb")  # noqa: SIM115 - entered below
         except OSError as error:
             raise LogError(f"the recovered log cannot be written: {why(error)}") from error
         try:
             with stream, open_file(source) as old:
-                file = McapFile(stream, log.layout.mcap_profile, log.layout.library or "vehicled log recover")
+                file = McapFile(
+                    stream, log.layout.mcap_profile, log.layout.library or "vehicled log recover"
+                )
                 lost_attachments, lost_bytes = _copy_parts(file, old, log.layout)
                 lost_bytes += _copy_chunks(file, log)
                 if not file.chunk_count and not log.is_vehicled_log:
-                    raise LogError(f"{source}: nothing to recover: none of its {len(log.layout.chunks)} chunks can be read")
+                    raise LogError(
+                        f"{source}: nothing to recover: none of its {len(log.layout.chunks)} "
+                        "chunks can be read"
+                    )
                 file.finish()
         except BaseException as error:
             os.unlink(target)
@@ -125,7 +156,9 @@ def _untouched(source: str, layout: LogLayout) -> RecoverReport:
         chunks=len(layout.chunks),
         damaged_chunks=0,
         lost_bytes=0,
-        duration_s=(statistics.message_end_time - statistics.message_start_time) / 1e9 if statistics else 0.0,
+        duration_s=(statistics.message_end_time - statistics.message_start_time) / 1e9
+        if statistics
+        else 0.0,
     )
 
 
@@ -146,12 +179,15 @@ def _copy_parts(file: McapFile, old: BinaryIO, layout: LogLayout) -> tuple[list[
             lost.append(entry.name)
             lost_bytes += entry.length
         else:
-            file.add_attachment(item.name, item.media_type, item.data, item.log_time, item.create_time)
+            file.add_attachment(
+                item.name, item.media_type, item.data, item.log_time, item.create_time
+            )
     return lost, lost_bytes
 
 
 def _copy_chunks(file: McapFile, log: LogReader) -> int:
-    """Copy the chunks in file order; return the bytes of unreadable ones, which are noted in ``log.faults``."""
+    """Copy the chunks in file order; return the bytes of unreadable ones, which are noted in
+    ``log.faults``."""
     lost_bytes = 0
     for number in np.argsort(log.layout.chunks["offset"], kind="stable").tolist():
         try:

@@ -1,11 +1,13 @@
 """Contents of a log: channels, header, attachments, file names. No I/O.
 
-Every message type of :data:`vehicled.core.messages.ALL` has a channel, ``/vehicled/<snake_name>``, encoding ``cdr``, schema
-encoding ``ros2msg``, in a file of MCAP profile ``ros2``. ``log_time`` is UTC: the daemon's monotonic clock plus ``offset_ns`` of
-the header. ``sequence`` counts the records of a run in the order in which the machine saw or made them, across all channels, modulo
-2**32: sorted by it the journal replays.
+Every message type of :data:`vehicled.core.messages.ALL` has a channel, ``/vehicled/<snake_name>``,
+encoding ``cdr``, schema encoding ``ros2msg``, in a file of MCAP profile ``ros2``. ``log_time`` is
+UTC: the daemon's monotonic clock plus ``offset_ns`` of the header. ``sequence`` counts the records
+of a run in the order in which the machine saw or made them, across all channels, modulo 2**32:
+sorted by it the journal replays.
 
-The channels are written as three interleaved streams of chunks, so that a reader of task ticks need not unpack the rest:
+The channels are written as three interleaved streams of chunks, so that a reader of task ticks need
+not unpack the rest:
 
 =======  ==============================================  ==========================================
 stream   what                                            when the disk is too slow
@@ -31,7 +33,8 @@ from vehicled.core.messages import Message
 from vehicled.log.errors import LogError
 
 LOG_VERSION = 1
-"""Raised when an older reader would misunderstand a newer log. New fields and new channels do not raise it."""
+"""Raised when an older reader would misunderstand a newer log. New fields and new channels do not
+raise it."""
 HEADER_RECORD = "vehicled"
 """Name of the metadata record that opens every part of a log."""
 END_RECORD = "vehicled_end"
@@ -85,7 +88,9 @@ def topic_of(message: type[Message]) -> str:
 
 
 CHANNELS: dict[type[Message], LogChannel] = {
-    message: LogChannel(number, topic_of(message), message, _STREAMS.get(message, ChunkStream.DERIVED))
+    message: LogChannel(
+        number, topic_of(message), message, _STREAMS.get(message, ChunkStream.DERIVED)
+    )
     for number, message in enumerate(messages.ALL, start=1)
 }
 """Channel by message type. Numbers follow ``messages.ALL``, which is only ever appended to."""
@@ -121,17 +126,23 @@ class PluginRow(Struct, frozen=True, kw_only=True):
     reference: str
     """File with its whole path, or module; then a colon and the name. A network has no name."""
     hashes: dict[str, str]
-    """SHA-256 of its source files by path relative to its folder, its own first. Attachments: :func:`plugin_attachment`."""
+    """SHA-256 of its source files by path relative to its folder, its own first. Attachments:
+    :func:`plugin_attachment`."""
 
     @property
     def text_file(self) -> str:
         """Path of its own source file; empty for a module."""
-        place = self.reference if self.reference.endswith(".onnx") else self.reference.rpartition(":")[0]
+        place = (
+            self.reference
+            if self.reference.endswith(".onnx")
+            else self.reference.rpartition(":")[0]
+        )
         return place if place.endswith((".py", ".onnx")) else ""
 
 
 def plugin_attachment(row: int, file: str) -> str:
-    """Return the name of the attachment with a source file of the header's plugin number ``row``."""
+    """Return the name of the attachment with a source file of the header's plugin number
+    ``row``."""
     return f"plugins/{row}/{file}"
 
 
@@ -145,7 +156,8 @@ class FileRow(Struct, frozen=True, kw_only=True):
     path: str
     """File with its whole path."""
     hashes: dict[str, str]
-    """SHA-256 of it and of the files that belong to it, by path relative to its folder, its own first."""
+    """SHA-256 of it and of the files that belong to it, by path relative to its folder, its own
+    first."""
     attached: bool = True
     """False if they were too large for the log. Attachments: :func:`file_attachment`."""
 
@@ -156,7 +168,8 @@ def file_attachment(row: int, file: str) -> str:
 
 
 class RunHeader(Struct, frozen=True, kw_only=True):
-    """Description of a run: everything that its digest depends on, and how to read its times and tasks."""
+    """Description of a run: everything that its digest depends on, and how to read its times and
+    tasks."""
 
     run_id: str
     """Hexadecimal, at least 6 digits."""
@@ -185,7 +198,8 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     latency: str = ""
     """Latency that the simulator added, as ``--latency`` takes it."""
     board: str = ""
-    """Computer whose task times a lockstep run replays; its file is attached. Empty: declared costs."""
+    """Computer whose task times a lockstep run replays; its file is attached. Empty: declared
+    costs."""
     estimator: str = ""
     controller: str = ""
     argv: list[str] = field(default_factory=list)
@@ -207,7 +221,8 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     files: list[FileRow] = field(default_factory=list)
     """Files of the simulated world; empty for a run on the devices of a vehicle."""
     world: dict[str, str] = field(default_factory=dict)
-    """Conditions of a simulated run: ``failures`` (JSON list), ``start``, ``duration_s``; missing where none was given."""
+    """Conditions of a simulated run: ``failures`` (JSON list), ``start``, ``duration_s``; missing
+    where none was given."""
 
     @property
     def offset_ns(self) -> int:
@@ -215,15 +230,19 @@ class RunHeader(Struct, frozen=True, kw_only=True):
         return self.start_wall_ns - self.start_monotonic_ns
 
     def to_metadata(self) -> dict[str, str]:
-        """Return the header as an MCAP metadata record: strings as they are, the rest as JSON, secrets masked."""
+        """Return the header as an MCAP metadata record: strings as they are, the rest as JSON,
+        secrets masked."""
         masked = msgspec.structs.replace(self, argv=redact_arguments(self.argv))
         values = {name: getattr(masked, name) for name in self.__struct_fields__}
-        return {name: v if isinstance(v, str) else msgspec.json.encode(v).decode() for name, v in values.items()}
+        return {
+            name: v if isinstance(v, str) else msgspec.json.encode(v).decode()
+            for name, v in values.items()
+        }
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, str]) -> Self:
-        """Parse the result of :meth:`to_metadata`. Ignores unknown keys. Raises :class:`LogError` for a newer log or a malformed
-        record.
+        """Parse the result of :meth:`to_metadata`. Ignores unknown keys. Raises :class:`LogError`
+        for a newer log or a malformed record.
         """
         try:
             version = int(metadata.get("log_version", "0"))
@@ -231,15 +250,20 @@ class RunHeader(Struct, frozen=True, kw_only=True):
             version = 0
         if version > LOG_VERSION:
             raise LogError(
-                f"written by vehicled {metadata.get('vehicled_version', 'of a later date')} as log version {version}; "
-                f"this one reads versions up to {LOG_VERSION}: update vehicled to read it"
+                f"written by vehicled {metadata.get('vehicled_version', 'of a later date')} as "
+                f"log version {version}; this one reads versions up to {LOG_VERSION}: update "
+                "vehicled to read it"
             )
         values: dict[str, Any] = {}
         try:
             for spec in msgspec.structs.fields(cls):
                 if spec.name in metadata:
                     text = metadata[spec.name]
-                    values[spec.name] = text if spec.type is str else msgspec.json.decode(text.encode(), type=spec.type)
+                    values[spec.name] = (
+                        text
+                        if spec.type is str
+                        else msgspec.json.decode(text.encode(), type=spec.type)
+                    )
             return msgspec.convert(values, cls)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise LogError(f"the header record cannot be read: {error}") from error
@@ -250,7 +274,8 @@ FENCE_NAME = "fence.geojson"
 BOARD_NAME = "board.json"
 """Name of the attachment with the task times of a recorded computer."""
 MESSAGES_KEY = "messages"
-"""Key of the end record: what arrived on the ports, as :func:`vehicled.core.wire.usage.encode_rows` writes it."""
+"""Key of the end record: what arrived on the ports, as :func:`vehicled.core.wire.usage.encode_rows`
+writes it."""
 
 
 class Attachment(Struct, frozen=True):
@@ -268,7 +293,8 @@ _STAMP = re.compile(r"_(\d{8}T\d{6}Z_[0-9a-f]{6})(?:_part(\d+))?\.mcap$")
 
 
 def log_stem(profile: str, course: str, start_wall_ns: int, run_id: str) -> str:
-    """Return ``<profile>_<course>_<YYYYmmddTHHMMSSZ>_<6 hex of the run id>``; of a course file only the name is used."""
+    """Return ``<profile>_<course>_<YYYYmmddTHHMMSSZ>_<6 hex of the run id>``; of a course file only
+    the name is used."""
     stamp = datetime.fromtimestamp(start_wall_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
     return f"{_slug(profile)}_{_slug(course)}_{stamp}_{run_id[:6].lower()}"
 
@@ -307,11 +333,14 @@ MASK = "***"
 
 
 def redact(text: str) -> str:
-    """Mask values of secret-looking keys and user names in URLs. References (``file:``, ``credential:``) stay."""
+    """Mask values of secret-looking keys and user names in URLs. References (``file:``,
+    ``credential:``) stay."""
     # The patterns try every number of a course anew, seconds for one of many laps.
     folded = text.casefold()
     if any(word in folded for word in _WORDS):
-        text = _ASSIGNED.sub(lambda m: m.group(0) if _REFERENCE.match(m.group(2)) else f'{m.group(1)}"{MASK}"', text)
+        text = _ASSIGNED.sub(
+            lambda m: m.group(0) if _REFERENCE.match(m.group(2)) else f'{m.group(1)}"{MASK}"', text
+        )
     return _IN_URL.sub(rf"\g<1>{MASK}@", text) if "://" in text else text
 
 

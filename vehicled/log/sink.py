@@ -1,11 +1,14 @@
-"""The loop's side of the log: packs messages into chunks and queues them for the pipe. Pure; never blocks.
+"""The loop's side of the log: packs messages into chunks and queues them for the pipe. Pure; never
+blocks.
 
-Recording is an append to a buffer. A chunk is closed when it has grown to ``CHUNK_BYTES`` or when :meth:`LogSink.flush` finds it
-``CHUNK_AGE_NS`` old; the closed buffer itself becomes the frame, so that nothing is copied on the loop.
+Recording is an append to a buffer. A chunk is closed when it has grown to ``CHUNK_BYTES`` or when
+:meth:`LogSink.flush` finds it ``CHUNK_AGE_NS`` old; the closed buffer itself becomes the frame, so
+that nothing is copied on the loop.
 
-Overload. Derived topics are dropped first, a chunk at a time, between an event ``log_dropping`` and an event ``log_dropped`` with
-the counts. The journal has its own, larger bound; when even that overflows the run cannot be replayed beyond that point:
-``not_replayable_after_ns`` is set and the event ``not_replayable_after`` stands in the log.
+Overload. Derived topics are dropped first, a chunk at a time, between an event ``log_dropping`` and
+an event ``log_dropped`` with the counts. The journal has its own, larger bound; when even that
+overflows the run cannot be replayed beyond that point: ``not_replayable_after_ns`` is set and the
+event ``not_replayable_after`` stands in the log.
 """
 
 import struct
@@ -73,13 +76,15 @@ class LogSink:
         journal_limit_bytes: int = JOURNAL_LIMIT_BYTES,
         derived_limit_bytes: int = DERIVED_LIMIT_BYTES,
     ) -> None:
-        """Take ``offset_ns``, UTC minus the clock of the messages; see :class:`~vehicled.log.schema.RunHeader`."""
+        """Take ``offset_ns``, UTC minus the clock of the messages; see
+        :class:`~vehicled.log.schema.RunHeader`."""
         self.offset_ns = offset_ns
         """UTC minus the clock of the messages, ns."""
         self.outbox = FrameQueue(journal_limit_bytes, derived_limit_bytes)
         self._buffers = [_Buffer(stream) for stream in ChunkStream]
         self._routes: dict[type[Message], tuple[Callable[[Any], bytes], int, _Buffer]] = {
-            kind: (packer(kind), channel.id, self._buffers[channel.stream]) for kind, channel in CHANNELS.items()
+            kind: (packer(kind), channel.id, self._buffers[channel.stream])
+            for kind, channel in CHANNELS.items()
         }
         self._sequence = 0
         self._flush_due_ns = 0
@@ -92,7 +97,8 @@ class LogSink:
         self.journal_losses = Losses()
         self.derived_losses = Losses()
         self.unpackable = 0
-        """Number of messages whose values did not fit their fields; the first of each type is an event."""
+        """Number of messages whose values did not fit their fields; the first of each type is an
+        event."""
         self.not_replayable_after_ns: int | None = None
         """Time of the first gap in the journal, ns; None without a gap."""
 
@@ -123,7 +129,8 @@ class LogSink:
             self._close(buffer, log_time_ns)
 
     def lose(self, message: Message, log_time_ns: int) -> None:
-        """Count a record whose recording raised. Of the journal it is a gap, beyond which the run cannot be replayed."""
+        """Count a record whose recording raised. Of the journal it is a gap, beyond which the run
+        cannot be replayed."""
         self._sequence = (self._sequence + 1) & _WRAP
         lossless = self._routes[type(message)][2].stream is not ChunkStream.DERIVED
         losses = self.journal_losses if lossless else self.derived_losses
@@ -134,7 +141,8 @@ class LogSink:
             self._event("error", "not_replayable_after", log_time_ns, fields, forced=True)
 
     def flush(self, now_ns: int) -> None:
-        """Close the chunks if the last time is ``CHUNK_AGE_NS`` ago. Cheap if none is due: call it in every loop cycle."""
+        """Close the chunks if the last time is ``CHUNK_AGE_NS`` ago. Cheap if none is due: call it
+        in every loop cycle."""
         if now_ns >= self._flush_due_ns:
             self.close_chunks(now_ns)
 
@@ -164,13 +172,15 @@ class LogSink:
     # ------------------------------------------------------------------ a second reader
 
     def copy_records(self) -> None:
-        """Start to keep every encoded record for :meth:`take_copy` too. The backlog is bounded; excess is dropped."""
+        """Start to keep every encoded record for :meth:`take_copy` too. The backlog is bounded;
+        excess is dropped."""
         self._copies = []
         for buffer in self._buffers:
             buffer.copied = len(buffer.data)
 
     def take_copy(self) -> list[bytearray]:
-        """Return the records since the last call, in pieces of one stream each; sort across streams by sequence number."""
+        """Return the records since the last call, in pieces of one stream each; sort across streams
+        by sequence number."""
         if self._copies is None:
             return []
         for buffer in self._buffers:
@@ -217,19 +227,32 @@ class LogSink:
         losses.episode_records += records
         losses.episode_bytes += len(frame)
 
-    def _begin_episode(self, losses: Losses, lossless: bool, complete_to_ns: int, now_ns: int) -> None:
+    def _begin_episode(
+        self, losses: Losses, lossless: bool, complete_to_ns: int, now_ns: int
+    ) -> None:
         losses.since_ns = complete_to_ns
         losses.episodes += 1
         losses.episode_records = losses.episode_bytes = 0
         if not lossless:
-            self._event("warning", "log_dropping", now_ns, {"streams": "derived", "complete_to_ns": complete_to_ns})
+            self._event(
+                "warning",
+                "log_dropping",
+                now_ns,
+                {"streams": "derived", "complete_to_ns": complete_to_ns},
+            )
             return
         first = self.not_replayable_after_ns is None
         if first:
             self.not_replayable_after_ns = complete_to_ns
         # Bypass the full queue, so that a log that never recovers still shows its gap.
         name = JournalGap.names[0] if first else "journal_dropping"
-        self._event("error", name, now_ns, {"streams": "journal", "complete_to_ns": complete_to_ns}, forced=True)
+        self._event(
+            "error",
+            name,
+            now_ns,
+            {"streams": "journal", "complete_to_ns": complete_to_ns},
+            forced=True,
+        )
 
     def _end_episode(self, losses: Losses, lossless: bool, now_ns: int) -> None:
         counts = {
@@ -240,9 +263,16 @@ class LogSink:
             "to_ns": now_ns,
         }
         losses.since_ns = None
-        self._event("error" if lossless else "warning", "journal_dropped" if lossless else "log_dropped", now_ns, counts)
+        self._event(
+            "error" if lossless else "warning",
+            "journal_dropped" if lossless else "log_dropped",
+            now_ns,
+            counts,
+        )
 
-    def _event(self, level: str, name: str, now_ns: int, fields: dict[str, Any], *, forced: bool = False) -> None:
+    def _event(
+        self, level: str, name: str, now_ns: int, fields: dict[str, Any], *, forced: bool = False
+    ) -> None:
         event = Event.of(now_ns, level, name, **fields)
         if not forced:
             self.record(event, now_ns)
@@ -253,7 +283,10 @@ class LogSink:
         payload = pack(event)
         t_ns = now_ns + self.offset_ns
         self._sequence = (self._sequence + 1) & _WRAP
-        buffer.data += _RECORD.pack(_OPCODE, _FIXED + len(payload), channel, self._sequence, t_ns, t_ns) + payload
+        buffer.data += (
+            _RECORD.pack(_OPCODE, _FIXED + len(payload), channel, self._sequence, t_ns, t_ns)
+            + payload
+        )
         HEAD.pack_into(buffer.data, 0, len(buffer.data) - HEAD.size, LogFrameKind.RECORDS)
         self.outbox.offer(buffer.data, lossless=True, forced=True)
 
@@ -262,4 +295,9 @@ class LogSink:
         kind = type(message)
         if kind not in self._misfits and 0 <= log_time_ns + self.offset_ns < 2**63:
             self._misfits.add(kind)
-            self._event("error", "log_unpackable", log_time_ns, {"message": kind.__name__, "reason": str(error)})
+            self._event(
+                "error",
+                "log_unpackable",
+                log_time_ns,
+                {"message": kind.__name__, "reason": str(error)},
+            )

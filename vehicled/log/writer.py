@@ -1,14 +1,16 @@
-"""Log writer process: reads chunks from its standard input and writes the MCAP file. ``python -m vehicled.log.writer``.
+"""Log writer process: reads chunks from its standard input and writes the MCAP file. ``python -m
+vehicled.log.writer``.
 
-While the disk is full it reads nothing: the daemon's bounded queues keep what comes, and mark what they lose. The log goes on where
-it stopped as soon as there is space.
+While the disk is full it reads nothing: the daemon's bounded queues keep what comes, and mark what
+they lose. The log goes on where it stopped as soon as there is space.
 
-It is a process of its own so that compression, system calls and a slow disk never hold the loop, and so that the file is finished
-when the daemon is killed: the pipe ends, the writer writes summary and footer and leaves. It ignores the signals that end the
-daemon's group for the same reason.
+It is a process of its own so that compression, system calls and a slow disk never hold the loop,
+and so that the file is finished when the daemon is killed: the pipe ends, the writer writes summary
+and footer and leaves. It ignores the signals that end the daemon's group for the same reason.
 
-The file carries its final name from the start; nothing is renamed. What is whole up to a power cut is found by
-:mod:`vehicled.log.recover`. On standard output it reports, one JSON object per line (:class:`~vehicled.log.frames.WriterReport`).
+The file carries its final name from the start; nothing is renamed. What is whole up to a power cut
+is found by :mod:`vehicled.log.recover`. On standard output it reports, one JSON object per line
+(:class:`~vehicled.log.frames.WriterReport`).
 """
 
 import os
@@ -57,7 +59,8 @@ _BY_ID = {channel.id: channel for channel in CHANNELS.values()}
 
 
 class Output:
-    """File written in complete steps: a partial write of a failing disk is truncated again, and its data kept for the next try."""
+    """File written in complete steps: a partial write of a failing disk is truncated again, and its
+    data kept for the next try."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -73,7 +76,8 @@ class Output:
         return len(data)
 
     def commit(self) -> None:
-        """Write the buffered data. After an error the file ends where it did before, and the data stays buffered."""
+        """Write the buffered data. After an error the file ends where it did before, and the data
+        stays buffered."""
         data = memoryview(bytes(self._pending))
         try:
             at = 0
@@ -93,7 +97,8 @@ class Output:
             self._synced = self.committed
 
     def loss(self) -> str:
-        """Return what others have done to the file; empty if its path still leads to it. Raises OSError."""
+        """Return what others have done to the file; empty if its path still leads to it. Raises
+        OSError."""
         here = os.fstat(self._fd)
         if not here.st_nlink:
             return "was deleted while it was written"
@@ -101,7 +106,11 @@ class Output:
             there = os.stat(self.path)
         except FileNotFoundError:
             return "was moved away while it was written"
-        return "" if os.path.samestat(here, there) else "was replaced by another file while it was written"
+        return (
+            ""
+            if os.path.samestat(here, there)
+            else "was replaced by another file while it was written"
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -123,7 +132,8 @@ class _PartState(Enum):
 
 
 class Writer:
-    """Log of one run: one or more parts. After an OSError :meth:`go_on` tries again what was left."""
+    """Log of one run: one or more parts. After an OSError :meth:`go_on` tries again what was
+    left."""
 
     def __init__(self, opening: WriterConfig) -> None:
         """Create the first file. Raises OSError or :class:`LogError`."""
@@ -163,9 +173,13 @@ class Writer:
             self._file.add_metadata(HEADER_RECORD, header.to_metadata())
             for item in opening.attachments:
                 data = item.data
-                if item.media_type.startswith("text/") or item.media_type.endswith(("toml", "json")):
+                if item.media_type.startswith("text/") or item.media_type.endswith(
+                    ("toml", "json")
+                ):
                     data = redact(data.decode(errors="replace")).encode()
-                self._file.add_attachment(item.name, item.media_type, data, header.start_wall_ns, header.start_wall_ns)
+                self._file.add_attachment(
+                    item.name, item.media_type, data, header.start_wall_ns, header.start_wall_ns
+                )
             self._output.commit()
             self._output.sync()
         except BaseException:
@@ -199,7 +213,9 @@ class Writer:
         if self._projector is not None:
             records = self._projector.extend(records)
         before = self._file.message_count
-        self._file.add_chunk(records, self._mcap_compression, self._compress(records), self._add_channel)
+        self._file.add_chunk(
+            records, self._mcap_compression, self._compress(records), self._add_channel
+        )
         self.messages += self._file.message_count - before
         self.record_bytes += len(records)
         self.chunks += 1
@@ -215,8 +231,18 @@ class Writer:
             raise ValueError(f"records of an unknown channel {number}")
         # Topics of one type share its schema.
         schema = self._file.schema_id(name) or number
-        self._file.add_schema(Schema(data=text.encode(), encoding=SCHEMA_ENCODING, id=schema, name=name))
-        self._file.add_channel(Channel(id=number, message_encoding=MESSAGE_ENCODING, metadata={}, schema_id=schema, topic=topic))
+        self._file.add_schema(
+            Schema(data=text.encode(), encoding=SCHEMA_ENCODING, id=schema, name=name)
+        )
+        self._file.add_channel(
+            Channel(
+                id=number,
+                message_encoding=MESSAGE_ENCODING,
+                metadata={},
+                schema_id=schema,
+                topic=topic,
+            )
+        )
 
     def check(self) -> None:
         """Go on in another file if somebody has deleted or moved this one. Raises OSError."""
@@ -254,7 +280,9 @@ class Writer:
     def enforce_quota(self) -> None:
         """Remove old logs as the quota requires."""
         self._quota_due = self.total_bytes + self._quota_step
-        enforce(self._opening.folder, self._opening.quota_bytes, os.path.basename(self._output.path))
+        enforce(
+            self._opening.folder, self._opening.quota_bytes, os.path.basename(self._output.path)
+        )
 
     def sync(self) -> None:
         """Flush the log to disk. Raises OSError."""
@@ -264,7 +292,9 @@ class Writer:
     def finish(self, end: dict[str, str]) -> None:
         """Complete the open part. ``end`` is empty if the daemon was killed. Raises OSError."""
         if end:
-            self._file.add_metadata(END_RECORD, end | {"writer_cpu_s": f"{time.process_time():.3f}"})
+            self._file.add_metadata(
+                END_RECORD, end | {"writer_cpu_s": f"{time.process_time():.3f}"}
+            )
         self._end_part()
         self._close()
 
@@ -278,7 +308,8 @@ class _Persistence:
         self._waits = waits
 
     def do(self, step: Callable[[], None]) -> None:
-        """Do a step. Raises OSError if that fails for another reason, or if the daemon ends while the disk is full."""
+        """Do a step. Raises OSError if that fails for another reason, or if the daemon ends while
+        the disk is full."""
         try:
             step()
         except OSError as error:
@@ -301,7 +332,13 @@ class _Persistence:
                     raise
             else:
                 break
-        _report(WriterReport(state="resumed", path=self._writer.files[-1], detail=f"{time.monotonic() - began_s:.0f}"))
+        _report(
+            WriterReport(
+                state="resumed",
+                path=self._writer.files[-1],
+                detail=f"{time.monotonic() - began_s:.0f}",
+            )
+        )
 
 
 def _closed(source: int, timeout_s: float) -> bool:
@@ -343,7 +380,13 @@ def run(source: int) -> int:
                 persistence.do(writer.check)
                 sync_due_s = time.monotonic() + sync_period_s
     except (ValueError, msgspec.MsgspecError) as error:
-        _report(WriterReport(state="failed", detail=f"the daemon's pipe carried {error}", path=writer.files[-1] if writer else ""))
+        _report(
+            WriterReport(
+                state="failed",
+                detail=f"the daemon's pipe carried {error}",
+                path=writer.files[-1] if writer else "",
+            )
+        )
         status = EXIT_GARBLED
     except LogError as error:
         _report(WriterReport(state="failed", detail=str(error)))
@@ -367,7 +410,9 @@ def _disk_failed(writer: Writer | None, error: OSError) -> int:
     if writer is not None and writer.files:
         detail += "; what was written before is kept, `vehicled log recover` completes it"
     files = writer.files if writer is not None else []
-    _report(WriterReport(state="failed", path=path, detail=detail, passing=passes(error), files=files))
+    _report(
+        WriterReport(state="failed", path=path, detail=detail, passing=passes(error), files=files)
+    )
     return EXIT_FAILED
 
 
@@ -375,8 +420,9 @@ def _report_done(writer: Writer) -> None:
     spent = time.process_time()
     _report(
         WriterReport(
-            state="done", path=writer.files[0], files=writer.files, messages=writer.messages, chunks=writer.chunks,
-            bytes=writer.total_bytes, record_bytes=writer.record_bytes, cpu_s=spent,
+            state="done", path=writer.files[0], files=writer.files, messages=writer.messages,
+            chunks=writer.chunks, bytes=writer.total_bytes, record_bytes=writer.record_bytes,
+            cpu_s=spent,
         )
     )  # fmt: skip
 

@@ -33,7 +33,9 @@ class OccupancyGrid(NamedTuple):
         """Occupied cells, (rows, columns)."""
         return np.asarray(self.cells == OCCUPIED)
 
-    def centres_m(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> tuple[Array, Array]:
+    def centres_m(
+        self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]
+    ) -> tuple[Array, Array]:
         """Return the map coordinates of the centres of cells."""
         u, v = (columns + 0.5) * self.resolution_m, (rows + 0.5) * self.resolution_m
         x, y, yaw = self.origin
@@ -41,17 +43,28 @@ class OccupancyGrid(NamedTuple):
         return x + c * u - s * v, y + s * u + c * v
 
     def surfaces_m(self) -> tuple[Array, Array, Array]:
-        """Return x and y of the occupied cells that a beam can meet: those with a neighbour that is not occupied. Also return the
-        directions (2, n) out of the walls. They are 0 for the thin walls of a map that was built: its cells are scattered returns
-        of one face, behind which nothing is known.
+        """Return x and y of the occupied cells that a beam can meet: those with a neighbour that is
+        not occupied. Also return the directions (2, n) out of the walls. They are 0 for the thin
+        walls of a map that was built: its cells are scattered returns of one face, behind which
+        nothing is known.
         """
         inside = np.pad(self.occupied, 1, constant_values=False)
-        south, north, west, east = inside[:-2, 1:-1], inside[2:, 1:-1], inside[1:-1, :-2], inside[1:-1, 2:]
+        south, north, west, east = (
+            inside[:-2, 1:-1],
+            inside[2:, 1:-1],
+            inside[1:-1, :-2],
+            inside[1:-1, 2:],
+        )
         rows, columns = np.nonzero(self.occupied & ~(south & north & west & east))
-        right, up = (np.subtract(a, b, dtype=np.float64)[rows, columns] for a, b in ((west, east), (south, north)))
+        right, up = (
+            np.subtract(a, b, dtype=np.float64)[rows, columns]
+            for a, b in ((west, east), (south, north))
+        )
         # Cells with all neighbours occupied: a row of them within reach makes a wall of three.
         core = _boxes(inside[1:-1, 1:-1], 1) == 9
-        drawn = (_boxes(core, 2) >= THICK_CELLS) | (_boxes(np.asarray(self.cells == UNKNOWN), BEHIND_CELLS) == 0)
+        drawn = (_boxes(core, 2) >= THICK_CELLS) | (
+            _boxes(np.asarray(self.cells == UNKNOWN), BEHIND_CELLS) == 0
+        )
         right, up = right * drawn[rows, columns], up * drawn[rows, columns]
         c, s = cos(self.origin[2]), sin(self.origin[2])
         x, y = self.centres_m(rows, columns)
@@ -65,5 +78,8 @@ def _boxes(values: npt.NDArray[np.bool_], reach: int) -> npt.NDArray[np.int16]:
         width = [(0, 0), (0, 0)]
         width[axis] = (reach, reach)
         padded, length = np.pad(found, width), found.shape[axis]
-        found = sum((np.take(padded, range(k, k + length), axis=axis) for k in range(2 * reach + 1)), np.zeros_like(found))
+        found = sum(
+            (np.take(padded, range(k, k + length), axis=axis) for k in range(2 * reach + 1)),
+            np.zeros_like(found),
+        )
     return found

@@ -1,7 +1,8 @@
-"""Localisation on a known map: each scan is matched where the vehicle should be; without a pose the whole map is searched.
+"""Localisation on a known map: each scan is matched where the vehicle should be; without a pose the
+whole map is searched.
 
-All work is bounded: one match of at most ``points`` points per step, or a part of a search. Nothing here reads a clock, so a drive
-in lockstep and its replay give the same poses.
+All work is bounded: one match of at most ``points`` points per step, or a part of a search. Nothing
+here reads a clock, so a drive in lockstep and its replay give the same poses.
 """
 
 from collections import deque
@@ -68,7 +69,8 @@ class LocaliserParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     search_points: Annotated[int, Meta(ge=1000, le=1_000_000)] = 15_000
     """Points that a search of the whole map evaluates in one step."""
     start: list[float] = []
-    """x, y (m) and yaw (rad) on the map where the vehicle starts; empty: anywhere, and the whole map is searched."""
+    """x, y (m) and yaw (rad) on the map where the vehicle starts; empty: anywhere, and the whole
+    map is searched."""
     start_reach_m: NonNegative = 1.0
     """Largest distance from there at which it may stand, m."""
 
@@ -78,12 +80,18 @@ class LocaliserParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class MapLocaliser:
-    """Poses on a map, one for each scan. Call :meth:`on_scan` for every scan and :meth:`step` once per fusion."""
+    """Poses on a map, one for each scan. Call :meth:`on_scan` for every scan and :meth:`step` once
+    per fusion."""
 
     def __init__(
-        self, params: LocaliserParams, grid: OccupancyGrid, motion: PastMotion, mount_m: tuple[float, float] | None = None
+        self,
+        params: LocaliserParams,
+        grid: OccupancyGrid,
+        motion: PastMotion,
+        mount_m: tuple[float, float] | None = None,
     ) -> None:
-        """``mount_m``: place of the scanner whose scans count; None for any. Raises :class:`MapError`."""
+        """``mount_m``: place of the scanner whose scans count; None for any. Raises
+        :class:`MapError`."""
         self._params = params
         self._motion = motion
         self._mount_m = mount_m
@@ -93,10 +101,14 @@ class MapLocaliser:
             self._surface = SurfaceTable(x, y, cell_m, max(REACH_M, 2.0 * cell_m), outward)
             self._pyramid = Pyramid(self._surface.elements, max(2.0 * grid.resolution_m, 0.1))
         except ValueError as error:
-            raise MapError(f"{params.map}: is too large to be searched ({error}): cut the map or make its cells larger") from None
+            raise MapError(
+                f"{params.map}: is too large to be searched ({error}): cut the map or make its "
+                "cells larger"
+            ) from None
         if len(self._surface.elements) < FEWEST_POINTS:
             raise MapError(
-                f"{params.map}: has hardly any occupied cells: nothing can be found on it; look at its thresholds and at negate"
+                f"{params.map}: has hardly any occupied cells: nothing can be found on it; "
+                "look at its thresholds and at negate"
             )
         self._pending: LaserScan | None = None
         self._matched_ns = 0
@@ -117,8 +129,13 @@ class MapLocaliser:
             self._pending = scan
 
     def step(self, now_ns: int, estimate: StateEstimate | None) -> MapPose | None:
-        """Match the newest scan, or go on searching. Return the result, if there is one. Never raises."""
-        tracked = estimate is not None and estimate.status is not EstimatorStatus.UNINITIALISED and _is_finite(estimate)
+        """Match the newest scan, or go on searching. Return the result, if there is one. Never
+        raises."""
+        tracked = (
+            estimate is not None
+            and estimate.status is not EstimatorStatus.UNINITIALISED
+            and _is_finite(estimate)
+        )
         if tracked:
             assert estimate is not None
             self._motion.add(estimate)
@@ -139,7 +156,15 @@ class MapLocaliser:
         t_ns = middle_ns(scan)
         if len(x) < FEWEST_POINTS:
             return self._lost(t_ns, scan.t_rx_ns, MapMatch.BLIND, 0.0)
-        age_s = np.concatenate(([estimate.t_ns - t_ns], estimate.t_ns - scan.t_ns - row * scan.time_increment_s * 1e9)) * 1e-9
+        age_s = (
+            np.concatenate(
+                (
+                    [estimate.t_ns - t_ns],
+                    estimate.t_ns - scan.t_ns - row * scan.time_increment_s * 1e9,
+                )
+            )
+            * 1e-9
+        )
         px, py, pyaw = self._motion.poses(age_s, estimate)
         guess = PlanarPose(float(px[0]), float(py[0]), float(pyaw[0]))
         x, y = _seen_from(guess, px[1:], py[1:], pyaw[1:], x, y)
@@ -148,7 +173,11 @@ class MapLocaliser:
             hypot(match.pose.x_m - guess.x_m, match.pose.y_m - guess.y_m),
             remainder(match.pose.yaw_rad - guess.yaw_rad, tau),
         )
-        if match.fit < self._params.least_fit or shift_m > MOST_SHIFT_M or abs(shift_rad) > MOST_SHIFT_RAD:
+        if (
+            match.fit < self._params.least_fit
+            or shift_m > MOST_SHIFT_M
+            or abs(shift_rad) > MOST_SHIFT_RAD
+        ):
             self._unfit += 1
             return self._lost(t_ns, scan.t_rx_ns, MapMatch.UNFIT, match.fit)
         self._unfit = 0
@@ -163,9 +192,18 @@ class MapLocaliser:
 
     def _pose(self, t_ns: int, t_rx_ns: int, match: Match) -> MapPose:
         p = self._params
-        covariance = np.linalg.inv(match.information + np.diag((WORST_M**-2, WORST_M**-2, WORST_RAD**-2)))
+        covariance = np.linalg.inv(
+            match.information + np.diag((WORST_M**-2, WORST_M**-2, WORST_RAD**-2))
+        )
         covariance += np.diag((p.sigma_m**2, p.sigma_m**2, p.sigma_rad**2))
-        return MapPose(t_ns, t_rx_ns, *match.pose, tuple(covariance.ravel().tolist()), match.fit, MapMatch.MATCHED)
+        return MapPose(
+            t_ns,
+            t_rx_ns,
+            *match.pose,
+            tuple(covariance.ravel().tolist()),
+            match.fit,
+            MapMatch.MATCHED,
+        )
 
     @staticmethod
     def _lost(t_ns: int, t_rx_ns: int, outcome: MapMatch, fit: float) -> MapPose:
@@ -184,7 +222,11 @@ class MapLocaliser:
             if len(x) < FEWEST_POINTS:
                 self._retry_ns = now_ns + RETRY_NS
                 return self._lost(middle_ns(scan), scan.t_rx_ns, MapMatch.BLIND, 0.0)
-            window = (PlanarPose(*self._params.start), self._params.start_reach_m, 0.6) if self._narrow else None
+            window = (
+                (PlanarPose(*self._params.start), self._params.start_reach_m, 0.6)
+                if self._narrow
+                else None
+            )
             self._search = PoseSearch(self._pyramid, x, y, window, min(self._params.least_fit, 0.5))
             self._searched, self._candidates, self._found = (x, y), None, []
             return None
@@ -194,7 +236,9 @@ class MapLocaliser:
                 self._candidates = deque([] if best is None else [best, *self._search.rivals()])
             return None
         if self._candidates:
-            self._found.append(align(self._surface, *self._searched, self._candidates.popleft(), coarse_m=0.15))
+            self._found.append(
+                align(self._surface, *self._searched, self._candidates.popleft(), coarse_m=0.15)
+            )
             return None
         return self._settle(now_ns)
 
@@ -209,7 +253,10 @@ class MapLocaliser:
         self._search = None
         best = found[0] if found else None
         if best is not None and best.fit >= self._params.least_fit:
-            if any(match.fit > RIVAL_FIT * best.fit and _apart(match.pose, best.pose) for match in found[1:]):
+            if any(
+                match.fit > RIVAL_FIT * best.fit and _apart(match.pose, best.pose)
+                for match in found[1:]
+            ):
                 self._retry_ns = now_ns + RETRY_NS
                 return self._lost(t_ns, scan.t_rx_ns, MapMatch.AMBIGUOUS, best.fit)
             x, y, _ = self._points(scan)
@@ -226,7 +273,10 @@ class MapLocaliser:
 
 
 def _apart(a: PlanarPose, b: PlanarPose) -> bool:
-    return hypot(a.x_m - b.x_m, a.y_m - b.y_m) > SAME_M or abs(remainder(a.yaw_rad - b.yaw_rad, tau)) > SAME_RAD
+    return (
+        hypot(a.x_m - b.x_m, a.y_m - b.y_m) > SAME_M
+        or abs(remainder(a.yaw_rad - b.yaw_rad, tau)) > SAME_RAD
+    )
 
 
 def middle_ns(scan: LaserScan) -> int:
@@ -234,8 +284,11 @@ def middle_ns(scan: LaserScan) -> int:
     return scan.t_ns + round(0.5e9 * scan.time_increment_s * max(len(scan.ranges_m) - 1, 0))
 
 
-def _seen_from(here: PlanarPose, px: Array, py: Array, pyaw: Array, x_m: Array, y_m: Array) -> tuple[Array, Array]:
-    """Return points that were seen from poses (n,), each from its own, as they are seen from one pose."""
+def _seen_from(
+    here: PlanarPose, px: Array, py: Array, pyaw: Array, x_m: Array, y_m: Array
+) -> tuple[Array, Array]:
+    """Return points that were seen from poses (n,), each from its own, as they are seen from one
+    pose."""
     c, s = np.cos(pyaw), np.sin(pyaw)
     dx, dy = px + c * x_m - s * y_m - here.x_m, py + s * x_m + c * y_m - here.y_m
     c0, s0 = np.cos(here.yaw_rad), np.sin(here.yaw_rad)

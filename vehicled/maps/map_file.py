@@ -1,7 +1,9 @@
-"""Occupancy grids in the format of ROS map_server: a YAML file that names a grey image, one pixel per cell, north up.
+"""Occupancy grids in the format of ROS map_server: a YAML file that names a grey image, one pixel
+per cell, north up.
 
-Reading needs the extra ``maps``. As in map_server a cell is occupied if its darkness (inverted with ``negate``) exceeds
-``occupied_thresh``, free if it is below ``free_thresh``, and unknown between the two.
+Reading needs the extra ``maps``. As in map_server a cell is occupied if its darkness (inverted with
+``negate``) exceeds ``occupied_thresh``, free if it is below ``free_thresh``, and unknown between
+the two.
 """
 
 import re
@@ -25,7 +27,8 @@ MAX_TEXT = 64 * 1024
 SMALLER = "cut the map or make its cells larger"
 KEYS = ("image", "resolution", "origin", "negate", "occupied_thresh", "free_thresh", "mode")
 OCCUPIED_THRESH, FREE_THRESH = 0.65, 0.196
-"""Thresholds of the maps that are written. With 0.196 the grey of map_saver's unknown cells is unknown to every reader."""
+"""Thresholds of the maps that are written. With 0.196 the grey of map_saver's unknown cells is
+unknown to every reader."""
 GREY = {OCCUPIED: 0, FREE: 254, UNKNOWN: 205}
 """Grey values that map_saver gives to the three kinds of cells."""
 
@@ -40,7 +43,8 @@ def read_map(path: Path) -> OccupancyGrid:
 
 
 def map_of(files: Mapping[str, bytes], name: str) -> OccupancyGrid:
-    """Return the grid of a YAML file and its image whose contents are at hand by name. Raises :class:`MapError`."""
+    """Return the grid of a YAML file and its image whose contents are at hand by name. Raises
+    :class:`MapError`."""
 
     def content(path: Path) -> bytes:
         found = files.get(path.as_posix())
@@ -57,7 +61,8 @@ def image_of(data: bytes, name: str) -> str:
 
 
 def write_map(path: Path, grid: OccupancyGrid) -> Path:
-    """Write a grid as ``path`` (YAML) and a PGM beside it, whose path is returned. Raises OSError."""
+    """Write a grid as ``path`` (YAML) and a PGM beside it, whose path is returned. Raises
+    OSError."""
     image = path.with_suffix(".pgm")
     rows, columns = grid.cells.shape
     grey = np.full(grid.cells.shape, GREY[UNKNOWN], np.uint8)
@@ -66,7 +71,8 @@ def write_map(path: Path, grid: OccupancyGrid) -> Path:
     image.write_bytes(b"P5\n%d %d\n255\n" % (columns, rows) + grey[::-1].tobytes())
     x, y, yaw = grid.origin
     path.write_text(
-        f"image: {image.name}\nmode: trinary\nresolution: {grid.resolution_m:g}\norigin: [{x:.4f}, {y:.4f}, {yaw:.6f}]\n"
+        f"image: {image.name}\nmode: trinary\nresolution: {grid.resolution_m:g}\norigin: "
+        f"[{x:.4f}, {y:.4f}, {yaw:.6f}]\n"
         f"negate: 0\noccupied_thresh: {OCCUPIED_THRESH}\nfree_thresh: {FREE_THRESH}\n"
     )
     return image
@@ -74,11 +80,16 @@ def write_map(path: Path, grid: OccupancyGrid) -> Path:
 
 def _text(path: Path, data: bytes) -> str:
     if len(data) > MAX_TEXT:
-        raise MapError(f"{path}: longer than {MAX_TEXT} characters; expected the YAML file that map_server reads")
+        raise MapError(
+            f"{path}: longer than {MAX_TEXT} characters; expected the YAML file that "
+            "map_server reads"
+        )
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise MapError(f"{path}: is not text; expected the YAML file that map_server reads, not the image") from None
+        raise MapError(
+            f"{path}: is not text; expected the YAML file that map_server reads, not the image"
+        ) from None
 
 
 def _grid(path: Path, data: bytes, read: Callable[[Path], bytes]) -> OccupancyGrid:
@@ -91,7 +102,9 @@ def _grid(path: Path, data: bytes, read: Callable[[Path], bytes]) -> OccupancyGr
         raise MapError(f"{path}: origin is {str(origin)[:40]!r}; write origin: [x, y, yaw]")
     x, y, yaw = (_number(path, {"origin": part}, "origin") for part in origin)
     if values.get("mode", "trinary") == "raw":
-        raise MapError(f"{path}: mode raw has no thresholds of darkness; save the map with mode: trinary")
+        raise MapError(
+            f"{path}: mode raw has no thresholds of darkness; save the map with mode: trinary"
+        )
     image = path.parent / str(values["image"])
     grey = _image(image, read(image))
     dark = grey / 255.0 if _number(path, values, "negate", 0.0) else (255.0 - grey) / 255.0
@@ -106,16 +119,22 @@ def _file(path: Path) -> bytes:
         return path.read_bytes()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise MapError(f"{printable(str(path), 300)}: cannot be read ({why}); image is relative to the YAML file") from None
+        raise MapError(
+            f"{printable(str(path), 300)}: cannot be read ({why}); image is relative to the "
+            "YAML file"
+        ) from None
 
 
 def _parsed(path: Path, text: str) -> Mapping[str, Any]:
-    """Parse the YAML text. Keys of other tools are ignored, as map_server does, but not a misspelt one."""
+    """Parse the YAML text. Keys of other tools are ignored, as map_server does, but not a misspelt
+    one."""
     try:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
     except ImportError:
-        raise MapError(f'{path}: maps need ruamel.yaml from the extra "maps": pip install "vehicled[maps]"') from None
+        raise MapError(
+            f'{path}: maps need ruamel.yaml from the extra "maps": pip install "vehicled[maps]"'
+        ) from None
     try:
         with warnings.catch_warnings():
             # YAML 1.1 asks for a point in every number.
@@ -131,7 +150,9 @@ def _parsed(path: Path, text: str) -> Mapping[str, Any]:
             raise MapError(f"{path}: unknown key {key[:40]!r}; did you mean {meant[0]!r}?")
     lacking = [key for key in KEYS[:3] if values.get(key) is None]
     if lacking:
-        raise MapError(f"{path}: {', '.join(lacking)} missing; a map has image, resolution and origin")
+        raise MapError(
+            f"{path}: {', '.join(lacking)} missing; a map has image, resolution and origin"
+        )
     return values
 
 
@@ -152,10 +173,13 @@ def _image(path: Path, data: bytes) -> npt.NDArray[np.float64]:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise MapError(f'{path}: is not PGM; other images need the extra "maps": pip install "vehicled[maps]"') from None
+        raise MapError(
+            f'{path}: is not PGM; other images need the extra "maps": pip install "vehicled[maps]"'
+        ) from None
     try:
         with warnings.catch_warnings():
-            # Pillow warns at 90 million pixels and refuses twice as many, both above the limit here.
+            # Pillow warns at 90 million pixels and refuses twice as many, both above the limit
+            # here.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             image = Image.open(BytesIO(data))
         with image:
@@ -164,36 +188,52 @@ def _image(path: Path, data: bytes) -> npt.NDArray[np.float64]:
             with image.convert("RGBA") as coloured:
                 flat = Image.new("RGBA", coloured.size, "white")
                 flat.alpha_composite(coloured)
-            grey: npt.NDArray[np.float64] = np.asarray(flat.convert("RGB"), dtype=np.float64).mean(axis=2)
+            grey: npt.NDArray[np.float64] = np.asarray(flat.convert("RGB"), dtype=np.float64).mean(
+                axis=2
+            )
             return grey
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise MapError(f"{path}: more than {MAX_CELLS} cells: {SMALLER}") from None
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise MapError(f"{path}: is not a readable image ({error}); save the map as PGM or PNG") from None
+        raise MapError(
+            f"{path}: is not a readable image ({error}); save the map as PGM or PNG"
+        ) from None
 
 
 def _pgm(path: Path, data: bytes) -> npt.NDArray[np.float64]:
-    head = re.match(rb"(P[25])((?:\s|#[^\n]*\n)+)(\d+)((?:\s|#[^\n]*\n)+)(\d+)((?:\s|#[^\n]*\n)+)(\d+)\s", data[:4096])
+    head = re.match(
+        rb"(P[25])((?:\s|#[^\n]*\n)+)(\d+)((?:\s|#[^\n]*\n)+)(\d+)((?:\s|#[^\n]*\n)+)(\d+)\s",
+        data[:4096],
+    )
     if head is None:
         raise MapError(f"{path}: the PGM header is damaged; save the map again")
     columns, rows, most = int(head[3]), int(head[5]), int(head[7])
     _bounded(path, columns, rows)
     if not 0 < most < 65_536:
-        raise MapError(f"{path}: the PGM header gives a maximum value of {most}; it must be 1 to 65535")
+        raise MapError(
+            f"{path}: the PGM header gives a maximum value of {most}; it must be 1 to 65535"
+        )
     count = columns * rows
     if head[1] == b"P5":
         kind = np.dtype(np.uint8 if most < 256 else ">u2")
         if len(data) - head.end() < count * kind.itemsize:
-            raise MapError(f"{path}: ends after {len(data)} bytes, {columns} x {rows} pixels need more; it was cut short")
+            raise MapError(
+                f"{path}: ends after {len(data)} bytes, {columns} x {rows} pixels need more; "
+                "it was cut short"
+            )
         values = np.frombuffer(data, kind, count, head.end()).astype(np.float64)
     else:
         words = data[head.end() :].split()
         if len(words) < count or not all(word.isdigit() for word in words[:count]):
-            raise MapError(f"{path}: has no {count} numbers after its header; it was cut short or is not PGM")
+            raise MapError(
+                f"{path}: has no {count} numbers after its header; it was cut short or is not PGM"
+            )
         values = np.array(words[:count], dtype=np.float64)
     return (np.minimum(values, most) * (255.0 / most)).reshape(rows, columns)
 
 
 def _bounded(path: Path, columns: int, rows: int) -> None:
     if not 0 < columns * rows <= MAX_CELLS:
-        raise MapError(f"{path}: {columns} x {rows} cells; 1 to {MAX_CELLS} are possible: {SMALLER}")
+        raise MapError(
+            f"{path}: {columns} x {rows} cells; 1 to {MAX_CELLS} are possible: {SMALLER}"
+        )

@@ -1,8 +1,10 @@
-"""Search of a pose on a whole map: branch and bound over a pyramid of likelihoods (Hess et al. 2016), in bounded steps.
+"""Search of a pose on a whole map: branch and bound over a pyramid of likelihoods (Hess et al.
+2016), in bounded steps.
 
-The likelihood of a cell falls from 1 on a surface to 0 at ``REACH_M``. Level k of the pyramid holds the largest likelihood of the
-2^k x 2^k cells from each cell on, so the mean over a scan's points there is a bound for all poses shifted by up to 2^k - 1 cells. A
-step evaluates the most promising boxes and drops those that cannot come near the best pose any more.
+The likelihood of a cell falls from 1 on a surface to 0 at ``REACH_M``. Level k of the pyramid holds
+the largest likelihood of the 2^k x 2^k cells from each cell on, so the mean over a scan's points
+there is a bound for all poses shifted by up to 2^k - 1 cells. A step evaluates the most promising
+boxes and drops those that cannot come near the best pose any more.
 """
 
 from math import ceil, hypot, remainder, tau
@@ -70,12 +72,19 @@ def _pooled(values: npt.NDArray[np.uint8], reach: int) -> npt.NDArray[np.uint8]:
 
 
 class PoseSearch:
-    """Search of one scan on a map, or within a window of it. Call :meth:`step` until it returns True."""
+    """Search of one scan on a map, or within a window of it. Call :meth:`step` until it returns
+    True."""
 
     def __init__(
-        self, pyramid: Pyramid, x_m: Array, y_m: Array, window: tuple[PlanarPose, float, float] | None = None, least: float = LEAST
+        self,
+        pyramid: Pyramid,
+        x_m: Array,
+        y_m: Array,
+        window: tuple[PlanarPose, float, float] | None = None,
+        least: float = LEAST,
     ) -> None:
-        """Take the points (n,), given from the vehicle. ``window``: a pose and how far place and yaw may be from it."""
+        """Take the points (n,), given from the vehicle. ``window``: a pose and how far place and
+        yaw may be from it."""
         self._pyramid = pyramid
         self.best: PlanarPose | None = None
         """Most likely pose so far."""
@@ -100,16 +109,25 @@ class PoseSearch:
             (x, y, yaw), reach_m, reach_rad = window
             turns = ceil(reach_rad / step)
             self._angles = yaw + np.arange(-turns, turns + 1) * (reach_rad / turns)
-            low_column, high_column = (int((x + d - pyramid.x_m) / pyramid.resolution_m) for d in (-reach_m, reach_m))
-            low_row, high_row = (int((y + d - pyramid.y_m) / pyramid.resolution_m) for d in (-reach_m, reach_m))
+            low_column, high_column = (
+                int((x + d - pyramid.x_m) / pyramid.resolution_m) for d in (-reach_m, reach_m)
+            )
+            low_row, high_row = (
+                int((y + d - pyramid.y_m) / pyramid.resolution_m) for d in (-reach_m, reach_m)
+            )
         self._limits = low_row, high_row, low_column, high_column
-        level = min(len(pyramid.levels) - 1, max(high_row - low_row, high_column - low_column).bit_length())
+        level = min(
+            len(pyramid.levels) - 1, max(high_row - low_row, high_column - low_column).bit_length()
+        )
         size = 2**level
         grid = np.meshgrid(
-            np.arange(len(self._angles)), np.arange(low_row, high_row + 1, size), np.arange(low_column, high_column + 1, size),
-            indexing="ij",
+            np.arange(len(self._angles)), np.arange(low_row, high_row + 1, size),
+            np.arange(low_column, high_column + 1, size), indexing="ij",
         )  # fmt: skip
-        boxes = np.stack([np.full(grid[0].size, 2.0), np.full(grid[0].size, level), *(g.ravel() for g in grid)], axis=1)
+        boxes = np.stack(
+            [np.full(grid[0].size, 2.0), np.full(grid[0].size, level), *(g.ravel() for g in grid)],
+            axis=1,
+        )
         self._open = boxes.astype(np.float32)
         # The bound of the first boxes is not known yet; 2 is above every other one.
 
@@ -124,7 +142,11 @@ class PoseSearch:
             # Keep the ones without a bound in front.
             self._add(rest, self._bounded(taken))
             return not len(self._open)
-        pick = np.argpartition(-self._open[:, 0], boxes - 1)[:boxes] if len(self._open) > boxes else np.arange(len(self._open))
+        pick = (
+            np.argpartition(-self._open[:, 0], boxes - 1)[:boxes]
+            if len(self._open) > boxes
+            else np.arange(len(self._open))
+        )
         taken, rest = self._open[pick], np.delete(self._open, pick, axis=0)
         inner, leaf = taken[taken[:, 1] > 0.0], taken[taken[:, 1] <= 0.0]
         for bound, _, angle, row, column in leaf.tolist():
@@ -132,7 +154,10 @@ class PoseSearch:
         if len(inner):
             half = 2.0 ** (inner[:, 1] - 1.0)
             parts = [
-                inner + np.stack((z, z - 1.0, z, a * half, b * half), axis=1) for a in (0, 1) for b in (0, 1) for z in [0 * half]
+                inner + np.stack((z, z - 1.0, z, a * half, b * half), axis=1)
+                for a in (0, 1)
+                for b in (0, 1)
+                for z in [0 * half]
             ]
             children = np.concatenate(parts)
             _, high_row, _, high_column = self._limits
@@ -150,7 +175,11 @@ class PoseSearch:
         for likelihood, x, y, yaw in sorted(self._leaves, reverse=True):
             if likelihood < RIVAL * self.likelihood:
                 break
-            if all(hypot(x - k.x_m, y - k.y_m) > apart_m or abs(remainder(yaw - k.yaw_rad, tau)) > apart_rad for k in kept):
+            if all(
+                hypot(x - k.x_m, y - k.y_m) > apart_m
+                or abs(remainder(yaw - k.yaw_rad, tau)) > apart_rad
+                for k in kept
+            ):
                 kept.append(PlanarPose(x, y, yaw))
                 if len(kept) > 8:
                     break
@@ -181,7 +210,8 @@ class PoseSearch:
         rows, columns = p.shape
         yaw = self._angles[boxes[:, 2].astype(np.intp)]
         c, s = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
-        # Points relative to the cell's centre, in cells; a box's first cell is added before rounding down.
+        # Points relative to the cell's centre, in cells; a box's first cell is added before
+        # rounding down.
         u = (c * self._px - s * self._py) / p.resolution_m + 0.5
         v = (s * self._px + c * self._py) / p.resolution_m + 0.5
         column: Index = np.floor(u + boxes[:, 4:5]).astype(np.intp)

@@ -1,7 +1,9 @@
-"""Surfaces of a map: one element per cell with a point and a normal, and the nearest one to any place in constant time.
+"""Surfaces of a map: one element per cell with a point and a normal, and the nearest one to any
+place in constant time.
 
-Each element is the centroid of its cell's points, moved onto the line through the points of the surrounding cells. This takes most
-of the cells' size out of the place of a wall. Where the surroundings are no line (a corner, a post), the element has no direction.
+Each element is the centroid of its cell's points, moved onto the line through the points of the
+surrounding cells. This takes most of the cells' size out of the place of a wall. Where the
+surroundings are no line (a corner, a post), the element has no direction.
 """
 
 from math import ceil
@@ -16,9 +18,11 @@ Index = npt.NDArray[np.intp]
 LINE_RATIO = 0.25
 """Smaller over larger variance of the surroundings up to which they are a line."""
 FEWEST_CELLS = 3
-"""Cells that the surroundings of an element need; one with fewer is left out, because it might be anything."""
+"""Cells that the surroundings of an element need; one with fewer is left out, because it might be
+anything."""
 NEAR, WIDE = 3, 7
-"""Cells around one that are its surroundings, and where these are too few: far from a scanner its rays are far apart."""
+"""Cells around one that are its surroundings, and where these are too few: far from a scanner its
+rays are far apart."""
 MAX_LOOKUP_CELLS = 40_000_000
 
 
@@ -28,14 +32,17 @@ class Elements:
     __slots__ = ("isotropy", "nx", "ny", "out_x", "out_y", "x_m", "y_m")
 
     def __init__(self, x_m: Array, y_m: Array, cell_m: float, outward: Array | None = None) -> None:
-        """Take points (m,), any number in a cell of ``cell_m``. ``outward``: directions (2, m) out of their walls, where these are
-        known: the two faces of a thick wall are then no surroundings of each other.
+        """Take points (m,), any number in a cell of ``cell_m``. ``outward``: directions (2, m) out
+        of their walls, where these are known: the two faces of a thick wall are then no
+        surroundings of each other.
         """
         ix, iy = np.floor(x_m / cell_m).astype(np.int64), np.floor(y_m / cell_m).astype(np.int64)
         low_x, low_y = (int(i.min()) if len(i) else 0 for i in (ix, iy))
         # A margin, so that no neighbour of a cell is one of another row.
         width = (int(ix.max()) - low_x if len(ix) else 0) + 2 * WIDE + 1
-        keys, inverse, counts = np.unique((iy - low_y + WIDE) * width + ix - low_x + WIDE, return_inverse=True, return_counts=True)
+        keys, inverse, counts = np.unique(
+            (iy - low_y + WIDE) * width + ix - low_x + WIDE, return_inverse=True, return_counts=True
+        )
         count = counts.astype(np.float64)
         cx, cy = (np.bincount(inverse, v, len(keys)) / count for v in (x_m, y_m))
         out: Array = np.zeros((2, len(keys)))
@@ -64,8 +71,17 @@ class Elements:
         return len(self.x_m)
 
 
-def _moments(keys: npt.NDArray[np.int64], cells: Index, cx: Array, cy: Array, out: Array, width: int, reach: int) -> Array:
-    """Return number, sums and sums of products (6, n) of the centroids around each of some cells, relative to its own."""
+def _moments(
+    keys: npt.NDArray[np.int64],
+    cells: Index,
+    cx: Array,
+    cy: Array,
+    out: Array,
+    width: int,
+    reach: int,
+) -> Array:
+    """Return number, sums and sums of products (6, n) of the centroids around each of some cells,
+    relative to its own."""
     moments = np.zeros((6, len(cells)))
     for row in range(-reach, reach + 1):
         for column in range(-reach, reach + 1):
@@ -81,8 +97,11 @@ def _moments(keys: npt.NDArray[np.int64], cells: Index, cx: Array, cy: Array, ou
 class SurfaceTable:
     """Elements with a table of the nearest one around every cell."""
 
-    def __init__(self, x_m: Array, y_m: Array, cell_m: float, reach_m: float, outward: Array | None = None) -> None:
-        """``reach_m``: largest distance at which an element is found. Raises ValueError for an extent that no table can have."""
+    def __init__(
+        self, x_m: Array, y_m: Array, cell_m: float, reach_m: float, outward: Array | None = None
+    ) -> None:
+        """``reach_m``: largest distance at which an element is found. Raises ValueError for an
+        extent that no table can have."""
         self.elements = Elements(x_m, y_m, cell_m, outward)
         self.reach_m = reach_m
         e = self.elements
@@ -100,8 +119,8 @@ class SurfaceTable:
             raise ValueError(f"{columns} x {rows} cells of {cell_m:g} m")
         self._rows, self._columns = rows, columns
         self._nearest = _nearest(
-            np.floor((e.y_m - self._y_m) / cell_m).astype(np.intp), np.floor((e.x_m - self._x_m) / cell_m).astype(np.intp),
-            (rows, columns), cells,
+            np.floor((e.y_m - self._y_m) / cell_m).astype(np.intp),
+            np.floor((e.x_m - self._x_m) / cell_m).astype(np.intp), (rows, columns), cells,
         )  # fmt: skip
 
     def nearest(self, x_m: Array, y_m: Array) -> Index:
@@ -112,10 +131,14 @@ class SurfaceTable:
         return np.asarray(self._nearest[row, column], dtype=np.intp)
 
 
-def _nearest(rows: Index, columns: Index, shape: tuple[int, int], reach: int) -> npt.NDArray[np.int32]:
-    """Return the number of the nearest marked cell within ``reach`` cells of each cell, -1 for none.
+def _nearest(
+    rows: Index, columns: Index, shape: tuple[int, int], reach: int
+) -> npt.NDArray[np.int32]:
+    """Return the number of the nearest marked cell within ``reach`` cells of each cell, -1 for
+    none.
 
-    The squared Euclidean distance separates: first the nearest mark along each column, then along each row the least sum.
+    The squared Euclidean distance separates: first the nearest mark along each column, then along
+    each row the least sum.
     """
     marks = np.full(shape, -1, np.int32)
     marks[rows, columns] = np.arange(len(rows), dtype=np.int32)

@@ -52,7 +52,8 @@ Spec = TypeVar("Spec", RunSpec, SimulationSpec)
 
 
 def load_profile(name_or_file: str, overrides: Mapping[str, Any] | None = None) -> Loaded:
-    """Return a profile by name or file, checked. ``overrides``: values by dotted key, as for ``--set``.
+    """Return a profile by name or file, checked. ``overrides``: values by dotted key, as for
+    ``--set``.
 
     The numbers are in ``.profile``. Raises ProfileError with every mistake.
     """
@@ -63,7 +64,8 @@ class Log:
     """A log: its messages as arrays or tables."""
 
     def __init__(self, path: str) -> None:
-        """Take the file of a run; of a rotated log any part. Raises LogError if it cannot be read."""
+        """Take the file of a run; of a rotated log any part. Raises LogError if it cannot be
+        read."""
         self.path = path
         self._parts = run_parts(path)
         with LogReader(self._parts[0]) as log:
@@ -75,16 +77,23 @@ class Log:
     def messages(self, kind: type[Message]) -> Any:
         """Return all messages of a type as a numpy structured array, in log order.
 
-        The first column ``time_s`` is the log time since the start of the run, the others are the fields. Vectors are columns of
-        shape (n, length), enumerations are numbers, text and sequences are objects.
+        The first column ``time_s`` is the log time since the start of the run, the others are the
+        fields. Vectors are columns of shape (n, length), enumerations are numbers, text and
+        sequences are objects.
         """
         origin_ns, rows = self.header.start_monotonic_ns, []
         for part in self._parts:
             with LogReader(part) as log:
-                rows += [((record.t_ns - origin_ns) * 1e-9, record.message) for record in log.messages(kind)]
+                rows += [
+                    ((record.t_ns - origin_ns) * 1e-9, record.message)
+                    for record in log.messages(kind)
+                ]
         fields = kind.__struct_fields__
         columns = {name: _array([getattr(message, name) for _, message in rows]) for name in fields}
-        dtype = [("time_s", np.float64), *((name, column.dtype, column.shape[1:]) for name, column in columns.items())]
+        dtype = [
+            ("time_s", np.float64),
+            *((name, column.dtype, column.shape[1:]) for name, column in columns.items()),
+        ]
         found = np.empty(len(rows), dtype)
         found["time_s"] = [t_s for t_s, _ in rows]
         for name, column in columns.items():
@@ -92,7 +101,8 @@ class Log:
         return found
 
     def frame(self, kind: type[Message], library: Literal["polars", "pandas"] = "polars") -> Any:
-        """Return all messages of a type as a data frame of an installed library; vectors have a column for each element."""
+        """Return all messages of a type as a data frame of an installed library; vectors have a
+        column for each element."""
         columns: dict[str, list[Any]] = {"time_s": []}
         kinds = columns_of(kind)
         columns |= {column.name: [] for column in kinds}
@@ -113,28 +123,36 @@ class Log:
 class Run(Log):
     """A finished simulation: its metrics, and its log."""
 
-    def __init__(self, spec: RunSpec, result: Result, trace: Sequence[TracePoint], folder: str) -> None:
+    def __init__(
+        self, spec: RunSpec, result: Result, trace: Sequence[TracePoint], folder: str
+    ) -> None:
         """``folder`` holds a log that is deleted with this object; empty for one that is kept."""
         if result.log:
             super().__init__(result.log)
         else:
             self.path = ""
         self._spec, self._result, self._trace = spec, result, trace
-        self._finalizer = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if folder else None
+        self._finalizer = (
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True) if folder else None
+        )
 
     def messages(self, kind: type[Message]) -> Any:
-        """Return all messages of a type, see :meth:`Log.messages`. Raises SetupError for a run without a log."""
+        """Return all messages of a type, see :meth:`Log.messages`. Raises SetupError for a run
+        without a log."""
         self._check_log()
         return super().messages(kind)
 
     def frame(self, kind: type[Message], library: Literal["polars", "pandas"] = "polars") -> Any:
-        """Return all messages of a type, see :meth:`Log.frame`. Raises SetupError for a run without a log."""
+        """Return all messages of a type, see :meth:`Log.frame`. Raises SetupError for a run without
+        a log."""
         self._check_log()
         return super().frame(kind, library)
 
     def _check_log(self) -> None:
         if not self._result.log:
-            raise SetupError("this run was driven without its log; simulate_many keeps the logs with logs=True")
+            raise SetupError(
+                "this run was driven without its log; simulate_many keeps the logs with logs=True"
+            )
 
     def close(self) -> None:
         """Delete the log now, unless it is kept."""
@@ -173,33 +191,39 @@ def simulate(
     duration_s: float | None = None,
     log: str | Path | None = None,
 ) -> Run:
-    """Drive a course in lockstep against the simulator, as ``vehicled sim`` does, and return the run.
+    """Drive a course in lockstep against the simulator, as ``vehicled sim`` does, and return the
+    run.
 
-    ``profile``, ``course`` and ``scene`` are names or files; an empty course is the scene's first one, else the profile's.
-    ``controller``, ``estimator`` and
-    ``identifier`` are names, ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key.
-    ``programme``, ``start``, ``failures``, ``latency`` and ``board``: as for ``--programme``, ``--start``, ``--fail``,
-    ``--latency`` and ``--board``. ``log``: folder that keeps the log; without it the log lives as long as the run object.
-    Raises ProfileError, CourseError, PluginError, SetupError and LogError, each with the place and the cure.
+    ``profile``, ``course`` and ``scene`` are names or files; an empty course is the scene's first
+    one, else the profile's. ``controller``, ``estimator`` and ``identifier`` are names,
+    ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key.
+    ``programme``, ``start``, ``failures``, ``latency`` and ``board``: as for ``--programme``,
+    ``--start``, ``--fail``, ``--latency`` and ``--board``. ``log``: folder that keeps the log;
+    without it the log lives as long as the run object. Raises ProfileError, CourseError,
+    PluginError, SetupError and LogError, each with the place and the cure.
 
-    Ctrl-C stops the vehicle, closes the log and then raises KeyboardInterrupt; a second one does not wait for the standstill.
-    SIGTERM stops it alike and then has the effect that it has in your program. In other threads than the main one nothing is
-    changed about signals.
+    Ctrl-C stops the vehicle, closes the log and then raises KeyboardInterrupt; a second one does
+    not wait for the standstill. SIGTERM stops it alike and then has the effect that it has in your
+    program. In other threads than the main one nothing is changed about signals.
     """
     request = _request(
-        profile, course, scene=scene, seed=seed, controller=controller, estimator=estimator, identifier=identifier,
-        programme=programme, overrides=overrides, laps=laps, link=link, start=start, failures=failures, latency=latency,
-        board=board, duration_s=duration_s, log=log,
+        profile, course, scene=scene, seed=seed, controller=controller, estimator=estimator,
+        identifier=identifier, programme=programme, overrides=overrides, laps=laps, link=link,
+        start=start, failures=failures, latency=latency, board=board, duration_s=duration_s,
+        log=log,
     )  # fmt: skip
     spec, folder = _with_log(request.run)
     try:
-        simulated = run_simulation(_plan(spec), request.simulation, keep_trace=True, keeps_signal=True)
+        simulated = run_simulation(
+            _plan(spec), request.simulation, keep_trace=True, keeps_signal=True
+        )
         run = Run(spec, simulated.result, simulated.trace, folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     if simulated.drive.signal:
-        # The vehicle stands and the log is closed; the rest of the script must not run on. SIGTERM may end the process here.
+        # The vehicle stands and the log is closed; the rest of the script must not run on. SIGTERM
+        # may end the process here.
         run.close()
         give_back(simulated.drive.signal)
     return run
@@ -212,11 +236,13 @@ def simulate_many(
     logs: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Run]:
-    """Drive many at once, on all cores, and return the runs in the same order: what :func:`simulate` returns for each.
+    """Drive many at once, on all cores, and return the runs in the same order: what
+    :func:`simulate` returns for each.
 
-    ``runs``: arguments of :func:`simulate` by name, such as ``[{"profile": "art", "seed": seed} for seed in range(20)]``. ``jobs``:
-    number of processes. ``logs``: False drives without logs, which is faster; the runs then have metrics and no messages.
-    ``progress`` is called with the numbers of finished and of all drives. Raises the errors of :func:`simulate`, and SetupError for
+    ``runs``: arguments of :func:`simulate` by name, such as ``[{"profile": "art", "seed": seed} for
+    seed in range(20)]``. ``jobs``: number of processes. ``logs``: False drives without logs, which
+    is faster; the runs then have metrics and no messages. ``progress`` is called with the numbers
+    of finished and of all drives. Raises the errors of :func:`simulate`, and SetupError for
     arguments that it does not take. Ctrl-C ends all drives.
     """
     requests, folders = [], []
@@ -225,13 +251,22 @@ def simulate_many(
             try:
                 request = _request(**arguments)
             except TypeError as error:
-                raise SetupError(f"run {number}: {error_message(error).replace('_request()', 'simulate()')}") from None
-            spec, folder = _with_log(request.run) if logs else (msgspec.structs.replace(request.run, log_folder=None), "")
+                raise SetupError(
+                    f"run {number}: {error_message(error).replace('_request()', 'simulate()')}"
+                ) from None
+            spec, folder = (
+                _with_log(request.run)
+                if logs
+                else (msgspec.structs.replace(request.run, log_folder=None), "")
+            )
             requests.append(DriveRequest(spec, request.simulation))
             folders.append(folder)
         found = drive_all(requests, jobs, progress or (lambda done, total: None))
         pairs = zip(requests, found, folders, strict=True)
-        return [Run(request.run, driven.result, driven.trace, folder) for request, driven, folder in pairs]
+        return [
+            Run(request.run, driven.result, driven.trace, folder)
+            for request, driven, folder in pairs
+        ]
     except BaseException:
         for folder in folders:
             shutil.rmtree(folder or os.devnull, ignore_errors=True)
@@ -245,13 +280,14 @@ def _with_log(spec: RunSpec) -> tuple[RunSpec, str]:
 
 
 def _request(
-    profile: str = "art", course: str = "", *, scene: str = "", seed: int = 1, controller: str | type = "",
-    estimator: str | type = "", identifier: str | type = "", programme: str = "",
-    overrides: Mapping[str, Any] | None = None, laps: int = 1, link: str = "messages", start: str = "",
-    failures: Sequence[str] = (), latency: str = "", board: str | Path = "",
-    duration_s: float | None = None, log: str | Path | None = None,
+    profile: str = "art", course: str = "", *, scene: str = "", seed: int = 1,
+    controller: str | type = "", estimator: str | type = "", identifier: str | type = "",
+    programme: str = "", overrides: Mapping[str, Any] | None = None, laps: int = 1,
+    link: str = "messages", start: str = "", failures: Sequence[str] = (), latency: str = "",
+    board: str | Path = "", duration_s: float | None = None, log: str | Path | None = None,
 ) -> DriveRequest:  # fmt: skip
-    """Return the checked specifications of a drive, with the arguments of :func:`simulate`. Raises SetupError."""
+    """Return the checked specifications of a drive, with the arguments of :func:`simulate`. Raises
+    SetupError."""
     spec = _checked(
         RunSpec,
         profile=profile,
@@ -271,11 +307,17 @@ def _request(
         duration_s=duration_s,
         log_folder=log,
     )
-    return DriveRequest(spec, _checked(SimulationSpec, failures=_texts("failures", failures), start=start, in_process=True))
+    return DriveRequest(
+        spec,
+        _checked(
+            SimulationSpec, failures=_texts("failures", failures), start=start, in_process=True
+        ),
+    )
 
 
 class Simulation(Stepwise):
-    """A drive in this process that the caller steps and may steer: ``reset``, ``step``, ``observe``."""
+    """A drive in this process that the caller steps and may steer: ``reset``, ``step``,
+    ``observe``."""
 
     def __init__(
         self,
@@ -324,12 +366,14 @@ class Study:
         return self._finished.rows
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the table by column: factors, outcome, metrics; ready for a data frame of any library."""
+        """Return the table by column: factors, outcome, metrics; ready for a data frame of any
+        library."""
         names, records = flat_table(self.rows)
         return {name: [record[i] for record in records] for i, name in enumerate(names)}
 
     def effects(self, factor: str, metric: str) -> list[Effect]:
-        """Return mean, bootstrap interval and paired change of a metric at every level of a factor. Raises StudyError."""
+        """Return mean, bootstrap interval and paired change of a metric at every level of a factor.
+        Raises StudyError."""
         finished = self._finished
         return effects(self.rows, finished.check_factor(factor), finished.check_metric(metric))
 
@@ -349,11 +393,14 @@ def study(
 ) -> Study:
     """Drive what is missing of a study, as ``vehicled study`` does, and return all of it.
 
-    ``file``: study file, name of a shipped study, or the content of a study file as a dict. ``output``: folder of the results, by
-    default ``study_NAME``. ``jobs``: processes. ``on``: Dask cluster. Raises StudyError and ProfileError with every mistake.
+    ``file``: study file, name of a shipped study, or the content of a study file as a dict.
+    ``output``: folder of the results, by default ``study_NAME``. ``jobs``: processes. ``on``: Dask
+    cluster. Raises StudyError and ProfileError with every mistake.
     """
     if isinstance(file, Mapping):
-        specification = study_specification.of(file, Path(f"{file.get('name', 'python')}.toml").resolve())
+        specification = study_specification.of(
+            file, Path(f"{file.get('name', 'python')}.toml").resolve()
+        )
     else:
         specification = study_specification.load(os.fspath(file))
     folder = Path(output or f"study_{specification.name}")
@@ -395,9 +442,10 @@ def gap(
 ) -> "Gap":
     """Compare simulated with real runs, as ``vehicled gap`` does.
 
-    ``real`` and ``simulated``: files and folders; of several models by label, or of studies to be split by the levels of the
-    factor ``by``. The others are as the options of the command;
-    ``overrides`` are parameters of the judge. Raises GapError, RecordingError, UnknownNameError and ProfileError.
+    ``real`` and ``simulated``: files and folders; of several models by label, or of studies to be
+    split by the levels of the factor ``by``. The others are as the options of the command;
+    ``overrides`` are parameters of the judge. Raises GapError, RecordingError, UnknownNameError and
+    ProfileError.
     """
     from vehicled.offline.gap.errors import GapError
     from vehicled.offline.gap.gap import gap as measure
@@ -412,7 +460,11 @@ def gap(
         manoeuvres=tuple(manoeuvres),
     )
     if not isinstance(simulated, Mapping):
-        models = grouped([*map(str, simulated)], by) if by else {"simulated": expanded([*map(str, simulated)])}
+        models = (
+            grouped([*map(str, simulated)], by)
+            if by
+            else {"simulated": expanded([*map(str, simulated)])}
+        )
     elif by:
         raise GapError("by: takes a list of studies in the place of models by label")
     else:
@@ -444,10 +496,14 @@ def replay(
 ) -> ReplayResult:
     """Run the daemon's logic again on a log and compare every output bit by bit.
 
-    A change makes it a what-if, open loop. ``code``: source of the run's plugins. ``progress`` is called with the time of the run.
+    A change makes it a what-if, open loop. ``code``: source of the run's plugins. ``progress`` is
+    called with the time of the run.
     """
     names = {"controller": _reference(controller), "estimator": _reference(estimator)}
-    changes = [*_overrides(overrides), *(f"{table}.name={name}" for table, name in names.items() if name)]
+    changes = [
+        *_overrides(overrides),
+        *(f"{table}.name={name}" for table, name in names.items() if name),
+    ]
     with Journal(path) as journal:
         return Replay(journal, changes, code=code).run(progress)
 
@@ -459,11 +515,18 @@ def _plan(spec: RunSpec) -> Plan:
 
 
 def _checked(kind: type[Spec], **values: Any) -> Spec:
-    """Return a specification whose values have been checked as the command line checks its options."""
+    """Return a specification whose values have been checked as the command line checks its
+    options."""
     hints, checked = get_type_hints(kind, include_extras=True), {}
     for name, value in values.items():
         try:
-            plain = os.fspath(value) if isinstance(value, os.PathLike) else value.item() if isinstance(value, np.generic) else value
+            plain = (
+                os.fspath(value)
+                if isinstance(value, os.PathLike)
+                else value.item()
+                if isinstance(value, np.generic)
+                else value
+            )
             checked[name] = msgspec.convert(plain, hints[name])
             _refuse_unwritable(checked[name])
         except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
@@ -474,9 +537,12 @@ def _checked(kind: type[Spec], **values: Any) -> Spec:
 
 
 def _refuse_unwritable(value: Any) -> None:
-    """Raise ValueError for a text that no file name and no log can hold, and for a number that is not finite."""
+    """Raise ValueError for a text that no file name and no log can hold, and for a number that is
+    not finite."""
     for each in value if isinstance(value, tuple | list) else (value,):
-        if isinstance(each, str) and ("\0" in each or (not each.isascii() and each.encode("utf-8", "ignore").decode() != each)):
+        if isinstance(each, str) and (
+            "\0" in each or (not each.isascii() and each.encode("utf-8", "ignore").decode() != each)
+        ):
             raise ValueError("a text without NUL and half characters is needed")
         if isinstance(each, float) and not isfinite(each):
             raise ValueError("a finite number is needed")
@@ -486,9 +552,13 @@ def _overrides(values: Any) -> list[str]:
     if values is None:
         return []
     if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
-        raise SetupError(f"overrides = {shown(values)}: give a dict of values by dotted key, such as {{'limits.corridor_m': 1.0}}")
+        raise SetupError(
+            f"overrides = {shown(values)}: give a dict of values by dotted key, such as "
+            "{'limits.corridor_m': 1.0}"
+        )
     return [
-        assignment(key, value.tolist() if isinstance(value, np.ndarray | np.generic) else value) for key, value in values.items()
+        assignment(key, value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+        for key, value in values.items()
     ]
 
 
@@ -503,13 +573,19 @@ def _reference(kind: str | type) -> str:
     if isinstance(kind, str):
         return kind
     if not isinstance(kind, type):
-        raise SetupError(f"give the class itself, or FILE.py:NAME, instead of {shown(kind)}: its parameters are overrides")
+        raise SetupError(
+            f"give the class itself, or FILE.py:NAME, instead of {shown(kind)}: its parameters "
+            "are overrides"
+        )
     try:
         file = inspect.getsourcefile(kind)
     except (TypeError, OSError):
         file = None
     if file is None or not Path(file).is_file():
-        raise SetupError(f"{kind.__name__} is not defined in a file: write it into one (in a notebook: %%writefile my_law.py)")
+        raise SetupError(
+            f"{kind.__name__} is not defined in a file: write it into one (in a notebook: "
+            "%%writefile my_law.py)"
+        )
     if kind.__module__ == "__main__" and "__main__" not in Path(file).read_text(encoding="utf-8"):
         raise SetupError(
             f"{file} is run once more to load {kind.__name__} from it: write what follows below "

@@ -26,8 +26,11 @@ class Driven(Struct, frozen=True):
     trace: Sequence[TracePoint]
 
 
-def drive_all(requests: Sequence[DriveRequest], jobs: int | None, progress: Callable[[int, int], None]) -> list[Driven]:
-    """Drive on all cores, or in ``jobs`` processes, and return the drives in the order of the requests.
+def drive_all(
+    requests: Sequence[DriveRequest], jobs: int | None, progress: Callable[[int, int], None]
+) -> list[Driven]:
+    """Drive on all cores, or in ``jobs`` processes, and return the drives in the order of the
+    requests.
 
     ``progress`` is called with the numbers of finished and of all drives. Raises the errors of
     :meth:`vehicled.offline.processes.WorkerPool.map`.
@@ -37,5 +40,7 @@ def drive_all(requests: Sequence[DriveRequest], jobs: int | None, progress: Call
 
 
 def _driven(shared: None, request: DriveRequest) -> Driven:
-    simulated = simulate(Plan.of(request.run), request.simulation, keep_trace=True, keeps_signal=True)
+    simulated = simulate(
+        Plan.of(request.run), request.simulation, keep_trace=True, keeps_signal=True
+    )
     return Driven(simulated.result, simulated.trace)

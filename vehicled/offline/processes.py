@@ -1,4 +1,5 @@
-"""Worker processes on this computer, for what takes minutes on one core: ``python -m vehicled.offline.processes FD``.
+"""Worker processes on this computer, for what takes minutes on one core: ``python -m
+vehicled.offline.processes FD``.
 
 A process that dies costs one task, which another repeats.
 """
@@ -55,7 +56,11 @@ class WorkerProcess:
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
-        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environment = os.environ | {
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+        }
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", self._module, str(theirs.fileno())],
@@ -91,14 +96,19 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def answered(workers: Sequence[WorkerProcess], messages: Iterable[bytes]) -> Iterator[tuple[int, bytes | str]]:
-    """Yield the number of each message and its answer as they come: the reason, where its process died every time."""
+def answered(
+    workers: Sequence[WorkerProcess], messages: Iterable[bytes]
+) -> Iterator[tuple[int, bytes | str]]:
+    """Yield the number of each message and its answer as they come: the reason, where its process
+    died every time."""
     waiting, repeated = enumerate(messages), deque[tuple[int, bytes, int]]()
     busy: dict[Connection, tuple[WorkerProcess, int, bytes, int]] = {}
     idle = list(workers)
     while True:
         while idle:
-            following = repeated.popleft() if repeated else next(((*each, 1) for each in waiting), None)
+            following = (
+                repeated.popleft() if repeated else next(((*each, 1) for each in waiting), None)
+            )
             if following is None:
                 break
             worker = idle.pop()
@@ -121,7 +131,8 @@ def answered(workers: Sequence[WorkerProcess], messages: Iterable[bytes]) -> Ite
 
 
 class WorkerPool:
-    """Processes that call a function with many tasks, and with one large thing that all of them share. Use as a context manager.
+    """Processes that call a function with many tasks, and with one large thing that all of them
+    share. Use as a context manager.
 
     Outcomes do not depend on the number of processes: with one, the function runs in this process.
     """
@@ -136,7 +147,12 @@ class WorkerPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def share(self, thing: object) -> None:
@@ -146,10 +162,14 @@ class WorkerPool:
         self._informed.clear()
 
     def map(
-        self, do: Callable[[Any, Task], Outcome], tasks: Sequence[Task], done: Callable[[int], None] = lambda number: None
+        self,
+        do: Callable[[Any, Task], Outcome],
+        tasks: Sequence[Task],
+        done: Callable[[int], None] = lambda number: None,
     ) -> list[Outcome]:
-        """Return ``do(shared, task)`` of each task, in order. ``do`` is a function of a module. ``done`` is called with the number
-        of outcomes so far. Raises the first :class:`UserError` of a task, and :class:`SetupError` where a process dies twice.
+        """Return ``do(shared, task)`` of each task, in order. ``do`` is a function of a module.
+        ``done`` is called with the number of outcomes so far. Raises the first :class:`UserError`
+        of a task, and :class:`SetupError` where a process dies twice.
         """
         found: dict[int, Outcome] = {}
         try:
@@ -168,7 +188,9 @@ class WorkerPool:
         for worker in self._workers:
             worker.close()
 
-    def _outcomes(self, do: Callable[[Any, Task], Outcome], tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
+    def _outcomes(
+        self, do: Callable[[Any, Task], Outcome], tasks: Sequence[Task]
+    ) -> Iterator[tuple[int, Outcome]]:
         if len(self._workers) == 1 or len(tasks) == 1:
             for number, task in enumerate(tasks):
                 yield number, do(self._shared, task)

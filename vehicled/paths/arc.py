@@ -5,7 +5,9 @@ import numpy as np
 from vehicled.core.arrays import Array
 
 
-def on_arc(x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, way_m: Array) -> tuple[Array, Array, Array]:
+def on_arc(
+    x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, way_m: Array
+) -> tuple[Array, Array, Array]:
     """Return the poses (k,) on a circle after distances from a pose, negative ones backward."""
     turned = way_m * curvature_per_m
     chord = way_m * np.sinc(turned / (2.0 * np.pi))

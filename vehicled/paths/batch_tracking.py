@@ -1,4 +1,5 @@
-"""Tracks many vehicles on one course as numpy arrays: :class:`~vehicled.paths.tracking.PathTracker` row by row.
+"""Tracks many vehicles on one course as numpy arrays: :class:`~vehicled.paths.tracking.PathTracker`
+row by row.
 
 For courses of one leg that is driven forward.
 """
@@ -13,7 +14,14 @@ import numpy.typing as npt
 from vehicled.core.arrays import Array, clipped, hypotenuse, wrapped
 from vehicled.paths.course import Course
 from vehicled.paths.errors import CourseError
-from vehicled.paths.tracking import AHEAD_M, BEHIND_M, END_TOLERANCE_M, MAX_WINDOW_M, MAX_WINDOW_S, RUN_OUT_M
+from vehicled.paths.tracking import (
+    AHEAD_M,
+    BEHIND_M,
+    END_TOLERANCE_M,
+    MAX_WINDOW_M,
+    MAX_WINDOW_S,
+    RUN_OUT_M,
+)
 
 Rows = npt.NDArray[np.intp]
 FEW = 4
@@ -63,13 +71,32 @@ class BatchTracker:
     def __init__(self, course: Course, count: int) -> None:
         """Raises CourseError for a course that is driven backward anywhere."""
         if course.reverses:
-            raise CourseError(f"{course.name}: a part of it is driven backward; choose a course that is driven forward only")
-        s, x, y, yaw, curvature = course.s_m, course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m
+            raise CourseError(
+                f"{course.name}: a part of it is driven backward; choose a course that is "
+                "driven forward only"
+            )
+        s, x, y, yaw, curvature = (
+            course.s_m,
+            course.x_m,
+            course.y_m,
+            course.yaw_rad,
+            course.curvature_per_m,
+        )
         self._end = len(s) - 1
         if course.closed:
-            # The lap goes on past its start, as in the scalar tracker: at least one sample, and all within the run-out.
+            # The lap goes on past its start, as in the scalar tracker: at least one sample, and all
+            # within the run-out.
             n, length = len(s), course.length_m
-            more = max(1, int(np.searchsorted(np.concatenate([s + k * length for k in range(_laps(length))]), RUN_OUT_M, "right")))
+            more = max(
+                1,
+                int(
+                    np.searchsorted(
+                        np.concatenate([s + k * length for k in range(_laps(length))]),
+                        RUN_OUT_M,
+                        "right",
+                    )
+                ),
+            )
             again = np.arange(more)
             s = np.concatenate((s, s[again % n] + (again // n + 1) * length))
             x, y, curvature = (np.concatenate((a, a[again % n])) for a in (x, y, curvature))
@@ -84,11 +111,14 @@ class BatchTracker:
         self._lists = _Lists(*(
             each.tolist()
             for each in (
-                s, x, y, yaw, curvature, self._ds, self._dx, self._dy, self._dyaw, self._dcurvature, self._inverse,
+                s, x, y, yaw, curvature, self._ds, self._dx, self._dy, self._dyaw, self._dcurvature,
+                self._inverse,
             )
         ))  # fmt: skip
         self._finish_m = course.length_m - min(END_TOLERANCE_M, course.length_m / 4.0)
-        self.at_m, self.progress_m, self._cross_track_m, self._seen_x_m, self._seen_y_m = np.zeros((5, count))
+        self.at_m, self.progress_m, self._cross_track_m, self._seen_x_m, self._seen_y_m = np.zeros(
+            (5, count)
+        )
         self._window_m = np.full(count, MAX_WINDOW_M)
         self._fresh = np.ones(count, dtype=np.bool_)
 
@@ -115,38 +145,56 @@ class BatchTracker:
         return points
 
     def locate(self, x_m: Array, y_m: Array, yaw_rad: Array) -> PathPoints:
-        """Return the reference points of poses (n,) near the current progress without changing it."""
+        """Return the reference points of poses (n,) near the current progress without changing
+        it."""
         if len(x_m) <= FEW:
             poses = enumerate(zip(x_m.tolist(), y_m.tolist(), yaw_rad.tolist(), strict=True))
             return PathPoints(*np.array([self._locate_one(row, *pose) for row, pose in poses]).T)
         moved = np.where(self._fresh, 0.0, hypotenuse(x_m - self._seen_x_m, y_m - self._seen_y_m))
         low = self.at_m - np.minimum(BEHIND_M + moved, self._window_m)
-        high = self.at_m + np.minimum(AHEAD_M + 2.0 * (np.abs(self._cross_track_m) + moved), self._window_m)
+        high = self.at_m + np.minimum(
+            AHEAD_M + 2.0 * (np.abs(self._cross_track_m) + moved), self._window_m
+        )
         first = clipped(np.searchsorted(self._s, low, "right") - 1, 0, self._end)
         stop = np.minimum(self._end + 1, np.maximum(np.searchsorted(self._s, high), first) + 1)
         return self._reference(*self._nearest(x_m, y_m, first, stop), x_m, y_m, yaw_rad)
 
     def _locate_one(self, row: int, x_m: float, y_m: float, yaw_rad: float) -> tuple[float, ...]:
-        """Return what :meth:`locate` does for one vehicle, in plain floats: they cost less than short arrays, bits are equal.
-        Functions that are rounded are those of numpy.
+        """Return what :meth:`locate` does for one vehicle, in plain floats: they cost less than
+        short arrays, bits are equal. Functions that are rounded are those of numpy.
         """
         course, window_m = self._lists, float(self._window_m[row])
-        moved = 0.0 if self._fresh[row] else float(hypotenuse(x_m - self._seen_x_m[row], y_m - self._seen_y_m[row]))
+        moved = (
+            0.0
+            if self._fresh[row]
+            else float(hypotenuse(x_m - self._seen_x_m[row], y_m - self._seen_y_m[row]))
+        )
         low = float(self.at_m[row]) - min(BEHIND_M + moved, window_m)
-        high = float(self.at_m[row]) + min(AHEAD_M + 2.0 * (abs(float(self._cross_track_m[row])) + moved), window_m)
+        high = float(self.at_m[row]) + min(
+            AHEAD_M + 2.0 * (abs(float(self._cross_track_m[row])) + moved), window_m
+        )
         first = min(max(bisect_right(course.s, low) - 1, 0), self._end)
         stop = min(self._end + 1, max(bisect_left(course.s, high), first) + 1)
         dx, dy = self._x[first:stop] - x_m, self._y[first:stop] - y_m
         nearest = first + int((dx * dx + dy * dy).argmin())
         best = inf, 0, 0.0
         for i in (max(nearest - 1, 0), min(nearest, self._end - 1)):
-            t = ((x_m - course.x[i]) * course.dx[i] + (y_m - course.y[i]) * course.dy[i]) * course.inverse[i]
+            t = (
+                (x_m - course.x[i]) * course.dx[i] + (y_m - course.y[i]) * course.dy[i]
+            ) * course.inverse[i]
             t = min(max(t, 0.0), 1.0)
-            off_x, off_y = course.x[i] + t * course.dx[i] - x_m, course.y[i] + t * course.dy[i] - y_m
+            off_x, off_y = (
+                course.x[i] + t * course.dx[i] - x_m,
+                course.y[i] + t * course.dy[i] - y_m,
+            )
             if (square := off_x * off_x + off_y * off_y) < best[0]:
                 best = square, i, t
         _, i, t = best
-        px, py, yaw = course.x[i] + t * course.dx[i], course.y[i] + t * course.dy[i], course.yaw[i] + t * course.dyaw[i]
+        px, py, yaw = (
+            course.x[i] + t * course.dx[i],
+            course.y[i] + t * course.dy[i],
+            course.yaw[i] + t * course.dyaw[i],
+        )
         off_x, off_y = x_m - px, y_m - py
         if 0.0 < t < 1.0:
             cross_track = (course.dx[i] * off_y - course.dy[i] * off_x) * sqrt(course.inverse[i])
@@ -165,14 +213,17 @@ class BatchTracker:
         )
 
     def _nearest(self, x_m: Array, y_m: Array, first: Rows, stop: Rows) -> tuple[Rows, Array]:
-        """Return segment and fraction of it of the points nearest to (x, y), among samples ``first`` to before ``stop``."""
+        """Return segment and fraction of it of the points nearest to (x, y), among samples
+        ``first`` to before ``stop``."""
         columns = first[:, None] + np.arange(int((stop - first).max()))
         within = np.minimum(columns, self._end)
         dx, dy = self._x[within] - x_m[:, None], self._y[within] - y_m[:, None]
         square = np.where(columns < stop[:, None], dx * dx + dy * dy, np.inf)
         nearest = first + square.argmin(axis=1)
         # The segments behind and ahead of it.
-        both, fraction, square = self._on_segment(clipped(np.stack((nearest - 1, nearest)), 0, self._end - 1), x_m, y_m)
+        both, fraction, square = self._on_segment(
+            clipped(np.stack((nearest - 1, nearest)), 0, self._end - 1), x_m, y_m
+        )
         forward = square[1] < square[0]
         return np.where(forward, both[1], both[0]), np.where(forward, fraction[1], fraction[0])
 
@@ -202,7 +253,8 @@ class BatchTracker:
         )
 
     def points_at(self, s_m: Array) -> CoursePoints:
-        """Return the points at arc lengths (n,). A lap repeats; an open course goes on straight beyond its ends."""
+        """Return the points at arc lengths (n,). A lap repeats; an open course goes on straight
+        beyond its ends."""
         beyond = np.zeros_like(s_m)
         if self.course.closed:
             s_m = np.mod(s_m, self.course.length_m)
@@ -219,13 +271,18 @@ class BatchTracker:
             np.where(beyond == 0.0, self._curvature[i] + t * self._dcurvature[i], 0.0),
         )
 
-    def references_ahead(self, x_m: Array, y_m: Array, yaw_rad: Array, look_ahead_m: float) -> CoursePoints:
-        """Return the points nearest to those ``look_ahead_m`` ahead of vehicles; an open course goes on straight beyond its end."""
+    def references_ahead(
+        self, x_m: Array, y_m: Array, yaw_rad: Array, look_ahead_m: float
+    ) -> CoursePoints:
+        """Return the points nearest to those ``look_ahead_m`` ahead of vehicles; an open course
+        goes on straight beyond its end."""
         near_x, near_y = x_m + look_ahead_m * np.cos(yaw_rad), y_m + look_ahead_m * np.sin(yaw_rad)
         s_m = self.locate(near_x, near_y, yaw_rad).s_m
         if not self.course.closed:
             end_m, end_yaw = self._s[-1], self._yaw[-1]
-            along_m = (near_x - self._x[-1]) * np.cos(end_yaw) + (near_y - self._y[-1]) * np.sin(end_yaw)
+            along_m = (near_x - self._x[-1]) * np.cos(end_yaw) + (near_y - self._y[-1]) * np.sin(
+                end_yaw
+            )
             s_m = np.where(s_m >= end_m, end_m + np.maximum(along_m, 0.0), s_m)
         return self.points_at(s_m)
 

@@ -32,17 +32,25 @@ _FORMULAS: dict[str, Callable[..., Course]] = {
     "square": formulas.square,
     "circle_r1_slow": partial(formulas.circle, 1.0, "ccw", speed_mps=0.2, name="circle_r1_slow"),
     "double_lane_change": formulas.double_lane_change,
-    "double_lane_change_fast": partial(formulas.double_lane_change, speed_mps=8.0, name="double_lane_change_fast"),
+    "double_lane_change_fast": partial(
+        formulas.double_lane_change, speed_mps=8.0, name="double_lane_change_fast"
+    ),
     "figure_eight": formulas.figure_eight,
     "figure_eight_fast": partial(formulas.figure_eight, speed_mps=3.0, name="figure_eight_fast"),
     "parallel_parking": formulas.parallel_parking,
     "three_point_turn": formulas.three_point_turn,
     "iso_3888_1": partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_1, name="iso_3888_1"),
     "iso_3888_2": partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_2, name="iso_3888_2"),
-    "iso_3888_1_tenth": partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_1, scale=0.1, name="iso_3888_1_tenth"),
-    "iso_3888_2_tenth": partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_2, scale=0.1, name="iso_3888_2_tenth"),
+    "iso_3888_1_tenth": partial(
+        manoeuvres.iso_3888, manoeuvres.ISO_3888_1, scale=0.1, name="iso_3888_1_tenth"
+    ),
+    "iso_3888_2_tenth": partial(
+        manoeuvres.iso_3888, manoeuvres.ISO_3888_2, scale=0.1, name="iso_3888_2_tenth"
+    ),
     "chrono_iso": partial(manoeuvres.lane_change, name="chrono_iso"),
-    "chrono_nato": partial(manoeuvres.lane_change, ramp_m=28.93, offset_m=3.6105, length_m=25.0, name="chrono_nato"),
+    "chrono_nato": partial(
+        manoeuvres.lane_change, ramp_m=28.93, offset_m=3.6105, length_m=25.0, name="chrono_nato"
+    ),
     "slalom": manoeuvres.slalom,
     "slalom_tenth": partial(manoeuvres.slalom, 1.8, speed_mps=2.0, name="slalom_tenth"),
     "turn": manoeuvres.turn,
@@ -59,10 +67,12 @@ _FORMULAS: dict[str, Callable[..., Course]] = {
 _FORMULAS |= {
     (name := f"{line}_two_speed"): partial(_FORMULAS[line], second_mps=2.0, name=name)
     for line in (
-        "circle_r2_ccw", "circle_r2_cw", "circle_r5_ccw", "circle_r5_cw", "circle_r25_ccw", "circle_r25_cw", "straight_30m",
+        "circle_r2_ccw", "circle_r2_cw", "circle_r5_ccw", "circle_r5_cw", "circle_r25_ccw",
+        "circle_r25_cw", "straight_30m",
     )
 }  # fmt: skip
-"""The seven lines of the published imitation study (2023) at 1 m/s on their first half and 2 m/s on their second."""
+"""The seven lines of the published imitation study (2023) at 1 m/s on their first half and 2 m/s on
+their second."""
 _MPH = 0.44704
 _THESIS: tuple[tuple[str, tuple[int, ...], Callable[..., Course]], ...] = (
     ("st", (5,), manoeuvres.straight_run),
@@ -70,9 +80,10 @@ _THESIS: tuple[tuple[str, tuple[int, ...], Callable[..., Course]], ...] = (
     ("ss", (20, 25, 30), partial(manoeuvres.turn, radius_m=64.0, angle_deg=180.0)),
     ("dlc", (30, 35, 40), partial(manoeuvres.iso_3888, manoeuvres.ISO_3888_1, ease_m=5.0)),
 )
-"""The nine of the study of a HMMWV at low simulation rates (Michigan Tech 2022) by kind, speed in mph and line. It gives no
-coordinates: the radii are inferred, from the 15 s of a half turn at 30 mph and from a sharp corner.
-It tracked traces that the vehicle had driven, so the lane changes are eased. A missed box is a failure."""
+"""The nine of the study of a HMMWV at low simulation rates (Michigan Tech 2022) by kind, speed in
+mph and line. It gives no coordinates: the radii are inferred, from the 15 s of a half turn at 30
+mph and from a sharp corner. It tracked traces that the vehicle had driven, so the lane changes are
+eased. A missed box is a failure."""
 _FORMULAS |= {
     (name := f"thesis_{kind}{mph}"): partial(line, speed_mps=mph * _MPH, boxes=True, name=name)
     for kind, speeds, line in _THESIS
@@ -93,42 +104,61 @@ _FITTED = ("width_m", "centre_m", "turn_radius_m")
 
 def names() -> list[str]:
     """Return the names of all shipped courses, sorted."""
-    return sorted({*_FORMULAS, *(path.stem for path in shipped.folder("profiles/courses").glob("*.csv"))})
+    return sorted(
+        {*_FORMULAS, *(path.stem for path in shipped.folder("profiles/courses").glob("*.csv"))}
+    )
 
 
 def load_course(
-    name_or_file: str, *, width_m: float | None = None, centre_m: float | None = None, turn_radius_m: float | None = None
+    name_or_file: str,
+    *,
+    width_m: float | None = None,
+    centre_m: float | None = None,
+    turn_radius_m: float | None = None,
 ) -> Course:
-    """Return the course of that name, else the one in that file. Raises CourseError with the mistake and its cure.
+    """Return the course of that name, else the one in that file. Raises CourseError with the
+    mistake and its cure.
 
-    A course drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``, and so does a file:
-    ``columns=x,y,-,speed``, ``gaps=bridge``, ``time=ms`` and ``line=2`` are those of
-    :class:`~vehicled.paths.course_file.ReadOptions`. ``SCENE/COURSE`` is a course of a scene, see :mod:`.scenes`.
+    A course drawn by formula takes parameters: ``circle_r5_ccw:laps=3,speed_mps=2``, and so does a
+    file: ``columns=x,y,-,speed``, ``gaps=bridge``, ``time=ms`` and ``line=2`` are those of
+    :class:`~vehicled.paths.course_file.ReadOptions`. ``SCENE/COURSE`` is a course of a scene, see
+    :mod:`.scenes`.
 
-    ``width_m``, ``centre_m``, the distance from the rear axle to the middle, and ``turn_radius_m``, the tightest turn, are the
-    vehicle's; a course that fits its lanes or bends to a vehicle uses them.
+    ``width_m``, ``centre_m``, the distance from the rear axle to the middle, and ``turn_radius_m``,
+    the tightest turn, are the vehicle's; a course that fits its lanes or bends to a vehicle uses
+    them.
     """
     head, colon, given = name_or_file.partition(":")
     if head in _FORMULAS:
-        fit = {key: value for key, value in zip(_FITTED, (width_m, centre_m, turn_radius_m), strict=True) if value is not None}
+        fit = {
+            key: value
+            for key, value in zip(_FITTED, (width_m, centre_m, turn_radius_m), strict=True)
+            if value is not None
+        }
         course = _drawn(head, given, fit)
         return course.renamed(name_or_file) if colon else course
     if scenes.is_course(name_or_file):
         return scenes.load_course_of(name_or_file)
     known = names()
     if name_or_file in known:
-        return _from_file(shipped.folder("profiles/courses") / f"{name_or_file}.csv", name_or_file).renamed(name_or_file)
+        return _from_file(
+            shipped.folder("profiles/courses") / f"{name_or_file}.csv", name_or_file
+        ).renamed(name_or_file)
     file, options = _with_options(name_or_file)
     looks_like_file = "/" in file or "\\" in file or Path(file).suffix.lower() in ENDINGS
     if looks_like_file or _exists(file):
         return _from_file(Path(file), file, options)
     close = get_close_matches(name_or_file, known, n=1, cutoff=0.5)
     hint = f'did you mean "{close[0]}"? ' if close else ""
-    raise CourseError(f'no course "{name_or_file[:60]}"; {hint}known: {", ".join(known)}; or give a file ({", ".join(ENDINGS)})')
+    raise CourseError(
+        f'no course "{name_or_file[:60]}"; {hint}known: {", ".join(known)}; or give a file '
+        f"({', '.join(ENDINGS)})"
+    )
 
 
 def _with_options(name_or_file: str) -> tuple[str, ReadOptions]:
-    """Return a file and what is said of it behind its name. Raises CourseError for another parameter."""
+    """Return a file and what is said of it behind its name. Raises CourseError for another
+    parameter."""
     # The name of a projection holds a colon.
     file, colon, given = re.sub(r"(crs=\w+):(?=\d+(,|$))", r"\1 ", name_or_file).rpartition(":")
     if not colon or Path(file).suffix.lower() not in ENDINGS or _exists(name_or_file):
@@ -147,10 +177,14 @@ def _with_options(name_or_file: str) -> tuple[str, ReadOptions]:
             break
     if not all(values.values()) or not values:
         known = "; ".join(f"{name}={what}" for name, what in _FILE_PARAMETERS.items())
-        raise CourseError(f'{file}: "{given[:40]}" is no parameter of a course file; known: {known}')
+        raise CourseError(
+            f'{file}: "{given[:40]}" is no parameter of a course file; known: {known}'
+        )
     bridging, unit = values.get("gaps", [""])[0], values.get("time", [""])[0]
     if bridging not in ("", "bridge"):
-        raise CourseError(f"{file}: gaps={bridging[:40]}: write gaps=bridge, or leave it out and a gap is refused")
+        raise CourseError(
+            f"{file}: gaps={bridging[:40]}: write gaps=bridge, or leave it out and a gap is refused"
+        )
     if unit not in ("", *UNITS):
         raise CourseError(f"{file}: time={unit[:40]}: the units are {', '.join(UNITS)}")
     columns, line = tuple(values.get("columns", ())), values.get("line", [""])[0]
@@ -159,11 +193,18 @@ def _with_options(name_or_file: str) -> tuple[str, ReadOptions]:
 
 
 def parameters(name: str) -> dict[str, object]:
-    """Return the parameters of a course drawn by formula with their defaults, None for a dependent one. Empty for other names."""
+    """Return the parameters of a course drawn by formula with their defaults, None for a dependent
+    one. Empty for other names."""
     if name not in _FORMULAS:
         return {}
-    found = {key: p.default for key, p in inspect.signature(_FORMULAS[name]).parameters.items() if key != "name"}
-    return {key: default for key, default in found.items() if default is not inspect.Parameter.empty}
+    found = {
+        key: p.default
+        for key, p in inspect.signature(_FORMULAS[name]).parameters.items()
+        if key != "name"
+    }
+    return {
+        key: default for key, default in found.items() if default is not inspect.Parameter.empty
+    }
 
 
 def _drawn(name: str, given: str, fit: Mapping[str, float]) -> Course:
@@ -176,7 +217,8 @@ def _drawn(name: str, given: str, fit: Mapping[str, float]) -> Course:
             close = get_close_matches(key, known, n=1, cutoff=0.5)
             hint = f' did you mean "{close[0]}"?' if close else ""
             raise CourseError(
-                f'{name}: "{item[:40]}" is no parameter of this course;{hint} known: {", ".join(known)}; write key=value'
+                f'{name}: "{item[:40]}" is no parameter of this course;{hint} known: '
+                f"{', '.join(known)}; write key=value"
             )
         values[key] = _value(name, key, text, known[key])
     return _FORMULAS[name](**values)
@@ -212,7 +254,10 @@ def _from_file(path: Path, shown: str, options: ReadOptions = DEFAULTS) -> Cours
             raise CourseError(f"{shown}: is not a regular file; copy the course into one")
         size = status.st_size
         if size > MAX_BYTES:
-            raise CourseError(f"{shown}: {size / 1e6:.0f} MB; a course file has at most {MAX_BYTES / 1e6:.0f} MB: thin it out")
+            raise CourseError(
+                f"{shown}: {size / 1e6:.0f} MB; a course file has at most "
+                f"{MAX_BYTES / 1e6:.0f} MB: thin it out"
+            )
         with path.open("rb") as file:
             # A file that grows meanwhile must not fill the memory.
             data = file.read(MAX_BYTES + 1)

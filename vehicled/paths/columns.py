@@ -9,50 +9,67 @@ from vehicled.paths.errors import CourseError
 
 _BASES: dict[str, tuple[str, ...]] = {
     "x": (
-        "x", "east", "e", "easting", "pos_x", "position_x", "pose_position_x", "pose_pose_position_x", "x_east", "x_pos",
-        "x_position", "x_coord", "tx", "e_baseline",
+        "x", "east", "e", "easting", "pos_x", "position_x", "pose_position_x",
+        "pose_pose_position_x", "x_east", "x_pos", "x_position", "x_coord", "tx", "e_baseline",
     ),
     "y": (
-        "y", "north", "n", "northing", "pos_y", "position_y", "pose_position_y", "pose_pose_position_y", "y_north", "y_pos",
-        "y_position", "y_coord", "ty", "n_baseline",
+        "y", "north", "n", "northing", "pos_y", "position_y", "pose_position_y",
+        "pose_pose_position_y", "y_north", "y_pos", "y_position", "y_coord", "ty", "n_baseline",
     ),
     "lat": ("lat", "latitude", "gps_lat", "gps_latitude", "pos_lat", "position_lat"),
-    "lon": ("lon", "longitude", "lng", "long", "gps_lon", "gps_longitude", "gps_lng", "pos_lon", "position_long"),
+    "lon": ("lon", "longitude", "lng", "long", "gps_lon", "gps_longitude", "gps_lng", "pos_lon",
+        "position_long"),
     "speed": (
-        "speed", "velocity", "v", "vel", "vx", "v_x", "vlong", "target_speed", "target_velocity", "speed_target", "v_target",
-        "ref_speed", "reference_speed", "speed_ref", "v_ref", "vref", "desired_speed", "desired_velocity", "v_des",
-        "linear_velocity", "longitudinal_velocity", "speed_profile", "velocity_profile", "vx_racetraj", "linear_x",
+        "speed", "velocity", "v", "vel", "vx", "v_x", "vlong", "target_speed", "target_velocity",
+        "speed_target", "v_target", "ref_speed", "reference_speed", "speed_ref", "v_ref", "vref",
+        "desired_speed", "desired_velocity", "v_des", "linear_velocity", "longitudinal_velocity",
+        "speed_profile", "velocity_profile", "vx_racetraj", "linear_x",
     ),
     "gear": ("gear", "direction"),
-    "heading": ("heading", "yaw", "psi", "theta", "hdg", "bearing", "azimuth", "heading_angle", "yaw_angle", "orientation_yaw"),
+    "heading": ("heading", "yaw", "psi", "theta", "hdg", "bearing", "azimuth", "heading_angle",
+        "yaw_angle", "orientation_yaw"),
     "curvature": ("kappa", "curvature", "curv"),
     "width": (
-        "w_tr_right", "w_tr_left", "w_right", "w_left", "width_right", "width_left", "right_width", "left_width", "d_right",
-        "d_left", "track_width", "width",
+        "w_tr_right", "w_tr_left", "w_right", "w_left", "width_right", "width_left", "right_width",
+        "left_width", "d_right", "d_left", "track_width", "width",
     ),
     "station": ("s", "arc_length", "arclength", "station", "distance", "dist"),
     "acceleration": ("ax", "a", "acc", "accel", "acceleration", "a_x", "longitudinal_acceleration"),
     "height": ("z", "alt", "altitude", "height", "ele", "elevation", "up", "tz", "u_baseline"),
     "time": (
-        "t", "time", "timestamp", "stamp", "time_stamp", "gps_time", "sim_time", "elapsed_time", "elapsed", "datetime",
-        "date_time", "utc", "utc_time", "time_utc", "utctime", "gpst", "gpstime", "unix_time", "unixtime", "epoch", "epoch_time",
-        "ts", "tow", "itow", "gps_tow", "gps_seconds", "time_of_week", "sow", "time_of_day", "header_stamp", "log_time",
+        "t", "time", "timestamp", "stamp", "time_stamp", "gps_time", "sim_time", "elapsed_time",
+        "elapsed", "datetime", "date_time", "utc", "utc_time", "time_utc", "utctime", "gpst",
+        "gpstime", "unix_time", "unixtime", "epoch", "epoch_time", "ts", "tow", "itow", "gps_tow",
+        "gps_seconds", "time_of_week", "sow", "time_of_day", "header_stamp", "log_time",
         "time_from_start", "local_time", "system_time", "receive_time",
     ),
     "date": ("date", "utc_date", "gps_date"),
     "week": ("week", "gps_week", "gpsweek", "wn", "wno"),
-    "subsecond": ("nanosec", "nanosecs", "nanoseconds", "nsec", "nsecs", "stamp_nanosec", "stamp_nsecs"),
+    "subsecond": ("nanosec", "nanosecs", "nanoseconds", "nsec", "nsecs", "stamp_nanosec",
+        "stamp_nsecs"),
     "quality": ("q", "fix_quality", "quality"),
     "wkt": ("wkt", "geom", "geometry", "the_geom", "wkt_geom"),
     "ecef": ("x_ecef", "y_ecef", "z_ecef", "ecef_x", "ecef_y", "ecef_z"),
 }  # fmt: skip
 _ROLES = {base: role for role, bases in _BASES.items() for base in bases}
 _LAST_WORDS = ("lat", "lon", "height", "time", "subsecond")
-"""Meanings that the last part of a name of several levels has by itself; an "x" could be any vector's."""
+"""Meanings that the last part of a name of several levels has by itself; an "x" could be any
+vector's."""
 
 _UNITS: dict[str, tuple[str, ...]] = {
     "m": ("m", "metre", "metres", "meter", "meters"),
-    "m/s": ("mps", "m/s", "m_s", "ms", "m/sec", "m_per_s", "meters_per_second", "m_s-1", "ms-1", "ms^-1"),
+    "m/s": (
+        "mps",
+        "m/s",
+        "m_s",
+        "ms",
+        "m/sec",
+        "m_per_s",
+        "meters_per_second",
+        "m_s-1",
+        "ms-1",
+        "ms^-1",
+    ),
     "km/h": ("kmh", "kph", "km/h", "km_h", "kmph", "km/hr"),
     "cm/s": ("cm/s", "cmps"),
     "mm/s": ("mm/s", "mmps"),
@@ -78,7 +95,9 @@ _UNITS: dict[str, tuple[str, ...]] = {
     "ns": ("ns", "nsec", "nanosec", "nanosecond", "nanoseconds"),
 }
 _UNIT_OF = {spelling: unit for unit, spellings in _UNITS.items() for spelling in spellings}
-_SPELLINGS = sorted((spelling for spelling in _UNIT_OF if spelling not in ("in", "s", "°")), key=len, reverse=True)
+_SPELLINGS = sorted(
+    (spelling for spelling in _UNIT_OF if spelling not in ("in", "s", "°")), key=len, reverse=True
+)
 _TIME_ENDINGS = {"_s": "s", "_ms": "ms", "_min": "min", "_h": "h", "_hhmmss": "hhmmss"}
 """Units of time that are short, or mean something else behind other names."""
 _CLOCKS = {"millis": "ms", "micros": "us", "nanos": "ns"}
@@ -99,10 +118,12 @@ SCALES: dict[str, dict[str, float]] = {
     "lat": _ANGLES,
     "lon": _ANGLES,
     "speed": {
-        "m/s": 1.0, "km/h": 1.0 / 3.6, "mph": 0.44704, "knots": 1852.0 / 3600.0, "ft/s": 0.3048, "cm/s": 1e-2, "mm/s": 1e-3,
+        "m/s": 1.0, "km/h": 1.0 / 3.6, "mph": 0.44704, "knots": 1852.0 / 3600.0, "ft/s": 0.3048,
+        "cm/s": 1e-2, "mm/s": 1e-3,
     },
 }  # fmt: skip
-"""Factors to the unit in which a quantity of the course counts, which stands first, by the unit that a name states."""
+"""Factors to the unit in which a quantity of the course counts, which stands first, by the unit
+that a name states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +139,8 @@ class Column:
 
 
 def column_of(cell: str) -> Column:
-    """Return the meaning of a column's name, such as ``vx_mps``, ``X [m]`` or ``Latitude (deg)``."""
+    """Return the meaning of a column's name, such as ``vx_mps``, ``X [m]`` or ``Latitude
+    (deg)``."""
     name = cell.strip().strip("\"'").strip()
     text = name.lower()
     bracketed = _BRACKETS.match(text)
@@ -138,7 +160,8 @@ def column_of(cell: str) -> Column:
 
 
 def _of_levels(text: str) -> tuple[str, str]:
-    """Return role and unit of a name of several levels, such as ``/odom/pose/pose/position/x`` or ``header.stamp.sec``."""
+    """Return role and unit of a name of several levels, such as ``/odom/pose/pose/position/x`` or
+    ``header.stamp.sec``."""
     parts = [part for part in re.split(r"[./]", text) if part]
     if len(parts) < 2:
         return "", ""
@@ -152,9 +175,14 @@ def _of_levels(text: str) -> tuple[str, str]:
 
 
 def quantities(at: str, columns: Sequence[Column]) -> dict[str, int]:
-    """Return the column of each quantity of a course. Raises CourseError, beginning with ``at``, for names that are ambiguous."""
+    """Return the column of each quantity of a course. Raises CourseError, beginning with ``at``,
+    for names that are ambiguous."""
     found: dict[str, int] = {}
-    projected = [i for i, column in enumerate(columns) if column.name.lower().startswith(("easting", "northing"))]
+    projected = [
+        i
+        for i, column in enumerate(columns)
+        if column.name.lower().startswith(("easting", "northing"))
+    ]
     for role in (*DRIVEN, *_OTHERS):
         places = [i for i, column in enumerate(columns) if column.role == role]
         if len(places) > 1:
@@ -165,7 +193,12 @@ def quantities(at: str, columns: Sequence[Column]) -> dict[str, int]:
             raise CourseError(f"{at}: columns {both} both mean {role}; keep one")
         if places:
             found[role] = places[0]
-        if role == "time" and len(places) > 1 and columns[places[0]].unit == "s" and columns[places[1]].unit == "ns":
+        if (
+            role == "time"
+            and len(places) > 1
+            and columns[places[0]].unit == "s"
+            and columns[places[1]].unit == "ns"
+        ):
             # Stamps of ROS are seconds and nanoseconds in two columns.
             found.setdefault("subsecond", places[1])
     plane, earth = {"x", "y"} & found.keys(), {"lat", "lon"} & found.keys()
@@ -177,10 +210,16 @@ def quantities(at: str, columns: Sequence[Column]) -> dict[str, int]:
         del found["x"], found["y"]
     if len(plane) != 2 and len(earth) != 2 and "wkt" not in found:
         if any(column.role == "ecef" for column in columns):
-            raise CourseError(f"{at}: positions are earth-centred (ECEF); export latitude, longitude and height instead")
+            raise CourseError(
+                f"{at}: positions are earth-centred (ECEF); export latitude, longitude and "
+                "height instead"
+            )
         listed = repr(", ".join(column.name for column in columns))
         listed = listed if len(listed) <= _SHOWN else listed[: _SHOWN - 3] + "..."
-        raise CourseError(f"{at}: no pair of position columns among {listed}; name them x_m, y_m (metres) or lat, lon (degrees)")
+        raise CourseError(
+            f"{at}: no pair of position columns among {listed}; name them x_m, y_m (metres) or "
+            "lat, lon (degrees)"
+        )
     for role in earth if len(plane) == 2 else plane:
         found.pop(role, None)
     for role, scales in SCALES.items():
@@ -188,14 +227,16 @@ def quantities(at: str, columns: Sequence[Column]) -> dict[str, int]:
             name = {"x": "x_m", "y": "y_m", "speed": "speed_mps"}.get(role, role)
             wanted = next(iter(scales))
             raise CourseError(
-                f'{at}: column "{columns[found[role]].name}" is in no known unit ({", ".join(scales)}); convert it to {wanted} and '
+                f'{at}: column "{columns[found[role]].name}" is in no known unit '
+                f"({', '.join(scales)}); convert it to {wanted} and "
                 f"name it {name}"
             )
     return found
 
 
 def scale_of(column: Column) -> float:
-    """Return the factor from the unit in a column's name to the unit in which its quantity counts."""
+    """Return the factor from the unit in a column's name to the unit in which its quantity
+    counts."""
     return SCALES.get(column.role, {}).get(column.unit, 1.0)
 
 

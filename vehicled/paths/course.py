@@ -1,9 +1,9 @@
 """A course: the line to drive, evenly sampled, with heading, curvature and target speed along it.
 
-Published waypoint files are uneven, doubled here and there, and their headings are up to 0.25 rad off the line they describe,
-so everything but position and speed is computed from the geometry. Between waypoints the line is a cubic through them;
-where it turns too sharply for that it keeps its corner. Parts with a negative speed are driven backward, see
-:mod:`vehicled.paths.cusps`.
+Published waypoint files are uneven, doubled here and there, and their headings are up to 0.25 rad
+off the line they describe, so everything but position and speed is computed from the geometry.
+Between waypoints the line is a cubic through them; where it turns too sharply for that it keeps its
+corner. Parts with a negative speed are driven backward, see :mod:`vehicled.paths.cusps`.
 """
 
 from collections.abc import Sequence
@@ -32,12 +32,13 @@ MAX_LENGTH_M = 100_000.0
 MIN_LENGTH_M = 0.5
 MAX_SPEED_MPS = 100.0
 MAX_COORDINATE_M = 200_000.0
-# A spike is a waypoint from which the line turns back at once; one shorter than this is a slip of the drawing and is dropped,
-# a longer one cannot be driven and is refused.
+# A spike is a waypoint from which the line turns back at once; one shorter than this is a slip of
+# the drawing and is dropped, a longer one cannot be driven and is refused.
 SPIKE_LENGTH_M = 0.5
 SPIKE_TURN_RAD = 2.4
 REVERSAL_RAD = 3.0
-# Ends further apart than this, however wide the spacing, are joined only where the line runs on smoothly into its own start.
+# Ends further apart than this, however wide the spacing, are joined only where the line runs on
+# smoothly into its own start.
 MAX_JOIN_M = 1.0
 MAX_JOIN_FRACTION, SMOOTH_JOIN_RAD = 0.02, 0.5
 
@@ -46,23 +47,26 @@ MAX_JOIN_FRACTION, SMOOTH_JOIN_RAD = 0.02, 0.5
 class Course:
     """A line in the ENU plane of ``datum``. Arrays (n,) float64, read-only, in driving order.
 
-    A closed course does not repeat its first sample: the last leg, from sample n-1 to sample 0, ends at ``length_m``. A run
-    starts at s = 0 on either kind; ``yaw_rad[0]`` is the direction of departure even where a lap ends in a corner.
+    A closed course does not repeat its first sample: the last leg, from sample n-1 to sample 0,
+    ends at ``length_m``. A run starts at s = 0 on either kind; ``yaw_rad[0]`` is the direction of
+    departure even where a lap ends in a corner.
 
-    Heading, curvature and speed are the vehicle's, whichever way it drives: where the speed is negative the line is driven
-    backward, its tangent in driving order is ``yaw_rad`` + pi, and yaw changes by minus the curvature per metre of the line.
-    Where the sign changes, at a cusp, the vehicle stops; its heading is continuous there, the curvature need not be.
+    Heading, curvature and speed are the vehicle's, whichever way it drives: where the speed is
+    negative the line is driven backward, its tangent in driving order is ``yaw_rad`` + pi, and yaw
+    changes by minus the curvature per metre of the line. Where the sign changes, at a cusp, the
+    vehicle stops; its heading is continuous there, the curvature need not be.
     """
 
     name: str
     x_m: Array
     y_m: Array
     yaw_rad: Array
-    """Heading of the vehicle, counter-clockwise from east, unwrapped (continuous, may leave -pi..pi). Forward it is the tangent;
-    at a corner the mean of both legs."""
+    """Heading of the vehicle, counter-clockwise from east, unwrapped (continuous, may leave
+    -pi..pi). Forward it is the tangent; at a corner the mean of both legs."""
     curvature_per_m: Array
-    """tan(wheel angle) / wheelbase of a vehicle on the line: positive when its wheels point left, forward or backward. At a
-    corner the turn is spread over the neighbouring samples, so its integral is the turn; at a cusp that of the part behind it."""
+    """tan(wheel angle) / wheelbase of a vehicle on the line: positive when its wheels point left,
+    forward or backward. At a corner the turn is spread over the neighbouring samples, so its
+    integral is the turn; at a cusp that of the part behind it."""
     s_m: Array
     """Arc length from the start, strictly increasing from 0, samples about ``SPACING_M`` apart."""
     speed_mps: Array
@@ -78,7 +82,8 @@ class Course:
     account: ReadSummary | None = None
     """Record of what was read from the file; None for a course without a file."""
     surveyed: bool = False
-    """True if its place on the earth is known; False for metres without a datum, which hold in any map."""
+    """True if its place on the earth is known; False for metres without a datum, which hold in any
+    map."""
     waits: tuple[Wait, ...] = ()
     """Stops on the way, in driving order, each at a sample or at the end."""
 
@@ -97,7 +102,8 @@ class Course:
         return bool((self.speed_mps < 0.0).any())
 
     def on_datum(self, datum: Datum) -> "Course":
-        """Return the course in the map of another datum; one that is not surveyed keeps its metres."""
+        """Return the course in the map of another datum; one that is not surveyed keeps its
+        metres."""
         if not self.surveyed or datum == self.datum:
             return replace(self, datum=datum)
         points = []
@@ -105,9 +111,12 @@ class Course:
             latitude_rad, longitude_rad, height_m = self.datum.to_geodetic(x_m, y_m, 0.0)
             points.append(datum.to_enu(latitude_rad, longitude_rad, height_m)[:2])
         x, y = np.array(points).T
-        # North differs between two tangent planes, so the line is turned by what its tangent turned.
+        # North differs between two tangent planes, so the line is turned by what its tangent
+        # turned.
         was = arctan2(np.gradient(self.y_m), np.gradient(self.x_m))
-        turned = np.remainder(arctan2(np.gradient(y), np.gradient(x)) - was + np.pi, 2.0 * np.pi) - np.pi
+        turned = (
+            np.remainder(arctan2(np.gradient(y), np.gradient(x)) - was + np.pi, 2.0 * np.pi) - np.pi
+        )
         yaw = self.yaw_rad + _median(turned)
         for array in (x, y, yaw):
             array.flags.writeable = False
@@ -118,12 +127,20 @@ class Course:
         return replace(self, name=name)
 
     def beginning_at(self, s_m: float) -> "Course":
-        """Return the lap with its start at the sample nearest to an arc length. Raises CourseError for an open course."""
+        """Return the lap with its start at the sample nearest to an arc length. Raises CourseError
+        for an open course."""
         if not self.closed:
-            raise CourseError(f"{self.name}: an open course begins at its start; only a lap can begin anywhere")
+            raise CourseError(
+                f"{self.name}: an open course begins at its start; only a lap can begin anywhere"
+            )
         k = int(np.abs(self.s_m - s_m % self.length_m).argmin())
-        waits = sorted(((wait.s_m - float(self.s_m[k])) % self.length_m, wait.duration_s) for wait in self.waits)
-        turn = self.yaw_rad[-1] + remainder(self.yaw_rad[0] - self.yaw_rad[-1], tau) - self.yaw_rad[0]
+        waits = sorted(
+            ((wait.s_m - float(self.s_m[k])) % self.length_m, wait.duration_s)
+            for wait in self.waits
+        )
+        turn = (
+            self.yaw_rad[-1] + remainder(self.yaw_rad[0] - self.yaw_rad[-1], tau) - self.yaw_rad[0]
+        )
         course = replace(
             self,
             x_m=np.roll(self.x_m, -k),
@@ -137,20 +154,35 @@ class Course:
         return course._read_only()
 
     def _read_only(self) -> "Course":
-        for array in (self.x_m, self.y_m, self.yaw_rad, self.curvature_per_m, self.s_m, self.speed_mps):
+        for array in (
+            self.x_m,
+            self.y_m,
+            self.yaw_rad,
+            self.curvature_per_m,
+            self.s_m,
+            self.speed_mps,
+        ):
             array.flags.writeable = False
         return self
 
     def repeated(self, laps: int) -> "Course":
-        """Return several laps as one course. Raises CourseError for an open course, no lap, or more samples than allowed."""
+        """Return several laps as one course. Raises CourseError for an open course, no lap, or more
+        samples than allowed."""
         if laps == 1:
             return self
         if not self.closed:
-            raise CourseError(f"{self.name}: an open course has no laps; leave the number of laps out")
+            raise CourseError(
+                f"{self.name}: an open course has no laps; leave the number of laps out"
+            )
         n = len(self.x_m)
         if laps < 1 or laps * n > MAX_SAMPLES:
-            raise CourseError(f"{self.name}: {laps} laps; between 1 and {MAX_SAMPLES // n} can be driven as one course")
-        turn = self.yaw_rad[-1] + remainder(self.yaw_rad[0] - self.yaw_rad[-1], tau) - self.yaw_rad[0]
+            raise CourseError(
+                f"{self.name}: {laps} laps; between 1 and {MAX_SAMPLES // n} can be driven as "
+                "one course"
+            )
+        turn = (
+            self.yaw_rad[-1] + remainder(self.yaw_rad[0] - self.yaw_rad[-1], tau) - self.yaw_rad[0]
+        )
         lap = np.repeat(np.arange(laps), n)
         course = replace(
             self,
@@ -162,7 +194,11 @@ class Course:
             speed_mps=np.tile(self.speed_mps, laps),
             length_m=laps * self.length_m,
             waits=waits_at(
-                [wait.s_m + number * self.length_m for number in range(laps) for wait in self.waits],
+                [
+                    wait.s_m + number * self.length_m
+                    for number in range(laps)
+                    for wait in self.waits
+                ],
                 [wait.duration_s for _ in range(laps) for wait in self.waits],
             ),
         )
@@ -185,12 +221,12 @@ def course_from_waypoints(
 ) -> Course:
     """Return a course through waypoints ``x``, ``y`` (m, ENU), at least two.
 
-    yaw: headings of the file, rad. Only used to refuse a file whose headings run against the order of its points.
-    speed: target per waypoint, m/s, linear in between; with ``speed_holds`` each value holds until the next waypoint. Negative
-    from a waypoint that is left backward; a 0 between opposite signs counts as the value behind it.
-    closed: None joins ends that meet within the spacing of the waypoints. A lap cannot change its direction.
-    places: what to call each waypoint in an error, such as "line 12".
-    waits_s: time at standstill at each waypoint, s; 0 for none.
+    yaw: headings of the file, rad. Only used to refuse a file whose headings run against the order
+    of its points. speed: target per waypoint, m/s, linear in between; with ``speed_holds`` each
+    value holds until the next waypoint. Negative from a waypoint that is left backward; a 0 between
+    opposite signs counts as the value behind it. closed: None joins ends that meet within the
+    spacing of the waypoints. A lap cannot change its direction. places: what to call each waypoint
+    in an error, such as "line 12". waits_s: time at standstill at each waypoint, s; 0 for none.
 
     Raises CourseError, its message starting with ``name`` and the place.
     """
@@ -199,17 +235,24 @@ def course_from_waypoints(
     speeds = _checked_speeds(at, speed, default_speed_mps, len(points))
     points, rows = _without_spikes(at, *_without_duplicates(points, rows), speeds)
     if len(points) < 2:
-        raise CourseError(f"{name}: all waypoints lie on one spot; a course needs at least two places {_unit_hint(points)}")
+        raise CourseError(
+            f"{name}: all waypoints lie on one spot; a course needs at least two places "
+            f"{_unit_hint(points)}"
+        )
     speeds, turning = cusps.find(points, speeds[rows], lambda i: at(int(rows[i])))
     if turning and closed:
-        raise CourseError(f"{at(int(rows[turning[0]]))}: a lap cannot change its direction; leave the course open")
+        raise CourseError(
+            f"{at(int(rows[turning[0]]))}: a lap cannot change its direction; leave the course open"
+        )
     waits = None if waits_s is None else folded(waits_s, rows, name, np.size(x))
     points, rows, closed = _joined(at, points, rows, False if turning else closed)
     legs = hypotenuse(*np.diff(_with_join(points, closed), axis=0).T)
     _check_legs(at, legs, rows)
     speeds = speeds[: len(points)]
     if yaw is not None:
-        check_headings(name, points, np.asarray(yaw, dtype=float)[rows] + np.where(speeds < 0.0, np.pi, 0.0))
+        check_headings(
+            name, points, np.asarray(yaw, dtype=float)[rows] + np.where(speeds < 0.0, np.pi, 0.0)
+        )
     return _sampled(name, points, legs, speeds, turning, closed, datum, speed_holds, waits)
 
 
@@ -231,30 +274,42 @@ def _unit_hint(points: Array) -> str:
     return "(are the units metres?)"
 
 
-def _checked_points(name: str, x: npt.ArrayLike, y: npt.ArrayLike, places: Sequence[str] | None) -> tuple[Array, Rows]:
+def _checked_points(
+    name: str, x: npt.ArrayLike, y: npt.ArrayLike, places: Sequence[str] | None
+) -> tuple[Array, Rows]:
     xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if xs.ndim != 1 or xs.shape != ys.shape:
-        raise CourseError(f"{name}: x and y must be two lists of one length, not {xs.shape} and {ys.shape}")
+        raise CourseError(
+            f"{name}: x and y must be two lists of one length, not {xs.shape} and {ys.shape}"
+        )
     if len(xs) < 2:
         raise CourseError(f"{name}: {len(xs)} waypoint(s); a course needs at least 2")
     if len(xs) > MAX_WAYPOINTS:
-        raise CourseError(f"{name}: {len(xs)} waypoints; at most {MAX_WAYPOINTS} are read, thin the file out")
+        raise CourseError(
+            f"{name}: {len(xs)} waypoints; at most {MAX_WAYPOINTS} are read, thin the file out"
+        )
     at = _Places(name, places)
     for axis, values in (("x", xs), ("y", ys)):
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
-            raise CourseError(f"{at(int(bad[0]))}: {axis} is {values[bad[0]]}; correct or delete it: coordinates are finite metres")
+            raise CourseError(
+                f"{at(int(bad[0]))}: {axis} is {values[bad[0]]}; correct or delete it: "
+                "coordinates are finite metres"
+            )
         far = np.flatnonzero(np.abs(values) > MAX_COORDINATE_M)
         if len(far):
             raise CourseError(
-                f"{at(int(far[0]))}: {axis} = {values[far[0]]:g} m is further than {MAX_COORDINATE_M / 1000:g} km from the datum; "
-                "if these are map coordinates such as UTM, name their projection: # crs: EPSG:32616"
+                f"{at(int(far[0]))}: {axis} = {values[far[0]]:g} m is further than "
+                f"{MAX_COORDINATE_M / 1000:g} km from the datum; if these are map coordinates "
+                "such as UTM, name their projection: # crs: EPSG:32616"
             )
     return np.column_stack((xs, ys)), np.arange(len(xs))
 
 
 def _checked_speeds(at: _Places, speed: npt.ArrayLike | None, default_mps: float, n: int) -> Array:
-    speeds = np.full(n, default_mps, dtype=float) if speed is None else np.asarray(speed, dtype=float)
+    speeds = (
+        np.full(n, default_mps, dtype=float) if speed is None else np.asarray(speed, dtype=float)
+    )
     if speeds.shape != (n,):
         raise CourseError(f"{at.name}: {speeds.size} speeds for {n} waypoints; give one each")
     speeds = cusps.signed(speeds)
@@ -263,20 +318,23 @@ def _checked_speeds(at: _Places, speed: npt.ArrayLike | None, default_mps: float
     if len(bad):
         value = speeds[bad[0]]
         raise CourseError(
-            f"{at(int(bad[0]))}: speed is {value:g} m/s; a target speed lies above 0 and at most at {MAX_SPEED_MPS:g} m/s, or is "
-            "the negative of such a one to drive backward (a course ends by its last waypoint, not by speed 0)"
+            f"{at(int(bad[0]))}: speed is {value:g} m/s; a target speed lies above 0 and at most "
+            f"at {MAX_SPEED_MPS:g} m/s, or is the negative of such a one to drive backward (a "
+            "course ends by its last waypoint, not by speed 0)"
         )
     return speeds
 
 
 def _median(values: Array) -> float:
-    """Return the median of finite values. numpy's median would load masked arrays, which takes 0.1 s at every start."""
+    """Return the median of finite values. numpy's median would load masked arrays, which takes 0.1
+    s at every start."""
     ordered, n = np.sort(values), len(values)
     return 0.5 * float(ordered[(n - 1) // 2] + ordered[n // 2])
 
 
 def _without_duplicates(points: Array, rows: Rows) -> tuple[Array, Rows]:
-    """Leave out waypoints within 2 % of the usual spacing of their predecessor: their direction is rounding noise."""
+    """Leave out waypoints within 2 % of the usual spacing of their predecessor: their direction is
+    rounding noise."""
     legs = hypotenuse(*np.diff(points, axis=0).T)
     real = legs[legs > 1e-3]
     if not len(real):
@@ -294,7 +352,8 @@ def _without_duplicates(points: Array, rows: Rows) -> tuple[Array, Rows]:
 
 
 def _without_spikes(at: _Places, points: Array, rows: Rows, speeds: Array) -> tuple[Array, Rows]:
-    """Leave out short spikes, refuse a line that runs back on itself, except where the sign of the speed changes."""
+    """Leave out short spikes, refuse a line that runs back on itself, except where the sign of the
+    speed changes."""
     if len(points) < 3:
         return points, rows
     suspects = np.flatnonzero(np.abs(smoothing.turns(points)) > SPIKE_TURN_RAD)
@@ -318,14 +377,17 @@ def _without_spikes(at: _Places, points: Array, rows: Rows, speeds: Array) -> tu
             if turn > REVERSAL_RAD:
                 x, y = trio[1]
                 raise CourseError(
-                    f"{at(int(rows[keep[-2]]))}: the line doubles back on itself at ({x:g}, {y:g}) m; a vehicle cannot turn on the "
-                    "spot: correct the point, or draw the turn"
+                    f"{at(int(rows[keep[-2]]))}: the line doubles back on itself at ({x:g}, "
+                    f"{y:g}) m; a vehicle cannot turn on the spot: correct the point, or draw "
+                    "the turn"
                 )
             break
     return points[keep], rows[keep]
 
 
-def _joined(at: _Places, points: Array, rows: Rows, closed: bool | None) -> tuple[Array, Rows, bool]:
+def _joined(
+    at: _Places, points: Array, rows: Rows, closed: bool | None
+) -> tuple[Array, Rows, bool]:
     """Decide whether the course is a lap; a lap loses a last waypoint that repeats the first."""
     legs = hypotenuse(*np.diff(points, axis=0).T)
     spacing, length = _median(legs), float(legs.sum())
@@ -335,15 +397,21 @@ def _joined(at: _Places, points: Array, rows: Rows, closed: bool | None) -> tupl
     join_turn, at_join = 0.0, np.zeros(1)
     if len(ring) >= 3:
         ends = np.vstack((ring[-2:], ring[:2]))
-        # If the ends are only close to each other, the gap is a leg of its own and its two turns count as one.
+        # If the ends are only close to each other, the gap is a leg of its own and its two turns
+        # count as one.
         at_join = smoothing.turns(ends)
-        join_turn = float(np.abs(at_join).max() if repeated else max(np.abs(at_join).max(), abs(at_join.sum())))
+        join_turn = float(
+            np.abs(at_join).max() if repeated else max(np.abs(at_join).max(), abs(at_join.sum()))
+        )
     if closed is None:
         runs_on = join_turn <= SMOOTH_JOIN_RAD and gap <= MAX_JOIN_FRACTION * length
         near = repeated or (gap <= 1.6 * spacing and (gap <= MAX_JOIN_M or runs_on))
         closed = len(ring) >= 3 and near and gap < 0.1 * length and join_turn <= SPIKE_TURN_RAD
     elif closed and (len(ring) < 3 or float(np.abs(at_join).max()) > REVERSAL_RAD):
-        raise CourseError(f"{at(int(rows[-1]))}: the lap cannot close, it would turn back on itself at its start; draw the turn")
+        raise CourseError(
+            f"{at(int(rows[-1]))}: the lap cannot close, it would turn back on itself at its "
+            "start; draw the turn"
+        )
     if closed and repeated:
         return points[:-1], rows[:-1], True
     return points, rows, closed
@@ -357,35 +425,37 @@ def _check_legs(at: _Places, legs: Array, rows: Rows) -> None:
     length, widest, usual = float(legs.sum()), int(legs.argmax()), _median(legs)
     if length < MIN_LENGTH_M:
         raise CourseError(
-            f"{at.name}: the whole course is only {length:.3g} m long (at least {MIN_LENGTH_M} m); if the file holds degrees, name "
-            "its columns lat and lon"
+            f"{at.name}: the whole course is only {length:.3g} m long (at least {MIN_LENGTH_M} "
+            "m); if the file holds degrees, name its columns lat and lon"
         )
     if length > MAX_LENGTH_M:
         raise CourseError(
-            f"{at.name}: the course is {length / 1000:.4g} km long (at most {MAX_LENGTH_M / 1000:g} km); are the units metres?"
+            f"{at.name}: the course is {length / 1000:.4g} km long (at most "
+            f"{MAX_LENGTH_M / 1000:g} km); are the units metres?"
         )
     leg = float(legs[widest])
     if leg > 2000.0 or (leg > 100.0 and leg > 200.0 * usual):
         raise CourseError(
-            f"{at(int(rows[(widest + 1) % len(rows)]))}: {leg:.4g} m from the waypoint before, while {usual:.3g} m is usual here; "
-            "correct the point, or add waypoints in between"
+            f"{at(int(rows[(widest + 1) % len(rows)]))}: {leg:.4g} m from the waypoint before, "
+            f"while {usual:.3g} m is usual here; correct the point, or add waypoints in between"
         )
 
 
 def check_headings(name: str, points: Array, yaw: Array) -> None:
-    """Raise CourseError if headings yaw (n,), in rad, point against the order of the points (n, 2)."""
+    """Raise CourseError if headings yaw (n,), in rad, point against the order of the points (n,
+    2)."""
     along = np.diff(points, axis=0)
     agrees = np.cos(yaw[: len(along)]) * along[:, 0] + np.sin(yaw[: len(along)]) * along[:, 1] > 0.0
     if len(agrees) and np.isfinite(yaw).all() and float(agrees.mean()) < 0.25:
         raise CourseError(
-            f"{name}: the headings point against the order of the waypoints; reverse the rows, or leave the heading column out "
-            "(headings are radians, counter-clockwise from east)"
+            f"{name}: the headings point against the order of the waypoints; reverse the rows, "
+            "or leave the heading column out (headings are radians, counter-clockwise from east)"
         )
 
 
 def _sampled(
-    name: str, points: Array, legs: Array, speeds: Array, turning: list[int], closed: bool, datum: Datum, speed_holds: bool,
-    durations_s: Array | None,
+    name: str, points: Array, legs: Array, speeds: Array, turning: list[int], closed: bool,
+    datum: Datum, speed_holds: bool, durations_s: Array | None,
 ) -> Course:  # fmt: skip
     length = float(legs.sum())
     spacing = max(min(SPACING_M, length / 16.0), length / MAX_SAMPLES)
@@ -405,16 +475,23 @@ def _sampled(
             [part.speed_mps for part in parts],
         )
     )
-    s_m = np.concatenate([start + part.s_m[:n] for start, part, n in zip(at_m[:-1], parts, inner, strict=True)])
+    s_m = np.concatenate(
+        [start + part.s_m[:n] for start, part, n in zip(at_m[:-1], parts, inner, strict=True)]
+    )
     arrays = (x_m, y_m, yaw[: len(x_m)].copy(), curvature, s_m, target)
     for array in arrays:
         if not np.isfinite(array).all():
-            raise CourseError(f"{name}: the line cannot be sampled; look for waypoints that lie extremely close together")
+            raise CourseError(
+                f"{name}: the line cannot be sampled; look for waypoints that lie extremely "
+                "close together"
+            )
         array.flags.writeable = False
     length_m, waits = float(at_m[-1]), tuple[Wait, ...]()
     if durations_s is not None and durations_s.any():
         starts = [0, *turning]
-        knots = np.concatenate([start + part.knots[:n] for start, part, n in zip(starts, parts, inner, strict=True)])
+        knots = np.concatenate(
+            [start + part.knots[:n] for start, part, n in zip(starts, parts, inner, strict=True)]
+        )
         marks = np.arange(len(points))
         after = np.clip(np.searchsorted(knots, marks), 1, len(knots) - 1)
         rows = after - (marks - knots[after - 1] <= knots[after] - marks)
@@ -425,7 +502,8 @@ def _sampled(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """Samples of one part between two cusps, both ends included. A lap's arc length and tangent also have the join at their end."""
+    """Samples of one part between two cusps, both ends included. A lap's arc length and tangent
+    also have the join at their end."""
 
     points_m: Array
     s_m: Array
@@ -442,7 +520,15 @@ class _Part:
         return len(self.points_m)
 
 
-def _sampled_part(points: Array, speeds: Array, first: int, last: int, closed: bool, speed_holds: bool, spacing_m: float) -> _Part:
+def _sampled_part(
+    points: Array,
+    speeds: Array,
+    first: int,
+    last: int,
+    closed: bool,
+    speed_holds: bool,
+    spacing_m: float,
+) -> _Part:
     at_cusp = last < len(points) - 1
     points, speeds = points[first : last + 1], speeds[first : last + 1].copy()
     if at_cusp:

@@ -1,8 +1,7 @@
 """Cusps: points where the course changes between forward and reverse.
 
-A waypoint with a negative speed is left in reverse. Where the sign changes, the line must turn back on itself: the vehicle stops
-there
-and keeps its heading.
+A waypoint with a negative speed is left in reverse. Where the sign changes, the line must turn back
+on itself: the vehicle stops there and keeps its heading.
 """
 
 from collections.abc import Callable
@@ -16,13 +15,14 @@ from vehicled.paths import smoothing
 from vehicled.paths.errors import CourseError
 
 MIN_TURN_RAD = pi / 2
-# Sampled waypoints on two tight arcs meet at a cusp with this much between their chords; a vehicle cannot turn on the spot by more.
+# Sampled waypoints on two tight arcs meet at a cusp with this much between their chords; a vehicle
+# cannot turn on the spot by more.
 MAX_HEADING_STEP_RAD = 0.6
 
 
 def signed(speeds: Array) -> Array:
-    """Return the speeds (n,) with every 0 between opposite signs given to the part behind it: planners write 0 where the vehicle
-    stops."""
+    """Return the speeds (n,) with every 0 between opposite signs given to the part behind it:
+    planners write 0 where the vehicle stops."""
     zero = np.flatnonzero(speeds == 0.0)
     if not len(zero):
         return speeds
@@ -35,11 +35,12 @@ def signed(speeds: Array) -> Array:
 
 
 def find(points: Array, speeds: Array, place: Callable[[int], str]) -> tuple[Array, list[int]]:
-    """Return the cusps of a line of ``points`` (n, 2): their indices, and the speeds (n,) with each cusp counted to the part behind
-    it.
+    """Return the cusps of a line of ``points`` (n, 2): their indices, and the speeds (n,) with each
+    cusp counted to the part behind it.
 
-    Some files give the turning point the speed it is reached with, others the one it is left with: the sharper turn decides.
-    ``place`` names a waypoint by its index. Raises CourseError where the sign changes but the line does not turn back.
+    Some files give the turning point the speed it is reached with, others the one it is left with:
+    the sharper turn decides. ``place`` names a waypoint by its index. Raises CourseError where the
+    sign changes but the line does not turn back.
     """
     backward = speeds < 0.0
     changes = np.flatnonzero(backward[1:] != backward[:-1]).tolist()
@@ -52,13 +53,15 @@ def find(points: Array, speeds: Array, place: Callable[[int], str]) -> tuple[Arr
         x, y = points[cusp]
         if turn[cusp] < MIN_TURN_RAD or cusp in cusps:
             raise CourseError(
-                f"{place(cusp)}: the speed changes its sign at ({x:g}, {y:g}) m but the line does not turn back there; a vehicle "
-                "that changes its direction leaves a point the way it came: give the turning point a waypoint of its own"
+                f"{place(cusp)}: the speed changes its sign at ({x:g}, {y:g}) m but the line "
+                "does not turn back there; a vehicle that changes its direction leaves a point "
+                "the way it came: give the turning point a waypoint of its own"
             )
         if pi - turn[cusp] > MAX_HEADING_STEP_RAD:
             raise CourseError(
-                f"{place(cusp)}: the vehicle would have to turn by {degrees(pi - turn[cusp]):.0f} degrees where it stands at "
-                f"({x:g}, {y:g}) m; both parts must meet there in one line"
+                f"{place(cusp)}: the vehicle would have to turn by "
+                f"{degrees(pi - turn[cusp]):.0f} degrees where it stands at ({x:g}, {y:g}) m; "
+                "both parts must meet there in one line"
             )
         if cusp == i:
             speeds[cusp] = speeds[cusp + 1]
@@ -67,8 +70,8 @@ def find(points: Array, speeds: Array, place: Callable[[int], str]) -> tuple[Arr
 
 
 def joined_yaw(legs: list[tuple[Array, bool]]) -> Array:
-    """Return the heading of the vehicle along parts that share their ends: tangents (m,) of each part and whether it is driven
-    backward.
+    """Return the heading of the vehicle along parts that share their ends: tangents (m,) of each
+    part and whether it is driven backward.
 
     Continuous, without repeating the cusps, whose heading is the mean of both sides.
     """

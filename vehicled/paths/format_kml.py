@@ -1,14 +1,21 @@
-"""KML courses, and KMZ, which is KML in a ZIP file: one line, one recorded track, one outline, or single places in their order.
+"""KML courses, and KMZ, which is KML in a ZIP file: one line, one recorded track, one outline, or
+single places in their order.
 
-Positions are longitude, latitude and height in degrees and metres; heights are ignored, and so are speeds. The outline of an area
-is a closed course. Times of a ``gx:Track`` show gaps.
+Positions are longitude, latitude and height in degrees and metres; heights are ignored, and so are
+speeds. The outline of an area is a closed course. Times of a ``gx:Track`` show gaps.
 """
 
 import re
 import zlib
 from io import BytesIO
 
-from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, ReadOptions, check_count, shown
+from vehicled.paths.course_file import (
+    DEFAULT_SPEED_MPS,
+    CourseFile,
+    ReadOptions,
+    check_count,
+    shown,
+)
 from vehicled.paths.errors import CourseError
 from vehicled.paths.lines import MapLine, only_line
 from vehicled.paths.read_summary import ReadSummary
@@ -45,7 +52,9 @@ class _KmlReader(XmlReader):
             self._placemark += 1
             self.name = ""
         elif name == "Track":
-            self.lines.append(MapLine("track", f"line {self.line_number}", whole=f"placemark {self._placemark}"))
+            self.lines.append(
+                MapLine("track", f"line {self.line_number}", whole=f"placemark {self._placemark}")
+            )
         elif name == "NetworkLink":
             self.links += 1
         self._line = self.line_number
@@ -71,7 +80,9 @@ class _KmlReader(XmlReader):
                 line.points.append(self._position(text.split(), text))
                 line.places.append(f"line {self._line}")
                 check_count(self.file_name, len(line.points))
-        elif name == "coordinates" and parent in _COORDINATES and "innerBoundaryIs" not in self.path:
+        elif (
+            name == "coordinates" and parent in _COORDINATES and "innerBoundaryIs" not in self.path
+        ):
             self._coordinates(parent, text)
 
     def _coordinates(self, kind: str, text: str) -> None:
@@ -96,7 +107,8 @@ class _KmlReader(XmlReader):
             longitude, latitude = float(cells[0]), float(cells[1])
         except (IndexError, ValueError):
             raise CourseError(
-                f"{self.file_name}, line {self._line}: {shown(text[:_MOST_TEXT])} is not longitude,latitude; correct or delete it"
+                f"{self.file_name}, line {self._line}: {shown(text[:_MOST_TEXT])} is not "
+                "longitude,latitude; correct or delete it"
             ) from None
         return latitude, longitude
 
@@ -112,18 +124,32 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
     elif reader.places.points:
         ignored.append(("places", f"{len(reader.places.points)} of them"))
     if not lines:
-        cure = "it only links to others: save the place itself, not the link" if reader.links else "draw the course as one path"
+        cure = (
+            "it only links to others: save the place itself, not the link"
+            if reader.links
+            else "draw the course as one path"
+        )
         raise CourseError(f"{file_name}: no line in it; {cure}")
     line, remarks = only_line(file_name, lines, options)
-    used = [(f"the {line.kind}", "longitude, latitude, deg"), *([("<when>", "shows gaps")] if line.times() else [])]
+    used = [
+        (f"the {line.kind}", "longitude, latitude, deg"),
+        *([("<when>", "shows gaps")] if line.times() else []),
+    ]
     remarks.insert(0, f"no speeds: {DEFAULT_SPEED_MPS:g} m/s all along")
-    return line.course(file_name, ORDER, ReadSummary("KML", tuple(used), (*ignored, ("heights", "")), tuple(remarks)))
+    return line.course(
+        file_name,
+        ORDER,
+        ReadSummary("KML", tuple(used), (*ignored, ("heights", "")), tuple(remarks)),
+    )
 
 
 def read_kmz(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
     """Return the waypoints of the only line in a KMZ file. Raises CourseError."""
     if len(data) > MAX_ARCHIVE_BYTES:
-        raise CourseError(f"{file_name}: {len(data) / 1e6:.0f} MB; a KMZ has at most {MAX_ARCHIVE_BYTES / 1e6:.0f}: save it as KML")
+        raise CourseError(
+            f"{file_name}: {len(data) / 1e6:.0f} MB; a KMZ has at most "
+            f"{MAX_ARCHIVE_BYTES / 1e6:.0f}: save it as KML"
+        )
     # Imported here: few courses are archives, and a daemon should start fast.
     import zipfile
 
@@ -133,14 +159,21 @@ def read_kmz(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
             # The first is the main file, whatever its name is.
             name = next(iter(names), "")
             if not name:
-                raise CourseError(f"{file_name}: no .kml in the archive; save the path in Google Earth as KML")
+                raise CourseError(
+                    f"{file_name}: no .kml in the archive; save the path in Google Earth as KML"
+                )
             with archive.open(name) as file:
                 # The size in the archive's directory may lie.
                 text = file.read(MAX_UNPACKED_BYTES + 1)
     except CourseError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
-        raise CourseError(f"{file_name}: no readable KMZ ({type(error).__name__}); save it as KML") from None
+        raise CourseError(
+            f"{file_name}: no readable KMZ ({type(error).__name__}); save it as KML"
+        ) from None
     if len(text) > MAX_UNPACKED_BYTES:
-        raise CourseError(f"{file_name}: {name[:40]} unpacks to more than {MAX_UNPACKED_BYTES / 1e6:.0f} MB; save the path alone")
+        raise CourseError(
+            f"{file_name}: {name[:40]} unpacks to more than {MAX_UNPACKED_BYTES / 1e6:.0f} MB; "
+            "save the path alone"
+        )
     return read(text, file_name, options)

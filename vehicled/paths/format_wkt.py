@@ -1,7 +1,8 @@
-"""Courses as well-known text (WKT, OGC 06-103r4): LINESTRING, MULTILINESTRING, POLYGON as an outline, or a POINT a line.
+"""Courses as well-known text (WKT, OGC 06-103r4): LINESTRING, MULTILINESTRING, POLYGON as an
+outline, or a POINT a line.
 
-Without an SRID in front (``SRID=4326;LINESTRING(...)``) the length of the line decides between degrees, longitude first, and
-metres: only one of them makes a course.
+Without an SRID in front (``SRID=4326;LINESTRING(...)``) the length of the line decides between
+degrees, longitude first, and metres: only one of them makes a course.
 """
 
 import re
@@ -12,7 +13,14 @@ import numpy as np
 
 from vehicled.core.arrays import hypotenuse
 from vehicled.paths.course import MAX_LENGTH_M, MIN_LENGTH_M
-from vehicled.paths.course_file import DEFAULT_SPEED_MPS, CourseFile, ReadOptions, check_count, shown, text_of
+from vehicled.paths.course_file import (
+    DEFAULT_SPEED_MPS,
+    CourseFile,
+    ReadOptions,
+    check_count,
+    shown,
+    text_of,
+)
 from vehicled.paths.errors import CourseError
 from vehicled.paths.lines import MapLine, only_line
 from vehicled.paths.read_summary import ReadSummary
@@ -26,7 +34,12 @@ _GEOMETRY = re.compile(
     r"\s*(?:Z|M|ZM)?\s*(?=\()",
     re.IGNORECASE,
 )
-_KNOWN_KINDS = {"LINESTRING": "line", "MULTILINESTRING": "line", "POLYGON": "outline", "MULTIPOLYGON": "outline"}
+_KNOWN_KINDS = {
+    "LINESTRING": "line",
+    "MULTILINESTRING": "line",
+    "POLYGON": "outline",
+    "MULTIPOLYGON": "outline",
+}
 _PARENTHESES = re.compile(r"[()]|[^()]+")
 
 
@@ -49,7 +62,8 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
 
 
 def read_lines(rows: Sequence[tuple[int, str]], file_name: str, options: ReadOptions) -> CourseFile:
-    """Return the waypoints of the only line among numbered texts, each one geometry. Raises CourseError."""
+    """Return the waypoints of the only line among numbered texts, each one geometry. Raises
+    CourseError."""
     lines: list[MapLine] = []
     spots = MapLine("points", "the file")
     srids = set[str]()
@@ -57,11 +71,15 @@ def read_lines(rows: Sequence[tuple[int, str]], file_name: str, options: ReadOpt
         text = text.strip().strip("\"'")
         found = _GEOMETRY.match(text)
         if found is None:
-            raise CourseError(f"{file_name}, line {number}: {shown(text[:60])} is no geometry; expected {KIND}")
+            raise CourseError(
+                f"{file_name}, line {number}: {shown(text[:60])} is no geometry; expected {KIND}"
+            )
         srids.add(found[1] or "")
         kind = found[2].upper()
         if kind == "GEOMETRYCOLLECTION":
-            raise CourseError(f"{file_name}, line {number}: a collection of geometries; export the line alone")
+            raise CourseError(
+                f"{file_name}, line {number}: a collection of geometries; export the line alone"
+            )
         for k, points in enumerate(_rings(file_name, number, text[found.end() :], kind), start=1):
             places = [f"line {number} position {i}" for i in range(1, len(points) + 1)]
             if kind in ("POINT", "MULTIPOINT"):
@@ -85,7 +103,9 @@ def read_lines(rows: Sequence[tuple[int, str]], file_name: str, options: ReadOpt
     if not lines:
         raise CourseError(f"{file_name}: no line in it; expected {KIND}")
     if others := sorted(srids - {"", *GEODETIC_SRIDS}):
-        raise CourseError(f"{file_name}: coordinates are in EPSG:{others[0]}; export them in EPSG:4326 (WGS 84)")
+        raise CourseError(
+            f"{file_name}: coordinates are in EPSG:{others[0]}; export them in EPSG:4326 (WGS 84)"
+        )
     line, remarks = only_line(file_name, lines, options)
     geodetic = bool(srids & set(GEODETIC_SRIDS)) or _is_degrees(file_name, line.points)
     if geodetic:
@@ -97,23 +117,35 @@ def read_lines(rows: Sequence[tuple[int, str]], file_name: str, options: ReadOpt
 
 
 def _is_degrees(file_name: str, points: Sequence[tuple[float, float]]) -> bool:
-    """Return True if only degrees make the line a course. Raises CourseError if metres do as well."""
+    """Return True if only degrees make the line a course. Raises CourseError if metres do as
+    well."""
     plane = np.array(points, dtype=float).reshape(-1, 2)
     length = float(hypotenuse(*np.diff(plane, axis=0).T).sum()) if len(plane) > 1 else 0.0
     in_metres = MIN_LENGTH_M <= length <= MAX_LENGTH_M
-    in_degrees = MIN_LENGTH_M <= length * METRES_PER_DEGREE <= MAX_LENGTH_M and float(np.abs(plane).max()) <= 180.0
+    in_degrees = (
+        MIN_LENGTH_M <= length * METRES_PER_DEGREE <= MAX_LENGTH_M
+        and float(np.abs(plane).max()) <= 180.0
+    )
     if in_metres and in_degrees:
         raise CourseError(
-            f"{file_name}: {length:.3g} long, in metres or degrees? Write SRID=4326; before degrees, or use columns x_m, y_m"
+            f"{file_name}: {length:.3g} long, in metres or degrees? Write SRID=4326; before "
+            "degrees, or use columns x_m, y_m"
         )
     return in_degrees
 
 
-def _rings(file_name: str, number: int, text: str, kind: str) -> Iterator[list[tuple[float, float]]]:
+def _rings(
+    file_name: str, number: int, text: str, kind: str
+) -> Iterator[list[tuple[float, float]]]:
     """Iterate over the lists of points of one geometry; of areas only the outlines."""
     if text.count("(") > text.count(")"):
-        raise CourseError(f"{file_name}, line {number}: a bracket is missing at the end; the text is cut off")
-    depth, at_depth = 0, {"POINT": 1, "LINESTRING": 1, "MULTILINESTRING": 2, "POLYGON": 2, "MULTIPOLYGON": 3}
+        raise CourseError(
+            f"{file_name}, line {number}: a bracket is missing at the end; the text is cut off"
+        )
+    depth, at_depth = (
+        0,
+        {"POINT": 1, "LINESTRING": 1, "MULTILINESTRING": 2, "POLYGON": 2, "MULTIPOLYGON": 3},
+    )
     ring = 0
     spots: list[tuple[float, float]] = []
     for piece in _PARENTHESES.findall(text):
@@ -142,6 +174,7 @@ def _points(file_name: str, number: int, text: str) -> list[tuple[float, float]]
             points.append((float(cells[0]), float(cells[1])))
         except (IndexError, ValueError):
             raise CourseError(
-                f"{file_name}, line {number}: {shown(position[:60])} is not two or three numbers with a blank between; correct it"
+                f"{file_name}, line {number}: {shown(position[:60])} is not two or three "
+                "numbers with a blank between; correct it"
             ) from None
     return points

@@ -1,6 +1,8 @@
-"""Parses the bytes of a course file. The file extension chooses the format; if it is ambiguous, the content does.
+"""Parses the bytes of a course file. The file extension chooses the format; if it is ambiguous, the
+content does.
 
-No I/O: the caller reads the file. The result is a Course, or a CourseError that names file, place and remedy.
+No I/O: the caller reads the file. The result is a Course, or a CourseError that names file, place
+and remedy.
 """
 
 from collections.abc import Callable
@@ -8,7 +10,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
 
-from vehicled.paths import format_csv, format_geojson, format_gpx, format_kml, format_mat, format_mission, format_wkt
+from vehicled.paths import (
+    format_csv,
+    format_geojson,
+    format_gpx,
+    format_kml,
+    format_mat,
+    format_mission,
+    format_wkt,
+)
 from vehicled.paths.course import Course
 from vehicled.paths.course_file import DEFAULTS, CourseFile, ReadOptions
 from vehicled.paths.errors import CourseError
@@ -74,10 +84,17 @@ def course_from_bytes(data: bytes, file_name: str, options: ReadOptions = DEFAUL
     suffix = PurePath(file_name).suffix.lower()
     found = _FORMATS.get(suffix)
     if found is None:
-        cure = f"; {_CURES[suffix]}" if suffix in _CURES else f"; its name must end in one of {', '.join(ENDINGS)}"
+        cure = (
+            f"; {_CURES[suffix]}"
+            if suffix in _CURES
+            else f"; its name must end in one of {', '.join(ENDINGS)}"
+        )
         raise CourseError(f"{label}: unknown kind of course file{cure}")
     if len(data) > MAX_BYTES:
-        raise CourseError(f"{label}: {len(data) / 1e6:.0f} MB; a course file has at most {MAX_BYTES / 1e6:.0f} MB: thin it out")
+        raise CourseError(
+            f"{label}: {len(data) / 1e6:.0f} MB; a course file has at most "
+            f"{MAX_BYTES / 1e6:.0f} MB: thin it out"
+        )
     head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
     if found is _TABLE and head.startswith(b"QGC WPL"):
         found = _WAYPOINTS
@@ -95,7 +112,9 @@ def course_from_bytes(data: bytes, file_name: str, options: ReadOptions = DEFAUL
     for key, value in given.items():
         if value and key not in found.takes:
             takers = ", ".join(ending for ending, each in _FORMATS.items() if key in each.takes)
-            raise CourseError(f"{label}: {key}= is for files that end in {takers}, and this is none; leave it out")
+            raise CourseError(
+                f"{label}: {key}= is for files that end in {takers}, and this is none; leave it out"
+            )
     read = _read_again if len(data) <= KEPT_BYTES else _read
     return read(found, data, file_name, options)
 

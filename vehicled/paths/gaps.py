@@ -1,4 +1,5 @@
-"""Gaps in recorded rows: stretches that were driven but not recorded, and would become straight lines without a word."""
+"""Gaps in recorded rows: stretches that were driven but not recorded, and would become straight
+lines without a word."""
 
 from dataclasses import dataclass
 
@@ -37,17 +38,25 @@ class RowGap:
         return f"{pause}{self.length_m:.1f} m"
 
 
-def find(points: Array, t_s: Array | None, shortest_m: float = SHORTEST_M) -> tuple[list[RowGap], list[RowGap]]:
-    """Return the gaps between rows at points (n, 2) in m, and long legs or pauses that may be meant.
+def find(
+    points: Array, t_s: Array | None, shortest_m: float = SHORTEST_M
+) -> tuple[list[RowGap], list[RowGap]]:
+    """Return the gaps between rows at points (n, 2) in m, and long legs or pauses that may be
+    meant.
 
-    t_s (n,): times in s, which do not decrease; without them, only a long leg that leaves the line is a gap.
+    t_s (n,): times in s, which do not decrease; without them, only a long leg that leaves the line
+    is a gap.
     """
     legs = hypotenuse(*np.diff(points, axis=0).T)
     usual_m = _middle(legs[legs > 0.0])
     if t_s is None:
         rows = np.flatnonzero(legs > max(shortest_m, UNTIMED_LEGS * usual_m)).tolist()
-        judged = [(RowGap(i + 1, float(legs[i]), float("nan")), _leaves_line(points, i)) for i in rows]
-        return [gap for gap, leaves in judged if leaves], [gap for gap, leaves in judged if not leaves]
+        judged = [
+            (RowGap(i + 1, float(legs[i]), float("nan")), _leaves_line(points, i)) for i in rows
+        ]
+        return [gap for gap, leaves in judged if leaves], [
+            gap for gap, leaves in judged if not leaves
+        ]
     pauses = np.diff(t_s)
     usual_s = _middle(pauses[pauses > 0.0])
     speeds = legs / np.maximum(pauses, 1e-9)
@@ -57,7 +66,10 @@ def find(points: Array, t_s: Array | None, shortest_m: float = SHORTEST_M) -> tu
     jumped = (legs > max(5.0, USUAL_LEGS * usual_m)) & (speeds > JUMP_RATIO * usual_mps)
     stood = ~long & (pauses > max(LONG_PAUSE_S, 4.0 * USUAL_LEGS * usual_s))
     missing, pausing = (np.flatnonzero(each).tolist() for each in ((long & late) | jumped, stood))
-    found = [RowGap(i + 1, float(legs[i]), float(pauses[i]), bool(jumped[i] and not late[i])) for i in missing]
+    found = [
+        RowGap(i + 1, float(legs[i]), float(pauses[i]), bool(jumped[i] and not late[i]))
+        for i in missing
+    ]
     return found, [RowGap(i + 1, float(legs[i]), float(pauses[i])) for i in pausing]
 
 
@@ -66,10 +78,14 @@ def _middle(values: Array) -> float:
 
 
 def _leaves_line(points: Array, leg: int) -> bool:
-    """Return True if a leg turns away from the line before or after it, taken over ``TANGENT_M``."""
+    """Return True if a leg turns away from the line before or after it, taken over
+    ``TANGENT_M``."""
     for from_row, step, turning in ((leg, -1, leg), (leg + 1, 1, leg + 1)):
         far = from_row
-        while 0 <= far + step < len(points) and hypotenuse(*(points[far] - points[from_row])) < TANGENT_M:
+        while (
+            0 <= far + step < len(points)
+            and hypotenuse(*(points[far] - points[from_row])) < TANGENT_M
+        ):
             far += step
         if far == from_row:
             continue

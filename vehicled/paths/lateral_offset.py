@@ -1,5 +1,6 @@
-"""A path beside the course, as its lateral offset over the arc length of the course (Frenet frame): one change along a quintic
-polynomial, or any number of them as a spline, without a jump of heading or curvature.
+"""A path beside the course, as its lateral offset over the arc length of the course (Frenet frame):
+one change along a quintic polynomial, or any number of them as a spline, without a jump of heading
+or curvature.
 """
 
 from math import inf, isfinite
@@ -12,7 +13,8 @@ MOST_CONTROLS = 256
 
 
 class LateralOffset(NamedTuple):
-    """Lateral offset of a path from its course, m, positive left. The fields may be arrays of one shape, for many paths."""
+    """Lateral offset of a path from its course, m, positive left. The fields may be arrays of one
+    shape, for many paths."""
 
     start_m: Any
     """Arc length of the course at which the change begins."""
@@ -23,13 +25,16 @@ class LateralOffset(NamedTuple):
     """Change of the offset per metre at the start."""
     after_m: Any
     lap_m: float = inf
-    """Length of a closed course; the arc length is that of the nearer lap, so a change must be over within half a lap."""
+    """Length of a closed course; the arc length is that of the nearer lap, so a change must be over
+    within half a lap."""
 
     @property
     def usable(self) -> bool:
         """True if all fields are numbers that give an offset everywhere."""
         *fields, lap_m = self
-        numbers = all(isinstance(value, float | int) for value in self) and all(map(isfinite, fields))
+        numbers = all(isinstance(value, float | int) for value in self) and all(
+            map(isfinite, fields)
+        )
         return numbers and self.length_m > 0.0 and lap_m > 0.0
 
     def at(self, s_m: Any) -> Any:
@@ -47,7 +52,9 @@ class LateralOffset(NamedTuple):
         square, length = u * u, self.length_m
         offset = self.before_m + u * (a1 + square * (a3 + u * (a4 + u * a5)))
         inside = (u > 0.0) & (u < 1.0)
-        slope = np.where(inside, (a1 + square * (3.0 * a3 + u * (4.0 * a4 + u * 5.0 * a5))) / length, 0.0)
+        slope = np.where(
+            inside, (a1 + square * (3.0 * a3 + u * (4.0 * a4 + u * 5.0 * a5))) / length, 0.0
+        )
         return offset, slope, u * (6.0 * a3 + u * (12.0 * a4 + u * 20.0 * a5)) / (length * length)
 
     def settled(self, s_m: float) -> bool:
@@ -61,10 +68,11 @@ class LateralOffset(NamedTuple):
 
 
 class LateralSpline(NamedTuple):
-    """Lateral offset of a path from its course as a uniform cubic B-spline over the arc length: any number of changes.
+    """Lateral offset of a path from its course as a uniform cubic B-spline over the arc length: any
+    number of changes.
 
-    Heading and curvature are continuous, and the second derivative is linear between the knots. Before the first and beyond the
-    last knot the offset is constant.
+    Heading and curvature are continuous, and the second derivative is linear between the knots.
+    Before the first and beyond the last knot the offset is constant.
     """
 
     start_m: float
@@ -72,7 +80,8 @@ class LateralSpline(NamedTuple):
     step_m: float
     """Distance between two knots, m, more than 0."""
     controls_m: tuple[float, ...]
-    """Control points, m, positive left: one before the first knot, one at each knot, one beyond the last; 4 at least."""
+    """Control points, m, positive left: one before the first knot, one at each knot, one beyond the
+    last; 4 at least."""
     lap_m: float = inf
     """Length of a closed course, see :class:`LateralOffset`."""
 
@@ -83,7 +92,9 @@ class LateralSpline(NamedTuple):
         if type(controls) is not tuple or not 4 <= len(controls) <= MOST_CONTROLS:
             return False
         numbers = self.start_m, self.step_m, *controls
-        if not all(isinstance(value, float | int) for value in (*numbers, self.lap_m)) or not all(map(isfinite, numbers)):
+        if not all(isinstance(value, float | int) for value in (*numbers, self.lap_m)) or not all(
+            map(isfinite, numbers)
+        ):
             return False
         return self.step_m > 0.0 and self.lap_m > 0.0
 
@@ -106,7 +117,12 @@ class LateralSpline(NamedTuple):
         place = np.clip(_from_start(s_m, self.start_m, self.lap_m) / self.step_m, 0.0, last)
         index = np.minimum(place.astype(np.int64), last - 1)
         u, controls = place - index, np.array(self.controls_m)
-        c0, c1, c2, c3 = controls[index], controls[index + 1], controls[index + 2], controls[index + 3]
+        c0, c1, c2, c3 = (
+            controls[index],
+            controls[index + 1],
+            controls[index + 2],
+            controls[index + 3],
+        )
         # Coefficients of the powers of u, times 6.
         b1, b2, b3 = 3.0 * (c2 - c0), 3.0 * (c0 - 2.0 * c1 + c2), c3 - c0 + 3.0 * (c1 - c2)
         offset = (c0 + 4.0 * c1 + c2 + u * (b1 + u * (b2 + u * b3))) / 6.0

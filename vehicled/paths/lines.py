@@ -1,4 +1,5 @@
-"""Lines found in a course file of a map program, of which the course is one: several are chosen from by name or number."""
+"""Lines found in a course file of a map program, of which the course is one: several are chosen
+from by name or number."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,15 +29,28 @@ class MapLine:
     places: list[str] = field(default_factory=list)
     """Place of each point."""
     stamps: list[str] = field(default_factory=list)
-    """Time of each point as written, empty for none; times are ignored unless there is one per point."""
+    """Time of each point as written, empty for none; times are ignored unless there is one per
+    point."""
     closed: bool | None = None
     """True for the outline of an area."""
 
     def times(self) -> Times | None:
         """Return the times of the points; None if some have none."""
-        return from_cells("times", self.stamps) if any(self.stamps) and len(self.stamps) == len(self.points) else None
+        return (
+            from_cells("times", self.stamps)
+            if any(self.stamps) and len(self.stamps) == len(self.points)
+            else None
+        )
 
-    def course(self, file_name: str, order: str, account: ReadSummary, *, name: str = "", geodetic: bool = True) -> CourseFile:
+    def course(
+        self,
+        file_name: str,
+        order: str,
+        account: ReadSummary,
+        *,
+        name: str = "",
+        geodetic: bool = True,
+    ) -> CourseFile:
         """Return the line as a course. Speeds that a map program recorded are no targets."""
         return CourseFile(
             file_name=file_name,
@@ -52,8 +66,11 @@ class MapLine:
         )
 
 
-def only_line(file_name: str, lines: Sequence[MapLine], options: ReadOptions) -> tuple[MapLine, list[str]]:
-    """Return the line to drive and remarks: the only one, the user's choice, or segments joined on request. Raises CourseError."""
+def only_line(
+    file_name: str, lines: Sequence[MapLine], options: ReadOptions
+) -> tuple[MapLine, list[str]]:
+    """Return the line to drive and remarks: the only one, the user's choice, or segments joined on
+    request. Raises CourseError."""
     if options.line:
         return _chosen(file_name, lines, options.line), []
     if len(lines) == 1:
@@ -65,7 +82,8 @@ def only_line(file_name: str, lines: Sequence[MapLine], options: ReadOptions) ->
     more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
     join = f", or join them by straight lines with {file_name}:gaps=bridge" if parts else ""
     raise CourseError(
-        f"{file_name}: {len(lines)} lines ({listed}{more}); a course is one line: choose with {file_name}:line=2{join}"
+        f"{file_name}: {len(lines)} lines ({listed}{more}); a course is one line: choose with "
+        f"{file_name}:line=2{join}"
     )
 
 
@@ -82,10 +100,18 @@ def _chosen(file_name: str, lines: Sequence[MapLine], wanted: str) -> MapLine:
         return lines[int(wanted) - 1]
     if named:
         numbers = ", ".join(str(n) for n, line in enumerate(lines, start=1) if line.name == wanted)
-        raise CourseError(f'{file_name}: {len(named)} lines are named "{wanted[:40]}"; choose by number: {numbers}')
-    close = get_close_matches(wanted[:64], [line.name for line in lines if line.name], n=1, cutoff=0.5)
+        raise CourseError(
+            f'{file_name}: {len(named)} lines are named "{wanted[:40]}"; choose by number: '
+            f"{numbers}"
+        )
+    close = get_close_matches(
+        wanted[:64], [line.name for line in lines if line.name], n=1, cutoff=0.5
+    )
     hint = f'did you mean "{close[0]}"? ' if close else ""
-    raise CourseError(f'{file_name}: no line "{wanted[:40]}"; {hint}there are {len(lines)}, choose by name or number from 1')
+    raise CourseError(
+        f'{file_name}: no line "{wanted[:40]}"; {hint}there are {len(lines)}, choose by name '
+        "or number from 1"
+    )
 
 
 def _joined(lines: Sequence[MapLine]) -> MapLine:

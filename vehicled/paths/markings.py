@@ -1,4 +1,5 @@
-"""Pass criteria of a course besides its line: lanes that must contain the body, boxes that must contain the trace."""
+"""Pass criteria of a course besides its line: lanes that must contain the body, boxes that must
+contain the trace."""
 
 from collections.abc import Iterable
 from math import cos, floor, inf, isfinite, sin
@@ -8,7 +9,8 @@ from msgspec import Struct
 
 
 class Lane(Struct, frozen=True):
-    """A straight lane between two rows of cones: the middle of its entry, its direction, length and width; m, rad, ENU."""
+    """A straight lane between two rows of cones: the middle of its entry, its direction, length and
+    width; m, rad, ENU."""
 
     name: str
     x_m: float
@@ -52,8 +54,9 @@ class BodyRectangle(NamedTuple):
 
 
 class LanePassage:
-    """Follows one drive through the markings of its course. A lane is kept when no corner of the body leaves it sideways between
-    its ends and its end is passed; a box is met when the way between two poses crosses it."""
+    """Follows one drive through the markings of its course. A lane is kept when no corner of the
+    body leaves it sideways between its ends and its end is passed; a box is met when the way
+    between two poses crosses it."""
 
     def __init__(self, markings: Markings, body: BodyRectangle) -> None:
         self._markings = markings
@@ -74,7 +77,8 @@ class LanePassage:
         self._before: tuple[float, float] | None = None
 
     def update(self, x_m: float, y_m: float, yaw_rad: float) -> None:
-        """Update with the current position of the reference point; values that are not finite are ignored."""
+        """Update with the current position of the reference point; values that are not finite are
+        ignored."""
         if not isfinite(x_m + y_m + yaw_rad):
             return
         self._in_lanes(x_m, y_m, yaw_rad)
@@ -84,14 +88,17 @@ class LanePassage:
 
     @property
     def room_m(self) -> float:
-        """Return the smallest distance of a corner from the side of its lane; negative outside. Infinite without lanes."""
+        """Return the smallest distance of a corner from the side of its lane; negative outside.
+        Infinite without lanes."""
         return min(self._room, default=inf)
 
     @property
     def failures(self) -> list[str]:
         """Return texts about the violated lanes and missed boxes."""
         violations = []
-        for lane, room, furthest, worst in zip(self._markings.lanes, self._room, self._furthest, self._worst, strict=True):
+        for lane, room, furthest, worst in zip(
+            self._markings.lanes, self._room, self._furthest, self._worst, strict=True
+        ):
             if room < 0.0:
                 violations.append(f"lane {lane.name} left by {-room:.2f} m ({worst})")
             elif furthest < lane.length_m:
@@ -99,7 +106,10 @@ class LanePassage:
         missed = self._met.count(False)
         if missed:
             x, y = self._markings.boxes_m[self._met.index(False)]
-            violations.append(f"{missed} of {len(self._met)} waypoint boxes missed, the first at ({x:.1f}, {y:.1f}) m")
+            violations.append(
+                f"{missed} of {len(self._met)} waypoint boxes missed, the first at ({x:.1f}, "
+                f"{y:.1f}) m"
+            )
         return violations
 
     @property
@@ -115,13 +125,18 @@ class LanePassage:
         failures = self.failures
         if failures:
             return "failed: " + "; ".join(failures)
-        kept = [f"{len(self._room)} lanes kept, least room {self.room_m:.2f} m"] if self._room else []
+        kept = (
+            [f"{len(self._room)} lanes kept, least room {self.room_m:.2f} m"] if self._room else []
+        )
         met = [f"{len(self._met)} waypoint boxes met"] if len(self._met) else []
         return "passed: " + "; ".join(kept + met)
 
     def _in_lanes(self, x_m: float, y_m: float, yaw_rad: float) -> None:
         c, s = cos(yaw_rad), sin(yaw_rad)
-        corners = [(name, f, x_m + c * f - s * left, y_m + s * f + c * left) for name, (f, left) in self._corners.items()]
+        corners = [
+            (name, f, x_m + c * f - s * left, y_m + s * f + c * left)
+            for name, (f, left) in self._corners.items()
+        ]
         for k, lane in enumerate(self._markings.lanes):
             lane_c, lane_s = cos(lane.yaw_rad), sin(lane.yaw_rad)
             for corner, forward, x, y in corners:
@@ -132,19 +147,26 @@ class LanePassage:
                 if along <= lane.length_m:
                     room = 0.5 * lane.width_m - abs(lane_c * dy - lane_s * dx)
                     if room < self._room[k]:
-                        self._room[k], self._worst[k] = room, f"{corner} corner, {along:.1f} m into it"
+                        self._room[k], self._worst[k] = (
+                            room,
+                            f"{corner} corner, {along:.1f} m into it",
+                        )
                 if forward < 0.0 and along > self._furthest[k] and self._room[k] < inf:
                     self._furthest[k] = along
 
     def _cell(self, x_m: float, y_m: float) -> tuple[int, int]:
-        """Return the cell of a point in a grid of box width: boxes that contain it are centred in this cell or a neighbour."""
+        """Return the cell of a point in a grid of box width: boxes that contain it are centred in
+        this cell or a neighbour."""
         side_m = self._markings.box_side_m
         return floor(x_m / side_m), floor(y_m / side_m)
 
     def _through_boxes(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         """Test one step of the path against every near box (slab test)."""
         (i0, j0), (i1, j1) = self._cell(*start), self._cell(*end)
-        rows, columns = range(min(i0, i1) - 1, max(i0, i1) + 2), range(min(j0, j1) - 1, max(j0, j1) + 2)
+        rows, columns = (
+            range(min(i0, i1) - 1, max(i0, i1) + 2),
+            range(min(j0, j1) - 1, max(j0, j1) + 2),
+        )
         near: Iterable[int] = range(len(self._met))
         # A vehicle that was put elsewhere crosses more cells than there are boxes.
         if len(rows) * len(columns) < len(self._met):
@@ -153,7 +175,9 @@ class LanePassage:
             if not self._met[k]:
                 self._met[k] = self._crosses(self._markings.boxes_m[k], start, end)
 
-    def _crosses(self, box: tuple[float, float], start: tuple[float, float], end: tuple[float, float]) -> bool:
+    def _crosses(
+        self, box: tuple[float, float], start: tuple[float, float], end: tuple[float, float]
+    ) -> bool:
         half = 0.5 * self._markings.box_side_m
         low, high = 0.0, 1.0
         for middle, here, there in zip(box, start, end, strict=True):

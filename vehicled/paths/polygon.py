@@ -1,4 +1,5 @@
-"""Polygons in the ``map`` plane: a ring of corners in metres, the last joined to the first. Pure."""
+"""Polygons in the ``map`` plane: a ring of corners in metres, the last joined to the first.
+Pure."""
 
 from collections.abc import Sequence
 
@@ -6,7 +7,8 @@ PlanePoint = tuple[float, float]
 
 
 def encloses(corners: Sequence[PlanePoint], x_m: float, y_m: float) -> bool:
-    """True if a point lies inside, by the even-odd rule: a ring may be concave, and may cross itself."""
+    """True if a point lies inside, by the even-odd rule: a ring may be concave, and may cross
+    itself."""
     inside = False
     x1, y1 = corners[-1]
     for x2, y2 in corners:

@@ -11,9 +11,11 @@ from vehicled.paths.formulas import positive, smooth_step, steps, walked
 TURN_RADIUS_M = 1.5
 """Default turning radius of an unknown vehicle."""
 RADIUS_MARGIN = 1.5
-"""Tightest bend over the tightest turn of the vehicle, so that a controller has steering left to correct with."""
+"""Tightest bend over the tightest turn of the vehicle, so that a controller has steering left to
+correct with."""
 BEND_RADII = 3.0
-"""Least length of a bend, in radii of the tightest one: from straight to full bend the wheels need their time."""
+"""Least length of a bend, in radii of the tightest one: from straight to full bend the wheels need
+their time."""
 STRAIGHT_PROBABILITY = 0.25
 SPACING_M = 0.1
 
@@ -30,10 +32,17 @@ def random_course(
 ) -> Course:
     """Return a smooth course that leaves the origin eastwards; the same seed gives the same course.
 
-    No bend is tighter than ``RADIUS_MARGIN * turn_radius_m``, nor than ``speed_mps**2 / lateral_mps2``. The curvature goes from one
-    random value to the next over ``bend_m``, or where that is 0 over ``BEND_RADII`` of the tightest bend; it never jumps.
+    No bend is tighter than ``RADIUS_MARGIN * turn_radius_m``, nor than ``speed_mps**2 /
+    lateral_mps2``. The curvature goes from one random value to the next over ``bend_m``, or where
+    that is 0 over ``BEND_RADII`` of the tightest bend; it never jumps.
     """
-    positive(name, length_m=length_m, speed_mps=speed_mps, turn_radius_m=turn_radius_m, lateral_mps2=lateral_mps2)
+    positive(
+        name,
+        length_m=length_m,
+        speed_mps=speed_mps,
+        turn_radius_m=turn_radius_m,
+        lateral_mps2=lateral_mps2,
+    )
     if seed < 0:
         raise CourseError(f"{name}: seed is {seed}; it must be 0 or more")
     if not (isfinite(bend_m) and bend_m >= 0.0):
@@ -53,4 +62,6 @@ def random_course(
     along = curvature[k] + (curvature[k + 1] - curvature[k]) * smooth_step(at - k)
     yaw_rad = np.concatenate(([0.0], np.cumsum(along * step_m)))
     points = walked(length_m, yaw_rad)
-    return course_from_waypoints(name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=False)
+    return course_from_waypoints(
+        name, points[:, 0], points[:, 1], default_speed_mps=speed_mps, closed=False
+    )

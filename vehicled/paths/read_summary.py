@@ -12,7 +12,8 @@ class ReadSummary:
     used: tuple[tuple[str, str], ...] = ()
     """Names as the file writes them, with their meaning and unit."""
     ignored: tuple[tuple[str, str], ...] = ()
-    """Names that do not change the course, with the reason; empty where the reason is that the name says nothing to us."""
+    """Names that do not change the course, with the reason; empty where the reason is that the name
+    says nothing to us."""
     remarks: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
@@ -24,6 +25,8 @@ class ReadSummary:
         for name, why in self.ignored:
             by_reason.setdefault(why, []).append(name)
         if by_reason:
-            groups = (", ".join(names) + (f" ({why})" if why else "") for why, names in by_reason.items())
+            groups = (
+                ", ".join(names) + (f" ({why})" if why else "") for why, names in by_reason.items()
+            )
             found.append("ignored: " + ", ".join(groups))
         return [*found, *(f"note: {remark}" for remark in self.remarks)]

@@ -1,8 +1,10 @@
-"""A driven path as a course: from poses and speeds of a log, or dense rows alone, to few, smooth waypoints. Pure.
+"""A driven path as a course: from poses and speeds of a log, or dense rows alone, to few, smooth
+waypoints. Pure.
 
-The estimate that a path is taken from jumps by centimetres when a fix arrives, and it wanders while the vehicle stands. So the path
-is laid out along the way driven by the speed, not by the positions; each part between two changes of direction is smoothed by
-local cubics over ``WINDOW_M``, which leave the arcs that a vehicle can drive as they are; and standing adds nothing.
+The estimate that a path is taken from jumps by centimetres when a fix arrives, and it wanders while
+the vehicle stands. So the path is laid out along the way driven by the speed, not by the positions;
+each part between two changes of direction is smoothed by local cubics over ``WINDOW_M``, which
+leave the arcs that a vehicle can drive as they are; and standing adds nothing.
 """
 
 from itertools import pairwise
@@ -28,9 +30,11 @@ MAX_JUMP_M = 1.0
 SLOWEST_MPS = 0.3
 """Lowest speed kept: it was lower only at start and stop, which the speed profile handles."""
 ZIGZAG_RATIO, ZIGZAG_CORRELATION = 0.2, -0.2
-"""Changes from leg to leg that are so large beside the legs (root mean square), and taken back so often, are noise."""
+"""Changes from leg to leg that are so large beside the legs (root mean square), and taken back so
+often, are noise."""
 LENGTHENED_RATIO = 1.02
-"""Noise makes the way from row to row at least so much longer than that by chords; rows at uneven distances do not."""
+"""Noise makes the way from row to row at least so much longer than that by chords; rows at uneven
+distances do not."""
 FAR_RATIO = 8.0
 """Legs so much longer than the median one are stretches without rows."""
 CHORD_M = 0.5
@@ -42,7 +46,15 @@ JOIN_M = 0.4
 class Recorded:
     """Waypoints (n,) of a driven path."""
 
-    def __init__(self, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array, legs: int, shift_m: float = 0.0) -> None:
+    def __init__(
+        self,
+        x_m: Array,
+        y_m: Array,
+        yaw_rad: Array,
+        speed_mps: Array,
+        legs: int,
+        shift_m: float = 0.0,
+    ) -> None:
         self.x_m, self.y_m, self.yaw_rad, self.speed_mps = x_m, y_m, yaw_rad, speed_mps
         self.legs = legs
         """Parts between changes of direction."""
@@ -51,10 +63,26 @@ class Recorded:
 
     def to_csv(self, name: str, datum: Datum) -> str:
         """Return the path as the text of a course file."""
-        place = f"{degrees(datum.latitude_rad):.10f}, {degrees(datum.longitude_rad):.10f}, {datum.height_m:.3f}"
-        rows = zip(self.x_m.tolist(), self.y_m.tolist(), self.yaw_rad.tolist(), self.speed_mps.tolist(), strict=True)
-        head = [f"# name: {name}", f"# datum_deg: {place}", "# closed: no", "x_m,y_m,heading_rad,speed_mps"]
-        return "\n".join([*head, *(f"{x:.4f},{y:.4f},{yaw:.4f},{v:.3f}" for x, y, yaw, v in rows), ""])
+        place = (
+            f"{degrees(datum.latitude_rad):.10f}, {degrees(datum.longitude_rad):.10f}, "
+            f"{datum.height_m:.3f}"
+        )
+        rows = zip(
+            self.x_m.tolist(),
+            self.y_m.tolist(),
+            self.yaw_rad.tolist(),
+            self.speed_mps.tolist(),
+            strict=True,
+        )
+        head = [
+            f"# name: {name}",
+            f"# datum_deg: {place}",
+            "# closed: no",
+            "x_m,y_m,heading_rad,speed_mps",
+        ]
+        return "\n".join(
+            [*head, *(f"{x:.4f},{y:.4f},{yaw:.4f},{v:.3f}" for x, y, yaw, v in rows), ""]
+        )
 
 
 def recorded(
@@ -68,20 +96,29 @@ def recorded(
     constant_mps: float | None = None,
     window_m: float = WINDOW_M,
 ) -> Recorded:
-    """Return waypoints about ``spacing_m`` apart of a driven path, from poses (n,) in the order of their times and signed speeds.
+    """Return waypoints about ``spacing_m`` apart of a driven path, from poses (n,) in the order of
+    their times and signed speeds.
 
-    ``constant_mps``: its speed, forward and backward, instead of the one driven. ``window_m``: length of the smoothing. Raises
-    :class:`CourseError` where nothing was driven, or the poses jump.
+    ``constant_mps``: its speed, forward and backward, instead of the one driven. ``window_m``:
+    length of the smoothing. Raises :class:`CourseError` where nothing was driven, or the poses
+    jump.
     """
     finite = np.isfinite(x_m) & np.isfinite(y_m) & np.isfinite(yaw_rad) & np.isfinite(speed_mps)
     t, x, y, v = (column[finite] for column in (t_s, x_m, y_m, speed_mps))
     moving = np.abs(v) > MOVING_MPS
     # An interval between two poses counts if either pose moves.
     step_s = np.diff(t)
-    distance_m = np.where(moving[1:] | moving[:-1], 0.5 * (v[1:] + v[:-1]) * step_s, 0.0) if len(t) > 1 else np.zeros(0)
+    distance_m = (
+        np.where(moving[1:] | moving[:-1], 0.5 * (v[1:] + v[:-1]) * step_s, 0.0)
+        if len(t) > 1
+        else np.zeros(0)
+    )
     total = float(np.abs(distance_m).sum())
     if total < SHORTEST_PATH_M:
-        raise CourseError(f"nothing was driven: the vehicle moved {total:.2f} m in this time, a course needs {SHORTEST_PATH_M:g} m")
+        raise CourseError(
+            f"nothing was driven: the vehicle moved {total:.2f} m in this time, a course needs "
+            f"{SHORTEST_PATH_M:g} m"
+        )
     _check_jumps(t, x, y, v)
     parts = _legs(distance_m)
     _check_cusps(t, np.column_stack((x, y)), parts)
@@ -91,20 +128,26 @@ def recorded(
     _meet([line for line, _ in lines])
     points = np.vstack([line[:-1] for line, _ in lines[:-1]] + [lines[-1][0]])
     speeds = np.concatenate([speed[:-1] for _, speed in lines[:-1]] + [lines[-1][1]])
-    headings = np.concatenate([_headings(line, speed)[: len(line) - 1] for line, speed in lines[:-1]] + [_headings(*lines[-1])])
+    headings = np.concatenate(
+        [_headings(line, speed)[: len(line) - 1] for line, speed in lines[:-1]]
+        + [_headings(*lines[-1])]
+    )
     shift_m = max(shift for _, _, shift in smoothed)
     return Recorded(points[:, 0], points[:, 1], headings, speeds, len(lines), shift_m)
 
 
 def zigzags(points: Array) -> bool:
-    """Return True if rows at points (n, 2) are closer together than their noise is large, which would lengthen the line."""
+    """Return True if rows at points (n, 2) are closer together than their noise is large, which
+    would lengthen the line."""
     points = points[np.concatenate(([True], np.any(np.diff(points, axis=0) != 0.0, axis=1)))]
     if len(points) < FEWEST_ROWS:
         return False
     legs = np.diff(points, axis=0)
     sizes = hypotenuse(*legs.T)
     chords = points[chord_rows(points, CHORD_M)]
-    if float(sizes.sum()) < LENGTHENED_RATIO * float(hypotenuse(*np.diff(np.vstack((chords, points[-1:])), axis=0).T).sum()):
+    if float(sizes.sum()) < LENGTHENED_RATIO * float(
+        hypotenuse(*np.diff(np.vstack((chords, points[-1:])), axis=0).T).sum()
+    ):
         return False
     # A stretch without rows is no noise.
     near = sizes < FAR_RATIO * float(np.median(sizes))
@@ -116,15 +159,22 @@ def zigzags(points: Array) -> bool:
     return float((changes[1:] * changes[:-1]).sum(axis=1).mean()) < ZIGZAG_CORRELATION * power
 
 
-def smoothed_rows(points: Array, *, spacing_m: float, window_m: float, closed: bool | None) -> tuple[Array, Array, float]:
-    """Return waypoints (m, 2) about ``spacing_m`` apart of dense rows at points (n, 2), the row (m,) of each as a fraction, and the
-    largest shift of a row in m."""
+def smoothed_rows(
+    points: Array, *, spacing_m: float, window_m: float, closed: bool | None
+) -> tuple[Array, Array, float]:
+    """Return waypoints (m, 2) about ``spacing_m`` apart of dense rows at points (n, 2), the row
+    (m,) of each as a fraction, and the largest shift of a row in m."""
     rows = chord_rows(points, CHORD_M)
     rows = rows if rows[-1] == len(points) - 1 else np.append(rows, len(points) - 1)
     along = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(points[rows], axis=0).T))))
     # Between two chords the rows count alike, so that noise does not lengthen the way.
     s = np.interp(np.arange(len(points)), rows, along + 1e-9 * np.arange(len(along)))
-    x, y, length, gap = points[:, 0], points[:, 1], float(s[-1]), float(hypotenuse(*(points[-1] - points[0])))
+    x, y, length, gap = (
+        points[:, 0],
+        points[:, 1],
+        float(s[-1]),
+        float(hypotenuse(*(points[-1] - points[0]))),
+    )
     if (closed is None and gap < JOIN_M < 0.1 * length) or closed:
         # A lap is smoothed over its join.
         tail, head = np.flatnonzero(s > length - window_m)[1:], np.flatnonzero(s < window_m)[:-1]
@@ -135,7 +185,9 @@ def smoothed_rows(points: Array, *, spacing_m: float, window_m: float, closed: b
         fine, line = fine[inside], line[inside]
     else:
         fine, line = _fine_line(s, x, y, window_m)
-    shift = float(hypotenuse(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max())
+    shift = float(
+        hypotenuse(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max()
+    )
     arc = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(line, axis=0).T))))
     wanted = np.linspace(0.0, float(arc[-1]), max(2, round(float(arc[-1]) / spacing_m)) + 1)
     waypoints = np.column_stack([np.interp(wanted, arc, line[:, k]) for k in (0, 1)])
@@ -143,7 +195,8 @@ def smoothed_rows(points: Array, *, spacing_m: float, window_m: float, closed: b
 
 
 def chord_rows(points: Array, chord_m: float) -> npt.NDArray[np.int64]:
-    """Return the rows (k,), the first included, each ``chord_m`` or more from the one before, so that noise adds no distance."""
+    """Return the rows (k,), the first included, each ``chord_m`` or more from the one before, so
+    that noise adds no distance."""
     rows = [0]
     at_x, at_y = points[0]
     for i, (x, y) in enumerate(points.tolist()):
@@ -154,29 +207,36 @@ def chord_rows(points: Array, chord_m: float) -> npt.NDArray[np.int64]:
 
 
 def trace_speeds(t_s: Array, points: Array) -> Array:
-    """Return the speed (n,) at each row of a trace: the distance between two places ``SPEED_WINDOW_S`` apart, so that the noise of
-    dense rows adds nothing. Times must not decrease."""
+    """Return the speed (n,) at each row of a trace: the distance between two places
+    ``SPEED_WINDOW_S`` apart, so that the noise of dense rows adds nothing. Times must not
+    decrease."""
     times, rows = np.unique(t_s, return_index=True)
     if len(times) < 2:
         return np.zeros(len(t_s))
     early = np.maximum(t_s - 0.5 * SPEED_WINDOW_S, times[0])
     late = np.minimum(t_s + 0.5 * SPEED_WINDOW_S, times[-1])
-    x, y = (np.interp(late, times, column[rows]) - np.interp(early, times, column[rows]) for column in points.T)
+    x, y = (
+        np.interp(late, times, column[rows]) - np.interp(early, times, column[rows])
+        for column in points.T
+    )
     return np.asarray(hypotenuse(x, y) / (late - early))
 
 
 def _check_jumps(t: Array, x: Array, y: Array, v: Array) -> None:
-    jump = hypotenuse(np.diff(x), np.diff(y)) - np.maximum(np.abs(v[1:]), np.abs(v[:-1])) * np.diff(t)
+    jump = hypotenuse(np.diff(x), np.diff(y)) - np.maximum(np.abs(v[1:]), np.abs(v[:-1])) * np.diff(
+        t
+    )
     worst = int(jump.argmax())
     if jump[worst] > MAX_JUMP_M:
         raise CourseError(
-            f"the position jumps by {jump[worst]:.1f} m at {t[worst + 1]:.1f} s: leave out what lies before or after "
-            "(record-path: --from, --to)"
+            f"the position jumps by {jump[worst]:.1f} m at {t[worst + 1]:.1f} s: leave out what "
+            "lies before or after (record-path: --from, --to)"
         )
 
 
 def _legs(distance_m: Array) -> list[tuple[int, int]]:
-    """Return first and last pose of every part in one direction, without standstill; short parts belong to their neighbours."""
+    """Return first and last pose of every part in one direction, without standstill; short parts
+    belong to their neighbours."""
     found: list[list[int]] = []
     for i in np.flatnonzero(distance_m).tolist():
         sign = 1 if distance_m[i] > 0.0 else -1
@@ -197,14 +257,15 @@ def _legs(distance_m: Array) -> list[tuple[int, int]]:
 
 
 def _check_cusps(t: Array, points: Array, parts: list[tuple[int, int]]) -> None:
-    """Raise CourseError where the speed changes its sign but the vehicle drives on: its sign is no direction."""
+    """Raise CourseError where the speed changes its sign but the vehicle drives on: its sign is no
+    direction."""
     for (begin, end), (start, stop) in pairwise(parts):
         arriving = points[end] - points[_row_at(points, end, begin)]
         leaving = points[_row_at(points, start, stop)] - points[start]
         if float(np.sum(arriving * leaving)) > 0.0:
             raise CourseError(
-                f"the speed changes its sign at {t[start]:.1f} s but the vehicle does not turn back there: delete the sign of the "
-                "speeds if it drove forward"
+                f"the speed changes its sign at {t[start]:.1f} s but the vehicle does not turn "
+                "back there: delete the sign of the speeds if it drove forward"
             )
 
 
@@ -235,18 +296,24 @@ def _fine_line(s: Array, x: Array, y: Array, window_m: float) -> tuple[Array, Ar
     steps = max(8, round(float(s[-1] - s[0]) / FINE_M))
     fine = np.linspace(float(s[0]), float(s[-1]), steps + 1)
     half = _half(fine, window_m)
-    return fine, np.column_stack([_local_cubic(np.interp(fine, s, column), half) for column in (x, y)])
+    return fine, np.column_stack(
+        [_local_cubic(np.interp(fine, s, column), half) for column in (x, y)]
+    )
 
 
 def _half(fine: Array, window_m: float) -> int:
     return int(min(round(0.5 * window_m / (fine[1] - fine[0])), (len(fine) - 1) // 2))
 
 
-def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None, window_m: float) -> tuple[Array, Array, float]:
+def _smoothed(
+    leg: Leg, spacing_m: float, constant_mps: float | None, window_m: float
+) -> tuple[Array, Array, float]:
     """Return waypoints (m, 2) and speeds (m,) of one part, and the largest shift of a pose."""
     s, x, y, v = leg
     fine, line = _fine_line(s, x, y, window_m)
-    shift = float(hypotenuse(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max())
+    shift = float(
+        hypotenuse(x - np.interp(s, fine, line[:, 0]), y - np.interp(s, fine, line[:, 1])).max()
+    )
     speed = _local_cubic(np.interp(fine, s, v), _half(fine, window_m))
     # Spaced along the line itself: the way by the speed is off by the wheel's scale.
     arc = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(line, axis=0).T))))
@@ -260,10 +327,11 @@ def _smoothed(leg: Leg, spacing_m: float, constant_mps: float | None, window_m: 
 
 
 def _local_cubic(values: Array, half: int) -> Array:
-    """Return the least-squares cubic through ``2 half + 1`` neighbours of each value (n,), the nearest ones counting most.
+    """Return the least-squares cubic through ``2 half + 1`` neighbours of each value (n,), the
+    nearest ones counting most.
 
-    At the ends through the outermost ones. Cleveland 1979, with tricube weights: unlike equal ones they leave no ripple, which the
-    curvature would show.
+    At the ends through the outermost ones. Cleveland 1979, with tricube weights: unlike equal ones
+    they leave no ripple, which the curvature would show.
     """
     if half < 2:
         return values
@@ -275,7 +343,8 @@ def _local_cubic(values: Array, half: int) -> Array:
 
 
 def _weights(at: Array, centre: float) -> Array:
-    """Return the weight of each neighbour at ``at`` (m,), -1 to 1, in the cubic's value at ``centre``."""
+    """Return the weight of each neighbour at ``at`` (m,), -1 to 1, in the cubic's value at
+    ``centre``."""
     reach = 1.0 + abs(centre) + 1e-6
     root = (1.0 - np.abs((at - centre) / reach) ** 3) ** 1.5
     powers = np.vander(at - centre, 4, increasing=True)
@@ -283,7 +352,8 @@ def _weights(at: Array, centre: float) -> Array:
 
 
 def _meet(lines: list[Array]) -> None:
-    """Move the start of each part to the end of the previous one, because the estimate drifts at standstill."""
+    """Move the start of each part to the end of the previous one, because the estimate drifts at
+    standstill."""
     for before, after in pairwise(lines):
         meeting = 0.5 * (before[-1] + after[0])
         before += np.linspace(0.0, 1.0, len(before))[:, None] ** 2 * (meeting - before[-1])

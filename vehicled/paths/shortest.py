@@ -1,4 +1,5 @@
-"""Shortest path between two poses for a vehicle that drives forward with a smallest turning radius (Dubins 1957)."""
+"""Shortest path between two poses for a vehicle that drives forward with a smallest turning radius
+(Dubins 1957)."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -12,7 +13,8 @@ from vehicled.paths.errors import CourseError
 STEP_M = 0.2
 """Largest distance between two waypoints of a path, m."""
 WIDER = 1.25
-"""Radius of the planned arcs, as a multiple of the smallest one: the controller needs a margin to correct errors."""
+"""Radius of the planned arcs, as a multiple of the smallest one: the controller needs a margin to
+correct errors."""
 NEAR_M = 0.5
 """A goal nearer than this is already reached, m."""
 MAX_AWAY_M = 10_000.0
@@ -35,7 +37,8 @@ Segments = tuple[tuple[float, float], ...]
 
 
 def words(start: Pose, goal: Pose, radius_m: float) -> list[Segments]:
-    """Return the paths of the six words of Dubins that exist, the shortest first; formulas of Shkel and Lumelsky (2001)."""
+    """Return the paths of the six words of Dubins that exist, the shortest first; formulas of Shkel
+    and Lumelsky (2001)."""
     dx, dy = (goal.x_m - start.x_m) / radius_m, (goal.y_m - start.y_m) / radius_m
     d, theta = hypot(dx, dy), atan2(dy, dx)
     a, b = (start.yaw_rad - theta) % tau, (goal.yaw_rad - theta) % tau
@@ -47,18 +50,32 @@ def words(start: Pose, goal: Pose, radius_m: float) -> list[Segments]:
             straight = sqrt(square)
             cross = 0.0 if first == last else atan2(-2.0 * first, straight)
             along = atan2(y, x) - cross
-            found.append(((first, first * (along - a) % tau), (0.0, straight), (last, last * (b - along) % tau)))
+            found.append(
+                (
+                    (first, first * (along - a) % tau),
+                    (0.0, straight),
+                    (last, last * (b - along) % tau),
+                )
+            )
 
     with_straight(left, left, 2.0 + d * d - 2.0 * c_ab + 2.0 * d * (sa - sb), cb - ca, d + sa - sb)
-    with_straight(right, right, 2.0 + d * d - 2.0 * c_ab + 2.0 * d * (sb - sa), ca - cb, d - sa + sb)
-    with_straight(left, right, d * d - 2.0 + 2.0 * c_ab + 2.0 * d * (sa + sb), -ca - cb, d + sa + sb)
+    with_straight(
+        right, right, 2.0 + d * d - 2.0 * c_ab + 2.0 * d * (sb - sa), ca - cb, d - sa + sb
+    )
+    with_straight(
+        left, right, d * d - 2.0 + 2.0 * c_ab + 2.0 * d * (sa + sb), -ca - cb, d + sa + sb
+    )
     with_straight(right, left, d * d - 2.0 + 2.0 * c_ab - 2.0 * d * (sa + sb), ca + cb, d - sa - sb)
     for turn in (right, left):
         cosine = (6.0 - d * d + 2.0 * c_ab + 2.0 * d * turn * (sb - sa)) / 8.0
         if abs(cosine) <= 1.0:
             middle = tau - acos(cosine)
             along = atan2(ca - cb, d + turn * (sa - sb))
-            first = (-turn * a - along + 0.5 * middle) % tau if turn > 0.0 else (a - along + 0.5 * middle) % tau
+            first = (
+                (-turn * a - along + 0.5 * middle) % tau
+                if turn > 0.0
+                else (a - along + 0.5 * middle) % tau
+            )
             last = (turn * (b - a) - first + middle) % tau
             found.append(((turn, first), (-turn, middle), (turn, last)))
     return sorted(found, key=lambda path: sum(length for _, length in path))
@@ -83,36 +100,49 @@ def sampled(start: Pose, path: Segments, radius_m: float) -> list[Pose]:
     return poses
 
 
-def paths_to(start: Pose, x_m: float, y_m: float, yaw_rad: float | None, radius_m: float) -> Iterator[list[Pose]]:
-    """Yield the paths to a goal, the shortest first. Without a heading it is tried from every direction."""
+def paths_to(
+    start: Pose, x_m: float, y_m: float, yaw_rad: float | None, radius_m: float
+) -> Iterator[list[Pose]]:
+    """Yield the paths to a goal, the shortest first. Without a heading it is tried from every
+    direction."""
     if yaw_rad is not None:
         headings = [yaw_rad]
     else:
-        headings = [k * tau / HEADINGS for k in range(HEADINGS)] + [atan2(y_m - start.y_m, x_m - start.x_m)]
-    found = [path for heading in headings for path in words(start, Pose(x_m, y_m, heading), radius_m)]
+        headings = [k * tau / HEADINGS for k in range(HEADINGS)] + [
+            atan2(y_m - start.y_m, x_m - start.x_m)
+        ]
+    found = [
+        path for heading in headings for path in words(start, Pose(x_m, y_m, heading), radius_m)
+    ]
     for path in sorted(found, key=lambda path: sum(length for _, length in path)):
         yield sampled(start, path, radius_m)
 
 
 def course_to(
-    start: Pose, x_m: float, y_m: float, yaw_rad: float | None, *, radius_m: float, speed_mps: float, datum: Datum,
-    refused: Callable[[Course], str], name: str = "goto", most_m: float = MAX_AWAY_M,
+    start: Pose, x_m: float, y_m: float, yaw_rad: float | None, *, radius_m: float,
+    speed_mps: float, datum: Datum, refused: Callable[[Course], str], name: str = "goto",
+    most_m: float = MAX_AWAY_M,
 ) -> Course:  # fmt: skip
     """Return the shortest course to a goal in the map frame that is not refused.
 
-    ``radius_m``: smallest turning radius of the vehicle. ``refused`` returns why a course cannot be driven; empty if it can.
-    ``most_m``: length of the longest course.
-    Raises :class:`CourseError` if there is none.
+    ``radius_m``: smallest turning radius of the vehicle. ``refused`` returns why a course cannot be
+    driven; empty if it can. ``most_m``: length of the longest course. Raises :class:`CourseError`
+    if there is none.
     """
-    if not all(map(isfinite, (x_m, y_m, 0.0 if yaw_rad is None else yaw_rad))) or max(abs(x_m), abs(y_m)) > MAX_COORDINATE_M:
-        raise CourseError(f"the goal ({x_m:g}, {y_m:g}) is not a place on the map: give metres in the map frame")
+    if (
+        not all(map(isfinite, (x_m, y_m, 0.0 if yaw_rad is None else yaw_rad)))
+        or max(abs(x_m), abs(y_m)) > MAX_COORDINATE_M
+    ):
+        raise CourseError(
+            f"the goal ({x_m:g}, {y_m:g}) is not a place on the map: give metres in the map frame"
+        )
     away_m = hypot(x_m - start.x_m, y_m - start.y_m)
     if away_m < NEAR_M:
         raise CourseError(f"the vehicle is {away_m:.2f} m from the goal: it is there already")
     if away_m > most_m:
         raise CourseError(
-            f"the goal is {away_m / 1000:.1f} km away (at most {most_m / 1000:g} km): look at its coordinates, or choose places "
-            "between"
+            f"the goal is {away_m / 1000:.1f} km away (at most {most_m / 1000:g} km): look at "
+            "its coordinates, or choose places between"
         )
     why = ""
     for poses in islice(paths_to(start, x_m, y_m, yaw_rad, WIDER * radius_m), MOST_PATHS):
@@ -121,7 +151,9 @@ def course_to(
             break
         xs, ys, _ = zip(*poses, strict=True)
         try:
-            course = course_from_waypoints(name, xs, ys, default_speed_mps=speed_mps, closed=False, datum=datum)
+            course = course_from_waypoints(
+                name, xs, ys, default_speed_mps=speed_mps, closed=False, datum=datum
+            )
         except CourseError as error:
             why = why or str(error)
             continue

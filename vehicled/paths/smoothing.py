@@ -1,4 +1,5 @@
-"""Geometry of sampled lines: turns, corners, cubic resampling, headings, curvature. Arrays of points are (n, 2) in m."""
+"""Geometry of sampled lines: turns, corners, cubic resampling, headings, curvature. Arrays of
+points are (n, 2) in m."""
 
 from itertools import pairwise
 
@@ -9,9 +10,11 @@ from vehicled.core.arrays import Array, arctan2, hypotenuse, wrapped
 
 # A waypoint at which the line turns by more than this is a corner, whatever the spacing.
 CORNER_TURN_RAD = 0.6
-# Largest distance of a cubic from the drawn legs; beyond it sparse waypoints are taken as straight legs.
+# Largest distance of a cubic from the drawn legs; beyond it sparse waypoints are taken as straight
+# legs.
 MAX_DEPARTURE_M = 0.15
-# A leg so much longer than its neighbour, that a cubic would leave by more than this, is a straight: the neighbour bends.
+# A leg so much longer than its neighbour, that a cubic would leave by more than this, is a
+# straight: the neighbour bends.
 STRAIGHT_RATIO = 4.0
 STRAIGHT_DEPARTURE_M = 0.01
 
@@ -27,7 +30,8 @@ def corners(points: Array, closed: bool) -> npt.NDArray[np.bool_]:
     ring = np.vstack((points[-1:], points, points[:1])) if closed else points
     turn = np.abs(turns(ring))
     legs = hypotenuse(*np.diff(ring, axis=0).T)
-    # A cubic whose end tangents are off the chord by a and b leaves it by at most 4/27 (a + b) of its length; a = turn / 2.
+    # A cubic whose end tangents are off the chord by a and b leaves it by at most 4/27 (a + b) of
+    # its length; a = turn / 2.
     departure = np.maximum(legs[1:], legs[:-1]) * turn * (4.0 / 27.0)
     sharp = (turn > CORNER_TURN_RAD) | (departure > MAX_DEPARTURE_M)
     if closed:
@@ -38,12 +42,13 @@ def corners(points: Array, closed: bool) -> npt.NDArray[np.bool_]:
 def resample(points: Array, closed: bool, spacing_m: float) -> tuple[Array, Array]:
     """Return even samples (m, 2) along the line, and for each its fractional waypoint index (m,).
 
-    Corners are samples; between two corners the step is the same throughout and as near to ``spacing_m`` as fits. A closed line
-    starts at point 0 and does not repeat it.
+    Corners are samples; between two corners the step is the same throughout and as near to
+    ``spacing_m`` as fits. A closed line starts at point 0 and does not repeat it.
     """
     ring = np.vstack((points, points[:1])) if closed else points
     sharp = corners(points, closed)
-    # A lap without a corner at its start runs smoothly through it, so its first tangent sees the last leg.
+    # A lap without a corner at its start runs smoothly through it, so its first tangent sees the
+    # last leg.
     through_start = closed and not sharp[0]
     cuts = [0, *(np.flatnonzero(sharp[1:]) + 1).tolist(), len(ring) - 1]
     tangents_in, tangents_out = _tangents(ring, sharp, through_start)
@@ -51,7 +56,9 @@ def resample(points: Array, closed: bool, spacing_m: float) -> tuple[Array, Arra
     for first, last in pairwise(cuts):
         if first == last:
             continue
-        piece, piece_knots = _resample_piece(ring, tangents_out, tangents_in, first, last, spacing_m)
+        piece, piece_knots = _resample_piece(
+            ring, tangents_out, tangents_in, first, last, spacing_m
+        )
         samples.append(piece)
         knots.append(piece_knots)
     if not closed:
@@ -60,23 +67,37 @@ def resample(points: Array, closed: bool, spacing_m: float) -> tuple[Array, Arra
     return np.vstack(samples), np.concatenate(knots)
 
 
-def _tangents(ring: Array, sharp: npt.NDArray[np.bool_], through_start: bool) -> tuple[Array, Array]:
-    """Return the unit tangents (n, 2) arriving at and leaving each point of ``ring``; they differ at corners only."""
+def _tangents(
+    ring: Array, sharp: npt.NDArray[np.bool_], through_start: bool
+) -> tuple[Array, Array]:
+    """Return the unit tangents (n, 2) arriving at and leaving each point of ``ring``; they differ
+    at corners only."""
     legs = np.diff(ring, axis=0)
     lengths = hypotenuse(legs[:, 0], legs[:, 1])
     units = legs / lengths[:, None]
     if through_start:
         before, after = np.vstack((units[-1:], units)), np.vstack((units, units[:1]))
-        length_before, length_after = np.append(lengths[-1], lengths), np.append(lengths, lengths[0])
+        length_before, length_after = (
+            np.append(lengths[-1], lengths),
+            np.append(lengths, lengths[0]),
+        )
     else:
         before, after = np.vstack((units[:1], units)), np.vstack((units, units[-1:]))
-        length_before, length_after = np.append(lengths[0], lengths), np.append(lengths, lengths[-1])
-    # Tangent of the parabola through three points in chord length: the circle's, to second order, at any spacing.
+        length_before, length_after = (
+            np.append(lengths[0], lengths),
+            np.append(lengths, lengths[-1]),
+        )
+    # Tangent of the parabola through three points in chord length: the circle's, to second order,
+    # at any spacing.
     total = (length_before + length_after)[:, None]
     smooth = (length_after[:, None] * before + length_before[:, None] * after) / total
     bulge = hypotenuse(*(after - before).T) * np.maximum(length_before, length_after) * (4.0 / 27.0)
-    straight_before = (length_before > STRAIGHT_RATIO * length_after) & (bulge > STRAIGHT_DEPARTURE_M)
-    straight_after = (length_after > STRAIGHT_RATIO * length_before) & (bulge > STRAIGHT_DEPARTURE_M)
+    straight_before = (length_before > STRAIGHT_RATIO * length_after) & (
+        bulge > STRAIGHT_DEPARTURE_M
+    )
+    straight_after = (length_after > STRAIGHT_RATIO * length_before) & (
+        bulge > STRAIGHT_DEPARTURE_M
+    )
     smooth[straight_before] = before[straight_before]
     smooth[straight_after] = after[straight_after]
     norm = hypotenuse(smooth[:, 0], smooth[:, 1])
@@ -89,27 +110,37 @@ def _tangents(ring: Array, sharp: npt.NDArray[np.bool_], through_start: bool) ->
     arriving, leaving = smooth.copy(), smooth
     arriving[keeps], leaving[keeps] = before[keeps], after[keeps]
     if not through_start:
-        # The line beyond an end is unknown: let the curvature go to zero there only if the line is straight.
+        # The line beyond an end is unknown: let the curvature go to zero there only if the line is
+        # straight.
         leaving[0] = _end_tangent(units[0], lengths[0], leaving_next=smooth[1], straight=keeps[1])
-        arriving[-1] = _end_tangent(units[-1], lengths[-1], leaving_next=arriving[-2], straight=keeps[-2])
+        arriving[-1] = _end_tangent(
+            units[-1], lengths[-1], leaving_next=arriving[-2], straight=keeps[-2]
+        )
     return arriving, leaving
 
 
 def _end_tangent(unit: Array, length: float, *, leaving_next: Array, straight: bool) -> Array:
-    """Return the tangent at an open end: mirrored at the chord, so that the end leg is an arc like its neighbour."""
+    """Return the tangent at an open end: mirrored at the chord, so that the end leg is an arc like
+    its neighbour."""
     if straight or length <= 0.0:
         return unit
     mirrored = 2.0 * float(np.sum(unit * leaving_next)) * unit - leaving_next
     return np.asarray(mirrored)
 
 
-def _resample_piece(ring: Array, leaving: Array, arriving: Array, first: int, last: int, spacing_m: float) -> tuple[Array, Array]:
-    """Return the samples from point ``first`` up to, not including, point ``last``, evenly spaced along the cubic."""
+def _resample_piece(
+    ring: Array, leaving: Array, arriving: Array, first: int, last: int, spacing_m: float
+) -> tuple[Array, Array]:
+    """Return the samples from point ``first`` up to, not including, point ``last``, evenly spaced
+    along the cubic."""
     count = last - first
     lengths = hypotenuse(*np.diff(ring[first : last + 1], axis=0).T)
-    # Fine enough that arc length, and with it the even step, is good to a few parts in ten thousand.
+    # Fine enough that arc length, and with it the even step, is good to a few parts in ten
+    # thousand.
     fine = np.maximum(4, np.minimum(400, np.ceil(8.0 * lengths / spacing_m))).astype(int)
-    knots = np.concatenate([k + np.arange(n) / n for k, n in enumerate(fine.tolist())] + [np.array([float(count)])])
+    knots = np.concatenate(
+        [k + np.arange(n) / n for k, n in enumerate(fine.tolist())] + [np.array([float(count)])]
+    )
     dense = _cubic(ring, leaving, arriving, first, last, knots)
     arc = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(dense, axis=0).T))))
     steps = max(1, round(float(arc[-1]) / spacing_m))
@@ -118,7 +149,9 @@ def _resample_piece(ring: Array, leaving: Array, arriving: Array, first: int, la
     return _cubic(ring, leaving, arriving, first, last, even), even + first
 
 
-def _cubic(ring: Array, leaving: Array, arriving: Array, first: int, last: int, knots: Array) -> Array:
+def _cubic(
+    ring: Array, leaving: Array, arriving: Array, first: int, last: int, knots: Array
+) -> Array:
     """Return the Hermite cubic at fractional indices ``knots`` counted from ``first``."""
     index = np.minimum(knots.astype(int), last - first - 1) + first
     u = (knots - (index - first))[:, None]
@@ -134,18 +167,24 @@ def _cubic(ring: Array, leaving: Array, arriving: Array, first: int, last: int, 
 
 
 def headings(ring: Array, closed: bool) -> Array:
-    """Return the unwrapped tangent (n,) of samples; a closed ``ring`` repeats its first point at the end.
+    """Return the unwrapped tangent (n,) of samples; a closed ``ring`` repeats its first point at
+    the end.
 
-    Ends, and the join of a lap that ends in a corner, take the direction of their own leg: a run departs along its first leg.
+    Ends, and the join of a lap that ends in a corner, take the direction of their own leg: a run
+    departs along its first leg.
     """
     legs = np.diff(ring, axis=0)
     lengths = hypotenuse(legs[:, 0], legs[:, 1])
     direction = np.unwrap(arctan2(legs[:, 1], legs[:, 0]))
-    inner = (direction[:-1] * lengths[1:] + direction[1:] * lengths[:-1]) / (lengths[1:] + lengths[:-1])
+    inner = (direction[:-1] * lengths[1:] + direction[1:] * lengths[:-1]) / (
+        lengths[1:] + lengths[:-1]
+    )
     if len(direction) == 1:
         return np.array([direction[0], direction[0]])
     bend_out = 0.5 * (direction[1] - direction[0]) * lengths[0] / (0.5 * (lengths[0] + lengths[1]))
-    bend_in = 0.5 * (direction[-1] - direction[-2]) * lengths[-1] / (0.5 * (lengths[-1] + lengths[-2]))
+    bend_in = (
+        0.5 * (direction[-1] - direction[-2]) * lengths[-1] / (0.5 * (lengths[-1] + lengths[-2]))
+    )
     start = direction[0] - (bend_out if abs(bend_out) < CORNER_TURN_RAD / 2 else 0.0)
     end = direction[-1] + (bend_in if abs(bend_in) < CORNER_TURN_RAD / 2 else 0.0)
     if closed:
@@ -159,11 +198,12 @@ def headings(ring: Array, closed: bool) -> Array:
 
 
 def curvatures(yaw: Array, s: Array, closed: bool) -> Array:
-    """Return the change of heading per metre (n,) over the two neighbouring steps; one-sided at the ends of an open line."""
+    """Return the change of heading per metre (n,) over the two neighbouring steps; one-sided at the
+    ends of an open line."""
     curvature = np.gradient(yaw, s) if len(yaw) > 2 else np.diff(yaw, append=yaw[-1]) / s[-1]
     if closed and abs(yaw[-1] - yaw[-2]) < CORNER_TURN_RAD / 2:
-        # The join belongs to both ends: the last step of the lap precedes the first. A corner there belongs to the end alone,
-        # or a vehicle waiting at the start would get a command to turn.
+        # The join belongs to both ends: the last step of the lap precedes the first. A corner there
+        # belongs to the end alone, or a vehicle waiting at the start would get a command to turn.
         turn = (yaw[1] - yaw[0]) + (yaw[-1] - yaw[-2])
         curvature[0] = curvature[-1] = turn / (s[-1] - s[-2] + s[1])
     return np.asarray(curvature)

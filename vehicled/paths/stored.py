@@ -1,4 +1,5 @@
-"""A course as it is kept in a log, and sent to a running daemon: text or bytes that give back the same numbers, to the last bit."""
+"""A course as it is kept in a log, and sent to a running daemon: text or bytes that give back the
+same numbers, to the last bit."""
 
 import zlib
 from dataclasses import replace
@@ -61,8 +62,8 @@ def to_json(course: Course) -> bytes:
     columns = {name: getattr(course, name).tolist() for name in ARRAYS}
     return msgspec.json.encode(
         _Stored(
-            name=course.name, closed=course.closed, length_m=course.length_m, datum=place, markings=course.markings,
-            waits=course.waits, **columns,
+            name=course.name, closed=course.closed, length_m=course.length_m, datum=place,
+            markings=course.markings, waits=course.waits, **columns,
         )
     )  # fmt: skip
 
@@ -107,8 +108,8 @@ def head_of(course: Course) -> CourseHead:
     datum = course.datum
     place = _StoredPlace(datum.latitude_rad, datum.longitude_rad, datum.height_m)
     return CourseHead(
-        name=course.name, closed=course.closed, length_m=course.length_m, datum=place, samples=len(course.x_m),
-        markings=course.markings, waits=course.waits,
+        name=course.name, closed=course.closed, length_m=course.length_m, datum=place,
+        samples=len(course.x_m), markings=course.markings, waits=course.waits,
     )  # fmt: skip
 
 
@@ -123,14 +124,17 @@ def from_columns(head: CourseHead, values: Array) -> Course:
     for column in columns.values():
         column.flags.writeable = False
     return Course(
-        name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(), markings=head.markings,
-        waits=head.waits, **columns,
+        name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(),
+        markings=head.markings, waits=head.waits, **columns,
     )  # fmt: skip
 
 
 def to_bytes(course: Course) -> bytes:
-    """Return the course in a compact form, compressed, so that decoding it costs a running daemon next to nothing."""
-    return zlib.compress(msgspec.json.encode(head_of(course)) + b"\n" + b"".join(columns_of(course)), 1)
+    """Return the course in a compact form, compressed, so that decoding it costs a running daemon
+    next to nothing."""
+    return zlib.compress(
+        msgspec.json.encode(head_of(course)) + b"\n" + b"".join(columns_of(course)), 1
+    )
 
 
 def from_bytes(data: bytes) -> Course:
@@ -143,7 +147,10 @@ def from_bytes(data: bytes) -> Course:
     except (zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CourseError(f"these bytes are no course: {error}") from None
     if len(head.name) > MAX_NAME or not head.name.isprintable():
-        raise CourseError(f"the name of the course is longer than {MAX_NAME} characters, or has some that are not printable")
+        raise CourseError(
+            f"the name of the course is longer than {MAX_NAME} characters, or has some that "
+            "are not printable"
+        )
     if len(rest) != 8 * len(ARRAYS) * head.samples or not unpacking.eof:
         raise CourseError(f"{head.name}: the course is cut off")
     values = np.frombuffer(rest, "<f8").reshape(len(ARRAYS), head.samples).astype(float)
@@ -153,18 +160,24 @@ def from_bytes(data: bytes) -> Course:
 
 
 def from_file(data: bytes, file_name: str) -> Course:
-    """Return the course of a file that :func:`to_json` wrote, whose numbers are not trusted. Raises :class:`CourseError`."""
+    """Return the course of a file that :func:`to_json` wrote, whose numbers are not trusted. Raises
+    :class:`CourseError`."""
     try:
         course = from_json(data)
     except CourseError as error:
         raise CourseError(f"{file_name}: {error}") from None
     if len(course.x_m) > MAX_SAMPLES:
-        raise CourseError(f"{file_name}: {len(course.x_m)} samples; at most {MAX_SAMPLES} are driven")
+        raise CourseError(
+            f"{file_name}: {len(course.x_m)} samples; at most {MAX_SAMPLES} are driven"
+        )
     try:
         _check(file_name, {name: getattr(course, name) for name in ARRAYS}, course.length_m)
     except CourseError as error:
         raise CourseError(f"{error}; save the course of the log again") from None
-    account = ReadSummary("the course of a log, point by point", (("x_m, y_m", "east, north, m"), ("speed_mps", "speed, m/s")))
+    account = ReadSummary(
+        "the course of a log, point by point",
+        (("x_m, y_m", "east, north, m"), ("speed_mps", "speed, m/s")),
+    )
     return replace(course, account=account, surveyed=course.datum != LOT_17)
 
 
@@ -178,16 +191,26 @@ def _check(name: str, columns: dict[str, Any], length_m: float) -> None:
     steps = np.diff(columns["s_m"])
     if not (all(np.isfinite(column).all() for column in columns.values()) and isfinite(length_m)):
         raise CourseError(f"{name}: the course has a value that is not finite")
-    if not ((steps > 0.0).all() and columns["s_m"][0] == 0.0 and columns["s_m"][-1] <= length_m <= MAX_LENGTH_M):
-        raise CourseError(f"{name}: the arc lengths of the course do not increase from 0 to its length")
+    if not (
+        (steps > 0.0).all()
+        and columns["s_m"][0] == 0.0
+        and columns["s_m"][-1] <= length_m <= MAX_LENGTH_M
+    ):
+        raise CourseError(
+            f"{name}: the arc lengths of the course do not increase from 0 to its length"
+        )
     legs = hypotenuse(np.diff(columns["x_m"]), np.diff(columns["y_m"]))
-    if (legs > 2.0 * steps + 0.01).any() or any((np.abs(columns[axis]) > MAX_COORDINATE_M).any() for axis in ("x_m", "y_m")):
+    if (legs > 2.0 * steps + 0.01).any() or any(
+        (np.abs(columns[axis]) > MAX_COORDINATE_M).any() for axis in ("x_m", "y_m")
+    ):
         raise CourseError(f"{name}: the places of the course do not fit its arc lengths")
     if not ((columns["speed_mps"] != 0.0) & (np.abs(columns["speed_mps"]) <= MAX_SPEED_MPS)).all():
         raise CourseError(f"{name}: a target speed is 0, or above {MAX_SPEED_MPS:g} m/s")
     direction = np.where(columns["speed_mps"][:-1] < 0.0, -1.0, 1.0)
     yaw = columns["yaw_rad"][:-1]
-    ahead = direction * (np.cos(yaw) * np.diff(columns["x_m"]) + np.sin(yaw) * np.diff(columns["y_m"]))
+    ahead = direction * (
+        np.cos(yaw) * np.diff(columns["x_m"]) + np.sin(yaw) * np.diff(columns["y_m"])
+    )
     # The heading of a corner is the mean of both legs, at most a right angle off either.
     if (ahead < AGAINST * legs - 1e-9).any():
         raise CourseError(f"{name}: a heading points against the line of the course")
@@ -196,7 +219,8 @@ def _check(name: str, columns: dict[str, Any], length_m: float) -> None:
 
 
 def datum_of(data: bytes) -> Datum:
-    """Return the course's datum, the only part of a course in an imported log. Raises :class:`CourseError`."""
+    """Return the course's datum, the only part of a course in an imported log. Raises
+    :class:`CourseError`."""
     try:
         return msgspec.json.decode(data, type=_Located).datum.as_datum()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,7 +1,8 @@
 """Times of recorded rows in the forms and units that loggers write, as seconds.
 
-A unit is taken from the name of a column if that states one. Otherwise it follows from the values: of texts by their form, of
-numbers by the speed that the vehicle would have driven. The user is asked about the rest: a wrong unit makes wrong speeds.
+A unit is taken from the name of a column if that states one. Otherwise it follows from the values:
+of texts by their form, of numbers by the speed that the vehicle would have driven. The user is
+asked about the rest: a wrong unit makes wrong speeds.
 """
 
 import re
@@ -21,7 +22,8 @@ HHMMSS = "hhmmss"
 UNITS = (*SCALES, HHMMSS)
 """Units that a user may state."""
 SLOWEST_MPS, FASTEST_MPS = MOVING_MPS, 1000.0 * MOVING_MPS
-"""Speeds of a drive. Their ratio is that of two neighbouring units, so that at most one of these fits."""
+"""Speeds of a drive. Their ratio is that of two neighbouring units, so that at most one of these
+fits."""
 RATES_HZ = (0.1, 5000.0)
 """Rates at which drives are recorded."""
 DAY_S, WEEK_S = 86_400.0, 604_800.0
@@ -38,7 +40,10 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 _ROLLED = "the clock started again in between, at midnight or at the end of its counter"
 _CLOCK = r"(\d{1,2}):(\d{2}):(\d{2})(?:[.,:](\d+))?\s*([ap]\.?m\.?)?"
 _DATED = re.compile(
-    rf"(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}})[T ,_]+{_CLOCK}\s*(Z|UTC|GMT|GPST|[+-]\d{{2}}:?(?:\d{{2}})?)?(?:\[.*\])?$",
+    (
+        r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})[T "
+        rf",_]+{_CLOCK}\s*(Z|UTC|GMT|GPST|[+-]\d{{2}}:?(?:\d{{2}})?)?(?:\[.*\])?$"
+    ),
     re.IGNORECASE,
 )
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T?(\d\d)(\d\d)(\d\d)(?:[.,](\d+))?()(Z)?$")
@@ -78,13 +83,20 @@ class Times:
     """True for times of day, which start again at midnight."""
 
 
-def from_cells(name: str, cells: Sequence[str], unit: str = "", stated: str = "", dates: Sequence[str] = ()) -> Times:
-    """Return the times in the cells of a column. ``unit`` is that of its name, ``stated`` the user's.
+def from_cells(
+    name: str, cells: Sequence[str], unit: str = "", stated: str = "", dates: Sequence[str] = ()
+) -> Times:
+    """Return the times in the cells of a column. ``unit`` is that of its name, ``stated`` the
+    user's.
 
     ``dates``: cells of a column with the date, where there is one. Cells that hold no time are NaN.
     """
     texts = [cell.strip().strip("\"'") for cell in cells]
-    whole = [f"{day.strip()} {text}" for day, text in zip(dates, texts, strict=True)] if dates else texts
+    whole = (
+        [f"{day.strip()} {text}" for day, text in zip(dates, texts, strict=True)]
+        if dates
+        else texts
+    )
     if not stated:
         for form, parse, daily in (
             ("date and time", _dated, False),
@@ -106,21 +118,31 @@ def from_numbers(name: str, values: Array, unit: str = "", stated: str = "") -> 
 
 
 def to_seconds(times: Times, points: Array, cure: str) -> tuple[Array, list[str]]:
-    """Return the times (n,) in s, which increase over midnight and the ends of counters, and remarks on how they were read.
+    """Return the times (n,) in s, which increase over midnight and the ends of counters, and
+    remarks on how they were read.
 
-    points (n, 2): places of the rows in m, which decide where the unit is in doubt. ``cure`` says how the user states a unit; in it
-    UNIT stands for one. Raises :class:`CourseError`, its message without the file's name.
+    points (n, 2): places of the rows in m, which decide where the unit is in doubt. ``cure`` says
+    how the user states a unit; in it UNIT stands for one. Raises :class:`CourseError`, its message
+    without the file's name.
     """
     if times.form:
-        seconds, remarks = _rolled(times.values, 1.0, daily=times.daily), [f"{times.name}: {times.form}"]
+        seconds, remarks = (
+            _rolled(times.values, 1.0, daily=times.daily),
+            [f"{times.name}: {times.form}"],
+        )
         return seconds, remarks if (np.diff(times.values) >= 0.0).all() else [*remarks, _ROLLED]
     of_clock = _hhmmss(times.values) if times.unit in ("", "s", HHMMSS) else None
     if of_clock is not None and not (times.stated and times.unit == "s"):
-        return _rolled(of_clock, 1.0, daily=True), [f"{times.name} holds hours, minutes and seconds as hhmmss"]
+        return _rolled(of_clock, 1.0, daily=True), [
+            f"{times.name} holds hours, minutes and seconds as hhmmss"
+        ]
     if times.unit == HHMMSS:
         parts = _digits(times.values)
         if parts is None:
-            raise CourseError(f"{times.name} is no time as hhmmss: minutes or seconds reach 60; {cure.replace('UNIT', 's')}")
+            raise CourseError(
+                f"{times.name} is no time as hhmmss: minutes or seconds reach 60; "
+                f"{cure.replace('UNIT', 's')}"
+            )
         return _rolled(parts, 1.0, daily=True), []
     chords = _Chords(points)
     unit, remarks = times.unit, list[str]()
@@ -129,7 +151,9 @@ def to_seconds(times: Times, points: Array, cure: str) -> tuple[Array, list[str]
     elif not times.stated:
         _check_unit(times, chords, cure)
     seconds = _rolled(times.values, SCALES[unit])
-    return seconds, remarks if (np.diff(times.values) >= 0.0).all() or (np.diff(seconds) < 0.0).any() else [*remarks, _ROLLED]
+    return seconds, remarks if (np.diff(times.values) >= 0.0).all() or (
+        np.diff(seconds) < 0.0
+    ).any() else [*remarks, _ROLLED]
 
 
 def _unit_by_values(times: Times, chords: _Chords, cure: str) -> tuple[str, list[str]]:
@@ -144,28 +168,41 @@ def _unit_by_values(times: Times, chords: _Chords, cure: str) -> tuple[str, list
         if SLOWEST_MPS <= speeds[unit] <= FASTEST_MPS and RATES_HZ[0] <= rates[unit] <= RATES_HZ[1]
     ]
     middle = float(np.sort(values)[len(values) // 2])
-    if not fits and any(low <= middle <= high for low, high in _DAYS) and SLOWEST_MPS <= speeds["days"] <= FASTEST_MPS:
+    if (
+        not fits
+        and any(low <= middle <= high for low, high in _DAYS)
+        and SLOWEST_MPS <= speeds["days"] <= FASTEST_MPS
+    ):
         return "days", [f"{times.name} counts days, as spreadsheets do"]
     if not fits:
         tried = ", ".join(f"{speeds[unit]:.3g} m/s in {unit}" for unit in ("s", "ms", "us", "ns"))
-        raise CourseError(f"{times.name} fits no unit: the vehicle would drive {tried}; {cure.replace('UNIT', 's')}")
+        raise CourseError(
+            f"{times.name} fits no unit: the vehicle would drive {tried}; "
+            f"{cure.replace('UNIT', 's')}"
+        )
     unit = fits[0]
     if unit == "s":
         return unit, []
-    return unit, [f"{times.name} is taken as {unit}, in which the vehicle drives {speeds[unit]:.2g} m/s"]
+    return unit, [
+        f"{times.name} is taken as {unit}, in which the vehicle drives {speeds[unit]:.2g} m/s"
+    ]
 
 
 def _check_unit(times: Times, chords: _Chords, cure: str) -> None:
-    """Raise CourseError if the unit in the name of the column makes no drive, but another one does."""
+    """Raise CourseError if the unit in the name of the column makes no drive, but another one
+    does."""
     speed_mps = chords.speed_mps(_rolled(times.values, SCALES[times.unit]))
     if not np.isfinite(speed_mps) or SLOWEST_MPS <= speed_mps <= FASTEST_MPS:
         return
     others = {unit: speed_mps * SCALES[times.unit] / scale for unit, scale in SCALES.items()}
-    meant = next((unit for unit in ("s", "ms", "us", "ns") if SLOWEST_MPS <= others[unit] <= FASTEST_MPS), "")
+    meant = next(
+        (unit for unit in ("s", "ms", "us", "ns") if SLOWEST_MPS <= others[unit] <= FASTEST_MPS), ""
+    )
     if meant:
         raise CourseError(
-            f"{times.name} is named as {times.unit}, in which the vehicle would drive {speed_mps:.3g} m/s; in {meant} it is "
-            f"{others[meant]:.3g} m/s: {cure.replace('UNIT', meant)}"
+            f"{times.name} is named as {times.unit}, in which the vehicle would drive "
+            f"{speed_mps:.3g} m/s; in {meant} it is {others[meant]:.3g} m/s: "
+            f"{cure.replace('UNIT', meant)}"
         )
 
 
@@ -177,7 +214,8 @@ def _rate_hz(values: Array) -> float:
 
 
 def _rolled(values: Array, scale: float, *, daily: bool = False) -> Array:
-    """Return times in s, continued where a day, a GPS week or a counter of 32 bits ends and starts again."""
+    """Return times in s, continued where a day, a GPS week or a counter of 32 bits ends and starts
+    again."""
     seconds = values * scale
     back = np.flatnonzero(np.diff(seconds) < 0.0) + 1
     if not len(back):
@@ -196,7 +234,12 @@ def _rolled(values: Array, scale: float, *, daily: bool = False) -> Array:
 
 def _digits(values: Array) -> Array | None:
     """Return the seconds of the day of numbers as hhmmss; None if they are no such numbers."""
-    if not np.isfinite(values).all() or not len(values) or values.min() < 0.0 or values.max() >= 240_000.0:
+    if (
+        not np.isfinite(values).all()
+        or not len(values)
+        or values.min() < 0.0
+        or values.max() >= 240_000.0
+    ):
         return None
     hours, rest = np.divmod(values, 10_000.0)
     minutes, seconds = np.divmod(rest, 100.0)
@@ -206,7 +249,8 @@ def _digits(values: Array) -> Array | None:
 
 
 def _hhmmss(values: Array) -> Array | None:
-    """Return the seconds of the day of numbers that can only be hhmmss: at each full minute they skip 40, and nowhere else."""
+    """Return the seconds of the day of numbers that can only be hhmmss: at each full minute they
+    skip 40, and nowhere else."""
     seconds = _digits(values)
     if seconds is None:
         return None

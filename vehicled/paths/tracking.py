@@ -1,11 +1,13 @@
 """Tracks the projection of the vehicle on its course.
 
-The tracker searches only near its last progress, so a crossing, a parallel lane or the end of a lap cannot attract it.
+The tracker searches only near its last progress, so a crossing, a parallel lane or the end of a lap
+cannot attract it.
 
-A course with reverse parts has a leg from cusp to cusp. The tracker stays on its leg until the vehicle stands at its end, then
-changes to the next leg; until then the leg is extended straight.
+A course with reverse parts has a leg from cusp to cusp. The tracker stays on its leg until the
+vehicle stands at its end, then changes to the next leg; until then the leg is extended straight.
 
-Plain Python over lists: one update costs a few microseconds, an array search over the course a hundred.
+Plain Python over lists: one update costs a few microseconds, an array search over the course a
+hundred.
 """
 
 from array import array
@@ -21,8 +23,9 @@ from vehicled.core.arrays import Array
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.paths.course import Course
 
-# How far ahead of and behind the last progress to look, m, beyond what the vehicle moved since. Ahead, twice the cross-track
-# error is added: a vehicle that cuts a right-angled corner by e passes 2 e of course at once.
+# How far ahead of and behind the last progress to look, m, beyond what the vehicle moved since.
+# Ahead, twice the cross-track error is added: a vehicle that cuts a right-angled corner by e passes
+# 2 e of course at once.
 AHEAD_M = 0.5
 BEHIND_M = 0.3
 MAX_WINDOW_M = 4.0
@@ -31,7 +34,8 @@ MAX_WINDOW_S = 2.0
 # A lap is followed this far beyond its end, for the vehicle that is still braking.
 RUN_OUT_M = 30.0
 END_TOLERANCE_M = 0.1
-# The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop short.
+# The vehicle creeps at a change of direction and parks to the centimetre, so it need not stop
+# short.
 MANOEUVRE_TOLERANCE_M = 0.03
 
 MARGIN = 128
@@ -42,7 +46,8 @@ _Values = tuple[float, float, float, float, float, float, float, float]
 
 
 class CoursePoint(NamedTuple):
-    """A place on the course; m, rad (-pi..pi), 1/m, m/s. Yaw, curvature and the sign of the speed are the vehicle's."""
+    """A place on the course; m, rad (-pi..pi), 1/m, m/s. Yaw, curvature and the sign of the speed
+    are the vehicle's."""
 
     x_m: float
     y_m: float
@@ -55,10 +60,11 @@ class PathPoint(Struct, frozen=True, gc=False):
     """The reference point of a pose: the nearest point of the course near the last progress."""
 
     s_m: float
-    """Arc length from the start; on a lap it runs on beyond ``length_m`` after the line is crossed."""
+    """Arc length from the start; on a lap it runs on beyond ``length_m`` after the line is
+    crossed."""
     cross_track_m: float
-    """Positive when the vehicle is left of the path, seen as it faces, whichever way it drives. Beyond an open end or a cusp,
-    offset from the extended tangent."""
+    """Positive when the vehicle is left of the path, seen as it faces, whichever way it drives.
+    Beyond an open end or a cusp, offset from the extended tangent."""
     heading_error_rad: float
     """Path minus vehicle, -pi..pi."""
     curvature_per_m: float
@@ -94,11 +100,11 @@ class _Leg(NamedTuple):
 class PathTracker:
     """Progress of one run along a course, starting at s = 0.
 
-    ``start_region_m``: the first pose may be anywhere along this much of the course (at most a quarter of it).
-    ``end_tolerance_m``: how short of the end counts as finished; a vehicle that stops at the end never quite crosses it.
-    ``cusp_tolerance_m``: how short of a cusp counts as being there. Both are ``MANOEUVRE_TOLERANCE_M`` on a course with cusps,
-    unless given.
-    ``like``: another tracker of the same course, whose samples are used.
+    ``start_region_m``: the first pose may be anywhere along this much of the course (at most a
+    quarter of it). ``end_tolerance_m``: how short of the end counts as finished; a vehicle that
+    stops at the end never quite crosses it. ``cusp_tolerance_m``: how short of a cusp counts as
+    being there. Both are ``MANOEUVRE_TOLERANCE_M`` on a course with cusps, unless given. ``like``:
+    another tracker of the same course, whose samples are used.
     """
 
     def __init__(
@@ -118,17 +124,22 @@ class PathTracker:
         length = course.length_m
         self._course = course
         self._cusps = cusps
-        # Python numbers around the place of the vehicle, made where it goes: those of a long course would take a tenth of a second.
+        # Python numbers around the place of the vehicle, made where it goes: those of a long course
+        # would take a tenth of a second.
         self._base = self._count = self._low = self._high = 0
         self._x: list[float] = []
         self._y: list[float] = []
-        # One tuple per segment between two samples: unpacking it costs far less than separate look-ups.
+        # One tuple per segment between two samples: unpacking it costs far less than separate
+        # look-ups.
         self._lines: list[_Line] = []
         self._values: list[_Values] = []
         self._length_m = length
         ends = [0, *cusps, self._segments]
         directions = [-1 if course.speed_mps[first] < 0.0 else 1 for first in ends[:-1]]
-        self._legs = [_Leg(first, last, d) for (first, last), d in zip(pairwise(ends), directions, strict=True)]
+        self._legs = [
+            _Leg(first, last, d)
+            for (first, last), d in zip(pairwise(ends), directions, strict=True)
+        ]
         self._ends_m = [self._s[i] for i in cusps] + [length]
         tolerances = [cusp_tolerance_m] * len(cusps) + [end_tolerance_m]
         starts_m = [0.0, *self._ends_m]
@@ -140,21 +151,27 @@ class PathTracker:
         self.reset()
 
     def _look_around(self, first: int, stop: int) -> None:
-        """Make the numbers of the samples from ``first`` to before ``stop``, and of some around them."""
+        """Make the numbers of the samples from ``first`` to before ``stop``, and of some around
+        them."""
         begin, end = max(first - MARGIN, 0), min(stop + MARGIN, self._segments)
         self._base, self._count = begin, end - begin
-        # Both segments of every sample must be there, but for the ends of the course, which have one.
+        # Both segments of every sample must be there, but for the ends of the course, which have
+        # one.
         self._low, self._high = begin + 1 if begin else 0, end + 1 if end == self._segments else end
         self._x, self._y, self._lines, self._values = self._numbers(begin, end)
 
-    def _numbers(self, begin: int, end: int) -> tuple[list[float], list[float], list[_Line], list[_Values]]:
-        """Return the places of the samples from ``begin`` to ``end``, and the segments between them."""
+    def _numbers(
+        self, begin: int, end: int
+    ) -> tuple[list[float], list[float], list[_Line], list[_Values]]:
+        """Return the places of the samples from ``begin`` to ``end``, and the segments between
+        them."""
         # With a type, the compiled build computes without objects.
         lists: list[list[float]] = [column[begin : end + 1].tolist() for column in self._columns]
         xs, ys, yaws, curvatures, speeds, distances = lists
         curvatures_after, speeds_after = curvatures[1:], speeds[1:]
         for i in self._cusps:
-            # A cusp has the values of the leg behind it, and the wheels are turned where the vehicle stands: those before it last.
+            # A cusp has the values of the leg behind it, and the wheels are turned where the
+            # vehicle stands: those before it last.
             k = i - 1 - begin
             if 0 <= k < end - begin:
                 curvatures_after[k], speeds_after[k] = curvatures[k], speeds[k]
@@ -164,7 +181,12 @@ class PathTracker:
         values: list[_Values] = list(
             zip(
                 *(distances, _changes(distances, distances[1:]), yaws, _changes(yaws, yaws[1:])),
-                *(curvatures, _changes(curvatures, curvatures_after), speeds, _changes(speeds, speeds_after)),
+                *(
+                    curvatures,
+                    _changes(curvatures, curvatures_after),
+                    speeds,
+                    _changes(speeds, speeds_after),
+                ),
             )
         )
         return xs, ys, lines, values
@@ -177,13 +199,17 @@ class PathTracker:
         return lines[0], values[0]
 
     def reset(self, s_m: float | None = None) -> None:
-        """Start a new run at the start of the course, or at the arc length that another run reached."""
+        """Start a new run at the start of the course, or at the arc length that another run
+        reached."""
         self._at_m = self._progress_m = 0.0 if s_m is None else s_m
-        self._first = (0.0, self._start_region_m) if s_m is None else (s_m - BEHIND_M, s_m + AHEAD_M)
+        self._first = (
+            (0.0, self._start_region_m) if s_m is None else (s_m - BEHIND_M, s_m + AHEAD_M)
+        )
         self._cross_track_m = 0.0
         self._window_m = MAX_WINDOW_M
         self._seen: tuple[float, float] | None = None
-        # At a cusp choose the leg before it; a vehicle standing there changes to the next leg with the first pose.
+        # At a cusp choose the leg before it; a vehicle standing there changes to the next leg with
+        # the first pose.
         self._leg = min(bisect_left(self._ends_m, self._at_m), len(self._legs) - 1)
 
     @property
@@ -218,7 +244,8 @@ class PathTracker:
 
     @property
     def at_leg_end(self) -> bool:
-        """The end of the present leg has been reached: stop there. Stays true until the vehicle stands and the next leg begins."""
+        """The end of the present leg has been reached: stop there. Stays true until the vehicle
+        stands and the next leg begins."""
         return self._progress_m >= self._reached_m[self._leg]
 
     @property
@@ -227,16 +254,27 @@ class PathTracker:
         return self._leg == len(self._legs) - 1 and self.at_leg_end
 
     def update(
-        self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float = 0.0, *, turns_back: bool | None = None
+        self,
+        x_m: float,
+        y_m: float,
+        yaw_rad: float,
+        speed_mps: float = 0.0,
+        *,
+        turns_back: bool | None = None,
     ) -> PathPoint:
         """Follow the vehicle to this pose; when it stands at a cusp, on to the next leg.
 
-        ``speed_mps`` shows whether it stands; without it, reaching a cusp is enough. ``turns_back`` says instead whether the next
-        leg may begin. A pose that is not finite leaves the progress and gives NaN errors; never raises.
+        ``speed_mps`` shows whether it stands; without it, reaching a cusp is enough. ``turns_back``
+        says instead whether the next leg may begin. A pose that is not finite leaves the progress
+        and gives NaN errors; never raises.
         """
         if turns_back is None:
             turns_back = abs(speed_mps) <= STANDSTILL_MPS
-        self._window_m = max(MAX_WINDOW_M, MAX_WINDOW_S * abs(speed_mps)) if isfinite(speed_mps) else MAX_WINDOW_M
+        self._window_m = (
+            max(MAX_WINDOW_M, MAX_WINDOW_S * abs(speed_mps))
+            if isfinite(speed_mps)
+            else MAX_WINDOW_M
+        )
         point = self.locate(x_m, y_m, yaw_rad)
         if not (isfinite(x_m) and isfinite(y_m)):
             return point
@@ -256,7 +294,8 @@ class PathTracker:
             self._progress_m = point.s_m
 
     def locate(self, x_m: float, y_m: float, yaw_rad: float) -> PathPoint:
-        """Return the reference point of a pose, such as a predicted one, near the current progress without changing it."""
+        """Return the reference point of a pose, such as a predicted one, near the current progress
+        without changing it."""
         if not (isfinite(x_m) and isfinite(y_m)):
             here = self.point_at(self._at_m)
             x, y, yaw, curvature, speed = here
@@ -265,14 +304,19 @@ class PathTracker:
             low, high = self._first
         else:
             moved = hypot(x_m - self._seen[0], y_m - self._seen[1])
-            behind, ahead, most = BEHIND_M + moved, AHEAD_M + 2.0 * (abs(self._cross_track_m) + moved), self._window_m
+            behind, ahead, most = (
+                BEHIND_M + moved,
+                AHEAD_M + 2.0 * (abs(self._cross_track_m) + moved),
+                self._window_m,
+            )
             low = self._at_m - (behind if behind <= most else most)
             high = self._at_m + (ahead if ahead <= most else most)
         i, t = self._nearest(x_m, y_m, low, high)
         return self._reference(i, t, x_m, y_m, yaw_rad)
 
     def _nearest(self, x: float, y: float, low: float, high: float) -> tuple[int, float]:
-        """Return leg and fraction of it of the point nearest to (x, y) among arc lengths low to high."""
+        """Return leg and fraction of it of the point nearest to (x, y) among arc lengths low to
+        high."""
         begin, end, _ = self._legs[self._leg]
         first = bisect_right(self._s, low, begin + 1, end + 1) - 1
         stop = bisect_left(self._s, high, first, end) + 1
@@ -280,7 +324,8 @@ class PathTracker:
             self._look_around(first, stop)
         base, lines = self._base, self._lines
         xs, ys = self._x[first - base : stop - base], self._y[first - base : stop - base]
-        # A comprehension over slices: half the time of a loop by index, where this search is most of an update.
+        # A comprehension over slices: half the time of a loop by index, where this search is most
+        # of an update.
         squares = [(px - x) * (px - x) + (py - y) * (py - y) for px, py in zip(xs, ys)]
         nearest = first + squares.index(min(squares)) if squares else first
         best, at, fraction = inf, begin, 0.0
@@ -297,7 +342,9 @@ class PathTracker:
 
     def _reference(self, i: int, t: float, x: float, y: float, yaw_rad: float) -> PathPoint:
         begin, end, direction = self._legs[self._leg]
-        (x0, y0, dx, dy, inverse), (s0, ds, yaw0, dyaw, curvature0, dcurvature, speed0, dspeed) = self._segment(i)
+        (x0, y0, dx, dy, inverse), (s0, ds, yaw0, dyaw, curvature0, dcurvature, speed0, dspeed) = (
+            self._segment(i)
+        )
         px, py = x0 + t * dx, y0 + t * dy
         yaw = yaw0 + t * dyaw
         off_x, off_y = x - px, y - py
@@ -321,8 +368,8 @@ class PathTracker:
         )
 
     def point_at(self, s_m: float) -> CoursePoint:
-        """Return the finite point at an arc length. A lap repeats; an open course, or the present leg of one with cusps, goes on
-        straight beyond its ends."""
+        """Return the finite point at an arc length. A lap repeats; an open course, or the present
+        leg of one with cusps, goes on straight beyond its ends."""
         if self._course.closed:
             s_m %= self._length_m
         begin, end, direction = self._legs[self._leg]
@@ -332,9 +379,17 @@ class PathTracker:
         elif s_m > self._s[end]:
             beyond, s_m = s_m - self._s[end], self._s[end]
         i = bisect_right(self._s, s_m, begin + 1, end) - 1
-        (x, y, dx, dy, _), (s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed) = self._segment(i)
+        (x, y, dx, dy, _), (s0, ds, yaw, dyaw, curvature, dcurvature, speed, dspeed) = (
+            self._segment(i)
+        )
         t = (s_m - s0) / ds
-        x, y, yaw, curvature, speed = x + t * dx, y + t * dy, yaw + t * dyaw, curvature + t * dcurvature, speed + t * dspeed
+        x, y, yaw, curvature, speed = (
+            x + t * dx,
+            y + t * dy,
+            yaw + t * dyaw,
+            curvature + t * dcurvature,
+            speed + t * dspeed,
+        )
         if beyond:
             ahead = direction * beyond
             x, y, curvature = x + ahead * cos(yaw), y + ahead * sin(yaw), 0.0
@@ -343,7 +398,8 @@ class PathTracker:
 
 def _samples(course: Course) -> _Samples:
     columns: tuple[Array, ...] = (
-        course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps, course.s_m,
+        course.x_m, course.y_m, course.yaw_rad, course.curvature_per_m, course.speed_mps,
+        course.s_m,
     )  # fmt: skip
     if course.closed:
         columns = _run_on(columns, course.length_m)
@@ -351,7 +407,8 @@ def _samples(course: Course) -> _Samples:
 
 
 def _run_on(columns: tuple[Array, ...], length_m: float) -> tuple[Array, ...]:
-    """Return the columns of a lap that goes on past its start, with continuous arc length and heading."""
+    """Return the columns of a lap that goes on past its start, with continuous arc length and
+    heading."""
     xs, ys, yaws, curvatures, speeds, distances = columns
     n = len(xs)
     yaw, yaws_after, distances_after = float(yaws[-1]), [], []
@@ -364,7 +421,11 @@ def _run_on(columns: tuple[Array, ...], length_m: float) -> tuple[Array, ...]:
         distances_after.append(s_m)
     again = np.arange(len(yaws_after)) % n
     return (
-        *(np.concatenate((xs, xs[again])), np.concatenate((ys, ys[again])), np.concatenate((yaws, yaws_after))),
+        *(
+            np.concatenate((xs, xs[again])),
+            np.concatenate((ys, ys[again])),
+            np.concatenate((yaws, yaws_after)),
+        ),
         *(np.concatenate((column, column[again])) for column in (curvatures, speeds)),
         np.concatenate((distances, distances_after)),
     )

@@ -22,7 +22,8 @@ class Wait(Struct, frozen=True):
 
 
 def waits_at(s_m: Sequence[float], durations_s: Sequence[float]) -> tuple[Wait, ...]:
-    """Return the waits at some places in driving order; those of 0 s are none, and several at one place are one after the other."""
+    """Return the waits at some places in driving order; those of 0 s are none, and several at one
+    place are one after the other."""
     found: list[Wait] = []
     for place_m, duration_s in zip(s_m, durations_s, strict=True):
         if duration_s <= 0.0:
@@ -34,23 +35,37 @@ def waits_at(s_m: Sequence[float], durations_s: Sequence[float]) -> tuple[Wait, 
 
 
 def check_waits(name: str, waits: Sequence[Wait], length_m: float) -> None:
-    """Raise :class:`CourseError` unless places and durations are in range and the places in order. NaN is not in range."""
+    """Raise :class:`CourseError` unless places and durations are in range and the places in order.
+    NaN is not in range."""
     before_m = -1.0
     for wait in waits:
         if not (before_m < wait.s_m <= length_m and wait.s_m >= 0.0):
-            raise CourseError(f"{name}: the waits of the course are not in order along its {length_m:.1f} m")
+            raise CourseError(
+                f"{name}: the waits of the course are not in order along its {length_m:.1f} m"
+            )
         if not 0.0 < wait.duration_s <= MAX_WAIT_S:
-            raise CourseError(f"{name}: a wait of {wait.duration_s:g} s; one lasts above 0 and at most {MAX_WAIT_S:g} s")
+            raise CourseError(
+                f"{name}: a wait of {wait.duration_s:g} s; one lasts above 0 and at most "
+                f"{MAX_WAIT_S:g} s"
+            )
         before_m = wait.s_m
 
 
-def folded(durations_s: npt.ArrayLike, rows: npt.NDArray[np.int64], name: str, n: int) -> npt.NDArray[np.float64]:
-    """Return the durations (n,) of all waypoints as durations of the remaining ones ``rows``: a wait stays at the place before."""
+def folded(
+    durations_s: npt.ArrayLike, rows: npt.NDArray[np.int64], name: str, n: int
+) -> npt.NDArray[np.float64]:
+    """Return the durations (n,) of all waypoints as durations of the remaining ones ``rows``: a
+    wait stays at the place before."""
     durations = np.asarray(durations_s, dtype=float)
     if durations.shape != (n,):
-        raise CourseError(f"{name}: {durations.size} waits for {n} waypoints; give one each, 0 for none")
+        raise CourseError(
+            f"{name}: {durations.size} waits for {n} waypoints; give one each, 0 for none"
+        )
     bad = np.flatnonzero(~((durations >= 0.0) & (durations <= MAX_WAIT_S)))
     if len(bad):
-        raise CourseError(f"{name}, waypoint {bad[0] + 1}: a wait of {durations[bad[0]]:g} s; one lasts from 0 to {MAX_WAIT_S:g} s")
+        raise CourseError(
+            f"{name}, waypoint {bad[0] + 1}: a wait of {durations[bad[0]]:g} s; one lasts from "
+            f"0 to {MAX_WAIT_S:g} s"
+        )
     kept = np.maximum(np.searchsorted(rows, np.arange(n), side="right") - 1, 0)
     return np.bincount(kept, weights=durations, minlength=len(rows)).astype(float)

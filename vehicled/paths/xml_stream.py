@@ -1,6 +1,8 @@
-"""XML of strangers as a stream of elements, with expat: no document type, no entities, bounded depth.
+"""XML of strangers as a stream of elements, with expat: no document type, no entities, bounded
+depth.
 
-A document type declaration, and with it every entity, is refused, so nothing expands and nothing is fetched.
+A document type declaration, and with it every entity, is refused, so nothing expands and nothing is
+fetched.
 """
 
 from typing import NoReturn
@@ -12,7 +14,8 @@ MAX_DEPTH = 64
 
 
 class XmlReader:
-    """Base class of readers: calls :meth:`start`, :meth:`end` and :meth:`text` with the names of elements without namespaces."""
+    """Base class of readers: calls :meth:`start`, :meth:`end` and :meth:`text` with the names of
+    elements without namespaces."""
 
     kind = ""
     """Format that the file should have, for messages."""
@@ -44,9 +47,13 @@ class XmlReader:
         try:
             self._parser.Parse(data, True)
         except expat.ExpatError as error:
-            cut = error.code == expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS] or "unclosed" in str(error)
+            cut = error.code == expat.errors.codes[
+                expat.errors.XML_ERROR_NO_ELEMENTS
+            ] or "unclosed" in str(error)
             cure = "the file is cut off; fetch it again" if cut else f"expected {self.kind}"
-            raise CourseError(f"{self.file_name}, line {error.lineno}: {expat.ErrorString(error.code)}; {cure}") from None
+            raise CourseError(
+                f"{self.file_name}, line {error.lineno}: {expat.ErrorString(error.code)}; {cure}"
+            ) from None
         except CourseError:
             raise
         except (LookupError, ValueError) as error:
@@ -64,20 +71,23 @@ class XmlReader:
 
     def _declaration(self, *_: object) -> NoReturn:
         raise CourseError(
-            f"{self.file_name}, line {self.line_number}: the XML declares a document type or entities; {self.kind} needs none, "
-            "delete the declaration"
+            f"{self.file_name}, line {self.line_number}: the XML declares a document type or "
+            f"entities; {self.kind} needs none, delete the declaration"
         )
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(" ")[2]
         if not self.path and name != self.root:
             raise CourseError(
-                f"{self.file_name}, line {self.line_number}: the document is <{name[:30]}>, not <{self.root}>; export it as "
-                f"{self.root.upper()}"
+                f"{self.file_name}, line {self.line_number}: the document is <{name[:30]}>, not "
+                f"<{self.root}>; export it as {self.root.upper()}"
             )
         self.path.append(name)
         if len(self.path) > MAX_DEPTH:
-            raise CourseError(f"{self.file_name}, line {self.line_number}: the XML is nested too deeply; expected {self.kind}")
+            raise CourseError(
+                f"{self.file_name}, line {self.line_number}: the XML is nested too deeply; "
+                f"expected {self.kind}"
+            )
         self.start(name, attributes)
 
     def _end(self, _: str) -> None:

@@ -1,4 +1,5 @@
-"""Numbers of the actuator's driver that contradict the vehicle: each is in range, and is usual for another vehicle or unit."""
+"""Numbers of the actuator's driver that contradict the vehicle: each is in range, and is usual for
+another vehicle or unit."""
 
 from collections.abc import Callable, Iterator, Set
 from functools import partial
@@ -28,7 +29,8 @@ _LIKE = 0.15
 
 
 def judge_actuators(profile: TableView, wrong: Set[KeyPath]) -> Iterator[Verdict]:
-    """Iterate over the doubtful numbers of the drivers that drive and steer; ``wrong`` numbers make none doubtful."""
+    """Iterate over the doubtful numbers of the drivers that drive and steer; ``wrong`` numbers make
+    none doubtful."""
 
     def vehicle(*keys: str) -> Any:
         return None if keys in wrong else profile.get(*keys)
@@ -71,8 +73,14 @@ def _erpm(get: Get, vehicle: Get) -> Iterator[tuple[str, str]]:
         (1.0 / _RPM_PER_RADPS, "these are radians per second, so multiply them by 9.549"),
         (1e3, "this is for 1 m/s with a wheel_radius_m in millimetres"),
     )
-    why = next((text for slip, text in slips if abs(ratio / slip - 1.0) < _LIKE), "drive a known distance and measure it")
-    made_of = f"pole_pairs = {pairs}, vehicle.drive.gear_ratio = {gear:.4g} and wheel_radius_m = {radius_m:.4g}"
+    why = next(
+        (text for slip, text in slips if abs(ratio / slip - 1.0) < _LIKE),
+        "drive a known distance and measure it",
+    )
+    made_of = (
+        f"pole_pairs = {pairs}, vehicle.drive.gear_ratio = {gear:.4g} and wheel_radius_m = "
+        f"{radius_m:.4g}"
+    )
     sign = "-" if erpm < 0.0 else ""
     yield (
         "erpm_per_mps",
@@ -88,7 +96,9 @@ def _full_speed(get: Get, vehicle: Get) -> Iterator[tuple[str, str]]:
     if not full_mps or not limit_mps or _FULL_SPEED[0] <= full_mps / limit_mps <= _FULL_SPEED[1]:
         return
     much = full_mps > limit_mps
-    consequence = "a full command would drive so fast" if much else "a full command drives no faster"
+    consequence = (
+        "a full command would drive so fast" if much else "a full command drives no faster"
+    )
     unit = ""
     for name, factor in (("km/h", 3.6), ("cm/s", 100.0)):
         if abs(full_mps / (factor * limit_mps) - 1.0) < _LIKE:
@@ -96,8 +106,9 @@ def _full_speed(get: Get, vehicle: Get) -> Iterator[tuple[str, str]]:
     yield (
         "max_speed_mps",
         (
-            f"{full_mps:g} is {full_mps / limit_mps:.3g} times limits.max_speed_mps = {limit_mps:g}: {consequence}; "
-            f"write about {limit_mps:g}{unit}, the speed at throttle 1"
+            f"{full_mps:g} is {full_mps / limit_mps:.3g} times limits.max_speed_mps = "
+            f"{limit_mps:g}: {consequence}; write about {limit_mps:g}{unit}, the speed at "
+            "throttle 1"
         ),
     )
 
@@ -113,7 +124,11 @@ def _servo(get: Get, vehicle: Get) -> Iterator[tuple[str, str]]:
     much = abs(gain) > travel
     unit, meant = ("radian", gain * full_rad) if much else ("degree", gain * degrees(full_rad))
     likely = _TRAVEL[0] <= abs(meant) / travel <= _TRAVEL[1]
-    advice = f"did you mean {meant:.3g} ({gain:g} per {unit})?" if likely else "write the change from straight to full lock"
+    advice = (
+        f"did you mean {meant:.3g} ({gain:g} per {unit})?"
+        if likely
+        else "write the change from straight to full lock"
+    )
     consequence = (
         f"the wheels are at their stop from {travel / abs(gain):.0%} of the command on"
         if much
@@ -122,8 +137,8 @@ def _servo(get: Get, vehicle: Get) -> Iterator[tuple[str, str]]:
     yield (
         "servo_gain",
         (
-            f"{gain:g} is the change of servo position at full steering, and servo_center, servo_min and servo_max leave "
-            f"{travel:g}: {consequence}; {advice}"
+            f"{gain:g} is the change of servo position at full steering, and servo_center, "
+            f"servo_min and servo_max leave {travel:g}: {consequence}; {advice}"
         ),
     )
 
@@ -135,13 +150,26 @@ def _pulses(get: Get, vehicle: Get) -> Iterator[tuple[str, str]]:
         if pulse_us is None or abs(pulse_us) >= _LEAST_PULSE_US:
             continue
         meant = pulse_us * degrees(full_rad) if full_rad and key == "steering_range_us" else 0.0
-        advice = f"; did you mean {meant:.3g} ({pulse_us:g} per degree)?" if abs(meant) >= 2.0 * _LEAST_PULSE_US else ""
-        yield key, f"{pulse_us:g} microseconds at full command hardly move anything: usual is 50 to 500{advice}"
+        advice = (
+            f"; did you mean {meant:.3g} ({pulse_us:g} per degree)?"
+            if abs(meant) >= 2.0 * _LEAST_PULSE_US
+            else ""
+        )
+        yield (
+            key,
+            (
+                f"{pulse_us:g} microseconds at full command hardly move anything: usual is 50 to "
+                f"500{advice}"
+            ),
+        )
 
 
 def _cells(vehicle: Get) -> Iterator[Verdict]:
     for key in ("battery_low_v", "battery_empty_v"):
         volts = vehicle("limits", key)
         if volts and volts < _LEAST_VESC_V:
-            text = f"{volts:g} V is no supply of a VESC, which needs 8: write the voltage of the pack, times its cells in series"
+            text = (
+                f"{volts:g} V is no supply of a VESC, which needs 8: write the voltage of the "
+                "pack, times its cells in series"
+            )
             yield ("limits", key), "warning", text

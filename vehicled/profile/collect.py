@@ -1,8 +1,9 @@
 """Validated structs from plain values, with every mistake reported instead of the first one.
 
-msgspec validates while it builds and stops at the first error, which is right for messages and wrong for people. This walk goes by
-the same type information (``msgspec.inspect``) and by the same rules, with four more for files written by hand: numbers are
-finite, whole numbers fit 64 bits, unknown keys are mistakes in every table, and names are looked up in the registry.
+msgspec validates while it builds and stops at the first error, which is right for messages and
+wrong for people. This walk goes by the same type information (``msgspec.inspect``) and by the same
+rules, with four more for files written by hand: numbers are finite, whole numbers fit 64 bits,
+unknown keys are mistakes in every table, and names are looked up in the registry.
 """
 
 import math
@@ -15,7 +16,16 @@ import msgspec.inspect as mi
 from msgspec import NODEFAULT, Struct
 
 from vehicled.profile import plugins, registry
-from vehicled.profile.problems import ANY_KEY, KeyPath, Problem, choices, dotted, found, nearest, printable
+from vehicled.profile.problems import (
+    ANY_KEY,
+    KeyPath,
+    Problem,
+    choices,
+    dotted,
+    found,
+    nearest,
+    printable,
+)
 from vehicled.profile.schema import Choice
 from vehicled.profile.units import did_you_mean
 from vehicled.profile.wording import cure, describe, missing
@@ -27,13 +37,15 @@ MAX_PROBLEMS = 300
 
 
 def build_table(struct: type[Struct], data: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """Return the struct of a table outside a profile, and the mistakes with their keys. With mistakes the struct is of no use."""
+    """Return the struct of a table outside a profile, and the mistakes with their keys. With
+    mistakes the struct is of no use."""
     collector = Collector(lambda _: "", {})
     return collector.build(struct, data), [str(each) for each in collector.problems]
 
 
 class TableView:
-    """One table as a rule sees it: what is valid by itself, so that one wrong key does not hide a contradiction of two others."""
+    """One table as a rule sees it: what is valid by itself, so that one wrong key does not hide a
+    contradiction of two others."""
 
     def __init__(
         self,
@@ -49,7 +61,8 @@ class TableView:
         self._defaults = defaults or {}
 
     def get(self, *keys: str) -> Any:
-        """Return the value or list at a key path in the table, with defaults; None if it is missing or invalid."""
+        """Return the value or list at a key path in the table, with defaults; None if it is missing
+        or invalid."""
         return self._valid.get((*self._path, *keys))
 
     def names(self, table: str) -> list[str]:
@@ -58,7 +71,8 @@ class TableView:
         return list(written) if isinstance(written, dict) else []
 
     def numbers(self) -> Iterator[tuple[KeyPath, float, float | None]]:
-        """Iterate over the valid numbers that the file writes: key path, value, and the schema's default or None."""
+        """Iterate over the valid numbers that the file writes: key path, value, and the schema's
+        default or None."""
         for path, default in self._defaults.items():
             value = self._valid.get(path)
             if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -67,7 +81,8 @@ class TableView:
 
 
 Rule = Callable[[TableView], Iterator[tuple[KeyPath, str]]]
-"""Checks between the keys of one table: (key path inside the table, message) of every contradiction."""
+"""Checks between the keys of one table: (key path inside the table, message) of every
+contradiction."""
 
 
 class _TooManyError(Exception):
@@ -83,13 +98,17 @@ def type_of(struct: type) -> mi.StructType | mi.DataclassType:
 
 
 class Collector:
-    """One walk over one file. ``place`` returns where a key path was written, ``rules`` are applied per struct type.
+    """One walk over one file. ``place`` returns where a key path was written, ``rules`` are applied
+    per struct type.
 
     ``derived`` holds the key paths of values that no file writes.
     """
 
     def __init__(
-        self, place: Callable[[KeyPath], str], rules: Mapping[type, Rule], derived: Collection[KeyPath] = frozenset()
+        self,
+        place: Callable[[KeyPath], str],
+        rules: Mapping[type, Rule],
+        derived: Collection[KeyPath] = frozenset(),
     ) -> None:
         self.problems: list[Problem] = []
         self.wrong: set[KeyPath] = set()
@@ -103,7 +122,8 @@ class Collector:
         self._chosen: dict[str, dict[str, type[Struct]]] = {}
 
     def build(self, struct: type[Struct], data: Any) -> Any:
-        """Return the struct, or INVALID with at least one entry in ``problems``. Never raises on data."""
+        """Return the struct, or INVALID with at least one entry in ``problems``. Never raises on
+        data."""
         self._root = type_of(struct)
         try:
             return self._value(self._root, data, ())
@@ -118,7 +138,9 @@ class Collector:
         if len(self.problems) >= MAX_PROBLEMS:
             raise _TooManyError
         self.wrong.add(path)
-        self.problems.append(Problem(dotted(path), message, self._place(path) if place is None else place))
+        self.problems.append(
+            Problem(dotted(path), message, self._place(path) if place is None else place)
+        )
         return INVALID
 
     def _value(self, kind: mi.Type, raw: Any, path: KeyPath) -> Any:
@@ -135,7 +157,13 @@ class Collector:
                 return self._struct(kind, raw, path)
             case mi.DictType():
                 return self._dict(kind, raw, path)
-            case mi.ListType() | mi.VarTupleType() | mi.SetType() | mi.FrozenSetType() | mi.TupleType():
+            case (
+                mi.ListType()
+                | mi.VarTupleType()
+                | mi.SetType()
+                | mi.FrozenSetType()
+                | mi.TupleType()
+            ):
                 return self._keep(path, self._list(kind, raw, path))
             case mi.UnionType():
                 return self._union(kind, raw, path)
@@ -143,7 +171,9 @@ class Collector:
                 return raw
             case mi.EnumType(cls=enum):
                 members = {member.value: member for member in enum}
-                allowed = isinstance(raw, (str, int)) and not isinstance(raw, bool) and raw in members
+                allowed = (
+                    isinstance(raw, (str, int)) and not isinstance(raw, bool) and raw in members
+                )
                 return members[raw] if allowed else self._refuse(kind, raw, path, hint)
         value = _scalar(kind, raw)
         if value is INVALID:
@@ -158,10 +188,17 @@ class Collector:
     def _refuse(self, kind: mi.Type, raw: Any, path: KeyPath, hint: str | None = None) -> Any:
         wanted = hint if hint and isinstance(raw, str) else describe(kind)
         advice = cure(kind, raw)
-        if not advice and isinstance(kind, mi.FloatType) and isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        if (
+            not advice
+            and isinstance(kind, mi.FloatType)
+            and isinstance(raw, (int, float))
+            and not isinstance(raw, bool)
+        ):
             names = [part for part in path if isinstance(part, str)]
             advice = did_you_mean(
-                names[-1] if names else "", float(min(max(raw, -1e300), 1e300)), lambda value: _in_range(kind, value)
+                names[-1] if names else "",
+                float(min(max(raw, -1e300), 1e300)),
+                lambda value: _in_range(kind, value),
             ) or (f"; it is {hint}" if hint else "")
         return self._report(path, f"must be {wanted}, found {found(raw)}{advice}")
 
@@ -194,14 +231,31 @@ class Collector:
         except Exception as error:  # noqa: BLE001 - a check of the struct's own, in __post_init__, which may be a plugin's
             return self._report(path, str(error))
 
-    def _unknown_key(self, key: str, fields: Mapping[str, mi.Field], raw: Mapping[str, Any], path: KeyPath) -> str | None:
-        """Report an unknown key. Return the missing key that was probably meant, which is then not reported as well."""
+    def _unknown_key(
+        self, key: str, fields: Mapping[str, mi.Field], raw: Mapping[str, Any], path: KeyPath
+    ) -> str | None:
+        """Report an unknown key. Return the missing key that was probably meant, which is then not
+        reported as well."""
         meant = nearest(key, fields)
         # A key that is set already was hardly meant, unless no other is as close.
-        close = meant if meant not in raw else nearest(key, [name for name in fields if name not in raw], cutoff=0.85)
-        elsewhere = [] if close and fields[close].required else [place for place in self._places_of(key) if place[:-1] != path]
+        close = (
+            meant
+            if meant not in raw
+            else nearest(key, [name for name in fields if name not in raw], cutoff=0.85)
+        )
+        elsewhere = (
+            []
+            if close and fields[close].required
+            else [place for place in self._places_of(key) if place[:-1] != path]
+        )
         if tables := _tables_meant(key, raw[key], fields):
-            text, elsewhere = f"unknown table; did you mean {_or([f'[{dotted((*path, *table))}]' for table in tables])}?", []
+            text, elsewhere = (
+                (
+                    "unknown table; did you mean "
+                    f"{_or([f'[{dotted((*path, *table))}]' for table in tables])}?"
+                ),
+                [],
+            )
         elif close:
             text = f'unknown key; did you mean "{close}"?'
         elif meant:
@@ -209,16 +263,23 @@ class Collector:
         elif elsewhere:
             text = "unknown key here"
         elif far := nearest(key, {str(place[-1]) for place in self._places()}, cutoff=0.75):
-            text = f"unknown key; did you mean {_or([dotted(place) for place in self._places_of(far)])}?"
+            text = (
+                "unknown key; did you mean "
+                f"{_or([dotted(place) for place in self._places_of(far)])}?"
+            )
         else:
             text = f"unknown key; known here: {', '.join(fields)}"
         if elsewhere:
-            text += f" (a key of that name belongs in {_or([dotted(place[:-1]) or 'the top' for place in elsewhere])})"
+            text += (
+                " (a key of that name belongs in "
+                f"{_or([dotted(place[:-1]) or 'the top' for place in elsewhere])})"
+            )
         self._report((*path, key), text, self._written_at((*path, key), raw[key]))
         return close
 
     def _written_at(self, path: KeyPath, value: Any) -> str:
-        """Return the place of a key; of a table without a line of its own, that of its first key."""
+        """Return the place of a key; of a table without a line of its own, that of its first
+        key."""
         place = self._place(path)
         while not place and isinstance(value, dict) and value:
             key, value = next(iter(value.items()))
@@ -264,10 +325,16 @@ class Collector:
         return tuple(built)
 
     def _union(self, kind: mi.UnionType, raw: Any, path: KeyPath) -> Any:
-        options = [option for option in kind.types if not isinstance(option, mi.NoneType)]  # TOML has no null
+        options = [
+            option for option in kind.types if not isinstance(option, mi.NoneType)
+        ]  # TOML has no null
         if len(options) == 1:
             return self._value(options[0], raw, path)
-        tagged = {str(option.tag): option for option in options if isinstance(option, mi.StructType) and option.tag is not None}
+        tagged = {
+            str(option.tag): option
+            for option in options
+            if isinstance(option, mi.StructType) and option.tag is not None
+        }
         if len(tagged) == len(options):
             return self._tagged(tagged, raw, path)
         for option in options:
@@ -290,18 +357,28 @@ class Collector:
         if not isinstance(tag, str) or tag not in options:
             close = nearest(tag, options) if isinstance(tag, str) else None
             hint = f'; did you mean "{close}"?' if close else ""
-            return self._report((*path, key), f"must be one of {choices(options)}, found {found(tag)}{hint}")
-        return self._struct(options[tag], {name: value for name, value in raw.items() if name != key}, path)
+            return self._report(
+                (*path, key), f"must be one of {choices(options)}, found {found(tag)}{hint}"
+            )
+        return self._struct(
+            options[tag], {name: value for name, value in raw.items() if name != key}, path
+        )
 
     def _choice(self, raw: Any, path: KeyPath, kind: registry.Kind) -> Any:
-        """Return the chosen implementation: ``name`` chooses it, every other key is the table of one registered implementation,
-        validated by its ``Params``."""
+        """Return the chosen implementation: ``name`` chooses it, every other key is the table of
+        one registered implementation, validated by its ``Params``."""
         name_at = (*path, "name")
         if isinstance(raw, str):
             # The name alone: the defaults of that implementation.
             raw, name_at = {"name": raw}, path
         if not isinstance(raw, dict):
-            return self._report(path, f"must be a name, or a table with a name and tables of parameters, found {found(raw)}")
+            return self._report(
+                path,
+                (
+                    "must be a name, or a table with a name and tables of parameters, found "
+                    f"{found(raw)}"
+                ),
+            )
         before = len(self.problems)
         name = raw.get("name")
         tables = {known: known for known in registry.names(kind)}
@@ -314,10 +391,16 @@ class Collector:
             self._valid[(*path, "name")] = name
             tables.setdefault(plugins.table_name(name), name)
         mentioned = [key for key in raw if key != "name"]
-        types = {key: self._params_type(kind, tables[key], (*path, key)) for key in mentioned if key in tables}
+        types = {
+            key: self._params_type(kind, tables[key], (*path, key))
+            for key in mentioned
+            if key in tables
+        }
         if isinstance(name, str) and (key := plugins.table_name(name)) not in types:
             types[key] = self._params_type(kind, name, name_at)
-        self._chosen[str(path[-1])] = {key: params for key, params in types.items() if params is not INVALID}
+        self._chosen[str(path[-1])] = {
+            key: params for key, params in types.items() if params is not INVALID
+        }
         for key in mentioned:
             if key not in tables:
                 self._unknown_table(key, tuple(tables), path, kind)
@@ -330,7 +413,11 @@ class Collector:
     def _extended(self, kind: registry.Kind, raw: dict[str, Any], key: str) -> Any:
         """Return the table of an implementation, with the keys of the one that it extends."""
         own, base = raw.get(key, {}), raw.get(registry.EXTENDS.get(key, ""), {})
-        return _merged(base, own) if kind == "controller" and isinstance(own, dict) and isinstance(base, dict) else own
+        return (
+            _merged(base, own)
+            if kind == "controller" and isinstance(own, dict) and isinstance(base, dict)
+            else own
+        )
 
     def _params(self, params: type, raw: Any, path: KeyPath) -> Any:
         try:
@@ -349,15 +436,21 @@ class Collector:
         except (registry.UnknownNameError, plugins.PluginError) as error:
             return self._report(path, str(error))
         except ImportError as error:
-            return self._report(path, f'the {kind} "{name}" cannot be loaded: {printable(str(error), 200)}')
+            return self._report(
+                path, f'the {kind} "{name}" cannot be loaded: {printable(str(error), 200)}'
+            )
 
-    def _unknown_table(self, key: str, known: tuple[str, ...], path: KeyPath, kind: registry.Kind) -> None:
+    def _unknown_table(
+        self, key: str, known: tuple[str, ...], path: KeyPath, kind: registry.Kind
+    ) -> None:
         if close := nearest(key, known):
             self._report((*path, key), f'unknown {kind}; did you mean "{close}"?')
             return
         inside = [place for place in self._places_of(key) if place[: len(path)] == path]
         where = f"; it belongs in {_or([dotted(place[:-1]) for place in inside])}" if inside else ""
-        self._report((*path, key), f"unknown key{where} (known here: name and the tables {', '.join(known)})")
+        self._report(
+            (*path, key), f"unknown key{where} (known here: name and the tables {', '.join(known)})"
+        )
 
     def _places(self) -> Iterator[KeyPath]:
         """Return every key path of the file's type, with ANY_KEY for keys that are free."""
@@ -388,7 +481,8 @@ class Collector:
 
 
 def _tables_meant(key: str, value: Any, fields: Mapping[str, mi.Field]) -> list[KeyPath]:
-    """Return the tables that a misspelt table stands for, such as [devices.gnss] for [device.gnss] or [gnss]."""
+    """Return the tables that a misspelt table stands for, such as [devices.gnss] for [device.gnss]
+    or [gnss]."""
     if not isinstance(value, dict) or not value:
         return []
     for name, field in fields.items():
@@ -396,7 +490,11 @@ def _tables_meant(key: str, value: Any, fields: Mapping[str, mi.Field]) -> list[
         while isinstance(kind, mi.Metadata):
             kind = kind.type
         is_table = isinstance(kind, mi.StructType | mi.DictType)
-        if is_table and name == nearest(key, fields) and all(isinstance(inside, dict) for inside in value.values()):
+        if (
+            is_table
+            and name == nearest(key, fields)
+            and all(isinstance(inside, dict) for inside in value.values())
+        ):
             return [(name, inside) for inside in list(value)[:3]]
         if not isinstance(kind, mi.DictType) or not isinstance(kind.value_type, mi.StructType):
             continue
@@ -409,7 +507,8 @@ def _tables_meant(key: str, value: Any, fields: Mapping[str, mi.Field]) -> list[
 
 def _merged(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Return a table with the keys of another that it leaves out; tables in both are merged."""
-    both = {key: _merged(base[key], own[key]) for key in base.keys() & own.keys() if isinstance(base[key], dict)
+    both = {key: _merged(base[key], own[key]) for key in base.keys() & own.keys()
+        if isinstance(base[key], dict)
             and isinstance(own[key], dict)}  # fmt: skip
     return {**base, **own, **both}
 
@@ -433,9 +532,17 @@ def _scalar(kind: mi.Type, raw: Any) -> Any:
         case mi.IntType() if isinstance(raw, int) and not isinstance(raw, bool):
             return raw if raw.bit_length() < 64 and _in_range(kind, raw) else INVALID
         case mi.StrType() if isinstance(raw, str):
-            return raw if "\0" not in raw and _length_fits(kind, len(raw)) and _matches(kind.pattern, raw) else INVALID
+            return (
+                raw
+                if "\0" not in raw and _length_fits(kind, len(raw)) and _matches(kind.pattern, raw)
+                else INVALID
+            )
         case mi.LiteralType(values=values):
-            return raw if any(raw == value and type(raw) is type(value) for value in values) else INVALID
+            return (
+                raw
+                if any(raw == value and type(raw) is type(value) for value in values)
+                else INVALID
+            )
         case mi.FloatType() | mi.IntType() | mi.StrType():
             return INVALID
         case mi.NoneType():
@@ -462,4 +569,6 @@ def _in_range(kind: Any, number: float) -> bool:
 
 
 def _length_fits(kind: Any, length: int) -> bool:
-    return (kind.min_length is None or length >= kind.min_length) and (kind.max_length is None or length <= kind.max_length)
+    return (kind.min_length is None or length >= kind.min_length) and (
+        kind.max_length is None or length <= kind.max_length
+    )

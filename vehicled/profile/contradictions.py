@@ -1,6 +1,7 @@
 """Mistakes between keys: values that are each in range and cannot be true together.
 
-Only what can never work is refused here; what is merely unwise is a note (:mod:`vehicled.profile.notes`).
+Only what can never work is refused here; what is merely unwise is a note
+(:mod:`vehicled.profile.notes`).
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,16 @@ from vehicled.profile.latency import SIDES, LatencyModel
 from vehicled.profile.plugins import PluginError
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.registry import UnknownNameError, names, resolve
-from vehicled.profile.schema import Battery, DeviceTable, LogTable, Profile, Sim, TaskRate, Tasks, TwinSteering
+from vehicled.profile.schema import (
+    Battery,
+    DeviceTable,
+    LogTable,
+    Profile,
+    Sim,
+    TaskRate,
+    Tasks,
+    TwinSteering,
+)
 from vehicled.profile.units import did_you_mean
 
 Found = Iterator[tuple[KeyPath, str]]
@@ -32,7 +42,11 @@ OWN_TABLES = ("wheelbase_m", "steering", "drive")
 
 
 def _task(task: TableView) -> Found:
-    rate_hz, deadline_ms, phase_ms = task.get("rate_hz"), task.get("deadline_ms"), task.get("phase_ms")
+    rate_hz, deadline_ms, phase_ms = (
+        task.get("rate_hz"),
+        task.get("deadline_ms"),
+        task.get("phase_ms"),
+    )
     if rate_hz is None:
         return
     period_ms = 1000.0 / rate_hz
@@ -40,12 +54,19 @@ def _task(task: TableView) -> Found:
         yield (
             ("deadline_ms",),
             (
-                f"{deadline_ms:g} ms is more than {MAX_DEADLINE_PERIODS} periods of {period_ms:g} ms (rate_hz = {rate_hz:g}); "
-                f"write at most {MAX_DEADLINE_PERIODS * period_ms:g}, or lower the rate"
+                f"{deadline_ms:g} ms is more than {MAX_DEADLINE_PERIODS} periods of "
+                f"{period_ms:g} ms (rate_hz = {rate_hz:g}); write at most "
+                f"{MAX_DEADLINE_PERIODS * period_ms:g}, or lower the rate"
             ),
         )
     if phase_ms is not None and phase_ms >= period_ms:
-        yield ("phase_ms",), f"{phase_ms:g} ms is not less than the period of {period_ms:g} ms (rate_hz = {rate_hz:g})"
+        yield (
+            ("phase_ms",),
+            (
+                f"{phase_ms:g} ms is not less than the period of {period_ms:g} ms (rate_hz = "
+                f"{rate_hz:g})"
+            ),
+        )
 
 
 def _tasks(tasks: TableView) -> Found:
@@ -57,17 +78,32 @@ def _tasks(tasks: TableView) -> Found:
     total = sum(shares.values())
     if total >= 1.0:
         parts = ", ".join(f"{name} {fraction:.0%}" for name, fraction in shares.items())
-        yield (), f"declared_us times rate_hz add up to {total:.0%} of a core ({parts}); lockstep could not keep up"
+        yield (
+            (),
+            (
+                f"declared_us times rate_hz add up to {total:.0%} of a core ({parts}); lockstep "
+                "could not keep up"
+            ),
+        )
 
 
 def _device(device: TableView) -> Found:
     messages = device.get("messages") or []
     if len(set(messages)) < len(messages):
-        yield ("messages",), f"named twice: {', '.join(sorted({name for name in messages if messages.count(name) > 1}))}"
+        yield (
+            ("messages",),
+            (
+                "named twice: "
+                f"{', '.join(sorted({name for name in messages if messages.count(name) > 1}))}"
+            ),
+        )
     if "capabilities" in device.written and messages and "ActuatorCommand" not in messages:
         yield (
             ("messages",),
-            'a device with capabilities is the actuator and must carry "ActuatorCommand"; else remove its capabilities',
+            (
+                'a device with capabilities is the actuator and must carry "ActuatorCommand"; else '
+                "remove its capabilities"
+            ),
         )
 
 
@@ -83,19 +119,32 @@ def _profile(profile: TableView) -> Found:
 
 
 def _rc(profile: TableView) -> Found:
-    """Check that an RC receiver and what its channels mean belong together, and that no channel is used twice."""
+    """Check that an RC receiver and what its channels mean belong together, and that no channel is
+    used twice."""
     tables = _devices(profile)
     receivers = [name for name, table in tables.items() if "RcChannels" in _listed(table)]
     written: Any = profile.written.get("rc")
     if receivers and written is None:
-        text = "missing table: say which channels steer, drive and switch, such as steering = { channel = 1 }; docs/rc.md"
+        text = (
+            "missing table: say which channels steer, drive and switch, such as steering = { "
+            "channel = 1 }; docs/rc.md"
+        )
         yield ("rc",), text
     for name in receivers[1:]:
-        yield ("devices", name, "messages"), f'a second RC receiver beside "{receivers[0]}": one operator has one handset'
+        yield (
+            ("devices", name, "messages"),
+            f'a second RC receiver beside "{receivers[0]}": one operator has one handset',
+        )
     if not isinstance(written, dict):
         return
     if not receivers:
-        yield ("rc",), 'no device gives RcChannels: add [devices.rc] with driver = "crsf", "sbus" or "ibus", or remove this table'
+        yield (
+            ("rc",),
+            (
+                'no device gives RcChannels: add [devices.rc] with driver = "crsf", "sbus" or '
+                '"ibus", or remove this table'
+            ),
+        )
         return
     driver = _driver(tables[receivers[0]])
     low, centre, high = getattr(driver, "ends", TICKS)
@@ -105,10 +154,16 @@ def _rc(profile: TableView) -> Found:
         if not isinstance(channel, int):
             continue
         if channel > getattr(driver, "channels", channel):
-            text = f"{channel} is more than the {driver.channels} channels of {_chosen(tables[receivers[0]])}"
+            text = (
+                f"{channel} is more than the {driver.channels} channels of "
+                f"{_chosen(tables[receivers[0]])}"
+            )
             yield ("rc", name, "channel"), text
         if channel in users:
-            yield ("rc", name, "channel"), f"{channel} is the channel of rc.{users[channel]} too: give each its own"
+            yield (
+                ("rc", name, "channel"),
+                f"{channel} is the channel of rc.{users[channel]} too: give each its own",
+            )
         users[channel] = name
         if name in RC_FUNCTIONS[:3]:
             least, rest, most = (
@@ -117,13 +172,17 @@ def _rc(profile: TableView) -> Found:
             )
             if not (least <= rest <= most and least < most):
                 text = (
-                    f"min, trim and max are {least:g}, {rest:g} and {most:g}: they must rise; reversed = true turns the stick round"
+                    f"min, trim and max are {least:g}, {rest:g} and {most:g}: they must rise; "
+                    "reversed = true turns the stick round"
                 )
                 yield ("rc", name), text
     mode = isinstance(written.get("mode"), dict)
     uses = {profile.get("rc", "mode", key) for key in ("low", "middle", "high")} if mode else set()
     if "manual" not in uses and not profile.get("rc", "takeover_stick"):
-        text = 'the operator can never take over: give rc.mode a position "manual", or write takeover_stick'
+        text = (
+            'the operator can never take over: give rc.mode a position "manual", or write '
+            "takeover_stick"
+        )
         yield ("rc",), text
 
 
@@ -138,39 +197,75 @@ def _localisation(profile: TableView) -> Found:
     scanners = [name for name, table in _devices(profile).items() if "LaserScan" in _listed(table)]
     wanted = profile.get("localisation", "scanner")
     if not scanners:
-        yield ("localisation", "map"), 'no device gives "LaserScan": add the scanner that looks at the map'
+        yield (
+            ("localisation", "map"),
+            'no device gives "LaserScan": add the scanner that looks at the map',
+        )
     elif wanted and wanted not in scanners:
-        yield ("localisation", "scanner"), f'"{wanted}" gives no LaserScan; {", ".join(scanners)} does'
+        yield (
+            ("localisation", "scanner"),
+            f'"{wanted}" gives no LaserScan; {", ".join(scanners)} does',
+        )
     name = profile.get("estimator", "name")
     if isinstance(name, str) and name in names("estimator") and name not in LOCATED:
-        yield ("estimator", "name"), f"{name} takes no poses on a map: choose {' or '.join(LOCATED)}"
+        yield (
+            ("estimator", "name"),
+            f"{name} takes no poses on a map: choose {' or '.join(LOCATED)}",
+        )
 
 
 def _references(profile: TableView) -> Found:
-    """Check that one device judges the vehicle, and does nothing else: an estimate cannot be judged by what it is made of."""
+    """Check that one device judges the vehicle, and does nothing else: an estimate cannot be judged
+    by what it is made of."""
     tables = _devices(profile)
     judges = [name for name, table in tables.items() if "ReferenceState" in _listed(table)]
     for name in judges:
-        others = [message for message in _listed(tables[name]) if message not in ("ReferenceState", "Corrections")]
+        others = [
+            message
+            for message in _listed(tables[name])
+            if message not in ("ReferenceState", "Corrections")
+        ]
         if others:
-            text = f"a reference gives nothing to the daemon that it judges; remove {', '.join(map(str, others))}"
+            text = (
+                "a reference gives nothing to the daemon that it judges; remove "
+                f"{', '.join(map(str, others))}"
+            )
             yield ("devices", name, "messages"), text
         driver = _driver(tables[name])
-        if driver is not None and "ReferenceState" not in _names(getattr(driver, "produces", ())) and driver.produces:
-            yield ("devices", name, "messages"), f"the driver {_chosen(tables[name])} gives no ReferenceState; sbg does"
+        if (
+            driver is not None
+            and "ReferenceState" not in _names(getattr(driver, "produces", ()))
+            and driver.produces
+        ):
+            yield (
+                ("devices", name, "messages"),
+                f"the driver {_chosen(tables[name])} gives no ReferenceState; sbg does",
+            )
     for name in judges[1:]:
-        yield ("devices", name, "messages"), f'a second reference beside "{judges[0]}": one device is the truth'
+        yield (
+            ("devices", name, "messages"),
+            f'a second reference beside "{judges[0]}": one device is the truth',
+        )
 
 
 def _corrections(profile: TableView) -> Found:
     """Check that a route of corrections has a source and a receiver."""
     tables = _devices(profile)
-    sources = [name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())]
-    receivers = [name for name, table in tables.items() if "Corrections" in _names(getattr(_driver(table), "consumes", ()))]
+    sources = [
+        name for name in tables if "Corrections" in (profile.get("devices", name, "messages") or ())
+    ]
+    receivers = [
+        name
+        for name, table in tables.items()
+        if "Corrections" in _names(getattr(_driver(table), "consumes", ()))
+    ]
     for name in sources:
         # A moving base has a rover. Who only wants to receive corrections need not list them.
         if name in receivers and receivers == [name]:
-            text = 'no other receiver takes its corrections, and it takes those of a caster by itself: remove "Corrections" here'
+            text = (
+                "no other receiver takes its corrections, and it takes those of a caster by "
+                'itself: remove "Corrections" here'
+            )
             yield ("devices", name, "messages"), text
     for name in tables:
         wanted = profile.get("devices", name, "corrections_from")
@@ -179,29 +274,78 @@ def _corrections(profile: TableView) -> Found:
         path = ("devices", name, "corrections_from")
         listed, driver = _listed(tables[name]), _driver(tables[name])
         if driver is not None and "Corrections" not in _names(driver.consumes):
-            yield path, f"the driver {_chosen(tables[name])} takes no corrections; remove the key, or write it for a receiver"
+            yield (
+                path,
+                (
+                    f"the driver {_chosen(tables[name])} takes no corrections; remove the key, or "
+                    "write it for a receiver"
+                ),
+            )
             continue
         if wanted and not {"GnssFix", "Heading"} & set(listed):
-            yield path, 'a receiver that gives neither "GnssFix" nor "Heading" computes nothing from corrections; remove the key'
+            yield (
+                path,
+                (
+                    'a receiver that gives neither "GnssFix" nor "Heading" computes nothing from '
+                    "corrections; remove the key"
+                ),
+            )
         if len(set(wanted)) < len(wanted):
-            yield path, f"named twice: {', '.join(sorted({each for each in wanted if wanted.count(each) > 1}))}"
+            yield (
+                path,
+                (
+                    "named twice: "
+                    f"{', '.join(sorted({each for each in wanted if wanted.count(each) > 1}))}"
+                ),
+            )
         for source in wanted:
             if source == name:
                 yield path, f'"{source}" is this device itself: a receiver cannot correct itself'
             elif source not in tables:
-                yield path, f'no device is called "{source}"; sources of corrections are {", ".join(sources) or "none"}'
+                yield (
+                    path,
+                    (
+                        f'no device is called "{source}"; sources of corrections are '
+                        f"{', '.join(sources) or 'none'}"
+                    ),
+                )
             elif source not in sources:
-                yield path, f'"{source}" gives no corrections: add "Corrections" to its messages, or name another source'
-            elif "Corrections" not in _names(getattr(_driver(tables[source]), "produces", (Corrections,))):
-                yield path, f'"{source}" cannot give corrections: its driver {_chosen(tables[source])} reads none'
+                yield (
+                    path,
+                    (
+                        f'"{source}" gives no corrections: add "Corrections" to its messages, or '
+                        "name another source"
+                    ),
+                )
+            elif "Corrections" not in _names(
+                getattr(_driver(tables[source]), "produces", (Corrections,))
+            ):
+                yield (
+                    path,
+                    (
+                        f'"{source}" cannot give corrections: its driver {_chosen(tables[source])} '
+                        "reads none"
+                    ),
+                )
             elif name in (profile.get("devices", source, "corrections_from") or ()):
-                yield path, f'"{source}" takes its corrections from here: two receivers cannot correct each other'
+                yield (
+                    path,
+                    (
+                        f'"{source}" takes its corrections from here: two receivers cannot correct '
+                        "each other"
+                    ),
+                )
 
 
 def _devices(profile: TableView) -> dict[str, dict[str, Any]]:
-    """Return the tables of the devices as written, so that a mistake in one of them does not hide it."""
+    """Return the tables of the devices as written, so that a mistake in one of them does not hide
+    it."""
     devices: Any = profile.written.get("devices")
-    return {name: table for name, table in devices.items() if isinstance(table, dict)} if isinstance(devices, dict) else {}
+    return (
+        {name: table for name, table in devices.items() if isinstance(table, dict)}
+        if isinstance(devices, dict)
+        else {}
+    )
 
 
 def _chosen(device: dict[str, Any]) -> str:
@@ -222,16 +366,21 @@ def _names(kinds: tuple[type, ...]) -> set[str]:
 
 
 def _refusals(profile: TableView) -> Found:
-    """Refuse a limit that the estimator's timeout never lets the count reach: it would accept a jump instead of stopping."""
+    """Refuse a limit that the estimator's timeout never lets the count reach: it would accept a
+    jump instead of stopping."""
     chosen: Any = profile.written.get("estimator")
     name = chosen.get("name") if isinstance(chosen, dict) else chosen
-    refusals, in_a_row = profile.get("limits", "gnss_refusals"), profile.get("estimator", str(name), "max_rejections")
+    refusals, in_a_row = (
+        profile.get("limits", "gnss_refusals"),
+        profile.get("estimator", str(name), "max_rejections"),
+    )
     if refusals is not None and in_a_row is not None and refusals > in_a_row:
         yield (
             ("limits", "gnss_refusals"),
             (
-                f"{refusals} is more than estimator.{name}.max_rejections = {in_a_row}: after so many in a row the estimator "
-                f"believes the next fix, so that nothing would stop the vehicle; write at most {in_a_row}"
+                f"{refusals} is more than estimator.{name}.max_rejections = {in_a_row}: after so "
+                "many in a row the estimator believes the next fix, so that nothing would stop "
+                f"the vehicle; write at most {in_a_row}"
             ),
         )
 
@@ -244,37 +393,60 @@ def _reverse(profile: TableView) -> Found:
         rows = device.get("mix")
         if isinstance(rows, dict) and rows and "motor" not in rows:
             continue
-        if _chosen(device) == PULSE_BOARD and not profile.get("devices", name, "driver", PULSE_BOARD, "reverse_range_us"):
+        if _chosen(device) == PULSE_BOARD and not profile.get(
+            "devices", name, "driver", PULSE_BOARD, "reverse_range_us"
+        ):
             yield (
                 ("vehicle", "drive", "reverse_share"),
-                f'above 0, but the board of "{name}" has no reverse (reverse_range_us = 0): calibrate it, or write 0 here',
+                (
+                    f'above 0, but the board of "{name}" has no reverse (reverse_range_us = 0): '
+                    "calibrate it, or write 0 here"
+                ),
             )
 
 
 def _ports(profile: TableView) -> Found:
-    # Use the written values, so that a mistake in one device does not hide that it is the only actuator.
+    # Use the written values, so that a mistake in one device does not hide that it is the only
+    # actuator.
     devices: Any = profile.written.get("devices")
     if not isinstance(devices, dict):
         return
     tables = {name: device for name, device in devices.items() if isinstance(device, dict)}
     able = {name for name, device in tables.items() if "capabilities" in device}
-    actuators = [name for name, device in tables.items() if name in able or "ActuatorCommand" in _listed(device)]
+    actuators = [
+        name
+        for name, device in tables.items()
+        if name in able or "ActuatorCommand" in _listed(device)
+    ]
     if not actuators:
-        yield ("devices",), "no device is the actuator: give the one that drives and steers a table of capabilities"
+        yield (
+            ("devices",),
+            (
+                "no device is the actuator: give the one that drives and steers a table of "
+                "capabilities"
+            ),
+        )
     for name in actuators:
         if name not in able:
             yield (
                 ("devices", name, "capabilities"),
-                "missing table: the device carries ActuatorCommand, so say what it can do (the table may be empty)",
+                (
+                    "missing table: the device carries ActuatorCommand, so say what it can do (the "
+                    "table may be empty)"
+                ),
             )
     yield from _mixing(profile, tables, actuators)
     for name in RESERVED_PORTS:
         if name in devices:
-            yield ("devices", name), f'"{name}" is a port of the simulator link; choose another name'
+            yield (
+                ("devices", name),
+                f'"{name}" is a port of the simulator link; choose another name',
+            )
 
 
 def _mixing(profile: TableView, tables: dict[str, dict[str, Any]], actuators: list[str]) -> Found:
-    """Check that the outputs of all actuators together drive and steer, and that each gets what it is made for."""
+    """Check that the outputs of all actuators together drive and steer, and that each gets what it
+    is made for."""
     several, gains = len(actuators) > 1, set[str]()
     for name, table in tables.items():
         rows, path = table.get("mix"), ("devices", name, "mix")
@@ -284,30 +456,56 @@ def _mixing(profile: TableView, tables: dict[str, dict[str, Any]], actuators: li
             continue
         if several and not rows:
             others = ", ".join(each for each in actuators if each != name)
-            text = f"missing table: beside {others}, say what its outputs get, such as motor = {{ throttle = 1.0 }}"
+            text = (
+                f"missing table: beside {others}, say what its outputs get, such as motor = {{ "
+                "throttle = 1.0 }"
+            )
             yield path, f"{text}; docs/devices.md"
         kinds = dict(getattr(_driver(table), "actuator_outputs", {}))
         if rows and not kinds and _chosen(table) != "msglink":
             yield path, f"the driver {_chosen(table)} has no outputs to mix; remove this table"
         if not isinstance(rows, dict) or not rows:
             # Motors get the throttle and servos the steering.
-            gains |= {"steering" if kind == "steer" else "throttle" for kind in kinds.values()} or {"throttle", "steering"}
+            gains |= {"steering" if kind == "steer" else "throttle" for kind in kinds.values()} or {
+                "throttle",
+                "steering",
+            }
             continue
         for output in rows:
             if kinds and output not in kinds:
-                yield (*path, output), f"the driver {_chosen(table)} has no such output; it has {', '.join(kinds)}"
+                yield (
+                    (*path, output),
+                    f"the driver {_chosen(table)} has no such output; it has {', '.join(kinds)}",
+                )
                 continue
-            stated = {key for key in ("throttle", "steering", "left", "right") if profile.get(*path, output, key)}
+            stated = {
+                key
+                for key in ("throttle", "steering", "left", "right")
+                if profile.get(*path, output, key)
+            }
             gains |= stated
-            wrong = stated & ({"steering"} if kinds.get(output) == "drive" else {"throttle", "left", "right"} if kinds else set())
+            wrong = stated & (
+                {"steering"}
+                if kinds.get(output) == "drive"
+                else {"throttle", "left", "right"}
+                if kinds
+                else set()
+            )
             if wrong:
-                purpose = "a motor, which gets throttle, left or right" if "steering" in wrong else "a servo, which gets steering"
+                purpose = (
+                    "a motor, which gets throttle, left or right"
+                    if "steering" in wrong
+                    else "a servo, which gets steering"
+                )
                 yield (*path, output), f"the output is {purpose}, not {', '.join(sorted(wrong))}"
     if not actuators:
         return
     sides = {"left", "right"} & gains
     if len(sides) == 1:
-        yield ("devices",), f"only the {sides.pop()} side is driven: give another output the other one"
+        yield (
+            ("devices",),
+            f"only the {sides.pop()} side is driven: give another output the other one",
+        )
     elif not sides and "throttle" not in gains:
         yield ("devices",), "nothing drives: no output gets throttle, or left and right"
     elif not sides and "steering" not in gains:
@@ -320,8 +518,12 @@ def _listed(device: dict[str, Any]) -> list[Any]:
 
 
 def _silence(profile: TableView) -> Found:
-    """Refuse a silence limit below the period of its source, which would stop the vehicle between messages."""
-    sources = [(("limits", "estimate_silence_s"), ("tasks", "fusion")), (("sim", "command_timeout_s"), ("tasks", "actuation"))]
+    """Refuse a silence limit below the period of its source, which would stop the vehicle between
+    messages."""
+    sources = [
+        (("limits", "estimate_silence_s"), ("tasks", "fusion")),
+        (("sim", "command_timeout_s"), ("tasks", "actuation")),
+    ]
     for message, limit in (("GnssFix", "gnss_silence_s"), ("ImuSample", "imu_silence_s")):
         sources += [
             (("limits", limit), ("devices", name))
@@ -334,8 +536,9 @@ def _silence(profile: TableView) -> Found:
             yield (
                 limit_path,
                 (
-                    f"{silence_s:g} s is not longer than one period of {'.'.join(source)} ({1 / rate_hz:g} s at {rate_hz:g} Hz): "
-                    "the vehicle would stop between any two of its messages"
+                    f"{silence_s:g} s is not longer than one period of {'.'.join(source)} "
+                    f"({1 / rate_hz:g} s at {rate_hz:g} Hz): the vehicle would stop between any "
+                    "two of its messages"
                 ),
             )
 
@@ -345,12 +548,28 @@ def _vehicle(vehicle: TableView) -> Found:
         inside, outside = vehicle.get(inner), vehicle.get(outer)
         if inside is not None and outside is not None and inside > outside:
             meant = did_you_mean(inner, inside, partial(_inside, outside))
-            yield (inner,), f"{inside:g} is more than {outer} = {outside:g}; the wheels stand inside the outline{meant}"
-    front_m, wheelbase_m, length_m = (vehicle.get(key) for key in ("front_overhang_m", "wheelbase_m", "length_m"))
-    if front_m is not None and wheelbase_m is not None and length_m is not None and front_m + wheelbase_m > length_m:
+            yield (
+                (inner,),
+                (
+                    f"{inside:g} is more than {outer} = {outside:g}; the wheels stand inside the "
+                    f"outline{meant}"
+                ),
+            )
+    front_m, wheelbase_m, length_m = (
+        vehicle.get(key) for key in ("front_overhang_m", "wheelbase_m", "length_m")
+    )
+    if (
+        front_m is not None
+        and wheelbase_m is not None
+        and length_m is not None
+        and front_m + wheelbase_m > length_m
+    ):
         yield (
             ("front_overhang_m",),
-            f"{front_m:g} m and the wheelbase are more than length_m = {length_m:g}; the rear axle stands inside the outline",
+            (
+                f"{front_m:g} m and the wheelbase are more than length_m = {length_m:g}; the rear "
+                "axle stands inside the outline"
+            ),
         )
 
 
@@ -361,13 +580,22 @@ def _inside(outside: float, length: float) -> bool:
 def _drive(drive: TableView) -> Found:
     friction, stall = drive.get("friction_nm"), drive.get("stall_torque_nm")
     if friction is not None and stall is not None and friction >= stall:
-        yield ("friction_nm",), f"{friction:g} is not less than stall_torque_nm = {stall:g}; the vehicle could never move"
+        yield (
+            ("friction_nm",),
+            (
+                f"{friction:g} is not less than stall_torque_nm = {stall:g}; the vehicle could "
+                "never move"
+            ),
+        )
     fraction = drive.get("reverse_share")
     if fraction and friction is not None and stall is not None and fraction * stall <= friction:
         least = friction / stall
         yield (
             ("reverse_share",),
-            f"{fraction:g} of the full drive does not overcome friction_nm ({least:.2g} does); write more, or 0 for no reverse",
+            (
+                f"{fraction:g} of the full drive does not overcome friction_nm ({least:.2g} does); "
+                "write more, or 0 for no reverse"
+            ),
         )
 
 
@@ -376,14 +604,26 @@ def _steering(steering: TableView) -> Found:
     for key in ("gain_rad", "max_wheel_rad"):
         size = steering.get(key)
         if size is not None and offset >= size:
-            yield ("offset_rad",), f"its size {offset:g} is not less than {key} = {size:g}; the vehicle could turn one way only"
+            yield (
+                ("offset_rad",),
+                (
+                    f"its size {offset:g} is not less than {key} = {size:g}; the vehicle could "
+                    "turn one way only"
+                ),
+            )
             return
 
 
 def _battery(battery: TableView) -> Found:
     full_v, nominal_v = battery.get("full_v"), battery.get("nominal_v")
     if full_v is not None and nominal_v is not None and full_v < nominal_v:
-        yield ("full_v",), f"{full_v:g} V is less than nominal_v = {nominal_v:g}; write both for the whole pack, not for a cell"
+        yield (
+            ("full_v",),
+            (
+                f"{full_v:g} V is less than nominal_v = {nominal_v:g}; write both for the whole "
+                "pack, not for a cell"
+            ),
+        )
 
 
 def _sim(sim: TableView) -> Found:
@@ -391,32 +631,62 @@ def _sim(sim: TableView) -> Found:
     plant = sim.get("plant")
     if plant == "four_dof":
         if "twin" in sim.written:
-            yield ("twin",), 'the plant "four_dof" reads no twin file; remove this table, or write plant = "double_track"'
+            yield (
+                ("twin",),
+                (
+                    'the plant "four_dof" reads no twin file; remove this table, or write plant = '
+                    '"double_track"'
+                ),
+            )
         for key in ("height", "friction"):
             if sim.get("terrain", key):
                 yield (
                     ("terrain", key),
-                    'the plant "four_dof" knows level ground only; leave it empty, or write plant = "double_track"',
+                    (
+                        'the plant "four_dof" knows level ground only; leave it empty, or write '
+                        'plant = "double_track"'
+                    ),
                 )
     elif plant == "double_track":
         if "twin" not in sim.written:
-            yield ("twin",), 'missing table: the plant "double_track" takes its vehicle from a twin file; see: vehicled twin list'
+            yield (
+                ("twin",),
+                (
+                    'missing table: the plant "double_track" takes its vehicle from a twin file; '
+                    "see: vehicled twin list"
+                ),
+            )
         for key in OWN_TABLES:
             if key in sim.written:
-                yield (key,), f'the plant "double_track" has its {key} in the twin file; remove it here, or use sim.twin.changes'
+                yield (
+                    (key,),
+                    (
+                        f'the plant "double_track" has its {key} in the twin file; remove it here, '
+                        "or use sim.twin.changes"
+                    ),
+                )
 
 
 def _log(log: TableView) -> Found:
     rotate_mb, quota_mb = log.get("rotate_mb"), log.get("quota_mb")
     if rotate_mb is not None and quota_mb is not None and rotate_mb > quota_mb:
-        yield ("rotate_mb",), f"{rotate_mb} is more than quota_mb = {quota_mb}; one part of a run would already exceed the quota"
+        yield (
+            ("rotate_mb",),
+            (
+                f"{rotate_mb} is more than quota_mb = {quota_mb}; one part of a run would already "
+                "exceed the quota"
+            ),
+        )
 
 
 def _latency(latency: TableView) -> Found:
     for side in SIDES:
         bounds = latency.get(f"{side}_ms")
         if isinstance(bounds, list) and bounds[0] > bounds[1]:
-            yield (f"{side}_ms",), f"the first bound is above the second; write [{bounds[1]:g}, {bounds[0]:g}]"
+            yield (
+                (f"{side}_ms",),
+                f"the first bound is above the second; write [{bounds[1]:g}, {bounds[0]:g}]",
+            )
 
 
 RULES: dict[type, Rule] = {

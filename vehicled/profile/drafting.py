@@ -17,7 +17,13 @@ GRIP_MPS2 = 8.8
 """Acceleration that tyres on a dry floor hold: full throttle asks for no more."""
 TOP_SHARE = 0.8
 """Speed limit over the speed that the motor can reach: what is left lets the vehicle accelerate."""
-USUAL_RATES_HZ = {"GnssFix": 10.0, "ImuSample": 100.0, "Heading": 10.0, "LaserScan": 10.0, "RcChannels": 50.0}
+USUAL_RATES_HZ = {
+    "GnssFix": 10.0,
+    "ImuSample": 100.0,
+    "Heading": 10.0,
+    "LaserScan": 10.0,
+    "RcChannels": 50.0,
+}
 
 
 class FoundDevice(Struct, frozen=True):
@@ -37,8 +43,13 @@ class Draft(Struct, frozen=True):
 
 
 def nearest_base(facts: VehicleFacts, devices: Sequence[FoundDevice]) -> str:
-    """Return the shipped or own profile that is most like the vehicle, by its size, its mass and its devices."""
-    vesc = any("vesc" in device.driver for device in devices) or facts.erpm_per_mps is not None or facts.pole_pairs is not None
+    """Return the shipped or own profile that is most like the vehicle, by its size, its mass and
+    its devices."""
+    vesc = (
+        any("vesc" in device.driver for device in devices)
+        or facts.erpm_per_mps is not None
+        or facts.pole_pairs is not None
+    )
     scores: dict[str, float] = {}
     for row in describe():
         if row.problem:
@@ -53,7 +64,9 @@ def nearest_base(facts: VehicleFacts, devices: Sequence[FoundDevice]) -> str:
             score += 0.0 if known is None else weight * abs(log(known / its))
         drivers = {device.driver.name for device in profile.devices.values()}
         score += 0.6 * (vesc and not any("vesc" in driver for driver in drivers))
-        its_messages = {message for device in profile.devices.values() for message in device.messages}
+        its_messages = {
+            message for device in profile.devices.values() for message in device.messages
+        }
         for message in ("GnssFix", "LaserScan", "Heading") if devices else ():
             has = any(message in _produced(device.driver) for device in devices)
             score += 0.15 * (has != (message in its_messages))
@@ -66,15 +79,28 @@ def _produced(driver: str) -> set[str]:
     return {message.__name__ for message in resolve("driver", driver).produces}
 
 
-def draft(name: str, base: str, facts: VehicleFacts, devices: Sequence[FoundDevice], without: Iterable[str] = ()) -> Draft:
-    """Return the text of a profile with what differs from the base. Raises ProfileError for a base that cannot be used."""
+def draft(
+    name: str,
+    base: str,
+    facts: VehicleFacts,
+    devices: Sequence[FoundDevice],
+    without: Iterable[str] = (),
+) -> Draft:
+    """Return the text of a profile with what differs from the base. Raises ProfileError for a base
+    that cannot be used."""
     loaded = load(base)
     return _Drafting(name, base, loaded, facts, devices, list(without)).run()
 
 
 class _Drafting:
     def __init__(
-        self, name: str, base: str, loaded: Loaded, facts: VehicleFacts, devices: Sequence[FoundDevice], without: list[str]
+        self,
+        name: str,
+        base: str,
+        loaded: Loaded,
+        facts: VehicleFacts,
+        devices: Sequence[FoundDevice],
+        without: list[str],
     ) -> None:
         self._name = name
         self._base = base
@@ -92,7 +118,10 @@ class _Drafting:
         self._ports()
         self._twin()
         head = [
-            f"# Written by vehicled new profile. What is not here is that of {self._base}: vehicled profiles --show {self._name}",
+            (
+                f"# Written by vehicled new profile. What is not here is that of {self._base}: "
+                f"vehicled profiles --show {self._name}"
+            ),
             "",
             f"name = {value_text(self._name)}",
             f"base = {value_text(self._base)}",
@@ -100,7 +129,12 @@ class _Drafting:
         if self._without:
             head.append(f"without = {value_text(list(dict.fromkeys(self._without)))}")
         head.append(f'description = "{self._name}, a vehicle like {self._profile.name}"')
-        tables = [line for table, lines in self._tables.items() if lines for line in ("", f"[{table}]", *lines)]
+        tables = [
+            line
+            for table, lines in self._tables.items()
+            if lines
+            for line in ("", f"[{table}]", *lines)
+        ]
         return Draft("\n".join([*head, *tables]) + "\n", tuple(self._remarks))
 
     def _put(self, table: str, key: str, value: object, why: str = "") -> None:
@@ -115,17 +149,25 @@ class _Drafting:
             ratio = facts.wheelbase_m / its.wheelbase_m
             self._put("vehicle", "wheelbase_m", facts.wheelbase_m)
             for key in ("track_m", "length_m", "width_m"):
-                self._put("vehicle", key, ratio * getattr(its, key), f"of {self._base} by the wheelbase: measure it")
+                self._put(
+                    "vehicle",
+                    key,
+                    ratio * getattr(its, key),
+                    f"of {self._base} by the wheelbase: measure it",
+                )
             if its.front_overhang_m is not None:
                 self._put("vehicle", "front_overhang_m", ratio * its.front_overhang_m)
             pursuit = self._profile.controller.params.get("pure_pursuit")
             if self._profile.controller.name == "pure_pursuit" and pursuit is not None:
-                self._put("controller.pure_pursuit", "look_ahead_min_m", ratio * pursuit.look_ahead_min_m)
+                self._put(
+                    "controller.pure_pursuit", "look_ahead_min_m", ratio * pursuit.look_ahead_min_m
+                )
         if facts.mass_kg is not None and facts.mass_kg != its.mass_kg:
             self._put("vehicle", "mass_kg", facts.mass_kg)
 
     def _vesc(self) -> str:
-        """Return the table of the motor controller's parameters; empty if the base has another kind."""
+        """Return the table of the motor controller's parameters; empty if the base has another
+        kind."""
         for name, device in self._profile.devices.items():
             if device.driver.name.startswith("vesc_"):
                 return f"devices.{name}.driver.{device.driver.name}"
@@ -139,15 +181,33 @@ class _Drafting:
         if facts.servo_per_rad is None:
             return
         if not table:
-            self._remarks.append(f"{self._base} has no VESC, so that the servo of the file is not used: choose a base with one")
+            self._remarks.append(
+                f"{self._base} has no VESC, so that the servo of the file is not used: choose "
+                "a base with one"
+            )
             return
         center = 0.5 if facts.servo_center is None else facts.servo_center
-        low, high = (end if end is not None else fixed for end, fixed in ((facts.servo_min, 0.15), (facts.servo_max, 0.85)))
+        low, high = (
+            end if end is not None else fixed
+            for end, fixed in ((facts.servo_min, 0.15), (facts.servo_max, 0.85))
+        )
         room = min(center - low, high - center)
         if room <= 0.0:
-            raise ProfileError([Problem("servo_center", f"{center:g} leaves no way to one side of {low:g} to {high:g}")])
+            raise ProfileError(
+                [
+                    Problem(
+                        "servo_center",
+                        f"{center:g} leaves no way to one side of {low:g} to {high:g}",
+                    )
+                ]
+            )
         full_rad = min(room / abs(facts.servo_per_rad), 1.2)
-        self._put("vehicle.steering", "gain_rad", full_rad, "as far as the servo may go to the shorter side")
+        self._put(
+            "vehicle.steering",
+            "gain_rad",
+            full_rad,
+            "as far as the servo may go to the shorter side",
+        )
         self._put("vehicle.steering", "max_wheel_rad", full_rad)
         if abs(its.offset_rad) > 0.0:
             self._put("vehicle.steering", "offset_rad", 0.0)
@@ -161,17 +221,31 @@ class _Drafting:
         mass_kg = facts.mass_kg or self._profile.vehicle.mass_kg
         radius_m = facts.wheel_radius_m or its.wheel_radius_m
         if table and facts.erpm_per_mps is None and facts.scale() is not None:
-            self._put(table, "erpm_per_mps", facts.scale(), "pole pairs, gear and wheel: push it 5 m and measure")
+            self._put(
+                table,
+                "erpm_per_mps",
+                facts.scale(),
+                "pole pairs, gear and wheel: push it 5 m and measure",
+            )
         elif table and facts.erpm_per_mps is not None:
             self._put(table, "erpm_per_mps", facts.erpm_per_mps)
         pairs = facts.pole_pairs
         if pairs is None and facts.erpm_per_mps is not None and facts.gear is not None:
-            pairs = max(1, round(abs(facts.erpm_per_mps) * 2.0 * pi * radius_m / (60.0 * facts.gear)))
+            pairs = max(
+                1, round(abs(facts.erpm_per_mps) * 2.0 * pi * radius_m / (60.0 * facts.gear))
+            )
         if table and pairs is not None:
-            self._put(table, "pole_pairs", pairs, "" if facts.pole_pairs else "by erpm_per_mps, gear and wheel")
+            self._put(
+                table,
+                "pole_pairs",
+                pairs,
+                "" if facts.pole_pairs else "by erpm_per_mps, gear and wheel",
+            )
         if table and facts.erpm_offset:
             self._put(table, "erpm_offset", facts.erpm_offset)
-        if not any((facts.mass_kg, facts.wheel_radius_m, facts.gear, facts.motor_kv, facts.motor_current_a)):
+        if not any(
+            (facts.mass_kg, facts.wheel_radius_m, facts.gear, facts.motor_kv, facts.motor_current_a)
+        ):
             return
         ratio = its.gear_ratio if facts.gear is None else 1.0 / facts.gear
         reduced, its_reduced = radius_m * ratio, its.wheel_radius_m * its.gear_ratio
@@ -187,26 +261,53 @@ class _Drafting:
                 current_a = min(current_a, GRIP_MPS2 * mass_kg / newton_per_a)
                 authority = newton_per_a * current_a / mass_kg
         elif facts.motor_kv is not None:
-            self._remarks.append("the motor's KV says nothing without the gear (turns of the motor for one of the wheel): --gear")
+            self._remarks.append(
+                "the motor's KV says nothing without the gear (turns of the motor for one of "
+                "the wheel): --gear"
+            )
             current_a = None
         inertia = mass_kg * reduced * reduced
         torque = inertia / reduced
-        self._put("vehicle.drive", "stall_torque_nm", authority * torque, f"{authority:.2f} m/s2 at full throttle")
+        self._put(
+            "vehicle.drive",
+            "stall_torque_nm",
+            authority * torque,
+            f"{authority:.2f} m/s2 at full throttle",
+        )
         self._put("vehicle.drive", "no_load_speed_radps", free_mps / reduced, f"{free_mps:.1f} m/s")
-        self._put("vehicle.drive", "friction_nm", friction * torque, f"{friction:.2g} m/s2, as {self._base}")
+        self._put(
+            "vehicle.drive",
+            "friction_nm",
+            friction * torque,
+            f"{friction:.2g} m/s2, as {self._base}",
+        )
         self._put("vehicle.drive", "gear_ratio", ratio)
         self._put("vehicle.drive", "wheel_radius_m", radius_m)
         self._put("vehicle.drive", "inertia_kgm2", inertia, "of the mass")
         if table and current_a is not None and facts.motor_kv is not None:
-            self._put(table, "max_current_a", current_a, "at full throttle, by the controller and the tyres")
+            self._put(
+                table,
+                "max_current_a",
+                current_a,
+                "at full throttle, by the controller and the tyres",
+            )
         top_mps = TOP_SHARE * free_mps
         if top_mps < self._profile.limits.max_speed_mps:
             self._put("limits", "max_speed_mps", top_mps, "of the motor's")
-            self._put("limits", "capped_speed_mps", min(0.25 * top_mps, self._profile.limits.capped_speed_mps))
+            self._put(
+                "limits",
+                "capped_speed_mps",
+                min(0.25 * top_mps, self._profile.limits.capped_speed_mps),
+            )
         speed = getattr(self._profile.controller.selected, "speed", None)
         if speed is not None and abs(authority / its_authority - 1.0) > 0.02:
             gains = f"controller.{self._profile.controller.name}.speed"
-            self._put(gains, "p", speed.p * its_authority / authority, f"as {self._base}, by its acceleration")
+            self._put(
+                gains,
+                "p",
+                speed.p * its_authority / authority,
+                f"as {self._base}, by its acceleration",
+            )
             self._put(gains, "i", speed.i * its_authority / authority)
         if facts.cells is not None and table:
             self._put("limits", "battery_low_v", 3.4 * facts.cells, "3.4 V a cell")
@@ -232,10 +333,16 @@ class _Drafting:
             else:
                 self._added(device, messages)
         if self._devices:
-            left = [name for name, table in self._profile.devices.items() if name not in taken and table.port]
+            left = [
+                name
+                for name, table in self._profile.devices.items()
+                if name not in taken and table.port
+            ]
             if left:
                 cure = f"name it, or leave the device out: --without devices.{left[0]}"
-                self._remarks.append(f"still as in {self._base}: the port of {', '.join(left)}; {cure}")
+                self._remarks.append(
+                    f"still as in {self._base}: the port of {', '.join(left)}; {cure}"
+                )
 
     def _port(self, name: str, device: FoundDevice) -> None:
         table = f"devices.{name}"
@@ -248,10 +355,15 @@ class _Drafting:
     def _added(self, device: FoundDevice, messages: set[str]) -> None:
         given = [message for message in USUAL_RATES_HZ if message in messages]
         if not given:
-            self._remarks.append(f"{device.driver} at {device.port} gives nothing that {self._base} uses: add it by hand")
+            self._remarks.append(
+                f"{device.driver} at {device.port} gives nothing that {self._base} uses: add "
+                "it by hand"
+            )
             return
         name, number = (
-            {"LaserScan": "scanner", "GnssFix": "gnss", "ImuSample": "imu", "RcChannels": "rc"}.get(given[0], "sensor"),
+            {"LaserScan": "scanner", "GnssFix": "gnss", "ImuSample": "imu", "RcChannels": "rc"}.get(
+                given[0], "sensor"
+            ),
             2,
         )
         while name in self._profile.devices or f"devices.{name}" in self._tables:
@@ -260,9 +372,16 @@ class _Drafting:
         self._put(table, "port", device.port)
         self._put(table, "driver", device.driver)
         self._put(table, "messages", given[:1])
-        self._put(table, "rate_hz", device.rates.get(given[0], USUAL_RATES_HZ[given[0]]), "" if device.rates else "check it")
+        self._put(
+            table,
+            "rate_hz",
+            device.rates.get(given[0], USUAL_RATES_HZ[given[0]]),
+            "" if device.rates else "check it",
+        )
         if given[0] == "RcChannels":
-            self._remarks.append("an RC receiver needs the table [rc], which says what its channels do: docs/rc.md")
+            self._remarks.append(
+                "an RC receiver needs the table [rc], which says what its channels do: docs/rc.md"
+            )
 
     def _twin(self) -> None:
         sim = self._profile.sim
@@ -271,7 +390,10 @@ class _Drafting:
             # The twin file is of another vehicle.
             self._without.append("sim.twin")
             self._put("sim", "plant", "four_dof", "with the numbers of [vehicle]")
-            dynamic = self._profile.estimator.name == "ekf4" and self._profile.estimator.selected.model == "dynamic"
+            dynamic = (
+                self._profile.estimator.name == "ekf4"
+                and self._profile.estimator.selected.model == "dynamic"
+            )
             if dynamic:
                 self._put("estimator.ekf4", "model", "kinematic", "its tyres are not known")
         if self._facts.cells is not None:

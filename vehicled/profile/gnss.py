@@ -1,4 +1,5 @@
-"""``[sim.gnss]``: receiver of the twin with its position error, reported accuracy and zones of bad reception."""
+"""``[sim.gnss]``: receiver of the twin with its position error, reported accuracy and zones of bad
+reception."""
 
 from typing import Annotated, Literal
 
@@ -11,8 +12,8 @@ Point = Annotated[list[float], Meta(min_length=2, max_length=2)]
 HoldShare = Annotated[float, Meta(ge=0.0, le=0.95)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e6)]
 ErrorModel = Literal[
-    "walk", "gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim", "art_inner", "art_simulator", "art_judge",
-    "recorded", "replayed",
+    "walk", "gauss", "random_walk", "airsim", "gauss_airsim", "random_walk_airsim", "art_inner",
+    "art_simulator", "art_judge", "recorded", "replayed",
 ]  # fmt: skip
 
 
@@ -26,8 +27,8 @@ class WhiteError(Table, frozen=True, kw_only=True):
 class RandomWalk(Table, frozen=True, kw_only=True):
     """A random walk in the second derivative, pulled to zero, and cut. Per axis and step:
 
-    a from N(-pull sigma clip(p / pull_range_m, 1), sigma); v += a step_s; p += v step_s. The numbers are what ran as VEPD's random
-    walk, and in the later simulator of the ART vehicle.
+    a from N(-pull sigma clip(p / pull_range_m, 1), sigma); v += a step_s; p += v step_s. The
+    numbers are what ran as VEPD's random walk, and in the later simulator of the ART vehicle.
     """
 
     rate_hz: Rate = 100.0
@@ -45,7 +46,8 @@ class RandomWalk(Table, frozen=True, kw_only=True):
     step_s: Positive = 0.01
     """1 where speed and acceleration are counted per step."""
     settled_sigma_m: NonNegative = 0.103
-    """Standard deviation in the steady state, by simulation of the walk; the receiver reports it."""
+    """Standard deviation in the steady state, by simulation of the walk; the receiver reports
+    it."""
 
 
 class InnerWalk(RandomWalk, frozen=True, kw_only=True):
@@ -71,8 +73,8 @@ class SimulatorWalk(InnerWalk, frozen=True, kw_only=True):
 
 
 class Settling(Table, frozen=True, kw_only=True):
-    """``airsim``: dilution that settles after switch-on, ``H' = a H + (1 - a) final_hdop``, ``a = exp(-dt / settling_s)``. The
-    reported covariance follows it. Numbers of system VEPD, 2024."""
+    """``airsim``: dilution that settles after switch-on, ``H' = a H + (1 - a) final_hdop``, ``a =
+    exp(-dt / settling_s)``. The reported covariance follows it. Numbers of system VEPD, 2024."""
 
     initial_hdop: Positive = 100.0
     """Dilution at switch-on."""
@@ -87,9 +89,10 @@ class Settling(Table, frozen=True, kw_only=True):
 
 
 class RecordedError(Table, frozen=True, kw_only=True):
-    """``recorded``: a receiver as ``vehicled sensors fit`` finds it. White noise, plus a first-order Gauss-Markov process, plus
-    one of second order (autocorrelation ``(1 + t / T) exp(-t / T)``), and what interrupts the fixes. The numbers are those of plain
-    GNSS against RTK on twelve laps of the ART vehicle, except ``wander_time_s``, which laps of 150 s do not show."""
+    """``recorded``: a receiver as ``vehicled sensors fit`` finds it. White noise, plus a
+    first-order Gauss-Markov process, plus one of second order (autocorrelation ``(1 + t / T) exp(-t
+    / T)``), and what interrupts the fixes. The numbers are those of plain GNSS against RTK on
+    twelve laps of the ART vehicle, except ``wander_time_s``, which laps of 150 s do not show."""
 
     white_sigma_m: NonNegative = 0.016
     """Sigma of the white noise, m per horizontal axis."""
@@ -104,7 +107,8 @@ class RecordedError(Table, frozen=True, kw_only=True):
     step_m: NonNegative = 0.0
     """Step to which east and north are rounded; 0: none."""
     hold_share: HoldShare = 0.0
-    """Part of the fixes that repeat the position of the one before, until it jumps to where it should be."""
+    """Part of the fixes that repeat the position of the one before, until it jumps to where it
+    should be."""
     hold_s: Positive = 1.0
     """Mean duration of such a hold."""
     outages_per_hour: NonNegative = 0.0
@@ -114,7 +118,8 @@ class RecordedError(Table, frozen=True, kw_only=True):
 
 
 class ReplayedError(Table, frozen=True, kw_only=True):
-    """``replayed``: the error of a recorded receiver itself, as ``vehicled sensors fit --errors FILE`` writes it."""
+    """``replayed``: the error of a recorded receiver itself, as ``vehicled sensors fit --errors
+    FILE`` writes it."""
 
     file: str = ""
     """CSV file with the columns run, t_s, east_m, north_m. The path is relative to the profile."""
@@ -123,7 +128,8 @@ class ReplayedError(Table, frozen=True, kw_only=True):
 
 
 class Rtk(Table, frozen=True, kw_only=True):
-    """Loss and recovery of the carrier solution in zones, and the larger position error meanwhile."""
+    """Loss and recovery of the carrier solution in zones, and the larger position error
+    meanwhile."""
 
     float_sigma_m: NonNegative = 0.3
     """Additional error while the solution is floating, per horizontal axis."""
@@ -144,10 +150,12 @@ class Rtk(Table, frozen=True, kw_only=True):
 
 
 class GnssZone(Table, frozen=True, kw_only=True):
-    """Zone of bad reception: a circle, a polygon or everywhere, from ``from_s`` to ``until_s`` of the run.
+    """Zone of bad reception: a circle, a polygon or everywhere, from ``from_s`` to ``until_s`` of
+    the run.
 
-    ``no_fix``: no position. ``no_carrier``: a position without carrier solution. ``float``: the solution cannot be fixed.
-    ``no_corrections``: none arrive. ``multipath``: the position has an error that depends on the place.
+    ``no_fix``: no position. ``no_carrier``: a position without carrier solution. ``float``: the
+    solution cannot be fixed. ``no_corrections``: none arrive. ``multipath``: the position has an
+    error that depends on the place.
     """
 
     effect: Literal["no_fix", "no_carrier", "float", "no_corrections", "multipath"]
@@ -173,14 +181,16 @@ class GnssZone(Table, frozen=True, kw_only=True):
         if (self.center_m is None) != (self.radius_m is None):
             raise ValueError("a circle has both center_m and radius_m: write the other one too")
         if self.center_m is not None and self.corners_m is not None:
-            raise ValueError("a zone is a circle or a polygon: remove center_m and radius_m, or corners_m")
+            raise ValueError(
+                "a zone is a circle or a polygon: remove center_m and radius_m, or corners_m"
+            )
         if self.until_s <= self.from_s:
             raise ValueError(f"until_s = {self.until_s:g} is not after from_s = {self.from_s:g}")
 
 
 class GnssModel(Table, frozen=True, kw_only=True):
-    """Receiver of the twin. ``model`` names the position error; each has a table of its own, but for ``walk``: white noise plus a
-    first-order Gauss-Markov walk, whose numbers stand here."""
+    """Receiver of the twin. ``model`` names the position error; each has a table of its own, but
+    for ``walk``: white noise plus a first-order Gauss-Markov walk, whose numbers stand here."""
 
     model: ErrorModel = "walk"
     """Model of the position error."""
@@ -207,7 +217,8 @@ class GnssModel(Table, frozen=True, kw_only=True):
     vdop: Positive = 1.1
     """Vertical dilution of precision."""
     covariance: Literal["error", "hdop", "unknown"] = "error"
-    """Reported covariance: the variance of the error, the square of dilution times ``user_range_error_m``, or none."""
+    """Reported covariance: the variance of the error, the square of dilution times
+    ``user_range_error_m``, or none."""
     user_range_error_m: Positive = 0.02
     """Error per unit of dilution, m, for ``covariance = "hdop"``."""
     gauss: WhiteError = field(default_factory=WhiteError)
@@ -231,6 +242,6 @@ class GnssModel(Table, frozen=True, kw_only=True):
     zones: list[GnssZone] = field(default_factory=list)
     """Zones of bad reception."""
     zones_file: str = ""
-    """GeoJSON of further zones: each Polygon is a zone, its properties are the keys of a zone. The path is relative to the
-    profile.
+    """GeoJSON of further zones: each Polygon is a zone, its properties are the keys of a zone. The
+    path is relative to the profile.
     """

@@ -1,7 +1,9 @@
-"""The stop that does not pass through this computer: a relay or a radio kill switch that cuts the drive.
+"""The stop that does not pass through this computer: a relay or a radio kill switch that cuts the
+drive.
 
-Every reaction of the failsafe matrix is a command to the actuator. A drive that no longer obeys (a board that keeps its last
-pulses, a stage that is shorted, a throttle that sticks) is stopped by an independent stop alone.
+Every reaction of the failsafe matrix is a command to the actuator. A drive that no longer obeys (a
+board that keeps its last pulses, a stage that is shorted, a throttle that sticks) is stopped by an
+independent stop alone.
 """
 
 from math import inf
@@ -11,12 +13,15 @@ from msgspec import Meta, Struct
 
 from vehicled.core.vehicle import Drive, NonNegative
 
-Date = Annotated[str, Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="a date such as 2026-11-22, or empty")]
+Date = Annotated[
+    str, Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="a date such as 2026-11-22, or empty")
+]
 KINDS = {"none": "none", "relay": "relay", "radio_kill_switch": "radio kill switch"}
 
 
 class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Independent stop of the vehicle, as declared by its owner: the daemon can neither see nor test it."""
+    """Independent stop of the vehicle, as declared by its owner: the daemon can neither see nor
+    test it."""
 
     kind: Literal["none", "relay", "radio_kill_switch"] = "none"
     """Kind of the stop."""
@@ -27,7 +32,8 @@ class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     range_m: NonNegative = 0.0
     """Range at which it was tested; 0 for a switch on the vehicle."""
     deceleration_mps2: NonNegative = 0.0
-    """Deceleration once it has cut; 0 for a vehicle that coasts, by the friction of ``[vehicle.drive]``."""
+    """Deceleration once it has cut; 0 for a vehicle that coasts, by the friction of
+    ``[vehicle.drive]``."""
     last_tested: Date = ""
     required: bool = False
     """Refuse arming without an independent stop."""
@@ -36,17 +42,26 @@ class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         if self.kind == "none":
             return
         if not self.cuts.strip():
-            raise ValueError(f'cuts is missing: say what the {KINDS[self.kind]} cuts, such as "supply of the motor controller"')
+            raise ValueError(
+                f'cuts is missing: say what the {KINDS[self.kind]} cuts, such as "supply of '
+                'the motor controller"'
+            )
         if self.reaction_s <= 0.0:
             raise ValueError(
-                f"reaction_s is missing: measure the time from pressing the button to the cut of the {KINDS[self.kind]}"
+                "reaction_s is missing: measure the time from pressing the button to the cut "
+                f"of the {KINDS[self.kind]}"
             )
         if self.kind == "radio_kill_switch" and self.range_m <= 0.0:
-            raise ValueError("range_m is missing: say how far away the radio kill switch was seen to work")
+            raise ValueError(
+                "range_m is missing: say how far away the radio kill switch was seen to work"
+            )
 
     def stop_distance_m(self, drive: Drive, speed_mps: float) -> float:
-        """Return the distance from the switch to standstill; infinite for a vehicle that would coast on."""
-        friction_mps2 = drive.friction_nm * drive.wheel_radius_m * drive.gear_ratio / drive.inertia_kgm2
+        """Return the distance from the switch to standstill; infinite for a vehicle that would
+        coast on."""
+        friction_mps2 = (
+            drive.friction_nm * drive.wheel_radius_m * drive.gear_ratio / drive.inertia_kgm2
+        )
         deceleration = self.deceleration_mps2 or friction_mps2
         if deceleration <= 0.0:
             return inf
@@ -71,11 +86,15 @@ class IndependentStop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """Return the reason that forbids arming; empty if allowed."""
         if self.kind != "none" or not self.required:
             return ""
-        return "the profile demands an independent stop and declares none: fit one and declare it in [safety.independent_stop]"
+        return (
+            "the profile demands an independent stop and declares none: fit one and declare it "
+            "in [safety.independent_stop]"
+        )
 
 
 NOTICE = (
-    "no independent stop declared: a drive that no longer obeys (stuck, runaway, cut off) is stopped by nothing; fit a relay or a "
-    "radio kill switch, and declare it in [safety.independent_stop]"
+    "no independent stop declared: a drive that no longer obeys (stuck, runaway, cut off) is "
+    "stopped by nothing; fit a relay or a radio kill switch, and declare it in "
+    "[safety.independent_stop]"
 )
 """Arming notice for a vehicle without an independent stop."""

@@ -19,9 +19,11 @@ _LATENCY = re.compile(rf"(?P<low>{_NUMBER})(?:\.\.(?P<high>{_NUMBER}))?(?P<unit>
 
 
 class LatencyModel(Table, frozen=True, kw_only=True):
-    """Latency beside that of the sensor and actuator models: of a bus, a radio, or another computer.
+    """Latency beside that of the sensor and actuator models: of a bus, a radio, or another
+    computer.
 
-    A number is constant; two are the bounds of a uniform distribution, drawn for each transmission. A port keeps its order.
+    A number is constant; two are the bounds of a uniform distribution, drawn for each transmission.
+    A port keeps its order.
     """
 
     sensing_ms: Milliseconds | Range = 0.0
@@ -31,7 +33,11 @@ class LatencyModel(Table, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """Return the latency as ``--latency`` takes it; empty without any."""
-        return ",".join(f"{side}={_text(bounds)}" for side in SIDES if (bounds := self.bounds_ms(side)) != (0.0, 0.0))
+        return ",".join(
+            f"{side}={_text(bounds)}"
+            for side in SIDES
+            if (bounds := self.bounds_ms(side)) != (0.0, 0.0)
+        )
 
     def bounds_ms(self, side: str) -> tuple[float, float]:
         """Return the shortest and the longest latency of ``sensing`` or ``actuation``, ms."""
@@ -45,7 +51,8 @@ def _text(bounds: tuple[float, float]) -> str:
 
 
 def latency_overrides(text: str) -> list[str]:
-    """Return the overrides of a profile that ``--latency text`` stands for. Raises ValueError with the cure."""
+    """Return the overrides of a profile that ``--latency text`` stands for. Raises ValueError with
+    the cure."""
     if not text:
         return []
     values: dict[str, str] = {}
@@ -67,14 +74,21 @@ def _value(text: str) -> str:
         hint = ": the unit is missing" if re.fullmatch(rf"{_NUMBER}(\.\.{_NUMBER})?", text) else ""
         raise ValueError(f"{text[:40]!r} is not a latency{hint}; use {EXAMPLES}")
     scale = 1000.0 if found["unit"] == "s" else 1.0
-    bounds_ms = [round(float(number) * scale, 9) for number in (found["low"], found["high"]) if number is not None]
+    bounds_ms = [
+        round(float(number) * scale, 9)
+        for number in (found["low"], found["high"])
+        if number is not None
+    ]
     return latency_value(bounds_ms, text)
 
 
 def latency_value(bounds_ms: Sequence[float], text: str) -> str:
-    """Return one or two bounds in ms as TOML. Raises ValueError for bounds that are too large or in the wrong order."""
+    """Return one or two bounds in ms as TOML. Raises ValueError for bounds that are too large or in
+    the wrong order."""
     if bounds_ms[0] > bounds_ms[-1]:
-        raise ValueError(f"{text!r}: the first bound is above the second; write the smaller one first")
+        raise ValueError(
+            f"{text!r}: the first bound is above the second; write the smaller one first"
+        )
     if bounds_ms[-1] > LONGEST_MS:
         raise ValueError(f"{text!r} is more than {LONGEST_MS:g} ms: choose less")
     return repr(bounds_ms[0]) if len(bounds_ms) == 1 else repr(list(bounds_ms))

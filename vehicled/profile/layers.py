@@ -1,4 +1,5 @@
-"""A profile and its bases: ``base`` names the profile whose values hold wherever this one states none.
+"""A profile and its bases: ``base`` names the profile whose values hold wherever this one states
+none.
 
 Tables merge, everything else replaces, and ``without`` leaves keys of the base out.
 """
@@ -52,11 +53,18 @@ class Layered(Struct, frozen=True):
 
 
 def resolve(
-    text: str, origin: str, path: Path | None, folder: Path, plugin_files: Callable[[str], str] | None, *, allowed: bool = True
+    text: str,
+    origin: str,
+    path: Path | None,
+    folder: Path,
+    plugin_files: Callable[[str], str] | None,
+    *,
+    allowed: bool = True,
 ) -> Layered:
     """Return the text of a profile merged with its bases. Raises ProfileError.
 
-    ``path`` is the file of the text, if it has one; relative names count from ``folder``. ``allowed``: it may have a base.
+    ``path`` is the file of the text, if it has one; relative names count from ``folder``.
+    ``allowed``: it may have a base.
     """
     layers = [_layer(text, origin, Path(origin).name, folder, plugin_files)]
     if "base" in layers[0].data and not allowed:
@@ -66,29 +74,54 @@ def resolve(
     while (wanted := layers[-1].data.get("base")) is not None:
         below = _base_file(wanted, layers[-1], seen)
         seen.append(below)
-        layers.append(_layer(profile_files.read(below), printable(str(below), 300), below.name, below.parent, None))
+        layers.append(
+            _layer(
+                profile_files.read(below),
+                printable(str(below), 300),
+                below.name,
+                below.parent,
+                None,
+            )
+        )
     data: dict[str, Any] = {}
     origins: dict[KeyPath, int] = {}
     for number in reversed(range(len(layers))):
         layer = layers[number]
         if number + 1 < len(layers):
-            _leave_out(data, origins, layer, layers[number + 1].name, origin if number == 0 else layer.name)
-        own = deepcopy({key: value for key, value in layer.data.items() if key not in ("base", "without")})
+            _leave_out(
+                data, origins, layer, layers[number + 1].name, origin if number == 0 else layer.name
+            )
+        own = deepcopy(
+            {key: value for key, value in layer.data.items() if key not in ("base", "without")}
+        )
         if number and layer.folder != folder:
             _anchor(own, layer.folder)
         _merge(data, own, origins, number, ())
     if len(layers) > 1 and "name" not in layers[0].data:
-        raise ProfileError([Problem("name", "missing; a profile with a base has a name of its own")], origin)
+        raise ProfileError(
+            [Problem("name", "missing; a profile with a base has a name of its own")], origin
+        )
     return Layered(data, tuple(layers), origins)
 
 
-def _layer(text: str, origin: str, name: str, folder: Path, plugin_files: Callable[[str], str] | None) -> ProfileLayer:
+def _layer(
+    text: str, origin: str, name: str, folder: Path, plugin_files: Callable[[str], str] | None
+) -> ProfileLayer:
     data = toml_text.parse(text, origin)
     _rename_old_keys(data)
     # A file of a plugin is relative to the profile that names it.
     replace_plugins(data, plugin_files or (lambda reference: plugins.absolute(reference, folder)))
     if "without" in data and "base" not in data:
-        raise ProfileError([Problem("without", "leaves out keys of a base, and no base is named", _place(text, "without"))], origin)
+        raise ProfileError(
+            [
+                Problem(
+                    "without",
+                    "leaves out keys of a base, and no base is named",
+                    _place(text, "without"),
+                )
+            ],
+            origin,
+        )
     return ProfileLayer(printable(name, 100), text, data, folder)
 
 
@@ -103,20 +136,29 @@ def _base_file(wanted: Any, layer: ProfileLayer, seen: Sequence[Path]) -> Path:
         return ProfileError([Problem("base", message, _place(layer.text, "base"))], layer.name)
 
     if not isinstance(wanted, str) or not wanted.strip():
-        raise refuse(f'must be the name of a profile, such as "f1tenth", or a file, such as "./common.toml", found {found(wanted)}')
+        raise refuse(
+            'must be the name of a profile, such as "f1tenth", or a file, such as '
+            f'"./common.toml", found {found(wanted)}'
+        )
     resolved = [path.resolve() for path in seen]
     try:
         path = profile_files.find(wanted, resolved)
     except ProfileError as error:
         if wanted in profile_files.files():
-            raise refuse(f'"{printable(wanted)}" is this profile itself, or rests on it: name another base') from None
+            raise refuse(
+                f'"{printable(wanted)}" is this profile itself, or rests on it: name another base'
+            ) from None
         raise refuse(f'"{printable(wanted)}": {error.problems[0].message}') from None
     if not path.is_absolute():
         path = layer.folder / path
     if path.resolve() in resolved:
-        raise refuse(f'"{printable(wanted)}" is this profile itself, or rests on it: name another base')
+        raise refuse(
+            f'"{printable(wanted)}" is this profile itself, or rests on it: name another base'
+        )
     if len(seen) > MOST_BASES:
-        raise refuse(f"more than {MOST_BASES} profiles rest on each other: name one that states more")
+        raise refuse(
+            f"more than {MOST_BASES} profiles rest on each other: name one that states more"
+        )
     try:
         profile_files.read(path)
     except ProfileError as error:
@@ -124,12 +166,18 @@ def _base_file(wanted: Any, layer: ProfileLayer, seen: Sequence[Path]) -> Path:
     return path
 
 
-def _leave_out(data: dict[str, Any], origins: dict[KeyPath, int], layer: ProfileLayer, base: str, origin: str) -> None:
-    """Remove the keys of ``without`` from the values of a base. Raises ProfileError for one that it does not have."""
+def _leave_out(
+    data: dict[str, Any], origins: dict[KeyPath, int], layer: ProfileLayer, base: str, origin: str
+) -> None:
+    """Remove the keys of ``without`` from the values of a base. Raises ProfileError for one that it
+    does not have."""
     listed = layer.data.get("without", [])
     place = _place(layer.text, "without")
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-        text = f'must be a list of keys of the base, such as ["devices.heading"], found {found(listed)}'
+        text = (
+            'must be a list of keys of the base, such as ["devices.heading"], found '
+            f"{found(listed)}"
+        )
         raise ProfileError([Problem("without", text, place)], origin)
     problems = []
     for each in listed:
@@ -140,7 +188,11 @@ def _leave_out(data: dict[str, Any], origins: dict[KeyPath, int], layer: Profile
                 near = nearest(part, here) if isinstance(here, dict) else None
                 above = ".".join(tables[:depth])
                 hint = f'; did you mean "{f"{above}." if above else ""}{near}"?' if near else ""
-                problems.append(Problem("without", f'"{printable(each)}" is not in the base {base}{hint}', place))
+                problems.append(
+                    Problem(
+                        "without", f'"{printable(each)}" is not in the base {base}{hint}', place
+                    )
+                )
                 break
             here, holder = here[part], here
         else:
@@ -155,7 +207,13 @@ def _forget(origins: dict[KeyPath, int], path: KeyPath) -> None:
         del origins[each]
 
 
-def _merge(into: dict[str, Any], own: dict[str, Any], origins: dict[KeyPath, int], number: int, path: KeyPath) -> None:
+def _merge(
+    into: dict[str, Any],
+    own: dict[str, Any],
+    origins: dict[KeyPath, int],
+    number: int,
+    path: KeyPath,
+) -> None:
     for key, value in own.items():
         here, below = (*path, key), into.get(key)
         if isinstance(below, dict) and isinstance(value, dict):
@@ -182,7 +240,11 @@ def _anchor(data: dict[str, Any], folder: Path) -> None:
         for table in tables:
             here = here.get(table) if isinstance(here, dict) else None
         if isinstance(here, dict) and isinstance(here.get(last), str):
-            here[last] = _scene_beside(here[last], folder) if key == "sim.scene" else beside(here[last], folder)
+            here[last] = (
+                _scene_beside(here[last], folder)
+                if key == "sim.scene"
+                else beside(here[last], folder)
+            )
 
 
 def _scene_beside(name: str, folder: Path) -> str:
@@ -193,7 +255,8 @@ def _scene_beside(name: str, folder: Path) -> str:
 
 
 def beside(name: str, folder: Path) -> str:
-    """Return a course or another file with its whole path, if it is in the folder; else as it is."""
+    """Return a course or another file with its whole path, if it is in the folder; else as it
+    is."""
     file, colon, parameters = name.partition(":")
     if scenes.is_course(name):
         return name if scenes.is_shipped(name) else str(folder / Path(name).expanduser())
@@ -214,17 +277,27 @@ class Origins:
         self._places: list[toml_text.Places] = []
 
     def of(self, path: KeyPath) -> str:
-        """Return the place of a key as text, of the nearest enclosing table if it is not stated; empty if unknown."""
+        """Return the place of a key as text, of the nearest enclosing table if it is not stated;
+        empty if unknown."""
         layers = self._layered.layers
         if not self._places:
-            self._places = [toml_text.Places(layer.text, self._overrides if k == 0 else ()) for k, layer in enumerate(layers)]
+            self._places = [
+                toml_text.Places(layer.text, self._overrides if k == 0 else ())
+                for k, layer in enumerate(layers)
+            ]
         if (said := self._places[0].of(path)).startswith("--set"):
             return said
         number = self.layer(path)
         if number is None:
-            # A key that is missing: it was left out, or belongs to the file that has the most of its tables.
+            # A key that is missing: it was left out, or belongs to the file that has the most of
+            # its tables.
             key = ".".join(map(str, path))
-            if (left_out := next((k for k, layer in enumerate(layers) if key in layer.data.get("without", ())), None)) is not None:
+            if (
+                left_out := next(
+                    (k for k, layer in enumerate(layers) if key in layer.data.get("without", ())),
+                    None,
+                )
+            ) is not None:
                 number, path = left_out, ("without",)
                 said = self._places[0].of(path)
         if number is None:
@@ -241,7 +314,11 @@ class Origins:
             number = self._layered.origins.get(path[:depth])
             if number is not None:
                 # An empty table states nothing of what belongs into it.
-                empty = depth < len(path) and self._depth(number, path) == depth and self._at(number, path[:depth]) == {}
+                empty = (
+                    depth < len(path)
+                    and self._depth(number, path) == depth
+                    and self._at(number, path[:depth]) == {}
+                )
                 return None if empty else number
         return None
 
@@ -265,7 +342,8 @@ class Origins:
 
 
 def _rename_old_keys(data: dict[str, Any]) -> None:
-    """Accept the former name of a key, which profiles of the user's and recorded logs still have."""
+    """Accept the former name of a key, which profiles of the user's and recorded logs still
+    have."""
     estimator = data.get("estimator")
     for table in estimator.values() if isinstance(estimator, dict) else ():
         if isinstance(table, dict) and "gate_patience" in table and "max_rejections" not in table:
@@ -273,13 +351,18 @@ def _rename_old_keys(data: dict[str, Any]) -> None:
 
 
 def replace_plugins(data: dict[str, Any], find_file: Callable[[str], str]) -> None:
-    """Give every plugin that parsed data names the reference that ``find_file`` returns, such as one with its whole path."""
+    """Give every plugin that parsed data names the reference that ``find_file`` returns, such as
+    one with its whole path."""
 
     def table(value: Any) -> dict[str, Any]:
         return value if isinstance(value, dict) else {}
 
     holders = [(data, key) for key in ("estimator", "identifier", "controller")]
-    holders += [(table(device), key) for device in table(data.get("devices")).values() for key in ("driver", "emulator")]
+    holders += [
+        (table(device), key)
+        for device in table(data.get("devices")).values()
+        for key in ("driver", "emulator")
+    ]
     holders.append((table(data.get("sim")), "plant"))
     for holder, key in holders:
         if isinstance(holder.get(key), dict):

@@ -10,25 +10,43 @@ from msgspec import Struct, field, structs
 from vehicled.profile import layers, plausibility, plugins, profile_files, sim_defaults, toml_text
 from vehicled.profile.collect import MAX_PROBLEMS, Collector
 from vehicled.profile.contradictions import RULES
-from vehicled.profile.problems import KeyPath, Note, Problem, ProfileError, by_line, dotted, printable
+from vehicled.profile.problems import (
+    KeyPath,
+    Note,
+    Problem,
+    ProfileError,
+    by_line,
+    dotted,
+    printable,
+)
 from vehicled.profile.profile_files import names as names
 from vehicled.profile.schema import Profile
 
 if TYPE_CHECKING:
     from vehicled.log.reader import LogReader
 
-STEERING_OF_TWIN = ("offset_rad", "max_wheel_rad", "rate_radps", "delay_s", "dead_zone", "slack_rad")
+STEERING_OF_TWIN = (
+    "offset_rad",
+    "max_wheel_rad",
+    "rate_radps",
+    "delay_s",
+    "dead_zone",
+    "slack_rad",
+)
 """Keys that ``[sim.steering]`` and the steering of a twin file share."""
 
 
 class Loaded(Struct, frozen=True):
-    """A profile with its origin. ``source`` alone gives the same profile again (:func:`parse`), which is what a log keeps."""
+    """A profile with its origin. ``source`` alone gives the same profile again (:func:`parse`),
+    which is what a log keeps."""
 
     profile: Profile
     source: str
-    """The file's text as it is; with a base or overrides, the text with them applied, which has no comments."""
+    """The file's text as it is; with a base or overrides, the text with them applied, which has no
+    comments."""
     digest: str
-    """SHA-256 of ``source`` in UTF-8, hex: the same as ``sha256sum`` of a file without a base when nothing was overridden."""
+    """SHA-256 of ``source`` in UTF-8, hex: the same as ``sha256sum`` of a file without a base when
+    nothing was overridden."""
     path: str
     """File it was read from; empty for text."""
     findings: tuple[Note, ...] = ()
@@ -36,10 +54,12 @@ class Loaded(Struct, frozen=True):
     origins: layers.Origins | None = None
     """Places of the values in the files."""
     derived: dict[KeyPath, KeyPath] = field(default_factory=dict)
-    """Values of ``[sim]`` that the profile leaves out, by key path, with that of the value that they equal."""
+    """Values of ``[sim]`` that the profile leaves out, by key path, with that of the value that
+    they equal."""
 
     def place(self, key: str) -> str:
-        """Return the line of a dotted key, or of its table; with the name of the file where that is a base."""
+        """Return the line of a dotted key, or of its table; with the name of the file where that is
+        a base."""
         return self.origins.of(tuple(key.split("."))) if self.origins is not None else ""
 
     @property
@@ -58,9 +78,11 @@ class ProfileSummary(Struct, frozen=True):
 
 
 def load_profile(name_or_file: str, overrides: Sequence[str] = ()) -> Profile:
-    """Return the profile of that name, or of a file if it has a slash or ends in ``.toml``. Overrides are "dotted.key=value".
+    """Return the profile of that name, or of a file if it has a slash or ends in ``.toml``.
+    Overrides are "dotted.key=value".
 
-    A name is looked for in ``~/.config/vehicled/profiles``, then among the shipped ones. Raises ProfileError with every mistake.
+    A name is looked for in ``~/.config/vehicled/profiles``, then among the shipped ones. Raises
+    ProfileError with every mistake.
     """
     return load(name_or_file, overrides).profile
 
@@ -80,15 +102,18 @@ def parse(
 ) -> Loaded:
     """Return a profile from text, as stored in a log. ``origin`` names the text in errors.
 
-    ``plugin_files`` returns the reference, with the whole path, of a plugin that the text names. ``beside`` is the folder of the
-    text, from which its base counts; without one a base is refused, because the profile of a log is whole.
+    ``plugin_files`` returns the reference, with the whole path, of a plugin that the text names.
+    ``beside`` is the folder of the text, from which its base counts; without one a base is refused,
+    because the profile of a log is whole.
     """
     return _build(text, origin, overrides, path="", plugin_files=plugin_files, beside=beside)
 
 
 def profile_in(log: "LogReader") -> Profile:
     """Return the profile that a log contains. Raises :class:`ProfileError` and LogError."""
-    return parse(log.attachment("profile.toml").decode(errors="replace"), f"{log.path}, profile.toml").profile
+    return parse(
+        log.attachment("profile.toml").decode(errors="replace"), f"{log.path}, profile.toml"
+    ).profile
 
 
 def describe() -> list[ProfileSummary]:
@@ -101,7 +126,12 @@ def describe() -> list[ProfileSummary]:
         except ProfileError as error:
             count = len(error.problems)
             summaries.append(
-                ProfileSummary(name, "", str(path), f"{count} problem{'s' if count != 1 else ''}, see: vehicled check {name}")
+                ProfileSummary(
+                    name,
+                    "",
+                    str(path),
+                    f"{count} problem{'s' if count != 1 else ''}, see: vehicled check {name}",
+                )
             )
     return summaries
 
@@ -134,14 +164,18 @@ def _build(
     problems += toml_text.apply(data, good)
     _move_steering_to_twin(data)
     bases = [layer.name for layer in layered.layers[1:]]
-    changed = f" on {', '.join(bases)}" * bool(bases) + f" with {', '.join(f'--set {o.text}' for o in good)}" * bool(good)
+    changed = f" on {', '.join(bases)}" * bool(
+        bases
+    ) + f" with {', '.join(f'--set {o.text}' for o in good)}" * bool(good)
     source = f"# {Path(origin).name}{changed}\n{toml_text.write(data)}" if changed else text
     origins = layers.Origins(layered, good)
     derived = sim_defaults.complete(data)
     profile, mistakes, findings = _examine(data, origins.of, derived)
     if mistakes:
         reported = {problem.path for problem in mistakes}
-        mistakes += [note for note in findings if note.level == "error" and note.path not in reported]
+        mistakes += [
+            note for note in findings if note.level == "error" and note.path not in reported
+        ]
         problems += sorted(mistakes, key=by_line)
     if problems:
         if len(problems) >= MAX_PROBLEMS:
@@ -156,20 +190,29 @@ def _build(
 
 
 def _move_steering_to_twin(data: dict[str, Any]) -> None:
-    """Take the keys of ``[sim.steering]`` beside a twin file as changes of the twin, so that one override fits every plant.
+    """Take the keys of ``[sim.steering]`` beside a twin file as changes of the twin, so that one
+    override fits every plant.
 
-    Its gain is a straight line in the place of the twin's map. Other keys stay where they are, and are refused there.
+    Its gain is a straight line in the place of the twin's map. Other keys stay where they are, and
+    are refused there.
     """
     sim = data.get("sim")
     if not isinstance(sim, dict) or sim.get("plant") != "double_track":
         return
     twin, steering = sim.get("twin"), sim.get("steering")
-    if not (isinstance(twin, dict) and isinstance(steering, dict) and isinstance(twin.get("changes", {}), dict)):
+    if not (
+        isinstance(twin, dict)
+        and isinstance(steering, dict)
+        and isinstance(twin.get("changes", {}), dict)
+    ):
         return
     changes = twin.setdefault("changes", {})
     gain_rad = steering.get("gain_rad")
     if isinstance(gain_rad, int | float) and gain_rad > 0.0:
-        changes |= {"steering.map_command": [-1.0, 1.0], "steering.map_angle_rad": [-gain_rad, gain_rad]}
+        changes |= {
+            "steering.map_command": [-1.0, 1.0],
+            "steering.map_angle_rad": [-gain_rad, gain_rad],
+        }
         del steering["gain_rad"]
     changes |= {f"steering.{key}": steering.pop(key) for key in STEERING_OF_TWIN if key in steering}
     if not steering:
@@ -179,19 +222,25 @@ def _move_steering_to_twin(data: dict[str, Any]) -> None:
 def values(name_or_file: str) -> dict[str, Any]:
     """Return the plain values that a profile and its bases state. Raises ProfileError."""
     path = profile_files.find(name_or_file)
-    return layers.resolve(profile_files.read(path), printable(str(path), 300), path, path.parent, None).data
+    return layers.resolve(
+        profile_files.read(path), printable(str(path), 300), path, path.parent, None
+    ).data
 
 
 def findings_of(data: dict[str, Any]) -> list[Note]:
     """Return the mistakes and the implausible numbers of plain values; mistakes count as errors."""
     _, mistakes, findings = _examine(data, lambda key: "", sim_defaults.complete(data))
-    return [*(Note(problem.path, problem.message, problem.place, "error") for problem in mistakes), *findings]
+    return [
+        *(Note(problem.path, problem.message, problem.place, "error") for problem in mistakes),
+        *findings,
+    ]
 
 
 def _examine(
     data: dict[str, Any], place: Callable[[Any], str], derived: Mapping[KeyPath, KeyPath]
 ) -> tuple[Any, list[Problem], list[Note]]:
-    """Build the profile: the struct, or a placeholder and the mistakes; and what is implausible about its numbers.
+    """Build the profile: the struct, or a placeholder and the mistakes; and what is implausible
+    about its numbers.
 
     A mistake in a derived value is reported once, at its source.
     """
@@ -200,5 +249,13 @@ def _examine(
     verdicts = plausibility.judge(collector.view(data), collector.wrong)
     stated = {problem.path for problem in collector.problems}
     copies = {dotted(path) for path, source in derived.items() if dotted(source) in stated}
-    findings = [Note(dotted(key), message, place(key), level) for key, level, message in verdicts if key not in derived]
-    return profile, [problem for problem in collector.problems if problem.path not in copies], findings
+    findings = [
+        Note(dotted(key), message, place(key), level)
+        for key, level, message in verdicts
+        if key not in derived
+    ]
+    return (
+        profile,
+        [problem for problem in collector.problems if problem.path not in copies],
+        findings,
+    )

@@ -1,8 +1,10 @@
-"""Physical plausibility of a profile: relations between its numbers, and numbers far from what is usual.
+"""Physical plausibility of a profile: relations between its numbers, and numbers far from what is
+usual.
 
-Each relation is a quantity made of one key and others, with the range that is usual and the range that is possible. Outside the
-usual range is a warning, outside the possible one an error. The ranges hold from a 1:18 model car to a truck of 40 tonnes: they
-find slips of unit and scale, and are no advice on tuning.
+Each relation is a quantity made of one key and others, with the range that is usual and the range
+that is possible. Outside the usual range is a warning, outside the possible one an error. The
+ranges hold from a 1:18 model car to a truck of 40 tonnes: they find slips of unit and scale, and
+are no advice on tuning.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -24,14 +26,23 @@ _ORDERED = sorted(RELATIONS, key=lambda relation: len(relation.others))
 _BY_KEY: dict[str, list[Relation]] = {}
 for _relation in RELATIONS:
     _BY_KEY.setdefault(_relation.key, []).append(_relation)
-_ABOUT = {key: [relation for relation in RELATIONS if key in (relation.key, *relation.others)] for key in _BY_KEY}
+_ABOUT = {
+    key: [relation for relation in RELATIONS if key in (relation.key, *relation.others)]
+    for key in _BY_KEY
+}
 
 USUAL_FACTOR = 100.0
 """Largest ratio of a number to its default, if no relation judges it."""
-_FACTORS = {"rad": (1 / 45.0, 30.0), "radps": (1 / 45.0, 30.0), "s": (1 / 50.0, 50.0), "ms": (1 / 50.0, 50.0)}
+_FACTORS = {
+    "rad": (1 / 45.0, 30.0),
+    "radps": (1 / 45.0, 30.0),
+    "s": (1 / 50.0, 50.0),
+    "ms": (1 / 50.0, 50.0),
+}
 """The same by unit: angles are confused by 57, and times by 1000."""
 _OWN_SCALE = (
-    "weight", "step_size", "erpm", "quota", "rotate", "controller_id", "host_id", "iterations", "schema", "port",
+    "weight", "step_size", "erpm", "quota", "rotate", "controller_id", "host_id", "iterations",
+    "schema", "port",
     "user_range_error",  # centimetres with a carrier solution, metres without one
 )  # fmt: skip
 """Keys without a usual size."""
@@ -40,7 +51,8 @@ _OWN_SCALE = (
 def judge(profile: TableView, wrong: Set[KeyPath] = frozenset()) -> list[Verdict]:
     """Return the implausible numbers of a profile, one verdict for each key, errors first.
 
-    ``wrong`` are keys known to be mistakes: like a key with a verdict, they make no other key suspicious.
+    ``wrong`` are keys known to be mistakes: like a key with a verdict, they make no other key
+    suspicious.
     """
     found: dict[KeyPath, Verdict] = {}
     if (lengths := _lengths(profile, wrong)) is not None:
@@ -68,8 +80,11 @@ _LENGTHS: tuple[tuple[KeyPath, KeyPath, Range], ...] = (
 
 
 def _lengths(profile: TableView, wrong: Set[KeyPath]) -> tuple[Verdict, list[KeyPath]] | None:
-    """Return the verdict on a vehicle with all lengths in another unit, and their keys; None if they are in metres."""
-    length_m, width_m, mass_kg = (profile.get("vehicle", key) for key in ("length_m", "width_m", "mass_kg"))
+    """Return the verdict on a vehicle with all lengths in another unit, and their keys; None if
+    they are in metres."""
+    length_m, width_m, mass_kg = (
+        profile.get("vehicle", key) for key in ("length_m", "width_m", "mass_kg")
+    )
     if not length_m or not width_m or not mass_kg or ("vehicle", "mass_kg") in wrong:
         return None
     density = next(relation for relation in RELATIONS if relation.key == "vehicle.mass_kg")
@@ -77,7 +92,11 @@ def _lengths(profile: TableView, wrong: Set[KeyPath]) -> tuple[Verdict, list[Key
     if possible[0] <= density.quantity(mass_kg, length_m, width_m) <= possible[1]:
         return None
     for unit, factor, _ in CONVERSIONS["m"]:
-        if not usual[0] <= density.quantity(mass_kg, factor * length_m, factor * width_m) <= usual[1]:
+        if (
+            not usual[0]
+            <= density.quantity(mass_kg, factor * length_m, factor * width_m)
+            <= usual[1]
+        ):
             continue
         slipped: dict[KeyPath, float] = {("vehicle", "length_m"): length_m}
         for path, beside, (low, high) in _LENGTHS:
@@ -86,14 +105,22 @@ def _lengths(profile: TableView, wrong: Set[KeyPath]) -> tuple[Verdict, list[Key
                 slipped[path] = value
         if ("vehicle", "width_m") not in slipped:
             return None
-        values = ", ".join(f"{dotted(path[1:])} = {factor * value:.4g}" for path, value in slipped.items())
-        text = f"{length_m:g} m long, {width_m:g} m wide and {mass_kg:g} kg cannot be: these are {unit}; did you mean {values}?"
+        values = ", ".join(
+            f"{dotted(path[1:])} = {factor * value:.4g}" for path, value in slipped.items()
+        )
+        text = (
+            f"{length_m:g} m long, {width_m:g} m wide and {mass_kg:g} kg cannot be: these are "
+            f"{unit}; did you mean {values}?"
+        )
         return (("vehicle", "length_m"), "error", text), list(slipped)
     return None
 
 
-def _relations(profile: TableView, level: Level, wrong: set[KeyPath], found: Mapping[KeyPath, Verdict]) -> Iterator[Verdict]:
-    """Iterate over the verdicts of one level; a number that is wrong by itself is found before what it makes of others."""
+def _relations(
+    profile: TableView, level: Level, wrong: set[KeyPath], found: Mapping[KeyPath, Verdict]
+) -> Iterator[Verdict]:
+    """Iterate over the verdicts of one level; a number that is wrong by itself is found before what
+    it makes of others."""
     wrong |= found.keys()
     for relation in _ORDERED:
         path = tuple(relation.key.split("."))
@@ -108,7 +135,12 @@ def _relations(profile: TableView, level: Level, wrong: set[KeyPath], found: Map
 
 
 def _message(
-    profile: TableView, relation: Relation, value: float, others: list[float], level: Level, wrong: Set[KeyPath]
+    profile: TableView,
+    relation: Relation,
+    value: float,
+    others: list[float],
+    level: Level,
+    wrong: Set[KeyPath],
 ) -> str | None:
     """Return what is wrong with a value at this level, or None."""
     found = _quantity(relation, value, others)
@@ -120,7 +152,9 @@ def _message(
     def fits(number: float) -> bool:
         for each in _ABOUT[relation.key]:
             keys = (each.key, *each.others)
-            values = [number if key == relation.key else profile.get(*key.split(".")) for key in keys]
+            values = [
+                number if key == relation.key else profile.get(*key.split(".")) for key in keys
+            ]
             if None not in values and wrong.isdisjoint(tuple(key.split(".")) for key in keys):
                 low, high = each.usual if each.key == relation.key else each.possible
                 if not low <= _quantity(each, values[0], values[1:]) <= high:
@@ -132,8 +166,15 @@ def _message(
     meant = did_you_mean(relation.key, value, fits)
     bounds = f"at least {low:.3g}" if high == inf else f"{low:.3g} to {high:.3g}"
     table = relation.key.rpartition(".")[0] + "."
-    beside = ", ".join(f"{name.removeprefix(table)} = {other:g}" for name, other in zip(relation.others, others, strict=True))
-    says = f"with {beside} this makes a {noun} of {found:.3g}{unit}" if beside else f"as {noun} {value:g}{unit}"
+    beside = ", ".join(
+        f"{name.removeprefix(table)} = {other:g}"
+        for name, other in zip(relation.others, others, strict=True)
+    )
+    says = (
+        f"with {beside} this makes a {noun} of {found:.3g}{unit}"
+        if beside
+        else f"as {noun} {value:g}{unit}"
+    )
     verdict = "is unusual" if possible else "cannot be"
     cure = f"; {relation.cure}" if relation.cure and not meant else ""
     return f"{value:g} {verdict}: {says}, usual is {bounds}{meant}{cure}"
@@ -162,27 +203,46 @@ def _lever_arms(profile: TableView) -> Iterator[Verdict]:
             size = abs(value)
             if size > limit or 0.0 < size < 0.002:
                 level: Level = "error" if size > 5.0 * limit else "warning"
-                where = f"{value:g} m {side} is off the vehicle" if size > limit else f"{value:g} m {side} is less than 2 mm"
+                where = (
+                    f"{value:g} m {side} is off the vehicle"
+                    if size > limit
+                    else f"{value:g} m {side} is less than 2 mm"
+                )
                 meant = did_you_mean("lever_arm_m", value, partial(_within, 0.01, limit))
-                body = f"length_m = {length:g}, width_m = {width:g}; the arm counts from the middle of the rear axle"
+                body = (
+                    f"length_m = {length:g}, width_m = {width:g}; the arm counts from the "
+                    "middle of the rear axle"
+                )
                 yield path, level, f"{where} ({body}){meant}"
                 break
     own: Any = profile.written.get("estimator")
     ins = own.get("ins") if isinstance(own, dict) else None
-    believed = profile.get("estimator", "ins", "imu_lever_arm_m") if isinstance(ins, dict) and "imu_lever_arm_m" in ins else None
+    believed = (
+        profile.get("estimator", "ins", "imu_lever_arm_m")
+        if isinstance(ins, dict) and "imu_lever_arm_m" in ins
+        else None
+    )
     for name in profile.names("devices"):
         arm = profile.get("devices", name, "lever_arm_m")
-        if believed is None or arm is None or "ImuSample" not in (profile.get("devices", name, "messages") or ()):
+        if (
+            believed is None
+            or arm is None
+            or "ImuSample" not in (profile.get("devices", name, "messages") or ())
+        ):
             continue
         if max(abs(a - b) for a, b in zip(believed, arm, strict=True)) > 0.01:
-            text = f"{believed} differs from devices.{name}.lever_arm_m = {arm}: it is the same sensor, write the same numbers"
+            text = (
+                f"{believed} differs from devices.{name}.lever_arm_m = {arm}: it is the same "
+                "sensor, write the same numbers"
+            )
             yield ("estimator", "ins", "imu_lever_arm_m"), "warning", text
 
 
 USUAL_RATES_HZ: dict[str, Range] = {
-    "GnssFix": (0.5, 120.0), "Heading": (0.5, 500.0), "ImuSample": (10.0, 4000.0), "MotorStatus": (2.0, 1000.0),
-    "WheelSpeed": (2.0, 1000.0), "SteeringFeedback": (2.0, 1000.0), "LaserScan": (1.0, 100.0), "ObstacleRange": (1.0, 500.0),
-    "ActuatorCommand": (2.0, 1000.0), "ReferenceState": (1.0, 500.0),
+    "GnssFix": (0.5, 120.0), "Heading": (0.5, 500.0), "ImuSample": (10.0, 4000.0),
+    "MotorStatus": (2.0, 1000.0), "WheelSpeed": (2.0, 1000.0), "SteeringFeedback": (2.0, 1000.0),
+    "LaserScan": (1.0, 100.0), "ObstacleRange": (1.0, 500.0), "ActuatorCommand": (2.0, 1000.0),
+    "ReferenceState": (1.0, 500.0),
 }  # fmt: skip
 """Rates of devices by the message they give."""
 
@@ -194,15 +254,28 @@ def _rates(profile: TableView) -> Iterator[Verdict]:
         for message in profile.get("devices", name, "messages") or ():
             low, high = USUAL_RATES_HZ.get(message, (0.0, inf))
             if rate_hz is not None and not low <= rate_hz <= high:
-                yield ("devices", name, "rate_hz"), "warning", f"{rate_hz:g} Hz of {message}; usual is {low:g} to {high:g} Hz"
+                yield (
+                    ("devices", name, "rate_hz"),
+                    "warning",
+                    f"{rate_hz:g} Hz of {message}; usual is {low:g} to {high:g} Hz",
+                )
         written: Any = profile.written.get("devices")
         table = written[name].get("driver") if isinstance(written[name], dict) else None
         driver = table.get("name") if isinstance(table, dict) else table
         own_hz = profile.get("devices", name, "driver", str(driver), "rate_hz")
         acts = "ActuatorCommand" in (profile.get("devices", name, "messages") or ())
-        if rate_hz is not None and own_hz is not None and not acts and not 0.9 <= rate_hz / own_hz <= 1.1:
+        if (
+            rate_hz is not None
+            and own_hz is not None
+            and not acts
+            and not 0.9 <= rate_hz / own_hz <= 1.1
+        ):
             sets = f"the driver sets the device to {own_hz:g} Hz (driver.{driver}.rate_hz)"
-            yield ("devices", name, "rate_hz"), "warning", f"{rate_hz:g} Hz is expected, but {sets}; write the same number"
+            yield (
+                ("devices", name, "rate_hz"),
+                "warning",
+                f"{rate_hz:g} Hz is expected, but {sets}; write the same number",
+            )
 
 
 def _within(least: float, most: float, value: float) -> bool:
@@ -213,7 +286,13 @@ def _far_from_default(profile: TableView) -> Iterator[Verdict]:
     """Find tuning parameters and sensor models far from their defaults, such as by a wrong unit."""
     for path, value, default in profile.numbers():
         key = str(path[-1])
-        if not default or not value or dotted(path) in _BY_KEY or key.startswith(_OWN_SCALE) or path[0] == "log":
+        if (
+            not default
+            or not value
+            or dotted(path) in _BY_KEY
+            or key.startswith(_OWN_SCALE)
+            or path[0] == "log"
+        ):
             continue
         ratio = value / default
         low, high = _FACTORS.get(key.rpartition("_")[2], (1.0 / USUAL_FACTOR, USUAL_FACTOR))
@@ -224,4 +303,8 @@ def _far_from_default(profile: TableView) -> Iterator[Verdict]:
             yield path, "warning", f"{value:g} has the other sign than usual ({default:g}){meant}"
         else:
             times = f"{ratio:.3g} times" if ratio > 1.0 else f"1/{1.0 / ratio:.3g} of"
-            yield path, "warning", f"{value:g} is {times} what is usual ({default:g}){meant}; look at its unit"
+            yield (
+                path,
+                "warning",
+                f"{value:g} is {times} what is usual ({default:g}){meant}; look at its unit",
+            )

@@ -1,4 +1,5 @@
-"""Problems of a profile and their texts: the place, the value found, the allowed values, the probable intention."""
+"""Problems of a profile and their texts: the place, the value found, the allowed values, the
+probable intention."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -28,7 +29,11 @@ class Problem(Struct, frozen=True):
     """Place in the user's input: "line 12", "--set tasks.control.rate_hz=x", or empty."""
 
     def __str__(self) -> str:
-        where = f"{self.path or self.place} ({self.place})" if self.path and self.place else self.path or self.place
+        where = (
+            f"{self.path or self.place} ({self.place})"
+            if self.path and self.place
+            else self.path or self.place
+        )
         return f"{where}: {self.message}" if where else self.message
 
 
@@ -36,7 +41,8 @@ Level = Literal["error", "warning", "note"]
 
 
 class Note(Problem, frozen=True):
-    """A finding in a profile that can be read: an error is impossible or surely dangerous, a warning unusual, a note informs."""
+    """A finding in a profile that can be read: an error is impossible or surely dangerous, a
+    warning unusual, a note informs."""
 
     level: Level = "note"
 
@@ -48,7 +54,8 @@ def by_line(problem: Problem) -> float:
 
 
 class ProfileError(UserError):
-    """The profile cannot be used. ``problems`` holds every mistake found, in the order of the file; ``str()`` lists them."""
+    """The profile cannot be used. ``problems`` holds every mistake found, in the order of the file;
+    ``str()`` lists them."""
 
     def __init__(self, problems: Sequence[Problem], origin: str = "profile") -> None:
         self.problems = list(problems)
@@ -58,7 +65,10 @@ class ProfileError(UserError):
     def __str__(self) -> str:
         count = len(self.problems)
         lines = [f"{self.origin}: {count} problem{'s' if count != 1 else ''}"]
-        lines += [f"  {str(problem).replace(chr(10), chr(10) + '    ')}" for problem in self.problems[:_LISTED]]
+        lines += [
+            f"  {str(problem).replace(chr(10), chr(10) + '    ')}"
+            for problem in self.problems[:_LISTED]
+        ]
         if count > _LISTED:
             lines.append(f"  ... and {count - _LISTED} more")
         return "\n".join(lines)
@@ -117,5 +127,9 @@ def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | 
     close = get_close_matches(name[:64].casefold(), names, n=1, cutoff=cutoff)
     if close:
         return names[close[0]]
-    begun = [whole for folded, whole in names.items() if len(name) > 2 and folded.startswith(name.casefold())]
+    begun = [
+        whole
+        for folded, whole in names.items()
+        if len(name) > 2 and folded.startswith(name.casefold())
+    ]
     return begun[0] if len(begun) == 1 else None

@@ -29,7 +29,8 @@ def names() -> list[str]:
 def find(name_or_file: str, below: Collection[Path] = ()) -> Path:
     """Return the file of a profile. Raises ProfileError for an unknown name, with the nearest one.
 
-    A name that stands in a file of ``below`` means the next file of that name: the shipped one under one of the user's own.
+    A name that stands in a file of ``below`` means the next file of that name: the shipped one
+    under one of the user's own.
     """
     if "\0" in name_or_file or not name_or_file.strip():
         raise ProfileError([Problem("", "a profile needs a name or a file")])
@@ -43,16 +44,24 @@ def find(name_or_file: str, below: Collection[Path] = ()) -> Path:
         return known[name_or_file]
     close = nearest(name_or_file, known, cutoff=0.5)
     hint = f'did you mean "{close}"? There' if close else "there"
-    message = f"no profile of that name; {hint} are {choices(sorted(known)) or 'none'}. A file is given with its path: ./my.toml"
+    message = (
+        f"no profile of that name; {hint} are {choices(sorted(known)) or 'none'}. A file is "
+        "given with its path: ./my.toml"
+    )
     raise ProfileError([Problem("", message)], f'profile "{printable(name_or_file)}"')
 
 
 def files(below: Collection[Path] = ()) -> dict[str, Path]:
-    """Return the profiles by name, the user's own before shipped ones, without those of ``below``."""
+    """Return the profiles by name, the user's own before shipped ones, without those of
+    ``below``."""
     found: dict[str, Path] = {}
     for folder in reversed(folders()):
         try:
-            found |= {path.stem: path for path in folder.glob("*.toml") if not below or path.resolve() not in below}
+            found |= {
+                path.stem: path
+                for path in folder.glob("*.toml")
+                if not below or path.resolve() not in below
+            }
         except OSError:  # an unreadable folder of the user must not hide the shipped profiles
             continue
     return found
@@ -77,7 +86,9 @@ def read(path: Path) -> str:
         near = nearest(path.name, _siblings(path))
         raise refuse(f"no such file{f'; did you mean {near}?' if near else ''}") from None
     except PermissionError:
-        raise refuse(f"may not be read by this user; try: chmod a+r {printable(path.name)}") from None
+        raise refuse(
+            f"may not be read by this user; try: chmod a+r {printable(path.name)}"
+        ) from None
     except OSError as error:
         raise refuse(f"cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:

@@ -1,13 +1,16 @@
 """Registry: names that a profile may use, and where their implementations live.
 
-Each table maps a name to ``"module:attribute"``. A module is imported only when its name is resolved, so that a vehicle that drives
-by pure pursuit never loads a solver. Adding an implementation is one line here, or in the file ``names.toml`` of a package that an
-installation may leave out. A name with a colon is a plugin
-(:mod:`vehicled.profile.plugins`), and so is the ``.onnx`` file of a trained network. Installed packages may offer names by entry
-points of the groups ``vehicled.controllers``, ``vehicled.estimators``, ``vehicled.identifiers``, ``vehicled.drivers`` and
-``vehicled.decoders``; they are looked up when a profile names them, never before.
+Each table maps a name to ``"module:attribute"``. A module is imported only when its name is
+resolved, so that a vehicle that drives by pure pursuit never loads a solver. Adding an
+implementation is one line here, or in the file ``names.toml`` of a package that an installation may
+leave out. A name with a colon is a plugin (:mod:`vehicled.profile.plugins`), and so is the
+``.onnx`` file of a trained network. Installed packages may offer names by entry points of the
+groups ``vehicled.controllers``, ``vehicled.estimators``, ``vehicled.identifiers``,
+``vehicled.drivers`` and ``vehicled.decoders``; they are looked up when a profile names them, never
+before.
 
-The simulator's plants have their own registry in ``sim_backend``, because the daemon must not know the plant it drives.
+The simulator's plants have their own registry in ``sim_backend``, because the daemon must not know
+the plant it drives.
 """
 
 import tomllib
@@ -18,7 +21,9 @@ from typing import Any, Literal
 
 from vehicled.core.errors import UserError
 
-Kind = Literal["estimator", "identifier", "controller", "driver", "base station", "decoder", "CAN decoder"]
+Kind = Literal[
+    "estimator", "identifier", "controller", "driver", "base station", "decoder", "CAN decoder"
+]
 
 ESTIMATORS: dict[str, str] = {
     "ekf4": "vehicled.estimation.ekf4.estimator:Ekf4",
@@ -39,7 +44,8 @@ CONTROLLERS: dict[str, str] = {
     "stanley": "vehicled.control.stanley:Stanley",
 }
 EXTENDS: dict[str, str] = {"avoid": "pure_pursuit"}
-"""Controllers whose table extends that of another: keys left out have the values that the profile gives there."""
+"""Controllers whose table extends that of another: keys left out have the values that the profile
+gives there."""
 DRIVERS: dict[str, str] = {
     "msglink": "drivers.msglink.device:MsgLinkDevice",
     "ublox": "drivers.ublox.device:UbloxDevice",
@@ -101,13 +107,15 @@ DECODERS: dict[str, str] = {
     "sbus": "drivers.rc.sbus:decode",
     "ibus": "drivers.rc.ibus:decode",
 }
-"""Recording formats. Each decoder takes the bytes of a recording and yields (message name, content) in order."""
+"""Recording formats. Each decoder takes the bytes of a recording and yields (message name, content)
+in order."""
 CAN_DECODERS: dict[str, str] = {
     "can": "vehicled.core.wire.can:decode",
     "vesc": "drivers.vesc.canbus:decode_frames",
     "odrive": "drivers.motor.odrive:decode_frames",
 }
-"""CAN recording formats. Each decoder takes the frames of a recording and yields (message name, content) in order."""
+"""CAN recording formats. Each decoder takes the frames of a recording and yields (message name,
+content) in order."""
 
 LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
     "nmea": ("ublox", {"protocol": "nmea", "configure": False}),
@@ -136,7 +144,8 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
 """Driver of each recording format, with the parameters with which it only listens."""
 
 QUESTIONS: dict[str, str] = {"vesc": "drivers.vesc.uart:QUESTIONS"}
-"""Bytes that make a device which answers only commands say who it is, by recording format. They move and change nothing."""
+"""Bytes that make a device which answers only commands say who it is, by recording format. They
+move and change nothing."""
 
 _TABLES: dict[str, dict[str, str]] = {
     "estimator": ESTIMATORS,
@@ -150,7 +159,8 @@ _TABLES: dict[str, dict[str, str]] = {
 
 
 def add_names(folder: Path) -> None:
-    """Add the names in the files ``names.toml`` of the packages in a folder: tables of names by kind."""
+    """Add the names in the files ``names.toml`` of the packages in a folder: tables of names by
+    kind."""
     for file in sorted(folder.glob("*/names.toml")):
         for kind, found in tomllib.loads(file.read_text(encoding="utf-8")).items():
             _TABLES[kind].update(found)
@@ -178,7 +188,9 @@ class UnknownNameError(UserError, LookupError):
         close = get_close_matches(name[:64], self.choices, n=1, cutoff=0.5)
         self.suggestion: str | None = close[0] if close else None
         hint = f'; did you mean "{self.suggestion}"?' if self.suggestion else ""
-        super().__init__(f'unknown {kind} "{name[:64]}"{hint} (registered: {", ".join(self.choices)})')
+        super().__init__(
+            f'unknown {kind} "{name[:64]}"{hint} (registered: {", ".join(self.choices)})'
+        )
 
 
 def names(kind: Kind) -> tuple[str, ...]:
@@ -187,15 +199,21 @@ def names(kind: Kind) -> tuple[str, ...]:
 
 
 def offered(kind: Kind) -> dict[str, str]:
-    """Return the names that installed packages offer, with ``module:attribute`` of each. Registered names come first."""
+    """Return the names that installed packages offer, with ``module:attribute`` of each. Registered
+    names come first."""
     from importlib.metadata import entry_points
 
     group = f"vehicled.{kind.replace(' ', '_')}s"
-    return {point.name: point.value for point in entry_points(group=group) if point.name not in _TABLES[kind]}
+    return {
+        point.name: point.value
+        for point in entry_points(group=group)
+        if point.name not in _TABLES[kind]
+    }
 
 
 def reference(kind: Kind, name: str) -> str:
-    """Return the plugin's reference behind a name; empty for a registered one. Raises :class:`UnknownNameError`."""
+    """Return the plugin's reference behind a name; empty for a registered one. Raises
+    :class:`UnknownNameError`."""
     if name in _TABLES[kind]:
         return ""
     found = name if ":" in name or name.endswith(".onnx") else offered(kind).get(name)
@@ -207,11 +225,14 @@ def reference(kind: Kind, name: str) -> str:
 def resolve(kind: Kind, name: str, *, fresh: bool = False) -> Any:
     """Import and return the implementation ``name``; ``fresh`` reads a plugin's files anew.
 
-    Raises UnknownNameError, and PluginError for a plugin; import errors of registered implementations pass through.
+    Raises UnknownNameError, and PluginError for a plugin; import errors of registered
+    implementations pass through.
     """
     if plugin := reference(kind, name):
         from vehicled.profile import plugins
 
-        return plugins.load(kind, plugin, plugins.CONTRACTS[kind], _TABLES[kind], fresh=fresh).implementation
+        return plugins.load(
+            kind, plugin, plugins.CONTRACTS[kind], _TABLES[kind], fresh=fresh
+        ).implementation
     module, _, attribute = _TABLES[kind][name].partition(":")
     return getattr(import_module(module), attribute)

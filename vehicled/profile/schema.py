@@ -1,7 +1,8 @@
-"""The profile: a TOML file that says everything about one vehicle, alone or with the profile that it names as its base.
+"""The profile: a TOML file that says everything about one vehicle, alone or with the profile that
+it names as its base.
 
-``[vehicle]`` is what the daemon believes, ``[sim]`` the truth of its twin. The two can be written apart, because finding out how
-they differ is half of the work on a real vehicle.
+``[vehicle]`` is what the daemon believes, ``[sim]`` the truth of its twin. The two can be written
+apart, because finding out how they differ is half of the work on a real vehicle.
 """
 
 from typing import Annotated, Any, Literal
@@ -36,12 +37,16 @@ from vehicled.profile.table import Table as Table
 
 PortName = Annotated[
     str,
-    Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=32, description="a lower-case word: letters, digits and underscores"),
+    Meta(
+        pattern=r"^[a-z][a-z0-9_]*$",
+        max_length=32,
+        description="a lower-case word: letters, digits and underscores",
+    ),
 ]
 Carried = Literal[
-    "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback", "Corrections", "OperatorCommand",
-    "ActuatorCommand", "TeleopCommand", "Heartbeat", "ObstacleRange", "LaserScan", "ReferenceState",
-    "RcChannels",
+    "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback",
+    "Corrections", "OperatorCommand", "ActuatorCommand", "TeleopCommand", "Heartbeat",
+    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 
@@ -95,7 +100,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     name: str
     """Registered name, or reference of a plugin with the whole path of its file."""
     params: dict[str, Any]
-    """Validated parameters by registered name, of a plugin by the name of its class; always has those of ``name``."""
+    """Validated parameters by registered name, of a plugin by the name of its class; always has
+    those of ``name``."""
 
     @property
     def selected(self) -> Any:
@@ -114,7 +120,8 @@ class DeviceTable(Table, frozen=True, kw_only=True):
     driver: Annotated[Choice, Meta(extra={"registered": "driver"})]
     """Protocol of its wire: a name, or a table with the name and the driver's own table."""
     port: str = ""
-    """Port on the real vehicle, such as ``serial:/dev/serial/by-id/...?baud=460800``. A simulation needs none."""
+    """Port on the real vehicle, such as ``serial:/dev/serial/by-id/...?baud=460800``. A simulation
+    needs none."""
     messages: list[Carried] = field(default_factory=list)
     """Message types expected from it, or taken by it."""
     rate_hz: Rate | None = None
@@ -122,15 +129,17 @@ class DeviceTable(Table, frozen=True, kw_only=True):
     lever_arm_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
     """Position of the sensor from the rear axle: forward, left, up."""
     emulator: str = ""
-    """Plugin with the device side of the driver's protocol, for a simulation with ``--link wires``. Empty: the driver's own."""
+    """Plugin with the device side of the driver's protocol, for a simulation with ``--link wires``.
+    Empty: the driver's own."""
     corrections_from: list[str] | None = None
-    """Devices whose RTCM corrections this receiver takes. Without it a moving-base rover takes those of the receivers on the
-    vehicle that send any; every other receiver takes those of all casters and base stations. Empty: none, or by its own wire."""
+    """Devices whose RTCM corrections this receiver takes. Without it a moving-base rover takes
+    those of the receivers on the vehicle that send any; every other receiver takes those of all
+    casters and base stations. Empty: none, or by its own wire."""
     capabilities: Capabilities | None = None
     """Abilities of an actuator; left out for other devices."""
     mix: dict[str, Mix] = field(default_factory=dict)
-    """Rows of the mixing matrix by output of an actuator. Empty, with one actuator: its motor gets the throttle, its servo the
-    steering. With several, an output without a row gets nothing."""
+    """Rows of the mixing matrix by output of an actuator. Empty, with one actuator: its motor gets
+    the throttle, its servo the steering. With several, an output without a row gets nothing."""
 
 
 class LogTable(Table, frozen=True, kw_only=True):
@@ -150,7 +159,8 @@ class HostTable(Table, frozen=True, kw_only=True):
     """The computer that drives the vehicle."""
 
     board: str = ""
-    """The only board that this profile may be driven on, as ``vehicled doctor`` names it; empty: any."""
+    """The only board that this profile may be driven on, as ``vehicled doctor`` names it; empty:
+    any."""
     allow_shortfall: bool = False
     """Arm although the board was measured to keep less than the rate table asks for."""
 
@@ -159,9 +169,11 @@ class TwinVehicle(Table, frozen=True, kw_only=True):
     """The vehicle of a plant that takes its numbers from a twin file."""
 
     vehicle: Annotated[str, Meta(min_length=1, max_length=500)]
-    """Name of a twin file that comes with the package, such as ``hmmwv_lfdm``, or a file: its path counts from the profile."""
+    """Name of a twin file that comes with the package, such as ``hmmwv_lfdm``, or a file: its path
+    counts from the profile."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """Numbers in place of those of the file, by their keys there: ``{ "body.mass_kg" = 2600.0 }``."""
+    """Numbers in place of those of the file, by their keys there: ``{ "body.mass_kg" = 2600.0
+    }``."""
 
 
 class Safety(Table, frozen=True, kw_only=True):
@@ -186,9 +198,9 @@ class ViewTable(Table, frozen=True, kw_only=True):
     """File with the token; without one it is a new one at every start, and printed."""
     token_credential: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]*$", max_length=200)] = ""
     """Name of a systemd credential with the token."""
-    names: list[Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253)]] = field(
-        default_factory=list
-    )
+    names: list[
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", max_length=253)]
+    ] = field(default_factory=list)
     """Names, besides its own, under which the page may be asked for."""
 
     def __post_init__(self) -> None:
@@ -231,10 +243,12 @@ class Battery(Table, frozen=True, kw_only=True):
 
 
 class LidarModel(Table, frozen=True, kw_only=True):
-    """Planar scanner of the twin: its rays meet what stands in ``scene``, each from where the vehicle is at its instant.
+    """Planar scanner of the twin: its rays meet what stands in ``scene``, each from where the
+    vehicle is at its instant.
 
-    Where it sits is the device's ``lever_arm_m``; bearings are of the body. A return fades with range and with slant: its reach at
-    an angle a to the surface's normal is ``reach_m sqrt(cos a)``, and it is lost as that is exceeded.
+    Where it sits is the device's ``lever_arm_m``; bearings are of the body. A return fades with
+    range and with slant: its reach at an angle a to the surface's normal is ``reach_m sqrt(cos
+    a)``, and it is lost as that is exceeded.
     """
 
     rate_hz: Annotated[float, Meta(gt=0.0, le=100.0)] = 20.0
@@ -268,7 +282,8 @@ class LidarModel(Table, frozen=True, kw_only=True):
 
 
 class TerrainTable(Table, frozen=True, kw_only=True):
-    """The ground of the twin, for a plant that drives on one. Paths count from the profile; empty: level, the same everywhere."""
+    """The ground of the twin, for a plant that drives on one. Paths count from the profile; empty:
+    level, the same everywhere."""
 
     height: str = ""
     """Point cloud (.las, .laz, .ply, .xyz, .txt), or raster (.tif, .png, .csv), of heights."""
@@ -281,13 +296,15 @@ class TerrainTable(Table, frozen=True, kw_only=True):
     origin_m: Vector3 = field(default_factory=lambda: [0.0, 0.0, 0.0])
     """The map's origin and zero height, in the coordinates of the files."""
     crs: str = ""
-    """Projection of the files' coordinates, such as ``EPSG:32616``; empty: metres along the axes of the map."""
+    """Projection of the files' coordinates, such as ``EPSG:32616``; empty: metres along the axes of
+    the map."""
 
 
 class Sim(Table, frozen=True, kw_only=True):
     """The twin: vehicle, actuators and sensors as they really are.
 
-    The vehicle stands in ``twin``, or for the 4-DOF plant here in ``wheelbase_m``, ``steering`` and ``drive``.
+    The vehicle stands in ``twin``, or for the 4-DOF plant here in ``wheelbase_m``, ``steering`` and
+    ``drive``.
     """
 
     plant: str = "four_dof"
@@ -319,18 +336,21 @@ class Sim(Table, frozen=True, kw_only=True):
     reference: ReferenceModel = field(default_factory=ReferenceModel)
     """Reference system that judges the vehicle."""
     scene: str = ""
-    """Scene of what stands and moves round the course: a name of ``vehicled scenes``, or a file (.toml, .geojson, or the .yaml of a
-    map), whose path counts from the profile."""
+    """Scene of what stands and moves round the course: a name of ``vehicled scenes``, or a file
+    (.toml, .geojson, or the .yaml of a map), whose path counts from the profile."""
     start_pose: str = ""
-    """Name of a start of the scene at which the vehicle stands at first; empty: the beginning of the course."""
+    """Name of a start of the scene at which the vehicle stands at first; empty: the beginning of
+    the course."""
     contact: Literal["forces", "end", "none"] = "forces"
-    """Contact with the scene pushes the vehicle back; with ``end`` it also ends the run. ``none``: it drives through."""
+    """Contact with the scene pushes the vehicle back; with ``end`` it also ends the run. ``none``:
+    it drives through."""
     lidar: LidarModel = field(default_factory=LidarModel)
     """Planar scanner."""
     terrain: TerrainTable = field(default_factory=TerrainTable)
     """Ground under the course."""
     command_timeout_s: Positive = 0.2
-    """Age of the last command at which the actuator board goes to neutral: straight, no drive, no brake."""
+    """Age of the last command at which the actuator board goes to neutral: straight, no drive, no
+    brake."""
     latency: LatencyModel = field(default_factory=LatencyModel)
     """Latency of devices and of the link."""
 
@@ -341,17 +361,22 @@ class Profile(Table, frozen=True, kw_only=True):
     schema: Literal[1]
     """Version of this file format."""
     base: Annotated[str, Meta(max_length=1_000)] = ""
-    """Profile whose values hold wherever this one states none: a name, or a file, whose path counts from this one. Tables merge,
-    everything else replaces. Empty once a profile is read."""
+    """Profile whose values hold wherever this one states none: a name, or a file, whose path counts
+    from this one. Tables merge, everything else replaces. Empty once a profile is read."""
     without: list[Annotated[str, Meta(max_length=200)]] = field(default_factory=list)
-    """Keys and tables of the base that do not hold, such as ``devices.heading``. Empty once a profile is read."""
-    name: Annotated[str, Meta(pattern=r"^[a-z0-9_]+$", description="lower-case letters, digits and underscores")]
+    """Keys and tables of the base that do not hold, such as ``devices.heading``. Empty once a
+    profile is read."""
+    name: Annotated[
+        str, Meta(pattern=r"^[a-z0-9_]+$", description="lower-case letters, digits and underscores")
+    ]
     description: str
     """One line about the vehicle, for listings."""
     course: str = "lot17"
-    """Course driven when none is named: a name, or a file, whose path counts from the profile, else from the present folder."""
+    """Course driven when none is named: a name, or a file, whose path counts from the profile, else
+    from the present folder."""
     fence: str = ""
-    """GeoJSON file of polygons that must not be left, or with ``keep_out`` not be entered; its path counts from the profile."""
+    """GeoJSON file of polygons that must not be left, or with ``keep_out`` not be entered; its path
+    counts from the profile."""
     vehicle: Vehicle
     """Geometry and actuators as the daemon believes them."""
     limits: Limits
@@ -362,13 +387,15 @@ class Profile(Table, frozen=True, kw_only=True):
     """Rate table of the pipeline."""
     estimator: Annotated[Choice, Meta(extra={"registered": "estimator"})]
     identifier: Annotated[Choice, Meta(extra={"registered": "identifier"})] | None = None
-    """Online identification of the vehicle's parameters; without it the values of ``[vehicle]`` stay."""
+    """Online identification of the vehicle's parameters; without it the values of ``[vehicle]``
+    stay."""
     control_frame: ControlFrameParams = field(default_factory=ControlFrameParams)
     """Smoothing of estimate jumps for the controller."""
     alignment: AlignmentParams = field(default_factory=AlignmentParams)
     """Alignment of the heading by driving, for a vehicle without a heading device."""
     localisation: LocaliserParams | None = None
-    """Map on which a scanner locates the vehicle, and how; left out: none. The estimator then needs no GNSS."""
+    """Map on which a scanner locates the vehicle, and how; left out: none. The estimator then needs
+    no GNSS."""
     controller: Annotated[Choice, Meta(extra={"registered": "controller"})]
     log: LogTable = field(default_factory=LogTable)
     """Logs of the runs."""
@@ -381,10 +408,14 @@ class Profile(Table, frozen=True, kw_only=True):
     view: ViewTable = field(default_factory=ViewTable)
     """The live view."""
     sim: Sim = field(default_factory=Sim)
-    """The twin: vehicle, actuators and sensors of the simulator. What it leaves out is that of the vehicle: wheelbase, steering and
-    drive of the 4-DOF plant, and the rates of the sensors."""
+    """The twin: vehicle, actuators and sensors of the simulator. What it leaves out is that of the
+    vehicle: wheelbase, steering and drive of the 4-DOF plant, and the rates of the sensors."""
 
     def lever_arm_m(self, message: str) -> tuple[float, float, float] | None:
-        """Return the lever arm of the first device that sends messages of this name; None if none does."""
-        arm = next((device.lever_arm_m for device in self.devices.values() if message in device.messages), None)
+        """Return the lever arm of the first device that sends messages of this name; None if none
+        does."""
+        arm = next(
+            (device.lever_arm_m for device in self.devices.values() if message in device.messages),
+            None,
+        )
         return None if arm is None else (arm[0], arm[1], arm[2])

@@ -1,7 +1,7 @@
 """Sensors of the twin except the GNSS receiver.
 
-Tables ``[sim.imu]``, ``[sim.heading]``, ``[sim.motor_status]``, ``[sim.wheel_encoders]``, ``[sim.steering_feedback]`` and
-``[sim.reference]``."""
+Tables ``[sim.imu]``, ``[sim.heading]``, ``[sim.motor_status]``, ``[sim.wheel_encoders]``,
+``[sim.steering_feedback]`` and ``[sim.reference]``."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +13,18 @@ from vehicled.profile.table import Rate, Table, Vector3
 Angle = Annotated[float, Meta(ge=-3.15, le=3.15)]
 SmallShare = Annotated[float, Meta(ge=0.0, le=0.5)]
 InertialUnit = Literal[
-    "table", "3dm_cv5", "3dm_gx5_25", "bmi088", "bno085", "mpu9250", "mti_1", "mti_10", "mti_100", "mti_630", "n100", "vn100"
+    "table",
+    "3dm_cv5",
+    "3dm_gx5_25",
+    "bmi088",
+    "bno085",
+    "mpu9250",
+    "mti_1",
+    "mti_10",
+    "mti_100",
+    "mti_630",
+    "n100",
+    "vn100",
 ]
 
 
@@ -21,8 +32,9 @@ class ImuModel(Table, frozen=True, kw_only=True):
     """Inertial unit of the twin."""
 
     model: InertialUnit = "table"
-    """``table``: the numbers here. Else a data sheet: its densities, instabilities, bandwidths, ranges and steps are used in place
-    of these, and no bias walk; rates, switch-on bias, scale, axes and vibration stay those of the table."""
+    """``table``: the numbers here. Else a data sheet: its densities, instabilities, bandwidths,
+    ranges and steps are used in place of these, and no bias walk; rates, switch-on bias, scale,
+    axes and vibration stay those of the table."""
     rate_hz: Rate = 400.0
     """Samples per second, Hz."""
     latency_ms: NonNegative = 0.5
@@ -70,8 +82,9 @@ class ImuModel(Table, frozen=True, kw_only=True):
 
 
 class Magnetometer(Table, frozen=True, kw_only=True):
-    """A compass: the field of the earth at the course's datum (WMM2025), bent by the vehicle, seen by three axes, levelled by
-    accelerometers. ``measured = soft_iron field + hard_iron + noise``."""
+    """A compass: the field of the earth at the course's datum (WMM2025), bent by the vehicle, seen
+    by three axes, levelled by accelerometers. ``measured = soft_iron field + hard_iron +
+    noise``."""
 
     sigma_ut: NonNegative = 0.3
     """White noise per axis, microtesla."""
@@ -90,8 +103,8 @@ class Magnetometer(Table, frozen=True, kw_only=True):
 
 
 class HeadingModel(Table, frozen=True, kw_only=True):
-    """Heading output of the twin: truth + misalignment + white noise + slow walk. With ``kind = "magnetic"`` and a ``magnetometer``
-    a compass takes the place of truth."""
+    """Heading output of the twin: truth + misalignment + white noise + slow walk. With ``kind =
+    "magnetic"`` and a ``magnetometer`` a compass takes the place of truth."""
 
     rate_hz: Rate = 20.0
     """Headings per second, Hz."""
@@ -125,7 +138,8 @@ class MotorStatusModel(Table, frozen=True, kw_only=True):
 
 
 class WheelEncodersModel(Table, frozen=True, kw_only=True):
-    """Encoders of the twin: each counts whole steps of its wheel's angle; the reported speed is the mean over the wheels."""
+    """Encoders of the twin: each counts whole steps of its wheel's angle; the reported speed is the
+    mean over the wheels."""
 
     rate_hz: Rate = 50.0
     """Speeds per second, Hz."""
@@ -157,8 +171,8 @@ class SteeringFeedbackModel(Table, frozen=True, kw_only=True):
 
 
 class ReferenceModel(Table, frozen=True, kw_only=True):
-    """Reference system of the twin: an INS with RTK that judges the vehicle. Errors per axis: white noise, a first-order
-    Gauss-Markov process, and a constant."""
+    """Reference system of the twin: an INS with RTK that judges the vehicle. Errors per axis: white
+    noise, a first-order Gauss-Markov process, and a constant."""
 
     rate_hz: Rate = 50.0
     """States per second, Hz."""

@@ -26,17 +26,25 @@ class ShownValue(Struct, frozen=True):
 
 def shown(loaded: Loaded) -> list[ShownValue]:
     """Return every value of a profile that is set, with defaults, in the order of the schema."""
-    return [ShownValue(path, value, _origin(loaded, path)) for path, value in _leaves(loaded.profile, ())]
+    return [
+        ShownValue(path, value, _origin(loaded, path))
+        for path, value in _leaves(loaded.profile, ())
+    ]
 
 
 def text_of(loaded: Loaded) -> str:
-    """Return the profile as TOML that loads as the same profile, with the origin of each value in a comment."""
+    """Return the profile as TOML that loads as the same profile, with the origin of each value in a
+    comment."""
     lines: list[str] = []
     table: KeyPath | None = None
     for each in sorted(shown(loaded), key=lambda value: len(value.path) > 1):
         if each.path[:-1] != table:
             table = each.path[:-1]
-            lines += ["", f"[{'.'.join(toml_text.key_text(str(part)) for part in table)}]"] if table else []
+            lines += (
+                ["", f"[{'.'.join(toml_text.key_text(str(part)) for part in table)}]"]
+                if table
+                else []
+            )
         line = f"{toml_text.key_text(str(each.path[-1]))} = {toml_text.value_text(each.value)}"
         lines.append(f"{line:{_COLUMN}}  # {each.origin}")
     return "\n".join(lines).lstrip("\n") + "\n"
@@ -50,16 +58,21 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
             # A table of TOML ends where the next one begins, so that its own values come first.
             for nested in (False, True):
                 for key, inside in table.items():
-                    if nested == bool(_table(inside)) and not (path == () and key in ("base", "without")):
+                    if nested == bool(_table(inside)) and not (
+                        path == () and key in ("base", "without")
+                    ):
                         yield from _leaves(inside, (*path, key))
         case _:
             yield path, _plain(value)
 
 
 def _table(value: Any) -> dict[str, Any] | None:
-    """Return a struct, a plugin's dataclass or a dictionary by key, without what is None; None for another value."""
+    """Return a struct, a plugin's dataclass or a dictionary by key, without what is None; None for
+    another value."""
     if isinstance(value, Choice):
-        return {"name": value.name} | {key: params for key, params in value.params.items() if _table(params)}
+        return {"name": value.name} | {
+            key: params for key, params in value.params.items() if _table(params)
+        }
     if isinstance(value, Struct):
         config = value.__struct_config__
         table: dict[str, Any] = {} if config.tag is None else {str(config.tag_field): config.tag}

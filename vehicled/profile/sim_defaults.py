@@ -1,4 +1,5 @@
-"""Values of ``[sim]`` that a profile leaves out: the twin is then what the profile says of the vehicle itself."""
+"""Values of ``[sim]`` that a profile leaves out: the twin is then what the profile says of the
+vehicle itself."""
 
 from typing import Any
 
@@ -20,9 +21,11 @@ UNMODELLED = frozenset({"WheelSpeed", "SteeringFeedback", "MotorStatus"})
 
 
 def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
-    """Write the missing values into parsed data. Return the key path of each, with that of its source.
+    """Write the missing values into parsed data. Return the key path of each, with that of its
+    source.
 
-    A plant without a twin file takes wheelbase, steering and drive of ``[vehicle]``, and each sensor the rate of its device.
+    A plant without a twin file takes wheelbase, steering and drive of ``[vehicle]``, and each
+    sensor the rate of its device.
     """
     derived: dict[KeyPath, KeyPath] = {}
     if "sim" not in data:
@@ -41,7 +44,9 @@ def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
             if table not in sim:
                 derived["sim", table] = ("vehicle", table)
             sim[table] = believed | truth
-            derived |= {("sim", table, key): ("vehicle", table, key) for key in believed if key not in truth}
+            derived |= {
+                ("sim", table, key): ("vehicle", table, key) for key in believed if key not in truth
+            }
     devices = data.get("devices")
     for name, device in devices.items() if isinstance(devices, dict) else ():
         messages = device.get("messages") if isinstance(device, dict) else None

@@ -1,6 +1,8 @@
-"""The text of a profile: parsing with helpful syntax errors, the line of every key, overrides, and writing back.
+"""The text of a profile: parsing with helpful syntax errors, the line of every key, overrides, and
+writing back.
 
-``tomllib`` gives values but no places, and the standard library cannot write TOML; both gaps are small and are filled here.
+``tomllib`` gives values but no places, and the standard library cannot write TOML; both gaps are
+small and are filled here.
 """
 
 import json
@@ -17,9 +19,15 @@ _AT = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 _HINTS = (
     (re.compile(r"[=\[,]\s*[-+]?\d+,\d+\s*(#|$)"), "a decimal point is wanted, not a comma"),
     (re.compile(r"[=\[,]\s*[-+]?\.\d"), "write the digit before the decimal point: 0.5, not .5"),
-    (re.compile(r"[=\[,]\s*[-+]?\d+\.(?!\d)"), "write a digit after the decimal point: 1.0, not 1."),
+    (
+        re.compile(r"[=\[,]\s*[-+]?\d+\.(?!\d)"),
+        "write a digit after the decimal point: 1.0, not 1.",
+    ),
     (re.compile(r"[=\[,]\s*[-+]?0\d"), "a number must not start with a zero"),
-    (re.compile(r"=\s*(True|False|yes|no|on|off)\b", re.IGNORECASE), "write true or false, in lower case"),
+    (
+        re.compile(r"=\s*(True|False|yes|no|on|off)\b", re.IGNORECASE),
+        "write true or false, in lower case",
+    ),
     (re.compile(r"^\s*[\w.-]+\s*:"), "a key and its value are joined by =, not by a colon"),
     (re.compile(r"^\s*[\w.-]+\s*=\s*[A-Za-z~/]"), "text needs quotes"),
     (re.compile(r"^\s*[\w.-]+\s*=\s*(#|$)"), "the value is missing"),
@@ -27,9 +35,12 @@ _HINTS = (
 )
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _DOTTED = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
-_STATEMENT = re.compile(rf"[ \t]*(?:\[\[?[ \t]*(?P<table>{_DOTTED})[ \t]*\]|(?P<key>{_DOTTED})[ \t]*=)")
+_STATEMENT = re.compile(
+    rf"[ \t]*(?:\[\[?[ \t]*(?P<table>{_DOTTED})[ \t]*\]|(?P<key>{_DOTTED})[ \t]*=)"
+)
 _TOKEN = re.compile(
-    r'''"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}\n]''', re.DOTALL | re.VERBOSE
+    r'''"""(?:[^\\]|\\.)*?"{3,5}|\'{3}.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|\#[^\n]*|[\[\]{}\n]''',
+    re.DOTALL | re.VERBOSE,
 )
 _BARE_WORDS = re.compile(r"[^\"'\[\]{}=#,]+")
 _ADDRESS = re.compile(r"[a-z]+:[^\s\"'{}#,]+")
@@ -37,18 +48,23 @@ _ADDRESS = re.compile(r"[a-z]+:[^\s\"'{}#,]+")
 
 
 def parse(text: str, origin: str) -> dict[str, Any]:
-    """Parse TOML to plain values. Raises ProfileError with line, column, text of the line and, for common mistakes, the cure."""
+    """Parse TOML to plain values. Raises ProfileError with line, column, text of the line and, for
+    common mistakes, the cure."""
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise ProfileError([Problem("", "lists or tables are nested too deeply")], origin) from None
-    except ValueError as error:  # TOMLDecodeError, or the interpreter's own refusal of an endless integer
+    except (
+        ValueError
+    ) as error:  # TOMLDecodeError, or the interpreter's own refusal of an endless integer
         raise ProfileError([_syntax_problem(str(error), text)], origin) from None
 
 
 def _syntax_problem(message: str, text: str) -> Problem:
     # The message carries the position in every version; attributes exist only from Python 3.14.
-    lines = text.replace("\r", "").split("\n")  # not splitlines(): it breaks at characters that are no line ends in TOML
+    lines = text.replace("\r", "").split(
+        "\n"
+    )  # not splitlines(): it breaks at characters that are no line ends in TOML
     at = _AT.search(message)
     if at is None:
         return Problem("", f"not valid TOML: {message}")
@@ -59,7 +75,11 @@ def _syntax_problem(message: str, text: str) -> Problem:
         hint = "\na table or key of that name is in the file already"
     else:
         hint = next((f"\n{hint}" for pattern, hint in _HINTS if pattern.search(shown[0])), "")
-    return Problem("", f"not valid TOML: {reason}\n{shown[0]}\n{shown[1]}{hint}", f"line {number}, column {column}")
+    return Problem(
+        "",
+        f"not valid TOML: {reason}\n{shown[0]}\n{shown[1]}{hint}",
+        f"line {number}, column {column}",
+    )
 
 
 def _around(line: str, column: int) -> tuple[str, str]:
@@ -77,7 +97,8 @@ class Override(Struct, frozen=True):
 
 
 def parse_override(text: str) -> Override | Problem:
-    """Parse ``dotted.key=value``. The value is TOML; bare words and addresses are text, because a shell removes the quotes."""
+    """Parse ``dotted.key=value``. The value is TOML; bare words and addresses are text, because a
+    shell removes the quotes."""
     place = f"--set {printable(text)}"
     key, equals, value = text.partition("=")
     parts = tuple(part.strip() for part in key.split("."))
@@ -89,7 +110,9 @@ def parse_override(text: str) -> Override | Problem:
     if not text.isprintable():
         return Problem(key, "the value holds control characters or bytes that are no text", place)
     if not value:
-        return Problem(key, 'the value is missing; write "" (quoted for the shell) for empty text', place)
+        return Problem(
+            key, 'the value is missing; write "" (quoted for the shell) for empty text', place
+        )
     try:
         return Override(parts, tomllib.loads(f"value = {_with_digits(value)}")["value"], text)
     except (ValueError, RecursionError):
@@ -104,7 +127,8 @@ def _with_digits(value: str) -> str:
 
 
 def apply(data: dict[str, Any], overrides: Iterable[Override]) -> list[Problem]:
-    """Write overrides into parsed data, in order; tables on the way are made. Returns what could not be written."""
+    """Write overrides into parsed data, in order; tables on the way are made. Returns what could
+    not be written."""
     problems = []
     for override in overrides:
         *tables, last = override.path
@@ -114,7 +138,11 @@ def apply(data: dict[str, Any], overrides: Iterable[Override]) -> list[Problem]:
             if not isinstance(here, dict):
                 above = ".".join(map(str, override.path[: depth + 1]))
                 problems.append(
-                    Problem(".".join(map(str, override.path)), f"{above} is {found(here)}, not a table", f"--set {override.text}")
+                    Problem(
+                        ".".join(map(str, override.path)),
+                        f"{above} is {found(here)}, not a table",
+                        f"--set {override.text}",
+                    )
                 )
                 break
         else:
@@ -130,7 +158,8 @@ class Places:
         self._overrides = overrides
 
     def line(self, path: KeyPath) -> int | None:
-        """Return the line of a key, else of the nearest enclosing table; None if the file has neither."""
+        """Return the line of a key, else of the nearest enclosing table; None if the file has
+        neither."""
         while path and path not in self._lines:
             path = path[:-1]
         return self._lines.get(path)
@@ -241,7 +270,11 @@ def value_text(value: Any) -> str:
         case list() | tuple():
             return f"[{', '.join(map(value_text, value))}]"
         case dict():
-            return "{" + ", ".join(f"{key_text(key)} = {value_text(item)}" for key, item in value.items()) + "}"
+            return (
+                "{"
+                + ", ".join(f"{key_text(key)} = {value_text(item)}" for key, item in value.items())
+                + "}"
+            )
         case _:
             return str(value)
 

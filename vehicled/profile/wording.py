@@ -1,4 +1,5 @@
-"""Descriptions of the profile's types: allowed values, and advice for values that are not allowed."""
+"""Descriptions of the profile's types: allowed values, and advice for values that are not
+allowed."""
 
 import math
 import re
@@ -12,7 +13,8 @@ from vehicled.profile.schema import Choice
 
 
 def describe(kind: mi.Type) -> str:
-    """Return a text of the allowed values: "a number > 0 and <= 100", "one of "skip", "catch_up""."""
+    """Return a text of the allowed values: "a number > 0 and <= 100", "one of "skip",
+    "catch_up""."""
     match kind:
         case mi.Metadata(type=inner):
             return (kind.extra_json_schema or {}).get("description") or describe(inner)
@@ -35,7 +37,9 @@ def describe(kind: mi.Type) -> str:
         case mi.TupleType(item_types=items):
             return f"a list of {len(items)} elements: {', '.join(map(describe, items))}"
         case mi.UnionType(types=types):
-            return " or ".join(describe(option) for option in types if not isinstance(option, mi.NoneType))
+            return " or ".join(
+                describe(option) for option in types if not isinstance(option, mi.NoneType)
+            )
         case mi.StructType(fields=fields):
             return f"a table with the keys {', '.join(field.encode_name for field in fields)}"
         case mi.DictType():
@@ -65,7 +69,11 @@ def missing(kind: mi.Type) -> str:
     while isinstance(inner, mi.Metadata):
         inner = inner.type
     if isinstance(inner, mi.StructType):
-        needed = ", ".join(field.encode_name for field in inner.fields if field.required and inner.cls is not Choice)
+        needed = ", ".join(
+            field.encode_name
+            for field in inner.fields
+            if field.required and inner.cls is not Choice
+        )
         return f"missing table{f' (it needs {needed})' if needed else ''}"
     return f"missing; it is {describe(kind)}"
 
@@ -75,7 +83,9 @@ def cure(kind: mi.Type, raw: Any) -> str:
     match kind:
         case mi.FloatType() if isinstance(raw, float) and not math.isfinite(raw):
             return "; nan and inf are not allowed"
-        case mi.FloatType() | mi.IntType() if isinstance(raw, str) and re.fullmatch(r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", raw):
+        case mi.FloatType() | mi.IntType() if isinstance(raw, str) and re.fullmatch(
+            r"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*", raw
+        ):
             return "; remove the quotes"
         case mi.BoolType() if isinstance(raw, str) and raw.lower() in ("true", "false"):
             return f"; write {raw.lower()} without quotes"

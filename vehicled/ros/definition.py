@@ -1,7 +1,8 @@
 """ROS 2 message definitions of our own messages, derived from the structs.
 
-The text is what MCAP calls ``ros2msg``: a .msg file, followed for each message it refers to by a line of 80 ``=``, a line
-``MSG: package/Type`` and the .msg text of that message. Our own messages refer to none.
+The text is what MCAP calls ``ros2msg``: a .msg file, followed for each message it refers to by a
+line of 80 ``=``, a line ``MSG: package/Type`` and the .msg text of that message. Our own messages
+refer to none.
 """
 
 import inspect
@@ -25,9 +26,11 @@ class RosDefinition(Struct, frozen=True):
 
 @cache
 def definition(message_type: type[Message]) -> RosDefinition:
-    """Return the definition of a message struct, docstrings as comments. Raises TypeError for a field without a ROS 2 counterpart.
+    """Return the definition of a message struct, docstrings as comments. Raises TypeError for a
+    field without a ROS 2 counterpart.
 
-    Fields keep name and order; ``IntEnum`` becomes uint8 with a constant per member, placed before its field.
+    Fields keep name and order; ``IntEnum`` becomes uint8 with a constant per member, placed before
+    its field.
     """
     lines = _comment(inspect.cleandoc(message_type.__doc__ or ""))
     constants = constants_of(message_type)
@@ -36,7 +39,10 @@ def definition(message_type: type[Message]) -> RosDefinition:
             lines.append("")
             lines += _comment(inspect.cleandoc(field.enum.__doc__ or ""))
             for constant in constants[field.name]:
-                lines += [*_comment(constant.comment), f"{constant.base} {constant.name}={constant.value}"]
+                lines += [
+                    *_comment(constant.comment),
+                    f"{constant.base} {constant.name}={constant.value}",
+                ]
         lines += _comment(field.comment)
         lines.append(f"{field.type_text} {field.name}")
     return RosDefinition(f"{PACKAGE}/msg/{message_type.__name__}", "\n".join(lines) + "\n")

@@ -1,12 +1,15 @@
-"""Projections of our messages to standard ROS 2 types, so that Foxglove, PlotJuggler and ROS tools show a run without our messages.
+"""Projections of our messages to standard ROS 2 types, so that Foxglove, PlotJuggler and ROS tools
+show a run without our messages.
 
-A projection maps one message to one record and keeps no state. It returns None where the message has nothing to show there (a
-release that met its deadline, an estimator that has no state yet) and raises CdrError, so that it can be counted, for a value
-that the standard type cannot hold. Several projections may share a topic; they then share its schema.
+A projection maps one message to one record and keeps no state. It returns None where the message
+has nothing to show there (a release that met its deadline, an estimator that has no state yet) and
+raises CdrError, so that it can be counted, for a value that the standard type cannot hold. Several
+projections may share a topic; they then share its schema.
 
-Stamps are wall time: ``offset_ns``, wall minus monotonic clock at the start of the log, is added to the monotonic stamp.
-Frames (REP-105): ``map`` -> ``base_link`` at the rear axle; ``gnss_link`` at the antenna, ``imu_link`` at the IMU, ``laser_link``
-at the scanner, all turned to the body axes. A ROS covariance of zeros means "unknown" where the project would write NaN.
+Stamps are wall time: ``offset_ns``, wall minus monotonic clock at the start of the log, is added to
+the monotonic stamp. Frames (REP-105): ``map`` -> ``base_link`` at the rear axle; ``gnss_link`` at
+the antenna, ``imu_link`` at the IMU, ``laser_link`` at the scanner, all turned to the body axes. A
+ROS covariance of zeros means "unknown" where the project would write NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +58,9 @@ _NAV_SAT_FIX = Template("sensor_msgs/NavSatFix", {"header.frame_id": GNSS_LINK})
 _IMU = Template("sensor_msgs/Imu", {"header.frame_id": IMU_LINK})
 _ODOMETRY = Template("nav_msgs/Odometry", {"header.frame_id": MAP, "child_frame_id": BASE_LINK})
 _TRANSFORM = Template(
-    "tf2_msgs/TFMessage", {"transforms.header.frame_id": MAP, "transforms.child_frame_id": BASE_LINK}, {"transforms": 1}
+    "tf2_msgs/TFMessage",
+    {"transforms.header.frame_id": MAP, "transforms.child_frame_id": BASE_LINK},
+    {"transforms": 1},
 )
 _BATTERY = Template(
     "sensor_msgs/BatteryState",
@@ -66,10 +71,12 @@ _DRIVE = Template("ackermann_msgs/AckermannDriveStamped", {"header.frame_id": BA
 
 _ZEROS9 = (0.0,) * 9
 _NO_ORIENTATION = (0.0, 0.0, 0.0, 1.0, -1.0, *(0.0,) * 8)
-"""Identity and a covariance that starts with -1: sensor_msgs/Imu without an orientation estimate."""
+"""Identity and a covariance that starts with -1: sensor_msgs/Imu without an orientation
+estimate."""
 
 _NOT_MEASURED_RAD2 = 1000.0
-"""Variance of roll and pitch beside a heading, as drivers of receivers with two antennas write it."""
+"""Variance of roll and pitch beside a heading, as drivers of receivers with two antennas write
+it."""
 
 _SERVICE_UNKNOWN = 0
 _STATUS_NO_FIX, _STATUS_FIX, _STATUS_SBAS_FIX, _STATUS_GBAS_FIX = -1, 0, 1, 2
@@ -78,14 +85,16 @@ _OK, _WARN, _ERROR = 0, 1, 2
 
 
 class MessageProjection(Struct, frozen=True):
-    """Row of the table: messages of ``source`` are also published on ``topic`` as ``schema_name``."""
+    """Row of the table: messages of ``source`` are also published on ``topic`` as
+    ``schema_name``."""
 
     source: type[Message]
     topic: str
     schema_name: str
     schema_text: str
     project: Callable[[Message, int], bytes | None]
-    """Function (message, offset_ns) -> CDR record, or None if the message has no counterpart. Raises CdrError only."""
+    """Function (message, offset_ns) -> CDR record, or None if the message has no counterpart.
+    Raises CdrError only."""
     max_rate_hz: float = inf
     """Rate limit applied by the caller, Hz; None results do not count against it."""
 
@@ -96,7 +105,8 @@ def _stamp(t_ns: int, offset_ns: int) -> tuple[int, int]:
 
 
 def _nav_sat_fix(fix: GnssFix, offset_ns: int) -> bytes:
-    """Degrees and ellipsoidal height. Status as nmea_navsat_driver does: RTK float and fixed are GBAS, other corrections SBAS."""
+    """Degrees and ellipsoidal height. Status as nmea_navsat_driver does: RTK float and fixed are
+    GBAS, other corrections SBAS."""
     status = _STATUS_NO_FIX
     if fix.fix_type >= FixType.FIX_2D:
         status = _STATUS_SBAS_FIX if fix.differential else _STATUS_FIX
@@ -116,12 +126,17 @@ def _nav_sat_fix(fix: GnssFix, offset_ns: int) -> bytes:
 
 
 def _position_covariance(covariance: tuple[float, ...]) -> tuple[tuple[float, ...], int]:
-    """Return (covariance, type of covariance): receivers often give only the diagonal, with zeros or NaN beside it."""
+    """Return (covariance, type of covariance): receivers often give only the diagonal, with zeros
+    or NaN beside it."""
     if not all(map(isfinite, covariance[::4])):
         return _ZEROS9, _COVARIANCE_UNKNOWN
-    if all(map(isfinite, covariance)) and any(value != 0.0 for index, value in enumerate(covariance) if index % 4):
+    if all(map(isfinite, covariance)) and any(
+        value != 0.0 for index, value in enumerate(covariance) if index % 4
+    ):
         return covariance, _COVARIANCE_KNOWN
-    return tuple(0.0 if index % 4 else value for index, value in enumerate(covariance)), _COVARIANCE_DIAGONAL_KNOWN
+    return tuple(
+        0.0 if index % 4 else value for index, value in enumerate(covariance)
+    ), _COVARIANCE_DIAGONAL_KNOWN
 
 
 def _imu(sample: ImuSample, offset_ns: int) -> bytes:
@@ -137,9 +152,13 @@ def _imu(sample: ImuSample, offset_ns: int) -> bytes:
 
 
 def _heading(heading: Heading, offset_ns: int) -> bytes:
-    """Orientation of the body without roll and pitch, as drivers of receivers with two antennas publish it: neither rates nor
-    accelerations, whose covariances say so (REP-145). A sigma that is not known is a variance of 0."""
-    header = (_stamp(heading.t_ns, offset_ns), GNSS_LINK if heading.kind == HeadingKind.MOVING_BASE else IMU_LINK)
+    """Orientation of the body without roll and pitch, as drivers of receivers with two antennas
+    publish it: neither rates nor accelerations, whose covariances say so (REP-145). A sigma that is
+    not known is a variance of 0."""
+    header = (
+        _stamp(heading.t_ns, offset_ns),
+        GNSS_LINK if heading.kind == HeadingKind.MOVING_BASE else IMU_LINK,
+    )
     orientation = (0.0, 0.0, sin(0.5 * heading.yaw_rad), cos(0.5 * heading.yaw_rad))
     variance = heading.sigma_rad**2 if isfinite(heading.sigma_rad) else 0.0
     covariance = (_NOT_MEASURED_RAD2, 0.0, 0.0, 0.0, _NOT_MEASURED_RAD2, 0.0, 0.0, 0.0, variance)
@@ -150,16 +169,25 @@ def _heading(heading: Heading, offset_ns: int) -> bytes:
 def _wheel_speed(speed: WheelSpeed, offset_ns: int) -> bytes:
     """Speed of the body forward, by the wheels."""
     header = (_stamp(speed.t_ns, offset_ns), BASE_LINK)
-    return encode("geometry_msgs/TwistStamped", (header, ((speed.speed_mps, 0.0, 0.0), (0.0, 0.0, 0.0))))
+    return encode(
+        "geometry_msgs/TwistStamped", (header, ((speed.speed_mps, 0.0, 0.0), (0.0, 0.0, 0.0)))
+    )
 
 
 def _laser_scan(scan: LaserScan, offset_ns: int) -> bytes:
     """Ranges as they are: both follow REP-117. No intensities."""
     count = len(scan.ranges_m)
-    bearings = (scan.angle_min_rad, scan.angle_min_rad + max(count - 1, 0) * scan.angle_increment_rad, scan.angle_increment_rad)
+    bearings = (
+        scan.angle_min_rad,
+        scan.angle_min_rad + max(count - 1, 0) * scan.angle_increment_rad,
+        scan.angle_increment_rad,
+    )
     times = (scan.time_increment_s, scan.scan_time_s)
     header = (_stamp(scan.t_ns, offset_ns), LASER_LINK)
-    return encode("sensor_msgs/LaserScan", (header, *bearings, *times, scan.range_min_m, scan.range_max_m, scan.ranges_m, ()))
+    return encode(
+        "sensor_msgs/LaserScan",
+        (header, *bearings, *times, scan.range_min_m, scan.range_max_m, scan.ranges_m, ()),
+    )
 
 
 def _has_pose(estimate: StateEstimate) -> bool:
@@ -169,8 +197,9 @@ def _has_pose(estimate: StateEstimate) -> bool:
 
 
 def _odometry(estimate: StateEstimate, offset_ns: int) -> bytes | None:
-    """Planar pose in ``map``, twist in ``base_link``. The 6x6 are over (x, y, z, roll, pitch, yaw) and hold what the 4x4 over
-    (x, y, yaw, speed) says; the estimator has no variance of the yaw rate."""
+    """Planar pose in ``map``, twist in ``base_link``. The 6x6 are over (x, y, z, roll, pitch, yaw)
+    and hold what the 4x4 over (x, y, yaw, speed) says; the estimator has no variance of the yaw
+    rate."""
     if not _has_pose(estimate):
         return None
     p = estimate.covariance
@@ -202,9 +231,13 @@ def _transform(estimate: StateEstimate, offset_ns: int) -> bytes | None:
 
 
 def static_transforms(sensors: Mapping[str, Sequence[float]], stamp_ns: int) -> bytes:
-    """Encode the positions of the sensors in ``base_link`` by frame; their axes are the body's. ``stamp_ns`` is wall time."""
+    """Encode the positions of the sensors in ``base_link`` by frame; their axes are the body's.
+    ``stamp_ns`` is wall time."""
     header = (divmod(stamp_ns, 1_000_000_000), BASE_LINK)
-    return encode("tf2_msgs/TFMessage", ([(header, frame, (at, (0.0, 0.0, 0.0, 1.0))) for frame, at in sensors.items()],))
+    return encode(
+        "tf2_msgs/TFMessage",
+        ([(header, frame, (at, (0.0, 0.0, 0.0, 1.0))) for frame, at in sensors.items()],),
+    )
 
 
 def clock(stamp_ns: int) -> bytes:
@@ -213,17 +246,21 @@ def clock(stamp_ns: int) -> bytes:
 
 
 def twist_wanted(command: ControlCommand, offset_ns: int, wheelbase_m: float) -> bytes | None:
-    """Encode the target speed and the turn rate that the wheel angle gives at it; None for a command without a target speed."""
+    """Encode the target speed and the turn rate that the wheel angle gives at it; None for a
+    command without a target speed."""
     speed_mps = command.target_speed_mps
     if not isfinite(speed_mps + command.wheel_angle_rad):
         return None
     header = (_stamp(command.t_ns, offset_ns), BASE_LINK)
     turn_radps = speed_mps * tan(command.wheel_angle_rad) / wheelbase_m
-    return encode("geometry_msgs/TwistStamped", (header, ((speed_mps, 0.0, 0.0), (0.0, 0.0, turn_radps))))
+    return encode(
+        "geometry_msgs/TwistStamped", (header, ((speed_mps, 0.0, 0.0), (0.0, 0.0, turn_radps)))
+    )
 
 
 def _course(path: Path, offset_ns: int) -> bytes | None:
-    """Poses along the course, all with the stamp of the message. None when its arrays differ in length."""
+    """Poses along the course, all with the stamp of the message. None when its arrays differ in
+    length."""
     if not len(path.x_m) == len(path.y_m) == len(path.yaw_rad):
         return None
     header = (_stamp(path.t_ns, offset_ns), MAP)
@@ -235,22 +272,41 @@ def _course(path: Path, offset_ns: int) -> bytes | None:
 
 
 def _drive_wanted(command: ControlCommand, offset_ns: int) -> bytes:
-    """Encode the controller's command. Zero rates and acceleration mean "as fast as possible" in AckermannDrive."""
-    return _DRIVE.encode(*_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, command.target_speed_mps, 0.0, 0.0)
+    """Encode the controller's command. Zero rates and acceleration mean "as fast as possible" in
+    AckermannDrive."""
+    return _DRIVE.encode(
+        *_stamp(command.t_ns, offset_ns),
+        command.wheel_angle_rad,
+        0.0,
+        command.target_speed_mps,
+        0.0,
+        0.0,
+    )
 
 
 def _drive_applied(command: ActuatorCommand, offset_ns: int) -> bytes:
     """Encode the actuator command. It has a throttle instead of a speed, which is therefore NaN."""
-    return _DRIVE.encode(*_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, nan, 0.0, 0.0)
+    return _DRIVE.encode(
+        *_stamp(command.t_ns, offset_ns), command.wheel_angle_rad, 0.0, nan, 0.0, 0.0
+    )
 
 
 def _battery(status: MotorStatus, offset_ns: int) -> bytes | None:
-    """Voltage and current at the motor controller, discharge negative; all else is unknown (NaN, 0). None without a voltage."""
+    """Voltage and current at the motor controller, discharge negative; all else is unknown (NaN,
+    0). None without a voltage."""
     if not isfinite(status.input_voltage_v):
         return None
     charge = (nan, nan, nan, nan)
     return _BATTERY.encode(
-        *_stamp(status.t_ns, offset_ns), status.input_voltage_v, nan, -status.input_current_a, *charge, 0, 0, 0, True
+        *_stamp(status.t_ns, offset_ns),
+        status.input_voltage_v,
+        nan,
+        -status.input_current_a,
+        *charge,
+        0,
+        0,
+        0,
+        True,
     )
 
 
@@ -264,7 +320,8 @@ def _miss(tick: TaskTick, offset_ns: int) -> bytes | None:
         return None
     response_ns = tick.end_ns - tick.release_ns
     message = (
-        f"missed its deadline: response {response_ns / 1e6:.3f} ms, allowed {tick.deadline_ns / 1e6:.3f} ms, {tick.cause.name}"
+        f"missed its deadline: response {response_ns / 1e6:.3f} ms, allowed "
+        f"{tick.deadline_ns / 1e6:.3f} ms, {tick.cause.name}"
     )
     values = {
         "cause": tick.cause.name,
@@ -277,18 +334,23 @@ def _miss(tick: TaskTick, offset_ns: int) -> bytes | None:
     }
     if tick.holder != NO_HOLDER and tick.cause in _HELD:
         values["holder"] = tick.holder
-    return _diagnostic(_stamp(tick.end_ns, offset_ns), _WARN, f"task {tick.task}", message, "", values)
+    return _diagnostic(
+        _stamp(tick.end_ns, offset_ns), _WARN, f"task {tick.task}", message, "", values
+    )
 
 
 def _fault(fault: Fault, offset_ns: int) -> bytes:
-    """Encode the start or end of a fault: ERROR if it stops the vehicle, WARN below that, OK once it is over."""
+    """Encode the start or end of a fault: ERROR if it stops the vehicle, WARN below that, OK once
+    it is over."""
     level = _OK
     if fault.active:
         level = _ERROR if fault.reaction >= Reaction.CONTROLLED_STOP else _WARN
     values = {"reaction": fault.reaction.name, "active": str(fault.active).lower()}
     if not isnan(fault.value):
         values |= {"value": f"{fault.value:g}", "limit": f"{fault.limit:g}", "unit": fault.unit}
-    return _diagnostic(_stamp(fault.t_ns, offset_ns), level, fault.code, fault.reason, fault.origin, values)
+    return _diagnostic(
+        _stamp(fault.t_ns, offset_ns), level, fault.code, fault.reason, fault.origin, values
+    )
 
 
 def warning(stamp_ns: int, name: str, message: str) -> bytes:
@@ -297,16 +359,36 @@ def warning(stamp_ns: int, name: str, message: str) -> bytes:
 
 
 def _mode_change(change: ModeChange, offset_ns: int) -> bytes:
-    """Encode a change of mode: ERROR into FAULT, WARN into a stop that nobody asked for, else OK."""
+    """Encode a change of mode: ERROR into FAULT, WARN into a stop that nobody asked for, else
+    OK."""
     level = _OK
     if change.reaction >= Reaction.WARN and change.after in (Mode.STOPPING, Mode.FAULT):
         level = _ERROR if change.after is Mode.FAULT else _WARN
-    values = {"before": change.before.name, "after": change.after.name, "code": change.code, "reaction": change.reaction.name}
+    values = {
+        "before": change.before.name,
+        "after": change.after.name,
+        "code": change.code,
+        "reaction": change.reaction.name,
+    }
     message = f"{change.before.name} -> {change.after.name}: {change.reason}"
-    return _diagnostic(_stamp(change.t_ns, offset_ns), level, "mode", message, change.origin or "supervisor", values)
+    return _diagnostic(
+        _stamp(change.t_ns, offset_ns),
+        level,
+        "mode",
+        message,
+        change.origin or "supervisor",
+        values,
+    )
 
 
-def _diagnostic(stamp: tuple[int, int], level: int, name: str, message: str, hardware: str, values: dict[str, Any]) -> bytes:
+def _diagnostic(
+    stamp: tuple[int, int],
+    level: int,
+    name: str,
+    message: str,
+    hardware: str,
+    values: dict[str, Any],
+) -> bytes:
     """DiagnosticArray of one status. Viewers group by the text before the colon."""
     pairs = [(key, str(value)) for key, value in values.items()]
     status = (level, f"{DIAGNOSTIC_NAME}: {name}", message, hardware, pairs)
@@ -314,13 +396,21 @@ def _diagnostic(stamp: tuple[int, int], level: int, name: str, message: str, har
 
 
 def _row(
-    source: type[M], topic: str, type_name: str, project: Callable[[M, int], bytes | None], max_rate_hz: float = inf
+    source: type[M],
+    topic: str,
+    type_name: str,
+    project: Callable[[M, int], bytes | None],
+    max_rate_hz: float = inf,
 ) -> MessageProjection:
     def guarded(message: Message, offset_ns: int) -> bytes | None:
         try:
             return project(cast(M, message), offset_ns)
-        except ValueError as failure:  # beyond the range of Time or float32; the sine of an infinite yaw
-            raise failure if isinstance(failure, CdrError) else CdrError(type_name, str(failure)) from None
+        except (
+            ValueError
+        ) as failure:  # beyond the range of Time or float32; the sine of an infinite yaw
+            raise (
+                failure if isinstance(failure, CdrError) else CdrError(type_name, str(failure))
+            ) from None
 
     defined = standard_definition(type_name)
     return MessageProjection(source, topic, defined.name, defined.text, guarded, max_rate_hz)
@@ -342,4 +432,5 @@ PROJECTIONS: tuple[MessageProjection, ...] = (
     _row(Heading, "/heading", "sensor_msgs/Imu", _heading),
     _row(WheelSpeed, "/wheel_speed", "geometry_msgs/TwistStamped", _wheel_speed),
 )
-"""Every projection. The log writer publishes each, at most at its rate, beside the message itself."""
+"""Every projection. The log writer publishes each, at most at its rate, beside the message
+itself."""

@@ -1,7 +1,8 @@
 """Definitions and encoders of the standard ROS 2 types that we publish or subscribe to.
 
-Fields and constants as in ROS 2 Humble: common_interfaces 4.2 and rcl_interfaces 1.2 (builtin_interfaces), geometry2 0.25
-(tf2_msgs), ackermann_msgs 2.0, rosgraph_msgs 1.2; unchanged since but for NavSatStatus, to which later releases add constants.
+Fields and constants as in ROS 2 Humble: common_interfaces 4.2 and rcl_interfaces 1.2
+(builtin_interfaces), geometry2 0.25 (tf2_msgs), ackermann_msgs 2.0, rosgraph_msgs 1.2; unchanged
+since but for NavSatStatus, to which later releases add constants.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,8 @@ from vehicled.ros.definition import SEPARATOR, RosDefinition
 from vehicled.ros.fields import PRIMITIVES, SCALAR, SEQUENCE, Field, parse_type
 
 Value = bool | int | float | str | Sequence["Value"]
-"""Value of a field: a message is the sequence of its fields' values, an array that of its elements' values."""
+"""Value of a field: a message is the sequence of its fields' values, an array that of its elements'
+values."""
 
 _DESCRIPTION = """
 builtin_interfaces/Time: int32 sec, uint32 nanosec
@@ -102,7 +104,9 @@ def _parse(description: str) -> tuple[dict[str, tuple[Field, ...]], dict[str, st
         lines = [member.strip() for member in members.split(",")]
         texts[name] = "\n".join(lines) + "\n"
         typed = [line.split(" ") for line in lines if "=" not in line]
-        fields[name] = tuple(Field(field_name, *parse_type(type_text)) for type_text, field_name in typed)
+        fields[name] = tuple(
+            Field(field_name, *parse_type(type_text)) for type_text, field_name in typed
+        )
     return fields, texts
 
 
@@ -111,14 +115,16 @@ _FIELDS, _TEXTS = _parse(_DESCRIPTION)
 
 @cache
 def standard_definition(type_name: str) -> RosDefinition:
-    """Return the definition of a standard type by short name (``nav_msgs/Path``), with its dependencies. Raises KeyError if
-    unknown.
+    """Return the definition of a standard type by short name (``nav_msgs/Path``), with its
+    dependencies. Raises KeyError if unknown.
     """
     needed = [type_name]
     for name in needed:  # grows while it is walked
         used = dict.fromkeys(field.base for field in _FIELDS[name] if field.base in _FIELDS)
         needed += [base for base in used if base not in needed]
-    text = _TEXTS[type_name] + "".join(f"{SEPARATOR}\nMSG: {name}\n{_TEXTS[name]}" for name in needed[1:])
+    text = _TEXTS[type_name] + "".join(
+        f"{SEPARATOR}\nMSG: {name}\n{_TEXTS[name]}" for name in needed[1:]
+    )
     package, _, name = type_name.partition("/")
     return RosDefinition(f"{package}/msg/{name}", text)
 
@@ -129,7 +135,8 @@ def standard_fields(type_name: str) -> tuple[Field, ...]:
 
 
 def encode(type_name: str, value: Value) -> bytes:
-    """CDR record of a standard type from nested sequences in field order. Raises CdrError where the value does not fit.
+    """CDR record of a standard type from nested sequences in field order. Raises CdrError where the
+    value does not fit.
 
     Walks the definition at every call; what is published often has a :class:`Template`.
     """
@@ -142,13 +149,17 @@ def encode(type_name: str, value: Value) -> bytes:
 
 
 class Template:
-    """Precompiled encoder of a standard type whose strings and sequence lengths are known beforehand.
+    """Precompiled encoder of a standard type whose strings and sequence lengths are known
+    beforehand.
 
-    ``strings`` gives the text of each string by its path (``header.frame_id``; one text for all elements of a sequence),
-    ``lengths`` the length of each sequence by its path. KeyError if one is missing.
+    ``strings`` gives the text of each string by its path (``header.frame_id``; one text for all
+    elements of a sequence), ``lengths`` the length of each sequence by its path. KeyError if one is
+    missing.
     """
 
-    def __init__(self, type_name: str, strings: Mapping[str, str], lengths: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, type_name: str, strings: Mapping[str, str], lengths: Mapping[str, int] | None = None
+    ) -> None:
         self.type_name = type_name
         self._constants: list[tuple[int, int, bytes]] = [(0, HEADER_SIZE, HEADER)]
         parts = [f"<{HEADER_SIZE}x"]
@@ -168,7 +179,8 @@ class Template:
         self._layout = Layout("".join(parts))
 
     def encode(self, *values: float) -> bytes:
-        """CDR record from all numbers in order, nested fields flattened. Raises CdrError where one does not fit."""
+        """CDR record from all numbers in order, nested fields flattened. Raises CdrError where one
+        does not fit."""
         try:
             record = bytearray(self._layout.pack(*values))
         except _FAILURES as failure:
@@ -181,8 +193,11 @@ class Template:
 _FAILURES = (LayoutError, ValueError, TypeError, OverflowError)
 
 
-def _leaves(type_name: str, path: str, strings: Mapping[str, str], lengths: Mapping[str, int]) -> Iterator[str | bytes]:
-    """Tokens in wire order: the name of a primitive whose value comes later, or the bytes of a known count or string."""
+def _leaves(
+    type_name: str, path: str, strings: Mapping[str, str], lengths: Mapping[str, int]
+) -> Iterator[str | bytes]:
+    """Tokens in wire order: the name of a primitive whose value comes later, or the bytes of a
+    known count or string."""
     for field in _FIELDS[type_name]:
         where = path + field.name
         count = max(field.length, 1)
@@ -222,7 +237,9 @@ def _append(record: bytearray, base: str, value: Value) -> None:
                 raise ValueError(f"{field.name} takes {field.length} elements, not {len(elements)}")
             if elements and field.base in PRIMITIVES:
                 code, size = PRIMITIVES[field.base]
-                record += pack(f"<{(HEADER_SIZE - len(record)) % size}x{len(elements)}{code}", *elements)
+                record += pack(
+                    f"<{(HEADER_SIZE - len(record)) % size}x{len(elements)}{code}", *elements
+                )
                 continue
             for element in elements:
                 _append(record, field.base, element)

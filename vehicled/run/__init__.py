@@ -1,1 +1,2 @@
-"""Composition of a run: profile, course, link, log and machine put together, driven to an end, and its result."""
+"""Composition of a run: profile, course, link, log and machine put together, driven to an end, and
+its result."""

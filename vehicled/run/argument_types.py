@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from vehicled.profile.registry import Kind
 
 Candidates = Callable[[str, Namespace], Iterable[str]]
-"""Gives the names that could stand for a text, by the arguments before it; those that do not begin with it are left out."""
+"""Gives the names that could stand for a text, by the arguments before it; those that do not begin
+with it are left out."""
 
 
 class NameType:
     """Argument type of a name that can be completed."""
 
-    def __init__(self, candidates: Candidates, *, parse: Callable[[str], str] = str, or_file: bool = False) -> None:
+    def __init__(
+        self, candidates: Candidates, *, parse: Callable[[str], str] = str, or_file: bool = False
+    ) -> None:
         """``or_file``: the path of a file may stand in the place of a name."""
         self._candidates = candidates
         self._parse = parse
@@ -51,7 +54,12 @@ def whole(least: int, most: int, what: str) -> Callable[[str], int]:
     """Return the argument type of a whole number in a range; ``what`` begins its error message."""
 
     def parse(text: str) -> int:
-        if not (text.isdecimal() and text.isascii() and len(text) <= len(str(most)) and least <= int(text) <= most):
+        if not (
+            text.isdecimal()
+            and text.isascii()
+            and len(text) <= len(str(most))
+            and least <= int(text) <= most
+        ):
             raise ArgumentTypeError(f"{what}, not {text!r}")
         return int(text)
 
@@ -59,10 +67,14 @@ def whole(least: int, most: int, what: str) -> Callable[[str], int]:
 
 
 def log_folder(text: str) -> str:
-    """Return the folder of a log. A name for the log itself is refused: it would become a folder of that name."""
+    """Return the folder of a log. A name for the log itself is refused: it would become a folder of
+    that name."""
     if text.endswith((".mcap", ".mcap/")) and not os.path.isdir(text):
         folder = os.path.dirname(text.rstrip("/")) or "."
-        raise ArgumentTypeError(f"expected a folder, in which the log gets a name of its own, such as {folder}, not {text!r}")
+        raise ArgumentTypeError(
+            f"expected a folder, in which the log gets a name of its own, such as {folder}, "
+            f"not {text!r}"
+        )
     return text
 
 
@@ -71,7 +83,9 @@ def files(text: str) -> list[str]:
     folder, name = os.path.split(text)
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
-            found = [(entry.name, entry.is_dir()) for entry in entries if entry.name.startswith(name)]
+            found = [
+                (entry.name, entry.is_dir()) for entry in entries if entry.name.startswith(name)
+            ]
     except OSError:
         return []
     shown = sorted(row for row in found if name.startswith(".") or not row[0].startswith("."))
@@ -98,7 +112,11 @@ def _failures(text: str, before: Namespace) -> list[str]:
     from sim_backend.emulators.failures import KINDS
 
     port, colon, _ = text.partition(":")
-    return [f"{port}:{kind}@" for kind in KINDS] if colon else [f"{name}:" for name in _profile(before).devices]
+    return (
+        [f"{port}:{kind}@" for kind in KINDS]
+        if colon
+        else [f"{name}:" for name in _profile(before).devices]
+    )
 
 
 def _keys(text: str, before: Namespace) -> list[str]:
@@ -186,7 +204,9 @@ def _studies(text: str, before: Namespace) -> list[str]:
 JOBS = whole(1, 1024, "expected a number of processes from 1 to 1024")
 PROFILE = NameType(_profiles, or_file=True)
 COURSE = NameType(_courses, or_file=True)
-PROFILE_OR_COURSE = NameType(lambda text, before: [*_profiles(text, before), *_courses(text, before)], or_file=True)
+PROFILE_OR_COURSE = NameType(
+    lambda text, before: [*_profiles(text, before), *_courses(text, before)], or_file=True
+)
 PROGRAMME = NameType(_programmes, or_file=True)
 LOG = NameType(_logs, parse=_log, or_file=True)
 CONTROLLER = NameType(_registered("controller"), or_file=True)

@@ -1,4 +1,5 @@
-"""Options ``--view``, ``--ros2`` and ``--mavlink``: checks them and starts the processes that pass a run on to other programs."""
+"""Options ``--view``, ``--ros2`` and ``--mavlink``: checks them and starts the processes that pass
+a run on to other programs."""
 
 import os
 import socket
@@ -48,30 +49,63 @@ def check_bridges(spec: RunSpec, view: ViewTable) -> None:
 
 
 def open_bridges(
-    plan: Plan, console: Console, router: Router, sink: LogSink, control_socket: Path | None, *, simulated: bool
+    plan: Plan,
+    console: Console,
+    router: Router,
+    sink: LogSink,
+    control_socket: Path | None,
+    *,
+    simulated: bool,
 ) -> Feed | LockstepFeed:
-    """Start the processes, which get the records that ``sink`` packs. Raises :class:`SetupError` and BridgeError."""
+    """Start the processes, which get the records that ``sink`` packs. Raises :class:`SetupError`
+    and BridgeError."""
     sink.copy_records()
     spec, facts, offset_ns = plan.spec, console.facts, sink.offset_ns
     children: list[BridgeProcess] = []
     if spec.view is not None and control_socket is not None:
-        children.append(_open_view(plan, spec.view, facts, offset_ns=offset_ns, control_socket=control_socket, simulated=simulated))
+        children.append(
+            _open_view(
+                plan,
+                spec.view,
+                facts,
+                offset_ns=offset_ns,
+                control_socket=control_socket,
+                simulated=simulated,
+            )
+        )
     if spec.ros2 is not None:
         children.append(_open_ros2(plan, offset_ns=offset_ns, control_socket=control_socket))
     if spec.mavlink is not None and control_socket is not None:
-        children.append(_open_mavlink(plan, spec.mavlink, facts, offset_ns=offset_ns, control_socket=control_socket))
+        children.append(
+            _open_mavlink(
+                plan, spec.mavlink, facts, offset_ns=offset_ns, control_socket=control_socket
+            )
+        )
     if spec.clock == "lockstep":
         return LockstepFeed(children, sink, router.record)
-    return Feed(children, sink, console, router.record, records_ns=RECORDS_NS if spec.ros2 is None else QUICK_RECORDS_NS)
+    return Feed(
+        children,
+        sink,
+        console,
+        router.record,
+        records_ns=RECORDS_NS if spec.ros2 is None else QUICK_RECORDS_NS,
+    )
 
 
 # ---------------------------------------------------------------- live view
 
 
 def _open_view(
-    plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, control_socket: Path, simulated: bool
+    plan: Plan,
+    address: str,
+    facts: RunFacts,
+    *,
+    offset_ns: int,
+    control_socket: Path,
+    simulated: bool,
 ) -> BridgeProcess:
-    """Start the live view and print its address; empty ``address``: the profile's. Raises :class:`SetupError` and BridgeError."""
+    """Start the live view and print its address; empty ``address``: the profile's. Raises
+    :class:`SetupError` and BridgeError."""
     profile = plan.loaded.profile
     view = profile.view
     host, port, token = check_view(view, address)
@@ -105,7 +139,10 @@ def _open_view(
             max_wheel_rad=profile.vehicle.steering.max_wheel_rad,
             wheelbase_m=profile.vehicle.wheelbase_m,
             matrix=rows(),
-            tasks=[TaskFacts(name, rates[name].rate_hz, rates[name].deadline_ns * 1e-6) for name in PIPELINE],
+            tasks=[
+                TaskFacts(name, rates[name].rate_hz, rates[name].deadline_ns * 1e-6)
+                for name in PIPELINE
+            ],
             course=_course(course, step),
             fence=[
                 RingFacts([(float(x), float(y)) for x, y in ring.corners], ring.keep_out)
@@ -129,7 +166,9 @@ def check_view(view: ViewTable, address: str) -> tuple[str, int, str]:
 
 
 def _course(course: Course, step: int) -> CourseFacts:
-    x_m, y_m = ([round(float(value), 3) for value in line[::step]] for line in (course.x_m, course.y_m))
+    x_m, y_m = (
+        [round(float(value), 3) for value in line[::step]] for line in (course.x_m, course.y_m)
+    )
     return CourseFacts(course.name, course.length_m, course.closed, x_m, y_m)
 
 
@@ -137,15 +176,21 @@ def _token(view: ViewTable, *, needed: bool) -> str:
     """Return the profile's token, a new one if needed, else empty."""
     if not view.token_file and not view.token_credential:
         return new_token() if needed else ""
-    content, file = read_secret("token", key="view", file=view.token_file, credential=view.token_credential)
+    content, file = read_secret(
+        "token", key="view", file=view.token_file, credential=view.token_credential
+    )
     token = content.strip()
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise SetupError(f"view: the token in {file} must be one line of at least {LEAST_TOKEN} letters and digits")
+        raise SetupError(
+            f"view: the token in {file} must be one line of at least {LEAST_TOKEN} letters and "
+            "digits"
+        )
     return token
 
 
 def _announce(host: str, port: int, token: str, *, teleop: bool) -> None:
-    """Print the address of the page. The token follows a #, because browsers never send that part."""
+    """Print the address of the page. The token follows a #, because browsers never send that
+    part."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host)
     places = [url_of(host if here is None else here, port)]
     if here is not None:
@@ -170,7 +215,8 @@ def _own_address() -> str:
 
 
 def _open_ros2(plan: Plan, *, offset_ns: int, control_socket: Path | None) -> BridgeProcess:
-    """Start the bridge to ROS 2 and print where it publishes. Raises :class:`SetupError` and BridgeError."""
+    """Start the bridge to ROS 2 and print where it publishes. Raises :class:`SetupError` and
+    BridgeError."""
     spec, profile = plan.spec, plan.loaded.profile
     domain = check_ros2(spec)
     interface = spec.ros2 or LOOPBACK
@@ -186,7 +232,11 @@ def _open_ros2(plan: Plan, *, offset_ns: int, control_socket: Path | None) -> Br
             offset_ns=offset_ns,
             simulated_time=spec.clock == "lockstep",
             sensors=sensors,
-            datum=(plan.course.datum.latitude_rad, plan.course.datum.longitude_rad, plan.course.datum.height_m),
+            datum=(
+                plan.course.datum.latitude_rad,
+                plan.course.datum.longitude_rad,
+                plan.course.datum.height_m,
+            ),
             wheelbase_m=profile.vehicle.wheelbase_m,
             max_wheel_rad=profile.vehicle.steering.max_wheel_rad,
             control_socket=str(control_socket) if commands else "",
@@ -205,14 +255,20 @@ def check_ros2(spec: RunSpec) -> int:
     if spec.ros2_commands and spec.clock == "lockstep":
         raise SetupError("--ros2-commands needs --clock wall: a lockstep drive takes no requests")
     if find_spec("cyclonedds") is None:
-        raise SetupError("--ros2 needs the package cyclonedds: pip install 'vehicled[ros2]' (64-bit ARM Linux: see docs/ros2.md)")
+        raise SetupError(
+            "--ros2 needs the package cyclonedds: pip install 'vehicled[ros2]' (64-bit ARM "
+            "Linux: see docs/ros2.md)"
+        )
     names = {name for _, name in socket.if_nameindex()}
     interface = spec.ros2
     if interface and interface not in names:
         try:
             ip_address(interface)
         except ValueError:
-            raise SetupError(f"--ros2: no network interface {interface}; this computer has {', '.join(sorted(names))}") from None
+            raise SetupError(
+                f"--ros2: no network interface {interface}; this computer has "
+                f"{', '.join(sorted(names))}"
+            ) from None
     text = os.environ.get("ROS_DOMAIN_ID", "") or "0"
     if not text.isdecimal() or int(text) > MAX_DOMAIN:
         raise SetupError(f"ROS_DOMAIN_ID is {text}: use a number from 0 to {MAX_DOMAIN}")
@@ -222,7 +278,9 @@ def check_ros2(spec: RunSpec) -> int:
 # ---------------------------------------------------------------- MAVLink
 
 
-def _open_mavlink(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, control_socket: Path) -> BridgeProcess:
+def _open_mavlink(
+    plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, control_socket: Path
+) -> BridgeProcess:
     """Start the bridge and print its address. Raises :class:`SetupError` and BridgeError."""
     spec, profile, datum = plan.spec, plan.loaded.profile, plan.course.datum
     check_mavlink(spec)
@@ -235,7 +293,9 @@ def _open_mavlink(plan: Plan, address: str, facts: RunFacts, *, offset_ns: int, 
             started_ns=facts.started_ns,
             datum=(datum.latitude_rad, datum.longitude_rad, datum.height_m),
             turn_radius_m=profile.vehicle.min_turn_radius_m,
-            usual_speed_mps=min(float(np.median(np.abs(plan.course.speed_mps))), profile.limits.max_speed_mps),
+            usual_speed_mps=min(
+                float(np.median(np.abs(plan.course.speed_mps))), profile.limits.max_speed_mps
+            ),
             control_socket=str(control_socket) if spec.mavlink_commands else "",
             version=__version__,
         ),

@@ -1,7 +1,9 @@
-"""Command-line parser with one-line errors that suggest the nearest name, and help that fits the terminal.
+"""Command-line parser with one-line errors that suggest the nearest name, and help that fits the
+terminal.
 
-A command is a row of a table (:class:`CommandRow`). The module that runs it declares its arguments and is imported only when they
-are needed, so that the program starts fast however many commands it has.
+A command is a row of a table (:class:`CommandRow`). The module that runs it declares its arguments
+and is imported only when they are needed, so that the program starts fast however many commands it
+has.
 """
 
 import argparse
@@ -16,13 +18,15 @@ from typing import Any, NamedTuple, NoReturn
 USAGE_STATUS = 2
 """Exit status for invalid input."""
 PASSING_STATUS = 75
-"""Exit status for a fault that the same command may not meet again, such as a full disk; EX_TEMPFAIL of sysexits.h."""
+"""Exit status for a fault that the same command may not meet again, such as a full disk;
+EX_TEMPFAIL of sysexits.h."""
 NARROWEST, WIDEST = 40, 100
 _MOST_NAMES = 12
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Help formatter that wraps paragraphs to the terminal and keeps lines that begin with a blank."""
+    """Help formatter that wraps paragraphs to the terminal and keeps lines that begin with a
+    blank."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         columns = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
@@ -30,7 +34,10 @@ class HelpFormatter(argparse.HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         wrap = super()._fill_text
-        return "\n".join(line if not line.strip() or line[0] == " " else wrap(line, width, indent) for line in text.splitlines())
+        return "\n".join(
+            line if not line.strip() or line[0] == " " else wrap(line, width, indent)
+            for line in text.splitlines()
+        )
 
 
 class CommandRow(NamedTuple):
@@ -40,8 +47,9 @@ class CommandRow(NamedTuple):
     help: str
     """One line in the list of commands."""
     module: str = ""
-    """Module with the function ``declare_NAME``, which adds arguments and ``run`` to the parser; default that of the group. Its
-    docstring is the description in the help. ``declare_log_info`` is that of ``vehicled log info``. A group may have one.
+    """Module with the function ``declare_NAME``, which adds arguments and ``run`` to the parser;
+    default that of the group. Its docstring is the description in the help. ``declare_log_info`` is
+    that of ``vehicled log info``. A group may have one.
     """
     commands: Sequence["CommandRow"] = ()
     implied: str = ""
@@ -52,7 +60,8 @@ class CommandParser(ArgumentParser):
     """Parser of one command; subcommands use the same class."""
 
     def __init__(self, *, command: CommandRow | None = None, **options: Any) -> None:
-        """Build the parser; with ``command`` its arguments are declared when they are first read."""
+        """Build the parser; with ``command`` its arguments are declared when they are first
+        read."""
         self._pending: CommandRow | None = None
         super().__init__(**{"formatter_class": HelpFormatter} | options)
         self.examples: tuple[str, ...] = ()
@@ -71,28 +80,42 @@ class CommandParser(ArgumentParser):
                 self.description = self.description or " ".join((declare.__doc__ or "").split())
                 declare(self)
             if command.commands:
-                self.add_commands(command.commands, dest=f"{command.name}_command", module=command.module)
+                self.add_commands(
+                    command.commands, dest=f"{command.name}_command", module=command.module
+                )
         return self._declared
 
     @_actions.setter
     def _actions(self, actions: list[Action]) -> None:
         self._declared = actions
 
-    def describe(self, description: str = "", *, examples: Sequence[str] = (), epilog: str = "") -> None:
-        """Set texts of the help: a description that is no docstring, ``examples``, and an ``epilog`` behind them."""
-        shown = "Examples:\n" + "".join(f"  {example}\n" for example in examples) if examples else ""
+    def describe(
+        self, description: str = "", *, examples: Sequence[str] = (), epilog: str = ""
+    ) -> None:
+        """Set texts of the help: a description that is no docstring, ``examples``, and an
+        ``epilog`` behind them."""
+        shown = (
+            "Examples:\n" + "".join(f"  {example}\n" for example in examples) if examples else ""
+        )
         self.description = description or self.description
         self.epilog = "\n".join(part for part in (shown, epilog) if part) or None
         self.examples = tuple(examples)
 
     def add_commands(self, commands: Sequence[CommandRow], *, dest: str, module: str = "") -> None:
         """Add subcommands; the name of the chosen one is put into ``dest``."""
-        group = self.add_subparsers(prog=self.prog, dest=dest, metavar="COMMAND", required=True, parser_class=CommandParser)
+        group = self.add_subparsers(
+            prog=self.prog, dest=dest, metavar="COMMAND", required=True, parser_class=CommandParser
+        )
         for command in commands:
-            group.add_parser(command.name, help=command.help, command=command._replace(module=command.module or module))
+            group.add_parser(
+                command.name,
+                help=command.help,
+                command=command._replace(module=command.module or module),
+            )
 
     def complete(self, **types: Callable[[str], Any]) -> None:
-        """Give arguments that another parser shares, by their ``dest``, the types that complete them."""
+        """Give arguments that another parser shares, by their ``dest``, the types that complete
+        them."""
         for action in self._actions:
             action.type = types.get(action.dest, action.type)
 
@@ -143,9 +166,13 @@ class CommandParser(ArgumentParser):
             needed = [a for a in actions if not a.option_strings or a.required or a in chosen]
             formatter = self._get_formatter()
             formatter.add_usage(None, needed, groups, "")
-            shown = " ".join(formatter.format_help().split()).replace(self.prog, f"{self.prog} [options]", 1)
+            shown = " ".join(formatter.format_help().split()).replace(
+                self.prog, f"{self.prog} [options]", 1
+            )
             width = formatter._width - len("usage: ")
-            self.usage = fill(shown, width, subsequent_indent=" " * 12, break_long_words=False).replace("%", "%%")
+            self.usage = fill(
+                shown, width, subsequent_indent=" " * 12, break_long_words=False
+            ).replace("%", "%%")
         try:
             return super().format_help()
         finally:
@@ -153,11 +180,16 @@ class CommandParser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End the process with a one-line message that points to the help."""
-        message = message.removeprefix("argument ").replace("the following arguments are required:", "missing:")
+        message = message.removeprefix("argument ").replace(
+            "the following arguments are required:", "missing:"
+        )
         # An argument of the user may contain a line break.
         message = " ".join(message.split())
         see = "See" if message.endswith("?") else "; see"
-        self.exit(USAGE_STATUS, f"{self.prog}: {message}{' ' * (see == 'See')}{see} '{self.prog} --help'\n")
+        self.exit(
+            USAGE_STATUS,
+            f"{self.prog}: {message}{' ' * (see == 'See')}{see} '{self.prog} --help'\n",
+        )
 
     def _check_value(self, action: Action, value: Any) -> None:
         choices = action.choices
@@ -165,15 +197,23 @@ class CommandParser(ArgumentParser):
             return
         names = [str(choice) for choice in choices]
         kind = "command" if isinstance(action, _SubParsersAction) else "value"
-        cure = _nearest(str(value), names) or (f"choose from {', '.join(names)}" if len(names) <= _MOST_NAMES else "")
-        raise ArgumentError(None if kind == "command" else action, f"no {kind} {str(value)[:60]!r}" + (f"; {cure}" if cure else ""))
+        cure = _nearest(str(value), names) or (
+            f"choose from {', '.join(names)}" if len(names) <= _MOST_NAMES else ""
+        )
+        raise ArgumentError(
+            None if kind == "command" else action,
+            f"no {kind} {str(value)[:60]!r}" + (f"; {cure}" if cure else ""),
+        )
 
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
         option = next((word for word in unknown if word.startswith("-")), "")
         if not option:
             self.error(f"unexpected argument: {unknown[0][:60]!r}")
         name = option.partition("=")[0]
-        cure = _nearest(name, [known for action in self._actions for known in action.option_strings if known != "-h"])
+        cure = _nearest(
+            name,
+            [known for action in self._actions for known in action.option_strings if known != "-h"],
+        )
         self.error(f"no option {name[:60]!r}" + (f"; {cure}" if cure else ""))
 
 
@@ -184,7 +224,9 @@ class GroupedParser(CommandParser):
         """Build the parser of all commands of ``groups``, pairs of a title and commands."""
         super().__init__(**options)
         self._groups = groups
-        self.add_commands([command for _, commands in groups for command in commands], dest="command")
+        self.add_commands(
+            [command for _, commands in groups for command in commands], dest="command"
+        )
 
     def format_help(self) -> str:
         """Return the help: usage, description, groups of commands, options and examples."""

@@ -14,12 +14,18 @@ from vehicled.runtime.ports.sharing import judge_ports
 from vehicled.safety.fence import Fence
 
 
-def findings(loaded: Loaded, course: Course | None = None, fence: Fence | None = None, *, on_road: bool) -> list[Note]:
+def findings(
+    loaded: Loaded, course: Course | None = None, fence: Fence | None = None, *, on_road: bool
+) -> list[Note]:
     """Return errors and warnings about a readable profile, in file order.
 
     ``on_road`` includes the ports, which a simulation does not open.
     """
-    found = [*loaded.findings, *placed(loaded, devices_of(loaded.profile, simulated=not on_road)), *placed(loaded, _scans(loaded))]
+    found = [
+        *loaded.findings,
+        *placed(loaded, devices_of(loaded.profile, simulated=not on_road)),
+        *placed(loaded, _scans(loaded)),
+    ]
     found += placed(loaded, _unwatched(loaded))
     if on_road:
         found += placed(loaded, judge_ports(loaded.profile.devices))
@@ -49,37 +55,52 @@ def print_warnings(found: Sequence[Note]) -> None:
 
 
 def _scans(loaded: Loaded) -> Iterator[Note]:
-    """Yield a note if the controller reads laser scans and no device sends any: a policy would brake for ever."""
+    """Yield a note if the controller reads laser scans and no device sends any: a policy would
+    brake for ever."""
     chosen = loaded.profile.controller
     scans = any("LaserScan" in device.messages for device in loaded.profile.devices.values())
     if chosen.name == "avoid" and not scans:
-        yield Note("controller.name", "avoid sees no obstacle, because no device has the message LaserScan", level="warning")
+        yield Note(
+            "controller.name",
+            "avoid sees no obstacle, because no device has the message LaserScan",
+            level="warning",
+        )
     if not is_network(chosen.name):
         return
     network = resolve("controller", chosen.name).network
-    names = chosen.selected.features or (network.description.features if network.description is not None else [])
+    names = chosen.selected.features or (
+        network.description.features if network.description is not None else []
+    )
     needs = [name for name in names if name.startswith("scan_m")]
     if needs and not scans:
-        yield Note("controller.name", f"{chosen.label} reads {needs[0]}, and no device has the message LaserScan", level="error")
+        yield Note(
+            "controller.name",
+            f"{chosen.label} reads {needs[0]}, and no device has the message LaserScan",
+            level="error",
+        )
 
 
 def _unwatched(loaded: Loaded) -> Iterator[Note]:
-    """Yield a note if a controller says of itself that it follows no course: then it has no corridor either."""
+    """Yield a note if a controller says of itself that it follows no course: then it has no
+    corridor either."""
     chosen = loaded.profile.controller
     if chosen.name != "programme" and not resolve("controller", chosen.name).follows_course:
-        text = f"{chosen.label} follows no course: its place, its end and the corridor are not watched"
+        text = (
+            f"{chosen.label} follows no course: its place, its end and the corridor are not watched"
+        )
         yield Note("controller.name", text, level="warning")
 
 
 def _fence(loaded: Loaded, course: Course, fence: Fence) -> Iterator[Note]:
-    """Yield a note if a vehicle on the course leaves the fence, or passes it with less room than at an obstacle."""
+    """Yield a note if a vehicle on the course leaves the fence, or passes it with less room than at
+    an obstacle."""
     vehicle, room_m = loaded.profile.vehicle, loaded.profile.limits.obstacle_side_m
     if outside := outside_fence(course, fence, vehicle.outline):
         yield Note("fence", outside, level="error")
     elif outside_fence(course, fence, vehicle.outline.widened(room_m)):
         yield Note(
             "fence",
-            f"the vehicle on course {course.name!r} comes within {room_m:g} m of the fence (limits.obstacle_side_m): "
-            "a small error may stop it there",
+            f"the vehicle on course {course.name!r} comes within {room_m:g} m of the fence "
+            "(limits.obstacle_side_m): a small error may stop it there",
             level="warning",
         )

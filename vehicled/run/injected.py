@@ -1,4 +1,5 @@
-"""Announces the failures of ``--fail`` when they begin and end, even if the daemon does not notice them."""
+"""Announces the failures of ``--fail`` when they begin and end, even if the daemon does not notice
+them."""
 
 from collections.abc import Iterator, Sequence
 from typing import TextIO
@@ -19,7 +20,9 @@ class InjectedFailures:
             failure = parse_failure(text)
             edges.append((round(failure.start_s * SECOND_NS), INJECTED, str(failure)))
             if failure.duration_s < 1e6:
-                edges.append((round((failure.start_s + failure.duration_s) * SECOND_NS), OVER, str(failure)))
+                edges.append(
+                    (round((failure.start_s + failure.duration_s) * SECOND_NS), OVER, str(failure))
+                )
         self._edges = sorted(edges, reverse=True)
 
     def due(self, since_start_ns: int, now_ns: int) -> Iterator[Event]:

@@ -82,7 +82,8 @@ class ErrorStatistics:
 
 
 class TracePoint(Struct, frozen=True, gc=False):
-    """One instant of a run, for plots. SI units; NaN where it does not apply, such as the course in manual driving."""
+    """One instant of a run, for plots. SI units; NaN where it does not apply, such as the course in
+    manual driving."""
 
     t_s: float
     x_m: float
@@ -108,12 +109,13 @@ class _Instant(Struct, frozen=True, gc=False):
 class Judge:
     """Scores the drive along the course in mode AUTO.
 
-    Ground truth arrives before fusion has run for its instant, so it waits for the estimate of that time. Truth without an estimate
-    at the end of the run is left out.
+    Ground truth arrives before fusion has run for its instant, so it waits for the estimate of that
+    time. Truth without an estimate at the end of the run is left out.
     """
 
     def __init__(self, course: Course, *, keep_trace: bool = False) -> None:
-        """``keep_trace`` keeps every instant of driving for plots, manual driving included; memory then grows with the run."""
+        """``keep_trace`` keeps every instant of driving for plots, manual driving included; memory
+        then grows with the run."""
         self._tracker = truth_tracker(course)
         self._course = course
         self.here: PathPoint | None = None
@@ -122,7 +124,8 @@ class Judge:
         self._waiting: deque[_Instant] = deque(maxlen=_RING)
         self._target_speed_mps = self._wheel_rad = nan
         self._modes = [(0, Mode.INIT)] * 2
-        """The last two modes, each with the time of its first command: a truth may arrive after the command that it precedes."""
+        """The last two modes, each with the time of its first command: a truth may arrive after the
+        command that it precedes."""
         self._asked: CourseCommand | None = None
         """Newest request for another course."""
         self.course_of = read_course
@@ -143,7 +146,9 @@ class Judge:
     def finished(self) -> bool:
         """True once the true vehicle has reached the end of the course."""
         on_last_leg = self._tracker.leg == len(self._course.cusps)
-        return self._tracker.finished or (on_last_leg and self.driven_m >= self._course.length_m - 1.0)
+        return self._tracker.finished or (
+            on_last_leg and self.driven_m >= self._course.length_m - 1.0
+        )
 
     @property
     def course_m(self) -> float:
@@ -174,7 +179,9 @@ class Judge:
                 self._compare(message)
                 self._judge_estimates()
             elif mode is Mode.TELEOP and self.trace is not None:
-                self._waiting.append(_Instant(message, by_itself=False, target_speed_mps=nan, cross_track_m=nan))
+                self._waiting.append(
+                    _Instant(message, by_itself=False, target_speed_mps=nan, cross_track_m=nan)
+                )
                 self._judge_estimates()
         elif isinstance(message, ControlCommand):
             self._target_speed_mps = message.target_speed_mps
@@ -187,7 +194,11 @@ class Judge:
                 self.contacts.append(message)
         elif isinstance(message, CourseCommand):
             self._asked = message
-        elif isinstance(message, Event) and (taken := CourseSet.read(message)) is not None and self._asked is not None:
+        elif (
+            isinstance(message, Event)
+            and (taken := CourseSet.read(message)) is not None
+            and self._asked is not None
+        ):
             self._course = self.course_of(self._asked, taken.lap_from_m)
             self._tracker = truth_tracker(self._course)
             self._tracker.reset(taken.joined_m)
@@ -198,7 +209,9 @@ class Judge:
     def _compare(self, truth: GroundTruth) -> None:
         self._first_ns = self._first_ns or truth.t_ns
         self._last_ns = truth.t_ns
-        self.here = point = self._tracker.update(truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps)
+        self.here = point = self._tracker.update(
+            truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps
+        )
         self.cross_track_m.add(point.cross_track_m)
         self.heading_rad.add(point.heading_error_rad)
         if isfinite(self._target_speed_mps):
@@ -207,7 +220,11 @@ class Judge:
 
     def _judge_estimates(self) -> None:
         """Compare estimates with all waiting truth up to the newest estimate."""
-        while self._waiting and self._estimates and self._waiting[0].truth.t_ns <= self._estimates[-1].t_ns:
+        while (
+            self._waiting
+            and self._estimates
+            and self._waiting[0].truth.t_ns <= self._estimates[-1].t_ns
+        ):
             instant = self._waiting.popleft()
             truth = instant.truth
             x, y, yaw, speed = self._estimate_at(truth.t_ns)

@@ -1,4 +1,5 @@
-"""Short names of logs: ``latest``, ``latest:2`` for the one before, or the beginning of a file name."""
+"""Short names of logs: ``latest``, ``latest:2`` for the one before, or the beginning of a file
+name."""
 
 import os
 import re
@@ -16,31 +17,40 @@ _LATER_PART = re.compile(r"_part\d+\.mcap$")
 def log_name(text: str) -> str:
     """Argument type: return the path of the named log, or ``text`` itself if no known log matches.
 
-    Raises ArgumentTypeError for ``latest`` if no log exists, and for a beginning that several logs share.
+    Raises ArgumentTypeError for ``latest`` if no log exists, and for a beginning that several logs
+    share.
     """
     if os.path.exists(text):
         return text
     head, name = os.path.split(text)
     which, colon, number = name.partition(":")
     if which == LATEST:
-        if colon and not (number.isdecimal() and number.isascii() and 1 <= len(number) <= 6 and int(number) > 0):
+        if colon and not (
+            number.isdecimal() and number.isascii() and 1 <= len(number) <= 6 and int(number) > 0
+        ):
             raise ArgumentTypeError(f"{text!r}: use latest, or latest:2 for the run before it")
         n = int(number) if colon else 1
         logs = _logs([Path(head)] if head else folders())
         if len(logs) < n:
             places = head or ", ".join(map(str, folders()))
-            raise ArgumentTypeError(f"{text!r}: found {len(logs) or 'no'} logs in {places}; give the file of a log")
+            raise ArgumentTypeError(
+                f"{text!r}: found {len(logs) or 'no'} logs in {places}; give the file of a log"
+            )
         return str(logs[n - 1])
     if head or text.endswith(ENDING) or not text:
         return text
     found = [log for log in _logs(folders()) if log.name.startswith(text)]
     if len(found) > 1:
-        raise ArgumentTypeError(f"{text!r} begins the names of {len(found)} logs, such as {found[0].name}: give more letters")
+        raise ArgumentTypeError(
+            f"{text!r} begins the names of {len(found)} logs, such as {found[0].name}: give "
+            "more letters"
+        )
     return str(found[0]) if found else text
 
 
 def folders() -> list[Path]:
-    """Return the folders searched for logs: the current one and the default log folder of the profiles."""
+    """Return the folders searched for logs: the current one and the default log folder of the
+    profiles."""
     from vehicled.profile.schema import LogTable
 
     places = [Path()]
@@ -58,7 +68,9 @@ def names() -> list[str]:
 def _logs(places: list[Path]) -> list[Path]:
     """Return the first file of each run, newest first."""
     return sorted(
-        {path for place in places for path in _files(place)}, key=lambda path: (_changed_ns(path), path.name), reverse=True
+        {path for place in places for path in _files(place)},
+        key=lambda path: (_changed_ns(path), path.name),
+        reverse=True,
     )
 
 

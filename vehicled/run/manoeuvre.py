@@ -11,7 +11,14 @@ from vehicled.control.programme_file import MAX_BYTES, ProgrammeError, read_prog
 from vehicled.control.programmes import named
 from vehicled.control.speed import drive_authority_mps2, usable_gain
 from vehicled.core.errors import SetupError
-from vehicled.core.messages import ActuatorCommand, ControlCommand, ControlLevel, GroundTruth, Message, Mode
+from vehicled.core.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    ControlLevel,
+    GroundTruth,
+    Message,
+    Mode,
+)
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.markings import BodyRectangle, LanePassage
@@ -25,7 +32,8 @@ TYPES: tuple[type[Message], ...] = (GroundTruth, ActuatorCommand, ControlCommand
 
 
 class Section(Struct, frozen=True):
-    """Errors over the manoeuvre itself, without the run-up and the stop. The cross-track error is relative to the course."""
+    """Errors over the manoeuvre itself, without the run-up and the stop. The cross-track error is
+    relative to the course."""
 
     cross_track_mean_m: float
     cross_track_max_m: float
@@ -50,19 +58,27 @@ class ManoeuvreJudge:
     """Follows the ground truth in AUTO mode and during the stop after it."""
 
     def __init__(self, course: Course, vehicle: Vehicle, judge: Judge) -> None:
-        """Take the course. ``judge`` of the same course must get every message first: its projection is reused."""
+        """Take the course. ``judge`` of the same course must get every message first: its
+        projection is reused."""
         outline = vehicle.outline
         body = BodyRectangle(outline.front_m, outline.rear_m, vehicle.width_m)
         self._markings = course.markings
         self._passing = LanePassage(course.markings, body)
         self._judge = judge
-        self._cross_track, self._heading, self._speed = ErrorStatistics(), ErrorStatistics(), ErrorStatistics()
+        self._cross_track, self._heading, self._speed = (
+            ErrorStatistics(),
+            ErrorStatistics(),
+            ErrorStatistics(),
+        )
         self._driving = False
         self._before: GroundTruth | None = None
-        self._driven_m = self._top_mps = self._lateral_mps2 = self._yaw_rate_radps = self._turned_rad = 0.0
+        self._driven_m = self._top_mps = self._lateral_mps2 = self._yaw_rate_radps = (
+            self._turned_rad
+        ) = 0.0
         self._cut: dict[str, int] = {}
         self.gave_up = False
-        """True if the controller only commanded a stop; for a programme: if the entry speed was not reached."""
+        """True if the controller only commanded a stop; for a programme: if the entry speed was not
+        reached."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Process one message."""
@@ -116,7 +132,9 @@ class ManoeuvreJudge:
             return
         if before is not None:
             self._driven_m += hypot(truth.x_m - before.x_m, truth.y_m - before.y_m)
-            self._turned_rad += 0.5e-9 * (truth.yaw_rate_radps + before.yaw_rate_radps) * (truth.t_ns - before.t_ns)
+            self._turned_rad += (
+                0.5e-9 * (truth.yaw_rate_radps + before.yaw_rate_radps) * (truth.t_ns - before.t_ns)
+            )
         self._top_mps = max(self._top_mps, abs(truth.speed_mps))
         self._lateral_mps2 = max(self._lateral_mps2, abs(truth.speed_mps * truth.yaw_rate_radps))
         self._yaw_rate_radps = max(self._yaw_rate_radps, abs(truth.yaw_rate_radps))
@@ -138,7 +156,9 @@ def load_programme(text: str, profile: Profile) -> ProgrammeParams:
             return named(text, profile.vehicle, profile.limits)
         path = Path(text).expanduser()
         if not path.is_file():
-            raise ProgrammeError(f"{text}: file not found; give a .csv file or the name of a programme")
+            raise ProgrammeError(
+                f"{text}: file not found; give a .csv file or the name of a programme"
+            )
         with path.open("rb") as file:
             return read_programme(file.read(MAX_BYTES + 1), text)
     except ProgrammeError as error:
@@ -148,9 +168,11 @@ def load_programme(text: str, profile: Profile) -> ProgrammeParams:
 
 
 def programme_overrides(spec: RunSpec, overrides: list[str]) -> list[str]:
-    """Return profile overrides that make the programme the controller. They contain it completely, so the log needs no other file.
+    """Return profile overrides that make the programme the controller. They contain it completely,
+    so the log needs no other file.
 
-    The speed is controlled as by the profile's own controller, unless the profile tunes the programme's.
+    The speed is controlled as by the profile's own controller, unless the profile tunes the
+    programme's.
     """
     if not spec.programme:
         return []
@@ -164,7 +186,8 @@ def programme_overrides(spec: RunSpec, overrides: list[str]) -> list[str]:
     values = msgspec.to_builtins(programme)
     values.pop("speed")
     if speed is not None and own is None:
-        # Holding a speed may need the full integral term quickly: use half the gain of critical damping for an integrating drive.
+        # Holding a speed may need the full integral term quickly: use half the gain of critical
+        # damping for an integrating drive.
         drive = profile.vehicle.drive
         settling = drive_authority_mps2(drive) * usable_gain(speed, drive) ** 2 / 8.0
         wanted = msgspec.to_builtins(speed) | {"integral_limit": 1.0, "i": max(speed.i, settling)}

@@ -16,11 +16,14 @@ PLOT_SUFFIXES = (".png", ".svg", ".pdf")
 def check_output(option: str, file: Path) -> None:
     """Raise :class:`SetupError` before the work if the file of ``option`` cannot be written."""
     if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):
-        raise SetupError(f"{option} {file}: cannot be written; choose a file in an existing, writable folder")
+        raise SetupError(
+            f"{option} {file}: cannot be written; choose a file in an existing, writable folder"
+        )
 
 
 def check_plot_file(file: Path, option: str = "--plot") -> None:
-    """Raise :class:`SetupError` before the work if the file of an option cannot be written or is not a picture."""
+    """Raise :class:`SetupError` before the work if the file of an option cannot be written or is
+    not a picture."""
     if file.suffix.lower() not in PLOT_SUFFIXES:
         raise SetupError(f"{option} {file}: the name must end in {', '.join(PLOT_SUFFIXES)}")
     check_output(option, file)
@@ -29,7 +32,8 @@ def check_plot_file(file: Path, option: str = "--plot") -> None:
 
 
 def new_figure(width_in: float, height_in: float) -> "Figure":
-    """Return an empty figure. It is imported here, so that a command without a picture does not load matplotlib."""
+    """Return an empty figure. It is imported here, so that a command without a picture does not
+    load matplotlib."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width_in, height_in), dpi=120, layout="constrained")
@@ -53,7 +57,11 @@ def write_output(file: Path, text: str) -> None:
         else:
             _put(file.resolve(), text)
     except OSError as error:
-        cure = "run it with sudo, or choose another place" if isinstance(error, PermissionError) else "choose another place"
+        cure = (
+            "run it with sudo, or choose another place"
+            if isinstance(error, PermissionError)
+            else "choose another place"
+        )
         raise SetupError(f"cannot write {file} ({error.strerror}): {cure}") from None
 
 

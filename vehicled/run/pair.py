@@ -1,7 +1,8 @@
-"""Daemon and simulator in one process, in lockstep: a drive that can be stepped, frozen and restarted.
+"""Daemon and simulator in one process, in lockstep: a drive that can be stepped, frozen and
+restarted.
 
-Machine and simulated world are those of ``vehicled sim --clock lockstep``. The socket between them is left out; the frames are the
-same.
+Machine and simulated world are those of ``vehicled sim --clock lockstep``. The socket between them
+is left out; the frames are the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,8 @@ GRID_NS = 1_000_000
 
 
 class Pair:
-    """Daemon and simulator, granted time in the way that ``sim_backend.lockstep`` and ``vehicled.runtime.lockstep`` do together."""
+    """Daemon and simulator, granted time in the way that ``sim_backend.lockstep`` and
+    ``vehicled.runtime.lockstep`` do together."""
 
     def __init__(
         self,
@@ -46,8 +48,9 @@ class Pair:
         board: BoardRecording | None = None,
         grid: OccupancyGrid | None = None,
     ) -> None:
-        """Build both. Without ``scenario`` nothing arms the vehicle. ``start`` is the way in which the vehicle finds its
-        heading. With a ``board`` tasks take as long as on that computer. ``grid``: the map of the profile.
+        """Build both. Without ``scenario`` nothing arms the vehicle. ``start`` is the way in which
+        the vehicle finds its heading. With a ``board`` tasks take as long as on that computer.
+        ``grid``: the map of the profile.
         """
         self._board, self._seed = board, seed
         self._profile, self._course, self._recorder, self._fence = profile, course, recorder, fence
@@ -89,7 +92,8 @@ class Pair:
             self.machine.on_port(name, PortState.OPENED, "simulator link", now_ns)
 
     def around(self, estimator: Estimator, controller: Controller) -> tuple[Estimator, Controller]:
-        """Return what takes the places of estimator and controller: they themselves, unless a subclass wraps them."""
+        """Return what takes the places of estimator and controller: they themselves, unless a
+        subclass wraps them."""
         return estimator, controller
 
     @property
@@ -113,7 +117,9 @@ class Pair:
     def reply(self) -> None:
         """Deliver the daemon's frames to the devices and agree on the next instant."""
         self.send(self.machine.take_tx())
-        wake_ns = self.stopwatch.wake_ns(self.machine.next_due_ns(), max(self.machine.executive.busy_until_ns, self.now_ns + 1))
+        wake_ns = self.stopwatch.wake_ns(
+            self.machine.next_due_ns(), max(self.machine.executive.busy_until_ns, self.now_ns + 1)
+        )
         self._granted_ns = min(wake_ns, self.now_ns + HORIZON_NS)
 
     def send(self, outgoing: Sequence[Outgoing]) -> None:
@@ -121,8 +127,8 @@ class Pair:
         deliver(self.world, self._number, outgoing)
 
     def freeze(self, until_ns: int, watch: Callable[[int], None]) -> None:
-        """Stop the daemon while the world goes on, then let it process what arrived meanwhile. ``watch`` is called with
-        the times.
+        """Stop the daemon while the world goes on, then let it process what arrived meanwhile.
+        ``watch`` is called with the times.
         """
         waiting: list[tuple[int, bytes]] = []
         for t_ns in range(self.now_ns + GRID_NS, until_ns + 1, GRID_NS):

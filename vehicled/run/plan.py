@@ -27,7 +27,8 @@ from vehicled.safety.fence import Fence, read_geojson
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """Loaded and checked configuration of a run. All errors in the specification are found while it is built."""
+    """Loaded and checked configuration of a run. All errors in the specification are found while it
+    is built."""
 
     spec: RunSpec
     loaded: Loaded
@@ -47,15 +48,25 @@ class Plan(Struct, frozen=True, kw_only=True):
     board_text: bytes = b""
     """Content of its file, for the log."""
     world_files: list[WorldFile] = []
-    """Files of the simulated world, for the log, and the map; only the map before a simulation fills them in, and on a vehicle."""
+    """Files of the simulated world, for the log, and the map; only the map before a simulation
+    fills them in, and on a vehicle."""
     grid: OccupancyGrid | None = None
     """Map on which the vehicle is located; None without one."""
 
     @classmethod
     def of(cls, spec: RunSpec) -> "Plan":
-        """Load and check everything that ``spec`` names. Raises the errors of profile, course and set-up."""
-        names = {"controller": spec.controller, "estimator": spec.estimator, "identifier": spec.identifier}
-        overrides = [*spec.overrides, *(f"{table}.name={name}" for table, name in names.items() if name), *_latency(spec)]
+        """Load and check everything that ``spec`` names. Raises the errors of profile, course and
+        set-up."""
+        names = {
+            "controller": spec.controller,
+            "estimator": spec.estimator,
+            "identifier": spec.identifier,
+        }
+        overrides = [
+            *spec.overrides,
+            *(f"{table}.name={name}" for table, name in names.items() if name),
+            *_latency(spec),
+        ]
         if spec.scene:
             scene = scenes.absolute(spec.scene)
             overrides.append(f"sim.scene={scene}")
@@ -63,7 +74,9 @@ class Plan(Struct, frozen=True, kw_only=True):
         loaded = load(spec.profile, overrides + programme_overrides(spec, overrides))
         controller = loaded.profile.controller
         if controller.name == "programme" and not controller.selected.t_s:
-            raise SetupError("controller programme needs a programme: give --programme FILE or NAME")
+            raise SetupError(
+                "controller programme needs a programme: give --programme FILE or NAME"
+            )
         course = course_of(loaded.profile, spec.course).repeated(spec.laps)
         check_direction(loaded.profile, course)
         fence, fence_text = fence_of(loaded, course)
@@ -80,7 +93,10 @@ class Plan(Struct, frozen=True, kw_only=True):
             fence_text=fence_text,
             wiring=wire(loaded.profile, spec.link),
             course_notes=speed_warnings(
-                loaded.profile.vehicle, loaded.profile.limits, course, getattr(controller.selected, "speed", None)
+                loaded.profile.vehicle,
+                loaded.profile.limits,
+                course,
+                getattr(controller.selected, "speed", None),
             )
             if follows
             else [],
@@ -101,19 +117,32 @@ def _latency(spec: RunSpec) -> list[str]:
 
 
 def board_of(spec: RunSpec, profile: Profile) -> tuple[BoardRecording | None, bytes]:
-    """Return the recorded computer of the specification, and its file. Raises :class:`SetupError`."""
+    """Return the recorded computer of the specification, and its file. Raises
+    :class:`SetupError`."""
     if not spec.board:
         return None, b""
     if spec.clock != "lockstep":
-        raise SetupError("--board replays a computer in lockstep: leave out --clock wall, which uses this computer's own times")
+        raise SetupError(
+            "--board replays a computer in lockstep: leave out --clock wall, which uses this "
+            "computer's own times"
+        )
     return read(Path(spec.board).expanduser(), profile.tasks)
 
 
 def board_notes(profile: Profile, board: BoardRecording | None) -> list[Note]:
-    """Return a warning for each part of the pipeline that was another one when the computer was measured."""
-    parts = {"controller": profile.controller, "estimator": profile.estimator} if board is not None else {}
+    """Return a warning for each part of the pipeline that was another one when the computer was
+    measured."""
+    parts = (
+        {"controller": profile.controller, "estimator": profile.estimator}
+        if board is not None
+        else {}
+    )
     return [
-        Note("--board", f"the task times are those of {part} {was}, not of {now.label}: measure with it", level="warning")
+        Note(
+            "--board",
+            f"the task times are those of {part} {was}, not of {now.label}: measure with it",
+            level="warning",
+        )
         for part, now in parts.items()
         if (was := getattr(board, part)) != now.label
     ]
@@ -121,7 +150,10 @@ def board_notes(profile: Profile, board: BoardRecording | None) -> list[Note]:
 
 def plugins_of(profile: Profile) -> list[Plugin]:
     """Return the plugins of the daemon that a loaded profile uses."""
-    chosen: list[tuple[Kind, str]] = [("controller", profile.controller.name), ("estimator", profile.estimator.name)]
+    chosen: list[tuple[Kind, str]] = [
+        ("controller", profile.controller.name),
+        ("estimator", profile.estimator.name),
+    ]
     if profile.identifier is not None:
         chosen.append(("identifier", profile.identifier.name))
     chosen += [("driver", device.driver.name) for device in profile.devices.values()]
@@ -130,7 +162,8 @@ def plugins_of(profile: Profile) -> list[Plugin]:
 
 
 def course_of(profile: Profile, name_or_file: str | None) -> Course:
-    """Return the named course, or the profile's, fitted to the vehicle if its lanes depend on that. Raises CourseError."""
+    """Return the named course, or the profile's, fitted to the vehicle if its lanes depend on that.
+    Raises CourseError."""
     vehicle = profile.vehicle
     return load_course(
         name_or_file or profile.course,
@@ -142,11 +175,15 @@ def course_of(profile: Profile, name_or_file: str | None) -> Course:
 
 def check_direction(profile: Profile, course: Course) -> None:
     """Raise :class:`SetupError` if the course has reverse legs and the vehicle cannot reverse."""
-    if course.reverses and profile.controller.name != "programme" and not profile.vehicle.drive.top_reverse_speed_mps:
+    if (
+        course.reverses
+        and profile.controller.name != "programme"
+        and not profile.vehicle.drive.top_reverse_speed_mps
+    ):
         raise SetupError(
-            f"course {course.name!r} has reverse legs, but the vehicle of profile {profile.name!r} cannot reverse: "
-            "its vehicle.drive.reverse_share is too small; choose another course, or set it if drive and driver "
-            "can reverse"
+            f"course {course.name!r} has reverse legs, but the vehicle of profile "
+            f"{profile.name!r} cannot reverse: its vehicle.drive.reverse_share is too small; "
+            "choose another course, or set it if drive and driver can reverse"
         )
 
 
@@ -162,7 +199,9 @@ def fence_of(loaded: Loaded, course: Course) -> tuple[Fence | None, bytes]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SetupError(f"fence: cannot read {path} ({error.strerror}); its path is relative to the profile") from None
+        raise SetupError(
+            f"fence: cannot read {path} ({error.strerror}); its path is relative to the profile"
+        ) from None
     return read_geojson(data, path.name, course.datum), data
 
 

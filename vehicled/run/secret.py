@@ -1,4 +1,5 @@
-"""Reads secrets that a profile names: a file, or a credential that systemd passes to the service."""
+"""Reads secrets that a profile names: a file, or a credential that systemd passes to the
+service."""
 
 import os
 from collections.abc import Iterator
@@ -20,9 +21,14 @@ def device_secrets(profile: Profile) -> Iterator[tuple[str, str, SecretRef]]:
 def read_secret(name: str, *, key: str, file: str, credential: str) -> tuple[str, Path]:
     """Return the content and path of a secret.
 
-    Raises :class:`SetupError` with the ``key`` of the profile, the ``name`` of the secret and its path, never the secret.
+    Raises :class:`SetupError` with the ``key`` of the profile, the ``name`` of the secret and its
+    path, never the secret.
     """
-    path = Path(file).expanduser() if file else Path(os.environ.get("CREDENTIALS_DIRECTORY", ""), credential)
+    path = (
+        Path(file).expanduser()
+        if file
+        else Path(os.environ.get("CREDENTIALS_DIRECTORY", ""), credential)
+    )
     try:
         content = path.read_text()
         if not content.strip():

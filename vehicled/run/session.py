@@ -1,4 +1,5 @@
-"""Builds and runs one run of the daemon: profile, course, link, log, machine, pump. Used by every command that drives."""
+"""Builds and runs one run of the daemon: profile, course, link, log, machine, pump. Used by every
+command that drives."""
 
 import gc
 import os
@@ -77,9 +78,14 @@ MAX_DIGITS = 20
 
 SIMULATED_SECRET = "simulated"  # noqa: S105 - what stands for a secret
 LOCKSTEP_SETUP = realtime.RealtimeRequest(
-    lock_memory=False, fifo_priority=None, timer_slack_ns=None, switch_interval_s=None, collect=False
+    lock_memory=False,
+    fifo_priority=None,
+    timer_slack_ns=None,
+    switch_interval_s=None,
+    collect=False,
 )
-"""Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage collection."""
+"""Set-up for virtual time, without privileges; long-lived objects are still excluded from garbage
+collection."""
 
 Listener = tuple[Iterable[type[Message]], Callable[[Message, int], None]]
 """Message types with a listener besides the log."""
@@ -106,7 +112,8 @@ class DriveOutcome(Struct, frozen=True):
     stalls: "StallCount | None" = None
     """Stalls of the computer during which the clock of the run paused."""
     late_tasks: Sequence[str] = ()
-    """Texts about the tasks that would miss their deadlines if virtual time did not stand still for them."""
+    """Texts about the tasks that would miss their deadlines if virtual time did not stand still for
+    them."""
     signal: int = 0
     """Signal that ended a drive in lockstep; 0 for none. The program may want it, too."""
     observers_failed: str = ""
@@ -124,15 +131,19 @@ class Observer(Struct, frozen=True, kw_only=True):
     on_end: Callable[[Ending], object] | None = None
     """Called at the end of the drive, also after a crash, before anything is closed."""
     verdict: Callable[[], tuple[bool | None, str]] | None = None
-    """Returns whether the lanes were kept, None without lanes, and the verdict as text, for the log."""
+    """Returns whether the lanes were kept, None without lanes, and the verdict as text, for the
+    log."""
     injected: InjectedFailures | None = None
     """Failures that are recorded when they begin and end."""
 
 
 def greet(plan: Plan, sock: socket.socket) -> Link:
-    """Do the handshake with the simulator behind a socket. Raises :class:`vehicled.core.link.LinkError`."""
+    """Do the handshake with the simulator behind a socket. Raises
+    :class:`vehicled.core.link.LinkError`."""
     spec = plan.spec
-    link = Link(sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, shared_clock=spec.shared_clock)
+    link = Link(
+        sock, spec.clock, plan.wiring.ports, _GREETING_TIMEOUT_S, shared_clock=spec.shared_clock
+    )
     if spec.clock == "lockstep":
         link.block(spec.silence_s(shared_clock=True))
     return link
@@ -148,10 +159,12 @@ def drive(
     setup_fault: str = "",
     simulator_pid: int | None = None,
 ) -> DriveOutcome:
-    """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends. Closes the link.
+    """Run the daemon on a simulator link, on ``ports`` by device, or on both, until it ends. Closes
+    the link.
 
-    ``setup_fault`` is a reason against arming, or empty. Raises :class:`vehicled.core.link.LinkError` if the simulator simulates
-    something else and :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
+    ``setup_fault`` is a reason against arming, or empty. Raises
+    :class:`vehicled.core.link.LinkError` if the simulator simulates something else and
+    :class:`LogError` if the log folder is not writable; later errors become an :class:`Ending`.
     """
     if plan.spec.clock == "lockstep":
         assert link is not None
@@ -164,7 +177,11 @@ def drive(
 
 
 def _drive_in_lockstep(
-    plan: Plan, link: "Link | LockstepLink", observer: Observer, setup_fault: str, simulator_pid: int | None
+    plan: Plan,
+    link: "Link | LockstepLink",
+    observer: Observer,
+    setup_fault: str,
+    simulator_pid: int | None,
 ) -> DriveOutcome:
     with ExitStack() as before_drive:
         before_drive.callback(link.close, NOT_BEGUN)
@@ -174,7 +191,16 @@ def _drive_in_lockstep(
         virtual = virtual_stopwatch(plan.wiring, plan.board, start.clock_ns, plan.spec.seed)
         costs = TaskCosts(plan, virtual, router.observers)
         evidence_source = virtual if isinstance(virtual, BoardStopwatch) else None
-        session = Session(plan, observer, router, start, costs, evidence_source, simulated=True, setup_fault=setup_fault)
+        session = Session(
+            plan,
+            observer,
+            router,
+            start,
+            costs,
+            evidence_source,
+            simulated=True,
+            setup_fault=setup_fault,
+        )
         before_drive.pop_all()
     machine = session.machine
     run = session.begin()
@@ -184,7 +210,9 @@ def _drive_in_lockstep(
         with signals, _one_processor(simulator_pid):
             return run_lockstep(machine, link, run, costs, plan.spec.silence_s(shared_clock=True))
 
-    ending = session.carry_out(pump, lambda: machine.executive.busy_until_ns, partial(link.close, ENDED))
+    ending = session.carry_out(
+        pump, lambda: machine.executive.busy_until_ns, partial(link.close, ENDED)
+    )
     return session.finish(ending, late_tasks=costs.late, signal=signals.number)
 
 
@@ -197,7 +225,8 @@ class StartTimes(Struct, frozen=True):
 
 
 class Session:
-    """Parts that a run has on either clock: machine, log, console and bridges, and the steps after its end."""
+    """Parts that a run has on either clock: machine, log, console and bridges, and the steps after
+    its end."""
 
     def __init__(
         self,
@@ -213,7 +242,8 @@ class Session:
         socket_path: Path | None = None,
         setup_fault: str,
     ) -> None:
-        """Build and open everything. ``ports`` are the real devices; ``simulated``: a simulator stands for the others.
+        """Build and open everything. ``ports`` are the real devices; ``simulated``: a simulator
+        stands for the others.
 
         Raises :class:`SetupError`, :class:`LogError` and BridgeError.
         """
@@ -233,14 +263,21 @@ class Session:
             observers=router.observers,
         )
         _hand_out_secrets(plan, self.machine, real=frozenset(ports) if simulated else None)
-        # Call set-up after all long-lived objects exist, because it freezes them for the garbage collector.
-        # A program around us that has frozen its own objects keeps them so: nobody can thaw only some.
+        # Call set-up after all long-lived objects exist, because it freezes them for the garbage
+        # collector. A program around us that has frozen its own objects keeps them so: nobody can
+        # thaw only some.
         self._freezes = gc.get_freeze_count() <= realtime.FROZEN_AT_START
         wanted = LOCKSTEP_SETUP if self._lockstep else realtime.RealtimeRequest()
         self.priority = realtime.LoopPriority()
-        report = realtime.setup(wanted if self._freezes else msgspec.structs.replace(wanted, freeze_gc=False))
+        report = realtime.setup(
+            wanted if self._freezes else msgspec.structs.replace(wanted, freeze_gc=False)
+        )
         self.priority.set_aside()
-        self.writer = _open_log(plan, start, report, setup_fault) if plan.spec.log_folder is not None else None
+        self.writer = (
+            _open_log(plan, start, report, setup_fault)
+            if plan.spec.log_folder is not None
+            else None
+        )
         if self.writer is not None:
             router.log_to(self.writer.sink)
         closed = frozenset[str]() if simulated else frozenset(plan.wiring.ports) - frozenset(ports)
@@ -251,10 +288,13 @@ class Session:
             from vehicled.run.bridges import open_bridges
 
             sink = self.writer.sink if self.writer is not None else _sink_for_bridges(router, start)
-            self.bridges = open_bridges(plan, self.console, router, sink, socket_path, simulated=simulated)
+            self.bridges = open_bridges(
+                plan, self.console, router, sink, socket_path, simulated=simulated
+            )
 
     def begin(self) -> EndConditions:
-        """Record the course and return the conditions that end the run, with whatever follows each turn of the pump."""
+        """Record the course and return the conditions that end the run, with whatever follows each
+        turn of the pump."""
         spec, router, observer = self._plan.spec, self._router, self._observer
         for types, record in observer.listeners:
             router.listen(types, record)
@@ -269,16 +309,23 @@ class Session:
         self._run = EndConditions(
             self.machine,
             self.writer or NoLog(),
-            until_ns=NEVER_NS if spec.duration_s is None else run_from_ns + round(spec.duration_s * 1e9),
-            start_timeout_ns=NEVER_NS if spec.start_timeout_s is None else round(spec.start_timeout_s * 1e9),
+            until_ns=NEVER_NS
+            if spec.duration_s is None
+            else run_from_ns + round(spec.duration_s * 1e9),
+            start_timeout_ns=NEVER_NS
+            if spec.start_timeout_s is None
+            else round(spec.start_timeout_s * 1e9),
             stays=spec.stays,
             ends_disarmed=spec.ends_disarmed,
             progress=_after_turns(observer, self.machine, router, self._start.clock_ns, bridges),
         )
         return self._run
 
-    def carry_out(self, pump: Callable[[], Ending], now_ns: Callable[[], int], close: Callable[[], None]) -> Ending:
-        """Run the pump, then ``close``. A plugin that keeps failing ends the run with the brake; other errors are raised."""
+    def carry_out(
+        self, pump: Callable[[], Ending], now_ns: Callable[[], int], close: Callable[[], None]
+    ) -> Ending:
+        """Run the pump, then ``close``. A plugin that keeps failing ends the run with the brake;
+        other errors are raised."""
         on_end = self._observer.on_end or (lambda ending: None)
         ended = self._router.observers.guard("end of the run", on_end, None)
         try:
@@ -288,12 +335,20 @@ class Session:
         except BaseException as error:
             with suppress(Exception):
                 ended(self._run.lost("the daemon crashed", now_ns()))
-            if not (isinstance(error, plugins.PluginFaultError) or (isinstance(error, Exception) and plugins.place_of(error))):
+            if not (
+                isinstance(error, plugins.PluginFaultError)
+                or (isinstance(error, Exception) and plugins.place_of(error))
+            ):
                 if self.writer is not None:
                     with suppress(Exception):
-                        self.writer.close(_end_of_a_crash(error, self.machine), now_ns(), timeout_s=_CRASH_LOG_S)
+                        self.writer.close(
+                            _end_of_a_crash(error, self.machine), now_ns(), timeout_s=_CRASH_LOG_S
+                        )
                 raise
-            why = f"a plugin failed again and again: {plugins.describe(error)}; the brake was commanded"
+            why = (
+                f"a plugin failed again and again: {plugins.describe(error)}; the brake was "
+                "commanded"
+            )
             return Ending(Outcome.NOT_FINISHED, why, now_ns())
         finally:
             close()
@@ -311,28 +366,67 @@ class Session:
         signal: int = 0,
     ) -> DriveOutcome:
         """Record what the run ended with, close the log and return the result."""
-        machine, writer, observers, observer = self.machine, self.writer, self._router.observers, self._observer
+        machine, writer, observers, observer = (
+            self.machine,
+            self.writer,
+            self._router.observers,
+            self._observer,
+        )
         wall_s = (time.monotonic_ns() - self._begin_ns) * 1e-9
-        end = {"outcome": ending.outcome.name.lower(), "why": ending.why, "digest": machine.digest.hexdigest()}
+        end = {
+            "outcome": ending.outcome.name.lower(),
+            "why": ending.why,
+            "digest": machine.digest.hexdigest(),
+        }
         no_verdict: tuple[bool | None, str] = (None, "")
-        judged = no_verdict if observer.verdict is None else observers.guard("verdict", observer.verdict, no_verdict)()
+        judged = (
+            no_verdict
+            if observer.verdict is None
+            else observers.guard("verdict", observer.verdict, no_verdict)()
+        )
         if judged[0] is not None:
             end |= {"lanes": judged[1], "lanes_passed": "yes" if judged[0] else "no"}
         if stalls is not None:
             end["stalls"] = str(stalls)
-        if usage := observers.guard("message counts", lambda: encode_rows(machine.usage) if machine.usage else "", "")():
+        if usage := observers.guard(
+            "message counts", lambda: encode_rows(machine.usage) if machine.usage else "", ""
+        )():
             end[MESSAGES_KEY] = usage
         failed = any(part.code == "task_raised" for part in machine.supervisor.reason.parts())
-        late = observers.guard("task costs", late_tasks, [])() if late_tasks is not None and not failed else []
+        late = (
+            observers.guard("task costs", late_tasks, [])()
+            if late_tasks is not None and not failed
+            else []
+        )
         if late:
             end["late_tasks"] = "; ".join(late)
         if observers.failures:
             end["observers_failed"] = observers.summary
         _record_all(self._router, observers.take_events(ending.now_ns))
-        log = None if writer is None else observers.guard("log writer", writer.close, None)(end, ending.now_ns)
-        problem = log.failure if log is not None else "" if writer is None else f"closing the log {writer.path} failed"
+        log = (
+            None
+            if writer is None
+            else observers.guard("log writer", writer.close, None)(end, ending.now_ns)
+        )
+        problem = (
+            log.failure
+            if log is not None
+            else ""
+            if writer is None
+            else f"closing the log {writer.path} failed"
+        )
         return DriveOutcome(
-            ending, machine, self._plan.spec.seed, self._run_from_ns, wall_s, log, problem, stalls, late, signal, observers.summary
+            ending,
+            machine,
+            self._plan.spec.seed,
+            self._run_from_ns,
+            wall_s,
+            log,
+            problem,
+            stalls,
+            late,
+            signal,
+            observers.summary,
         )
 
 
@@ -342,9 +436,14 @@ def _end_of_a_crash(error: BaseException, machine: Machine) -> dict[str, str]:
 
 
 def _after_turns(
-    observer: Observer, machine: Machine, router: Router, started_ns: int, bridges: "Feed | LockstepFeed | None"
+    observer: Observer,
+    machine: Machine,
+    router: Router,
+    started_ns: int,
+    bridges: "Feed | LockstepFeed | None",
 ) -> Callable[[int], None]:
-    """Return what follows each turn of the pump and only explains the drive. Each part may fail without the others."""
+    """Return what follows each turn of the pump and only explains the drive. Each part may fail
+    without the others."""
     guard = router.observers.guard
     steps: list[Callable[[int], None]] = []
     if bridges is not None:
@@ -369,7 +468,8 @@ def _record_all(router: Router, events: Iterable[Event]) -> None:
 
 
 def same_world(plan: Plan, world: dict[str, str]) -> Plan:
-    """Return the plan with the simulator's seed and latency. Raises :class:`LinkError` if the simulator simulates something else.
+    """Return the plan with the simulator's seed and latency. Raises :class:`LinkError` if the
+    simulator simulates something else.
 
     A foreign simulator may not describe its world; then nothing is compared.
     """
@@ -379,19 +479,27 @@ def same_world(plan: Plan, world: dict[str, str]) -> Plan:
     for what, name in ours.items():
         if world.get(what, name) != name:
             theirs = printable(world[what], SHOWN)
-            raise LinkError(f"the simulator was started with --{what} {theirs}, this command with {name}: use the same in both")
+            raise LinkError(
+                f"the simulator was started with --{what} {theirs}, this command with {name}: "
+                "use the same in both"
+            )
     given = world.get("seed", str(plan.spec.seed))
     if not (given.isdecimal() and len(given) <= MAX_DIGITS):
-        raise LinkError(f"the simulator names {printable(given, SHOWN)} as its seed: a seed is a whole number from 0 on")
+        raise LinkError(
+            f"the simulator names {printable(given, SHOWN)} as its seed: a seed is a whole "
+            "number from 0 on"
+        )
     seed, latency = int(given), printable(world.get("latency", ""), SHOWN)
-    return msgspec.structs.replace(plan, spec=msgspec.structs.replace(plan.spec, seed=seed, latency=latency))
+    return msgspec.structs.replace(
+        plan, spec=msgspec.structs.replace(plan.spec, seed=seed, latency=latency)
+    )
 
 
 def _hand_out_secrets(plan: Plan, machine: Machine, *, real: frozenset[str] | None) -> None:
     """Read the passwords of the devices, in a simulation of the ``real`` ones only; None: all are.
 
-    A simulated caster asks for no certain password, so that a profile can be driven where its passwords are not. Raises
-    :class:`SetupError` with device and file, never the secret.
+    A simulated caster asks for no certain password, so that a profile can be driven where its
+    passwords are not. Raises :class:`SetupError` with device and file, never the secret.
     """
     for port in machine.ports:
         device = machine.device(port)
@@ -400,12 +508,19 @@ def _hand_out_secrets(plan: Plan, machine: Machine, *, real: frozenset[str] | No
         if real is not None and port not in real:
             device.set_secret(SIMULATED_SECRET)
             continue
-        secret, _ = read_secret("password", key=f"devices.{port}", file=ref.file, credential=ref.credential)
+        secret, _ = read_secret(
+            "password", key=f"devices.{port}", file=ref.file, credential=ref.credential
+        )
         device.set_secret(secret)
 
 
 def _console(
-    plan: Plan, machine: Machine, router: Router, writer: WriterProcess | None, started_ns: int, closed: frozenset[str]
+    plan: Plan,
+    machine: Machine,
+    router: Router,
+    writer: WriterProcess | None,
+    started_ns: int,
+    closed: frozenset[str],
 ) -> Console:
     profile = plan.loaded.profile
     facts = RunFacts(
@@ -434,12 +549,17 @@ def _sink_for_bridges(router: Router, start: StartTimes) -> LogSink:
 
 @contextmanager
 def _one_processor(simulator_pid: int | None) -> Iterator[None]:
-    """Keep daemon and simulator on one processor: they take turns, and waking another processor for each turn costs more than it
-    saves.
+    """Keep daemon and simulator on one processor: they take turns, and waking another processor for
+    each turn costs more than it saves.
 
-    The log writer stays free. No effect on systems without this call, or without a simulator of our own.
+    The log writer stays free. No effect on systems without this call, or without a simulator of our
+    own.
     """
-    allowed = os.sched_getaffinity(0) if simulator_pid is not None and hasattr(os, "sched_getaffinity") else set()
+    allowed = (
+        os.sched_getaffinity(0)
+        if simulator_pid is not None and hasattr(os, "sched_getaffinity")
+        else set()
+    )
     # Parallel runs spread over the processors by their process ids.
     chosen = {sorted(allowed)[os.getpid() % len(allowed)]} if allowed else set()
     with suppress(OSError):
@@ -465,13 +585,21 @@ def _attachments(plan: Plan) -> list[Attachment]:
         files.append(Attachment(BOARD_NAME, "application/json", plan.board_text))
     for row, plugin in enumerate(plan.plugins):
         kind = "application/octet-stream" if is_network(plugin.reference) else "text/x-python"
-        files += [Attachment(plugin_attachment(row, name), kind, text) for name, text in plugin.files.items()]
+        files += [
+            Attachment(plugin_attachment(row, name), kind, text)
+            for name, text in plugin.files.items()
+        ]
     for row, each in enumerate(plan.world_files):
-        files += [Attachment(file_attachment(row, name), "application/octet-stream", data) for name, data in each.files.items()]
+        files += [
+            Attachment(file_attachment(row, name), "application/octet-stream", data)
+            for name, data in each.files.items()
+        ]
     return files
 
 
-def _open_log(plan: Plan, start: StartTimes, report: realtime.RealtimeReport, setup_fault: str) -> WriterProcess:
+def _open_log(
+    plan: Plan, start: StartTimes, report: realtime.RealtimeReport, setup_fault: str
+) -> WriterProcess:
     profile = plan.loaded.profile
     rows = {name: getattr(profile.tasks, name) for name in PIPELINE}
     digest, depends_on = numeric_fingerprint()
@@ -514,9 +642,18 @@ def _open_log(plan: Plan, start: StartTimes, report: realtime.RealtimeReport, se
         realtime=report.as_dict(),
         holders=list(HOLDERS),
         setup_fault=setup_fault,
-        plugins=[PluginRow(kind=each.kind, reference=each.reference, hashes=each.hashes) for each in plan.plugins],
+        plugins=[
+            PluginRow(kind=each.kind, reference=each.reference, hashes=each.hashes)
+            for each in plan.plugins
+        ],
         files=[
-            FileRow(key=each.key, name=each.name, path=each.path, hashes=each.hashes, attached=bool(each.files))
+            FileRow(
+                key=each.key,
+                name=each.name,
+                path=each.path,
+                hashes=each.hashes,
+                attached=bool(each.files),
+            )
             for each in plan.world_files
         ],
         world=plan.spec.world,

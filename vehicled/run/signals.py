@@ -1,6 +1,8 @@
-"""Ctrl-C and SIGTERM: during a drive they are for the vehicle, before and after it for the program that drives.
+"""Ctrl-C and SIGTERM: during a drive they are for the vehicle, before and after it for the program
+that drives.
 
-Only the main thread gets signals; in any other thread nothing here has an effect. A signal that the program ignores stays ignored.
+Only the main thread gets signals; in any other thread nothing here has an effect. A signal that the
+program ignores stays ignored.
 """
 
 import signal
@@ -17,7 +19,8 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Scope in which the first stop signal is only noted, and a second one raises :class:`Interrupted`.
+    """Scope in which the first stop signal is only noted, and a second one raises
+    :class:`Interrupted`.
 
     The handlers of the program are restored at the end.
     """
@@ -51,7 +54,8 @@ class StopSignals:
 
 
 def give_back(number: int) -> None:
-    """Give a noted signal to the program as if it came now: KeyboardInterrupt for Ctrl-C, the end for SIGTERM, or its own handler.
+    """Give a noted signal to the program as if it came now: KeyboardInterrupt for Ctrl-C, the end
+    for SIGTERM, or its own handler.
 
     Does nothing for 0.
     """
@@ -61,7 +65,8 @@ def give_back(number: int) -> None:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Hold stop signals back until the block has ended, so that they cannot end a task of the daemon half-way."""
+    """Hold stop signals back until the block has ended, so that they cannot end a task of the
+    daemon half-way."""
     signals = StopSignals()
     try:
         with signals:
@@ -72,7 +77,8 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def own_interrupts() -> Iterator[None]:
-    """Have Ctrl-C raise :class:`Interrupted`, which no plugin can raise by itself, where it would raise KeyboardInterrupt."""
+    """Have Ctrl-C raise :class:`Interrupted`, which no plugin can raise by itself, where it would
+    raise KeyboardInterrupt."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield

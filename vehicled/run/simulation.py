@@ -42,7 +42,8 @@ class SimulationSpec(Struct, frozen=True, kw_only=True):
     connect: str = ""
     """Address of a running simulator; empty: start one."""
     in_process: bool = False
-    """True if the simulated world is built in this process (lockstep only): no second process, no socket, the same digest."""
+    """True if the simulated world is built in this process (lockstep only): no second process, no
+    socket, the same digest."""
 
 
 class Simulated(Struct, frozen=True):
@@ -63,18 +64,23 @@ def simulate(
     progress: Callable[[Machine, Judge, int], None] | None = None,
     keeps_signal: bool = False,
 ) -> Simulated:
-    """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and LinkError.
+    """Drive the plan against the simulator and score the drive. Raises :class:`SetupError` and
+    LinkError.
 
-    A Ctrl-C or SIGTERM that ended the drive is given to the program afterwards, because it is meant for all of it; with
-    ``keeps_signal`` it has ended the drive alone.
+    A Ctrl-C or SIGTERM that ended the drive is given to the program afterwards, because it is meant
+    for all of it; with ``keeps_signal`` it has ended the drive alone.
     """
     profile = (
         plan.loaded.profile
         if simulation.connect
-        else simulated_profile(plan, simulation.failures, "stand" if simulation.by_hand else simulation.start)
+        else simulated_profile(
+            plan, simulation.failures, "stand" if simulation.by_hand else simulation.start
+        )
     )
     if not simulation.connect and plan.spec.log_folder is not None:
-        spec = replace(plan.spec, world=conditions(simulation.failures, simulation.start, plan.spec.duration_s))
+        spec = replace(
+            plan.spec, world=conditions(simulation.failures, simulation.start, plan.spec.duration_s)
+        )
         plan = replace(plan, spec=spec, world_files=world_files(plan.loaded))
     judge = Judge(plan.course, keep_trace=keep_trace)
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
@@ -99,7 +105,9 @@ def simulate(
             *listeners,
         ],
         progress={"progress": show} if progress is not None else {},
-        verdict=None if plan.loaded.profile.controller.name == "programme" else lambda: (manoeuvre.passed, manoeuvre.verdict),
+        verdict=None
+        if plan.loaded.profile.controller.name == "programme"
+        else lambda: (manoeuvre.passed, manoeuvre.verdict),
         injected=InjectedFailures(simulation.failures) if simulation.failures else None,
     )
     if simulation.in_process:
@@ -154,7 +162,9 @@ def _world(plan: Plan, simulation: SimulationSpec, profile: Profile) -> "WorldLi
     )
 
 
-def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJudge, learnt: Learnt) -> Result:
+def _result(
+    plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJudge, learnt: Learnt
+) -> Result:
     profile = plan.loaded.profile
     machine = done.machine
     controller = profile.controller
@@ -162,12 +172,22 @@ def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJu
     finished = machine.course_driven and (judge.finished or bool(programme))
     # The supervisor does not know about programmes.
     reason = machine.supervisor.reason
-    why = reason.text("programme") if programme and done.ending.outcome is Outcome.FINISHED else done.ending.why
+    why = (
+        reason.text("programme")
+        if programme and done.ending.outcome is Outcome.FINISHED
+        else done.ending.why
+    )
     if programme and manoeuvre.gave_up:
         selected = controller.selected
-        why = f"the entry speed of {selected.entry_speed_mps:g} m/s was not reached in {selected.entry_s:g} s: choose another"
+        why = (
+            f"the entry speed of {selected.entry_speed_mps:g} m/s was not reached in "
+            f"{selected.entry_s:g} s: choose another"
+        )
     if machine.course_driven and not finished:
-        why = f"the estimate reached the end of the course, but the vehicle only {judge.driven_m:.1f} m of it"
+        why = (
+            "the estimate reached the end of the course, but the vehicle only "
+            f"{judge.driven_m:.1f} m of it"
+        )
     return Result(
         finished=finished,
         why=why,
@@ -181,7 +201,9 @@ def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJu
         driven_m=judge.driven_m,
         course_m=judge.course_m,
         driving_s=judge.driving_s,
-        tasks=health_of(machine.executive, charged=plan.spec.clock == "lockstep" and plan.board is None),
+        tasks=health_of(
+            machine.executive, charged=plan.spec.clock == "lockstep" and plan.board is None
+        ),
         late_tasks=list(done.late_tasks),
         run_s=(done.ending.now_ns - done.started_ns) * 1e-9,
         wall_s=done.wall_s,
@@ -204,8 +226,11 @@ def _result(plan: Plan, done: DriveOutcome, judge: Judge, manoeuvre: ManoeuvreJu
     )
 
 
-def simulated_profile(plan: Plan, failures: Sequence[str] = (), start: Literal["", "stand", "align", "push"] = "") -> Profile:
-    """Check what a simulator would refuse, and return the profile with absolute paths. Raises :class:`SetupError`."""
+def simulated_profile(
+    plan: Plan, failures: Sequence[str] = (), start: Literal["", "stand", "align", "push"] = ""
+) -> Profile:
+    """Check what a simulator would refuse, and return the profile with absolute paths. Raises
+    :class:`SetupError`."""
     from sim_backend.emulators.failures import FailureError, parse_failure
     from sim_backend.emulators.registry import check_emulators, check_failures
     from sim_backend.profile_check import resolved_profile

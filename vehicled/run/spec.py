@@ -9,7 +9,8 @@ LONGEST_S = 1e9
 START_TIMEOUT_S = 30.0
 """Longest wait for a drive to start in a simulation, s."""
 SHARED_TIMEOUT_S = 5.0
-"""Simulator timeout with a shared clock, s: longer than a stall, but short enough to detect a simulator that hangs."""
+"""Simulator timeout with a shared clock, s: longer than a stall, but short enough to detect a
+simulator that hangs."""
 STRICT_TIMEOUT_S = 0.5
 """Simulator timeout with a strict clock, s; short, because the vehicle keeps moving."""
 
@@ -22,7 +23,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...] = ()
     """Overrides of the profile, ``key=value``."""
     controller: str = ""
-    """Name of the controller; empty: the profile's. The same holds for ``estimator`` and ``identifier``."""
+    """Name of the controller; empty: the profile's. The same holds for ``estimator`` and
+    ``identifier``."""
     estimator: str = ""
     identifier: str = ""
     programme: str = ""
@@ -30,16 +32,19 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     course: str = ""
     """Name or file of the course; empty: the profile's."""
     scene: str = ""
-    """Name or file of the scene, whose first course is driven unless ``course`` names another; empty: the profile's."""
+    """Name or file of the scene, whose first course is driven unless ``course`` names another;
+    empty: the profile's."""
     laps: int = 1
     link: Literal["messages", "wires"] = "messages"
     clock: Literal["lockstep", "wall"] = "lockstep"
     shared_clock: bool = False
     """True if the clock pauses while the simulator or the daemon stalls (wall time only)."""
     latency: str = ""
-    """Added latency, as for ``--latency``: ``20ms``, ``5..200ms``, ``sensing=20ms,actuation=50ms``; empty: the profile's."""
+    """Added latency, as for ``--latency``: ``20ms``, ``5..200ms``, ``sensing=20ms,actuation=50ms``;
+    empty: the profile's."""
     board: str = ""
-    """File of a measured computer whose task times are replayed (lockstep only); empty: the profile's declared costs."""
+    """File of a measured computer whose task times are replayed (lockstep only); empty: the
+    profile's declared costs."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     link_timeout_s: float | None = None
     """Simulator timeout, s; None: see :meth:`silence_s`."""
@@ -57,11 +62,14 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     log_folder: str | None = ""
     """Folder of the log; empty: the profile's; None writes no log."""
     control_socket: Literal["", "own", "any"] = ""
-    """``own`` opens a control socket under the profile's name, ``any`` under another name if that is taken (wall clock only)."""
+    """``own`` opens a control socket under the profile's name, ``any`` under another name if that
+    is taken (wall clock only)."""
     view: str | None = None
-    """Address of the live view; empty: the profile's; None opens no view. It needs a control socket."""
+    """Address of the live view; empty: the profile's; None opens no view. It needs a control
+    socket."""
     ros2: str | None = None
-    """Network interface on which ROS 2 topics are published; empty: loopback; None publishes none."""
+    """Network interface on which ROS 2 topics are published; empty: loopback; None publishes
+    none."""
     mavlink: str | None = None
     """Address of the MAVLink link; None opens none. It needs the wall clock."""
     mavlink_commands: bool = False

@@ -59,7 +59,8 @@ class Observation(NamedTuple):
     estimate: StateEstimate | None
     truth: GroundTruth | None
     control: ControlCommand | None
-    """Newest command of the profile's controller, with its place on the course, also while the caller steers."""
+    """Newest command of the profile's controller, with its place on the course, also while the
+    caller steers."""
     command: ActuatorCommand | None
     """Newest command that was sent to the actuators."""
     scan: LaserScan | None
@@ -85,12 +86,13 @@ class _Newest:
 class Stepwise:
     """Daemon and simulator in this process, driven step by step.
 
-    The daemon is that of ``vehicled sim``: estimator, controller, failsafe matrix and command gate. A drive that is only watched
-    has the digest of ``vehicled sim``.
+    The daemon is that of ``vehicled sim``: estimator, controller, failsafe matrix and command gate.
+    A drive that is only watched has the digest of ``vehicled sim``.
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Take a checked plan, and :meth:`reset`. Raises :class:`SetupError` for what a simulator would refuse."""
+        """Take a checked plan, and :meth:`reset`. Raises :class:`SetupError` for what a simulator
+        would refuse."""
         self._plan, self._profile = plan, simulated_profile(plan)
         self.period_s = 1.0 / plan.loaded.profile.tasks.control.rate_hz
         """Default length of a step: the period of the control task."""
@@ -104,7 +106,8 @@ class Stepwise:
         return self._pair.machine.digest.hexdigest()
 
     def reset(self, seed: int | None = None, *, begin: bool = True) -> Observation:
-        """Build vehicle and daemon anew. ``begin``: go on until the vehicle drives; else stay at the first instant.
+        """Build vehicle and daemon anew. ``begin``: go on until the vehicle drives; else stay at
+        the first instant.
 
         Raises :class:`SetupError` if the drive does not begin.
         """
@@ -137,18 +140,24 @@ class Stepwise:
         return self.observe()
 
     def step(self, action: Action | None = None, *, until_s: float | None = None) -> Observation:
-        """Go on for one control period, or until a time since the reset, and return what is known then.
+        """Go on for one control period, or until a time since the reset, and return what is known
+        then.
 
-        With an ``action`` the vehicle leaves its course and follows the caller's setpoints (mode OFFBOARD); each further step then
-        needs one, because a setpoint older than 0.2 s brakes. Without any the profile's controller drives. Raises
-        :class:`SetupError` after the end, and for a value that is no finite number in its range.
+        With an ``action`` the vehicle leaves its course and follows the caller's setpoints (mode
+        OFFBOARD); each further step then needs one, because a setpoint older than 0.2 s brakes.
+        Without any the profile's controller drives. Raises :class:`SetupError` after the end, and
+        for a value that is no finite number in its range.
         """
         checked = None if action is None else _checked(action)
         if until_s is not None:
             until_s = number("until_s", until_s, 0.0, LONGEST_S)
         if self._over:
             raise SetupError(f"the drive is over ({self._pair.machine.why}): call reset()")
-        until_ns = self._target_ns + round(self.period_s * 1e9) if until_s is None else START_NS + round(until_s * 1e9)
+        until_ns = (
+            self._target_ns + round(self.period_s * 1e9)
+            if until_s is None
+            else START_NS + round(until_s * 1e9)
+        )
         self._target_ns = max(until_ns, self._target_ns)
         with held_back():
             if checked is not None:
@@ -177,10 +186,14 @@ class Stepwise:
     def _ask(self, speed_mps: float, wheel_rad: float, curvature_per_m: float) -> None:
         machine, now_ns = self._pair.machine, self._pair.now_ns
         self._sequence += 1
-        setpoint = Setpoint(now_ns, now_ns, speed_mps, curvature_per_m, wheel_rad, ORIGIN, self._sequence)
+        setpoint = Setpoint(
+            now_ns, now_ns, speed_mps, curvature_per_m, wheel_rad, ORIGIN, self._sequence
+        )
         machine.on_message(setpoint, now_ns)
         if machine.mode is Mode.AUTO:
-            machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.OFFBOARD, ORIGIN), now_ns)
+            machine.on_message(
+                OperatorCommand(now_ns, now_ns, OperatorAction.OFFBOARD, ORIGIN), now_ns
+            )
 
     def _turn(self) -> None:
         pair = self._pair
@@ -192,20 +205,39 @@ class Stepwise:
 
 
 def _checked(action: Any) -> tuple[float, float, float]:
-    """Return speed, wheel angle and curvature; NaN for the one of the two that is not given. Raises :class:`SetupError`."""
+    """Return speed, wheel angle and curvature; NaN for the one of the two that is not given. Raises
+    :class:`SetupError`."""
     if not isinstance(action, tuple | list | np.ndarray) or not 2 <= len(action) <= 3:
-        raise SetupError(f"action = {shown(action)}: give an Action, such as Action(speed_mps=0.5, curvature_per_m=0.1)")
-    turns = [name for name, value in zip(Action._fields[1:], action[1:], strict=False) if value is not None]
+        raise SetupError(
+            f"action = {shown(action)}: give an Action, such as Action(speed_mps=0.5, "
+            "curvature_per_m=0.1)"
+        )
+    turns = [
+        name
+        for name, value in zip(Action._fields[1:], action[1:], strict=False)
+        if value is not None
+    ]
     if len(turns) != 1:
-        raise SetupError(f"an Action has either wheel_angle_rad or curvature_per_m; this one has {' and '.join(turns) or 'none'}")
+        raise SetupError(
+            "an Action has either wheel_angle_rad or curvature_per_m; this one has "
+            f"{' and '.join(turns) or 'none'}"
+        )
     values = dict(zip(Action._fields, action, strict=False))
-    given = {name: number(name, values[name], -LARGEST[name], LARGEST[name]) for name in ("speed_mps", *turns)}
+    given = {
+        name: number(name, values[name], -LARGEST[name], LARGEST[name])
+        for name in ("speed_mps", *turns)
+    }
     return given["speed_mps"], given.get("wheel_angle_rad", nan), given.get("curvature_per_m", nan)
 
 
 def number(name: str, value: Any, low: float, high: float) -> float:
-    """Return a number that a caller gave. Raises :class:`SetupError` if it is none, not finite or out of range."""
-    plain = value.item() if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0) else value
+    """Return a number that a caller gave. Raises :class:`SetupError` if it is none, not finite or
+    out of range."""
+    plain = (
+        value.item()
+        if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
+        else value
+    )
     if type(plain) not in (int, float) or not low <= plain <= high:
         raise SetupError(f"{name} = {shown(value)}: give a number from {low:g} to {high:g}")
     return float(plain)

@@ -1,4 +1,5 @@
-"""Real costs of the tasks of a lockstep run on this computer, beside those that virtual time charges them."""
+"""Real costs of the tasks of a lockstep run on this computer, beside those that virtual time
+charges them."""
 
 import time
 
@@ -29,7 +30,8 @@ class _Cost:
 
 
 class TaskCosts(DeclaredStopwatch):
-    """Virtual time, with the real times of the tasks beside it: in lockstep a slow controller would otherwise go unnoticed."""
+    """Virtual time, with the real times of the tasks beside it: in lockstep a slow controller would
+    otherwise go unnoticed."""
 
     def __init__(self, plan: Plan, virtual: DeclaredStopwatch, observers: Observers) -> None:
         super().__init__(virtual.costs_ns)
@@ -67,8 +69,8 @@ class TaskCosts(DeclaredStopwatch):
     def late(self) -> list[str]:
         """Return a line about each task that would be late in real time.
 
-        That is a task that computed for longer than its deadline in a hundredth of its steps, or that took longer in half of them,
-        which preemption does not do.
+        That is a task that computed for longer than its deadline in a hundredth of its steps, or
+        that took longer in half of them, which preemption does not do.
         """
         return [text for task, cost in enumerate(self._costs) if (text := self._line(task, cost))]
 
@@ -82,10 +84,14 @@ class TaskCosts(DeclaredStopwatch):
         deadline_ms = self._deadlines_ns[task] / 1e6
         steps = cost.computed_late if computes else cost.waited_late
         how = "computed for longer" if computes else "took longer"
-        costs = f", {cost.total_ns / cost.n / 1e6:.2f} ms of computing on average, {cost.longest_ns / 1e6:.1f} ms at most"
+        costs = (
+            f", {cost.total_ns / cost.n / 1e6:.2f} ms of computing on average, "
+            f"{cost.longest_ns / 1e6:.1f} ms at most"
+        )
         return (
-            f"{PIPELINE[task]}{self._with(task)} {how} than its deadline of {deadline_ms:g} ms in {steps / cost.n:.0%} of its "
-            f"{cost.n} steps on this computer{costs}: in real time it would be late"
+            f"{PIPELINE[task]}{self._with(task)} {how} than its deadline of {deadline_ms:g} ms "
+            f"in {steps / cost.n:.0%} of its {cost.n} steps on this computer{costs}: in real "
+            "time it would be late"
         )
 
     def _with(self, task: int) -> str:

@@ -21,7 +21,8 @@ _GAP = 3
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table. Cells are texts as they are; on a terminal they are folded at blanks, never within a word, such as a path."""
+    """Print a table. Cells are texts as they are; on a terminal they are folded at blanks, never
+    within a word, such as a path."""
     from rich.box import ASCII2, SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -50,19 +51,27 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         # As texts of their own, in which a bracket is a bracket.
         table.add_row(*map(Text, row))
     if title:
-        # Not as the table's title, because rich folds titles to the table's width and paths may be long.
+        # Not as the table's title, because rich folds titles to the table's width and paths may be
+        # long.
         console.print(Text(printable_lines(title), style="bold"), soft_wrap=True)
     console.print(table, soft_wrap=True)
     stream.writelines(f"{line.rstrip()}\n" for line in drawn.getvalue().splitlines())
 
 
 def _widths(cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the width of each column: wide enough for its words and for short texts, and wider as far as ``width`` allows."""
+    """Return the width of each column: wide enough for its words and for short texts, and wider as
+    far as ``width`` allows."""
     from rich.cells import cell_len as length
 
     columns = list(zip(*cells, strict=True))
-    words = [max((length(word) for cell in column for word in cell.split()), default=0) for column in columns]
-    whole = [max(length(line) for cell in column for line in (cell.splitlines() or [""])) for column in columns]
+    words = [
+        max((length(word) for cell in column for word in cell.split()), default=0)
+        for column in columns
+    ]
+    whole = [
+        max(length(line) for cell in column for line in (cell.splitlines() or [""]))
+        for column in columns
+    ]
     least = [max(word, min(text, _SHORT)) for word, text in zip(words, whole, strict=True)]
     spare = width - _GAP * (len(columns) + 1) - sum(least)
     found = list(least)
@@ -99,7 +108,8 @@ class _Above:
 
 
 class Progress:
-    """One line rewritten several times a second during a run; plain text, which costs only microseconds."""
+    """One line rewritten several times a second during a run; plain text, which costs only
+    microseconds."""
 
     EVERY_NS = 250_000_000
 
@@ -142,7 +152,8 @@ class Progress:
             self._next_ns = 0
 
     def above(self) -> TextIO:
-        """Return a stream for other lines on the same terminal, which appear above the progress line."""
+        """Return a stream for other lines on the same terminal, which appear above the progress
+        line."""
         return cast(TextIO, _Above(self))
 
     @property

@@ -1,4 +1,5 @@
-"""A run in wall time: deadline evidence, transport, services and the event loop, none of which lockstep needs."""
+"""A run in wall time: deadline evidence, transport, services and the event loop, none of which
+lockstep needs."""
 
 import signal
 import time
@@ -20,7 +21,15 @@ from vehicled.live.control_socket.console import Console
 from vehicled.live.control_socket.socket_path import SocketPathError, free_path, own_path
 from vehicled.log.pipe import WriterProcess
 from vehicled.run.plan import Plan
-from vehicled.run.session import ENDED, NOT_BEGUN, DriveOutcome, Observer, Session, StartTimes, same_world
+from vehicled.run.session import (
+    ENDED,
+    NOT_BEGUN,
+    DriveOutcome,
+    Observer,
+    Session,
+    StartTimes,
+    same_world,
+)
 from vehicled.runtime.clock import PacedClock, RunClock
 from vehicled.runtime.connection import Link
 from vehicled.runtime.ending import EndConditions, Ending
@@ -52,14 +61,17 @@ def drive_in_wall_time(
             plan = same_world(plan, link.hello.world)
         socket_path = None
         if spec.control_socket:
-            socket_path = (own_path if spec.control_socket == "own" else free_path)(plan.loaded.profile.name)
+            socket_path = (own_path if spec.control_socket == "own" else free_path)(
+                plan.loaded.profile.name
+            )
         clock = PacedClock() if link is not None and link.shared_clock else RunClock()
         router = Router()
         evidence_source = WallEvidenceSource(HOLDERS, clock=clock, observers=router.observers)
         before_drive.callback(evidence_source.close)
         session = Session(
             plan, observer, router, start, evidence_source.stopwatch, evidence_source,
-            ports=ports, simulated=link is not None, socket_path=socket_path, setup_fault=setup_fault,
+            ports=ports, simulated=link is not None, socket_path=socket_path,
+            setup_fault=setup_fault,
         )  # fmt: skip
         before_drive.pop_all()
     bridges = session.bridges
@@ -70,7 +82,9 @@ def drive_in_wall_time(
         transport = _transport(plan, link, ports, router, clock)
         with _refusal_alone():
             spare = bridges.turn if bridges else None
-            return _run_wall(plan, session, transport, run, evidence_source, router, services, spare)
+            return _run_wall(
+                plan, session, transport, run, evidence_source, router, services, spare
+            )
 
     def close() -> None:
         if link is not None:
@@ -83,7 +97,8 @@ def drive_in_wall_time(
 
 @contextmanager
 def _refusal_alone() -> Iterator[None]:
-    """Take the error of a control socket that another daemon took first out of the exception group of the pump's tasks."""
+    """Take the error of a control socket that another daemon took first out of the exception group
+    of the pump's tasks."""
     refusals: list[SocketPathError] = []
     try:
         yield
@@ -93,26 +108,47 @@ def _refusal_alone() -> Iterator[None]:
         raise refusals[0] from None
 
 
-def _transport(plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock) -> Transport:
-    """Return the transport: the vehicle's ports, the link, or the simulator's pseudo-terminals with the link for the rest."""
+def _transport(
+    plan: Plan, link: Link | None, ports: Mapping[str, Port], router: Router, clock: RunClock
+) -> Transport:
+    """Return the transport: the vehicle's ports, the link, or the simulator's pseudo-terminals with
+    the link for the rest."""
     if link is None:
         # What no driver can read is compared with all formats; loading them now spares the loop.
         recognition.decoders()
         return WireTransport(ports, clock=clock, sink=router)
     urls = link.hello.urls if plan.spec.link == "wires" else {}
     on_link = [port for port in plan.wiring.ports if port not in urls]
-    carried = LinkTransport(link, router, plan.spec.silence_s(shared_clock=link.shared_clock), on_link, clock, router.observers)
+    carried = LinkTransport(
+        link,
+        router,
+        plan.spec.silence_s(shared_clock=link.shared_clock),
+        on_link,
+        clock,
+        router.observers,
+    )
     if not urls:
         return carried
     from vehicled.runtime.ports import make_port
 
-    return WireTransport({port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls}, carried, clock, router)
+    return WireTransport(
+        {port: make_port(port, urls[port]) for port in plan.wiring.ports if port in urls},
+        carried,
+        clock,
+        router,
+    )
 
 
-def _services(plan: Plan, session: Session, router: Router, control_socket: Path | None, clock: RunClock) -> list[Service]:
+def _services(
+    plan: Plan, session: Session, router: Router, control_socket: Path | None, clock: RunClock
+) -> list[Service]:
     """Return the services beside the pump: health readings and the control socket."""
     machine, writer, console = session.machine, session.writer, session.console
-    folder = Path(writer.path).parent if writer is not None else Path(plan.loaded.profile.log.folder).expanduser()
+    folder = (
+        Path(writer.path).parent
+        if writer is not None
+        else Path(plan.loaded.profile.log.folder).expanduser()
+    )
     sampler = HealthSampler(folder, _log_health(writer, router), machine.observers)
 
     def on_health(health: HostHealth) -> None:
@@ -123,13 +159,21 @@ def _services(plan: Plan, session: Session, router: Router, control_socket: Path
     if control_socket is not None:
         from vehicled.live.control_socket.server import ControlServer
 
-        server = ControlServer(control_socket, clock.now_ns, machine.next_due_ns, _planner(plan, machine, console, clock))
+        server = ControlServer(
+            control_socket,
+            clock.now_ns,
+            machine.next_due_ns,
+            _planner(plan, machine, console, clock),
+        )
         services.append(lambda: server.serve(console))
     return services
 
 
-def _planner(plan: Plan, machine: Machine, console: Console, clock: RunClock) -> "PlanningProcess | None":
-    """Return the planning process, started; None if the controller cannot be given another course."""
+def _planner(
+    plan: Plan, machine: Machine, console: Console, clock: RunClock
+) -> "PlanningProcess | None":
+    """Return the planning process, started; None if the controller cannot be given another
+    course."""
     from vehicled.runtime.planner.frames import Opening
     from vehicled.runtime.planner.process import PlanningProcess
 
@@ -154,7 +198,8 @@ def _run_wall(
     services: Sequence[Service],
     spare: Callable[[int, int], None] | None,
 ) -> Ending:
-    """Run the machine until the run ends, on the plan's event loop. Raises :class:`SetupError` if that is not installed."""
+    """Run the machine until the run ends, on the plan's event loop. Raises :class:`SetupError` if
+    that is not installed."""
 
     async def signals() -> None:
         await _watch_signals(pump)
@@ -163,7 +208,9 @@ def _run_wall(
         with session.priority:
             return await pump.run()
 
-    pump = WallPump(session.machine, transport, run, evidence_source, router, [signals, *services], spare)
+    pump = WallPump(
+        session.machine, transport, run, evidence_source, router, [signals, *services], spare
+    )
     if plan.spec.backend == "trio":
         try:
             import trio  # noqa: F401  (anyio would fail later and in other words)
@@ -174,7 +221,8 @@ def _run_wall(
 
 
 async def _watch_signals(pump: WallPump) -> None:
-    # The service manager ends a hanging daemon with SIGHUP; elsewhere SIGHUP means a closed terminal, which nohup ignores.
+    # The service manager ends a hanging daemon with SIGHUP; elsewhere SIGHUP means a closed
+    # terminal, which nohup ignores.
     hangs_up = not watchdog_interval_ns() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     ends = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hangs_up else ()))
     interrupted = False
@@ -183,13 +231,17 @@ async def _watch_signals(pump: WallPump) -> None:
             try:
                 async for number in signals:
                     if interrupted and number == signal.SIGHUP:
-                        # A closed terminal sends SIGHUP twice, from the shell and the system; that is not a second interrupt.
+                        # A closed terminal sends SIGHUP twice, from the shell and the system; that
+                        # is not a second interrupt.
                         continue
                     interrupted = True
-                    pump.interrupt("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+                    pump.interrupt(
+                        "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+                    )
             finally:
                 if hangs_up:
-                    # Between the end of the receiver and the line below, a SIGHUP would end the process at once.
+                    # Between the end of the receiver and the line below, a SIGHUP would end the
+                    # process at once.
                     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     finally:
         if hangs_up:

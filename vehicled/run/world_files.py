@@ -1,6 +1,8 @@
-"""Files that a simulated world is made of, as a log keeps them: scene, terrain, zones, recorded errors, twin, plugins.
+"""Files that a simulated world is made of, as a log keeps them: scene, terrain, zones, recorded
+errors, twin, plugins.
 
-The map on which the vehicle is located is among them. The daemon's other files are kept elsewhere: profile, course, fence, plugins.
+The map on which the vehicle is located is among them. The daemon's other files are kept elsewhere:
+profile, course, fence, plugins.
 """
 
 import hashlib
@@ -33,13 +35,15 @@ class WorldFile(Struct, frozen=True):
     path: str
     """File with its whole path."""
     files: dict[str, bytes]
-    """Contents by path relative to the file's folder, its own first; empty if they are too large."""
+    """Contents by path relative to the file's folder, its own first; empty if they are too
+    large."""
     hashes: dict[str, str]
     """SHA-256 of the same files."""
 
 
 def world_files(loaded: Loaded, *, simulated: bool = True) -> list[WorldFile]:
-    """Return the files that the simulated world of a profile is read from, and the map that the daemon itself reads.
+    """Return the files that the simulated world of a profile is read from, and the map that the
+    daemon itself reads.
 
     Files that are missing are left out.
     """
@@ -49,7 +53,13 @@ def world_files(loaded: Loaded, *, simulated: bool = True) -> list[WorldFile]:
         if not simulated and key != MAP_KEY:
             continue
         reference = name if key != "sim.scene" and plugins.is_reference(name) else ""
-        file = str(scenes.parse(name).file) if key == "sim.scene" else plugins.source_file(reference) if reference else name
+        file = (
+            str(scenes.parse(name).file)
+            if key == "sim.scene"
+            else plugins.source_file(reference)
+            if reference
+            else name
+        )
         path = folder / _expanded(file)
         if reference and not plugins.source_file(reference):
             continue
@@ -58,7 +68,9 @@ def world_files(loaded: Loaded, *, simulated: bool = True) -> list[WorldFile]:
             continue
         hashes = {each: hashlib.sha256(data).hexdigest() for each, data in files.items()}
         total += sum(map(len, files.values()))
-        found.append(WorldFile(key, name, str(path.absolute()), files if total <= MAX_BYTES else {}, hashes))
+        found.append(
+            WorldFile(key, name, str(path.absolute()), files if total <= MAX_BYTES else {}, hashes)
+        )
     return found
 
 
@@ -98,7 +110,8 @@ def _expanded(name: str) -> Path:
 
 
 def _with_companions(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Iterate over a file and those beside it that belong to it: the map of a scene, the image of a map, a raster's side file."""
+    """Iterate over a file and those beside it that belong to it: the map of a scene, the image of a
+    map, a raster's side file."""
     waiting, seen = [Path(path.name)], set[Path]()
     while waiting:
         each = waiting.pop(0)
@@ -114,9 +127,13 @@ def _with_companions(path: Path) -> Iterator[tuple[str, bytes]]:
         yield each.as_posix(), data
         kind = each.suffix.lower()
         if kind in (".yaml", ".yml"):
-            waiting += [each.parent / name for name in _IMAGE.findall(data.decode("utf-8", "replace"))]
+            waiting += [
+                each.parent / name for name in _IMAGE.findall(data.decode("utf-8", "replace"))
+            ]
         elif kind == ".toml":
-            waiting += [each.parent / name for name in _PARTS.findall(data.decode("utf-8", "replace"))]
+            waiting += [
+                each.parent / name for name in _PARTS.findall(data.decode("utf-8", "replace"))
+            ]
         elif kind not in (".py", ".geojson"):
             waiting.append(each.with_name(each.name + SIDECAR))
 
@@ -124,4 +141,6 @@ def _with_companions(path: Path) -> Iterator[tuple[str, bytes]]:
 def conditions(failures: tuple[str, ...], start: str, duration_s: float | None) -> dict[str, str]:
     """Return the conditions of a simulated drive that no other part of a log holds."""
     found = {"failures": msgspec.json.encode(failures).decode() if failures else "", "start": start}
-    return {key: value for key, value in found.items() if value} | ({} if duration_s is None else {"duration_s": repr(duration_s)})
+    return {key: value for key, value in found.items() if value} | (
+        {} if duration_s is None else {"duration_s": repr(duration_s)}
+    )

@@ -1,4 +1,5 @@
-"""Simulator in this process: the frames of the simulator link in memory, without a socket, a second process or an encoding."""
+"""Simulator in this process: the frames of the simulator link in memory, without a socket, a second
+process or an encoding."""
 
 from collections.abc import Sequence
 
@@ -15,7 +16,8 @@ from vehicled.profile.plugins import describe, is_interrupt
 class WorldLink:
     """Simulated world behind the surface of :class:`vehicled.runtime.connection.Link` in lockstep.
 
-    It grants the same instants as ``sim_backend.lockstep``, so a drive has the digest of the drive with two processes.
+    It grants the same instants as ``sim_backend.lockstep``, so a drive has the digest of the drive
+    with two processes.
     """
 
     def __init__(self, setup: WorldSetup) -> None:
@@ -35,12 +37,15 @@ class WorldLink:
             return [(LinkFrameKind.BYE, 0, granted_ns, str(error).encode())]
         except BaseException as error:
             raise _failed(error) from error
-        frames: list[Frame] = [(LinkFrameKind.DATA, port, t_rx_ns, data) for t_rx_ns, port, data in arrivals]
+        frames: list[Frame] = [
+            (LinkFrameKind.DATA, port, t_rx_ns, data) for t_rx_ns, port, data in arrivals
+        ]
         frames.append((LinkFrameKind.GRANT, 0, granted_ns, b""))
         return frames
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
-        """Deliver the daemon's frames to the devices, and grant time up to ``wake_ns``. Raises :class:`LinkError`."""
+        """Deliver the daemon's frames to the devices, and grant time up to ``wake_ns``. Raises
+        :class:`LinkError`."""
         try:
             deliver(self.world, self._number, outgoing)
         except BaseException as error:

@@ -1,8 +1,10 @@
-"""Clock of a run: the monotonic clock on a vehicle, and in a simulation one that leaves out what the computer took.
+"""Clock of a run: the monotonic clock on a vehicle, and in a simulation one that leaves out what
+the computer took.
 
-If the computer does not let the simulator or the daemon run, sensors would seem to fail and deadlines to be missed, which is no
-fault of what is simulated. Daemon and simulator therefore share a clock: either waits for the other when it has been silent for
-``PACE_LEAD_NS``, and each takes out of the clock the time that was taken from itself. Time that the daemon uses, by computing or by
+If the computer does not let the simulator or the daemon run, sensors would seem to fail and
+deadlines to be missed, which is no fault of what is simulated. Daemon and simulator therefore share
+a clock: either waits for the other when it has been silent for ``PACE_LEAD_NS``, and each takes out
+of the clock the time that was taken from itself. Time that the daemon uses, by computing or by
 waiting in its own code, is never taken out.
 """
 
@@ -59,7 +61,10 @@ class StallCount(Struct):
             return "none"
         times = "once" if self.count == 1 else f"{self.count} times"
         longest = f"longest {self.longest_ns * 1e-6:.0f} ms ({self.longest_process})"
-        return f"this computer stalled {times}, {longest}; the simulated clock paused for {self.lost_ns * 1e-9:.2f} s"
+        return (
+            f"this computer stalled {times}, {longest}; the simulated clock paused for "
+            f"{self.lost_ns * 1e-9:.2f} s"
+        )
 
 
 def _nothing() -> None:
@@ -80,7 +85,8 @@ class RunClock:
         """Lag of the run's clock behind the monotonic clock, ns."""
 
     def jumps(self) -> Sequence[tuple[int, int]]:
-        """Return the last times over which the clock jumped, because it had waited for the simulator: before and after, ns."""
+        """Return the last times over which the clock jumped, because it had waited for the
+        simulator: before and after, ns."""
         return ()
 
     def now_ns(self) -> int:
@@ -92,11 +98,13 @@ class RunClock:
         return monotonic_ns
 
     def not_after_ns(self, t_ns: int) -> int:
-        """Return a monotonic time at which ``t_ns`` of the run had not passed, though not long before it."""
+        """Return a monotonic time at which ``t_ns`` of the run had not passed, though not long
+        before it."""
         return t_ns
 
     def alarm_ns(self, t_ns: int) -> int:
-        """Return the monotonic time at which to check for ``t_ns``; it may be too early, never too late."""
+        """Return the monotonic time at which to check for ``t_ns``; it may be too early, never too
+        late."""
         return t_ns
 
 
@@ -110,9 +118,11 @@ class PacedClock(RunClock):
         self.unread: Callable[[], bool] = _nothing_unread
         """Function that returns True if something of the simulator waits to be read."""
         self.own_lost_ns = 0
-        """Part of the lost time that was taken from the daemon; the rest was taken from the simulator."""
+        """Part of the lost time that was taken from the daemon; the rest was taken from the
+        simulator."""
         self._received_ns = NEVER_NS
-        """Time of the simulator's last message, on the monotonic clock; ``NEVER_NS`` before the first."""
+        """Time of the simulator's last message, on the monotonic clock; ``NEVER_NS`` before the
+        first."""
         self._heartbeat_ns = NEVER_NS
         """Last heartbeat, on the monotonic clock."""
         self._counted_ns = 0
@@ -135,7 +145,8 @@ class PacedClock(RunClock):
         return self._jumps
 
     def now_ns(self) -> int:
-        """Return the time of the run. It stands where the simulator has been silent for ``PACE_LEAD_NS``."""
+        """Return the time of the run. It stands where the simulator has been silent for
+        ``PACE_LEAD_NS``."""
         monotonic_ns = self._monotonic_ns()
         if monotonic_ns - self._heartbeat_ns > PACE_LEAD_NS:
             self._leave_out(monotonic_ns)
@@ -166,7 +177,8 @@ class PacedClock(RunClock):
         return t_ns + (self._changes[0][1] if self._changes else self.lost_ns)
 
     def alarm_ns(self, t_ns: int) -> int:
-        """Like :class:`RunClock`, but at most a few milliseconds ahead, so that the daemon sends to the simulator that often."""
+        """Like :class:`RunClock`, but at most a few milliseconds ahead, so that the daemon sends to
+        the simulator that often."""
         monotonic_ns = self._monotonic_ns()
         look_ns = monotonic_ns + _LOOK_NS
         return look_ns if self._is_silent(monotonic_ns) else min(t_ns + self.lost_ns, look_ns)
@@ -201,7 +213,8 @@ class PacedClock(RunClock):
     # ------------------------------------------------------------------ inside
 
     def _is_silent(self, monotonic_ns: int) -> bool:
-        """Return True if the simulator has said nothing for the lead. What waits to be read, the daemon itself has not read yet.
+        """Return True if the simulator has said nothing for the lead. What waits to be read, the
+        daemon itself has not read yet.
 
         A clock that stands goes on only when that is read, because it says how much time was lost.
         """
@@ -213,7 +226,8 @@ class PacedClock(RunClock):
         return True
 
     def _leave_out(self, monotonic_ns: int) -> None:
-        """Take out what was taken from the daemon since its last heartbeat, beyond the lead that it has anyway."""
+        """Take out what was taken from the daemon since its last heartbeat, beyond the lead that it
+        has anyway."""
         taken_ns = self.taken.taken_ns() if self.taken is not None else 0
         taken_ns = min(taken_ns, monotonic_ns - self._heartbeat_ns - PACE_LEAD_NS)
         grown_ns = taken_ns - self._counted_ns
@@ -227,7 +241,10 @@ class PacedClock(RunClock):
 
     def _changed(self, monotonic_ns: int, before_ns: int) -> None:
         changes, lost_ns = self._changes, self.lost_ns
-        if changes and abs((monotonic_ns - lost_ns) - (changes[-1][0] - changes[-1][2])) < _SAME_TIME_NS:
+        if (
+            changes
+            and abs((monotonic_ns - lost_ns) - (changes[-1][0] - changes[-1][2])) < _SAME_TIME_NS
+        ):
             # The clock has not gone on since the last one.
             before_ns = changes.pop()[1]
         self._changes = [*changes[1 - _KEPT :], (monotonic_ns, before_ns, lost_ns)]

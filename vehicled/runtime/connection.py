@@ -1,4 +1,5 @@
-"""Opening of the simulator link: addresses, sockets, handshake. Blocking, before anything runs in real time."""
+"""Opening of the simulator link: addresses, sockets, handshake. Blocking, before anything runs in
+real time."""
 
 import os
 import socket
@@ -34,14 +35,16 @@ class LinkClosedError(LinkError):
 
 
 def boot_id() -> str:
-    """Return the boot id of this computer; processes that share it share the monotonic clock. Empty if the system has none."""
+    """Return the boot id of this computer; processes that share it share the monotonic clock. Empty
+    if the system has none."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return ""
 
 
 def connect(address: str) -> socket.socket:
-    """Connect to ``fd:N``, ``unix:PATH`` or ``tcp:HOST:PORT``. Raises :class:`LinkError` with the remedy."""
+    """Connect to ``fd:N``, ``unix:PATH`` or ``tcp:HOST:PORT``. Raises :class:`LinkError` with the
+    remedy."""
     scheme, _, rest = address.partition(":")
     try:
         if scheme == "fd" and rest.isdigit():
@@ -57,11 +60,16 @@ def connect(address: str) -> socket.socket:
             return sock
         host, _, port = rest.rpartition(":")
         if scheme == "tcp" and host and port.isdigit():
-            sock = socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S)
+            sock = socket.create_connection(
+                (host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S
+            )
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return sock
     except (OSError, OverflowError) as error:
-        absent = LinkError(f"no simulator answers at {address!r} ({error}): start it with 'vehicled simulator --listen {address}'")
+        absent = LinkError(
+            f"no simulator answers at {address!r} ({error}): start it with 'vehicled simulator "
+            f"--listen {address}'"
+        )
         absent.passing = True
         raise absent from error
     raise LinkError(f"{address!r} is not a simulator address: use unix:PATH or tcp:HOST:PORT")
@@ -70,10 +78,20 @@ def connect(address: str) -> socket.socket:
 class Link:
     """Connection to a simulator after the handshake: its ports and their frames."""
 
-    def __init__(self, sock: socket.socket, clock: str, wanted: list[str], timeout_s: float, *, shared_clock: bool = False) -> None:
-        """Do the handshake; ``shared_clock`` asks for a clock without the time that the computer takes from either.
+    def __init__(
+        self,
+        sock: socket.socket,
+        clock: str,
+        wanted: list[str],
+        timeout_s: float,
+        *,
+        shared_clock: bool = False,
+    ) -> None:
+        """Do the handshake; ``shared_clock`` asks for a clock without the time that the computer
+        takes from either.
 
-        Raises :class:`LinkError` if the peer is silent, has another version, or lacks a port of the profile.
+        Raises :class:`LinkError` if the peer is silent, has another version, or lacks a port of the
+        profile.
         """
         self.sock = sock
         self._decoder = LinkDecoder()
@@ -91,19 +109,30 @@ class Link:
         self.ports = self.hello.ports
         missing = [port for port in wanted if port not in self.ports]
         if missing:
-            raise LinkError(f"the simulator has no port for {', '.join(missing)}: start it with the same profile")
+            raise LinkError(
+                f"the simulator has no port for {', '.join(missing)}: start it with the same "
+                "profile"
+            )
         self.number = {port: i for i, port in enumerate(self.ports)}
         self.shared_clock = shared_clock and self.hello.shared_clock
         """True if simulator and daemon share a clock."""
         start_ns = self.hello.start_ns
         shared = self.shared_clock
-        answer = Hello(role="daemon", clock=clock, ports=self.ports, shared_clock=shared, start_ns=start_ns, boot_id=boot_id())
+        answer = Hello(
+            role="daemon",
+            clock=clock,
+            ports=self.ports,
+            shared_clock=shared,
+            start_ns=start_ns,
+            boot_id=boot_id(),
+        )
         self.send(encode_hello(answer))
 
     def _first_frame(self, timeout_s: float) -> Frame:
         deadline_s = time.monotonic() + timeout_s
         while True:
-            # One timeout for all of it: a peer that sends a byte now and then must not begin it anew.
+            # One timeout for all of it: a peer that sends a byte now and then must not begin it
+            # anew.
             self.sock.settimeout(max(deadline_s - time.monotonic(), 1e-3))
             frames = self.receive()
             if frames:
@@ -121,10 +150,14 @@ class Link:
             raise LinkClosedError("the simulator does not answer") from None
         except BlockingIOError:
             if self._timeout_s > 0.0:
-                raise LinkClosedError(f"the simulator has been silent for {self._timeout_s:.1f} s") from None
+                raise LinkClosedError(
+                    f"the simulator has been silent for {self._timeout_s:.1f} s"
+                ) from None
             return []
         except OSError as error:
-            raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
+            raise LinkClosedError(
+                f"the simulator is gone ({os.strerror(error.errno or 0)})"
+            ) from None
         if not data:
             raise LinkClosedError("the simulator is gone (end of stream)")
         return self._decoder.feed(data)
@@ -132,7 +165,8 @@ class Link:
     def block(self, timeout_s: float) -> None:
         """Switch to blocking reads and writes with a timeout, for lockstep.
 
-        The kernel keeps the timeout: Python's own would cost two more system calls for every read and write.
+        The kernel keeps the timeout: Python's own would cost two more system calls for every read
+        and write.
         """
         self._timeout_s = timeout_s
         self.sock.setblocking(True)
@@ -145,15 +179,18 @@ class Link:
         try:
             self.sock.sendall(data)
         except ConnectionError as error:
-            raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
+            raise LinkClosedError(
+                f"the simulator is gone ({os.strerror(error.errno or 0)})"
+            ) from None
         except OSError as error:
             raise LinkClosedError(f"the simulator does not accept commands ({error})") from None
 
     def offer(self, data: bytes) -> None:
         """Write without waiting; what the kernel does not take now goes first the next time.
 
-        A simulator that is stopped fills the kernel's buffer within two seconds; how long it may be silent is the caller's limit.
-        Raises :class:`LinkClosedError` if the peer is gone or keeps sending but never reads.
+        A simulator that is stopped fills the kernel's buffer within two seconds; how long it may be
+        silent is the caller's limit. Raises :class:`LinkClosedError` if the peer is gone or keeps
+        sending but never reads.
         """
         self._unsent += data
         try:
@@ -161,12 +198,17 @@ class Link:
                 del self._unsent[: self.sock.send(self._unsent)]
         except BlockingIOError:
             if len(self._unsent) > MAX_UNSENT_BYTES:
-                raise LinkClosedError(f"the simulator does not read: {len(self._unsent)} bytes wait for it") from None
+                raise LinkClosedError(
+                    f"the simulator does not read: {len(self._unsent)} bytes wait for it"
+                ) from None
         except OSError as error:
-            raise LinkClosedError(f"the simulator is gone ({os.strerror(error.errno or 0)})") from None
+            raise LinkClosedError(
+                f"the simulator is gone ({os.strerror(error.errno or 0)})"
+            ) from None
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
-        """Send the frames of a lockstep grant, and DONE unless ``wake_ns`` is None. Raises :class:`LinkClosedError`."""
+        """Send the frames of a lockstep grant, and DONE unless ``wake_ns`` is None. Raises
+        :class:`LinkClosedError`."""
         frames = [self.encode(each) for each in outgoing]
         if wake_ns is not None:
             frames.append(encode(LinkFrameKind.DONE, 0, wake_ns))

@@ -49,9 +49,10 @@ class EndConditions:
         ends_disarmed: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Take the machine. ``until_ns``: time at which the drive is stopped. ``stays``: only a request ends the run, with
-        ``ends_disarmed`` also disarming. ``progress`` is called with the time after each turn and must be fast. Failures of it and
-        of the log reach the machine's observers and go no further.
+        """Take the machine. ``until_ns``: time at which the drive is stopped. ``stays``: only a
+        request ends the run, with ``ends_disarmed`` also disarming. ``progress`` is called with the
+        time after each turn and must be fast. Failures of it and of the log reach the machine's
+        observers and go no further.
         """
         self._machine = machine
         guard = machine.observers.guard
@@ -60,7 +61,9 @@ class EndConditions:
         self._start_timeout_ns = start_timeout_ns
         self._stays = stays
         self._ends_disarmed = ends_disarmed
-        self._progress = None if progress is None else guard("progress", progress, None, lasting=True)
+        self._progress = (
+            None if progress is None else guard("progress", progress, None, lasting=True)
+        )
         self._interrupted_by: str | None = None
         self._stop_sent = False
         self._started_ns = -1
@@ -82,16 +85,25 @@ class EndConditions:
         elif now_ns >= self._until_ns and not self._stop_sent:
             self._stop("the time limit", now_ns)
         if self._ends_disarmed and machine.supervisor.disarmed_by and not machine.coasting:
-            return Ending(Outcome.FINISHED, f"disarmed by {machine.supervisor.disarmed_by}; the vehicle stands", now_ns)
+            return Ending(
+                Outcome.FINISHED,
+                f"disarmed by {machine.supervisor.disarmed_by}; the vehicle stands",
+                now_ns,
+            )
         over = (self._stop_sent or not self._stays) and machine.over(now_ns)
         if over or (self._stop_sent and not machine.coasting):
             return self._ending(now_ns)
-        if now_ns - self._started_ns > self._start_timeout_ns and machine.mode in (Mode.STANDBY, Mode.ARMED, Mode.FAULT):
+        if now_ns - self._started_ns > self._start_timeout_ns and machine.mode in (
+            Mode.STANDBY,
+            Mode.ARMED,
+            Mode.FAULT,
+        ):
             return Ending(Outcome.NOT_FINISHED, f"the drive did not start: {machine.why}", now_ns)
         return None
 
     def lost(self, why: str, now_ns: int) -> Ending:
-        """End the run after the link was lost: command the brake, although its frames only reach the log."""
+        """End the run after the link was lost: command the brake, although its frames only reach
+        the log."""
         machine = self._machine
         for port in machine.ports:
             machine.on_port(port, PortState.LOST, why, now_ns)
@@ -109,7 +121,11 @@ class EndConditions:
         if by is not None:
             # Keep the machine's reason if the vehicle was not driving.
             why = why if any(part.by == by for part in reason.parts()) else f"ended by {by} ({why})"
-            return Ending(Outcome.INTERRUPTED, f"{why}; the vehicle {'may roll' if self._machine.coasting else 'stands'}", now_ns)
+            return Ending(
+                Outcome.INTERRUPTED,
+                f"{why}; the vehicle {'may roll' if self._machine.coasting else 'stands'}",
+                now_ns,
+            )
         if self._machine.coasting:
             # The wait for standstill has timed out; the brake stays applied.
             unrest = "; ".join(self._machine.supervisor.waiting) or "it is not known to stand"

@@ -1,4 +1,5 @@
-"""Health readings of the vehicle's computer, once a second: disk, memory, processors, temperature, clocks."""
+"""Health readings of the vehicle's computer, once a second: disk, memory, processors, temperature,
+clocks."""
 
 import os
 import time
@@ -37,7 +38,12 @@ class _Processors(NamedTuple):
 class HealthSampler:
     """Reads ``/proc`` and ``/sys``; values that the system does not offer are NaN."""
 
-    def __init__(self, folder: Path, log: Callable[[], LogHealth] = LogHealth, observers: Observers | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        log: Callable[[], LogHealth] = LogHealth,
+        observers: Observers | None = None,
+    ) -> None:
         """Take the ``folder`` of the log. ``observers`` counts readings that failed."""
         self._observers = observers or Observers()
         self._folder = folder
@@ -60,13 +66,15 @@ class HealthSampler:
                 report(health)
 
     async def read(self) -> HostHealth:
-        """Take a reading. Files are read in a thread, because a hanging disk must not block the loop."""
+        """Take a reading. Files are read in a thread, because a hanging disk must not block the
+        loop."""
         slow = (NAN, NAN, NAN, False)
         with anyio.move_on_after(READ_TIMEOUT_S) as scope:
             slow = await anyio.to_thread.run_sync(self._files, abandon_on_cancel=True)
         disk, memory, temperature, throttled = slow
         offset_ns, asleep_ns = _clock_offset_ns(), _asleep_ns()
-        # A suspend moves the wall clock against the monotonic one, too, so it must be subtracted to find a step.
+        # A suspend moves the wall clock against the monotonic one, too, so it must be subtracted to
+        # find a step.
         slept_s = (asleep_ns - self._asleep_ns) * 1e-9
         step_s = (offset_ns - self._offset_ns) * 1e-9 - slept_s
         self._offset_ns, self._asleep_ns = offset_ns, asleep_ns
@@ -93,7 +101,9 @@ class HealthSampler:
     def _files(self) -> tuple[float, float, float, bool]:
         temperatures = [value for zone in self._zones if (value := _number(zone)) is not None]
         hottest_k = max(temperatures) / 1000.0 + ZERO_CELSIUS_K if temperatures else NAN
-        throttled = any((_number(device) or 0) > 0 for device in self._throttles if _is_processor(device))
+        throttled = any(
+            (_number(device) or 0) > 0 for device in self._throttles if _is_processor(device)
+        )
         return self._disk(), _memory(), hottest_k, throttled
 
     def _disk(self) -> float:
@@ -112,7 +122,8 @@ def _clock_offset_ns() -> int:
 
 
 def _asleep_ns() -> int:
-    """Return the time asleep since boot: the boot clock continues while the monotonic one stands still."""
+    """Return the time asleep since boot: the boot clock continues while the monotonic one stands
+    still."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
@@ -127,7 +138,13 @@ def _number(path: Path) -> int | None:
 
 def _is_processor(state: Path) -> bool:
     try:
-        return (state.parent / "type").read_text().strip().lower().startswith(("processor", "cpu", "thermal-cpufreq"))
+        return (
+            (state.parent / "type")
+            .read_text()
+            .strip()
+            .lower()
+            .startswith(("processor", "cpu", "thermal-cpufreq"))
+        )
     except OSError:
         return False
 
@@ -138,12 +155,18 @@ def _memory() -> float:
         for line in Path("/proc/meminfo").read_text().splitlines()[:4]:
             name, _, rest = line.partition(":")
             fields[name] = float(rest.split()[0])
-    return fields["MemAvailable"] / fields["MemTotal"] if "MemAvailable" in fields and fields.get("MemTotal") else NAN
+    return (
+        fields["MemAvailable"] / fields["MemTotal"]
+        if "MemAvailable" in fields and fields.get("MemTotal")
+        else NAN
+    )
 
 
 def _processors() -> _Processors:
     with suppress(OSError, ValueError, IndexError):
-        values = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        values = [
+            int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        ]
         # The fourth and fifth values are idle time and disk wait.
         return _Processors(sum(values) - values[3] - values[4], sum(values))
     return _Processors(0, 0)

@@ -1,4 +1,5 @@
-"""Interface of all ports of a run to its pump. What they may call is :class:`~vehicled.runtime.ports.contract.PortHost`."""
+"""Interface of all ports of a run to its pump. What they may call is
+:class:`~vehicled.runtime.ports.contract.PortHost`."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,11 +14,13 @@ class Transport(Protocol):
     """All ports of a run on the wall clock: the simulator link or real ports."""
 
     async def serve(self, host: Host) -> None:
-        """Open and read until cancelled. Raises :class:`vehicled.core.link.LinkError` if a loss ends the run."""
+        """Open and read until cancelled. Raises :class:`vehicled.core.link.LinkError` if a loss
+        ends the run."""
         ...
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
-        """Send the machine's outputs and other due data. Never blocks; raises like :meth:`serve`."""
+        """Send the machine's outputs and other due data. Never blocks; raises like
+        :meth:`serve`."""
         ...
 
     async def aclose(self) -> None:

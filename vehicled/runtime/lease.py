@@ -1,6 +1,7 @@
 """Lease on the actuators: commands are possible only inside a scope, and leaving it brakes.
 
-Return, cancellation and exception all leave the scope through the brake command, after which no command follows.
+Return, cancellation and exception all leave the scope through the brake command, after which no
+command follows.
 """
 
 import time
@@ -18,12 +19,19 @@ class LeaseEndedError(RuntimeError):
 
 
 class Lease:
-    """Scope that may command the actuators: ``with Lease(machine, transport) as lease``, then :meth:`transmit`.
+    """Scope that may command the actuators: ``with Lease(machine, transport) as lease``, then
+    :meth:`transmit`.
 
-    The end is synchronous, so that no cancellation can come between leaving the scope and the brake.
+    The end is synchronous, so that no cancellation can come between leaving the scope and the
+    brake.
     """
 
-    def __init__(self, machine: Machine, transport: Transport, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        transport: Transport,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._machine = machine
         self._transport = transport
         self._clock_ns = clock_ns
@@ -33,16 +41,22 @@ class Lease:
         self._held = True
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._held = False
         now_ns = self._clock_ns()
-        # A lost link accepts nothing more and its actuators brake by their timeout. Keep the original exception.
+        # A lost link accepts nothing more and its actuators brake by their timeout. Keep the
+        # original exception.
         with suppress(LinkError):
             self._transport.transmit(self._machine.brake_now(now_ns), now_ns)
 
     def transmit(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
-        """Send outputs; raises like :meth:`vehicled.runtime.host.Transport.transmit`, and :class:`LeaseEndedError` outside the
-        scope.
+        """Send outputs; raises like :meth:`vehicled.runtime.host.Transport.transmit`, and
+        :class:`LeaseEndedError` outside the scope.
         """
         if not self._held:
             raise LeaseEndedError("the lease on the actuators has ended")

@@ -7,7 +7,14 @@ from functools import partial
 
 from vehicled.core.events import SimulationStall
 from vehicled.core.journal import Sink
-from vehicled.core.link import PACE_BEAT_NS, LinkFrameKind, decode_lost, decode_reason, encode, encode_lost
+from vehicled.core.link import (
+    PACE_BEAT_NS,
+    LinkFrameKind,
+    decode_lost,
+    decode_reason,
+    encode,
+    encode_lost,
+)
 from vehicled.core.link_time import PacedTime
 from vehicled.core.messages import Fault, PortState, Reaction
 from vehicled.core.observers import Observers
@@ -34,7 +41,8 @@ class LinkTransport:
         clock: RunClock | None = None,
         observers: Observers | None = None,
     ) -> None:
-        """Take the link. It is lost after ``silence_s`` without data; ``ports`` limits the ports that it carries.
+        """Take the link. It is lost after ``silence_s`` without data; ``ports`` limits the ports
+        that it carries.
 
         A :class:`PacedClock` follows the GRANTs of the simulator.
         """
@@ -60,7 +68,8 @@ class LinkTransport:
         """Number of frames dropped because their deadline had passed."""
 
     async def serve(self, host: Host) -> None:
-        """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or violates the protocol."""
+        """Read until cancelled. Raises :class:`LinkClosedError` if the simulator is gone or
+        violates the protocol."""
         link = self._link
         self._reopening = Reopening(host)
         link.sock.setblocking(False)
@@ -80,7 +89,9 @@ class LinkTransport:
         for kind, number, t_ns, payload in frames:
             if kind is LinkFrameKind.DATA:
                 if number >= len(link.ports):
-                    raise LinkClosedError(f"the simulator sent bytes for port number {number}, which it does not have")
+                    raise LinkClosedError(
+                        f"the simulator sent bytes for port number {number}, which it does not have"
+                    )
                 host.on_rx(link.ports[number], payload, now_ns)
             elif kind is LinkFrameKind.GRANT and self._paced is not None:
                 lost_ns = decode_lost(payload)
@@ -88,7 +99,14 @@ class LinkTransport:
                 self._report(self._paced.on_grant(t_ns, lost_ns))
                 now_ns = self._clock.now_ns()
             elif kind is LinkFrameKind.SYNC:
-                link.offer(encode(LinkFrameKind.SYNC, 0, time.monotonic_ns(), t_ns.to_bytes(8, "little", signed=True)))
+                link.offer(
+                    encode(
+                        LinkFrameKind.SYNC,
+                        0,
+                        time.monotonic_ns(),
+                        t_ns.to_bytes(8, "little", signed=True),
+                    )
+                )
             elif kind is LinkFrameKind.BYE:
                 raise LinkClosedError(f"the simulator ended the run: {decode_reason(payload)}")
 
@@ -98,7 +116,9 @@ class LinkTransport:
         monotonic_ns = now_ns if self._paced is None else time.monotonic_ns()
         # Unread bytes mean that this process stalled, not the simulator.
         if monotonic_ns - self._last_rx_ns > self._silence_ns and not self._is_unread():
-            raise LinkClosedError(f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s")
+            raise LinkClosedError(
+                f"the simulator has been silent for {(monotonic_ns - self._last_rx_ns) / 1e9:.2f} s"
+            )
         if self._reopening is not None:
             self._reopening.on_outgoing(outgoing, now_ns)
             self._reopening.on_time(now_ns)
@@ -109,8 +129,13 @@ class LinkTransport:
             action = item.action
             if isinstance(action, Send) and now_ns > action.deadline_ns:
                 self.expired += 1
-                why = f"a frame for {item.port} was {(now_ns - action.deadline_ns) / 1e6:.1f} ms past its deadline"
-                self._sink.record(Fault(now_ns, "frame_expired", item.port, Reaction.WARN, True, why), now_ns)
+                why = (
+                    f"a frame for {item.port} was {(now_ns - action.deadline_ns) / 1e6:.1f} ms "
+                    "past its deadline"
+                )
+                self._sink.record(
+                    Fault(now_ns, "frame_expired", item.port, Reaction.WARN, True, why), now_ns
+                )
                 continue
             out.append(self._link.encode(item))
         if monotonic_ns >= self._heartbeat_ns:

@@ -1,7 +1,9 @@
-"""Lockstep pump: a synchronous loop on the link. The simulator grants time; nothing here waits for a clock.
+"""Lockstep pump: a synchronous loop on the link. The simulator grants time; nothing here waits for
+a clock.
 
-The daemon asks to be woken at its next possible output. Earlier task releases need no message from the simulator: its data carry
-their arrival times, so the machine runs each release before later data.
+The daemon asks to be woken at its next possible output. Earlier task releases need no message from
+the simulator: its data carry their arrival times, so the machine runs each release before later
+data.
 """
 
 import time
@@ -27,7 +29,8 @@ class LockstepLink(Protocol):
     ports: list[str]
 
     def receive(self) -> Iterable[Frame]:
-        """Return frames up to a grant, at least one. Raises :class:`LinkError` if the simulator is gone."""
+        """Return frames up to a grant, at least one. Raises :class:`LinkError` if the simulator is
+        gone."""
 
     def reply(self, outgoing: Sequence[Outgoing], wake_ns: int | None) -> None:
         """Send frames, and the next wake-up time unless the run ends. Raises :class:`LinkError`."""
@@ -37,9 +40,14 @@ class LockstepLink(Protocol):
 
 
 def run_lockstep(
-    machine: Machine, link: LockstepLink, run: EndConditions, stopwatch: DeclaredStopwatch, silence_s: float = SILENCE_S
+    machine: Machine,
+    link: LockstepLink,
+    run: EndConditions,
+    stopwatch: DeclaredStopwatch,
+    silence_s: float = SILENCE_S,
 ) -> Ending:
-    """Run the machine, whose stopwatch this is, by grants until an end. Never raises for errors of the simulator."""
+    """Run the machine, whose stopwatch this is, by grants until an end. Never raises for errors of
+    the simulator."""
     now_ns = wake_ns = link.hello.start_ns
     granted = LockstepTime(now_ns, silence_s)
     machine.start(now_ns)
@@ -51,11 +59,14 @@ def run_lockstep(
         while True:
             for kind, port, t_ns, payload in link.receive():
                 if kind is LinkFrameKind.BYE:
-                    return run.lost(f"the simulator ended the run: {decode_reason(payload)}", now_ns)
+                    return run.lost(
+                        f"the simulator ended the run: {decode_reason(payload)}", now_ns
+                    )
                 if kind is not LinkFrameKind.DATA and kind is not LinkFrameKind.GRANT:
                     continue
                 granted.check(t_ns, grant=kind is LinkFrameKind.GRANT)
-                # Data that arrive at the instant of a release come first; a grant says that all of them have arrived.
+                # Data that arrive at the instant of a release come first; a grant says that all of
+                # them have arrived.
                 while wake_ns < t_ns or (wake_ns == t_ns and kind is LinkFrameKind.GRANT):
                     now_ns = wake_ns
                     if reopening.due_ns <= now_ns:
@@ -69,7 +80,8 @@ def run_lockstep(
                     if ending is not None:
                         link.reply(out, None)
                         return ending
-                    # Task costs may exceed the next release; the machine cannot be woken before it is free.
+                    # Task costs may exceed the next release; the machine cannot be woken before it
+                    # is free.
                     busy_ns = machine.executive.busy_until_ns
                     due_ns = min(machine.next_due_ns(), reopening.due_ns)
                     wake_ns = stopwatch.wake_ns(due_ns, busy_ns if busy_ns > now_ns else now_ns + 1)
@@ -82,8 +94,16 @@ def run_lockstep(
                     out.clear()
             granted.progress(wake_ns, time.monotonic())
     except (LinkError, IndexError) as error:
-        why = str(error) if isinstance(error, LinkError) else "the simulator sent bytes for a port that it did not announce"
+        why = (
+            str(error)
+            if isinstance(error, LinkError)
+            else "the simulator sent bytes for a port that it did not announce"
+        )
         return run.lost(why, now_ns)
     except KeyboardInterrupt:
         run.lost("interrupted twice", now_ns)
-        return Ending(Outcome.INTERRUPTED, "interrupted twice: brake commanded, ended without waiting for standstill", now_ns)
+        return Ending(
+            Outcome.INTERRUPTED,
+            "interrupted twice: brake commanded, ended without waiting for standstill",
+            now_ns,
+        )

@@ -1,8 +1,9 @@
 """Asyncio event loop with nanosecond timers instead of whole milliseconds.
 
-``epoll_wait`` takes its timeout in milliseconds and asyncio rounds up, so a stock 5 ms task starts 0.5 to 1 ms late. This selector
-arms a timerfd for the timeout and lets ``epoll_wait`` sleep without one, so that every ``sleep``, ``call_at`` and anyio deadline is
-precise. A timerfd is also exempt from the timer slack (50 us) of ordinary threads, unlike ``epoll_pwait2``.
+``epoll_wait`` takes its timeout in milliseconds and asyncio rounds up, so a stock 5 ms task starts
+0.5 to 1 ms late. This selector arms a timerfd for the timeout and lets ``epoll_wait`` sleep without
+one, so that every ``sleep``, ``call_at`` and anyio deadline is precise. A timerfd is also exempt
+from the timer slack (50 us) of ordinary threads, unlike ``epoll_pwait2``.
 """
 
 import asyncio
@@ -21,13 +22,16 @@ _TFD_TIMER_ABSTIME = 1
 SLEEP_NS = 10_000
 """Longest wait that may have found its input there already, ns."""
 _SAME_TIME_NS = 20_000
-"""Largest difference of two ends that count as the same, ns: each turn of the loop counts the timeout of the same wait anew."""
+"""Largest difference of two ends that count as the same, ns: each turn of the loop counts the
+timeout of the same wait anew."""
 
 
 class TimerFd:
-    """One-shot timer on CLOCK_MONOTONIC as a file descriptor that becomes readable when the time has come.
+    """One-shot timer on CLOCK_MONOTONIC as a file descriptor that becomes readable when the time
+    has come.
 
-    Arming again clears an unseen expiry. The constructor raises ``OSError`` on systems without timerfd.
+    Arming again clears an unseen expiry. The constructor raises ``OSError`` on systems without
+    timerfd.
     """
 
     if sys.version_info >= (3, 13):
@@ -36,7 +40,9 @@ class TimerFd:
             self._fd = -1
             if not hasattr(os, "timerfd_create"):
                 raise OSError(errno.ENOSYS, f"no timerfd in this Python on {sys.platform}")
-            self._fd = os.timerfd_create(time.CLOCK_MONOTONIC, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC)
+            self._fd = os.timerfd_create(
+                time.CLOCK_MONOTONIC, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC
+            )
 
         def _set(self, t_ns: int) -> None:
             os.timerfd_settime_ns(self._fd, flags=os.TFD_TIMER_ABSTIME, initial=t_ns)
@@ -46,11 +52,14 @@ class TimerFd:
         def __init__(self) -> None:
             self._fd = -1
             try:
-                # PyDLL keeps the GIL: these calls never block, and a released GIL may take a switch interval to come back.
+                # PyDLL keeps the GIL: these calls never block, and a released GIL may take a switch
+                # interval to come back.
                 libc = ctypes.PyDLL(None, use_errno=True)
                 create, self._settime = libc.timerfd_create, libc.timerfd_settime
             except (OSError, AttributeError):
-                raise OSError(errno.ENOSYS, f"no timerfd in the C library on {sys.platform}") from None
+                raise OSError(
+                    errno.ENOSYS, f"no timerfd in the C library on {sys.platform}"
+                ) from None
             # struct itimerspec: interval (s, ns), value (s, ns).
             self._spec = (ctypes.c_long * 4)()
             self._spec_address = ctypes.byref(self._spec)
@@ -96,7 +105,8 @@ class LoopRecord(Protocol):
     """Record of a loop's sleeps, in monotonic ns."""
 
     planned_ns: int
-    """Time at which a timer of its own ends the present sleep, besides the loop's deadlines; ``NEVER_NS`` for none."""
+    """Time at which a timer of its own ends the present sleep, besides the loop's deadlines;
+    ``NEVER_NS`` for none."""
     idle_from_ns: int
     woke_ns: int
     """End of the last sleep, which began at ``idle_from_ns``."""
@@ -115,7 +125,8 @@ class NoLoopRecord:
 class PreciseSelector(selectors.DefaultSelector):
     """Default selector with exact timeouts.
 
-    Without epoll or timerfd ``precise`` is False, this is the plain default selector, and ``reason`` says why.
+    Without epoll or timerfd ``precise`` is False, this is the plain default selector, and
+    ``reason`` says why.
     """
 
     def __init__(self) -> None:
@@ -125,7 +136,8 @@ class PreciseSelector(selectors.DefaultSelector):
         self.planned_ns = NEVER_NS
         """Time at which an :class:`~vehicled.runtime.timer.Alarm` ends the sleeps."""
         self.idle_from_ns = 0
-        """Start of the last sleep. Polls that do not sleep leave this and the next two unchanged."""
+        """Start of the last sleep. Polls that do not sleep leave this and the next two
+        unchanged."""
         self.idle_until_ns = 0
         """Planned end of that sleep; ``NEVER_NS`` if it waited only for input."""
         self.woke_ns = 0
@@ -140,21 +152,24 @@ class PreciseSelector(selectors.DefaultSelector):
         self._armed_ns = NEVER_NS
         """Time for which the timer is armed; ``NEVER_NS`` if it is not."""
         if not hasattr(select, "epoll"):
-            self.reason = f"{sys.platform} has neither epoll nor timerfd; the default selector is used"
+            self.reason = (
+                f"{sys.platform} has neither epoll nor timerfd; the default selector is used"
+            )
             return
         try:
             self._timer = TimerFd()
         except OSError as error:
             self.reason = f"{error.strerror}; timeouts are rounded up to whole milliseconds"
             return
-        # Register through a second epoll handle, so that the timer never shows in the key map. Edge-triggered, so that an expiry
-        # wakes one sleep and needs no read.
+        # Register through a second epoll handle, so that the timer never shows in the key map.
+        # Edge-triggered, so that an expiry wakes one sleep and needs no read.
         with select.epoll.fromfd(os.dup(self.fileno())) as epoll:
             epoll.register(self._timer.fileno(), select.EPOLLIN | select.EPOLLET)
         self.precise = True
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return ready keys and their events once one is ready, ``timeout`` (s) has passed or the alarm is due."""
+        """Return ready keys and their events once one is ready, ``timeout`` (s) has passed or the
+        alarm is due."""
         if timeout is not None and timeout <= 0:
             return super().select(0)
         now_ns = time.monotonic_ns()
@@ -199,5 +214,6 @@ class PreciseEventLoop(asyncio.SelectorEventLoop):
 
 
 def new_event_loop() -> PreciseEventLoop:
-    """Return a new loop, for ``anyio.run(main, backend="asyncio", backend_options={"loop_factory": new_event_loop})``."""
+    """Return a new loop, for ``anyio.run(main, backend="asyncio", backend_options={"loop_factory":
+    new_event_loop})``."""
     return PreciseEventLoop()

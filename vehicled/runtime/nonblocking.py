@@ -12,8 +12,9 @@ _OPEN = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def own_descriptor(fd: int) -> int | None:
-    """Return a new descriptor of a terminal or pipe that never blocks, or None if it cannot be opened once more. The flags of
-    the given one are those of every process that shares it, the shell among them.
+    """Return a new descriptor of a terminal or pipe that never blocks, or None if it cannot be
+    opened once more. The flags of the given one are those of every process that shares it, the
+    shell among them.
     """
     try:
         return os.open(os.ttyname(fd) if os.isatty(fd) else f"/proc/self/fd/{fd}", _OPEN)
@@ -22,7 +23,8 @@ def own_descriptor(fd: int) -> int | None:
 
 
 def _writer(stream: TextIO, owner: object) -> Callable[[bytes], int] | None:
-    """Return what writes to a stream without blocking, or None for one that needs none: a file, or text in memory."""
+    """Return what writes to a stream without blocking, or None for one that needs none: a file, or
+    text in memory."""
     try:
         fd = stream.fileno()
         kind = os.fstat(fd).st_mode
@@ -42,8 +44,8 @@ def _writer(stream: TextIO, owner: object) -> Callable[[bytes], int] | None:
 
 
 class NonBlockingStream:
-    """Text stream that drops lines rather than block the loop, since a terminal may be paused, and a pipe full. A line that has
-    been written in part is completed before the next one.
+    """Text stream that drops lines rather than block the loop, since a terminal may be paused, and
+    a pipe full. A line that has been written in part is completed before the next one.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -58,7 +60,9 @@ class NonBlockingStream:
         """Write what there is room for at once."""
         if self._write is None:
             self._write_plainly(text)
-        elif not self._complete() or not self._begin(text.encode(self._encoding, "backslashreplace")):
+        elif not self._complete() or not self._begin(
+            text.encode(self._encoding, "backslashreplace")
+        ):
             self.lost += 1
 
     def _begin(self, line: bytes) -> bool:

@@ -1,11 +1,14 @@
-"""Ends the code of a plugin that does not return: a loop without end, a sleep, a wait for a network.
+"""Ends the code of a plugin that does not return: a loop without end, a sleep, a wait for a
+network.
 
-``os._exit`` in a plugin's call raises :class:`SystemExit` instead, which counts as any exception of that plugin: otherwise the run
-would end without a brake, a reason or, with status 0, even a sign of failure. A child that a plugin forks may still call it.
+``os._exit`` in a plugin's call raises :class:`SystemExit` instead, which counts as any exception of
+that plugin: otherwise the run would end without a brake, a reason or, with status 0, even a sign of
+failure. A child that a plugin forks may still call it.
 
-A thread looks a few times per second at what the watched thread executes. A call of a plugin that is still the same after the time
-limit gets an exception at the line it is at, which then counts as any exception of that plugin. Code that catches it, or that never
-comes back from a C library, ends the process: the actuators then stop by their own timeouts.
+A thread looks a few times per second at what the watched thread executes. A call of a plugin that
+is still the same after the time limit gets an exception at the line it is at, which then counts as
+any exception of that plugin. Code that catches it, or that never comes back from a C library, ends
+the process: the actuators then stop by their own timeouts.
 
 A thread or an exit function that a plugin leaves behind does not keep a finished process alive.
 """
@@ -24,7 +27,8 @@ from vehicled.profile import plugins
 from vehicled.profile.plugins import PluginStuckError
 
 STEP_LIMIT_S = 1.0
-"""Longest call of a plugin in a drive, s. The actuators have stopped by their own timeouts long before."""
+"""Longest call of a plugin in a drive, s. The actuators have stopped by their own timeouts long
+before."""
 IMPORT_LIMIT_S = 60.0
 """Longest import of a plugin, s; a library for neural networks may take half a minute."""
 CHECKS_PER_LIMIT = 8
@@ -38,10 +42,18 @@ _SIGNAL = signal.SIGVTALRM
 
 
 class PluginWatch(ContextDecorator):
-    """Watches the plugins' calls of the main thread, from the time it is entered until it is left."""
+    """Watches the plugins' calls of the main thread, from the time it is entered until it is
+    left."""
 
-    def __init__(self, limit_s: float = STEP_LIMIT_S, end: Callable[[int], object] = os._exit, *, imports: bool = False) -> None:
-        """``end`` ends the process with a status. Without ``imports`` only the plugins that are loaded by then are watched."""
+    def __init__(
+        self,
+        limit_s: float = STEP_LIMIT_S,
+        end: Callable[[int], object] = os._exit,
+        *,
+        imports: bool = False,
+    ) -> None:
+        """``end`` ends the process with a status. Without ``imports`` only the plugins that are
+        loaded by then are watched."""
         self._limit_s = limit_s
         self._imports = imports
         self._end = end
@@ -56,7 +68,11 @@ class PluginWatch(ContextDecorator):
         # A signal interrupts a sleep, but only the main thread can handle one.
         self._over.clear()
         needed = self._imports or bool(plugins.files())
-        if needed and threading.current_thread() is threading.main_thread() and hasattr(signal, "pthread_kill"):
+        if (
+            needed
+            and threading.current_thread() is threading.main_thread()
+            and hasattr(signal, "pthread_kill")
+        ):
             self._watched = threading.get_ident()
             self._previous = signal.signal(_SIGNAL, self._on_signal)
             self._thread = threading.Thread(target=self._watch, name="plugin watch", daemon=True)
@@ -77,14 +93,21 @@ class PluginWatch(ContextDecorator):
             # Looking into another thread's stack is a liberty that only a plugin justifies.
             call = None
             with suppress(Exception):  # out of memory, say: look again the next time
-                call = _plugin_call(sys._current_frames().get(self._watched)) if plugins.files() else None
+                call = (
+                    _plugin_call(sys._current_frames().get(self._watched))
+                    if plugins.files()
+                    else None
+                )
             if call is None or call is not self._call:
                 self._call, since_s, attempts = call, time.monotonic(), 0
             elif time.monotonic() - since_s >= self._limit_s * (1 + attempts):
                 attempts += 1
                 if attempts > ATTEMPTS:
                     silent_s = time.monotonic() - since_s
-                    text = f"vehicled: {_place(call)} has not returned for {silent_s:.0f} s and ignores exceptions\n"
+                    text = (
+                        f"vehicled: {_place(call)} has not returned for {silent_s:.0f} s and "
+                        "ignores exceptions\n"
+                    )
                     os.write(2, printable_lines(text).encode(errors="replace"))
                     self._end(STUCK_STATUS)
                     return
@@ -103,19 +126,28 @@ def watch_import(_name: str) -> PluginWatch:
 
 
 def end_without_plugins(status: int, end: Callable[[int], object] = os._exit) -> None:
-    """Let the process end with this status when its main thread has ended, although threads or exit functions of plugins go on.
+    """Let the process end with this status when its main thread has ended, although threads or exit
+    functions of plugins go on.
 
     Call it last. It does nothing without plugins. ``end`` ends the process.
     """
     if plugins.files() and all(each.name != _EXIT_THREAD for each in threading.enumerate()):
-        threading.Thread(target=_end_after_main, args=(status, end), name=_EXIT_THREAD, daemon=True).start()
+        threading.Thread(
+            target=_end_after_main, args=(status, end), name=_EXIT_THREAD, daemon=True
+        ).start()
 
 
 def _end_after_main(status: int, end: Callable[[int], object]) -> None:
     threading.main_thread().join()
     time.sleep(EXIT_LIMIT_S)
     with suppress(OSError):
-        os.write(2, f"vehicled: a plugin's thread or exit function goes on after {EXIT_LIMIT_S:g} s: ended without it\n".encode())
+        os.write(
+            2,
+            (
+                f"vehicled: a plugin's thread or exit function goes on after {EXIT_LIMIT_S:g} s: "
+                "ended without it\n"
+            ).encode(),
+        )
     end(status)
 
 
@@ -143,4 +175,6 @@ def _plugin_call(frame: FrameType | None) -> FrameType | None:
 
 
 def _place(frame: FrameType) -> str:
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return (
+        f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+    )

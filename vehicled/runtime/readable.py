@@ -9,9 +9,10 @@ import anyio
 async def while_readable(fd: int, on_readable: Callable[[], float | None]) -> None:
     """Call ``on_readable`` each time ``fd`` is readable. Ends only by cancellation or an exception.
 
-    It returns a pause, s, after which it is called again whatever the descriptor says; None to wait for the descriptor. On asyncio
-    one registration lasts for the whole time, because ``anyio.wait_readable`` registers for every wake-up and turns the loop twice,
-    which doubles the cost of a small frame.
+    It returns a pause, s, after which it is called again whatever the descriptor says; None to wait
+    for the descriptor. On asyncio one registration lasts for the whole time, because
+    ``anyio.wait_readable`` registers for every wake-up and turns the loop twice, which doubles the
+    cost of a small frame.
     """
     try:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,5 @@
-"""Connections over a simulator link: the link stays open, so a device that asks for a new connection is given one here."""
+"""Connections over a simulator link: the link stays open, so a device that asks for a new
+connection is given one here."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -37,7 +38,9 @@ class Reopening:
                     self._due_ns[port] = now_ns + round(action.least_s * 1e9)
             elif isinstance(action, Reopen) and port in self._pauses_s and port not in self._due_ns:
                 self._due_ns[port] = now_ns + round(self._pauses_s[port] * 1e9)
-                self._host.on_port(port, PortState.LOST, f"reopened on request: {action.reason}", now_ns)
+                self._host.on_port(
+                    port, PortState.LOST, f"reopened on request: {action.reason}", now_ns
+                )
 
     def on_time(self, now_ns: int) -> None:
         """Open the ports that are due."""

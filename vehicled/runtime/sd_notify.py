@@ -1,6 +1,7 @@
 """Notifications to systemd by the protocol of sd_notify(3). Does nothing outside systemd.
 
-Never blocks and never raises. A watchdog message that cannot be sent is lost, so systemd sees a daemon that cannot send.
+Never blocks and never raises. A watchdog message that cannot be sent is lost, so systemd sees a
+daemon that cannot send.
 """
 
 import os
@@ -19,12 +20,16 @@ class Notifier:
             self.reason = "not started by systemd (NOTIFY_SOCKET is not set)"
             return
         if self._address[0] not in "/@":
-            self.reason = f"NOTIFY_SOCKET={self._address}: only paths and abstract names (@) are supported"
+            self.reason = (
+                f"NOTIFY_SOCKET={self._address}: only paths and abstract names (@) are supported"
+            )
             return
         if self._address[0] == "@":
             self._address = "\0" + self._address[1:]
         try:
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | getattr(socket, "SOCK_CLOEXEC", 0))
+            self._socket = socket.socket(
+                socket.AF_UNIX, socket.SOCK_DGRAM | getattr(socket, "SOCK_CLOEXEC", 0)
+            )
             self._socket.setblocking(False)
         except OSError as error:
             self.reason = f"no Unix socket: {error.strerror}"
@@ -35,7 +40,8 @@ class Notifier:
         return self._socket is not None
 
     def ready(self, status: str = "") -> bool:
-        """Report that start-up is complete. This and the methods below return True if the socket accepted the message."""
+        """Report that start-up is complete. This and the methods below return True if the socket
+        accepted the message."""
         return self._send("READY=1" + (f"\nSTATUS={_one_line(status)}" if status else ""))
 
     def status(self, text: str) -> bool:
@@ -47,16 +53,21 @@ class Notifier:
         return self._send("WATCHDOG=1")
 
     def extend(self, least_s: float) -> bool:
-        """Ask for at least so much time from now on for starting or ending, whatever the timeouts of the unit."""
+        """Ask for at least so much time from now on for starting or ending, whatever the timeouts
+        of the unit."""
         return self._send(f"EXTEND_TIMEOUT_USEC={round(least_s * 1e6)}")
 
     def stopping(self, status: str = "", least_s: float = 0.0) -> bool:
-        """Report that an orderly shutdown has begun. ``least_s``: time that it needs, also of the watchdog."""
+        """Report that an orderly shutdown has begun. ``least_s``: time that it needs, also of the
+        watchdog."""
         lines = ["STOPPING=1"]
         if status:
             lines.append(f"STATUS={_one_line(status)}")
         if least_s:
-            lines += [f"{name}={round(least_s * 1e6)}" for name in ("EXTEND_TIMEOUT_USEC", "WATCHDOG_USEC")]
+            lines += [
+                f"{name}={round(least_s * 1e6)}"
+                for name in ("EXTEND_TIMEOUT_USEC", "WATCHDOG_USEC")
+            ]
         return self._send("\n".join(lines))
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""Options of the simulator, and the simulator as a child process on a socket pair, without an address or a file."""
+"""Options of the simulator, and the simulator as a child process on a socket pair, without an
+address or a file."""
 
 import socket
 import subprocess
@@ -8,34 +9,62 @@ from collections.abc import Sequence
 from types import TracebackType
 
 _QUIT_S = 0.1
-"""Grace period at the end, s: a simulator without a link ends at once, unless it is stopped or stuck."""
+"""Grace period at the end, s: a simulator without a link ends at once, unless it is stopped or
+stuck."""
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options of ``vehicled simulator``, which are also those of ``python -m sim_backend``."""
-    parser.add_argument("--profile", default="art", metavar="P", help="profile: a name or a .toml file (default art)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the profile; repeatable")
-    parser.add_argument("--course", metavar="C", help="course: a name or a path file (default: the profile's)")
+    """Add the options of ``vehicled simulator``, which are also those of ``python -m
+    sim_backend``."""
+    parser.add_argument(
+        "--profile",
+        default="art",
+        metavar="P",
+        help="profile: a name or a .toml file (default art)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a key of the profile; repeatable",
+    )
+    parser.add_argument(
+        "--course", metavar="C", help="course: a name or a path file (default: the profile's)"
+    )
     add_world_options(parser)
-    parser.add_argument("--by-hand", action="store_true", help="the simulator does not arm the vehicle or start the drive")
+    parser.add_argument(
+        "--by-hand",
+        action="store_true",
+        help="the simulator does not arm the vehicle or start the drive",
+    )
     parser.add_argument(
         "--hand",
         action="store_true",
-        help="with --ptys: move the vehicle by hand, by lines on standard input: push 5 (m), turn 90 (degrees, to the left), "
+        help="with --ptys: move the vehicle by hand, by lines on standard input: push 5 (m), "
+        "turn 90 (degrees, to the left), "
         "pitch -25 (front up), roll 90, block (wheels off the ground), floor, wait 2 (s)",
     )
     place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--listen", metavar="URL", help="wait for a daemon at unix:PATH, tcp:HOST:PORT, or fd:N for an open socket")
+    place.add_argument(
+        "--listen",
+        metavar="URL",
+        help="wait for a daemon at unix:PATH, tcp:HOST:PORT, or fd:N for an open socket",
+    )
     place.add_argument(
         "--ptys",
         metavar="DIR",
-        help="no link: offer every device as a pseudo-terminal under its name in this folder, and print the addresses",
+        help=(
+            "no link: offer every device as a pseudo-terminal under its name in this folder, "
+            "and print the addresses"
+        ),
     )
     place.add_argument(
         "--port",
         action="append",
         metavar="NAME=ADDRESS",
-        help="no link: play this device on a real port of this computer (gnss=serial:/dev/ttyUSB0, drive=can:can1), for a daemon "
+        help="no link: play this device on a real port of this computer "
+        "(gnss=serial:/dev/ttyUSB0, drive=can:can1), for a daemon "
         "at the other end of the cable; repeatable; see docs/hardware_in_the_loop.md",
     )
 
@@ -45,35 +74,54 @@ def add_world_options(parser: "ArgumentParser | _ArgumentGroup") -> None:
     parser.add_argument(
         "--scene",
         metavar="SCENE",
-        help="what stands and moves round the course: a name of 'vehicled scenes' or a file; its first course is driven unless "
+        help="what stands and moves round the course: a name of 'vehicled scenes' or a file; its "
+        "first course is driven unless "
         "--course names another; SCENE@0.1 builds it a tenth as large",
     )
-    parser.add_argument("--end-on-contact", action="store_true", help="end the run when the vehicle touches something of the scene")
-    parser.add_argument("--seed", type=_seed, default=1, metavar="N", help="random seed of the sensor noise (default 1)")
+    parser.add_argument(
+        "--end-on-contact",
+        action="store_true",
+        help="end the run when the vehicle touches something of the scene",
+    )
+    parser.add_argument(
+        "--seed",
+        type=_seed,
+        default=1,
+        metavar="N",
+        help="random seed of the sensor noise (default 1)",
+    )
     parser.add_argument(
         "--link",
         choices=("messages", "wires"),
         default="messages",
-        help="what the simulated devices send: vehicled's messages (default), or the byte protocols of the real devices",
+        help=(
+            "what the simulated devices send: vehicled's messages (default), or the byte "
+            "protocols of the real devices"
+        ),
     )
     parser.add_argument(
         "--fail",
         action="append",
         default=[],
         metavar="FAILURE",
-        help="inject a fault: port:kind[=value]@start[+duration], in s (gnss:stuck@20+5); repeatable; kinds: docs/devices.md",
+        help=(
+            "inject a fault: port:kind[=value]@start[+duration], in s (gnss:stuck@20+5); "
+            "repeatable; kinds: docs/devices.md"
+        ),
     )
     parser.add_argument(
         "--latency",
         type=_latency,
         metavar="L",
-        help="delay the data of the devices and the commands to the actuator: 20ms, 5..200ms (drawn for each), or "
+        help="delay the data of the devices and the commands to the actuator: 20ms, 5..200ms "
+        "(drawn for each), or "
         "sensing=20ms,actuation=50ms; see docs/computers.md",
     )
     parser.add_argument(
         "--start",
         choices=("stand", "align", "push"),
-        help="how the vehicle finds its initial heading: measured at standstill, by driving straight ahead, or by pushing "
+        help="how the vehicle finds its initial heading: measured at standstill, by driving "
+        "straight ahead, or by pushing "
         "it 3 m by hand (default: stand, or align if the profile has no heading device)",
     )
 
@@ -109,10 +157,20 @@ class SimulatorProcess:
         scenario: bool = True,
         start: str = "",
     ) -> None:
-        """Start the process; without ``scenario`` the simulator does not arm the vehicle. Raises OSError."""
+        """Start the process; without ``scenario`` the simulator does not arm the vehicle. Raises
+        OSError."""
         self.sock, theirs = socket.socketpair()
         with theirs:
-            arguments = ["--profile", profile, "--course", course, "--seed", str(seed), "--link", link]
+            arguments = [
+                "--profile",
+                profile,
+                "--course",
+                course,
+                "--seed",
+                str(seed),
+                "--link",
+                link,
+            ]
             arguments += ["--listen", f"fd:{theirs.fileno()}"]
             if not scenario:
                 arguments.append("--by-hand")
@@ -122,9 +180,12 @@ class SimulatorProcess:
                 arguments += ["--fail", failure]
             for override in overrides:
                 arguments += ["--set", override]
-            # Pass on the interpreter's flags and path, so that the simulator belongs to this daemon's installation.
+            # Pass on the interpreter's flags and path, so that the simulator belongs to this
+            # daemon's installation.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "sim_backend", *arguments], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+                [sys.executable, "-m", "sim_backend", *arguments],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
             )
 
     @property
@@ -135,7 +196,12 @@ class SimulatorProcess:
     def __enter__(self) -> "SimulatorProcess":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.sock.close()
         try:
             self._process.wait(_QUIT_S)

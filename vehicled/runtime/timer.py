@@ -16,11 +16,13 @@ class _OverError(Exception):
 
 
 class Alarm:
-    """Timer that calls a function at the times that this returns; each can be moved while it lies ahead.
+    """Timer that calls a function at the times that this returns; each can be moved while it lies
+    ahead.
 
-    The timer is a descriptor that stays registered with the loop, as those of the ports do: a time costs one system call, no task
-    is woken for it, and neither the loop's milliseconds nor the timer slack of ordinary threads round it. Without timerfd (macOS)
-    the loop's own deadlines are used. ``close``, or leaving the ``with`` block, closes the descriptor.
+    The timer is a descriptor that stays registered with the loop, as those of the ports do: a time
+    costs one system call, no task is woken for it, and neither the loop's milliseconds nor the
+    timer slack of ordinary threads round it. Without timerfd (macOS) the loop's own deadlines are
+    used. ``close``, or leaving the ``with`` block, closes the descriptor.
     """
 
     def __init__(self) -> None:
@@ -35,7 +37,12 @@ class Alarm:
     def __enter__(self) -> "Alarm":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -45,10 +52,12 @@ class Alarm:
             self._timer = None
 
     async def serve(self, t_ns: int, on_due: Callable[[], int | None]) -> None:
-        """Call ``on_due`` once the monotonic clock has reached ``t_ns``, and again at each time that it returns; None ends it.
+        """Call ``on_due`` once the monotonic clock has reached ``t_ns``, and again at each time
+        that it returns; None ends it.
 
-        Never early, and never without a checkpoint before, even if the time has passed: a function that is always late cannot
-        starve others. Raises what ``on_due`` raises, and ``RuntimeError`` if another task already waits.
+        Never early, and never without a checkpoint before, even if the time has passed: a function
+        that is always late cannot starve others. Raises what ``on_due`` raises, and
+        ``RuntimeError`` if another task already waits.
         """
         if self._on_due is not None:
             raise RuntimeError("this alarm is already being waited for; use one alarm per waiter")
@@ -73,7 +82,8 @@ class Alarm:
             self._set(NEVER_NS)
 
     def rearm(self, t_ns: int) -> None:
-        """Move the time, earlier or later. No effect if nobody waits. Only from the thread of the loop."""
+        """Move the time, earlier or later. No effect if nobody waits. Only from the thread of the
+        loop."""
         if self._on_due is not None and t_ns != self.due_ns:
             self._set(t_ns)
 

@@ -1,4 +1,5 @@
-"""Wall-clock pump: wakes the machine when a task is due and delivers bytes as they arrive. Runs on asyncio and trio."""
+"""Wall-clock pump: wakes the machine when a task is due and delivers bytes as they arrive. Runs on
+asyncio and trio."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -21,7 +22,8 @@ from vehicled.runtime.lease import Lease
 from vehicled.runtime.timer import Alarm
 
 BLOCK_NS = 5_000_000
-"""Longest normal turn of the machine, twice the shortest period of the pipeline; the blocking line of a longer one is logged."""
+"""Longest normal turn of the machine, twice the shortest period of the pipeline; the blocking line
+of a longer one is logged."""
 
 CLOSE_S = 0.5
 """Timeout for ports that do not accept the last stop, s."""
@@ -43,11 +45,12 @@ class WallPump:
         services: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         spare: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Take the machine. ``services`` run beside the pump and are cancelled with it; an exception in one brakes and ends the
-        run.
+        """Take the machine. ``services`` run beside the pump and are cancelled with it; an
+        exception in one brakes and ends the run.
 
-        ``spare`` is called after each turn with the time and that of the next task, by which it must return. It only explains the
-        run, as do evidence and samples of blocking lines: their failures reach the machine's observers and go no further.
+        ``spare`` is called after each turn with the time and that of the next task, by which it
+        must return. It only explains the run, as do evidence and samples of blocking lines: their
+        failures reach the machine's observers and go no further.
         """
         guard = machine.observers.guard
         self._spare = None if spare is None else guard("bridges", spare, None)
@@ -78,7 +81,9 @@ class WallPump:
         machine.start(self._clock.now_ns())
         try:
             with self._alarm, self._lease:
-                self._alarm.record = machine.observers.guard("evidence", self._evidence_source.watch_loop, None)()
+                self._alarm.record = machine.observers.guard(
+                    "evidence", self._evidence_source.watch_loop, None
+                )()
                 async with anyio.create_task_group() as group:
                     self._scope = group.cancel_scope
                     group.start_soon(self._serve)
@@ -130,7 +135,8 @@ class WallPump:
         await self._alarm.serve(self._alarm_ns(), self._turn)
 
     def _turn(self) -> int | None:
-        """Run what is due, if anything is. Return when to look again; None at the end of the run."""
+        """Run what is due, if anything is. Return when to look again; None at the end of the
+        run."""
         machine, clock = self._machine, self._clock
         if self._over():
             return None
@@ -183,7 +189,9 @@ class WallPump:
 
     def _record_turn(self) -> None:
         for collection in self._evidence_source.collections.take():
-            begin_ns, end_ns = (self._clock.at_ns(collection.t_ns + k) for k in (0, collection.duration_ns))
+            begin_ns, end_ns = (
+                self._clock.at_ns(collection.t_ns + k) for k in (0, collection.duration_ns)
+            )
             self._sink.record(replace(collection, t_ns=begin_ns), end_ns)
         self._evidence_source.mark(self._evidence_source.stopwatch.newest[0])
 
@@ -191,4 +199,6 @@ class WallPump:
         sighting = self._sampler.take()
         if sighting is not None:
             after_ms = (self._clock.at_ns(sighting.t_ns) - begin_ns) / 1e6
-            self._sink.record(LoopBlocked(sighting.where, after_ms, sighting.plugin).event(begin_ns), begin_ns)
+            self._sink.record(
+                LoopBlocked(sighting.where, after_ms, sighting.plugin).event(begin_ns), begin_ns
+            )

@@ -1,4 +1,5 @@
-"""Transport of a wall-clock run over real ports, with the simulator link for devices without a wire."""
+"""Transport of a wall-clock run over real ports, with the simulator link for devices without a
+wire."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,7 +34,8 @@ class _OnClock:
 
 
 class WireTransport:
-    """Transport with one port per device. A lost port is reopened, and the machine decides if the vehicle stops."""
+    """Transport with one port per device. A lost port is reopened, and the machine decides if the
+    vehicle stops."""
 
     def __init__(
         self,
@@ -42,7 +44,8 @@ class WireTransport:
         clock: RunClock | None = None,
         sink: Sink | None = None,
     ) -> None:
-        """Take the ``ports`` by device, which use the monotonic clock. ``link`` carries the others; its loss ends the run.
+        """Take the ``ports`` by device, which use the monotonic clock. ``link`` carries the others;
+        its loss ends the run.
 
         ``sink`` gets an event for each port that sends more than its line carries.
         """
@@ -96,7 +99,10 @@ class WireTransport:
         """Record which ports had to wait since the last time."""
         self._reported_ns = now_ns
         for name, port in self._ports.items():
-            pauses, self._throttled[name] = port.counts.throttled - self._throttled[name], port.counts.throttled
+            pauses, self._throttled[name] = (
+                port.counts.throttled - self._throttled[name],
+                port.counts.throttled,
+            )
             if pauses and self._sink is not None:
                 fields = {"port": name, "pauses": pauses, "received_bytes": port.counts.rx_bytes}
                 self._sink.record(Event.of(now_ns, "warning", "port_floods", **fields), now_ns)

@@ -1,1 +1,2 @@
-"""Safety functions, independent of who commands the vehicle: modes, arming, reactions, and the command gate. Pure."""
+"""Safety functions, independent of who commands the vehicle: modes, arming, reactions, and the
+command gate. Pure."""

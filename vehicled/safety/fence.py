@@ -25,7 +25,8 @@ Indices = npt.NDArray[np.int64]
 KIND = "GeoJSON with polygons"
 MAX_CORNERS = 10_000
 LOOSE_M = 0.01
-"""Width by which the rectangles of a turning body may exceed what it sweeps, m: they are taken the closer together."""
+"""Width by which the rectangles of a turning body may exceed what it sweeps, m: they are taken the
+closer together."""
 MAX_STEPS = 64
 TOUCH_M = 1e-9
 """Distance at which a body touches an edge, m."""
@@ -42,7 +43,8 @@ class Polygon(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """Rectangles (m,), each in a frame of its own: origin in the ``map`` frame, heading, and extents ahead and to the left, m."""
+    """Rectangles (m,), each in a frame of its own: origin in the ``map`` frame, heading, and
+    extents ahead and to the left, m."""
 
     x_m: Array
     y_m: Array
@@ -62,26 +64,33 @@ class Boxes(NamedTuple):
 def swept(outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> Boxes:
     """Return rectangles (m,) that cover a body on its way between consecutive poses (m + 1,).
 
-    Along a straight line they cover it exactly. Where the body turns by an angle between two poses they are wider than what it
-    sweeps, by half of that angle times its length at most: see :func:`steps_for`.
+    Along a straight line they cover it exactly. Where the body turns by an angle between two poses
+    they are wider than what it sweeps, by half of that angle times its length at most: see
+    :func:`steps_for`.
     """
     half_turn = 0.5 * (np.remainder(np.diff(yaw_rad) + pi, tau) - pi)
     middle_rad = yaw_rad[:-1] + half_turn
     half_x, half_y = 0.5 * np.diff(x_m), 0.5 * np.diff(y_m)
     c, s = np.cos(middle_rad), np.sin(middle_rad)
-    # Both poses are seen from the middle one, half of the way and half of the turn before it and behind it.
+    # Both poses are seen from the middle one, half of the way and half of the turn before it and
+    # behind it.
     along, aside = np.abs(c * half_x + s * half_y), np.abs(c * half_y - s * half_x)
     turned_c, turned_s = np.cos(half_turn), np.abs(np.sin(half_turn))
     # Between the poses corners move on arcs, which bulge beyond their chords.
     bulge = outline.reach_m * (1.0 - turned_c) + 0.5 * np.hypot(half_x, half_y) * np.abs(half_turn)
     front = outline.front_m * turned_c + outline.half_m * turned_s + along + bulge
     back = outline.rear_m * turned_c + outline.half_m * turned_s + along + bulge
-    side = outline.half_m * turned_c + max(outline.front_m, outline.rear_m) * turned_s + aside + bulge
+    side = (
+        outline.half_m * turned_c + max(outline.front_m, outline.rear_m) * turned_s + aside + bulge
+    )
     return Boxes(x_m[:-1] + half_x, y_m[:-1] + half_y, middle_rad, -back, front, -side, side)
 
 
-def swept_on_arc(outline: Outline, pose: tuple[float, float, float], curvature_per_m: float, way_m: float) -> Boxes:
-    """Return rectangles as :func:`swept` for a body that goes on on a circle, backward if ``way_m`` < 0; the first is the body."""
+def swept_on_arc(
+    outline: Outline, pose: tuple[float, float, float], curvature_per_m: float, way_m: float
+) -> Boxes:
+    """Return rectangles as :func:`swept` for a body that goes on on a circle, backward if ``way_m``
+    < 0; the first is the body."""
     turn = curvature_per_m * way_m
     steps = steps_for(outline, turn)
     half_turn, chord_m = 0.5 * turn / steps, abs(way_m) / steps
@@ -92,17 +101,20 @@ def swept_on_arc(outline: Outline, pose: tuple[float, float, float], curvature_p
     middles = np.linspace(-0.5, steps - 0.5, steps + 1) * (way_m / steps)
     middles[0] = 0.0
     front, rear, half = (
-        np.full(steps + 1, extent) for extent in (outline.front_m * turned_c + along, outline.rear_m * turned_c + along, side)
+        np.full(steps + 1, extent)
+        for extent in (outline.front_m * turned_c + along, outline.rear_m * turned_c + along, side)
     )
     front[0], rear[0], half[0] = outline
     return Boxes(*on_arc(*pose, curvature_per_m, middles), -rear, front, -half, half)
 
 
 class Fence:
-    """All polygons of one fence. The vehicle must stay inside every keep-in polygon and outside every keep-out polygon.
+    """All polygons of one fence. The vehicle must stay inside every keep-in polygon and outside
+    every keep-out polygon.
 
-    A body violates a polygon if one of its edges touches the body, or if the body lies wholly on the wrong side. Edges far away are
-    left out by their bounding boxes, so that a tick costs microseconds even with thousands of corners.
+    A body violates a polygon if one of its edges touches the body, or if the body lies wholly on
+    the wrong side. Edges far away are left out by their bounding boxes, so that a tick costs
+    microseconds even with thousands of corners.
     """
 
     def __init__(self, polygons: Sequence[Polygon]) -> None:
@@ -110,16 +122,21 @@ class Fence:
         none = np.empty((0, 2))
         rings = [np.array(polygon.corners) for polygon in self.polygons]
         self._from = np.concatenate([none, *rings]).T
-        self._along = np.concatenate([none, *(np.roll(ring, -1, axis=0) - ring for ring in rings)]).T
+        self._along = np.concatenate(
+            [none, *(np.roll(ring, -1, axis=0) - ring for ring in rings)]
+        ).T
         # Two equal corners form an edge of length zero; the floor keeps the division finite.
         self._square = np.maximum((self._along**2).sum(axis=0), 1e-30)
         self._to = np.concatenate([none, *(np.roll(ring, -1, axis=0) for ring in rings)]).T
         self._low, self._high = np.minimum(self._from, self._to), np.maximum(self._from, self._to)
-        self._owner = np.repeat(np.arange(len(rings)), np.array([len(ring) for ring in rings], dtype=np.int64))
+        self._owner = np.repeat(
+            np.arange(len(rings)), np.array([len(ring) for ring in rings], dtype=np.int64)
+        )
         self._keep_out = np.array([polygon.keep_out for polygon in self.polygons], dtype=np.bool_)
 
     def clear_m(self, x_m: float, y_m: float) -> float:
-        """Return the distance to the nearest edge; infinite without edges. All points within it lie on the same sides of all edges.
+        """Return the distance to the nearest edge; infinite without edges. All points within it lie
+        on the same sides of all edges.
 
         The calculation is vectorised, for fences with thousands of corners.
         """
@@ -140,7 +157,8 @@ class Fence:
         return self.named(self.wrong_side(x_m, y_m))
 
     def breached(self, boxes: Boxes) -> tuple[Flags, Flags]:
-        """Return a flag per polygon (k,): the first of the rectangles (m,) violates it; one of them violates it."""
+        """Return a flag per polygon (k,): the first of the rectangles (m,) violates it; one of them
+        violates it."""
         x_m, y_m, yaw_rad, back_m, front_m, *_ = (float(column[0]) for column in boxes)
         middle_m = 0.5 * (back_m + front_m)
         now = self.wrong_side(x_m + middle_m * cos(yaw_rad), y_m + middle_m * sin(yaw_rad))
@@ -159,9 +177,11 @@ class Fence:
         side = "inside the keep-out zone" if polygon.keep_out else "outside the fence"
         return f"{side} {polygon.name}".rstrip()
 
-    def depth_m(self, number: int, outline: Outline, x_m: float, y_m: float, yaw_rad: float) -> float:
-        """Return how deep a body violates a polygon: the largest distance of a corner of one from the edge of the other; 0 if none
-        is on the wrong side."""
+    def depth_m(
+        self, number: int, outline: Outline, x_m: float, y_m: float, yaw_rad: float
+    ) -> float:
+        """Return how deep a body violates a polygon: the largest distance of a corner of one from
+        the edge of the other; 0 if none is on the wrong side."""
         edges = np.flatnonzero(self._owner == number)
         c, s = cos(yaw_rad), sin(yaw_rad)
         deepest_m = 0.0
@@ -172,13 +192,20 @@ class Fence:
                     deepest_m = max(deepest_m, self._distance_m(*corner, edges))
         dx, dy = self._from[0, edges] - x_m, self._from[1, edges] - y_m
         ahead, left = c * dx + s * dy, c * dy - s * dx
-        within = np.minimum(np.minimum(outline.front_m - ahead, outline.rear_m + ahead), outline.half_m - np.abs(left))
+        within = np.minimum(
+            np.minimum(outline.front_m - ahead, outline.rear_m + ahead),
+            outline.half_m - np.abs(left),
+        )
         return max(deepest_m, float(within.max(initial=0.0)))
 
-    def first_breach(self, outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> tuple[int, str] | None:
-        """Return where a body first violates a polygon on its way along poses (n,), and which; None if it never does.
+    def first_breach(
+        self, outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array
+    ) -> tuple[int, str] | None:
+        """Return where a body first violates a polygon on its way along poses (n,), and which; None
+        if it never does.
 
-        It is tested everywhere between the poses, which follow one another as closely as those of a course.
+        It is tested everywhere between the poses, which follow one another as closely as those of a
+        course.
         """
         start = float(x_m[0]), float(y_m[0]), float(yaw_rad[0])
         if wrong := self.named(self.breached(swept_on_arc(outline, start, 0.0, 0.0))[0]):
@@ -191,7 +218,9 @@ class Fence:
                 continue
             for k in np.flatnonzero(self._touches(boxes, near).any(axis=1)).tolist():
                 step = slice(first + k, first + k + 2)
-                _, later = self.breached(swept(outline, *_finer(outline, x_m[step], y_m[step], yaw_rad[step])))
+                _, later = self.breached(
+                    swept(outline, *_finer(outline, x_m[step], y_m[step], yaw_rad[step]))
+                )
                 if later.any():
                     return first + k, self.named(later)
         return None
@@ -214,8 +243,8 @@ class Fence:
         return near
 
     def _touches(self, boxes: Boxes, edges: Indices) -> Flags:
-        """Return a flag per rectangle and edge (m, n): they touch. An edge is cut by the two slabs whose intersection the rectangle
-        is (Liang and Barsky 1984)."""
+        """Return a flag per rectangle and edge (m, n): they touch. An edge is cut by the two slabs
+        whose intersection the rectangle is (Liang and Barsky 1984)."""
         c, s = np.cos(boxes.yaw_rad)[:, None], np.sin(boxes.yaw_rad)[:, None]
         (from_x, from_y), (along_x, along_y) = self._from[:, edges], self._along[:, edges]
         dx, dy = from_x - boxes.x_m[:, None], from_y - boxes.y_m[:, None]
@@ -237,10 +266,15 @@ class Fence:
 
 
 def _finer(outline: Outline, x_m: Array, y_m: Array, yaw_rad: Array) -> tuple[Array, Array, Array]:
-    """Return poses between two, so close that the rectangles of :func:`swept` are hardly wider than the swept area."""
+    """Return poses between two, so close that the rectangles of :func:`swept` are hardly wider than
+    the swept area."""
     turn = float(np.remainder(yaw_rad[1] - yaw_rad[0] + pi, tau) - pi)
     share = np.linspace(0.0, 1.0, 1 + steps_for(outline, turn))
-    return x_m[0] + share * (x_m[1] - x_m[0]), y_m[0] + share * (y_m[1] - y_m[0]), yaw_rad[0] + share * turn
+    return (
+        x_m[0] + share * (x_m[1] - x_m[0]),
+        y_m[0] + share * (y_m[1] - y_m[0]),
+        yaw_rad[0] + share * turn,
+    )
 
 
 def steps_for(outline: Outline, turn_rad: float) -> int:
@@ -249,13 +283,22 @@ def steps_for(outline: Outline, turn_rad: float) -> int:
 
 
 def read_geojson(data: bytes, file_name: str, datum: Datum) -> Fence:
-    """Return the fence of a GeoJSON file. Polygons with the property ``keep_out`` true are zones that must not be entered.
+    """Return the fence of a GeoJSON file. Polygons with the property ``keep_out`` true are zones
+    that must not be entered.
 
-    Raises :class:`~vehicled.paths.errors.CourseError`, which names the place in the file and the cure.
+    Raises :class:`~vehicled.paths.errors.CourseError`, which names the place in the file and the
+    cure.
     """
-    polygons = [polygon for feature in features_of(data, file_name, KIND) for polygon in _polygons(file_name, feature, datum)]
+    polygons = [
+        polygon
+        for feature in features_of(data, file_name, KIND)
+        for polygon in _polygons(file_name, feature, datum)
+    ]
     if not polygons:
-        raise CourseError(f"{file_name}: there is no polygon in it; draw the fence as a Polygon (property keep_out for zones)")
+        raise CourseError(
+            f"{file_name}: there is no polygon in it; draw the fence as a Polygon (property "
+            "keep_out for zones)"
+        )
     return Fence(polygons)
 
 
@@ -269,15 +312,20 @@ def _polygons(file_name: str, feature: GeoFeature, datum: Datum) -> list[Polygon
     if kind == "Polygon":
         shapes = [shapes]
     elif not isinstance(shapes, list):
-        raise CourseError(f"{place}: a MultiPolygon has a list of polygons, found {shown(shapes)}; draw it again")
+        raise CourseError(
+            f"{place}: a MultiPolygon has a list of polygons, found {shown(shapes)}; draw it again"
+        )
     name = str(feature.properties.get("name", ""))[:60]
     return [polygon for rings in shapes for polygon in _rings(place, rings, keep_out, name, datum)]
 
 
 def _rings(place: str, rings: object, keep_out: bool, name: str, datum: Datum) -> list[Polygon]:
-    """Return the outer ring and the holes, with ``keep_out`` inverted for holes: a hole of a fence must not be entered."""
+    """Return the outer ring and the holes, with ``keep_out`` inverted for holes: a hole of a fence
+    must not be entered."""
     if not isinstance(rings, list) or not rings:
-        raise CourseError(f"{place}: a Polygon has a list of rings, found {shown(rings)}; draw it again")
+        raise CourseError(
+            f"{place}: a Polygon has a list of rings, found {shown(rings)}; draw it again"
+        )
     found = []
     for index, positions in enumerate(rings):
         ring = f"{place} ring {index + 1}"

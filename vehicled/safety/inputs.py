@@ -1,14 +1,22 @@
-"""Values of one actuation tick for monitors and rules. ``RuleInputs`` of :mod:`vehicled.safety.rule` adds the monitors."""
+"""Values of one actuation tick for monitors and rules. ``RuleInputs`` of
+:mod:`vehicled.safety.rule` adds the monitors."""
 
 from msgspec import Struct
 
-from vehicled.core.messages import ActuatorCommand, ControlCommand, EstimatorStatus, Mode, StateEstimate
+from vehicled.core.messages import (
+    ActuatorCommand,
+    ControlCommand,
+    EstimatorStatus,
+    Mode,
+    StateEstimate,
+)
 from vehicled.core.vehicle import Limits
 from vehicled.paths.lateral_offset import PlannedOffset
 
 
 class SafetyInputs(Struct, frozen=True, kw_only=True):
-    """Values of one actuation tick. Ages are in ns, ``ports.NEVER_NS`` if nothing has arrived yet."""
+    """Values of one actuation tick. Ages are in ns, ``ports.NEVER_NS`` if nothing has arrived
+    yet."""
 
     now_ns: int
     mode: Mode
@@ -22,17 +30,21 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     controller_finished: bool = False
     """The controller says that its course is driven, and no wait is left."""
     waiting: bool = False
-    """True while the course asks the vehicle to stand where it is, from the braking before a wait to its end."""
+    """True while the course asks the vehicle to stand where it is, from the braking before a wait
+    to its end."""
     actuator_lost: str = ""
     """Reason why the actuator's port cannot be written; empty if it can."""
     task_raised: str = ""
     """Text of the exception that a task raised since the last tick; empty if none."""
     measured_speed_mps: float = float("nan")
-    """Speed by wheels and GNSS without the estimate, m/s, negative backward; NaN without a measurement."""
+    """Speed by wheels and GNSS without the estimate, m/s, negative backward; NaN without a
+    measurement."""
     planned_offset: PlannedOffset | None = None
-    """Path beside the course along which the controller says that it drives; None for the course itself."""
+    """Path beside the course along which the controller says that it drives; None for the course
+    itself."""
     asked_mps: float = float("nan")
-    """Magnitude of the speed that the source of the last command asked for, m/s; NaN if it stated none."""
+    """Magnitude of the speed that the source of the last command asked for, m/s; NaN if it stated
+    none."""
     cap_mps: float = float("inf")
     """Highest speed that rules, profile and request allow now, m/s."""
     setup_fault: str = ""
@@ -40,7 +52,8 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
 
     @property
     def speed_mps(self) -> float:
-        """Estimated speed, m/s; the measured speed while the estimator is uninitialised; NaN without either."""
+        """Estimated speed, m/s; the measured speed while the estimator is uninitialised; NaN
+        without either."""
         if self.estimate is None:
             return float("nan")
         if self.estimate.status is not EstimatorStatus.UNINITIALISED:
@@ -49,5 +62,6 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
 
     @property
     def position_sigma_m(self) -> float:
-        """Standard deviation of the estimated position in its worst direction, m; NaN without a valid one."""
+        """Standard deviation of the estimated position in its worst direction, m; NaN without a
+        valid one."""
         return self.estimate.position_sigma_m if self.estimate is not None else float("nan")

@@ -1,4 +1,5 @@
-"""State of each failsafe rule: the value and the limit that it compares, and whether it is in force. Pure."""
+"""State of each failsafe rule: the value and the limit that it compares, and whether it is in
+force. Pure."""
 
 from math import inf, isfinite
 from typing import Any
@@ -11,11 +12,13 @@ from vehicled.safety.supervisor import Supervisor
 
 
 class RuleState(Struct, frozen=True, array_like=True):
-    """State of one rule. It is an array in JSON, because some fifty of them are sent several times a second."""
+    """State of one rule. It is an array in JSON, because some fifty of them are sent several times
+    a second."""
 
     code: str
     state: str
-    """State: ``idle`` if not monitored in this mode, ``quiet``, ``holds`` but not long enough yet, or in ``force``."""
+    """State: ``idle`` if not monitored in this mode, ``quiet``, ``holds`` but not long enough yet,
+    or in ``force``."""
     value: float | None
     limit: float | None
     said: str
@@ -23,12 +26,13 @@ class RuleState(Struct, frozen=True, array_like=True):
     reaction: str
     """Reaction, ``S0`` to ``S4``."""
     words: str = ""
-    """Text in place of an infinite value: ``clear`` for a free lane, ``none`` for an input that has not arrived."""
+    """Text in place of an infinite value: ``clear`` for a free lane, ``none`` for an input that has
+    not arrived."""
 
 
 def standings(supervisor: Supervisor) -> list[RuleState]:
-    """Return the state of every rule in matrix order, and of the devices' faults, at the supervisor's last step; empty
-    before it.
+    """Return the state of every rule in matrix order, and of the devices' faults, at the
+    supervisor's last step; empty before it.
     """
     s = supervisor.inputs
     if s is None:
@@ -46,11 +50,18 @@ def standings(supervisor: Supervisor) -> list[RuleState]:
             state = "quiet"
         value, limit = (None, None) if rule.limit is None else (rule.value(s), rule.limit(s))
         # An input may be newer than the supervisor's last step.
-        shown = round(max(value, 0.0) if rule.unit == "s" else value, 4) if value is not None and isfinite(value) else None
+        shown = (
+            round(max(value, 0.0) if rule.unit == "s" else value, 4)
+            if value is not None and isfinite(value)
+            else None
+        )
         words = ("clear" if rule.sense.falls else "none") if value == inf else ""
         found.append(RuleState(rule.code, state, shown, limit, said, _grade(rule.reaction), words))
     active = s.monitors.device_faults.values()
-    return found + [RuleState(f.code, "force", None, None, f"{f.origin}: {f.reason}", _grade(f.reaction)) for f in active]
+    return found + [
+        RuleState(f.code, "force", None, None, f"{f.origin}: {f.reason}", _grade(f.reaction))
+        for f in active
+    ]
 
 
 def _grade(reaction: Reaction) -> str:

@@ -1,4 +1,5 @@
-"""The failsafe matrix in one table: the supervisor, the documentation, the live view and the tests of every row use it.
+"""The failsafe matrix in one table: the supervisor, the documentation, the live view and the tests
+of every row use it.
 
 Row numbers never change, because logs and documents refer to them.
 """
@@ -8,7 +9,11 @@ from collections.abc import Set
 from vehicled.safety.rows import operation, sensors, timing, vehicle
 from vehicled.safety.rule import Row, Rule
 
-MATRIX: tuple[Row, ...] = tuple(sorted((*timing.ROWS, *sensors.ROWS, *vehicle.ROWS, *operation.ROWS), key=lambda row: row.number))
+MATRIX: tuple[Row, ...] = tuple(
+    sorted(
+        (*timing.ROWS, *sensors.ROWS, *vehicle.ROWS, *operation.ROWS), key=lambda row: row.number
+    )
+)
 """All rows, sorted by number."""
 
 RULES: tuple[Rule, ...] = tuple(rule for row in MATRIX for rule in row.rules)

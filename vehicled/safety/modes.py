@@ -15,7 +15,10 @@ class Trigger(Enum):
     DRIVE = "driving the course was asked for"
     ALIGN = "alignment by driving was asked for, and it may begin"
     TELEOP = "driving by hand was asked for, the stick is neutral and held"
-    RC = "the RC operator takes over, with the stick where it is; from a stop only if its cause is gone"
+    RC = (
+        "the RC operator takes over, with the stick where it is; from a stop only if its cause "
+        "is gone"
+    )
     OFFBOARD = "driving by setpoints was asked for, and a program sends them"
     DISARM = "disarming was asked for"
     STOP = "a stop was asked for, the course is finished, or the heading is known"
@@ -42,7 +45,8 @@ MOVING = DRIVING | {Mode.STOPPING}
 MOVING_OR_ARMED = MOVING | {Mode.ARMED}
 
 TRANSITIONS: tuple[Transition, ...] = (
-    # The vehicle may roll when the daemon restarts, so it is braked to a standstill before it accepts requests.
+    # The vehicle may roll when the daemon restarts, so it is braked to a standstill before it
+    # accepts requests.
     _way(Trigger.STANDS, Mode.STANDBY, Mode.INIT, Mode.STOPPING),
     _way(Trigger.ARM, Mode.ARMED, Mode.STANDBY),
     _way(Trigger.DRIVE, Mode.AUTO, Mode.ARMED),
@@ -63,7 +67,12 @@ TRANSITIONS: tuple[Transition, ...] = (
 """All transitions. A trigger without an entry for the present mode has no effect."""
 
 
-DRIVES = (OperatorAction.DRIVE, OperatorAction.TELEOP, OperatorAction.ALIGN, OperatorAction.OFFBOARD)
+DRIVES = (
+    OperatorAction.DRIVE,
+    OperatorAction.TELEOP,
+    OperatorAction.ALIGN,
+    OperatorAction.OFFBOARD,
+)
 """Requests to drive."""
 DRIVES_OR_ARM = frozenset({*DRIVES, OperatorAction.ARM})
 _AFTER = {(before, way.trigger): way.after for way in TRANSITIONS for before in way.before}
@@ -77,7 +86,8 @@ def after(mode: Mode, trigger: Trigger) -> Mode | None:
 def refusal(action: OperatorAction, mode: Mode, why: str, *, arms: bool, lasts: str = "") -> str:
     """Return why a request is refused; empty if it is accepted or waits for its checks.
 
-    ``arms``: an arming request is pending. ``lasts``: text of an active device fault, which a reset cannot clear.
+    ``arms``: an arming request is pending. ``lasts``: text of an active device fault, which a reset
+    cannot clear.
     """
     if mode is Mode.FAULT and lasts and action in (OperatorAction.ARM, OperatorAction.RESET):
         return f"the cause lasts: {lasts}"

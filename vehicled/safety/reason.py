@@ -1,4 +1,5 @@
-"""Reason of a mode: a code with its arguments, so that no program has to read a sentence. Its text is for people only."""
+"""Reason of a mode: a code with its arguments, so that no program has to read a sentence. Its text
+is for people only."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -9,7 +10,8 @@ from vehicled.core.observers import boundary
 
 
 class ReasonCode(StrEnum):
-    """Reasons that are no rule and no fault of a device. Every other code of a :class:`Reason` is one of those."""
+    """Reasons that are no rule and no fault of a device. Every other code of a :class:`Reason` is
+    one of those."""
 
     MUST_STAND = "must_stand"
     STANDS = "stands"
@@ -41,7 +43,9 @@ class ReasonCode(StrEnum):
 TEXTS = {
     ReasonCode.MUST_STAND: "waiting for the vehicle to stand still",
     ReasonCode.STANDS: "waiting to be armed",
-    ReasonCode.STANDSTILL_ASSUMED: "standstill assumed by the model after {details} s: no fresh wheel or GNSS speed",
+    ReasonCode.STANDSTILL_ASSUMED: (
+        "standstill assumed by the model after {details} s: no fresh wheel or GNSS speed"
+    ),
     ReasonCode.ARMING_CHECKS: "arming waits for its checks",
     ReasonCode.ARMING_WAITS: "arming waits: {details}",
     ReasonCode.ARMING_REFUSED: "arming refused: {details}",
@@ -65,7 +69,8 @@ TEXTS = {
     ReasonCode.ROLLS_RELEASED: "it rolled at {details} m/s: braked",
     ReasonCode.RESET: "reset: waiting to be armed",
 }
-"""Text of each code. ``details`` are joined by semicolons, ``appended`` are the same after a comma."""
+"""Text of each code. ``details`` are joined by semicolons, ``appended`` are the same after a
+comma."""
 
 REFUSED = frozenset({ReasonCode.ARMING_REFUSED, ReasonCode.DRIVING_REFUSED})
 """Codes of a request that was refused."""
@@ -93,7 +98,8 @@ class Reason(Struct, frozen=True):
     code: str
     """A :class:`ReasonCode`, the code of a rule, or the code of a fault that a device reports."""
     by: str = ""
-    """Origin of the request, of the driver or of the device; empty if the supervisor acts on its own."""
+    """Origin of the request, of the driver or of the device; empty if the supervisor acts on its
+    own."""
     details: tuple[str, ...] = ()
     """Arguments of the text: the checks that fail, or the values at a trip."""
     after: "Reason | None" = None
@@ -115,16 +121,22 @@ class Reason(Struct, frozen=True):
 
     @boundary
     def text(self, course: str = "course") -> str:
-        """Return the text for people; the code alone if that fails. ``course``: word for what is driven."""
+        """Return the text for people; the code alone if that fails. ``course``: word for what is
+        driven."""
         try:
             return "; then ".join(part._own_text(course) for part in reversed(list(self.parts())))
         except Exception:  # noqa: BLE001 - a text must not hold up the reaction that it explains
             return str(self.code)
 
     def _own_text(self, course: str) -> str:
-        details, appended = "; ".join(self.details), "".join(f", {detail}" for detail in self.details)
+        details, appended = (
+            "; ".join(self.details),
+            "".join(f", {detail}" for detail in self.details),
+        )
         if self.code in TEXTS:
-            return TEXTS[ReasonCode(self.code)].format(by=self.by, details=details, appended=appended, course=course)
+            return TEXTS[ReasonCode(self.code)].format(
+                by=self.by, details=details, appended=appended, course=course
+            )
         return f"{self.by}: {details}" if self.by else details
 
     __str__ = text

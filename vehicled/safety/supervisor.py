@@ -1,8 +1,9 @@
-"""The supervisor: it decides mode, arming and reaction from operator requests and the rules of the failsafe matrix.
+"""The supervisor: it decides mode, arming and reaction from operator requests and the rules of the
+failsafe matrix.
 
-The most severe reaction in force wins. The condition of a rule must hold for ``persist_ms`` before the rule trips, and be false for
-``clear_ms`` before it clears. Every trip and every clearance is one :class:`Fault` record. The vehicle never arms or resumes
-without a request.
+The most severe reaction in force wins. The condition of a rule must hold for ``persist_ms`` before
+the rule trips, and be false for ``clear_ms`` before it clears. Every trip and every clearance is
+one :class:`Fault` record. The vehicle never arms or resumes without a request.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,16 @@ from vehicled.core.messages import Fault, Mode, OperatorAction, OperatorCommand,
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
-from vehicled.safety.modes import DRIVES, DRIVES_OR_ARM, DRIVING, MOVING, MOVING_OR_ARMED, Trigger, after, refusal
+from vehicled.safety.modes import (
+    DRIVES,
+    DRIVES_OR_ARM,
+    DRIVING,
+    MOVING,
+    MOVING_OR_ARMED,
+    Trigger,
+    after,
+    refusal,
+)
 from vehicled.safety.monitors.rc import ORIGIN
 from vehicled.safety.reason import Reason, ReasonCode, TrippedValue
 from vehicled.safety.rule import Clear, Rule, RuleInputs
@@ -19,11 +29,13 @@ from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import CauseLink, Trip
 
 ARM_REQUEST_VALID_NS = 10 * 10**9
-"""Time for which a request waits for its checks, ns; then it is refused with the failed checks as the reason."""
+"""Time for which a request waits for its checks, ns; then it is refused with the failed checks as
+the reason."""
 CHAIN_LIMIT = 16
 NO_REASON = Reason("")
 STUCK, UNBRAKED = "gnss_stuck", "uncommanded_motion_lasts"
-"""Rules under which GNSS speed does not count as evidence of motion, and the brake is known not to act."""
+"""Rules under which GNSS speed does not count as evidence of motion, and the brake is known not to
+act."""
 
 
 class Supervisor:
@@ -31,12 +43,22 @@ class Supervisor:
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
         self._rules = tuple(rules)
-        # Kept apart by kind: at every tick each comparison is made here, without a function of its own.
+        # Kept apart by kind: at every tick each comparison is made here, without a function of its
+        # own.
         self._flags = {
-            mode: [(rule.code, rule.value) for rule in rules if rule.limit is None and mode in rule.modes] for mode in Mode
+            mode: [
+                (rule.code, rule.value)
+                for rule in rules
+                if rule.limit is None and mode in rule.modes
+            ]
+            for mode in Mode
         }
         self._bounds = {
-            mode: [(rule.code, rule.value, rule.limit, rule.sense.compare) for rule in rules if rule.limit and mode in rule.modes]
+            mode: [
+                (rule.code, rule.value, rule.limit, rule.sense.compare)
+                for rule in rules
+                if rule.limit and mode in rule.modes
+            ]
             for mode in Mode
         }
         self._trips: dict[str, Trip] = {}
@@ -51,13 +73,15 @@ class Supervisor:
         self.reason = Reason(ReasonCode.MUST_STAND)
         """Reason of the present mode."""
         self.driver = ""
-        """Origin of the person who drives in TELEOP, or of the program in OFFBOARD; empty in every other mode."""
+        """Origin of the person who drives in TELEOP, or of the program in OFFBOARD; empty in every
+        other mode."""
         self._rc_drives = False
         """True while the RC operator drives in TELEOP."""
         self.speed_cap_mps = float("inf")
         """Speed limit that applies now, m/s."""
         self.releases_brake = False
-        """True if the brake is released as well as the drive, because current would only heat a blocked motor."""
+        """True if the brake is released as well as the drive, because current would only heat a
+        blocked motor."""
         self.waiting: list[str] = []
         """Texts of what a pending request waits for, or of why a stop does not end."""
         self.chain: list[CauseLink] = []
@@ -70,14 +94,16 @@ class Supervisor:
         """Entry point of the newest drive along the course."""
         self.course_driven = False
         self.stopped = False
-        """True if a drive has ended, for any reason, and the vehicle stands; a successful alignment does not count as an end."""
+        """True if a drive has ended, for any reason, and the vehicle stands; a successful alignment
+        does not count as an end."""
         self.disarmed_by = ""
         """Origin of the last disarm request since the vehicle was armed; empty if none."""
 
     # ---------------------------------------------------------------- requests
 
     def on_operator(self, command: OperatorCommand, now_ns: int, *, rc: bool = False) -> None:
-        """Accept a request, which takes effect at the next :meth:`step`. A stop needs no check and works in every mode.
+        """Accept a request, which takes effect at the next :meth:`step`. A stop needs no check and
+        works in every mode.
 
         ``rc``: it is of the RC operator, who outranks all others while he has control.
         """
@@ -85,21 +111,33 @@ class Supervisor:
         refused = self.refusal(command.action, rc=rc)
         ignored = (command.action, self.mode) if refused else None
         if ignored is not None and ignored != self._ignored:
-            # A repeated request is answered once. The record is an answer, not a fault, so it carries no reaction.
+            # A repeated request is answered once. The record is an answer, not a fault, so it
+            # carries no reaction.
             self._record("request_refused", command.origin, Reaction.NONE, True, refused, now_ns)
         self._ignored = ignored
         if self._rc_refuses(command.action, rc=rc):
             return
         match command.action:
             case OperatorAction.ARM:
-                # In FAULT an arming request includes the reset: one explicit request, the same checks.
+                # In FAULT an arming request includes the reset: one explicit request, the same
+                # checks.
                 if self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
                     self._arm_requested_ns = now_ns
                 if self.mode is Mode.STANDBY:
-                    # Set at once, so that a reader before the next tick does not see the refusal of the last request.
+                    # Set at once, so that a reader before the next tick does not see the refusal of
+                    # the last request.
                     self.reason = Reason(ReasonCode.ARMING_CHECKS)
-            case OperatorAction.DRIVE | OperatorAction.TELEOP | OperatorAction.ALIGN | OperatorAction.OFFBOARD:
-                self._wanted, self._wanted_ns, self._wanted_by = command.action, now_ns, command.origin
+            case (
+                OperatorAction.DRIVE
+                | OperatorAction.TELEOP
+                | OperatorAction.ALIGN
+                | OperatorAction.OFFBOARD
+            ):
+                self._wanted, self._wanted_ns, self._wanted_by = (
+                    command.action,
+                    now_ns,
+                    command.origin,
+                )
                 aligns = command.action is OperatorAction.ALIGN
                 if aligns and self.mode in (Mode.INIT, Mode.STANDBY, Mode.FAULT):
                     self._arm_requested_ns = now_ns
@@ -107,7 +145,9 @@ class Supervisor:
                     self.reason = Reason(ReasonCode.DRIVING_CHECKS)
             case OperatorAction.STOP:
                 self._call_off(who)
-                self._stop(Trigger.STOP, Reason(ReasonCode.STOP_REQUESTED, who), Reaction.BRAKE, now_ns)
+                self._stop(
+                    Trigger.STOP, Reason(ReasonCode.STOP_REQUESTED, who), Reaction.BRAKE, now_ns
+                )
             case OperatorAction.DISARM:
                 self._call_off(who)
                 self.disarmed_by = who
@@ -119,13 +159,20 @@ class Supervisor:
             case OperatorAction.EMERGENCY_STOP:
                 reason = Reason(ReasonCode.EMERGENCY_STOP, who)
                 self._chain(now_ns, Reaction.DISABLE, reason)
-                self._record(reason.code, command.origin, Reaction.DISABLE, True, reason.text(), now_ns)
+                self._record(
+                    reason.code, command.origin, Reaction.DISABLE, True, reason.text(), now_ns
+                )
                 self._latch(None, reason)
                 self.reason, self.reaction = reason, Reaction.DISABLE
-                # A FAULT that is stopped again is a new one: what is asked for within this step does not end it.
+                # A FAULT that is stopped again is a new one: what is asked for within this step
+                # does not end it.
                 self._seen = Mode.INIT
             case OperatorAction.RESET:
-                if self.mode is not Mode.FAULT and self.mode not in MOVING and self.inputs is not None:
+                if (
+                    self.mode is not Mode.FAULT
+                    and self.mode not in MOVING
+                    and self.inputs is not None
+                ):
                     # In FAULT a reset answers the fault; the place is another question.
                     self.inputs.monitors.consistency.accept_place()
                 self._wanted, self._wanted_ns = command.action, now_ns
@@ -133,14 +180,18 @@ class Supervisor:
                 pass
 
     def refusal(self, action: OperatorAction, *, rc: bool = False) -> str:
-        """Return why a request is refused in this mode; empty if it is accepted or waits for its checks."""
+        """Return why a request is refused in this mode; empty if it is accepted or waits for its
+        checks."""
         if held := self._rc_refuses(action, rc=rc):
             return held
         lasts = self.inputs.monitors.disables if self.inputs is not None else ""
-        return refusal(action, self.mode, self.why, arms=self._arm_requested_ns is not None, lasts=lasts)
+        return refusal(
+            action, self.mode, self.why, arms=self._arm_requested_ns is not None, lasts=lasts
+        )
 
     def _rc_refuses(self, action: OperatorAction, *, rc: bool) -> str:
-        """Return why the RC operator's switches refuse a request to arm or drive, of others or his own; empty if they do not."""
+        """Return why the RC operator's switches refuse a request to arm or drive, of others or his
+        own; empty if they do not."""
         s = self.inputs
         if s is None or action not in DRIVES_OR_ARM:
             return ""
@@ -148,7 +199,10 @@ class Supervisor:
             return "the kill switch of the RC handset is on: switch it off, and ask again"
         if rc or action is OperatorAction.ARM or not s.monitors.rc.holds(s.now_ns):
             return ""
-        return "the RC operator has control: ask again when the handset's mode switch has given it back"
+        return (
+            "the RC operator has control: ask again when the handset's mode switch has given "
+            "it back"
+        )
 
     def _cancel_requests(self) -> None:
         self._arm_requested_ns = None
@@ -184,11 +238,16 @@ class Supervisor:
         elif self.mode is Mode.ARMED:
             self.reaction = reaction
             if reaction >= Reaction.CONTROLLED_STOP:
-                self._go(Trigger.REACTION, Reason(ReasonCode.DISARMED_BY_FAULT, reason.by, (reason.text(),)))
+                self._go(
+                    Trigger.REACTION,
+                    Reason(ReasonCode.DISARMED_BY_FAULT, reason.by, (reason.text(),)),
+                )
         elif self.releases_brake and self._rolls(s):
             # Without current the vehicle rolls on a slope, so the brake must hold it.
             self.releases_brake = False
-            self.reason = self.reason.then(Reason(ReasonCode.ROLLS_RELEASED, details=(f"{s.speed_mps:.2f}",)))
+            self.reason = self.reason.then(
+                Reason(ReasonCode.ROLLS_RELEASED, details=(f"{s.speed_mps:.2f}",))
+            )
             self._chain(s.now_ns, Reaction.BRAKE, self.reason)
             self._record(self.reason.code, "", Reaction.BRAKE, True, self.why, s.now_ns)
         stands = self._stands(s)
@@ -199,7 +258,11 @@ class Supervisor:
         if stands:
             if self.mode is Mode.INIT:
                 # What a request was refused for is still what lacks.
-                reason = self.reason if self.reason.code == ReasonCode.ARMING_REFUSED else Reason(ReasonCode.STANDS)
+                reason = (
+                    self.reason
+                    if self.reason.code == ReasonCode.ARMING_REFUSED
+                    else Reason(ReasonCode.STANDS)
+                )
                 self._go(Trigger.STANDS, self._assumed(reason, s.now_ns))
             elif self.mode is Mode.STOPPING:
                 self._go(Trigger.STANDS, self._assumed(self.reason, s.now_ns))
@@ -228,12 +291,18 @@ class Supervisor:
             self.reaction = reaction
             if self.mode is Mode.ALIGN and self._seen is Mode.ALIGN:
                 self._follow_alignment(s)
-            # A drive that begins in this step has not restarted its course yet. The report of the controller ends a drive, but the
-            # course is finished only where it ends: see course_cut_short.
+            # A drive that begins in this step has not restarted its course yet. The report of the
+            # controller ends a drive, but the course is finished only where it ends: see
+            # course_cut_short.
             at_end = s.controller_finished and s.monitors.place.ended
             if self.mode is Mode.AUTO and self._seen is Mode.AUTO and at_end:
                 self.course_driven = True
-                self._stop(Trigger.STOP, Reason(ReasonCode.COURSE_FINISHED), Reaction.CONTROLLED_STOP, s.now_ns)
+                self._stop(
+                    Trigger.STOP,
+                    Reason(ReasonCode.COURSE_FINISHED),
+                    Reaction.CONTROLLED_STOP,
+                    s.now_ns,
+                )
 
     def _follow_alignment(self, s: RuleInputs) -> None:
         """Stop an alignment drive that has succeeded or failed."""
@@ -254,20 +323,33 @@ class Supervisor:
         self.reaction = Reaction.DISABLE
 
     def _expire(self, s: RuleInputs) -> None:
-        """Refuse requests older than ``ARM_REQUEST_VALID_NS``, and cancel all requests after a suspend."""
+        """Refuse requests older than ``ARM_REQUEST_VALID_NS``, and cancel all requests after a
+        suspend."""
         waited, self.waiting = self.waiting, []
         if s.monitors.host.woke_s > 0.0:
-            # The monotonic clock does not count a suspend, and a request from before it was made in another situation.
+            # The monotonic clock does not count a suspend, and a request from before it was made in
+            # another situation.
             self._cancel_requests()
         late_ns = s.now_ns - ARM_REQUEST_VALID_NS
-        if self._arm_requested_ns is not None and self._arm_requested_ns < late_ns and self.mode is not Mode.STANDBY:
+        if (
+            self._arm_requested_ns is not None
+            and self._arm_requested_ns < late_ns
+            and self.mode is not Mode.STANDBY
+        ):
             self._arm_requested_ns = None
             lacking = missing(s, self._wanted) if self.mode is Mode.INIT else []
-            refused = Reason(ReasonCode.ARMING_REFUSED, details=tuple(lacking) or ("the vehicle does not stand",))
+            refused = Reason(
+                ReasonCode.ARMING_REFUSED, details=tuple(lacking) or ("the vehicle does not stand",)
+            )
             self.reason = refused if self.mode is Mode.INIT else self.reason
             self._record(refused.code, "", Reaction.WARN, True, refused.text(), s.now_ns)
-        # A pending arming request expires with its own refusal, which also ends this request and names the failed checks.
-        if self._wanted is not None and self._wanted_ns < late_ns and self._arm_requested_ns is None:
+        # A pending arming request expires with its own refusal, which also ends this request and
+        # names the failed checks.
+        if (
+            self._wanted is not None
+            and self._wanted_ns < late_ns
+            and self._arm_requested_ns is None
+        ):
             self._wanted = None
             if self.mode is Mode.ARMED:
                 details = tuple(waited) or ("the daemon stood still meanwhile, ask again",)
@@ -283,7 +365,8 @@ class Supervisor:
         if self._arm_requested_ns is not None and self.mode is Mode.STANDBY:
             self._arm(s, self._arm_requested_ns)
         if self._wanted is OperatorAction.DRIVE and self.mode is Mode.ARMED:
-            # The vehicle may have been armed for TELEOP, elsewhere, or long ago, so all checks run again.
+            # The vehicle may have been armed for TELEOP, elsewhere, or long ago, so all checks run
+            # again.
             self._wait_for(missing(s))
             if not self.waiting:
                 self._wanted = None
@@ -298,12 +381,22 @@ class Supervisor:
                 self._wanted = None
                 s.monitors.alignment.begin(s)
                 self._go(Trigger.ALIGN, Reason(ReasonCode.ALIGNS, self._wanted_by))
-        elif self._wanted is OperatorAction.TELEOP and self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD):
+        elif self._wanted is OperatorAction.TELEOP and self.mode in (
+            Mode.ARMED,
+            Mode.AUTO,
+            Mode.ALIGN,
+            Mode.OFFBOARD,
+        ):
             self._take_by_hand(s)
         elif self._wanted is OperatorAction.OFFBOARD and self.mode in (Mode.ARMED, Mode.AUTO):
             self._take_offboard(s)
         # A request that the mode does not allow must not take effect later by surprise.
-        waits = self._arm_requested_ns is not None or self.mode in (Mode.ARMED, Mode.AUTO, Mode.ALIGN, Mode.OFFBOARD)
+        waits = self._arm_requested_ns is not None or self.mode in (
+            Mode.ARMED,
+            Mode.AUTO,
+            Mode.ALIGN,
+            Mode.OFFBOARD,
+        )
         if self._wanted is not None and not waits:
             resets = self.mode is Mode.FAULT and self._wanted is OperatorAction.RESET
             self._wanted = self._wanted if resets else None
@@ -311,7 +404,11 @@ class Supervisor:
     def _take_by_hand(self, s: RuleInputs) -> None:
         """Enter TELEOP: from a drive at any time, from ARMED once all checks pass."""
         teleop = s.monitors.teleop
-        lacking = [f"driving by hand waits: {text}" for text in (teleop.missing(self._wanted_by, s.now_ns),) if text]
+        lacking = [
+            f"driving by hand waits: {text}"
+            for text in (teleop.missing(self._wanted_by, s.now_ns),)
+            if text
+        ]
         if self.mode is Mode.ARMED:
             self._wait_for(lacking + missing(s, OperatorAction.TELEOP))
         else:
@@ -324,7 +421,8 @@ class Supervisor:
                 self.driver, self._rc_drives = teleop.command.origin, teleop.by_rc
 
     def _follow_rc(self, s: RuleInputs) -> None:
-        """Do what the RC operator switched, and let him drive while he has control, whatever drove before."""
+        """Do what the RC operator switched, and let him drive while he has control, whatever drove
+        before."""
         rc, now_ns = s.monitors.rc, s.now_ns
         if rc.killed:
             # What was asked for before must not take effect as the switch is moved back.
@@ -332,7 +430,9 @@ class Supervisor:
         by_rc = self.mode is Mode.TELEOP and s.monitors.teleop.by_rc
         for action in rc.take_requests():
             # Back to AUTO leads through a stop.
-            self._ask_for_rc(OperatorAction.STOP if by_rc and action is OperatorAction.DRIVE else action, now_ns)
+            self._ask_for_rc(
+                OperatorAction.STOP if by_rc and action is OperatorAction.DRIVE else action, now_ns
+            )
         takes_over = rc.take_takeover()
         if rc.holds(now_ns) and self._wanted in DRIVES:
             # Others may have asked before he took control, and wait for a check.
@@ -347,7 +447,14 @@ class Supervisor:
         elif self.mode is Mode.STOPPING and takes_over:
             lasts = self._lasting(s)
             if lasts:
-                self._record("request_refused", ORIGIN, Reaction.NONE, True, f"the cause of the stop lasts: {lasts}", now_ns)
+                self._record(
+                    "request_refused",
+                    ORIGIN,
+                    Reaction.NONE,
+                    True,
+                    f"the cause of the stop lasts: {lasts}",
+                    now_ns,
+                )
             else:
                 self._take_by_rc(s)
         if self.mode in (Mode.INIT, Mode.STANDBY):
@@ -357,13 +464,23 @@ class Supervisor:
         self.on_operator(OperatorCommand(now_ns, now_ns, action, ORIGIN), now_ns, rc=True)
 
     def _lasting(self, s: RuleInputs) -> str:
-        """Return what would stop the vehicle again if the RC operator drove it now; empty if nothing would."""
+        """Return what would stop the vehicle again if the RC operator drove it now; empty if
+        nothing would."""
         rules = [
             rule.reason(s)
             for rule in self._rules
-            if Mode.TELEOP in rule.modes and rule.reaction >= Reaction.CONTROLLED_STOP and rule.holds(s)
+            if Mode.TELEOP in rule.modes
+            and rule.reaction >= Reaction.CONTROLLED_STOP
+            and rule.holds(s)
         ]
-        return "; ".join(rules + [f.reason for f in s.monitors.device_faults.values() if f.reaction >= Reaction.CONTROLLED_STOP])
+        return "; ".join(
+            rules
+            + [
+                f.reason
+                for f in s.monitors.device_faults.values()
+                if f.reaction >= Reaction.CONTROLLED_STOP
+            ]
+        )
 
     def _take_by_rc(self, s: RuleInputs) -> None:
         """Enter TELEOP, or take it from another stick, without waiting for a neutral stick."""
@@ -378,10 +495,18 @@ class Supervisor:
         self._go(Trigger.RC, Reason(ReasonCode.TELEOP, ORIGIN))
         teleop.driver, self.driver, self._rc_drives = ORIGIN, ORIGIN, True
         s.monitors.alignment.begin_by_hand(s)
-        self._record("rc_takeover", ORIGIN, Reaction.NONE, True, f"the RC operator took over from {before}", s.now_ns)
+        self._record(
+            "rc_takeover",
+            ORIGIN,
+            Reaction.NONE,
+            True,
+            f"the RC operator took over from {before}",
+            s.now_ns,
+        )
 
     def _take_offboard(self, s: RuleInputs) -> None:
-        """Enter OFFBOARD: from a drive along the course at once, from ARMED once all checks pass."""
+        """Enter OFFBOARD: from a drive along the course at once, from ARMED once all checks
+        pass."""
         setpoints = s.monitors.setpoints
         lacking = [text for text in (setpoints.missing(self._wanted_by, s.now_ns),) if text]
         if self.mode is Mode.ARMED:
@@ -391,7 +516,9 @@ class Supervisor:
         if not self.waiting:
             self._wanted = None
             s.monitors.alignment.reset()
-            setpoints.drives = self._go(Trigger.OFFBOARD, Reason(ReasonCode.OFFBOARD, setpoints.holder))
+            setpoints.drives = self._go(
+                Trigger.OFFBOARD, Reason(ReasonCode.OFFBOARD, setpoints.holder)
+            )
             self.driver = setpoints.holder
 
     def _wait_for(self, lacking: list[str]) -> None:
@@ -416,7 +543,10 @@ class Supervisor:
             self.reaction = Reaction.NONE
             self._go(Trigger.ARM, Reason(ReasonCode.ARMED))
             return
-        self.reason = Reason(ReasonCode.ARMING_REFUSED if late else ReasonCode.ARMING_WAITS, details=tuple(self.waiting))
+        self.reason = Reason(
+            ReasonCode.ARMING_REFUSED if late else ReasonCode.ARMING_WAITS,
+            details=tuple(self.waiting),
+        )
         if late:
             self._cancel_requests()
             self._record(self.reason.code, "", Reaction.WARN, True, self.why, s.now_ns)
@@ -429,7 +559,9 @@ class Supervisor:
         _, reaction, reason = self._worst(s)
         if reaction >= Reaction.DISABLE:
             self._arm_requested_ns = None
-            self._record("reset_refused", "", Reaction.WARN, True, f"the cause lasts: {reason}", s.now_ns)
+            self._record(
+                "reset_refused", "", Reaction.WARN, True, f"the cause lasts: {reason}", s.now_ns
+            )
             return
         self.releases_brake = False
         self.reaction = Reaction.NONE
@@ -446,11 +578,16 @@ class Supervisor:
         return trip.reason if trip is not None and trip.tripped else None
 
     def _worst(self, s: RuleInputs) -> tuple[Rule | None, Reaction, Reason]:
-        """Return the most severe reaction in force, with its rule and reason. This also sets the speed cap."""
+        """Return the most severe reaction in force, with its rule and reason. This also sets the
+        speed cap."""
         worst: tuple[Rule | None, Reaction, Reason] = (None, Reaction.NONE, NO_REASON)
         cap = s.monitors.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         holding = [code for code, flag in self._flags[self.mode] if flag(s)]
-        holding += [code for code, value, limit, compare in self._bounds[self.mode] if compare(value(s), limit(s))]
+        holding += [
+            code
+            for code, value, limit, compare in self._bounds[self.mode]
+            if compare(value(s), limit(s))
+        ]
         # About fifty rules run at every tick, and nearly always none of them has a trip to update.
         for rule in self._rules if holding or self._trips else ():
             holds = rule.code in holding
@@ -472,7 +609,8 @@ class Supervisor:
         return worst
 
     def _follow(self, rule: Rule, s: RuleInputs, *, holds: bool) -> Trip | None:
-        """Update the trip of one rule and return it while it is in force. A mode change does not clear a trip."""
+        """Update the trip of one rule and return it while it is in force. A mode change does not
+        clear a trip."""
         trip = self._trips.get(rule.code)
         if holds:
             if trip is None:
@@ -481,7 +619,15 @@ class Supervisor:
             if not trip.tripped and s.now_ns - trip.since_ns >= rule.persist_ms * 1e6:
                 trip.tripped, trip.reason = True, rule.reason_now(s)
                 self._chain(s.now_ns, rule.reaction, trip.reason)
-                self._record(rule.code, "", rule.reaction, True, trip.reason.text(), s.now_ns, trip.reason.measured)
+                self._record(
+                    rule.code,
+                    "",
+                    rule.reaction,
+                    True,
+                    trip.reason.text(),
+                    s.now_ns,
+                    trip.reason.measured,
+                )
         elif trip is not None:
             if not trip.tripped:
                 del self._trips[rule.code]
@@ -490,14 +636,23 @@ class Supervisor:
                     trip.gone_ns = s.now_ns
                 if s.now_ns - trip.gone_ns >= rule.clear_ms * 1e6:
                     del self._trips[rule.code]
-                    self._record(rule.code, "", rule.reaction, False, trip.reason.text(), s.now_ns, rule.reason_now(s).measured)
+                    self._record(
+                        rule.code,
+                        "",
+                        rule.reaction,
+                        False,
+                        trip.reason.text(),
+                        s.now_ns,
+                        rule.reason_now(s).measured,
+                    )
                     return None
         return trip if trip is not None and trip.tripped else None
 
     # ---------------------------------------------------------------- transitions between modes
 
     def _go(self, trigger: Trigger, reason: Reason) -> bool:
-        """Make the transition of the table and return True; return False if the present mode has none."""
+        """Make the transition of the table and return True; return False if the present mode has
+        none."""
         mode = after(self.mode, trigger)
         if mode is None:
             return False
@@ -516,12 +671,14 @@ class Supervisor:
             self._chain(now_ns, reaction, reason)
 
     def _stands(self, s: RuleInputs) -> bool:
-        # Without a trustworthy speed the brake stays on, and neither STOPPING nor INIT ends: the daemon may restart on the move.
+        # Without a trustworthy speed the brake stays on, and neither STOPPING nor INIT ends: the
+        # daemon may restart on the move.
         stuck, unbraked = (self.in_force(code) is not None for code in (STUCK, UNBRAKED))
         return self._rest.stands(s, gnss_stuck=stuck, brake_fails=unbraked)
 
     def _assumed(self, reason: Reason, now_ns: int) -> Reason:
-        """Return the reason of a standstill with a mark, and record the mark, if nothing measured that standstill."""
+        """Return the reason of a standstill with a mark, and record the mark, if nothing measured
+        that standstill."""
         if self._rest.assumed_s == 0.0:
             return reason
         mark = Reason(ReasonCode.STANDSTILL_ASSUMED, details=(f"{self._rest.assumed_s:.1f}",))
@@ -534,7 +691,10 @@ class Supervisor:
     def _link(self, now_ns: int, reaction: Reaction, reason: Reason) -> None:
         """Chain a cause, unless the chain has it with this reaction or a harder one."""
         key = reason.code, reason.by
-        if all((link.reason.code, link.reason.by) != key or link.reaction < reaction for link in self.chain):
+        if all(
+            (link.reason.code, link.reason.by) != key or link.reaction < reaction
+            for link in self.chain
+        ):
             self._chain(now_ns, reaction, reason)
 
     def _chain(self, now_ns: int, reaction: Reaction, reason: Reason) -> None:

@@ -1,12 +1,13 @@
-"""`vehicled service install` makes unit, user, rules, profile and command; a second call changes nothing; a dry run changes
-nothing.
+"""`vehicled service install` makes unit, user, rules, profile and command; a second call changes
+nothing; a dry run changes nothing.
 """
 
 from bench.board_vm.board import DROP_INS, OPTIONS, PROFILE, UNIT, Board, expect
 
 FILES = (
-    "/etc/systemd/system/vehicled@.service", "/etc/sysusers.d/vehicled.conf", "/etc/udev/rules.d/60-vehicled.rules",
-    f"/etc/vehicled/{PROFILE}.toml", f"/etc/vehicled/{PROFILE}.sha256", f"/etc/vehicled/{PROFILE}.env", "/usr/local/bin/vehicled",
+    "/etc/systemd/system/vehicled@.service", "/etc/sysusers.d/vehicled.conf",
+    "/etc/udev/rules.d/60-vehicled.rules", f"/etc/vehicled/{PROFILE}.toml",
+    f"/etc/vehicled/{PROFILE}.sha256", f"/etc/vehicled/{PROFILE}.env", "/usr/local/bin/vehicled",
 )  # fmt: skip
 
 
@@ -14,7 +15,9 @@ def check(board: Board) -> str:
     """Follow the first lines of docs/service.md as a user with sudo."""
     command = "sudo /opt/vehicled/bin/vehicled service install --profile /bench/board.toml"
     board.shell(f"{command} --dry-run", user="alice")
-    expect("vehicled@.service" not in board.shell("ls /etc/systemd/system"), "a dry run wrote the unit")
+    expect(
+        "vehicled@.service" not in board.shell("ls /etc/systemd/system"), "a dry run wrote the unit"
+    )
     board.shell(command, user="alice")
     board.shell(f"ls {' '.join(FILES)}")
     again = board.shell(command, user="alice")

@@ -1,4 +1,5 @@
-"""`systemctl start` returns when the daemon is ready, with all ports open and mode and reason in `systemctl status`."""
+"""`systemctl start` returns when the daemon is ready, with all ports open and mode and reason in
+`systemctl status`."""
 
 from bench.board_vm.board import UNIT, Board, expect
 

@@ -1,5 +1,5 @@
-"""The commands `vehicled arm`, `mode auto`, `status` and `stop` of a member arm, drive and stop the vehicle on the kernel's
-devices.
+"""The commands `vehicled arm`, `mode auto`, `status` and `stop` of a member arm, drive and stop the
+vehicle on the kernel's devices.
 """
 
 from bench.board_vm.board import Board, expect, number_in
@@ -16,5 +16,8 @@ def check(board: Board) -> str:
     board.shell("vehicled stop", user="alice")
     board.until("STANDBY", "ARMED", "STOPPING")
     stopped = board.until("STANDBY", "ARMED")
-    expect(abs(stopped["estimate"]["speed_mps"]) < 0.1, f"it still rolls at {stopped['estimate']['speed_mps']:.2f} m/s")
+    expect(
+        abs(stopped["estimate"]["speed_mps"]) < 0.1,
+        f"it still rolls at {stopped['estimate']['speed_mps']:.2f} m/s",
+    )
     return f"{speed:.2f} m/s, cross-track error {abs(state['cross_track_m']):.2f} m"

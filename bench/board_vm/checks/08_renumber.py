@@ -1,5 +1,5 @@
-"""A receiver that comes back under another number of the kernel, because a program holds its old one, is found by its name in
-`/dev/serial/by-id`.
+"""A receiver that comes back under another number of the kernel, because a program holds its old
+one, is found by its name in `/dev/serial/by-id`.
 """
 
 from bench.board_vm.board import BY_ID, LINKS, Board, expect

@@ -1,4 +1,5 @@
-"""The vehicle drives on while another program fills its CAN bus with frames of the highest priority that belong to nobody."""
+"""The vehicle drives on while another program fills its CAN bus with frames of the highest priority
+that belong to nobody."""
 
 from bench.board_vm.board import Board, expect, number_in
 
@@ -7,7 +8,8 @@ COUNTER = "cat /sys/class/net/can0/statistics/tx_packets"
 
 
 def check(board: Board) -> str:
-    """Send frames on can0 from this computer: the kernel hands them to the daemon, and the adapter to the motor controller."""
+    """Send frames on can0 from this computer: the kernel hands them to the daemon, and the adapter
+    to the motor controller."""
     board.drive()
     with board.running(f"cangen can0 -i -g {1000 / FRAMES_PER_S} -I 000 -L 8"):
         board.sleep(1.0)

@@ -1,4 +1,5 @@
-"""A second motor controller with the same identifier, whose wheels stand, does not stay unnoticed: the vehicle stops."""
+"""A second motor controller with the same identifier, whose wheels stand, does not stay unnoticed:
+the vehicle stops."""
 
 from bench.board_vm.board import Board
 

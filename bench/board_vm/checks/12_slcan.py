@@ -1,5 +1,5 @@
-"""The daemon's own slcan drives the serial CAN adapter without an interface of the kernel, and opens it again after it was unplugged
-while driving.
+"""The daemon's own slcan drives the serial CAN adapter without an interface of the kernel, and
+opens it again after it was unplugged while driving.
 """
 
 from bench.board_vm.board import BY_ID, LINKS, Board
@@ -8,8 +8,13 @@ from bench.board_vm.board import BY_ID, LINKS, Board
 def check(board: Board) -> str:
     """Leave out slcand and pull the adapter's plug while driving."""
     board.stop()
-    board.shell("pkill -x slcand; for i in $(seq 50); do ip link show can0 >/dev/null 2>&1 || exit 0; sleep 0.1; done; exit 1")
-    with board.options(f"--set devices.drive.port=can:slcan:{BY_ID}/{LINKS['drive']}?bitrate=500000"):
+    board.shell(
+        "pkill -x slcand; for i in $(seq 50); do ip link show can0 >/dev/null 2>&1 || exit 0; "
+        "sleep 0.1; done; exit 1"
+    )
+    with board.options(
+        f"--set devices.drive.port=can:slcan:{BY_ID}/{LINKS['drive']}?bitrate=500000"
+    ):
         board.until_port("drive", "OPENED")
         board.drive()
         board.unplug("drive")

@@ -1,4 +1,5 @@
-"""Steps of the system's clock by ten years and by an hour, forward and back, change nothing for the vehicle that drives."""
+"""Steps of the system's clock by ten years and by an hour, forward and back, change nothing for the
+vehicle that drives."""
 
 from bench.board_vm.board import Board, expect
 

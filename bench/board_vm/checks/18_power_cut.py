@@ -1,5 +1,5 @@
-"""After a power cut in mid-drive the board boots, the service starts by itself, disarmed, the logs are readable, and the vehicle can be
-driven.
+"""After a power cut in mid-drive the board boots, the service starts by itself, disarmed, the logs
+are readable, and the vehicle can be driven.
 """
 
 from bench.board_vm.board import LOGS, Board, expect
@@ -14,7 +14,10 @@ def check(board: Board) -> str:
     board.boot()
     board.until_active()
     state = board.until("STANDBY")
-    expect(abs((state["estimate"] or {}).get("speed_mps") or 0.0) < 0.2, "the vehicle moves though nobody drives it")
+    expect(
+        abs((state["estimate"] or {}).get("speed_mps") or 0.0) < 0.2,
+        "the vehicle moves though nobody drives it",
+    )
     board.shell(f"test -s {before}")
     whole = "closed" if board.is_whole(before) else "cut off"
     # The file's own index is lost with the power: reading must do without.

@@ -1,4 +1,5 @@
-"""`vehicled teleop` drives by a gamepad of the kernel; a gamepad that is unplugged while driving brakes the vehicle."""
+"""`vehicled teleop` drives by a gamepad of the kernel; a gamepad that is unplugged while driving
+brakes the vehicle."""
 
 from bench.board_vm.board import Board, NotTriedError
 
@@ -10,12 +11,20 @@ def check(board: Board) -> str:
     board.until("STANDBY", "ARMED")
     board.request("disarm")
     board.shell("usermod -aG input alice")
-    screen = "/tmp/teleop.txt"
+    screen = "/tmp/teleop.txt"  # noqa: S108 - in the guest
     with board.running("exec python3 /bench/pad.py /run/pad"):
-        board.wait_for(lambda: board.status_of("test -p /run/pad -a -c /dev/input/js0")[0] == 0, "no gamepad")
-        with board.running(f"sleep 900 | script --quiet --flush --command 'vehicled teleop' {screen}", user="alice"):
+        board.wait_for(
+            lambda: board.status_of("test -p /run/pad -a -c /dev/input/js0")[0] == 0, "no gamepad"
+        )
+        with board.running(
+            f"sleep 900 | script --quiet --flush --command 'vehicled teleop' {screen}", user="alice"
+        ):
             pad = lambda words: board.shell(f"echo '{words}' >/run/pad")  # noqa: E731
-            board.wait_for(lambda: board.status_of(f"grep -q 'm/s' {screen}")[0] == 0, "teleop shows no state", 90.0)
+            board.wait_for(
+                lambda: board.status_of(f"grep -q 'm/s' {screen}")[0] == 0,
+                "teleop shows no state",
+                90.0,
+            )
             for trigger in ("ABS_Z", "ABS_RZ"):
                 pad(f"{trigger} 255")
                 pad(f"{trigger} 0")

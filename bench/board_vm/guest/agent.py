@@ -1,7 +1,9 @@
-"""The other end of the bench in the virtual machine: runs commands and asks the daemon, for the host.
+"""The other end of the bench in the virtual machine: runs commands and asks the daemon, for the
+host.
 
-A line of JSON on the virtio port for each request and each answer. It stays in memory, because starting a Python takes the
-emulated processor seconds: ``ask`` is a control client without that. Needs only the standard library.
+A line of JSON on the virtio port for each request and each answer. It stays in memory, because
+starting a Python takes the emulated processor seconds: ``ask`` is a control client without that.
+Needs only the standard library.
 """
 
 import grp
@@ -97,12 +99,15 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def status_until(request: dict[str, Any]) -> dict[str, Any]:
-    """Poll the status until it is as asked for: in the guest, because each question from the host takes its time."""
+    """Poll the status until it is as asked for: in the guest, because each question from the host
+    takes its time."""
     wanted, end, last = request["wanted"], time.monotonic() + request["timeout_s"], {}
     while True:
         last = ask({"user": "alice", "request": {"do": "status"}})["answer"]
         state = last.get("status", last)
-        if any(state.get("mode") == mode for mode in wanted) and _speed(state) >= request.get("speed_mps", -100.0):
+        if any(state.get("mode") == mode for mode in wanted) and _speed(state) >= request.get(
+            "speed_mps", -100.0
+        ):
             return {"answer": last, "reached": True}
         if time.monotonic() >= end:
             return {"answer": last, "reached": False}

@@ -1,1 +1,2 @@
-"""Double-track vehicle model: one set of equations for one vehicle on floats or many on arrays. See ``docs/vehicle_model.md``."""
+"""Double-track vehicle model: one set of equations for one vehicle on floats or many on arrays. See
+``docs/vehicle_model.md``."""

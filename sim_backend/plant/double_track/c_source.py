@@ -1,7 +1,9 @@
-"""C source of the equations, translated from their Python text: the same operations in the same order, so the same bits.
+"""C source of the equations, translated from their Python text: the same operations in the same
+order, so the same bits.
 
-The text depends on the *kind* of vehicle: its powertrain and the lengths of its curves. The numbers of a vehicle are passed in one
-array of doubles, which the C code reads as structs with the fields of the NamedTuples.
+The text depends on the *kind* of vehicle: its powertrain and the lengths of its curves. The numbers
+of a vehicle are passed in one array of doubles, which the C code reads as structs with the fields
+of the NamedTuples.
 """
 
 import ast
@@ -14,7 +16,8 @@ from sim_backend.plant.double_track.constants import AxleConstants, Constants
 from sim_backend.plant.double_track.state import Outputs, PlantState, Stepped, Surface
 
 FINE, DIVERGED, ROLLED_OVER, REFUSED = 0, 1, 2, 3
-"""Result codes of a step. ``DIVERGED`` and ``REFUSED`` (commands that are not finite) leave the state unchanged."""
+"""Result codes of a step. ``DIVERGED`` and ``REFUSED`` (commands that are not finite) leave the
+state unchanged."""
 SURFACE_AT = len(PlantState._fields) + len(Outputs._fields)
 LIMITS_AT = SURFACE_AT + len(Surface._fields)
 
@@ -38,7 +41,8 @@ static double looked_up(
   return values[i - 1] + *slope * (x - at[i - 1]);
 }
 """
-# The names of the entries carry a prefix, because the C library has an ``advance`` that a call from here would reach.
+# The names of the entries carry a prefix, because the C library has an ``advance`` that a call from
+# here would reach.
 _ENTRIES = """\
 typedef struct {
   Stepped after;
@@ -69,11 +73,20 @@ long twin_run(Block *block, const double *commands, long count, long every, Step
 """
 
 
-def block(c: Constants, state: PlantState, surface: Surface, speed_limit_mps: float, roll_limit_rad: float) -> list[float]:
-    """Return the array that a step works on: state, outputs, the surface under the vehicle at ``SURFACE_AT``, the two limits at
-    ``LIMITS_AT``, the vehicle's numbers.
+def block(
+    c: Constants, state: PlantState, surface: Surface, speed_limit_mps: float, roll_limit_rad: float
+) -> list[float]:
+    """Return the array that a step works on: state, outputs, the surface under the vehicle at
+    ``SURFACE_AT``, the two limits at ``LIMITS_AT``, the vehicle's numbers.
     """
-    return [*state, *(0.0,) * len(Outputs._fields), *surface, speed_limit_mps, roll_limit_rad, *numbers(c)]
+    return [
+        *state,
+        *(0.0,) * len(Outputs._fields),
+        *surface,
+        speed_limit_mps,
+        roll_limit_rad,
+        *numbers(c),
+    ]
 
 
 def numbers(bundle: Any) -> Iterator[float]:
@@ -87,40 +100,80 @@ def numbers(bundle: Any) -> Iterator[float]:
 
 def kind(c: Constants) -> str:
     """Return the key of a vehicle's kind; vehicles with equal keys share a text."""
-    return " ".join([type(c.drive).__name__, *(f"{field}[{size}]" for field, size in _sizes(c).items())])
+    return " ".join(
+        [type(c.drive).__name__, *(f"{field}[{size}]" for field, size in _sizes(c).items())]
+    )
 
 
 def c_source(c: Constants) -> str:
     """Return the C source for the kind of vehicle of ``c``."""
-    structs = [PlantState, Outputs, Stepped, Surface, AxleConstants, type(c.drive), Constants, tyre.Contact]
-    structs += [powertrain.ShaftDrive, powertrain.Shaft, powertrain.Wheels, equations.Loads, equations.Corner]
-    others = {function.__name__ for drive, function in powertrain.DRIVES.items() if drive is not type(c.drive)}
+    structs = [
+        PlantState,
+        Outputs,
+        Stepped,
+        Surface,
+        AxleConstants,
+        type(c.drive),
+        Constants,
+        tyre.Contact,
+    ]
+    structs += [
+        powertrain.ShaftDrive,
+        powertrain.Shaft,
+        powertrain.Wheels,
+        equations.Loads,
+        equations.Corner,
+    ]
+    others = {
+        function.__name__
+        for drive, function in powertrain.DRIVES.items()
+        if drive is not type(c.drive)
+    }
     functions = [
         node
         for module in (tyre, powertrain, equations)
         for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.FunctionDef) and node.name not in {"lookup", "pick", "drive", *others}
+        if isinstance(node, ast.FunctionDef)
+        and node.name not in {"lookup", "pick", "drive", *others}
     ]
     translator = _Translator(c, {struct.__name__: struct for struct in structs}, functions)
-    codes = f"enum {{ FINE = {FINE}, DIVERGED = {DIVERGED}, ROLLED_OVER = {ROLLED_OVER}, REFUSED = {REFUSED} }};"
+    codes = (
+        f"enum {{ FINE = {FINE}, DIVERGED = {DIVERGED}, ROLLED_OVER = {ROLLED_OVER}, REFUSED = "
+        f"{REFUSED} }};"
+    )
     heads = (f"{translator.head(function)};" for function in functions)
-    return "\n".join([_HEAD, codes, *translator.typedefs(), *heads, *map(translator.function, functions), _ENTRIES])
+    return "\n".join(
+        [
+            _HEAD,
+            codes,
+            *translator.typedefs(),
+            *heads,
+            *map(translator.function, functions),
+            _ENTRIES,
+        ]
+    )
 
 
 def _sizes(c: Constants) -> dict[str, int]:
-    return {field: len(value) for field, value in c.drive._asdict().items() if isinstance(value, tuple)}
+    return {
+        field: len(value) for field, value in c.drive._asdict().items() if isinstance(value, tuple)
+    }
 
 
 _OPERATORS: dict[type, str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.USub: "-", ast.Not: "!", ast.And: "&&", ast.Or: "||",
-    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.USub: "-", ast.Not: "!",
+    ast.And: "&&", ast.Or: "||", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
 
 
 class _Translator:
-    """Translates functions that consist of assignments and one return. Bundles are structs, passed by address."""
+    """Translates functions that consist of assignments and one return. Bundles are structs, passed
+    by address."""
 
-    def __init__(self, c: Constants, structs: dict[str, Any], functions: list[ast.FunctionDef]) -> None:
+    def __init__(
+        self, c: Constants, structs: dict[str, Any], functions: list[ast.FunctionDef]
+    ) -> None:
         self._structs = structs
         self._sizes = _sizes(c)
         self._drive = type(c.drive).__name__
@@ -128,7 +181,10 @@ class _Translator:
         for function in functions:
             if function.name == chosen:
                 function.name = "drive"
-        self._returns = {function.name: ast.unparse(function.returns or ast.Constant(None)) for function in functions}
+        self._returns = {
+            function.name: ast.unparse(function.returns or ast.Constant(None))
+            for function in functions
+        }
         self._constants = {
             name: value
             for module in (tyre, powertrain, equations)
@@ -144,18 +200,30 @@ class _Translator:
         for name, struct in self._structs.items():
             sizes = self._sizes if name == self._drive else {}
             fields = (
-                f"{self._field(name, field)} {field}" + (f"[{sizes[field]}];" if field in sizes else ";")
+                f"{self._field(name, field)} {field}"
+                + (f"[{sizes[field]}];" if field in sizes else ";")
                 for field in struct._fields
             )
             yield f"typedef struct {{ {' '.join(fields)} }} {name};"
 
     def head(self, function: ast.FunctionDef) -> str:
         """Return the declaration of a function."""
-        arguments = [(argument.arg, ast.unparse(argument.annotation or ast.Constant(None))) for argument in function.args.args]
-        listed = (f"const {kind} *{name}" if kind in self._structs else f"double {name}" for name, kind in arguments)
-        self._types = {name: kind if kind in self._structs else "double" for name, kind in arguments}
+        arguments = [
+            (argument.arg, ast.unparse(argument.annotation or ast.Constant(None)))
+            for argument in function.args.args
+        ]
+        listed = (
+            f"const {kind} *{name}" if kind in self._structs else f"double {name}"
+            for name, kind in arguments
+        )
+        self._types = {
+            name: kind if kind in self._structs else "double" for name, kind in arguments
+        }
         self._arguments = set(self._types)
-        return f"static {self._type_named(self._returns[function.name])} {function.name}({', '.join(listed)})"
+        return (
+            f"static {self._type_named(self._returns[function.name])} "
+            f"{function.name}({', '.join(listed)})"
+        )
 
     def function(self, function: ast.FunctionDef) -> str:
         """Return the definition of a function."""
@@ -191,7 +259,11 @@ class _Translator:
 
     def _field(self, struct: str, field: str) -> str:
         annotation = self._structs[struct].__annotations__[field]
-        return self._drive if field == "drive" else self._type_named(getattr(annotation, "__name__", ""))
+        return (
+            self._drive
+            if field == "drive"
+            else self._type_named(getattr(annotation, "__name__", ""))
+        )
 
     def _type(self, node: ast.expr) -> str:
         match node:
@@ -211,14 +283,21 @@ class _Translator:
             case ast.Constant(value=float() | int() as value):
                 return f"({float(value).hex()})"
             case ast.Name(id=name) if name in self._types:
-                return f"(*{name})" if name in self._arguments and self._types[name] != "double" else name
+                return (
+                    f"(*{name})"
+                    if name in self._arguments and self._types[name] != "double"
+                    else name
+                )
             case ast.Name(id=name):
                 return f"({self._constants[name].hex()})"
             case ast.Attribute(value=value, attr=field):
                 return f"{self._written(value)}.{field}"
             case ast.UnaryOp(op=op, operand=operand):
                 return f"({_OPERATORS[type(op)]}{self._written(operand)})"
-            case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
+            case (
+                ast.BinOp(left=left, op=op, right=right)
+                | ast.Compare(left=left, ops=[op], comparators=[right])
+            ):
                 return f"({self._written(left)} {_OPERATORS[type(op)]} {self._written(right)})"
             case ast.BoolOp(op=op, values=values):
                 return "(" + f" {_OPERATORS[type(op)]} ".join(map(self._written, values)) + ")"
@@ -233,5 +312,8 @@ class _Translator:
         name, given = node.func.id, [self._written(one) for one in node.args]
         if name in self._structs:
             return f"({name}){{{', '.join(given)}}}"
-        addressed = ["&" + text if self._type(one) in self._structs else text for one, text in zip(node.args, given, strict=True)]
+        addressed = [
+            "&" + text if self._type(one) in self._structs else text
+            for one, text in zip(node.args, given, strict=True)
+        ]
         return f"{name}({', '.join([*addressed, *more])})"

@@ -1,4 +1,5 @@
-"""Precomputed constants of the equations: products of parameters, and neutral values for disabled features."""
+"""Precomputed constants of the equations: products of parameters, and neutral values for disabled
+features."""
 
 from math import sqrt
 from typing import Any, NamedTuple
@@ -21,7 +22,8 @@ Table = tuple[float, ...]
 
 
 class AxleConstants(NamedTuple):
-    """One axle and its tyres. Forces are divided by the relative load; each has a value and its decrease with relative load."""
+    """One axle and its tyres. Forces are divided by the relative load; each has a value and its
+    decrease with relative load."""
 
     nominal_load_n: float
     largest_share: float
@@ -55,7 +57,8 @@ class AxleConstants(NamedTuple):
     rolling_radius_m: float
     """Rolling radius at the static load."""
     unloaded_radius_m: float
-    """Rolling radius without load. It decreases with the relative load, and by ``radius_rise_m`` less per relative load."""
+    """Rolling radius without load. It decreases with the relative load, and by ``radius_rise_m``
+    less per relative load."""
     radius_fall_m: float
     radius_rise_m: float
     radius_bend: float
@@ -86,7 +89,8 @@ class AxleConstants(NamedTuple):
     calm_y_nspm: float
     lock_nms: float
     bias_share: float
-    """Half the torque difference that the bias allows, over the torque; negative: towards the faster side."""
+    """Half the torque difference that the bias allows, over the torque; negative: towards the
+    faster side."""
     coast_bias_share: float
     bias_begin_radps: float
     bias_ramp_per_radps: float
@@ -192,16 +196,26 @@ class AccelerationConstants(NamedTuple):
 
 def constants(parameters: TwinParameters, step_s: float) -> Constants:
     """Return the constants of checked parameters."""
-    body, front, rear, drive = parameters.body, parameters.front, parameters.rear, parameters.powertrain
+    body, front, rear, drive = (
+        parameters.body,
+        parameters.front,
+        parameters.rear,
+        parameters.powertrain,
+    )
     line = drive.driveline
     sprung_kg = body.mass_kg - front.unsprung_mass_kg - rear.unsprung_mass_kg
     length_m, arm_m = body.wheelbase_m, body.cg_to_front_m
-    unsprung_kgm = front.unsprung_mass_kg * front.loaded_radius_m + rear.unsprung_mass_kg * rear.loaded_radius_m
+    unsprung_kgm = (
+        front.unsprung_mass_kg * front.loaded_radius_m
+        + rear.unsprung_mass_kg * rear.loaded_radius_m
+    )
     height_m = (sprung_kg * body.cg_height_m + unsprung_kgm) / body.mass_kg
     # Place the sprung mass so that the whole vehicle has the given centre of mass.
     sprung_front = (body.mass_kg * (1.0 - arm_m / length_m) - front.unsprung_mass_kg) / sprung_kg
     rolls = front.roll_stiffness_nmprad + rear.roll_stiffness_nmprad > 0.0
-    axis_m = sprung_front * front.roll_centre_height_m + (1.0 - sprung_front) * rear.roll_centre_height_m
+    axis_m = (
+        sprung_front * front.roll_centre_height_m + (1.0 - sprung_front) * rear.roll_centre_height_m
+    )
     lever_m = body.cg_height_m - axis_m if rolls else 0.0
     pitches = body.pitch_stiffness_nmprad > 0.0
     pitch_lever_m = body.cg_height_m - body.pitch_centre_height_m if pitches else 0.0
@@ -216,7 +230,9 @@ def constants(parameters: TwinParameters, step_s: float) -> Constants:
             mass_kg=body.mass_kg,
             arm_m=lever,
             weight_share=weight,
-            geometric_kgm=sprung_kg * sprung * (axle.roll_centre_height_m if rolls else body.cg_height_m)
+            geometric_kgm=sprung_kg
+            * sprung
+            * (axle.roll_centre_height_m if rolls else body.cg_height_m)
             + axle.unsprung_mass_kg * axle.loaded_radius_m,
             brake_nm=brake_nm,
             lift_nspm=lift * area,
@@ -232,7 +248,15 @@ def constants(parameters: TwinParameters, step_s: float) -> Constants:
                 air.front_lift_area_m2,
                 line.front,
             ),
-            (rear, arm_m - length_m, rear_share, 1.0 - sprung_front, brakes.rear_torque_nm, air.rear_lift_area_m2, line.rear),
+            (
+                rear,
+                arm_m - length_m,
+                rear_share,
+                1.0 - sprung_front,
+                brakes.rear_torque_nm,
+                air.rear_lift_area_m2,
+                line.rear,
+            ),
         )
     ]
     bias_share, coast_bias_share, bias_begin, bias_ramp = _bias(line.centre)
@@ -245,7 +269,9 @@ def constants(parameters: TwinParameters, step_s: float) -> Constants:
         roll_lever_kgm2=sprung_kg * lever_m * lever_m,
         roll_inertia_kgm2=body.roll_inertia_kgm2 + sprung_kg * lever_m * lever_m,
         roll_stiffness_nmprad=front.roll_stiffness_nmprad + rear.roll_stiffness_nmprad,
-        roll_damping_nmsprad=(front.roll_damping_nmsprad + rear.roll_damping_nmsprad) if rolls else 0.0,
+        roll_damping_nmsprad=(front.roll_damping_nmsprad + rear.roll_damping_nmsprad)
+        if rolls
+        else 0.0,
         pitch_lever_kgm=sprung_kg * pitch_lever_m,
         pitch_inertia_kgm2=body.pitch_inertia_kgm2 + sprung_kg * pitch_lever_m * pitch_lever_m,
         pitch_stiffness_nmprad=body.pitch_stiffness_nmprad,
@@ -253,7 +279,8 @@ def constants(parameters: TwinParameters, step_s: float) -> Constants:
         dive_kgm=body.mass_kg * height_m - sprung_kg * pitch_lever_m,
         wheelbase_m=length_m,
         height_m=height_m,
-        tip_inertia_kgm2=body.roll_inertia_kgm2 + body.mass_kg * (height_m * height_m + half_track_m * half_track_m),
+        tip_inertia_kgm2=body.roll_inertia_kgm2
+        + body.mass_kg * (height_m * height_m + half_track_m * half_track_m),
         half_track_m=half_track_m,
         drag_nspm=lift * air.drag_area_m2,
         steers=0.0 if line.layout == "sides" else 1.0,
@@ -293,8 +320,15 @@ def _axle(
     static = 0.5 * mass_kg * GRAVITY_MPS2 * weight_share / tyre.nominal_load_n
     lever_fall_m = tyre.nominal_load_n / tyre.vertical.stiffness_npm if tyre.vertical else 0.0
     first, second = tyre.vertical.rolling_share if tyre.vertical else (0.0, 0.0)
-    radius_fall_m, radius_rise_m = lever_fall_m * (1.0 - 2.0 * first + second), lever_fall_m * (second - first)
-    bend = 0.5 * radius_fall_m / radius_rise_m if radius_rise_m > 0.0 else tyre.largest_load_n / tyre.nominal_load_n
+    radius_fall_m, radius_rise_m = (
+        lever_fall_m * (1.0 - 2.0 * first + second),
+        lever_fall_m * (second - first),
+    )
+    bend = (
+        0.5 * radius_fall_m / radius_rise_m
+        if radius_rise_m > 0.0
+        else tyre.largest_load_n / tyre.nominal_load_n
+    )
     return AxleConstants(
         tyre.nominal_load_n,
         tyre.largest_load_n / tyre.nominal_load_n,
@@ -307,7 +341,8 @@ def _axle(
         across.carcass_damping_nspm,
         across.carcass_stiffness_npm * step_s,
         rolling_radius_m=axle.rolling_radius_m,
-        unloaded_radius_m=axle.rolling_radius_m + (radius_fall_m - radius_rise_m * min(static, bend)) * static,
+        unloaded_radius_m=axle.rolling_radius_m
+        + (radius_fall_m - radius_rise_m * min(static, bend)) * static,
         radius_fall_m=radius_fall_m,
         radius_rise_m=radius_rise_m,
         radius_bend=bend,
@@ -338,9 +373,11 @@ def _axle(
     )
 
 
-def _curve(direction: TyreDirection) -> tuple[float, float, float, float, float, float, float, float, float, float]:
-    """Return force and slip coefficients. Forces: F / q = value - fall q, the parabola through 0, pn and 2 pn. Slips: s = value +
-    rise q.
+def _curve(
+    direction: TyreDirection,
+) -> tuple[float, float, float, float, float, float, float, float, float, float]:
+    """Return force and slip coefficients. Forces: F / q = value - fall q, the parabola through 0,
+    pn and 2 pn. Slips: s = value + rise q.
     """
     return (
         *_parabola(direction.slope_n),
@@ -368,10 +405,17 @@ def _bias(differential: Differential) -> tuple[float, float, float, float]:
     pulled = (differential.bias - 1.0) / (differential.bias + 1.0)
     dragged = (1.0 - differential.coast_bias) / (1.0 + differential.coast_bias)
     width = differential.bias_full_radps - differential.bias_begin_radps
-    return 0.5 * pulled, 0.5 * dragged, differential.bias_begin_radps, 1.0 / width if width > 0.0 else 1e9
+    return (
+        0.5 * pulled,
+        0.5 * dragged,
+        differential.bias_begin_radps,
+        1.0 / width if width > 0.0 else 1e9,
+    )
 
 
-def _drive(parameters: TwinParameters, step_s: float) -> MotorConstants | EngineConstants | AccelerationConstants:
+def _drive(
+    parameters: TwinParameters, step_s: float
+) -> MotorConstants | EngineConstants | AccelerationConstants:
     drive, front, rear = parameters.powertrain, parameters.front, parameters.rear
     if isinstance(drive, Motor):
         return MotorConstants(
@@ -401,14 +445,20 @@ def _drive(parameters: TwinParameters, step_s: float) -> MotorConstants | Engine
             converter_speed_ratio=tuple(drive.converter_speed_ratio),
             converter_capacity=tuple(drive.converter_capacity),
             converter_torque_ratio=tuple(drive.converter_torque_ratio),
-            ratios=(-drive.reverse_ratio if drive.reverse_ratio else -drive.gear_ratios[0], *drive.gear_ratios),
+            ratios=(
+                -drive.reverse_ratio if drive.reverse_ratio else -drive.gear_ratios[0],
+                *drive.gear_ratios,
+            ),
             up_radps=(1e9, *drive.up_speed_radps),
             down_radps=(-1e9, *drive.down_speed_radps),
             gears=float(len(drive.gear_ratios)),
             reverse=drive.reverse_ratio > 0.0,
             shift_interval_s=drive.shift_interval_s,
         )
-    radius_m = drive.driveline.front_share * front.rolling_radius_m + (1.0 - drive.driveline.front_share) * rear.rolling_radius_m
+    radius_m = (
+        drive.driveline.front_share * front.rolling_radius_m
+        + (1.0 - drive.driveline.front_share) * rear.rolling_radius_m
+    )
     assert isinstance(drive, AccelerationDrive)
     return AccelerationConstants(
         full_torque_nm=parameters.body.mass_kg * drive.full_acceleration_mps2 * radius_m,

@@ -1,7 +1,9 @@
-"""One step of a double-track vehicle. ``docs/vehicle_model.md`` derives the equations in this order.
+"""One step of a double-track vehicle. ``docs/vehicle_model.md`` derives the equations in this
+order.
 
-Assignments of expressions only, as in :mod:`.tyre` and :mod:`.powertrain`, because :mod:`.c_source` translates the text to C. Sums
-over wheels pair left with right, so that a mirrored manoeuvre gives mirrored bits.
+Assignments of expressions only, as in :mod:`.tyre` and :mod:`.powertrain`, because :mod:`.c_source`
+translates the text to C. Sums over wheels pair left with right, so that a mirrored manoeuvre gives
+mirrored bits.
 """
 
 from math import cos, fabs, sin, sqrt, tan
@@ -26,13 +28,13 @@ STILL_MPS = 2e-3
 """Speed below which a vehicle with all wheels stopped is at standstill."""
 STILL_RADPS = 2e-3
 STILL_WHEEL_MPS2 = 0.1
-"""Largest gain of wheel speed over a step, as acceleration, of a stopped wheel: a held wheel begins every step at 0, so its pull
-counts.
+"""Largest gain of wheel speed over a step, as acceleration, of a stopped wheel: a held wheel begins
+every step at 0, so its pull counts.
 """
 HOLD_AFTER_S = 0.2
 ROLLED_MPS = 0.01
-"""Rolling speed offset of models that count slip angle by rolling speed. Here it fades with the speed, because those models yaw for
-ever at standstill with turned wheels.
+"""Rolling speed offset of models that count slip angle by rolling speed. Here it fades with the
+speed, because those models yaw for ever at standstill with turned wheels.
 """
 
 
@@ -57,7 +59,8 @@ class Corner(NamedTuple):
 
 
 def loads(c: Constants, s: PlantState, g: Surface) -> Loads:
-    """Return the static loads plus load transfer by the last step's accelerations and by the springs."""
+    """Return the static loads plus load transfer by the last step's accelerations and by the
+    springs."""
     f, r = c.front, c.rear
     square = s.forward_mps * s.forward_mps
     pitching = c.pitch_stiffness_nmprad * s.pitch_rad + c.pitch_damping_nmsprad * s.pitch_rate_radps
@@ -68,9 +71,18 @@ def loads(c: Constants, s: PlantState, g: Surface) -> Loads:
     front_n = weight_n * f.weight_share - f.lift_nspm * square + forward_n
     front_n = (front_n if front_n < total_n else total_n) if front_n > 0.0 else 0.0
     rear_n = total_n - front_n
-    roll_f = f.roll_stiffness_nmprad * s.roll_rad + f.roll_damping_nmsprad * s.roll_rate_radps + f.geometric_kgm * s.lateral_mps2
-    roll_r = r.roll_stiffness_nmprad * s.roll_rad + r.roll_damping_nmsprad * s.roll_rate_radps + r.geometric_kgm * s.lateral_mps2
-    # An axle with a lifted wheel cannot transfer more load; the other axle takes the rest up to its own limit.
+    roll_f = (
+        f.roll_stiffness_nmprad * s.roll_rad
+        + f.roll_damping_nmsprad * s.roll_rate_radps
+        + f.geometric_kgm * s.lateral_mps2
+    )
+    roll_r = (
+        r.roll_stiffness_nmprad * s.roll_rad
+        + r.roll_damping_nmsprad * s.roll_rate_radps
+        + r.geometric_kgm * s.lateral_mps2
+    )
+    # An axle with a lifted wheel cannot transfer more load; the other axle takes the rest up to its
+    # own limit.
     most_f = front_n * f.half_track_m
     most_r = rear_n * r.half_track_m
     first_f = clipped(roll_f, most_f)
@@ -78,7 +90,13 @@ def loads(c: Constants, s: PlantState, g: Surface) -> Loads:
     moved_f = clipped(first_f + (roll_r + (roll_f - first_f) - moved_r), most_f)
     shift_f = moved_f / f.track_m
     shift_r = moved_r / r.track_m
-    return Loads(0.5 * front_n - shift_f, 0.5 * front_n + shift_f, 0.5 * rear_n - shift_r, 0.5 * rear_n + shift_r, roll_f + roll_r)
+    return Loads(
+        0.5 * front_n - shift_f,
+        0.5 * front_n + shift_f,
+        0.5 * rear_n - shift_r,
+        0.5 * rear_n + shift_r,
+        roll_f + roll_r,
+    )
 
 
 def clipped(value: float, most: float) -> float:
@@ -86,8 +104,16 @@ def clipped(value: float, most: float) -> float:
     return (value if value > -most else -most) if value < most else most
 
 
-def corner(c: AxleConstants, s: PlantState, side: float, tangent: float, ackermann: float, curvature_per_m: float) -> Corner:
-    """Return a wheel of an axle whose virtual middle wheel has this tangent; ``side`` is 1 left and -1 right."""
+def corner(
+    c: AxleConstants,
+    s: PlantState,
+    side: float,
+    tangent: float,
+    ackermann: float,
+    curvature_per_m: float,
+) -> Corner:
+    """Return a wheel of an axle whose virtual middle wheel has this tangent; ``side`` is 1 left and
+    -1 right."""
     y_m = side * c.half_track_m
     own = tangent / (1.0 - ackermann * curvature_per_m * y_m)
     cosine = 1.0 / sqrt(1.0 + own * own)
@@ -107,12 +133,16 @@ def effective_inertia(c: AxleConstants, t: Contact) -> float:
 
 def momentum(c: AxleConstants, t: Contact, w: Corner, spin_radps: float) -> float:
     """Return the wheel's torque-free speed at the end of the step times its effective inertia."""
-    return c.spin_inertia_kgm2 * spin_radps - c.step_s * t.lever_m * (t.drag_n - t.drag_nspm * w.forward_mps)
+    return c.spin_inertia_kgm2 * spin_radps - c.step_s * t.lever_m * (
+        t.drag_n - t.drag_nspm * w.forward_mps
+    )
 
 
-def step(c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: float, brake: float) -> Stepped:
-    """Advance the state by one grid step. ``steer_rad`` of the virtual front wheel, throttle -1..1, brake 0..1, constant over the
-    step.
+def step(
+    c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: float, brake: float
+) -> Stepped:
+    """Advance the state by one grid step. ``steer_rad`` of the virtual front wheel, throttle -1..1,
+    brake 0..1, constant over the step.
     """
     f, r, dt = c.front, c.rear, c.step_s
     # Wheels: direction, velocity, load, tyre forces.
@@ -125,11 +155,48 @@ def step(c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: fl
     w_rl = corner(r, s, 1.0, tangent_r, c.ackermann, curvature_per_m)
     w_rr = corner(r, s, -1.0, tangent_r, c.ackermann, curvature_per_m)
     n = loads(c, s, g)
-    t_fl = contact(f, n.fl_n, g.friction_fl, w_fl.forward_mps, w_fl.lateral_mps, s.spin_fl_radps, s.deflection_fl_m, s.side_fl_m)
-    t_fr = contact(f, n.fr_n, g.friction_fr, w_fr.forward_mps, w_fr.lateral_mps, s.spin_fr_radps, s.deflection_fr_m, s.side_fr_m)
-    t_rl = contact(r, n.rl_n, g.friction_rl, w_rl.forward_mps, w_rl.lateral_mps, s.spin_rl_radps, s.deflection_rl_m, s.side_rl_m)
-    t_rr = contact(r, n.rr_n, g.friction_rr, w_rr.forward_mps, w_rr.lateral_mps, s.spin_rr_radps, s.deflection_rr_m, s.side_rr_m)
-    # Shafts: 1 and 2 are the axles, or the sides of a skid-steered vehicle; wheels b and c swap places between the two.
+    t_fl = contact(
+        f,
+        n.fl_n,
+        g.friction_fl,
+        w_fl.forward_mps,
+        w_fl.lateral_mps,
+        s.spin_fl_radps,
+        s.deflection_fl_m,
+        s.side_fl_m,
+    )
+    t_fr = contact(
+        f,
+        n.fr_n,
+        g.friction_fr,
+        w_fr.forward_mps,
+        w_fr.lateral_mps,
+        s.spin_fr_radps,
+        s.deflection_fr_m,
+        s.side_fr_m,
+    )
+    t_rl = contact(
+        r,
+        n.rl_n,
+        g.friction_rl,
+        w_rl.forward_mps,
+        w_rl.lateral_mps,
+        s.spin_rl_radps,
+        s.deflection_rl_m,
+        s.side_rl_m,
+    )
+    t_rr = contact(
+        r,
+        n.rr_n,
+        g.friction_rr,
+        w_rr.forward_mps,
+        w_rr.lateral_mps,
+        s.spin_rr_radps,
+        s.deflection_rr_m,
+        s.side_rr_m,
+    )
+    # Shafts: 1 and 2 are the axles, or the sides of a skid-steered vehicle; wheels b and c swap
+    # places between the two.
     spin_b = s.spin_rl_radps if c.sides else s.spin_fr_radps
     spin_c = s.spin_fr_radps if c.sides else s.spin_rl_radps
     mean_1 = 0.5 * (s.spin_fl_radps + spin_b)
@@ -139,10 +206,16 @@ def step(c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: fl
     turning = c.side_gain_prad * steer_rad
     ahead_1 = clipped(throttle * (1.0 - turning), 1.0) if c.sides else throttle
     ahead_2 = clipped(throttle * (1.0 + turning), 1.0) if c.sides else throttle
-    seen_1 = mean_1 if c.sides else c.speed_front_share * mean_1 + (1.0 - c.speed_front_share) * mean_2
+    seen_1 = (
+        mean_1 if c.sides else c.speed_front_share * mean_1 + (1.0 - c.speed_front_share) * mean_2
+    )
     seen_2 = mean_2 if c.sides else seen_1
     drive_1 = drive(c, c.drive, ahead_1, seen_1, s.engine_radps, s.gear, s.since_shift_s)
-    drive_2 = drive(c, c.drive, ahead_2, seen_2, s.engine_radps, s.gear, s.since_shift_s) if c.sides else drive_1
+    drive_2 = (
+        drive(c, c.drive, ahead_2, seen_2, s.engine_radps, s.gear, s.since_shift_s)
+        if c.sides
+        else drive_1
+    )
     now_1 = drive_1.torque_nm - drive_1.fall_nms * seen_1
     now_2 = drive_2.torque_nm - drive_2.fall_nms * seen_2
     pull_1 = 0.5 * share_1 * now_1
@@ -237,12 +310,19 @@ def step(c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: fl
     x_fr = along_fr * w_fr.cos - t_fr.side_n * w_fr.sin
     x_rl = along_rl * w_rl.cos - t_rl.side_n * w_rl.sin
     x_rr = along_rr * w_rr.cos - t_rr.side_n * w_rr.sin
-    y_f = (along_fl * w_fl.sin + t_fl.side_n * w_fl.cos) + (along_fr * w_fr.sin + t_fr.side_n * w_fr.cos)
-    y_r = (along_rl * w_rl.sin + t_rl.side_n * w_rl.cos) + (along_rr * w_rr.sin + t_rr.side_n * w_rr.cos)
+    y_f = (along_fl * w_fl.sin + t_fl.side_n * w_fl.cos) + (
+        along_fr * w_fr.sin + t_fr.side_n * w_fr.cos
+    )
+    y_r = (along_rl * w_rl.sin + t_rl.side_n * w_rl.cos) + (
+        along_rr * w_rr.sin + t_rr.side_n * w_rr.cos
+    )
     force_x = ((x_fl + x_fr) + (x_rl + x_rr)) - c.drag_nspm * s.forward_mps * fabs(s.forward_mps)
     force_y = y_f + y_r
-    moment = (y_f * f.arm_m + y_r * r.arm_m) + ((x_fr - x_fl) * f.half_track_m + (x_rr - x_rl) * r.half_track_m)
-    # Roll and lateral motion together, the springs at the end of the step; then yaw and longitudinal motion together.
+    moment = (y_f * f.arm_m + y_r * r.arm_m) + (
+        (x_fr - x_fl) * f.half_track_m + (x_rr - x_rl) * r.half_track_m
+    )
+    # Roll and lateral motion together, the springs at the end of the step; then yaw and
+    # longitudinal motion together.
     rate, roll, yaw_rate = s.roll_rate_radps, s.roll_rad, s.yaw_rate_radps
     stiffness = c.roll_stiffness_nmprad - c.roll_lever_kgm * g.down_mps2
     lateral_n = force_y + c.mass_kg * g.lateral_mps2 - c.roll_lever_kgm * yaw_rate * yaw_rate * roll
@@ -258,20 +338,29 @@ def step(c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: fl
     roll_radps2 = (c.mass_kg * rolling_nm + c.roll_lever_kgm * lateral_n) / roll_det
     lean_kgm = c.lean_lever_kgm * roll
     forward_n = force_x + c.mass_kg * g.forward_mps2 - 2.0 * c.roll_lever_kgm * yaw_rate * rate
-    turning_nm = moment - 2.0 * c.roll_lever_kgm2 * roll * rate * yaw_rate + lean_kgm * g.forward_mps2
+    turning_nm = (
+        moment - 2.0 * c.roll_lever_kgm2 * roll * rate * yaw_rate + lean_kgm * g.forward_mps2
+    )
     yaw_kgm2 = c.yaw_inertia_kgm2 + c.roll_lever_kgm2 * roll * roll
     yaw_det = c.mass_kg * yaw_kgm2 - lean_kgm * lean_kgm
     forward_mps2 = (forward_n * yaw_kgm2 - lean_kgm * turning_nm) / yaw_det
     yaw_radps2 = (c.mass_kg * turning_nm - lean_kgm * forward_n) / yaw_det
-    # Pitch follows the longitudinal force; tipping about the wheels of one side follows the unbalanced moment.
+    # Pitch follows the longitudinal force; tipping about the wheels of one side follows the
+    # unbalanced moment.
     proper_x = forward_mps2 - g.forward_mps2
     proper_y = lateral_mps2 - g.lateral_mps2
-    pitch_nm = -c.pitch_lever_kgm * proper_x - c.pitch_stiffness_nmprad * (s.pitch_rad + dt * s.pitch_rate_radps)
+    pitch_nm = -c.pitch_lever_kgm * proper_x - c.pitch_stiffness_nmprad * (
+        s.pitch_rad + dt * s.pitch_rate_radps
+    )
     pitch_radps2 = (pitch_nm - c.pitch_damping_nmsprad * s.pitch_rate_radps) / (
         c.pitch_inertia_kgm2 + dt * (c.pitch_damping_nmsprad + dt * c.pitch_stiffness_nmprad)
     )
     pitch_rate = s.pitch_rate_radps + dt * pitch_radps2
-    side = (1.0 if s.tip_rad > 0.0 else -1.0) if s.tip_rad != 0.0 else (1.0 if n.tipping_nm > 0.0 else -1.0)
+    side = (
+        (1.0 if s.tip_rad > 0.0 else -1.0)
+        if s.tip_rad != 0.0
+        else (1.0 if n.tipping_nm > 0.0 else -1.0)
+    )
     upright_m = c.half_track_m - c.height_m * side * s.tip_rad
     over_nm = side * n.tipping_nm - c.mass_kg * g.down_mps2 * upright_m
     tip_rate = side * s.tip_rate_radps + dt * over_nm / c.tip_inertia_kgm2
@@ -288,9 +377,17 @@ def step(c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: fl
     # Standstill: after a while the vehicle is held until its wheels start to turn.
     stand_f = fabs(spin_fl) + fabs(spin_fr) < STILL_WHEEL_MPS2 * dt / f.rolling_radius_m
     stand_r = fabs(spin_rl) + fabs(spin_rr) < STILL_WHEEL_MPS2 * dt / r.rolling_radius_m
-    slow = fabs(ahead_mps) < STILL_MPS and fabs(left_mps) < STILL_MPS and fabs(yaw_rate_after) < STILL_RADPS
+    slow = (
+        fabs(ahead_mps) < STILL_MPS
+        and fabs(left_mps) < STILL_MPS
+        and fabs(yaw_rate_after) < STILL_RADPS
+    )
     calm = fabs(rate_after) < STILL_RADPS and fabs(pitch_rate) < STILL_RADPS
-    still_s = (s.still_s + dt if s.still_s < 1.0 else s.still_s) if stand_f and stand_r and slow and calm else 0.0
+    still_s = (
+        (s.still_s + dt if s.still_s < 1.0 else s.still_s)
+        if stand_f and stand_r and slow and calm
+        else 0.0
+    )
     free = 0.0 if still_s >= HOLD_AFTER_S else 1.0
     held = still_s >= HOLD_AFTER_S
     half = 0.5 * dt * free
@@ -316,17 +413,26 @@ def step(c: Constants, s: PlantState, g: Surface, steer_rad: float, throttle: fl
             free * spin_fr,
             free * spin_rl,
             free * spin_rr,
-            s.deflection_fl_m if held else deflected(f, s.deflection_fl_m, t_fl.grip_nspm, t_fl.series_nspm, slide_fl),
-            s.deflection_fr_m if held else deflected(f, s.deflection_fr_m, t_fr.grip_nspm, t_fr.series_nspm, slide_fr),
-            s.deflection_rl_m if held else deflected(r, s.deflection_rl_m, t_rl.grip_nspm, t_rl.series_nspm, slide_rl),
-            s.deflection_rr_m if held else deflected(r, s.deflection_rr_m, t_rr.grip_nspm, t_rr.series_nspm, slide_rr),
+            s.deflection_fl_m
+            if held
+            else deflected(f, s.deflection_fl_m, t_fl.grip_nspm, t_fl.series_nspm, slide_fl),
+            s.deflection_fr_m
+            if held
+            else deflected(f, s.deflection_fr_m, t_fr.grip_nspm, t_fr.series_nspm, slide_fr),
+            s.deflection_rl_m
+            if held
+            else deflected(r, s.deflection_rl_m, t_rl.grip_nspm, t_rl.series_nspm, slide_rl),
+            s.deflection_rr_m
+            if held
+            else deflected(r, s.deflection_rr_m, t_rr.grip_nspm, t_rr.series_nspm, slide_rr),
             s.side_fl_m if held else t_fl.side_deflection_m,
             s.side_fr_m if held else t_fr.side_deflection_m,
             s.side_rl_m if held else t_rl.side_deflection_m,
             s.side_rr_m if held else t_rr.side_deflection_m,
             -g.forward_mps2 if held else proper_x,
             -g.lateral_mps2 if held else proper_y,
-            0.5 * (drive_1.engine_radps + drive_2.engine_radps) + drive_1.engine_per_shaft * free * driven_radps,
+            0.5 * (drive_1.engine_radps + drive_2.engine_radps)
+            + drive_1.engine_per_shaft * free * driven_radps,
             drive_1.gear,
             drive_1.since_shift_s,
             still_s,

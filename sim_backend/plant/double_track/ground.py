@@ -11,7 +11,8 @@ class Ground(Protocol):
     """Ground by position in ``map``. Called up to five times a step."""
 
     def at(self, x_m: float, y_m: float) -> tuple[float, float, float, float]:
-        """Return height, slopes along x and y, and the friction scale; 1 is the surface that the tyre parameters describe."""
+        """Return height, slopes along x and y, and the friction scale; 1 is the surface that the
+        tyre parameters describe."""
         ...
 
 
@@ -25,7 +26,12 @@ class Plane:
 
     def at(self, x_m: float, y_m: float) -> tuple[float, float, float, float]:
         """Return height, slopes and friction, see :class:`Ground`."""
-        return self._slope_x * x_m + self._slope_y * y_m, self._slope_x, self._slope_y, self._friction
+        return (
+            self._slope_x * x_m + self._slope_y * y_m,
+            self._slope_x,
+            self._slope_y,
+            self._friction,
+        )
 
 
 FLAT = Plane()
@@ -38,10 +44,11 @@ def flat_surface(friction: float = 1.0) -> Surface:
 
 
 def surface(ground: Ground, c: Constants, s: PlantState) -> Surface:
-    """Return the ground under a vehicle: the plane through the heights under its wheels, and the friction there.
+    """Return the ground under a vehicle: the plane through the heights under its wheels, and the
+    friction there.
 
-    Local slopes are only continuous, so the second derivative of an attitude from them has spikes that grow as the step shrinks;
-    with heights it is bounded.
+    Local slopes are only continuous, so the second derivative of an attitude from them has spikes
+    that grow as the step shrinks; with heights it is bounded.
     """
     cosine, sine = cos(s.yaw_rad), sin(s.yaw_rad)
     heights, frictions = [], []

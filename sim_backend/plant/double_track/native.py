@@ -19,13 +19,16 @@ Plain = Callable[..., Stepped]
 
 
 class Native(NamedTuple):
-    """Functions of the library. They work in place on a :func:`.c_source.block`; arrays are passed by address."""
+    """Functions of the library. They work in place on a :func:`.c_source.block`; arrays are passed
+    by address."""
 
     advance: Callable[..., int]
-    """``advance(block, steer_rad, throttle, brake)``: take one step and return its result code, see :mod:`.c_source`."""
+    """``advance(block, steer_rad, throttle, brake)``: take one step and return its result code, see
+    :mod:`.c_source`."""
     run: Callable[..., int]
-    """``run(block, commands, count, every, rows)``: take ``count`` steps, or fewer if the next one diverges, and return how many.
-    Every ``every``-th step writes the state before it and its outputs.
+    """``run(block, commands, count, every, rows)``: take ``count`` steps, or fewer if the next one
+    diverges, and return how many. Every ``every``-th step writes the state before it and its
+    outputs.
     """
 
 
@@ -34,14 +37,20 @@ FLAGS = ("-fno-builtin-sin", "-fno-builtin-cos", "-fno-builtin-tan")
 PROVING_STEPS = 3000
 
 
-def native_step(c: Constants, text: Callable[[Constants], str], plain: Plain, start: PlantState) -> Native | None:
+def native_step(
+    c: Constants, text: Callable[[Constants], str], plain: Plain, start: PlantState
+) -> Native | None:
     """Return machine code for the kind of vehicle of ``c``; None if it is not available.
 
-    ``text`` returns the C source of the kind, which must agree with the step ``plain`` from ``start`` on. Both are called only if
-    the cache has no library.
+    ``text`` returns the C source of the kind, which must agree with the step ``plain`` from
+    ``start`` on. Both are called only if the cache has no library.
     """
     made = library(
-        "twins", (c_source.kind(c), _sources()), FLAGS, lambda: text(c), lambda made: _agrees(_entries(made), plain, c, start)
+        "twins",
+        (c_source.kind(c), _sources()),
+        FLAGS,
+        lambda: text(c),
+        lambda made: _agrees(_entries(made), plain, c, start),
     )
     return _entries(made) if made else None
 
@@ -53,24 +62,37 @@ def doubles(values: "list[float] | tuple[float, ...]") -> "ctypes.Array[ctypes.c
 
 @cache
 def _sources() -> str:
-    return sha256(b"".join(source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+    return sha256(
+        b"".join(source.read_bytes() for source in sorted(Path(__file__).parent.glob("*.py")))
+    ).hexdigest()
 
 
 def _entries(library: ctypes.CDLL) -> Native:
     library.twin_advance.argtypes = [ctypes.c_void_p] + [ctypes.c_double] * 3
-    library.twin_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_void_p]
+    library.twin_run.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_long,
+        ctypes.c_long,
+        ctypes.c_void_p,
+    ]
     library.twin_run.restype = ctypes.c_long
     return Native(library.twin_advance, library.twin_run)
 
 
 def _agrees(native: Native, plain: Plain, c: Constants, start: PlantState) -> bool:
-    """True if both give the same bits: starting, turning, sliding, braking and standing, with random commands held for a while."""
+    """True if both give the same bits: starting, turning, sliding, braking and standing, with
+    random commands held for a while."""
     random, surface, state = Random(1), flat_surface(), start
     block = doubles(c_source.block(c, start, surface, inf, inf))
     place = ctypes.addressof(block)
     for index in range(PROVING_STEPS):
         if index % 100 == 0:
-            steer, throttle, brake = random.uniform(-0.5, 0.5), random.uniform(-0.3, 1.0), max(0.0, random.uniform(-2.0, 1.0))
+            steer, throttle, brake = (
+                random.uniform(-0.5, 0.5),
+                random.uniform(-0.3, 1.0),
+                max(0.0, random.uniform(-2.0, 1.0)),
+            )
         try:
             state, outputs = plain(c, state, surface, steer, throttle, brake)
         except ArithmeticError:

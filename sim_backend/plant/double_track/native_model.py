@@ -1,11 +1,20 @@
-"""Double-track vehicle whose step is machine code: the bits of :class:`.model.DoubleTrack` at a tenth of its cost."""
+"""Double-track vehicle whose step is machine code: the bits of :class:`.model.DoubleTrack` at a
+tenth of its cost."""
 
 from ctypes import addressof
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim_backend.plant.double_track.c_source import DIVERGED, FINE, LIMITS_AT, REFUSED, SURFACE_AT, block, c_source
+from sim_backend.plant.double_track.c_source import (
+    DIVERGED,
+    FINE,
+    LIMITS_AT,
+    REFUSED,
+    SURFACE_AT,
+    block,
+    c_source,
+)
 from sim_backend.plant.double_track.equations import step
 from sim_backend.plant.double_track.ground import FLAT, Ground
 from sim_backend.plant.double_track.model import DoubleTrack, refusal, rest
@@ -17,31 +26,43 @@ _STATES = len(PlantState._fields)
 _ENGINE = PlantState._fields.index("engine_radps")
 
 
-def double_track(parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT) -> DoubleTrack:
-    """Return a vehicle with machine code if available, else the plain one. Raises like :class:`.model.DoubleTrack`."""
+def double_track(
+    parameters: TwinParameters, step_s: float = 1e-3, ground: Ground = FLAT
+) -> DoubleTrack:
+    """Return a vehicle with machine code if available, else the plain one. Raises like
+    :class:`.model.DoubleTrack`."""
     plain = DoubleTrack(parameters, step_s, ground)
     native = native_step(plain.constants, c_source, step, rest(plain.constants))
     return plain if native is None else NativeDoubleTrack(parameters, step_s, ground, native)
 
 
 def _again(
-    parameters: TwinParameters, step_s: float, ground: Ground, newest: tuple[PlantState, Outputs, Surface, bool]
+    parameters: TwinParameters,
+    step_s: float,
+    ground: Ground,
+    newest: tuple[PlantState, Outputs, Surface, bool],
 ) -> DoubleTrack:
-    """Return a copied or unpickled vehicle, with a block and machine code of its own or, on a machine without, the plain step."""
+    """Return a copied or unpickled vehicle, with a block and machine code of its own or, on a
+    machine without, the plain step."""
     vehicle = double_track(parameters, step_s, ground)
     vehicle.state, vehicle.outputs, vehicle.under, vehicle.diverged = newest
     return vehicle
 
 
 class NativeDoubleTrack(DoubleTrack):
-    """:class:`.model.DoubleTrack` in machine code; ``state`` and ``outputs`` are built on access."""
+    """:class:`.model.DoubleTrack` in machine code; ``state`` and ``outputs`` are built on
+    access."""
 
-    def __init__(self, parameters: TwinParameters, step_s: float, ground: Ground, native: Native) -> None:
+    def __init__(
+        self, parameters: TwinParameters, step_s: float, ground: Ground, native: Native
+    ) -> None:
         # The base class sets the start state, which needs the block.
         self._block = doubles((0.0,) * SURFACE_AT)
         super().__init__(parameters, step_s, ground)
         bounds = parameters.bounds
-        whole = block(self.constants, self.state, self.under, bounds.speed_limit_mps, bounds.roll_limit_rad)
+        whole = block(
+            self.constants, self.state, self.under, bounds.speed_limit_mps, bounds.roll_limit_rad
+        )
         self._block = doubles(whole)
         self._place = addressof(self._block)
         self._native = native
@@ -49,7 +70,12 @@ class NativeDoubleTrack(DoubleTrack):
 
     def __reduce__(self) -> tuple[object, ...]:
         newest = self.state, self.outputs, self.under, self.diverged
-        return _again, (self.parameters, self.constants.step_s, FLAT if self._flat is not None else self._ground, newest)
+        return _again, (
+            self.parameters,
+            self.constants.step_s,
+            FLAT if self._flat is not None else self._ground,
+            newest,
+        )
 
     @property
     def state(self) -> PlantState:
@@ -90,5 +116,7 @@ class NativeDoubleTrack(DoubleTrack):
         if self._flat is None:
             super()._run(commands, every, out)
         elif not self.diverged:
-            steps = self._native.run(self._place, commands.ctypes.data, len(commands), every, out.ctypes.data)
+            steps = self._native.run(
+                self._place, commands.ctypes.data, len(commands), every, out.ctypes.data
+            )
             self.diverged = steps < len(commands)

@@ -1,7 +1,8 @@
 """Parameters of the double-track vehicle model. Vehicles differ only in these numbers.
 
-SI units and radians; body axes x forward, y left, z up; a positive steering angle turns left. Keys have no defaults: a missing
-number is an error in the file. A feature that a vehicle lacks is disabled by its number, 0 unless stated otherwise.
+SI units and radians; body axes x forward, y left, z up; a positive steering angle turns left. Keys
+have no defaults: a missing number is an error in the file. A feature that a vehicle lacks is
+disabled by its number, 0 unless stated otherwise.
 """
 
 from typing import Annotated, Literal
@@ -34,14 +35,16 @@ class Body(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Mass of the complete vehicle, including the unsprung masses of the axles."""
     wheelbase_m: Size
     cg_to_front_m: Size
-    """Distance from the vehicle's centre of mass to the front axle, "a"; the rest of the wheelbase is "b"."""
+    """Distance from the vehicle's centre of mass to the front axle, "a"; the rest of the wheelbase
+    is "b"."""
     weight_shift: Annotated[float, Meta(ge=-0.2, le=0.2)]
-    """Fraction of the weight on the front axle beyond what the centre of mass gives. 0 for a real vehicle; some models put unsprung
-    masses on their axles and leave them out of the centre of mass.
+    """Fraction of the weight on the front axle beyond what the centre of mass gives. 0 for a real
+    vehicle; some models put unsprung masses on their axles and leave them out of the centre of
+    mass.
     """
     lean_yaw: Share = 1.0
-    """Fraction of the yaw moment that the leaning sprung mass causes under longitudinal acceleration. May be left out: 1 for a real
-    vehicle; some models neglect it.
+    """Fraction of the yaw moment that the leaning sprung mass causes under longitudinal
+    acceleration. May be left out: 1 for a real vehicle; some models neglect it.
     """
     cg_height_m: Annotated[float, Meta(gt=0.0, le=10.0)]
     """Height of the sprung mass above the ground. Unsprung masses are at wheel centre."""
@@ -52,10 +55,12 @@ class Body(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pitch_inertia_kgm2: Positive
     """Pitch inertia of the sprung mass about its centre of mass."""
     pitch_stiffness_nmprad: NonNegative
-    """Pitch stiffness of both axles together; 0: the body does not pitch, and load transfers at once."""
+    """Pitch stiffness of both axles together; 0: the body does not pitch, and load transfers at
+    once."""
     pitch_damping_nmsprad: NonNegative
     pitch_centre_height_m: Height
-    """Height of the pitch centre, from anti-dive and anti-squat; the pitch lever is the centre of mass above it."""
+    """Height of the pitch centre, from anti-dive and anti-squat; the pitch lever is the centre of
+    mass above it."""
     length_m: Size
     """Length of the body's outline; width and height follow."""
     width_m: Size
@@ -63,7 +68,8 @@ class Body(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class TyreDirection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """TMeasy force curve of one direction. Forces depend on load as a parabola through 0 and the two values, slips linearly."""
+    """TMeasy force curve of one direction. Forces depend on load as a parabola through 0 and the
+    two values, slips linearly."""
 
     slope_n: Pair
     """Slope dF0 of force over slip at slip 0."""
@@ -82,8 +88,8 @@ class Vertical(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     stiffness_npm: Positive
     """Wheel load over the decrease of the loaded radius."""
     rolling_share: Annotated[list[Share], Meta(min_length=2, max_length=2)]
-    """Weight of the unloaded radius in the rolling radius, at the nominal load and at twice the nominal load; the loaded radius has
-    the rest.
+    """Weight of the unloaded radius in the rolling radius, at the nominal load and at twice the
+    nominal load; the loaded radius has the rest.
     """
 
 
@@ -114,10 +120,12 @@ class Axle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     roll_steer: Annotated[float, Meta(ge=-1.0, le=1.0)]
     """Steering angle per roll angle, left positive per right side down."""
     roll_scrub_m: Annotated[float, Meta(ge=-5.0, le=5.0)]
-    """Lateral motion of the contact patches per roll angle, to the right per right side down; its work on the roll is neglected."""
+    """Lateral motion of the contact patches per roll angle, to the right per right side down; its
+    work on the roll is neglected."""
     rolled_slip: Share
-    """Slip definition. 0: slip of the wheel's motion. 1: slip relative to the wheel's own rolling speed plus a small offset, as
-    some models do, so that a locked wheel loses a part of its longitudinal force.
+    """Slip definition. 0: slip of the wheel's motion. 1: slip relative to the wheel's own rolling
+    speed plus a small offset, as some models do, so that a locked wheel loses a part of its
+    longitudinal force.
     """
     rolling_radius_m: Annotated[float, Meta(gt=0.0, le=5.0)]
     """Speed over wheel speed without force."""
@@ -129,7 +137,8 @@ class Axle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class SteeringGeometry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Steering from the command -1..1 to the wheels. Angles are those of the virtual wheel in the middle of the front axle."""
+    """Steering from the command -1..1 to the wheels. Angles are those of the virtual wheel in the
+    middle of the front axle."""
 
     map_command: Curve
     """Commands, growing, and their angles."""
@@ -162,7 +171,8 @@ class Differential(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     bias: Annotated[float, Meta(ge=1.0, le=100.0)]
     """Torque of the slower over that of the faster side once their speeds differ, under power."""
     coast_bias: Annotated[float, Meta(ge=0.01, le=100.0)]
-    """Torque ratio while coasting. Below 1 for a limited-slip differential; above 1 the slower side is dragged more."""
+    """Torque ratio while coasting. Below 1 for a limited-slip differential; above 1 the slower side
+    is dragged more."""
     bias_begin_radps: NonNegative
     """Speed differences at which the bias begins and is complete."""
     bias_full_radps: NonNegative
@@ -172,11 +182,14 @@ class Driveline(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Driveline from the drive to the wheels."""
 
     layout: Literal["axles", "sides"]
-    """"sides": left and right wheels have a drive each (skid steer), which the steering command splits."""
+    """"sides": left and right wheels have a drive each (skid steer), which the steering command
+    splits."""
     front_share: Share
-    """Drive torque to the front: 1 front, 0 rear, between them all-wheel drive. Unused for sides."""
+    """Drive torque to the front: 1 front, 0 rear, between them all-wheel drive. Unused for
+    sides."""
     speed_front_share: Share
-    """Weight of the front axle in the speed that the drive sees; a mechanical drive sees its ``front_share``."""
+    """Weight of the front axle in the speed that the drive sees; a mechanical drive sees its
+    ``front_share``."""
     side_gain_prad: NonNegative
     """Layout "sides": throttle ratio moved from left to right per steering angle."""
     front: Differential
@@ -186,13 +199,17 @@ class Driveline(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     centre: Differential
 
 
-class Motor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="motor"):
+class Motor(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="motor"
+):
     """Electric motor with its controller and a fixed gear. Layout "sides" has two of them."""
 
     mode: Literal["duty", "current", "speed"]
-    """Meaning of the throttle: ratio of the supply voltage, of the peak torque, or of the top speed."""
+    """Meaning of the throttle: ratio of the supply voltage, of the peak torque, or of the top
+    speed."""
     curve_speed_radps: Curve
-    """Motor speeds, growing, and the torque there at full duty; both scale with the duty. A DC motor has two points."""
+    """Motor speeds, growing, and the torque there at full duty; both scale with the duty. A DC
+    motor has two points."""
     curve_torque_nm: Curve
     peak_torque_nm: Positive
     """Torque at the current limit."""
@@ -213,7 +230,8 @@ class Motor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_f
     reverse_share: Share
     """Largest throttle backward."""
     map_throttle: Curve
-    """Throttles from 0, growing, and the controller's output 0..1; the same backward. A range that maps to 0 is a dead zone."""
+    """Throttles from 0, growing, and the controller's output 0..1; the same backward. A range that
+    maps to 0 is a dead zone."""
     map_share: Curve
     throttle_rate_ps: NonNegative
     """Rate limit of the throttle, full ranges per second; 0: none."""
@@ -222,7 +240,9 @@ class Motor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_f
     driveline: Driveline
 
 
-class Engine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="engine"):
+class Engine(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="engine"
+):
     """Combustion engine with torque converter or rigid coupling, and stepped gears."""
 
     map_speed_radps: Curve
@@ -252,9 +272,16 @@ class Engine(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_
     driveline: Driveline
 
 
-class AccelerationDrive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="acceleration"):
-    """Throttle as a commanded acceleration: drive torque mass x acceleration x rolling radius. Rotating inertias are not
-    compensated.
+class AccelerationDrive(
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    tag_field="kind",
+    tag="acceleration",
+):
+    """Throttle as a commanded acceleration: drive torque mass x acceleration x rolling radius.
+    Rotating inertias are not compensated.
     """
 
     full_acceleration_mps2: Positive
@@ -298,7 +325,8 @@ class Bounds(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class TwinParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Complete parameters of one vehicle. :func:`sim_backend.plant.double_track.checks.check` finds contradictions."""
+    """Complete parameters of one vehicle. :func:`sim_backend.plant.double_track.checks.check` finds
+    contradictions."""
 
     identity: Identity
     body: Body

@@ -1,4 +1,5 @@
-"""Double-track vehicle as the plant of a run: rear-axle motion, terrain, and the end of the run at a rollover."""
+"""Double-track vehicle as the plant of a run: rear-axle motion, terrain, and the end of the run at
+a rollover."""
 
 from math import atan2, cos, degrees, hypot, sin
 
@@ -11,11 +12,13 @@ from vehicled.profile.schema import Sim
 
 
 class DoubleTrackPlant:
-    """Vehicle of ``[sim.twin]`` on the ground of ``[sim.terrain]``. See :class:`sim_backend.plant.interface.Plant`."""
+    """Vehicle of ``[sim.twin]`` on the ground of ``[sim.terrain]``. See
+    :class:`sim_backend.plant.interface.Plant`."""
 
     def __init__(self, sim: Sim, pose: StartPose, step_s: float) -> None:
-        """Raises ProfileError for an unusable twin file, and :class:`sim_backend.plant.double_track.checks.ParameterError` for a
-        vehicle that is unstable at this step.
+        """Raises ProfileError for an unusable twin file, and
+        :class:`sim_backend.plant.double_track.checks.ParameterError` for a vehicle that is unstable
+        at this step.
         """
         assert sim.twin is not None, "the profile's own rules see to it"
         table = sim.terrain
@@ -23,17 +26,23 @@ class DoubleTrackPlant:
         self._ground: Ground = FLAT if even else load_terrain(table)
         self._even = even
         self._step_s = step_s
-        self._vehicle = double_track(load_twin(sim.twin.vehicle, sim.twin.changes).parameters, step_s, self._ground)
+        self._vehicle = double_track(
+            load_twin(sim.twin.vehicle, sim.twin.changes).parameters, step_s, self._ground
+        )
         constants = self._vehicle.constants
         # Of a vehicle without wheels that turn it is the middle that does not slip sideways.
-        self._reference_m = 0.5 * (constants.front.arm_m + constants.rear.arm_m) if constants.sides else constants.rear.arm_m
+        self._reference_m = (
+            0.5 * (constants.front.arm_m + constants.rear.arm_m)
+            if constants.sides
+            else constants.rear.arm_m
+        )
         self.reset(pose)
 
     def reset(self, pose: StartPose, speed_mps: float = 0.0) -> None:
         """Place the vehicle anew, rolling straight ahead without slip."""
         self._vehicle.reset(
-            pose.x_m - self._reference_m * cos(pose.yaw_rad), pose.y_m - self._reference_m * sin(pose.yaw_rad), pose.yaw_rad,
-            speed_mps,
+            pose.x_m - self._reference_m * cos(pose.yaw_rad),
+            pose.y_m - self._reference_m * sin(pose.yaw_rad), pose.yaw_rad, speed_mps,
         )  # fmt: skip
         self._slope = self._slope_before = self._tilt()
         self._slope_rates = self._slope_rates_before = (0.0, 0.0)
@@ -47,16 +56,23 @@ class DoubleTrackPlant:
             raise VehicleLostError(self._loss())
         if not self._even:
             self._slope_before, self._slope = self._slope, self._tilt()
-            rates = [(after - before) / self._step_s for before, after in zip(self._slope_before, self._slope, strict=True)]
+            rates = [
+                (after - before) / self._step_s
+                for before, after in zip(self._slope_before, self._slope, strict=True)
+            ]
             self._slope_rates_before, self._slope_rates = self._slope_rates, (rates[0], rates[1])
 
     def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
-        """Return mass and yaw inertia of the twin, and the distance of its centre of mass ahead of the reference point."""
+        """Return mass and yaw inertia of the twin, and the distance of its centre of mass ahead of
+        the reference point."""
         c = self._vehicle.constants
         return c.mass_kg, c.yaw_inertia_kgm2, -self._reference_m
 
-    def strike(self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float) -> None:
-        """Set pose and velocity after a contact, at the height of the centre of mass: it neither rolls nor pitches the body."""
+    def strike(
+        self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float
+    ) -> None:
+        """Set pose and velocity after a contact, at the height of the centre of mass: it neither
+        rolls nor pitches the body."""
         before, out, arm_m = self._vehicle.state, self._vehicle.outputs, self._reference_m
         lateral_mps = lateral_speed_mps - arm_m * yaw_rate_radps
         self._vehicle.state = before._replace(
@@ -77,7 +93,10 @@ class DoubleTrackPlant:
     def _loss(self) -> str:
         state = self._vehicle.state
         if self._vehicle.diverged:
-            return "the twin diverged: its motion left all bounds; check the parameters and sim.step_ms"
+            return (
+                "the twin diverged: its motion left all bounds; check the parameters and "
+                "sim.step_ms"
+            )
         return (
             f"the vehicle rolled over: roll {degrees(state.roll_rad + state.tip_rad):.0f} degrees"
             f" at {hypot(state.forward_mps, state.lateral_mps):.2f} m/s"
@@ -92,7 +111,10 @@ class DoubleTrackPlant:
         z_m, slope_acceleration = 0.0, (0.0, 0.0)
         if not self._even:
             z_m = self._ground.at(x_m, y_m)[0]
-            changes = [(b - a) / self._step_s for a, b in zip(self._slope_rates_before, self._slope_rates, strict=True)]
+            changes = [
+                (b - a) / self._step_s
+                for a, b in zip(self._slope_rates_before, self._slope_rates, strict=True)
+            ]
             slope_acceleration = changes[0], changes[1]
         return Motion(
             x_m,
@@ -113,11 +135,15 @@ class DoubleTrackPlant:
             roll_acceleration_radps2=out.roll_radps2 + slope_acceleration[0],
             pitch_acceleration_radps2=out.pitch_radps2 + slope_acceleration[1],
             # The velocity stays in the plane of the road, which turns under the vehicle.
-            vertical_acceleration_mps2=self._slope_rates[0] * lateral_mps - self._slope_rates[1] * s.forward_mps,
+            vertical_acceleration_mps2=self._slope_rates[0] * lateral_mps
+            - self._slope_rates[1] * s.forward_mps,
             wheel_speeds_radps=(s.spin_fl_radps, s.spin_fr_radps, s.spin_rl_radps, s.spin_rr_radps),
         )
 
     def _tilt(self) -> tuple[float, float]:
-        """Return roll (right side down) and pitch (nose down) of the road under the wheels, which give the direction of gravity."""
+        """Return roll (right side down) and pitch (nose down) of the road under the wheels, which
+        give the direction of gravity."""
         under = self._vehicle.under
-        return atan2(-under.lateral_mps2, under.down_mps2), atan2(under.forward_mps2, hypot(under.lateral_mps2, under.down_mps2))
+        return atan2(-under.lateral_mps2, under.down_mps2), atan2(
+            under.forward_mps2, hypot(under.lateral_mps2, under.down_mps2)
+        )

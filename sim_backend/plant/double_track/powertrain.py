@@ -1,8 +1,9 @@
 """Powertrains and driveline: from the throttle to the wheel speeds at the end of the step.
 
-Every powertrain gives its torque at a shaft as a straight line of the shaft's speed, ``torque - fall speed``, both in wheel units.
-Back-EMF, speed loops and inertias are stiff against the wheel speed; as slopes they are solved implicitly without iteration. Each
-of the two shafts drives two wheels: front and rear axle, or left and right side.
+Every powertrain gives its torque at a shaft as a straight line of the shaft's speed, ``torque -
+fall speed``, both in wheel units. Back-EMF, speed loops and inertias are stiff against the wheel
+speed; as slopes they are solved implicitly without iteration. Each of the two shafts drives two
+wheels: front and rear axle, or left and right side.
 """
 
 from bisect import bisect_right
@@ -21,8 +22,8 @@ from sim_backend.plant.double_track.constants import (
 
 LEAST_DIFFERENCE_RADPS = 1e-6
 COUPLED_SLIP = 0.003
-"""Slip ratio of a torque converter below which its torque is proportional to the slip. The capacity curve itself jumps in sign at
-zero slip.
+"""Slip ratio of a torque converter below which its torque is proportional to the slip. The capacity
+curve itself jumps in sign at zero slip.
 """
 
 
@@ -34,7 +35,8 @@ class ShaftDrive(NamedTuple):
     friction_nm: float
     """Dry friction torque."""
     engine_radps: float
-    """Engine speed for the next step, without the contribution of the shaft's speed at the end of this one."""
+    """Engine speed for the next step, without the contribution of the shaft's speed at the end of
+    this one."""
     engine_per_shaft: float
     """Engine speed contributed per shaft speed."""
     gear: float
@@ -49,7 +51,8 @@ class Shaft(NamedTuple):
 
 
 class Wheels(NamedTuple):
-    """Two wheels joined by a differential: wheel speed times effective inertia before and after coupling, and the coupling."""
+    """Two wheels joined by a differential: wheel speed times effective inertia before and after
+    coupling, and the coupling."""
 
     left_nms: float
     left_kgm2: float
@@ -59,7 +62,8 @@ class Wheels(NamedTuple):
 
 
 def lookup(points: Table, values: Table, at: float) -> tuple[float, float]:
-    """Return the value and slope of a piecewise linear curve; constant beyond its ends. ``points`` grow."""
+    """Return the value and slope of a piecewise linear curve; constant beyond its ends. ``points``
+    grow."""
     index = bisect_right(points, at)
     if index == 0:
         return values[0], 0.0
@@ -75,14 +79,26 @@ def pick(values: Table, index: float) -> float:
 
 
 def drive(
-    c: Constants, d: Any, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
+    c: Constants,
+    d: Any,
+    throttle: float,
+    shaft_radps: float,
+    engine_radps: float,
+    gear: float,
+    since_s: float,
 ) -> ShaftDrive:
     """Return the drive of the powertrain that the constants ``d`` belong to."""
     return DRIVES[type(d)](c, d, throttle, shaft_radps, engine_radps, gear, since_s)
 
 
 def motor(
-    c: Constants, m: MotorConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
+    c: Constants,
+    m: MotorConstants,
+    throttle: float,
+    shaft_radps: float,
+    engine_radps: float,
+    gear: float,
+    since_s: float,
 ) -> ShaftDrive:
     """Return the drive of an electric motor at a shaft speed."""
     command = throttle if throttle > -m.reverse_share else -m.reverse_share
@@ -94,7 +110,9 @@ def motor(
     limit_nm = curve_nm if curve_nm < m.peak_nm else m.peak_nm
     limit_slope = curve_slope if curve_nm < m.peak_nm else 0.0
     asked_nm = (
-        m.speed_gain_nms * (command * m.top_speed_radps - speed) if m.by_speed else (command * m.peak_nm if m.by_current else 0.0)
+        m.speed_gain_nms * (command * m.top_speed_radps - speed)
+        if m.by_speed
+        else (command * m.peak_nm if m.by_current else 0.0)
     )
     most_nm = limit_nm if limit_nm > 0.0 else 0.0
     reach_nm = most_nm if asked_nm * sign > 0.0 else m.peak_nm
@@ -102,9 +120,15 @@ def motor(
     free_nm = (
         (asked_nm if within else (reach_nm if asked_nm >= 0.0 else -reach_nm))
         if m.by_current or m.by_speed
-        else sign * (size if size > 1e-9 else 0.0) * (limit_nm if limit_nm > -m.peak_nm else -m.peak_nm)
+        else sign
+        * (size if size > 1e-9 else 0.0)
+        * (limit_nm if limit_nm > -m.peak_nm else -m.peak_nm)
     )
-    free_slope = (-m.speed_gain_nms if m.by_speed and within else 0.0) if m.by_current or m.by_speed else limit_slope
+    free_slope = (
+        (-m.speed_gain_nms if m.by_speed and within else 0.0)
+        if m.by_current or m.by_speed
+        else limit_slope
+    )
     let = m.regeneration if free_nm * speed < 0.0 else 1.0
     slope = free_slope * let if free_slope < 0.0 else 0.0
     torque_nm = free_nm * let
@@ -123,7 +147,13 @@ def motor(
 
 
 def engine(
-    c: Constants, e: EngineConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
+    c: Constants,
+    e: EngineConstants,
+    throttle: float,
+    shaft_radps: float,
+    engine_radps: float,
+    gear: float,
+    since_s: float,
 ) -> ShaftDrive:
     """Return the drive of a combustion engine with gearbox at a shaft speed."""
     ratio = pick(e.ratios, gear)
@@ -131,11 +161,12 @@ def engine(
     crank_radps = engine_radps if e.converter else input_radps
     map_nm, _ = lookup(e.map_speed, e.map_torque, crank_radps)
     loss_nm, _ = lookup(e.loss_speed, e.loss_torque, crank_radps)
-    # It has no gear against the rolling direction yet: the throttle stays closed, and the engine brakes.
+    # It has no gear against the rolling direction yet: the throttle stays closed, and the engine
+    # brakes.
     asked = throttle if gear > 0.0 else -throttle
     engine_nm = (asked if asked > 0.0 else 0.0) * map_nm + loss_nm
-    # Torque converter: an implicit viscous coupling of engine and gearbox input. Whatever the inertias, its torque vanishes with
-    # the slip, cannot reverse it, and only dissipates energy.
+    # Torque converter: an implicit viscous coupling of engine and gearbox input. Whatever the
+    # inertias, its torque vanishes with the slip, cannot reverse it, and only dissipates energy.
     turning = input_radps > 1e-9 and crank_radps > 1e-9
     plain = input_radps / crank_radps if turning else 0.0
     overrun = plain > 1.0
@@ -152,15 +183,27 @@ def engine(
     free_radps = crank_radps + crank_give_per_nms * engine_nm
     pump_nms = slip_nms / (1.0 + crank_give_per_nms * slip_nms)
     taken = crank_give_per_nms * pump_nms
-    fall_nms = multiplied * pump_nms / (ratio * ratio) if e.converter else e.inertia_kgm2 / (ratio * ratio * c.step_s)
-    torque_nm = multiplied * pump_nms * free_radps / ratio if e.converter else engine_nm / ratio + fall_nms * shaft_radps
+    fall_nms = (
+        multiplied * pump_nms / (ratio * ratio)
+        if e.converter
+        else e.inertia_kgm2 / (ratio * ratio * c.step_s)
+    )
+    torque_nm = (
+        multiplied * pump_nms * free_radps / ratio
+        if e.converter
+        else engine_nm / ratio + fall_nms * shaft_radps
+    )
     # The shift counts from the next step on.
     ready = since_s >= e.shift_interval_s
     backward = throttle < 0.0 and e.reverse and fabs(shaft_radps) * c.rear.rolling_radius_m < 0.5
     forward = throttle > 0.0 and gear < 1.0 and fabs(shaft_radps) * c.rear.rolling_radius_m < 0.5
     up = ready and input_radps > pick(e.up_radps, gear) and gear < e.gears and gear > 0.0
     down = ready and input_radps < pick(e.down_radps, gear) and gear > 1.0
-    gear_after = 0.0 if backward else (1.0 if forward else (gear + 1.0 if up else (gear - 1.0 if down else gear)))
+    gear_after = (
+        0.0
+        if backward
+        else (1.0 if forward else (gear + 1.0 if up else (gear - 1.0 if down else gear)))
+    )
     return ShaftDrive(
         torque_nm,
         fall_nms,
@@ -173,11 +216,19 @@ def engine(
 
 
 def acceleration(
-    c: Constants, a: AccelerationConstants, throttle: float, shaft_radps: float, engine_radps: float, gear: float, since_s: float
+    c: Constants,
+    a: AccelerationConstants,
+    throttle: float,
+    shaft_radps: float,
+    engine_radps: float,
+    gear: float,
+    since_s: float,
 ) -> ShaftDrive:
     """Return the drive of a commanded acceleration."""
     command = throttle if throttle > -a.reverse_share else -a.reverse_share
-    speed_mps = shaft_radps * (c.front_share * c.front.rolling_radius_m + c.rear_share * c.rear.rolling_radius_m)
+    speed_mps = shaft_radps * (
+        c.front_share * c.front.rolling_radius_m + c.rear_share * c.rear.rolling_radius_m
+    )
     towards_mps = speed_mps if command >= 0.0 else -speed_mps
     most = a.switch_speed_mps / towards_mps if towards_mps > a.switch_speed_mps else 1.0
     limited = (command if command > -most else -most) if command < most else most
@@ -193,20 +244,36 @@ DRIVES: dict[type, Callable[..., ShaftDrive]] = {
 
 
 def bias_nms(
-    torque_nm: float, difference_radps: float, pulled: float, dragged: float, begin_radps: float, ramp_per_radps: float
+    torque_nm: float,
+    difference_radps: float,
+    pulled: float,
+    dragged: float,
+    begin_radps: float,
+    ramp_per_radps: float,
 ) -> float:
-    """Return the torque bias of a differential as a viscous coupling: torque between its sides over their speed difference."""
+    """Return the torque bias of a differential as a viscous coupling: torque between its sides over
+    their speed difference."""
     share = pulled if torque_nm > 0.0 else dragged
     apart = fabs(difference_radps)
     engaged = (apart - begin_radps) * ramp_per_radps
     limited = (engaged if engaged < 1.0 else 1.0) if engaged > 0.0 else 0.0
-    return share * fabs(torque_nm) * limited / (apart if apart > LEAST_DIFFERENCE_RADPS else LEAST_DIFFERENCE_RADPS)
+    return (
+        share
+        * fabs(torque_nm)
+        * limited
+        / (apart if apart > LEAST_DIFFERENCE_RADPS else LEAST_DIFFERENCE_RADPS)
+    )
 
 
 def coupling(c: AxleConstants, torque_nm: float, left_radps: float, right_radps: float) -> float:
     """Return the coupling of the two wheels of a shaft, over the step."""
     bias = bias_nms(
-        torque_nm, left_radps - right_radps, c.bias_share, c.coast_bias_share, c.bias_begin_radps, c.bias_ramp_per_radps
+        torque_nm,
+        left_radps - right_radps,
+        c.bias_share,
+        c.coast_bias_share,
+        c.bias_begin_radps,
+        c.bias_ramp_per_radps,
     )
     coupled = c.step_s * (c.lock_nms + bias)
     # A bias towards the faster side drives them apart; keep it small against the stabilising terms.
@@ -219,25 +286,37 @@ def shaft(c: AxleConstants, w: Wheels) -> Shaft:
     det = w.left_kgm2 * w.right_kgm2 + w.coupling_kgm2 * (w.left_kgm2 + w.right_kgm2)
     left = (w.right_kgm2 + w.coupling_kgm2) * w.left_nms + w.coupling_kgm2 * w.right_nms
     right = (w.left_kgm2 + w.coupling_kgm2) * w.right_nms + w.coupling_kgm2 * w.left_nms
-    return Shaft(0.5 * (left + right) / det, 0.25 * c.step_s * (w.left_kgm2 + w.right_kgm2 + 4.0 * w.coupling_kgm2) / det)
+    return Shaft(
+        0.5 * (left + right) / det,
+        0.25 * c.step_s * (w.left_kgm2 + w.right_kgm2 + 4.0 * w.coupling_kgm2) / det,
+    )
 
 
 def left_speed(c: AxleConstants, w: Wheels, torque_nm: float) -> float:
     """Return the speed of the left wheel with a torque on the shaft."""
     half = 0.5 * c.step_s * torque_nm
     det = w.left_kgm2 * w.right_kgm2 + w.coupling_kgm2 * (w.left_kgm2 + w.right_kgm2)
-    return ((w.right_kgm2 + w.coupling_kgm2) * (w.left_nms + half) + w.coupling_kgm2 * (w.right_nms + half)) / det
+    return (
+        (w.right_kgm2 + w.coupling_kgm2) * (w.left_nms + half)
+        + w.coupling_kgm2 * (w.right_nms + half)
+    ) / det
 
 
 def right_speed(c: AxleConstants, w: Wheels, torque_nm: float) -> float:
     """Return the speed of the right wheel with a torque on the shaft."""
     half = 0.5 * c.step_s * torque_nm
     det = w.left_kgm2 * w.right_kgm2 + w.coupling_kgm2 * (w.left_kgm2 + w.right_kgm2)
-    return ((w.left_kgm2 + w.coupling_kgm2) * (w.right_nms + half) + w.coupling_kgm2 * (w.left_nms + half)) / det
+    return (
+        (w.left_kgm2 + w.coupling_kgm2) * (w.right_nms + half)
+        + w.coupling_kgm2 * (w.left_nms + half)
+    ) / det
 
 
-def rubbed(momentum_nms: float, spin_radps: float, pull_nm: float, friction_nm: float, step_s: float) -> float:
-    """Return a wheel's momentum after dry friction: against the spin, or at standstill against the pull up to its size."""
+def rubbed(
+    momentum_nms: float, spin_radps: float, pull_nm: float, friction_nm: float, step_s: float
+) -> float:
+    """Return a wheel's momentum after dry friction: against the spin, or at standstill against the
+    pull up to its size."""
     most = step_s * friction_nm
     pulled = momentum_nms + step_s * pull_nm
     held = (pulled if pulled > -most else -most) if pulled < most else most
@@ -245,9 +324,15 @@ def rubbed(momentum_nms: float, spin_radps: float, pull_nm: float, friction_nm: 
 
 
 def settled(
-    spin_radps: float, before_radps: float, momentum_nms: float, pull_nm: float, friction_nm: float, step_s: float
+    spin_radps: float,
+    before_radps: float,
+    momentum_nms: float,
+    pull_nm: float,
+    friction_nm: float,
+    step_s: float,
 ) -> float:
-    """Return a wheel's speed; friction stops it at 0 instead of reversing it, and holds it while friction exceeds the pull."""
+    """Return a wheel's speed; friction stops it at 0 instead of reversing it, and holds it while
+    friction exceeds the pull."""
     stuck = fabs(momentum_nms + step_s * pull_nm) <= step_s * friction_nm
     stays = stuck if before_radps == 0.0 else spin_radps * before_radps <= 0.0 and friction_nm > 0.0
     return 0.0 if stays else spin_radps

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 
 class PlantState(NamedTuple):
-    """State at a grid point. Centre of mass, ISO axes; wheels in the order front left, front right, rear left, rear right."""
+    """State at a grid point. Centre of mass, ISO axes; wheels in the order front left, front right,
+    rear left, rear right."""
 
     x_m: float
     y_m: float
@@ -37,7 +38,8 @@ class PlantState(NamedTuple):
     side_rl_m: float
     side_rr_m: float
     forward_mps2: float
-    """Specific force over the step that ended here, as an ideal accelerometer in the plane of the road reads it."""
+    """Specific force over the step that ended here, as an ideal accelerometer in the plane of the
+    road reads it."""
     lateral_mps2: float
     engine_radps: float
     gear: float

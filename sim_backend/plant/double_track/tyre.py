@@ -1,14 +1,17 @@
-"""TMeasy tyre with an elastic carcass, one wheel. Rill, Castro: Road Vehicle Dynamics, 2nd ed., chapter 3.
+"""TMeasy tyre with an elastic carcass, one wheel. Rill, Castro: Road Vehicle Dynamics, 2nd ed.,
+chapter 3.
 
-Assignments of expressions only, because :mod:`sim_backend.plant.double_track.c_source` translates the text to C.
+Assignments of expressions only, because :mod:`sim_backend.plant.double_track.c_source` translates
+the text to C.
 
 The carcass is a spring and a damper in series with the friction of the contact patch:
 
     c u + d du/dt = F = -g (v + du/dt)
 
-with u the deflection, v the sliding velocity of the wheel over the ground and g the force per sliding velocity that the TMeasy
-curve gives at the slip of v. The implicit step is linear in the new deflection. It has no singularity at standstill: g grows
-without bound, and the tyre is a spring that sticks until the curve's sliding force is reached.
+with u the deflection, v the sliding velocity of the wheel over the ground and g the force per
+sliding velocity that the TMeasy curve gives at the slip of v. The implicit step is linear in the
+new deflection. It has no singularity at standstill: g grows without bound, and the tyre is a spring
+that sticks until the curve's sliding force is reached.
 """
 
 from math import fabs, sqrt
@@ -17,9 +20,11 @@ from typing import NamedTuple
 from sim_backend.plant.double_track.constants import AxleConstants
 
 CALM_MPS = 0.02
-"""Transport velocity at which half of the standstill damping remains; it models the loss in rubber that is only flexed."""
+"""Transport velocity at which half of the standstill damping remains; it models the loss in rubber
+that is only flexed."""
 CREEP_MPS = 1e-3
-"""Offset of the transport velocity, m/s. A standing wheel under load creeps by this times its slip: micrometres per second."""
+"""Offset of the transport velocity, m/s. A standing wheel under load creeps by this times its slip:
+micrometres per second."""
 
 
 class Contact(NamedTuple):
@@ -50,7 +55,8 @@ def contact(
     deflection_m: float,
     side_deflection_m: float,
 ) -> Contact:
-    """Return the contact of a loaded tyre on ground of a friction scale; velocities in wheel axes. Finite for finite inputs."""
+    """Return the contact of a loaded tyre on ground of a friction scale; velocities in wheel axes.
+    Finite for finite inputs."""
     share = load_n / c.nominal_load_n
     q = share if share < c.largest_share else c.largest_share
     # Forces stay divided by q until the end, so that a wheel without load needs no special case.
@@ -70,10 +76,12 @@ def contact(
     turned_mps = fabs(rolling_mps)
     scale_x = 1.0 / norm_x
     scale_y = 1.0 / norm_y
-    # A locked wheel slides against its velocity whatever the two slips are: the small velocity is not normalised.
+    # A locked wheel slides against its velocity whatever the two slips are: the small velocity is
+    # not normalised.
     per_mps_x = 1.0 / (norm_x * turned_mps + CREEP_MPS)
     per_mps_y = 1.0 / (norm_y * turned_mps + CREEP_MPS)
-    # Models that count slip by rolling speed add to it before normalising: there a locked wheel slides with normalised slips.
+    # Models that count slip by rolling speed add to it before normalising: there a locked wheel
+    # slides with normalised slips.
     seen_x = 1.0 / (1.0 + c.rolled_slip * CREEP_MPS * (norm_x - 1.0) * per_mps_x)
     seen_y = 1.0 / (1.0 + c.rolled_slip * CREEP_MPS * (norm_y - 1.0) * per_mps_y)
     slip_x = (rolling_mps - forward_mps) * per_mps_x * seen_x
@@ -105,7 +113,9 @@ def contact(
     viscous_x = c.damping_x_nspm + c.calm_x_nspm * calm + c.yield_x_nspm
     viscous_y = c.damping_y_nspm + c.calm_y_nspm * calm + c.yield_y_nspm
     share_of_patch = grip_x / (viscous_x + grip_x)
-    rate_mps = -(c.stiffness_y_npm * side_deflection_m + grip_y * lateral_mps) / (viscous_y + grip_y)
+    rate_mps = -(c.stiffness_y_npm * side_deflection_m + grip_y * lateral_mps) / (
+        viscous_y + grip_y
+    )
     return Contact(
         c.stiffness_x_npm * deflection_m * share_of_patch,
         viscous_x * share_of_patch,
@@ -136,17 +146,21 @@ def beyond_peak(
     norm_x: float,
     norm_y: float,
 ) -> float:
-    """Return force over slip beyond the peak: two parabolas down to sliding, or one cubic if they do not fit. If sliding has the
-    greater force, as in published sets for soft tyres, one parabola up.
+    """Return force over slip beyond the peak: two parabolas down to sliding, or one cubic if they
+    do not fit. If sliding has the greater force, as in published sets for soft tyres, one parabola
+    up.
     """
     slide_x = c.slide_x - c.slide_x_fall * q
     slide_y = c.slide_y - c.slide_y_fall * q
     slide_slip_x = (c.slide_slip_x + c.slide_slip_x_rise * q) / norm_x
     slide_slip_y = (c.slide_slip_y + c.slide_slip_y_rise * q) / norm_y
     slide = friction * sqrt(slide_x * slide_x * xx + slide_y * slide_y * yy)
-    slide_slip = friction * sqrt(slide_slip_x * slide_slip_x * xx + slide_slip_y * slide_slip_y * yy)
+    slide_slip = friction * sqrt(
+        slide_slip_x * slide_slip_x * xx + slide_slip_y * slide_slip_y * yy
+    )
     bend = peak * peak / (peak_slip * peak_slip * peak_slip * slope)
-    # The slip lines over load may cross outside their data; the range between peak and sliding is then empty.
+    # The slip lines over load may cross outside their data; the range between peak and sliding is
+    # then empty.
     apart = slide_slip - peak_slip
     least = 1e-9 * peak_slip
     width = apart if apart > least else least
@@ -165,13 +179,23 @@ def beyond_peak(
             else (
                 peak - fall * third * third * (3.0 - 2.0 * third)
                 if second <= 1e-9
-                else (peak - bend * past * past if past <= first else slide + bend * first / second * left * left)
+                else (
+                    peak - bend * past * past
+                    if past <= first
+                    else slide + bend * first / second * left * left
+                )
             )
         )
     )
     return force / slip
 
 
-def deflected(c: AxleConstants, deflection_m: float, grip_nspm: float, series_nspm: float, sliding_mps: float) -> float:
-    """Return the longitudinal deflection at the end of the step, once the wheel's new speed is known."""
-    return deflection_m - c.step_s * (c.stiffness_x_npm * deflection_m + grip_nspm * sliding_mps) / series_nspm
+def deflected(
+    c: AxleConstants, deflection_m: float, grip_nspm: float, series_nspm: float, sliding_mps: float
+) -> float:
+    """Return the longitudinal deflection at the end of the step, once the wheel's new speed is
+    known."""
+    return (
+        deflection_m
+        - c.step_s * (c.stiffness_x_npm * deflection_m + grip_nspm * sliding_mps) / series_nspm
+    )

@@ -3,8 +3,9 @@
     vehicled sim --controller ./template_file.py:TemplateClass
     vehicled sim --controller ... --set controller.TemplateClass.lookahead_m=1.2
 
-The base class does the rest: it finds the vehicle's place on the course, predicts the pose at which a command will act, controls
-the speed, slows down for bends and stops at the end. The safety gate limits every command, whatever this file computes.
+The base class does the rest: it finds the vehicle's place on the course, predicts the pose at which
+a command will act, controls the speed, slows down for bends and stops at the end. The safety gate
+limits every command, whatever this file computes.
 """
 
 from math import atan2, cos, hypot, sin
@@ -19,10 +20,12 @@ from vehicled.paths.course import Course
 
 
 class TemplateClassParams(Struct, frozen=True):
-    """Parameters, checked with the profile: the table [controller.TemplateClass], or --set controller.TemplateClass.NAME=VALUE."""
+    """Parameters, checked with the profile: the table [controller.TemplateClass], or --set
+    controller.TemplateClass.NAME=VALUE."""
 
     lookahead_m: Positive = 1.0
-    """Distance of the point along the course. Shorter follows bends more closely and is less damped."""
+    """Distance of the point along the course. Shorter follows bends more closely and is less
+    damped."""
     speed: SpeedParams = field(default_factory=SpeedParams)
 
 
@@ -31,7 +34,14 @@ class TemplateClass(PathFollower):
 
     Params: ClassVar[type[TemplateClassParams]] = TemplateClassParams
 
-    def __init__(self, params: TemplateClassParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self,
+        params: TemplateClassParams,
+        vehicle: Vehicle,
+        limits: Limits,
+        course: Course,
+        period_s: float,
+    ) -> None:
         """Take what the profile says. ``period_s`` is the time between two steps."""
         super().__init__(params.speed, vehicle, limits, course, period_s)
         self._params = params
@@ -39,8 +49,9 @@ class TemplateClass(PathFollower):
     def steer(self, state: FollowerState) -> SteeringDemand:
         """Return the angle of the front wheels in rad, positive to the left.
 
-        ``state.estimate`` is the newest estimate, ``state.here`` its place on the course, ``state.ahead`` the pose at which this
-        command will act (``x_m``, ``y_m``, ``yaw_rad``, ``speed_mps``), ``state.dt_s`` the time since the last step.
+        ``state.estimate`` is the newest estimate, ``state.here`` its place on the course,
+        ``state.ahead`` the pose at which this command will act (``x_m``, ``y_m``, ``yaw_rad``,
+        ``speed_mps``), ``state.dt_s`` the time since the last step.
         """
         ahead = state.ahead
         place = self.tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)

@@ -1,4 +1,5 @@
-"""Test of template_file.py: it drives a circle in simulation. Run it with ``python -m pytest test_template_file.py``."""
+"""Test of template_file.py: it drives a circle in simulation. Run it with ``python -m pytest
+test_template_file.py``."""
 
 from pathlib import Path
 

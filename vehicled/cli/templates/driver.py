@@ -1,5 +1,5 @@
-"""A driver: an IMU that sends lines of text, ``$IMU,wx,wy,wz,fx,fy,fz*CS`` (rad/s, m/s^2; CS: two hexadecimal digits, the XOR of
-all characters between ``$`` and ``*``).
+"""A driver: an IMU that sends lines of text, ``$IMU,wx,wy,wz,fx,fy,fz*CS`` (rad/s, m/s^2; CS: two
+hexadecimal digits, the XOR of all characters between ``$`` and ``*``).
 
 In a profile::
 
@@ -9,9 +9,10 @@ In a profile::
     messages = ["ImuSample"]
     rate_hz = 100
 
-A driver only converts bytes to messages. It reads no clock, opens no port and never waits, so that its log can be replayed; the
-daemon opens the port, opens it again when it is lost, and notes when each byte arrived. An exception here becomes a fault, and the
-vehicle stops. With ``--link messages`` the simulator needs no emulator of the protocol; for ``--link wires`` write one.
+A driver only converts bytes to messages. It reads no clock, opens no port and never waits, so that
+its log can be replayed; the daemon opens the port, opens it again when it is lost, and notes when
+each byte arrived. An exception here becomes a fault, and the vehicle stops. With ``--link
+messages`` the simulator needs no emulator of the protocol; for ``--link wires`` write one.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,8 @@ LONGEST = 256
 
 
 class TemplateClassParams(Struct, frozen=True):
-    """Parameters, checked with the profile: ``driver = { name = "./template_file.py:TemplateClass", TemplateClass = { ... } }``."""
+    """Parameters, checked with the profile: ``driver = { name = "./template_file.py:TemplateClass",
+    TemplateClass = { ... } }``."""
 
     delay_ms: Annotated[float, Meta(ge=0.0, le=100.0)] = 2.0
     """Time from the measurement to the arrival of its line."""
@@ -42,8 +44,14 @@ class TemplateClass(Device):
     Params: ClassVar[type[TemplateClassParams]] = TemplateClassParams
     produces: ClassVar[tuple[type[Message], ...]] = (ImuSample,)
 
-    def __init__(self, params: TemplateClassParams, messages: Sequence[type[Message]], command_lifetime_ns: int) -> None:
-        """``messages`` are the types that the profile expects. ``command_lifetime_ns`` matters to actuators only."""
+    def __init__(
+        self,
+        params: TemplateClassParams,
+        messages: Sequence[type[Message]],
+        command_lifetime_ns: int,
+    ) -> None:
+        """``messages`` are the types that the profile expects. ``command_lifetime_ns`` matters to
+        actuators only."""
         self._delay_ns = round(params.delay_ms * 1e6)
         self._buffer = b""
         self.bad_lines = 0
@@ -53,7 +61,11 @@ class TemplateClass(Device):
         """Take received bytes, cut anywhere, and return the messages that they complete."""
         *lines, rest = (self._buffer + data).split(b"\n")
         self._buffer = rest if len(rest) <= LONGEST else b""
-        return [sample for line in lines if line.strip() and (sample := self._sample(line, t_rx_ns)) is not None]
+        return [
+            sample
+            for line in lines
+            if line.strip() and (sample := self._sample(line, t_rx_ns)) is not None
+        ]
 
     def _sample(self, line: bytes, t_rx_ns: int) -> ImuSample | None:
         body, _, checksum = line.strip().rpartition(b"*")

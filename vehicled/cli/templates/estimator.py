@@ -1,9 +1,11 @@
-"""A state estimator: an extended Kalman filter over position, heading and speed, without outlier rejection.
+"""A state estimator: an extended Kalman filter over position, heading and speed, without outlier
+rejection.
 
     vehicled sim --estimator ./template_file.py:TemplateClass
     vehicled sim --estimator ... --set estimator.TemplateClass.speed_noise_mps2=2
 
-The built-in filters start without a heading device, reject outliers and use every sensor at its time: ``vehicled list estimators``.
+The built-in filters start without a heading device, reject outliers and use every sensor at its
+time: ``vehicled list estimators``.
 """
 
 from math import atan2, cos, hypot, isfinite, remainder, sin, tau
@@ -27,7 +29,8 @@ from vehicled.paths.datum import Datum
 
 
 class TemplateClassParams(Struct, frozen=True):
-    """Parameters, checked with the profile: the table [estimator.TemplateClass], or --set estimator.TemplateClass.NAME=VALUE."""
+    """Parameters, checked with the profile: the table [estimator.TemplateClass], or --set
+    estimator.TemplateClass.NAME=VALUE."""
 
     speed_noise_mps2: Positive = 1.0
     """Acceleration that the filter does not know, standard deviation over one second."""
@@ -36,14 +39,20 @@ class TemplateClassParams(Struct, frozen=True):
 
 
 class TemplateClass:
-    """The filter; its state is x, y (m, frame ``map``), yaw (rad) and speed (m/s) of the rear axle."""
+    """The filter; its state is x, y (m, frame ``map``), yaw (rad) and speed (m/s) of the rear
+    axle."""
 
     Params: ClassVar[type[TemplateClassParams]] = TemplateClassParams
 
     def __init__(
-        self, params: TemplateClassParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]
+        self,
+        params: TemplateClassParams,
+        vehicle: Vehicle,
+        datum: Datum,
+        lever_arm_m: tuple[float, float, float],
     ) -> None:
-        """``datum`` converts positions to the map, ``lever_arm_m`` points from the rear axle to the antenna: forward, left, up."""
+        """``datum`` converts positions to the map, ``lever_arm_m`` points from the rear axle to the
+        antenna: forward, left, up."""
         self._params = params
         self._datum = datum
         self._lever_m = lever_arm_m
@@ -64,10 +73,16 @@ class TemplateClass:
                 self._state[2] = message.yaw_rad
             elif self._started:
                 error = remainder(message.yaw_rad - self._state[2], tau)
-                self._update(np.array([error]), np.array([[0.0, 0.0, 1.0, 0.0]]), np.array([[message.sigma_rad**2]]))
+                self._update(
+                    np.array([error]),
+                    np.array([[0.0, 0.0, 1.0, 0.0]]),
+                    np.array([[message.sigma_rad**2]]),
+                )
         elif isinstance(message, WheelSpeed) and self._started:
             self._update(
-                np.array([message.speed_mps - self._state[3]]), np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([[message.sigma_mps**2]])
+                np.array([message.speed_mps - self._state[3]]),
+                np.array([[0.0, 0.0, 0.0, 1.0]]),
+                np.array([[message.sigma_mps**2]]),
             )
         elif isinstance(message, GnssFix):
             self._newest_ns = max(self._newest_ns, message.t_ns)
@@ -81,7 +96,12 @@ class TemplateClass:
         if not isfinite(yaw):
             return
         forward, left, _ = self._lever_m
-        axle = np.array([east - forward * cos(yaw) + left * sin(yaw), north - forward * sin(yaw) - left * cos(yaw)])
+        axle = np.array(
+            [
+                east - forward * cos(yaw) + left * sin(yaw),
+                north - forward * sin(yaw) - left * cos(yaw),
+            ]
+        )
         if not self._started:
             self._state = np.array([axle[0], axle[1], yaw, 0.0])
             self._covariance = np.diag([variance, variance, 0.01, 0.25])
@@ -95,14 +115,19 @@ class TemplateClass:
         if isfinite(east_mps + north_mps):
             along = cos(atan2(north_mps, east_mps) - self._state[2])
             measured = hypot(east_mps, north_mps) * along
-            self._update(np.array([measured - self._state[3]]), np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([[0.05**2]]))
+            self._update(
+                np.array([measured - self._state[3]]),
+                np.array([[0.0, 0.0, 0.0, 1.0]]),
+                np.array([[0.05**2]]),
+            )
 
     @property
     def _started(self) -> bool:
         return bool(np.isfinite(self._state).all())
 
     def _update(self, innovation: Any, h: Any, noise: Any) -> float:
-        """Correct the state by a measurement with Jacobian ``h``; return its normalised innovation squared."""
+        """Correct the state by a measurement with Jacobian ``h``; return its normalised innovation
+        squared."""
         s = h @ self._covariance @ h.T + noise
         gain = np.linalg.solve(s, h @ self._covariance).T
         self._state = self._state + gain @ innovation
@@ -124,11 +149,15 @@ class TemplateClass:
             dt_s = max(now_ns - self._t_ns, 0) * 1e-9
             self._t_ns = now_ns
             _, _, yaw, speed = self._state
-            self._state = self._state + dt_s * np.array([speed * cos(yaw), speed * sin(yaw), self._yaw_rate_radps, 0.0])
+            self._state = self._state + dt_s * np.array(
+                [speed * cos(yaw), speed * sin(yaw), self._yaw_rate_radps, 0.0]
+            )
             f = np.eye(4)
             f[0, 2], f[1, 2] = -dt_s * speed * sin(yaw), dt_s * speed * cos(yaw)
             f[0, 3], f[1, 3] = dt_s * cos(yaw), dt_s * sin(yaw)
-            noise = np.diag([1e-4, 1e-4, self._params.yaw_noise_radps**2, self._params.speed_noise_mps2**2])
+            noise = np.diag(
+                [1e-4, 1e-4, self._params.yaw_noise_radps**2, self._params.speed_noise_mps2**2]
+            )
             self._covariance = f @ self._covariance @ f.T + dt_s * noise
         x, y, yaw, speed = self._state.tolist()
         return StateEstimate(

@@ -1,8 +1,10 @@
-"""Pure pursuit on a path beside the course that a lattice plans round what a laser scanner sees: a way round, and back.
+"""Pure pursuit on a path beside the course that a lattice plans round what a laser scanner sees: a
+way round, and back.
 
-A plan is made after each scan. It reads no clock, so a drive repeats exactly. Where no path is free the vehicle slows down before
-the obstacle; it waits while something moves there, and otherwise goes on slowly until the obstacle stop acts as without a planner.
-Without anything in sight this is :class:`PurePursuit`.
+A plan is made after each scan. It reads no clock, so a drive repeats exactly. Where no path is free
+the vehicle slows down before the obstacle; it waits while something moves there, and otherwise goes
+on slowly until the obstacle stop acts as without a planner. Without anything in sight this is
+:class:`PurePursuit`.
 """
 
 from collections import deque
@@ -13,7 +15,14 @@ from typing import ClassVar
 import numpy as np
 from msgspec.structs import replace
 
-from vehicled.control.avoid.lattice import LEAST_SCALE, CourseTable, Lattice, LatticeLimits, LatticeStart, PathPlan
+from vehicled.control.avoid.lattice import (
+    LEAST_SCALE,
+    CourseTable,
+    Lattice,
+    LatticeLimits,
+    LatticeStart,
+    PathPlan,
+)
 from vehicled.control.avoid.params import AvoidParams
 from vehicled.control.avoid.sight import NO_OBSTACLES, SeenPoints, Sight
 from vehicled.control.path_follower import FollowerState, SteeringDemand
@@ -30,17 +39,21 @@ from vehicled.safety.monitors.lane import LaneBody, Stations, arc
 MOST_SCANS = 8
 """Scans that wait for the next step at most."""
 SLOWER = (1.0, 0.6, 0.35)
-"""Speeds of the plans that are tried in turn, over that of the course: a slower vehicle turns more tightly."""
+"""Speeds of the plans that are tried in turn, over that of the course: a slower vehicle turns more
+tightly."""
 LEAST_SPREAD_M = 0.02
 """Room beside the course below which there is no other path."""
 ON_PLAN_SHARE = 0.06
-"""Part of the corridor by which the vehicle may be beside its plan; the next one then begins where the vehicle is."""
+"""Part of the corridor by which the vehicle may be beside its plan; the next one then begins where
+the vehicle is."""
 PREVIEW_PERIODS = 1.5
-"""Time in which the wheels follow a command, in periods of the control: half of one until the next command, and one on the wire."""
+"""Time in which the wheels follow a command, in periods of the control: half of one until the next
+command, and one on the wire."""
 LINE_POINTS = 48
 """Points of the course at which obstacles are looked for."""
 BESIDE_REACHES, MOVING_REACHES = 1.2, 6.0
-"""Distances beyond the planned offsets in which obstacles count, standing and moving ones, in distances of the farthest corner."""
+"""Distances beyond the planned offsets in which obstacles count, standing and moving ones, in
+distances of the farthest corner."""
 CREEP_RATIO = 0.08
 """Speed over that of the course below which a vehicle that must not go on is held."""
 RESERVE_LENGTHS = 0.05
@@ -68,11 +81,19 @@ class Avoid(PurePursuit):
         "wait_s": (0.0, 60.0),
     }
 
-    def __init__(self, params: AvoidParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self, params: AvoidParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float
+    ) -> None:
         super().__init__(params, vehicle, limits, course, period_s)
         self._avoid, self._limits = params, limits
-        self._spread_m = min(params.spread_m, (1.0 - params.corridor_margin_share) * limits.corridor_m)
-        self._plans = not course.cusps and float(course.speed_mps.min()) >= 0.0 and self._spread_m >= LEAST_SPREAD_M
+        self._spread_m = min(
+            params.spread_m, (1.0 - params.corridor_margin_share) * limits.corridor_m
+        )
+        self._plans = (
+            not course.cusps
+            and float(course.speed_mps.min()) >= 0.0
+            and self._spread_m >= LEAST_SPREAD_M
+        )
         self._table = CourseTable(course, self.profile.sampled_mps(len(course.s_m)))
         self._lap_m = course.length_m if course.closed else inf
         self._lattice = self._made_lattice()
@@ -106,9 +127,10 @@ class Avoid(PurePursuit):
             self._avoid,
             self._table,
             LatticeLimits(
-                vehicle.outline, self._spread_m, limits.obstacle_side_m, limits.obstacle_gap_m, self.profile.deceleration_mps2,
-                1.0 / vehicle.min_turn_radius_m,
-                limits.max_lateral_acceleration_mps2, vehicle.wheelbase_m, vehicle.steering.rate_radps,
+                vehicle.outline, self._spread_m, limits.obstacle_side_m, limits.obstacle_gap_m,
+                self.profile.deceleration_mps2, 1.0 / vehicle.min_turn_radius_m,
+                limits.max_lateral_acceleration_mps2, vehicle.wheelbase_m,
+                vehicle.steering.rate_radps,
             ),
         )  # fmt: skip
 
@@ -139,9 +161,13 @@ class Avoid(PurePursuit):
             return replace(demand, speed_cap_mps=cap_mps)
         if self._waits_ns is None and self._seen.move:
             self._waits_ns = state.estimate.t_ns
-        if self._waits_ns is not None and state.estimate.t_ns - self._waits_ns < self._avoid.wait_s * 1e9:
+        if (
+            self._waits_ns is not None
+            and state.estimate.t_ns - self._waits_ns < self._avoid.wait_s * 1e9
+        ):
             return replace(demand, speed_cap_mps=0.0, hold=True)
-        # Nothing moves, so that waiting helps nobody: the obstacle stop ends the drive, and says why.
+        # Nothing moves, so that waiting helps nobody: the obstacle stop ends the drive, and says
+        # why.
         return replace(demand, speed_cap_mps=CREEP_RATIO * top_mps)
 
     def _choose(self, state: FollowerState) -> None:
@@ -149,10 +175,17 @@ class Avoid(PurePursuit):
         estimate, ahead = state.estimate, state.ahead
         on_course = self.tracker.locate(ahead.x_m, ahead.y_m, ahead.yaw_rad)
         s_m, top_mps = on_course.s_m, float(self._table.at(np.array([on_course.s_m]))[5, 0])
-        horizon_m = max(self._avoid.horizon_s * top_mps, self._avoid.horizon_lengths * self.vehicle.length_m)
+        horizon_m = max(
+            self._avoid.horizon_s * top_mps, self._avoid.horizon_lengths * self.vehicle.length_m
+        )
         line_m = np.linspace(s_m - self.vehicle.length_m, s_m + horizon_m, LINE_POINTS)
-        beside_m, moving_m = (self._spread_m + reaches * self._body.reach_m for reaches in (BESIDE_REACHES, MOVING_REACHES))
-        self._seen = self._sight.obstacles(estimate, self._table.at(line_m), line_m[1] - line_m[0], beside_m, moving_m)
+        beside_m, moving_m = (
+            self._spread_m + reaches * self._body.reach_m
+            for reaches in (BESIDE_REACHES, MOVING_REACHES)
+        )
+        self._seen = self._sight.obstacles(
+            estimate, self._table.at(line_m), line_m[1] - line_m[0], beside_m, moving_m
+        )
         path = self._path
         if path is not None and path.settled(s_m) and abs(path.controls_m[-1]) < 1e-3:
             path = self._path = None
@@ -165,8 +198,8 @@ class Avoid(PurePursuit):
         self._caps = self._speeds(best, top_mps)
 
     def _planned(self, start: LatticeStart, top_mps: float, path: LateralSpline | None) -> PathPlan:
-        """Return a plan at one of the speeds: a faster one than the last is tried first, a slower one where the way is closed. Two
-        plans are the most that one scan may cost."""
+        """Return a plan at one of the speeds: a faster one than the last is tried first, a slower
+        one where the way is closed. Two plans are the most that one scan may cost."""
         first = max(self._level - 1, 0)
         best: PathPlan | None = None
         for level in range(first, min(first + 2, len(SLOWER))):
@@ -180,61 +213,100 @@ class Avoid(PurePursuit):
         assert best is not None
         return best
 
-    def _start(self, s_m: float, on_course: PathPoint, speed_mps: float) -> tuple[LatticeStart, bool]:
-        """Return where a plan begins: on the present path, or at the vehicle if that is beside it; and whether it is on it."""
+    def _start(
+        self, s_m: float, on_course: PathPoint, speed_mps: float
+    ) -> tuple[LatticeStart, bool]:
+        """Return where a plan begins: on the present path, or at the vehicle if that is beside it;
+        and whether it is on it."""
         offset, slope, on_path, ahead_m = 0.0, 0.0, True, 0.0
         if self._path is not None:
             offset, slope, _ = map(float, self._path.shape(s_m))
         if abs(on_course.cross_track_m - offset) > ON_PLAN_SHARE * self._limits.corridor_m:
-            offset, slope, on_path = on_course.cross_track_m, -tan(min(max(on_course.heading_error_rad, -0.5), 0.5)), False
+            offset, slope, on_path = (
+                on_course.cross_track_m,
+                -tan(min(max(on_course.heading_error_rad, -0.5), 0.5)),
+                False,
+            )
         elif speed_mps > CREEP_RATIO:
-            # A step is kept as it is: a change that each plan began anew, one step ahead, would never begin.
+            # A step is kept as it is: a change that each plan began anew, one step ahead, would
+            # never begin.
             ahead_m = self._lattice.step_m(speed_mps)
-            offset, slope, _ = (0.0, 0.0, 0.0) if self._path is None else map(float, self._path.shape(s_m + ahead_m))
-        return LatticeStart(s_m + ahead_m, offset, slope, speed_mps, ahead_m / max(speed_mps, CREEP_RATIO)), on_path
+            offset, slope, _ = (
+                (0.0, 0.0, 0.0)
+                if self._path is None
+                else map(float, self._path.shape(s_m + ahead_m))
+            )
+        return LatticeStart(
+            s_m + ahead_m, offset, slope, speed_mps, ahead_m / max(speed_mps, CREEP_RATIO)
+        ), on_path
 
     def _speeds(self, plan: PathPlan, top_mps: float) -> tuple[Array, Array]:
-        """Return arc lengths and the highest speed at each: less near obstacles and in bends, braking before both."""
+        """Return arc lengths and the highest speed at each: less near obstacles and in bends,
+        braking before both."""
         p = self._avoid
         speeds = np.minimum(
             top_mps * (1.0 - (1.0 - p.near_ratio) * plan.near),
-            np.sqrt(LATERAL_SHARE * self._limits.max_lateral_acceleration_mps2 / np.maximum(np.abs(plan.bend_per_m), 1e-6)),
+            np.sqrt(
+                LATERAL_SHARE
+                * self._limits.max_lateral_acceleration_mps2
+                / np.maximum(np.abs(plan.bend_per_m), 1e-6)
+            ),
         )
         rise = 2.0 * self.profile.deceleration_mps2 * (plan.s_m - plan.s_m[0])
         slowed = np.minimum.accumulate((speeds * speeds + rise)[::-1])[::-1] - rise
         return plan.s_m, np.sqrt(np.maximum(slowed, 0.0))
 
     def _room_m(self, state: FollowerState) -> float:
-        """Return the distance in which the vehicle must stand; infinite if nothing is in its way."""
+        """Return the distance in which the vehicle must stand; infinite if nothing is in its
+        way."""
         assert self.plan is not None
         free_m = min(self._free_m(lane) for lane in self._lanes(state))
         ahead_m = self.plan.free_m - state.here.s_m - self.plan.step_m
-        return min(free_m - self._limits.obstacle_gap_m, ahead_m) - RESERVE_LENGTHS * self.vehicle.length_m
+        return (
+            min(free_m - self._limits.obstacle_gap_m, ahead_m)
+            - RESERVE_LENGTHS * self.vehicle.length_m
+        )
 
     def _cap_mps(self, state: FollowerState, room_m: float) -> float:
-        """Return the highest speed now: that of the plan, and one from which the vehicle stops in time."""
+        """Return the highest speed now: that of the plan, and one from which the vehicle stops in
+        time."""
         assert self._caps is not None
         planned = float(np.interp(state.here.s_m, *self._caps))
         if room_m == inf:
             return planned
         if room_m <= 0.0:
             return 0.0
-        deceleration, delay_s = self.profile.deceleration_mps2, self.vehicle.drive.delay_s + REACTION_S
+        deceleration, delay_s = (
+            self.profile.deceleration_mps2,
+            self.vehicle.drive.delay_s + REACTION_S,
+        )
         lag = deceleration * delay_s
         return min(planned, sqrt(lag * lag + 2.0 * deceleration * room_m) - lag)
 
     def _braking(self, speed_mps: float, room_m: float) -> float:
-        """Return the brake that a sudden obstacle asks for, 0 to 1; 0 if the planned deceleration is enough."""
+        """Return the brake that a sudden obstacle asks for, 0 to 1; 0 if the planned deceleration
+        is enough."""
         most_mps2 = self.vehicle.drive.brake_deceleration_mps2
         if room_m == inf or speed_mps <= STANDSTILL_MPS or most_mps2 <= 0.0:
             return 0.0
-        needed_mps2 = speed_mps * speed_mps / (2.0 * max(room_m - speed_mps * self.vehicle.drive.delay_s, 1e-3))
-        return min(needed_mps2 / most_mps2, 1.0) if needed_mps2 > SUDDEN_RATIO * self.profile.deceleration_mps2 else 0.0
+        needed_mps2 = (
+            speed_mps
+            * speed_mps
+            / (2.0 * max(room_m - speed_mps * self.vehicle.drive.delay_s, 1e-3))
+        )
+        return (
+            min(needed_mps2 / most_mps2, 1.0)
+            if needed_mps2 > SUDDEN_RATIO * self.profile.deceleration_mps2
+            else 0.0
+        )
 
     def _lanes(self, state: FollowerState) -> list[Stations]:
-        """Return the lane of the plan, and that of the wheels as far as a stop takes: the obstacle stop looks along both."""
+        """Return the lane of the plan, and that of the wheels as far as a stop takes: the obstacle
+        stop looks along both."""
         speed = abs(state.estimate.speed_mps)
-        stop_m = speed * (self.vehicle.drive.delay_s + REACTION_S) + speed * speed / (2.0 * self.profile.deceleration_mps2)
+        stop_m = speed * (self.vehicle.drive.delay_s + REACTION_S) + speed * speed / (
+            2.0 * self.profile.deceleration_mps2
+        )
         near_m = stop_m + self._limits.obstacle_gap_m + RESERVE_LENGTHS * self.vehicle.length_m
         pose = state.estimate.x_m, state.estimate.y_m, state.estimate.yaw_rad
         curvature = tan(self.command_rad) / self.vehicle.effective_wheelbase_m(speed)
@@ -243,7 +315,9 @@ class Avoid(PurePursuit):
         offset = slope = np.zeros(len(s))
         if self._path is not None:
             offset, slope, _ = self._path.shape(s)
-        way = np.concatenate(([0.0], np.cumsum(np.hypot(np.diff(x - offset * sn), np.diff(y + offset * c)))))
+        way = np.concatenate(
+            ([0.0], np.cumsum(np.hypot(np.diff(x - offset * sn), np.diff(y + offset * c))))
+        )
         plan = Stations(
             way, x - offset * sn, y + offset * c, np.arctan2(sn, c) + np.arctan(slope),
             state.here.cross_track_m - float(offset[0]), 1,
@@ -251,13 +325,17 @@ class Avoid(PurePursuit):
         return [plan, arc(*pose, curvature, 1, near_m)] if speed > STANDSTILL_MPS else [plan]
 
     def _free_m(self, lane: Stations) -> float:
-        return self._body.free_m(lane, self._seen.x_m, self._seen.y_m) if len(self._seen.x_m) else inf
+        return (
+            self._body.free_m(lane, self._seen.x_m, self._seen.y_m) if len(self._seen.x_m) else inf
+        )
 
     def _pursue(self, ahead: Preview) -> float:
-        """Return the curvature to steer: that of the path where the vehicle will be when its wheels have turned, and a correction.
+        """Return the curvature to steer: that of the path where the vehicle will be when its wheels
+        have turned, and a correction.
 
-        The correction is pure pursuit of the path's tangent (Coulter 1992), with the shortest look-ahead. Between the sides of a
-        slalom the chord to a point of the path itself would cut its bends.
+        The correction is pure pursuit of the path's tangent (Coulter 1992), with the shortest
+        look-ahead. Between the sides of a slalom the chord to a point of the path itself would cut
+        its bends.
         """
         path, p = self._path, self._avoid
         if path is None:
@@ -269,6 +347,11 @@ class Avoid(PurePursuit):
         _, _, bend = map(float, path.shape(here.s_m + turns))
         course = self.tracker.point_at(here.s_m + turns).curvature_per_m
         scale = max(1.0 - here.curvature_per_m * offset, LEAST_SCALE)
-        error_m, error_rad = here.cross_track_m - offset, -here.heading_error_rad - atan(slope / scale)
+        error_m, error_rad = (
+            here.cross_track_m - offset,
+            -here.heading_error_rad - atan(slope / scale),
+        )
         reach_m = max(p.look_ahead_min_s * speed_mps, p.look_ahead_min_m)
-        return course / scale + bend - 2.0 * (error_m + reach_m * sin(error_rad)) / (reach_m * reach_m)
+        return (
+            course / scale + bend - 2.0 * (error_m + reach_m * sin(error_rad)) / (reach_m * reach_m)
+        )

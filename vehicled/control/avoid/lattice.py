@@ -1,12 +1,15 @@
-"""Lattice in the Frenet frame of the course, and the cheapest path through it by dynamic programming.
+"""Lattice in the Frenet frame of the course, and the cheapest path through it by dynamic
+programming.
 
-Werling, Ziegler, Kammel and Thrun 2010, "Optimal trajectory generation for dynamic street scenarios in a Frenet frame", plan the
-offset from the course. Here the offsets are a state lattice as in Pivtoraiko, Knepper and Kelly 2009, so that one plan may change
-side several times. A state at station i is the offset in cells and its change k per station; a step changes k by at most
-``MOST_BEND``. The cells are control points of a cubic B-spline, whose second derivative at the knots is that change: the length of
-a step limits curvature and its rate.
+Werling, Ziegler, Kammel and Thrun 2010, "Optimal trajectory generation for dynamic street scenarios
+in a Frenet frame", plan the offset from the course. Here the offsets are a state lattice as in
+Pivtoraiko, Knepper and Kelly 2009, so that one plan may change side several times. A state at
+station i is the offset in cells and its change k per station; a step changes k by at most
+``MOST_BEND``. The cells are control points of a cubic B-spline, whose second derivative at the
+knots is that change: the length of a step limits curvature and its rate.
 
-A blocked edge ends a path: the later, the better. So there is a path even where none is free, with the distance up to which it is.
+A blocked edge ends a path: the later, the better. So there is a path even where none is free, with
+the distance up to which it is.
 """
 
 from math import ceil, inf, sqrt
@@ -34,7 +37,8 @@ BLOCKED = 1e6
 """Cost of a blocked edge, for each station that is left."""
 TABLE_STEP_M = 0.05
 LEAST_SCALE = 0.2
-"""Lower bound of the length of a path beside the course over that of the course, near the centre of a bend."""
+"""Lower bound of the length of a path beside the course over that of the course, near the centre of
+a bend."""
 MERGE_STATIONS = 4
 """Stations over which a plan comes from the true offset to the lattice."""
 BEHIND_STATIONS = 4
@@ -60,16 +64,27 @@ class CourseTable:
         """``speed_mps`` (n,): speed that is driven at each sample."""
         s, yaw = course.s_m, np.unwrap(course.yaw_rad)
         self.closed, self.length_m = course.closed, course.length_m
-        columns = [course.x_m, course.y_m, np.cos(yaw), np.sin(yaw), course.curvature_per_m, np.abs(speed_mps)]
+        columns = [
+            course.x_m,
+            course.y_m,
+            np.cos(yaw),
+            np.sin(yaw),
+            course.curvature_per_m,
+            np.abs(speed_mps),
+        ]
         if course.closed:
-            s, columns = np.append(s, course.length_m), [np.append(column, column[0]) for column in columns]
+            s, columns = (
+                np.append(s, course.length_m),
+                [np.append(column, column[0]) for column in columns],
+            )
         self._last = max(2, round(course.length_m / TABLE_STEP_M))
         self._per_m = self._last / course.length_m
         at = np.arange(self._last + 1) / self._per_m
         self._columns = np.stack([np.interp(at, s, column) for column in columns])
 
     def at(self, s_m: Array) -> Array:
-        """Return x, y, cosine and sine of the yaw, curvature and speed (6, n) at arc lengths. An open course goes on straight."""
+        """Return x, y, cosine and sine of the yaw, curvature and speed (6, n) at arc lengths. An
+        open course goes on straight."""
         place = (s_m % self.length_m if self.closed else s_m) * self._per_m
         index = np.clip(place.astype(np.int64), 0, self._last - 1)
         fraction = np.clip(place - index, 0.0, 1.0)
@@ -118,7 +133,8 @@ class PathPlan(NamedTuple):
     s_m: Array
     """Arc lengths (n,) at the middle of each step."""
     near: Array
-    """Lack of clearance (n,) beside the body, or before it within the distance of a stop: 0 comfortable, 1 the required one."""
+    """Lack of clearance (n,) beside the body, or before it within the distance of a stop: 0
+    comfortable, 1 the required one."""
     bend_per_m: Array
     """Curvature of the path (n,)."""
     free_m: float
@@ -143,7 +159,8 @@ class _Way(NamedTuple):
 
 
 class _Pairs(NamedTuple):
-    """Pairs of a station and a point near it; columns have the shape (pairs, 1) or (pairs, slopes)."""
+    """Pairs of a station and a point near it; columns have the shape (pairs, 1) or (pairs,
+    slopes)."""
 
     station: npt.NDArray[np.int64]
     ahead_m: Singles
@@ -155,7 +172,8 @@ class _Pairs(NamedTuple):
 
 
 class Lattice:
-    """Plans paths along one course. Holds no state but the course: the same input gives the same plan."""
+    """Plans paths along one course. Holds no state but the course: the same input gives the same
+    plan."""
 
     def __init__(self, params: AvoidParams, course: CourseTable, limits: LatticeLimits) -> None:
         self._params, self._course, self._limits = params, course, limits
@@ -167,7 +185,13 @@ class Lattice:
         self._required_m = limits.side_m + params.clearance_share * self._width_m
         self._comfort_m = params.comfort_share * self._width_m
 
-    def plan(self, start: LatticeStart, speed_mps: float, obstacles: SeenPoints, present: LateralSpline | None) -> PathPlan:
+    def plan(
+        self,
+        start: LatticeStart,
+        speed_mps: float,
+        obstacles: SeenPoints,
+        present: LateralSpline | None,
+    ) -> PathPlan:
         """Return the best path from a place. ``speed_mps``: speed at which it will be driven."""
         step_m, stations = self._steps(max(speed_mps, start.speed_mps))
         cell, count = self._cell_m, self._count
@@ -178,45 +202,73 @@ class Lattice:
         course = self._course.at(middles)
         curvature = self._course.at(knots)[4]
         mean_mps = max(0.5 * (speed_mps + max(start.speed_mps, 0.0)), 0.3 * speed_mps, 0.05)
-        time_s: Array = start.after_s + (np.arange(stations, dtype=np.float64) + 0.5) * step_m / mean_mps
-        blocked, near, headed = self._tables(course, curvature, slopes, step_m, obstacles, time_s, max(speed_mps, start.speed_mps))
-        edge = self._edge_costs(near, slopes, step_m, None if present is None else present.at(middles))
+        time_s: Array = (
+            start.after_s + (np.arange(stations, dtype=np.float64) + 0.5) * step_m / mean_mps
+        )
+        blocked, near, headed = self._tables(
+            course, curvature, slopes, step_m, obstacles, time_s, max(speed_mps, start.speed_mps)
+        )
+        edge = self._edge_costs(
+            near, slopes, step_m, None if present is None else present.at(middles)
+        )
         lowest, highest = self._bends(curvature, step_m, speed_mps)
         go = self._cost_to_go(edge, blocked, headed, slopes, lowest, highest)
         first = int(np.clip(round(start.offset_m / cell), -count, count))
         before = start.slope if present is None else float(present.slope(start.s_m - 0.5 * step_m))
         slope = int(np.clip(round(before * step_m / cell), -most, most))
-        cells, path_slopes, cost = self._walk(go, blocked, headed, slopes, (lowest, highest), first + count, slope + most)
+        cells, path_slopes, cost = self._walk(
+            go, blocked, headed, slopes, (lowest, highest), first + count, slope + most
+        )
         way = _Way(middles, knots, step_m, near, headed, edge, slopes, course)
         kept = None if present is None else self._judged(present, way, obstacles, time_s)
-        if kept is not None and kept.free_m == inf and kept.cost <= cost + self._params.keep_ratio * max(cost, 1.0):
+        if (
+            kept is not None
+            and kept.free_m == inf
+            and kept.cost <= cost + self._params.keep_ratio * max(cost, 1.0)
+        ):
             return kept
         at = cells[:-1]
         along, hit = np.arange(stations), blocked[np.arange(stations), path_slopes, at]
         free_m = float(middles[int(np.argmax(hit))]) if hit.any() else inf
-        turns = np.clip(np.diff(path_slopes, prepend=slope + most), -MOST_BEND, MOST_BEND) + MOST_BEND
+        turns = (
+            np.clip(np.diff(path_slopes, prepend=slope + most), -MOST_BEND, MOST_BEND) + MOST_BEND
+        )
         lack = np.maximum(near[along, path_slopes, at], headed[turns, along, path_slopes, at] > 0.0)
-        if not (cells - count).any() and abs(start.offset_m) < 0.25 * cell and abs(start.slope) < STRAIGHT:
+        if (
+            not (cells - count).any()
+            and abs(start.offset_m) < 0.25 * cell
+            and abs(start.slope) < STRAIGHT
+        ):
             return PathPlan(None, middles, lack, course[4], free_m, cost, step_m)
-        path = self._spline(start, step_m, (cells - count).astype(np.float64) * cell, slope * cell, present)
-        return PathPlan(path, middles, lack, course[4] + path.shape(middles)[2], free_m, cost, step_m)
+        path = self._spline(
+            start, step_m, (cells - count).astype(np.float64) * cell, slope * cell, present
+        )
+        return PathPlan(
+            path, middles, lack, course[4] + path.shape(middles)[2], free_m, cost, step_m
+        )
 
     def step_m(self, speed_mps: float) -> float:
         """Return the length of a step of plans at a speed, m."""
         return self._steps(speed_mps)[0]
 
     def _steps(self, speed_mps: float) -> tuple[float, int]:
-        """Return length and number of the steps: one cell of change must be within curvature, lateral limit and steering rate."""
+        """Return length and number of the steps: one cell of change must be within curvature,
+        lateral limit and steering rate."""
         p, limits, v = self._params, self._limits, max(speed_mps, 0.1)
         tightest = p.turn_share * min(limits.max_curvature_per_m, limits.max_lateral_mps2 / (v * v))
         by_bend = sqrt(MOST_BEND * self._cell_m / tightest)
-        by_rate = (MOST_BEND * self._cell_m * limits.wheelbase_m * v / limits.rate_radps) ** (1.0 / 3.0)
+        by_rate = (MOST_BEND * self._cell_m * limits.wheelbase_m * v / limits.rate_radps) ** (
+            1.0 / 3.0
+        )
         step_m = max(by_bend, by_rate)
         horizon_m = max(p.horizon_s * v, p.horizon_lengths * self._length_m)
         return step_m, int(np.clip(ceil(horizon_m / step_m), LEAST_STATIONS, p.stations))
 
-    def _bends(self, curvature: Array, step_m: float, speed_mps: float) -> tuple[list[int], list[int]]:
-        """Return the lowest and highest change of slope at each knot: less where the course itself bends, never none."""
+    def _bends(
+        self, curvature: Array, step_m: float, speed_mps: float
+    ) -> tuple[list[int], list[int]]:
+        """Return the lowest and highest change of slope at each knot: less where the course itself
+        bends, never none."""
         limits, p = self._limits, self._params
         unit = self._cell_m / (step_m * step_m)
         tightest = max(p.turn_share, 0.9) * limits.max_curvature_per_m
@@ -234,14 +286,20 @@ class Lattice:
         time_s: Array,
         speed_mps: float,
     ) -> tuple[Mask, Array, Array]:
-        """Return blocked edges and the lack of clearance (stations, slopes, cells), for the body at the middle of each step; and
-        the cost (bends, stations, slopes, cells) of an edge whose wheels point at something within the distance of a stop.
+        """Return blocked edges and the lack of clearance (stations, slopes, cells), for the body at
+        the middle of each step; and the cost (bends, stations, slopes, cells) of an edge whose
+        wheels point at something within the distance of a stop.
 
-        An obstacle point blocks an interval of offsets, which follows from the two strips of the rectangle.
+        An obstacle point blocks an interval of offsets, which follows from the two strips of the
+        rectangle.
         """
         shape = course.shape[1], len(slopes), 2 * self._count + 1
         if not len(obstacles.x_m):
-            return np.zeros(shape, dtype=np.bool_), np.zeros(shape), np.zeros((2 * MOST_BEND + 1, *shape))
+            return (
+                np.zeros(shape, dtype=np.bool_),
+                np.zeros(shape),
+                np.zeros((2 * MOST_BEND + 1, *shape)),
+            )
         outline, limits = self._limits.outline, self._limits
         ahead_s, uncertain_m = self._ahead_s(obstacles, time_s)
         dx = obstacles.x_m + obstacles.vx_mps * ahead_s - course[0][:, None]
@@ -251,23 +309,46 @@ class Lattice:
         near = np.zeros(shape)
         blocked = np.zeros(shape, dtype=np.bool_)
         reach_m = self._required_m + self._comfort_m
-        pairs = self._pairs(ahead, left, ahead_s, course, slopes, step_m, (-reach_m, reach_m), uncertain_m)
+        pairs = self._pairs(
+            ahead, left, ahead_s, course, slopes, step_m, (-reach_m, reach_m), uncertain_m
+        )
         if pairs is not None:
             for share, value in ((1.0, NEAR_COMFORT), (0.0, 1.0)):
-                blocked = self._hit(pairs, self._required_m + share * self._comfort_m, outline.front_m, None)
+                blocked = self._hit(
+                    pairs, self._required_m + share * self._comfort_m, outline.front_m, None
+                )
                 near[blocked] = value
         headed = np.zeros((2 * MOST_BEND + 1, *shape))
-        stop_m = limits.gap_m + speed_mps * REACTION_S + speed_mps * speed_mps / (2.0 * limits.deceleration_mps2)
-        pairs = self._pairs(ahead, left, ahead_s, course, slopes[::2], step_m, (-self._required_m, stop_m), uncertain_m)
+        stop_m = (
+            limits.gap_m
+            + speed_mps * REACTION_S
+            + speed_mps * speed_mps / (2.0 * limits.deceleration_mps2)
+        )
+        pairs = self._pairs(
+            ahead,
+            left,
+            ahead_s,
+            course,
+            slopes[::2],
+            step_m,
+            (-self._required_m, stop_m),
+            uncertain_m,
+        )
         if pairs is not None:
             # The further ahead, the more a small turn of the wheels moves their arc aside.
-            wavers = np.float32(0.5 * WAVER_RAD / limits.wheelbase_m) * np.maximum(pairs.ahead_m, 0.0) ** 2
+            wavers = (
+                np.float32(0.5 * WAVER_RAD / limits.wheelbase_m)
+                * np.maximum(pairs.ahead_m, 0.0) ** 2
+            )
             pairs = pairs._replace(uncertain_m=pairs.uncertain_m + wavers)
         if pairs is not None:
             unit, cost = self._cell_m / (step_m * step_m), step_m / self._length_m
             for number in (0, MOST_BEND, 2 * MOST_BEND):
                 bend = curvature + (number - MOST_BEND) * unit
-                for front_m, weight in ((limits.gap_m, self._params.pointed_weight), (stop_m, self._params.headed_weight)):
+                for front_m, weight in (
+                    (limits.gap_m, self._params.pointed_weight),
+                    (stop_m, self._params.headed_weight),
+                ):
                     hit = self._hit(pairs, self._required_m, outline.front_m + front_m, bend)
                     # Between two slopes that of the lower one counts.
                     headed[number] += weight * cost * np.repeat(hit, 2, axis=1)[:, : len(slopes)]
@@ -288,34 +369,57 @@ class Lattice:
         beyond_m: tuple[float, float],
         uncertain_m: Array,
     ) -> "_Pairs | None":
-        """Return the pairs of station and point that may touch each other; None without any. ``beyond_m``: behind and before the
-        body."""
+        """Return the pairs of station and point that may touch each other; None without any.
+        ``beyond_m``: behind and before the body."""
         outline, spread_m = self._limits.outline, self._limits.spread_m
         behind_m, before_m = -outline.reach_m + beyond_m[0], outline.reach_m + beyond_m[1]
         beside_m = spread_m + outline.reach_m + max(beyond_m[1], self._required_m)
-        near = (ahead >= behind_m) & (ahead <= before_m) & (np.abs(left) <= beside_m) & (ahead_s <= self._params.predict_s)
+        near = (
+            (ahead >= behind_m)
+            & (ahead <= before_m)
+            & (np.abs(left) <= beside_m)
+            & (ahead_s <= self._params.predict_s)
+        )
         station, point = np.nonzero(near)
         if not len(station):
             return None
         # Half the bits are a quarter of a millimetre at 1 km, and twice as fast.
         px, py = (column[station, point].astype(np.float32)[:, None] for column in (ahead, left))
-        scale = np.maximum(1.0 - course[4][station].astype(np.float32)[:, None] * py, np.float32(LEAST_SCALE))
+        scale = np.maximum(
+            1.0 - course[4][station].astype(np.float32)[:, None] * py, np.float32(LEAST_SCALE)
+        )
         tangent = (slopes * (self._cell_m / step_m)).astype(np.float32) / scale
-        return _Pairs(station, px, py, uncertain_m[station, point].astype(np.float32)[:, None], tangent, slopes, len(ahead))
+        return _Pairs(
+            station,
+            px,
+            py,
+            uncertain_m[station, point].astype(np.float32)[:, None],
+            tangent,
+            slopes,
+            len(ahead),
+        )
 
-    def _hit(self, pairs: "_Pairs", margin_m: float, front_m: float, bend_per_m: Array | None) -> Mask:
-        """Return the edges (stations, slopes, cells) whose body with a margin holds one of the points.
+    def _hit(
+        self, pairs: "_Pairs", margin_m: float, front_m: float, bend_per_m: Array | None
+    ) -> Mask:
+        """Return the edges (stations, slopes, cells) whose body with a margin holds one of the
+        points.
 
-        With ``bend_per_m`` (stations,) the body is swept along arcs: what stands ahead is then as far aside as from the tangent,
-        less the bend of the arc.
+        With ``bend_per_m`` (stations,) the body is swept along arcs: what stands ahead is then as
+        far aside as from the tangent, less the bend of the arc.
         """
         outline, count, cell = self._limits.outline, self._count, self._cell_m
         px, py, tangent, slopes = pairs.ahead_m, pairs.left_m, pairs.tangent, pairs.slopes
         if bend_per_m is not None:
-            py = py - (0.5 * bend_per_m)[pairs.station].astype(np.float32)[:, None] * np.maximum(px, 0.0) ** 2
+            py = (
+                py
+                - (0.5 * bend_per_m)[pairs.station].astype(np.float32)[:, None]
+                * np.maximum(px, 0.0) ** 2
+            )
         length = np.sqrt(1.0 + tangent * tangent)
         margin = np.float32(margin_m) + pairs.uncertain_m
-        # Across: |q - tangent px| <= half; along: -rear <= px + tangent q <= front, where q is the distance left of the offset.
+        # Across: |q - tangent px| <= half; along: -rear <= px + tangent q <= front, where q is the
+        # distance left of the offset.
         across, half = tangent * px, (outline.half_m + margin) * length
         low, high = across - half, across + half
         back, front = -(outline.rear_m + margin) * length - px, (front_m + margin) * length - px
@@ -328,35 +432,55 @@ class Lattice:
         per_cell, shift = np.float32(1.0 / cell), (count - 0.5 * slopes).astype(np.float32)
         first = np.ceil((py - high) * per_cell + shift)
         last = np.floor((py - low) * per_cell + shift)
-        valid = (steep | ((back <= 0.0) & (front >= 0.0))) & (first <= 2 * count) & (last >= 0) & (last >= first) & (low < high)
+        valid = (
+            (steep | ((back <= 0.0) & (front >= 0.0)))
+            & (first <= 2 * count)
+            & (last >= 0)
+            & (last >= first)
+            & (low < high)
+        )
         size = 2 * count + 2
         row = (pairs.station[:, None] * len(slopes) + np.arange(len(slopes)))[valid] * size
         begin = row + np.maximum(first[valid], 0.0).astype(np.int64)
         end = row + np.minimum(last[valid], 2 * count).astype(np.int64) + 1
         total = pairs.stations * len(slopes) * size
         change = np.bincount(begin, minlength=total) - np.bincount(end, minlength=total)
-        covered: Mask = np.cumsum(change.reshape(pairs.stations, len(slopes), size), axis=2)[:, :, :-1] > 0
+        covered: Mask = (
+            np.cumsum(change.reshape(pairs.stations, len(slopes), size), axis=2)[:, :, :-1] > 0
+        )
         return covered
 
-    def _edge_costs(self, near: Array, slopes: npt.NDArray[np.int64], step_m: float, present_m: Array | None) -> Array:
-        """Return the cost (stations, slopes, cells) of an edge, without its bend. ``present_m`` (stations,): offset of the present
-        path."""
+    def _edge_costs(
+        self, near: Array, slopes: npt.NDArray[np.int64], step_m: float, present_m: Array | None
+    ) -> Array:
+        """Return the cost (stations, slopes, cells) of an edge, without its bend. ``present_m``
+        (stations,): offset of the present path."""
         p = self._params
-        offsets = (np.arange(-self._count, self._count + 1) + 0.5 * slopes[:, None]) * (self._cell_m / self._width_m)
+        offsets = (np.arange(-self._count, self._count + 1) + 0.5 * slopes[:, None]) * (
+            self._cell_m / self._width_m
+        )
         beside = p.offset_weight * np.abs(offsets) + p.near_weight * near * near
         if present_m is not None:
             # Between the course and the present path lies the way back, which is free.
             present = (present_m / self._width_m)[:, None, None]
             beside += p.change_weight * np.maximum(
-                np.maximum(np.minimum(present, 0.0) - offsets, offsets - np.maximum(present, 0.0)), 0.0
+                np.maximum(np.minimum(present, 0.0) - offsets, offsets - np.maximum(present, 0.0)),
+                0.0,
             )
         cost: Array = (step_m / self._length_m) * beside
         return cost
 
     def _cost_to_go(
-        self, edge: Array, blocked: Mask, headed: Array, slopes: npt.NDArray[np.int64], lowest: list[int], highest: list[int]
+        self,
+        edge: Array,
+        blocked: Mask,
+        headed: Array,
+        slopes: npt.NDArray[np.int64],
+        lowest: list[int],
+        highest: list[int],
     ) -> list[Array]:
-        """Return of each station the cost (slopes, cells) of an edge with all that follows it, by backward recursion."""
+        """Return of each station the cost (slopes, cells) of an edge with all that follows it, by
+        backward recursion."""
         stations, rows, cells = edge.shape
         target = np.arange(cells) + slopes[:, None]
         outside = (target < 0) | (target >= cells)
@@ -371,9 +495,15 @@ class Lattice:
             after = go + headed[MOST_BEND, i]
             for bend in range(lowest[i], highest[i] + 1):
                 if bend:
-                    way = go + (headed[bend + MOST_BEND, i] + self._params.bend_weight * bend * bend)
+                    way = go + (
+                        headed[bend + MOST_BEND, i] + self._params.bend_weight * bend * bend
+                    )
                     low, high = max(bend, 0), rows + min(bend, 0)
-                    np.minimum(after[low - bend : high - bend], way[low:high], out=after[low - bend : high - bend])
+                    np.minimum(
+                        after[low - bend : high - bend],
+                        way[low:high],
+                        out=after[low - bend : high - bend],
+                    )
         return found[::-1]
 
     def _walk(
@@ -386,14 +516,16 @@ class Lattice:
         cell: int,
         row: int,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], float]:
-        """Return cells (n + 1,) and rows of the slopes (n,) of the cheapest path from a state, and its cost."""
+        """Return cells (n + 1,) and rows of the slopes (n,) of the cheapest path from a state, and
+        its cost."""
         lowest, highest = bends
         rows, cells = blocked.shape[1:]
         at, ways, cost = [cell], list[int](), inf
         for i in range(len(go)):
             choices = range(max(row + lowest[i], 0), min(row + highest[i], rows - 1) + 1)
             costs = [
-                float(go[i][k, cell] + headed[k - row + MOST_BEND, i, k, cell]) + self._params.bend_weight * (k - row) ** 2
+                float(go[i][k, cell] + headed[k - row + MOST_BEND, i, k, cell])
+                + self._params.bend_weight * (k - row) ** 2
                 for k in choices
             ]
             best = min(range(len(costs)), key=costs.__getitem__)
@@ -409,7 +541,9 @@ class Lattice:
         at += [at[-1]] * (len(go) + 1 - len(at))
         return np.array(at), np.array(ways), cost
 
-    def _judged(self, path: LateralSpline, way: "_Way", obstacles: SeenPoints, time_s: Array) -> PathPlan | None:
+    def _judged(
+        self, path: LateralSpline, way: "_Way", obstacles: SeenPoints, time_s: Array
+    ) -> PathPlan | None:
         """Return a plan that keeps a path; None if the lattice does not reach as far."""
         offset, slope, second = path.shape(way.middles_m)
         most, cell = (len(way.slopes) - 1) // 2, self._cell_m
@@ -423,14 +557,18 @@ class Lattice:
         turns = np.clip(np.rint(bends[:-1]).astype(np.int64), -MOST_BEND, MOST_BEND) + MOST_BEND
         cost = float((way.edge[along, rows, at] + way.headed[turns, along, rows, at]).sum())
         cost += self._params.bend_weight * float((bends * bends).sum())
-        # Not by the cells: of a long body, half a step of slope takes more room than a passage has to spare.
+        # Not by the cells: of a long body, half a step of slope takes more room than a passage has
+        # to spare.
         hit = self._meets(way.course, offset, slope, obstacles, time_s)
         free_m = float(way.middles_m[int(np.argmax(hit))]) if hit.any() else inf
         lack = np.maximum(way.near[along, rows, at], way.headed[turns, along, rows, at] > 0.0)
         return PathPlan(path, way.middles_m, lack, way.course[4] + second, free_m, cost, way.step_m)
 
-    def _meets(self, course: Array, offset: Array, slope: Array, obstacles: SeenPoints, time_s: Array) -> Mask:
-        """Return a mask of the places (n,) at which the body on a path comes nearer to a point than the obstacle stop allows."""
+    def _meets(
+        self, course: Array, offset: Array, slope: Array, obstacles: SeenPoints, time_s: Array
+    ) -> Mask:
+        """Return a mask of the places (n,) at which the body on a path comes nearer to a point than
+        the obstacle stop allows."""
         x, y, yaw_c, yaw_s, curvature, _ = course
         x, y = x - offset * yaw_s, y + offset * yaw_c
         tangent = slope / np.maximum(1.0 - curvature * offset, LEAST_SCALE)
@@ -441,22 +579,34 @@ class Lattice:
         dy = obstacles.y_m + obstacles.vy_mps * ahead_s - y[:, None]
         ahead, left = c[:, None] * dx + s[:, None] * dy, np.abs(c[:, None] * dy - s[:, None] * dx)
         outline, margin = self._limits.outline, self._limits.side_m + grown
-        inside = (left <= outline.half_m + margin) & (ahead <= outline.front_m + margin) & (ahead >= -outline.rear_m - margin)
+        inside = (
+            (left <= outline.half_m + margin)
+            & (ahead <= outline.front_m + margin)
+            & (ahead >= -outline.rear_m - margin)
+        )
         hit: Mask = (inside & (ahead_s <= self._params.predict_s)).any(axis=1)
         return hit
 
     def _ahead_s(self, obstacles: SeenPoints, time_s: Array) -> tuple[Array, Array]:
-        """Return the times (n, points) by which the points are predicted, 0 for what stands, and the clearance that they add."""
+        """Return the times (n, points) by which the points are predicted, 0 for what stands, and
+        the clearance that they add."""
         moving = (obstacles.vx_mps != 0.0) | (obstacles.vy_mps != 0.0)
         ahead_s = np.where(moving, time_s[:, None], 0.0)
         return ahead_s, np.minimum(GROWTH_MPS * ahead_s, UNCERTAIN_WIDTHS * self._width_m)
 
     def _spline(
-        self, start: LatticeStart, step_m: float, cells_m: Array, row_m: float, present: LateralSpline | None
+        self,
+        start: LatticeStart,
+        step_m: float,
+        cells_m: Array,
+        row_m: float,
+        present: LateralSpline | None,
     ) -> LateralSpline:
-        """Return the path through the cells that goes on from the present path. ``row_m``: change of the offset in the step before.
+        """Return the path through the cells that goes on from the present path. ``row_m``: change
+        of the offset in the step before.
 
-        Control points before the start are those of the present path, so that nothing jumps where the vehicle is.
+        Control points before the start are those of the present path, so that nothing jumps where
+        the vehicle is.
         """
         behind = start.s_m - step_m * np.arange(BEHIND_STATIONS + 1, -1, -1)
         if present is not None:
@@ -466,7 +616,9 @@ class Lattice:
             earlier = start.offset_m + start.slope * (behind - start.s_m)
         # What the rounding to cells has left goes away along a quintic.
         slope = (earlier[-1] - earlier[-2] - row_m) / step_m
-        rest = LateralOffset(0.0, MERGE_STATIONS * step_m, float(earlier[-1] - cells_m[0]), float(slope), 0.0)
+        rest = LateralOffset(
+            0.0, MERGE_STATIONS * step_m, float(earlier[-1] - cells_m[0]), float(slope), 0.0
+        )
         controls = cells_m + rest.at(step_m * np.arange(len(cells_m)))
         lap_m = self._course.length_m if self._course.closed else inf
         every = (*earlier[:-1].tolist(), *controls.tolist(), float(controls[-1]))

@@ -1,9 +1,10 @@
 """Points that scanners have shown lately, with velocities.
 
-The points of the newest two scans of each scanner count, and older ones that have left its field of view. Points near to each
-other form a segment. A compact one is tracked by a Kalman filter of constant velocity (Bar-Shalom, Li and Kirubarajan 2001, section
-6.2), and its points move once the filter is sure of it. The middle of a round body is taken to lie behind its points as far as that
-of a half circle; otherwise every post would seem to move while the vehicle passes it.
+The points of the newest two scans of each scanner count, and older ones that have left its field of
+view. Points near to each other form a segment. A compact one is tracked by a Kalman filter of
+constant velocity (Bar-Shalom, Li and Kirubarajan 2001, section 6.2), and its points move once the
+filter is sure of it. The middle of a round body is taken to lie behind its points as far as that of
+a half circle; otherwise every post would seem to move while the vehicle passes it.
 """
 
 from collections import deque
@@ -21,7 +22,8 @@ from vehicled.safety.monitors.scans import MotionHistory, scan_points
 MOST_POINTS = 240
 """Points that count at most."""
 CELL_WIDTHS = 0.25
-"""Cells of which the outermost points to either side of the course count, in widths of the vehicle."""
+"""Cells of which the outermost points to either side of the course count, in widths of the
+vehicle."""
 MOST_SCANS = 64
 MOST_TRACKS = 24
 SCANS_KEPT = 2
@@ -30,27 +32,34 @@ SPARSE_NS = 100_000_000
 OLDEST_NS = 1_000_000_000
 """Age beyond which a scan is not looked at."""
 GAP_SHARE = 0.35
-"""Distance between two points of one segment, in widths of the vehicle, and more where the rays lie further apart."""
+"""Distance between two points of one segment, in widths of the vehicle, and more where the rays lie
+further apart."""
 COMPACT_WIDTHS = 2.0
 """Extent of a segment that may be a moving body."""
 BESIDE_RAYS = 4.0
-"""Angle between the ends of two segments, in rays, within which the nearer one may hide a part of the other."""
+"""Angle between the ends of two segments, in rays, within which the nearer one may hide a part of
+the other."""
 MEASURED_WIDTHS = 0.08
 """Standard deviation of the middle of a segment, in widths."""
 ACCELERATION_SHARE = 0.1
-"""Density of the acceleration of a body, m/s2 per square root Hz, over the speed of the vehicle, m/s, or one width per second."""
+"""Density of the acceleration of a body, m/s2 per square root Hz, over the speed of the vehicle,
+m/s, or one width per second."""
 ALIKE_WIDTHS = 0.25
-"""Change of the extent of a segment, in widths, from which on it is another one: a wall seen in other parts seems to jump."""
+"""Change of the extent of a segment, in widths, from which on it is another one: a wall seen in
+other parts seems to jump."""
 NEIGHBOUR_WIDTHS = 0.6
-"""Distance of a segment from the place predicted for its track, in widths, beyond which it is another body."""
+"""Distance of a segment from the place predicted for its track, in widths, beyond which it is
+another body."""
 SURE_SIGMAS = 3.0
 SURE_S = 0.3
-"""A body moves if its speed is that many standard deviations, and it has been followed for so long."""
+"""A body moves if its speed is that many standard deviations, and it has been followed for so
+long."""
 MOVING_SHARE, MOVING_LEAST_MPS = 0.1, 0.05
-"""Speed below which a body stands: a part of the vehicle's speed, because its middle is known less well the faster it passes."""
+"""Speed below which a body stands: a part of the vehicle's speed, because its middle is known less
+well the faster it passes."""
 MOVED_WIDTHS, SURELY_WIDTHS = 0.3, 1.0
-"""Distance that a body has moved, in widths: more than the middle of a post seems to move while the vehicle passes it. Up to the
-second one its present place counts as well."""
+"""Distance that a body has moved, in widths: more than the middle of a post seems to move while the
+vehicle passes it. Up to the second one its present place counts as well."""
 LOST_S = 0.4
 
 
@@ -74,7 +83,15 @@ NO_OBSTACLES = SeenPoints(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 class BodyTrack:
     """Kalman filter of the middle of a body, with one covariance for both axes."""
 
-    def __init__(self, t_s: float, x_m: float, y_m: float, extent_m: float, sigma_m: float, speed_sigma_mps: float) -> None:
+    def __init__(
+        self,
+        t_s: float,
+        x_m: float,
+        y_m: float,
+        extent_m: float,
+        sigma_m: float,
+        speed_sigma_mps: float,
+    ) -> None:
         self.t_s, self.first_s, self.seen_s = t_s, t_s, t_s
         self.x, self.y, self.vx, self.vy = x_m, y_m, 0.0, 0.0
         self._first_m, self._first_extent_m, self.extent_m = (x_m, y_m), extent_m, extent_m
@@ -96,12 +113,24 @@ class BodyTrack:
         total = self._pp + sigma_m * sigma_m
         gain, gain_v = self._pp / total, self._pv / total
         dx, dy = x_m - self.x, y_m - self.y
-        self.x, self.y, self.vx, self.vy = self.x + gain * dx, self.y + gain * dy, self.vx + gain_v * dx, self.vy + gain_v * dy
-        self._pp, self._pv, self._vv = (1.0 - gain) * self._pp, (1.0 - gain) * self._pv, self._vv - gain_v * self._pv
+        self.x, self.y, self.vx, self.vy = (
+            self.x + gain * dx,
+            self.y + gain * dy,
+            self.vx + gain_v * dx,
+            self.vy + gain_v * dy,
+        )
+        self._pp, self._pv, self._vv = (
+            (1.0 - gain) * self._pp,
+            (1.0 - gain) * self._pv,
+            self._vv - gain_v * self._pv,
+        )
 
     def moves(self, least_mps: float, least_m: float) -> bool:
-        """Return True if the body surely moves: fast enough, and further than a wall that comes into view seems to move."""
-        if self.t_s - self.first_s < SURE_S or hypot(self.vx, self.vy) <= max(SURE_SIGMAS * sqrt(max(self._vv, 0.0)), least_mps):
+        """Return True if the body surely moves: fast enough, and further than a wall that comes
+        into view seems to move."""
+        if self.t_s - self.first_s < SURE_S or hypot(self.vx, self.vy) <= max(
+            SURE_SIGMAS * sqrt(max(self._vv, 0.0)), least_mps
+        ):
             return False
         return self.moved_m > least_m + abs(self.extent_m - self._first_extent_m)
 
@@ -139,8 +168,18 @@ class Sight:
 
     def add_scan(self, scan: LaserScan, estimate: StateEstimate) -> None:
         """Add a scan. One that cannot be used is ignored; the obstacle stop reports it."""
-        usable = isfinite(scan.x_m + scan.y_m + scan.angle_min_rad + scan.angle_increment_rad + scan.time_increment_s)
-        if not usable or not scan.range_max_m > scan.range_min_m >= 0.0 or abs(estimate.t_ns - scan.t_ns) > OLDEST_NS:
+        usable = isfinite(
+            scan.x_m
+            + scan.y_m
+            + scan.angle_min_rad
+            + scan.angle_increment_rad
+            + scan.time_increment_s
+        )
+        if (
+            not usable
+            or not scan.range_max_m > scan.range_min_m >= 0.0
+            or abs(estimate.t_ns - scan.t_ns) > OLDEST_NS
+        ):
             return
         with np.errstate(over="ignore", invalid="ignore"):
             x, y = scan_points(scan, estimate, self._body, self._history)
@@ -151,9 +190,20 @@ class Sight:
         c, s = np.cos(estimate.yaw_rad), np.sin(estimate.yaw_rad)
         eye = estimate.x_m + c * scan.x_m - s * scan.y_m, estimate.y_m + s * scan.x_m + c * scan.y_m
         segment = self._segments(x, y, eye, abs(scan.angle_increment_rad))
-        tracks = self._track(x, y, segment, eye, abs(scan.angle_increment_rad), scan.t_ns * 1e-9, abs(estimate.speed_mps))
+        tracks = self._track(
+            x,
+            y,
+            segment,
+            eye,
+            abs(scan.angle_increment_rad),
+            scan.t_ns * 1e-9,
+            abs(estimate.speed_mps),
+        )
         looks = self._looks.setdefault(source, deque(maxlen=MOST_SCANS))
-        if len(looks) > SCANS_KEPT and looks[-SCANS_KEPT].t_ns - looks[-SCANS_KEPT - 1].t_ns < SPARSE_NS:
+        if (
+            len(looks) > SCANS_KEPT
+            and looks[-SCANS_KEPT].t_ns - looks[-SCANS_KEPT - 1].t_ns < SPARSE_NS
+        ):
             # What has left the field of view needs fewer scans.
             del looks[-SCANS_KEPT]
         looks.append(_Look(scan.t_ns, x, y, tracks, segment))
@@ -171,21 +221,35 @@ class Sight:
         return found
 
     def _track(
-        self, x: Array, y: Array, segment: Array, eye: tuple[float, float], ray_rad: float, t_s: float, speed_mps: float
+        self,
+        x: Array,
+        y: Array,
+        segment: Array,
+        eye: tuple[float, float],
+        ray_rad: float,
+        t_s: float,
+        speed_mps: float,
     ) -> list[BodyTrack | None]:
         """Follow the compact segments; return the track of each segment."""
         count = int(segment[-1]) + 1 if len(segment) else 0
         found: list[BodyTrack | None] = [None] * count
-        sigma_m, density = MEASURED_WIDTHS * self._width_m, ACCELERATION_SHARE * max(speed_mps, self._width_m)
+        sigma_m, density = (
+            MEASURED_WIDTHS * self._width_m,
+            ACCELERATION_SHARE * max(speed_mps, self._width_m),
+        )
         for track in self._tracks:
             track.predict(t_s, density)
         free = list(self._tracks)
         bounds = np.searchsorted(segment, np.arange(count + 1)).tolist()
-        range_m, bearing = np.hypot(x - eye[0], y - eye[1]), np.unwrap(np.arctan2(y - eye[1], x - eye[0]))
+        range_m, bearing = (
+            np.hypot(x - eye[0], y - eye[1]),
+            np.unwrap(np.arctan2(y - eye[1], x - eye[0])),
+        )
         beside = np.abs(np.diff(bearing)) < BESIDE_RAYS * ray_rad
         for number in range(count):
             first, end = bounds[number], bounds[number + 1]
-            # What something nearer hides at both ends seems to move with the gap through which it is seen.
+            # What something nearer hides at both ends seems to move with the gap through which it
+            # is seen.
             hidden = first > 0 and range_m[first - 1] < range_m[first] and beside[first - 1]
             if hidden and end < len(x) and range_m[end] < range_m[end - 1] and beside[end - 1]:
                 continue
@@ -214,10 +278,19 @@ class Sight:
         self._tracks = [track for track in self._tracks if t_s - track.seen_s <= LOST_S]
         return found
 
-    def obstacles(self, estimate: StateEstimate, line: Array, line_step_m: float, beside_m: float, moving_m: float) -> SeenPoints:
-        """Return what counts now within ``beside_m`` of a line, or ``moving_m`` if it moves. ``line`` (4 or more, n): x, y, cosine
-        and sine of the yaw of its points, in equal steps."""
-        least_mps = max(MOVING_SHARE * abs(estimate.speed_mps), MOVING_LEAST_MPS * self._width_m / 0.3)
+    def obstacles(
+        self,
+        estimate: StateEstimate,
+        line: Array,
+        line_step_m: float,
+        beside_m: float,
+        moving_m: float,
+    ) -> SeenPoints:
+        """Return what counts now within ``beside_m`` of a line, or ``moving_m`` if it moves.
+        ``line`` (4 or more, n): x, y, cosine and sine of the yaw of its points, in equal steps."""
+        least_mps = max(
+            MOVING_SHARE * abs(estimate.speed_mps), MOVING_LEAST_MPS * self._width_m / 0.3
+        )
         columns: list[tuple[Array, Array, Array, Array]] = []
         for (mount_x, mount_y), looks in self._looks.items():
             first, width = self._views[mount_x, mount_y]
@@ -236,20 +309,41 @@ class Sight:
                         continue
                     vx[part], vy[part] = track.vx, track.vy
                     if track.moved_m < SURELY_WIDTHS * self._width_m:
-                        columns.append((look.x_m[part], look.y_m[part], 0.0 * vx[part], 0.0 * vy[part]))
+                        columns.append(
+                            (look.x_m[part], look.y_m[part], 0.0 * vx[part], 0.0 * vy[part])
+                        )
                 if back >= SCANS_KEPT:
                     keep &= ~self._in_view(look, estimate, mount_x, mount_y, first, width)
                 age_s = (estimate.t_ns - look.t_ns) * 1e-9
-                columns.append((look.x_m[keep] + vx[keep] * age_s, look.y_m[keep] + vy[keep] * age_s, vx[keep], vy[keep]))
+                columns.append(
+                    (
+                        look.x_m[keep] + vx[keep] * age_s,
+                        look.y_m[keep] + vy[keep] * age_s,
+                        vx[keep],
+                        vy[keep],
+                    )
+                )
         if not columns:
             return NO_OBSTACLES
         x, y, vx, vy = (np.concatenate(column) for column in zip(*columns, strict=True))
         nearest = np.hypot(x[:, None] - line[0], y[:, None] - line[1]).argmin(axis=1)
-        dx, dy, c, s = x - line[0][nearest], y - line[1][nearest], line[2][nearest], line[3][nearest]
+        dx, dy, c, s = (
+            x - line[0][nearest],
+            y - line[1][nearest],
+            line[2][nearest],
+            line[3][nearest],
+        )
         along, left = c * dx + s * dy, c * dy - s * dx
         moving = (vx != 0.0) | (vy != 0.0)
-        near = np.flatnonzero(np.hypot(np.maximum(np.abs(along) - line_step_m, 0.0), left) <= np.where(moving, moving_m, beside_m))
-        along, left, cell_m = (along + line_step_m * nearest)[near], left[near], CELL_WIDTHS * self._width_m
+        near = np.flatnonzero(
+            np.hypot(np.maximum(np.abs(along) - line_step_m, 0.0), left)
+            <= np.where(moving, moving_m, beside_m)
+        )
+        along, left, cell_m = (
+            (along + line_step_m * nearest)[near],
+            left[near],
+            CELL_WIDTHS * self._width_m,
+        )
         kept = near[_outermost(along, left, cell_m)]
         while len(kept) > MOST_POINTS:
             cell_m *= 1.5
@@ -257,9 +351,16 @@ class Sight:
         return SeenPoints(x[kept], y[kept], vx[kept], vy[kept])
 
     def _in_view(
-        self, look: _Look, estimate: StateEstimate, mount_x: float, mount_y: float, first: float, width: float
+        self,
+        look: _Look,
+        estimate: StateEstimate,
+        mount_x: float,
+        mount_y: float,
+        first: float,
+        width: float,
     ) -> npt.NDArray[np.bool_]:
-        """Return a mask of the points that the scanner would see again if they still stood there."""
+        """Return a mask of the points that the scanner would see again if they still stood
+        there."""
         c, s = np.cos(estimate.yaw_rad), np.sin(estimate.yaw_rad)
         dx, dy = look.x_m - estimate.x_m, look.y_m - estimate.y_m
         bearing = np.arctan2(c * dy - s * dx - mount_y, c * dx + s * dy - mount_x)
@@ -269,10 +370,15 @@ class Sight:
 
 
 def _outermost(along_m: Array, left_m: Array, cell_m: float) -> Array:
-    """Return the indices of the outermost points to either side in each cell: where a body passes, they alone count."""
+    """Return the indices of the outermost points to either side in each cell: where a body passes,
+    they alone count."""
     cells = np.floor(along_m / cell_m) * 1e6 + np.floor(left_m / cell_m)
     order = np.lexsort((left_m, cells))
     changes = np.flatnonzero(np.diff(cells[order]))
-    ends = np.concatenate(([0], changes + 1, changes, [len(order) - 1])) if len(order) else np.zeros(0, dtype=np.int64)
+    ends = (
+        np.concatenate(([0], changes + 1, changes, [len(order) - 1]))
+        if len(order)
+        else np.zeros(0, dtype=np.int64)
+    )
     found: Array = np.unique(order[ends])
     return found

@@ -1,4 +1,5 @@
-"""Base class of the model-predictive controllers: corrects its predictions when the vehicle parameters are wrong."""
+"""Base class of the model-predictive controllers: corrects its predictions when the vehicle
+parameters are wrong."""
 
 from math import isfinite, tan
 
@@ -16,8 +17,8 @@ from vehicled.paths.course import Course
 
 
 class WheelHistory(CommandHistory[float]):
-    """History of wheel angles, stored as the normalised commands sent; parameters identified later change the angles of past
-    commands too."""
+    """History of wheel angles, stored as the normalised commands sent; parameters identified later
+    change the angles of past commands too."""
 
     def __init__(self, steering: Steering, keep_ns: int) -> None:
         super().__init__(steering.command(0.0), keep_ns)
@@ -44,8 +45,8 @@ class WheelHistory(CommandHistory[float]):
 class CurvatureScale:
     """Ratio of the measured curvature to that of the model.
 
-    Least squares through the origin with exponential forgetting, and a prior of 1 worth one second of ``PRIOR_PER_M``: on straights
-    the ratio returns to 1, and yaw rate noise does not move it.
+    Least squares through the origin with exponential forgetting, and a prior of 1 worth one second
+    of ``PRIOR_PER_M``: on straights the ratio returns to 1, and yaw rate noise does not move it.
     """
 
     PRIOR_PER_M = 0.1
@@ -62,9 +63,16 @@ class CurvatureScale:
         """Forget all measurements."""
         self._product = self._square = 0.0
 
-    def observe(self, model_per_m: float, yaw_rate_radps: float, speed_mps: float, dt_s: float) -> None:
-        """Add the curvature of the model and the measurement. A yaw rate that is not finite is ignored."""
-        if not (isfinite(yaw_rate_radps) and abs(speed_mps) > self.MIN_SPEED_MPS and self._memory_s > 0.0):
+    def observe(
+        self, model_per_m: float, yaw_rate_radps: float, speed_mps: float, dt_s: float
+    ) -> None:
+        """Add the curvature of the model and the measurement. A yaw rate that is not finite is
+        ignored."""
+        if not (
+            isfinite(yaw_rate_radps)
+            and abs(speed_mps) > self.MIN_SPEED_MPS
+            and self._memory_s > 0.0
+        ):
             return
         keep = max(0.0, 1.0 - dt_s / self._memory_s)
         # Limit implausible measurements, so that they do not outweigh all others.
@@ -73,7 +81,8 @@ class CurvatureScale:
         self._square = keep * self._square + model_per_m * model_per_m * dt_s
 
     def rebase(self, ratio: float) -> None:
-        """Rescale past measurements because the model's curvatures changed by the factor ``ratio``."""
+        """Rescale past measurements because the model's curvatures changed by the factor
+        ``ratio``."""
         self._product *= ratio
         self._square *= ratio * ratio
 
@@ -85,11 +94,11 @@ class CurvatureScale:
 
 
 class MpcPathFollower(PathFollower):
-    """Path follower with a command history that survives parameter changes, corrected yaw response, predicted speed, and
-    rate-limited throttle and brake.
+    """Path follower with a command history that survives parameter changes, corrected yaw response,
+    predicted speed, and rate-limited throttle and brake.
 
-    ``turning`` is the vehicle with the effective wheelbase that explains the measured turns; it is replaced when that changes by
-    ``NOTABLE``.
+    ``turning`` is the vehicle with the effective wheelbase that explains the measured turns; it is
+    replaced when that changes by ``NOTABLE``.
     """
 
     NOTABLE = 0.01
@@ -128,7 +137,9 @@ class MpcPathFollower(PathFollower):
         self._renew()
 
     def _renew(self, speed_mps: float = 0.0) -> None:
-        self.turning = replace(self.vehicle, wheelbase_m=self._base_m(speed_mps), understeer_rad_per_mps2=0.0)
+        self.turning = replace(
+            self.vehicle, wheelbase_m=self._base_m(speed_mps), understeer_rad_per_mps2=0.0
+        )
 
     def _base_m(self, speed_mps: float) -> float:
         return self.vehicle.effective_wheelbase_m(speed_mps) / self._scale.value
@@ -138,20 +149,43 @@ class MpcPathFollower(PathFollower):
         delay_ns = int(path_delay_s(self.vehicle, speed) * 1e9)
         start_ns, horizon_ns = now_ns - age_ns, age_ns + delay_ns
         wheel = self._wheel_at(start_ns, delay_ns)
-        self._scale.observe(tan(wheel) / self.vehicle.effective_wheelbase_m(speed), estimate.yaw_rate_radps, speed, self._period_s)
-        if abs(self._base_m(speed) - self.turning.wheelbase_m) > self.NOTABLE * self.turning.wheelbase_m:
+        self._scale.observe(
+            tan(wheel) / self.vehicle.effective_wheelbase_m(speed),
+            estimate.yaw_rate_radps,
+            speed,
+            self._period_s,
+        )
+        if (
+            abs(self._base_m(speed) - self.turning.wheelbase_m)
+            > self.NOTABLE * self.turning.wheelbase_m
+        ):
             self._renew(speed)
-        later = predict_speed(self.vehicle.drive, self._demands, speed, start_ns, horizon_ns, self._observer.surplus_mps2)
+        later = predict_speed(
+            self.vehicle.drive,
+            self._demands,
+            speed,
+            start_ns,
+            horizon_ns,
+            self._observer.surplus_mps2,
+        )
         yaw = self._motion_yaw(estimate, start_ns, speed)
         start = Preview(estimate.x_m, estimate.y_m, yaw, 0.5 * (speed + later), wheel)
-        return replace(predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns), speed_mps=later)
+        return replace(
+            predict_pose(self.turning, self._wheels, start, start_ns, horizon_ns), speed_mps=later
+        )
 
     def _slewed(self, wheel_rad: float, speed_mps: float, dt_s: float) -> float:
         # The slew would limit NaN to full lock; it must stay NaN, for the brake.
         return super()._slewed(wheel_rad, speed_mps, dt_s) if isfinite(wheel_rad) else NAN
 
     def _drive(
-        self, estimate: StateEstimate, s_m: float, cap_mps: float, now_ns: int, age_ns: int, dt_s: float
+        self,
+        estimate: StateEstimate,
+        s_m: float,
+        cap_mps: float,
+        now_ns: int,
+        age_ns: int,
+        dt_s: float,
     ) -> tuple[SpeedTarget, Demand]:
         target, wanted = super()._drive(estimate, s_m, cap_mps, now_ns, age_ns, dt_s)
         step, last = self._rate_per_s * dt_s, self._demands.at(NEVER_NS)

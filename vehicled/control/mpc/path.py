@@ -1,7 +1,8 @@
 """Course as numpy arrays, to project all poses of a predicted motion at once.
 
-:class:`~vehicled.paths.tracking.PathTracker` follows one pose in plain Python; a horizon has twenty. Each leg (driven in one
-direction) is a table of its own with straight extensions at both ends, so a motion that overshoots is measured against its own leg.
+:class:`~vehicled.paths.tracking.PathTracker` follows one pose in plain Python; a horizon has
+twenty. Each leg (driven in one direction) is a table of its own with straight extensions at both
+ends, so a motion that overshoots is measured against its own leg.
 """
 
 from array import array
@@ -30,19 +31,29 @@ LAP_RUN_OUT_M = 30.0
 """Length by which a lap continues after its end, m; the tracker uses the same."""
 _COLUMNS = np.arange(WINDOW)
 MAX_CURVATURE_PER_M = 5.0
-"""Largest curvature for the correction between two samples, 1/m; a corner in the line has no arc."""
+"""Largest curvature for the correction between two samples, 1/m; a corner in the line has no
+arc."""
 
 
 class Leg:
-    """Samples of one leg in driving order, as complex numbers x + iy relative to ``origin``, for numerical precision.
+    """Samples of one leg in driving order, as complex numbers x + iy relative to ``origin``, for
+    numerical precision.
 
     ``start_m`` and ``end_m`` are the arc lengths of its ends on the course.
     """
 
     def __init__(
-        self, s_m: Array, x_m: Array, y_m: Array, yaw_rad: Array, speed_mps: Array, direction: int, reach_m: float
+        self,
+        s_m: Array,
+        x_m: Array,
+        y_m: Array,
+        yaw_rad: Array,
+        speed_mps: Array,
+        direction: int,
+        reach_m: float,
     ) -> None:
-        """Take arrays (n,), n >= 2; speed >= 0; unwrapped vehicle yaw. Extend them by ``reach_m`` ahead and BEHIND_M behind."""
+        """Take arrays (n,), n >= 2; speed >= 0; unwrapped vehicle yaw. Extend them by ``reach_m``
+        ahead and BEHIND_M behind."""
         self.direction = direction
         self.start_m, self.end_m = float(s_m[0]), float(s_m[-1])
         spacing = max((self.end_m - self.start_m) / (len(s_m) - 1), 1e-3)
@@ -83,8 +94,9 @@ class Leg:
     def nearest(self, places: Array, row: int, distance_m: Array) -> Rows:
         """Return the indices of the samples nearest to ``places`` (N, 2), relative to the origin.
 
-        The search covers what a motion can reach from the projection at ``row`` after the distances ``distance_m`` (N,) >= 0, each
-        place by its own: where the course comes back to itself, a later part may be nearer.
+        The search covers what a motion can reach from the projection at ``row`` after the distances
+        ``distance_m`` (N,) >= 0, each place by its own: where the course comes back to itself, a
+        later part may be nearer.
         """
         stride = int((float(distance_m[-1]) + BEHIND_M + MARGIN_M) / (WINDOW * self.spacing_m)) + 1
         first = row - int(BEHIND_M / self.spacing_m)
@@ -102,8 +114,8 @@ class Leg:
 
 
 def legs(course: Course, profile: SpeedProfile, reach_m: float) -> list[Leg]:
-    """Return the legs of a course, numbered as in the tracker, with the speeds of the profile. ``reach_m`` is the longest horizon
-    distance."""
+    """Return the legs of a course, numbered as in the tracker, with the speeds of the profile.
+    ``reach_m`` is the longest horizon distance."""
     s, x, y, yaw = course.s_m, course.x_m, course.y_m, course.yaw_rad
     if course.closed:
         n = len(s)
@@ -111,14 +123,29 @@ def legs(course: Course, profile: SpeedProfile, reach_m: float) -> list[Leg]:
         lap = index // n
         turn = yaw[-1] - yaw[0] + remainder(yaw[0] - yaw[-1], tau)
         speed = _speeds(course, profile, 0)
-        s, x, y, yaw = s[index % n] + lap * course.length_m, x[index % n], y[index % n], yaw[index % n] + lap * turn
+        s, x, y, yaw = (
+            s[index % n] + lap * course.length_m,
+            x[index % n],
+            y[index % n],
+            yaw[index % n] + lap * turn,
+        )
         return [Leg(s, x, y, yaw, speed, 1, reach_m)]
     found = []
     for number, (first, last) in enumerate(pairwise([0, *course.cusps, len(s) - 1])):
         # A cusp belongs to both of its legs; the vehicle does not turn there.
         part = slice(first, last + 1)
         direction = -1 if course.speed_mps[first] < 0.0 else 1
-        found.append(Leg(s[part], x[part], y[part], yaw[part], _speeds(course, profile, number), direction, reach_m))
+        found.append(
+            Leg(
+                s[part],
+                x[part],
+                y[part],
+                yaw[part],
+                _speeds(course, profile, number),
+                direction,
+                reach_m,
+            )
+        )
     return found
 
 

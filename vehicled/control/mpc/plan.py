@@ -1,10 +1,11 @@
 """One step of the steering optimisation: roll out, linearise, solve, extract.
 
-Real-time iteration (Diehl et al. 2005): one linearisation and one quadratic program per tick, about the last plan shifted by the
-elapsed time. The nominal motion is rolled out with the nonlinear single-track model from the state in which the command takes
-effect, so the program needs no affine terms. Each pose has its own projection on the path; the published error-state controller
-used one error at one point, and omitted the turn of the path (theta_r' dt) and the distance covered (A14 = dt). Arrays are
-allocated once.
+Real-time iteration (Diehl et al. 2005): one linearisation and one quadratic program per tick, about
+the last plan shifted by the elapsed time. The nominal motion is rolled out with the nonlinear
+single-track model from the state in which the command takes effect, so the program needs no affine
+terms. Each pose has its own projection on the path; the published error-state controller used one
+error at one point, and omitted the turn of the path (theta_r' dt) and the distance covered (A14 =
+dt). Arrays are allocated once.
 """
 
 from math import inf, isfinite, remainder, tan, tau
@@ -39,7 +40,8 @@ class PlanLimits(NamedTuple):
     rate_radps: float
     lateral_mps2: float
     lateral_wheelbase_m: float
-    """Wheelbase from which the command gate computes the lateral acceleration, whatever the turns measure."""
+    """Wheelbase from which the command gate computes the lateral acceleration, whatever the turns
+    measure."""
     acceleration_mps2: float
     """Acceleration towards the speed of the profile, m/s2."""
     deceleration_mps2: float
@@ -47,7 +49,8 @@ class PlanLimits(NamedTuple):
 
 
 class SteeringPlan(NamedTuple):
-    """Wheel angles (N + 1,) at the ends of the stages, beginning with the start's; None if a reason is given."""
+    """Wheel angles (N + 1,) at the ends of the stages, beginning with the start's; None if a reason
+    is given."""
 
     wheel_rad: Array | None
     reason: ControlReason
@@ -55,7 +58,8 @@ class SteeringPlan(NamedTuple):
 
 
 MIN_SPEED_MPS = 0.1
-"""Lowest speed of the nominal motion, m/s; at standstill steering has no effect, but a plan is needed for the start."""
+"""Lowest speed of the nominal motion, m/s; at standstill steering has no effect, but a plan is
+needed for the start."""
 
 
 class SteeringPlanner:
@@ -64,7 +68,8 @@ class SteeringPlanner:
     def __init__(self, program: HorizonQp, solver: Solver, dt_s: float) -> None:
         self._program, self._solver, self._dt_s = program, solver, dt_s
         n = program.stages
-        # The plan has one angle more than the horizon, so that shifting it by part of a stage is one interpolation.
+        # The plan has one angle more than the horizon, so that shifting it by part of a stage is
+        # one interpolation.
         self._plan = np.zeros(n + 2)
         self._has_plan = False
         self._wheel = np.zeros(n + 1)
@@ -94,9 +99,11 @@ class SteeringPlanner:
         self._leg = None
         self._solver.forget()
 
-    def step(self, leg: Leg, projection_m: float, start: PlanStart, limits: PlanLimits, shift_s: float) -> SteeringPlan:
-        """Return the plan from ``start``, whose projection is at arc length ``projection_m``. ``shift_s`` is the time since the
-        last plan."""
+    def step(
+        self, leg: Leg, projection_m: float, start: PlanStart, limits: PlanLimits, shift_s: float
+    ) -> SteeringPlan:
+        """Return the plan from ``start``, whose projection is at arc length ``projection_m``.
+        ``shift_s`` is the time since the last plan."""
         if limits is not self._limits:
             self._adapt(limits)
         if not isfinite(start.x_m + start.y_m + start.yaw_rad + start.speed_mps + start.wheel_rad):
@@ -112,7 +119,8 @@ class SteeringPlanner:
         self._program.fill(turned)
         x, reason, iterations = self._solver.solve()
         wheel = self._plan
-        # Without a solution the next step continues from the nominal motion, as the solver does from its last iterate.
+        # Without a solution the next step continues from the nominal motion, as the solver does
+        # from its last iterate.
         wheel[:-1] = self._wheel
         if x is not None:
             wheel[1:-1] += x[WHEEL]
@@ -124,7 +132,11 @@ class SteeringPlanner:
         self._limits = limits
         self._bent = False
         self._widest_tangent = tan(max(limits.highest_wheel_rad, -limits.lowest_wheel_rad))
-        lowest, highest, turn_rad = self._program.lowest, self._program.highest, limits.rate_radps * self._dt_s
+        lowest, highest, turn_rad = (
+            self._program.lowest,
+            self._program.highest,
+            limits.rate_radps * self._dt_s,
+        )
         lowest[0], highest[0] = -turn_rad, turn_rad
         lowest[1], highest[1] = limits.lowest_wheel_rad, limits.highest_wheel_rad
         lowest[2], highest[2] = -limits.corridor_m, limits.corridor_m
@@ -134,7 +146,9 @@ class SteeringPlanner:
         if self._has_plan:
             np.clip(self._plan, limits.lowest_wheel_rad, limits.highest_wheel_rad, out=self._plan)
 
-    def _linearise(self, leg: Leg, projection_m: float, start: PlanStart, limits: PlanLimits, shift_s: float) -> Complex:
+    def _linearise(
+        self, leg: Leg, projection_m: float, start: PlanStart, limits: PlanLimits, shift_s: float
+    ) -> Complex:
         """Write the linearised motion into the program; return exp(i D_k) of the path."""
         wheel, middle, motion = self._wheel, self._middle, self._program.motion
         row = leg.row(projection_m)
@@ -165,7 +179,9 @@ class SteeringPlanner:
         np.add.accumulate(place, out=place)
 
         # Projections: nearest sample, then along its tangent and arc.
-        projections = self._projections = leg.nearest(self._place_xy[1:], row, np.add.accumulate(np.abs(step_m)))
+        projections = self._projections = leg.nearest(
+            self._place_xy[1:], row, np.add.accumulate(np.abs(step_m))
+        )
         back = leg.back_tangent.take(projections)
         off = ahead - leg.place.take(projections)
         off *= back
@@ -192,11 +208,12 @@ class SteeringPlanner:
         return turned
 
     def _shift(self, start: PlanStart, shift_s: float) -> None:
-        """Set the nominal wheel angles from the predicted one on: the last plan, shifted by the elapsed time; without a plan,
-        straight ahead as soon as the wheels can be."""
+        """Set the nominal wheel angles from the predicted one on: the last plan, shifted by the
+        elapsed time; without a plan, straight ahead as soon as the wheels can be."""
         wheel, plan = self._wheel, self._plan
         if not self._has_plan:
-            # A wheel that was left at its lock would roll out to a circle, about which turning on looks like the way back.
+            # A wheel that was left at its lock would roll out to a circle, about which turning on
+            # looks like the way back.
             wheel[0] = start.wheel_rad
             np.subtract(abs(start.wheel_rad), self._turned_rad, out=wheel[1:])
             np.maximum(wheel[1:], 0.0, out=wheel[1:])
@@ -209,7 +226,8 @@ class SteeringPlanner:
         wheel[0] = start.wheel_rad
 
     def _steps_m(self, leg: Leg, row: int, start: PlanStart) -> Array:
-        """Return the signed distance of each stage, from the present speed to that of the profile along the last motion."""
+        """Return the signed distance of each stage, from the present speed to that of the profile
+        along the last motion."""
         if leg is not self._leg:
             self._leg = leg
             self._projections.fill(row)
@@ -221,7 +239,8 @@ class SteeringPlanner:
         return speed * (leg.direction * self._dt_s)
 
     def _bound(self, start: PlanStart, limits: PlanLimits) -> None:
-        """Set the wheel limits over the horizon. An angle beyond them returns at the slew rate, so that they are feasible."""
+        """Set the wheel limits over the horizon. An angle beyond them returns at the slew rate, so
+        that they are feasible."""
         lowest, highest = self._program.lowest[1], self._program.highest[1]
         fastest = float(np.maximum.reduce(self._speed))
         tangent_mps2 = limits.lateral_mps2 * limits.lateral_wheelbase_m
@@ -236,5 +255,9 @@ class SteeringPlanner:
         self._speed[0] = max(self._speed[0], abs(start.speed_mps))
         grip = np.arctan(tangent_mps2 / (self._speed * self._speed))
         way_back = limits.rate_radps * self._dt_s * self._stages
-        np.minimum(np.maximum(-grip, limits.lowest_wheel_rad), start.wheel_rad + way_back, out=lowest)
-        np.maximum(np.minimum(grip, limits.highest_wheel_rad), start.wheel_rad - way_back, out=highest)
+        np.minimum(
+            np.maximum(-grip, limits.lowest_wheel_rad), start.wheel_rad + way_back, out=lowest
+        )
+        np.maximum(
+            np.minimum(grip, limits.highest_wheel_rad), start.wheel_rad - way_back, out=highest
+        )

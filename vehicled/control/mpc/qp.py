@@ -1,14 +1,16 @@
 """Quadratic program of one steering horizon: constant sparsity, data written in place.
 
-Stage k runs from t_k to t_(k+1) = t_k + dt, k = 0 .. N-1. The unknowns are deviations from a nominal motion that obeys the model
-exactly, so the dynamics have no affine term; path curvature and present errors enter as errors of the nominal motion, in ``q``:
+Stage k runs from t_k to t_(k+1) = t_k + dt, k = 0 .. N-1. The unknowns are deviations from a
+nominal motion that obeys the model exactly, so the dynamics have no affine term; path curvature and
+present errors enter as errors of the nominal motion, in ``q``:
 
 * turn w_k of the wheel during the stage (rad), at a constant rate,
-* at t_(k+1), in the frame of the path at the nominal projection: along t and left n (m), yaw e, wheel angle d (rad),
+* at t_(k+1), in the frame of the path at the nominal projection: along t and left n (m), yaw e,
+  wheel angle d (rad),
 * slack s of the corridor (m).
 
-Trapezoidal linearisation of the single track about the nominal motion, with h_k = v_k dt (negative in reverse), m for the middle of
-the stage, psi_k the yaw of the path and D_k = psi_(k+1) - psi_k:
+Trapezoidal linearisation of the single track about the nominal motion, with h_k = v_k dt (negative
+in reverse), m for the middle of the stage, psi_k the yaw of the path and D_k = psi_(k+1) - psi_k:
 
     t_(k+1) =  cos D_k t_k + sin D_k n_k - h_k sin(theta_m - psi_(k+1)) (e_k + e_(k+1)) / 2
     n_(k+1) = -sin D_k t_k + cos D_k n_k + h_k cos(theta_m - psi_(k+1)) (e_k + e_(k+1)) / 2
@@ -20,8 +22,9 @@ the stage, psi_k the yaw of the path and D_k = psi_(k+1) - psi_k:
 
 The corridor is soft, so that every program is feasible.
 
-Unknowns and rows are ordered by kind, then by stage, so each kind is one slice. All are small numbers of metres and radians and the
-weight of the turns is 1, so the solver needs no scaling and its tolerance is in metres and radians.
+Unknowns and rows are ordered by kind, then by stage, so each kind is one slice. All are small
+numbers of metres and radians and the weight of the turns is 1, so the solver needs no scaling and
+its tolerance is in metres and radians.
 """
 
 from itertools import pairwise
@@ -58,7 +61,8 @@ class CostWeights(NamedTuple):
 
 
 class LinearMotion(NamedTuple):
-    """Linearised motion about the nominal one, and its errors; arrays (N,), entry k for stage k, written in place."""
+    """Linearised motion about the nominal one, and its errors; arrays (N,), entry k for stage k,
+    written in place."""
 
     along_per_yaw: Array
     """Half of the sensitivity, m/rad: the contribution of the yaw at either end of the stage."""
@@ -75,11 +79,13 @@ class LinearMotion(NamedTuple):
 
 
 class HorizonQp:
-    """Quadratic program min x'Px/2 + q'x, lower <= Ax <= upper, with 6 N unknowns and 7 N rows; A is in compressed columns.
+    """Quadratic program min x'Px/2 + q'x, lower <= Ax <= upper, with 6 N unknowns and 7 N rows; A
+    is in compressed columns.
 
-    ``p_diagonal`` (6 N,), ``column_starts`` and ``rows`` are constant. A planner writes ``motion``, ``lowest`` and ``highest`` (3,
-    N: turn, wheel, left minus slack), then calls :meth:`fill`, which updates ``varying`` (the entries of A at ``varying_at``),
-    ``q``, ``lower`` and ``upper`` without allocating.
+    ``p_diagonal`` (6 N,), ``column_starts`` and ``rows`` are constant. A planner writes ``motion``,
+    ``lowest`` and ``highest`` (3, N: turn, wheel, left minus slack), then calls :meth:`fill`, which
+    updates ``varying`` (the entries of A at ``varying_at``), ``q``, ``lower`` and ``upper`` without
+    allocating.
     """
 
     def __init__(self, stages: int, weights: CostWeights) -> None:
@@ -155,13 +161,27 @@ class HorizonQp:
         place = np.empty(len(order), dtype=np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
         self.rows: Indices = row[order]
-        self.column_starts: Indices = np.searchsorted(column[order], np.arange(self.unknowns + 1)).astype(np.int32)
+        self.column_starts: Indices = np.searchsorted(
+            column[order], np.arange(self.unknowns + 1)
+        ).astype(np.int32)
         self.a_values: Array = np.concatenate(values)[order]
         self.varying_at: Indices = place[: len(self.varying)].copy()
 
     def fill(self, turned: Complex) -> None:
-        """Write ``motion`` and the limits into the program. ``turned`` (N - 1,) is exp(i D_k), k = 1 .. N-1."""
-        along, left, yaw, along_before, left_before, yaw_before, cos_along, cos_left, sin_left, sin_along = self._varying
+        """Write ``motion`` and the limits into the program. ``turned`` (N - 1,) is exp(i D_k), k =
+        1 .. N-1."""
+        (
+            along,
+            left,
+            yaw,
+            along_before,
+            left_before,
+            yaw_before,
+            cos_along,
+            cos_left,
+            sin_left,
+            sin_along,
+        ) = self._varying
         along_before[:] = along[1:]
         left_before[:] = left[1:]
         yaw_before[:] = yaw[1:]

@@ -1,4 +1,5 @@
-"""Solvers of :class:`~vehicled.control.mpc.qp.HorizonQp`. Each stops at an iteration limit, never at a time limit."""
+"""Solvers of :class:`~vehicled.control.mpc.qp.HorizonQp`. Each stops at an iteration limit, never
+at a time limit."""
 
 from math import isfinite
 from typing import NamedTuple, Protocol
@@ -14,7 +15,8 @@ TOLERANCE = 1e-5
 
 
 class QpSolution(NamedTuple):
-    """Result of a solver. ``x`` (6, N) belongs to the caller and is finite if ``reason`` is NONE; otherwise it is None."""
+    """Result of a solver. ``x`` (6, N) belongs to the caller and is finite if ``reason`` is NONE;
+    otherwise it is None."""
 
     x: Array | None
     reason: ControlReason
@@ -34,7 +36,8 @@ class Solver(Protocol):
 
 
 class CompressedColumns(NamedTuple):
-    """Sparse matrix with the scipy attributes that OSQP's extension reads. Entries that are zero now keep their places."""
+    """Sparse matrix with the scipy attributes that OSQP's extension reads. Entries that are zero
+    now keep their places."""
 
     data: Array
     indices: Indices
@@ -48,19 +51,23 @@ class CompressedColumns(NamedTuple):
 
 
 class OsqpSolver:
-    """Operator splitting (Stellato et al. 2020) on the sparse program, through the extension type of the osqp package.
+    """Operator splitting (Stellato et al. 2020) on the sparse program, through the extension type
+    of the osqp package.
 
-    Direct use of the extension type takes a quarter of the time of ``OSQP.update`` and ``solve``, which copy, clip and wrap. It
-    validates little: shapes are constant, and the planner passes only finite programs.
+    Direct use of the extension type takes a quarter of the time of ``OSQP.update`` and ``solve``,
+    which copy, clip and wrap. It validates little: shapes are constant, and the planner passes only
+    finite programs.
 
-    Rho adapts every ``ADAPT_EVERY`` iterations, by count, because adaptation by time would make the solution depend on the
-    processor. Most programs end before. OSQP's scaling, duality gap and polishing are off (for scaling see
-    :mod:`vehicled.control.mpc.qp`).
+    Rho adapts every ``ADAPT_EVERY`` iterations, by count, because adaptation by time would make the
+    solution depend on the processor. Most programs end before. OSQP's scaling, duality gap and
+    polishing are off (for scaling see :mod:`vehicled.control.mpc.qp`).
     """
 
     ADAPT_EVERY = 50
 
-    def __init__(self, program: HorizonQp, max_iterations: int, step_size: float, *, check_every: int = 10) -> None:
+    def __init__(
+        self, program: HorizonQp, max_iterations: int, step_size: float, *, check_every: int = 10
+    ) -> None:
         """Set up OSQP; ``step_size`` is its rho."""
         # Imported here, so that other controllers do not load a solver.
         from osqp import ext_builtin
@@ -90,13 +97,23 @@ class OsqpSolver:
         p = CompressedColumns(program.p_diagonal, each[:-1], each, (n, n))
         a = CompressedColumns(program.values(), program.rows, program.column_starts, (m, n))
         self._solver = ext_builtin.OSQPSolver(
-            ext_builtin.CSC(p), program.q, ext_builtin.CSC(a), program.lower, program.upper, m, n, settings
+            ext_builtin.CSC(p),
+            program.q,
+            ext_builtin.CSC(a),
+            program.lower,
+            program.upper,
+            m,
+            n,
+            settings,
         )
         self._zeros = np.zeros(n), np.zeros(m)
         self._solved = int(ext_builtin.osqp_status_type.OSQP_SOLVED)
         self._bounded = frozenset(
             int(status)
-            for status in (ext_builtin.osqp_status_type.OSQP_MAX_ITER_REACHED, ext_builtin.osqp_status_type.OSQP_SOLVED_INACCURATE)
+            for status in (
+                ext_builtin.osqp_status_type.OSQP_MAX_ITER_REACHED,
+                ext_builtin.osqp_status_type.OSQP_SOLVED_INACCURATE,
+            )
         )
         self._shape = (-1, program.stages)
         # The first solve allocates memory that later ones reuse.
@@ -137,9 +154,11 @@ class OsqpSolver:
 
 
 class DaqpSolver:
-    """Dual active-set solver (Arnstrom et al. 2022) on the condensed program, with turns and slacks as unknowns. Exact.
+    """Dual active-set solver (Arnstrom et al. 2022) on the condensed program, with turns and slacks
+    as unknowns. Exact.
 
-    min z'Hz/2 + f'z over z = (turns, slacks) (2 N,), first with bounds on z, then with 2 N rows: wheel, left minus slack.
+    min z'Hz/2 + f'z over z = (turns, slacks) (2 N,), first with bounds on z, then with 2 N rows:
+    wheel, left minus slack.
     """
 
     def __init__(self, program: HorizonQp, max_iterations: int) -> None:
@@ -149,7 +168,9 @@ class DaqpSolver:
         self._max_iterations = max_iterations
         self._solve = daqp.solve
         n = program.stages
-        self._free = np.concatenate((np.arange(TURN * n, (TURN + 1) * n), np.arange((WHEEL + 1) * n, program.unknowns)))
+        self._free = np.concatenate(
+            (np.arange(TURN * n, (TURN + 1) * n), np.arange((WHEEL + 1) * n, program.unknowns))
+        )
         self._states = np.arange((TURN + 1) * n, (WHEEL + 1) * n)
 
     def forget(self) -> None:
@@ -160,9 +181,14 @@ class DaqpSolver:
         program = self._program
         n, m = program.stages, DYNAMICS * program.stages
         a = program.dense()
-        if not (np.isfinite(a).all() and np.isfinite(program.q).all() and np.isfinite(program.lower + program.upper).all()):
+        if not (
+            np.isfinite(a).all()
+            and np.isfinite(program.q).all()
+            and np.isfinite(program.lower + program.upper).all()
+        ):
             return QpSolution(None, ControlReason.NOT_FINITE, 0)
-        # Dynamics: states = gain z. Their block is triangular with -1 on the diagonal, hence invertible.
+        # Dynamics: states = gain z. Their block is triangular with -1 on the diagonal, hence
+        # invertible.
         gain = np.linalg.solve(a[:m, self._states], -a[:m, self._free])
         whole = np.zeros((program.unknowns, 2 * n))
         whole[self._free, np.arange(2 * n)] = 1.0
@@ -175,11 +201,20 @@ class DaqpSolver:
         upper = np.concatenate((program.upper[turns], slack, program.upper[rows]))
         lower = np.concatenate((program.lower[turns], -slack, program.lower[rows]))
         z, _, flag, info = self._solve(
-            hessian, gradient, np.ascontiguousarray(bounds[n:]), upper, lower, iter_limit=self._max_iterations
+            hessian,
+            gradient,
+            np.ascontiguousarray(bounds[n:]),
+            upper,
+            lower,
+            iter_limit=self._max_iterations,
         )
         iterations = int(info["iterations"])
         if flag < 1:
-            return QpSolution(None, ControlReason.INFEASIBLE if flag == -1 else ControlReason.NOT_CONVERGED, iterations)
+            return QpSolution(
+                None,
+                ControlReason.INFEASIBLE if flag == -1 else ControlReason.NOT_CONVERGED,
+                iterations,
+            )
         x = whole @ z
         if not np.isfinite(x).all():
             return QpSolution(None, ControlReason.NOT_FINITE, iterations)

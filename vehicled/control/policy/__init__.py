@@ -1,1 +1,2 @@
-"""Controller `policy`: a trained network in an ONNX file, which computes commands from named features."""
+"""Controller `policy`: a trained network in an ONNX file, which computes commands from named
+features."""

@@ -1,7 +1,8 @@
 """Policy controller: a trained network computes the commands.
 
-Like every path follower it tracks progress, slows down at the end, and stops at cusps; the command gate limits what it returns,
-and the failsafe matrix watches the vehicle. A network that returns NaN brakes.
+Like every path follower it tracks progress, slows down at the end, and stops at cusps; the command
+gate limits what it returns, and the failsafe matrix watches the vehicle. A network that returns NaN
+brakes.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,13 @@ from msgspec.structs import replace
 
 from vehicled.control.path_follower import SPEED_RANGES, FollowerState, PathFollower, SteeringDemand
 from vehicled.control.policy.features import FeatureInputs
-from vehicled.control.policy.network import Network, PolicyDescription, PolicyError, interface, read_network
+from vehicled.control.policy.network import (
+    Network,
+    PolicyDescription,
+    PolicyError,
+    interface,
+    read_network,
+)
 from vehicled.control.speed import SpeedParams
 from vehicled.core.arrays import Array
 from vehicled.core.messages import LaserScan
@@ -29,7 +36,8 @@ class PolicyParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     features: list[str] = field(default_factory=list)
     """Names of its inputs, in order, for a file without the description that vehicled writes."""
     steering_factor: Positive = 1.0
-    """Factor on its steering. Zhang et al. 2024 drove the network that imitates a person with 1.75."""
+    """Factor on its steering. Zhang et al. 2024 drove the network that imitates a person with
+    1.75."""
     trim: bool = False
     """Subtract the estimated steering offset from a command in fractions of full steering."""
     speed: SpeedParams = field(default_factory=SpeedParams)
@@ -40,17 +48,30 @@ class Policy(PathFollower):
     """Path follower with a trained network. The class of one file has its ``network``."""
 
     Params: ClassVar[type[PolicyParams]] = PolicyParams
-    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {**SPEED_RANGES, "steering_factor": (0.1, 10.0)}
+    CHANGEABLE: ClassVar[Mapping[str, tuple[float, float]]] = {
+        **SPEED_RANGES,
+        "steering_factor": (0.1, 10.0),
+    }
     network: ClassVar[Network]
 
-    def __init__(self, params: PolicyParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self,
+        params: PolicyParams,
+        vehicle: Vehicle,
+        limits: Limits,
+        course: Course,
+        period_s: float,
+    ) -> None:
         self._params = params
         description = self.network.description
         if description is None or params.features:
-            description = replace(description or PolicyDescription(features=[]), features=params.features)
+            description = replace(
+                description or PolicyDescription(features=[]), features=params.features
+            )
             if not description.features:
                 raise PolicyError(
-                    f"{self.network.name}: it does not say what its inputs are; name them with --set "
+                    f"{self.network.name}: it does not say what its inputs are; name them with "
+                    "--set "
                     'controller.policy.features=["reference_ahead_m", ...]'
                 )
         self._interface = interface(self.network, description)
@@ -70,8 +91,14 @@ class Policy(PathFollower):
     def steer(self, state: FollowerState) -> SteeringDemand:
         here, steering = state.here, self.vehicle.steering
         meaning = self._interface
-        meaning.features.fill(FeatureInputs(self, state, self._look_ahead_m, self._scan), self._inputs[0])
-        inputs = self._inputs if meaning.offset is None else (self._inputs - meaning.offset) * meaning.scale
+        meaning.features.fill(
+            FeatureInputs(self, state, self._look_ahead_m, self._scan), self._inputs[0]
+        )
+        inputs = (
+            self._inputs
+            if meaning.offset is None
+            else (self._inputs - meaning.offset) * meaning.scale
+        )
         made = self.network.run(inputs.astype(np.float32))[0].tolist()
         command = dict(zip(meaning.commands, made, strict=True))
         turned, factor = here.direction, self._params.steering_factor

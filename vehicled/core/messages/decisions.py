@@ -8,8 +8,8 @@ from vehicled.core.messages.base import NAN, Int64, Matrix4, Message, UInt8, UIn
 
 
 def largest_variance(xx: Any, xy: Any, yy: Any) -> Any:
-    """Return the larger eigenvalue of [[xx, xy], [xy, yy]], numbers or arrays: the variance in the direction in which least is
-    known. It does not depend on where the axes point."""
+    """Return the larger eigenvalue of [[xx, xy], [xy, yy]], numbers or arrays: the variance in the
+    direction in which least is known. It does not depend on where the axes point."""
     return 0.5 * (xx + yy + ((xx - yy) * (xx - yy) + 4.0 * xy * xy) ** 0.5)
 
 
@@ -44,7 +44,8 @@ class OperatorCommand(Message, frozen=True):
 
 
 class TeleopCommand(Message, frozen=True):
-    """One reading of a manual input device: keyboard, gamepad, wheel or web page. The daemon never repeats a reading."""
+    """One reading of a manual input device: keyboard, gamepad, wheel or web page. The daemon never
+    repeats a reading."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -60,18 +61,21 @@ class TeleopCommand(Message, frozen=True):
     sequence: UInt32 = 0
     """Counter of the readings of one origin."""
     unplugged: bool = False
-    """True in the last reading of a device that was disconnected; the other values are then meaningless."""
+    """True in the last reading of a device that was disconnected; the other values are then
+    meaningless."""
 
 
 class Setpoint(Message, frozen=True):
-    """Setpoint of another program for mode OFFBOARD: a speed, and a curvature or a wheel angle. The daemon never repeats one."""
+    """Setpoint of another program for mode OFFBOARD: a speed, and a curvature or a wheel angle. The
+    daemon never repeats one."""
 
     t_ns: Int64
     t_rx_ns: Int64
     speed_mps: float
     """Negative drives backward."""
     curvature_per_m: float = NAN
-    """Curvature of the path of the rear axle, positive left; NaN if ``wheel_angle_rad`` is given."""
+    """Curvature of the path of the rear axle, positive left; NaN if ``wheel_angle_rad`` is
+    given."""
     wheel_angle_rad: float = NAN
     origin: str = ""
     """Name of the program. The first that sends holds the lease."""
@@ -145,7 +149,8 @@ class EstimatorStatus(IntEnum):
 
 
 class StateEstimate(Message, frozen=True):
-    """State of the rear axle in the ``map`` frame. Covariance over (x, y, yaw, speed), row-major."""
+    """State of the rear axle in the ``map`` frame. Covariance over (x, y, yaw, speed),
+    row-major."""
 
     t_ns: Int64
     newest_input_ns: Int64
@@ -158,7 +163,8 @@ class StateEstimate(Message, frozen=True):
     covariance: Matrix4
     status: EstimatorStatus = EstimatorStatus.UNINITIALISED
     normalised_innovation_squared: float = NAN
-    """NIS of the newest position update; chi-square with two degrees of freedom if the filter is consistent."""
+    """NIS of the newest position update; chi-square with two degrees of freedom if the filter is
+    consistent."""
     rejected: UInt32 = 0
     """Measurements rejected by the gate since the start."""
     rejected_in_a_row: UInt16 = 0
@@ -166,7 +172,8 @@ class StateEstimate(Message, frozen=True):
 
     @property
     def position_sigma_m(self) -> float:
-        """Standard deviation of the position in the direction in which least is known; NaN if that is no number."""
+        """Standard deviation of the position in the direction in which least is known; NaN if that
+        is no number."""
         covariance = self.covariance
         xx, yy = covariance[0], covariance[5]
         variance: float = largest_variance(xx, covariance[1], yy)
@@ -176,8 +183,8 @@ class StateEstimate(Message, frozen=True):
 class Identification(Message, frozen=True):
     """Vehicle parameters identified while driving, starting from the profile's.
 
-    Each value has a standard deviation; NaN means that the value is the profile's and is not being identified.
-    Speed obeys ``dv/dt = drive_authority throttle - drive_damping v - drive_friction``.
+    Each value has a standard deviation; NaN means that the value is the profile's and is not being
+    identified. Speed obeys ``dv/dt = drive_authority throttle - drive_damping v - drive_friction``.
     """
 
     t_ns: Int64
@@ -303,12 +310,13 @@ class ActuatorCommand(Message, frozen=True):
     mode: Mode = Mode.INIT
     reaction: Reaction = Reaction.NONE
     clipped: UInt8 = 0
-    """Bits: 1 steering, 2 throttle, 4 brake clipped to its range; 8 not finite, replaced by the brake; 16 steering rate, 32
-    acceleration, 64 jerk limited."""
+    """Bits: 1 steering, 2 throttle, 4 brake clipped to its range; 8 not finite, replaced by the
+    brake; 16 steering rate, 32 acceleration, 64 jerk limited."""
     level: ControlLevel = ControlLevel.PRIMARY
     """Level of the fallback chain that the command came from."""
     estimate_age_ns: Int64 = -1
-    """Age of the state estimate. This and the ages below count from arrival; -1 if there was none."""
+    """Age of the state estimate. This and the ages below count from arrival; -1 if there was
+    none."""
     gnss_age_ns: Int64 = -1
     imu_age_ns: Int64 = -1
     odometry_age_ns: Int64 = -1

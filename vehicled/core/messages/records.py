@@ -1,4 +1,5 @@
-"""Log records beside measurements and decisions: wire bytes, task ticks, machine calls, faults, events, ports and the course."""
+"""Log records beside measurements and decisions: wire bytes, task ticks, machine calls, faults,
+events, ports and the course."""
 
 from enum import IntEnum
 from typing import Any
@@ -52,7 +53,8 @@ class Cause(IntEnum):
     STOPPED = 11
     """A stop signal, as of job control or a debugger, stopped the process."""
     NO_SCHEDSTAT = 12
-    """No cause: blocked or preempted, which only a kernel with scheduler statistics distinguishes."""
+    """No cause: blocked or preempted, which only a kernel with scheduler statistics
+    distinguishes."""
     NO_LOOP_RECORD = 13
     """No cause: this event loop does not record its sleeps."""
     EVIDENCE_FAILED = 14
@@ -77,8 +79,8 @@ class TaskTick(Message, frozen=True):
     missed: bool
     cause: Cause
     holder: UInt8
-    """Number of the task (QUEUED) or runtime callback (LOOP_HELD) that held the loop. For BLOCKED and PAGE_FAULT in another run:
-    the task or, from 128 on, the callback. 255: none."""
+    """Number of the task (QUEUED) or runtime callback (LOOP_HELD) that held the loop. For BLOCKED
+    and PAGE_FAULT in another run: the task or, from 128 on, the callback. 255: none."""
 
 
 class GarbageCollection(Message, frozen=True):
@@ -104,35 +106,43 @@ class Fault(Message, frozen=True):
     reason: str
     """Text for people; programs use the other fields."""
     value: float = NAN
-    """Value that the rule compares, in ``unit``, at this moment; NaN if the fault is not a comparison of numbers."""
+    """Value that the rule compares, in ``unit``, at this moment; NaN if the fault is not a
+    comparison of numbers."""
     limit: float = NAN
     unit: str = ""
 
 
 class ModeChange(Message, frozen=True):
-    """Change of the daemon's mode, with its reason. Older logs have a :class:`Fault` with the code ``mode`` in its place."""
+    """Change of the daemon's mode, with its reason. Older logs have a :class:`Fault` with the code
+    ``mode`` in its place."""
 
     t_ns: Int64
     before: Mode
     after: Mode
     reaction: Reaction
     code: str
-    """Code of the reason: of a rule, of a fault that a device reports, or of :class:`~vehicled.safety.reason.ReasonCode`."""
+    """Code of the reason: of a rule, of a fault that a device reports, or of
+    :class:`~vehicled.safety.reason.ReasonCode`."""
     origin: str
     """Origin of the request or of the device's fault; empty if the supervisor acts on its own."""
     first_code: str
-    """Code of the reason that began the stop; equal to ``code`` unless a later reason made the stop harder."""
+    """Code of the reason that began the stop; equal to ``code`` unless a later reason made the stop
+    harder."""
     reason: str
     """Text for people; programs use the other fields."""
     value: float = NAN
-    """Value that the rule compared when it tripped, in ``unit``; NaN if the reason is not a comparison of numbers."""
+    """Value that the rule compared when it tripped, in ``unit``; NaN if the reason is not a
+    comparison of numbers."""
     limit: float = NAN
     unit: str = ""
 
 
 def as_text(facts: Any) -> str:
-    """Return the facts of an event as JSON, numbers of numpy as numbers and anything unknown as text."""
-    return json.encode(facts, enc_hook=lambda value: value.item() if hasattr(value, "item") else str(value)).decode()
+    """Return the facts of an event as JSON, numbers of numpy as numbers and anything unknown as
+    text."""
+    return json.encode(
+        facts, enc_hook=lambda value: value.item() if hasattr(value, "item") else str(value)
+    ).decode()
 
 
 class Event(Message, frozen=True):
@@ -145,7 +155,8 @@ class Event(Message, frozen=True):
 
     @classmethod
     def of(cls, t_ns: int, level: str, name: str, /, **facts: Any) -> "Event":
-        """Return an event with its facts; those that a program reads have a type in :mod:`vehicled.core.events`."""
+        """Return an event with its facts; those that a program reads have a type in
+        :mod:`vehicled.core.events`."""
         return cls(t_ns, level, name, as_text(facts))
 
 
@@ -187,13 +198,15 @@ class Verb(IntEnum):
     TIME = 1
     """Duties of devices were run; tasks that were due too."""
     MESSAGE = 2
-    """The message that follows came from a request, an input device or the host, not from a port."""
+    """The message that follows came from a request, an input device or the host, not from a
+    port."""
     BRAKE = 3
     """The safe command was sent, outside the rate table."""
 
 
 class MachineCall(Message, frozen=True):
-    """A call of the machine, at its own time: with the bytes, ports and ticks, everything that a replay needs.
+    """A call of the machine, at its own time: with the bytes, ports and ticks, everything that a
+    replay needs.
 
     Turns that only ran tasks have none, because their ticks record them.
     """
@@ -228,6 +241,7 @@ class HostHealth(Message, frozen=True):
     wall_clock_s: float = NAN
     """Wall clock of the computer, s since 1970 UTC."""
     log_lost: str = ""
-    """Text that says what others did to the log while it was written; it goes on in another file."""
+    """Text that says what others did to the log while it was written; it goes on in another
+    file."""
     unread_s: float = 0.0
     """Time for which disk, memory and temperature gave no answer, s; 0 if they were read."""

@@ -3,7 +3,17 @@
 from enum import IntEnum
 from math import pi
 
-from vehicled.core.messages.base import NAN, NAN3, NAN9, Float64s, Int64, Matrix3, Message, UInt8, Vector3
+from vehicled.core.messages.base import (
+    NAN,
+    NAN3,
+    NAN9,
+    Float64s,
+    Int64,
+    Matrix3,
+    Message,
+    UInt8,
+    Vector3,
+)
 
 
 class FixType(IntEnum):
@@ -25,16 +35,22 @@ class CarrierSolution(IntEnum):
 
 
 FIXED_SIGMA_LIMIT_M = 0.1
-"""Standard deviation per axis beyond which no carrier-phase solution is fixed, whatever its label says."""
+"""Standard deviation per axis beyond which no carrier-phase solution is fixed, whatever its label
+says."""
 
 
 def is_place(latitude_rad: float, longitude_rad: float) -> bool:
     """Return True for a place on the earth; 0, 0 is what devices send without one."""
-    return abs(latitude_rad) <= pi / 2 and abs(longitude_rad) <= pi and not latitude_rad == longitude_rad == 0.0
+    return (
+        abs(latitude_rad) <= pi / 2
+        and abs(longitude_rad) <= pi
+        and not latitude_rad == longitude_rad == 0.0
+    )
 
 
 def stated_carrier(carrier: CarrierSolution, position_covariance_m2: Matrix3) -> CarrierSolution:
-    """Return the carrier solution that a stated covariance allows: one that is called fixed and errs by decimetres is floating."""
+    """Return the carrier solution that a stated covariance allows: one that is called fixed and
+    errs by decimetres is floating."""
     east, _, _, _, north, *_ = position_covariance_m2
     limit = FIXED_SIGMA_LIMIT_M**2
     # Not by max, which may return NaN where the other axis is known.
@@ -43,7 +59,8 @@ def stated_carrier(carrier: CarrierSolution, position_covariance_m2: Matrix3) ->
 
 
 class GnssFix(Message, frozen=True):
-    """Position and velocity of the GNSS antenna, WGS 84. Covariances ENU, row-major, NaN where unknown."""
+    """Position and velocity of the GNSS antenna, WGS 84. Covariances ENU, row-major, NaN where
+    unknown."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -113,7 +130,8 @@ class MotorStatus(Message, frozen=True):
 
 
 class ActuatorStatus(Message, frozen=True):
-    """Telemetry of one of several actuator devices, for the log; MotorStatus is that of all of them."""
+    """Telemetry of one of several actuator devices, for the log; MotorStatus is that of all of
+    them."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -158,8 +176,8 @@ class Corrections(Message, frozen=True):
 
 
 class ReferenceState(Message, frozen=True):
-    """State of a reference system, such as an INS with RTK, at its output point. It is logged and becomes GroundTruth; no task
-    receives it. Standard deviations are NaN where unknown."""
+    """State of a reference system, such as an INS with RTK, at its output point. It is logged and
+    becomes GroundTruth; no task receives it. Standard deviations are NaN where unknown."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -185,7 +203,8 @@ class ReferenceState(Message, frozen=True):
 
 
 class GroundTruth(Message, frozen=True):
-    """True state of the vehicle, by a simulator or by a reference system. It is logged and used for scoring; no task receives it.
+    """True state of the vehicle, by a simulator or by a reference system. It is logged and used for
+    scoring; no task receives it.
 
     The standard deviations are those that the reference system claims; 0 for a simulator.
     """
@@ -207,8 +226,8 @@ class GroundTruth(Message, frozen=True):
 
 
 class ObstacleContact(Message, frozen=True):
-    """Contact of the simulated vehicle with its scene: the first impact, and each harder one until they part. It is logged and used
-    for scoring; no task receives it.
+    """Contact of the simulated vehicle with its scene: the first impact, and each harder one until
+    they part. It is logged and used for scoring; no task receives it.
     """
 
     t_ns: Int64
@@ -229,11 +248,15 @@ class ObstacleContact(Message, frozen=True):
 def contact_text(contact: ObstacleContact) -> str:
     """Return what was touched, where and how hard."""
     place = f"({contact.x_m:.2f}, {contact.y_m:.2f}) m"
-    return f"{contact.what or 'the scene'} at {place}, {contact.speed_mps:.2f} m/s, {contact.impulse_ns:.3g} N s"
+    return (
+        f"{contact.what or 'the scene'} at {place}, {contact.speed_mps:.2f} m/s, "
+        f"{contact.impulse_ns:.3g} N s"
+    )
 
 
 class ObstacleRange(Message, frozen=True):
-    """Distance to the nearest obstacle in the lane ahead, along the lane, from the front of the vehicle."""
+    """Distance to the nearest obstacle in the lane ahead, along the lane, from the front of the
+    vehicle."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -242,9 +265,11 @@ class ObstacleRange(Message, frozen=True):
 
 
 class LaserScan(Message, frozen=True):
-    """One sweep of a planar scanner. Bearings are in the body frame, counter-clockwise from forward.
+    """One sweep of a planar scanner. Bearings are in the body frame, counter-clockwise from
+    forward.
 
-    Ranges follow REP-117: +inf for no return, -inf for an object nearer than the minimum range, NaN for an invalid ray.
+    Ranges follow REP-117: +inf for no return, -inf for an object nearer than the minimum range, NaN
+    for an invalid ray.
     """
 
     t_ns: Int64
@@ -267,12 +292,14 @@ class LaserScan(Message, frozen=True):
 
 
 class RcChannels(Message, frozen=True):
-    """One frame of an RC receiver: the channels of the operator's handset, and the state of the radio link."""
+    """One frame of an RC receiver: the channels of the operator's handset, and the state of the
+    radio link."""
 
     t_ns: Int64
     t_rx_ns: Int64
     channels: Float64s
-    """Values of channels 1, 2, ... in the receiver's own units; NaN for one that was not received."""
+    """Values of channels 1, 2, ... in the receiver's own units; NaN for one that was not
+    received."""
     failsafe: bool = False
     """True if the receiver says that it has lost the handset; the channels are then its own."""
     frame_lost: bool = False

@@ -1,1 +1,2 @@
-"""Shared wire protocol parts: framing, checksums, device clocks, CAN frames. Pure, without reading a clock."""
+"""Shared wire protocol parts: framing, checksums, device clocks, CAN frames. Pure, without reading
+a clock."""

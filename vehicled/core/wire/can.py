@@ -1,7 +1,8 @@
-"""CAN frames and their 16-byte record on a frame port: the Linux ``struct can_frame``; error frames of SocketCAN.
+"""CAN frames and their 16-byte record on a frame port: the Linux ``struct can_frame``; error frames
+of SocketCAN.
 
-``id u32 | length u8 | 3 bytes padding | data 8 bytes``, with the flags of ``linux/can.h`` in the top bits of the id. Always
-little-endian, so that recordings are portable.
+``id u32 | length u8 | 3 bytes padding | data 8 bytes``, with the flags of ``linux/can.h`` in the
+top bits of the id. Always little-endian, so that recordings are portable.
 """
 
 import struct
@@ -49,24 +50,26 @@ _CLASS_TEXTS = {
     CanError.RESTARTED: "controller restarted",
 }
 _CONTROLLER_TEXTS = (
-    "reception overflow", "transmission overflow", "reception warning", "transmission warning", "error-passive (reception)",
-    "error-passive (transmission)", "error-active again",
+    "reception overflow", "transmission overflow", "reception warning", "transmission warning",
+    "error-passive (reception)", "error-passive (transmission)", "error-active again",
 )  # fmt: skip
 _PROTOCOL_TEXTS = (
-    "wrong bit", "wrong form", "wrong bit stuffing", "no dominant bit", "no recessive bit", "overload", "error-active",
-    "while transmitting",
+    "wrong bit", "wrong form", "wrong bit stuffing", "no dominant bit", "no recessive bit",
+    "overload", "error-active", "while transmitting",
 )  # fmt: skip
 _TRANSCEIVER_TEXTS = {
-    0x04: "no wire CANH", 0x05: "CANH short to battery", 0x06: "CANH short to VCC", 0x07: "CANH short to ground",
-    0x40: "no wire CANL", 0x50: "CANL short to battery", 0x60: "CANL short to VCC", 0x70: "CANL short to ground",
-    0x80: "CANL short to CANH",
+    0x04: "no wire CANH", 0x05: "CANH short to battery", 0x06: "CANH short to VCC",
+    0x07: "CANH short to ground", 0x40: "no wire CANL", 0x50: "CANL short to battery",
+    0x60: "CANL short to VCC", 0x70: "CANL short to ground", 0x80: "CANL short to CANH",
 }  # fmt: skip
 
 
 class CanFrame(Struct, frozen=True, gc=False):
-    """One classic CAN frame. ``can_id`` has 29 bits if ``extended``, else 11; in an ``error`` frame it is the error class.
+    """One classic CAN frame. ``can_id`` has 29 bits if ``extended``, else 11; in an ``error`` frame
+    it is the error class.
 
-    ``data`` holds at most 8 bytes. A ``remote`` frame has as many zeros as it requests; none are on the bus.
+    ``data`` holds at most 8 bytes. A ``remote`` frame has as many zeros as it requests; none are on
+    the bus.
     """
 
     can_id: int
@@ -86,9 +89,13 @@ def error_texts(frame: CanFrame) -> list[str]:
     data = frame.data.ljust(8, b"\0")
     found = [text for kind, text in _CLASS_TEXTS.items() if frame.can_id & kind]
     if frame.can_id & CanError.CONTROLLER:
-        found += [text for bit, text in enumerate(_CONTROLLER_TEXTS) if data[1] >> bit & 1] or ["controller error"]
+        found += [text for bit, text in enumerate(_CONTROLLER_TEXTS) if data[1] >> bit & 1] or [
+            "controller error"
+        ]
     if frame.can_id & CanError.PROTOCOL:
-        found += [text for bit, text in enumerate(_PROTOCOL_TEXTS) if data[2] >> bit & 1] or ["protocol violation"]
+        found += [text for bit, text in enumerate(_PROTOCOL_TEXTS) if data[2] >> bit & 1] or [
+            "protocol violation"
+        ]
     if frame.can_id & CanError.TRANSCEIVER:
         found.append(_TRANSCEIVER_TEXTS.get(data[4], "transceiver error"))
     if not found and frame.can_id & CanError.BUS_ERROR:
@@ -109,14 +116,18 @@ def pack(frame: CanFrame) -> bytes:
     else:
         highest, flags = STANDARD_MASK, 0
     if not 0 <= can_id <= highest or size > MAX_DATA_BYTES:
-        raise ValueError(f"no CAN frame has id {can_id:#x} (at most {highest:#x}) with {size} bytes (at most {MAX_DATA_BYTES})")
+        raise ValueError(
+            f"no CAN frame has id {can_id:#x} (at most {highest:#x}) with {size} bytes (at "
+            f"most {MAX_DATA_BYTES})"
+        )
     if frame.remote:
         return _RECORD.pack(can_id | flags | REMOTE_FLAG, size, b"")
     return _RECORD.pack(can_id | flags, size, data)
 
 
 def unpack_all(data: bytes) -> list[CanFrame]:
-    """Return the frames of concatenated records, in order. Never raises; records of invalid length and a cut record are skipped."""
+    """Return the frames of concatenated records, in order. Never raises; records of invalid length
+    and a cut record are skipped."""
     frames = []
     whole = len(data) - len(data) % RECORD_BYTES
     for word, size, payload in _RECORD.iter_unpack(data[:whole]):
@@ -126,9 +137,21 @@ def unpack_all(data: bytes) -> list[CanFrame]:
         if word & (EXTENDED_FLAG | REMOTE_FLAG | ERROR_FLAG) == EXTENDED_FLAG:
             frames.append(CanFrame(word & EXTENDED_MASK, payload[:size]))
             continue
-        error, extended, remote = bool(word & ERROR_FLAG), bool(word & EXTENDED_FLAG), bool(word & REMOTE_FLAG)
+        error, extended, remote = (
+            bool(word & ERROR_FLAG),
+            bool(word & EXTENDED_FLAG),
+            bool(word & REMOTE_FLAG),
+        )
         mask = EXTENDED_MASK if error or extended else STANDARD_MASK
-        frames.append(CanFrame(word & mask, bytes(size) if remote else payload[:size], extended and not error, remote, error))
+        frames.append(
+            CanFrame(
+                word & mask,
+                bytes(size) if remote else payload[:size],
+                extended and not error,
+                remote,
+                error,
+            )
+        )
     return frames
 
 
@@ -143,7 +166,8 @@ class ErrorReport(Struct, frozen=True, gc=False):
 
 
 def decode(frames: Iterable[CanFrame]) -> Iterator[tuple[str, CanFrame | ErrorReport]]:
-    """Iterate over the frames of a recording by name of their identifier: ``123``, ``00000901`` if extended, ``ERROR``."""
+    """Iterate over the frames of a recording by name of their identifier: ``123``, ``00000901`` if
+    extended, ``ERROR``."""
     for frame in frames:
         if frame.error:
             yield "ERROR", ErrorReport(", ".join(error_texts(frame)), frame.can_id, frame.data)

@@ -1,8 +1,9 @@
 """Device clock: maps the counter in each sample to the host clock, to get its time of validity.
 
-Samples arrive late, never early: arrival = offset + (1 + rate) * device time + latency, with a variable latency above a floor.
-Samples at the floor form the lower envelope of the arrivals; the line is fitted to that envelope, so late samples cannot move it.
-Rate from an edge of the convex hull: Zhang, Liu, Xia, "Clock Synchronization Algorithms for Network Measurements", INFOCOM 2002.
+Samples arrive late, never early: arrival = offset + (1 + rate) * device time + latency, with a
+variable latency above a floor. Samples at the floor form the lower envelope of the arrivals; the
+line is fitted to that envelope, so late samples cannot move it. Rate from an edge of the convex
+hull: Zhang, Liu, Xia, "Clock Synchronization Algorithms for Network Measurements", INFOCOM 2002.
 Application: Klipper's ``clocksync``.
 """
 
@@ -12,11 +13,14 @@ from math import floor, inf
 _BLOCKS = 32
 """Blocks of the window, each kept as its lowest sample; bounds cost and memory."""
 _BLOCK_SAMPLES = 8
-"""Least number of samples per block; the window of a slow device is longer, so that it contains the floor."""
+"""Least number of samples per block; the window of a slow device is longer, so that it contains the
+floor."""
 _FIT_BLOCKS = 6
-"""Fewest blocks for a new rate; before that the last or nominal rate is used, because a short line is inaccurate."""
+"""Fewest blocks for a new rate; before that the last or nominal rate is used, because a short line
+is inaccurate."""
 _SETTLED = 8
-"""Samples after a start that may be early by any amount, because the first ones may have been late."""
+"""Samples after a start that may be early by any amount, because the first ones may have been
+late."""
 _STEP_NS = 100_000_000.0
 """Distance from the line beyond which the clock was set or restarted; less is jitter."""
 _CONFIRM = 4
@@ -25,15 +29,18 @@ _LAG_NS = 1e9
 _LAG_CONFIRM_NS = 200_000_000
 """Duration of a constant lag beyond the step that confirms a restart of the device."""
 _LATE_BLOCKS = 3
-"""Consecutive blocks, late by the same amount, after which the clock is taken to have lost time; otherwise the host stalled."""
+"""Consecutive blocks, late by the same amount, after which the clock is taken to have lost time;
+otherwise the host stalled."""
 _RATE_VARIANCE = 100e-6**2
 """Variance of a crystal's rate about nominal, before any measurement."""
 _RATE_WALK = 0.5e-6**2
 """Variance gained by the rate per block, for a crystal that warms up."""
 _OVERLAP = 2.0
-"""Variance factor of successive fits, because they share samples. Chosen by simulation, 1 to 400 Hz."""
+"""Variance factor of successive fits, because they share samples. Chosen by simulation, 1 to 400
+Hz."""
 _SURPRISE = 25.0
-"""Normalised square error of a fit beyond which the rate estimate is wrong; some devices have no crystal."""
+"""Normalised square error of a fit beyond which the rate estimate is wrong; some devices have no
+crystal."""
 _GAP_ERROR_NS = 5e6
 """Uncertainty after a gap beyond which older offsets are dropped, ns."""
 _RATE_LIMIT = 0.02
@@ -46,25 +53,38 @@ class DeviceClock:
     """Clock of one device. Call ``update`` once per sample, in the order of arrival."""
 
     def __init__(
-        self, *, tick_ns: float, bits: int | None, latency_ns: int = 0, window_ns: int = 30_000_000_000, modulus: int | None = None
+        self,
+        *,
+        tick_ns: float,
+        bits: int | None,
+        latency_ns: int = 0,
+        window_ns: int = 30_000_000_000,
+        modulus: int | None = None,
     ) -> None:
         """Set up the clock. Raises ValueError for invalid arguments.
 
-        ``tick_ns`` is the nominal duration of one count; ``bits`` the width of a wrapping counter, None if it does not wrap;
-        ``modulus`` that of a counter with another modulus than a power of two. The counter's period must be well above the worst
-        lateness. ``latency_ns`` is the least time from validity to arrival, subtracted from the envelope; ``window_ns`` is how long
-        a sample supports the line.
+        ``tick_ns`` is the nominal duration of one count; ``bits`` the width of a wrapping counter,
+        None if it does not wrap; ``modulus`` that of a counter with another modulus than a power of
+        two. The counter's period must be well above the worst lateness. ``latency_ns`` is the least
+        time from validity to arrival, subtracted from the envelope; ``window_ns`` is how long a
+        sample supports the line.
         """
         if bits is not None:
             if modulus is not None or not 1 <= bits <= 64:
-                raise ValueError(f"a counter has 1 to 64 bits or another modulus, not bits={bits} and modulus={modulus}")
+                raise ValueError(
+                    f"a counter has 1 to 64 bits or another modulus, not bits={bits} and "
+                    f"modulus={modulus}"
+                )
             modulus = 1 << bits
         if modulus is not None and modulus < 2:
             raise ValueError(f"a counter of modulus {modulus} cannot count")
         if not 1e-3 <= tick_ns <= 1e12:
             raise ValueError(f"a tick of {tick_ns} ns is invalid")
         if latency_ns < 0 or window_ns <= 0:
-            raise ValueError(f"latency ({latency_ns} ns) must not be negative and the window ({window_ns} ns) must be positive")
+            raise ValueError(
+                f"latency ({latency_ns} ns) must not be negative and the window ({window_ns} "
+                "ns) must be positive"
+            )
         self._tick = float(tick_ns)
         self._modulus = modulus
         self._period = _FAR if modulus is None else modulus * self._tick
@@ -81,7 +101,8 @@ class DeviceClock:
         self._samples = 0
         self._doubts = self._late_samples = self._late_from = self._late_blocks = self._agreeing = 0
         self._late_ns = self._late_low = 0.0
-        # Device time counts from the newest start: _first is the counter there, _count the counts since.
+        # Device time counts from the newest start: _first is the counter there, _count the counts
+        # since.
         self._first = self._raw = self._count = 0
         self._t0 = self._t_rx = self._t = 0
         self._points: list[tuple[float, float]] = []
@@ -90,7 +111,8 @@ class DeviceClock:
 
     @property
     def offset_ns(self) -> int:
-        """Host time minus device time (counts since its last start times ``tick_ns``) at the newest sample."""
+        """Host time minus device time (counts since its last start times ``tick_ns``) at the newest
+        sample."""
         line = self._shift + self._rate * (self._count * self._tick)
         return self._t0 - self._latency + int(line - self._first * self._tick)
 
@@ -100,10 +122,11 @@ class DeviceClock:
         return self._rate * 1e6
 
     def update(self, counter: int, t_rx_ns: int) -> int:
-        """Return the time of validity, ns, of the sample with ``counter`` that arrived at ``t_rx_ns``. Never raises.
+        """Return the time of validity, ns, of the sample with ``counter`` that arrived at
+        ``t_rx_ns``. Never raises.
 
-        It is never later than ``t_rx_ns - latency_ns``, and increases as long as the counter does. At the start, and while the
-        counter is implausible, it is ``t_rx_ns - latency_ns``.
+        It is never later than ``t_rx_ns - latency_ns``, and increases as long as the counter does.
+        At the start, and while the counter is implausible, it is ``t_rx_ns - latency_ns``.
         """
         latest = t_rx_ns - self._latency
         if not (-_INT_LIMIT < counter < _INT_LIMIT and -_INT_LIMIT < t_rx_ns < _INT_LIMIT):
@@ -163,7 +186,8 @@ class DeviceClock:
         return t_ns
 
     def time_of(self, counter: int) -> int | None:
-        """Return the time of a counter near that of the newest sample, without learning from it; None before the first sample."""
+        """Return the time of a counter near that of the newest sample, without learning from it;
+        None before the first sample."""
         if not self._samples:
             return None
         step = counter - self._raw
@@ -172,7 +196,8 @@ class DeviceClock:
         return self._t + round(step * self._tick * (1.0 + self._rate))
 
     def _start(self, counter: int, t_rx_ns: int) -> None:
-        """Start counting at a device's first sample. The rate belongs to the crystal and survives a restart."""
+        """Start counting at a device's first sample. The rate belongs to the crystal and survives a
+        restart."""
         if self._modulus is not None:
             counter %= self._modulus
         self._first = self._raw = counter
@@ -186,7 +211,8 @@ class DeviceClock:
         self._open_block(t_rx_ns, 0.0, 0.0, 0.0)
 
     def _doubt(self, counter: int, t_rx_ns: int) -> int:
-        """Handle a counter that fits neither the line nor a late arrival: damaged, or the clock was set."""
+        """Handle a counter that fits neither the line nor a late arrival: damaged, or the clock was
+        set."""
         self._doubts += 1
         if self._doubts >= _CONFIRM:
             self.resets += 1
@@ -194,12 +220,17 @@ class DeviceClock:
         return t_rx_ns - self._latency
 
     def _lags(self, residual: float, t_rx_ns: int) -> bool:
-        """True if samples have been late by the same amount for long enough; after a host stall they catch up at once."""
+        """True if samples have been late by the same amount for long enough; after a host stall
+        they catch up at once."""
         if not self._late_samples or abs(residual - self._late_ns) > _STEP_NS:
             self._late_samples, self._late_ns, self._late_from = 1, residual, t_rx_ns
             return False
         self._late_samples += 1
-        return residual > _LAG_NS and self._late_samples >= _CONFIRM and t_rx_ns - self._late_from >= _LAG_CONFIRM_NS
+        return (
+            residual > _LAG_NS
+            and self._late_samples >= _CONFIRM
+            and t_rx_ns - self._late_from >= _LAG_CONFIRM_NS
+        )
 
     def _resume(self, gap_ns: int) -> None:
         """Keep the offset after a silence for as long as the rate is accurate enough."""
@@ -218,7 +249,9 @@ class DeviceClock:
         points = self._points
         if self._low > _STEP_NS:
             self._late_blocks += 1
-            self._agreeing = self._agreeing + 1 if abs(self._low - self._late_low) < 0.5 * _STEP_NS else 1
+            self._agreeing = (
+                self._agreeing + 1 if abs(self._low - self._late_low) < 0.5 * _STEP_NS else 1
+            )
             self._late_low = self._low
             if self._agreeing < _LATE_BLOCKS and self._late_blocks < _BLOCKS:
                 self._open_block(t_rx_ns, 0.0, 0.0, _FAR)
@@ -236,7 +269,8 @@ class DeviceClock:
         self._open_block(t_rx_ns, 0.0, 0.0, _FAR)
 
     def _take_rate(self, slope: float, variance: float) -> None:
-        """Update the rate by a Kalman filter, because it belongs to the crystal and outlives the window."""
+        """Update the rate by a Kalman filter, because it belongs to the crystal and outlives the
+        window."""
         variance *= _OVERLAP
         surprise = (slope - self._rate) ** 2
         if surprise > _SURPRISE * (self._rate_variance + variance):
@@ -248,10 +282,12 @@ class DeviceClock:
 
 
 def _hull_slope(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return slope and variance of the edge of the lower convex hull that spans the middle of the points.
+    """Return slope and variance of the edge of the lower convex hull that spans the middle of the
+    points.
 
-    Of all lines below the points it minimises the sum of distances, which is the maximum likelihood for an exponential latency. The
-    variance is infinite if the points (at least three) are degenerate: a counter that stands still or goes back.
+    Of all lines below the points it minimises the sum of distances, which is the maximum likelihood
+    for an exponential latency. The variance is infinite if the points (at least three) are
+    degenerate: a counter that stands still or goes back.
     """
     hull: list[tuple[float, float]] = []
     for x, y in points:

@@ -1,6 +1,8 @@
-"""Checksums of the supported protocols. Each function takes a bytes-like object and returns the value on the wire.
+"""Checksums of the supported protocols. Each function takes a bytes-like object and returns the
+value on the wire.
 
-Check values are over ``b"123456789"``; names follow Greg Cook's catalogue of parametrised CRC algorithms.
+Check values are over ``b"123456789"``; names follow Greg Cook's catalogue of parametrised CRC
+algorithms.
 """
 
 from binascii import crc_hqx
@@ -9,17 +11,20 @@ from zlib import crc32
 Buffer = bytes | bytearray | memoryview
 
 CRC24Q_WEIGHT = 10
-"""Bytes of the other checksums that cost as much as a byte of CRC-24Q, which has no function in C."""
+"""Bytes of the other checksums that cost as much as a byte of CRC-24Q, which has no function in
+C."""
 _FLETCHER_BLOCK = 362
 _FLETCHER_BASE = (1 << 24) - 1
 _FLETCHER_MODULUS = _FLETCHER_BASE**2
 
 
 def fletcher8(data: Buffer) -> bytes:
-    """Return the bytes CK_A, CK_B of UBX and MIP: sum of the bytes, and sum of the sums, modulo 256.
+    """Return the bytes CK_A, CK_B of UBX and MIP: sum of the bytes, and sum of the sums, modulo
+    256.
 
-    With the bytes as digits of a number N in base X, N = sum(d_i X^i) = sum(d_i) + (X - 1) sum(i d_i) modulo (X - 1)^2, so one long
-    division in C replaces a Python loop. X exceeds the sums of one block.
+    With the bytes as digits of a number N in base X, N = sum(d_i X^i) = sum(d_i) + (X - 1) sum(i
+    d_i) modulo (X - 1)^2, so one long division in C replaces a Python loop. X exceeds the sums of
+    one block.
     """
     total = sums = 0
     for at in range(0, len(data), _FLETCHER_BLOCK):
@@ -27,7 +32,9 @@ def fletcher8(data: Buffer) -> bytes:
         size = len(block)
         digits = bytearray(3 * size)
         digits[::3] = block
-        weighted, part = divmod(int.from_bytes(digits, "little") % _FLETCHER_MODULUS, _FLETCHER_BASE)
+        weighted, part = divmod(
+            int.from_bytes(digits, "little") % _FLETCHER_MODULUS, _FLETCHER_BASE
+        )
         sums += size * (total + part) - weighted
         total += part
     return bytes((total & 255, sums & 255))
@@ -59,7 +66,8 @@ def crc16_xmodem(data: Buffer) -> int:
 
 
 def crc16_kermit(data: Buffer) -> int:
-    """Return CRC-16/KERMIT (polynomial 0x1021 reflected, that is 0x8408), used by sbgECom. Check value 0x2189.
+    """Return CRC-16/KERMIT (polynomial 0x1021 reflected, that is 0x8408), used by sbgECom. Check
+    value 0x2189.
 
     It is CRC-16/XMODEM of the bytes with their bits reversed, and that one runs in C.
     """
@@ -68,12 +76,14 @@ def crc16_kermit(data: Buffer) -> int:
 
 
 def crc32_plain(data: Buffer) -> int:
-    """Return the CRC-32 that begins with 0 and is not inverted, used by Unicore, NovAtel and ComNav. Check value 0x2DFD2D88."""
+    """Return the CRC-32 that begins with 0 and is not inverted, used by Unicore, NovAtel and
+    ComNav. Check value 0x2DFD2D88."""
     return crc32(data, 0xFFFFFFFF) ^ 0xFFFFFFFF
 
 
 def crc8(data: Buffer, start: int = 0) -> int:
-    """Return CRC-8/MAXIM-DOW (polynomial 0x31, reflected), used in FDILink headers. Check value 0xA1."""
+    """Return CRC-8/MAXIM-DOW (polynomial 0x31, reflected), used in FDILink headers. Check value
+    0xA1."""
     crc = start
     for byte in data:
         crc = _CRC8[crc ^ byte]
@@ -81,7 +91,8 @@ def crc8(data: Buffer, start: int = 0) -> int:
 
 
 def crc8_d5(data: Buffer) -> int:
-    """Return CRC-8/DVB-S2 (polynomial 0xD5), used in CRSF. Check value 0xBC; zero over bytes with their CRC."""
+    """Return CRC-8/DVB-S2 (polynomial 0xD5), used in CRSF. Check value 0xBC; zero over bytes with
+    their CRC."""
     crc = 0
     for byte in data:
         crc = _CRC8_D5[crc ^ byte]
@@ -89,7 +100,8 @@ def crc8_d5(data: Buffer) -> int:
 
 
 def crc24q(data: Buffer, start: int = 0) -> int:
-    """Return CRC-24Q (polynomial 0x1864CFB), used in RTCM 3. Zero over a frame with its CRC. Check value 0xCDE703."""
+    """Return CRC-24Q (polynomial 0x1864CFB), used in RTCM 3. Zero over a frame with its CRC. Check
+    value 0xCDE703."""
     crc = start
     for byte in data:
         crc = (crc << 8 & 0xFFFFFF) ^ _CRC24Q[crc >> 16 ^ byte]

@@ -1,4 +1,5 @@
-"""Episodes: a state that changes is reported once, and one that comes and goes is one episode, never a message per frame."""
+"""Episodes: a state that changes is reported once, and one that comes and goes is one episode,
+never a message per frame."""
 
 from math import inf
 
@@ -18,11 +19,13 @@ class Change(Struct, frozen=True):
     changes: int = 1
     """Changes since the last report."""
     unsteady: bool = False
-    """True at the begin of an episode in which the state comes and goes; the next report follows when it is steady again."""
+    """True at the begin of an episode in which the state comes and goes; the next report follows
+    when it is steady again."""
 
 
 class StateEpisodes:
-    """Filter of the changes of a state. One that returns to an earlier state twice within ``QUIET_NS`` begins an episode."""
+    """Filter of the changes of a state. One that returns to an earlier state twice within
+    ``QUIET_NS`` begins an episode."""
 
     def __init__(self, state: str) -> None:
         self.state = state
@@ -43,8 +46,9 @@ class StateEpisodes:
             before, self._reported = self._reported, state
             return Change(before, state, changes)
         if self._changed_ns is not None:
-            # Few states, so few entries; a state without bounds in its values would grow this. The state before the first
-            # message does not count: a device that starts and soon fails has not come and gone.
+            # Few states, so few entries; a state without bounds in its values would grow this. The
+            # state before the first message does not count: a device that starts and soon fails has
+            # not come and gone.
             self._left_ns[self.state] = now_ns
         before, self.state, self._changed_ns = self.state, state, now_ns
         if self.changes:
@@ -63,7 +67,8 @@ class StateEpisodes:
 class FaultEpisode:
     """One fault of a device: reports its start, a stronger reaction, and its end.
 
-    A fault that returns within ``QUIET_NS`` of its end is the same episode and ends when it has been absent for as long.
+    A fault that returns within ``QUIET_NS`` of its end is the same episode and ends when it has
+    been absent for as long.
     """
 
     def __init__(self, code: str, origin: str) -> None:

@@ -1,11 +1,13 @@
-"""Framing: finds the frames of several protocols in one byte stream, cut and damaged anywhere, in linear time.
+"""Framing: finds the frames of several protocols in one byte stream, cut and damaged anywhere, in
+linear time.
 
-A protocol states the shape of its frames. Most have a length in their head and a checksum: :class:`CountedFrame`, or another
-subclass of :class:`CheckedFrame`. Text is a :class:`TextLine`.
+A protocol states the shape of its frames. Most have a length in their head and a checksum:
+:class:`CountedFrame`, or another subclass of :class:`CheckedFrame`. Text is a :class:`TextLine`.
 
-A false start claims bytes that later candidates claim again, and summing each claim costs the square of the length. So each false
-start is paid for by bytes read, before it or after it: in a flood of them, bytes are passed over unseen. That takes some dozens of
-false starts within a few hundred bytes, or three of the longest, which damage does not make. After a flood, no more bytes are
+A false start claims bytes that later candidates claim again, and summing each claim costs the
+square of the length. So each false start is paid for by bytes read, before it or after it: in a
+flood of them, bytes are passed over unseen. That takes some dozens of false starts within a few
+hundred bytes, or three of the longest, which damage does not make. After a flood, no more bytes are
 passed over than pay for one false start: a 24th of the longest frame (half of it for RTCM).
 """
 
@@ -20,11 +22,12 @@ from vehicled.core.wire.crc import Buffer, crc16_xmodem, crc32_plain, xor8
 
 Stream = bytes | bytearray
 Probe = Callable[[Stream, int, int], int]
-"""Frame detector ``probe(buffer, at, end)``: the length of a frame that is complete and valid at ``at``, ``INCOMPLETE`` if more
-bytes are needed, ``NO_FRAME`` as soon as it is certain.
+"""Frame detector ``probe(buffer, at, end)``: the length of a frame that is complete and valid at
+``at``, ``INCOMPLETE`` if more bytes are needed, ``NO_FRAME`` as soon as it is certain.
 
-It must not depend on bytes before ``at``, and must not raise. A bare function is asked again for every candidate and every piece of
-data: its cost is its own affair. A :class:`Shape` is also a probe.
+It must not depend on bytes before ``at``, and must not raise. A bare function is asked again for
+every candidate and every piece of data: its cost is its own affair. A :class:`Shape` is also a
+probe.
 """
 
 INCOMPLETE = 0
@@ -33,7 +36,8 @@ NO_FRAME = -1
 _FALSE_START_BYTES = 16
 """Bytes read that pay for one false start."""
 _SUMMED_PER_BYTE = 24
-"""Bytes of its checksum that one byte read pays for. In C, so many cost less than one instruction of the interpreter."""
+"""Bytes of its checksum that one byte read pays for. In C, so many cost less than one instruction
+of the interpreter."""
 _BURST_BYTES = 2048
 """Most bytes read that count for later false starts."""
 
@@ -45,7 +49,8 @@ class Shape(ABC):
     """Cost of a byte of an invalid frame, in bytes of a checksum in C."""
 
     def head(self, sync: bytes) -> list[bytes]:
-        """Return the possible values of each of the first bytes of a frame: those of the sync, and what else is certain.
+        """Return the possible values of each of the first bytes of a frame: those of the sync, and
+        what else is certain.
 
         A place where they do not fit is no false start, and costs nearly nothing.
         """
@@ -53,11 +58,13 @@ class Shape(ABC):
 
     @abstractmethod
     def length(self, buffer: Stream, at: int, end: int) -> int:
-        """Return the length of the frame at ``at``, complete or not: ``INCOMPLETE`` if it is not known yet, or ``NO_FRAME``."""
+        """Return the length of the frame at ``at``, complete or not: ``INCOMPLETE`` if it is not
+        known yet, or ``NO_FRAME``."""
 
     @abstractmethod
     def valid(self, buffer: Stream, at: int, stop: int) -> bool:
-        """True if the frame from ``at`` to ``stop``, of the length that :meth:`length` gave, is sound."""
+        """True if the frame from ``at`` to ``stop``, of the length that :meth:`length` gave, is
+        sound."""
 
     def __call__(self, buffer: Stream, at: int, end: int) -> int:
         """Return the length of a complete and valid frame, ``INCOMPLETE`` or ``NO_FRAME``."""
@@ -93,7 +100,8 @@ class FrameCheck(NamedTuple):
     tail: int = 0
     """Bytes at the end that are not covered."""
     stored: int | None = None
-    """Place of the value, from the end if negative. None: the covered bytes include it and give zero."""
+    """Place of the value, from the end if negative. None: the covered bytes include it and give
+    zero."""
     size: int = 1
     """Bytes of the value."""
     order: Literal["little", "big"] = "big"
@@ -133,9 +141,11 @@ class CountedFrame(CheckedFrame):
         most: int = 0xFFFF,
         head: int = 0,
     ) -> None:
-        """The count has ``width`` bytes from ``at`` on, leaves out ``extra`` bytes, and lies from ``least`` to ``most``.
+        """The count has ``width`` bytes from ``at`` on, leaves out ``extra`` bytes, and lies from
+        ``least`` to ``most``.
 
-        ``head``: bytes that a subclass needs to know the length, if more than those up to the count."""
+        ``head``: bytes that a subclass needs to know the length, if more than those up to the
+        count."""
         super().__init__(check)
         self._low = at if order == "little" or width == 1 else at + 1
         self._high = None if width == 1 else 2 * at + 1 - self._low
@@ -177,27 +187,46 @@ class FixedFrame(CheckedFrame):
 
 
 class TextLine(Shape):
-    """Line of text ``$body*hh`` with a checksum of two hexadecimal digits, the exclusive or of the body, and LF or CR LF.
+    """Line of text ``$body*hh`` with a checksum of two hexadecimal digits, the exclusive or of the
+    body, and LF or CR LF.
 
-    The body begins with a name and has no further ``$`` or ``*``, so that no byte belongs to two lines.
+    The body begins with a name and has no further ``$`` or ``*``, so that no byte belongs to two
+    lines.
     """
 
-    def __init__(self, longest: int, *, with_crc: bool = False, with_crc32: bool = False, bare: bool = False) -> None:
-        """``longest``: bytes of a line. ``with_crc``: the checksum may also be a CRC-16 of four digits, as VectorNav's may.
-        ``with_crc32``: it may also be a CRC-32 of eight digits, as Unicore's and ComNav's may.
+    def __init__(
+        self, longest: int, *, with_crc: bool = False, with_crc32: bool = False, bare: bool = False
+    ) -> None:
+        """``longest``: bytes of a line. ``with_crc``: the checksum may also be a CRC-16 of four
+        digits, as VectorNav's may. ``with_crc32``: it may also be a CRC-32 of eight digits, as
+        Unicore's and ComNav's may.
 
-        ``bare``: a line with fields but without a checksum is a frame, too, so that it can be named: older devices send them.
+        ``bare``: a line with fields but without a checksum is a frame, too, so that it can be
+        named: older devices send them.
         """
         self._longest, self._bare = longest, bare
         digits = rb"[0-9A-Fa-f]{2}"
         sizes = [1, *([2] if with_crc else []), *([4] if with_crc32 else [])]
         sums = b"|".join(digits * size for size in sizes)
         tail = rb"(?:\*(?:" + sums + rb"))" + (b"?" if bare else b"") + rb"\r?\n"
-        tail_begins = rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (2 * max(sizes)) + (rb"|\r\Z" if bare else b"")
+        tail_begins = rb"\*(?:[0-9A-Fa-f]{0,%d}\r?)?\Z" % (2 * max(sizes)) + (
+            rb"|\r\Z" if bare else b""
+        )
         # Proprietary names are long, and some makers use lower case.
         name, body = rb"[A-Za-z][0-9A-Za-z_]{2,31}+", rb"(?:,[\x20-\x23\x25-\x29\x2b-\x7e]*+)?"
         begun = rb"[A-Za-z]?[0-9A-Za-z_]{0,31}\Z"
-        self._line = re.compile(rb"\$(?:" + name + body + rb"(?:(" + tail + rb")|\Z|" + tail_begins + rb")|" + begun + rb")")
+        self._line = re.compile(
+            rb"\$(?:"
+            + name
+            + body
+            + rb"(?:("
+            + tail
+            + rb")|\Z|"
+            + tail_begins
+            + rb")|"
+            + begun
+            + rb")"
+        )
 
     def head(self, sync: bytes) -> list[bytes]:
         return [*super().head(sync), ascii_letters.encode()]
@@ -231,22 +260,32 @@ class Protocol(NamedTuple):
 
 
 class Framer:
-    """Splitter of a stream into frames of one or more protocols. Never raises on wire input; keeps less than ``limit`` bytes.
+    """Splitter of a stream into frames of one or more protocols. Never raises on wire input; keeps
+    less than ``limit`` bytes.
 
-    After an invalid frame the search continues one byte after its start, so damage costs only that frame. Frames come in stream
-    order, independent of cuts, because nothing after a candidate is delivered before it is decided. A protocol should therefore
-    have no impossible lengths, which would hold back the stream. If several protocols fit, the first in the list wins.
+    After an invalid frame the search continues one byte after its start, so damage costs only that
+    frame. Frames come in stream order, independent of cuts, because nothing after a candidate is
+    delivered before it is decided. A protocol should therefore have no impossible lengths, which
+    would hold back the stream. If several protocols fit, the first in the list wins.
     """
 
     def __init__(self, protocols: Sequence[Protocol], limit: int = 1 << 16) -> None:
-        """Set the longest frame to ``limit`` bytes. Raises ValueError for an empty list, an empty sync or an unusable limit."""
+        """Set the longest frame to ``limit`` bytes. Raises ValueError for an empty list, an empty
+        sync or an unusable limit."""
         if not protocols or not all(protocol.sync for protocol in protocols):
             raise ValueError("a framer needs protocols, each with at least one sync byte")
         if limit < max(len(protocol.sync) for protocol in protocols):
-            raise ValueError(f"a limit of {limit} bytes does not even hold the sync of every protocol")
+            raise ValueError(
+                f"a limit of {limit} bytes does not even hold the sync of every protocol"
+            )
         self._limit = limit
-        shapes = [(name, sync, probe if isinstance(probe, Shape) else _Bare(probe)) for name, sync, probe in protocols]
-        self._by_first = [tuple(each for each in shapes if each[1][0] == first) for first in range(256)]
+        shapes = [
+            (name, sync, probe if isinstance(probe, Shape) else _Bare(probe))
+            for name, sync, probe in protocols
+        ]
+        self._by_first = [
+            tuple(each for each in shapes if each[1][0] == first) for first in range(256)
+        ]
         self._find = _pattern(tuple(tuple(shape.head(sync)) for _, sync, shape in shapes)).search
         self._held = bytearray()
         self._need = 0
@@ -265,8 +304,8 @@ class Framer:
     def feed(self, data: bytes, stale: bool = False) -> list[tuple[str, bytes]]:
         """Return the frames completed by ``data``, in order, as (protocol name, frame).
 
-        ``stale``: the port was silent before ``data``, so an older candidate that ``data`` does not complete is dropped, and the
-        bytes it held back are searched.
+        ``stale``: the port was silent before ``data``, so an older candidate that ``data`` does not
+        complete is dropped, and the bytes it held back are searched.
         """
         held = self._held
         buffer: Stream = data
@@ -335,9 +374,12 @@ class Framer:
 
 
 class PayloadReader:
-    """Reader of one kind of payload from a stream cut anywhere. Never raises on wire input; keeps at most one frame."""
+    """Reader of one kind of payload from a stream cut anywhere. Never raises on wire input; keeps
+    at most one frame."""
 
-    def __init__(self, protocols: Sequence[Protocol], limit: int, payload: Callable[[str, bytes], bytes]) -> None:
+    def __init__(
+        self, protocols: Sequence[Protocol], limit: int, payload: Callable[[str, bytes], bytes]
+    ) -> None:
         """``payload`` takes the protocol's name and the frame."""
         self._framer = Framer(protocols, limit)
         self._payload = payload
@@ -358,7 +400,8 @@ class PayloadReader:
         return self._framer.buffered_bytes
 
     def feed(self, data: bytes, stale: bool = False) -> list[bytes]:
-        """Return the payloads completed by ``data``. ``stale``: the line was silent, so an incomplete frame is dropped."""
+        """Return the payloads completed by ``data``. ``stale``: the line was silent, so an
+        incomplete frame is dropped."""
         return [self._payload(name, frame) for name, frame in self._framer.feed(data, stale)]
 
     def flush(self) -> list[bytes]:
@@ -372,12 +415,15 @@ class PayloadReader:
 
 @lru_cache(64)
 def _pattern(heads: tuple[tuple[bytes, ...], ...]) -> re.Pattern[bytes]:
-    """Return a pattern of any of the heads, or as much of it as there is at the end of the buffer. Devices are made anew for each
-    drive, and their protocols are few.
+    """Return a pattern of any of the heads, or as much of it as there is at the end of the buffer.
+    Devices are made anew for each drive, and their protocols are few.
     """
     patterns = set()
     for head in heads:
-        *others, pattern = [b"[" + b"".join(re.escape(bytes((value,))) for value in values) + b"]" for values in head]
+        *others, pattern = [
+            b"[" + b"".join(re.escape(bytes((value,))) for value in values) + b"]"
+            for values in head
+        ]
         for values in reversed(others):
             pattern = values + rb"(?:\Z|" + pattern + rb")"
         patterns.add(pattern)

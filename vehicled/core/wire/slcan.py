@@ -1,10 +1,12 @@
 """Codec of serial CAN adapters: Lawicel's ASCII protocol, known as slcan. Pure, both directions.
 
-A line ends with CR; BEL (command refused) is a line of its own. Frames are ``t`` id(3) length data and ``T`` id(8) length data,
-remote frames ``r`` and ``R`` without data, in hexadecimal digits. Adapters with error reports add ``s`` state (a active, w warning,
-p passive, b bus-off) and two counters of three digits, reception first, and ``e`` number of errors and their letters: both become
-error frames of SocketCAN. Other lines are commands or replies. The protocol has no checksum, so the decoder rejects a line with any
-invalid character. Source: Lawicel CAN232 manual, version 3; ``drivers/net/can/slcan`` of Linux.
+A line ends with CR; BEL (command refused) is a line of its own. Frames are ``t`` id(3) length data
+and ``T`` id(8) length data, remote frames ``r`` and ``R`` without data, in hexadecimal digits.
+Adapters with error reports add ``s`` state (a active, w warning, p passive, b bus-off) and two
+counters of three digits, reception first, and ``e`` number of errors and their letters: both become
+error frames of SocketCAN. Other lines are commands or replies. The protocol has no checksum, so the
+decoder rejects a line with any invalid character. Source: Lawicel CAN232 manual, version 3;
+``drivers/net/can/slcan`` of Linux.
 """
 
 import re
@@ -45,28 +47,37 @@ _ERROR_BITS = {
     ord("O"): (CanError.CONTROLLER, 1, 0x02),
     ord("s"): (CanError.PROTOCOL, 2, 0x04),
 }
-"""Class, byte and bit of the errors that are one bit; ``a`` is a missing acknowledgement, ``c`` a wrong CRC."""
+"""Class, byte and bit of the errors that are one bit; ``a`` is a missing acknowledgement, ``c`` a
+wrong CRC."""
 _CRC_SEQUENCE = 0x08
 """Location of a protocol error, in byte 3."""
 
 
 class SlcanLine(Struct, frozen=True, gc=False):
-    """Line that is not a frame, without its CR: a command or a reply. Empty is OK, ``REFUSED`` is an error."""
+    """Line that is not a frame, without its CR: a command or a reply. Empty is OK, ``REFUSED`` is
+    an error."""
 
     text: bytes
 
 
 def encode(frame: CanFrame) -> bytes:
-    """Return the line of a frame. Raises ValueError for an error that has none, or an invalid id or data."""
+    """Return the line of a frame. Raises ValueError for an error that has none, or an invalid id or
+    data."""
     can_id, data, size = frame.can_id, frame.data, len(frame.data)
     if frame.error:
         return _encode_error(frame)
-    if size > MAX_DATA_BYTES or not 0 <= can_id <= (EXTENDED_MASK if frame.extended else STANDARD_MASK):
+    if size > MAX_DATA_BYTES or not 0 <= can_id <= (
+        EXTENDED_MASK if frame.extended else STANDARD_MASK
+    ):
         raise ValueError(f"slcan cannot express this: {frame}")
     if frame.remote:
         return b"R%08X%d\r" % (can_id, size) if frame.extended else b"r%03X%d\r" % (can_id, size)
     digits = data.hex().upper().encode()
-    return b"T%08X%d%s\r" % (can_id, size, digits) if frame.extended else b"t%03X%d%s\r" % (can_id, size, digits)
+    return (
+        b"T%08X%d%s\r" % (can_id, size, digits)
+        if frame.extended
+        else b"t%03X%d%s\r" % (can_id, size, digits)
+    )
 
 
 def _encode_error(frame: CanFrame) -> bytes:
@@ -75,10 +86,21 @@ def _encode_error(frame: CanFrame) -> bytes:
     if frame.can_id & CanError.BUS_OFF:
         state = b"b"
     elif frame.can_id & CanError.CONTROLLER:
-        state = next((letter for letter, bits in ((b"p", 0x30), (b"w", 0x0C), (b"a", 0x40)) if data[1] & bits), b"")
+        state = next(
+            (
+                letter
+                for letter, bits in ((b"p", 0x30), (b"w", 0x0C), (b"a", 0x40))
+                if data[1] & bits
+            ),
+            b"",
+        )
     if state:
         return b"s%b%03d%03d\r" % (state, data[7], data[6])
-    letters = bytes(letter for letter, (kind, at, bit) in _ERROR_BITS.items() if frame.can_id & kind and data[at] & bit)
+    letters = bytes(
+        letter
+        for letter, (kind, at, bit) in _ERROR_BITS.items()
+        if frame.can_id & kind and data[at] & bit
+    )
     letters = (b"a" if frame.can_id & CanError.NO_ACK else b"") + letters
     if frame.can_id & CanError.PROTOCOL and data[3] == _CRC_SEQUENCE:
         letters += b"c"
@@ -88,14 +110,18 @@ def _encode_error(frame: CanFrame) -> bytes:
 
 
 def opening(bitrate: int, listen_only: bool = False) -> bytes:
-    """Return the commands that open an adapter in any state: end a partial line, close, set the bit rate, open.
+    """Return the commands that open an adapter in any state: end a partial line, close, set the bit
+    rate, open.
 
-    The adapter answers each, and refuses to close when closed. Raises ValueError for an unsupported bit rate.
+    The adapter answers each, and refuses to close when closed. Raises ValueError for an unsupported
+    bit rate.
     """
     try:
         rate = BITRATES[bitrate]
     except KeyError:
-        raise ValueError(f"slcan has no bit rate {bitrate}; it has {', '.join(map(str, BITRATES))}") from None
+        raise ValueError(
+            f"slcan has no bit rate {bitrate}; it has {', '.join(map(str, BITRATES))}"
+        ) from None
     return b"\rC\r" + rate + (b"\rL\r" if listen_only else b"\rO\r")
 
 
@@ -135,13 +161,15 @@ def _errors(letters: bytes) -> CanFrame:
 
 
 class SlcanDecoder:
-    """Incremental decoder of either direction, from a stream cut anywhere. Never raises on wire input.
+    """Incremental decoder of either direction, from a stream cut anywhere. Never raises on wire
+    input.
 
     A damaged character costs its line, and the next one too if it was the CR between them.
     """
 
     def __init__(self, timestamp_digits: int = 0) -> None:
-        """Ignore ``timestamp_digits`` hexadecimal digits after each frame; 4 after the command ``Z1``."""
+        """Ignore ``timestamp_digits`` hexadecimal digits after each frame; 4 after the command
+        ``Z1``."""
         self._tail_digits = timestamp_digits
         self._rest = b""
         self._overlong = False
@@ -214,7 +242,9 @@ class SlcanDecoder:
         can_id = int(line[1:at], 16)
         remote = kind in b"rR"
         stop = at + 1 + (0 if remote else 2 * size)
-        if len(line) != stop + self._tail_digits or can_id > (EXTENDED_MASK if extended else STANDARD_MASK):
+        if len(line) != stop + self._tail_digits or can_id > (
+            EXTENDED_MASK if extended else STANDARD_MASK
+        ):
             return None
         data = bytes(size) if remote else bytes.fromhex(line[at + 1 : stop].decode("ascii"))
         return CanFrame(can_id, data, extended, remote)

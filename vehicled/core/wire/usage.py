@@ -1,8 +1,9 @@
 """Account of the messages on one port: which were used, which were not, and why.
 
-A valid checksum says that a message arrived as it was sent, not that its content is usable. Each driver states in one place what
-makes a message of its protocol usable, refuses everything else with a reason of :class:`Unused`, and keeps this account. Status,
-report and ``vehicled devices decode`` show it; the log has one event for each defect of a message.
+A valid checksum says that a message arrived as it was sent, not that its content is usable. Each
+driver states in one place what makes a message of its protocol usable, refuses everything else with
+a reason of :class:`Unused`, and keeps this account. Status, report and ``vehicled devices decode``
+show it; the log has one event for each defect of a message.
 """
 
 from collections.abc import Callable, Iterator
@@ -62,8 +63,8 @@ class Unused(StrEnum):
 
 ORDINARY = frozenset(
     (
-        Unused.NOT_READ, Unused.NOT_WANTED, Unused.DUPLICATE, Unused.REPEATED, Unused.LATE, Unused.OTHER_PROTOCOL, Unused.FOREIGN,
-        Unused.NO_SOLUTION, Unused.NO_TIME,
+        Unused.NOT_READ, Unused.NOT_WANTED, Unused.DUPLICATE, Unused.REPEATED, Unused.LATE,
+        Unused.OTHER_PROTOCOL, Unused.FOREIGN, Unused.NO_SOLUTION, Unused.NO_TIME,
     )
 )  # fmt: skip
 """Reasons that are no defect of the message: counted, and no event."""
@@ -86,7 +87,9 @@ _TEXTS = {
     Unused.CONTRADICTION: "it contradicts another field",
     Unused.UNKNOWN_STATE: "its value is not documented",
     Unused.INVALID: "the device marks it as invalid",
-    Unused.STATUS_MISSING: "the status that says if it is valid does not come: switch it on in the device",
+    Unused.STATUS_MISSING: (
+        "the status that says if it is valid does not come: switch it on in the device"
+    ),
     Unused.NO_TIME: "the device does not know the time yet",
     Unused.NO_GGA: "positions are read from GGA or GNS, and none comes: switch one of them on",
     Unused.MANUAL: "the position was typed in, not measured",
@@ -96,7 +99,9 @@ _TEXTS = {
     Unused.BASE_DATA_MISSING: "data of the base are missing for this instant",
     Unused.LENGTH_UNKNOWN: "the length of its baseline is unknown",
     Unused.WRONG_LENGTH: "its baseline has not the length baseline_m",
-    Unused.BASELINE_NOT_STATED: "its baseline is long for a vehicle: state baseline_m if it is right",
+    Unused.BASELINE_NOT_STATED: (
+        "its baseline is long for a vehicle: state baseline_m if it is right"
+    ),
     Unused.TOO_INACCURATE: "the device states too large an error",
     Unused.SELF_TEST: "a self-test of the device failed",
     Unused.INCOMPLETE: "the other half of the measurement is missing",
@@ -145,7 +150,10 @@ class MessageUse(Struct):
         fields: dict[tuple[Unused, int], list[str]] = {}
         for loss, count in self.lost.items():
             fields.setdefault((loss.reason, count), []).append(loss.field)
-        parts = [f"{', '.join(names)} of {count} not used ({_TEXTS[reason]})" for (reason, count), names in fields.items()]
+        parts = [
+            f"{', '.join(names)} of {count} not used ({_TEXTS[reason]})"
+            for (reason, count), names in fields.items()
+        ]
         return "; ".join([*whole, *parts, *([self.remark] if self.remark else [])])
 
 
@@ -154,14 +162,16 @@ def _ignore(_: BaseException) -> None:
 
 
 class MessageUsage:
-    """Account of the messages of one port since the start of the driver. It only explains: what drivers call never raises."""
+    """Account of the messages of one port since the start of the driver. It only explains: what
+    drivers call never raises."""
 
     def __init__(self) -> None:
         self.on_failure: Callable[[BaseException], object] = _ignore
         """Function called with each error of the account itself."""
         self._uses: dict[str, MessageUse] = {}
         self.news: list[tuple[str, Loss, str]] = []
-        """Defects that came for the first time and are not reported yet: message, reason and value."""
+        """Defects that came for the first time and are not reported yet: message, reason and
+        value."""
         self._events = 0
 
     def __iter__(self) -> Iterator[tuple[str, MessageUse]]:
@@ -181,13 +191,24 @@ class MessageUsage:
         except Exception as error:  # noqa: BLE001 - the message counts, not its count
             self.on_failure(error)
 
-    def refuse(self, name: str, reason: Unused, field: str = "", value: object = "", *, reported: bool = False) -> None:
+    def refuse(
+        self,
+        name: str,
+        reason: Unused,
+        field: str = "",
+        value: object = "",
+        *,
+        reported: bool = False,
+    ) -> None:
         """Count a message that was not used.
 
-        ``value``: what was in ``field``, for the event; ``reported``: the driver makes an event of its own.
+        ``value``: what was in ``field``, for the event; ``reported``: the driver makes an event of
+        its own.
         """
         try:
-            self._count(self._of(name).refused, name, Loss(reason, field), None if reported else value)
+            self._count(
+                self._of(name).refused, name, Loss(reason, field), None if reported else value
+            )
         except Exception as error:  # noqa: BLE001 - the same
             self.on_failure(error)
 
@@ -209,7 +230,10 @@ class MessageUsage:
         """Return the warnings of defects that came for the first time since the last call."""
         new, self.news = self.news, []
         try:
-            return [MessageUnused(origin, name, loss.reason.value, loss.field, value).event(t_ns) for name, loss, value in new]
+            return [
+                MessageUnused(origin, name, loss.reason.value, loss.field, value).event(t_ns)
+                for name, loss, value in new
+            ]
         except Exception as error:  # noqa: BLE001 - the same
             self.on_failure(error)
             return []
@@ -224,17 +248,26 @@ class MessageUsage:
     def _count(self, counts: dict[Loss, int], name: str, loss: Loss, value: object) -> None:
         before = counts.get(loss, 0)
         counts[loss] = before + 1
-        if not before and value is not None and loss.reason not in ORDINARY and self._events < MAX_EVENTS:
+        if (
+            not before
+            and value is not None
+            and loss.reason not in ORDINARY
+            and self._events < MAX_EVENTS
+        ):
             self._events += 1
             self.news.append((name, loss, str(value)[:MAX_VALUE_CHARS]))
 
 
 def warning_of(event: Event) -> str:
-    """Return the warning in an event of :meth:`MessageUsage.take_events` in words; empty for other events."""
+    """Return the warning in an event of :meth:`MessageUsage.take_events` in words; empty for other
+    events."""
     if (found := MessageUnused.read(event)) is None:
         return ""
     value = f" ({found.value})" if found.value else ""
-    return f"{found.device}: {found.message} is not used as it should be: {Loss(Unused(found.reason), found.field).text()}{value}"
+    return (
+        f"{found.device}: {found.message} is not used as it should be: "
+        f"{Loss(Unused(found.reason), found.field).text()}{value}"
+    )
 
 
 class UsageRow(Struct, frozen=True):
@@ -252,7 +285,10 @@ class UsageRow(Struct, frozen=True):
 
     def text(self) -> str:
         """Return what was not used, and what was assumed, in words; empty for nothing of both."""
-        refused, lost = ({Loss(reason, field): n for reason, field, n in each} for each in (self.unused, self.lost))
+        refused, lost = (
+            {Loss(reason, field): n for reason, field, n in each}
+            for each in (self.unused, self.lost)
+        )
         return MessageUse(self.used, refused, lost, self.remark).text()
 
 
@@ -262,17 +298,25 @@ def rows(port: str, usage: MessageUsage) -> list[UsageRow]:
     def plain(counts: dict[Loss, int]) -> list[tuple[Unused, str, int]]:
         return [(loss.reason, loss.field, count) for loss, count in counts.items()]
 
-    return [UsageRow(port, name, use.arrived, use.used, plain(use.refused), plain(use.lost), use.remark) for name, use in usage]
+    return [
+        UsageRow(port, name, use.arrived, use.used, plain(use.refused), plain(use.lost), use.remark)
+        for name, use in usage
+    ]
 
 
 def usage_lines(found: list[UsageRow]) -> list[str]:
-    """Return one line for each port on which something was not used or assumed. Messages with one fate stand together."""
+    """Return one line for each port on which something was not used or assumed. Messages with one
+    fate stand together."""
     by_port: dict[str, dict[str, list[str]]] = {}
     for row in found:
         if text := row.text():
             by_port.setdefault(row.port, {}).setdefault(text, []).append(row.message)
     return [
-        f"{port}: " + "; ".join(f"{', '.join(names)}: {'each ' if len(names) > 1 else ''}{text}" for text, names in texts.items())
+        f"{port}: "
+        + "; ".join(
+            f"{', '.join(names)}: {'each ' if len(names) > 1 else ''}{text}"
+            for text, names in texts.items()
+        )
         for port, texts in by_port.items()
     ]
 

@@ -1,13 +1,16 @@
-"""Extended Kalman filter over (x, y, yaw, speed) of the rear axle: the 4-DOF filter of Unjhawala et al. 2023, corrected.
+"""Extended Kalman filter over (x, y, yaw, speed) of the rear axle: the 4-DOF filter of Unjhawala et
+al. 2023, corrected.
 
-Corrected: the Jacobian is that of the step (I + dt df/dq), measurements carry their own covariance, angles are wrapped, speed stays
->= 0 unless the drive has a reverse, actuator delays and steering slew are modelled, process noise is a density in time, and each
-measurement is fused at its time of validity (:mod:`~vehicled.estimation.timeline`). Added: gyro, GNSS velocity, antenna lever arm,
+Corrected: the Jacobian is that of the step (I + dt df/dq), measurements carry their own covariance,
+angles are wrapped, speed stays >= 0 unless the drive has a reverse, actuator delays and steering
+slew are modelled, process noise is a density in time, and each measurement is fused at its time of
+validity (:mod:`~vehicled.estimation.timeline`). Added: gyro, GNSS velocity, antenna lever arm,
 chi-square gates, alignment, and with ``model = "dynamic"`` slipping tyres.
 
-The gyro bias is the mean rate at standstill (no throttle, no speed, for ``rest_s``). It is not a state: while driving, a heading
-source or the GNSS course bounds the yaw, and ``yaw_density`` must cover the drift of the bias since the last standstill. A heading
-that a gyro integrates shares that drift, so it bounds the yaw only to ``heading_drift_sigma_rad``.
+The gyro bias is the mean rate at standstill (no throttle, no speed, for ``rest_s``). It is not a
+state: while driving, a heading source or the GNSS course bounds the yaw, and ``yaw_density`` must
+cover the drift of the bias since the last standstill. A heading that a gyro integrates shares that
+drift, so it bounds the yaw only to ``heading_drift_sigma_rad``.
 """
 
 from math import isfinite, sqrt
@@ -32,7 +35,13 @@ from vehicled.estimation.alignment import initial_state
 from vehicled.estimation.counters import Counted, GateCounters
 from vehicled.estimation.direction import DirectionMonitor
 from vehicled.estimation.dynamic_single_track import SingleTrack, single_track
-from vehicled.estimation.ekf4.fusion import POSITION, Ekf4Measurement, FilterState, fuse, fusion_config
+from vehicled.estimation.ekf4.fusion import (
+    POSITION,
+    Ekf4Measurement,
+    FilterState,
+    fuse,
+    fusion_config,
+)
 from vehicled.estimation.ekf4.inputs import Observable, is_possible, source_of, to_measurement
 from vehicled.estimation.ekf4.params import Ekf4Params
 from vehicled.estimation.filter_status import MAX_GAP_NS, RESTART_FACTOR, status_of, unknown
@@ -58,12 +67,18 @@ class ModelCommand(Struct, frozen=True, gc=False):
 
 
 class Ekf4(Counted):
-    """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts
-    restarts."""
+    """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator`
+    protocol; ``restarts`` counts restarts."""
 
     Params: ClassVar[type[Ekf4Params]] = Ekf4Params
 
-    def __init__(self, params: Ekf4Params, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+    def __init__(
+        self,
+        params: Ekf4Params,
+        vehicle: Vehicle,
+        datum: Datum,
+        lever_arm_m: tuple[float, float, float],
+    ) -> None:
         super().__init__()
         self._params = params
         self._datum = datum
@@ -118,7 +133,11 @@ class Ekf4(Counted):
                 self._pending.append(message)
 
     def command(self, command: ActuatorCommand) -> None:
-        if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.wheel_angle_rad)):
+        if not (
+            isfinite(command.throttle)
+            and isfinite(command.brake)
+            and isfinite(command.wheel_angle_rad)
+        ):
             self._inputs.ignored += 1
             return
         self._direction.command(command)
@@ -140,14 +159,24 @@ class Ekf4(Counted):
         self._vehicle = vehicle
         self._steering_delay_ns = int(vehicle.steering.delay_s * 1e9)
         self._drive_delay_ns = int(vehicle.drive.delay_s * 1e9)
-        full_mps2 = vehicle.drive.acceleration_mps2(1.0, 0.0) - vehicle.drive.acceleration_mps2(0.0, 0.0)
+        full_mps2 = vehicle.drive.acceleration_mps2(1.0, 0.0) - vehicle.drive.acceleration_mps2(
+            0.0, 0.0
+        )
         self._config = fusion_config(
-            p, self._lever_arm_m, lowest_speed_mps(vehicle.drive), vehicle.steering.max_wheel_rad, MAX_SURPLUS_SHARE * full_mps2
+            p,
+            self._lever_arm_m,
+            lowest_speed_mps(vehicle.drive),
+            vehicle.steering.max_wheel_rad,
+            MAX_SURPLUS_SHARE * full_mps2,
         )
         self._track: SingleTrack | None = None
         if p.model == "dynamic":
             self._track = single_track(
-                vehicle.wheelbase_m, p.cornering_stiffness_per_rad, p.understeer_rad_per_g, p.centre_share, p.inertia_share
+                vehicle.wheelbase_m,
+                p.cornering_stiffness_per_rad,
+                p.understeer_rad_per_g,
+                p.centre_share,
+                p.inertia_share,
             )
 
     # ---------------------------------------------------------------- step
@@ -209,7 +238,9 @@ class Ekf4(Counted):
             middle_ns = t0_ns + dt_ns // 2
             drive = self._commands.at(middle_ns - self._drive_delay_ns)
             steering = self._commands.at(middle_ns - self._steering_delay_ns)
-            command = Input(drive.throttle, drive.brake, steering.wheel_angle_rad, self._rates.at(middle_ns))
+            command = Input(
+                drive.throttle, drive.brake, steering.wheel_angle_rad, self._rates.at(middle_ns)
+            )
             state = predict(self._noise, self._vehicle, state, command, dt_ns * 1e-9, self._track)
             t0_ns += dt_ns
         return FilterState(state, filter_state.counters)
@@ -217,7 +248,8 @@ class Ekf4(Counted):
     # ---------------------------------------------------------------- start and end
 
     def _align(self, pending: list[Observable], now_ns: int) -> list[Observable]:
-        """Start from the first fix with a heading or a course over ground. Return the measurements queued behind that fix."""
+        """Start from the first fix with a heading or a course over ground. Return the measurements
+        queued behind that fix."""
         for index, message in enumerate(pending):
             if not isinstance(message, Heading | GnssFix):
                 continue
@@ -280,6 +312,7 @@ class Ekf4(Counted):
         if counters.newest_ns > newest_ns:
             newest_ns = max(newest_ns, min(counters.newest_ns, self._timeline.t_ns))
         return StateEstimate(
-            now_ns, newest_ns, state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps,
-            state.covariance, status, counters.nis, counters.rejected, counters.strikes[POSITION],
+            now_ns, newest_ns, state.x_m, state.y_m, state.yaw_rad, state.speed_mps,
+            state.yaw_rate_radps, state.covariance, status, counters.nis, counters.rejected,
+            counters.strikes[POSITION],
         )  # fmt: skip

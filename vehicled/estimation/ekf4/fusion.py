@@ -1,7 +1,7 @@
 """Measurement update of the 4-DOF filter: gate, correction and counters.
 
-:class:`FilterState` holds everything that a measurement changes, so that the filter can return to a past state and fuse the later
-measurements again without counting anything twice.
+:class:`FilterState` holds everything that a measurement changes, so that the filter can return to a
+past state and fuse the later measurements again without counting anything twice.
 """
 
 from math import remainder, sqrt, tau
@@ -20,8 +20,8 @@ from vehicled.estimation.four_dof import FourDofState
 from vehicled.estimation.gaussian import Measurement, chi_square_limit, update
 from vehicled.estimation.history import EstimatedPose
 
-# Sources of measurements in their order of fusion at one instant: yaw first, since positions depend on it. A source is also the
-# index of its gate; the velocity of a fix has its own gate.
+# Sources of measurements in their order of fusion at one instant: yaw first, since positions depend
+# on it. A source is also the index of its gate; the velocity of a fix has its own gate.
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY = 0, 3, 4, 5, 6, 7
 """HEADING reserves one number for each :class:`~vehicled.core.messages.HeadingKind`."""
 DRIFTING = HEADING + int(HeadingKind.INERTIAL)
@@ -98,65 +98,119 @@ def fusion_config(
 ) -> FusionConfig:
     """Return the configuration with the limits of the gate, infinite if the gate is off."""
     infinity = float("inf")
-    limits = [chi_square_limit(params.gate_probability, m) if params.gate else infinity for m in (1, 2)]
-    return FusionConfig(params, (limits[0], limits[1]), lever_arm_m, lowest_speed_mps, max_wheel_rad, max_surplus_mps2)
+    limits = [
+        chi_square_limit(params.gate_probability, m) if params.gate else infinity for m in (1, 2)
+    ]
+    return FusionConfig(
+        params,
+        (limits[0], limits[1]),
+        lever_arm_m,
+        lowest_speed_mps,
+        max_wheel_rad,
+        max_surplus_mps2,
+    )
 
 
 def fuse(config: FusionConfig, filter_state: FilterState, z: Ekf4Measurement) -> FilterState:
-    """Return the filter state at the same instant, with the measurement fused or its rejection counted."""
+    """Return the filter state at the same instant, with the measurement fused or its rejection
+    counted."""
     pose = _pose(filter_state.state)
     if isinstance(z, YawMeasurement):
         sigma = z.sigma_rad
         if z.source == DRIFTING:
             sigma = _drifting_sigma_rad(config.params, filter_state.state, sigma)
-        return _apply(config, filter_state, z.source, z.t_ns, measurements.heading(pose, z.yaw_rad, sigma))
+        return _apply(
+            config, filter_state, z.source, z.t_ns, measurements.heading(pose, z.yaw_rad, sigma)
+        )
     if isinstance(z, AxleSpeed):
-        return _apply(config, filter_state, z.source, z.t_ns, measurements.speed(pose, z.speed_mps, z.sigma_mps))
+        return _apply(
+            config,
+            filter_state,
+            z.source,
+            z.t_ns,
+            measurements.speed(pose, z.speed_mps, z.sigma_mps),
+        )
     if isinstance(z, SteeringMeasurement):
-        return _with_wheel(filter_state, clamp(z.wheel_rad, -config.max_wheel_rad, config.max_wheel_rad))
+        return _with_wheel(
+            filter_state, clamp(z.wheel_rad, -config.max_wheel_rad, config.max_wheel_rad)
+        )
     return _fuse_fix(config, filter_state, pose, z)
 
 
 def _drifting_sigma_rad(params: Ekf4Params, state: FourDofState, sigma_rad: float) -> float:
     """Return the sigma with which a heading that a gyro integrates is fused.
 
-    Its slow error, mounting angle and drift, is no state of this filter, so a hundred such headings are worth no more than one:
-    they lead a yaw that is less sure than that error back to it, as by covariance intersection (Julier and Uhlmann 1997), and
-    count for nothing beside a better one from gyro and positions.
+    Its slow error, mounting angle and drift, is no state of this filter, so a hundred such headings
+    are worth no more than one: they lead a yaw that is less sure than that error back to it, as by
+    covariance intersection (Julier and Uhlmann 1997), and count for nothing beside a better one
+    from gyro and positions.
     """
     slow, variance = params.heading_drift_sigma_rad**2 + sigma_rad * sigma_rad, state.covariance[10]
-    return min(sqrt(slow * variance / (variance - slow)), measurements.MAX_SIGMA) if variance > slow else measurements.MAX_SIGMA
+    return (
+        min(sqrt(slow * variance / (variance - slow)), measurements.MAX_SIGMA)
+        if variance > slow
+        else measurements.MAX_SIGMA
+    )
 
 
-def _fuse_fix(config: FusionConfig, filter_state: FilterState, pose: EstimatedPose, z: PositionMeasurement) -> FilterState:
+def _fuse_fix(
+    config: FusionConfig, filter_state: FilterState, pose: EstimatedPose, z: PositionMeasurement
+) -> FilterState:
     rejected = filter_state.counters.rejected
-    astray = z.coloured_sigma_m == 0.0 and filter_state.counters.strikes[POSITION] >= config.params.max_rejections
+    astray = (
+        z.coloured_sigma_m == 0.0
+        and filter_state.counters.strikes[POSITION] >= config.params.max_rejections
+    )
     east_m, north_m = z.east_m, z.north_m
     coloured = None
     if z.coloured_sigma_m > 0.0:
-        coloured = coloured_error.continued(filter_state.state.coloured, z.coloured_sigma_m, z.carrier)
-        drift_m = config.params.gnss_coloured_drift * z.coloured_sigma_m if z.velocity_mps is None else 0.0
+        coloured = coloured_error.continued(
+            filter_state.state.coloured, z.coloured_sigma_m, z.carrier
+        )
+        drift_m = (
+            config.params.gnss_coloured_drift * z.coloured_sigma_m
+            if z.velocity_mps is None
+            else 0.0
+        )
         if coloured.drift_m != drift_m:
             coloured = replace(coloured, drift_m=drift_m)
         east_m, north_m = east_m - coloured.mean_m[0], north_m - coloured.mean_m[1]
     if coloured is not filter_state.state.coloured:
         filter_state = replace(filter_state, state=replace(filter_state.state, coloured=coloured))
     at = measurements.position(pose, east_m, north_m, z.R, config.lever_arm_m)
-    filter_state = _apply(config, filter_state, POSITION, z.t_ns, at if coloured is None else replace(at, with_error=True))
+    filter_state = _apply(
+        config,
+        filter_state,
+        POSITION,
+        z.t_ns,
+        at if coloured is None else replace(at, with_error=True),
+    )
     if filter_state.counters.rejected != rejected or z.velocity_mps is None:
         return filter_state
     east_mps, north_mps = z.velocity_mps
     moved = measurements.velocity(
-        _pose(filter_state.state), east_mps, north_mps, z.R_velocity, config.lever_arm_m, config.params.course_min_speed_mps
+        _pose(filter_state.state),
+        east_mps,
+        north_mps,
+        z.R_velocity,
+        config.lever_arm_m,
+        config.params.course_min_speed_mps,
     )
     # A position that went astray did so by a wrong speed or direction.
     return _apply(config, filter_state, VELOCITY, z.t_ns, moved, forced=astray)
 
 
 def _apply(
-    config: FusionConfig, filter_state: FilterState, gate: int, t_ns: int, z: Measurement, *, forced: bool = False
+    config: FusionConfig,
+    filter_state: FilterState,
+    gate: int,
+    t_ns: int,
+    z: Measurement,
+    *,
+    forced: bool = False,
 ) -> FilterState:
-    """Gate, correct and count; each gate counts its own rejections. ``forced``: accept it whatever the state says."""
+    """Gate, correct and count; each gate counts its own rejections. ``forced``: accept it whatever
+    the state says."""
     state, counters = filter_state.state, filter_state.counters
     position = gate == POSITION
     limit = config.limits[len(z.residual) - 1]
@@ -197,4 +251,11 @@ def _with_wheel(b: FilterState, wheel_rad: float) -> FilterState:
 
 
 def _pose(state: FourDofState) -> EstimatedPose:
-    return EstimatedPose(state.x_m, state.y_m, state.yaw_rad, state.speed_mps, state.yaw_rate_radps, state.lateral_mps)
+    return EstimatedPose(
+        state.x_m,
+        state.y_m,
+        state.yaw_rad,
+        state.speed_mps,
+        state.yaw_rate_radps,
+        state.lateral_mps,
+    )

@@ -1,4 +1,5 @@
-"""Conversion of messages to measurements of the 4-DOF filter: plausibility, map frame, covariance."""
+"""Conversion of messages to measurements of the 4-DOF filter: plausibility, map frame,
+covariance."""
 
 from math import isfinite, tau
 
@@ -55,20 +56,33 @@ def source_of(message: Observable) -> int:
             return STEERING
 
 
-def to_measurement(params: Ekf4Params, drive: Drive, wheel_scale: float, datum: Datum, message: Observable) -> Ekf4Measurement:
+def to_measurement(
+    params: Ekf4Params, drive: Drive, wheel_scale: float, datum: Datum, message: Observable
+) -> Ekf4Measurement:
     """Return the measurement in a plausible message, with its sigmas between floor and bound.
 
-    ``wheel_scale`` is the radius of ``drive`` over that with which the device computed its wheel speed.
+    ``wheel_scale`` is the radius of ``drive`` over that with which the device computed its wheel
+    speed.
     """
     match message:
         case GnssFix():
             return _fix(params, datum, message)
         case Heading():
-            return YawMeasurement(message.t_ns, source_of(message), message.yaw_rad, heading_sigma_rad(params, message))
+            return YawMeasurement(
+                message.t_ns,
+                source_of(message),
+                message.yaw_rad,
+                heading_sigma_rad(params, message),
+            )
         case WheelSpeed():
             floor = params.wheel_speed_sigma_floor_mps
             sigma = max(message.sigma_mps, floor) if isfinite(message.sigma_mps) else floor
-            return AxleSpeed(message.t_ns, WHEEL, wheel_scale * message.speed_mps, min(sigma, measurements.MAX_SIGMA))
+            return AxleSpeed(
+                message.t_ns,
+                WHEEL,
+                wheel_scale * message.speed_mps,
+                min(sigma, measurements.MAX_SIGMA),
+            )
         case MotorStatus():
             speed = message.motor_speed_radps * drive.gear_ratio * drive.wheel_radius_m
             return AxleSpeed(message.t_ns, MOTOR, speed, params.motor_speed_sigma_mps)
@@ -87,8 +101,12 @@ def _fix(params: Ekf4Params, datum: Datum, fix: GnssFix) -> PositionMeasurement:
         position_covariance(params, fix),
         (ve, vn) if counts else None,
         measurements.horizontal_covariance(
-            fix.velocity_covariance_m2ps2, params.gnss_velocity_sigma_floor_mps, measurements.UNKNOWN_SIGMA_MPS
+            fix.velocity_covariance_m2ps2,
+            params.gnss_velocity_sigma_floor_mps,
+            measurements.UNKNOWN_SIGMA_MPS,
         ),
-        measurements.declared_sigma_m(fix) if params.gnss_coloured and measurements.is_coloured(fix) else 0.0,
+        measurements.declared_sigma_m(fix)
+        if params.gnss_coloured and measurements.is_coloured(fix)
+        else 0.0,
         int(fix.carrier),
     )

@@ -12,12 +12,15 @@ class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=
     """Tuning. Densities are per root second; sigmas are floors under what the devices report."""
 
     model: Literal["kinematic", "dynamic"] = "kinematic"
-    """Model of the yaw rate: kinematic, or dynamic with tyre slip (dynamic_single_track.py). Below 2 m/s the slip of a small
-    vehicle matters less than the uncertainty of its steering gain, hence the default."""
+    """Model of the yaw rate: kinematic, or dynamic with tyre slip (dynamic_single_track.py). Below
+    2 m/s the slip of a small vehicle matters less than the uncertainty of its steering gain, hence
+    the default."""
     cornering_stiffness_per_rad: Annotated[float, Meta(ge=1.0, le=100.0)] = 10.0
-    """Cornering stiffness of the rear axle over its load; dynamic model only. Car tyres of any size have 8 to 15."""
+    """Cornering stiffness of the rear axle over its load; dynamic model only. Car tyres of any size
+    have 8 to 15."""
     understeer_rad_per_g: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.03
-    """Wheel angle per g of lateral acceleration beyond the geometric one; dynamic model only. Cars have 1 to 4 degrees."""
+    """Wheel angle per g of lateral acceleration beyond the geometric one; dynamic model only. Cars
+    have 1 to 4 degrees."""
     centre_share: Annotated[float, Meta(ge=0.1, le=0.9)] = 0.5
     """Centre of gravity ahead of the rear axle, over the wheelbase; dynamic model only."""
     inertia_share: Annotated[float, Meta(ge=0.3, le=3.0)] = 1.0
@@ -31,22 +34,25 @@ class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=
     speed_density_mps: Positive = 0.3
     """Error of the drive model: throttle, slope, battery."""
     surplus_per_s: NonNegative = 0.0
-    """Gain of the estimated acceleration error of the drive model, per correction of the speed. It covers an engine, a speed loop
-    or a slope, which would otherwise bias every speed by the model error times the delay of the measurements. Needs a measured
-    speed; with positions alone it oscillates. 0 turns it off."""
+    """Gain of the estimated acceleration error of the drive model, per correction of the speed. It
+    covers an engine, a speed loop or a slope, which would otherwise bias every speed by the model
+    error times the delay of the measurements. Needs a measured speed; with positions alone it
+    oscillates. 0 turns it off."""
     gnss_sigma_floor_m: Positive = 0.02
     """Lower bound of a position's sigma, m."""
     gnss_coloured: bool = True
-    """Estimate the slow error of positions as states, unless the solution is fixed and declares 5 cm or less. Otherwise
-    every fix counts as independent, which holds for simulated white noise only."""
+    """Estimate the slow error of positions as states, unless the solution is fixed and declares 5
+    cm or less. Otherwise every fix counts as independent, which holds for simulated white noise
+    only."""
     gnss_white_sigma_m: Positive = 0.1
-    """White part of the error of a solution without fixed carrier phase; the rest is a slow error of the declared size."""
+    """White part of the error of a solution without fixed carrier phase; the rest is a slow error
+    of the declared size."""
     gnss_coloured_time_s: Positive = 60.0
     """Correlation time of that slow error; 30 s and more on recorded plain GNSS."""
     gnss_coloured_drift: NonNegative = 1.0
-    """Random walk of the predicted position beside such an error, over its size, per root second, if the receiver measures no
-    velocity. Heading and drive may be wrong for a whole drive, and only the positions show it; without this the filter takes their
-    error for the slow one of GNSS."""
+    """Random walk of the predicted position beside such an error, over its size, per root second,
+    if the receiver measures no velocity. Heading and drive may be wrong for a whole drive, and only
+    the positions show it; without this the filter takes their error for the slow one of GNSS."""
     gnss_velocity_sigma_floor_mps: Positive = 0.05
     """Lower bound of a GNSS velocity's sigma, m/s."""
     use_gnss_velocity: bool = True
@@ -58,7 +64,8 @@ class Ekf4Params(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=
     heading_sigma_unknown_rad: Positive = 0.1
     """Sigma of a heading that reports none."""
     heading_drift_sigma_rad: NonNegative = 0.15
-    """Slow error of a heading that a gyro integrates, which its sigma does not contain: mounting angle and drift."""
+    """Slow error of a heading that a gyro integrates, which its sigma does not contain: mounting
+    angle and drift."""
     wheel_speed_sigma_floor_mps: Positive = 0.03
     """Lower bound of a wheel speed's sigma, m/s."""
     use_motor_speed: bool = True

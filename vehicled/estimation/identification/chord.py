@@ -1,11 +1,12 @@
 """Wheel scale and heading misalignment against chords of the estimated track.
 
-Over a metre or two position fixes determine the ends of a chord, so its length and direction do not depend on the speed or heading
-that the estimator took from the sensors under test. On an arc turned by ``theta`` the arc length is the chord times
-``(theta / 2) / sin(theta / 2)``, and the direction of the chord is the mean heading of the rear axle (at a constant turn rate).
+Over a metre or two position fixes determine the ends of a chord, so its length and direction do not
+depend on the speed or heading that the estimator took from the sensors under test. On an arc turned
+by ``theta`` the arc length is the chord times ``(theta / 2) / sin(theta / 2)``, and the direction
+of the chord is the mean heading of the rear axle (at a constant turn rate).
 
-Plain GNSS positions say little over such a distance, but the receiver's Doppler velocity does: its integral is a second measure of
-the distance, of the wheels alone.
+Plain GNSS positions say little over such a distance, but the receiver's Doppler velocity does: its
+integral is a second measure of the distance, of the wheels alone.
 """
 
 from math import atan2, cos, hypot, isfinite, pi, remainder, sin, sqrt, tau
@@ -21,7 +22,8 @@ MAX_SPEED_MPS = 100.0
 MAX_YAW_RAD = 1e3
 MAX_CHORD_NS = 4_000_000_000
 MAX_TURN_RAD = 0.6
-"""Chords of tighter arcs are not used: their direction depends on the turn rate staying constant."""
+"""Chords of tighter arcs are not used: their direction depends on the turn rate staying
+constant."""
 MIN_HEADINGS = 3
 SOURCE_GONE_NS = 300_000_000
 KEEP_NS = 8_000_000_000
@@ -38,7 +40,9 @@ class ChordFilter:
         p = self._params = params
         self._wheel_radius_m = drive.wheel_radius_m * drive.gear_ratio
         self.scale = Scalar(1.0, p.scale_prior, p.scale_density, 1.0 / p.scale_bound, p.scale_bound)
-        self.misalignment = Scalar(0.0, p.misalignment_prior_rad, p.misalignment_density_rad, -pi, pi)
+        self.misalignment = Scalar(
+            0.0, p.misalignment_prior_rad, p.misalignment_density_rad, -pi, pi
+        )
         self._wheel = RunningIntegral(KEEP_NS)
         self._wheel_is_motor = False
         self._kind: HeadingKind | None = None
@@ -69,20 +73,25 @@ class ChordFilter:
         """Add a motor speed, used while no wheel speed arrives."""
         newest_ns = self._wheel.newest_ns
         silent = newest_ns is None or t_ns - newest_ns > SOURCE_GONE_NS
-        if abs(speed_radps) * self._wheel_radius_m <= MAX_SPEED_MPS and (self._wheel_is_motor or silent):
+        if abs(speed_radps) * self._wheel_radius_m <= MAX_SPEED_MPS and (
+            self._wheel_is_motor or silent
+        ):
             if not self._wheel_is_motor:
                 self._wheel.clear()
                 self._wheel_is_motor = True
             self._wheel.append(t_ns, speed_radps * self._wheel_radius_m)
 
     def heading(self, heading: Heading) -> None:
-        """Add a measured heading. A change of kind resets the misalignment, which belongs to the sensor."""
+        """Add a measured heading. A change of kind resets the misalignment, which belongs to the
+        sensor."""
         if not abs(heading.yaw_rad) <= MAX_YAW_RAD:
             return
         if heading.kind is not self._kind:
             if self._kind is not None:
                 p = self._params
-                self.misalignment = Scalar(0.0, p.misalignment_prior_rad, p.misalignment_density_rad, -pi, pi)
+                self.misalignment = Scalar(
+                    0.0, p.misalignment_prior_rad, p.misalignment_density_rad, -pi, pi
+                )
                 self._misalignment_ns = None
             self._kind = heading.kind
             self._headings.clear()
@@ -94,8 +103,8 @@ class ChordFilter:
     def velocity(self, fix: GnssFix) -> None:
         """Add a GNSS velocity, and compare the wheels with its integral once that is a chord long.
 
-        Its error may be the same all along the chord. The speed of the antenna differs from that of the axle by less than 1 %
-        but in tight turns, where the speed is low.
+        Its error may be the same all along the chord. The speed of the antenna differs from that of
+        the axle by less than 1 % but in tight turns, where the speed is low.
         """
         speed = hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1])
         dt_ns = fix.t_ns - self._doppler_ns
@@ -108,10 +117,17 @@ class ChordFilter:
             self._doppler_start_ns, self._doppler_m = fix.t_ns, 0.0
         self._doppler_ns, self._doppler_mps = fix.t_ns, speed if usable else 0.0
         if self._doppler_m >= self._params.chord_m:
-            C = horizontal_covariance(fix.velocity_covariance_m2ps2, MIN_DOPPLER_SIGMA_MPS, UNKNOWN_SIGMA_MPS)
+            C = horizontal_covariance(
+                fix.velocity_covariance_m2ps2, MIN_DOPPLER_SIGMA_MPS, UNKNOWN_SIGMA_MPS
+            )
             backward = self._start is not None and self._start.speed_mps < 0.0
             distance_m = -self._doppler_m if backward else self._doppler_m
-            self._judge_wheel(self._doppler_start_ns, fix.t_ns, distance_m, sqrt(0.5 * (C[0, 0] + C[1, 1])) / speed)
+            self._judge_wheel(
+                self._doppler_start_ns,
+                fix.t_ns,
+                distance_m,
+                sqrt(0.5 * (C[0, 0] + C[1, 1])) / speed,
+            )
             self._doppler_start_ns, self._doppler_m = fix.t_ns, 0.0
 
     # ---------------------------------------------------------------- step
@@ -149,7 +165,8 @@ class ChordFilter:
     def _begin(self, estimate: StateEstimate) -> None:
         self._start = estimate
         if self._headings and (
-            self._headings[-1][0] < estimate.t_ns - MAX_CHORD_NS or self._headings[-1][0] > estimate.t_ns + MAX_CHORD_NS
+            self._headings[-1][0] < estimate.t_ns - MAX_CHORD_NS
+            or self._headings[-1][0] > estimate.t_ns + MAX_CHORD_NS
         ):
             self._headings.clear()
 
@@ -171,7 +188,9 @@ class ChordFilter:
         self._samples += 1
         self.scale.update(arc_m / rolled_m - self.scale.mean, hypot(relative, 0.01), interval_s)
 
-    def _judge_heading(self, start_ns: int, end_ns: int, direction_rad: float, relative: float) -> None:
+    def _judge_heading(
+        self, start_ns: int, end_ns: int, direction_rad: float, relative: float
+    ) -> None:
         headings = [yaw for t_ns, yaw in self._headings if start_ns <= t_ns <= end_ns]
         if len(headings) < MIN_HEADINGS:
             return

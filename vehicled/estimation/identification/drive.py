@@ -1,11 +1,13 @@
 """Speed response from the estimated speed and the commanded throttle.
 
-Model: ``dv/dt = A throttle - B v - C sign(v)``, integrated over a window, which avoids differentiating a noisy speed:
+Model: ``dv/dt = A throttle - B v - C sign(v)``, integrated over a window, which avoids
+differentiating a noisy speed:
 
     v(t) - v(t - T) = A int throttle - B int v - C int sign(v)
 
-A, B, C are the states of a Kalman filter. C varies fast, A and B slowly: effects of battery, slope and ground show in C at
-once, while A and B need different throttles and speeds, and stay constant without them.
+A, B, C are the states of a Kalman filter. C varies fast, A and B slowly: effects of battery, slope
+and ground show in C at once, while A and B need different throttles and speeds, and stay constant
+without them.
 """
 
 from math import sqrt
@@ -41,14 +43,30 @@ class DriveFilter:
     def __init__(self, params: IdentifierParams, drive: Drive) -> None:
         reduced_m = drive.wheel_radius_m * drive.gear_ratio
         authority = drive.stall_torque_nm * reduced_m / drive.inertia_kgm2
-        damping = (drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms) / drive.inertia_kgm2
+        damping = (
+            drive.stall_torque_nm / drive.no_load_speed_radps + drive.viscous_nms
+        ) / drive.inertia_kgm2
         friction = drive.friction_nm * reduced_m / drive.inertia_kgm2
         scale = np.array([authority, damping, 1.0])
-        self._prior: Array = scale * [params.authority_prior, params.damping_prior, params.friction_prior_mps2]
-        self._density: Array = scale * [params.authority_density, params.damping_density, params.friction_density_mps2]
-        self._low: Array = np.array([authority / params.drive_bounds, damping / params.drive_bounds, 0.0])
+        self._prior: Array = scale * [
+            params.authority_prior,
+            params.damping_prior,
+            params.friction_prior_mps2,
+        ]
+        self._density: Array = scale * [
+            params.authority_density,
+            params.damping_density,
+            params.friction_density_mps2,
+        ]
+        self._low: Array = np.array(
+            [authority / params.drive_bounds, damping / params.drive_bounds, 0.0]
+        )
         self._high: Array = np.array(
-            [authority * params.drive_bounds, damping * params.drive_bounds, max(authority, 2.0 * friction)]
+            [
+                authority * params.drive_bounds,
+                damping * params.drive_bounds,
+                max(authority, 2.0 * friction),
+            ]
         )
         self.mean: Array = np.array([authority, damping, friction])
         self._covariance: Array = np.diag(self._prior**2)

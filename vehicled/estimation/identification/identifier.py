@@ -4,12 +4,13 @@ Learnt parameters and their references:
 
 - steering gain, offset, delay, dead zone: turn per distance against the command (:mod:`.steering`),
 - speed response: gain of speed against throttle (:mod:`.drive`),
-- wheel scale and heading misalignment: wheel distance and heading against the chord between two estimated positions, which depends
-  on the position fixes and not on the speed and yaw from the same wheel or heading; wheel distance also against the integral of the
-  GNSS velocity (:mod:`.chord`).
+- wheel scale and heading misalignment: wheel distance and heading against the chord between two
+  estimated positions, which depends on the position fixes and not on the speed and yaw from the
+  same wheel or heading; wheel distance also against the integral of the GNSS velocity
+  (:mod:`.chord`).
 
-The turn is that of the gyro or the heading, never the estimator's own yaw rate: without a gyro that rate is computed from the
-assumed steering and would confirm it. The speed is the estimator's.
+The turn is that of the gyro or the heading, never the estimator's own yaw rate: without a gyro that
+rate is computed from the assumed steering and would confirm it. The speed is the estimator's.
 """
 
 from math import atan, isfinite, nan, sqrt
@@ -49,7 +50,8 @@ MIN_RATE_PER_S = 0.5
 
 
 class SingleTrackIdentifier:
-    """Adapter of the filters to the :class:`~vehicled.estimation.interface.Identifier` protocol: time, gating, reporting."""
+    """Adapter of the filters to the :class:`~vehicled.estimation.interface.Identifier` protocol:
+    time, gating, reporting."""
 
     Params: ClassVar[type[IdentifierParams]] = IdentifierParams
 
@@ -88,9 +90,13 @@ class SingleTrackIdentifier:
             self._chord.motor(message.t_ns, message.motor_speed_radps)
 
     def command(self, command: ActuatorCommand) -> None:
-        if not (isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)):
+        if not (
+            isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)
+        ):
             return
-        self._steering_commands.command(command.t_ns, min(max(command.steering, -1.0), 1.0), self._slew_per_s())
+        self._steering_commands.command(
+            command.t_ns, min(max(command.steering, -1.0), 1.0), self._slew_per_s()
+        )
         self._throttle.append(command.t_ns, min(max(command.throttle, -1.0), 1.0))
         self._brake.append(command.t_ns, min(max(command.brake, 0.0), 1.0))
 
@@ -141,7 +147,10 @@ class SingleTrackIdentifier:
             self._standing_since_ns = None
         elif self._standing_since_ns is None:
             self._standing_since_ns = now_ns
-        self._yaw.standing = self._standing_since_ns is not None and now_ns - self._standing_since_ns >= STANDSTILL_NS
+        self._yaw.standing = (
+            self._standing_since_ns is not None
+            and now_ns - self._standing_since_ns >= STANDSTILL_NS
+        )
 
     # ---------------------------------------------------------------- steering
 
@@ -168,7 +177,11 @@ class SingleTrackIdentifier:
         sigma = sqrt(p.wheel_sigma_rad**2 + turned * turned + slowed * slowed)
         new_s = min(interval_s, (turn.end_ns - self._learnt_ns) * 1e-9)
         self._learnt_ns = turn.end_ns
-        self._bank.update(SteeringSample(commands.mean(turn.start_ns, turn.end_ns, self._bank.delays_ns), wheel, sigma, new_s))
+        self._bank.update(
+            SteeringSample(
+                commands.mean(turn.start_ns, turn.end_ns, self._bank.delays_ns), wheel, sigma, new_s
+            )
+        )
 
     def _slew_per_s(self) -> float:
         """Return the steering slew in commands per second, with the current gain."""
@@ -198,8 +211,10 @@ class SingleTrackIdentifier:
                 self._throttle.until(end_ns) - self._throttle.until(begin_ns),
                 self._speed.until(estimate.t_ns) - self._speed.until(start[0]),
                 sense * window_s,
-                # The brake is known less well than the motor, so its whole effect counts as uncertain.
-                sqrt(2.0) * p.speed_sigma_mps + braked_s * self._vehicle.drive.brake_deceleration_mps2,
+                # The brake is known less well than the motor, so its whole effect counts as
+                # uncertain.
+                sqrt(2.0) * p.speed_sigma_mps
+                + braked_s * self._vehicle.drive.brake_deceleration_mps2,
             )
         )
 
@@ -208,7 +223,9 @@ class SingleTrackIdentifier:
     def _report(self, now_ns: int) -> Identification | None:
         last = self._reported
         samples = self._bank.samples + self._drive.samples + self._chord.samples
-        if samples == self._reported_samples or (last is not None and now_ns - last.t_ns < self._params.period_s * 1e9):
+        if samples == self._reported_samples or (
+            last is not None and now_ns - last.t_ns < self._params.period_s * 1e9
+        ):
             return None
         self._reported_samples = samples
         identification = self._identification(now_ns)
@@ -224,8 +241,8 @@ class SingleTrackIdentifier:
         steered = bank.samples > 0
         sa, sb, sc = drive.sigma if drive.samples else (nan, nan, nan)
         return Identification(
-            now_ns, f.gain_rad, f.offset_rad, f.delay_s, f.dead_zone, a, b, c, scale.mean, misalignment.mean,
-            f.gain_sigma_rad if steered else nan,
+            now_ns, f.gain_rad, f.offset_rad, f.delay_s, f.dead_zone, a, b, c, scale.mean,
+            misalignment.mean, f.gain_sigma_rad if steered else nan,
             f.offset_sigma_rad if steered else nan,
             f.delay_sigma_s if steered else nan,
             f.dead_zone_sigma if steered and len(bank.dead_zones) > 1 else nan,
@@ -238,15 +255,19 @@ class SingleTrackIdentifier:
 def _changed(before: Identification, after: Identification) -> bool:
     """Return True if a parameter changed enough to matter to a controller or a reader."""
     begun = isfinite(after.steering_gain_sigma_rad) and not isfinite(before.steering_gain_sigma_rad)
-    begun |= isfinite(after.drive_authority_sigma_mps2) and not isfinite(before.drive_authority_sigma_mps2)
+    begun |= isfinite(after.drive_authority_sigma_mps2) and not isfinite(
+        before.drive_authority_sigma_mps2
+    )
     return (
         begun
         or abs(after.steering_gain_rad - before.steering_gain_rad) > 0.01 * before.steering_gain_rad
         or abs(after.steering_offset_rad - before.steering_offset_rad) > 0.001
         or abs(after.steering_delay_s - before.steering_delay_s) > 0.01
         or abs(after.steering_dead_zone - before.steering_dead_zone) > 0.01
-        or abs(after.drive_authority_mps2 - before.drive_authority_mps2) > 0.02 * before.drive_authority_mps2
-        or abs(after.drive_damping_per_s - before.drive_damping_per_s) > 0.05 * before.drive_damping_per_s
+        or abs(after.drive_authority_mps2 - before.drive_authority_mps2)
+        > 0.02 * before.drive_authority_mps2
+        or abs(after.drive_damping_per_s - before.drive_damping_per_s)
+        > 0.05 * before.drive_damping_per_s
         or abs(after.drive_friction_mps2 - before.drive_friction_mps2) > 0.02
         or abs(after.wheel_scale - before.wheel_scale) > 0.005
         or abs(after.heading_misalignment_rad - before.heading_misalignment_rad) > 0.005

@@ -51,7 +51,8 @@ class RunningIntegral:
             del times[:BLOCK], values[:BLOCK], self._sums[:BLOCK]
 
     def until(self, t_ns: int) -> float:
-        """Return the integral up to a time. The signal is held outside the history; without samples the result is 0."""
+        """Return the integral up to a time. The signal is held outside the history; without samples
+        the result is 0."""
         times = self._times_ns
         index = bisect_right(times, t_ns) - 1
         if index < 0:
@@ -59,7 +60,9 @@ class RunningIntegral:
         value = self._values[index]
         dt_ns = t_ns - times[index]
         if dt_ns and not self._hold and index + 1 < len(times):
-            value += 0.5 * (self._values[index + 1] - value) * dt_ns / (times[index + 1] - times[index])
+            value += (
+                0.5 * (self._values[index + 1] - value) * dt_ns / (times[index + 1] - times[index])
+            )
         return self._sums[index] + value * dt_ns * 1e-9
 
     def covers(self, start_ns: int) -> bool:
@@ -74,10 +77,12 @@ class RunningIntegral:
 
 
 class SlewedCommands:
-    """Commands after dead zone and slew, before delay, gain and offset, for several dead zones at once.
+    """Commands after dead zone and slew, before delay, gain and offset, for several dead zones at
+    once.
 
-    The effective command is slewed at a rate in commands per second on a grid of 10 ms and integrated. Delay and slew commute, so
-    one history serves every delay. Memory: ``span_s`` seconds.
+    The effective command is slewed at a rate in commands per second on a grid of 10 ms and
+    integrated. Delay and slew commute, so one history serves every delay. Memory: ``span_s``
+    seconds.
     """
 
     def __init__(self, dead_zones: Array, span_s: float) -> None:
@@ -132,10 +137,13 @@ class SlewedCommands:
 
     def covers(self, start_ns: int) -> bool:
         """Return True if the history reaches back to a time."""
-        return self._begun and start_ns // TICK_NS >= max(self._first_tick, self._tick - self._size + 1)
+        return self._begun and start_ns // TICK_NS >= max(
+            self._first_tick, self._tick - self._size + 1
+        )
 
     def mean(self, start_ns: int, end_ns: int, delays_ns: NDArray[np.int64]) -> Array:
-        """Return the mean over the interval shifted back by each delay, (z, k). The history must cover interval and delays."""
+        """Return the mean over the interval shifted back by each delay, (z, k). The history must
+        cover interval and delays."""
         difference: Array = self._until(end_ns - delays_ns) - self._until(start_ns - delays_ns)
         difference /= (end_ns - start_ns) * 1e-9
         return difference

@@ -24,8 +24,11 @@ class Scalar:
         return sqrt(self._variance)
 
     def update(self, error: float, sigma: float, interval_s: float) -> None:
-        """Fuse a measurement that differs from the mean by ``error``, ``interval_s`` after the previous one."""
-        variance = min(self._variance + self._density * self._density * interval_s, self._prior * self._prior)
+        """Fuse a measurement that differs from the mean by ``error``, ``interval_s`` after the
+        previous one."""
+        variance = min(
+            self._variance + self._density * self._density * interval_s, self._prior * self._prior
+        )
         r = sigma * sigma
         excess = abs(error) / (OUTLIER * sqrt(variance + r))
         r *= max(1.0, excess * excess)

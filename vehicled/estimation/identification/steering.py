@@ -1,16 +1,19 @@
 """Steering gain, offset, delay and dead zone from the measured turn and the commands.
 
-Model: ``arctan(l dyaw / ds) = gain s(t - delay) + offset + e`` with the slewed effective command s of one dead zone. It is linear
-in gain and offset, so a bank holds one Kalman filter of these two for every pair of dead zone and delay; the likelihood of each
-member's innovations is the evidence for its pair (multiple-model estimation, Bar-Shalom 2001, ch. 11.6). The result is the mean
-over the bank.
+Model: ``arctan(l dyaw / ds) = gain s(t - delay) + offset + e`` with the slewed effective command s
+of one dead zone. It is linear in gain and offset, so a bank holds one Kalman filter of these two
+for every pair of dead zone and delay; the likelihood of each member's innovations is the evidence
+for its pair (multiple-model estimation, Bar-Shalom 2001, ch. 11.6). The result is the mean over the
+bank.
 
-The error e is mostly that of the model (linkage, tyres) and stays constant while the command does. A sample therefore has only the
-weight ``interval / correlation time + change of command / correlation command``, so that the sigma is consistent and a long bend
-does not dominate. The evidence is weighted by time alone, because delays differ only while the command changes.
+The error e is mostly that of the model (linkage, tyres) and stays constant while the command does.
+A sample therefore has only the weight ``interval / correlation time + change of command /
+correlation command``, so that the sigma is consistent and a long bend does not dominate. The
+evidence is weighted by time alone, because delays differ only while the command changes.
 
-Parameters do not drift without information: the random walks of gain and evidence scale with the excitation (command against zero,
-spread of the members' predictions), that of the offset with the time of motion.
+Parameters do not drift without information: the random walks of gain and evidence scale with the
+excitation (command against zero, spread of the members' predictions), that of the offset with the
+time of motion.
 """
 
 from math import sqrt
@@ -64,7 +67,10 @@ class SteeringBank:
         self._params = params
         self._assumed = steering
         self.dead_zones: Array = np.array(
-            [steering.dead_zone, *(d for d in params.dead_zones if abs(d - steering.dead_zone) > 0.01)]
+            [
+                steering.dead_zone,
+                *(d for d in params.dead_zones if abs(d - steering.dead_zone) > 0.01),
+            ]
         )
         self.delays_s: Array = np.arange(0.0, params.max_delay_s + 0.5 * DELAY_STEP_S, DELAY_STEP_S)
         self.delays_ns: NDArray[np.int64] = np.round(self.delays_s * 1e9).astype(np.int64)
@@ -76,12 +82,18 @@ class SteeringBank:
         self._p01 = np.zeros(shape)
         self._p11 = np.full(shape, params.offset_prior_rad**2)
         prior = -0.5 * ((self.delays_s - steering.delay_s) / params.delay_prior_s) ** 2
-        odds = -params.dead_zone_evidence * np.minimum(1.0, np.abs(self.dead_zones - steering.dead_zone) / CLEAR_DEAD_ZONE)
+        odds = -params.dead_zone_evidence * np.minimum(
+            1.0, np.abs(self.dead_zones - steering.dead_zone) / CLEAR_DEAD_ZONE
+        )
         self._prior: Array = odds[:, None] + prior[None, :]
         self._evidence = self._prior - np.max(self._prior)
         weight = exp(prior) / np.sum(exp(prior))
-        self._pull_s = float(np.sum(weight * self.delays_s)) - min(steering.delay_s, params.max_delay_s)
-        self._delay_variance = float(np.sum(weight * (self.delays_s - float(np.sum(weight * self.delays_s))) ** 2))
+        self._pull_s = float(np.sum(weight * self.delays_s)) - min(
+            steering.delay_s, params.max_delay_s
+        )
+        self._delay_variance = float(
+            np.sum(weight * (self.delays_s - float(np.sum(weight * self.delays_s))) ** 2)
+        )
         self._last = np.zeros(shape)
         self.samples = 0
         self.found = self._mean()
@@ -113,7 +125,8 @@ class SteeringBank:
         ph1 = self._p01 * h0 + self._p11 * h1
         hph = h0 * ph0 + h1 * ph1
         t2 = error * error / (hph + variance)
-        # Kalman gain with the noise of Student's t (Meinhold and Singpurwalla 1989): outliers count less.
+        # Kalman gain with the noise of Student's t (Meinhold and Singpurwalla 1989): outliers count
+        # less.
         noise = (variance / weight) * (DEGREES + t2) / (DEGREES + 1.0)
         k0 = ph0 / (hph + noise)
         k1 = ph1 / (hph + noise)
@@ -126,7 +139,13 @@ class SteeringBank:
         self._p01 = a * c * p00 + (a * d + b * c) * p01 + b * d * p11 + k0 * k1 * noise
         self._p11 = c * c * p00 + 2.0 * c * d * p01 + d * d * p11 + k1 * k1 * noise
         self._bound()
-        self._weigh(t2, hph + variance, min(1.0, sample.interval_s / p.evidence_s), spread, sample.interval_s)
+        self._weigh(
+            t2,
+            hph + variance,
+            min(1.0, sample.interval_s / p.evidence_s),
+            spread,
+            sample.interval_s,
+        )
         self.samples += 1
         self.found = self._mean()
 
@@ -144,11 +163,18 @@ class SteeringBank:
 
     def _bound(self) -> None:
         p, assumed = self._params, self._assumed
-        np.clip(self._gain, assumed.gain_rad / p.gain_bounds, assumed.gain_rad * p.gain_bounds, out=self._gain)
+        np.clip(
+            self._gain,
+            assumed.gain_rad / p.gain_bounds,
+            assumed.gain_rad * p.gain_bounds,
+            out=self._gain,
+        )
         bound = max(p.offset_bound_rad, abs(assumed.offset_rad))
         np.clip(self._offset, -bound, bound, out=self._offset)
 
-    def _weigh(self, t2: Array, variance: Array, time_weight: float, spread: float, interval_s: float) -> None:
+    def _weigh(
+        self, t2: Array, variance: Array, time_weight: float, spread: float, interval_s: float
+    ) -> None:
         p = self._params
         log_likelihood = -0.5 * (DEGREES + 1.0) * log(1.0 + t2 / DEGREES) - 0.5 * log(variance)
         excitation = min(1.0, (spread / p.wheel_sigma_rad) ** 2)
@@ -167,7 +193,8 @@ class SteeringBank:
         by_delay, by_zone = weight.sum(axis=0), weight.sum(axis=1)
         delay = float(np.sum(by_delay * self.delays_s))
         spread = float(np.sum(by_delay * (self.delays_s - delay) ** 2))
-        # The grid truncates the prior at 0, which shifts its mean; the shift vanishes as evidence grows.
+        # The grid truncates the prior at 0, which shifts its mean; the shift vanishes as evidence
+        # grows.
         pull = self._pull_s * min(1.0, spread / self._delay_variance)
         zone = float(np.sum(by_zone * self.dead_zones))
         return SteeringEstimate(

@@ -34,8 +34,8 @@ class Turn(NamedTuple):
 class YawSource:
     """Integrates gyro or heading, and returns the turn over the last ``window_s`` every 0.1 s.
 
-    A rate counts as the mean since the previous sample, as inertial sensors decimate. The gyro bias is the mean of its rates at
-    standstill.
+    A rate counts as the mean since the previous sample, as inertial sensors decimate. The gyro bias
+    is the mean of its rates at standstill.
     """
 
     def __init__(self, params: IdentifierParams) -> None:
@@ -75,7 +75,11 @@ class YawSource:
     def heading(self, heading: Heading) -> None:
         """Add a heading; only differences are used, and only without gyro samples."""
         t_ns, yaw = heading.t_ns, heading.yaw_rad
-        if not abs(yaw) <= MAX_YAW_RAD or t_ns <= self._heading_ns or t_ns - self._gyro_ns <= GYRO_GONE_NS:
+        if (
+            not abs(yaw) <= MAX_YAW_RAD
+            or t_ns <= self._heading_ns
+            or t_ns - self._gyro_ns <= GYRO_GONE_NS
+        ):
             return
         sigma = heading.sigma_rad
         self._sigma_rad = sigma if isfinite(sigma) and sigma > 0.0 else self._heading_sigma_rad
@@ -87,7 +91,8 @@ class YawSource:
         self._heading_ns, self._heading_rad, self._kind = t_ns, yaw, heading.kind
 
     def take(self, now_ns: int) -> Turn | None:
-        """Return the turn up to the newest sample if one is due. A stamp from the future clears the history."""
+        """Return the turn up to the newest sample if one is due. A stamp from the future clears the
+        history."""
         latest_ns = now_ns + MAX_HOLE_NS
         if self._gyro_ns > latest_ns or self._heading_ns > latest_ns:
             self._gyro_ns = self._heading_ns = self._given_ns = NEVER_NS
@@ -102,7 +107,11 @@ class YawSource:
         if length_ns < self._window_ns:
             return None
         self._given_ns = times[-1]
-        sigma = self._gyro_sigma_radps * length_ns * 1e-9 if self._by_gyro else sqrt(2.0) * self._sigma_rad
+        sigma = (
+            self._gyro_sigma_radps * length_ns * 1e-9
+            if self._by_gyro
+            else sqrt(2.0) * self._sigma_rad
+        )
         return Turn(times[0], times[-1], self._yaws_rad[-1] - self._yaws_rad[0], sigma)
 
     def _add(self, t_ns: int) -> None:

@@ -1,11 +1,14 @@
-"""Inertial navigation aided by GNSS: an error-state filter of 22 states, see :mod:`vehicled.estimation.ins.state`.
+"""Inertial navigation aided by GNSS: an error-state filter of 22 states, see
+:mod:`vehicled.estimation.ins.state`.
 
-The filter runs on the clock of the inertial unit: each step mechanises up to its newest sample, and the estimate is extrapolated
-over the remaining milliseconds with the last rates. Measurements are fused at their time of validity by
-:class:`~vehicled.estimation.timeline.Timeline`; one that is newer than the newest sample waits for the next step.
+The filter runs on the clock of the inertial unit: each step mechanises up to its newest sample, and
+the estimate is extrapolated over the remaining milliseconds with the last rates. Measurements are
+fused at their time of validity by :class:`~vehicled.estimation.timeline.Timeline`; one that is
+newer than the newest sample waits for the next step.
 
-Without accelerometer the velocity turns with the body and is a random walk; without any inertial unit the body turns as the
-single-track model does. This bridges a lost sensor. For a vehicle without an inertial unit a planar filter is better.
+Without accelerometer the velocity turns with the body and is a random walk; without any inertial
+unit the body turns as the single-track model does. This bridges a lost sensor. For a vehicle
+without an inertial unit a planar filter is better.
 """
 
 from math import cos, isfinite, sqrt
@@ -39,7 +42,14 @@ from vehicled.estimation.ins.alignment import Aligner, first_state, start_on_map
 from vehicled.estimation.ins.inertial import FUTURE_TOLERANCE_NS, Queue, ZeroVelocityDetector
 from vehicled.estimation.ins.measurements import POSITION, Sensors
 from vehicled.estimation.ins.mechanisation import NOTHING, InertialInputs, Predictor, mechanise
-from vehicled.estimation.ins.messages import HEADING, MOTOR, WHEEL, PendingMeasurement, measured, wanted
+from vehicled.estimation.ins.messages import (
+    HEADING,
+    MOTOR,
+    WHEEL,
+    PendingMeasurement,
+    measured,
+    wanted,
+)
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import InsState, N, Triple, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.measurements import MAX_RANGE_M
@@ -54,11 +64,18 @@ NEUTRAL = ActuatorCommand(0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Ins(Counted):
-    """Adapter of the filter to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts restarts."""
+    """Adapter of the filter to the :class:`~vehicled.estimation.interface.Estimator` protocol;
+    ``restarts`` counts restarts."""
 
     Params: ClassVar[type[InsParams]] = InsParams
 
-    def __init__(self, params: InsParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+    def __init__(
+        self,
+        params: InsParams,
+        vehicle: Vehicle,
+        datum: Datum,
+        lever_arm_m: tuple[float, float, float],
+    ) -> None:
         super().__init__()
         self._params = params
         self._datum = datum
@@ -66,22 +83,34 @@ class Ins(Counted):
         self._least_upright = cos(params.max_tilt_rad)
         self._metres_per_rad = vehicle.drive.gear_ratio * vehicle.drive.wheel_radius_m
         self._imu_m: Triple = (imu[0], imu[1], imu[2])
-        self._arm_m: Triple = (lever_arm_m[0] - imu[0], lever_arm_m[1] - imu[1], lever_arm_m[2] - imu[2])
+        self._arm_m: Triple = (
+            lever_arm_m[0] - imu[0],
+            lever_arm_m[1] - imu[1],
+            lever_arm_m[2] - imu[2],
+        )
         self._sensors = Sensors(params, lever_arm_m)
         self._predictor = Predictor(params, vehicle.wheelbase_m)
-        self._history_ns = int(params.history_length_s * 1e9) if params.smooth_lagged_data else UNSMOOTHED_NS
+        self._history_ns = (
+            int(params.history_length_s * 1e9) if params.smooth_lagged_data else UNSMOOTHED_NS
+        )
         self._grid_ns = int(1e9 / params.constraints.rate_hz)
         self._timeline: Timeline[InsState, PendingMeasurement] = Timeline(
             self._predict, self._update, keep_ns=self._history_ns, capacity=2048
         )
         keep_ns = self._history_ns + 2 * MAX_GAP_NS
         self._drives: CommandHistory[InertialInputs] = CommandHistory(NOTHING, keep_ns)
-        self._commands: CommandHistory[ActuatorCommand] = CommandHistory(NEUTRAL, keep_ns + MAX_DELAY_NS)
+        self._commands: CommandHistory[ActuatorCommand] = CommandHistory(
+            NEUTRAL, keep_ns + MAX_DELAY_NS
+        )
         self._inertial = Queue(params.sensor_timeout_s, self._inputs)
         self._zero_velocity = ZeroVelocityDetector(params.rest)
         self._aligner = Aligner(params)
         uses = zip(HeadingKind, (params.inertial, params.magnetic, params.moving_base))
-        kinds = frozenset(kind for kind, use in uses if use.use_yaw and use.bias_sigma_rad < params.max_yaw_sigma_rad)
+        kinds = frozenset(
+            kind
+            for kind, use in uses
+            if use.use_yaw and use.bias_sigma_rad < params.max_yaw_sigma_rad
+        )
         self._direction = DirectionMonitor(datum, vehicle, kinds)
         self._waiting: list[PendingMeasurement] = []
         self._last_drive = NOTHING
@@ -122,8 +151,9 @@ class Ins(Counted):
             self._inputs.ignored += 1
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Predict with other parameters from now on; see :class:`~vehicled.estimation.interface.Estimator`. The filter
-        uses the steering without a gyro and the drive's delay. It keeps the first wheel radius, because it estimates the scale
+        """Predict with other parameters from now on; see
+        :class:`~vehicled.estimation.interface.Estimator`. The filter uses the steering without a
+        gyro and the drive's delay. It keeps the first wheel radius, because it estimates the scale
         of the wheels itself and would correct them twice."""
         self._vehicle = vehicle
         self._predictor.wheelbase_m = vehicle.wheelbase_m
@@ -136,7 +166,13 @@ class Ins(Counted):
         timeline = self._timeline
         if timeline.running and now_ns - timeline.t_ns > MAX_GAP_NS:
             self._restart()
-        since_ns = timeline.t_ns if timeline.running else self._step_ns if self._step_ns is not None else now_ns - MAX_GAP_NS
+        since_ns = (
+            timeline.t_ns
+            if timeline.running
+            else self._step_ns
+            if self._step_ns is not None
+            else now_ns - MAX_GAP_NS
+        )
         known_ns = self._drive(since_ns, now_ns)
         self._waiting = [z for z in self._waiting if self._is_due(z, now_ns)]
         if not timeline.running:
@@ -156,7 +192,8 @@ class Ins(Counted):
         return self._estimate(now_ns)
 
     def _drive(self, since_ns: int, now_ns: int) -> int:
-        """Record the inputs from ``since_ns`` on, and return the time up to which they are known."""
+        """Record the inputs from ``since_ns`` on, and return the time up to which they are
+        known."""
         end_ns, force, rate = self._inertial.take(since_ns, now_ns)
         known_ns = max(since_ns, now_ns if end_ns is None else end_ns)
         running = self._timeline.running
@@ -165,10 +202,16 @@ class Ins(Counted):
             steering = self._vehicle.steering
             target = self._commands.at(known_ns - self._steering_delay_ns).wheel_angle_rad
             lock = steering.max_wheel_rad
-            self._wheel_rad = slew(self._wheel_rad, min(max(target, -lock), lock), steering.rate_radps * dt_s, lock)
+            self._wheel_rad = slew(
+                self._wheel_rad, min(max(target, -lock), lock), steering.rate_radps * dt_s, lock
+            )
             if not running:
-                self._aligner.turn(rate[2] - self._zero_velocity.rate_radps[2] if rate is not None else 0.0, dt_s)
-            drive = InertialInputs(force, rate, self._standstill(known_ns, force, rate), self._wheel_rad)
+                self._aligner.turn(
+                    rate[2] - self._zero_velocity.rate_radps[2] if rate is not None else 0.0, dt_s
+                )
+            drive = InertialInputs(
+                force, rate, self._standstill(known_ns, force, rate), self._wheel_rad
+            )
             self._last_drive = drive
             if running:
                 self._drives.append(since_ns, drive)
@@ -194,7 +237,7 @@ class Ins(Counted):
         self._inputs.late += 1
         return False
 
-    # ---------------------------------------------------------------- the two functions of the timeline
+    # ------------------------------------------------------------ the two functions of the timeline
 
     def _predict(self, state: InsState, t0_ns: int, t1_ns: int) -> InsState:
         drive = self._drives.at(t0_ns)
@@ -225,7 +268,9 @@ class Ins(Counted):
         else:
             accepted = self._sensors.speed(state, z.source == MOTOR, z.value, z.sigma)
         if accepted:
-            state.counters = replace(state.counters, newest_ns=max(state.counters.newest_ns, z.t_ns))
+            state.counters = replace(
+                state.counters, newest_ns=max(state.counters.newest_ns, z.t_ns)
+            )
         return state
 
     # ---------------------------------------------------------------- start and end
@@ -242,13 +287,21 @@ class Ins(Counted):
                 backward = self._direction.sign(z.t_ns) < 0
                 yaw = self._aligner.yaw(z.t_ns, z.fix, backward)
                 if yaw is not None and max(abs(z.fix.east_m), abs(z.fix.north_m)) <= MAX_RANGE_M:
-                    self._start(z, first_state(self._params, z.fix, yaw, self._zero_velocity, self._arm_m), known_ns)
+                    self._start(
+                        z,
+                        first_state(self._params, z.fix, yaw, self._zero_velocity, self._arm_m),
+                        known_ns,
+                    )
                     self._waiting += waiting[index + 1 :]
                     return
             elif z.pose is not None:
                 rear_axle_m = (-self._imu_m[0], -self._imu_m[1], -self._imu_m[2])
                 fix, yaw = start_on_map(z.pose)
-                self._start(z, first_state(self._params, fix, yaw, self._zero_velocity, rear_axle_m), known_ns)
+                self._start(
+                    z,
+                    first_state(self._params, fix, yaw, self._zero_velocity, rear_axle_m),
+                    known_ns,
+                )
                 self._waiting += waiting[index + 1 :]
                 return
             elif HEADING <= z.source < WHEEL:
@@ -279,7 +332,8 @@ class Ins(Counted):
             covariance = self._covariance(state)
             p = self._params
             spread = max(
-                sqrt(max(largest_variance(covariance[0], covariance[1], covariance[5]), 0.0)) / p.max_position_sigma_m,
+                sqrt(max(largest_variance(covariance[0], covariance[1], covariance[5]), 0.0))
+                / p.max_position_sigma_m,
                 sqrt(max(covariance[10], 0.0)) / p.max_yaw_sigma_rad,
                 sqrt(max(covariance[15], 0.0)) / p.max_speed_sigma_mps,
             )
@@ -298,20 +352,24 @@ class Ins(Counted):
         return unknown(now_ns, self._newest_ns, self._rejected)
 
     def _pose(self, s: InsState, ahead_s: float) -> tuple[float, float, float, float, float]:
-        """Return position, yaw, speed and yaw rate of the rear axle, extrapolated by ``ahead_s`` with the last force and rate."""
+        """Return position, yaw, speed and yaw rate of the rear axle, extrapolated by ``ahead_s``
+        with the last force and rate."""
         rate = s.rate_radps
         R = s.R
         p, v = (s.x[0], s.x[1], s.x[2]), (s.x[3], s.x[4], s.x[5])
         if ahead_s > 0.0:
             force = s.force_mps2 if self._last_drive.force_mps2 is not None else None
-            p, v, _, R, _ = mechanise(s.x, s.q, R, force, rate, min(ahead_s, self._params.sensor_timeout_s))
+            p, v, _, R, _ = mechanise(
+                s.x, s.q, R, force, rate, min(ahead_s, self._params.sensor_timeout_s)
+            )
         lx, ly, _ = apply(R, *self._imu_m)
         ahead = apply_inverse(R, *v)[0] - cross(rate, self._imu_m)[0]
         yaw_rate = R[6] * rate[0] + R[7] * rate[1] + R[8] * rate[2]
         return p[0] - lx, p[1] - ly, yaw_of(R), ahead, yaw_rate
 
     def _covariance(self, s: InsState) -> tuple[float, ...]:
-        """Return the covariance (16,) of position, yaw and speed of the rear axle, from that of the inertial unit."""
+        """Return the covariance (16,) of position, yaw and speed of the rear axle, from that of the
+        inertial unit."""
         J, R, x = self._rows, s.R, s.x
         lx, ly, lz = apply(R, *self._imu_m)
         J[0, 7], J[0, 8], J[1, 6], J[1, 8] = -lz, ly, lz, -lx

@@ -13,7 +13,8 @@ MAX_RATE_RADPS = 35.0
 MAX_FORCE_MPS2 = 500.0
 MAX_QUEUE = 8192
 FUTURE_TOLERANCE_NS = 10_000_000
-"""A stamp up to this far ahead is an error of the device clock's mapping and counts as now; later samples are rejected."""
+"""A stamp up to this far ahead is an error of the device clock's mapping and counts as now; later
+samples are rejected."""
 MAX_LEVEL_SAMPLES = 2000
 """Length of the levelling mean in steps; older ones fade."""
 
@@ -21,7 +22,8 @@ MAX_LEVEL_SAMPLES = 2000
 class Queue:
     """Samples since the last step.
 
-    A sample without specific force (NaN) still gives its rate, and one without roll and pitch rates still gives the yaw rate.
+    A sample without specific force (NaN) still gives its rate, and one without roll and pitch rates
+    still gives the yaw rate.
     """
 
     def __init__(self, timeout_s: float, counters: InputCounters) -> None:
@@ -37,7 +39,9 @@ class Queue:
         if self._repeats.is_repeat(sample) or sample.saturated or not abs(wz) <= MAX_RATE_RADPS:
             self._counters.ignored += 1
             return
-        if (self.newest_ns is not None and sample.t_ns <= self.newest_ns) or len(self._samples) >= MAX_QUEUE:
+        if (self.newest_ns is not None and sample.t_ns <= self.newest_ns) or len(
+            self._samples
+        ) >= MAX_QUEUE:
             self._counters.late += 1
             return
         if not (abs(wx) <= MAX_RATE_RADPS and abs(wy) <= MAX_RATE_RADPS):
@@ -46,15 +50,18 @@ class Queue:
                 return
             wx = wy = 0.0
         fx, fy, fz = sample.specific_force_mps2
-        whole = abs(fx) <= MAX_FORCE_MPS2 and abs(fy) <= MAX_FORCE_MPS2 and abs(fz) <= MAX_FORCE_MPS2
+        whole = (
+            abs(fx) <= MAX_FORCE_MPS2 and abs(fy) <= MAX_FORCE_MPS2 and abs(fz) <= MAX_FORCE_MPS2
+        )
         self.newest_ns = sample.t_ns
         self._samples.append((sample.t_ns, (fx, fy, fz) if whole else None, (wx, wy, wz)))
 
     def take(self, since_ns: int, now_ns: int) -> tuple[int | None, Triple | None, Triple | None]:
-        """Return the time up to which the motion is known, and the mean force and rate since ``since_ns``.
+        """Return the time up to which the motion is known, and the mean force and rate since
+        ``since_ns``.
 
-        The result is (None, None, None) if the unit is lost, and (``since_ns``, None, None) while the next sample is awaited. A
-        time is between ``since_ns`` and now.
+        The result is (None, None, None) if the unit is lost, and (``since_ns``, None, None) while
+        the next sample is awaited. A time is between ``since_ns`` and now.
         """
         samples, self._samples = self._samples, []
         newest_ns = self.newest_ns
@@ -86,7 +93,8 @@ class Queue:
 
 
 class ZeroVelocityDetector:
-    """Detects standstill from inertial unit, throttle and estimated speed, and averages the samples over it."""
+    """Detects standstill from inertial unit, throttle and estimated speed, and averages the samples
+    over it."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
@@ -102,8 +110,11 @@ class ZeroVelocityDetector:
         """Number of samples in :attr:`force_mps2` and :attr:`rate_radps`."""
         self.seconds = 0.0
 
-    def update(self, t_ns: int, force: Triple | None, rate: Triple | None, bias: Triple, quiet: bool) -> bool:
-        """Return True once the vehicle has stood long enough. ``rate`` includes the bias; ``quiet`` means no throttle and no speed.
+    def update(
+        self, t_ns: int, force: Triple | None, rate: Triple | None, bias: Triple, quiet: bool
+    ) -> bool:
+        """Return True once the vehicle has stood long enough. ``rate`` includes the bias; ``quiet``
+        means no throttle and no speed.
 
         Without a gyro only ``quiet`` decides.
         """
@@ -111,9 +122,16 @@ class ZeroVelocityDetector:
         self._force = force
         if rate is not None:
             limit = rest.max_rate_radps
-            quiet = quiet and abs(rate[0] - bias[0]) < limit and abs(rate[1] - bias[1]) < limit and abs(rate[2] - bias[2]) < limit
+            quiet = (
+                quiet
+                and abs(rate[0] - bias[0]) < limit
+                and abs(rate[1] - bias[1]) < limit
+                and abs(rate[2] - bias[2]) < limit
+            )
         if force is not None and before is not None:
-            jump = max(abs(force[0] - before[0]), abs(force[1] - before[1]), abs(force[2] - before[2]))
+            jump = max(
+                abs(force[0] - before[0]), abs(force[1] - before[1]), abs(force[2] - before[2])
+            )
             quiet = quiet and jump < rest.max_jump_mps2
         if not quiet:
             self.reset()

@@ -1,7 +1,8 @@
-"""Measurement models of the inertial filter: residual, derivative and noise of each kind, passed to the corrector.
+"""Measurement models of the inertial filter: residual, derivative and noise of each kind, passed to
+the corrector.
 
-The derivatives follow from ``R_true = exp([phi]x) R``: a body vector b is ``R b - [R b]x phi`` in ENU, an ENU vector v is
-``R'v + R'(v x phi)`` in body axes.
+The derivatives follow from ``R_true = exp([phi]x) R``: a body vector b is ``R b - [R b]x phi`` in
+ENU, an ENU vector v is ``R'v + R'(v x phi)`` in body axes.
 """
 
 from math import inf, isfinite, remainder, sqrt, tau
@@ -14,14 +15,33 @@ from vehicled.core.arrays import Array, matmul
 from vehicled.core.messages import CarrierSolution, GnssFix, Heading, MapPose
 from vehicled.estimation.coloured_error import FLOOR_RATIO, restore_floor
 from vehicled.estimation.ins.params import HeadingUse, InsParams
-from vehicled.estimation.ins.state import BG, HB, A, C, InsState, N, P, S, Triple, V, apply, apply_inverse, cross, yaw_of
+from vehicled.estimation.ins.state import (
+    BG,
+    HB,
+    A,
+    C,
+    InsState,
+    N,
+    P,
+    S,
+    Triple,
+    V,
+    apply,
+    apply_inverse,
+    cross,
+    yaw_of,
+)
 from vehicled.estimation.ins.update import Corrector
 from vehicled.estimation.map_pose import whitening
 from vehicled.estimation.measurements import is_coloured
 
 POSITION, HEIGHT, VELOCITY, CLIMB, HEADING, WHEEL, MOTOR, CONSTRAINT = 0, 1, 2, 3, 4, 7, 8, 9
 """Gates; HEADING reserves one number for each kind."""
-UNKNOWN_SIGMA_M = {CarrierSolution.NONE: 2.0, CarrierSolution.FLOAT: 0.4, CarrierSolution.FIXED: 0.03}
+UNKNOWN_SIGMA_M = {
+    CarrierSolution.NONE: 2.0,
+    CarrierSolution.FLOAT: 0.4,
+    CarrierSolution.FIXED: 0.03,
+}
 """Assumed horizontal position sigma per axis where the receiver gives none; usual values."""
 UNKNOWN_SIGMA_MPS = 0.2
 VERTICAL_RATIO = 1.7
@@ -50,10 +70,11 @@ class Fix(Struct, frozen=True, gc=False):
 
 
 def horizontal(covariance: tuple[float, ...], floor: float, unknown: float) -> Triple:
-    """Return east variance, covariance and north variance of a row-major (9,) ENU covariance, made positive definite.
+    """Return east variance, covariance and north variance of a row-major (9,) ENU covariance, made
+    positive definite.
 
-    Sigmas are clamped between ``floor`` and MAX_SIGMA and the correlation to +-0.95; ``unknown`` (sigma) replaces variances that
-    are not finite or not positive.
+    Sigmas are clamped between ``floor`` and MAX_SIGMA and the correlation to +-0.95; ``unknown``
+    (sigma) replaces variances that are not finite or not positive.
     """
     ee, en, nn = covariance[0], covariance[1], covariance[4]
     if not (0.0 < ee < inf and 0.0 < nn < inf):
@@ -82,7 +103,11 @@ def prepare(params: InsParams, fix: GnssFix, enu_m: Triple) -> Fix:
     if use.coloured and is_coloured(fix):
         white = use.white_sigma_m**2
         colour = int(fix.carrier)
-        colour_variance = (max(spread[0] - white, white), max(spread[2] - white, white), max(up - white, white))
+        colour_variance = (
+            max(spread[0] - white, white),
+            max(spread[2] - white, white),
+            max(up - white, white),
+        )
         spread, up = (white, 0.0, white), white
     ve, vn, vu = fix.velocity_enu_mps
     moved = use.use_velocity and abs(ve) <= MAX_SPEED_MPS and abs(vn) <= MAX_SPEED_MPS
@@ -103,15 +128,22 @@ def prepare(params: InsParams, fix: GnssFix, enu_m: Triple) -> Fix:
 
 
 def heading_sigma(use: HeadingUse, heading: Heading) -> float:
-    """Return the sigma of a heading's white error: its own, not below the floor, or the assumed one if it has none."""
-    sigma = heading.sigma_rad if isfinite(heading.sigma_rad) and heading.sigma_rad > 0.0 else use.sigma_unknown_rad
+    """Return the sigma of a heading's white error: its own, not below the floor, or the assumed one
+    if it has none."""
+    sigma = (
+        heading.sigma_rad
+        if isfinite(heading.sigma_rad) and heading.sigma_rad > 0.0
+        else use.sigma_unknown_rad
+    )
     return min(max(sigma, use.sigma_floor_rad), MAX_SIGMA)
 
 
 class Sensors:
-    """Measurement models with preallocated derivatives, of which only the changing entries are written.
+    """Measurement models with preallocated derivatives, of which only the changing entries are
+    written.
 
-    All methods change the given state in place; those with a gate return True if the measurement was accepted.
+    All methods change the given state in place; those with a gate return True if the measurement
+    was accepted.
     """
 
     def __init__(self, params: InsParams, antenna_m: Triple) -> None:
@@ -126,7 +158,10 @@ class Sensors:
         self._twist_limit = params.gnss.twist_rejection_threshold**2 if gate else inf
         self._uses = (params.inertial, params.magnetic, params.moving_base)
         self._yaw_limits = [use.rejection_threshold**2 if gate else inf for use in self._uses]
-        self._speed_limits = [use.rejection_threshold**2 if gate else inf for use in (params.wheel_speed, params.motor_speed)]
+        self._speed_limits = [
+            use.rejection_threshold**2 if gate else inf
+            for use in (params.wheel_speed, params.motor_speed)
+        ]
         self._position, self._velocity = np.zeros((2, N)), np.zeros((2, N))
         self._height, self._climb = np.zeros(N), np.zeros(N)
         for row in (0, 1):
@@ -145,7 +180,8 @@ class Sensors:
     # ---------------------------------------------------------------- GNSS
 
     def fix(self, s: InsState, z: Fix) -> bool:
-        """Fuse position, height, velocity and vertical velocity of the antenna, each with its own gate."""
+        """Fuse position, height, velocity and vertical velocity of the antenna, each with its own
+        gate."""
         if z.colour >= 0:
             recolour(s, z)
         accepted = self._params.gnss.use_position and self._place(s, z)
@@ -163,13 +199,17 @@ class Sensors:
         east = z.east_m - x[0] - ax - coloured * x[15]
         north = z.north_m - x[1] - ay - coloured * x[16]
         before = float(s.P[0, 0]), float(s.P[1, 1])
-        nis, accepted = self._corrector.pair(s, H, east, north, z.variance_m2, self._pose_limit, POSITION, ((0,), (1,)))
+        nis, accepted = self._corrector.pair(
+            s, H, east, north, z.variance_m2, self._pose_limit, POSITION, ((0,), (1,))
+        )
         if accepted and z.colour >= 0:
             restore_floor(s.P, before, (P, P + 1), (C, C + 1), sqrt(max(z.colour_variance_m2[:2])))
         elif accepted and self._params.gnss.coloured:
             # A fixed solution also has a slow error, of millimetres to a centimetre.
             for axis, variance in enumerate((z.variance_m2[0], z.variance_m2[2])):
-                s.P[axis, axis] = max(float(s.P[axis, axis]), min(before[axis], FLOOR_RATIO * FLOOR_RATIO * variance))
+                s.P[axis, axis] = max(
+                    float(s.P[axis, axis]), min(before[axis], FLOOR_RATIO * FLOOR_RATIO * variance)
+                )
         s.counters = replace(s.counters, nis=nis, good_fixes=s.counters.good_fixes + accepted)
         if z.up_m == z.up_m:
             h[6], h[7] = ay, -ax
@@ -182,22 +222,29 @@ class Sensors:
         H, x = self._velocity, s.x
         H[0, 7], H[0, 8], H[1, 6], H[1, 8] = lz, -ly, -lz, lx
         r1, r2 = ve - x[3] - lx, vn - x[4] - ly
-        _, accepted = self._corrector.pair(s, H, r1, r2, z.velocity_variance, self._twist_limit, VELOCITY, ((3,), (4,)))
+        _, accepted = self._corrector.pair(
+            s, H, r1, r2, z.velocity_variance, self._twist_limit, VELOCITY, ((3,), (4,))
+        )
         if vu == vu:
             h = self._climb
             h[6], h[7] = ly, -lx
-            self._corrector.scalar(s, h, vu - s.x[5] - lz, z.climb_variance, self._twist_limit, CLIMB, (5,))
+            self._corrector.scalar(
+                s, h, vu - s.x[5] - lz, z.climb_variance, self._twist_limit, CLIMB, (5,)
+            )
         return accepted
 
     # ---------------------------------------------------------------- pose on a map
 
     def map_pose(self, s: InsState, z: MapPose) -> bool:
-        """Fuse a pose of the rear axle on a map, whose three values are decorrelated first. The map is level, at height 0."""
+        """Fuse a pose of the rear axle on a map, whose three values are decorrelated first. The map
+        is level, at height 0."""
         W = whitening(z)
         r1, r2, _ = matmul(self._off_map(s, z), W.T).tolist()
         H = matmul(W, self._on_map(s))
         doubt = ((0, A + 2), (1, A + 2))
-        nis, accepted = self._corrector.pair(s, H[:2], r1, r2, (1.0, 0.0, 1.0), self._pose_limit, POSITION, doubt)
+        nis, accepted = self._corrector.pair(
+            s, H[:2], r1, r2, (1.0, 0.0, 1.0), self._pose_limit, POSITION, doubt
+        )
         if accepted:
             # The third value alone does not decide: the pair has passed the gate.
             H = matmul(W, self._on_map(s))
@@ -210,7 +257,9 @@ class Sensors:
 
     def _off_map(self, s: InsState, z: MapPose) -> Array:
         lx, ly, _ = apply(s.R, *self._imu_m)
-        return np.array((z.x_m - s.x[0] + lx, z.y_m - s.x[1] + ly, remainder(z.yaw_rad - yaw_of(s.R), tau)))
+        return np.array(
+            (z.x_m - s.x[0] + lx, z.y_m - s.x[1] + ly, remainder(z.yaw_rad - yaw_of(s.R), tau))
+        )
 
     def _on_map(self, s: InsState) -> Array:
         """Return the derivative (3, N) of the rear axle's place and yaw."""
@@ -226,7 +275,8 @@ class Sensors:
     # ---------------------------------------------------------------- heading and speed
 
     def heading(self, s: InsState, kind: int, yaw_rad: float, sigma_rad: float) -> bool:
-        """Fuse a yaw with the bias of its kind. Repeated rejection inflates a drifting bias, but for two antennas the yaw."""
+        """Fuse a yaw with the bias of its kind. Repeated rejection inflates a drifting bias, but
+        for two antennas the yaw."""
         h, R = self._yaw, s.R
         flat = max(R[0] * R[0] + R[3] * R[3], 1e-6)
         h[6], h[7], h[8] = -R[0] * R[6] / flat, -R[3] * R[6] / flat, 1.0
@@ -235,7 +285,9 @@ class Sensors:
         residual = remainder(yaw_rad - yaw_of(R) - s.x[HB + kind], tau)
         doubt = (A + 2,) if kind == 2 else (HB + kind,)
         variance = sigma_rad * sigma_rad
-        return self._corrector.scalar(s, h, residual, variance, self._yaw_limits[kind], HEADING + kind, doubt)[1]
+        return self._corrector.scalar(
+            s, h, residual, variance, self._yaw_limits[kind], HEADING + kind, doubt
+        )[1]
 
     def body_velocity(self, s: InsState) -> Triple:
         """Return the velocity of the rear axle in body axes."""
@@ -256,18 +308,22 @@ class Sensors:
         h[S] = -ahead
         gate = MOTOR if motor else WHEEL
         limit = self._speed_limits[motor]
-        return self._corrector.scalar(s, h, speed_mps - k * ahead, sigma_mps * sigma_mps, limit, gate, (3, 4))[1]
+        return self._corrector.scalar(
+            s, h, speed_mps - k * ahead, sigma_mps * sigma_mps, limit, gate, (3, 4)
+        )[1]
 
     # ---------------------------------------------------------------- constraints
 
     def constrain(self, s: InsState) -> None:
-        """Apply the non-holonomic constraints of the rear axle (Dissanayake et al. 2001); their sigma grows with speed and side
-        force."""
+        """Apply the non-holonomic constraints of the rear axle (Dissanayake et al. 2001); their
+        sigma grows with speed and side force."""
         use = self._params.constraints
         ahead, left, up = self.body_velocity(s)
         R = s.R
         side = abs(ahead * s.rate_radps[2])
-        lateral = use.lateral_sigma_mps + abs(ahead) * (use.lateral_per_speed + use.lateral_per_force * side)
+        lateral = use.lateral_sigma_mps + abs(ahead) * (
+            use.lateral_per_speed + use.lateral_per_force * side
+        )
         H = self._slide
         if use.use_lateral:
             _body_row(H[0], (R[1], R[4], R[7]), s.x)
@@ -282,11 +338,21 @@ class Sensors:
             self._corrector.scalar(s, H[1], -up, use.vertical_sigma_mps**2, inf, CONSTRAINT, ())
 
     def stand(self, s: InsState, gyro: bool) -> None:
-        """Apply the zero-velocity update, and with a gyro the zero-rate update, which measures its bias."""
+        """Apply the zero-velocity update, and with a gyro the zero-rate update, which measures its
+        bias."""
         use, correct, units = self._params.rest, self._corrector, self._units
         if use.use_zero_velocity:
             variance = use.velocity_sigma_mps**2
-            correct.pair(s, self._standing, -s.x[3], -s.x[4], (variance, 0.0, variance), inf, CONSTRAINT, ((), ()))
+            correct.pair(
+                s,
+                self._standing,
+                -s.x[3],
+                -s.x[4],
+                (variance, 0.0, variance),
+                inf,
+                CONSTRAINT,
+                ((), ()),
+            )
             correct.scalar(s, units[V + 2], -s.x[5], variance, inf, CONSTRAINT, ())
         if use.use_zero_rate and gyro:
             variance = use.rate_sigma_radps**2
@@ -304,8 +370,8 @@ class Sensors:
 
 
 def recolour(s: InsState, z: Fix) -> None:
-    """Set the variance of the coloured states to the declared one. Another kind of solution has another error, so its states are
-    marginalised and reset."""
+    """Set the variance of the coloured states to the declared one. Another kind of solution has
+    another error, so its states are marginalised and reset."""
     if s.colour != z.colour:
         block = slice(C, C + 3)
         s.P[block, :] = 0.0
@@ -321,7 +387,8 @@ def recolour(s: InsState, z: Fix) -> None:
 
 
 def _body_row(h: Array, axis: Triple, x: list[float]) -> None:
-    """Write the derivative of the velocity along a body axis (given in ENU) by velocity and attitude."""
+    """Write the derivative of the velocity along a body axis (given in ENU) by velocity and
+    attitude."""
     ax, ay, az = axis
     vx, vy, vz = x[3], x[4], x[5]
     h[3], h[4], h[5] = ax, ay, az

@@ -3,9 +3,10 @@
     dp/dt = v    dv/dt = R (f - b_a) + g    dR/dt = R [w - b_g]x
     d(dp) = dv   d(dv) = -[R f]x phi - R db_a   d(phi) = -R db_g
 
-with the error in ENU (Groves 2013, section 14.2.4, in a local plane). The rotation of the earth (7e-5 rad/s) is far below the bias
-of the intended sensors and is part of it. Missing sensors are replaced: without accelerometer the velocity turns with the body and
-is a random walk, without gyro the body turns as the single-track model does for the commanded wheel angle.
+with the error in ENU (Groves 2013, section 14.2.4, in a local plane). The rotation of the earth
+(7e-5 rad/s) is far below the bias of the intended sensors and is part of it. Missing sensors are
+replaced: without accelerometer the velocity turns with the body and is a random walk, without gyro
+the body turns as the single-track model does for the commanded wheel angle.
 """
 
 import struct
@@ -80,10 +81,12 @@ NOTHING = InertialInputs()
 def mechanise(
     x: list[float], q: Quaternion, R: Rotation, force: Triple | None, rate: Triple, dt_s: float
 ) -> tuple[Triple, Triple, Quaternion, Rotation, Triple]:
-    """Return position, velocity, attitude (quaternion and matrix) after ``dt_s``, and the mean specific force in ENU.
+    """Return position, velocity, attitude (quaternion and matrix) after ``dt_s``, and the mean
+    specific force in ENU.
 
-    ``force`` and ``rate`` are without bias. The force is rotated by the mean of the attitudes before and after, the position uses
-    the trapezoidal rule: second order, local error rate^2 dt^3 force / 12. ``force`` None turns the velocity with the body.
+    ``force`` and ``rate`` are without bias. The force is rotated by the mean of the attitudes
+    before and after, the position uses the trapezoidal rule: second order, local error rate^2 dt^3
+    force / 12. ``force`` None turns the velocity with the body.
     """
     vx, vy, vz = x[3], x[4], x[5]
     q1 = product(q, exponential(rate[0] * dt_s, rate[1] * dt_s, rate[2] * dt_s))
@@ -101,14 +104,20 @@ def mechanise(
         uy = R1[3] * bx + R1[4] * by + R1[5] * bz
         uz = R1[6] * bx + R1[7] * by + R1[8] * bz
     h = 0.5 * dt_s
-    return (x[0] + h * (vx + ux), x[1] + h * (vy + uy), x[2] + h * (vz + uz)), (ux, uy, uz), q1, R1, (ax, ay, az)
+    return (
+        (x[0] + h * (vx + ux), x[1] + h * (vy + uy), x[2] + h * (vz + uz)),
+        (ux, uy, uz),
+        q1,
+        R1,
+        (ax, ay, az),
+    )
 
 
 class Predictor:
     """Prediction with preallocated arrays: a step allocates only the new state.
 
-    The transition matrix is kept and only its changing blocks are written, three numbers at a time into its memory, because a numpy
-    assignment takes three times as long.
+    The transition matrix is kept and only its changing blocks are written, three numbers at a time
+    into its memory, because a numpy assignment takes three times as long.
     """
 
     def __init__(self, params: InsParams, wheelbase_m: float) -> None:
@@ -119,7 +128,11 @@ class Predictor:
         self._dt_s = 0.0
         self._mode = (False, False)
         self._decay = 1.0
-        self._rates = {(force, rate): noise_rates(params, force, rate) for force in (False, True) for rate in (False, True)}
+        self._rates = {
+            (force, rate): noise_rates(params, force, rate)
+            for force in (False, True)
+            for rate in (False, True)
+        }
         self._noise = np.zeros(N)
         self._turn_noise = 0.0
 
@@ -142,7 +155,8 @@ class Predictor:
         return (0.0, 0.0, ahead * tan(u.wheel_rad) / self.wheelbase_m)
 
     def predict(self, s: InsState, u: InertialInputs, dt_s: float) -> InsState:
-        """Return the state after ``dt_s`` > 0 (20 ms at most, for the linearisation). ``s`` is not changed."""
+        """Return the state after ``dt_s`` > 0 (20 ms at most, for the linearisation). ``s`` is not
+        changed."""
         x = s.x
         rate = self.rate(s, u)
         raw = u.force_mps2
@@ -164,7 +178,9 @@ class Predictor:
         new.counters = s.counters
         return new
 
-    def _write(self, s: InsState, u: InertialInputs, R1: Rotation, force_enu: Triple, dt_s: float) -> None:
+    def _write(
+        self, s: InsState, u: InertialInputs, R1: Rotation, force_enu: Triple, dt_s: float
+    ) -> None:
         """Write transition matrix and noise of this step."""
         memory = self._memory
         mode = (u.force_mps2 is not None, u.rate_radps is not None)
@@ -188,7 +204,9 @@ class Predictor:
             _put(memory, _V_A + _ROW, -fz, 0.0, fx)
             _put(memory, _V_A + 2 * _ROW, fy, -fx, 0.0)
         else:
-            self._F[V : V + 3, V : V + 3] = matmul(np.array(R1).reshape(3, 3), np.array(R).reshape(3, 3).T)
+            self._F[V : V + 3, V : V + 3] = matmul(
+                np.array(R1).reshape(3, 3), np.array(R).reshape(3, 3).T
+            )
         noise = self._noise
         # The coloured error keeps its stationary variance.
         renewed = 1.0 - self._decay * self._decay
@@ -198,7 +216,11 @@ class Predictor:
         walk = 0.0 if mode[0] or s.colour < 0 else drift * drift * dt_s
         noise[0], noise[1] = walk * c[0], walk * c[1]
         if not mode[1]:
-            slip = self._params.wheel_density_rad * (s.R[0] * s.x[3] + s.R[3] * s.x[4]) / self.wheelbase_m
+            slip = (
+                self._params.wheel_density_rad
+                * (s.R[0] * s.x[3] + s.R[3] * s.x[4])
+                / self.wheelbase_m
+            )
             noise[8] = self._turn_noise + slip * slip * dt_s
 
     def _frame(self, dt_s: float, mode: tuple[bool, bool]) -> None:
@@ -216,8 +238,9 @@ class Predictor:
 
 
 def noise_rates(params: InsParams, force: bool, rate: bool) -> Array:
-    """Return the variance (N,) that process noise adds per second, with or without accelerometer and gyro. It excludes the coloured
-    error, which depends on the receiver, and the wheel angle without gyro, which depends on the speed."""
+    """Return the variance (N,) that process noise adds per second, with or without accelerometer
+    and gyro. It excludes the coloured error, which depends on the receiver, and the wheel angle
+    without gyro, which depends on the speed."""
     imu = params.imu
     q = np.zeros(N)
     q[V : V + 3] = (imu.accelerometer_density_mps2 if force else params.speed_density_mps) ** 2

@@ -18,7 +18,8 @@ Measuring = GnssFix | Heading | MapPose | WheelSpeed | MotorStatus
 
 
 class PendingMeasurement(Struct, frozen=True, gc=False):
-    """A measurement waiting for fusion: ``fix`` for GNSS, ``pose`` for one on a map, else a value with its sigma."""
+    """A measurement waiting for fusion: ``fix`` for GNSS, ``pose`` for one on a map, else a value
+    with its sigma."""
 
     t_ns: int
     source: int
@@ -39,26 +40,41 @@ def wanted(params: InsParams, message: Measuring) -> bool:
     return (params.wheel_speed if isinstance(message, WheelSpeed) else params.motor_speed).use_speed
 
 
-def measured(params: InsParams, metres_per_rad: float, datum: Datum, message: Measuring) -> PendingMeasurement | None:
-    """Return the measurement in a message, or None if its essential values are not finite or out of range.
+def measured(
+    params: InsParams, metres_per_rad: float, datum: Datum, message: Measuring
+) -> PendingMeasurement | None:
+    """Return the measurement in a message, or None if its essential values are not finite or out of
+    range.
 
     ``metres_per_rad`` is the distance driven per angle of the motor.
     """
     if isinstance(message, GnssFix):
         return _fix(params, datum, message)
     if isinstance(message, MapPose):
-        return PendingMeasurement(message.t_ns, MAP, None, pose=message) if is_usable(message) else None
+        return (
+            PendingMeasurement(message.t_ns, MAP, None, pose=message)
+            if is_usable(message)
+            else None
+        )
     if isinstance(message, Heading):
         if not abs(message.yaw_rad) <= 1e3:
             return None
-        sigma = heading_sigma((params.inertial, params.magnetic, params.moving_base)[message.kind], message)
-        return PendingMeasurement(message.t_ns, HEADING + int(message.kind), None, message.yaw_rad, sigma)
+        sigma = heading_sigma(
+            (params.inertial, params.magnetic, params.moving_base)[message.kind], message
+        )
+        return PendingMeasurement(
+            message.t_ns, HEADING + int(message.kind), None, message.yaw_rad, sigma
+        )
     if isinstance(message, WheelSpeed):
         return _speed(message.t_ns, WHEEL, message.speed_mps, message.sigma_mps, params.wheel_speed)
-    return _speed(message.t_ns, MOTOR, message.motor_speed_radps * metres_per_rad, inf, params.motor_speed)
+    return _speed(
+        message.t_ns, MOTOR, message.motor_speed_radps * metres_per_rad, inf, params.motor_speed
+    )
 
 
-def _speed(t_ns: int, source: int, speed_mps: float, sigma_mps: float, use: SpeedUse) -> PendingMeasurement | None:
+def _speed(
+    t_ns: int, source: int, speed_mps: float, sigma_mps: float, use: SpeedUse
+) -> PendingMeasurement | None:
     if not abs(speed_mps) <= MAX_SPEED_MPS:
         return None
     sigma = max(sigma_mps, use.sigma_floor_mps) if 0.0 < sigma_mps < inf else use.sigma_floor_mps

@@ -1,8 +1,9 @@
 """Tuning of the inertial filter. Masks and gates use the terms of robot_localization.
 
-``use_...`` replaces its ``<sensor>_config`` masks, ``rejection_threshold`` is a Mahalanobis distance (3.29 passes 99.9 % of
-consistent scalars, 3.72 of pairs); ``sensor_timeout_s``, ``history_length_s`` and ``smooth_lagged_data`` have the same meaning.
-Densities are per root second, sigmas are floors under what the devices report.
+``use_...`` replaces its ``<sensor>_config`` masks, ``rejection_threshold`` is a Mahalanobis
+distance (3.29 passes 99.9 % of consistent scalars, 3.72 of pairs); ``sensor_timeout_s``,
+``history_length_s`` and ``smooth_lagged_data`` have the same meaning. Densities are per root
+second, sigmas are floors under what the devices report.
 """
 
 from typing import Annotated
@@ -38,19 +39,23 @@ class GnssUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     course_min_speed_mps: Positive = 0.5
     """Lowest speed at which the course over ground may align the yaw."""
     coloured: bool = True
-    """Model the error of solutions without fixed carrier phase as states. The receiver declares their size, and the
-    position itself has ``white_sigma_m``. Otherwise ten fixes in a second would count as independent, which they are not."""
+    """Model the error of solutions without fixed carrier phase as states. The receiver declares
+    their size, and the position itself has ``white_sigma_m``. Otherwise ten fixes in a second would
+    count as independent, which they are not."""
     coloured_time_s: Positive = 100.0
-    """Correlation time of that error. Recorded plain GNSS drifts for 30 s or more; a longer memory keeps a known start."""
+    """Correlation time of that error. Recorded plain GNSS drifts for 30 s or more; a longer memory
+    keeps a known start."""
     coloured_drift: NonNegative = 0.74
-    """Random walk of the predicted position beside that error, over its size, per root second, without an accelerometer: the drive
-    model may be wrong for minutes, and only the positions show it."""
+    """Random walk of the predicted position beside that error, over its size, per root second,
+    without an accelerometer: the drive model may be wrong for minutes, and only the positions show
+    it."""
     white_sigma_m: Positive = 0.1
     """Sigma of the white part of a position without fixed carrier phase, m."""
 
 
 class HeadingUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One kind of heading: measured = yaw + bias + white noise, the bias a random walk with initial sigma ``bias_sigma_rad``."""
+    """One kind of heading: measured = yaw + bias + white noise, the bias a random walk with initial
+    sigma ``bias_sigma_rad``."""
 
     use_yaw: bool = True
     """Fuse the heading."""
@@ -78,7 +83,8 @@ class SpeedUse(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Constraints(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Non-holonomic constraints: lateral and vertical speed of the rear axle are 0 within a sigma."""
+    """Non-holonomic constraints: lateral and vertical speed of the rear axle are 0 within a
+    sigma."""
 
     use_lateral: bool = True
     """Apply the constraint to the lateral speed."""
@@ -91,13 +97,15 @@ class Constraints(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     lateral_per_speed: NonNegative = 0.01
     """Growth of the sigma with speed: mounting angle and wheel alignment, rad."""
     lateral_per_force: NonNegative = 0.015
-    """Growth with speed times lateral acceleration (rad per m/s2): the slip angle of a tyre grows with its side force."""
+    """Growth with speed times lateral acceleration (rad per m/s2): the slip angle of a tyre grows
+    with its side force."""
     vertical_sigma_mps: Positive = 0.1
     """Sigma of the vertical speed, m/s."""
 
 
 class Rest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Zero-velocity and zero-rate updates at standstill: no throttle, no speed, quiet sensors for ``after_s``."""
+    """Zero-velocity and zero-rate updates at standstill: no throttle, no speed, quiet sensors for
+    ``after_s``."""
 
     use_zero_velocity: bool = True
     """Apply zero-velocity updates."""
@@ -147,13 +155,21 @@ class InsParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=T
     """Use of a heading from two antennas."""
     magnetic: HeadingUse = field(
         default_factory=lambda: HeadingUse(
-            sigma_floor_rad=0.05, sigma_unknown_rad=0.2, bias_sigma_rad=0.15, bias_walk_rad=0.02, rejection_threshold=5.0
+            sigma_floor_rad=0.05,
+            sigma_unknown_rad=0.2,
+            bias_sigma_rad=0.15,
+            bias_walk_rad=0.02,
+            rejection_threshold=5.0,
         )
     )
     """Motors and iron disturb it, so its bias drifts."""
-    inertial: HeadingUse = field(default_factory=lambda: HeadingUse(sigma_unknown_rad=0.02, bias_sigma_rad=3.0, bias_walk_rad=0.02))
-    """Integrated gyro: its zero is arbitrary, so only its changes are used and it gives no alignment. If the vehicle always
-    starts in a known direction, set a small ``bias_sigma_rad``."""
+    inertial: HeadingUse = field(
+        default_factory=lambda: HeadingUse(
+            sigma_unknown_rad=0.02, bias_sigma_rad=3.0, bias_walk_rad=0.02
+        )
+    )
+    """Integrated gyro: its zero is arbitrary, so only its changes are used and it gives no
+    alignment. If the vehicle always starts in a known direction, set a small ``bias_sigma_rad``."""
     wheel_speed: SpeedUse = field(default_factory=SpeedUse)
     """Use of the wheel speed."""
     motor_speed: SpeedUse = field(default_factory=lambda: SpeedUse(sigma_floor_mps=0.1))
@@ -167,15 +183,17 @@ class InsParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=T
     imu: Inertial = field(default_factory=Inertial)
     """Errors of the inertial unit."""
     max_tilt_rad: Annotated[float, Meta(gt=0.0, le=1.57)] = 0.8
-    """Largest angle between the vertical axis of the body and up. No vehicle drives beyond it, so the unit is mounted otherwise,
-    and the estimate has diverged."""
+    """Largest angle between the vertical axis of the body and up. No vehicle drives beyond it, so
+    the unit is mounted otherwise, and the estimate has diverged."""
     sensor_timeout_s: Positive = 0.05
-    """Age of the newest sample at which the inertial unit counts as lost; at least two periods plus its latency."""
+    """Age of the newest sample at which the inertial unit counts as lost; at least two periods plus
+    its latency."""
     speed_density_mps: Positive = 0.3
     """Random walk of the velocity without accelerometer."""
     wheel_density_rad: Positive = 0.06
     """Error of the commanded wheel angle as white noise, without gyro."""
     smooth_lagged_data: bool = True
-    """Fuse late measurements at their time of validity. Otherwise those older than a step are rejected and counted."""
+    """Fuse late measurements at their time of validity. Otherwise those older than a step are
+    rejected and counted."""
     history_length_s: Annotated[float, Meta(ge=0.02, le=2.0)] = 0.5
     """Largest age of a measurement that is still fused."""

@@ -1,8 +1,10 @@
-"""Measurement updates of the inertial filter for scalars and pairs, with gates and a symmetric covariance.
+"""Measurement updates of the inertial filter for scalars and pairs, with gates and a symmetric
+covariance.
 
-A pair is decorrelated by the Cholesky factor of its innovation covariance, S = L L', which turns it into two independent scalars:
-W = P H' L^-T, dx = W L^-1 r, P+ = P - W W'. ``W W'`` is exactly symmetric, and P+ differs from the Joseph form only by rounding,
-which ``KEEP`` covers. Bierman 1977, chapter V; Sarkka 2013, Alg. 5.4. Sums are reductions by ``np.add``, whose order does not
+A pair is decorrelated by the Cholesky factor of its innovation covariance, S = L L', which turns it
+into two independent scalars: W = P H' L^-T, dx = W L^-1 r, P+ = P - W W'. ``W W'`` is exactly
+symmetric, and P+ differs from the Joseph form only by rounding, which ``KEEP`` covers. Bierman
+1977, chapter V; Sarkka 2013, Alg. 5.4. Sums are reductions by ``np.add``, whose order does not
 depend on the processor.
 """
 
@@ -15,17 +17,19 @@ from vehicled.core.arrays import Array, matmul
 from vehicled.estimation.ins.state import InsState, N
 
 KEEP = 1.0 - 1e-9
-"""Fraction of the variance reduction that is applied. The rest exceeds the rounding error (1e-16 times the ratio of the largest to
-the smallest variance), so that the covariance stays positive definite however exact a measurement is."""
+"""Fraction of the variance reduction that is applied. The rest exceeds the rounding error (1e-16
+times the ratio of the largest to the smallest variance), so that the covariance stays positive
+definite however exact a measurement is."""
 
 
 class Corrector:
     """Updates, in place, a state that the caller owns, with preallocated arrays.
 
-    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in ``GateCounters.strikes``. After
-    ``max_in_a_row`` rejections in a row the filter doubts its state: the variances of ``doubt`` (indices into the error state) grow
-    by the residual squared and the measurement is accepted. A result that is not finite is rejected. All return the NIS before any
-    inflation, and True if the measurement was accepted.
+    ``limit`` is the gate on the normalised innovation squared, ``gate`` its index in
+    ``GateCounters.strikes``. After ``max_in_a_row`` rejections in a row the filter doubts its
+    state: the variances of ``doubt`` (indices into the error state) grow by the residual squared
+    and the measurement is accepted. A result that is not finite is rejected. All return the NIS
+    before any inflation, and True if the measurement was accepted.
     """
 
     def __init__(self, max_in_a_row: int) -> None:
@@ -38,7 +42,14 @@ class Corrector:
         self._k = sqrt(KEEP)
 
     def scalar(
-        self, s: InsState, h: Array, residual: float, variance: float, limit: float, gate: int, doubt: tuple[int, ...]
+        self,
+        s: InsState,
+        h: Array,
+        residual: float,
+        variance: float,
+        limit: float,
+        gate: int,
+        doubt: tuple[int, ...],
     ) -> tuple[float, bool]:
         """Fuse one value: h (N,), residual, variance of its noise > 0."""
         g = self._g
@@ -82,7 +93,8 @@ class Corrector:
         gate: int,
         doubt: tuple[tuple[int, ...], tuple[int, ...]],
     ) -> tuple[float, bool]:
-        """Fuse two values: H (2, N), residuals, R = (variance 1, covariance, variance 2) positive definite; ``doubt`` by value."""
+        """Fuse two values: H (2, N), residuals, R = (variance 1, covariance, variance 2) positive
+        definite; ``doubt`` by value."""
         u1, u2, nis = self._whiten(s.P, H, r1, r2, R)
         if not nis <= limit:
             if not self._doubts(s, nis, gate):
@@ -104,7 +116,9 @@ class Corrector:
         s.inject(u1 * first + u2 * second)
         return nis, True
 
-    def _whiten(self, P: Array, H: Array, r1: float, r2: float, R: tuple[float, float, float]) -> tuple[float, float, float]:
+    def _whiten(
+        self, P: Array, H: Array, r1: float, r2: float, R: tuple[float, float, float]
+    ) -> tuple[float, float, float]:
         """Return L^-1 r and its square, and leave the columns of P H' L^-T in ``_whitened``."""
         HP = matmul(H, P)
         (a, b), (_, d) = matmul(HP, H.T).tolist()

@@ -1,12 +1,15 @@
-"""Planar filter over the rear axle that also estimates errors of its sensors and parameters of its vehicle.
+"""Planar filter over the rear axle that also estimates errors of its sensors and parameters of its
+vehicle.
 
 An extended Kalman filter of 15 states, see :mod:`vehicled.estimation.planar.state`. Differences to
-:class:`~vehicled.estimation.ekf4.estimator.Ekf4`: the error of a GNSS position without fixed carrier phase is a state, so that a
-hundred fixes with one common error do not count as independent; drive and friction are states, so that the speed is known without a
-wheel sensor and through an outage; the heading may be misaligned or drift; steering gain and offset are states where the yaw
+:class:`~vehicled.estimation.ekf4.estimator.Ekf4`: the error of a GNSS position without fixed
+carrier phase is a state, so that a hundred fixes with one common error do not count as independent;
+drive and friction are states, so that the speed is known without a wheel sensor and through an
+outage; the heading may be misaligned or drift; steering gain and offset are states where the yaw
 depends on them.
 
-Late measurements are fused at their time of validity by :class:`~vehicled.estimation.timeline.Timeline`.
+Late measurements are fused at their time of validity by
+:class:`~vehicled.estimation.timeline.Timeline`.
 """
 
 from math import isfinite, sqrt
@@ -56,24 +59,43 @@ OBSERVED = (np.array((X, Y, YAW, V))[:, None], np.array((X, Y, YAW, V))[None, :]
 
 
 class Planar(Counted):
-    """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator` protocol; ``restarts`` counts
-    restarts."""
+    """Adapter of the pure functions to the :class:`~vehicled.estimation.interface.Estimator`
+    protocol; ``restarts`` counts restarts."""
 
     Params: ClassVar[type[PlanarParams]] = PlanarParams
 
-    def __init__(self, params: PlanarParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]) -> None:
+    def __init__(
+        self,
+        params: PlanarParams,
+        vehicle: Vehicle,
+        datum: Datum,
+        lever_arm_m: tuple[float, float, float],
+    ) -> None:
         super().__init__()
         self._params = params
         self._vehicle = vehicle
         self._datum = datum
         infinity = float("inf")
-        limits = tuple(chi_square_limit(params.gate_probability, m) if params.gate else infinity for m in (1, 2))
+        limits = tuple(
+            chi_square_limit(params.gate_probability, m) if params.gate else infinity
+            for m in (1, 2)
+        )
         jump_limit = chi_square_limit(params.error_jump_probability, 2) if params.gate else infinity
-        self._context = Context(params, lever_arm_m, (limits[0], limits[1]), jump_limit, vehicle.drive.reverse_share > 0.0)
+        self._context = Context(
+            params,
+            lever_arm_m,
+            (limits[0], limits[1]),
+            jump_limit,
+            vehicle.drive.reverse_share > 0.0,
+        )
         history_ns = int(params.history_s * 1e9)
-        self._commands: CommandHistory[MotionCommand] = CommandHistory(MotionCommand(), MAX_DELAY_NS + history_ns + MAX_GAP_NS)
+        self._commands: CommandHistory[MotionCommand] = CommandHistory(
+            MotionCommand(), MAX_DELAY_NS + history_ns + MAX_GAP_NS
+        )
         self._driven = False
-        self._gyro = GyroHistory(history_ns + MAX_GAP_NS, int(params.gyro_fresh_s * 1e9), self._inputs)
+        self._gyro = GyroHistory(
+            history_ns + MAX_GAP_NS, int(params.gyro_fresh_s * 1e9), self._inputs
+        )
         self._timeline: Timeline[PlanarState, tuple[int, Measured]] = Timeline(
             self._predict, self._update, keep_ns=history_ns, ahead_ns=AHEAD_NS
         )
@@ -104,7 +126,9 @@ class Planar(Counted):
             self._queue.append(item)
 
     def command(self, command: ActuatorCommand) -> None:
-        if not (isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.steering)):
+        if not (
+            isfinite(command.throttle) and isfinite(command.brake) and isfinite(command.steering)
+        ):
             self._inputs.ignored += 1
             return
         self._driven = True
@@ -112,20 +136,26 @@ class Planar(Counted):
         self._commands.append(
             command.t_ns,
             MotionCommand(
-                min(max(command.throttle, -1.0), 1.0), min(max(command.brake, 0.0), 1.0), min(max(command.steering, -1.0), 1.0)
+                min(max(command.throttle, -1.0), 1.0),
+                min(max(command.brake, 0.0), 1.0),
+                min(max(command.steering, -1.0), 1.0),
             ),
         )
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Predict with this steering from now on, but keep the first drive. Its authority and friction are states that fit one
-        damping only, and a damping learnt from the speeds of this filter would feed the filter its own estimate.
+        """Predict with this steering from now on, but keep the first drive. Its authority and
+        friction are states that fit one damping only, and a damping learnt from the speeds of this
+        filter would feed the filter its own estimate.
         """
         self._vehicle = structs.replace(vehicle, drive=self._vehicle.drive)
         c = self._context
-        self._context = Context(c.params, c.lever_arm_m, c.limits, c.jump_limit, vehicle.drive.reverse_share > 0.0)
+        self._context = Context(
+            c.params, c.lever_arm_m, c.limits, c.jump_limit, vehicle.drive.reverse_share > 0.0
+        )
 
     def _item(self, message: Message) -> tuple[int, Measured] | None:
-        """Return source and measurement, or None if the message is unused or implausible (counted)."""
+        """Return source and measurement, or None if the message is unused or implausible
+        (counted)."""
         p = self._params
         item: tuple[int, Measured] | None = None
         if isinstance(message, GnssFix):
@@ -143,18 +173,27 @@ class Planar(Counted):
                 item = planar_update.MAP, message
         elif isinstance(message, WheelSpeed):
             item = self._speed(
-                message.t_ns, planar_update.WHEEL, message.speed_mps, message.sigma_mps, p.wheel_speed_sigma_floor_mps
+                message.t_ns,
+                planar_update.WHEEL,
+                message.speed_mps,
+                message.sigma_mps,
+                p.wheel_speed_sigma_floor_mps,
             )
         elif isinstance(message, MotorStatus):
             if not p.use_motor_speed:
                 return None
             drive = self._vehicle.drive
             value = message.motor_speed_radps * drive.gear_ratio * drive.wheel_radius_m
-            item = self._speed(message.t_ns, planar_update.MOTOR, value, NAN, p.motor_speed_sigma_mps)
+            item = self._speed(
+                message.t_ns, planar_update.MOTOR, value, NAN, p.motor_speed_sigma_mps
+            )
         elif isinstance(message, SteeringFeedback):
             if abs(message.wheel_angle_rad) <= 1.5:
                 sigma = _sigma(message.sigma_rad, 0.01)
-                item = planar_update.STEERING, ScalarMeasurement(message.t_ns, message.wheel_angle_rad, sigma)
+                item = (
+                    planar_update.STEERING,
+                    ScalarMeasurement(message.t_ns, message.wheel_angle_rad, sigma),
+                )
         else:
             return None
         if item is None:
@@ -162,8 +201,14 @@ class Planar(Counted):
         return item
 
     @staticmethod
-    def _speed(t_ns: int, source: int, value: float, sigma: float, floor: float) -> tuple[int, Measured] | None:
-        return (source, ScalarMeasurement(t_ns, value, _sigma(sigma, floor))) if abs(value) <= planar_update.MAX_SPEED_MPS else None
+    def _speed(
+        t_ns: int, source: int, value: float, sigma: float, floor: float
+    ) -> tuple[int, Measured] | None:
+        return (
+            (source, ScalarMeasurement(t_ns, value, _sigma(sigma, floor)))
+            if abs(value) <= planar_update.MAX_SPEED_MPS
+            else None
+        )
 
     # ---------------------------------------------------------------- step
 
@@ -180,7 +225,9 @@ class Planar(Counted):
                 timeline.observe(_stamp(z), source, (source, z))
             state = timeline.advance(now_ns)
             self._rejected = state.counters.rejected
-            self._newest_input_ns = max(self._newest_input_ns, min(now_ns, max(state.counters.newest_ns, gyro_ns)))
+            self._newest_input_ns = max(
+                self._newest_input_ns, min(now_ns, max(state.counters.newest_ns, gyro_ns))
+            )
             if not self._is_valid(state):
                 self._restart()
         estimate = self._direction.judge(self._estimate(now_ns))
@@ -191,7 +238,10 @@ class Planar(Counted):
 
     def _predict(self, state: PlanarState, t0_ns: int, t1_ns: int) -> PlanarState:
         vehicle = self._vehicle
-        drive_ns, steering_ns = int(vehicle.drive.delay_s * 1e9), int(vehicle.steering.delay_s * 1e9)
+        drive_ns, steering_ns = (
+            int(vehicle.drive.delay_s * 1e9),
+            int(vehicle.steering.delay_s * 1e9),
+        )
         rate = self._gyro.mean_radps(t0_ns, t1_ns)
         parts = substeps(t0_ns, t1_ns)
         for part in range(parts):
@@ -230,13 +280,21 @@ class Planar(Counted):
             elif isinstance(z, MapPose):
                 t_ns = min(z.t_ns, now_ns)
                 self._timeline.start(t_ns, self._start.on_map(z, self._vehicle, self._rejected))
-                return [(source, later) for source, later in queue[index + 1 :] if _stamp(later) > t_ns]
+                return [
+                    (source, later) for source, later in queue[index + 1 :] if _stamp(later) > t_ns
+                ]
             elif isinstance(z, Position):
-                state = self._start.attempt(z, self._vehicle, self._rejected, self._direction.sign(z.fix.t_ns) < 0)
+                state = self._start.attempt(
+                    z, self._vehicle, self._rejected, self._direction.sign(z.fix.t_ns) < 0
+                )
                 if state is not None:
                     t_ns = min(z.fix.t_ns, now_ns)
                     self._timeline.start(t_ns, state)
-                    return [(source, later) for source, later in queue[index + 1 :] if _stamp(later) > t_ns]
+                    return [
+                        (source, later)
+                        for source, later in queue[index + 1 :]
+                        if _stamp(later) > t_ns
+                    ]
         return []
 
     def _restart(self) -> None:
@@ -255,9 +313,16 @@ class Planar(Counted):
         )
 
     def _is_valid(self, state: PlanarState) -> bool:
-        if not (isfinite(float(state.x.sum())) and isfinite(float(state.P.sum())) and float(state.P.diagonal().min()) > 0.0):
+        if not (
+            isfinite(float(state.x.sum()))
+            and isfinite(float(state.P.sum()))
+            and float(state.P.diagonal().min()) > 0.0
+        ):
             return False
-        far = max(abs(state.x[X]), abs(state.x[Y])) > 2.0 * MAX_RANGE_M or abs(state.x[V]) > 2.0 * planar_update.MAX_SPEED_MPS
+        far = (
+            max(abs(state.x[X]), abs(state.x[Y])) > 2.0 * MAX_RANGE_M
+            or abs(state.x[V]) > 2.0 * planar_update.MAX_SPEED_MPS
+        )
         return not far and self._spread(state) <= RESTART_FACTOR
 
     def _estimate(self, now_ns: int) -> StateEstimate:

@@ -43,11 +43,14 @@ class GyroHistory:
             return
         times.append(sample.t_ns)
         self._rates_radps.append(rate)
-        if len(times) >= 1024 and (len(times) >= MAX_SAMPLES or times[512] < sample.t_ns - self._keep_ns):
+        if len(times) >= 1024 and (
+            len(times) >= MAX_SAMPLES or times[512] < sample.t_ns - self._keep_ns
+        ):
             del times[:512], self._rates_radps[:512]
 
     def mean_radps(self, t0_ns: int, t1_ns: int) -> float | None:
-        """Return the mean of the samples in (t0, t1], else the newest earlier one while it is fresh, else None."""
+        """Return the mean of the samples in (t0, t1], else the newest earlier one while it is
+        fresh, else None."""
         times = self._times_ns
         last = bisect_right(times, t1_ns)
         if last == 0 or t1_ns - times[last - 1] > self._fresh_ns:
@@ -60,7 +63,8 @@ class GyroHistory:
         return sum(self._rates_radps[first:last]) / (last - first)
 
     def drop_after(self, t_ns: int) -> int:
-        """Drop samples stamped later than this, which would lock out those that follow. Return the newest stamp left, or 0."""
+        """Drop samples stamped later than this, which would lock out those that follow. Return the
+        newest stamp left, or 0."""
         times = self._times_ns
         keep = bisect_right(times, t_ns)
         if keep < len(times):

@@ -1,4 +1,5 @@
-"""Tuning of the planar filter. Densities are per root second, sigmas are floors under what the devices report."""
+"""Tuning of the planar filter. Densities are per root second, sigmas are floors under what the
+devices report."""
 
 from typing import Annotated
 
@@ -11,27 +12,32 @@ from vehicled.estimation.filter_status import FilterParams
 class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Tuning.
 
-    Densities and correlations were fitted to every second recorded drive of the ART vehicle and checked on the others. The
-    uncertainty of a vehicle parameter (``..._spread``) is its spread between campaigns on that vehicle.
+    Densities and correlations were fitted to every second recorded drive of the ART vehicle and
+    checked on the others. The uncertainty of a vehicle parameter (``..._spread``) is its spread
+    between campaigns on that vehicle.
     """
 
     # ---- GNSS position
     gnss_sigma_floor_m: Positive = 0.02
-    """White part of the error of a fixed solution, and the lower bound of every solution's sigma."""
+    """White part of the error of a fixed solution, and the lower bound of every solution's
+    sigma."""
     timing_sigma_s: NonNegative = 0.02
     """Jitter of the stamps, which adds an along-track error of this times the speed."""
     error_white_sigma_m: Positive = 0.03
     """White part of the error of solutions without fixed carrier phase; the rest is correlated."""
     error_walk_m: Positive = 0.22
-    """Random walk of that correlated error, m per root second. The receiver declares its size, and both give its time."""
+    """Random walk of that correlated error, m per root second. The receiver declares its size, and
+    both give its time."""
     error_min_time_s: Positive = 2.0
     """Shortest time of that error: a small one walks less than the above."""
     error_damping: Annotated[float, Meta(gt=0.05, le=1.0)] = 1.0
     """Damping ratio of that second-order process."""
     error_at_start: Share = 1.0
-    """Initial sigma of that error over its stationary one: 1 for a receiver, 0 for noise that starts with the drive."""
+    """Initial sigma of that error over its stationary one: 1 for a receiver, 0 for noise that
+    starts with the drive."""
     error_jump_probability: Annotated[float, Meta(ge=0.5, le=0.999999)] = 0.99
-    """Probability limit beyond which the innovation of such a fix counts as a jump of its error; the fix is still accepted."""
+    """Probability limit beyond which the innovation of such a fix counts as a jump of its error;
+    the fix is still accepted."""
 
     # ---- GNSS velocity
     use_gnss_velocity: bool = True
@@ -49,8 +55,9 @@ class PlanarParams(FilterParams, frozen=True, forbid_unknown_fields=True, kw_onl
     heading_misalignment_rad: Annotated[float, Meta(ge=-3.2, le=3.2)] = 0.0
     """Known part of the measured yaw minus that of the body."""
     misalignment_sigma_rad: Positive = 0.18
-    """Initial sigma of the mounting angle of a heading sensor. A larger one than ``alignment.arming_sigma_rad`` (0.2) keeps a
-    standing vehicle from arming, because only driving shows that angle."""
+    """Initial sigma of the mounting angle of a heading sensor. A larger one than
+    ``alignment.arming_sigma_rad`` (0.2) keeps a standing vehicle from arming, because only driving
+    shows that angle."""
     inertial_start_sigma_rad: Positive = 0.02
     """Initial sigma of the yaw from which an integrated gyro starts."""
     misalignment_density_rad: NonNegative = 0.0005

@@ -1,4 +1,5 @@
-"""Initial state of the planar filter from a fix and a heading, a course over ground, or a distance driven."""
+"""Initial state of the planar filter from a fix and a heading, a course over ground, or a distance
+driven."""
 
 from math import atan2, cos, hypot, pi, remainder, sin, sqrt, tau
 
@@ -9,7 +10,13 @@ from vehicled.core.messages import CarrierSolution, GnssFix, Heading, MapPose
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.map_pose import covariance_of
-from vehicled.estimation.measurements import HEADING_AGE_NS, UNKNOWN_SIGMA_M, UNKNOWN_SIGMA_MPS, horizontal_covariance, is_coloured
+from vehicled.estimation.measurements import (
+    HEADING_AGE_NS,
+    UNKNOWN_SIGMA_M,
+    UNKNOWN_SIGMA_MPS,
+    horizontal_covariance,
+    is_coloured,
+)
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import (
     AUTHORITY,
@@ -61,11 +68,14 @@ class Start:
         self._first = None
         self.heading = None
 
-    def attempt(self, z: Position, vehicle: Vehicle, rejected: int, backward: bool = False) -> PlanarState | None:
+    def attempt(
+        self, z: Position, vehicle: Vehicle, rejected: int, backward: bool = False
+    ) -> PlanarState | None:
         """Return the state at this fix, or None without a yaw.
 
-        The yaw is a heading of about the same time, else the direction of the fix's velocity, else that of the chord since an
-        earlier fix; the latter two are reversed if the vehicle is driven ``backward``.
+        The yaw is a heading of about the same time, else the direction of the fix's velocity, else
+        that of the chord since an earlier fix; the latter two are reversed if the vehicle is driven
+        ``backward``.
         """
         p = self._params
         heading = self.heading
@@ -78,7 +88,9 @@ class Start:
             course = self._chord(z)
         if course is None:
             return None
-        state = self._state(z, vehicle, rejected, course[0] + (pi if backward else 0.0), course[1], None)
+        state = self._state(
+            z, vehicle, rejected, course[0] + (pi if backward else 0.0), course[1], None
+        )
         if backward:
             state.x[V] = -state.x[V] if vehicle.drive.reverse_share > 0.0 else 0.0
         return state
@@ -96,7 +108,8 @@ class Start:
         self._parameters(x, P, vehicle)
         return PlanarState(
             x=x, P=P, steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=0.0,
-            carrier=int(CarrierSolution.NONE), heading_kind=-1, counters=GateCounters(z.t_ns, 1, rejected),
+            carrier=int(CarrierSolution.NONE), heading_kind=-1,
+            counters=GateCounters(z.t_ns, 1, rejected),
         )  # fmt: skip
 
     def _course(self, fix: GnssFix) -> tuple[float, float] | None:
@@ -105,29 +118,48 @@ class Start:
         if not self._params.course_min_speed_mps <= speed <= MAX_SPEED_MPS:
             return None
         R = self._velocity_covariance(fix)
-        return atan2(fix.velocity_enu_mps[1], fix.velocity_enu_mps[0]), float(R[0, 0] + R[1, 1]) / (speed * speed)
+        return atan2(fix.velocity_enu_mps[1], fix.velocity_enu_mps[0]), float(R[0, 0] + R[1, 1]) / (
+            speed * speed
+        )
 
     def _chord(self, z: Position) -> tuple[float, float] | None:
-        """Return yaw and variance from the chord between two fixes. Only the change of a correlated error between them counts."""
+        """Return yaw and variance from the chord between two fixes. Only the change of a correlated
+        error between them counts."""
         first = self._first
-        if first is None or not 0 <= z.fix.t_ns - first.fix.t_ns <= MAX_CHORD_NS or first.fix.carrier != z.fix.carrier:
+        if (
+            first is None
+            or not 0 <= z.fix.t_ns - first.fix.t_ns <= MAX_CHORD_NS
+            or first.fix.carrier != z.fix.carrier
+        ):
             self._first = z
             return None
         dx, dy = z.east_m - first.east_m, z.north_m - first.north_m
         chord_m = hypot(dx, dy)
         sigma = error_sigma_m(z.fix)
         if is_coloured(z.fix):
-            sigma = min(sigma, self._params.error_walk_m * sqrt(0.5e-9 * (z.fix.t_ns - first.fix.t_ns)))
+            sigma = min(
+                sigma, self._params.error_walk_m * sqrt(0.5e-9 * (z.fix.t_ns - first.fix.t_ns))
+            )
         sigma = sqrt(2.0) * max(sigma, self._params.gnss_sigma_floor_m)
         if chord_m < max(MIN_CHORD_M, CHORD_SIGMAS * sigma):
             return None
         return atan2(dy, dx), (sigma / chord_m) ** 2 + 0.01
 
     def _velocity_covariance(self, fix: GnssFix) -> np.ndarray:
-        return horizontal_covariance(fix.velocity_covariance_m2ps2, self._params.gnss_velocity_sigma_floor_mps, UNKNOWN_SIGMA_MPS)
+        return horizontal_covariance(
+            fix.velocity_covariance_m2ps2,
+            self._params.gnss_velocity_sigma_floor_mps,
+            UNKNOWN_SIGMA_MPS,
+        )
 
     def _state(
-        self, z: Position, vehicle: Vehicle, rejected: int, yaw: float, yaw_variance: float, heading: Heading | None
+        self,
+        z: Position,
+        vehicle: Vehicle,
+        rejected: int,
+        yaw: float,
+        yaw_variance: float,
+        heading: Heading | None,
     ) -> PlanarState:
         p, fix = self._params, z.fix
         x, P = np.zeros(SIZE), np.zeros((SIZE, SIZE))
@@ -136,7 +168,9 @@ class Start:
         arm_x, arm_y = cos(yaw) * forward - sin(yaw) * left, sin(yaw) * forward + cos(yaw) * left
         x[X], x[Y] = z.east_m - arm_x, z.north_m - arm_y
 
-        R = horizontal_covariance(fix.position_covariance_m2, p.gnss_sigma_floor_m, UNKNOWN_SIGMA_M[CarrierSolution.FIXED])
+        R = horizontal_covariance(
+            fix.position_covariance_m2, p.gnss_sigma_floor_m, UNKNOWN_SIGMA_M[CarrierSolution.FIXED]
+        )
         sigma = 0.0
         if is_coloured(fix):
             sigma = error_sigma_m(fix)
@@ -175,8 +209,9 @@ class Start:
             P[V, V] = UNKNOWN_SPEED_SIGMA_MPS**2
         self._parameters(x, P, vehicle)
         return PlanarState(
-            x=x, P=0.5 * (P + P.T), steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0, error_sigma_m=sigma,
-            carrier=int(fix.carrier), heading_kind=-1 if heading is None else int(heading.kind),
+            x=x, P=0.5 * (P + P.T), steering=0.0, throttle=0.0, yaw_rate_radps=0.0, rest_s=0.0,
+            error_sigma_m=sigma, carrier=int(fix.carrier),
+            heading_kind=-1 if heading is None else int(heading.kind),
             counters=GateCounters(fix.t_ns, 1, rejected),
         )  # fmt: skip
 

@@ -1,16 +1,18 @@
 """State of the planar filter and its prediction.
 
-Rear axle: position, yaw, speed. Sensors: bias of the gyro, misalignment or drift of the heading, scale of the wheels, error of the
-GNSS position and its rate. Vehicle: acceleration of the full drive, friction, steering gain and offset.
+Rear axle: position, yaw, speed. Sensors: bias of the gyro, misalignment or drift of the heading,
+scale of the wheels, error of the GNSS position and its rate. Vehicle: acceleration of the full
+drive, friction, steering gain and offset.
 
     dx/dt = v cos(yaw)    dy/dt = v sin(yaw)
     dyaw/dt = gyro - bias, or v tan(gain u + offset) / wheelbase without a gyro
     dv/dt = authority throttle - damping v - sign(v) (friction + scrub |curvature| + brake)
     d2e/dt2 = -w^2 e - 2 z w de/dt + noise, w = 2 (walk / size)^2
 
-The drive is that of :class:`vehicled.core.vehicle.Drive`, whose damping is kept, because driving data cannot separate it from
-friction. The error of GNSS is a second-order Gauss-Markov process per axis (Brown and Hwang 2012, 5.3) with a random walk on top of
-it. Errors of 0.2 m and of 2 m walk alike over seconds; the first turns back within seconds, the second within minutes.
+The drive is that of :class:`vehicled.core.vehicle.Drive`, whose damping is kept, because driving
+data cannot separate it from friction. The error of GNSS is a second-order Gauss-Markov process per
+axis (Brown and Hwang 2012, 5.3) with a random walk on top of it. Errors of 0.2 m and of 2 m walk
+alike over seconds; the first turns back within seconds, the second within minutes.
 """
 
 from math import ceil, copysign, cos, exp, remainder, sin, tan, tau
@@ -26,7 +28,23 @@ from vehicled.estimation.counters import GateCounters
 from vehicled.estimation.four_dof import drive_rate
 from vehicled.estimation.planar.params import PlanarParams
 
-X, Y, YAW, V, GYRO_BIAS, MISALIGNMENT, WHEEL_SCALE, AUTHORITY, FRICTION, GAIN, OFFSET, EX, EY, RATE_X, RATE_Y = range(15)
+(
+    X,
+    Y,
+    YAW,
+    V,
+    GYRO_BIAS,
+    MISALIGNMENT,
+    WHEEL_SCALE,
+    AUTHORITY,
+    FRICTION,
+    GAIN,
+    OFFSET,
+    EX,
+    EY,
+    RATE_X,
+    RATE_Y,
+) = range(15)
 SIZE = 15
 
 MAX_SUBSTEP_NS = 50_000_000
@@ -42,7 +60,8 @@ _STEERED = Congruence(SIZE, {**_ENTRIES, YAW: (YAW, V, GAIN, OFFSET)})
 
 
 class PlanarState(NamedTuple):
-    """Mean ``x`` (15,), covariance ``P`` (15, 15), and the deterministic states. The arrays are never written to."""
+    """Mean ``x`` (15,), covariance ``P`` (15, 15), and the deterministic states. The arrays are
+    never written to."""
 
     x: Array
     P: Array
@@ -54,14 +73,16 @@ class PlanarState(NamedTuple):
     rest_s: float
     """Time since the vehicle last had drive or speed, s."""
     error_sigma_m: float
-    """Stationary sigma of the GNSS error per axis; 0 before a solution without fixed carrier phase."""
+    """Stationary sigma of the GNSS error per axis; 0 before a solution without fixed carrier
+    phase."""
     carrier: int
     """Carrier solution that the error belongs to; -1 for none."""
     heading_kind: int
     """Kind of heading that the misalignment belongs to; -1 for none."""
     counters: GateCounters
     log_likelihood: float = 0.0
-    """Log of the probability density of all measurements so far; one beyond its gate counts as if it were at the gate."""
+    """Log of the probability density of all measurements so far; one beyond its gate counts as if
+    it were at the gate."""
 
 
 class Inputs(NamedTuple):
@@ -77,8 +98,11 @@ class Inputs(NamedTuple):
     """Mean of the gyro, or None without a fresh one."""
 
 
-def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Inputs, dt_s: float) -> PlanarState:
-    """Return the state ``dt_s`` later; EKF prediction, Sarkka 2013, Alg. 5.4. ``dt_s`` > 0 and short against the turn (50 ms)."""
+def predict(
+    p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Inputs, dt_s: float
+) -> PlanarState:
+    """Return the state ``dt_s`` later; EKF prediction, Sarkka 2013, Alg. 5.4. ``dt_s`` > 0 and
+    short against the turn (50 ms)."""
     x = state.x.tolist()
     yaw, v = x[YAW], x[V]
     drive, steering = vehicle.drive, vehicle.steering
@@ -97,7 +121,11 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
     gain = (1.0 - decay) / rate
     standstill = False
     if inputs.driven:
-        friction = max(x[FRICTION], 0.0) + p.turn_drag_mps2m * abs(curvature) + inputs.brake * drive.brake_deceleration_mps2
+        friction = (
+            max(x[FRICTION], 0.0)
+            + p.turn_drag_mps2m * abs(curvature)
+            + inputs.brake * drive.brake_deceleration_mps2
+        )
         pull = x[AUTHORITY] * throttle
         sense = copysign(1.0, v if abs(v) > 1e-3 else pull)
         v_new = v * decay + (pull - sense * friction) * gain
@@ -144,7 +172,8 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
     inertial = state.heading_kind == HeadingKind.INERTIAL
     shared = 0.0
     if inertial and gyro is not None:
-        # The heading integrates this same gyro, so its bias and noise move the yaw and the heading drift by opposite amounts.
+        # The heading integrates this same gyro, so its bias and noise move the yaw and the heading
+        # drift by opposite amounts.
         F[MISALIGNMENT, GYRO_BIAS] = dt_s
         drift = x[GYRO_BIAS] * dt_s
         shared = q[YAW]
@@ -162,7 +191,9 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
     q[GYRO_BIAS] = p.gyro_bias_sigma_radps**2 * (1.0 - fade * fade)
 
     # ---- error of GNSS
-    e_e, e_r, r_e, r_r, q_ee, q_er, q_rr = _wander(p, max(state.error_sigma_m, MIN_ERROR_SIGMA_M), dt_s)
+    e_e, e_r, r_e, r_r, q_ee, q_er, q_rr = _wander(
+        p, max(state.error_sigma_m, MIN_ERROR_SIGMA_M), dt_s
+    )
     F[EX, EX] = F[EY, EY] = e_e
     F[EX, RATE_X] = F[EY, RATE_Y] = e_r
     F[RATE_X, EX] = F[RATE_Y, EY] = r_e
@@ -184,30 +215,43 @@ def predict(p: PlanarParams, vehicle: Vehicle, state: PlanarState, inputs: Input
     P[RATE_X, EX] += q_er
     P[EY, RATE_Y] += q_er
     P[RATE_Y, EY] += q_er
-    after = state._replace(x=np.array(mean), P=P, steering=steer, throttle=throttle, yaw_rate_radps=yaw_rate, rest_s=rest_s)
+    after = state._replace(
+        x=np.array(mean),
+        P=P,
+        steering=steer,
+        throttle=throttle,
+        yaw_rate_radps=yaw_rate,
+        rest_s=rest_s,
+    )
     if stands and gyro is not None:
         return _rest_bias(p, after, gyro, dt_s)
     return after
 
 
 def _rest_bias(p: PlanarParams, state: PlanarState, gyro_radps: float, dt_s: float) -> PlanarState:
-    """Fuse the gyro as a measurement of its bias at standstill: a scalar update with its white noise over ``dt_s``."""
+    """Fuse the gyro as a measurement of its bias at standstill: a scalar update with its white
+    noise over ``dt_s``."""
     if abs(gyro_radps) > 0.05:
         return state
     column = state.P[:, GYRO_BIAS]
     gain = column / (column[GYRO_BIAS] + p.gyro_rest_density_rad**2 / dt_s)
-    # Rank one, from a scalar: the subtraction keeps P positive definite because the gain is below 1.
+    # Rank one, from a scalar: the subtraction keeps P positive definite because the gain is below
+    # 1.
     P = state.P - np.outer(gain, column)
     return state._replace(x=state.x + gain * (gyro_radps - state.x[GYRO_BIAS]), P=0.5 * (P + P.T))
 
 
 def error_frequency(p: PlanarParams, sigma_m: float) -> float:
-    """Return the natural frequency, 1/s, of an error of the GNSS position with this stationary sigma."""
+    """Return the natural frequency, 1/s, of an error of the GNSS position with this stationary
+    sigma."""
     return min(2.0 * (p.error_walk_m / sigma_m) ** 2, 1.0 / p.error_min_time_s)
 
 
-def _wander(p: PlanarParams, sigma_m: float, dt_s: float) -> tuple[float, float, float, float, float, float, float]:
-    """Return transition (2, 2) and covariance of that process over ``dt_s``, to third order in time."""
+def _wander(
+    p: PlanarParams, sigma_m: float, dt_s: float
+) -> tuple[float, float, float, float, float, float, float]:
+    """Return transition (2, 2) and covariance of that process over ``dt_s``, to third order in
+    time."""
     w = error_frequency(p, sigma_m)
     k, c = w * w, 2.0 * p.error_damping * w
     h = dt_s

@@ -1,7 +1,8 @@
-"""Measurement models of the planar filter: expected value, derivative, noise, gate, and recovery from repeated rejection.
+"""Measurement models of the planar filter: expected value, derivative, noise, gate, and recovery
+from repeated rejection.
 
-Each function takes the :class:`~vehicled.estimation.planar.state.PlanarState` at the time of validity and returns the corrected
-one. None raises.
+Each function takes the :class:`~vehicled.estimation.planar.state.PlanarState` at the time of
+validity and returns the corrected one. None raises.
 """
 
 from math import cos, hypot, isfinite, log, remainder, sin, tau
@@ -77,13 +78,20 @@ class Context(Struct, frozen=True):
 
 
 def fuse(
-    c: Context, state: PlanarState, residual: Array, H: Array, R: Array, inflation: Array | None, limit: float | None = None
+    c: Context,
+    state: PlanarState,
+    residual: Array,
+    H: Array,
+    R: Array,
+    inflation: Array | None,
+    limit: float | None = None,
 ) -> tuple[PlanarState, float, bool]:
-    """Return the Kalman update in Joseph form, Sarkka 2013, Alg. 5.4. residual (m,), H (m, 15), R (m, m), m is 1 or 2.
+    """Return the Kalman update in Joseph form, Sarkka 2013, Alg. 5.4. residual (m,), H (m, 15), R
+    (m, m), m is 1 or 2.
 
-    With ``inflation`` None the gate may reject the measurement; otherwise these variances (15,) are added first when it would.
-    ``limit`` replaces that of the gate. The result is the state, the normalised innovation squared before any inflation, and True
-    if the measurement was accepted.
+    With ``inflation`` None the gate may reject the measurement; otherwise these variances (15,) are
+    added first when it would. ``limit`` replaces that of the gate. The result is the state, the
+    normalised innovation squared before any inflation, and True if the measurement was accepted.
     """
     P = state.P
     HP = matmul(H, P)
@@ -132,7 +140,9 @@ def _inverse(S: Array) -> tuple[Array, float]:
 def _settled(state: PlanarState, source: int, t_ns: int, accepted: bool) -> PlanarState:
     """Count the gate's decision."""
     counters = state.counters
-    return state._replace(counters=counters.accept(source, t_ns) if accepted else counters.reject(source))
+    return state._replace(
+        counters=counters.accept(source, t_ns) if accepted else counters.reject(source)
+    )
 
 
 # -------------------------------------------------------------------- position and velocity
@@ -144,9 +154,14 @@ def error_sigma_m(fix: GnssFix) -> float:
 
 
 def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
-    """Return the state with error states for this fix's kind of solution, reset if the kind changed."""
+    """Return the state with error states for this fix's kind of solution, reset if the kind
+    changed."""
     if not is_coloured(fix):
-        return state if state.error_sigma_m == 0.0 else state._replace(carrier=int(fix.carrier), error_sigma_m=0.0)
+        return (
+            state
+            if state.error_sigma_m == 0.0
+            else state._replace(carrier=int(fix.carrier), error_sigma_m=0.0)
+        )
     sigma = error_sigma_m(fix)
     if state.carrier == fix.carrier and state.error_sigma_m > 0.0:
         if state.error_sigma_m == sigma:
@@ -159,7 +174,12 @@ def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
         return state._replace(P=P, error_sigma_m=sigma)
     x, P = state.x.copy(), state.P.copy()
     rate = error_frequency(p, sigma) * sigma
-    for i, variance in ((EX, sigma * sigma), (EY, sigma * sigma), (RATE_X, rate * rate), (RATE_Y, rate * rate)):
+    for i, variance in (
+        (EX, sigma * sigma),
+        (EY, sigma * sigma),
+        (RATE_X, rate * rate),
+        (RATE_Y, rate * rate),
+    ):
         x[i] = 0.0
         P[i, :] = P[:, i] = 0.0
         P[i, i] = variance
@@ -167,7 +187,8 @@ def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
 
 
 def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
-    """Fuse the GNSS position of the antenna, p + R(yaw) lever + error. Residual (2,) in m, ENU; the vehicle is assumed level."""
+    """Fuse the GNSS position of the antenna, p + R(yaw) lever + error. Residual (2,) in m, ENU; the
+    vehicle is assumed level."""
     p, fix = c.params, z.fix
     state = wandering(p, state, fix)
     coloured = is_coloured(fix)
@@ -190,22 +211,30 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
         forced, limit = True, c.jump_limit
         inflated[EX], inflated[EY] = dx * dx, dy * dy
     else:
-        R = horizontal_covariance(fix.position_covariance_m2, p.gnss_sigma_floor_m, UNKNOWN_SIGMA_M[fix.carrier])
+        R = horizontal_covariance(
+            fix.position_covariance_m2, p.gnss_sigma_floor_m, UNKNOWN_SIGMA_M[fix.carrier]
+        )
         forced, limit = strikes >= p.max_rejections, c.limits[1]
         inflated[X], inflated[Y] = dx * dx, dy * dy
     jitter = (p.timing_sigma_s * x[V]) ** 2
     R = R + jitter * np.array(((cy * cy, cy * sy), (cy * sy, sy * sy)))
-    after, nis, accepted = fuse(c, state, np.array((dx, dy)), H, R, inflated if forced else None, limit)
+    after, nis, accepted = fuse(
+        c, state, np.array((dx, dy)), H, R, inflated if forced else None, limit
+    )
     after = _settled(after, POSITION, fix.t_ns, accepted)
     after = after._replace(counters=replace(after.counters, nis=nis))
     if not accepted:
         return after
     if coloured:
         P = after.P.copy()
-        restore_floor(P, (float(state.P[X, X]), float(state.P[Y, Y])), (X, Y), (EX, EY), state.error_sigma_m)
+        restore_floor(
+            P, (float(state.P[X, X]), float(state.P[Y, Y])), (X, Y), (EX, EY), state.error_sigma_m
+        )
         after = after._replace(P=P)
     jumped = nis > c.limits[1] and not coloured
-    after = after._replace(counters=replace(after.counters, good_fixes=0 if jumped else state.counters.good_fixes + 1))
+    after = after._replace(
+        counters=replace(after.counters, good_fixes=0 if jumped else state.counters.good_fixes + 1)
+    )
     if p.use_gnss_velocity:
         # A position that went astray did so by a wrong speed or direction.
         after = velocity(c, after, fix, forced=jumped)
@@ -213,16 +242,19 @@ def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
 
 
 def velocity(c: Context, state: PlanarState, fix: GnssFix, *, forced: bool = False) -> PlanarState:
-    """Fuse the GNSS velocity of the antenna, v (cos, sin) + yaw rate x lever, m/s, if it is finite and plausible.
+    """Fuse the GNSS velocity of the antenna, v (cos, sin) + yaw rate x lever, m/s, if it is finite
+    and plausible.
 
-    Below ``course_min_speed_mps`` (estimated or measured) the course is noise: only the speed along the estimated yaw is used.
-    ``forced``: accept it whatever the state says.
+    Below ``course_min_speed_mps`` (estimated or measured) the course is noise: only the speed along
+    the estimated yaw is used. ``forced``: accept it whatever the state says.
     """
     p = c.params
     ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
     if not (abs(ve) <= MAX_SPEED_MPS and abs(vn) <= MAX_SPEED_MPS):
         return state
-    R = horizontal_covariance(fix.velocity_covariance_m2ps2, p.gnss_velocity_sigma_floor_mps, UNKNOWN_SIGMA_MPS)
+    R = horizontal_covariance(
+        fix.velocity_covariance_m2ps2, p.gnss_velocity_sigma_floor_mps, UNKNOWN_SIGMA_MPS
+    )
     x = state.x.tolist()
     cy, sy, v = cos(x[YAW]), sin(x[YAW]), x[V]
     rate, (forward, left, _) = state.yaw_rate_radps, c.lever_arm_m
@@ -252,8 +284,9 @@ def velocity(c: Context, state: PlanarState, fix: GnssFix, *, forced: bool = Fal
 
 
 def map_pose(c: Context, state: PlanarState, z: MapPose) -> PlanarState:
-    """Fuse a pose on a map. Its three values are decorrelated first, so that each has the weight of what the scan shows of it:
-    along a corridor nothing. Rejections count with those of GNSS positions.
+    """Fuse a pose on a map. Its three values are decorrelated first, so that each has the weight of
+    what the scan shows of it: along a corridor nothing. Rejections count with those of GNSS
+    positions.
     """
     W = whitening(z)
     H = np.zeros((3, SIZE))
@@ -270,9 +303,13 @@ def map_pose(c: Context, state: PlanarState, z: MapPose) -> PlanarState:
         inflated = np.zeros(SIZE)
         inflated[[X, Y, YAW]] = residual(state.x) ** 2
     before = state
-    after, nis, accepted = fuse(c, state, matmul(residual(state.x), W[:2].T), H[:2], np.eye(2), inflated)
+    after, nis, accepted = fuse(
+        c, state, matmul(residual(state.x), W[:2].T), H[:2], np.eye(2), inflated
+    )
     if accepted:
-        after, _, accepted = fuse(c, after, matmul(residual(after.x), W[2:].T), H[2:], np.eye(1), inflated)
+        after, _, accepted = fuse(
+            c, after, matmul(residual(after.x), W[2:].T), H[2:], np.eye(1), inflated
+        )
     if not accepted:
         after = before
     after = _settled(after, POSITION, z.t_ns, accepted)
@@ -305,10 +342,13 @@ def heading(c: Context, state: PlanarState, z: Heading) -> PlanarState:
     sigma = heading_sigma_rad(p, z)
     inflated = None
     if state.counters.strikes[HEADING] >= p.max_rejections:
-        # A heading that stays off was reset, or its gyro lost a turn: inflate the drift, not the yaw of the vehicle.
+        # A heading that stays off was reset, or its gyro lost a turn: inflate the drift, not the
+        # yaw of the vehicle.
         inflated = np.zeros(SIZE)
         inflated[MISALIGNMENT] = residual * residual
-    after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((sigma * sigma,),)), inflated)
+    after, _, accepted = fuse(
+        c, state, np.array((residual,)), H, np.array(((sigma * sigma,),)), inflated
+    )
     return _settled(after, HEADING, z.t_ns, accepted)
 
 
@@ -321,7 +361,8 @@ def _other_heading(p: PlanarParams, state: PlanarState, kind: int) -> PlanarStat
 
 
 def speed(c: Context, state: PlanarState, z: ScalarMeasurement, source: int) -> PlanarState:
-    """Fuse the speed of wheels or motor, speed / scale. Wheels that clearly turn end a standstill that the filter assumes."""
+    """Fuse the speed of wheels or motor, speed / scale. Wheels that clearly turn end a standstill
+    that the filter assumes."""
     p = c.params
     pushed = state.rest_s > p.rest_s and abs(z.value) > p.rest_speed_mps + 3.0 * z.sigma
     if pushed:
@@ -335,7 +376,9 @@ def speed(c: Context, state: PlanarState, z: ScalarMeasurement, source: int) -> 
     if pushed or state.counters.strikes[source] >= p.max_rejections:
         inflated = np.zeros(SIZE)
         inflated[V] = residual * residual
-    after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
+    after, _, accepted = fuse(
+        c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated
+    )
     return _settled(after, source, z.t_ns, accepted)
 
 
@@ -348,5 +391,7 @@ def steering(c: Context, state: PlanarState, z: ScalarMeasurement) -> PlanarStat
     if state.counters.strikes[STEERING] >= c.params.max_rejections:
         inflated = np.zeros(SIZE)
         inflated[OFFSET] = residual * residual
-    after, _, accepted = fuse(c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated)
+    after, _, accepted = fuse(
+        c, state, np.array((residual,)), H, np.array(((z.sigma * z.sigma,),)), inflated
+    )
     return _settled(after, STEERING, z.t_ns, accepted)

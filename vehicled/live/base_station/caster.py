@@ -1,4 +1,5 @@
-"""Server side of NTRIP, versions 1 and 2, for one mountpoint: requests in, answers and corrections out, without I/O."""
+"""Server side of NTRIP, versions 1 and 2, for one mountpoint: requests in, answers and corrections
+out, without I/O."""
 
 import binascii
 import hmac
@@ -15,7 +16,9 @@ MAX_HEAD_BYTES = 4096
 SERVER = "NTRIP vehicled"
 _END = b"\r\n\r\n"
 
-Outcome = Literal["", "stream", "table", "wrong_password", "unknown_mountpoint", "not_ready", "bad_request"]
+Outcome = Literal[
+    "", "stream", "table", "wrong_password", "unknown_mountpoint", "not_ready", "bad_request"
+]
 
 
 class CasterConfig(Struct, frozen=True):
@@ -30,7 +33,8 @@ class CasterConfig(Struct, frozen=True):
         return f"CasterConfig({self.mountpoint!r}, {self.user!r}, ***)"
 
     def admits(self, authorization: str) -> bool:
-        """True for the value of an Authorization field with the right name and password, or if everyone is admitted."""
+        """True for the value of an Authorization field with the right name and password, or if
+        everyone is admitted."""
         if not self.user:
             return True
         kind, _, token = authorization.partition(" ")
@@ -39,7 +43,10 @@ class CasterConfig(Struct, frozen=True):
         except (binascii.Error, ValueError):
             return False
         # A comparison that takes as long for every wrong password.
-        return hmac.compare_digest(given, f"{self.user}:{self.password}".encode()) and kind.lower() == "basic"
+        return (
+            hmac.compare_digest(given, f"{self.user}:{self.password}".encode())
+            and kind.lower() == "basic"
+        )
 
 
 class SourceRecord(Struct, frozen=True):
@@ -57,7 +64,17 @@ class SourceRecord(Struct, frozen=True):
         details = ",".join(f"{kind}({seconds})" for kind, seconds in self.messages)
         place = f"{self.latitude_deg:.2f};{self.longitude_deg % 360.0:.2f}"
         login = "B" if self.password else "N"
-        cells = ("STR", self.mountpoint, self.mountpoint, "RTCM 3.3", details, "2", "GPS+GLO+GAL+BDS", "none", "")
+        cells = (
+            "STR",
+            self.mountpoint,
+            self.mountpoint,
+            "RTCM 3.3",
+            details,
+            "2",
+            "GPS+GLO+GAL+BDS",
+            "none",
+            "",
+        )
         more = (place, "0", "0", "vehicled", "none", login, "N", "9600", "")
         return (";".join((*cells, *more)) + "\r\nENDSOURCETABLE\r\n").encode("ascii", "replace")
 
@@ -65,13 +82,17 @@ class SourceRecord(Struct, frozen=True):
 class CasterSession:
     """One connection of a rover."""
 
-    def __init__(self, config: CasterConfig, record: Callable[[], SourceRecord], ready: Callable[[], bool]) -> None:
-        """``ready``: whether corrections flow; until then a rover is refused, because its receiver would wait in vain."""
+    def __init__(
+        self, config: CasterConfig, record: Callable[[], SourceRecord], ready: Callable[[], bool]
+    ) -> None:
+        """``ready``: whether corrections flow; until then a rover is refused, because its receiver
+        would wait in vain."""
         self._config, self._record, self._ready = config, record, ready
         self._head = bytearray()
         self.version = 1
         self.outcome: Outcome = ""
-        """Answer to the request; empty before it is complete. After any other than ``stream`` the connection ends."""
+        """Answer to the request; empty before it is complete. After any other than ``stream`` the
+        connection ends."""
         self.agent = ""
         """Name that the client gives itself, safe to print."""
 
@@ -81,7 +102,8 @@ class CasterSession:
         return self.outcome == "stream"
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes of the client, cut anywhere, and return those of the answer. Its positions are not needed, and dropped."""
+        """Take bytes of the client, cut anywhere, and return those of the answer. Its positions are
+        not needed, and dropped."""
         if self.outcome:
             return b""
         searched = max(0, len(self._head) - len(_END) + 1)
@@ -98,11 +120,20 @@ class CasterSession:
 
     def _answer(self, head: str) -> bytes:
         request, *lines = head.split("\r\n")
-        fields = {name.strip().lower(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+        fields = {
+            name.strip().lower(): value.strip()
+            for name, colon, value in (line.partition(":") for line in lines)
+            if colon
+        }
         self.agent = printable(fields.get("user-agent", ""), 60)
         words = request.split(" ")
         self.version = 2 if fields.get("ntrip-version", "").lower() == "ntrip/2.0" else 1
-        if len(words) != 3 or words[0] != "GET" or not words[1].startswith("/") or not words[2].startswith("HTTP/1."):
+        if (
+            len(words) != 3
+            or words[0] != "GET"
+            or not words[1].startswith("/")
+            or not words[2].startswith("HTTP/1.")
+        ):
             self.outcome = "bad_request"
             return self._refusal("400 Bad Request")
         asked = words[1][1:].partition("?")[0]
@@ -114,7 +145,9 @@ class CasterSession:
             return self._refusal("404 Not Found")
         if not self._config.admits(fields.get("authorization", "")):
             self.outcome = "wrong_password"
-            return self._refusal("401 Unauthorized", f'WWW-Authenticate: Basic realm="{self._config.mountpoint}"')
+            return self._refusal(
+                "401 Unauthorized", f'WWW-Authenticate: Basic realm="{self._config.mountpoint}"'
+            )
         if not self._ready():
             self.outcome = "not_ready"
             return self._refusal("503 Service Unavailable", "Retry-After: 30")
@@ -126,8 +159,18 @@ class CasterSession:
     def _table(self) -> bytes:
         body = self._record().table()
         if self.version == 2:
-            return self._reply("200 OK", "Content-Type: gnss/sourcetable", f"Content-Length: {len(body)}") + body
-        lines = ("SOURCETABLE 200 OK", f"Server: {SERVER}", "Content-Type: text/plain", f"Content-Length: {len(body)}")
+            return (
+                self._reply(
+                    "200 OK", "Content-Type: gnss/sourcetable", f"Content-Length: {len(body)}"
+                )
+                + body
+            )
+        lines = (
+            "SOURCETABLE 200 OK",
+            f"Server: {SERVER}",
+            "Content-Type: text/plain",
+            f"Content-Length: {len(body)}",
+        )
         return "\r\n".join(lines).encode() + _END + body
 
     def _refusal(self, status: str, *more: str) -> bytes:

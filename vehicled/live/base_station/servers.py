@@ -1,4 +1,5 @@
-"""Sockets for rovers: plain corrections over TCP, and an NTRIP caster. No rover can delay another one or the receiver."""
+"""Sockets for rovers: plain corrections over TCP, and an NTRIP caster. No rover can delay another
+one or the receiver."""
 
 import asyncio
 import errno
@@ -32,7 +33,8 @@ class RoverNews(NamedTuple):
     """Event of a rover."""
 
     kind: str
-    """``joined``, ``left``, ``too_slow``, ``too_many``, or the outcome of a request that was refused."""
+    """``joined``, ``left``, ``too_slow``, ``too_many``, or the outcome of a request that was
+    refused."""
     peer: str
     agent: str = ""
     version: int = 0
@@ -43,10 +45,17 @@ class RoverServers:
     """Servers for rovers; they share the corrections."""
 
     def __init__(
-        self, report: Callable[[RoverNews], None], ready: Callable[[], bool], record: Callable[[], SourceRecord] | None = None
+        self,
+        report: Callable[[RoverNews], None],
+        ready: Callable[[], bool],
+        record: Callable[[], SourceRecord] | None = None,
     ) -> None:
         """``ready``: whether corrections flow; ``record``: the line of the source table."""
-        self._report, self._ready, self._record = report, ready, record or (lambda: SourceRecord(""))
+        self._report, self._ready, self._record = (
+            report,
+            ready,
+            record or (lambda: SourceRecord("")),
+        )
         self._rovers: set[_Rover] = set()
         self._servers: list[asyncio.Server] = []
         self._station: dict[int, bytes] = {}
@@ -58,15 +67,20 @@ class RoverServers:
         """Rovers that get corrections."""
         return sum(each.streams for each in self._rovers)
 
-    async def listen(self, place: ListenAddress, caster: CasterConfig | None = None, option: str = "") -> int:
-        """Listen, as an NTRIP caster or with plain corrections, and return the port. Raises SetupError naming the ``option``."""
+    async def listen(
+        self, place: ListenAddress, caster: CasterConfig | None = None, option: str = ""
+    ) -> int:
+        """Listen, as an NTRIP caster or with plain corrections, and return the port. Raises
+        SetupError naming the ``option``."""
 
         def connection() -> "_Rover":
             session = None if caster is None else CasterSession(caster, self._record, self._ready)
             return _Rover(self, session)
 
         try:
-            server = await asyncio.get_running_loop().create_server(connection, place.host or None, place.port)
+            server = await asyncio.get_running_loop().create_server(
+                connection, place.host or None, place.port
+            )
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 what = "another program uses the port: stop it, or choose another port"
@@ -115,7 +129,14 @@ class RoverServers:
     def report(self, kind: str, rover: "_Rover") -> None:
         """Report what happened with a connection."""
         session = rover.session
-        self._report(RoverNews(kind, rover.peer, session.agent if session else "", session.version if session else 0))
+        self._report(
+            RoverNews(
+                kind,
+                rover.peer,
+                session.agent if session else "",
+                session.version if session else 0,
+            )
+        )
 
     @property
     def station(self) -> bytes:
@@ -144,7 +165,9 @@ class _Rover(asyncio.Protocol):
         elif self.session is None:
             self._join()
         else:
-            self._timeout = asyncio.get_running_loop().call_later(REQUEST_TIMEOUT_S, transport.abort)
+            self._timeout = asyncio.get_running_loop().call_later(
+                REQUEST_TIMEOUT_S, transport.abort
+            )
 
     def data_received(self, data: bytes) -> None:
         session, transport = self.session, self._transport

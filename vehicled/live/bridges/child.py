@@ -19,7 +19,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def be_modest() -> None:
-    """Lower the priority, and ignore the signals that end the daemon's group, because a bridge must still show how it ends.
+    """Lower the priority, and ignore the signals that end the daemon's group, because a bridge must
+    still show how it ends.
 
     The end of the daemon ends the bridge, even one that is too busy to notice the end of its pipe.
     """
@@ -28,7 +29,8 @@ def be_modest() -> None:
 
 
 def _die_with_parent() -> None:
-    """Ask the kernel for SIGKILL once the daemon is gone; other systems than Linux only have the pipe."""
+    """Ask the kernel for SIGKILL once the daemon is gone; other systems than Linux only have the
+    pipe."""
     if sys.platform == "linux":
         import ctypes
 

@@ -1,7 +1,9 @@
-"""The bridges' work on the loop: copy records already packed for the log, and read the state of the run several times a second.
+"""The bridges' work on the loop: copy records already packed for the log, and read the state of the
+run several times a second.
 
-It cannot slow the loop. It runs only in gaps longer than twice its own duration, uses at most ``TIME_FRACTION`` of the time, and
-writes to a pipe that drops data when full. Without gaps the bridges get no data, and the page says so.
+It cannot slow the loop. It runs only in gaps longer than twice its own duration, uses at most
+``TIME_FRACTION`` of the time, and writes to a pipe that drops data when full. Without gaps the
+bridges get no data, and the page says so.
 """
 
 import time
@@ -29,7 +31,8 @@ TIME_FRACTION = 0.005
 FIRST_GAP_NS = 1_000_000
 LEAST_GAP_NS = 200_000
 DECAY = 0.98
-"""Factor on the required gap, applied each time it was missing, so that one slow turn cannot block the bridges forever."""
+"""Factor on the required gap, applied each time it was missing, so that one slow turn cannot block
+the bridges forever."""
 
 
 class Cost(Struct):
@@ -68,7 +71,8 @@ class Feed:
         *,
         records_ns: int = RECORDS_NS,
     ) -> None:
-        """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges' own messages."""
+        """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges'
+        own messages."""
         self._processes = list(processes)
         self._gone: list[BridgeProcess] = []
         """Children that have ended before the run."""
@@ -81,8 +85,8 @@ class Feed:
         self.cost = Cost()
 
     def turn(self, now_ns: int, next_due_ns: int) -> None:
-        """Do at most one piece of work after a turn of the loop, which must return by ``next_due_ns``. Never raises, never
-        waits.
+        """Do at most one piece of work after a turn of the loop, which must return by
+        ``next_due_ns``. Never raises, never waits.
         """
         if not self._processes:
             return
@@ -151,10 +155,17 @@ class Feed:
 
 
 class LockstepFeed:
-    """Sends the records of a run in virtual time. It waits for the children, because virtual time can wait: nothing is dropped."""
+    """Sends the records of a run in virtual time. It waits for the children, because virtual time
+    can wait: nothing is dropped."""
 
-    def __init__(self, processes: Sequence[BridgeProcess], sink: LogSink, record: Callable[[Message, int], None]) -> None:
-        """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges' own messages."""
+    def __init__(
+        self,
+        processes: Sequence[BridgeProcess],
+        sink: LogSink,
+        record: Callable[[Message, int], None],
+    ) -> None:
+        """Take the log's ``sink``, whose packed records are copied; ``record`` accepts the bridges'
+        own messages."""
         self._processes = list(processes)
         self._gone: list[BridgeProcess] = []
         """Children that have ended before the run."""
@@ -163,7 +174,8 @@ class LockstepFeed:
         self._due_ns = 0
 
     def turn(self, now_ns: int, _: int) -> None:
-        """Send what is new if it is due. The time of the next turn does not matter: virtual time waits."""
+        """Send what is new if it is due. The time of the next turn does not matter: virtual time
+        waits."""
         if now_ns >= self._due_ns and self._processes:
             self._due_ns = now_ns + LOCKSTEP_RECORDS_NS
             self._send()
@@ -188,8 +200,11 @@ def close_all(processes: Sequence[BridgeProcess]) -> None:
         process.close()
 
 
-def _remove_dead(processes: list[BridgeProcess], record: Callable[[Message, int], None], now_ns: int) -> list[BridgeProcess]:
-    """Remove the children that have ended, with an event, and return them. The loop does not wait for their end."""
+def _remove_dead(
+    processes: list[BridgeProcess], record: Callable[[Message, int], None], now_ns: int
+) -> list[BridgeProcess]:
+    """Remove the children that have ended, with an event, and return them. The loop does not wait
+    for their end."""
     gone = [process for process in processes if not process.alive]
     for process in gone:
         processes.remove(process)

@@ -1,4 +1,5 @@
-"""Starts a bridge's process and sends it data without waiting; data that does not fit into the pipe is dropped and counted."""
+"""Starts a bridge's process and sends it data without waiting; data that does not fit into the pipe
+is dropped and counted."""
 
 import fcntl
 import os
@@ -41,7 +42,8 @@ class BridgeProcess:
     """Child process of a bridge, as used by the loop."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", name: str = "") -> None:
-        """Wrap a process; use :meth:`start`. ``name``: what the user calls it, for errors and the log."""
+        """Wrap a process; use :meth:`start`. ``name``: what the user calls it, for errors and the
+        log."""
         assert process.stdin is not None
         assert process.stdout is not None
         self.name = name
@@ -61,8 +63,8 @@ class BridgeProcess:
 
     @classmethod
     def start(cls, name: str, module: str, opening: Struct) -> Self:
-        """Start ``python -m module`` and wait until it listens (about half a second); call this before the loop runs. Raises
-        :class:`BridgeError`.
+        """Start ``python -m module`` and wait until it listens (about half a second); call this
+        before the loop runs. Raises :class:`BridgeError`.
         """
         try:
             process = subprocess.Popen(
@@ -71,7 +73,8 @@ class BridgeProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=child_environment(),
-                # Ctrl-C goes to the terminal's foreground group, but a page must still show how the vehicle brakes.
+                # Ctrl-C goes to the terminal's foreground group, but a page must still show how the
+                # vehicle brakes.
                 start_new_session=True,
                 bufsize=0,
             )
@@ -92,7 +95,8 @@ class BridgeProcess:
         return self._process.pid
 
     def offer(self, kind: FrameKind, *pieces: bytes | bytearray) -> bool:
-        """Send one frame at once or not at all; the rest of a partly written frame is sent before the next."""
+        """Send one frame at once or not at all; the rest of a partly written frame is sent before
+        the next."""
         if not self.alive or not self._flush():
             self.dropped += 1
             return False
@@ -112,7 +116,8 @@ class BridgeProcess:
         return True
 
     def send(self, kind: FrameKind, *pieces: bytes | bytearray) -> None:
-        """Send one frame and wait until the pipe has taken it. A child that takes nothing for ``SILENCE_S`` counts as gone."""
+        """Send one frame and wait until the pipe has taken it. A child that takes nothing for
+        ``SILENCE_S`` counts as gone."""
         self._end_timeout_s = LOSSLESS_END_S
         poller = select.poll()
         poller.register(self._to_child, select.POLLOUT)
@@ -165,7 +170,8 @@ class BridgeProcess:
         try:
             fcntl.fcntl(self._to_child, _F_SETPIPE_SZ, PIPE_BYTES)
         except OSError:
-            # The size is beyond the user's limit, or this is not Linux: a smaller pipe only drops data sooner.
+            # The size is beyond the user's limit, or this is not Linux: a smaller pipe only drops
+            # data sooner.
             pass
         try:
             os.write(self._to_child, frame(FrameKind.OPENING, msgspec.msgpack.encode(opening)))
@@ -175,10 +181,16 @@ class BridgeProcess:
         answer = b""
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while not answer.endswith(b"\n"):
-            ready, _, _ = select.select([self._from_child], [], [], max(deadline_s - time.monotonic(), 0.0))
+            ready, _, _ = select.select(
+                [self._from_child], [], [], max(deadline_s - time.monotonic(), 0.0)
+            )
             data = os.read(self._from_child, 65536) if ready else b""
             if not data:
-                why = "its process ended without a report" if ready else f"no answer within {START_TIMEOUT_S:.0f} s"
+                why = (
+                    "its process ended without a report"
+                    if ready
+                    else f"no answer within {START_TIMEOUT_S:.0f} s"
+                )
                 raise _cannot_start(self.name, why, passing=True)
             answer += data
         report = msgspec.json.decode(answer.splitlines()[0], type=ChildReport)

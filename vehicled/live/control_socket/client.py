@@ -17,7 +17,8 @@ TIMEOUT_S = 5.0
 PLAN_TIMEOUT_S = 20.0
 """Timeout for requests that need a path, s: others may come first."""
 HURRIED_BYTES = 2048
-"""Send buffer after :meth:`Client.hurry`, bytes. The kernel doubles it and counts its own overhead: room for a few short lines."""
+"""Send buffer after :meth:`Client.hurry`, bytes. The kernel doubles it and counts its own overhead:
+room for a few short lines."""
 
 
 class ControlError(UserError):
@@ -29,12 +30,13 @@ class HungUpError(ControlError):
 
 
 class NoAnswerError(ControlError):
-    """The daemon did not answer in time; its answer may still come, so the connection is of no more use."""
+    """The daemon did not answer in time; its answer may still come, so the connection is of no more
+    use."""
 
 
 UNEXPLAINED = (
-    "the daemon closed the connection without giving a reason: it was killed, or this program did not read its answers for a "
-    "second; 'vehicled status' says whether it runs"
+    "the daemon closed the connection without giving a reason: it was killed, or this program "
+    "did not read its answers for a second; 'vehicled status' says whether it runs"
 )
 
 
@@ -44,7 +46,10 @@ def _why(error: Exception, path: Path) -> str:
     if isinstance(error, ConnectionRefusedError):
         if not path.is_socket():
             return "this file is no socket; give the name of a profile, or a daemon's .sock file"
-        return f"the socket was left over by a daemon that has ended; {START}: the same profile's daemon replaces it"
+        return (
+            f"the socket was left over by a daemon that has ended; {START}: the same profile's "
+            "daemon replaces it"
+        )
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -56,7 +61,8 @@ class Client:
         self._timeout_s = timeout_s
         self._socket = socket.socket(socket.AF_UNIX)
         try:
-            # The kernel's own timeout, because Python's would not wait for room where many clients connect at once.
+            # The kernel's own timeout, because Python's would not wait for room where many clients
+            # connect at once.
             limit = struct.pack("@ll", *divmod(round(timeout_s * 1e6), 1_000_000))
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
             self._socket.connect(str(path))
@@ -64,7 +70,8 @@ class Client:
         except PermissionError:
             self._socket.close()
             raise ControlError(
-                f"{path}: no permission to use this daemon's socket; ask an administrator to add you to the group vehicled"
+                f"{path}: no permission to use this daemon's socket; ask an administrator to "
+                "add you to the group vehicled"
             ) from None
         except BlockingIOError:
             self._socket.close()
@@ -81,22 +88,29 @@ class Client:
         self._socket.close()
 
     def send(self, request: Request | None = None, **fields: Any) -> None:
-        """Send a request, or the line of these fields (``do="setpoint", speed=1.0``), without waiting for an answer."""
+        """Send a request, or the line of these fields (``do="setpoint", speed=1.0``), without
+        waiting for an answer."""
         try:
-            self._socket.sendall(msgspec.json.encode(fields) + b"\n" if request is None else encode(request))
+            self._socket.sendall(
+                msgspec.json.encode(fields) + b"\n" if request is None else encode(request)
+            )
         except OSError as error:
-            raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
+            raise HungUpError(
+                f"the daemon closed the connection: {error.strerror or error}"
+            ) from None
 
     def fileno(self) -> int:
         """Return the file descriptor, for select."""
         return self._socket.fileno()
 
     def hurry(self) -> None:
-        """Limit the send buffer, so that a daemon that was frozen never finds old readings in it."""
+        """Limit the send buffer, so that a daemon that was frozen never finds old readings in
+        it."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HURRIED_BYTES)
 
     def offer(self, request: Request) -> bool:
-        """Send a request at once or not at all. Return False if the daemon has not yet read the earlier ones."""
+        """Send a request at once or not at all. Return False if the daemon has not yet read the
+        earlier ones."""
         data = encode(request)
         self._socket.settimeout(0.0)
         try:
@@ -104,7 +118,9 @@ class Client:
         except BlockingIOError:
             return False
         except OSError as error:
-            raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
+            raise HungUpError(
+                f"the daemon closed the connection: {error.strerror or error}"
+            ) from None
         finally:
             self._socket.settimeout(self._timeout_s)
         if sent < len(data):
@@ -112,7 +128,8 @@ class Client:
         return True
 
     def arrived(self) -> list[dict[str, Any]]:
-        """Return the answers received so far, without waiting. Raises :class:`ControlError` if the daemon closed the connection."""
+        """Return the answers received so far, without waiting. Raises :class:`ControlError` if the
+        daemon closed the connection."""
         self._socket.settimeout(0.0)
         try:
             data = self._socket.recv(1 << 16)
@@ -122,7 +139,9 @@ class Client:
         except BlockingIOError:
             pass
         except OSError as error:
-            raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
+            raise HungUpError(
+                f"the daemon closed the connection: {error.strerror or error}"
+            ) from None
         finally:
             self._socket.settimeout(self._timeout_s)
         *lines, self._buffer = self._buffer.split(b"\n")
@@ -132,7 +151,8 @@ class Client:
         return replies
 
     def ask(self, request: Request | None = None, **fields: Any) -> dict[str, Any]:
-        """Send a request, or the fields of its line, and return its answer. Raises :class:`ControlError` if it is refused."""
+        """Send a request, or the fields of its line, and return its answer. Raises
+        :class:`ControlError` if it is refused."""
         try:
             self.send(request, **fields)
         except HungUpError:
@@ -145,9 +165,14 @@ class Client:
             try:
                 data = self._socket.recv(1 << 16)
             except TimeoutError:
-                raise NoAnswerError(f"no answer from the daemon within {self._timeout_s:.0f} s: its loop may be frozen") from None
+                raise NoAnswerError(
+                    f"no answer from the daemon within {self._timeout_s:.0f} s: its loop may "
+                    "be frozen"
+                ) from None
             except OSError as error:
-                raise HungUpError(f"the daemon closed the connection: {error.strerror or error}") from None
+                raise HungUpError(
+                    f"the daemon closed the connection: {error.strerror or error}"
+                ) from None
             if not data:
                 raise HungUpError(UNEXPLAINED)
             self._buffer += data
@@ -173,7 +198,8 @@ class Client:
 
 
 def _shown(value: Any) -> Any:
-    """Return an answer with all its texts printable: a part of them comes from other clients and from devices."""
+    """Return an answer with all its texts printable: a part of them comes from other clients and
+    from devices."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):

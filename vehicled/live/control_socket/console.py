@@ -1,4 +1,5 @@
-"""State and requests of a run, for the control socket and the live view. Requests go through the machine and into its journal."""
+"""State and requests of a run, for the control socket and the live view. Requests go through the
+machine and into its journal."""
 
 from math import degrees, isfinite, radians
 from typing import Any
@@ -54,7 +55,8 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     datum: Datum | None = None
     """Origin of the map frame; None if unknown."""
     closed_ports: frozenset[str] = frozenset()
-    """Ports that this run never opens: on a vehicle the ground truth and devices without an address."""
+    """Ports that this run never opens: on a vehicle the ground truth and devices without an
+    address."""
 
 
 class Console:
@@ -69,9 +71,11 @@ class Console:
         """Number of stops and disarmings asked for; what was asked for before one is called off."""
 
     def request(self, action: OperatorAction, origin: str, now_ns: int) -> str:
-        """Request a change of mode, which passes the usual checks and takes effect at the next actuation tick.
+        """Request a change of mode, which passes the usual checks and takes effect at the next
+        actuation tick.
 
-        Return the reason if the request is impossible in the present mode; empty if it is followed or waits for its checks.
+        Return the reason if the request is impossible in the present mode; empty if it is followed
+        or waits for its checks.
         """
         self.stops += action in STOPS
         refused = self._machine.supervisor.refusal(action)
@@ -87,19 +91,24 @@ class Console:
         self._machine.on_message(setpoint, now_ns)
 
     def limit_speed(self, limit_mps: float, origin: str, now_ns: int) -> str:
-        """Limit the speed; infinite lifts the limit. Return why this is refused; empty if it is done."""
+        """Limit the speed; infinite lifts the limit. Return why this is refused; empty if it is
+        done."""
         return self._machine.on_message(SpeedCommand(now_ns, now_ns, origin, limit_mps), now_ns)
 
     def parameters(self) -> list[Parameter]:
         """Return the parameters of the controller that may be changed now."""
         return self._builder().parameters()
 
-    def prepare(self, message: CourseCommand | ParameterCommand, course: Course | None = None) -> Prepared:
-        """Return what a change makes; another thread may call this. ``course``: that of the message, if it was read and checked
-        already. Raises :class:`ChangeError`.
+    def prepare(
+        self, message: CourseCommand | ParameterCommand, course: Course | None = None
+    ) -> Prepared:
+        """Return what a change makes; another thread may call this. ``course``: that of the
+        message, if it was read and checked already. Raises :class:`ChangeError`.
         """
         moving = self.mode is Mode.AUTO
-        prepared = self._builder().prepare(message, self._machine.estimate, moving=moving, checked=course)
+        prepared = self._builder().prepare(
+            message, self._machine.estimate, moving=moving, checked=course
+        )
         if prepared.lap_from_m is None:
             return prepared
         return replace(prepared, stored=to_bytes(prepared.course), lap_from_m=None)
@@ -109,11 +118,16 @@ class Console:
         return self._machine.fits(message, prepared)
 
     def change(
-        self, message: CourseCommand | ParameterCommand, prepared: Prepared | None, now_ns: int, stops: int | None = None
+        self,
+        message: CourseCommand | ParameterCommand,
+        prepared: Prepared | None,
+        now_ns: int,
+        stops: int | None = None,
     ) -> str:
         """Take a prepared change between two ticks. Return why it is refused; empty if it is taken.
 
-        ``stops``: value of :attr:`stops` when a course was asked for, so that a stop calls off what is still being planned.
+        ``stops``: value of :attr:`stops` when a course was asked for, so that a stop calls off what
+        is still being planned.
         """
         if stops is not None and stops != self.stops and isinstance(message, CourseCommand):
             return STOPPED
@@ -123,8 +137,8 @@ class Console:
         return self._machine.on_message(message, now_ns, prepared)
 
     def goal(self, request: GotoRequest | ReturnRequest) -> Goal:
-        """Return what a path to a goal is planned from: where the vehicle is, and where it shall go. Raises
-        :class:`ChangeError`.
+        """Return what a path to a goal is planned from: where the vehicle is, and where it shall
+        go. Raises :class:`ChangeError`.
         """
         estimate, builder = self._machine.estimate, self._builder()
         builder.require_course()
@@ -136,22 +150,38 @@ class Console:
             x_m=x_m,
             y_m=y_m,
             yaw_rad=yaw_rad,
-            speed_mps=min(request.speed_mps or builder.usual_speed_mps, builder.limits.max_speed_mps),
+            speed_mps=min(
+                request.speed_mps or builder.usual_speed_mps, builder.limits.max_speed_mps
+            ),
             name="return" if isinstance(request, ReturnRequest) else f"goto {x_m:.1f} {y_m:.1f}",
         )
 
     def _place(self, goal: GotoRequest | ReturnRequest) -> tuple[float, float, float | None]:
         if isinstance(goal, ReturnRequest):
             if self._machine.pipeline.home is None:
-                raise ChangeError("the vehicle has not been armed yet: there is no place to return to")
+                raise ChangeError(
+                    "the vehicle has not been armed yet: there is no place to return to"
+                )
             return self._machine.pipeline.home
-        if goal.x_m is not None and goal.y_m is not None and goal.latitude_deg is None and goal.longitude_deg is None:
+        if (
+            goal.x_m is not None
+            and goal.y_m is not None
+            and goal.latitude_deg is None
+            and goal.longitude_deg is None
+        ):
             return goal.x_m, goal.y_m, goal.yaw_rad
-        if goal.latitude_deg is not None and goal.longitude_deg is not None and goal.x_m is None and goal.y_m is None:
+        if (
+            goal.latitude_deg is not None
+            and goal.longitude_deg is not None
+            and goal.x_m is None
+            and goal.y_m is None
+        ):
             if goal.latitude_deg == 0.0 == goal.longitude_deg:
                 raise ChangeError("0 N 0 E is a place holder: give the place itself")
             datum = self._builder().course.datum
-            east_m, north_m, _ = datum.to_enu(radians(goal.latitude_deg), radians(goal.longitude_deg), datum.height_m)
+            east_m, north_m, _ = datum.to_enu(
+                radians(goal.latitude_deg), radians(goal.longitude_deg), datum.height_m
+            )
             return east_m, north_m, goal.yaw_rad
         raise ChangeError("a goal is either x_m and y_m, or latitude_deg and longitude_deg")
 
@@ -233,33 +263,58 @@ class Console:
             **self._place_on_course(),
             "target_speed_mps": None if control is None else _known(control.target_speed_mps),
             "ports": [
-                {"name": name, "state": state.name if isinstance(state, PortState) else "OPENING", "detail": detail}
+                {
+                    "name": name,
+                    "state": state.name if isinstance(state, PortState) else "OPENING",
+                    "detail": detail,
+                }
                 for name, (state, detail) in machine.port_states.items()
                 if name not in facts.closed_ports
             ],
             "messages": [to_builtins(row) for row in machine.usage],
             "deadlines": [self._deadline(index) for index in range(len(PIPELINE))],
-            "clipped": {"commands": machine.pipeline.gate.clipped_total, "by_kind": dict(machine.pipeline.gate.clipped_by_kind)},
+            "clipped": {
+                "commands": machine.pipeline.gate.clipped_total,
+                "by_kind": dict(machine.pipeline.gate.clipped_by_kind),
+            },
         }
 
     def _course(self) -> dict[str, Any]:
         builder = self._machine.pipeline.builder
         if builder is None:
-            return {"course": self.facts.course, "course_kind": CourseKind.GIVEN.name, "course_m": self.facts.course_m}
+            return {
+                "course": self.facts.course,
+                "course_kind": CourseKind.GIVEN.name,
+                "course_m": self.facts.course_m,
+            }
         kind = self._machine.pipeline.course_kind.name
-        return {"course": builder.course.name, "course_kind": kind, "course_m": builder.course.length_m}
+        return {
+            "course": builder.course.name,
+            "course_kind": kind,
+            "course_m": builder.course.length_m,
+        }
 
     def _wait(self, now_ns: int) -> dict[str, float] | None:
-        """Return the wait of the course at which the vehicle is to stand now; None while there is none."""
+        """Return the wait of the course at which the vehicle is to stand now; None while there is
+        none."""
         wait = self._machine.wait(now_ns)
-        return None if wait is None else {"at_m": wait[0].s_m, "duration_s": wait[0].duration_s, "waited_s": wait[1]}
+        return (
+            None
+            if wait is None
+            else {"at_m": wait[0].s_m, "duration_s": wait[0].duration_s, "waited_s": wait[1]}
+        )
 
     def _waits(self, now_ns: int) -> str:
         wait = self._wait(now_ns)
-        return "" if wait is None else "; waits {waited_s:.0f} s of {duration_s:g} s at {at_m:.1f} m".format(**wait)
+        return (
+            ""
+            if wait is None
+            else "; waits {waited_s:.0f} s of {duration_s:g} s at {at_m:.1f} m".format(**wait)
+        )
 
     def _place_on_course(self) -> dict[str, float | None]:
-        """Return the place on the course as the monitors track it; a controller may be wrong about its own."""
+        """Return the place on the course as the monitors track it; a controller may be wrong about
+        its own."""
         s = self._machine.supervisor.inputs
         place = None if s is None else s.monitors.place
         if place is None or place.point is None:
@@ -270,31 +325,54 @@ class Console:
         """Return the speed cap if it is below the profile's limit."""
         supervisor = self._machine.supervisor
         s = supervisor.inputs
-        return None if s is None or supervisor.speed_cap_mps >= s.limits.max_speed_mps else supervisor.speed_cap_mps
+        return (
+            None
+            if s is None or supervisor.speed_cap_mps >= s.limits.max_speed_mps
+            else supervisor.speed_cap_mps
+        )
 
     def _datum(self) -> dict[str, float] | None:
         datum = self.facts.datum
         if datum is None:
             return None
-        place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad, "height_m": datum.height_m}
-        return place | {"latitude_deg": degrees(datum.latitude_rad), "longitude_deg": degrees(datum.longitude_rad)}
+        place = {
+            "latitude_rad": datum.latitude_rad,
+            "longitude_rad": datum.longitude_rad,
+            "height_m": datum.height_m,
+        }
+        return place | {
+            "latitude_deg": degrees(datum.latitude_rad),
+            "longitude_deg": degrees(datum.longitude_rad),
+        }
 
     def _lane(self) -> dict[str, Any] | None:
-        """Return the free distance ahead; None without a working obstacle sensor; ``free_m`` is None if the lane is clear."""
+        """Return the free distance ahead; None without a working obstacle sensor; ``free_m`` is
+        None if the lane is clear."""
         s = self._machine.supervisor.inputs
         if s is None or not s.monitors.obstacle.sees:
             return None
-        return {"free_m": _known(s.monitors.obstacle.free_m), "stop_m": _known(s.monitors.stopping.distance_m)}
+        return {
+            "free_m": _known(s.monitors.obstacle.free_m),
+            "stop_m": _known(s.monitors.stopping.distance_m),
+        }
 
     def _deadline(self, index: int) -> dict[str, Any]:
         stats = self._machine.executive.stats(index)
-        return {"task": PIPELINE[index], "releases": stats.n, "misses": stats.misses, "skips": stats.skips}
+        return {
+            "task": PIPELINE[index],
+            "releases": stats.n,
+            "misses": stats.misses,
+            "skips": stats.skips,
+        }
 
     def summary(self) -> str:
-        """Return one line for the service manager: mode, and pending arming checks or the reason for the stop."""
+        """Return one line for the service manager: mode, and pending arming checks or the reason
+        for the stop."""
         supervisor = self._machine.supervisor
         said = f"{supervisor.mode.name}: {supervisor.why}"
-        return said if supervisor.reaction is Reaction.NONE else f"{said} ({supervisor.reaction.name})"
+        return (
+            said if supervisor.reaction is Reaction.NONE else f"{said} ({supervisor.reaction.name})"
+        )
 
 
 def _known(value: float) -> float | None:

@@ -5,7 +5,8 @@ from vehicled.live.control_socket.protocol import COURSE_BEGINS, MAX_COURSE_LINE
 PIECE_BYTES = 64 << 10
 
 CoursePieces = list[bytearray]
-"""Line of a request with a course, in the pieces in which it was received: joining megabytes would hold the loop."""
+"""Line of a request with a course, in the pieces in which it was received: joining megabytes would
+hold the loop."""
 
 
 class LineTooLongError(ValueError):
@@ -25,7 +26,8 @@ class LineReader:
         return self._size > MAX_LINE
 
     def feed(self, data: bytes) -> list[bytes | CoursePieces]:
-        """Return the lines that ``data`` completes, without their ends. Raises :class:`LineTooLongError`."""
+        """Return the lines that ``data`` completes, without their ends. Raises
+        :class:`LineTooLongError`."""
         first, *others = data.split(b"\n")
         self._add(first)
         if not others:

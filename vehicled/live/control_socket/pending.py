@@ -1,7 +1,9 @@
-"""Connections that have asked for nothing yet. They cost the loop little, however many come, and one that asks for a stop passes.
+"""Connections that have asked for nothing yet. They cost the loop little, however many come, and
+one that asks for a stop passes.
 
-Every connection begins here. It leaves with its first request: a stop at once, others a few at a time. Beyond ``MAX_WAITING`` the
-oldest connection of the program that has most is closed, so that there is always room for one more.
+Every connection begins here. It leaves with its first request: a stop at once, others a few at a
+time. Beyond ``MAX_WAITING`` the oldest connection of the program that has most is closed, so that
+there is always room for one more.
 """
 
 import selectors
@@ -52,7 +54,8 @@ class PendingConnections:
         farewell: bytes,
         timeout_s: float,
     ) -> None:
-        """``admit`` takes a connection. While ``full`` is true for one, it is closed with a ``farewell`` after ``timeout_s``."""
+        """``admit`` takes a connection. While ``full`` is true for one, it is closed with a
+        ``farewell`` after ``timeout_s``."""
         self._listener = listener
         self._admit = admit
         self._full = full
@@ -92,10 +95,16 @@ class PendingConnections:
                 connection.close()
                 continue
             if len(self._waiting) >= MAX_WAITING:
-                ((program, _),) = Counter(pending.program for pending in self._waiting.values()).most_common(1)
-                self._leave(selector, next(n for n in self._waiting.values() if n.program == program))
+                ((program, _),) = Counter(
+                    pending.program for pending in self._waiting.values()
+                ).most_common(1)
+                self._leave(
+                    selector, next(n for n in self._waiting.values() if n.program == program)
+                )
             user, program = _peer(connection)
-            self._waiting[connection.fileno()] = PendingConnection(connection, user, program, time.monotonic())
+            self._waiting[connection.fileno()] = PendingConnection(
+                connection, user, program, time.monotonic()
+            )
             selector.register(connection, selectors.EVENT_READ)
 
     def _release(self, selector: selectors.BaseSelector, ready: list[int]) -> None:
@@ -119,12 +128,15 @@ class PendingConnections:
             self._leave(selector, pending)
 
     def _leave(self, selector: selectors.BaseSelector, pending: PendingConnection) -> None:
-        """Close a connection with the reason, or the client would take it for the end of the run."""
+        """Close a connection with the reason, or the client would take it for the end of the
+        run."""
         self._take(selector, pending)
         with pending.connection, suppress(OSError):
             pending.connection.send(self._farewell)
 
-    def _take(self, selector: selectors.BaseSelector, pending: PendingConnection) -> PendingConnection:
+    def _take(
+        self, selector: selectors.BaseSelector, pending: PendingConnection
+    ) -> PendingConnection:
         selector.unregister(pending.connection)
         del self._waiting[pending.connection.fileno()]
         return pending
@@ -143,7 +155,9 @@ def _sent(connection: socket.socket) -> bytes | None:
 def _peer(connection: socket.socket) -> tuple[int | None, int]:
     """Return user and process id of the client, as reported by the kernel."""
     try:
-        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        pid, uid, _ = struct.unpack(
+            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        )
     except (AttributeError, OSError):
         return None, 0
     return uid, pid

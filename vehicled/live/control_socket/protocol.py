@@ -1,7 +1,7 @@
 """Requests and answers of the control socket: one JSON object per line in both directions.
 
-The field ``do`` selects the request. An answer has ``ok`` and, if that is false, ``why``. A client may send requests ahead; they
-are answered in order.
+The field ``do`` selects the request. An answer has ``ok`` and, if that is false, ``why``. A client
+may send requests ahead; they are answered in order.
 """
 
 from typing import Annotated, Any, Literal
@@ -22,7 +22,9 @@ Origin = Annotated[str, Meta(max_length=64)]
 OwnOrigin = Annotated[str, Meta(min_length=1, max_length=64)]
 """Origin of a stream, which holds a lease by it."""
 
-Action = Literal["arm", "drive", "teleop", "align", "offboard", "stop", "disarm", "emergency_stop", "reset"]
+Action = Literal[
+    "arm", "drive", "teleop", "align", "offboard", "stop", "disarm", "emergency_stop", "reset"
+]
 ACTIONS: dict[Action, OperatorAction] = {
     "arm": OperatorAction.ARM,
     "drive": OperatorAction.DRIVE,
@@ -39,7 +41,9 @@ ACTIONS: dict[Action, OperatorAction] = {
 COURSE_KINDS: dict[str, CourseKind] = {"course": CourseKind.GIVEN, "mission": CourseKind.MISSION}
 
 
-class DaemonRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="do"):
+class DaemonRequest(
+    Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="do"
+):
     """Base of all requests; ``do`` names which one it is."""
 
 
@@ -166,8 +170,9 @@ class HeartbeatRequest(DaemonRequest, frozen=True, tag="heartbeat"):
 Change = CourseRequest | GotoRequest | ReturnRequest | SpeedRequest | SetParameterRequest
 """Requests that change what the daemon does while it runs."""
 Request = (
-    StatusRequest | MarginsRequest | ActionRequest | WatchRequest | TeleopRequest | SetpointRequest | CourseRequest | GotoRequest
-    | ReturnRequest | SpeedRequest | ParametersRequest | SetParameterRequest | TopicsRequest | SubscribeRequest | HeartbeatRequest
+    StatusRequest | MarginsRequest | ActionRequest | WatchRequest | TeleopRequest | SetpointRequest
+    | CourseRequest | GotoRequest | ReturnRequest | SpeedRequest | ParametersRequest
+    | SetParameterRequest | TopicsRequest | SubscribeRequest | HeartbeatRequest
 )  # fmt: skip
 
 _decoder = msgspec.json.Decoder(Request)
@@ -185,7 +190,8 @@ def parse(line: bytes) -> Request:
         request: Request = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f'not a request: {error}; try {{"do": "status"}}') from None
-    # Names are shown on terminals and in journals, where such characters could move the cursor or hide other text.
+    # Names are shown on terminals and in journals, where such characters could move the cursor or
+    # hide other text.
     odd = {name: text for name in _NAMES if not (text := getattr(request, name, "")).isprintable()}
     if odd:
         request = replace(request, **{name: printable(text) for name, text in odd.items()})

@@ -1,8 +1,10 @@
-"""Server side of the control socket, on asyncio or trio. No client costs the loop a deadline, and a stop is never refused.
+"""Server side of the control socket, on asyncio or trio. No client costs the loop a deadline, and a
+stop is never refused.
 
-A connection gets a place with its first request. Without one it may read the state and stop the vehicle. What is quick is done as
-it is read: stops, teleop readings, setpoints. Everything else waits for a turn (:mod:`vehicled.live.control_socket.turns`); paths
-and courses are the planning process's. Answers keep the order of the requests.
+A connection gets a place with its first request. Without one it may read the state and stop the
+vehicle. What is quick is done as it is read: stops, teleop readings, setpoints. Everything else
+waits for a turn (:mod:`vehicled.live.control_socket.turns`); paths and courses are the planning
+process's. Answers keep the order of the requests.
 """
 
 import grp
@@ -24,11 +26,23 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from vehicled.core.messages import CourseCommand, CourseKind, Mode, ParameterCommand, Setpoint, TeleopCommand
+from vehicled.core.messages import (
+    CourseCommand,
+    CourseKind,
+    Mode,
+    ParameterCommand,
+    Setpoint,
+    TeleopCommand,
+)
 from vehicled.daemon.live_changes import ChangeError, Prepared
 from vehicled.live.control_socket.console import STOPPED, Console
 from vehicled.live.control_socket.lines import CoursePieces, LineReader, LineTooLongError
-from vehicled.live.control_socket.pending import BACKLOG, STOP_WORDS, PendingConnection, PendingConnections
+from vehicled.live.control_socket.pending import (
+    BACKLOG,
+    STOP_WORDS,
+    PendingConnection,
+    PendingConnections,
+)
 from vehicled.live.control_socket.protocol import (
     ACTIONS,
     COURSE_KINDS,
@@ -70,30 +84,37 @@ MAX_CLIENTS = 16
 MAX_PER_PROGRAM = 8
 """Largest number of places for connections of one process."""
 MAX_STOPPERS = 32
-"""Largest number of connections that have no place and ask for something; beyond it the oldest of the program that has most is
-closed.
+"""Largest number of connections that have no place and ask for something; beyond it the oldest of
+the program that has most is closed.
 """
 STOPPER_TIMEOUT_S = 1.0
 """Time that a connection may last while there is no place for it, s."""
 STOPS = ("stop", "disarm", "emergency_stop")
-FULL = f"{MAX_CLIENTS} clients are connected already, or {MAX_PER_PROGRAM} of this program: close one; only a stop is accepted"
+FULL = (
+    f"{MAX_CLIENTS} clients are connected already, or {MAX_PER_PROGRAM} of this program: close "
+    "one; only a stop is accepted"
+)
 REQUESTS_PER_S = 200.0
 BURST = 50.0
-"""Requests of one program: at this rate, and so many at once. It has no more of them with more connections."""
+"""Requests of one program: at this rate, and so many at once. It has no more of them with more
+connections."""
 MAX_ALLOWANCES = 64
 COURSE_BYTES_PER_S = 8e6
 MAX_REQUESTS = 64
-"""Largest number of requests of one client that wait for their answers; further ones are refused."""
+"""Largest number of requests of one client that wait for their answers; further ones are
+refused."""
 WRITE_TIMEOUT_S = 1.0
 """Timeout for a client that does not read its answers, s; it is then disconnected."""
 CHANGE_PERIOD_S = 0.05
 """Shortest time between two changes of course or parameter, by all clients together, s."""
 PREPARATIONS = 3
-"""Most preparations of a change, if the vehicle has moved on or something else was changed meanwhile."""
+"""Most preparations of a change, if the vehicle has moved on or something else was changed
+meanwhile."""
 BUILD_TIMEOUT_S = 5.0
 """Longest time that a controller may take to be built again, s."""
 MAX_EARLY_STOPS = 4
-"""Largest number of stops that overtake the requests read with them: the later ones ask for the same."""
+"""Largest number of stops that overtake the requests read with them: the later ones ask for the
+same."""
 ENDED = "the run has ended"
 NEWER = "a newer request of the same client took its place"
 
@@ -129,7 +150,9 @@ class _AnswerPlace:
 class _Pending:
     """Request that waits for its turn, or is being served."""
 
-    def __init__(self, request: Request | CoursePieces, place: _AnswerPlace, stops: int | None) -> None:
+    def __init__(
+        self, request: Request | CoursePieces, place: _AnswerPlace, stops: int | None
+    ) -> None:
         self.request = request
         self.place = place
         self.stops = stops
@@ -149,8 +172,8 @@ class _Pending:
 
 
 class _Client:
-    """Connection of a client. It is not an anyio socket, because that of the asyncio backend logs an error if cancelled while
-    reading.
+    """Connection of a client. It is not an anyio socket, because that of the asyncio backend logs
+    an error if cancelled while reading.
     """
 
     def __init__(self, pending: PendingConnection) -> None:
@@ -160,7 +183,8 @@ class _Client:
         self.program = pending.program
         """Process id; 0 if it is unknown."""
         self.scope = anyio.CancelScope()
-        """Cancelled when the connection must end; its deadline is finite while there is no place for it."""
+        """Cancelled when the connection must end; its deadline is finite while there is no place
+        for it."""
         self.group: TaskGroup | None = None
         self.admitted = False
         """True if the client has one of the places."""
@@ -184,7 +208,8 @@ class _Client:
         """True while a line is sent in part."""
 
     async def receive(self, most_bytes: int) -> bytes:
-        """Return received data. Raises EOFError if the client disconnected, OSError if the socket broke."""
+        """Return received data. Raises EOFError if the client disconnected, OSError if the socket
+        broke."""
         while True:
             try:
                 data = self.socket.recv(most_bytes)
@@ -209,7 +234,8 @@ class _Client:
         return place
 
     async def reply(self, place: _AnswerPlace, data: bytes) -> None:
-        """Send an answer as soon as all before it are sent. Raises TimeoutError, an OSError, if the client does not read."""
+        """Send an answer as soon as all before it are sent. Raises TimeoutError, an OSError, if the
+        client does not read."""
         place.data = data
         async with self._sending:
             while self._places and (ready := self._places[0].data) is not None:
@@ -251,8 +277,8 @@ class ControlServer:
         due_ns: Callable[[], int] | None = None,
         planner: PlanningProcess | None = None,
     ) -> None:
-        """Take the path; ``now_ns`` is the clock of the run, ``due_ns`` returns when its next task is due. Without a ``planner``
-        courses are refused.
+        """Take the path; ``now_ns`` is the clock of the run, ``due_ns`` returns when its next task
+        is due. Without a ``planner`` courses are refused.
         """
         self._path = path
         self._now_ns = now_ns
@@ -269,7 +295,8 @@ class ControlServer:
         self.refused = 0
         """Number of lines that were not requests."""
         self._teleop_owners: dict[str, _Client] = {}
-        """Client of each teleop origin. Two clients with one origin would be mixed up: one neutral, the other driving."""
+        """Client of each teleop origin. Two clients with one origin would be mixed up: one neutral,
+        the other driving."""
         self._setpoint_owner: _Client | None = None
         """Client that holds the lease of the setpoints."""
 
@@ -279,7 +306,8 @@ class ControlServer:
         return self._admitted.total()
 
     async def serve(self, console: Console) -> None:
-        """Listen, and serve every client in its own task. Raises :class:`SocketPathError` if another daemon has the socket."""
+        """Listen, and serve every client in its own task. Raises :class:`SocketPathError` if
+        another daemon has the socket."""
         with _listener(self._path) as listener:
             async with anyio.create_task_group() as group:
                 if self._planner is not None:
@@ -288,7 +316,9 @@ class ControlServer:
                 def admit(pending: PendingConnection) -> None:
                     self._welcome(_Client(pending), console, group)
 
-                await PendingConnections(listener, admit, self._lacks_place, refusal(FULL), STOPPER_TIMEOUT_S).serve()
+                await PendingConnections(
+                    listener, admit, self._lacks_place, refusal(FULL), STOPPER_TIMEOUT_S
+                ).serve()
 
     # ------------------------------------------------------------------ places
 
@@ -329,7 +359,8 @@ class ControlServer:
                         pass  # The client disconnected or did not read its answers.
                 if client.scope.cancelled_caught:
                     with suppress(OSError):
-                        # Send the reason, or the client would take the disconnect for the end of the run.
+                        # Send the reason, or the client would take the disconnect for the end of
+                        # the run.
                         await client.send(refusal(FULL))
             except anyio.get_cancelled_exc_class():
                 client.take_leave(ENDED)
@@ -343,22 +374,31 @@ class ControlServer:
                     self._admitted += Counter()  # drops what is zero
 
     def _release_inputs(self, client: _Client, console: Console) -> None:
-        """Report to the run that the client no longer drives: it has ended, or its connection has."""
-        for origin in [origin for origin, holder in self._teleop_owners.items() if holder is client]:
+        """Report to the run that the client no longer drives: it has ended, or its connection
+        has."""
+        for origin in [
+            origin for origin, holder in self._teleop_owners.items() if holder is client
+        ]:
             del self._teleop_owners[origin]
         now_ns = self._now_ns()
         if client.teleop is not None:
-            # A lost teleop client counts as an unplugged device, so the vehicle brakes without waiting for a timeout.
-            console.teleop(replace(client.teleop, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns)
+            # A lost teleop client counts as an unplugged device, so the vehicle brakes without
+            # waiting for a timeout.
+            console.teleop(
+                replace(client.teleop, t_ns=now_ns, t_rx_ns=now_ns, unplugged=True), now_ns
+            )
             client.teleop = None
         if self._setpoint_owner is client and client.setpoint is not None:
             self._setpoint_owner = None
-            console.setpoint(replace(client.setpoint, t_ns=now_ns, t_rx_ns=now_ns, released=True), now_ns)
+            console.setpoint(
+                replace(client.setpoint, t_ns=now_ns, t_rx_ns=now_ns, released=True), now_ns
+            )
 
     # ------------------------------------------------------------------ reading
 
     async def _read(self, client: _Client, console: Console) -> None:
-        """Read until the client ends, and do or queue what it asks. Raises EOFError and OSError to end the connection."""
+        """Read until the client ends, and do or queue what it asks. Raises EOFError and OSError to
+        end the connection."""
         reader, allowance = LineReader(), self._allowance(client.program)
         while True:
             try:
@@ -374,12 +414,16 @@ class ControlServer:
             for index, line in enumerate(lines):
                 wait_s = allowance.wait_s()
                 if wait_s and (client.teleop is not None or client.setpoint is not None):
-                    # Readings and setpoints would queue in the kernel and be used when they are old.
+                    # Readings and setpoints would queue in the kernel and be used when they are
+                    # old.
                     what = "readings" if client.teleop is not None else "setpoints"
-                    await client.send(refusal(f"more than {REQUESTS_PER_S:.0f} {what} per second: send fewer"))
+                    await client.send(
+                        refusal(f"more than {REQUESTS_PER_S:.0f} {what} per second: send fewer")
+                    )
                     raise EOFError
                 if wait_s and early is None:
-                    # Only this program waits; its further requests stay in the kernel. A stop among them does not wait.
+                    # Only this program waits; its further requests stay in the kernel. A stop among
+                    # them does not wait.
                     early = self._do_stops(client, console, lines, index)
                 # Tasks come between any two requests.
                 await anyio.sleep(wait_s)
@@ -402,18 +446,26 @@ class ControlServer:
             client.news.set()
 
     def _allowance(self, program: int) -> _Allowance:
-        """Return the allowance of a program; one whose process id is not known has its own for every connection."""
+        """Return the allowance of a program; one whose process id is not known has its own for
+        every connection."""
         if not program:
             return _Allowance()
         if len(self._allowances) >= MAX_ALLOWANCES:
             used = {client.program for client in self._connections}
-            self._allowances = {each: allowance for each, allowance in self._allowances.items() if each in used}
+            self._allowances = {
+                each: allowance for each, allowance in self._allowances.items() if each in used
+            }
         return self._allowances.setdefault(program, _Allowance())
 
-    def _do_stops(self, client: _Client, console: Console, lines: list[Line], first: int) -> dict[int, bytes]:
-        """Carry out the stops among the lines from ``first`` on before all others; return their answers by index."""
+    def _do_stops(
+        self, client: _Client, console: Console, lines: list[Line], first: int
+    ) -> dict[int, bytes]:
+        """Carry out the stops among the lines from ``first`` on before all others; return their
+        answers by index."""
         done = {}
-        short = ((k, line) for k, line in enumerate(lines[first:], first) if isinstance(line, bytes))
+        short = (
+            (k, line) for k, line in enumerate(lines[first:], first) if isinstance(line, bytes)
+        )
         found = ((k, line) for k, line in short if any(word in line for word in STOP_WORDS))
         for index, line in islice(found, MAX_EARLY_STOPS):
             with suppress(RequestError):
@@ -427,18 +479,24 @@ class ControlServer:
         if _stops(request):
             for each in self._connections:
                 self._overrule(each, STOPPED)
-        refused = console.request(ACTIONS[request.action], request.origin or client.name, self._now_ns())
+        refused = console.request(
+            ACTIONS[request.action], request.origin or client.name, self._now_ns()
+        )
         return refusal(refused) if refused else answer(mode=console.mode.name)
 
     def _overrule(self, client: _Client, why: str) -> None:
         """Refuse the courses that the client has asked for and that are not set yet."""
-        for pending in (*client.requests, *([client.current] if client.current is not None else [])):
+        for pending in (
+            *client.requests,
+            *([client.current] if client.current is not None else []),
+        ):
             pending.overrule(why)
         if self._planner is not None:
             self._planner.cancel(client, why)
 
     async def _take(self, client: _Client, console: Console, line: Line, overruled: str) -> None:
-        """Do what a line asks if it is quick; queue it otherwise. ``overruled``: why it may not move the vehicle, if so."""
+        """Do what a line asks if it is quick; queue it otherwise. ``overruled``: why it may not
+        move the vehicle, if so."""
         try:
             request: Request | CoursePieces = line if isinstance(line, list) else parse(line)
         except RequestError as error:
@@ -448,7 +506,9 @@ class ControlServer:
         if not self._admits(client) and not (isinstance(request, StatusRequest) or _stops(request)):
             await client.answer(refusal(FULL))
             return
-        moves = isinstance(request, ActionRequest | CourseRequest | GotoRequest | ReturnRequest | list) and not _stops(request)
+        moves = isinstance(
+            request, ActionRequest | CourseRequest | GotoRequest | ReturnRequest | list
+        ) and not _stops(request)
         if overruled and moves:
             await client.answer(refusal(overruled))
             return
@@ -463,11 +523,16 @@ class ControlServer:
                 if not self._holds(client, request.origin):
                     if not client.was_informed:
                         client.was_informed = True
-                        await client.answer(refusal(f"another client already drives as {request.origin!r}: choose another origin"))
+                        await client.answer(
+                            refusal(
+                                "another client already drives as "
+                                f"{request.origin!r}: choose another origin"
+                            )
+                        )
                     return
                 reading = TeleopCommand(
-                    now_ns, now_ns, request.steering, request.throttle, request.brake, request.deadman, request.origin,
-                    request.sequence, request.unplugged,
+                    now_ns, now_ns, request.steering, request.throttle, request.brake,
+                    request.deadman, request.origin, request.sequence, request.unplugged,
                 )  # fmt: skip
                 client.teleop = reading
                 console.teleop(reading, now_ns)
@@ -478,18 +543,29 @@ class ControlServer:
             case SpeedRequest():
                 limit_mps = inf if request.limit_mps is None else request.limit_mps
                 refused = console.limit_speed(limit_mps, request.origin or client.name, now_ns)
-                await client.answer(refusal(refused) if refused else answer(limit_mps=request.limit_mps))
+                await client.answer(
+                    refusal(refused) if refused else answer(limit_mps=request.limit_mps)
+                )
             case _:
                 await self._queue(client, console, request)
 
-    async def _queue(self, client: _Client, console: Console, request: Request | CoursePieces) -> None:
+    async def _queue(
+        self, client: _Client, console: Console, request: Request | CoursePieces
+    ) -> None:
         asks_course = isinstance(request, list | GotoRequest | ReturnRequest)
         if asks_course:
             self._overrule(client, NEWER)
         if len(client.requests) >= MAX_REQUESTS:
-            await client.answer(refusal(f"{MAX_REQUESTS} requests of this client wait for their answers: send fewer at once"))
+            await client.answer(
+                refusal(
+                    f"{MAX_REQUESTS} requests of this client wait for their answers: send fewer at "
+                    "once"
+                )
+            )
             return
-        client.requests.append(_Pending(request, client.place(), console.stops if asks_course else None))
+        client.requests.append(
+            _Pending(request, client.place(), console.stops if asks_course else None)
+        )
         if client.news is None:
             assert client.group is not None
             client.group.start_soon(self._work, client, console)
@@ -504,26 +580,36 @@ class ControlServer:
             del self._teleop_owners[client.teleop.origin]
         return True
 
-    async def _take_setpoint(self, client: _Client, console: Console, request: SetpointRequest) -> None:
-        """Pass on a setpoint of the client that holds the lease, and refuse those of any other, once."""
+    async def _take_setpoint(
+        self, client: _Client, console: Console, request: SetpointRequest
+    ) -> None:
+        """Pass on a setpoint of the client that holds the lease, and refuse those of any other,
+        once."""
         owner, now_ns = self._setpoint_owner, self._now_ns()
         other = owner.setpoint if owner is not None and owner is not client else None
-        if other is not None and (now_ns - other.t_rx_ns <= LEASE_NS or console.mode is Mode.OFFBOARD):
+        if other is not None and (
+            now_ns - other.t_rx_ns <= LEASE_NS or console.mode is Mode.OFFBOARD
+        ):
             if not client.was_informed:
                 client.was_informed = True
-                await client.answer(refusal(f"{other.origin!r} sends setpoints already: end it first"))
+                await client.answer(
+                    refusal(f"{other.origin!r} sends setpoints already: end it first")
+                )
             return
         if (request.curvature_per_m is None) is (request.wheel_angle_rad is None):
             await client.answer(refusal("a setpoint has either curvature_per_m or wheel_angle_rad"))
             return
         self._setpoint_owner = client
-        curvature, wheel = (nan if value is None else value for value in (request.curvature_per_m, request.wheel_angle_rad))
+        curvature, wheel = (
+            nan if value is None else value
+            for value in (request.curvature_per_m, request.wheel_angle_rad)
+        )
         client.setpoint = Setpoint(
             now_ns, now_ns, request.speed_mps, curvature, wheel, request.origin, request.sequence
         )  # fmt: skip
         console.setpoint(client.setpoint, now_ns)
 
-    # ------------------------------------------------------------------ requests that wait for a turn
+    # ---------------------------------------------------------------- requests that wait for a turn
 
     async def _work(self, client: _Client, console: Console) -> None:
         """Serve the queued requests of a client in order."""
@@ -541,10 +627,15 @@ class ControlServer:
         request, place = pending.request, pending.place
         match request:
             case StatusRequest():
-                await client.reply(place, await self._turns.take("status", lambda: self._status(console)))
+                await client.reply(
+                    place, await self._turns.take("status", lambda: self._status(console))
+                )
             case MarginsRequest():
                 await client.reply(
-                    place, await self._turns.take("margins", lambda: _looked_up(lambda: {"rules": console.margins()}))
+                    place,
+                    await self._turns.take(
+                        "margins", lambda: _looked_up(lambda: {"rules": console.margins()})
+                    ),
                 )
             case TopicsRequest():
                 await client.reply(place, answer(topics=await survey(console, request.seconds)))
@@ -553,7 +644,9 @@ class ControlServer:
             case WatchRequest():
                 await client.reply(place, b"")
                 while True:
-                    await client.send(await self._turns.take("status", lambda: self._status(console)))
+                    await client.send(
+                        await self._turns.take("status", lambda: self._status(console))
+                    )
                     await anyio.sleep(1.0 / request.rate_hz)
             case _:
                 try:
@@ -565,7 +658,9 @@ class ControlServer:
     def _status(self, console: Console) -> bytes:
         return _looked_up(lambda: {"status": console.status(self._now_ns())})
 
-    async def _publish(self, client: _Client, console: Console, request: SubscribeRequest, place: _AnswerPlace) -> None:
+    async def _publish(
+        self, client: _Client, console: Console, request: SubscribeRequest, place: _AnswerPlace
+    ) -> None:
         """Send the messages of a topic until the client disconnects."""
         try:
             (kind,) = kinds_of([request.topic])
@@ -584,24 +679,35 @@ class ControlServer:
                 await client.send(await self._turns.take(kind, content))
 
     async def _change(self, client: _Client, console: Console, pending: _Pending) -> bytes:
-        """Return the answer to a change. What takes time is done by the planning process, and by a thread. Raises
-        :class:`ChangeError`.
+        """Return the answer to a change. What takes time is done by the planning process, and by a
+        thread. Raises :class:`ChangeError`.
         """
         request = pending.request
         if isinstance(request, ParametersRequest):
-            return await self._turns.take("parameters", lambda: answer(parameters=console.parameters()))
+            return await self._turns.take(
+                "parameters", lambda: answer(parameters=console.parameters())
+            )
         if isinstance(request, SetParameterRequest):
             now_ns, origin = self._now_ns(), request.origin or client.name
-            await self._swap(console, ParameterCommand(now_ns, now_ns, origin, request.key, request.value), None, pending)
+            await self._swap(
+                console,
+                ParameterCommand(now_ns, now_ns, origin, request.key, request.value),
+                None,
+                pending,
+            )
             return answer(key=request.key, value=request.value)
 
         planned, kind = await self._plan(client, console, pending)
         now_ns, origin = self._now_ns(), printable(planned.origin) or client.name
         message = CourseCommand(now_ns, now_ns, origin, planned.course.name, planned.stored, kind)
         await self._swap(console, message, planned, pending)
-        return answer(course=planned.course.name, length_m=planned.course.length_m, mode=console.mode.name)
+        return answer(
+            course=planned.course.name, length_m=planned.course.length_m, mode=console.mode.name
+        )
 
-    async def _plan(self, client: _Client, console: Console, pending: _Pending) -> tuple[Planned, CourseKind]:
+    async def _plan(
+        self, client: _Client, console: Console, pending: _Pending
+    ) -> tuple[Planned, CourseKind]:
         """Return the course of a request, and its purpose."""
         request = pending.request
         if self._planner is None:
@@ -615,13 +721,20 @@ class ControlServer:
             return replace(planned, origin=origin), kind
         assert isinstance(request, list)
         pending.check()
-        planned = await self._planner.course(Asker(client, f"a course by {client.name}", client.program), request)
+        planned = await self._planner.course(
+            Asker(client, f"a course by {client.name}", client.program), request
+        )
         return planned, COURSE_KINDS[planned.kind]
 
     async def _swap(
-        self, console: Console, message: CourseCommand | ParameterCommand, planned: Planned | None, pending: _Pending
+        self,
+        console: Console,
+        message: CourseCommand | ParameterCommand,
+        planned: Planned | None,
+        pending: _Pending,
     ) -> None:
-        """Build the controller in a thread and take it between two ticks, unless the request is not wanted any more."""
+        """Build the controller in a thread and take it between two ticks, unless the request is not
+        wanted any more."""
         course = None if planned is None else planned.course
         async with self._changing:
             # One at a time, because a change that fits no more must be prepared again.
@@ -639,23 +752,34 @@ class ControlServer:
                 if refused is not None:
                     break
             else:
-                refused = "the vehicle moves on faster than the change is prepared: ask again when it is slower or stands"
+                refused = (
+                    "the vehicle moves on faster than the change is prepared: ask again when "
+                    "it is slower or stands"
+                )
             self._changed_s = time.monotonic()
         if refused:
             raise ChangeError(refused)
 
     @staticmethod
-    async def _prepared(console: Console, message: CourseCommand | ParameterCommand, course: Course | None) -> Prepared:
+    async def _prepared(
+        console: Console, message: CourseCommand | ParameterCommand, course: Course | None
+    ) -> Prepared:
         """Build the controller in a thread."""
         try:
             with anyio.fail_after(BUILD_TIMEOUT_S):
-                return await anyio.to_thread.run_sync(console.prepare, message, course, abandon_on_cancel=True)
+                return await anyio.to_thread.run_sync(
+                    console.prepare, message, course, abandon_on_cancel=True
+                )
         except TimeoutError:
-            raise ChangeError(f"the controller took more than {BUILD_TIMEOUT_S:g} s to be built: nothing was changed") from None
+            raise ChangeError(
+                f"the controller took more than {BUILD_TIMEOUT_S:g} s to be built: nothing was "
+                "changed"
+            ) from None
 
 
 def _looked_up(look: Callable[[], dict[str, Any]]) -> bytes:
-    """Return the answer to a client that only looks. What only explains must not end a drive, whatever it finds."""
+    """Return the answer to a client that only looks. What only explains must not end a drive,
+    whatever it finds."""
     try:
         return answer(**look())
     except Exception as error:  # noqa: BLE001 - a defect here is reported to the client that asked
@@ -680,7 +804,9 @@ def _listener(path: Path) -> Iterator[socket.socket]:
                 os.chown(making, -1, grp.getgrnam(GROUP).gr_gid)
             listener.listen(BACKLOG)
             try:
-                path.hardlink_to(making)  # unlike a rename, a hard link does not replace the socket of a faster daemon
+                path.hardlink_to(
+                    making
+                )  # unlike a rename, a hard link does not replace the socket of a faster daemon
             except FileExistsError:
                 raise taken(path) from None
         finally:
@@ -695,9 +821,14 @@ def _listener(path: Path) -> Iterator[socket.socket]:
 
 @cache
 def _name(user: int | None) -> str:
-    """Return the name of a user's requests; asked once, because a directory on the network may be slow."""
+    """Return the name of a user's requests; asked once, because a directory on the network may be
+    slow."""
     try:
-        return "control socket" if user is None else f"{pwd.getpwuid(user).pw_name} on the control socket"
+        return (
+            "control socket"
+            if user is None
+            else f"{pwd.getpwuid(user).pw_name} on the control socket"
+        )
     except (OSError, KeyError):
         return "control socket"
 

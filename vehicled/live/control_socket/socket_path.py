@@ -20,7 +20,8 @@ class SocketPathError(UserError):
 
 
 def folder() -> Path:
-    """Return the folder of this user's sockets: the service's, the session's, or one in /tmp that only this user may enter."""
+    """Return the folder of this user's sockets: the service's, the session's, or one in /tmp that
+    only this user may enter."""
     service = os.environ.get("RUNTIME_DIRECTORY")
     if service:
         return Path(service.split(":")[0])
@@ -31,18 +32,23 @@ def folder() -> Path:
 
 
 def socket_path(name: str) -> Path:
-    """Return the socket of the daemon that runs the profile ``name``; create its folder. Raises :class:`SocketPathError`."""
+    """Return the socket of the daemon that runs the profile ``name``; create its folder. Raises
+    :class:`SocketPathError`."""
     place = folder()
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = place.stat()
     except OSError as error:
-        raise SocketPathError(f"cannot create the folder of the control socket, {place}: {error.strerror}") from None
+        raise SocketPathError(
+            f"cannot create the folder of the control socket, {place}: {error.strerror}"
+        ) from None
     if status.st_uid != os.getuid():
         raise SocketPathError(f"{place} belongs to another user: remove it, or set XDG_RUNTIME_DIR")
     path = place / f"{name}{SUFFIX}"
     if len(os.fsencode(path)) > MAX_PATH:
-        raise SocketPathError(f"{path} is too long for a socket: set XDG_RUNTIME_DIR to a shorter folder")
+        raise SocketPathError(
+            f"{path} is too long for a socket: set XDG_RUNTIME_DIR to a shorter folder"
+        )
     return path
 
 
@@ -56,11 +62,14 @@ def own_path(name: str) -> Path:
 
 def taken(path: Path) -> SocketPathError:
     """Return the error for a socket that a daemon already uses."""
-    return SocketPathError(f"another daemon already uses {path}: stop it, or use another profile name")
+    return SocketPathError(
+        f"another daemon already uses {path}: stop it, or use another profile name"
+    )
 
 
 def free_path(name: str) -> Path:
-    """Like :func:`socket_path`, but under another name if a daemon already uses it, so that simulations can run in parallel."""
+    """Like :func:`socket_path`, but under another name if a daemon already uses it, so that
+    simulations can run in parallel."""
     path = socket_path(name)
     return path if not answers(path) else socket_path(f"{name}-{os.getpid()}")
 
@@ -71,7 +80,8 @@ def answers(path: Path) -> bool:
 
 
 def left_over(path: Path) -> bool:
-    """Return True if nobody listens at a path any more, because the daemon was killed or lost its power."""
+    """Return True if nobody listens at a path any more, because the daemon was killed or lost its
+    power."""
     return isinstance(_failure(path), ConnectionRefusedError)
 
 
@@ -87,7 +97,8 @@ def _failure(path: Path) -> OSError | None:
 
 
 def find(name: str | None) -> Path:
-    """Return the socket of a running daemon: that of the profile ``name``, or the only one. Raises :class:`SocketPathError`."""
+    """Return the socket of a running daemon: that of the profile ``name``, or the only one. Raises
+    :class:`SocketPathError`."""
     folders = [folder(), *Path("/run").glob("vehicled*")]
     sockets = [path for place in folders for path in sorted(_sockets(place))]
     dead = [path for path in sockets if left_over(path)]
@@ -100,20 +111,30 @@ def find(name: str | None) -> Path:
         if name in found:
             return found[name]
         running = f"running: {', '.join(sorted(found))}" if found else "none is running"
-        raise SocketPathError(_closed(folders) or f"no daemon of profile {name!r} is running ({running}{old}); {START}")
+        raise SocketPathError(
+            _closed(folders)
+            or f"no daemon of profile {name!r} is running ({running}{old}); {START}"
+        )
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
         raise SocketPathError(_closed(folders) or f"no daemon is running{old}; {START}")
-    raise SocketPathError(f"several daemons run: {', '.join(sorted(found))}; choose one with --profile")
+    raise SocketPathError(
+        f"several daemons run: {', '.join(sorted(found))}; choose one with --profile"
+    )
 
 
 def _closed(folders: Iterable[Path]) -> str:
     """Return the message for a service folder without permission; empty if there is none."""
-    closed = [place for place in folders if place.is_dir() and not os.access(place, os.R_OK | os.X_OK)]
+    closed = [
+        place for place in folders if place.is_dir() and not os.access(place, os.R_OK | os.X_OK)
+    ]
     if not closed:
         return ""
-    return f"{closed[0]} is only for the group {GROUP}: sudo usermod -aG {GROUP} $USER, then log in again"
+    return (
+        f"{closed[0]} is only for the group {GROUP}: sudo usermod -aG {GROUP} $USER, then log "
+        "in again"
+    )
 
 
 def _sockets(place: Path) -> list[Path]:

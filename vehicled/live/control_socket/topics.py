@@ -1,6 +1,8 @@
-"""Messages of a running daemon for a client: a survey of their rates, their times, or the newest ones.
+"""Messages of a running daemon for a client: a survey of their rates, their times, or the newest
+ones.
 
-Without a client it costs nothing. A listener only stores the message, which is immutable; encoding is bounded by the client's rate.
+Without a client it costs nothing. A listener only stores the message, which is immutable; encoding
+is bounded by the client's rate.
 """
 
 from collections import deque
@@ -39,7 +41,9 @@ class TopicListener:
 
 
 @contextmanager
-def listening(console: Console, *kinds: type[Message]) -> Iterator[dict[type[Message], TopicListener]]:
+def listening(
+    console: Console, *kinds: type[Message]
+) -> Iterator[dict[type[Message], TopicListener]]:
     """Listen to messages of some types."""
     listeners = {kind: TopicListener() for kind in kinds}
     for kind, listener in listeners.items():
@@ -56,7 +60,10 @@ async def survey(console: Console, seconds: float) -> list[dict[str, Any]]:
     with listening(console, *ALL) as listeners:
         await anyio.sleep(seconds)
         rates = {kind: listener.count / seconds for kind, listener in listeners.items()}
-    return [{"topic": CHANNELS[kind].topic, "type": schema_of(kind)[0], "rate_hz": rate} for kind, rate in rates.items()]
+    return [
+        {"topic": CHANNELS[kind].topic, "type": schema_of(kind)[0], "rate_hz": rate}
+        for kind, rate in rates.items()
+    ]
 
 
 class Subscription:

@@ -1,4 +1,5 @@
-"""Turns of the clients on the loop: one request at a time, in the gaps between the tasks, for a small fraction of the time."""
+"""Turns of the clients on the loop: one request at a time, in the gaps between the tasks, for a
+small fraction of the time."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +16,8 @@ MAX_PAUSE_S = 0.25
 LEAST_GAP_NS = 200_000
 MAX_GAP_NS = 20_000_000
 DECAY = 0.98
-"""Factor on the measured cost of a kind of request, applied at every use, so that one slow turn is forgotten."""
+"""Factor on the measured cost of a kind of request, applied at every use, so that one slow turn is
+forgotten."""
 MAX_WAITS = 20
 """Waits for a gap before a request is served without one."""
 _AFTER_S = 100e-6
@@ -37,7 +39,8 @@ class Turns:
         self._costs_ns: dict[object, int] = {}
 
     async def take(self, kind: object, work: Callable[[], T]) -> T:
-        """Do some work in a gap that is twice as long as work of this kind has lasted; return its result."""
+        """Do some work in a gap that is twice as long as work of this kind has lasted; return its
+        result."""
         async with self._lock:
             await self._gap(2 * self._costs_ns.get(kind, 0))
             began_ns = time.perf_counter_ns()

@@ -22,8 +22,15 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SI
 class SetupBench:
     """Runs one step on the wall clock. It is the host of the ports."""
 
-    def __init__(self, session: StepSession, devices: Devices, transport: WireTransport, terminal: Terminal) -> None:
-        self._session, self._devices, self._transport, self._terminal = session, devices, transport, terminal
+    def __init__(
+        self, session: StepSession, devices: Devices, transport: WireTransport, terminal: Terminal
+    ) -> None:
+        self._session, self._devices, self._transport, self._terminal = (
+            session,
+            devices,
+            transport,
+            terminal,
+        )
         self._alarm = Alarm()
         self._tick_ns = self._shown_ns = 0
         self._scope: anyio.CancelScope | None = None
@@ -31,7 +38,8 @@ class SetupBench:
         """Signal, or loss of the terminal, that ended the step; empty if none."""
 
     async def run(self) -> Ended:
-        """Run the step to its end. The last thing that the actuator gets is the brake, or neutral."""
+        """Run the step to its end. The last thing that the actuator gets is the brake, or
+        neutral."""
         try:
             with self._alarm:
                 async with anyio.create_task_group() as group:

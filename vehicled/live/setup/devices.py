@@ -22,15 +22,25 @@ class Devices:
         """``listener`` gets each message with the name of its device."""
         tables = devices_of(profile)
         mixings = mixings_of(profile)
-        self._devices: dict[str, Device] = {name: make_device(name, profile.devices, "wires", mixings.get(name)) for name in tables}
-        drivers = {name: table.driver.name for name, table in tables.items() if self._devices[name].transport == "stream"}
+        self._devices: dict[str, Device] = {
+            name: make_device(name, profile.devices, "wires", mixings.get(name)) for name in tables
+        }
+        drivers = {
+            name: table.driver.name
+            for name, table in tables.items()
+            if self._devices[name].transport == "stream"
+        }
         self._unread = {
-            name: UnreadBytes(driver, {each: other for other, each in drivers.items() if other != name})
+            name: UnreadBytes(
+                driver, {each: other for other, each in drivers.items() if other != name}
+            )
             for name, driver in drivers.items()
         }
         self._routes = corrections_routes(tables, self._devices)
         self._expected = {
-            name: {each for each in table.messages if each not in ("ActuatorCommand", "Corrections")}
+            name: {
+                each for each in table.messages if each not in ("ActuatorCommand", "Corrections")
+            }
             for name, table in tables.items()
         }
         self._seen: dict[str, set[str]] = {name: set() for name in tables}
@@ -52,7 +62,8 @@ class Devices:
 
     @property
     def refusal(self) -> str:
-        """Reason why the actuators would not drive now; empty if they would, or if there is none."""
+        """Reason why the actuators would not drive now; empty if they would, or if there is
+        none."""
         return self._actuation.refusal
 
     def sent(self, message: str) -> bool:
@@ -60,15 +71,25 @@ class Devices:
         return any(message in seen for seen in self._seen.values())
 
     def arrived(self) -> dict[str, str]:
-        """Return by device: empty if all that the profile expects has arrived, else what is wrong."""
+        """Return by device: empty if all that the profile expects has arrived, else what is
+        wrong."""
         found = {}
         for name, expected in self._expected.items():
             lacking = expected - self._seen[name]
             unread = self._unread[name].described() if name in self._unread else ""
-            silent = not lacking and not expected and name in self._actuation.ports and self._unread_count(name) > 0
+            silent = (
+                not lacking
+                and not expected
+                and name in self._actuation.ports
+                and self._unread_count(name) > 0
+            )
             found[name] = ""
             if lacking or silent:
-                found[name] = unread or self._trouble.get(name, "") or ("" if expected & self._seen[name] else LACKS)
+                found[name] = (
+                    unread
+                    or self._trouble.get(name, "")
+                    or ("" if expected & self._seen[name] else LACKS)
+                )
                 found[name] = found[name] or f"{', '.join(sorted(lacking))} does not arrive"
         return found
 

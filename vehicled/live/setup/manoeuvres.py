@@ -1,4 +1,5 @@
-"""Drives of the set-up: the vehicle moves while a key is held, within limits that end it. Pure: speeds in, commands out."""
+"""Drives of the set-up: the vehicle moves while a key is held, within limits that end it. Pure:
+speeds in, commands out."""
 
 from collections.abc import Callable
 from math import nan, pi, tan
@@ -9,7 +10,8 @@ from msgspec import Struct
 from vehicled.core.vehicle import Vehicle
 
 CIRCLES = ((0.0, 3.2), (0.6, 2.2), (-0.6, 2.2), (0.3, 2.2), (-0.3, 2.2), (0.0, 2.2))
-"""Steering commands of the circles and their times, s; each change is also a step whose delay shows."""
+"""Steering commands of the circles and their times, s; each change is also a step whose delay
+shows."""
 TAPE_STEERING = 0.6
 """Steering command of circles that are measured by tape."""
 RUNAWAY_S = 0.4
@@ -64,8 +66,8 @@ class Pace(Struct, frozen=True):
 
     @classmethod
     def of(cls, vehicle: Vehicle, limit_mps: float, *, by_tape: bool = False) -> "Pace":
-        """Return the pace of a vehicle: 2.5 wheelbases a second, between 0.5 and 2 m/s, and never above its limit. ``by_tape``:
-        circles that are long enough to be measured.
+        """Return the pace of a vehicle: 2.5 wheelbases a second, between 0.5 and 2 m/s, and never
+        above its limit. ``by_tape``: circles that are long enough to be measured.
         """
         drive = vehicle.drive
         speed = min(max(2.5 * vehicle.wheelbase_m, 0.5), 2.0, limit_mps)
@@ -76,15 +78,21 @@ class Pace(Struct, frozen=True):
         hold = drive.steady_throttle(run)
         plan: tuple[tuple[float, float], ...] = CIRCLES
         if by_tape:
-            radius_m = vehicle.wheelbase_m / tan(min(TAPE_STEERING * vehicle.steering.gain_rad, 1.2))
-            plan = tuple((command, 3.0 * pi * radius_m / speed) for command in (TAPE_STEERING, -TAPE_STEERING))
+            radius_m = vehicle.wheelbase_m / tan(
+                min(TAPE_STEERING * vehicle.steering.gain_rad, 1.2)
+            )
+            plan = tuple(
+                (command, 3.0 * pi * radius_m / speed)
+                for command in (TAPE_STEERING, -TAPE_STEERING)
+            )
         most = min(max(2.0 * start, hold + start), 0.8)
         start = max(start, min(1.3 * hold, 0.7))
         return cls(speed, run, start, most, 1.0 / authority, drive.steady_throttle, plan)
 
 
 class Manoeuvre:
-    """A manoeuvre that goes on while the key is held, and stops while it is not. A subclass defines :meth:`drive`."""
+    """A manoeuvre that goes on while the key is held, and stops while it is not. A subclass defines
+    :meth:`drive`."""
 
     top_mps = nan
     """Speed that ends the step, NaN for none."""
@@ -104,13 +112,18 @@ class Manoeuvre:
             self._integral = self._against_s = 0.0
             return BRAKE
         if abs(now.speed_mps) > self.top_mps:
-            self.trouble = f"stopped at {abs(now.speed_mps):.1f} m/s, faster than the {self.top_mps:.1f} m/s of this step"
+            self.trouble = (
+                f"stopped at {abs(now.speed_mps):.1f} m/s, faster than the {self.top_mps:.1f} "
+                "m/s of this step"
+            )
             return BRAKE
         wanted = self.drive(now)
         against = wanted.throttle * now.speed_mps < 0.0 and abs(now.speed_mps) > 0.15
         self._against_s = self._against_s + now.dt_s if against else 0.0
         if self._against_s > RUNAWAY_S:
-            self.trouble = "stopped: it counts backward while it is driven forward; do the step push first"
+            self.trouble = (
+                "stopped: it counts backward while it is driven forward; do the step push first"
+            )
             return BRAKE
         return wanted
 
@@ -119,13 +132,16 @@ class Manoeuvre:
         return SetupDemand()
 
     def _at_speed(self, now: Moment, speed_mps: float) -> float:
-        """Return the throttle of a slow speed controller; without a measured speed what the profile expects."""
+        """Return the throttle of a slow speed controller; without a measured speed what the profile
+        expects."""
         hold = self.pace.hold_throttle(speed_mps)
         if now.speed_mps != now.speed_mps:
             return min(hold, self.pace.most_throttle)
         error = speed_mps - now.speed_mps
         gain = self.pace.throttle_per_mps
-        self._integral = min(max(self._integral + 0.7 * gain * error * now.dt_s, 0.0), self.pace.most_throttle)
+        self._integral = min(
+            max(self._integral + 0.7 * gain * error * now.dt_s, 0.0), self.pace.most_throttle
+        )
         return min(max(hold + gain * error + self._integral, 0.0), self.pace.most_throttle)
 
 
@@ -140,7 +156,11 @@ class WheelsFree(Manoeuvre):
         self._time_s += now.dt_s
         self.over = self._time_s > 2.0
         fast = abs(now.speed_mps) > FREE_WHEEL_MPS
-        return SetupDemand() if fast else SetupDemand(throttle=self.pace.start_throttle * min(1.0, 0.2 + 0.4 * self._time_s))
+        return (
+            SetupDemand()
+            if fast
+            else SetupDemand(throttle=self.pace.start_throttle * min(1.0, 0.2 + 0.4 * self._time_s))
+        )
 
 
 class ServoJog(Manoeuvre):
@@ -155,7 +175,8 @@ class ServoJog(Manoeuvre):
         return SetupDemand(steering=self.steering)
 
     def demand(self, now: Moment) -> SetupDemand:
-        """Keep the position where no key is held: a servo holds its last command, and the motor stands."""
+        """Keep the position where no key is held: a servo holds its last command, and the motor
+        stands."""
         return self.drive(now) if now.held else SetupDemand(steering=self.steering)
 
 
@@ -183,7 +204,8 @@ class BrakeDrive(Manoeuvre):
 
 
 class CircleDrive(Manoeuvre):
-    """CircleDrive at several steering commands at walking pace; one that was interrupted is driven again."""
+    """CircleDrive at several steering commands at walking pace; one that was interrupted is driven
+    again."""
 
     def __init__(self, pace: Pace) -> None:
         super().__init__(pace)
@@ -195,7 +217,13 @@ class CircleDrive(Manoeuvre):
         if self._time_s > self.pace.circles[self._number][1]:
             self._number, self._time_s = self._number + 1, 0.0
         self.over = self._number >= len(self.pace.circles)
-        return BRAKE if self.over else SetupDemand(throttle=self._at_speed(now, self.pace.speed_mps), steering=self._steering)
+        return (
+            BRAKE
+            if self.over
+            else SetupDemand(
+                throttle=self._at_speed(now, self.pace.speed_mps), steering=self._steering
+            )
+        )
 
     def demand(self, now: Moment) -> SetupDemand:
         """Go on where it was, with the wheels kept."""

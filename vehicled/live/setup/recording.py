@@ -1,4 +1,5 @@
-"""Samples of one step of the set-up, as arrays in SI units; times in seconds from the first sample."""
+"""Samples of one step of the set-up, as arrays in SI units; times in seconds from the first
+sample."""
 
 from collections.abc import Sequence
 from math import hypot, isfinite, sqrt
@@ -41,7 +42,8 @@ class StepRecording(Struct, frozen=True):
     east_north_m: Array
     """Antenna from its first place (n, 2)."""
     gnss_sigma_m: float
-    """Largest stated standard deviation per axis; NaN if one is unknown, infinite unless all are fixed."""
+    """Largest stated standard deviation per axis; NaN if one is unknown, infinite unless all are
+    fixed."""
     heading_s: Array
     """Times of the headings (n,)."""
     yaw_rad: Array
@@ -63,7 +65,8 @@ class SampleRecorder:
     """Collects the messages of one step."""
 
     def __init__(self, mps_per_motor_radps: float | None, source: str = "MotorStatus") -> None:
-        """``source``: type of the messages that give the speed; ``mps_per_motor_radps`` converts that of a motor."""
+        """``source``: type of the messages that give the speed; ``mps_per_motor_radps`` converts
+        that of a motor."""
         self._scale = mps_per_motor_radps
         self._source = source
         self._imu: list[tuple[float, ...]] = []
@@ -79,12 +82,20 @@ class SampleRecorder:
     def add(self, message: Message) -> None:
         """Take a message of a device, or a command that was sent."""
         match message:
-            case ImuSample() if isfinite(sum(message.specific_force_mps2) + sum(message.angular_rate_radps)):
-                self._imu.append((message.t_ns, *message.specific_force_mps2, *message.angular_rate_radps))
+            case ImuSample() if isfinite(
+                sum(message.specific_force_mps2) + sum(message.angular_rate_radps)
+            ):
+                self._imu.append(
+                    (message.t_ns, *message.specific_force_mps2, *message.angular_rate_radps)
+                )
             case MotorStatus():
                 if isfinite(message.input_voltage_v):
                     self.voltage_v = message.input_voltage_v
-                if self._source == "MotorStatus" and self._scale is not None and isfinite(message.motor_speed_radps):
+                if (
+                    self._source == "MotorStatus"
+                    and self._scale is not None
+                    and isfinite(message.motor_speed_radps)
+                ):
                     self._speed(message.t_ns, self._scale * message.motor_speed_radps)
             case WheelSpeed() if self._source == "WheelSpeed" and isfinite(message.speed_mps):
                 self._speed(message.t_ns, message.speed_mps)
@@ -96,7 +107,9 @@ class SampleRecorder:
             case Heading():
                 self._headings.append(message)
             case ActuatorCommand():
-                self._commands.append((message.t_ns, message.throttle, message.brake, message.steering))
+                self._commands.append(
+                    (message.t_ns, message.throttle, message.brake, message.steering)
+                )
             case _:
                 pass
 
@@ -107,9 +120,13 @@ class SampleRecorder:
     def recording(self) -> StepRecording:
         """Return what was collected."""
         rows: Sequence[Sequence[Sequence[float]]] = (self._imu, self._speeds, self._commands)
-        starts = [each[0][0] for each in rows if each] + [each[0].t_ns for each in (self._fixes, self._headings) if each]
+        starts = [each[0][0] for each in rows if each] + [
+            each[0].t_ns for each in (self._fixes, self._headings) if each
+        ]
         zero_ns = min(starts, default=0)
-        imu, speeds, commands = (_table(each, width, zero_ns) for each, width in zip(rows, (7, 2, 4), strict=True))
+        imu, speeds, commands = (
+            _table(each, width, zero_ns) for each, width in zip(rows, (7, 2, 4), strict=True)
+        )
         return StepRecording(
             imu_s=imu[:, 0],
             force_mps2=imu[:, 1:4],
@@ -133,7 +150,9 @@ def _times(t_ns: Sequence[float], zero_ns: float) -> Array:
 
 def _table(rows: Sequence[Sequence[float]], width: int, zero_ns: float) -> Array:
     # Integer nanoseconds since the boot lose their last digits in a float: subtract first.
-    table = np.array([((row[0] - zero_ns) * 1e-9, *row[1:]) for row in rows], float).reshape(-1, width)
+    table = np.array([((row[0] - zero_ns) * 1e-9, *row[1:]) for row in rows], float).reshape(
+        -1, width
+    )
     return table[np.argsort(table[:, 0], kind="stable")]
 
 
@@ -142,10 +161,18 @@ def _places(fixes: Sequence[GnssFix]) -> Array:
         return np.empty((0, 2))
     first = fixes[0]
     datum = Datum(first.latitude_rad, first.longitude_rad, first.height_m)
-    return np.array([datum.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m)[:2] for fix in fixes])
+    return np.array(
+        [datum.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m)[:2] for fix in fixes]
+    )
 
 
 def _sigma_m(fixes: Sequence[GnssFix]) -> float:
     if not fixes or any(fix.carrier is not CarrierSolution.FIXED for fix in fixes):
         return float("inf")
-    return sqrt(float(np.max([(fix.position_covariance_m2[0], fix.position_covariance_m2[4]) for fix in fixes])))
+    return sqrt(
+        float(
+            np.max(
+                [(fix.position_covariance_m2[0], fix.position_covariance_m2[4]) for fix in fixes]
+            )
+        )
+    )

@@ -1,7 +1,8 @@
 """One step of the set-up between its user and its devices, without clock, terminal and ports.
 
-Nothing moves unless the step drives, its key repeats, and the actuator accepts commands. Every other key ends the recording, and
-then the actuator gets neutral commands only, as before and after it.
+Nothing moves unless the step drives, its key repeats, and the actuator accepts commands. Every
+other key ends the recording, and then the actuator gets neutral commands only, as before and after
+it.
 """
 
 from enum import Enum
@@ -14,7 +15,16 @@ from vehicled.live.setup.devices import Devices
 from vehicled.live.setup.estimates import NotMeasuredError
 from vehicled.live.setup.manoeuvres import BRAKE, Manoeuvre, Moment, ServoJog, SetupDemand
 from vehicled.live.setup.recording import SampleRecorder
-from vehicled.live.setup.steps import Measured, Observed, SetupStep, mps_per_motor_radps, pace, questions, speed_source, toml_values
+from vehicled.live.setup.steps import (
+    Measured,
+    Observed,
+    SetupStep,
+    mps_per_motor_radps,
+    pace,
+    questions,
+    speed_source,
+    toml_values,
+)
 from vehicled.live.teleop.keyboard import ESCAPE_NS, KeyRepeat
 from vehicled.live.teleop.keys import Key, KeyDecoder
 from vehicled.live.teleop.state import STALL_NS
@@ -53,7 +63,8 @@ class Ended(Enum):
 
 
 class StepSession:
-    """Runs one step. The host calls :meth:`on_keys`, :meth:`on_message` and, every ``PERIOD_NS``, :meth:`tick`."""
+    """Runs one step. The host calls :meth:`on_keys`, :meth:`on_message` and, every ``PERIOD_NS``,
+    :meth:`tick`."""
 
     def __init__(self, step: SetupStep, profile: Profile, day: str) -> None:
         """``day``: date that is written beside what is measured."""
@@ -81,11 +92,15 @@ class StepSession:
         self._devices: Devices | None = None
         self._say(f"\n{step.name}: {step.title}")
         if step.motion == "drives":
-            self._say("THE VEHICLE DRIVES in this step, while you hold the space bar and no longer.")
+            self._say(
+                "THE VEHICLE DRIVES in this step, while you hold the space bar and no longer."
+            )
         elif step.motion == "wheels off the ground":
             self._say("THE WHEELS TURN in this step: they must touch nothing.")
         self._say(fill(step.do, COLUMNS))
-        self._say("Enter: begin   s: skip this step   q: end   (any key but those of the step stops it)")
+        self._say(
+            "Enter: begin   s: skip this step   q: end   (any key but those of the step stops it)"
+        )
 
     def bind(self, devices: Devices) -> None:
         """Take the devices, which this step commands."""
@@ -140,7 +155,9 @@ class StepSession:
                 self._mark(manoeuvre.steering)
             else:
                 self._finish()
-        elif manoeuvre is not None and ((key in (Key.LEFT, Key.RIGHT) and jogs) or (key is Key.HOLD and not jogs)):
+        elif manoeuvre is not None and (
+            (key in (Key.LEFT, Key.RIGHT) and jogs) or (key is Key.HOLD and not jogs)
+        ):
             if self._arrow is not key:
                 self._repeat.let_go()
             self._arrow = key
@@ -185,7 +202,8 @@ class StepSession:
     # ---------------------------------------------------------------- time
 
     def tick(self, now_ns: int) -> ActuatorCommand:
-        """Return the command for the actuator, which is neutral unless a key is held in a step that drives."""
+        """Return the command for the actuator, which is neutral unless a key is held in a step that
+        drives."""
         dt_s = min((now_ns - self._ticked_ns) * 1e-9, 0.1)
         if now_ns - self._ticked_ns > STALL_NS:
             # Keys that waited meanwhile do not show that one is held now.
@@ -219,7 +237,8 @@ class StepSession:
         return self._command(demand, now_ns, Mode.TELEOP)
 
     def stop(self, now_ns: int) -> ActuatorCommand:
-        """Return the last command of a step that ends, or is ended: the brake where it drove, else neutral."""
+        """Return the last command of a step that ends, or is ended: the brake where it drove, else
+        neutral."""
         drove = self._manoeuvre is not None or now_ns < self._brakes_until_ns
         return self._command(BRAKE if drove else SetupDemand(), now_ns)
 
@@ -228,7 +247,11 @@ class StepSession:
         if self.stage is Stage.ASKING:
             return f"{self._questions[len(self._answers)].text}: {self._typed}"
         if self.stage is Stage.DONE:
-            return "Enter: write   r: again   s: skip   q: end" if self.measured else "Enter: again   s: skip   q: end"
+            return (
+                "Enter: write   r: again   s: skip   q: end"
+                if self.measured
+                else "Enter: again   s: skip   q: end"
+            )
         parts = [self.stage.value]
         if self.stage is Stage.RECORDING:
             parts.append(f"{(now_ns - self._since_ns) * 1e-9:.0f} s")
@@ -252,7 +275,9 @@ class StepSession:
         lacking = self._lacking()
         if not lacking:
             self._recorder = self._new_recorder()
-            self._manoeuvre = None if self.step.manoeuvre is None else self.step.manoeuvre(pace(self._profile))
+            self._manoeuvre = (
+                None if self.step.manoeuvre is None else self.step.manoeuvre(pace(self._profile))
+            )
             self._decoder, self._repeat, self._arrow = KeyDecoder(), KeyRepeat(), None
             self._jogged, self._answers = {}, {}
             self.stage, self._since_ns = Stage.RECORDING, now_ns
@@ -282,7 +307,11 @@ class StepSession:
     def _judge(self) -> None:
         arrived = {} if self._devices is None else self._devices.arrived()
         seen = Observed(
-            profile=self._profile, recording=self._recorder.recording(), answers=self._answers, jogged=self._jogged, arrived=arrived
+            profile=self._profile,
+            recording=self._recorder.recording(),
+            answers=self._answers,
+            jogged=self._jogged,
+            arrived=arrived,
         )
         self.stage = Stage.DONE
         try:
@@ -314,9 +343,13 @@ class StepSession:
     def _end(self, how: Ended) -> None:
         self.stage, self.ended = Stage.OVER, how
 
-    def _command(self, demand: SetupDemand, now_ns: int, mode: Mode = Mode.STANDBY) -> ActuatorCommand:
+    def _command(
+        self, demand: SetupDemand, now_ns: int, mode: Mode = Mode.STANDBY
+    ) -> ActuatorCommand:
         angle = self._profile.vehicle.steering.wheel_angle_rad(demand.steering)
-        return ActuatorCommand(now_ns, 0, demand.throttle, demand.brake, demand.steering, angle, mode)
+        return ActuatorCommand(
+            now_ns, 0, demand.throttle, demand.brake, demand.steering, angle, mode
+        )
 
     def _say(self, text: str) -> None:
         self._lines.append(text)

@@ -1,4 +1,5 @@
-"""Steps of the set-up: what the user does, what is needed, what is measured, and the keys of the profile that it writes."""
+"""Steps of the set-up: what the user does, what is needed, what is measured, and the keys of the
+profile that it writes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import cos, inf, isfinite, isnan, pi, remainder, sin
@@ -9,7 +10,14 @@ from msgspec import Struct, field, structs
 
 from vehicled.live.setup import estimates
 from vehicled.live.setup.estimates import Estimate, NotMeasuredError, rotation
-from vehicled.live.setup.manoeuvres import BrakeDrive, CircleDrive, Manoeuvre, Pace, ServoJog, WheelsFree
+from vehicled.live.setup.manoeuvres import (
+    BrakeDrive,
+    CircleDrive,
+    Manoeuvre,
+    Pace,
+    ServoJog,
+    WheelsFree,
+)
 from vehicled.live.setup.recording import Array, StepRecording
 from vehicled.profile.mixing import mixings_of
 from vehicled.profile.schema import DeviceTable, Profile
@@ -70,14 +78,20 @@ class SetupStep(Struct, frozen=True):
     manoeuvre: Callable[[Pace], Manoeuvre] | None = None
     questions: Sequence[Question] = ()
     needs: Sequence[str] = ()
-    """Types of messages of which one source at least must be in the profile; ``speed`` is any that gives one."""
+    """Types of messages of which one source at least must be in the profile; ``speed`` is any that
+    gives one."""
     seconds: float = 0.0
     """Length of a recording that ends by itself; 0 for one that the user ends."""
 
 
 def devices_of(profile: Profile) -> dict[str, DeviceTable]:
-    """Return the devices with a port of their own that the set-up opens: not those of the simulation."""
-    return {name: table for name, table in profile.devices.items() if table.port and table.driver.name != "msglink"}
+    """Return the devices with a port of their own that the set-up opens: not those of the
+    simulation."""
+    return {
+        name: table
+        for name, table in profile.devices.items()
+        if table.port and table.driver.name != "msglink"
+    }
 
 
 def actuators_of(profile: Profile) -> list[str]:
@@ -94,7 +108,11 @@ def motors_of(profile: Profile) -> list[str]:
 def servo_of(profile: Profile) -> str:
     """Return the name of the first actuator that steers, or of the first one at all."""
     names, mixings = actuators_of(profile), mixings_of(profile)
-    steers = (name for name in names if name not in mixings or any(row.steering for row in mixings[name].rows))
+    steers = (
+        name
+        for name in names
+        if name not in mixings or any(row.steering for row in mixings[name].rows)
+    )
     return next(steers, names[0])
 
 
@@ -106,11 +124,14 @@ def _params(profile: Profile, name: str) -> tuple[str, Any]:
 
 def _sender(profile: Profile, message: str) -> str:
     """Return the first device of its own port that sends a type of message; empty if none."""
-    return next((name for name, table in devices_of(profile).items() if message in table.messages), "")
+    return next(
+        (name for name, table in devices_of(profile).items() if message in table.messages), ""
+    )
 
 
 def mps_per_motor_radps(profile: Profile) -> float | None:
-    """Return speed over motor speed by the numbers of the actuator's driver, else of the vehicle; None if no motor speed comes."""
+    """Return speed over motor speed by the numbers of the actuator's driver, else of the vehicle;
+    None if no motor speed comes."""
     name = _sender(profile, "MotorStatus")
     if not name:
         return None
@@ -122,7 +143,14 @@ def mps_per_motor_radps(profile: Profile) -> float | None:
 
 def speed_source(profile: Profile) -> str:
     """Return the type of the messages that give the speed; empty if none does."""
-    return next((message for message in ("MotorStatus", "WheelSpeed", "GnssFix") if _sender(profile, message)), "")
+    return next(
+        (
+            message
+            for message in ("MotorStatus", "WheelSpeed", "GnssFix")
+            if _sender(profile, message)
+        ),
+        "",
+    )
 
 
 # ---------------------------------------------------------------- judges
@@ -133,7 +161,9 @@ def _ports(seen: Observed) -> Measured:
     table = devices_of(seen.profile)
     exchanged: set[str] = set()
     for name, text in seen.arrived.items():
-        other = next((each for each in table if f'as "{each}" expects' in text and each != name), "")
+        other = next(
+            (each for each in table if f'as "{each}" expects' in text and each != name), ""
+        )
         if other and name not in exchanged:
             verdicts.append(f"the ports of {name} and {other} are exchanged")
             exchanged |= {name, other}
@@ -147,7 +177,10 @@ def _ports(seen: Observed) -> Measured:
 
 
 def _matrix(roll: float, pitch: float, yaw: float) -> Array:
-    z, y, x = (rotation(np.array(vector)) for vector in ((0.0, 0.0, yaw), (0.0, pitch, 0.0), (roll, 0.0, 0.0)))
+    z, y, x = (
+        rotation(np.array(vector))
+        for vector in ((0.0, 0.0, yaw), (0.0, pitch, 0.0), (roll, 0.0, 0.0))
+    )
     return z @ y @ x
 
 
@@ -156,11 +189,14 @@ def _mounting(params: Any) -> Array:
 
 
 def _unit(profile: Profile) -> tuple[str, Any]:
-    """Return table and parameters of the inertial unit. Raises NotMeasuredError if its driver turns nothing."""
+    """Return table and parameters of the inertial unit. Raises NotMeasuredError if its driver turns
+    nothing."""
     name = _sender(profile, "ImuSample")
     table, params = _params(profile, name)
     if not hasattr(params, "mounting_roll_rad"):
-        raise NotMeasuredError(f"the driver of {name} has no mounting: mount the unit as the driver expects")
+        raise NotMeasuredError(
+            f"the driver of {name} has no mounting: mount the unit as the driver expects"
+        )
     return table, params
 
 
@@ -174,7 +210,10 @@ def _axes(seen: Observed) -> Measured:
         angle = square if abs(angle - square) < SQUARE_SIGMAS * sigma else angle
         before = getattr(params, f"mounting_{name}_rad")
         if abs(remainder(angle - before, 2.0 * pi)) > SQUARE_SIGMAS * sigma:
-            values[f"{table}.mounting_{name}_rad"] = min(max(round(angle, 5), -3.14159), 3.14159), f"sigma {sigma:.2g} rad"
+            values[f"{table}.mounting_{name}_rad"] = (
+                min(max(round(angle, 5), -3.14159), 3.14159),
+                f"sigma {sigma:.2g} rad",
+            )
     return Measured([found.verdict], values, found.wrong)
 
 
@@ -186,8 +225,14 @@ def _accelerometer(seen: Observed) -> Measured:
     return Measured(
         [found.verdict],
         {
-            f"{table}.accelerometer_bias_mps2": (_rounded(bias, 4), f"sigma {max(found.sigma[:3]):.2g} m/s2"),
-            f"{table}.accelerometer_scale": (_rounded(factor, 5), f"sigma {max(found.sigma[3:]):.2g}"),
+            f"{table}.accelerometer_bias_mps2": (
+                _rounded(bias, 4),
+                f"sigma {max(found.sigma[:3]):.2g} m/s2",
+            ),
+            f"{table}.accelerometer_scale": (
+                _rounded(factor, 5),
+                f"sigma {max(found.sigma[3:]):.2g}",
+            ),
         },
         found.wrong,
     )
@@ -200,15 +245,29 @@ def _rounded(values: Sequence[float] | Array, digits: int) -> list[float]:
 def _push(seen: Observed) -> Measured:
     profile = seen.profile
     if speed_source(profile) == "GnssFix":
-        raise NotMeasuredError("no wheel and no motor reports its speed, so that there is nothing to calibrate: skip this step")
+        raise NotMeasuredError(
+            "no wheel and no motor reports its speed, so that there is nothing to calibrate: "
+            "skip this step"
+        )
     source = _sender(profile, speed_source(profile))
     table, params = _params(profile, source)
-    found = estimates.pushed(seen.recording, float(seen.answers["metres"]), getattr(params, "pole_pairs", None))
+    found = estimates.pushed(
+        seen.recording, float(seen.answers["metres"]), getattr(params, "pole_pairs", None)
+    )
     ratio, share = found.value[0], found.sigma[0] / abs(found.value[0])
     if not hasattr(params, "erpm_per_mps"):
-        return Measured([found.verdict, f"the driver of {source} has no scale to write: correct its own settings"], {}, found.wrong)
+        return Measured(
+            [
+                found.verdict,
+                f"the driver of {source} has no scale to write: correct its own settings",
+            ],
+            {},
+            found.wrong,
+        )
     sigma = f"sigma {100.0 * share:.1f} %"
-    values: dict[str, tuple[Any, str]] = {f"{table}.erpm_per_mps": (_digits(params.erpm_per_mps * ratio, 5), sigma)}
+    values: dict[str, tuple[Any, str]] = {
+        f"{table}.erpm_per_mps": (_digits(params.erpm_per_mps * ratio, 5), sigma)
+    }
     other = estimates.other_pole_pairs(abs(ratio), found.sigma[0], params.pole_pairs)
     if other is not None:
         values[f"{table}.pole_pairs"] = other, "by the distance"
@@ -219,7 +278,10 @@ def _push(seen: Observed) -> Measured:
     if abs(change - 1.0) > 0.002:
         key = "wheel_radius_m" if abs(change - 1.0) < 0.15 else "gear_ratio"
         values[f"vehicle.drive.{key}"] = _digits(getattr(drive, key) * change, 5), sigma
-        values["vehicle.drive.inertia_kgm2"] = _digits(drive.inertia_kgm2 * change**2, 5), "by mass, wheel and gear"
+        values["vehicle.drive.inertia_kgm2"] = (
+            _digits(drive.inertia_kgm2 * change**2, 5),
+            "by mass, wheel and gear",
+        )
     return Measured([found.verdict], values, found.wrong)
 
 
@@ -231,18 +293,34 @@ def _motor(seen: Observed) -> Measured:
     found = estimates.direction(seen.recording, seen.answers["forward"] == "y")
     drive, odometry = found.value
     table, params = _params(seen.profile, motors_of(seen.profile)[0])
-    keys = ("erpm_per_mps",) if hasattr(params, "erpm_per_mps") else ("throttle_range_us", "brake_range_us", "reverse_range_us")
+    keys = (
+        ("erpm_per_mps",)
+        if hasattr(params, "erpm_per_mps")
+        else ("throttle_range_us", "brake_range_us", "reverse_range_us")
+    )
     values: dict[str, tuple[Any, str]] = {}
     if drive < 0.0 and hasattr(params, keys[0]):
-        values = {f"{table}.{key}": (-getattr(params, key), "the sign was seen") for key in keys if getattr(params, key)}
-    # Both directions of such a driver follow from one sign: eyes and counts cannot part but by a wrong answer.
+        values = {
+            f"{table}.{key}": (-getattr(params, key), "the sign was seen")
+            for key in keys
+            if getattr(params, key)
+        }
+    # Both directions of such a driver follow from one sign: eyes and counts cannot part but by a
+    # wrong answer.
     if odometry * drive < 0.0 and len(keys) == 1:
-        raise NotMeasuredError("the wheels were seen to turn one way and counted the other: do the step push, then look again")
+        raise NotMeasuredError(
+            "the wheels were seen to turn one way and counted the other: do the step push, "
+            "then look again"
+        )
     return Measured([found.verdict], values, found.wrong)
 
 
-SERVO_KEYS = {"servo_center": ("servo_gain", "servo_min", "servo_max"), "steering_center_us": ("steering_range_us", "", "")}
-"""Keys of drivers that hold a servo: by the key of its centre those of full steering and of its ends."""
+SERVO_KEYS = {
+    "servo_center": ("servo_gain", "servo_min", "servo_max"),
+    "steering_center_us": ("steering_range_us", "", ""),
+}
+"""Keys of drivers that hold a servo: by the key of its centre those of full steering and of its
+ends."""
 JOG_RANGE = (0.05, 0.95)
 """Positions between which the ends of a servo are looked for."""
 
@@ -257,24 +335,37 @@ def _servo(profile: Profile) -> tuple[str, Any, str, str]:
 
 
 def jog_overrides(profile: Profile) -> list[str]:
-    """Return overrides with which the servo can be moved beyond the ends of the profile, for the step that finds them."""
+    """Return overrides with which the servo can be moved beyond the ends of the profile, for the
+    step that finds them."""
     table, params, centre, full = _servo(profile)
     if centre != "servo_center":
         return []
     low, high = JOG_RANGE
     room = max(high - params.servo_center, params.servo_center - low)
-    values = {"servo_min": low, "servo_max": high, full: room if getattr(params, full) > 0.0 else -room}
+    values = {
+        "servo_min": low,
+        "servo_max": high,
+        full: room if getattr(params, full) > 0.0 else -room,
+    }
     return [f"{table}.{key}={value}" for key, value in values.items()]
 
 
 def _ends(seen: Observed) -> Measured:
     table, params, centre, full = _servo(seen.profile)
     if centre != "servo_center":
-        raise NotMeasuredError("the driver has no ends of the servo: its range follows from the circles")
+        raise NotMeasuredError(
+            "the driver has no ends of the servo: its range follows from the circles"
+        )
     if set(seen.jogged) != {"left", "right"}:
-        raise NotMeasuredError("both ends are needed: drive the servo to each with the arrow keys, and press Enter there")
+        raise NotMeasuredError(
+            "both ends are needed: drive the servo to each with the arrow keys, and press "
+            "Enter there"
+        )
     low, high = JOG_RANGE
-    places = {side: min(max(getattr(params, centre) + getattr(params, full) * u, low), high) for side, u in seen.jogged.items()}
+    places = {
+        side: min(max(getattr(params, centre) + getattr(params, full) * u, low), high)
+        for side, u in seen.jogged.items()
+    }
     least, most = sorted(places.values())
     if most - least < 0.1:
         raise NotMeasuredError("the two ends are at nearly the same position: did the servo move?")
@@ -289,7 +380,9 @@ def _ends(seen: Observed) -> Measured:
     if reversed_servo:
         values[f"{table}.{full}"] = -getattr(params, full), "the sign was seen"
     verdict = f"the servo may go from {least:.3f} to {most:.3f}"
-    verdict += "; it is reversed: a command to the left turned the wheels to the right" * reversed_servo
+    verdict += (
+        "; it is reversed: a command to the left turned the wheels to the right" * reversed_servo
+    )
     return Measured([verdict], values, reversed_servo)
 
 
@@ -314,7 +407,9 @@ def _steering_values(profile: Profile, found: Estimate) -> dict[str, tuple[Any, 
         moves = getattr(params, full)
         middle = getattr(params, centre) + moves * straight
         full_move = abs(moves)
-        least, most = (getattr(params, key, None) if key else None for key in SERVO_KEYS[centre][1:])
+        least, most = (
+            getattr(params, key, None) if key else None for key in SERVO_KEYS[centre][1:]
+        )
         if least is not None and most is not None:
             middle = min(max(middle, least + 0.02), most - 0.02)
             # Full steering is as far as the servo goes on its shorter side.
@@ -325,7 +420,10 @@ def _steering_values(profile: Profile, found: Estimate) -> dict[str, tuple[Any, 
         values[f"{table}.{full}"] = _digits(sign * full_move, 4), gain_sigma
         values["vehicle.steering.offset_rad"] = 0.0, "the servo's centre holds it"
     else:
-        values["vehicle.steering.offset_rad"] = _digits(-gain * straight, 3), f"sigma {found.sigma[1] * angle:.2g} rad"
+        values["vehicle.steering.offset_rad"] = (
+            _digits(-gain * straight, 3),
+            f"sigma {found.sigma[1] * angle:.2g} rad",
+        )
     values["vehicle.steering.gain_rad"] = _digits(angle, 4), gain_sigma
     values["vehicle.steering.max_wheel_rad"] = _digits(angle, 4), "as far as the servo may go"
     if isfinite(delay) and found.sigma[2] < inf:
@@ -335,12 +433,17 @@ def _steering_values(profile: Profile, found: Estimate) -> dict[str, tuple[Any, 
 
 def _run(seen: Observed) -> Measured:
     drive = seen.profile.vehicle.drive
-    start, brake = estimates.straight_run(seen.recording, max(0.0, -drive.acceleration_mps2(0.0, 0.5)))
+    start, brake = estimates.straight_run(
+        seen.recording, max(0.0, -drive.acceleration_mps2(0.0, 0.5))
+    )
     values: dict[str, tuple[Any, str]] = {
         "vehicle.drive.delay_s": (round(start.value[0], 3), f"sigma {start.sigma[0]:.2g} s"),
     }
     if not brake.wrong:
-        values["vehicle.drive.brake_deceleration_mps2"] = _digits(brake.value[0], 3), f"sigma {brake.sigma[0]:.2g} m/s2"
+        values["vehicle.drive.brake_deceleration_mps2"] = (
+            _digits(brake.value[0], 3),
+            f"sigma {brake.sigma[0]:.2g} m/s2",
+        )
     return Measured([start.verdict, brake.verdict], values, start.wrong or brake.wrong)
 
 
@@ -349,7 +452,9 @@ def _turn(seen: Observed) -> Measured:
     verdicts, values, wrong, begin = [], dict[str, tuple[Any, str]](), False, None
     gnss, heading = _sender(profile, "GnssFix"), _sender(profile, "Heading")
     if not gnss and not heading:
-        raise NotMeasuredError("neither GNSS nor a heading device is in the profile: skip this step")
+        raise NotMeasuredError(
+            "neither GNSS nor a heading device is in the profile: skip this step"
+        )
     if gnss:
         try:
             found, begin = estimates.antenna(rec)
@@ -360,7 +465,10 @@ def _turn(seen: Observed) -> Measured:
         else:
             verdicts.append(found.verdict)
             up = profile.devices[gnss].lever_arm_m[2]
-            values[f"devices.{gnss}.lever_arm_m"] = [*_rounded(found.value, 3), up], f"sigma {max(found.sigma):.2g} m; up by ruler"
+            values[f"devices.{gnss}.lever_arm_m"] = (
+                [*_rounded(found.value, 3), up],
+                f"sigma {max(found.sigma):.2g} m; up by ruler",
+            )
     if heading and rec.magnetic:
         verdict, more, off = _compass(profile, heading, rec, begin)
         verdicts.append(verdict)
@@ -369,20 +477,32 @@ def _turn(seen: Observed) -> Measured:
     return Measured(verdicts, values, wrong)
 
 
-def _compass(profile: Profile, name: str, rec: StepRecording, begin: float | None) -> tuple[str, dict[str, tuple[Any, str]], bool]:
+def _compass(
+    profile: Profile, name: str, rec: StepRecording, begin: float | None
+) -> tuple[str, dict[str, tuple[Any, str]], bool]:
     table, params = _params(profile, name)
     if not hasattr(params, "compass_deviation_rad") or profile.devices[name].driver.name == "sbg":
-        return f"the driver of {name} takes no deviation: calibrate the compass in the device", {}, False
+        return (
+            f"the driver of {name} takes no deviation: calibrate the compass in the device",
+            {},
+            False,
+        )
     offset = params.yaw_offset_rad
     # The deviation belongs to the yaw that the device itself shows.
     shown = np.array([_undone(params.compass_deviation_rad, yaw - offset) for yaw in rec.yaw_rad])
     found = estimates.compass(structs.replace(rec, yaw_rad=shown), begin)
     *factors, constant = found.value
     values: dict[str, tuple[Any, str]] = {
-        f"{table}.compass_deviation_rad": (_rounded(factors, 4), f"sigma {max(found.sigma[:4]):.2g} rad"),
+        f"{table}.compass_deviation_rad": (
+            _rounded(factors, 4),
+            f"sigma {max(found.sigma[:4]):.2g} rad",
+        ),
     }
     if not isnan(constant):
-        values[f"{table}.yaw_offset_rad"] = round(remainder(-constant, 2.0 * pi), 4), f"sigma {found.sigma[4]:.2g} rad"
+        values[f"{table}.yaw_offset_rad"] = (
+            round(remainder(-constant, 2.0 * pi), 4),
+            f"sigma {found.sigma[4]:.2g} rad",
+        )
     return found.verdict, values, found.wrong
 
 
@@ -405,66 +525,88 @@ STEPS = (
     ),
     SetupStep(
         "accelerometer", "bias and scale of the accelerometer", "by hand",
-        "Lay the vehicle still on each of its six sides for 2 s: on its wheels, on its back, nose up, nose down, left side up, "
-        "left side down. It need not be exact, and you may hold it. The line below names what is missing; press Enter when "
+        "Lay the vehicle still on each of its six sides for 2 s: on its wheels, on its back, "
+        "nose up, nose down, left side up, "
+        "left side down. It need not be exact, and you may hold it. The line below names what is "
+        "missing; press Enter when "
         "nothing is.",
         _accelerometer, needs=("ImuSample",),
     ),
     SetupStep(
         "imu", "axes of the inertial unit", "by hand",
-        "Put the vehicle on a level floor and press Enter. Leave it for 2 s; lift its front by 10 to 20 cm and put it "
-        "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and press Enter.",
+        "Put the vehicle on a level floor and press Enter. Leave it for 2 s; lift its front by "
+        "10 to 20 cm and put it "
+        "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and press "
+        "Enter.",
         _axes, needs=("ImuSample",),
     ),
     SetupStep(
         "push", "scale and sign of the odometry", "by hand",
-        "Mark 5 m on the floor. Put the rear axle at the first mark, wheels straight, and press Enter. Leave it for 2 s, push it "
+        "Mark 5 m on the floor. Put the rear axle at the first mark, wheels straight, and press "
+        "Enter. Leave it for 2 s, push it "
         "forward to the second mark at a walking pace, and press Enter.",
-        _push, questions=(Question("metres", "distance that it was pushed, m", usual="5"),), needs=("speed",),
+        _push, questions=(Question("metres", "distance that it was pushed, m", usual="5"),),
+        needs=("speed",),
     ),
     SetupStep(
         "motor", "direction of the motor", "wheels off the ground",
-        "Put the vehicle on a block so that no wheel touches anything. Press Enter, then hold the space bar for 2 s and watch the "
+        "Put the vehicle on a block so that no wheel touches anything. Press Enter, then hold "
+        "the space bar for 2 s and watch the "
         "wheels. They turn only while it is held.",
-        _motor, WheelsFree, (Question("forward", "did the wheels turn forward? (y, n)", "yes or no"),),
+        _motor, WheelsFree,
+        (Question("forward", "did the wheels turn forward? (y, n)", "yes or no"),),
     ),
     SetupStep(
         "servo", "ends of the servo", "wheels off the ground",
-        "On the block still: press Enter. Hold the left arrow key until the wheels are fully left, just before the servo hums, and "
-        "press Enter; then the right arrow key and Enter. Use the other key if they turn the wrong way.",
+        "On the block still: press Enter. Hold the left arrow key until the wheels are fully "
+        "left, just before the servo hums, and "
+        "press Enter; then the right arrow key and Enter. Use the other key if they turn the "
+        "wrong way.",
         _ends, ServoJog,
     ),
     SetupStep(
         "run", "delay of the drive, and brake", "drives",
-        "Put it on the floor with 5 m of free way ahead. Press Enter, then hold the space bar: it drives straight ahead and "
+        "Put it on the floor with 5 m of free way ahead. Press Enter, then hold the space bar: "
+        "it drives straight ahead and "
         "brakes. It brakes as soon as you let go.",
         _run, BrakeDrive, needs=("speed",),
     ),
     SetupStep(
         "circle", "centre, gain and delay of the steering", "drives",
-        "It needs room of 12 wheelbases in each direction. Press Enter, leave it for 2 s, then hold the space bar for 15 s: it "
+        "It needs room of 12 wheelbases in each direction. Press Enter, leave it for 2 s, then "
+        "hold the space bar for 15 s: it "
         "drives circles at walking pace, and brakes as soon as you let go. Hold it again to go on.",
         _steering, CircleDrive,
         (
-            Question("left", "diameter of its circle to the left, by the middle of the rear axle, m", instead_of="ImuSample"),
+            Question(
+                "left", "diameter of its circle to the left, by the middle of the rear axle, m",
+                instead_of="ImuSample",
+            ),
             Question("right", "diameter of its circle to the right, m", instead_of="ImuSample"),
         ),
         needs=("speed",),
     ),
     SetupStep(
         "turn", "antenna and compass", "by hand",
-        "Outdoors, with RTK fixed. Press Enter and leave it for 2 s. Lift the front wheels a little and turn it once round on the "
-        "middle of its rear axle, to the left, in about 15 s. Leave it for 2 s, push it 3 m straight ahead, and press Enter.",
+        "Outdoors, with RTK fixed. Press Enter and leave it for 2 s. Lift the front wheels a "
+        "little and turn it once round on the "
+        "middle of its rear axle, to the left, in about 15 s. Leave it for 2 s, push it 3 m "
+        "straight ahead, and press Enter.",
         _turn, needs=("ImuSample",),
     ),
 )  # fmt: skip
-"""All steps, in the order in which each can rely on those before: a biased accelerometer tilts the axes."""
+"""All steps, in the order in which each can rely on those before: a biased accelerometer tilts the
+axes."""
 BY_NAME = {step.name: step for step in STEPS}
 
 
 def questions(step: SetupStep, profile: Profile) -> list[Question]:
     """Return the questions of a step that this vehicle needs."""
-    return [each for each in step.questions if not (each.instead_of and _sender(profile, each.instead_of))]
+    return [
+        each
+        for each in step.questions
+        if not (each.instead_of and _sender(profile, each.instead_of))
+    ]
 
 
 OF_ONE_MOTOR = ("push", "motor")
@@ -473,7 +615,9 @@ OF_ONE_MOTOR = ("push", "motor")
 
 def pace(profile: Profile) -> Pace:
     """Return speeds, throttles and circles for a vehicle."""
-    return Pace.of(profile.vehicle, profile.limits.max_speed_mps, by_tape=not _sender(profile, "ImuSample"))
+    return Pace.of(
+        profile.vehicle, profile.limits.max_speed_mps, by_tape=not _sender(profile, "ImuSample")
+    )
 
 
 def missing(step: SetupStep, profile: Profile) -> str:
@@ -486,10 +630,16 @@ def missing(step: SetupStep, profile: Profile) -> str:
     if step.manoeuvre is not None and not devices_of(profile).keys() >= {*actuators_of(profile)}:
         return "an actuator has no port"
     if step.name in OF_ONE_MOTOR and len(motors_of(profile)) > 1:
-        return "several motors drive, and this step knows one: turn one round by the sign of its row in mix"
+        return (
+            "several motors drive, and this step knows one: turn one round by the sign of its "
+            "row in mix"
+        )
     return ""
 
 
 def toml_values(measured: Measured, day: str) -> dict[str, str]:
     """Return the values as TOML with a comment that says when they were measured, and how well."""
-    return {key: f"{value_text(value)}  # measured {day}, {note}" for key, (value, note) in measured.values.items()}
+    return {
+        key: f"{value_text(value)}  # measured {day}, {note}"
+        for key, (value, note) in measured.values.items()
+    }

@@ -1,4 +1,5 @@
-"""Joystick devices of the kernel, ``/dev/input/js*``: name, axes and buttons, and non-blocking events."""
+"""Joystick devices of the kernel, ``/dev/input/js*``: name, axes and buttons, and non-blocking
+events."""
 
 import fcntl
 import os
@@ -18,11 +19,54 @@ _AXES, _BUTTONS, _NAME = 0x80016A11, 0x80016A12, 0x80006A13
 _AXIS_MAP, _BUTTON_MAP = 0x80406A32, 0x84006A34
 _BTN_MISC = 0x100
 
-_ABS = dict(enumerate(("ABS_X", "ABS_Y", "ABS_Z", "ABS_RX", "ABS_RY", "ABS_RZ", "ABS_THROTTLE", "ABS_RUDDER", "ABS_WHEEL")))
+_ABS = dict(
+    enumerate(
+        (
+            "ABS_X",
+            "ABS_Y",
+            "ABS_Z",
+            "ABS_RX",
+            "ABS_RY",
+            "ABS_RZ",
+            "ABS_THROTTLE",
+            "ABS_RUDDER",
+            "ABS_WHEEL",
+        )
+    )
+)
 _ABS |= {9: "ABS_GAS", 10: "ABS_BRAKE"}
 _ABS |= {16 + k: f"ABS_HAT{k // 2}{'XY'[k % 2]}" for k in range(8)}
-_JOYSTICK = ("TRIGGER", "THUMB", "THUMB2", "TOP", "TOP2", "PINKIE", "BASE", "BASE2", "BASE3", "BASE4", "BASE5", "BASE6")
-_GAMEPAD = ("SOUTH", "EAST", "C", "NORTH", "WEST", "Z", "TL", "TR", "TL2", "TR2", "SELECT", "START", "MODE", "THUMBL", "THUMBR")
+_JOYSTICK = (
+    "TRIGGER",
+    "THUMB",
+    "THUMB2",
+    "TOP",
+    "TOP2",
+    "PINKIE",
+    "BASE",
+    "BASE2",
+    "BASE3",
+    "BASE4",
+    "BASE5",
+    "BASE6",
+)
+_GAMEPAD = (
+    "SOUTH",
+    "EAST",
+    "C",
+    "NORTH",
+    "WEST",
+    "Z",
+    "TL",
+    "TR",
+    "TL2",
+    "TR2",
+    "SELECT",
+    "START",
+    "MODE",
+    "THUMBL",
+    "THUMBR",
+)
 _BTN = {0x120 + k: f"BTN_{name}" for k, name in enumerate(_JOYSTICK)}
 _BTN |= {0x130 + k: f"BTN_{name}" for k, name in enumerate(_GAMEPAD)}
 
@@ -43,16 +87,23 @@ class JoystickSource(Protocol):
 
 
 class JoystickDevice:
-    """Open joystick device. A pipe or file of recorded events also works, as a pad with the layout of :data:`XPAD`."""
+    """Open joystick device. A pipe or file of recorded events also works, as a pad with the layout
+    of :data:`XPAD`."""
 
     def __init__(self, path: Path) -> None:
-        """Open the device. Raises :class:`MappingError` if that fails or if it is not a joystick."""
+        """Open the device. Raises :class:`MappingError` if that fails or if it is not a
+        joystick."""
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except PermissionError:
-            raise MappingError(f"{path}: no permission to read it; ask an administrator to add you to the group input") from None
+            raise MappingError(
+                f"{path}: no permission to read it; ask an administrator to add you to the "
+                "group input"
+            ) from None
         except OSError as error:
-            raise MappingError(f"{path}: cannot open it: {error.strerror}; check that the device is plugged in") from None
+            raise MappingError(
+                f"{path}: cannot open it: {error.strerror}; check that the device is plugged in"
+            ) from None
         self._decoder = JsDecoder()
         if stat.S_ISCHR(os.fstat(self._fd).st_mode):
             try:
@@ -68,8 +119,8 @@ class JoystickDevice:
         return self._fd
 
     def events(self) -> list[JsEvent]:
-        """Return waiting events, so many at once that a flood does not hold up the readings. Raises EOFError if the device is
-        gone.
+        """Return waiting events, so many at once that a flood does not hold up the readings. Raises
+        EOFError if the device is gone.
         """
         try:
             data = os.read(self._fd, MOST_BYTES)

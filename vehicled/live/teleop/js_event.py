@@ -1,4 +1,5 @@
-"""Events of the kernel's joystick devices, ``struct js_event`` of linux/joystick.h: u32 ms, s16 value, u8 type, u8 number."""
+"""Events of the kernel's joystick devices, ``struct js_event`` of linux/joystick.h: u32 ms, s16
+value, u8 type, u8 number."""
 
 import struct
 
@@ -45,7 +46,9 @@ class JsDecoder:
         for time_ms, value, kind, number in LAYOUT.iter_unpack(data[:whole]):
             bare = kind & ~INITIAL
             if bare == AXIS:
-                events.append(JsEvent(time_ms, max(-FULL, value), True, number, bool(kind & INITIAL)))
+                events.append(
+                    JsEvent(time_ms, max(-FULL, value), True, number, bool(kind & INITIAL))
+                )
             elif bare == BUTTON and value in (0, 1):
                 events.append(JsEvent(time_ms, value, False, number, bool(kind & INITIAL)))
             else:

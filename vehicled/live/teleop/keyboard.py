@@ -1,16 +1,18 @@
-"""Keyboard of a terminal as a teleop source, with the key repeat as deadman. Pure: gets bytes and times.
+"""Keyboard of a terminal as a teleop source, with the key repeat as deadman. Pure: gets bytes and
+times.
 
-A terminal sends presses and repeats but no releases, and only the last pressed key repeats. The deadman therefore depends on a
-steady flow of bytes of driving keys:
+A terminal sends presses and repeats but no releases, and only the last pressed key repeats. The
+deadman therefore depends on a steady flow of bytes of driving keys:
 
 * It is held once a key repeats. A single press does not hold it.
 * While a key repeats, ``RELEASE_NS`` without a byte releases it and resets throttle and steering.
-* A newly pressed key does not repeat yet. The deadman stays held for the terminal's repeat delay, which is measured at each long
+* A newly pressed key does not repeat yet. The deadman stays held for the terminal's repeat delay,
+  which is measured at each long
 press, but the throttle is cut after ``RELEASE_NS``.
 * Any other key, a paste, or a window that loses its focus releases it at once.
 
-The arrow keys set throttle and steering, which stay set while the deadman is held: with one repeating key the driver could not
-steer and drive at the same time otherwise.
+The arrow keys set throttle and steering, which stay set while the deadman is held: with one
+repeating key the driver could not steer and drive at the same time otherwise.
 """
 
 from vehicled.live.teleop.keys import Key, KeyDecoder
@@ -26,7 +28,9 @@ DELAY_MARGIN_NS = 100_000_000
 ESCAPE_NS = 60_000_000
 """Timeout of an incomplete escape sequence; a terminal sends the bytes of one key together."""
 
-DRIVING = frozenset({Key.HOLD, Key.FORWARD, Key.SLOWER, Key.LEFT, Key.RIGHT, Key.CENTRE, Key.TURN_ROUND})
+DRIVING = frozenset(
+    {Key.HOLD, Key.FORWARD, Key.SLOWER, Key.LEFT, Key.RIGHT, Key.CENTRE, Key.TURN_ROUND}
+)
 _REQUESTS = {
     Key.TAKE: TeleopRequestKind.TAKE,
     Key.STOP: TeleopRequestKind.STOP,
@@ -54,7 +58,8 @@ class KeyRepeat:
         self._lets_go_ns = 0
 
     def press(self, key: Key, now_ns: int) -> int:
-        """Process a byte of a driving key. Return the time since the last one if it repeats, else 0."""
+        """Process a byte of a driving key. Return the time since the last one if it repeats, else
+        0."""
         self.expire(now_ns)
         gap_ns = now_ns - self._last_ns
         again = key is self._key
@@ -65,7 +70,9 @@ class KeyRepeat:
         self._gap_before_ns = gap_ns if again else 0
         self._key, self._last_ns, self._repeats = key, now_ns, repeats
         self.held = self.held or repeats
-        self._lets_go_ns = now_ns + (RELEASE_NS if repeats else max(RELEASE_NS, self.delay_ns + DELAY_MARGIN_NS))
+        self._lets_go_ns = now_ns + (
+            RELEASE_NS if repeats else max(RELEASE_NS, self.delay_ns + DELAY_MARGIN_NS)
+        )
         return gap_ns if repeats else 0
 
     def expire(self, now_ns: int) -> bool:
@@ -101,7 +108,8 @@ class Keyboard:
         self._direction = 1.0
 
     def feed(self, data: bytes, now_ns: int) -> None:
-        """Process bytes of the terminal. Bytes that arrive together count as one press, as in a burst after a stall."""
+        """Process bytes of the terminal. Bytes that arrive together count as one press, as in a
+        burst after a stall."""
         keys = self._decoder.feed(data)
         self._escape_ns = now_ns
         for key in dict.fromkeys(keys):
@@ -121,7 +129,9 @@ class Keyboard:
             self._forget()
         if not self._repeat.held:
             return RELEASED
-        throttle = 0.0 if self._repeat.silent(now_ns) else self._direction * self._throttle * self._most
+        throttle = (
+            0.0 if self._repeat.silent(now_ns) else self._direction * self._throttle * self._most
+        )
         return Reading(self._steering, throttle + 0.0, self._brake, True)
 
     def drain_requests(self) -> list[TeleopRequestKind]:
@@ -139,7 +149,9 @@ class Keyboard:
         if not self._repeat.held:
             return "released: hold space"
         gear = "" if self._direction > 0.0 else ", backward"
-        return ("held" if not self._repeat.silent(now_ns) else "held, no throttle until the key repeats") + gear
+        return (
+            "held" if not self._repeat.silent(now_ns) else "held, no throttle until the key repeats"
+        ) + gear
 
     @property
     def delay_s(self) -> float:
@@ -165,7 +177,9 @@ class Keyboard:
         """Change the value by a step for a press, or at a rate while the key repeats."""
         match key:
             case Key.FORWARD:
-                self._throttle = min(1.0, self._throttle + (THROTTLE_PER_S * repeat_s or THROTTLE_STEP))
+                self._throttle = min(
+                    1.0, self._throttle + (THROTTLE_PER_S * repeat_s or THROTTLE_STEP)
+                )
             case Key.SLOWER:
                 self._throttle = 0.0
                 self._brake = 1.0 if repeat_s else 0.3

@@ -1,4 +1,5 @@
-"""Decodes the bytes of a terminal into keys. Bytes may be split anywhere; unknown keys are reported as ``OTHER``."""
+"""Decodes the bytes of a terminal into keys. Bytes may be split anywhere; unknown keys are reported
+as ``OTHER``."""
 
 from enum import Enum
 

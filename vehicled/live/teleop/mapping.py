@@ -1,6 +1,8 @@
-"""Mappings of axes and buttons to steering, throttle and deadman: built-in for common pads, from a TOML file for others.
+"""Mappings of axes and buttons to steering, throttle and deadman: built-in for common pads, from a
+TOML file for others.
 
-Axes and buttons are named by the kernel's input codes, which are the same for all drivers, or by number.
+Axes and buttons are named by the kernel's input codes, which are the same for all drivers, or by
+number.
 """
 
 from fnmatch import fnmatch
@@ -35,14 +37,18 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     centre: Raw = 0
     maximum: Raw = FULL
     dead_zone: Annotated[float, Meta(ge=0.0, lt=0.9)] = 0.08
-    """Fraction of the range around the centre that counts as zero; the rest is scaled to the full range."""
+    """Fraction of the range around the centre that counts as zero; the rest is scaled to the full
+    range."""
     expo: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     """Curve, 0 linear to 1 cubic: fine near the centre, full at the end."""
     scale: Annotated[float, Meta(gt=0.0, le=1.0)] = 1.0
     """Largest value."""
 
     def __post_init__(self) -> None:
-        if not (self.minimum < self.maximum and (self.one_sided or self.minimum < self.centre < self.maximum)):
+        if not (
+            self.minimum < self.maximum
+            and (self.one_sided or self.minimum < self.centre < self.maximum)
+        ):
             raise ValueError(f"axis {self.axis}: minimum, centre and maximum must be increasing")
 
     def value(self, raw: int) -> float:
@@ -63,7 +69,8 @@ class PadMap(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     steering: Axis
     """Steering axis, positive left; most sticks are positive right and must be inverted."""
     throttle: Axis
-    """Throttle axis. Two-sided: drives forward and backward; one-sided: forward, or backward while ``backward`` is held."""
+    """Throttle axis. Two-sided: drives forward and backward; one-sided: forward, or backward while
+    ``backward`` is held."""
     brake: Axis | None = None
     deadman: Annotated[list[Ref], Meta(min_length=1)]
     """Deadman buttons; one of them must be held."""
@@ -73,16 +80,19 @@ class PadMap(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     stop: Ref | None = None
     emergency: Ref | None = None
     quiet_s: Annotated[float, Meta(ge=0.0, le=60.0)] = 0.0
-    """Longest time without any movement of the pad while driving, s; then the vehicle brakes. The receiver of a wireless pad that
-    is out of reach repeats the last position. 0 for pads with a cable.
+    """Longest time without any movement of the pad while driving, s; then the vehicle brakes. The
+    receiver of a wireless pad that is out of reach repeats the last position. 0 for pads with a
+    cable.
     """
     names: list[str] = []
     """Name patterns of matching devices, with ``*``."""
 
 
-def _gamepad(*names: str, left: str = "ABS_Z", right: str = "ABS_RZ", quiet_s: float = 0.0) -> PadMap:
-    """Return a gamepad mapping: left stick steers, triggers drive and brake, left shoulder is the deadman, right shoulder
-    reverses.
+def _gamepad(
+    *names: str, left: str = "ABS_Z", right: str = "ABS_RZ", quiet_s: float = 0.0
+) -> PadMap:
+    """Return a gamepad mapping: left stick steers, triggers drive and brake, left shoulder is the
+    deadman, right shoulder reverses.
     """
     return PadMap(
         steering=Axis(axis="ABS_X", inverted=True, expo=0.4),
@@ -100,7 +110,9 @@ def _gamepad(*names: str, left: str = "ABS_Z", right: str = "ABS_RZ", quiet_s: f
 
 MAPS: dict[str, PadMap] = {
     "xbox": _gamepad("*X-Box*", "*Xbox*360*", "*Microsoft*X*pad*", "Generic X-Box pad"),
-    "xbox_bluetooth": _gamepad("Xbox Wireless Controller", left="ABS_BRAKE", right="ABS_GAS", quiet_s=2.0),
+    "xbox_bluetooth": _gamepad(
+        "Xbox Wireless Controller", left="ABS_BRAKE", right="ABS_GAS", quiet_s=2.0
+    ),
     "dualshock4": _gamepad("*Wireless Controller", "*DUALSHOCK*4*", quiet_s=2.0),
     "dualsense": _gamepad("*DualSense*", quiet_s=2.0),
     "f710": _gamepad("*F710*", "*F510*", quiet_s=2.0),
@@ -139,13 +151,29 @@ class PadLayout(Struct, frozen=True):
 
 XPAD = PadLayout(
     ["ABS_X", "ABS_Y", "ABS_Z", "ABS_RX", "ABS_RY", "ABS_RZ", "ABS_HAT0X", "ABS_HAT0Y"],
-    [f"BTN_{name}" for name in ("SOUTH", "EAST", "NORTH", "WEST", "TL", "TR", "SELECT", "START", "MODE", "THUMBL", "THUMBR")],
+    [
+        f"BTN_{name}"
+        for name in (
+            "SOUTH",
+            "EAST",
+            "NORTH",
+            "WEST",
+            "TL",
+            "TR",
+            "SELECT",
+            "START",
+            "MODE",
+            "THUMBL",
+            "THUMBR",
+        )
+    ],
 )
 """Layout of the kernel's driver for Xbox USB pads; also used for events from a file or pipe."""
 
 
 def resolve(mapping: PadMap, layout: PadLayout, name: str) -> PadMap:
-    """Return the mapping with numbers only. Raises :class:`MappingError` if the device lacks an axis or button."""
+    """Return the mapping with numbers only. Raises :class:`MappingError` if the device lacks an
+    axis or button."""
 
     def number(ref: Ref, what: str, known: list[str]) -> int:
         if isinstance(ref, int):
@@ -154,7 +182,10 @@ def resolve(mapping: PadMap, layout: PadLayout, name: str) -> PadMap:
         elif ref in known:
             return known.index(ref)
         kind = "axis" if known is layout.axes else "button"
-        raise MappingError(f"{name} has no {kind} {ref} for {what}; it has {', '.join(known) or 'none'}: write a --map file")
+        raise MappingError(
+            f"{name} has no {kind} {ref} for {what}; it has {', '.join(known) or 'none'}: "
+            "write a --map file"
+        )
 
     def axis(spec: Axis, what: str) -> Axis:
         return msgspec.structs.replace(spec, axis=number(spec.axis, what, layout.axes))
@@ -168,12 +199,16 @@ def resolve(mapping: PadMap, layout: PadLayout, name: str) -> PadMap:
         throttle=axis(mapping.throttle, "throttle"),
         brake=None if mapping.brake is None else axis(mapping.brake, "brake"),
         deadman=[number(ref, "deadman", layout.buttons) for ref in mapping.deadman],
-        **{key: button(getattr(mapping, key), key) for key in ("backward", "take", "stop", "emergency")},
+        **{
+            key: button(getattr(mapping, key), key)
+            for key in ("backward", "take", "stop", "emergency")
+        },
     )
 
 
 def choose(name: str, layout: PadLayout) -> tuple[str, PadMap]:
-    """Return name and resolved mapping for a device. Raises :class:`MappingError` if none matches."""
+    """Return name and resolved mapping for a device. Raises :class:`MappingError` if none
+    matches."""
     for key, mapping in MAPS.items():
         if any(fnmatch(name.lower(), pattern.lower()) for pattern in mapping.names):
             try:
@@ -181,13 +216,16 @@ def choose(name: str, layout: PadLayout) -> tuple[str, PadMap]:
             except MappingError:
                 continue  # The driver may be another one for the same pad, so try the next mapping.
     raise MappingError(
-        f"no mapping for {name!r}; there are {', '.join(MAPS)}. It has the axes {', '.join(layout.axes) or 'none'} and the "
-        f"buttons {', '.join(layout.buttons) or 'none'}: write a --map file with them, see docs/driving_by_hand.md"
+        f"no mapping for {name!r}; there are {', '.join(MAPS)}. It has the axes "
+        f"{', '.join(layout.axes) or 'none'} and the buttons "
+        f"{', '.join(layout.buttons) or 'none'}: write a --map file with them, see "
+        "docs/driving_by_hand.md"
     )
 
 
 def load(path: Path) -> PadMap:
-    """Load a mapping file: a table of :class:`PadMap`, or ``like = "xbox"`` with changes. Raises :class:`MappingError`."""
+    """Load a mapping file: a table of :class:`PadMap`, or ``like = "xbox"`` with changes. Raises
+    :class:`MappingError`."""
     try:
         data = path.read_bytes()[: MAX_BYTES + 1]
     except OSError as error:
@@ -199,7 +237,9 @@ def load(path: Path) -> PadMap:
         like = table.pop("like", None)
         if like is not None:
             if like not in MAPS:
-                raise MappingError(f"{path}: unknown mapping like = {like!r}; choose from {', '.join(MAPS)}")
+                raise MappingError(
+                    f"{path}: unknown mapping like = {like!r}; choose from {', '.join(MAPS)}"
+                )
             table = _merged(msgspec.to_builtins(MAPS[like]), table)
         return msgspec.convert(table, PadMap)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
@@ -210,5 +250,7 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
         below = merged.get(key)
-        merged[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        merged[key] = (
+            _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        )
     return merged

@@ -20,8 +20,13 @@ class Pad:
         self._most = most_throttle
         self._axes: dict[int, int] = {}
         self._buttons: dict[int, int] = {}
-        # The kernel reports 0, the middle, for an axis that has not moved, so a trigger counts only after it was seen released.
-        pedals = [axis for axis in (mapping.throttle, mapping.brake) if axis is not None and axis.one_sided]
+        # The kernel reports 0, the middle, for an axis that has not moved, so a trigger counts only
+        # after it was seen released.
+        pedals = [
+            axis
+            for axis in (mapping.throttle, mapping.brake)
+            if axis is not None and axis.one_sided
+        ]
         self._unproven = {axis.axis: axis for axis in pedals}
         self._must_release = True
         """True until the deadman was released once; holding it before the start does not count."""
@@ -33,7 +38,9 @@ class Pad:
             mapping.stop: TeleopRequestKind.STOP,
             mapping.emergency: TeleopRequestKind.EMERGENCY,
         }
-        self._request_of = {number: request for number, request in by_button.items() if number is not None}
+        self._request_of = {
+            number: request for number, request in by_button.items() if number is not None
+        }
 
     def feed(self, events: Iterable[JsEvent], now_ns: int) -> None:
         """Process events in their order."""
@@ -47,7 +54,12 @@ class Pad:
                 continue
             before = self._buttons.get(event.number, 0)
             self._buttons[event.number] = event.value
-            if event.value == HELD and before != HELD and not event.initial and event.number in self._request_of:
+            if (
+                event.value == HELD
+                and before != HELD
+                and not event.initial
+                and event.number in self._request_of
+            ):
                 self._requests.append(self._request_of[event.number])
             if not self._any_held():
                 # A release between two readings counts, too.
@@ -65,13 +77,23 @@ class Pad:
             return RELEASED
         mapping = self._map
         throttle = self._value(mapping.throttle)
-        if mapping.throttle.one_sided and mapping.backward is not None and self._buttons.get(int(mapping.backward)) == HELD:
+        if (
+            mapping.throttle.one_sided
+            and mapping.backward is not None
+            and self._buttons.get(int(mapping.backward)) == HELD
+        ):
             throttle = -throttle
-        if mapping.quiet_s > 0.0 and throttle != 0.0 and now_ns - self._moved_ns > mapping.quiet_s * 1e9:
+        if (
+            mapping.quiet_s > 0.0
+            and throttle != 0.0
+            and now_ns - self._moved_ns > mapping.quiet_s * 1e9
+        ):
             self._quiet = self._must_release = True
             return RELEASED
         brake = self._value(mapping.brake) if mapping.brake is not None else 0.0
-        return Reading(self._value(mapping.steering), throttle * self._most + 0.0, max(0.0, brake), True)
+        return Reading(
+            self._value(mapping.steering), throttle * self._most + 0.0, max(0.0, brake), True
+        )
 
     def drain_requests(self) -> list[TeleopRequestKind]:
         """Return the requests since the last call."""

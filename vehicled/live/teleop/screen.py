@@ -25,7 +25,9 @@ def status_line(status: dict[str, Any], reading: Reading, hint: str, *, active: 
     speed = (status.get("estimate") or {}).get("speed_mps")
     parts = [f"{status['mode']:<8} {'-.--' if speed is None else format(speed, '5.2f')} m/s"]
     parts.append(f"[{hint}]" if active else "[enter: start driving]")
-    pedal = f"brake {reading.brake:.1f}" if reading.brake > 0.0 else f"throttle {reading.throttle:+.2f}"
+    pedal = (
+        f"brake {reading.brake:.1f}" if reading.brake > 0.0 else f"throttle {reading.throttle:+.2f}"
+    )
     parts += [_bar(reading.steering), pedal]
     waiting = status.get("waiting_for") or []
     return "  ".join(parts + ([f"waits for: {waiting[0]}"] if waiting and active else []))

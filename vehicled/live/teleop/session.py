@@ -1,7 +1,8 @@
-"""Teleop loop over an input device, a terminal and a daemon. Every tick sends the present reading or nothing.
+"""Teleop loop over an input device, a terminal and a daemon. Every tick sends the present reading
+or nothing.
 
-It never waits for the daemon or the terminal, and never sends a late reading. At its end it reports to the daemon that the input
-device is gone; if that fails, the daemon's timeout brakes.
+It never waits for the daemon or the terminal, and never sends a late reading. At its end it reports
+to the daemon that the input device is gone; if that fails, the daemon's timeout brakes.
 """
 
 import os
@@ -27,7 +28,12 @@ from vehicled.live.teleop.terminal import Terminal
 SHOW_NS = 100_000_000
 WATCH_HZ = 10.0
 
-_ENDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "the terminal was closed", signal.SIGQUIT: "SIGQUIT"}
+_ENDS = {
+    signal.SIGINT: "Ctrl-C",
+    signal.SIGTERM: "SIGTERM",
+    signal.SIGHUP: "the terminal was closed",
+    signal.SIGQUIT: "SIGQUIT",
+}
 
 
 class TeleopSession:
@@ -44,8 +50,8 @@ class TeleopSession:
         clock: Callable[[], int],
         say: Callable[[str], None],
     ) -> None:
-        """Take the sources. ``keyboard`` drives unless there is a ``pad``; its requests count in both cases. ``terminal`` is
-        optional with a pad.
+        """Take the sources. ``keyboard`` drives unless there is a ``pad``; its requests count in
+        both cases. ``terminal`` is optional with a pad.
         """
         self._daemon = daemon
         self._keyboard = keyboard
@@ -66,8 +72,8 @@ class TeleopSession:
         """Number of readings that the daemon had no room for."""
 
     def run(self) -> str:
-        """Run the session and return the reason for its end; empty if the driver quit. Raises :class:`ControlError` if the daemon
-        is lost.
+        """Run the session and return the reason for its end; empty if the driver quit. Raises
+        :class:`ControlError` if the daemon is lost.
         """
         with _signals(self._end, self._suspend):
             while True:
@@ -117,9 +123,12 @@ class TeleopSession:
                 return
             self._on_message(command_client)
             reading = self._source.read(now_ns)
-            requests = self._keyboard.drain_requests() + (self._pad[0].drain_requests() if self._pad is not None else [])
+            requests = self._keyboard.drain_requests() + (
+                self._pad[0].drain_requests() if self._pad is not None else []
+            )
             actions = self._state.actions_for(requests)
-            # Send the reading first, so that the daemon knows an input device before it gets the request to drive.
+            # Send the reading first, so that the daemon knows an input device before it gets the
+            # request to drive.
             self._offer(command_client, self._state.request(reading))
             for action in actions:
                 self._offer(command_client, ActionRequest(action, self._state.origin))
@@ -128,7 +137,8 @@ class TeleopSession:
                 self._show(reading, now_ns)
 
     def _wait(self, command_client: Client, wait_ns: int) -> None:
-        """Wait for the tick or for input, because the time of an input is the time of its arrival."""
+        """Wait for the tick or for input, because the time of an input is the time of its
+        arrival."""
         inputs: list[Any] = [command_client, self._status_client]
         if self._terminal is not None:
             inputs.append(self._terminal)
@@ -164,7 +174,8 @@ class TeleopSession:
         try:
             replies = self._status_client.arrived()
         except HungUpError as error:
-            # The daemon disconnects a client that was held up and did not read; the readings go on over their own connection.
+            # The daemon disconnects a client that was held up and did not read; the readings go on
+            # over their own connection.
             replies = []
             try:
                 self._watch()
@@ -183,7 +194,8 @@ class TeleopSession:
             self.dropped += 1
 
     def _pause(self) -> None:
-        """Suspend by Ctrl-Z: release the deadman, restore the terminal, and stop until the shell continues the process.
+        """Suspend by Ctrl-Z: release the deadman, restore the terminal, and stop until the shell
+        continues the process.
 
         The connection is closed meanwhile, because a daemon disconnects clients that do not read.
         """
@@ -197,7 +209,11 @@ class TeleopSession:
 
     def _show(self, reading: Reading, now_ns: int) -> None:
         if self._terminal is not None:
-            self._terminal.show(status_line(self._status, reading, self._source.hint(now_ns), active=self._state.active))
+            self._terminal.show(
+                status_line(
+                    self._status, reading, self._source.hint(now_ns), active=self._state.active
+                )
+            )
         line = f"{self._state.mode}: {self._state.why}"
         if self._status and line != self._shown:
             self._shown = line

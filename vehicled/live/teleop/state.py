@@ -7,7 +7,8 @@ from vehicled.live.control_socket.protocol import Action, TeleopRequest
 from vehicled.live.teleop.reading import Reading, TeleopRequestKind
 
 STALL_NS = 250_000_000
-"""Longest pause of the front end; after a longer one the deadman must be pressed again, because its state was not observed."""
+"""Longest pause of the front end; after a longer one the deadman must be pressed again, because its
+state was not observed."""
 
 
 class TeleopState:
@@ -16,7 +17,8 @@ class TeleopState:
     def __init__(self, origin: str) -> None:
         self.origin = origin
         self.active = False
-        """True while readings are sent: only after a request to drive, so that an observer does not interfere."""
+        """True while readings are sent: only after a request to drive, so that an observer does not
+        interfere."""
         self.leaving = False
         self._was_driving = False
         self._sequence = 0
@@ -72,5 +74,11 @@ class TeleopState:
             return None
         self.active = False
         return TeleopRequest(
-            steering=0.0, throttle=0.0, brake=1.0, deadman=False, sequence=self._sequence, origin=self.origin, unplugged=True
+            steering=0.0,
+            throttle=0.0,
+            brake=1.0,
+            deadman=False,
+            sequence=self._sequence,
+            origin=self.origin,
+            unplugged=True,
         )

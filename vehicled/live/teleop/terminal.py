@@ -20,10 +20,12 @@ MOST_BYTES = 4096
 
 
 class Terminal:
-    """Context for the keys of a terminal and a status line on it. Ctrl-C and Ctrl-Z remain signals."""
+    """Context for the keys of a terminal and a status line on it. Ctrl-C and Ctrl-Z remain
+    signals."""
 
     def __init__(self, keys_fd: int, screen_fd: int) -> None:
-        """Take the descriptors. Raises :class:`OSError` or ``termios.error`` if they are not a terminal."""
+        """Take the descriptors. Raises :class:`OSError` or ``termios.error`` if they are not a
+        terminal."""
         self._keys = keys_fd
         self._before: list[Any] = termios.tcgetattr(keys_fd)
         self._given = screen_fd
@@ -35,7 +37,12 @@ class Terminal:
         self.enter()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.restore()
         if self._screen != self._given:
             os.close(self._screen)
@@ -63,8 +70,8 @@ class Terminal:
                 pass  # The terminal is gone, so there is nothing to restore.
 
     def keys(self) -> bytes:
-        """Return unread keys, so many at once that a paste or a stuck key does not hold up the readings. Raises EOFError if the
-        terminal is gone.
+        """Return unread keys, so many at once that a paste or a stuck key does not hold up the
+        readings. Raises EOFError if the terminal is gone.
         """
         if not select.select([self._keys], [], [], 0)[0]:
             return b""

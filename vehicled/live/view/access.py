@@ -1,7 +1,8 @@
 """Address and access rules of the live view: token, host names, origins. Pure.
 
-A browser sends requests to any address for any site. To keep other sites out, the server answers only to its own addresses and
-names (against DNS rebinding), and opens a socket only for a page that it served.
+A browser sends requests to any address for any site. To keep other sites out, the server answers
+only to its own addresses and names (against DNS rebinding), and opens a socket only for a page that
+it served.
 """
 
 import ipaddress
@@ -29,13 +30,17 @@ class Access:
     """Access rules of one server."""
 
     def __init__(self, token: str, names: Iterable[str]) -> None:
-        """Take the token, empty if none is required, and further ``names`` of the computer besides its addresses."""
+        """Take the token, empty if none is required, and further ``names`` of the computer besides
+        its addresses."""
         self._token = token.encode()
         self._names = {"localhost", *(name.lower() for name in names)}
 
     def knows(self, token: str | None) -> bool:
-        """Return True if the token is right or none is required. Takes the same time for right and wrong tokens."""
-        return not self._token or compare_digest((token or "").encode("utf-8", "replace"), self._token)
+        """Return True if the token is right or none is required. Takes the same time for right and
+        wrong tokens."""
+        return not self._token or compare_digest(
+            (token or "").encode("utf-8", "replace"), self._token
+        )
 
     def ours(self, host: str | None) -> bool:
         """Return True if a Host header names this computer."""
@@ -46,7 +51,10 @@ class Access:
 
     def same_site(self, origin: str | None, host: str) -> bool:
         """Return True if a request comes from a page of this server, or not from a browser."""
-        return origin is None or origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+        return origin is None or origin.lower() in (
+            f"http://{host.lower()}",
+            f"https://{host.lower()}",
+        )
 
     def reads_foxglove(self, origin: str | None, host: str, token: str | None) -> bool:
         """Return True if a Foxglove socket may be opened; with the right token from any site."""
@@ -86,9 +94,13 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return (host, port) of an address, with defaults for missing parts. Raises ValueError with the expected form."""
+    """Return (host, port) of an address, with defaults for missing parts. Raises ValueError with
+    the expected form."""
     found = _FORM.match(text.strip())
-    expected = f"{text!r} is not a listen address: use HOST:PORT, such as {DEFAULT_HOST}:{DEFAULT_PORT}, 0.0.0.0:8765 or [::]:8765"
+    expected = (
+        f"{text!r} is not a listen address: use HOST:PORT, such as "
+        f"{DEFAULT_HOST}:{DEFAULT_PORT}, 0.0.0.0:8765 or [::]:8765"
+    )
     if found is None:
         raise ValueError(expected)
     host = found["six"] or found["host"] or DEFAULT_HOST

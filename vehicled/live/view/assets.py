@@ -4,8 +4,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
-ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M8 1l6 14-6-4-6 4z" fill="#0072b2"/></svg>'
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+}
+ICON = (
+    b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M8 1l6 14-6-4-6 4z" '
+    b'fill="#0072b2"/></svg>'
+)
 
 
 class Asset(Struct, frozen=True):
@@ -28,11 +35,13 @@ def load_assets() -> dict[str, Asset]:
 def headers(host: str, media_type: str) -> list[tuple[str, str]]:
     """Return the headers of an answer: load only from this server, never cache, never in a frame.
 
-    The socket is named besides ``'self'``, because older browsers do not include it. ``host`` must have been checked.
+    The socket is named besides ``'self'``, because older browsers do not include it. ``host`` must
+    have been checked.
     """
     policy = (
-        f"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' ws://{host} wss://{host}; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src "
+        f"'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; frame-ancestors "
+        "'none'"
     )
     return [
         ("Content-Type", media_type),

@@ -1,4 +1,5 @@
-"""One WebSocket connection, of a page or of Foxglove: bounded send queue, send timeout, rate limit for received messages."""
+"""One WebSocket connection, of a page or of Foxglove: bounded send queue, send timeout, rate limit
+for received messages."""
 
 import asyncio
 import time

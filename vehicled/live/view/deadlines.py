@@ -42,7 +42,9 @@ class DeadlineWindow:
 
     def _cause(self, tick: TaskTick) -> str:
         cause = tick.cause.name.lower().replace("_", " ")
-        holder = holder_name(tick.cause, tick.holder, [task.facts.name for task in self._tasks], HOLDERS)
+        holder = holder_name(
+            tick.cause, tick.holder, [task.facts.name for task in self._tasks], HOLDERS
+        )
         if not holder:
             return cause
         return f"{cause} behind {holder}" if tick.cause is Cause.QUEUED else f"{cause} ({holder})"
@@ -55,8 +57,8 @@ class DeadlineWindow:
         return worst
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return for each task the response quantiles over the window and the cause of the last miss since the start of
-        the view.
+        """Return for each task the response quantiles over the window and the cause of the last
+        miss since the start of the view.
         """
         return [self._row(task) for task in self._tasks]
 
@@ -67,5 +69,9 @@ class DeadlineWindow:
         responses = sorted(response_ms for _, response_ms in ticks)
         row: dict[str, Any] = {"task": task.facts.name, "cause": task.cause}
         for name, quantile in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)):
-            row[name] = round(responses[min(int(quantile * len(responses)), len(responses) - 1)], 3) if responses else None
+            row[name] = (
+                round(responses[min(int(quantile * len(responses)), len(responses) - 1)], 3)
+                if responses
+                else None
+            )
         return row

@@ -1,7 +1,8 @@
 """Foxglove's WebSocket protocol: live channels with the schemas and bytes of the log. Pure.
 
-See https://github.com/foxglove/ws-protocol, docs/spec.md, version 1. The newer subprotocol ``foxglove.sdk.v1`` is the same for
-reading, which is all that is offered: the server has no capabilities.
+See https://github.com/foxglove/ws-protocol, docs/spec.md, version 1. The newer subprotocol
+``foxglove.sdk.v1`` is the same for reading, which is all that is offered: the server has no
+capabilities.
 """
 
 import struct
@@ -16,7 +17,13 @@ from vehicled.core.messages import Path
 from vehicled.live.view.wire import ViewConfig
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.projecting import Projector
-from vehicled.log.schema import CHANNELS, MESSAGE_ENCODING, PROJECTION_CHANNEL_BASE, SCHEMA_ENCODING, schema_of
+from vehicled.log.schema import (
+    CHANNELS,
+    MESSAGE_ENCODING,
+    PROJECTION_CHANNEL_BASE,
+    SCHEMA_ENCODING,
+    schema_of,
+)
 
 SUBPROTOCOLS = ("foxglove.sdk.v1", "foxglove.websocket.v1")
 """Supported subprotocols, in order of preference."""
@@ -48,16 +55,23 @@ _decoder = msgspec.json.Decoder(Subscribe | Unsubscribe)
 
 
 class SharedChannels:
-    """State shared by all Foxglove connections: channels, latched messages, and conversions to standard types."""
+    """State shared by all Foxglove connections: channels, latched messages, and conversions to
+    standard types."""
 
     def __init__(self, opening: ViewConfig) -> None:
         self._projector = Projector(opening.offset_ns)
-        course = {number for number, channel in self._projector.channels.items() if channel.topic == "/course"}
+        course = {
+            number
+            for number, channel in self._projector.channels.items()
+            if channel.topic == "/course"
+        }
         self._course = CHANNELS[Path].id
         self._once = {self._course, *course}
         """Channels whose newest message is sent to later subscribers."""
         self.kept: dict[int, tuple[int, bytes]] = {}
-        self.channels = {channel.id for channel in CHANNELS.values()} | set(self._projector.channels)
+        self.channels = {channel.id for channel in CHANNELS.values()} | set(
+            self._projector.channels
+        )
         info = {
             "op": "serverInfo",
             "name": f"vehicled {opening.version}, {opening.profile}",
@@ -66,15 +80,18 @@ class SharedChannels:
             "metadata": {"profile": opening.profile, "course": opening.course.name},
             "sessionId": opening.session,
         }
-        self.greeting = [_text(info), _text({"op": "advertise", "channels": [*_own_channels(), *self._projected_channels()]})]
+        self.greeting = [
+            _text(info),
+            _text({"op": "advertise", "channels": [*_own_channels(), *self._projected_channels()]}),
+        ]
 
     def _projected_channels(self) -> Iterable[dict[str, Any]]:
         for channel in self._projector.channels.values():
             yield _channel(channel.id, channel.topic, channel.schema_name, channel.schema_text)
 
     def messages(self, records: bytes, wanted: set[int]) -> list[tuple[int, int, bytes]]:
-        """Return (channel, UTC in ns, CDR bytes) of the records of some channels, with conversions. Raises ValueError for damaged
-        records.
+        """Return (channel, UTC in ns, CDR bytes) of the records of some channels, with conversions.
+        Raises ValueError for damaged records.
         """
         heads = list(message_heads(records))
         course = any(head[2] == self._course for head in heads)
@@ -111,7 +128,11 @@ class FoxgloveSession:
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             return [_status(WARNING, f"message ignored, not part of reading: {error}"[:300])]
         if isinstance(request, Subscribe):
-            return [answer for wanted in request.subscriptions[:MAX_SUBSCRIPTIONS] for answer in self._subscribe(wanted)]
+            return [
+                answer
+                for wanted in request.subscriptions[:MAX_SUBSCRIPTIONS]
+                for answer in self._subscribe(wanted)
+            ]
         answers: list[str | bytes] = []
         for number in request.ids[:MAX_SUBSCRIPTIONS]:
             channel = self._channel_of.pop(number, None)
@@ -128,7 +149,11 @@ class FoxgloveSession:
         if not 0 <= number < 2**32 or number in self._channel_of or channel in self.subscription_of:
             return [
                 _status(
-                    WARNING, f"subscription {number} of channel {channel} rejected: numbers must be unique, from 0 to 2**32 - 1"
+                    WARNING,
+                    (
+                        f"subscription {number} of channel {channel} rejected: numbers must be "
+                        "unique, from 0 to 2**32 - 1"
+                    ),
                 )
             ]
         self._channel_of[number], self.subscription_of[channel] = channel, number
@@ -156,7 +181,10 @@ def _status(level: Literal[0, 1, 2] | int, message: str) -> str:
 
 @cache
 def _own_channels() -> tuple[dict[str, Any], ...]:
-    return tuple(_channel(channel.id, channel.topic, *schema_of(message)) for message, channel in CHANNELS.items())
+    return tuple(
+        _channel(channel.id, channel.topic, *schema_of(message))
+        for message, channel in CHANNELS.items()
+    )
 
 
 def _channel(number: int, topic: str, schema_name: str, schema: str) -> dict[str, Any]:

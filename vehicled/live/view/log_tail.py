@@ -1,4 +1,5 @@
-"""Last lines of the event log as text, from faults, mode changes, events, port events and requests. Pure."""
+"""Last lines of the event log as text, from faults, mode changes, events, port events and requests.
+Pure."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,7 +8,16 @@ from typing import Any, ClassVar
 import msgspec
 
 from vehicled.core.events import SimulationStall
-from vehicled.core.messages import Event, Fault, Message, ModeChange, OperatorCommand, PortEvent, PortState, Reaction
+from vehicled.core.messages import (
+    Event,
+    Fault,
+    Message,
+    ModeChange,
+    OperatorCommand,
+    PortEvent,
+    PortState,
+    Reaction,
+)
 from vehicled.core.plain_text import printable, shorten
 from vehicled.core.simulation_events import Stalls
 
@@ -20,7 +30,8 @@ LogLine = tuple[int, float, str, str, str]
 class LogTail:
     """Lines of (number, seconds of the run, level, text, key) with increasing numbers.
 
-    A line with the key of the line before it takes its place: the stalls of a busy computer are one line that counts.
+    A line with the key of the line before it takes its place: the stalls of a busy computer are one
+    line that counts.
     """
 
     def __init__(self) -> None:
@@ -39,7 +50,9 @@ class LogTail:
             self._stalls = Stalls()
             level, text = self._SAY[type(message)](message)
         self._number += 1
-        self.lines.append((self._number, round(t_s, 2), level, printable(shorten(text, MOST_TEXT)), key))
+        self.lines.append(
+            (self._number, round(t_s, 2), level, printable(shorten(text, MOST_TEXT)), key)
+        )
 
     def since(self, number: int) -> list[LogLine]:
         """Return the lines after a number, as far as they are kept."""
@@ -50,7 +63,10 @@ class LogTail:
         ModeChange: lambda m: ("mode", f"{m.before.name} -> {m.after.name}: {m.reason}"),
         Event: lambda m: _event(m),
         PortEvent: lambda m: _port(m),
-        OperatorCommand: lambda m: ("info", f"{m.action.name.lower().replace('_', ' ')} requested by {m.origin or 'the operator'}"),
+        OperatorCommand: lambda m: (
+            "info",
+            f"{m.action.name.lower().replace('_', ' ')} requested by {m.origin or 'the operator'}",
+        ),
     }
 
 
@@ -61,13 +77,21 @@ def _fault(fault: Fault) -> tuple[str, str]:
     origin = f"{fault.origin}: " if fault.origin else ""
     if not fault.active:
         return "info", f"{fault.code} ended: {origin}{fault.reason}"
-    level = "error" if fault.reaction >= Reaction.CONTROLLED_STOP else "warning" if fault.reaction >= Reaction.WARN else "info"
+    level = (
+        "error"
+        if fault.reaction >= Reaction.CONTROLLED_STOP
+        else "warning"
+        if fault.reaction >= Reaction.WARN
+        else "info"
+    )
     return level, f"{fault.code}: {origin}{fault.reason}"
 
 
 def _port(event: PortEvent) -> tuple[str, str]:
     detail = f": {event.detail}" if event.detail else ""
-    return ("info" if event.state is PortState.OPENED else "warning"), f"port {event.port} {event.state.name.lower()}{detail}"
+    return (
+        "info" if event.state is PortState.OPENED else "warning"
+    ), f"port {event.port} {event.state.name.lower()}{detail}"
 
 
 def _event(event: Event) -> tuple[str, str]:
@@ -80,7 +104,9 @@ def _event(event: Event) -> tuple[str, str]:
     if event.name == "substitutes" and isinstance(stands_in, list):
         # Substitutes are long sentences and are always shown in the status.
         return level, f"{len(stands_in)} substitutes, see the status"
-    return level, _line(event, ", ".join(f"{name} {_short(value)}" for name, value in fields.items()))
+    return level, _line(
+        event, ", ".join(f"{name} {_short(value)}" for name, value in fields.items())
+    )
 
 
 def _line(event: Event, words: str) -> str:

@@ -4,7 +4,8 @@ from collections import deque
 
 
 class ClientQueue:
-    """Messages of a connection that have not been sent. Clients share the data; only references are queued."""
+    """Messages of a connection that have not been sent. Clients share the data; only references are
+    queued."""
 
     def __init__(self, most_messages: int, most_bytes: int) -> None:
         self._most_messages = most_messages
@@ -42,7 +43,8 @@ class ClientQueue:
 
     @property
     def waiting_bytes(self) -> int:
-        """Return the size of the queued messages that are not urgent; text counts by its characters."""
+        """Return the size of the queued messages that are not urgent; text counts by its
+        characters."""
         return self._bytes
 
     def __len__(self) -> int:

@@ -1,6 +1,8 @@
-"""State of the page: its content, from log records and the state of the run. Without I/O and clock: bytes and times are arguments.
+"""State of the page: its content, from log records and the state of the run. Without I/O and clock:
+bytes and times are arguments.
 
-A page gets the full content with its history once, then changes ten times a second. All history is bounded.
+A page gets the full content with its history once, then changes ten times a second. All history is
+bounded.
 """
 
 from collections import deque
@@ -29,7 +31,15 @@ from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.schema import CHANNELS
 from vehicled.ros.cdr import CdrError, unpacker
 
-NEWEST: tuple[type[Message], ...] = (StateEstimate, ControlCommand, ActuatorCommand, GnssFix, MotorStatus, HostHealth, GroundTruth)
+NEWEST: tuple[type[Message], ...] = (
+    StateEstimate,
+    ControlCommand,
+    ActuatorCommand,
+    GnssFix,
+    MotorStatus,
+    HostHealth,
+    GroundTruth,
+)
 """Message types of which only the newest is kept."""
 PLOT_SAMPLES = 600
 """Length of the plots: a minute at ten samples a second."""
@@ -106,21 +116,42 @@ class PageState:
         facts = {
             name: getattr(opening, name)
             for name in (
-                "profile", "estimator", "controller", "simulated", "version", "log", "session", "max_speed_mps", "corridor_m",
-                "max_wheel_rad", "wheelbase_m", "tasks", "course", "fence", "silence_s",
+                "profile", "estimator", "controller", "simulated", "version", "log", "session",
+                "max_speed_mps", "corridor_m", "max_wheel_rad", "wheelbase_m", "tasks", "course",
+                "fence", "silence_s",
             )
         }  # fmt: skip
-        history = {"trail": list(self._trail), "plot": list(self._plot), "log": list(self.log.lines)}
+        history = {
+            "trail": list(self._trail),
+            "plot": list(self._plot),
+            "log": list(self.log.lines),
+        }
         return _text(
-            {"k": "hello", "facts": facts, "matrix": opening.matrix, "history": history, "state": self._snapshot or None, **more}
+            {
+                "k": "hello",
+                "facts": facts,
+                "matrix": opening.matrix,
+                "history": history,
+                "state": self._snapshot or None,
+                **more,
+            }
         )
 
     def tick(self, silent_s: float) -> str:
         """Return the changes. ``silent_s`` is the time since the last data from the daemon."""
         self._ticks += 1
         newest = {kind: self._value(kind) for kind in NEWEST}
-        message: dict[str, Any] = {"k": "tick", "n": self._ticks, "t": round(self.t_s, 3), "silent_s": round(silent_s, 2)}
-        message |= {"now": _now(newest), "trail": self._fresh_trail, "log": self.log.since(self._last_line)}
+        message: dict[str, Any] = {
+            "k": "tick",
+            "n": self._ticks,
+            "t": round(self.t_s, 3),
+            "silent_s": round(silent_s, 2),
+        }
+        message |= {
+            "now": _now(newest),
+            "trail": self._fresh_trail,
+            "log": self.log.since(self._last_line),
+        }
         self._fresh_trail = []
         self._last_line = self.log.lines[-1][0] if self.log.lines else 0
         sample = [round(self.t_s, 3), *_plotted(newest), *self._deadlines.take_worst_ms()]
@@ -155,7 +186,8 @@ class PageState:
             return
         place = round(estimate.x_m, 3), round(estimate.y_m, 3)
         if isfinite(place[0] + place[1]) and (
-            not self._trail or hypot(place[0] - self._trail[-1][0], place[1] - self._trail[-1][1]) >= TRAIL_STEP_M
+            not self._trail
+            or hypot(place[0] - self._trail[-1][0], place[1] - self._trail[-1][1]) >= TRAIL_STEP_M
         ):
             self._trail.append(place)
             self._fresh_trail = [*self._fresh_trail, place][-MOST_TRAIL:]
@@ -169,7 +201,8 @@ def _now(newest: dict[type[Message], Any]) -> dict[str, Any]:
 def _estimate(m: StateEstimate) -> dict[str, Any]:
     return {
         "x": _r(m.x_m), "y": _r(m.y_m), "yaw": _r(m.yaw_rad), "v": _r(m.speed_mps),
-        "status": m.status.name, "ellipse": ellipse(m.covariance[0], m.covariance[1], m.covariance[5]),
+        "status": m.status.name,
+        "ellipse": ellipse(m.covariance[0], m.covariance[1], m.covariance[5]),
         "sigma_yaw": _r(sqrt(max(m.covariance[10], 0.0))) if isfinite(m.covariance[10]) else None,
     }  # fmt: skip
 
@@ -191,13 +224,17 @@ def _actuator(m: ActuatorCommand) -> dict[str, Any]:
 
 def _gnss(m: GnssFix) -> dict[str, Any]:
     return {
-        "carrier": m.carrier.name.lower(), "fix": m.fix_type.name.lower(), "satellites": m.satellites,
-        "correction_s": _r(m.correction_age_s),
+        "carrier": m.carrier.name.lower(), "fix": m.fix_type.name.lower(),
+        "satellites": m.satellites, "correction_s": _r(m.correction_age_s),
     }  # fmt: skip
 
 
 def _motor(m: MotorStatus) -> dict[str, Any]:
-    temperatures = [t - ZERO_CELSIUS_K for t in (m.motor_temperature_k, m.controller_temperature_k) if isfinite(t)]
+    temperatures = [
+        t - ZERO_CELSIUS_K
+        for t in (m.motor_temperature_k, m.controller_temperature_k)
+        if isfinite(t)
+    ]
     return {
         "volts": _r(m.input_voltage_v), "amperes": _r(m.input_current_a), "fault": m.fault_code,
         "celsius": _r(max(temperatures)) if temperatures else None,
@@ -206,8 +243,9 @@ def _motor(m: MotorStatus) -> dict[str, Any]:
 
 def _host(m: HostHealth) -> dict[str, Any]:
     return {
-        "cpu": _r(m.cpu_busy_share), "memory_free": _r(m.memory_free_share), "disk_free": _r(m.disk_free_share),
-        "celsius": _r(m.temperature_k - ZERO_CELSIUS_K), "throttled": m.throttled,
+        "cpu": _r(m.cpu_busy_share), "memory_free": _r(m.memory_free_share),
+        "disk_free": _r(m.disk_free_share), "celsius": _r(m.temperature_k - ZERO_CELSIUS_K),
+        "throttled": m.throttled,
     }  # fmt: skip
 
 
@@ -228,7 +266,11 @@ _MAKERS: tuple[tuple[str, type[Message], Callable[[Any], dict[str, Any]]], ...] 
 
 def _plotted(newest: dict[type[Message], Any]) -> list[float | None]:
     """Return speed, target speed, cross-track error, wheel angle, throttle, brake."""
-    estimate, control, actuator = newest[StateEstimate], newest[ControlCommand], newest[ActuatorCommand]
+    estimate, control, actuator = (
+        newest[StateEstimate],
+        newest[ControlCommand],
+        newest[ActuatorCommand],
+    )
     return [
         _r(estimate.speed_mps) if estimate is not None else None,
         _r(control.target_speed_mps) if control is not None else None,
@@ -240,13 +282,18 @@ def _plotted(newest: dict[type[Message], Any]) -> list[float | None]:
 
 
 def ellipse(xx: float, xy: float, yy: float) -> tuple[float, float, float] | None:
-    """Return the half axes (m, one sigma) and the direction (rad) of the larger one; None for an invalid covariance."""
+    """Return the half axes (m, one sigma) and the direction (rad) of the larger one; None for an
+    invalid covariance."""
     if not isfinite(xx + xy + yy):
         return None
     mean, spread = (xx + yy) / 2.0, hypot((xx - yy) / 2.0, xy)
     if mean - spread < -1e-12:
         return None
-    return round(sqrt(mean + spread), 5), round(sqrt(max(mean - spread, 0.0)), 5), round(atan2(2.0 * xy, xx - yy) / 2.0, 4)
+    return (
+        round(sqrt(mean + spread), 5),
+        round(sqrt(max(mean - spread, 0.0)), 5),
+        round(atan2(2.0 * xy, xx - yy) / 2.0, 4),
+    )
 
 
 def _r(value: float) -> float | None:

@@ -2,9 +2,10 @@
 
 Without I/O and clock: times are arguments.
 
-Only one page has control. Each reading carries the newest beat that the page had received, so that a delayed reading is recognised
-and discarded; nothing is repeated. When the page's socket ends, its control connection is closed, which the daemon treats as an
-unplugged input device: the vehicle brakes.
+Only one page has control. Each reading carries the newest beat that the page had received, so that
+a delayed reading is recognised and discarded; nothing is repeated. When the page's socket ends, its
+control connection is closed, which the daemon treats as an unplugged input device: the vehicle
+brakes.
 """
 
 from collections.abc import Callable
@@ -68,8 +69,11 @@ def parse_message(text: str | bytes) -> PageMessage | None:
 class PageTeleop:
     """Control of the vehicle by at most one page."""
 
-    def __init__(self, connect: Callable[[], Client], max_throttle: float, silence_s: float) -> None:
-        """Take the connection function, which opens the control socket or raises ControlError or SocketPathError.
+    def __init__(
+        self, connect: Callable[[], Client], max_throttle: float, silence_s: float
+    ) -> None:
+        """Take the connection function, which opens the control socket or raises ControlError or
+        SocketPathError.
 
         Readings older than ``silence_s`` are discarded.
         """
@@ -79,7 +83,8 @@ class PageTeleop:
         self._request_client: Client | None = None
         """Connection for requests; it stays open when a page's socket ends."""
         self._reading_client: Client | None = None
-        """Connection for the readings of the page in control; when it closes, the daemon treats the input device as unplugged."""
+        """Connection for the readings of the page in control; when it closes, the daemon treats the
+        input device as unplugged."""
         self.holder: PageDriver | None = None
 
     def request(self, action: Action, origin: str) -> str:
@@ -88,7 +93,11 @@ class PageTeleop:
             try:
                 if self._request_client is None:
                     self._request_client = self._connect()
-                refused = [str(answer.get("why")) for answer in self._request_client.arrived() if not answer.get("ok")]
+                refused = [
+                    str(answer.get("why"))
+                    for answer in self._request_client.arrived()
+                    if not answer.get("ok")
+                ]
                 if not self._request_client.offer(ActionRequest(action, origin)):
                     return "the daemon does not read its control socket: it may be frozen"
                 return refused[0][:MOST_TEXT] if refused else ""
@@ -133,14 +142,21 @@ class PageTeleop:
             # Requests are answered later on the other connection.
             refused += [
                 answer
-                for answer in (self._request_client.arrived() if self._request_client is not None else [])
+                for answer in (
+                    self._request_client.arrived() if self._request_client is not None else []
+                )
                 if not answer.get("ok")
             ]
         return str(refused[0].get("why"))[:MOST_TEXT] if refused else ""
 
     def limited(self, reading: PageReading) -> Reading:
         """Return the reading for the daemon, within the limits of this page."""
-        return Reading(reading.steering, reading.throttle * self._max_throttle + 0.0, reading.brake, reading.deadman)
+        return Reading(
+            reading.steering,
+            reading.throttle * self._max_throttle + 0.0,
+            reading.brake,
+            reading.deadman,
+        )
 
     def fresh(self, reading: PageReading, now_ms: int) -> bool:
         """Return True if a reading is recent, judged by its beat."""
@@ -173,12 +189,18 @@ class PageDriver:
     def on_page_message(self, message: PageMessage, now_ms: int) -> str:
         """Process a message of the page. Return a text for its user, else empty."""
         self._received_ms = now_ms
-        return self._request(_KINDS[message.action]) if isinstance(message, PageRequest) else self._send(message, now_ms)
+        return (
+            self._request(_KINDS[message.action])
+            if isinstance(message, PageRequest)
+            else self._send(message, now_ms)
+        )
 
     def _request(self, kind: TeleopRequestKind) -> str:
         if kind is TeleopRequestKind.TAKE and (why := self._teleop.acquire(self)):
             return why
-        errors = [self._teleop.request(action, self.origin) for action in self._state.actions_for([kind])]
+        errors = [
+            self._teleop.request(action, self.origin) for action in self._state.actions_for([kind])
+        ]
         if kind is not TeleopRequestKind.TAKE:
             self.release()
         return next(filter(None, errors), "")
@@ -195,7 +217,8 @@ class PageDriver:
         return "" if request is None else self._teleop.send_reading(self, request)
 
     def on_message(self, status: dict[str, Any], now_ms: int) -> None:
-        """Process the state of the run. If the daemon ended the drive, it must be requested again."""
+        """Process the state of the run. If the daemon ended the drive, it must be requested
+        again."""
         self._state.on_message(status)
         if self.in_control and (not self._state.active or now_ms - self._received_ms > IDLE_MS):
             self.release()

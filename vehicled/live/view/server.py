@@ -1,6 +1,8 @@
-"""Process of the live view: serves the page and Foxglove's protocol from its pipe. ``python -m vehicled.live.view.server``.
+"""Process of the live view: serves the page and Foxglove's protocol from its pipe. ``python -m
+vehicled.live.view.server``.
 
-It runs at low priority, so that HTTP, JSON and slow clients take no time from the loop. It ends with the pipe.
+It runs at low priority, so that HTTP, JSON and slow clients take no time from the loop. It ends
+with the pipe.
 """
 
 import asyncio
@@ -30,7 +32,13 @@ from vehicled.live.control_socket.client import Client
 from vehicled.live.view.access import Access
 from vehicled.live.view.assets import headers, load_assets
 from vehicled.live.view.connection import Connection
-from vehicled.live.view.foxglove import SUBPROTOCOLS, FoxgloveSession, SharedChannels, displaced_status, dropped_status
+from vehicled.live.view.foxglove import (
+    SUBPROTOCOLS,
+    FoxgloveSession,
+    SharedChannels,
+    displaced_status,
+    dropped_status,
+)
 from vehicled.live.view.page_state import PageState
 from vehicled.live.view.page_teleop import PageDriver, PageTeleop, parse_message
 from vehicled.live.view.wire import ViewConfig
@@ -42,12 +50,12 @@ BEAT_S = 0.05
 MOST_SOCKETS = 8
 """Largest number of sockets, pages and Foxglove together."""
 ACCEPTS, BACKLOG = 16, 1024
-"""Connections accepted at once, far fewer than ``MOST_STRANGERS``: a new one must have time to send before it is the oldest. It
-is also the kernel's backlog.
+"""Connections accepted at once, far fewer than ``MOST_STRANGERS``: a new one must have time to send
+before it is the oldest. It is also the kernel's backlog.
 """
 MOST_STRANGERS = 128
-"""Largest number of connections that have shown no right to a socket; beyond it the oldest is closed, so that there is always room
-for one more.
+"""Largest number of connections that have shown no right to a socket; beyond it the oldest is
+closed, so that there is always room for one more.
 """
 GREETING_S = 3.0
 """Timeout of the handshake, s."""
@@ -63,7 +71,8 @@ FOXGLOVE_QUEUE = (4000, 2 << 20)
 
 
 class _Counted(ServerConnection):
-    """Connection that counts as a stranger's from its first byte, and until it has shown its right to a socket."""
+    """Connection that counts as a stranger's from its first byte, and until it has shown its right
+    to a socket."""
 
     view: "Server"
 
@@ -87,19 +96,24 @@ class Server:
     def __init__(self, opening: ViewConfig) -> None:
         self._opening = opening
         name = gethostname().lower()
-        self._access = Access(opening.token, {name, f"{name.partition('.')[0]}.local", *opening.names})
+        self._access = Access(
+            opening.token, {name, f"{name.partition('.')[0]}.local", *opening.names}
+        )
         self._assets = load_assets()
         self._page_state = PageState(opening)
         self._shared = SharedChannels(opening) if opening.foxglove else None
         self._pages: dict[Connection, PageDriver | None] = {}
         self._foxgloves: dict[Connection, FoxgloveSession] = {}
         self._teleop = PageTeleop(
-            lambda: Client(Path(opening.control_socket), CONTROL_TIMEOUT_S), opening.most_throttle, opening.silence_s
+            lambda: Client(Path(opening.control_socket), CONTROL_TIMEOUT_S),
+            opening.most_throttle,
+            opening.silence_s,
         )
         self._fed_s = time.monotonic()
         self._count = 0
         self.strangers: dict[ServerConnection, None] = {}
-        """Connections without a right to a socket so far, half-open ones included, the oldest first."""
+        """Connections without a right to a socket so far, half-open ones included, the oldest
+        first."""
         self.admitted: set[ServerConnection] = set()
         """Connections with a socket."""
 
@@ -134,7 +148,9 @@ class Server:
     def _to_foxglove(self, data: bytes) -> None:
         if self._shared is None:
             return
-        wanted = {channel for session in self._foxgloves.values() for channel in session.subscription_of}
+        wanted = {
+            channel for session in self._foxgloves.values() for channel in session.subscription_of
+        }
         try:
             messages = self._shared.messages(data, wanted)
         except ValueError:
@@ -170,32 +186,46 @@ class Server:
         """Return a file of the page, or None to open a socket."""
         try:
             host, origin = request.headers.get("Host"), request.headers.get("Origin")
-            upgrade, asked = request.headers.get("Upgrade", ""), request.headers.get("Sec-WebSocket-Protocol", "")
+            upgrade, asked = (
+                request.headers.get("Upgrade", ""),
+                request.headers.get("Sec-WebSocket-Protocol", ""),
+            )
             bearer = request.headers.get("Authorization", "")
         except MultipleValuesError:
             return _refuse(HTTPStatus.BAD_REQUEST, "duplicate header")
         if host is None or not self._access.ours(host):
             return _refuse(
-                HTTPStatus.MISDIRECTED_REQUEST, "unknown host name: use the computer's address, or add the name to view.names"
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "unknown host name: use the computer's address, or add the name to view.names",
             )
         url = urlsplit(request.path)
         if upgrade.lower() == "websocket":
             token = _token(url.query) or bearer.removeprefix("Bearer ")
-            return self._refusal(url.path, token, host, origin, asked) or self._admit(connection, page=_protocol(asked) is None)
+            return self._refusal(url.path, token, host, origin, asked) or self._admit(
+                connection, page=_protocol(asked) is None
+            )
         if url.path == "/access":
             # Return a normal answer, because a browser would log an error status in its console.
             known = self._access.knows(bearer.removeprefix("Bearer "))
-            return _respond(HTTPStatus.OK, headers(host, "application/json"), b'{"known":%s}' % (b"true" if known else b"false"))
+            return _respond(
+                HTTPStatus.OK,
+                headers(host, "application/json"),
+                b'{"known":%s}' % (b"true" if known else b"false"),
+            )
         asset = self._assets.get(url.path)
         if asset is None:
             return _refuse(HTTPStatus.NOT_FOUND, "not found")
         return _respond(HTTPStatus.OK, headers(host, asset.media_type), asset.body)
 
-    def _refusal(self, path: str, token: str, host: str, origin: str | None, asked: str) -> Response | None:
+    def _refusal(
+        self, path: str, token: str, host: str, origin: str | None, asked: str
+    ) -> Response | None:
         """Return why a client has no right to a socket; None if it has."""
         if _protocol(asked) is not None:
             if self._shared is None:
-                return _refuse(HTTPStatus.NOT_FOUND, "Foxglove is disabled: set view.foxglove in the profile")
+                return _refuse(
+                    HTTPStatus.NOT_FOUND, "Foxglove is disabled: set view.foxglove in the profile"
+                )
             if not self._access.reads_foxglove(origin, host, token):
                 return _refuse(HTTPStatus.FORBIDDEN, "token required: ws://HOST:PORT/?token=TOKEN")
             return None
@@ -207,15 +237,28 @@ class Server:
 
     def _admit(self, connection: ServerConnection, *, page: bool) -> Response | None:
         """Return None if there is room for one more socket, else the refusal."""
-        if len(self.admitted) >= MOST_SOCKETS and not (page and self._opening.teleop and self._make_room()):
-            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{MOST_SOCKETS} clients are connected already: close one")
+        if len(self.admitted) >= MOST_SOCKETS and not (
+            page and self._opening.teleop and self._make_room()
+        ):
+            return _refuse(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"{MOST_SOCKETS} clients are connected already: close one",
+            )
         self.strangers.pop(connection, None)
         self.admitted.add(connection)
         return None
 
     def _make_room(self) -> bool:
-        """Close the oldest reader that is not in control, so that a person with the token can always open a page and stop."""
-        readers = [*self._foxgloves, *(page for page, driver in self._pages.items() if driver is None or not driver.in_control)]
+        """Close the oldest reader that is not in control, so that a person with the token can
+        always open a page and stop."""
+        readers = [
+            *self._foxgloves,
+            *(
+                page
+                for page, driver in self._pages.items()
+                if driver is None or not driver.in_control
+            ),
+        ]
         oldest = next((reader for reader in readers if reader.socket in self.admitted), None)
         if oldest is None:
             return False
@@ -236,18 +279,32 @@ class Server:
     async def _serve_page(self, socket: ServerConnection) -> None:
         page = Connection(socket, *PAGE_QUEUE)
         self._count += 1
-        driver = PageDriver(self._teleop, f"web page {self._count} at {page.peer}") if self._opening.teleop else None
+        driver = (
+            PageDriver(self._teleop, f"web page {self._count} at {page.peer}")
+            if self._opening.teleop
+            else None
+        )
         origin = driver.origin if driver is not None else ""
-        page.put_first(self._page_state.hello(teleop=self._opening.teleop, origin=origin, holder=self._holder()))
+        page.put_first(
+            self._page_state.hello(
+                teleop=self._opening.teleop, origin=origin, holder=self._holder()
+            )
+        )
         if driver is not None and self._page_state.status:
             driver.on_message(self._page_state.status, _now_ms())
         self._pages[page] = driver
         sender = asyncio.create_task(page.send())
         try:
             async for text in page.messages():
-                message = parse_message(text) if driver is not None and len(text) <= MAX_MESSAGE_BYTES else None
+                message = (
+                    parse_message(text)
+                    if driver is not None and len(text) <= MAX_MESSAGE_BYTES
+                    else None
+                )
                 if driver is None or message is None:
-                    page.put_first(_note("this page is read-only" if driver is None else "not understood"))
+                    page.put_first(
+                        _note("this page is read-only" if driver is None else "not understood")
+                    )
                     continue
                 before = driver.in_control
                 note = driver.on_page_message(message, _now_ms())
@@ -266,7 +323,15 @@ class Server:
         """Send every page the name of the client that is in control."""
         holder = self._holder()
         for page, driver in self._pages.items():
-            page.put_first(_text({"k": "control", "mine": driver is not None and driver.in_control, "holder": holder}))
+            page.put_first(
+                _text(
+                    {
+                        "k": "control",
+                        "mine": driver is not None and driver.in_control,
+                        "holder": holder,
+                    }
+                )
+            )
 
     def _holder(self) -> str:
         return self._teleop.holder.origin if self._teleop.holder is not None else ""
@@ -276,7 +341,10 @@ class Server:
         for message in shared.greeting:
             connection.put_first(message)
         self._foxgloves[connection] = session
-        tasks = [asyncio.create_task(connection.send()), asyncio.create_task(_report_drops(connection))]
+        tasks = [
+            asyncio.create_task(connection.send()),
+            asyncio.create_task(_report_drops(connection)),
+        ]
         try:
             async for text in connection.messages():
                 for answer in session.receive(text):
@@ -350,7 +418,9 @@ async def run() -> None:
     """Serve until the pipe ends."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=1 << 20)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", buffering=0))
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", buffering=0)
+    )
     length, _ = HEAD.unpack(await reader.readexactly(HEAD.size))
     opening = msgspec.msgpack.decode(await reader.readexactly(length), type=ViewConfig)
     server = Server(opening)
@@ -382,7 +452,8 @@ async def run() -> None:
         report(ChildReport(state="failed", detail=why, passing=later))
         return
     for each in listener.sockets:
-        # asyncio takes one number for both; the kernel may keep more connections than are accepted at once.
+        # asyncio takes one number for both; the kernel may keep more connections than are accepted
+        # at once.
         with sockets.socket(fileno=os.dup(each.fileno())) as listening:
             listening.listen(BACKLOG)
     async with listener:

@@ -65,7 +65,8 @@ class ViewConfig(Struct, frozen=True, kw_only=True):
     max_wheel_rad: float
     wheelbase_m: float
     matrix: list[dict[str, Any]]
-    """Failsafe matrix, see :func:`~vehicled.safety.margins.rows`; sent, so that the child starts without numpy."""
+    """Failsafe matrix, see :func:`~vehicled.safety.margins.rows`; sent, so that the child starts
+    without numpy."""
     tasks: list[TaskFacts]
     course: CourseFacts
     fence: list[RingFacts]

@@ -1,1 +1,2 @@
-"""Reads finished logs: report, comparison, timing, export and plots. A drive loads nothing of it."""
+"""Reads finished logs: report, comparison, timing, export and plots. A drive loads nothing of
+it."""

@@ -1,4 +1,5 @@
-"""Distributions of durations in constant memory, filled from arrays: moments, extremes, and the histogram's bins of both signs."""
+"""Distributions of durations in constant memory, filled from arrays: moments, extremes, and the
+histogram's bins of both signs."""
 
 import math
 from typing import Any
@@ -9,7 +10,8 @@ from vehicled.core.histogram import BINS, bins_of, quantile
 
 
 class Distribution:
-    """Distribution of durations in ns, which may be negative: count, mean, sigma, extremes, quantiles."""
+    """Distribution of durations in ns, which may be negative: count, mean, sigma, extremes,
+    quantiles."""
 
     def __init__(self) -> None:
         self.n = 0

@@ -11,11 +11,13 @@ from vehicled.paths.stored import from_json
 from vehicled.profile import ProfileError, profile_in
 
 COURSE_CHANGED = topic_of(CourseCommand)
-"""Topic that only a log has whose course was changed during the run; true errors would be those to the first course."""
+"""Topic that only a log has whose course was changed during the run; true errors would be those to
+the first course."""
 
 
 def course_of(log: LogReader) -> Course | None:
-    """Return the course in a log; None if it has none, as in logs of other programs, or if it was changed during the run."""
+    """Return the course in a log; None if it has none, as in logs of other programs, or if it was
+    changed during the run."""
     if any(channel.topic == COURSE_CHANGED for channel in log.layout.channels.values()):
         return None
     try:
@@ -25,7 +27,8 @@ def course_of(log: LogReader) -> Course | None:
 
 
 def course_notes(log: LogReader) -> list[str]:
-    """Return the reasons for not driving the course at the speeds that it asks for, by the profile in the log."""
+    """Return the reasons for not driving the course at the speeds that it asks for, by the profile
+    in the log."""
     course = course_of(log)
     try:
         profile = profile_in(log)

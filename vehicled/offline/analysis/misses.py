@@ -1,4 +1,5 @@
-"""List of the missed deadlines of a run: each with its time, task, lateness and cause, and in episodes if there are many."""
+"""List of the missed deadlines of a run: each with its time, task, lateness and cause, and in
+episodes if there are many."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -51,8 +52,8 @@ class Miss(Struct, frozen=True, kw_only=True):
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         where = f" at {self.where}" if self.where else ""
         return (
-            f"t = {self.t_s:.3f} s  {self.task}: {self.late_ms:.1f} ms late (response {self.response_ms:.1f} of "
-            f"{self.deadline_ms:g} ms{skipped}), {self.why}{where}"
+            f"t = {self.t_s:.3f} s  {self.task}: {self.late_ms:.1f} ms late (response "
+            f"{self.response_ms:.1f} of {self.deadline_ms:g} ms{skipped}), {self.why}{where}"
         )
 
 
@@ -94,7 +95,10 @@ class Episode(Struct, frozen=True, kw_only=True):
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         where = f" at {self.where}" if self.where else ""
         when = f"t = {self.t_s:.3f} s, for {self.duration_s:.3f} s"
-        return f"{when}: {self.misses} missed ({tasks}){skipped}, up to {self.worst_ms:.1f} ms late: {causes}{where}"
+        return (
+            f"{when}: {self.misses} missed ({tasks}){skipped}, up to {self.worst_ms:.1f} ms "
+            f"late: {causes}{where}"
+        )
 
 
 class MissList:
@@ -132,9 +136,12 @@ class MissList:
         times = np.array([t_ns for t_ns, _ in self._sightings], np.int64)
         found = []
         for row in rows:
-            release_ns, end_ns, task, cause = (int(row[name]) for name in ("release_ns", "end_ns", "task", "cause"))
+            release_ns, end_ns, task, cause = (
+                int(row[name]) for name in ("release_ns", "end_ns", "task", "cause")
+            )
             response_ns = end_ns - release_ns
-            # A turn of the loop that was seen at work began at most as long before the release as the task then waited.
+            # A turn of the loop that was seen at work began at most as long before the release as
+            # the task then waited.
             seen = int(np.searchsorted(times, end_ns, side="right")) - 1
             near = cause in _WHERE and seen >= 0 and times[seen] >= release_ns - response_ns
             found.append(
@@ -162,7 +169,8 @@ def cause_name(number: int) -> str:
 
 
 def episodes(misses: Sequence[Miss]) -> list[Episode]:
-    """Return the episodes of misses in order: a miss that begins ``GAP_S`` after the last one ended begins a new one."""
+    """Return the episodes of misses in order: a miss that begins ``GAP_S`` after the last one ended
+    begins a new one."""
     if not misses:
         return []
     ends = np.maximum.accumulate([miss.t_s + miss.response_ms / 1e3 for miss in misses])
@@ -171,11 +179,15 @@ def episodes(misses: Sequence[Miss]) -> list[Episode]:
 
 
 def text_of(misses: Sequence[Miss], left_out: int, *, every: bool) -> list[str]:
-    """Return the lines about the misses: each if they are few or ``every`` is asked for, else the episodes."""
+    """Return the lines about the misses: each if they are few or ``every`` is asked for, else the
+    episodes."""
     if not misses:
         return []
     found = episodes(misses)
-    count = f"{len(misses) + left_out} missed deadlines in {len(found)} episode{'s' if len(found) > 1 else ''}"
+    count = (
+        f"{len(misses) + left_out} missed deadlines in {len(found)} "
+        f"episode{'s' if len(found) > 1 else ''}"
+    )
     if every or len(misses) <= LINES:
         lines = [each.to_text() for each in misses]
         hidden = f"... and {left_out} later ones, which are too many to list" if left_out else ""

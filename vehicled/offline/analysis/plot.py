@@ -1,4 +1,5 @@
-"""``vehicled log plot``: numeric fields of any message over time, thinned to the resolution of a picture."""
+"""``vehicled log plot``: numeric fields of any message over time, thinned to the resolution of a
+picture."""
 
 import os
 import re
@@ -22,8 +23,8 @@ from vehicled.run.output import new_figure, save_figure
 _NAME = re.compile(r"(?P<topic>[\w/]+)\.(?P<field>\w+)(?:\[(?P<index>\d+)\])?")
 _COLOURS = ("#0072b2", "#d98200", "#009067", "#a8518a", "#4aa3d8", "#c44601", "#8a949e")
 _UNITS = {
-    "mps": "m/s", "mps2": "m/s²", "rad": "rad", "radps": "rad/s", "m": "m", "s": "s", "ns": "ns", "v": "V", "a": "A", "k": "K",
-    "share": "share", "m2": "m²", "nm": "N m",
+    "mps": "m/s", "mps2": "m/s²", "rad": "rad", "radps": "rad/s", "m": "m", "s": "s", "ns": "ns",
+    "v": "V", "a": "A", "k": "K", "share": "share", "m2": "m²", "nm": "N m",
 }  # fmt: skip
 
 
@@ -34,21 +35,35 @@ class _WantedCurve:
         found = _NAME.fullmatch(text)
         if found is None:
             raise LogError(
-                f'"{text[:80]}" names no field: give topic.field, as state_estimate.speed_mps or gnss_fix.velocity_enu_mps[0]'
+                f'"{text[:80]}" names no field: give topic.field, as state_estimate.speed_mps '
+                "or gnss_fix.velocity_enu_mps[0]"
             )
         self.text = text
         (self.kind,) = kinds_of([found["topic"]])
-        fields = {field.name: field for field in fields_of(self.kind) if field.base in PRIMITIVES and field.is_fixed}
+        fields = {
+            field.name: field
+            for field in fields_of(self.kind)
+            if field.base in PRIMITIVES and field.is_fixed
+        }
         name = found["field"]
         if name not in fields:
             close = get_close_matches(name, fields, n=1, cutoff=0.5)
             hint = f'; did you mean "{close[0]}"?' if close else ""
-            raise LogError(f'{found["topic"]} has no numeric field "{name}"{hint} (there are: {", ".join(fields)})')
+            raise LogError(
+                f'{found["topic"]} has no numeric field "{name}"{hint} (there are: '
+                f"{', '.join(fields)})"
+            )
         self.field: Field = fields[name]
         length = self.field.length
         self.index = int(found["index"]) if found["index"] is not None else None
-        if (self.index is None) != (length == SCALAR) or (self.index is not None and self.index >= length):
-            what = "is one number" if length == SCALAR else f"has {length} numbers: give one of {name}[0] to {name}[{length - 1}]"
+        if (self.index is None) != (length == SCALAR) or (
+            self.index is not None and self.index >= length
+        ):
+            what = (
+                "is one number"
+                if length == SCALAR
+                else f"has {length} numbers: give one of {name}[0] to {name}[{length - 1}]"
+            )
             raise LogError(f'"{text[:80]}": {name} {what}')
         self.series = Thinned()
 
@@ -69,13 +84,21 @@ class _WantedCurve:
         return float(value if self.index is None else value[self.index])
 
 
-def plot(path: str | os.PathLike[str], fields: Sequence[str], output: str | os.PathLike[str]) -> None:
-    """Draw ``topic.field`` of a run into a PNG, SVG or PDF file. Raises :class:`LogError`, :class:`SetupError`."""
+def plot(
+    path: str | os.PathLike[str], fields: Sequence[str], output: str | os.PathLike[str]
+) -> None:
+    """Draw ``topic.field`` of a run into a PNG, SVG or PDF file. Raises :class:`LogError`,
+    :class:`SetupError`."""
     wanted = [_WantedCurve(text) for text in dict.fromkeys(fields)]
     if not wanted:
-        raise LogError("nothing to draw: give at least one --topic, as --topic state_estimate.speed_mps")
+        raise LogError(
+            "nothing to draw: give at least one --topic, as --topic state_estimate.speed_mps"
+        )
     if find_spec("matplotlib") is None:
-        raise LogError("drawing needs matplotlib: pip install 'vehicled[plot]'; `vehicled log report` does without")
+        raise LogError(
+            "drawing needs matplotlib: pip install 'vehicled[plot]'; `vehicled log report` "
+            "does without"
+        )
     readers = []
     try:
         readers += [LogReader(file) for file in run_parts(path)]
@@ -96,7 +119,12 @@ def _axis(readers: Sequence[LogReader]) -> tuple[TimeAxis, int]:
     for log in readers:
         chunks = log.layout.chunks
         if len(chunks):
-            bounds.append((int(chunks["start_ns"].min()) - log.offset_ns, int(chunks["end_ns"].max()) - log.offset_ns))
+            bounds.append(
+                (
+                    int(chunks["start_ns"].min()) - log.offset_ns,
+                    int(chunks["end_ns"].max()) - log.offset_ns,
+                )
+            )
     if not bounds:
         raise LogError(f"{readers[0].path}: the log has no messages")
     start = min(low for low, _ in bounds)
@@ -126,7 +154,13 @@ def _read(log: LogReader, wanted: Sequence[_WantedCurve], axis: TimeAxis) -> Non
                     curve.series.add(columns, np.array([curve.value(record.message)]))
 
 
-def _draw(wanted: Sequence[_WantedCurve], axis: TimeAxis, origin_ns: int, title: str, output: str | os.PathLike[str]) -> None:
+def _draw(
+    wanted: Sequence[_WantedCurve],
+    axis: TimeAxis,
+    origin_ns: int,
+    title: str,
+    output: str | os.PathLike[str],
+) -> None:
     units = list(dict.fromkeys(curve.unit for curve in wanted))
     figure = new_figure(10, 1.2 + 2.4 * len(units))
     rows = figure.subplots(len(units), 1, sharex=True, squeeze=False)[:, 0]
@@ -142,7 +176,10 @@ def _draw(wanted: Sequence[_WantedCurve], axis: TimeAxis, origin_ns: int, title:
         area.grid(alpha=0.25)
     rows[-1].set_xlabel("time of the run (s)")
     kinds = ", ".join(dict.fromkeys(CHANNELS[curve.kind].topic for curve in wanted))
-    figure.suptitle(f"{title}\n{kinds}: smallest and largest value in every {axis.column_s:.3g} s", fontsize="medium")
+    figure.suptitle(
+        f"{title}\n{kinds}: smallest and largest value in every {axis.column_s:.3g} s",
+        fontsize="medium",
+    )
     save_figure(figure, output)
 
 

@@ -1,9 +1,11 @@
 """``vehicled log timing``: deadlines, causes of misses, and ages, from the log alone.
 
-Words. *Lateness*: start minus release. *Execution*: end minus start. *Response*: end minus release; a *miss* is a response beyond
-the deadline. *Skip*: a release not run. *Jitter*: how far the start-to-start interval is from the planned one, so that a skip does
-not count twice. *Age*: stamp of what a task put out minus the time of validity of the newest measurement in it; for the actuation
-that is wire to actuator. The *budget* is a share of missed and skipped releases among all that were due.
+Words. *Lateness*: start minus release. *Execution*: end minus start. *Response*: end minus release;
+a *miss* is a response beyond the deadline. *Skip*: a release not run. *Jitter*: how far the
+start-to-start interval is from the planned one, so that a skip does not count twice. *Age*: stamp
+of what a task put out minus the time of validity of the newest measurement in it; for the actuation
+that is wire to actuator. The *budget* is a share of missed and skipped releases among all that were
+due.
 """
 
 import os
@@ -119,7 +121,9 @@ class _TaskTiming:
     """Running statistics of one task."""
 
     def __init__(self) -> None:
-        self.lateness, self.execution, self.response, self.jitter, self.age = (Distribution() for _ in range(5))
+        self.lateness, self.execution, self.response, self.jitter, self.age = (
+            Distribution() for _ in range(5)
+        )
         self.misses = 0
         self.skips = 0
         self.longest = 0
@@ -143,7 +147,9 @@ class _TaskTiming:
         self.lateness.add(lateness)
         self.execution.add(end - start)
         self.response.add(end - release)
-        before = lateness[:1] if self._last_lateness_ns is None else np.array([self._last_lateness_ns])
+        before = (
+            lateness[:1] if self._last_lateness_ns is None else np.array([self._last_lateness_ns])
+        )
         # Start-to-start minus release-to-release.
         change = np.diff(np.concatenate([before, lateness]))
         self.jitter.add(change[1:] if self._last_lateness_ns is None else change)
@@ -158,7 +164,8 @@ class _TaskTiming:
                 self.holders[cause, holder] = self.holders.get((cause, holder), 0) + 1
 
     def _runs(self, missed: Any, skipped: Any) -> None:
-        """Extend the longest run across chunks: a miss adds itself and the skips before it, a timely release ends the run."""
+        """Extend the longest run across chunks: a miss adds itself and the skips before it, a
+        timely release ends the run."""
         total = self._run + np.cumsum(missed + skipped)
         reset = np.where(missed, 0, total - skipped)
         run = total - np.maximum.accumulate(reset)
@@ -168,7 +175,8 @@ class _TaskTiming:
 
 
 class TimingScan:
-    """Collects deadlines and ages from the rows of a log; also used by readers that need more of the log."""
+    """Collects deadlines and ages from the rows of a log; also used by readers that need more of
+    the log."""
 
     TYPES: tuple[type[Message], ...] = (TaskTick, *_OUTPUTS)
 
@@ -192,18 +200,27 @@ class TimingScan:
                 account = self._accounts[number] = _TaskTiming()
             account.add(rows[numbers == number])
 
-    def result(self, header: RunHeader, files: list[str], *, complete: bool, notes: list[str]) -> Timing:
+    def result(
+        self, header: RunHeader, files: list[str], *, complete: bool, notes: list[str]
+    ) -> Timing:
         """Return the timing of the run. Raises :class:`LogError` if there was no tick."""
         if not self._accounts:
             raise LogError(f"{files[0]}: no task ticks in this log")
-        tasks = [_judge(number, account, header, self._ages) for number, account in sorted(self._accounts.items())]
+        tasks = [
+            _judge(number, account, header, self._ages)
+            for number, account in sorted(self._accounts.items())
+        ]
         misses = sum(task.misses for task in tasks)
-        unknown = sum(int(account.causes[cause]) for account in self._accounts.values() for cause in WITHOUT_CAUSE)
+        unknown = sum(
+            int(account.causes[cause])
+            for account in self._accounts.values()
+            for cause in WITHOUT_CAUSE
+        )
         # A task that is charged nothing cannot be late by itself.
         charged = header.clock != "lockstep" or bool(header.board)
         exceeded = [
-            f"{t.name}: {t.late_share:.3%} of the releases were missed or skipped ({t.misses} and {t.skips} of {t.n + t.skips}), "
-            f"the budget is {t.budget:.3%}"
+            f"{t.name}: {t.late_share:.3%} of the releases were missed or skipped ({t.misses} "
+            f"and {t.skips} of {t.n + t.skips}), the budget is {t.budget:.3%}"
             for t in tasks
             if t.late_share > t.budget
         ]
@@ -216,7 +233,9 @@ class TimingScan:
             duration_s=(self._last_ns - self._first_ns) / 1e9,
             ticks=sum(task.n for task in tasks),
             tasks=tasks,
-            wire_to_actuator=_summary(self._ages["actuation"]) if self._ages["actuation"].n else None,
+            wire_to_actuator=_summary(self._ages["actuation"])
+            if self._ages["actuation"].n
+            else None,
             unknown_share=unknown / misses if misses else 0.0,
             exceeded=exceeded,
             uncharged=[] if charged else [row.name for row in header.tasks if not row.declared_ns],
@@ -227,11 +246,14 @@ class TimingScan:
 def gap_note(log: LogReader, name: str) -> list[str]:
     """Return a note if the journal of the file called ``name`` has a gap, else an empty list."""
     gap = log.end.get("not_replayable_after_ns", "")
-    return [f"{name}: the journal has a gap after {gap} ns; its ticks are not all here"] if gap else []
+    return (
+        [f"{name}: the journal has a gap after {gap} ns; its ticks are not all here"] if gap else []
+    )
 
 
 def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing:
-    """Return the timing of a run, given by its first file; the files added by rotation are read too. Raises :class:`LogError`."""
+    """Return the timing of a run, given by its first file; the files added by rotation are read
+    too. Raises :class:`LogError`."""
     files = run_parts(path) if follow_parts else [os.fspath(path)]
     scan = TimingScan()
     notes: list[str] = []
@@ -243,10 +265,15 @@ def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing
             if header is None:
                 header = log.header
             elif log.header.run_id != header.run_id:
-                raise LogError(f"{file}: belongs to another run ({log.header.run_id}) than {files[0]} ({header.run_id})")
+                raise LogError(
+                    f"{file}: belongs to another run ({log.header.run_id}) than {files[0]} "
+                    f"({header.run_id})"
+                )
             if not log.layout.complete:
                 complete = False
-                notes.append(f"{file}: incomplete, only the intact part was read ({log.layout.problem})")
+                notes.append(
+                    f"{file}: incomplete, only the intact part was read ({log.layout.problem})"
+                )
             waiting: dict[type[Message], list[Any]] = {kind: [] for kind in TimingScan.TYPES}
             for kind, found in log.arrays(*TimingScan.TYPES):
                 waiting[kind].append(found)
@@ -275,14 +302,22 @@ def timing(path: str | os.PathLike[str], *, follow_parts: bool = True) -> Timing
     )
 
 
-def _judge(number: int, account: _TaskTiming, header: RunHeader, ages: dict[str, Distribution]) -> TaskTiming:
+def _judge(
+    number: int, account: _TaskTiming, header: RunHeader, ages: dict[str, Distribution]
+) -> TaskTiming:
     known = number < len(header.tasks)
-    unknown = TaskRow(name=f"task {number}", rate_hz=0.0, deadline_ns=account.deadline_ns, max_miss_share=1.0)
+    unknown = TaskRow(
+        name=f"task {number}", rate_hz=0.0, deadline_ns=account.deadline_ns, max_miss_share=1.0
+    )
     row = header.tasks[number] if known else unknown
     n, misses = account.lateness.n, account.misses
     span_ns = account.last_release_ns - account.first_release_ns
     age = ages.get(row.name)
-    causes = [number for number in np.argsort(-account.causes, kind="stable").tolist() if account.causes[number]]
+    causes = [
+        number
+        for number in np.argsort(-account.causes, kind="stable").tolist()
+        if account.causes[number]
+    ]
     holders: dict[str, int] = {}
     for (cause, holder), count in account.holders.items():
         name = holder_name(cause, holder, [row.name for row in header.tasks], header.holders)
@@ -296,14 +331,17 @@ def _judge(number: int, account: _TaskTiming, header: RunHeader, ages: dict[str,
         execution=_summary(account.execution),
         response=_summary(account.response),
         jitter=_summary(account.jitter),
-        jitter_p99_p1_us=(account.jitter.quantile_ns(0.99) - account.jitter.quantile_ns(0.01)) / 1e3,
+        jitter_p99_p1_us=(account.jitter.quantile_ns(0.99) - account.jitter.quantile_ns(0.01))
+        / 1e3,
         age=_summary(age) if age is not None and age.n else None,
         misses=misses,
         miss_share=misses / n,
         longest_miss_run=account.longest,
         skips=account.skips,
         causes={cause_name(cause): int(account.causes[cause]) / misses for cause in causes},
-        unknown_share=sum(int(account.causes[cause]) for cause in WITHOUT_CAUSE) / misses if misses else 0.0,
+        unknown_share=sum(int(account.causes[cause]) for cause in WITHOUT_CAUSE) / misses
+        if misses
+        else 0.0,
         holders=dict(sorted(holders.items(), key=lambda item: -item[1])),
         budget=row.max_miss_share,
         late_share=(misses + account.skips) / (n + account.skips),
@@ -332,34 +370,59 @@ def _summary(values: Distribution) -> DurationSummary:
 
 
 def _text(timing: Timing, *, every: bool) -> str:
-    lines = [f"run {timing.run_id}, {timing.clock or 'unknown'} clock, {timing.duration_s:.1f} s, {timing.ticks} ticks"]
+    lines = [
+        (
+            f"run {timing.run_id}, {timing.clock or 'unknown'} clock, {timing.duration_s:.1f} s, "
+            f"{timing.ticks} ticks"
+        )
+    ]
     if timing.loop:
         lines.append(f"event loop: {timing.loop}")
     lines += [f"note: {note}" for note in timing.notes]
     shape: Sequence[tuple[str, Callable[[DurationSummary], float]]] = (
-        ("mean", lambda s: s.mean_us), ("sigma", lambda s: s.sigma_us), ("p50", lambda s: s.p50_us), ("p90", lambda s: s.p90_us),
-        ("p99", lambda s: s.p99_us), ("p99.9", lambda s: s.p99_9_us), ("max", lambda s: s.max_us),
+        ("mean", lambda s: s.mean_us), ("sigma", lambda s: s.sigma_us), ("p50", lambda s: s.p50_us),
+        ("p90", lambda s: s.p90_us), ("p99", lambda s: s.p99_us), ("p99.9", lambda s: s.p99_9_us),
+        ("max", lambda s: s.max_us),
     )  # fmt: skip
     rows = [["task", "us", *(name for name, _ in shape)]]
     for task in timing.tasks:
         named: list[tuple[str, DurationSummary | None]] = [
-            ("lateness", task.lateness), ("execution", task.execution), ("response", task.response), ("jitter", task.jitter),
-            ("age", task.age),
+            ("lateness", task.lateness), ("execution", task.execution), ("response", task.response),
+            ("jitter", task.jitter), ("age", task.age),
         ]  # fmt: skip
         rows += [
-            [task.name if quantity == "lateness" else "", quantity, *(f"{value(summary):.1f}" for _, value in shape)]
+            [
+                task.name if quantity == "lateness" else "",
+                quantity,
+                *(f"{value(summary):.1f}" for _, value in shape),
+            ]
             for quantity, summary in named
             if summary is not None
         ]
     lines += ["", *_align(rows, left=2)]
-    rows = [["task", "n", "rate Hz", "deadline us", "jitter p99-p1", "misses", "share", "longest run", "skips", "budget", "causes"]]
+    rows = [
+        [
+            "task",
+            "n",
+            "rate Hz",
+            "deadline us",
+            "jitter p99-p1",
+            "misses",
+            "share",
+            "longest run",
+            "skips",
+            "budget",
+            "causes",
+        ]
+    ]
     for task in timing.tasks:
         causes = ", ".join(f"{name} {share:.0%}" for name, share in task.causes.items())
         held = ", ".join(f"{name} {count}" for name, count in task.holders.items())
         rows.append(
             [
-                task.name, str(task.n), f"{task.rate_hz:.3f}", f"{task.deadline_us:.0f}", f"{task.jitter_p99_p1_us:.1f}",
-                str(task.misses), f"{task.miss_share:.3%}", str(task.longest_miss_run), str(task.skips), f"{task.budget:.3%}",
+                task.name, str(task.n), f"{task.rate_hz:.3f}", f"{task.deadline_us:.0f}",
+                f"{task.jitter_p99_p1_us:.1f}", str(task.misses), f"{task.miss_share:.3%}",
+                str(task.longest_miss_run), str(task.skips), f"{task.budget:.3%}",
                 (causes or "-") + (f" (held by {held})" if held else ""),
             ]
         )  # fmt: skip
@@ -371,16 +434,22 @@ def _text(timing: Timing, *, every: bool) -> str:
         lines.append(f"misses of unknown cause: {timing.unknown_share:.1%}")
     lines += text_of(timing.misses, timing.misses_left_out, every=every)
     if timing.uncharged:
-        lines.append(f"not judged: lockstep charged nothing for {', '.join(timing.uncharged)} (declared_us of the profile)")
+        lines.append(
+            f"not judged: lockstep charged nothing for {', '.join(timing.uncharged)} "
+            "(declared_us of the profile)"
+        )
     if timing.late_tasks:
         lines.append(f"really late: {timing.late_tasks}")
     judged = len(timing.uncharged) < len(timing.tasks)
-    lines += [f"exceeded: {line}" for line in timing.exceeded] or (["all budgets kept"] if judged else [])
+    lines += [f"exceeded: {line}" for line in timing.exceeded] or (
+        ["all budgets kept"] if judged else []
+    )
     return "\n".join(lines) + "\n"
 
 
 def _align(rows: list[list[str]], *, left: int, ragged: bool = False) -> list[str]:
-    """Align columns: the first ``left`` flush left, the others right; the last of a ragged table is free text."""
+    """Align columns: the first ``left`` flush left, the others right; the last of a ragged table is
+    free text."""
     width = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:

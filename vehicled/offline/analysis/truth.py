@@ -1,9 +1,11 @@
-"""Errors of a drive against the truth of a simulator, as :class:`~vehicled.run.judge.Judge` counts them while it lasts.
+"""Errors of a drive against the truth of a simulator, as :class:`~vehicled.run.judge.Judge` counts
+them while it lasts.
 
-Every figure of a log against its truth comes from here, so that the report and the comparison of a log state what the simulation
-printed. Instants are those of the truth at which the vehicle drove by itself; the true position is projected onto the course in the
-log; the estimate is interpolated to the instant. The types arrive in batches that overlap in time but do not end together, so each
-keeps a tail of a few seconds.
+Every figure of a log against its truth comes from here, so that the report and the comparison of a
+log state what the simulation printed. Instants are those of the truth at which the vehicle drove by
+itself; the true position is projected onto the course in the log; the estimate is interpolated to
+the instant. The types arrive in batches that overlap in time but do not end together, so each keeps
+a tail of a few seconds.
 """
 
 from collections.abc import Callable
@@ -42,7 +44,8 @@ class TruthJoin:
     TYPES = tuple(_FIELDS)
 
     def __init__(self, put: Put, course: Course | None) -> None:
-        """Take the ``course`` of the log; without it only the errors of the estimate are computed."""
+        """Take the ``course`` of the log; without it only the errors of the estimate are
+        computed."""
         self._put = put
         self._tracker = None if course is None else truth_tracker(course)
         self._rows: dict[type[Message], Any] = {}
@@ -69,7 +72,9 @@ class TruthJoin:
         self._follow(fresh)
         self._judge(fresh[_near(fresh["t_ns"], estimates["t_ns"])], estimates)
         for kind, rows in self._rows.items():
-            oldest_ns = max(min(until_ns, int(rows["t_ns"][-1])) - _TAIL_NS, int(rows["t_ns"][-1]) - _SILENT_NS)
+            oldest_ns = max(
+                min(until_ns, int(rows["t_ns"][-1])) - _TAIL_NS, int(rows["t_ns"][-1]) - _SILENT_NS
+            )
             # Keep the row before, which is valid until the next.
             self._rows[kind] = rows[max(0, int(np.searchsorted(rows["t_ns"], oldest_ns)) - 1) :]
 
@@ -86,8 +91,12 @@ class TruthJoin:
             return
         columns = (truth[name].tolist() for name in ("x_m", "y_m", "yaw_rad", "speed_mps"))
         points = [self._tracker.update(*state) for state in zip(*columns)]
-        self._put("cross_track_m", truth["t_ns"], np.array([point.cross_track_m for point in points]))
-        self._put("heading_rad", truth["t_ns"], np.array([point.heading_error_rad for point in points]))
+        self._put(
+            "cross_track_m", truth["t_ns"], np.array([point.cross_track_m for point in points])
+        )
+        self._put(
+            "heading_rad", truth["t_ns"], np.array([point.heading_error_rad for point in points])
+        )
 
     def _judge(self, truth: Any, estimates: Any) -> None:
         t_ns = truth["t_ns"]
@@ -96,11 +105,15 @@ class TruthJoin:
         # Count from the first stamp, so that floats keep nanoseconds.
         origin = estimates["t_ns"][0]
         at, known = t_ns - origin, estimates["t_ns"] - origin
-        x, y, speed = (np.interp(at, known, estimates[name]) for name in ("x_m", "y_m", "speed_mps"))
+        x, y, speed = (
+            np.interp(at, known, estimates[name]) for name in ("x_m", "y_m", "speed_mps")
+        )
         after = np.minimum(np.searchsorted(known, at), len(known) - 1)
         before = np.maximum(after - 1, 0)
         yaw = np.where(
-            2 * (at - known[before]) > known[after] - known[before], estimates["yaw_rad"][after], estimates["yaw_rad"][before]
+            2 * (at - known[before]) > known[after] - known[before],
+            estimates["yaw_rad"][after],
+            estimates["yaw_rad"][before],
         )
         self._put("position_m", t_ns, np.hypot(x - truth["x_m"], y - truth["y_m"]))
         self._put("yaw_rad", t_ns, np.mod(yaw - truth["yaw_rad"] + pi, 2 * pi) - pi)
@@ -108,8 +121,13 @@ class TruthJoin:
 
 
 def _near(t_ns: Any, others_ns: Any) -> Any:
-    """Return a mask of the times with both neighbours near; no interpolation at the ends or across gaps."""
+    """Return a mask of the times with both neighbours near; no interpolation at the ends or across
+    gaps."""
     after = np.minimum(np.searchsorted(others_ns, t_ns), len(others_ns) - 1)
     before = np.maximum(after - 1, 0)
     inside = (others_ns[0] <= t_ns) & (t_ns <= others_ns[-1])
-    return inside & (np.abs(others_ns[after] - t_ns) < _NEAR_NS) & (np.abs(t_ns - others_ns[before]) < _NEAR_NS)
+    return (
+        inside
+        & (np.abs(others_ns[after] - t_ns) < _NEAR_NS)
+        & (np.abs(t_ns - others_ns[before]) < _NEAR_NS)
+    )

@@ -1,1 +1,2 @@
-"""Command ``vehicled failsafe``: print the failsafe matrix, or test it by fault injection into simulated drives."""
+"""Command ``vehicled failsafe``: print the failsafe matrix, or test it by fault injection into
+simulated drives."""

@@ -1,4 +1,5 @@
-"""Daemon and simulator in one process, with an estimator and a controller whose outputs can be corrupted."""
+"""Daemon and simulator in one process, with an estimator and a controller whose outputs can be
+corrupted."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +29,8 @@ class Faulty:
 
 
 class WrappedPair(InProcessPair):
-    """Daemon and simulator in one process, with the wrapper above round estimator and controller."""
+    """Daemon and simulator in one process, with the wrapper above round estimator and
+    controller."""
 
     def around(self, estimator: Estimator, controller: Controller) -> tuple[Estimator, Controller]:
         """Wrap estimator and controller."""

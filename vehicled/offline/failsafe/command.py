@@ -29,11 +29,25 @@ def declare_failsafe_list(parser: CommandParser) -> None:
 
 
 def declare_failsafe_test(parser: CommandParser) -> None:
-    """Inject every fault of the matrix into a closed-loop simulated drive; check the reactions and their times."""
-    parser.describe(epilog="Exit status: 0 every trial passed; 1 at least one failed; 2 invalid arguments.")
-    parser.add_argument("--row", type=int, action="append", default=[], metavar="N", help="only this row; repeatable")
-    parser.add_argument("--link", choices=("messages", "wires"), help="only this link (default both)")
-    parser.add_argument("--clock", choices=("lockstep", "wall"), help="only this clock (default both)")
+    """Inject every fault of the matrix into a closed-loop simulated drive; check the reactions and
+    their times."""
+    parser.describe(
+        epilog="Exit status: 0 every trial passed; 1 at least one failed; 2 invalid arguments."
+    )
+    parser.add_argument(
+        "--row",
+        type=int,
+        action="append",
+        default=[],
+        metavar="N",
+        help="only this row; repeatable",
+    )
+    parser.add_argument(
+        "--link", choices=("messages", "wires"), help="only this link (default both)"
+    )
+    parser.add_argument(
+        "--clock", choices=("lockstep", "wall"), help="only this clock (default both)"
+    )
     parser.add_argument(
         "--n",
         type=_COUNT,
@@ -41,7 +55,11 @@ def declare_failsafe_test(parser: CommandParser) -> None:
         help="trials per fault, at random times (default 20 lockstep, 3 wall)",
     )
     parser.add_argument(
-        "--seed", type=_SEED, default=1, metavar="S", help="seed of the first trial; each further trial adds 1 (default 1)"
+        "--seed",
+        type=_SEED,
+        default=1,
+        metavar="S",
+        help="seed of the first trial; each further trial adds 1 (default 1)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=test)
@@ -70,11 +88,14 @@ def test(arguments: Namespace) -> int:
             trials.append(trial)
             failed = sum(bool(each.problem) for each in trials)
             if progress.due() or done == total:
-                progress.show(f"{clock}: {done} of {total} trials, {failed} failed, row {trial.row}")
+                progress.show(
+                    f"{clock}: {done} of {total} trials, {failed} failed, row {trial.row}"
+                )
     progress.close()
     if not trials:
         raise SetupError(
-            "no fault matches --row, --link and --clock: wall time covers rows 1, 6, 17 and 24 to 29, and some rows need one link"
+            "no fault matches --row, --link and --clock: wall time covers rows 1, 6, 17 and 24 "
+            "to 29, and some rows need one link"
         )
     found = lines(trials)
     if arguments.json:
@@ -92,7 +113,9 @@ def _rows(chosen: Sequence[int]) -> list[int]:
     return list(chosen) or known
 
 
-def _lockstep(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, TrialResult]]:
+def _lockstep(
+    rows: Sequence[int], links: Sequence[str], n: int, seed: int
+) -> Iterator[tuple[int, int, TrialResult]]:
     """Run trials on all processors. Each trial is independent of those that run in parallel."""
     from vehicled.offline.failsafe.injections import INJECTIONS
 
@@ -117,10 +140,19 @@ def _one(job: tuple[int, str, int]) -> TrialResult:
     return run_trial(INJECTIONS[index], link, seed)
 
 
-def _wall(rows: Sequence[int], links: Sequence[str], n: int, seed: int) -> Iterator[tuple[int, int, TrialResult]]:
+def _wall(
+    rows: Sequence[int], links: Sequence[str], n: int, seed: int
+) -> Iterator[tuple[int, int, TrialResult]]:
     """Run trials one after the other, because parallel ones would disturb each other."""
     from vehicled.offline.failsafe.wall import WALL, run_wall
 
-    jobs = [(each, link, seed + k) for each in WALL if each.row in rows for link in links if link in each.links for k in range(n)]
+    jobs = [
+        (each, link, seed + k)
+        for each in WALL
+        if each.row in rows
+        for link in links
+        if link in each.links
+        for k in range(n)
+    ]
     for done, (each, link, one_seed) in enumerate(jobs, start=1):
         yield done, len(jobs), run_wall(each, link, one_seed)

@@ -1,4 +1,5 @@
-"""The failsafe matrix as a table, for the terminal and for the generated page ``docs/failsafe.md``."""
+"""The failsafe matrix as a table, for the terminal and for the generated page
+``docs/failsafe.md``."""
 
 import textwrap
 from collections.abc import Iterator
@@ -303,17 +304,34 @@ def _block(row: Row, width: int) -> str:
     limits = [f"{rule.code} {_time(rule.react_ms)}" for rule in row.rules]
     if isfinite(row.outside_ms):
         limits.append(f"{row.outside}: {_time(row.outside_ms)}")
-    cells = (("detected by", row.detector), ("reaction", row.reaction), ("codes", codes or "none"), ("within", ", ".join(limits)))
+    cells = (
+        ("detected by", row.detector),
+        ("reaction", row.reaction),
+        ("codes", codes or "none"),
+        ("within", ", ".join(limits)),
+    )
     lines = [f"{row.number:>2}  {row.fault}"]
     for label, text in cells:
-        lines += textwrap.wrap(text, width, initial_indent=f"    {label:<13}", subsequent_indent=" " * 17, break_on_hyphens=False)
+        lines += textwrap.wrap(
+            text,
+            width,
+            initial_indent=f"    {label:<13}",
+            subsequent_indent=" " * 17,
+            break_on_hyphens=False,
+        )
     return "\n".join(lines) + "\n"
 
 
 def markdown() -> str:
     """Return the whole document as Markdown."""
     text = _HEAD + "".join(line for row in MATRIX for line in _lines(row))
-    text += _ARMING + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS) + _RESUMING + _PLACE + _ALIGNMENT
+    text += (
+        _ARMING
+        + "".join(f"| {check.code} | {check.wants} |\n" for check in CHECKS)
+        + _RESUMING
+        + _PLACE
+        + _ALIGNMENT
+    )
     return text + _STANDSTILL + _SOURCES + _MOTION + _CHOICES + _EQUIPMENT
 
 

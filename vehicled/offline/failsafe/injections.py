@@ -1,9 +1,9 @@
-"""Table of the faults injected in lockstep, for each row of the matrix: the fault, how it is made, and the code that must detect
-it.
+"""Table of the faults injected in lockstep, for each row of the matrix: the fault, how it is made,
+and the code that must detect it.
 
-``fail`` breaks a simulated device as ``--fail`` does; ``act`` does something else at that instant. Both happen in a drive described
-by ``scene``. Times count from the injection, or from the instant at which ``since`` first holds for the true vehicle plus
-``grace_s``.
+``fail`` breaks a simulated device as ``--fail`` does; ``act`` does something else at that instant.
+Both happen in a drive described by ``scene``. Times count from the injection, or from the instant
+at which ``since`` first holds for the true vehicle plus ``grace_s``.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,14 @@ from vehicled.core.messages import (
 )
 from vehicled.core.tasks import PIPELINE
 from vehicled.core.vehicle import MOVING_MPS, Limits
-from vehicled.offline.failsafe.stage import PROGRAM, READING_NS, SECOND_NS, STICK, InjectionScene, TrialStage
+from vehicled.offline.failsafe.stage import (
+    PROGRAM,
+    READING_NS,
+    SECOND_NS,
+    STICK,
+    InjectionScene,
+    TrialStage,
+)
 from vehicled.runtime.ending import EndConditions
 from vehicled.safety.monitors.place import OVERRUN_SHARE
 from vehicled.safety.monitors.yaw import STUCK_RAD
@@ -45,7 +52,8 @@ class Injection(Struct, frozen=True, kw_only=True):
     how: str
     """Description of the fault for the report."""
     simulated: bool = False
-    """True if a development machine cannot produce the fault; it is then injected at the edge of the daemon."""
+    """True if a development machine cannot produce the fault; it is then injected at the edge of
+    the daemon."""
     fail: str = ""
     """Failures of simulated devices, each ``port:kind=value``, with spaces in between."""
     fail_s: float = 60.0
@@ -86,7 +94,10 @@ def _costs(task: str, cost_ms: float) -> Callable[[TrialStage], None]:
 
 def _now_and_then(stage: TrialStage) -> None:
     """Make every fourth run of control too long."""
-    costs, stats = stage.pair.stopwatch.costs_ns, stage.pair.machine.executive.stats(_task("control"))
+    costs, stats = (
+        stage.pair.stopwatch.costs_ns,
+        stage.pair.machine.executive.stats(_task("control")),
+    )
     usual = costs[_task("control")]
 
     def duty() -> None:
@@ -121,7 +132,9 @@ def _ask(action: OperatorAction) -> Callable[[TrialStage], None]:
     return lambda stage: stage.ask(action)
 
 
-def _stick(*, plugged: bool = True, deadman: bool = True, unplugged: bool = False) -> Callable[[TrialStage], None]:
+def _stick(
+    *, plugged: bool = True, deadman: bool = True, unplugged: bool = False
+) -> Callable[[TrialStage], None]:
     def act(stage: TrialStage) -> None:
         stage.stick_plugged, stage.deadman = plugged, deadman
         if unplugged:
@@ -185,7 +198,11 @@ def _host(**reading: float | bool | str) -> Callable[[TrialStage], None]:
             nonlocal due_ns, sent
             if stage.now_ns >= due_ns:
                 due_ns += SECOND_NS
-                stage.say(HostHealth(stage.now_ns) if once and sent else HostHealth(stage.now_ns, **reading))  # type: ignore[arg-type]
+                stage.say(
+                    HostHealth(stage.now_ns)
+                    if once and sent
+                    else HostHealth(stage.now_ns, **reading)
+                )  # type: ignore[arg-type]
                 sent = True
 
         stage.duties.append(duty)
@@ -256,7 +273,9 @@ def _shifted(estimate: StateEstimate) -> StateEstimate:
 def _drift(stage: TrialStage) -> None:
     """Let the filter's place drift to the east."""
     begin_ns = stage.now_ns
-    stage.estimator.spoil = lambda e: replace(e, x_m=e.x_m + DRIFT_MPS * max(0, e.t_ns - begin_ns) * 1e-9)
+    stage.estimator.spoil = lambda e: replace(
+        e, x_m=e.x_m + DRIFT_MPS * max(0, e.t_ns - begin_ns) * 1e-9
+    )
 
 
 def _slower(estimate: StateEstimate) -> StateEstimate:
@@ -274,7 +293,11 @@ def _knows_nothing(command: ControlCommand) -> ControlCommand:
     return replace(command, throttle=0.0, brake=1.0, level=ControlLevel.STOP, reason=failed)
 
 
-RANGE = ("devices.range.driver=msglink", 'devices.range.messages=["ObstacleRange"]', "devices.range.rate_hz=20")
+RANGE = (
+    "devices.range.driver=msglink",
+    'devices.range.messages=["ObstacleRange"]',
+    "devices.range.rate_hz=20",
+)
 """Overrides that add a range sensor, which the shipped profiles do not have."""
 SCAN = (
     "devices.scanner.driver=msglink",
@@ -284,25 +307,49 @@ SCAN = (
 )
 """Overrides that add a planar scanner, which the shipped profiles do not have."""
 
-_RC_TABLE = "steering={channel=1},throttle={channel=3},mode={channel=5},kill={channel=7},required=true"
-RC = ("devices.rc.driver=crsf", 'devices.rc.messages=["RcChannels"]', "devices.rc.rate_hz=50", f"rc={{{_RC_TABLE}}}")
-"""Overrides that add an RC receiver whose handset is required, which the shipped profiles do not have."""
+_RC_TABLE = (
+    "steering={channel=1},throttle={channel=3},mode={channel=5},kill={channel=7},required=true"
+)
+RC = (
+    "devices.rc.driver=crsf",
+    'devices.rc.messages=["RcChannels"]',
+    "devices.rc.rate_hz=50",
+    f"rc={{{_RC_TABLE}}}",
+)
+"""Overrides that add an RC receiver whose handset is required, which the shipped profiles do not
+have."""
 
 INJECTIONS: tuple[Injection, ...] = (
-    Injection(row=1, code="loop_frozen", how="the daemon freezes for 1 s and sends no frames", act=lambda s: s.freeze(1.0)),
+    Injection(
+        row=1, code="loop_frozen", how="the daemon freezes for 1 s and sends no frames",
+        act=lambda s: s.freeze(1.0),
+    ),
     Injection(
         row=1, code="loop_frozen", how="the same, with a board that has no brake and no telemetry",
         act=lambda s: s.freeze(1.0), profile="art", links=WIRES,
     ),
-    Injection(row=2, code="deadlines_missed", how="control needs 6.5 ms, its deadline is 6 ms", act=_costs("control", 6.5)),
-    Injection(row=2, code="deadlines_share", how="every fourth run of control needs 6.5 ms", act=_now_and_then),
+    Injection(
+        row=2, code="deadlines_missed", how="control needs 6.5 ms, its deadline is 6 ms",
+        act=_costs("control", 6.5),
+    ),
+    Injection(
+        row=2, code="deadlines_share", how="every fourth run of control needs 6.5 ms",
+        act=_now_and_then,
+    ),
     Injection(row=2, code="estimate_stale", how="fusion needs 30 ms", act=_costs("fusion", 30.0)),
     Injection(row=2, code="control_stale", how="control needs 60 ms", act=_costs("control", 60.0)),
     Injection(row=3, code="task_raised", how="the controller raises once", act=_raise_once),
-    Injection(row=4, code="emergency_stop", how="the operator requests it", act=_ask(OperatorAction.EMERGENCY_STOP)),
-    Injection(row=4, code="rc_killed", how="the kill switch of the RC handset is moved", fail="rc:kill", overrides=RC),
     Injection(
-        row=5, code="teleop_lost", how="the readings stop", simulated=True, scene=InjectionScene.MANUAL, act=_stick(plugged=False)
+        row=4, code="emergency_stop", how="the operator requests it",
+        act=_ask(OperatorAction.EMERGENCY_STOP),
+    ),
+    Injection(
+        row=4, code="rc_killed", how="the kill switch of the RC handset is moved", fail="rc:kill",
+        overrides=RC,
+    ),
+    Injection(
+        row=5, code="teleop_lost", how="the readings stop", simulated=True,
+        scene=InjectionScene.MANUAL, act=_stick(plugged=False)
     ),
     Injection(
         row=5, code="deadman_released", how="the deadman is released",
@@ -317,100 +364,163 @@ INJECTIONS: tuple[Injection, ...] = (
         simulated=True, scene=InjectionScene.SETPOINTS, act=_program(released=True)
     ),
     Injection(
-        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, scene=InjectionScene.MANUAL,
-        act=_stick(plugged=False, unplugged=True),
+        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True,
+        scene=InjectionScene.MANUAL, act=_stick(plugged=False, unplugged=True),
     ),
     Injection(
-        row=6, code="", how="a deflected stick requests teleop", simulated=True, scene=InjectionScene.PARKED, act=_deflected,
-        refused="centre the stick",
+        row=6, code="", how="a deflected stick requests teleop", simulated=True,
+        scene=InjectionScene.PARKED, act=_deflected, refused="centre the stick",
     ),
     Injection(
-        row=7, code="ground_lost", how="the heartbeats stop", simulated=True, prepare=_ground(True), act=_ground(False)
+        row=7, code="ground_lost", how="the heartbeats stop", simulated=True, prepare=_ground(True),
+        act=_ground(False)
     ),
-    Injection(row=7, code="rc_lost", how="the RC receiver sends nothing", fail="rc:off", overrides=RC),
     Injection(
-        row=7, code="rc_lost", how="the RC receiver reports that it has lost its handset", fail="rc:rc_failsafe", overrides=RC,
-        also=("rc_link_poor",),
+        row=7, code="rc_lost", how="the RC receiver sends nothing", fail="rc:off", overrides=RC,
     ),
-    Injection(row=7, code="rc_lost", how="the RC receiver sends the centre of every channel", fail="rc:centred", overrides=RC),
     Injection(
-        row=7, code="rc_lost", how="the RC receiver repeats its last frame without a mark, and the profile states still_s",
-        fail="rc:stuck", grace_s=lambda limits: 1.0, overrides=(*RC[:3], f"rc={{{_RC_TABLE},still_s=1.0}}"),
+        row=7, code="rc_lost", how="the RC receiver reports that it has lost its handset",
+        fail="rc:rc_failsafe", overrides=RC, also=("rc_link_poor",),
     ),
-    Injection(row=7, code="rc_link_poor", how="30 % of the handset's packets arrive", fail="rc:link_quality=0.3", overrides=RC),
+    Injection(
+        row=7, code="rc_lost", how="the RC receiver sends the centre of every channel",
+        fail="rc:centred", overrides=RC,
+    ),
+    Injection(
+        row=7, code="rc_lost",
+        how="the RC receiver repeats its last frame without a mark, and the profile states still_s",
+        fail="rc:stuck", grace_s=lambda limits: 1.0,
+        overrides=(*RC[:3], f"rc={{{_RC_TABLE},still_s=1.0}}"),
+    ),
+    Injection(
+        row=7, code="rc_link_poor", how="30 % of the handset's packets arrive",
+        fail="rc:link_quality=0.3", overrides=RC,
+    ),
     Injection(row=8, code="gnss_silent", how="the receiver sends nothing", fail="gnss:off"),
     Injection(
-        row=8, code="speed_unmeasured", how="the receiver sends nothing, and nothing else measures a speed", fail="gnss:off",
+        row=8, code="speed_unmeasured",
+        how="the receiver sends nothing, and nothing else measures a speed", fail="gnss:off",
         profile="art",
     ),
     Injection(
-        row=8, code="speed_unmeasured_long", how="the same, and the filter claims a sigma of 1 cm", fail="gnss:off",
+        row=8, code="speed_unmeasured_long", how="the same, and the filter claims a sigma of 1 cm",
+        fail="gnss:off",
         # The drive of `art` goes to rest on a throttle that nothing corrects, before the rule acts.
         act=_estimate(_certain), profile="art_published", timeout_s=12.0,
     ),
-    Injection(row=9, code="rtk_lost", how="RTK fixed to float, drifting to 0.4 m", fail="gnss:float"),
+    Injection(
+        row=9, code="rtk_lost", how="RTK fixed to float, drifting to 0.4 m", fail="gnss:float",
+    ),
     Injection(
         row=9, code="rtk_lost_long", how="RTK fixed to float, permanently", fail="gnss:float",
-        grace_s=lambda limits: limits.rtk_lost_stop_s, overrides=("limits.rtk_lost_stop_s=5",), timeout_s=12.0,
+        grace_s=lambda limits: limits.rtk_lost_stop_s, overrides=("limits.rtk_lost_stop_s=5",),
+        timeout_s=12.0,
     ),
-    Injection(row=10, code="gnss_refused", how="the position jumps 5 m sideways, reported as RTK fixed", fail="gnss:multipath=5"),
-    Injection(row=10, code="gnss_stuck", how="the same position repeats with fresh stamps", fail="gnss:stuck"),
-    Injection(row=11, code="estimate_not_finite", how="the filter returns NaN and infinity", act=_estimate(_not_finite)),
-    Injection(row=11, code="estimator_diverged", how="the filter reports divergence", act=_estimate(_diverged)),
-    Injection(row=11, code="position_uncertain", how="the filter's sigma is 2 m", act=_estimate(_uncertain)),
     Injection(
-        row=11, code="place_against_gnss", how="the filter's place drifts away at 2 m/s", act=_drift,
-        grace_s=lambda limits: limits.corridor_m / 3.0 / DRIFT_MPS,
+        row=10, code="gnss_refused", how="the position jumps 5 m sideways, reported as RTK fixed",
+        fail="gnss:multipath=5",
     ),
-    Injection(row=11, code="place_jumped", how="the filter's place jumps by 1 m", act=_estimate(_shifted)),
     Injection(
-        row=11, code="speed_against_gnss", how="the filter says a quarter of the speed", act=_estimate(_slower), profile="art",
+        row=10, code="gnss_stuck", how="the same position repeats with fresh stamps",
+        fail="gnss:stuck",
     ),
-    Injection(row=11, code="heading_against_gyro", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
-    Injection(row=11, code="heading_against_course", how="the heading jumps by 0.5 rad", fail="heading:wrong=0.5"),
     Injection(
-        row=11, code="heading_stuck", how="the same heading repeats; from a turn of 0.1 rad on", fail="heading:stuck",
-        act=TrialStage.measure_turn, since=lambda s: s.turned_rad > STUCK_RAD, timeout_s=60.0,
+        row=11, code="estimate_not_finite", how="the filter returns NaN and infinity",
+        act=_estimate(_not_finite),
+    ),
+    Injection(
+        row=11, code="estimator_diverged", how="the filter reports divergence",
+        act=_estimate(_diverged),
+    ),
+    Injection(
+        row=11, code="position_uncertain", how="the filter's sigma is 2 m",
+        act=_estimate(_uncertain),
+    ),
+    Injection(
+        row=11, code="place_against_gnss", how="the filter's place drifts away at 2 m/s",
+        act=_drift, grace_s=lambda limits: limits.corridor_m / 3.0 / DRIFT_MPS,
+    ),
+    Injection(
+        row=11, code="place_jumped", how="the filter's place jumps by 1 m", act=_estimate(_shifted),
+    ),
+    Injection(
+        row=11, code="speed_against_gnss", how="the filter says a quarter of the speed",
+        act=_estimate(_slower), profile="art",
+    ),
+    Injection(
+        row=11, code="heading_against_gyro", how="the heading jumps by 0.5 rad",
+        fail="heading:wrong=0.5",
+    ),
+    Injection(
+        row=11, code="heading_against_course", how="the heading jumps by 0.5 rad",
+        fail="heading:wrong=0.5",
+    ),
+    Injection(
+        row=11, code="heading_stuck", how="the same heading repeats; from a turn of 0.1 rad on",
+        fail="heading:stuck", act=TrialStage.measure_turn, since=lambda s: s.turned_rad > STUCK_RAD,
+        timeout_s=60.0,
     ),
     Injection(row=12, code="imu_silent", how="the IMU sends nothing", fail="imu:off"),
-    Injection(row=12, code="imu_stuck", how="the same sample repeats", fail="imu:stuck", also=("imu_silent",)),
-    Injection(row=12, code="imu_saturated", how="the IMU is at the end of its range and reports it", fail="imu:saturation"),
     Injection(
-        row=12, code="imu_tilted", how="the IMU looks 17 degrees upward", profile="hunter_se", links=("messages",),
-        overrides=("sim.imu.mounting_error_rad=[0.0, 0.3, 0.0]",), timeout_s=20.0,
+        row=12, code="imu_stuck", how="the same sample repeats", fail="imu:stuck",
+        also=("imu_silent",),
     ),
-    Injection(row=12, code="gyro_against_course", how="gyro offset of 0.5 rad/s", fail="imu:wrong=0.5"),
     Injection(
-        row=12, code="gyro_against_steering", how="gyro offset of 0.5 rad/s, in a tunnel without a heading",
+        row=12, code="imu_saturated", how="the IMU is at the end of its range and reports it",
+        fail="imu:saturation",
+    ),
+    Injection(
+        row=12, code="imu_tilted", how="the IMU looks 17 degrees upward", profile="hunter_se",
+        links=("messages",), overrides=("sim.imu.mounting_error_rad=[0.0, 0.3, 0.0]",),
+        timeout_s=20.0,
+    ),
+    Injection(
+        row=12, code="gyro_against_course", how="gyro offset of 0.5 rad/s", fail="imu:wrong=0.5",
+    ),
+    Injection(
+        row=12, code="gyro_against_steering",
+        how="gyro offset of 0.5 rad/s, in a tunnel without a heading",
         fail="gnss:no_fix heading:off imu:wrong=0.5",
     ),
     Injection(
-        row=13, code="speed_mismatch", how="wheel spin: measured speed doubles", fail="drive:slip=1",
-        # The estimate follows the wheels away from the fixes, so either rule may trip first; both stop the vehicle in the same way.
+        row=13, code="speed_mismatch", how="wheel spin: measured speed doubles",
+        fail="drive:slip=1",
+        # The estimate follows the wheels away from the fixes, so either rule may trip first; both
+        # stop the vehicle in the same way.
         also=("gnss_refused",),
     ),
-    Injection(row=13, code="speed_mismatch", how="wheel lock: measured speed is 0.4 of the true one", fail="drive:slip=-0.6"),
-    Injection(row=14, code="stalled", how="the wheels are blocked while driving", fail="drive:blocked", since=_stands),
     Injection(
-        row=14, code="stalled", how="frames no longer reach a board without telemetry", fail="drive:off", since=_stands,
-        profile="art", links=WIRES,
+        row=13, code="speed_mismatch", how="wheel lock: measured speed is 0.4 of the true one",
+        fail="drive:slip=-0.6",
+    ),
+    Injection(
+        row=14, code="stalled", how="the wheels are blocked while driving", fail="drive:blocked",
+        since=_stands,
+    ),
+    Injection(
+        row=14, code="stalled", how="frames no longer reach a board without telemetry",
+        fail="drive:off", since=_stands, profile="art", links=WIRES,
     ),
     Injection(
         row=14, code="not_moving", how="the wheels are blocked at standstill",
         fail="drive:blocked", scene=InjectionScene.HELD, act=_push
     ),
     Injection(
-        row=14, code="not_moving", how="no frame ever reaches the board", fail="drive:off", scene=InjectionScene.HELD, act=_push,
-        profile="art", links=WIRES,
+        row=14, code="not_moving", how="no frame ever reaches the board", fail="drive:off",
+        scene=InjectionScene.HELD, act=_push, profile="art", links=WIRES,
     ),
     Injection(
-        row=14, code="no_progress", how="the controller drives with too little throttle", since=_stands, timeout_s=12.0,
-        act=_command(lambda command: replace(command, throttle=min(command.throttle, 0.1), brake=0.0)),
+        row=14, code="no_progress", how="the controller drives with too little throttle",
+        since=_stands, timeout_s=12.0,
+        act=_command(lambda command: replace(command, throttle=min(command.throttle, 0.1),
+            brake=0.0)),
         overrides=("limits.no_progress_s=3",),
     ),
     Injection(
-        row=15, code="rolling_back", how="the drive creeps backward, whatever the command; from 0.3 m on",
-        fail="drive:runaway=-0.29", fail_s=6.0, since=lambda s: s.way_m > s.profile.limits.roll_back_m, scene=InjectionScene.HELD,
+        row=15, code="rolling_back",
+        how="the drive creeps backward, whatever the command; from 0.3 m on",
+        fail="drive:runaway=-0.29", fail_s=6.0,
+        since=lambda s: s.way_m > s.profile.limits.roll_back_m, scene=InjectionScene.HELD,
         act=_push, overrides=("limits.not_moving_s=10",), timeout_s=12.0,
     ),
     Injection(
@@ -418,40 +528,69 @@ INJECTIONS: tuple[Injection, ...] = (
         act=_command(lambda command: replace(command, target_speed_mps=0.3)),
     ),
     Injection(
-        row=15, code="uncommanded_motion", how="the drive runs away from standstill for 3 s", fail="drive:runaway",
-        fail_s=3.0, since=_moves, scene=InjectionScene.HELD,
+        row=15, code="uncommanded_motion", how="the drive runs away from standstill for 3 s",
+        fail="drive:runaway", fail_s=3.0, since=_moves, scene=InjectionScene.HELD,
     ),
     Injection(
-        row=15, code="uncommanded_motion_lasts", how="the drive runs away against the brake", fail="drive:runaway", fail_s=3.0,
-        since=_moves, scene=InjectionScene.HELD,
+        row=15, code="uncommanded_motion_lasts", how="the drive runs away against the brake",
+        fail="drive:runaway", fail_s=3.0, since=_moves, scene=InjectionScene.HELD,
     ),
     Injection(
-        row=15, code="overspeed", how="the drive runs away beyond the speed limit for 3 s", fail="drive:runaway=1", fail_s=3.0,
-        since=_too_fast, overrides=("limits.max_speed_mps=1.2", "limits.overspeed_mps=0.3"),
+        row=15, code="overspeed", how="the drive runs away beyond the speed limit for 3 s",
+        fail="drive:runaway=1", fail_s=3.0, since=_too_fast,
+        overrides=("limits.max_speed_mps=1.2", "limits.overspeed_mps=0.3"),
     ),
-    Injection(row=16, code="motor_fault", how="fault 4, over-current", fail="drive:fault=4", also=("vesc_abs_over_current",)),
-    Injection(row=16, code="motor_hot", how="the temperature sensors read 87 degrees", simulated=True, fail="drive:heat=360"),
-    Injection(row=16, code="motor_too_hot", how="the temperature sensors read 102 degrees", simulated=True, fail="drive:heat=375"),
-    Injection(row=17, code="actuator_lost", how="no bytes pass in either direction", fail="drive:off", also=("vesc_silent",)),
-    Injection(row=18, code="battery_low", how="the supply falls to 9.7 V", simulated=True, fail="drive:battery=9.7"),
-    Injection(row=18, code="battery_empty", how="the supply falls to 8.5 V", simulated=True, fail="drive:battery=8.5"),
+    Injection(
+        row=16, code="motor_fault", how="fault 4, over-current", fail="drive:fault=4",
+        also=("vesc_abs_over_current",),
+    ),
+    Injection(
+        row=16, code="motor_hot", how="the temperature sensors read 87 degrees", simulated=True,
+        fail="drive:heat=360",
+    ),
+    Injection(
+        row=16, code="motor_too_hot", how="the temperature sensors read 102 degrees",
+        simulated=True, fail="drive:heat=375",
+    ),
+    Injection(
+        row=17, code="actuator_lost", how="no bytes pass in either direction", fail="drive:off",
+        also=("vesc_silent",),
+    ),
+    Injection(
+        row=18, code="battery_low", how="the supply falls to 9.7 V", simulated=True,
+        fail="drive:battery=9.7",
+    ),
+    Injection(
+        row=18, code="battery_empty", how="the supply falls to 8.5 V", simulated=True,
+        fail="drive:battery=8.5",
+    ),
     Injection(
         row=19, code="fence_ahead", how="a fence appears within the stopping distance",
-        act=lambda s: s.put_up_fence(s.profile.vehicle.outline.front_m + 0.1, beyond=True), also=("fence_left",),
+        act=lambda s: s.put_up_fence(s.profile.vehicle.outline.front_m + 0.1, beyond=True),
+        also=("fence_left",),
     ),
     Injection(
         row=19, code="fence_left", how="a fence appears with the vehicle outside, edge 2 m ahead",
         act=lambda s: s.put_up_fence(2.0, beyond=False),
     ),
-    Injection(row=19, code="corridor_left", how="the steering pulls to the right", fail="drive:pull=-2", since=_left),
     Injection(
-        row=19, code="corridor_left", how="the controller drives straight on and says that it is on its course", since=_left,
-        act=_command(lambda c: replace(c, wheel_angle_rad=0.0, throttle=0.3, brake=0.0, cross_track_m=0.0, heading_error_rad=0.0)),
+        row=19, code="corridor_left", how="the steering pulls to the right", fail="drive:pull=-2",
+        since=_left,
+    ),
+    Injection(
+        row=19, code="corridor_left",
+        how="the controller drives straight on and says that it is on its course", since=_left,
+        act=_command(lambda c: replace(c, wheel_angle_rad=0.0, throttle=0.3, brake=0.0,
+            cross_track_m=0.0, heading_error_rad=0.0)),
         timeout_s=12.0,
     ),
-    Injection(row=20, code="controller_failed", how="the controller fails and only commands a stop", act=_command(_knows_nothing)),
     Injection(
-        row=21, code="commands_clipped", how="the controller commands a wheel angle of 1 rad and twice the drive",
+        row=20, code="controller_failed", how="the controller fails and only commands a stop",
+        act=_command(_knows_nothing),
+    ),
+    Injection(
+        row=21, code="commands_clipped",
+        how="the controller commands a wheel angle of 1 rad and twice the drive",
         act=_command(lambda c: replace(c, wheel_angle_rad=1.0, throttle=2.0)),
     ),
     Injection(
@@ -459,57 +598,89 @@ INJECTIONS: tuple[Injection, ...] = (
         act=_command(lambda c: replace(c, cross_track_m=nan, progress_m=nan)),
     ),
     Injection(
-        row=22, code="course_cut_short", how="the controller says in mid-course that it is finished",
+        row=22, code="course_cut_short",
+        how="the controller says in mid-course that it is finished",
         act=lambda s: _says_finished(s, True),
     ),
     Injection(
-        row=22, code="course_overrun", how="the controller drives on beyond the end of the course", act=_drives_on, since=_beyond,
-        course="straight_20m", timeout_s=30.0,
+        row=22, code="course_overrun", how="the controller drives on beyond the end of the course",
+        act=_drives_on, since=_beyond, course="straight_20m", timeout_s=30.0,
     ),
     Injection(
-        row=22, code="course_backward", how="the controller drives backward and says that all is well",
-        act=_command(lambda c: replace(c, throttle=-0.5, brake=0.0)), since=lambda s: s.backward_m > s.profile.limits.corridor_m,
-        course="straight_20m", overrides=("limits.corridor_m=1.0",), timeout_s=12.0,
+        row=22, code="course_backward",
+        how="the controller drives backward and says that all is well",
+        act=_command(lambda c: replace(c, throttle=-0.5, brake=0.0)),
+        since=lambda s: s.backward_m > s.profile.limits.corridor_m, course="straight_20m",
+        overrides=("limits.corridor_m=1.0",), timeout_s=12.0,
     ),
     Injection(
-        row=23, code="obstacle_in_sight", how="a post at the coasting distance, range sensor", act=lambda s: s.put_up_post(0.9),
-        overrides=RANGE,
+        row=23, code="obstacle_in_sight", how="a post at the coasting distance, range sensor",
+        act=lambda s: s.put_up_post(0.9), overrides=RANGE,
     ),
     Injection(
-        row=23, code="obstacle_in_sight", how="the same, scanner", act=lambda s: s.put_up_post(0.9), overrides=SCAN
+        row=23, code="obstacle_in_sight", how="the same, scanner", act=lambda s: s.put_up_post(0.9),
+        overrides=SCAN
     ),
     Injection(
-        row=23, code="obstacle_ahead", how="a post at the stopping distance, range sensor", act=lambda s: s.put_up_post(0.65),
-        overrides=RANGE,
+        row=23, code="obstacle_ahead", how="a post at the stopping distance, range sensor",
+        act=lambda s: s.put_up_post(0.65), overrides=RANGE,
     ),
-    Injection(row=23, code="obstacle_ahead", how="the same, scanner", act=lambda s: s.put_up_post(0.65), overrides=SCAN),
     Injection(
-        row=23, code="obstacle_too_near", how="a post appears within the controlled stopping distance, range sensor",
-        act=lambda s: s.put_up_post(0.4), overrides=RANGE,
-    ),
-    Injection(row=23, code="obstacle_too_near", how="the same, scanner", act=lambda s: s.put_up_post(0.4), overrides=SCAN),
-    Injection(row=23, code="obstacle_sensor_silent", how="the range sensor sends nothing", fail="range:off", overrides=RANGE),
-    Injection(row=23, code="obstacle_sensor_silent", how="the scanner sends nothing", fail="scanner:off", overrides=SCAN),
-    Injection(
-        row=23, code="obstacle_sensor_blind", how="the scanner's window is covered", act=lambda s: s.cover_scanner(),
+        row=23, code="obstacle_ahead", how="the same, scanner", act=lambda s: s.put_up_post(0.65),
         overrides=SCAN,
     ),
-    Injection(row=30, code="map_lost", how="scans fit the map no more", act=lambda s: s.leave_map()),
-    Injection(row=30, code="map_lost_long", how="the same, for longer", act=lambda s: s.leave_map(), also=("map_lost",)),
+    Injection(
+        row=23, code="obstacle_too_near",
+        how="a post appears within the controlled stopping distance, range sensor",
+        act=lambda s: s.put_up_post(0.4), overrides=RANGE,
+    ),
+    Injection(
+        row=23, code="obstacle_too_near", how="the same, scanner", act=lambda s: s.put_up_post(0.4),
+        overrides=SCAN,
+    ),
+    Injection(
+        row=23, code="obstacle_sensor_silent", how="the range sensor sends nothing",
+        fail="range:off", overrides=RANGE,
+    ),
+    Injection(
+        row=23, code="obstacle_sensor_silent", how="the scanner sends nothing", fail="scanner:off",
+        overrides=SCAN,
+    ),
+    Injection(
+        row=23, code="obstacle_sensor_blind", how="the scanner's window is covered",
+        act=lambda s: s.cover_scanner(), overrides=SCAN,
+    ),
+    Injection(
+        row=30, code="map_lost", how="scans fit the map no more", act=lambda s: s.leave_map(),
+    ),
+    Injection(
+        row=30, code="map_lost_long", how="the same, for longer", act=lambda s: s.leave_map(),
+        also=("map_lost",),
+    ),
     Injection(
         row=24, code="log_failing", how="the log writer reports a full disk", simulated=True,
         act=_host(log_failure="No space left on device"),
     ),
-    Injection(row=25, code="host_strained", how="the processor is throttled", simulated=True, act=_host(throttled=True)),
     Injection(
-        row=26, code="clock_stepped", how="the wall clock steps back by an hour", simulated=True, act=_host(clock_step_s=-3600.0)
+        row=25, code="host_strained", how="the processor is throttled", simulated=True,
+        act=_host(throttled=True),
     ),
-    Injection(row=26, code="woke_up", how="the computer was suspended for 20 s", simulated=True, act=_host(suspended_s=20.0)),
     Injection(
-        row=27, code="", how="the profile is not the calibrated one", simulated=True, scene=InjectionScene.PARKED,
-        act=_not_calibrated, refused="calibrated",
+        row=26, code="clock_stepped", how="the wall clock steps back by an hour", simulated=True,
+        act=_host(clock_step_s=-3600.0)
     ),
-    Injection(row=28, code="", how="the daemon restarts while the vehicle drives", act=lambda s: s.pair.start(s.now_ns)),
+    Injection(
+        row=26, code="woke_up", how="the computer was suspended for 20 s", simulated=True,
+        act=_host(suspended_s=20.0),
+    ),
+    Injection(
+        row=27, code="", how="the profile is not the calibrated one", simulated=True,
+        scene=InjectionScene.PARKED, act=_not_calibrated, refused="calibrated",
+    ),
+    Injection(
+        row=28, code="", how="the daemon restarts while the vehicle drives",
+        act=lambda s: s.pair.start(s.now_ns),
+    ),
     Injection(row=29, code="", how="the link to the simulator ends", act=_lose_simulator),
 )  # fmt: skip
 """All injections in the order of the matrix; every rule occurs at least once."""

@@ -1,7 +1,9 @@
-"""Run vehicled with host clocks that jump on a signal: ``python -m vehicled.offline.failsafe.lying_clock ...``.
+"""Run vehicled with host clocks that jump on a signal: ``python -m
+vehicled.offline.failsafe.lying_clock ...``.
 
-Tests cannot step the clock of a development machine or suspend it. SIGUSR1 sets the wall clock an hour ahead, SIGUSR2 the boot
-clock 20 s, as after a suspend; only the daemon's readings of the host change.
+Tests cannot step the clock of a development machine or suspend it. SIGUSR1 sets the wall clock an
+hour ahead, SIGUSR2 the boot clock 20 s, as after a suspend; only the daemon's readings of the host
+change.
 """
 
 import runpy

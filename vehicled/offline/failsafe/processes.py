@@ -22,7 +22,11 @@ START_S = 30.0
 """Longest wait until a process runs or the vehicle drives, s."""
 END_S = 20.0
 READING_S = 0.02
-TELEMETRY, SILENCE, LOOP = "limits.telemetry_silence_s", "devices.drive.driver.vesc_can.silence_s", "limits.loop_silence_s"
+TELEMETRY, SILENCE, LOOP = (
+    "limits.telemetry_silence_s",
+    "devices.drive.driver.vesc_can.silence_s",
+    "limits.loop_silence_s",
+)
 LONG_TIMEOUTS = {
     "limits.imu_silence_s": 0.4,
     "limits.estimate_silence_s": 0.5,
@@ -31,7 +35,8 @@ LONG_TIMEOUTS = {
     SILENCE: 0.5,
     LOOP: 1.0,
 }
-"""Wider limits, so that a stalled machine does not cause a stop of its own. The limit under test is not widened."""
+"""Wider limits, so that a stalled machine does not cause a stop of its own. The limit under test is
+not widened."""
 
 
 class TrialError(Exception):
@@ -43,12 +48,18 @@ class EndedError(TrialError):
 
 
 class Processes:
-    """Context of daemon and simulator with a folder for log, sockets and ports. All processes end with it."""
+    """Context of daemon and simulator with a folder for log, sockets and ports. All processes end
+    with it."""
 
-    def __init__(self, folder: Path, profile: str, link: str, seed: int, on_trial: Collection[str] = ()) -> None:
-        """Take the trial's settings. ``on_trial`` lists keys of ``LONG_TIMEOUTS`` that keep the profile's value."""
+    def __init__(
+        self, folder: Path, profile: str, link: str, seed: int, on_trial: Collection[str] = ()
+    ) -> None:
+        """Take the trial's settings. ``on_trial`` lists keys of ``LONG_TIMEOUTS`` that keep the
+        profile's value."""
         self.folder, self.link = folder, link
-        self._long_timeouts = {key: value for key, value in LONG_TIMEOUTS.items() if key not in on_trial}
+        self._long_timeouts = {
+            key: value for key, value in LONG_TIMEOUTS.items() if key not in on_trial
+        }
         self._profile, self._seed = profile, seed
         self._running: list[subprocess.Popen[bytes]] = []
         self._files = 0
@@ -58,7 +69,12 @@ class Processes:
     def __enter__(self) -> "Processes":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for process in self._running:
             if process.poll() is None:
                 process.kill()
@@ -87,7 +103,17 @@ class Processes:
     def daemon_and_simulator(self, profile: str) -> None:
         """Start ``vehicled run`` with a given profile file against a separate simulator."""
         address = f"unix:{self.folder / 'link'}"
-        world = ["simulator", "--listen", address, "--profile", profile, "--course", COURSE, "--link", self.link]
+        world = [
+            "simulator",
+            "--listen",
+            address,
+            "--profile",
+            profile,
+            "--course",
+            COURSE,
+            "--link",
+            self.link,
+        ]
         self._start("vehicled", world)
         self._wait(lambda: (self.folder / "link").exists(), "the simulator did not open its socket")
         self.daemon = self._start("vehicled", ["run", "--connect", address, *self._common(profile)])
@@ -95,21 +121,40 @@ class Processes:
     def plug_in(self) -> None:
         """Start the simulator with the vehicle's devices as pseudo-terminals."""
         devices = self.folder / "devices"
-        self._start("vehicled", ["simulator", "--ptys", str(devices), "--profile", self._profile, "--course", COURSE])
+        self._start(
+            "vehicled",
+            ["simulator", "--ptys", str(devices), "--profile", self._profile, "--course", COURSE],
+        )
         self._wait(lambda: (devices / "drive").exists(), "the simulator did not create its ports")
 
     def run_on_ptys(self, *, operator: bool) -> None:
         """Start ``vehicled run`` on these ports; nothing arms it without the operator's port."""
         devices = self.folder / "devices"
         words = ["run", "--laps", "3"]
-        for port, tail in {"gnss": "", "heading": "", "imu": "&baud=921600", "operator": ""}.items():
-            url = "" if port == "operator" and not operator else f"serial:{devices / port}?retry_max_s=0.2{tail}"
+        for port, tail in {
+            "gnss": "",
+            "heading": "",
+            "imu": "&baud=921600",
+            "operator": "",
+        }.items():
+            url = (
+                ""
+                if port == "operator" and not operator
+                else f"serial:{devices / port}?retry_max_s=0.2{tail}"
+            )
             words += ["--set", f'devices.{port}.port="{url}"']
-        words += ["--set", f'devices.drive.port="can:slcan:{devices / "drive"}?bitrate=500000&retry_max_s=0.2"']
+        words += [
+            "--set",
+            f'devices.drive.port="can:slcan:{devices / "drive"}?bitrate=500000&retry_max_s=0.2"',
+        ]
         self.daemon = self._start("vehicled", [*words, *self._common(self._profile)])
 
     def _common(self, profile: str) -> list[str]:
-        timeouts = [word for key, value in self._long_timeouts.items() for word in ("--set", f"{key}={value}")]
+        timeouts = [
+            word
+            for key, value in self._long_timeouts.items()
+            for word in ("--set", f"{key}={value}")
+        ]
         return ["--profile", profile, "--course", COURSE, "--log", str(self.folder), *timeouts]
 
     def _start(self, module: str, words: list[str]) -> "subprocess.Popen[bytes]":
@@ -117,7 +162,8 @@ class Processes:
         with (self.folder / f"said{self._files}.txt").open("wb") as said:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *words],
-                stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=self._environment,
+                stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+                env=self._environment,
             )  # fmt: skip
         self._running.append(process)
         return process
@@ -143,7 +189,9 @@ class Processes:
     def wait_for_mode(self, mode: str) -> None:
         """Wait until the daemon is in a mode."""
         with self.client() as client:
-            self._wait(lambda: client.status()["mode"] == mode, f"the daemon did not reach mode {mode}")
+            self._wait(
+                lambda: client.status()["mode"] == mode, f"the daemon did not reach mode {mode}"
+            )
 
     def wait_while_mode(self, mode: str, at_most_s: float) -> None:
         """Wait while the daemon runs and stays in a mode."""
@@ -165,7 +213,9 @@ class Processes:
                 raise TrialError("teleop could not take over the vehicle")
             sequence += 1
             throttle = 0.5 if asked == 2 else 0.0
-            reading = TeleopRequest(steering=0.0, throttle=throttle, deadman=True, sequence=sequence, origin="gamepad")
+            reading = TeleopRequest(
+                steering=0.0, throttle=throttle, deadman=True, sequence=sequence, origin="gamepad"
+            )
             client.send(reading)
             if sequence % 10 == 0 and asked < 2:
                 mode = client.status()["mode"]
@@ -197,13 +247,19 @@ class Processes:
 
     def said(self) -> str:
         """Return the output of all processes so far."""
-        return "\n".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("said*.txt")))
+        return "\n".join(
+            path.read_text(errors="replace") for path in sorted(self.folder.glob("said*.txt"))
+        )
 
     def _reason(self) -> str:
         """Return the daemon's own reason for its end."""
         with suppress(subprocess.TimeoutExpired):
             self.daemon.wait(END_S)
-        found = [line.strip() for line in self.said().splitlines() if "finished:" in line or '"why"' in line]
+        found = [
+            line.strip()
+            for line in self.said().splitlines()
+            if "finished:" in line or '"why"' in line
+        ]
         return found[-1] if found else f"its output: {self.said()[-300:]}"
 
     # ---------------------------------------------------------------- ending

@@ -45,7 +45,8 @@ class TrialResult(Injected, frozen=True, kw_only=True):
 
 
 class TrialSummary(Injected, frozen=True, kw_only=True):
-    """Summary of all trials of one injection on one link. Times in ms, distances in m; None if not measured."""
+    """Summary of all trials of one injection on one link. Times in ms, distances in m; None if not
+    measured."""
 
     n: int
     passed: int
@@ -93,10 +94,14 @@ def to_json(found: Sequence[TrialSummary]) -> str:
 
 
 def show(found: Sequence[TrialSummary]) -> None:
-    """Print the table (minimum, median and maximum of times and distances), the failures, and a note on simulated faults."""
+    """Print the table (minimum, median and maximum of times and distances), the failures, and a
+    note on simulated faults."""
     print_table("", COLUMNS, [_cells(line) for line in found])
     if any(line.simulated for line in found):
-        print("* simulated at the edge of the daemon, because a development machine cannot produce this fault")
+        print(
+            "* simulated at the edge of the daemon, because a development machine cannot "
+            "produce this fault"
+        )
     for line in found:
         for problem in line.problems:
             print(f"row {line.row}, {line.how}, {line.clock}, {line.link}: {problem}")
@@ -106,13 +111,21 @@ def show(found: Sequence[TrialSummary]) -> None:
 
 
 def again(line: TrialSummary, problem: str) -> str:
-    """Return the command that repeats a failed trial; in lockstep it is reproducible bit for bit."""
+    """Return the command that repeats a failed trial; in lockstep it is reproducible bit for
+    bit."""
     seed = problem.removeprefix("seed ").partition(":")[0]
-    return f"vehicled failsafe test --row {line.row} --clock {line.clock} --link {line.link} --seed {seed} --n 1"
+    return (
+        f"vehicled failsafe test --row {line.row} --clock {line.clock} --link {line.link} "
+        f"--seed {seed} --n 1"
+    )
 
 
 def _cells(line: TrialSummary) -> list[str]:
-    where = line.link + (", wall" if line.clock == "wall" else "") + (f", {line.profile}" if line.profile != USUAL else "")
+    where = (
+        line.link
+        + (", wall" if line.clock == "wall" else "")
+        + (f", {line.profile}" if line.profile != USUAL else "")
+    )
     return [
         str(line.row),
         line.how + (" *" if line.simulated else ""),

@@ -28,7 +28,8 @@ SECOND_NS = 1_000_000_000
 READING_NS = 20_000_000
 HEARTBEAT_NS = 500_000_000
 ARM_NS, TAKE_NS, PUSH_NS = (START_NS + round(s * SECOND_NS) for s in (0.3, 0.6, 1.0))
-"""Times at which the operator arms, requests teleop and deflects the stick. The stick is neutral until then."""
+"""Times at which the operator arms, requests teleop and deflects the stick. The stick is neutral
+until then."""
 HAND_STEERING, HAND_THROTTLE = 0.3, 0.5
 STICK = "gamepad"
 PROGRAM = "planner"
@@ -55,7 +56,8 @@ class SuddenFence(Fence):
         super().__init__(())
 
     def put_up(self, x_m: float, y_m: float, across: tuple[float, float]) -> None:
-        """Forbid everything beyond a line through a point; the unit vector ``across`` points into the forbidden side."""
+        """Forbid everything beyond a line through a point; the unit vector ``across`` points into
+        the forbidden side."""
         cx, cy = across
         near = [(x_m - FAR_M * cy, y_m + FAR_M * cx), (x_m + FAR_M * cy, y_m - FAR_M * cx)]
         far = [(x + FAR_M * cx, y + FAR_M * cy) for x, y in reversed(near)]
@@ -89,7 +91,8 @@ class TrialStage:
         self.turned_rad = 0.0
         """Range of the true yaw since :meth:`measure_turn`, rad."""
         self.actuator_neutral_ns: int | None = None
-        """Time at which the actuator itself released or braked the drive while the daemon was frozen."""
+        """Time at which the actuator itself released or braked the drive while the daemon was
+        frozen."""
         self._sequence = 0
         self._reading_ns = self._heartbeat_ns = START_NS
         self._asked: set[str] = set()
@@ -126,7 +129,8 @@ class TrialStage:
 
         def watch(t_ns: int) -> None:
             self._measure()
-            # What acts now was commanded one dead time ago. The controller's ramp is the vehicle's, not the board's reaction.
+            # What acts now was commanded one dead time ago. The controller's ramp is the vehicle's,
+            # not the board's reaction.
             neutral = actuators.commanded_throttle <= 0.0
             if self.actuator_neutral_ns is None and t_ns - begin_ns > delay_ns and neutral:
                 self.actuator_neutral_ns = t_ns - delay_ns
@@ -166,14 +170,18 @@ class TrialStage:
         """True distance beyond the end of an open course, m."""
         place = self._place
         here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
-        along_m = cos(here.yaw_rad) * (place.x_m - here.x_m) + sin(here.yaw_rad) * (place.y_m - here.y_m)
+        along_m = cos(here.yaw_rad) * (place.x_m - here.x_m) + sin(here.yaw_rad) * (
+            place.y_m - here.y_m
+        )
         return along_m if self._tracker.remaining_m == 0.0 else 0.0
 
     @property
     def backward_m(self) -> float:
         """True distance lost along the course since the vehicle was farthest, m."""
         place = self._place
-        return self._tracker.progress_m - self._tracker.update(place.x_m, place.y_m, place.yaw_rad).s_m
+        return (
+            self._tracker.progress_m - self._tracker.update(place.x_m, place.y_m, place.yaw_rad).s_m
+        )
 
     def measure_turn(self) -> None:
         """Measure ``turned_rad`` from now on."""
@@ -209,13 +217,26 @@ class TrialStage:
             self._sequence += 1
             pushes = self.pushes or (self.scene is InjectionScene.MANUAL and now_ns >= PUSH_NS)
             steering, throttle = (HAND_STEERING, HAND_THROTTLE) if pushes else (0.0, 0.0)
-            self.say(TeleopCommand(now_ns, now_ns, steering, throttle, 0.0, self.deadman, STICK, self._sequence))
+            self.say(
+                TeleopCommand(
+                    now_ns, now_ns, steering, throttle, 0.0, self.deadman, STICK, self._sequence
+                )
+            )
         if self.scene is InjectionScene.SETPOINTS:
             if self.program_sends and now_ns >= self._reading_ns:
                 self._reading_ns = now_ns + READING_NS
                 self._sequence += 1
                 speed_mps = SETPOINT_MPS if now_ns >= PUSH_NS else 0.0
-                self.say(Setpoint(now_ns, now_ns, speed_mps, SETPOINT_PER_M, origin=PROGRAM, sequence=self._sequence))
+                self.say(
+                    Setpoint(
+                        now_ns,
+                        now_ns,
+                        speed_mps,
+                        SETPOINT_PER_M,
+                        origin=PROGRAM,
+                        sequence=self._sequence,
+                    )
+                )
             self._once("arm", ARM_NS, OperatorAction.ARM)
             self._once("take", TAKE_NS, OperatorAction.OFFBOARD)
         if self.ground_speaks and now_ns >= self._heartbeat_ns:
@@ -246,7 +267,9 @@ class TrialStage:
         """Put a post on the course, at a distance ahead of the true vehicle's front."""
         place = self._place
         here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
-        point = self._tracker.point_at(here.s_m + self.profile.vehicle.outline.front_m + ahead_m + POST_M)
+        point = self._tracker.point_at(
+            here.s_m + self.profile.vehicle.outline.front_m + ahead_m + POST_M
+        )
         self.pair.world.scene.add_circle(point.x_m, point.y_m, POST_M)
 
     def cover_scanner(self) -> None:
@@ -257,14 +280,18 @@ class TrialStage:
         """Let the vehicle be located on a map by a last scan, now."""
         localisation, now_ns = self.pair.machine.pipeline.monitors.localisation, self.now_ns
         localisation.mapped = True
-        localisation.on_message(MapPose(now_ns, now_ns, 0.0, 0.0, 0.0, outcome=MapMatch.MATCHED), now_ns)
+        localisation.on_message(
+            MapPose(now_ns, now_ns, 0.0, 0.0, 0.0, outcome=MapMatch.MATCHED), now_ns
+        )
 
     def put_up_fence(self, ahead_m: float, *, beyond: bool) -> None:
-        """Put up a fence across the course, at a distance ahead of the true vehicle; ``beyond`` forbids the far side, else the near
-        side.
+        """Put up a fence across the course, at a distance ahead of the true vehicle; ``beyond``
+        forbids the far side, else the near side.
         """
         place = self._place
         here = self._tracker.update(place.x_m, place.y_m, place.yaw_rad)
         point = self._tracker.point_at(here.s_m + ahead_m)
         way = 1.0 if beyond else -1.0
-        self.fence.put_up(point.x_m, point.y_m, (way * cos(point.yaw_rad), way * sin(point.yaw_rad)))
+        self.fence.put_up(
+            point.x_m, point.y_m, (way * cos(point.yaw_rad), way * sin(point.yaw_rad))
+        )

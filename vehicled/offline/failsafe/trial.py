@@ -7,7 +7,15 @@ from random import Random
 from sim_backend.connection import START_NS
 from sim_backend.emulators.failures import Failure, parse_failure
 from sim_backend.emulators.registry import emulator
-from vehicled.core.messages import ActuatorCommand, Direction, Fault, Message, Mode, Reaction, WireChunk
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Direction,
+    Fault,
+    Message,
+    Mode,
+    Reaction,
+    WireChunk,
+)
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.offline.failsafe.injections import Injection
 from vehicled.offline.failsafe.report import TrialResult
@@ -36,7 +44,9 @@ class _TrialRecorder:
     """Listener of the journal that collects detected faults and actuator frames."""
 
     def __init__(self, profile: Profile, link: str, seed: int) -> None:
-        actuator = next(name for name, device in profile.devices.items() if device.capabilities is not None)
+        actuator = next(
+            name for name, device in profile.devices.items() if device.capabilities is not None
+        )
         device = profile.devices[actuator]
         self._actuator = actuator
         # A second, fault-free actuator decodes the same frames, which shows what they command.
@@ -54,20 +64,34 @@ class _TrialRecorder:
                 self.faults.append(message)
         elif isinstance(message, ActuatorCommand):
             self.command = message
-        elif isinstance(message, WireChunk) and message.direction is Direction.TX and message.port == self._actuator:
+        elif (
+            isinstance(message, WireChunk)
+            and message.direction is Direction.TX
+            and message.port == self._actuator
+        ):
             self._ear.on_rx(message.data, log_time_ns)
             # Allow for the transmission time of the frame.
             self._ear.on_time(log_time_ns + LINE_NS)
             understood = self._ear.take_commands()
             if self.since_ns is not None and understood:
-                self.frames.append((log_time_ns, self.command, understood[-1].throttle, understood[-1].brake))
+                self.frames.append(
+                    (log_time_ns, self.command, understood[-1].throttle, understood[-1].brake)
+                )
 
 
-def run_trial(injection: Injection, link: str, seed: int, course: Course | None = None) -> TrialResult:
-    """Drive, inject at a random phase and observe; on the injection's course if no other is given."""
+def run_trial(
+    injection: Injection, link: str, seed: int, course: Course | None = None
+) -> TrialResult:
+    """Drive, inject at a random phase and observe; on the injection's course if no other is
+    given."""
     at_s = injection_s(injection, link, seed)
     drive = TrialDrive(
-        profile_of(injection), course or _course(injection.course), injection.scene, link, failures_of(injection, at_s), seed
+        profile_of(injection),
+        course or _course(injection.course),
+        injection.scene,
+        link,
+        failures_of(injection, at_s),
+        seed,
     )
     if injection.prepare is not None:
         injection.prepare(drive.stage)
@@ -81,14 +105,23 @@ def injection_s(injection: Injection, link: str, seed: int) -> float:
 
 def failures_of(injection: Injection, at_s: float) -> list[Failure]:
     """Return the failures of devices that the injection needs, at that time from the start."""
-    return [parse_failure(f"{failure}@{at_s:.6f}+{injection.fail_s:g}") for failure in injection.fail.split()]
+    return [
+        parse_failure(f"{failure}@{at_s:.6f}+{injection.fail_s:g}")
+        for failure in injection.fail.split()
+    ]
 
 
 class TrialDrive:
     """Drive up to the injection, and what is recorded of it."""
 
     def __init__(
-        self, profile: Profile, course: Course, scene: InjectionScene, link: str, failures: Sequence[Failure], seed: int
+        self,
+        profile: Profile,
+        course: Course,
+        scene: InjectionScene,
+        link: str,
+        failures: Sequence[Failure],
+        seed: int,
     ) -> None:
         self._link, self._seed = link, seed
         self._evidence_source = _TrialRecorder(profile, link, seed)
@@ -108,7 +141,9 @@ class TrialDrive:
         command = evidence_source.command
         if not stage.ready or command is None or command.reaction > Reaction.WARN:
             machine = stage.pair.machine
-            return judge.trial(f"the vehicle was not in the required state: {machine.mode.name}, {machine.why}")
+            return judge.trial(
+                f"the vehicle was not in the required state: {machine.mode.name}, {machine.why}"
+            )
         at_ns = START_NS + round(at_s * SECOND_NS)
         evidence_source.since_ns = at_ns
         judge.begin(at_ns)
@@ -120,11 +155,30 @@ class TrialDrive:
 class _Judge:
     """Evaluates one trial."""
 
-    def __init__(self, injection: Injection, link: str, seed: int, stage: TrialStage, evidence_source: _TrialRecorder) -> None:
-        self._injection, self._link, self._seed, self._stage, self._evidence_source = injection, link, seed, stage, evidence_source
+    def __init__(
+        self,
+        injection: Injection,
+        link: str,
+        seed: int,
+        stage: TrialStage,
+        evidence_source: _TrialRecorder,
+    ) -> None:
+        self._injection, self._link, self._seed, self._stage, self._evidence_source = (
+            injection,
+            link,
+            seed,
+            stage,
+            evidence_source,
+        )
         row = row_of(injection)
         rule = rule_of(injection)
-        self._reaction = rule.reaction if rule is not None else Reaction.DISABLE if injection.row == 4 else Reaction.BRAKE
+        self._reaction = (
+            rule.reaction
+            if rule is not None
+            else Reaction.DISABLE
+            if injection.row == 4
+            else Reaction.BRAKE
+        )
         self._releases = rule is not None and rule.releases_brake
         self._own = injection.row == 1
         self.limit_ms = row.outside_ms if rule is None or self._own else rule.react_ms
@@ -139,7 +193,9 @@ class _Judge:
         """Note the time of the injection."""
         self._at_ns, self._way_m = at_ns, self._stage.way_m
         if self._injection.since is None:
-            self._origin_ns = at_ns + round(self._injection.grace_s(self._stage.profile.limits) * SECOND_NS)
+            self._origin_ns = at_ns + round(
+                self._injection.grace_s(self._stage.profile.limits) * SECOND_NS
+            )
 
     def watch(self) -> TrialResult:
         """Run until the vehicle has reacted and stopped, or the time is up."""
@@ -151,9 +207,15 @@ class _Judge:
             self._update()
             stops = self._reaction >= Reaction.CONTROLLED_STOP
             detected = self._detected()
-            if detected and self._reacted_ns is not None and (not stops or self._stood_ns is not None or injection.row == 29):
+            if (
+                detected
+                and self._reacted_ns is not None
+                and (not stops or self._stood_ns is not None or injection.row == 29)
+            ):
                 break
-            if stage.now_ns >= (end_ns if self._reacted_ns is None else max(end_ns, self._reacted_ns + STOP_NS)):
+            if stage.now_ns >= (
+                end_ns if self._reacted_ns is None else max(end_ns, self._reacted_ns + STOP_NS)
+            ):
                 break
             stage.step()
         return self.trial(self._verdict(stops))
@@ -161,27 +223,40 @@ class _Judge:
     def _update(self) -> None:
         injection, stage, evidence_source = self._injection, self._stage, self._evidence_source
         if self._origin_ns is None and injection.since is not None and injection.since(stage):
-            self._origin_ns = stage.now_ns + round(injection.grace_s(stage.profile.limits) * SECOND_NS)
+            self._origin_ns = stage.now_ns + round(
+                injection.grace_s(stage.profile.limits) * SECOND_NS
+            )
         if self._own:
             self._reacted_ns = stage.actuator_neutral_ns
         elif self._reaction is Reaction.WARN:
-            self._reacted_ns = next((fault.t_ns for fault in evidence_source.faults if fault.code == injection.code), None)
+            self._reacted_ns = next(
+                (fault.t_ns for fault in evidence_source.faults if fault.code == injection.code),
+                None,
+            )
         else:
             for t_ns, command, throttle, brake in evidence_source.frames[self._seen :]:
                 if self._reacted_ns is None and self._answers(command, throttle, brake):
                     self._reacted_ns = t_ns
             self._seen = len(evidence_source.frames)
-        if self._stood_ns is None and self._reacted_ns is not None and stage.speed_mps < STANDSTILL_MPS:
+        if (
+            self._stood_ns is None
+            and self._reacted_ns is not None
+            and stage.speed_mps < STANDSTILL_MPS
+        ):
             self._stood_ns, self._stop_m = stage.now_ns, stage.way_m - self._way_m
 
     def _answers(self, command: ActuatorCommand | None, throttle: float, brake: float) -> bool:
-        """Return True if a frame is the expected reaction, both by the daemon's command and by the decoded bytes."""
+        """Return True if a frame is the expected reaction, both by the daemon's command and by the
+        decoded bytes."""
         if command is None:
             return False
         if rule_of(self._injection) is not None and command.reaction < self._reaction:
             return False
         if self._reaction is Reaction.CAP_SPEED:
-            supervisor, estimate = self._stage.pair.machine.supervisor, self._stage.pair.machine.estimate
+            supervisor, estimate = (
+                self._stage.pair.machine.supervisor,
+                self._stage.pair.machine.estimate,
+            )
             over = estimate is not None and abs(estimate.speed_mps) > supervisor.speed_cap_mps
             return throttle <= 0.0 or not over
         if throttle > 0.0:
@@ -192,13 +267,18 @@ class _Judge:
 
     def _detected(self) -> bool:
         accepted = (self._injection.code, *self._injection.also)
-        return not self._injection.code or any(fault.code in accepted for fault in self._evidence_source.faults)
+        return not self._injection.code or any(
+            fault.code in accepted for fault in self._evidence_source.faults
+        )
 
     def _verdict(self, stops: bool) -> str:
         if not self._detected():
             if self._injection.since is not None and self._origin_ns is None:
                 return NOT_SHOWN
-            return f"not detected by {self._injection.code}; reported: {', '.join(self._reported()) or 'nothing'}"
+            return (
+                f"not detected by {self._injection.code}; reported: "
+                f"{', '.join(self._reported()) or 'nothing'}"
+            )
         if self._reacted_ns is None:
             return "no frame to the actuator changed"
         react_ms = self._react_ms()
@@ -225,7 +305,11 @@ class _Judge:
         if self._reacted_ns is None:
             return nan
         # A reaction before the time origin counts as immediate.
-        return max(0.0, (self._reacted_ns - self._origin_ns) / 1e6) if self._origin_ns is not None else 0.0
+        return (
+            max(0.0, (self._reacted_ns - self._origin_ns) / 1e6)
+            if self._origin_ns is not None
+            else 0.0
+        )
 
     def _reported(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(fault.code for fault in self._evidence_source.faults))

@@ -1,7 +1,9 @@
-"""Failsafe trials in wall time: separate processes, started as a user would start them, with faults injected from outside.
+"""Failsafe trials in wall time: separate processes, started as a user would start them, with faults
+injected from outside.
 
-Daemon and simulator run on this computer's clock. The daemon's log is evaluated afterwards: commands, frames, faults and the ground
-truth. Limits not under test are wider if a busy computer could trip them.
+Daemon and simulator run on this computer's clock. The daemon's log is evaluated afterwards:
+commands, frames, faults and the ground truth. Limits not under test are wider if a busy computer
+could trip them.
 """
 
 import os
@@ -32,14 +34,22 @@ from vehicled.core.messages import (
 )
 from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.live.control_socket.protocol import TeleopRequest
-from vehicled.offline.failsafe.processes import LOOP, SILENCE, TELEMETRY, EndedError, Processes, TrialError
+from vehicled.offline.failsafe.processes import (
+    LOOP,
+    SILENCE,
+    TELEMETRY,
+    EndedError,
+    Processes,
+    TrialError,
+)
 from vehicled.offline.failsafe.report import TrialResult
 from vehicled.profile import load
 from vehicled.safety.matrix import MATRIX
 
 PROFILE = "art_vesc"
 ATTEMPTS = 5
-"""Attempts per trial; a stall of the computer may stop the vehicle before the injection or delay the reaction."""
+"""Attempts per trial; a stall of the computer may stop the vehicle before the injection or delay
+the reaction."""
 STALL_NS = 30_000_000
 SECOND_NS = 1_000_000_000
 SLOWER_MPS = 0.03
@@ -49,7 +59,8 @@ WATCH_S = 2.0
 FREEZE_S = 0.6
 SETTLE_S = 1.5
 PULL_S = 6.0
-"""Time from the start of the world to a port failure that must be scheduled beforehand, s; up to one second is added."""
+"""Time from the start of the world to a port failure that must be scheduled beforehand, s; up to
+one second is added."""
 DRIVE = "drive"
 FILE_LIMIT_BYTES = 4096
 
@@ -95,24 +106,46 @@ class LogEvidence:
         return tuple(dict.fromkeys(fault.code for fault in self.faults))
 
     def driving(self) -> bool:
-        """Return True if the vehicle drove without a reaction at the injection and in the second before."""
-        before = [command for command in self.commands if -SECOND_NS <= command.t_ns - self.since_ns < 0]
-        return bool(before) and all(c.mode in (Mode.AUTO, Mode.TELEOP) and c.reaction <= Reaction.WARN for c in before)
+        """Return True if the vehicle drove without a reaction at the injection and in the second
+        before."""
+        before = [
+            command for command in self.commands if -SECOND_NS <= command.t_ns - self.since_ns < 0
+        ]
+        return bool(before) and all(
+            c.mode in (Mode.AUTO, Mode.TELEOP) and c.reaction <= Reaction.WARN for c in before
+        )
 
     def reacted_ms(self, reaction: Reaction) -> float:
         """Return the time to the first frame with a reaction; NaN if none was sent."""
         for command in self.commands:
-            if command.t_ns >= self.since_ns and command.reaction >= reaction and command.throttle <= 0.0:
-                sent = [c.t_ns for c in self.chunks if c.direction is Direction.TX and c.t_ns >= command.t_ns]
+            if (
+                command.t_ns >= self.since_ns
+                and command.reaction >= reaction
+                and command.throttle <= 0.0
+            ):
+                sent = [
+                    c.t_ns
+                    for c in self.chunks
+                    if c.direction is Direction.TX and c.t_ns >= command.t_ns
+                ]
                 # A lost port takes no frames, so the command's time is used.
                 return ((min(sent) if sent else command.t_ns) - self.since_ns) / 1e6
         return nan
 
     def stalled(self) -> bool:
-        """Return True if the computer delayed daemon or simulator beyond any limit under test, other than by the injection."""
-        late = [(m.t_ns, m.t_rx_ns - m.t_ns) for m in self.truth if abs(m.t_ns - self.since_ns) < SECOND_NS]
+        """Return True if the computer delayed daemon or simulator beyond any limit under test,
+        other than by the injection."""
+        late = [
+            (m.t_ns, m.t_rx_ns - m.t_ns)
+            for m in self.truth
+            if abs(m.t_ns - self.since_ns) < SECOND_NS
+        ]
         if self.frozen_s:
-            late = [(t_ns, by_ns) for t_ns, by_ns in late if not -STALL_NS < t_ns - self.since_ns < self.frozen_s * SECOND_NS]
+            late = [
+                (t_ns, by_ns)
+                for t_ns, by_ns in late
+                if not -STALL_NS < t_ns - self.since_ns < self.frozen_s * SECOND_NS
+            ]
         return any(by_ns > STALL_NS for _, by_ns in late)
 
     def stop_m(self) -> float:
@@ -134,7 +167,14 @@ class LogEvidence:
         if not before:
             return None
         usual = min(before)
-        return next((m.t_ns for m in self.truth if m.t_ns >= self.since_ns and abs(m.speed_mps) < usual - SLOWER_MPS), None)
+        return next(
+            (
+                m.t_ns
+                for m in self.truth
+                if m.t_ns >= self.since_ns and abs(m.speed_mps) < usual - SLOWER_MPS
+            ),
+            None,
+        )
 
     def found(self, code: str, react_ms: float) -> WallTrialResult:
         """Return the result judged by the rule's code; the caller checks the time limit."""
@@ -147,7 +187,9 @@ class LogEvidence:
             problem = f"not detected by {code}; reported: {', '.join(self.reported) or 'nothing'}"
         elif not react_ms >= 0.0:
             problem = "no frame to the actuator changed"
-        return WallTrialResult(problem=problem, react_ms=react_ms, stop_m=self.stop_m(), reported=self.reported)
+        return WallTrialResult(
+            problem=problem, react_ms=react_ms, stop_m=self.stop_m(), reported=self.reported
+        )
 
 
 STOPPED_BEFORE = "the vehicle was no longer driving at the injection"
@@ -161,7 +203,10 @@ def run_wall(injection: WallInjection, link: str, seed: int) -> TrialResult:
     found = WallTrialResult(problem=STOPPED_BEFORE)
     for _ in range(ATTEMPTS):
         spoilt = False
-        with TemporaryDirectory(prefix="vehicled-") as folder, _processes(injection, folder, link, seed) as processes:
+        with (
+            TemporaryDirectory(prefix="vehicled-") as folder,
+            _processes(injection, folder, link, seed) as processes,
+        ):
             try:
                 found = injection.run(processes, chance, injection)
             except TrialError as error:
@@ -200,7 +245,7 @@ def limit_of(injection: WallInjection) -> float:
     return row.outside_ms if not rules or row.number == 1 else rules[0]
 
 
-# -------------------------------------------------------------------------------------------------------------- the injections
+# ----------------------------------------------------------------------------------- the injections
 
 
 def _drive_on(processes: Processes, chance: Random, *options: str) -> None:
@@ -220,16 +265,28 @@ def _frozen(processes: Processes, chance: Random, injection: WallInjection) -> W
     slower_ns = evidence.slower_ns()
     profile = load(PROFILE, []).profile
     delay_ns = round((profile.sim.drive or profile.vehicle.drive).delay_s * 1e9)
-    return evidence.found(injection.code, nan if slower_ns is None else max(0.0, (slower_ns - delay_ns - since_ns) / 1e6))
+    return evidence.found(
+        injection.code,
+        nan if slower_ns is None else max(0.0, (slower_ns - delay_ns - since_ns) / 1e6),
+    )
 
 
-def _unplugged_stick(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
+def _unplugged_stick(
+    processes: Processes, chance: Random, injection: WallInjection
+) -> WallTrialResult:
     processes.sim("--by-hand")
     with processes.client() as client:
         end_s = time.monotonic() + 2.0 + SETTLE_S + chance.random()
         processes.hold_stick(client, until_s=end_s)
         since_ns = time.monotonic_ns()
-        gone = TeleopRequest(steering=0.0, throttle=0.0, deadman=False, sequence=10**6, origin="gamepad", unplugged=True)
+        gone = TeleopRequest(
+            steering=0.0,
+            throttle=0.0,
+            deadman=False,
+            sequence=10**6,
+            origin="gamepad",
+            unplugged=True,
+        )
         client.send(gone)
         time.sleep(WATCH_S)
     processes.end()
@@ -274,8 +331,11 @@ def _busy(processes: Processes, chance: Random, injection: WallInjection) -> Wal
             burner.wait()
 
 
-def _reported_live(processes: Processes, injection: WallInjection, since_ns: int) -> WallTrialResult:
-    """Check by the control socket that a fault is reported, since the log may be what fails. The vehicle must keep driving."""
+def _reported_live(
+    processes: Processes, injection: WallInjection, since_ns: int
+) -> WallTrialResult:
+    """Check by the control socket that a fault is reported, since the log may be what fails. The
+    vehicle must keep driving."""
     limit_s = limit_of(injection) * 1e-3 + 1.0
     with processes.client() as client:
         end_s = time.monotonic() + limit_s
@@ -287,14 +347,21 @@ def _reported_live(processes: Processes, injection: WallInjection, since_ns: int
                 react_ms = (now_ns - links[0]["ago_s"] * 1e9 - since_ns) / 1e6
                 problem = "" if state["mode"] == "AUTO" else f"the vehicle stopped: {state['why']}"
                 # Other load may have triggered the rule before the injection.
-                return WallTrialResult(problem=problem, react_ms=max(0.0, react_ms), reported=(injection.code,))
+                return WallTrialResult(
+                    problem=problem, react_ms=max(0.0, react_ms), reported=(injection.code,)
+                )
             time.sleep(0.02)
     return WallTrialResult(
-        problem=f"not detected by {injection.code}; reported: {', '.join(link['code'] for link in state['chain']) or 'nothing'}"
+        problem=(
+            f"not detected by {injection.code}; reported: "
+            f"{', '.join(link['code'] for link in state['chain']) or 'nothing'}"
+        )
     )
 
 
-def _lying_clock(number: signal.Signals, reaction: Reaction) -> Callable[[Processes, Random, WallInjection], WallTrialResult]:
+def _lying_clock(
+    number: signal.Signals, reaction: Reaction
+) -> Callable[[Processes, Random, WallInjection], WallTrialResult]:
     def run(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
         processes.sim(lying=True)
         processes.wait_for_mode("AUTO")
@@ -303,14 +370,22 @@ def _lying_clock(number: signal.Signals, reaction: Reaction) -> Callable[[Proces
         os.kill(processes.daemon.pid, number)
         processes.end(after_s=WATCH_S)
         evidence = LogEvidence(processes, since_ns)
-        reported_ns = next((fault.t_ns for fault in evidence.faults if fault.code == injection.code), since_ns - 1)
-        react_ms = (reported_ns - since_ns) / 1e6 if reaction is Reaction.WARN else evidence.reacted_ms(reaction)
+        reported_ns = next(
+            (fault.t_ns for fault in evidence.faults if fault.code == injection.code), since_ns - 1
+        )
+        react_ms = (
+            (reported_ns - since_ns) / 1e6
+            if reaction is Reaction.WARN
+            else evidence.reacted_ms(reaction)
+        )
         return evidence.found(injection.code, react_ms)
 
     return run
 
 
-def _changed_profile(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
+def _changed_profile(
+    processes: Processes, chance: Random, injection: WallInjection
+) -> WallTrialResult:
     """Use a profile whose stored hash is that of another text."""
     file = processes.folder / f"{PROFILE}.toml"
     file.write_text(load(PROFILE, []).source)
@@ -322,11 +397,15 @@ def _changed_profile(processes: Processes, chance: Random, injection: WallInject
         while time.monotonic() < end_s:
             state = client.status()
             if state["mode"] not in ("INIT", "STANDBY"):
-                return WallTrialResult(problem=f"arming was not refused: {state['mode']}, {state['why']}")
+                return WallTrialResult(
+                    problem=f"arming was not refused: {state['mode']}, {state['why']}"
+                )
             time.sleep(0.05)
     said = " ".join((state["why"], *state["waiting_for"]))
     refused = file.name in said or "profile" in said
-    return WallTrialResult(problem="" if refused else f"refused for another reason: {said}", react_ms=0.0)
+    return WallTrialResult(
+        problem="" if refused else f"refused for another reason: {said}", react_ms=0.0
+    )
 
 
 def _restarted(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
@@ -342,17 +421,33 @@ def _restarted(processes: Processes, chance: Random, injection: WallInjection) -
     processes.wait_for_mode("STANDBY")
     processes.end(after_s=1.0)
     evidence = LogEvidence(processes, killed_ns)
-    opened = [event.t_ns for event in evidence.ports if event.state is PortState.OPENED and event.t_ns >= killed_ns]
-    frames = [chunk.t_ns for chunk in evidence.chunks if chunk.direction is Direction.TX and opened and chunk.t_ns >= opened[0]]
-    driven = [command for command in evidence.commands if command.throttle != 0.0 or command.mode not in (Mode.INIT, Mode.STANDBY)]
+    opened = [
+        event.t_ns
+        for event in evidence.ports
+        if event.state is PortState.OPENED and event.t_ns >= killed_ns
+    ]
+    frames = [
+        chunk.t_ns
+        for chunk in evidence.chunks
+        if chunk.direction is Direction.TX and opened and chunk.t_ns >= opened[0]
+    ]
+    driven = [
+        command
+        for command in evidence.commands
+        if command.throttle != 0.0 or command.mode not in (Mode.INIT, Mode.STANDBY)
+    ]
     if driven:
-        return WallTrialResult(problem=f"the vehicle drove: {driven[0].mode.name}, throttle {driven[0].throttle:.2f}")
+        return WallTrialResult(
+            problem=f"the vehicle drove: {driven[0].mode.name}, throttle {driven[0].throttle:.2f}"
+        )
     if not frames or not evidence.commands or evidence.commands[0].brake < 1.0:
         return WallTrialResult(problem="the vehicle did not brake first")
     return WallTrialResult(react_ms=(frames[0] - opened[0]) / 1e6, reported=evidence.reported)
 
 
-def _killed_simulator(processes: Processes, chance: Random, injection: WallInjection) -> WallTrialResult:
+def _killed_simulator(
+    processes: Processes, chance: Random, injection: WallInjection
+) -> WallTrialResult:
     _drive_on(processes, chance)
     since_ns = time.monotonic_ns()
     os.kill(processes.simulator_pid(), signal.SIGKILL)
@@ -366,29 +461,40 @@ def _killed_simulator(processes: Processes, chance: Random, injection: WallInjec
 
 
 WALL: tuple[WallInjection, ...] = (
-    WallInjection(row=1, code="loop_frozen", how=f"SIGSTOP of the daemon for {FREEZE_S:g} s", run=_frozen, on_trial=(LOOP,)),
     WallInjection(
-        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True, run=_unplugged_stick
+        row=1, code="loop_frozen", how=f"SIGSTOP of the daemon for {FREEZE_S:g} s", run=_frozen,
+        on_trial=(LOOP,),
     ),
     WallInjection(
-        row=17, code="actuator_lost", how="the adapter is unplugged; on messages no bytes pass", run=_pulled,
-        on_trial=(TELEMETRY, SILENCE),
+        row=6, code="teleop_unplugged", how="the input device is unplugged", simulated=True,
+        run=_unplugged_stick
     ),
-    WallInjection(row=24, code="log_failing", how="the log writer reaches a file size limit (RLIMIT_FSIZE)", run=_full_disk),
-    WallInjection(row=25, code="host_strained", how="other processes load every processor", run=_busy),
+    WallInjection(
+        row=17, code="actuator_lost", how="the adapter is unplugged; on messages no bytes pass",
+        run=_pulled, on_trial=(TELEMETRY, SILENCE),
+    ),
+    WallInjection(
+        row=24, code="log_failing", how="the log writer reaches a file size limit (RLIMIT_FSIZE)",
+        run=_full_disk,
+    ),
+    WallInjection(
+        row=25, code="host_strained", how="other processes load every processor", run=_busy,
+    ),
     WallInjection(
         row=26, code="clock_stepped", how="the wall clock reads an hour ahead", simulated=True,
         run=_lying_clock(signal.SIGUSR1, Reaction.WARN),
     ),
     WallInjection(
-        row=26, code="woke_up", how="the boot clock reads 20 s ahead, as after a suspend", simulated=True,
-        run=_lying_clock(signal.SIGUSR2, Reaction.BRAKE),
+        row=26, code="woke_up", how="the boot clock reads 20 s ahead, as after a suspend",
+        simulated=True, run=_lying_clock(signal.SIGUSR2, Reaction.BRAKE),
     ),
     WallInjection(
-        row=27, code="", how="the profile does not match its stored hash", run=_changed_profile, links=("messages",)
+        row=27, code="", how="the profile does not match its stored hash", run=_changed_profile,
+        links=("messages",)
     ),
     WallInjection(
-        row=28, code="", how="SIGKILL of the daemon while driving, restarted at once", run=_restarted, links=("wires",)
+        row=28, code="", how="SIGKILL of the daemon while driving, restarted at once",
+        run=_restarted, links=("wires",)
     ),
     WallInjection(row=29, code="", how="SIGKILL of the simulator", run=_killed_simulator),
 )  # fmt: skip

@@ -8,7 +8,9 @@ from vehicled.offline.gap.judges import DriveJudge, EstimatorJudge
 from vehicled.offline.gap.robot_localization.judge import NAME, RobotLocalizationJudge
 
 
-def make_judge(text: str, overrides: Sequence[str] = (), vehicle: Vehicle | None = None) -> DriveJudge:
+def make_judge(
+    text: str, overrides: Sequence[str] = (), vehicle: Vehicle | None = None
+) -> DriveJudge:
     """Return a judge by its name. Raises :class:`GapError`, RecordingError and UnknownNameError."""
     name, equals, file = text.partition("=")
     if name != NAME:

@@ -1,5 +1,5 @@
-"""Pictures of a gap: quantiles of simulated against real runs with the band of real halves against each other, histograms of the
-quantities, and the speeds that were compared."""
+"""Pictures of a gap: quantiles of simulated against real runs with the band of real halves against
+each other, histograms of the quantities, and the speeds that were compared."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,9 @@ def draw(gap: "Gap", file: str | os.PathLike[str]) -> None:
     figure = new_figure(4.8 * len(names), 5.4)
     for column, name in enumerate(names):
         _panel(figure.add_subplot(1, len(names), column + 1), gap, name, legend=column == 0)
-    figure.suptitle(f"Simulated against real runs, judge {gap.judge}: on the line they are alike", fontsize=10)
+    figure.suptitle(
+        f"Simulated against real runs, judge {gap.judge}: on the line they are alike", fontsize=10
+    )
     save_figure(figure, file)
 
 
@@ -37,7 +39,15 @@ def _panel(axes: Any, gap: "Gap", name: str, *, legend: bool) -> None:
     real = _values(gap.real, name)
     if len(real) >= 4:
         low, high, levels = _band(real)
-        axes.fill_between(np.quantile(real, levels), low, high, color="#9aa5b1", alpha=0.35, lw=0, label="real, half against half")
+        axes.fill_between(
+            np.quantile(real, levels),
+            low,
+            high,
+            color="#9aa5b1",
+            alpha=0.35,
+            lw=0,
+            label="real, half against half",
+        )
     shown = [real]
     for number, model in enumerate(gap.models):
         values = _values(model.simulated, name)
@@ -70,7 +80,8 @@ def _panel(axes: Any, gap: "Gap", name: str, *, legend: bool) -> None:
 
 
 def draw_histograms(gap: "Gap", file: str | os.PathLike[str]) -> None:
-    """Draw a panel for each quantity and manoeuvre: how many runs of each set have which value. Raises SetupError."""
+    """Draw a panel for each quantity and manoeuvre: how many runs of each set have which value.
+    Raises SetupError."""
     manoeuvres = _manoeuvres(gap)
     figure = new_figure(4.4 * len(manoeuvres), 3.2 * len(gap.quantities))
     panels = figure.subplots(len(gap.quantities), len(manoeuvres), squeeze=False)
@@ -83,10 +94,25 @@ def draw_histograms(gap: "Gap", file: str | os.PathLike[str]) -> None:
                 continue
             edges = np.histogram_bin_edges(everything, _BINS)
             for number, (each, values) in enumerate(sets):
-                colour, width = ("black", 2.0) if each is gap.real else (_COLOURS[(number - 1) % len(_COLOURS)], 1.0)
+                colour, width = (
+                    ("black", 2.0)
+                    if each is gap.real
+                    else (_COLOURS[(number - 1) % len(_COLOURS)], 1.0)
+                )
                 share = np.full(len(values), 1.0 / max(len(values), 1))
-                axes.hist(values, edges, histtype="step", label=each.label, weights=share, color=colour, lw=width)
-            axes.set(xlabel=f"{name}{f' ({UNITS[name]})' if UNITS[name] else ''}", title=manoeuvre if row == 0 else "")
+                axes.hist(
+                    values,
+                    edges,
+                    histtype="step",
+                    label=each.label,
+                    weights=share,
+                    color=colour,
+                    lw=width,
+                )
+            axes.set(
+                xlabel=f"{name}{f' ({UNITS[name]})' if UNITS[name] else ''}",
+                title=manoeuvre if row == 0 else "",
+            )
             axes.grid(alpha=0.25)
         panels[row][0].set_ylabel("part of the runs")
     panels[0][0].legend(fontsize=8)
@@ -95,7 +121,8 @@ def draw_histograms(gap: "Gap", file: str | os.PathLike[str]) -> None:
 
 
 def draw_speeds(gap: "Gap", file: str | os.PathLike[str]) -> None:
-    """Draw true and judged speed of the run with the median E of each set (columns) and manoeuvre (rows). Raises SetupError."""
+    """Draw true and judged speed of the run with the median E of each set (columns) and manoeuvre
+    (rows). Raises SetupError."""
     sets, manoeuvres = _sets(gap), _manoeuvres(gap)
     figure = new_figure(1.0 + 2.4 * len(sets), 0.8 + 2.0 * len(manoeuvres))
     panels = figure.subplots(len(manoeuvres), len(sets), squeeze=False, sharey="row", sharex="row")
@@ -116,7 +143,10 @@ def draw_speeds(gap: "Gap", file: str | os.PathLike[str]) -> None:
     for axes in panels[-1]:
         axes.set_xlabel("time (s)")
     panels[0][0].legend(fontsize=8, loc="center")
-    figure.suptitle(f"Speed of the judge {gap.judge} and true speed, of each set the run with the median E", fontsize=10)
+    figure.suptitle(
+        f"Speed of the judge {gap.judge} and true speed, of each set the run with the median E",
+        fontsize=10,
+    )
     save_figure(figure, file)
 
 
@@ -125,13 +155,16 @@ def _sets(gap: "Gap") -> list[RunSet]:
 
 
 def _manoeuvres(gap: "Gap") -> list[str]:
-    """Return the manoeuvres that some simulated set has in common with the real runs; one empty name if nothing is named alike."""
+    """Return the manoeuvres that some simulated set has in common with the real runs; one empty
+    name if nothing is named alike."""
     simulated = {run.manoeuvre for model in gap.models for run in model.simulated.runs}
     return sorted({run.manoeuvre for run in gap.real.runs} & simulated) or [""]
 
 
 def _of(runs: RunSet, manoeuvre: str) -> RunSet:
-    return RunSet(runs.label, [run for run in runs.runs if not manoeuvre or run.manoeuvre == manoeuvre])
+    return RunSet(
+        runs.label, [run for run in runs.runs if not manoeuvre or run.manoeuvre == manoeuvre]
+    )
 
 
 def _median_run(runs: RunSet) -> JudgedRun | None:
@@ -145,9 +178,12 @@ def _values(runs: RunSet, name: str) -> Array:
 
 
 def _band(real: Array) -> tuple[Array, Array, Array]:
-    """Return the central 95 % of the quantiles of a random half of the real runs, and their levels."""
+    """Return the central 95 % of the quantiles of a random half of the real runs, and their
+    levels."""
     random = np.random.default_rng(1)
     levels = np.linspace(0.0, 1.0, _POINTS)
-    halves = np.stack([np.quantile(random.permutation(real)[: len(real) // 2], levels) for _ in range(_HALVES)])
+    halves = np.stack(
+        [np.quantile(random.permutation(real)[: len(real) // 2], levels) for _ in range(_HALVES)]
+    )
     low, high = np.quantile(halves, (0.025, 0.975), axis=0)
     return low, high, levels

@@ -1,7 +1,9 @@
-"""Quantities of one run: error and smoothness of the judge's speed as published, and further errors of the judge.
+"""Quantities of one run: error and smoothness of the judge's speed as published, and further errors
+of the judge.
 
-The two published quantities follow the validation by the error of a state estimator (VEPD, 2024): speeds at 15 Hz, a moving average
-of two samples over the estimate, E the root mean square error, S the difference of the spectral flatness.
+The two published quantities follow the validation by the error of a state estimator (VEPD, 2024):
+speeds at 15 Hz, a moving average of two samples over the estimate, E the root mean square error, S
+the difference of the spectral flatness.
 """
 
 import numpy as np
@@ -17,7 +19,8 @@ RATE_HZ = 15.0
 WINDOW = 2
 """Samples of the moving average over the estimate, as published."""
 MAX_GAP_S = 1.0
-"""Truth and estimate are interpolated over a shorter gap; a longer one ends the stretch that is judged."""
+"""Truth and estimate are interpolated over a shorter gap; a longer one ends the stretch that is
+judged."""
 SHORTEST_S = 2.0
 """A shorter stretch has fewer than 30 samples, too few for a spectrum."""
 SMALLEST = 1e-12
@@ -30,7 +33,10 @@ MEANINGS = {
     "S": "difference of the spectral flatness of the judge's and the true speed",
     "position": "RMS error of the judge's position",
     "heading": "RMS error of the judge's heading",
-    "nis": "mean normalised innovation squared of positions over its degrees of freedom (1: the judge's noise fits)",
+    "nis": (
+        "mean normalised innovation squared of positions over its degrees of freedom (1: the "
+        "judge's noise fits)"
+    ),
 }
 """All quantities by name."""
 
@@ -44,7 +50,8 @@ class JudgeTrack(Struct, frozen=True):
     yaw_rad: Array
     speed_mps: Array
     nis: Array
-    """Normalised innovation squared of the newest position, two degrees of freedom; NaN where the judge has none."""
+    """Normalised innovation squared of the newest position, two degrees of freedom; NaN where the
+    judge has none."""
 
 
 class Speeds(Struct, frozen=True):
@@ -68,10 +75,13 @@ class MeasuredRun(Struct, frozen=True):
     speeds: Speeds | None = None
 
 
-def measure(truth: RecordedMotion, track: JudgeTrack, span_ns: tuple[int, int] | None = None) -> MeasuredRun:
+def measure(
+    truth: RecordedMotion, track: JudgeTrack, span_ns: tuple[int, int] | None = None
+) -> MeasuredRun:
     """Return the quantities of a run over the longest stretch without gaps in truth or estimate.
 
-    ``span_ns`` limits it to the time in which the vehicle drove. Raises :class:`GapError` if there is no such stretch.
+    ``span_ns`` limits it to the time in which the vehicle drove. Raises :class:`GapError` if there
+    is no such stretch.
     """
     t_ns, x, y, yaw, speed = truth.t_ns, truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps
     known = np.isfinite(speed)
@@ -79,7 +89,10 @@ def measure(truth: RecordedMotion, track: JudgeTrack, span_ns: tuple[int, int] |
     if span_ns is not None:
         known &= (t_ns >= span_ns[0]) & (t_ns <= span_ns[1])
     if not known.any():
-        raise GapError("has no true speed: the run needs ground truth (a simulator, motion capture or RTK fixes)")
+        raise GapError(
+            "has no true speed: the run needs ground truth (a simulator, motion capture or RTK "
+            "fixes)"
+        )
     if not estimated.any():
         raise GapError("the judge gave no speed: its inputs are missing, or it never started")
     origin_ns = int(t_ns[0])
@@ -87,8 +100,8 @@ def measure(truth: RecordedMotion, track: JudgeTrack, span_ns: tuple[int, int] |
     start, end = _longest(at, estimated_at)
     if end - start < SHORTEST_S:
         raise GapError(
-            f"truth and estimate overlap for {max(end - start, 0.0):.1f} s without a gap of {MAX_GAP_S:g} s: "
-            f"at least {SHORTEST_S:g} s are needed"
+            f"truth and estimate overlap for {max(end - start, 0.0):.1f} s without a gap of "
+            f"{MAX_GAP_S:g} s: at least {SHORTEST_S:g} s are needed"
         )
     grid = np.arange(start, end, 1.0 / RATE_HZ)
     true_speed = np.interp(grid, at, speed[known])
@@ -102,11 +115,17 @@ def measure(truth: RecordedMotion, track: JudgeTrack, span_ns: tuple[int, int] |
         "nis": _mean_nis(track, origin_ns, start, end),
     }
     whole = max(float(at[-1] - at[0]), end - start)
-    return MeasuredRun(values, end - start, (end - start) / whole, Speeds(grid - start, true_speed, estimated_speed))
+    return MeasuredRun(
+        values,
+        end - start,
+        (end - start) / whole,
+        Speeds(grid - start, true_speed, estimated_speed),
+    )
 
 
 def flatness(signal: Array) -> float:
-    """Return the spectral flatness: geometric over arithmetic mean of the magnitudes of the whole FFT; 0 for a constant signal."""
+    """Return the spectral flatness: geometric over arithmetic mean of the magnitudes of the whole
+    FFT; 0 for a constant signal."""
     magnitudes = np.abs(np.fft.fft(signal))
     mean = float(magnitudes.mean())
     # The logarithm of rounding error would decide the figure of a signal with empty lines.
@@ -138,7 +157,13 @@ def _moving_average(values: Array) -> Array:
 
 
 def _position_error(
-    grid: Array, at: Array, estimated_at: Array, x: Array, y: Array, track: JudgeTrack, estimated: NDArray[np.bool_]
+    grid: Array,
+    at: Array,
+    estimated_at: Array,
+    x: Array,
+    y: Array,
+    track: JudgeTrack,
+    estimated: NDArray[np.bool_],
 ) -> float:
     off = [
         np.interp(grid, estimated_at, column[estimated]) - np.interp(grid, at, true)
@@ -147,11 +172,14 @@ def _position_error(
     return rms(np.hypot(*off))
 
 
-def _heading_error(grid: Array, at: Array, estimated_at: Array, yaw: Array, estimated_yaw: Array) -> float:
+def _heading_error(
+    grid: Array, at: Array, estimated_at: Array, yaw: Array, estimated_yaw: Array
+) -> float:
     known, judged = np.isfinite(yaw), np.isfinite(estimated_yaw)
     if known.sum() < 2 or judged.sum() < 2:
         return float("nan")
-    # A course over ground is unknown at standstill, so both are compared where both are near in time.
+    # A course over ground is unknown at standstill, so both are compared where both are near in
+    # time.
     near = covered(grid, at[known], MAX_GAP_S) & covered(grid, estimated_at[judged], MAX_GAP_S)
     true = np.interp(grid, at[known], np.unwrap(yaw[known]))
     found = np.interp(grid, estimated_at[judged], np.unwrap(estimated_yaw[judged]))
@@ -161,5 +189,10 @@ def _heading_error(grid: Array, at: Array, estimated_at: Array, yaw: Array, esti
 def _mean_nis(track: JudgeTrack, origin_ns: int, start_s: float, end_s: float) -> float:
     at = seconds(track.t_ns - origin_ns)
     # The value is held between positions: count each once.
-    fresh = np.concatenate([[True], np.diff(track.nis) != 0.0]) & np.isfinite(track.nis) & (at >= start_s) & (at <= end_s)
+    fresh = (
+        np.concatenate([[True], np.diff(track.nis) != 0.0])
+        & np.isfinite(track.nis)
+        & (at >= start_s)
+        & (at <= end_s)
+    )
     return float(track.nis[fresh].mean() / 2.0) if fresh.any() else float("nan")

@@ -30,7 +30,10 @@ from vehicled.profile.problems import ProfileError
 CSV = (".csv", ".tsv")
 _NEEDS = {
     "a position (GnssFix)": ("GnssFix",),
-    "a heading (Heading) or a GNSS velocity, one of which shows where the vehicle points": ("Heading", "GNSS velocity"),
+    "a heading (Heading) or a GNSS velocity, one of which shows where the vehicle points": (
+        "Heading",
+        "GNSS velocity",
+    ),
 }
 """Inputs that every estimator needs to start, with the kinds of input that give it."""
 _CONTINUOUS_S = 10.0
@@ -73,7 +76,8 @@ class JudgedRun(Struct, frozen=True, kw_only=True):
     rates_hz: dict[str, float]
     """Rate of each type of input."""
     truth_sigmas: dict[str, float] = field(default_factory=dict)
-    """Part of the truth's own error in a quantity, by name; only of a truth that claims an accuracy."""
+    """Part of the truth's own error in a quantity, by name; only of a truth that claims an
+    accuracy."""
 
 
 class RunSet(Struct, frozen=True):
@@ -90,13 +94,19 @@ def find(paths: Sequence[str | os.PathLike[str]], task: JudgingTask) -> list[Run
     known_kinds(task.kinds)
     found: dict[str, RunFile] = {}
     for path in paths:
-        for run in _mapped(Path(path), task) if task.mapping else _read_as_they_are(Path(path), task):
+        for run in (
+            _mapped(Path(path), task) if task.mapping else _read_as_they_are(Path(path), task)
+        ):
             found.setdefault(os.path.realpath(run.path), run)
     return list(found.values())
 
 
 def _mapped(path: Path, task: JudgingTask) -> Iterable[RunFile]:
-    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix.lower() in CSV)
+    files = (
+        [path]
+        if path.is_file()
+        else sorted(each for each in path.rglob("*") if each.suffix.lower() in CSV)
+    )
     if not path.exists():
         raise RecordingError(f"{path}: there is no such file or folder; name one that holds runs")
     if not files:
@@ -109,11 +119,15 @@ def _read_as_they_are(path: Path, task: JudgingTask) -> Iterable[RunFile]:
     found = sources(path)
     if task.kinds and not any(set(source.kinds) & set(task.kinds) for source in found):
         there = sorted({kind for source in found for kind in source.kinds})
-        raise GapError(f"{path}: no recording of kind {', '.join(task.kinds)}; there are: {', '.join(there)}")
+        raise GapError(
+            f"{path}: no recording of kind {', '.join(task.kinds)}; there are: {', '.join(there)}"
+        )
     for source in found:
         kinds = tuple(kind for kind in source.kinds if not task.kinds or kind in task.kinds)
         if len(kinds) > 1 and not set(kinds) <= ALTERNATIVES:
-            raise GapError(f"{source.path}: can be read as {', '.join(kinds)}; choose with --kind {kinds[0]}")
+            raise GapError(
+                f"{source.path}: can be read as {', '.join(kinds)}; choose with --kind {kinds[0]}"
+            )
         if kinds:
             yield RunFile(source.name, str(source.path), _folder(source.path, path), kinds)
 
@@ -132,7 +146,8 @@ def judge_set(
     jobs: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> RunSet:
-    """Judge all runs of a set in ``jobs`` processes. Raises what makes the judge itself impossible, not what a run lacks."""
+    """Judge all runs of a set in ``jobs`` processes. Raises what makes the judge itself impossible,
+    not what a run lacks."""
     make_judge(task.judge, task.overrides)  # a wrong name or parameter is no fault of the runs
     result = RunSet(label, [])
     if jobs > 1 and len(files) > 1:
@@ -145,7 +160,10 @@ def judge_set(
 
 
 def _collect(
-    judged: Iterable[tuple[RunFile, JudgedRun | str]], result: RunSet, total: int, progress: Callable[[str], None]
+    judged: Iterable[tuple[RunFile, JudgedRun | str]],
+    result: RunSet,
+    total: int,
+    progress: Callable[[str], None],
 ) -> None:
     progress(f"{result.label}: 0 of {total} runs judged")
     for number, (file, outcome) in enumerate(judged, start=1):
@@ -167,7 +185,8 @@ def _judge_file(file: RunFile, task: JudgingTask) -> JudgedRun | str:
 
 
 def judge_run(recording: Recording, judge: DriveJudge, manoeuvre: str | None = None) -> JudgedRun:
-    """Judge one run. Its manoeuvre is by default the course in its log. Raises :class:`GapError`."""
+    """Judge one run. Its manoeuvre is by default the course in its log. Raises
+    :class:`GapError`."""
     track = judge.track(recording)
     if not np.isfinite(track.speed_mps).any():
         raise GapError(_never_started(recording, judge.name))
@@ -185,12 +204,20 @@ def judge_run(recording: Recording, judge: DriveJudge, manoeuvre: str | None = N
 
 
 def _never_started(recording: Recording, judge: str) -> str:
-    """Return why a judge may have given no speed: what the run has, and what estimators need but it lacks."""
+    """Return why a judge may have given no speed: what the run has, and what estimators need but it
+    lacks."""
     rates = rates_hz_of(recording.inputs)
     lacking = [need for need, kinds in _NEEDS.items() if not set(kinds) & set(rates)]
     has = ", ".join(f"{name} at {rate:.3g} Hz" for name, rate in rates.items()) or "no measurement"
-    missing = f"it lacks {' and '.join(lacking)}" if lacking else "its inputs are there, but they never agreed"
-    return f"the judge {judge} never started: {missing} (the run has {has}); see docs/gap.md for what each judge uses"
+    missing = (
+        f"it lacks {' and '.join(lacking)}"
+        if lacking
+        else "its inputs are there, but they never agreed"
+    )
+    return (
+        f"the judge {judge} never started: {missing} (the run has {has}); see docs/gap.md for "
+        "what each judge uses"
+    )
 
 
 def _truth_sigmas(recording: Recording) -> dict[str, float]:
@@ -202,7 +229,9 @@ def _truth_sigmas(recording: Recording) -> dict[str, float]:
 
 def _load(file: RunFile, task: JudgingTask) -> Recording:
     if file.kinds:
-        source: RecordingSource = next(each for each in sources(file.path) if set(file.kinds) & set(each.kinds))
+        source: RecordingSource = next(
+            each for each in sources(file.path) if set(file.kinds) & set(each.kinds)
+        )
         found = source.load(file.kinds)
         if not found:
             kind = next(each.kind for each in source.load(None))
@@ -221,9 +250,16 @@ def _manoeuvre(file: RunFile, task: JudgingTask) -> str | None:
     for text in task.manoeuvres:
         name, _, pattern = text.partition("=")
         wanted = pattern or name
-        if wanted in path or fnmatchcase(path, f"*{wanted}*") or (course and fnmatchcase(course, wanted)):
+        if (
+            wanted in path
+            or fnmatchcase(path, f"*{wanted}*")
+            or (course and fnmatchcase(course, wanted))
+        ):
             return name
-    raise GapError(f"belongs to none of the manoeuvres {', '.join(text.partition('=')[0] for text in task.manoeuvres)}")
+    raise GapError(
+        "belongs to none of the manoeuvres "
+        f"{', '.join(text.partition('=')[0] for text in task.manoeuvres)}"
+    )
 
 
 def _course(file: RunFile) -> str:
@@ -236,14 +272,19 @@ def _course(file: RunFile) -> str:
 
 
 def rates_hz_of(inputs: Sequence[Message]) -> dict[str, float]:
-    """Return the rate of each kind of input, Hz. A velocity in fixes is a kind of its own, since it helps a judge much."""
+    """Return the rate of each kind of input, Hz. A velocity in fixes is a kind of its own, since it
+    helps a judge much."""
     times: dict[str, list[int]] = {}
     for message in inputs:
         if not isinstance(message, ActuatorCommand):
             times.setdefault(type(message).__name__, []).append(message.t_ns)  # type: ignore[attr-defined]
         if isinstance(message, GnssFix) and isfinite(message.velocity_enu_mps[0]):
             times.setdefault("GNSS velocity", []).append(message.t_ns)
-    return {name: rate for name, t_ns in sorted(times.items()) if (rate := _rate_hz(np.array(t_ns) * 1e-9)) > 0.0}
+    return {
+        name: rate
+        for name, t_ns in sorted(times.items())
+        if (rate := _rate_hz(np.array(t_ns) * 1e-9)) > 0.0
+    }
 
 
 def _rate_hz(t_s: np.ndarray) -> float:

@@ -1,8 +1,9 @@
 """Distances between two sets of runs, with intervals, a noise floor and a test.
 
-A set is an array (n, q): n runs with q quantities. The distance between two sets is the mean over the quantities of a
-one-dimensional distance; with the Wasserstein distance and the quantities E and S that is the published VEPD. Runs belong to
-manoeuvres, and every resampling keeps the number of runs of each manoeuvre.
+A set is an array (n, q): n runs with q quantities. The distance between two sets is the mean over
+the quantities of a one-dimensional distance; with the Wasserstein distance and the quantities E and
+S that is the published VEPD. Runs belong to manoeuvres, and every resampling keeps the number of
+runs of each manoeuvre.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,8 @@ def energy(a: Array, b: Array) -> float:
 
 
 def mmd(a: Array, b: Array) -> float:
-    """Return the maximum mean discrepancy with a Gaussian kernel as wide as the median distance of all values; no unit."""
+    """Return the maximum mean discrepancy with a Gaussian kernel as wide as the median distance of
+    all values; no unit."""
     both = np.concatenate([a, b])
     apart = np.abs(both[:, None] - both[None, :])
     width = float(np.median(apart[np.triu_indices(len(both), 1)])) or float(apart.max()) or 1.0
@@ -71,11 +73,14 @@ class SetComparison(Struct, frozen=True, kw_only=True):
     interval: DistanceSpread
     """Over bootstrap resamples of the runs of both sets."""
     floor: DistanceSpread
-    """Over random halves of the real runs, each against the other: what real runs differ by among themselves."""
+    """Over random halves of the real runs, each against the other: what real runs differ by among
+    themselves."""
     p: float
-    """Part of random relabellings of all runs that are at least as far apart; NaN where there are too few runs."""
+    """Part of random relabellings of all runs that are at least as far apart; NaN where there are
+    too few runs."""
     smallest_found: float
-    """95 % quantile of the distance between random relabellings: a smaller one is not found with these numbers of runs."""
+    """95 % quantile of the distance between random relabellings: a smaller one is not found with
+    these numbers of runs."""
     left_out: tuple[float, float]
     """Smallest and largest total with one real run left out."""
     most_influential: int
@@ -97,7 +102,8 @@ def compare(
     distance: str = "wasserstein",
     resamples: int = RESAMPLES,
 ) -> SetComparison:
-    """Compare sets (n, q) and (m, q) of the quantities ``names``. The groups are the manoeuvres of the runs.
+    """Compare sets (n, q) and (m, q) of the quantities ``names``. The groups are the manoeuvres of
+    the runs.
 
     The same input gives the same output: resamples are drawn from a fixed seed.
     """
@@ -109,7 +115,11 @@ def compare(
         return float(np.mean([apart(a[:, k], b[:, k]) for k in range(a.shape[1])]))
 
     whole = total(real, simulated)
-    left = [total(np.delete(real, k, axis=0), simulated) for k in range(len(real))] if len(real) > 1 else []
+    left = (
+        [total(np.delete(real, k, axis=0), simulated) for k in range(len(real))]
+        if len(real) > 1
+        else []
+    )
     null = _relabelled(real, simulated, groups_a, groups_b, total, resamples)
     return SetComparison(
         real=len(real),
@@ -119,14 +129,18 @@ def compare(
         interval=_bootstrap(real, simulated, groups_a, groups_b, total, resamples),
         floor=split_half(real, groups_a, total, resamples),
         # The observed labelling is one of those that are possible (Phipson and Smyth 2010).
-        p=(1 + sum(value >= whole * (1 - 1e-12) for value in null)) / (1 + len(null)) if null else nan,
+        p=(1 + sum(value >= whole * (1 - 1e-12) for value in null)) / (1 + len(null))
+        if null
+        else nan,
         smallest_found=float(np.quantile(null, CONFIDENCE)) if null else nan,
         left_out=(min(left), max(left)) if left else (nan, nan),
         most_influential=int(np.argmax(np.abs(np.array(left) - whole))) if left else -1,
     )
 
 
-def split_half(real: Array, groups: NDArray[np.str_], total: Callable[[Array, Array], float], resamples: int) -> DistanceSpread:
+def split_half(
+    real: Array, groups: NDArray[np.str_], total: Callable[[Array, Array], float], resamples: int
+) -> DistanceSpread:
     """Return the distance between random halves of the real runs; each manoeuvre is halved."""
     if len(real) < ENOUGH_REAL:
         return DistanceSpread()
@@ -146,7 +160,8 @@ def split_half(real: Array, groups: NDArray[np.str_], total: Callable[[Array, Ar
 def labellings(real_groups: Sequence[str], simulated_groups: Sequence[str]) -> int:
     """Return in how many ways the runs can be relabelled within their manoeuvres."""
     counts = {
-        group: (list(real_groups).count(group), list(simulated_groups).count(group)) for group in {*real_groups, *simulated_groups}
+        group: (list(real_groups).count(group), list(simulated_groups).count(group))
+        for group in {*real_groups, *simulated_groups}
     }
     return prod(comb(a + b, a) for a, b in counts.values())
 
@@ -163,7 +178,10 @@ def _relabelled(
     if labellings(real_groups.tolist(), simulated_groups.tolist()) * (1.0 - CONFIDENCE) < 1.0:
         return []
     random = np.random.default_rng(2)
-    both, groups = np.concatenate([real, simulated]), np.concatenate([real_groups, simulated_groups])
+    both, groups = (
+        np.concatenate([real, simulated]),
+        np.concatenate([real_groups, simulated_groups]),
+    )
     is_real = np.arange(len(both)) < len(real)
     found = []
     for _ in range(resamples):
@@ -191,7 +209,12 @@ def _bootstrap(
         rows = [np.flatnonzero(groups == group) for group in np.unique(groups)]
         return np.concatenate([random.choice(each, len(each)) for each in rows])
 
-    return _spread([total(real[drawn(real_groups)], simulated[drawn(simulated_groups)]) for _ in range(resamples)])
+    return _spread(
+        [
+            total(real[drawn(real_groups)], simulated[drawn(simulated_groups)])
+            for _ in range(resamples)
+        ]
+    )
 
 
 def _spread(values: Sequence[float]) -> DistanceSpread:

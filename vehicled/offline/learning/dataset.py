@@ -1,4 +1,5 @@
-"""Data sets: rows of features and commands, by drive, in a Parquet file that says where they come from."""
+"""Data sets: rows of features and commands, by drive, in a Parquet file that says where they come
+from."""
 
 import csv
 import hashlib
@@ -93,7 +94,10 @@ def joined(parts: Sequence[Dataset]) -> Dataset:
         for name in ("features", "look_ahead_m", "predicts"):
             ours, theirs = getattr(first, name), getattr(part.meaning, name)
             if ours != theirs:
-                raise LearningError(f"the data differ in {name}: {ours} and {theirs}; make both with the same options")
+                raise LearningError(
+                    f"the data differ in {name}: {ours} and {theirs}; make both with the same "
+                    "options"
+                )
     drives = [note for part in parts for note in part.meaning.drives]
     offsets = np.cumsum([0, *(len(part.meaning.drives) for part in parts)])
     return Dataset(
@@ -110,32 +114,43 @@ def from_recorder(meaning: Meaning, note: DriveNote, recorder: StepRecorder, wid
     found = columns(recorder.rows, width)
     note = msgspec.structs.replace(note, rows=len(recorder.rows))
     return Dataset(
-        msgspec.structs.replace(meaning, drives=[note]), np.zeros(len(recorder.rows), np.int64), found["t_s"], found["features"],
-        {name: found[name] for name in COMMANDS},
+        msgspec.structs.replace(meaning, drives=[note]), np.zeros(len(recorder.rows), np.int64),
+        found["t_s"], found["features"], {name: found[name] for name in COMMANDS},
     )  # fmt: skip
 
 
 def files_in(places: Sequence[str]) -> list[Path]:
-    """Return the files named, and of folders those that can be read. Raises :class:`LearningError`."""
+    """Return the files named, and of folders those that can be read. Raises
+    :class:`LearningError`."""
     found: list[Path] = []
     for place in map(Path, places):
         if place.is_dir():
-            inside = sorted(path for path in place.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+            inside = sorted(
+                path for path in place.rglob("*") if path.suffix in SUFFIXES and path.is_file()
+            )
             if not inside:
-                raise LearningError(f"{place}: holds no log (.mcap), table (.csv) or data set (.parquet)")
+                raise LearningError(
+                    f"{place}: holds no log (.mcap), table (.csv) or data set (.parquet)"
+                )
             found += inside
         elif place.is_file():
             found.append(place)
         else:
             raise LearningError(f"{place}: no such file or folder")
     # Later parts of a rotated log are read with its first one.
-    return [path for path in found if path.suffix != ".mcap" or Path(run_parts(str(path))[0]) == path]
+    return [
+        path for path in found if path.suffix != ".mcap" or Path(run_parts(str(path))[0]) == path
+    ]
 
 
 def read_drives(
-    places: Sequence[str], meaning: Meaning, expert: str = "", progress: Callable[[str], None] | None = None
+    places: Sequence[str],
+    meaning: Meaning,
+    expert: str = "",
+    progress: Callable[[str], None] | None = None,
 ) -> tuple[Dataset, list[str]]:
-    """Return the rows of logs, tables and data sets, and what was left out, in words. Raises :class:`LearningError`."""
+    """Return the rows of logs, tables and data sets, and what was left out, in words. Raises
+    :class:`LearningError`."""
     try:
         vector = FeatureVector(meaning.features)
     except FeatureError as error:
@@ -160,7 +175,9 @@ def read_drives(
     return joined(parts), notes
 
 
-def _from_log(path: Path, meaning: Meaning, vector: FeatureVector, expert: str) -> tuple[Dataset, list[str]]:
+def _from_log(
+    path: Path, meaning: Meaning, vector: FeatureVector, expert: str
+) -> tuple[Dataset, list[str]]:
     notes: list[str] = []
     files = run_parts(str(path))
     with LogReader(files[0]) as log:
@@ -173,25 +190,30 @@ def _from_log(path: Path, meaning: Meaning, vector: FeatureVector, expert: str) 
         driver = label(selected.controller)
         expert = expert or selected.controller
     recorder = StepRecorder(
-        profile, course, vector, look_ahead_m=meaning.look_ahead_m, predicts=meaning.predicts, period_s=meaning.period_s,
-        expert=expert,
+        profile, course, vector, look_ahead_m=meaning.look_ahead_m, predicts=meaning.predicts,
+        period_s=meaning.period_s, expert=expert,
     )  # fmt: skip
     wanted: tuple[type[Message], ...] = (*TYPES, CourseCommand)
     for message, t_ns in _messages(files, wanted):
         if isinstance(message, CourseCommand):
-            notes.append(f"{path.name}: the course was changed during the run; the rows after that are left out")
+            notes.append(
+                f"{path.name}: the course was changed during the run; the rows after that are "
+                "left out"
+            )
             break
         recorder.record(message, t_ns)
     if recorder.far:
         notes.append(f"{path.name}: {recorder.far} rows far from the course are left out")
     note = DriveNote(
-        name=path.stem, rows=0, profile=header.profile, course=course.name, driver="person" if recorder.by_hand else driver,
-        expert=expert, seed=header.seed or 0,
+        name=path.stem, rows=0, profile=header.profile, course=course.name,
+        driver="person" if recorder.by_hand else driver, expert=expert, seed=header.seed or 0,
     )  # fmt: skip
     return from_recorder(meaning, note, recorder, vector.width), notes
 
 
-def _messages(files: Sequence[str], kinds: tuple[type[Message], ...]) -> Iterator[tuple[Message, int]]:
+def _messages(
+    files: Sequence[str], kinds: tuple[type[Message], ...]
+) -> Iterator[tuple[Message, int]]:
     """Iterate over the messages of all parts of a run, each with its time."""
     for file in files:
         with LogReader(file) as log:
@@ -213,8 +235,9 @@ def _from_table(path: Path, meaning: Meaning, vector: FeatureVector) -> Dataset:
     lacking = [name for name in vector.columns if name not in header]
     if lacking or "throttle" not in wanted or not {"steering", "wheel_angle_rad"} & set(wanted):
         raise LearningError(
-            f"{path}: has no column {', '.join(lacking) or 'throttle, and steering or wheel_angle_rad'} "
-            f"(it has {', '.join(rows[0][:20])})"
+            f"{path}: has no column "
+            f"{', '.join(lacking) or 'throttle, and steering or wheel_angle_rad'} (it has "
+            f"{', '.join(rows[0][:20])})"
         )
     places = [header.index(name) for name in wanted]
     values: Array = np.empty((len(rows) - 1, len(wanted)))
@@ -222,13 +245,17 @@ def _from_table(path: Path, meaning: Meaning, vector: FeatureVector) -> Dataset:
         try:
             values[number - 2] = [float(row[place]) for place in places]
         except (ValueError, IndexError):
-            raise LearningError(f"{path}, line {number}: a number is missing or is none: {','.join(row)[:80]}") from None
+            raise LearningError(
+                f"{path}, line {number}: a number is missing or is none: {','.join(row)[:80]}"
+            ) from None
     values = values[np.isfinite(values).all(axis=1)]
     width = vector.width
     commands = {name: np.full(len(values), np.nan) for name in COMMANDS}
     for index, name in enumerate(wanted[width:], width):
         commands[name] = values[:, index]
-    note = DriveNote(name=f"{path.parent.name}/{path.stem}", rows=len(values), driver=path.parent.name)
+    note = DriveNote(
+        name=f"{path.parent.name}/{path.stem}", rows=len(values), driver=path.parent.name
+    )
     return Dataset(
         msgspec.structs.replace(meaning, drives=[note]), np.zeros(len(values), np.int64),
         meaning.period_s * np.arange(len(values), dtype=np.float64), values[:, :width], commands,
@@ -254,7 +281,9 @@ def save(data: Dataset, file: Path) -> None:
     try:
         arrow.parquet.write_table(made, file)
     except OSError as error:
-        raise LearningError(f"{file}: cannot be written: {error.strerror or error}; choose another file") from None
+        raise LearningError(
+            f"{file}: cannot be written: {error.strerror or error}; choose another file"
+        ) from None
 
 
 def load(file: Path) -> Dataset:
@@ -264,12 +293,24 @@ def load(file: Path) -> Dataset:
         table = arrow.parquet.read_table(file)
         meaning = msgspec.json.decode((table.schema.metadata or {})[METADATA], type=Meaning)
         names = FeatureVector(meaning.features).columns
-        found = {name: table.column(name).to_numpy() for name in ("drive", "t_s", *names, *COMMANDS)}
+        found = {
+            name: table.column(name).to_numpy() for name in ("drive", "t_s", *names, *COMMANDS)
+        }
     except FileNotFoundError:
         raise LearningError(f"{file}: no such file") from None
     except (KeyError, OSError, ValueError, msgspec.MsgspecError, arrow.ArrowException) as error:
-        raise LearningError(f"{file}: this is no data set of vehicled learn dataset: {error}") from None
-    if len(found["drive"]) and not 0 <= found["drive"].min() <= found["drive"].max() < len(meaning.drives):
+        raise LearningError(
+            f"{file}: this is no data set of vehicled learn dataset: {error}"
+        ) from None
+    if len(found["drive"]) and not 0 <= found["drive"].min() <= found["drive"].max() < len(
+        meaning.drives
+    ):
         raise LearningError(f"{file}: a row belongs to no drive; make the file again")
-    features = np.column_stack([found[name] for name in names]) if len(found["t_s"]) else np.empty((0, len(names)))
-    return Dataset(meaning, found["drive"], found["t_s"], features, {name: found[name] for name in COMMANDS})
+    features = (
+        np.column_stack([found[name] for name in names])
+        if len(found["t_s"])
+        else np.empty((0, len(names)))
+    )
+    return Dataset(
+        meaning, found["drive"], found["t_s"], features, {name: found[name] for name in COMMANDS}
+    )

@@ -1,11 +1,14 @@
-"""Model of a person who drives by keyboard: aims at a point ahead, a reaction time late, with noise, by strokes of a key.
+"""Model of a person who drives by keyboard: aims at a point ahead, a reaction time late, with
+noise, by strokes of a key.
 
-The person looks at the point of the course that the vehicle reaches in ``preview_s``, and wants the wheel angle of the arc to
-it (the single preview point of MacAdam 1981). What is seen is ``reaction_s`` old; the aim wanders by first-order noise (the
-remnant of McRuer 1967). A key changes the command by one stroke, at most one every ``stroke_s``, and no key is pressed for less
-than a stroke. The person knows about which throttle a speed takes, and corrects it by strokes, too, where the speed is off by
-more than ``speed_tolerance_mps``. Strokes of .05 and their range are those of the published data of a person (2023); reaction
-time, noise and preview are assumed. The person knows the delay of the vehicle, as people learn it in minutes.
+The person looks at the point of the course that the vehicle reaches in ``preview_s``, and wants the
+wheel angle of the arc to it (the single preview point of MacAdam 1981). What is seen is
+``reaction_s`` old; the aim wanders by first-order noise (the remnant of McRuer 1967). A key changes
+the command by one stroke, at most one every ``stroke_s``, and no key is pressed for less than a
+stroke. The person knows about which throttle a speed takes, and corrects it by strokes, too, where
+the speed is off by more than ``speed_tolerance_mps``. Strokes of .05 and their range are those of
+the published data of a person (2023); reaction time, noise and preview are assumed. The person
+knows the delay of the vehicle, as people learn it in minutes.
 """
 
 from collections import deque
@@ -60,7 +63,14 @@ class DriverModel(PathFollower):
 
     Params: ClassVar[type[DriverModelParams]] = DriverModelParams
 
-    def __init__(self, params: DriverModelParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self,
+        params: DriverModelParams,
+        vehicle: Vehicle,
+        limits: Limits,
+        course: Course,
+        period_s: float,
+    ) -> None:
         self._p = params
         self._draws = np.random.default_rng(params.seed)
         super().__init__(params.speed, vehicle, limits, course, period_s)
@@ -80,16 +90,22 @@ class DriverModel(PathFollower):
         p, steering = self._p, self.vehicle.steering
         self._t_s += state.dt_s
         kept = max(1.0 - state.dt_s / p.noise_s, 0.0)
-        self._noise_rad = kept * self._noise_rad + sqrt(1.0 - kept * kept) * p.noise_rad * float(self._draws.standard_normal())
+        self._noise_rad = kept * self._noise_rad + sqrt(1.0 - kept * kept) * p.noise_rad * float(
+            self._draws.standard_normal()
+        )
         target_mps = self.target(state.here.s_m).speed_mps
         aimed = steering.command(self._aim(state.ahead) + self._noise_rad)
         error_mps = state.here.direction * (target_mps - state.ahead.speed_mps)
-        self._seen.append((self._t_s, aimed, error_mps, self.vehicle.drive.steady_throttle(abs(target_mps))))
+        self._seen.append(
+            (self._t_s, aimed, error_mps, self.vehicle.drive.steady_throttle(abs(target_mps)))
+        )
         while len(self._seen) > 1 and self._seen[1][0] <= self._t_s - p.reaction_s:
             self._seen.popleft()
         _, wanted, slow_mps, usual = self._seen[0]
         if self._t_s >= self._next_steering_s and abs(wanted - self._steering) >= p.steering_stroke:
-            self._steering = _stroke(self._steering, wanted - self._steering, p.steering_stroke, -1.0)
+            self._steering = _stroke(
+                self._steering, wanted - self._steering, p.steering_stroke, -1.0
+            )
             self._next_steering_s = self._t_s + p.stroke_s
         if self._t_s >= self._next_throttle_s:
             # Nobody presses a key while the error goes away by itself.
@@ -98,7 +114,9 @@ class DriverModel(PathFollower):
                 self._more = _stroke(self._more, slow_mps, p.throttle_stroke, -1.0)
             self._slow_mps, self._next_throttle_s = slow_mps, self._t_s + p.throttle_stroke_s
         throttle = p.throttle_stroke * round(usual / p.throttle_stroke) + self._more
-        return SteeringDemand(steering.wheel_angle_rad(self._steering), throttle=min(max(throttle, 0.0), 1.0))
+        return SteeringDemand(
+            steering.wheel_angle_rad(self._steering), throttle=min(max(throttle, 0.0), 1.0)
+        )
 
     def _aim(self, ahead: Preview) -> float:
         """Return the wheel angle of the arc to the point that the person looks at."""

@@ -1,7 +1,9 @@
-"""Controller that follows another one, and now and then holds the wheels at another angle than it commands.
+"""Controller that follows another one, and now and then holds the wheels at another angle than it
+commands.
 
-A policy that has only seen the course of an expert does not know the way back to it. In bursts the vehicle leaves the course; the
-rows then hold how the expert returns (disturbances for augmenting robot trajectories, Laskey et al. 2017).
+A policy that has only seen the course of an expert does not know the way back to it. In bursts the
+vehicle leaves the course; the rows then hold how the expert returns (disturbances for augmenting
+robot trajectories, Laskey et al. 2017).
 """
 
 from typing import Annotated, ClassVar
@@ -40,7 +42,14 @@ class Exploring(Controller):
 
     Params: ClassVar[type[ExploringParams]] = ExploringParams
 
-    def __init__(self, params: ExploringParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self,
+        params: ExploringParams,
+        vehicle: Vehicle,
+        limits: Limits,
+        course: Course,
+        period_s: float,
+    ) -> None:
         self._p = params
         kind = resolve("controller", params.controller)
         self._inner: Controller = kind(kind.Params(), vehicle, limits, course, period_s)
@@ -77,7 +86,9 @@ class Exploring(Controller):
         if self._next_ns < 0:
             self._next_ns = now_ns + self._drawn_ns(self._p.pause_s)
         if now_ns >= self._next_ns:
-            held_rad = command.wheel_angle_rad + self._p.disturbance_rad * float(self._draws.standard_normal())
+            held_rad = command.wheel_angle_rad + self._p.disturbance_rad * float(
+                self._draws.standard_normal()
+            )
             self._held_rad = min(max(held_rad, -self._lock_rad), self._lock_rad)
             self._until_ns = now_ns + round(self._p.longest_s * 1e9 * float(self._draws.random()))
             self._next_ns = self._until_ns + self._drawn_ns(self._p.pause_s)

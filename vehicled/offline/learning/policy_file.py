@@ -45,7 +45,9 @@ def onnx_bytes(layers: Sequence[Layer], description: PolicyDescription) -> bytes
         operator = ACTIVATIONS[layer.activation]
         result = "command" if number == len(layers) - 1 else f"layer{number}"
         sums = f"sum{number}" if operator else result
-        nodes.append(helper.make_node("Gemm", [source, f"weights{number}", f"bias{number}"], [sums]))
+        nodes.append(
+            helper.make_node("Gemm", [source, f"weights{number}", f"bias{number}"], [sums])
+        )
         if operator:
             nodes.append(helper.make_node(operator, [sums], [result]))
         source = result
@@ -55,7 +57,9 @@ def onnx_bytes(layers: Sequence[Layer], description: PolicyDescription) -> bytes
         [helper.make_tensor_value_info("command", kind, ["batch", len(layers[-1].bias)])],
         weights,
     )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="vehicled")
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="vehicled"
+    )
     model.ir_version = IR_VERSION
     helper.set_model_props(model, {METADATA_KEY: msgspec.json.encode(description).decode()})
     onnx.checker.check_model(model)
@@ -69,4 +73,6 @@ def write_policy(file: Path, layers: Sequence[Layer], description: PolicyDescrip
     try:
         file.write_bytes(data)
     except OSError as error:
-        raise LearningError(f"{file}: cannot be written: {error.strerror or error}; choose another file") from None
+        raise LearningError(
+            f"{file}: cannot be written: {error.strerror or error}; choose another file"
+        ) from None

@@ -1,4 +1,5 @@
-"""Records features and commands of a drive, live or from its log, exactly as a policy would have computed them there."""
+"""Records features and commands of a drive, live or from its log, exactly as a policy would have
+computed them there."""
 
 from collections.abc import Sequence
 from math import copysign, inf, isfinite
@@ -29,7 +30,14 @@ from vehicled.paths.course import Course
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import Profile
 
-TYPES: tuple[type[Message], ...] = (StateEstimate, ControlCommand, ActuatorCommand, Identification, ModeChange, LaserScan)
+TYPES: tuple[type[Message], ...] = (
+    StateEstimate,
+    ControlCommand,
+    ActuatorCommand,
+    Identification,
+    ModeChange,
+    LaserScan,
+)
 """Messages that a recorder needs, in their order in the drive."""
 MAX_OFFSET_M = 5.0
 """Rows further from the course are left out: a person drove elsewhere."""
@@ -82,8 +90,8 @@ class StepRecorder:
         period_s: float = 0.1,
         expert: str = "",
     ) -> None:
-        """``period_s``: least time between two rows. ``expert``: controller that says what it would have done instead of what was
-        done; empty for what was done."""
+        """``period_s``: least time between two rows. ``expert``: controller that says what it would
+        have done instead of what was done; empty for what was done."""
         self.rows: list[StepRow] = []
         self.far = 0
         """Rows left out because the vehicle was elsewhere."""
@@ -91,7 +99,9 @@ class StepRecorder:
         self._period_ns = round(period_s * 1e9)
         step_s = 1.0 / profile.tasks.control.rate_hz
         speed = getattr(profile.controller.selected, "speed", None) or SpeedParams()
-        self._follower = FeatureFollower(vector, look_ahead_m, predicts, speed, profile.vehicle, profile.limits, course, step_s)
+        self._follower = FeatureFollower(
+            vector, look_ahead_m, predicts, speed, profile.vehicle, profile.limits, course, step_s
+        )
         self._expert = _expert(expert, profile, course, step_s) if expert else None
         self._frame = ControlFrame(profile.control_frame)
         self._mode = Mode.INIT
@@ -138,7 +148,8 @@ class StepRecorder:
         self._pending, self._commanded_rad = (command, advice), command.wheel_angle_rad
 
     def _begin(self, command: ControlCommand, estimate: StateEstimate) -> None:
-        """Start as the controller did: on the course where it began, or for a person at the nearest place."""
+        """Start as the controller did: on the course where it began, or for a person at the nearest
+        place."""
         self._begins = False
         s_m = command.progress_m if self._mode is Mode.AUTO else self._nearest_m(estimate)
         s_m_or_start = s_m if isfinite(s_m) else None
@@ -149,7 +160,9 @@ class StepRecorder:
 
     def _nearest_m(self, estimate: StateEstimate) -> float:
         course = self._course
-        return float(course.s_m[np.argmin(np.hypot(course.x_m - estimate.x_m, course.y_m - estimate.y_m))])
+        return float(
+            course.s_m[np.argmin(np.hypot(course.x_m - estimate.x_m, course.y_m - estimate.y_m))]
+        )
 
     def _sent(self, sent: ActuatorCommand) -> None:
         self._wheel_rad = sent.wheel_angle_rad
@@ -166,7 +179,14 @@ class StepRecorder:
             elif follower is not None:
                 follower.on_command_sent(sent.throttle, sent.brake)
 
-    def _label(self, command: ControlCommand, advice: ControlCommand | None, sent: ActuatorCommand, *, by_hand: bool) -> None:
+    def _label(
+        self,
+        command: ControlCommand,
+        advice: ControlCommand | None,
+        sent: ActuatorCommand,
+        *,
+        by_hand: bool,
+    ) -> None:
         """Keep the row of a step with what was, or should have been, commanded."""
         direction = self._follower.tracker.direction
         if advice is not None:
@@ -184,7 +204,11 @@ class StepRecorder:
         follower, estimate = self._follower, self._estimate
         self._start_ns = t_ns if self._start_ns is None else self._start_ns
         # A slightly early step counts, because steps are not an exact multiple of every period.
-        if t_ns - self._kept_ns < self._period_ns - 1_000_000 or follower.tracker.at_leg_end or estimate is None:
+        if (
+            t_ns - self._kept_ns < self._period_ns - 1_000_000
+            or follower.tracker.at_leg_end
+            or estimate is None
+        ):
             return
         if not np.isfinite(follower.features).all():
             return
@@ -198,7 +222,13 @@ class StepRecorder:
         turned = copysign(1.0, follower.tracker.direction)
         steering = turned * follower.vehicle.steering.command(wheel_rad)
         self.rows.append(
-            StepRow((t_ns - self._start_ns) * 1e-9, follower.features.tolist(), throttle, steering, turned * wheel_rad)
+            StepRow(
+                (t_ns - self._start_ns) * 1e-9,
+                follower.features.tolist(),
+                throttle,
+                steering,
+                turned * wheel_rad,
+            )
         )
 
 
@@ -211,7 +241,8 @@ def _expert(name: str, profile: Profile, course: Course, period_s: float) -> Con
 
 
 def columns(rows: Sequence[StepRow], width: int) -> dict[str, Array]:
-    """Return the rows as arrays: ``t_s`` (n,), ``features`` (n, width), ``throttle``, ``steering``, ``wheel_angle_rad`` (n,)."""
+    """Return the rows as arrays: ``t_s`` (n,), ``features`` (n, width), ``throttle``, ``steering``,
+    ``wheel_angle_rad`` (n,)."""
     return {
         "t_s": np.array([row.t_s for row in rows]),
         "features": np.array([row.features for row in rows]).reshape(len(rows), width),

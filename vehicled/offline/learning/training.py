@@ -1,4 +1,5 @@
-"""Behaviour cloning: fits a dense network to the rows of a data set. Whole drives are held back to judge it, never rows."""
+"""Behaviour cloning: fits a dense network to the rows of a data set. Whole drives are held back to
+judge it, never rows."""
 
 import itertools
 import warnings
@@ -33,7 +34,8 @@ class TrainingSpec(Struct, frozen=True, kw_only=True):
     rate: Annotated[float, Meta(gt=0.0, le=1.0)] = 1e-3
     """Learning rate of Adam."""
     scaling: bool = True
-    """Scale features and commands to unit variance; the published networks did not. The file has the scaling in its weights."""
+    """Scale features and commands to unit variance; the published networks did not. The file has
+    the scaling in its weights."""
     validation: Annotated[float, Meta(ge=0.0, le=0.9)] = 0.2
     """Share of the drives that is held back to judge the network."""
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 1
@@ -87,30 +89,46 @@ class Scaling(Struct, frozen=True):
         return (values - self.mean) / self.spread
 
 
-def train(data: Dataset, spec: TrainingSpec, progress: Callable[[TrainingEpoch], None] | None = None) -> Trained:
+def train(
+    data: Dataset, spec: TrainingSpec, progress: Callable[[TrainingEpoch], None] | None = None
+) -> Trained:
     """Return a network that imitates the commands of the data. Raises :class:`LearningError`."""
     X, Y = data.features, np.column_stack([_command(data, name) for name in spec.commands])
     if len(X) < LEAST_ROWS:
-        raise LearningError(f"the data have {len(X)} rows; at least {LEAST_ROWS} are needed: collect more drives")
+        raise LearningError(
+            f"the data have {len(X)} rows; at least {LEAST_ROWS} are needed: collect more drives"
+        )
     if not (np.isfinite(X).all() and np.isfinite(Y).all()):
         raise LearningError("the data hold values that are not finite; make the data set again")
     sizes = [X.shape[1], *spec.hidden, Y.shape[1]]
     parameters = sum((a + 1) * b for a, b in itertools.pairwise(sizes))
     if parameters > MAX_PARAMETERS:
-        raise LearningError(f"a network of {parameters} parameters is too large; at most {MAX_PARAMETERS} are allowed")
+        raise LearningError(
+            f"a network of {parameters} parameters is too large; at most {MAX_PARAMETERS} are "
+            "allowed"
+        )
     held = _held_back(data, spec)
     judged = np.isin(data.drive, held)
-    inputs, outputs = Scaling.of(X[~judged], on=spec.scaling), Scaling.of(Y[~judged], on=spec.scaling)
+    inputs, outputs = (
+        Scaling.of(X[~judged], on=spec.scaling),
+        Scaling.of(Y[~judged], on=spec.scaling),
+    )
     x, y = inputs.apply(X), outputs.apply(Y)
     epochs = _EPOCHS[spec.library](spec, x[~judged], y[~judged])
     curve: list[TrainingEpoch] = []
     weights: list[Layer] = []
     for number, (error, weights) in enumerate(epochs, 1):
-        validation = float(((forward(weights, x[judged]) - y[judged]) ** 2).mean()) if judged.any() else float("nan")
+        validation = (
+            float(((forward(weights, x[judged]) - y[judged]) ** 2).mean())
+            if judged.any()
+            else float("nan")
+        )
         curve.append(TrainingEpoch(number, error, validation))
         if progress is not None:
             progress(curve[-1])
-    if not all(np.isfinite(layer.weights).all() and np.isfinite(layer.bias).all() for layer in weights):
+    if not all(
+        np.isfinite(layer.weights).all() and np.isfinite(layer.bias).all() for layer in weights
+    ):
         raise LearningError(f"the training diverged; try a smaller --rate than {spec.rate:g}")
     layers = _folded(weights, inputs, outputs)
     # Without a drive held back it is judged by all rows.
@@ -135,7 +153,10 @@ def _command(data: Dataset, name: str) -> Array:
     values = data.commands[name]
     if np.isnan(values).any():
         known = [each for each in COMMANDS if not np.isnan(data.commands[each]).any()]
-        raise LearningError(f"the data do not hold {name} for every row, but {', '.join(known)}: choose --commands of these")
+        raise LearningError(
+            f"the data do not hold {name} for every row, but {', '.join(known)}: choose "
+            "--commands of these"
+        )
     return values
 
 
@@ -145,10 +166,14 @@ def _held_back(data: Dataset, spec: TrainingSpec) -> list[int]:
     count = min(round(spec.validation * len(drives)), len(drives) - 1)
     if count == 0 and spec.validation > 0.0 and len(drives) > 1:
         count = 1
-    return sorted(int(index) for index in np.random.default_rng(spec.seed).permutation(drives)[:count])
+    return sorted(
+        int(index) for index in np.random.default_rng(spec.seed).permutation(drives)[:count]
+    )
 
 
-def _described(data: Dataset, spec: TrainingSpec, last: TrainingEpoch, rms: dict[str, float]) -> PolicyDescription:
+def _described(
+    data: Dataset, spec: TrainingSpec, last: TrainingEpoch, rms: dict[str, float]
+) -> PolicyDescription:
     meaning = data.meaning
     experts = sorted({drive.expert or drive.driver for drive in meaning.drives} - {""})
     library = "scikit-learn" if spec.library == "sklearn" else spec.library
@@ -163,9 +188,11 @@ def _described(data: Dataset, spec: TrainingSpec, last: TrainingEpoch, rms: dict
         data_sha256=data.digest,
         software={"vehicled": __version__, "numpy": np.__version__, spec.library: version(library)},
         training={
-            "hidden": list(spec.hidden), "epochs": spec.epochs, "batch": spec.batch, "rate": spec.rate, "seed": spec.seed,
-            "scaling": spec.scaling, "drives": len(meaning.drives), "rows": len(data), "error": last.training,
-            "held_back_error": last.validation if last.validation == last.validation else None, "rms": rms,
+            "hidden": list(spec.hidden), "epochs": spec.epochs, "batch": spec.batch,
+            "rate": spec.rate, "seed": spec.seed, "scaling": spec.scaling,
+            "drives": len(meaning.drives), "rows": len(data), "error": last.training,
+            "held_back_error": last.validation if last.validation == last.validation else None,
+            "rms": rms,
         },
     )  # fmt: skip
 
@@ -180,12 +207,15 @@ def forward(layers: Sequence[Layer], x: Array) -> Array:
 
 
 def _folded(layers: list[Layer], inputs: Scaling, outputs: Scaling) -> list[Layer]:
-    """Return the network for unscaled features and commands: the scaling goes into the first and the last layer."""
+    """Return the network for unscaled features and commands: the scaling goes into the first and
+    the last layer."""
     first = layers[0]
     weights = first.weights / inputs.spread[:, None]
     found = [Layer(weights, first.bias - inputs.mean @ weights, first.activation), *layers[1:]]
     last = found[-1]
-    found[-1] = Layer(last.weights * outputs.spread, last.bias * outputs.spread + outputs.mean, last.activation)
+    found[-1] = Layer(
+        last.weights * outputs.spread, last.bias * outputs.spread + outputs.mean, last.activation
+    )
     return found
 
 
@@ -200,8 +230,8 @@ def _sklearn_epochs(spec: TrainingSpec, x: Array, y: Array) -> Iterator[tuple[fl
     except ImportError:
         raise LearningError('training needs scikit-learn: pip install "vehicled[learn]"') from None
     model = networks.MLPRegressor(
-        hidden_layer_sizes=spec.hidden, activation="relu", solver="adam", alpha=0.0, batch_size=min(spec.batch, len(x)),
-        learning_rate_init=spec.rate, random_state=spec.seed,
+        hidden_layer_sizes=spec.hidden, activation="relu", solver="adam", alpha=0.0,
+        batch_size=min(spec.batch, len(x)), learning_rate_init=spec.rate, random_state=spec.seed,
     )  # fmt: skip
     # The regressor wants a column for one command as (n,).
     target = y[:, 0] if y.shape[1] == 1 else y
@@ -212,10 +242,15 @@ def _sklearn_epochs(spec: TrainingSpec, x: Array, y: Array) -> Iterator[tuple[fl
             try:
                 model.partial_fit(x, target)
             except ValueError as error:
-                raise LearningError(f"the training diverged ({error}); try a smaller --rate than {spec.rate:g}") from None
+                raise LearningError(
+                    f"the training diverged ({error}); try a smaller --rate than {spec.rate:g}"
+                ) from None
         pairs = zip(model.coefs_, model.intercepts_, _activations(len(model.coefs_)))
         # Its loss is half the mean square.
-        yield 2.0 * float(model.loss_), [Layer(weights.copy(), bias.copy(), name) for weights, bias, name in pairs]
+        yield (
+            2.0 * float(model.loss_),
+            [Layer(weights.copy(), bias.copy(), name) for weights, bias, name in pairs],
+        )
 
 
 def _torch_epochs(spec: TrainingSpec, x: Array, y: Array) -> Iterator[tuple[float, list[Layer]]]:
@@ -240,12 +275,22 @@ def _torch_epochs(spec: TrainingSpec, x: Array, y: Array) -> Iterator[tuple[floa
             loss.backward()
             optimiser.step()
             total += float(loss.detach()) * len(rows)
-        layers = [(layer.weight.detach().numpy().T.astype(float), layer.bias.detach().numpy().astype(float)) for layer in dense]
-        yield total / len(inputs), [Layer(w, b, name) for (w, b), name in zip(layers, _activations(len(layers)))]
+        layers = [
+            (
+                layer.weight.detach().numpy().T.astype(float),
+                layer.bias.detach().numpy().astype(float),
+            )
+            for layer in dense
+        ]
+        yield (
+            total / len(inputs),
+            [Layer(w, b, name) for (w, b), name in zip(layers, _activations(len(layers)))],
+        )
 
 
 def _numpy_epochs(spec: TrainingSpec, x: Array, y: Array) -> Iterator[tuple[float, list[Layer]]]:
-    """Yield the training error and the layers after each epoch. Adam by Kingma & Ba 2015, first weights by Glorot & Bengio 2010."""
+    """Yield the training error and the layers after each epoch. Adam by Kingma & Ba 2015, first
+    weights by Glorot & Bengio 2010."""
     chance = np.random.default_rng(spec.seed)
     sizes = list(itertools.pairwise([x.shape[1], *spec.hidden, y.shape[1]]))
     weights = [chance.uniform(-1.0, 1.0, pair) * np.sqrt(6.0 / sum(pair)) for pair in sizes]
@@ -274,7 +319,10 @@ def _numpy_epochs(spec: TrainingSpec, x: Array, y: Array) -> Iterator[tuple[floa
                 square += 0.001 * (slope * slope - square)
                 value -= rate * mean / (np.sqrt(square) + 1e-8)
         names = _activations(depth)
-        yield total / len(x), [Layer(values[k].copy(), values[depth + k].copy(), names[k]) for k in range(depth)]
+        yield (
+            total / len(x),
+            [Layer(values[k].copy(), values[depth + k].copy(), names[k]) for k in range(depth)],
+        )
 
 
 _EPOCHS = {"sklearn": _sklearn_epochs, "torch": _torch_epochs, "numpy": _numpy_epochs}
@@ -287,19 +335,36 @@ def plot_training(data: Dataset, trained: Trained, file: str) -> None:
     axes = figure.subplots(1, 1 + len(commands))
     curve = axes[0]
     numbers = [epoch.number for epoch in trained.curve]
-    curve.plot(numbers, [epoch.training for epoch in trained.curve], color="#1f5fa8", label="training")
+    curve.plot(
+        numbers, [epoch.training for epoch in trained.curve], color="#1f5fa8", label="training"
+    )
     if trained.held_back:
-        curve.plot(numbers, [epoch.validation for epoch in trained.curve], color="#c2571a", label="drives held back")
+        curve.plot(
+            numbers,
+            [epoch.validation for epoch in trained.curve],
+            color="#c2571a",
+            label="drives held back",
+        )
     curve.set(xlabel="epoch", ylabel="mean square error of the scaled commands", yscale="log")
     curve.legend(frameon=False)
     for index, (name, axis) in enumerate(zip(commands, axes[1:])):
         wanted, computed = data.commands[name][trained.judged], trained.computed[:, index]
-        low, high = float(min(wanted.min(), computed.min())), float(max(wanted.max(), computed.max()))
+        low, high = (
+            float(min(wanted.min(), computed.min())),
+            float(max(wanted.max(), computed.max())),
+        )
         axis.plot([low, high], [low, high], color="#999999", linewidth=0.8)
         axis.plot(wanted, computed, ".", markersize=2.5, color="#1f5fa8", alpha=0.5)
-        axis.set(xlabel=f"{name} of {trained.description.expert or 'the data'}", ylabel=f"{name} of the network")
+        axis.set(
+            xlabel=f"{name} of {trained.description.expert or 'the data'}",
+            ylabel=f"{name} of the network",
+        )
         axis.set_title(
-            f"{'drives held back' if trained.held_back else 'all drives'}, RMS error {trained.rms[name]:.3g}", fontsize=9
+            (
+                f"{'drives held back' if trained.held_back else 'all drives'}, RMS error "
+                f"{trained.rms[name]:.3g}"
+            ),
+            fontsize=9,
         )
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)

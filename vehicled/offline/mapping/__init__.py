@@ -1,1 +1,2 @@
-"""Maps out of recorded drives: scan matching, pose graph, loop closure, and the grid that the scans show."""
+"""Maps out of recorded drives: scan matching, pose graph, loop closure, and the grid that the scans
+show."""

@@ -44,7 +44,9 @@ class Mapped:
     quality: MapQuality
 
 
-def build(drive: MappingDrive, resolution_m: float, progress: Progress = lambda what, share: None) -> Mapped:
+def build(
+    drive: MappingDrive, resolution_m: float, progress: Progress = lambda what, share: None
+) -> Mapped:
     """Return the map of a drive. Raises :class:`MappingDriveError`."""
     frames = keyframes_of(drive, lambda share: progress("matching scans", share))
     if len(frames) < 2:
@@ -52,7 +54,9 @@ def build(drive: MappingDrive, resolution_m: float, progress: Progress = lambda 
     origin = drive.origin(frames[0].t_ns)
     graph = PoseGraph([origin.then(k.pose) for k in frames])
     for i in range(1, len(frames)):
-        graph.edges.append(Edge(i - 1, i, frames[i - 1].pose.to(frames[i].pose), frames[i].information))
+        graph.edges.append(
+            Edge(i - 1, i, frames[i - 1].pose.to(frames[i].pose), frames[i].information)
+        )
     places = _places(drive, frames)
     if places:
         _turn(graph, places)
@@ -78,9 +82,9 @@ def build(drive: MappingDrive, resolution_m: float, progress: Progress = lambda 
     progress("drawing", 1.0)
     closed = [e for e in graph.edges if e.closure]
     return Mapped(
-        grid, frames, graph.poses, graph.edges, sum(e.weight > 0.5 for e in closed), sum(e.weight <= 0.5 for e in closed),
-        sum(p.weight > 0.5 for p in graph.places), sum(not k.matched for k in frames),
-        quality_of(frames, graph, list(attempts.values())),
+        grid, frames, graph.poses, graph.edges, sum(e.weight > 0.5 for e in closed),
+        sum(e.weight <= 0.5 for e in closed), sum(p.weight > 0.5 for p in graph.places),
+        sum(not k.matched for k in frames), quality_of(frames, graph, list(attempts.values())),
     )  # fmt: skip
 
 
@@ -89,12 +93,16 @@ def _why_none(drive: MappingDrive) -> str:
         return "holds no laser scan: drive with a scanner in the profile, and name this drive's log"
     returns = max((len(drive.points(scan)[0]) for scan in drive.scans[:200]), default=0)
     if returns < 25:
-        return f"no scan has more than {returns} returns: there is nothing to map; look at the scanner and at its range"
+        return (
+            f"no scan has more than {returns} returns: there is nothing to map; look at the "
+            "scanner and at its range"
+        )
     return "the vehicle hardly moved: drive it round the place that is to be mapped"
 
 
 def _places(drive: MappingDrive, frames: Sequence[Keyframe]) -> list[MeasuredPlace]:
-    """Return the fixes nearest to keyframes, within a tenth of a second, brought to the keyframe's time."""
+    """Return the fixes nearest to keyframes, within a tenth of a second, brought to the keyframe's
+    time."""
     found = []
     if len(drive.gnss_ns) < 2:
         return []
@@ -121,7 +129,8 @@ def _turn(graph: PoseGraph, places: Sequence[MeasuredPlace]) -> None:
 
 
 def rigid(own: Array, target: Array) -> tuple[Array, float]:
-    """Return the shift and turn that bring points (n, 2) nearest to others: ``target = R(turn) own + shift``."""
+    """Return the shift and turn that bring points (n, 2) nearest to others: ``target = R(turn) own
+    + shift``."""
     a, b = own - own.mean(axis=0), target - target.mean(axis=0)
     yaw = atan2(float((a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]).sum()), float((a * b).sum()))
     R = np.array(((cos(yaw), -sin(yaw)), (sin(yaw), cos(yaw))))
@@ -156,4 +165,9 @@ def trajectory_error(drive: MappingDrive, mapped: Mapped) -> TrajectoryError | N
         own = own @ np.array(((cos(yaw), -sin(yaw)), (sin(yaw), cos(yaw)))).T + shift
     off = np.hypot(*(own - true)[good].T)
     turns = wrapped(np.array([p.yaw_rad for p in mapped.poses]) + yaw - truth.yaw_rad)[good]
-    return TrajectoryError(float(np.sqrt(np.mean(off**2))), float(off.max()), float(np.sqrt(np.mean(turns**2))), aligned)
+    return TrajectoryError(
+        float(np.sqrt(np.mean(off**2))),
+        float(off.max()),
+        float(np.sqrt(np.mean(turns**2))),
+        aligned,
+    )

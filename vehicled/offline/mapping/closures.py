@@ -18,7 +18,8 @@ AROUND = 6
 STRIDE = 3
 """One keyframe of so many is tried."""
 LEAST_PATH_M = 6.0
-"""Distance driven between two keyframes, beyond twice the distance between them, from which the vehicle has come back."""
+"""Distance driven between two keyframes, beyond twice the distance between them, from which the
+vehicle has come back."""
 NEAR_M = 6.0
 """Distance beyond the drift within which two keyframes may see the same."""
 SIGMAS = 3.0
@@ -34,7 +35,8 @@ RIVAL_FIT = 0.93
 SAME_M, SAME_RAD = 0.2, 0.1
 """Distance up to which two matches are one."""
 MOST_SIGMA_M = 0.2
-"""Standard deviation of the worst direction beyond which a closure says nothing: two corridors look alike."""
+"""Standard deviation of the worst direction beyond which a closure says nothing: two corridors look
+alike."""
 SIGMA_M, SIGMA_RAD = 0.03, 0.01
 """Least standard deviations of a closure."""
 
@@ -101,8 +103,11 @@ def closures(
                 continue
             if centre not in maps:
                 about = range(max(centre - AROUND, 0), min(centre + AROUND + 1, len(frames)))
-                # Surfaces around an earlier keyframe, seen from it: they keep their shape when the poses change.
-                seen = points_of([frames[k] for k in about], [poses[centre].to(poses[k]) for k in about])
+                # Surfaces around an earlier keyframe, seen from it: they keep their shape when the
+                # poses change.
+                seen = points_of(
+                    [frames[k] for k in about], [poses[centre].to(poses[k]) for k in about]
+                )
                 surface = TreeSurface(*seen)
                 maps[centre] = surface, Pyramid(surface.elements)
             guess = poses[centre].to(poses[i])
@@ -110,7 +115,9 @@ def closures(
             if match is None:
                 found.append(ClosureAttempt(centre, i, outcome, float(away[j]), reach_m))
                 continue
-            edge = Edge(centre, i, match.pose, bounded(match.information, SIGMA_M, SIGMA_RAD), closure=True)
+            edge = Edge(
+                centre, i, match.pose, bounded(match.information, SIGMA_M, SIGMA_RAD), closure=True
+            )
             found.append(ClosureAttempt(centre, i, outcome, float(away[j]), reach_m, edge))
     return found
 
@@ -120,8 +127,12 @@ def _closed(
 ) -> tuple[ClosureOutcome, Match | None]:
     """Match a keyframe to surfaces, around a pose that is known with a covariance."""
     reach_m = _reach_m(covariance)
-    reach_rad = float(np.clip(SIGMAS * sqrt(float(covariance[2, 2])), LEAST_REACH_RAD, MOST_REACH_RAD))
-    information = np.asarray(np.linalg.inv(covariance + np.diag((1e-4, 1e-4, 1e-5))), dtype=np.float64)
+    reach_rad = float(
+        np.clip(SIGMAS * sqrt(float(covariance[2, 2])), LEAST_REACH_RAD, MOST_REACH_RAD)
+    )
+    information = np.asarray(
+        np.linalg.inv(covariance + np.diag((1e-4, 1e-4, 1e-5))), dtype=np.float64
+    )
     matches = [align(surface, frame.x_m, frame.y_m, guess, prior=information)]
     if reach_m > BASIN_M or reach_rad > BASIN_RAD:
         search = PoseSearch(pyramid, frame.x_m, frame.y_m, (guess, reach_m, reach_rad), LEAST_FIT)
@@ -129,8 +140,14 @@ def _closed(
             pass
         if search.best is not None:
             places = [search.best, *search.rivals(2.0 * SAME_M, 2.0 * SAME_RAD)]
-            matches += [align(surface, frame.x_m, frame.y_m, place, coarse_m=0.15) for place in places]
-    fitting = [match for match in matches if match.fit >= LEAST_FIT and _expected(guess, match.pose, information)]
+            matches += [
+                align(surface, frame.x_m, frame.y_m, place, coarse_m=0.15) for place in places
+            ]
+    fitting = [
+        match
+        for match in matches
+        if match.fit >= LEAST_FIT and _expected(guess, match.pose, information)
+    ]
     if not fitting:
         return ClosureOutcome.UNFIT, None
     best = max(fitting, key=lambda match: match.fit)
@@ -138,16 +155,30 @@ def _closed(
         off_m, off_rad = apart(best.pose, other.pose)
         if other.fit > RIVAL_FIT * best.fit and (off_m > SAME_M or off_rad > SAME_RAD):
             return ClosureOutcome.AMBIGUOUS, None
-    worst = float(np.linalg.eigvalsh(np.linalg.inv(best.information + 1e-6 * np.eye(3))[:2, :2])[-1])
-    return (ClosureOutcome.CORRIDOR, None) if worst > MOST_SIGMA_M**2 else (ClosureOutcome.CLOSED, best)
+    worst = float(
+        np.linalg.eigvalsh(np.linalg.inv(best.information + 1e-6 * np.eye(3))[:2, :2])[-1]
+    )
+    return (
+        (ClosureOutcome.CORRIDOR, None)
+        if worst > MOST_SIGMA_M**2
+        else (ClosureOutcome.CLOSED, best)
+    )
 
 
 def _reach_m(covariance: Array) -> float:
     """Return the distance within which a pose is searched that is known with a covariance."""
-    return float(np.clip(SIGMAS * sqrt(float(np.linalg.eigvalsh(covariance[:2, :2])[-1])), LEAST_REACH_M, MOST_REACH_M))
+    return float(
+        np.clip(
+            SIGMAS * sqrt(float(np.linalg.eigvalsh(covariance[:2, :2])[-1])),
+            LEAST_REACH_M,
+            MOST_REACH_M,
+        )
+    )
 
 
 def _expected(guess: PlanarPose, pose: PlanarPose, information: Array) -> bool:
     """Return True if the drift explains the distance of two poses."""
-    off = np.array((pose.x_m - guess.x_m, pose.y_m - guess.y_m, remainder(pose.yaw_rad - guess.yaw_rad, tau)))
+    off = np.array(
+        (pose.x_m - guess.x_m, pose.y_m - guess.y_m, remainder(pose.yaw_rad - guess.yaw_rad, tau))
+    )
     return float(off @ information @ off) <= GATE

@@ -29,8 +29,9 @@ _OFFSET = between(-100.0, 100.0, "expected metres from -100 to 100")
 
 
 def declare_map_build(parser: CommandParser) -> None:
-    """Match the scans of a drive to each other, close its loops and write the map in the format of ROS map_server: a YAML file and
-    a PGM image. Reads logs, ROS 1 and ROS 2 bags (LaserScan, Odometry) and CARMEN logs.
+    """Match the scans of a drive to each other, close its loops and write the map in the format of
+    ROS map_server: a YAML file and a PGM image. Reads logs, ROS 1 and ROS 2 bags (LaserScan,
+    Odometry) and CARMEN logs.
     """
     parser.describe(
         examples=(
@@ -38,23 +39,52 @@ def declare_map_build(parser: CommandParser) -> None:
             "vehicled map build latest -o hall.yaml --path line.csv",
             "vehicled map build intel.log.gz -o intel.yaml",
         ),
-        epilog="Exit status: 0 written; 2 invalid arguments, or the log shows nothing that can be mapped. See docs/mapping.md.",
+        epilog=(
+            "Exit status: 0 written; 2 invalid arguments, or the log shows nothing that can be "
+            "mapped. See docs/mapping.md."
+        ),
     )
-    parser.add_argument("log", type=LOG, metavar="LOG", help="log, bag or CARMEN log of the drive; latest: the newest log")
     parser.add_argument(
-        "-o", "--output", type=FILE, required=True, metavar="YAML", help="map file; the image is written beside it as .pgm"
+        "log",
+        type=LOG,
+        metavar="LOG",
+        help="log, bag or CARMEN log of the drive; latest: the newest log",
     )
-    parser.add_argument("--resolution", type=_RESOLUTION, default=0.05, metavar="M", help="size of a cell, m (default 0.05)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=FILE,
+        required=True,
+        metavar="YAML",
+        help="map file; the image is written beside it as .pgm",
+    )
+    parser.add_argument(
+        "--resolution",
+        type=_RESOLUTION,
+        default=0.05,
+        metavar="M",
+        help="size of a cell, m (default 0.05)",
+    )
     parser.add_argument(
         "--lidar", type=_OFFSET, nargs=2, default=(0.0, 0.0), metavar=("X", "Y"),
         help="scanner from the rear axle, forward and left, m, for files that do not say it",
     )  # fmt: skip
     parser.add_argument(
-        "--ignore-gnss", action="store_true", help="map by scans and motion alone; the first pose is then the origin"
+        "--ignore-gnss",
+        action="store_true",
+        help="map by scans and motion alone; the first pose is then the origin",
     )
-    parser.add_argument("--path", metavar="CSV", help="write the driven path on the map as a course")
-    parser.add_argument("--trajectory", metavar="FILE", help="write the poses of the keyframes in the format of TUM (for evo)")
-    parser.add_argument("--plot", metavar="FILE", help="draw the map with the driven path (.png, .svg, .pdf)")
+    parser.add_argument(
+        "--path", metavar="CSV", help="write the driven path on the map as a course"
+    )
+    parser.add_argument(
+        "--trajectory",
+        metavar="FILE",
+        help="write the poses of the keyframes in the format of TUM (for evo)",
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the map with the driven path (.png, .svg, .pdf)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=build_map)
 
@@ -63,7 +93,9 @@ def build_map(arguments: Namespace) -> int:
     """Build and write the map, and print what it rests on."""
     out = Path(arguments.output)
     if out.suffix.lower() not in (".yaml", ".yml"):
-        raise MappingDriveError(f"{out}: a map is a YAML file with an image beside it: choose a name that ends in .yaml")
+        raise MappingDriveError(
+            f"{out}: a map is a YAML file with an image beside it: choose a name that ends in .yaml"
+        )
     check_output("--output", out)
     for option in ("path", "trajectory"):
         if getattr(arguments, option):
@@ -76,7 +108,11 @@ def build_map(arguments: Namespace) -> int:
         drive = _without_gnss(drive)
     line = Progress()
     try:
-        mapped = build(drive, arguments.resolution, lambda what, share: line.update(f"{what} {100 * share:.0f} %"))
+        mapped = build(
+            drive,
+            arguments.resolution,
+            lambda what, share: line.update(f"{what} {100 * share:.0f} %"),
+        )
     finally:
         line.close()
     image = write_map(out, mapped.grid)
@@ -100,72 +136,102 @@ def _check_libraries() -> None:
     try:
         import scipy  # noqa: F401
     except ImportError:
-        raise MappingDriveError('building maps needs scipy from the extra "mapping": pip install "vehicled[mapping]"') from None
+        raise MappingDriveError(
+            'building maps needs scipy from the extra "mapping": pip install "vehicled[mapping]"'
+        ) from None
 
 
 def _without_gnss(drive: MappingDrive) -> MappingDrive:
-    return MappingDrive(name=drive.name, scans=drive.scans, odometry=drive.odometry, truth=drive.truth, datum=drive.datum)
+    return MappingDrive(
+        name=drive.name,
+        scans=drive.scans,
+        odometry=drive.odometry,
+        truth=drive.truth,
+        datum=drive.datum,
+    )
 
 
-def _facts(out: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None) -> dict[str, object]:
+def _facts(
+    out: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None
+) -> dict[str, object]:
     rows, columns = mapped.grid.cells.shape
     q = mapped.quality
     return {
-        "map": str(out), "scans": len(drive.scans), "keyframes": len(mapped.frames), "path_m": mapped.frames[-1].path_m,
-        "columns": columns, "rows": rows, "resolution_m": mapped.grid.resolution_m, "closures": mapped.closures,
-        "closures_refused": mapped.refused, "gnss_positions": mapped.places, "unmatched": mapped.unmatched,
-        "drift_m": q.drift_m, "closure_residual_m": q.residual_m, "bend_m": q.bend_m, "bend_sigmas": q.bend_sigmas,
-        "expected_error_m": q.sigma_m, "revisits": len(q.revisits),
+        "map": str(out), "scans": len(drive.scans), "keyframes": len(mapped.frames),
+        "path_m": mapped.frames[-1].path_m, "columns": columns, "rows": rows,
+        "resolution_m": mapped.grid.resolution_m, "closures": mapped.closures,
+        "closures_refused": mapped.refused, "gnss_positions": mapped.places,
+        "unmatched": mapped.unmatched, "drift_m": q.drift_m, "closure_residual_m": q.residual_m,
+        "bend_m": q.bend_m, "bend_sigmas": q.bend_sigmas, "expected_error_m": q.sigma_m,
+        "revisits": len(q.revisits),
         "not_closed": [
-            {"x_m": r.x_m, "y_m": r.y_m, "from_m": r.begin_m, "to_m": r.end_m, "reason": r.reason} for r in q.open_revisits
+            {"x_m": r.x_m, "y_m": r.y_m, "from_m": r.begin_m, "to_m": r.end_m, "reason": r.reason}
+            for r in q.open_revisits
         ],
-        "ate_m": error and error.rms_m, "ate_largest_m": error and error.largest_m, "yaw_rms_rad": error and error.rms_rad,
-        "aligned": error and error.aligned,
+        "ate_m": error and error.rms_m, "ate_largest_m": error and error.largest_m,
+        "yaw_rms_rad": error and error.rms_rad, "aligned": error and error.aligned,
     }  # fmt: skip
 
 
-def _print(out: Path, image: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None) -> None:
+def _print(
+    out: Path, image: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None
+) -> None:
     grid, frames = mapped.grid, mapped.frames
     rows, columns = grid.cells.shape
     size = f"{columns * grid.resolution_m:.1f} m x {rows * grid.resolution_m:.1f} m"
     print(f"{out} and {image.name}: {size}, cells of {grid.resolution_m:g} m")
-    print(f"{len(drive.scans)} scans over {frames[-1].path_m:.1f} m; {len(frames)} keyframes, {mapped.unmatched} of them unmatched")
+    print(
+        f"{len(drive.scans)} scans over {frames[-1].path_m:.1f} m; {len(frames)} keyframes, "
+        f"{mapped.unmatched} of them unmatched"
+    )
     for line in quality_lines(mapped):
         print(line)
     if error is not None:
         laid = ", map laid over the truth" if error.aligned else ""
-        print(f"error against the truth: {error.rms_m:.3f} m root mean square, {error.largest_m:.3f} m at most{laid}")
+        print(
+            f"error against the truth: {error.rms_m:.3f} m root mean square, "
+            f"{error.largest_m:.3f} m at most{laid}"
+        )
 
 
 def quality_lines(mapped: Mapped) -> list[str]:
     """Return what the drive itself shows about its map, and what to do about it."""
     q, frames = mapped.quality, mapped.frames
-    refused = f", {mapped.refused} refused because they contradict the rest" if mapped.refused else ""
+    refused = (
+        f", {mapped.refused} refused because they contradict the rest" if mapped.refused else ""
+    )
     lines = [f"{mapped.closures} loop closures{refused}; {mapped.places} positions by GNSS"]
     if mapped.closures:
         lines.append(
-            f"loops took out up to {q.drift_m:.2f} m of drift over {q.drift_path_m:.0f} m; they agree to {q.residual_m:.3f} m"
+            f"loops took out up to {q.drift_m:.2f} m of drift over {q.drift_path_m:.0f} m; "
+            f"they agree to {q.residual_m:.3f} m"
         )
     lines += [
-        f"warning: no loop closed at ({each.x_m:.1f}, {each.y_m:.1f}) m, driven {each.begin_m:.0f} to {each.end_m:.0f} m, "
-        f"where it had been at {each.earlier_m:.0f} m: {each.reason}"
+        f"warning: no loop closed at ({each.x_m:.1f}, {each.y_m:.1f}) m, driven "
+        f"{each.begin_m:.0f} to {each.end_m:.0f} m, where it had been at {each.earlier_m:.0f} m: "
+        f"{each.reason}"
         for each in q.open_revisits
     ]
     if mapped.refused > MOST_REFUSED * (mapped.closures + mapped.refused):
-        lines.append("warning: many loop closures contradict each other: look for double walls (--plot), and drive there again")
+        lines.append(
+            "warning: many loop closures contradict each other: look for double walls "
+            "(--plot), and drive there again"
+        )
     if q.bent:
         lines.append(
-            f"warning: the map is bent at ({q.bend_place_m[0]:.1f}, {q.bend_place_m[1]:.1f}) m: its loops move the path by "
-            f"{q.bend_m:.2f} m within {WINDOW_M:g} m; drive there again, slower, and look at the scanner and its mounting"
+            f"warning: the map is bent at ({q.bend_place_m[0]:.1f}, {q.bend_place_m[1]:.1f}) m: "
+            f"its loops move the path by {q.bend_m:.2f} m within {WINDOW_M:g} m; drive there "
+            "again, slower, and look at the scanner and its mounting"
         )
     if mapped.unmatched > 0.1 * len(frames):
         lines.append(
-            "warning: many scans fit to nothing that was seen before; drive slower, and look at the scanner and its mounting"
+            "warning: many scans fit to nothing that was seen before; drive slower, and look "
+            "at the scanner and its mounting"
         )
     if not q.revisits and not mapped.places:
         lines.append(
-            "warning: the drive never came back to where it had been, so its drift stays in the map: drive the same way twice, "
-            "or back to where you started"
+            "warning: the drive never came back to where it had been, so its drift stays in the "
+            "map: drive the same way twice, or back to where you started"
         )
     lines.append(
         f"expected error: {q.sigma_m:.2f} m (one standard deviation), largest at "
@@ -176,14 +242,18 @@ def quality_lines(mapped: Mapped) -> list[str]:
 
 def _tum(mapped: Mapped) -> str:
     lines = [
-        f"{k.t_ns * 1e-9:.9f} {p.x_m:.4f} {p.y_m:.4f} 0 0 0 {sin(0.5 * p.yaw_rad):.6f} {cos(0.5 * p.yaw_rad):.6f}"
+        (
+            f"{k.t_ns * 1e-9:.9f} {p.x_m:.4f} {p.y_m:.4f} 0 0 0 {sin(0.5 * p.yaw_rad):.6f} "
+            f"{cos(0.5 * p.yaw_rad):.6f}"
+        )
         for k, p in zip(mapped.frames, mapped.poses)
     ]
     return "\n".join([*lines, ""])
 
 
 def driven(drive: MappingDrive, mapped: Mapped) -> tuple[Array, Array, Array, Array]:
-    """Return time, x, y and yaw (n,) of the whole drive on the map: dead reckoning, bent to the keyframes."""
+    """Return time, x, y and yaw (n,) of the whole drive on the map: dead reckoning, bent to the
+    keyframes."""
     if drive.odometry is None:
         t_s = np.array([k.t_ns * 1e-9 for k in mapped.frames])
         columns = np.array(mapped.poses).T
@@ -198,12 +268,19 @@ def driven(drive: MappingDrive, mapped: Mapped) -> tuple[Array, Array, Array, Ar
         there = own.pose(key.t_ns)
         yaw = pose.yaw_rad - there.yaw_rad
         c, s = cos(yaw), sin(yaw)
-        frames.append((pose.x_m - c * there.x_m + s * there.y_m, pose.y_m - s * there.x_m - c * there.y_m, yaw))
+        frames.append(
+            (
+                pose.x_m - c * there.x_m + s * there.y_m,
+                pose.y_m - s * there.x_m - c * there.y_m,
+                yaw,
+            )
+        )
     fx, fy, turn = np.array(frames).T
     turn = np.unwrap(turn)
     at = (t_ns - keys[0]) * 1e-9
     own_s = (keys - keys[0]) * 1e-9
-    # Where the frame is far away, its turn must not be interpolated apart from its place: blend the two placements of each pose.
+    # Where the frame is far away, its turn must not be interpolated apart from its place: blend the
+    # two placements of each pose.
     k = np.clip(np.searchsorted(own_s, at, side="right") - 1, 0, len(own_s) - 2)
     share = np.clip((at - own_s[k]) / (own_s[k + 1] - own_s[k]), 0.0, 1.0)
     x, y, way = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
@@ -216,11 +293,14 @@ def driven(drive: MappingDrive, mapped: Mapped) -> tuple[Array, Array, Array, Ar
 
 
 def course_text(drive: MappingDrive, mapped: Mapped, name: str) -> str:
-    """Return the driven path on the map as the text of a course file. Raises :class:`CourseError`."""
+    """Return the driven path on the map as the text of a course file. Raises
+    :class:`CourseError`."""
     t_s, x, y, yaw = driven(drive, mapped)
     dt = np.maximum(np.gradient(t_s), 1e-6)
     speed = (np.gradient(x) * np.cos(yaw) + np.gradient(y) * np.sin(yaw)) / dt
     window = max(round(0.3 / float(np.median(dt))), 1)
-    speed = np.convolve(np.pad(speed, window // 2, mode="edge"), np.ones(window) / window, mode="valid")[: len(t_s)]
+    speed = np.convolve(
+        np.pad(speed, window // 2, mode="edge"), np.ones(window) / window, mode="valid"
+    )[: len(t_s)]
     path = recorded(t_s, x, y, yaw, speed, spacing_m=SPACING_M)
     return path.to_csv(name[:60], drive.datum or Datum(0.0, 0.0, 0.0))

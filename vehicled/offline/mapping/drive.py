@@ -1,4 +1,5 @@
-"""A recorded drive as mapping needs it: scans, the vehicle's own motion between them, positions by GNSS, and the truth."""
+"""A recorded drive as mapping needs it: scans, the vehicle's own motion between them, positions by
+GNSS, and the truth."""
 
 from dataclasses import dataclass, field
 from math import hypot, isfinite
@@ -16,7 +17,8 @@ from vehicled.paths.datum import Datum
 
 @dataclass(frozen=True, slots=True)
 class OdometryNoise:
-    """Standard deviations of a motion by dead reckoning: constant, and per metre or radian of it."""
+    """Standard deviations of a motion by dead reckoning: constant, and per metre or radian of
+    it."""
 
     constant_m: float = 0.05
     per_m: float = 0.2
@@ -50,8 +52,12 @@ class Odometry:
     def at(self, t_ns: Times) -> tuple[Array, Array, Array]:
         """Return x, y and yaw at times (n,), on straight lines; constant beyond the ends."""
         t0 = self.t_ns[0] if len(self.t_ns) else 0
-        own, wanted = (np.asarray((t - t0) * 1e-9, np.float64) for t in (self.t_ns, np.asarray(t_ns)))
-        x, y, yaw = (np.interp(wanted, own, column) for column in (self.x_m, self.y_m, self.yaw_rad))
+        own, wanted = (
+            np.asarray((t - t0) * 1e-9, np.float64) for t in (self.t_ns, np.asarray(t_ns))
+        )
+        x, y, yaw = (
+            np.interp(wanted, own, column) for column in (self.x_m, self.y_m, self.yaw_rad)
+        )
         return x, y, yaw
 
     def pose(self, t_ns: int) -> PlanarPose:
@@ -60,10 +66,14 @@ class Odometry:
         return PlanarPose(float(x[0]), float(y[0]), float(yaw[0]))
 
 
-def dead_reckoning(t_ns: Times, speed_mps: Array, yaw_rate_radps: Array, noise: OdometryNoise = UNKNOWN_NOISE) -> Odometry:
+def dead_reckoning(
+    t_ns: Times, speed_mps: Array, yaw_rate_radps: Array, noise: OdometryNoise = UNKNOWN_NOISE
+) -> Odometry:
     """Integrate speeds and yaw rates (n,)."""
     dt = np.diff(t_ns) * 1e-9
-    turned = np.concatenate(([0.0], np.cumsum(0.5 * (yaw_rate_radps[1:] + yaw_rate_radps[:-1]) * dt)))
+    turned = np.concatenate(
+        ([0.0], np.cumsum(0.5 * (yaw_rate_radps[1:] + yaw_rate_radps[:-1]) * dt))
+    )
     distance, course = 0.5 * (speed_mps[1:] + speed_mps[:-1]) * dt, 0.5 * (turned[1:] + turned[:-1])
     x, y = (np.concatenate(([0.0], np.cumsum(distance * f(course)))) for f in (np.cos, np.sin))
     return Odometry(t_ns, x, y, turned, noise)
@@ -87,8 +97,8 @@ class MappingDrive:
     """Origin of the positions by GNSS, and of the run's map frame; None if the file has none."""
 
     def origin(self, t_ns: int) -> PlanarPose:
-        """Return the pose on the map at the beginning, where no GNSS says it: the origin; in a simulation the true one, so that map
-        and simulated world lie on each other."""
+        """Return the pose on the map at the beginning, where no GNSS says it: the origin; in a
+        simulation the true one, so that map and simulated world lie on each other."""
         if self.truth is not None:
             there = self.truth.at(np.array([t_ns], dtype=np.int64))
             x, y, yaw = (float(column[0]) for column in (there.x_m, there.y_m, there.yaw_rad))
@@ -97,7 +107,8 @@ class MappingDrive:
         return PlanarPose(0.0, 0.0, 0.0)
 
     def points(self, scan: LaserScan) -> tuple[Array, Array]:
-        """Return the returns of a scan, seen from where the vehicle was in the middle of the sweep."""
+        """Return the returns of a scan, seen from where the vehicle was in the middle of the
+        sweep."""
         x, y, row = body_points(scan)
         if self.odometry is None or not len(row) or scan.time_increment_s == 0.0:
             return x, y

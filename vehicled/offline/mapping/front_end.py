@@ -30,7 +30,9 @@ MATCH_M, MATCH_RAD = 0.008, 0.003
 class TreeSurface:
     """Elements found by a tree, which is made faster than a table where there are few questions."""
 
-    def __init__(self, x_m: Array, y_m: Array, cell_m: float = CELL_M, reach_m: float = 0.6) -> None:
+    def __init__(
+        self, x_m: Array, y_m: Array, cell_m: float = CELL_M, reach_m: float = 0.6
+    ) -> None:
         from scipy.spatial import cKDTree
 
         self.elements = Elements(x_m, y_m, cell_m)
@@ -39,7 +41,9 @@ class TreeSurface:
 
     def nearest(self, x_m: Array, y_m: Array) -> Index:
         """See :class:`vehicled.maps.matching.NearestElement`."""
-        _, index = self._tree.query(np.stack((x_m, y_m), axis=1), distance_upper_bound=self._reach_m)
+        _, index = self._tree.query(
+            np.stack((x_m, y_m), axis=1), distance_upper_bound=self._reach_m
+        )
         index[index == len(self.elements)] = -1
         return np.asarray(index, dtype=np.intp)
 
@@ -81,7 +85,9 @@ def points_of(keyframes: Sequence[Keyframe], poses: Sequence[PlanarPose]) -> tup
     return np.concatenate([x for x, _ in placed]), np.concatenate([y for _, y in placed])
 
 
-def keyframes_of(drive: MappingDrive, progress: Callable[[float], None] = lambda share: None) -> list[Keyframe]:
+def keyframes_of(
+    drive: MappingDrive, progress: Callable[[float], None] = lambda share: None
+) -> list[Keyframe]:
     """Return the keyframes of a drive, in the frame of the first one's pose."""
     frames: list[Keyframe] = []
     surface: TreeSurface | None = None
@@ -120,20 +126,26 @@ def keyframes_of(drive: MappingDrive, progress: Callable[[float], None] = lambda
         pose, before_ns = after, t_ns
         last = frames[-1]
         off = last.pose.to(pose)
-        if len(x) < LEAST_POINTS or (hypot(off.x_m, off.y_m) < KEYFRAME_M and abs(off.yaw_rad) < KEYFRAME_RAD):
+        if len(x) < LEAST_POINTS or (
+            hypot(off.x_m, off.y_m) < KEYFRAME_M and abs(off.yaw_rad) < KEYFRAME_RAD
+        ):
             continue
         information = noise.information(off)
         if match is not None:
             information = information + turned(match.information, last.pose.yaw_rad)
         information = bounded(information, MATCH_M, MATCH_RAD)
-        frames.append(Keyframe(t_ns, pose, x, y, (scan.x_m, scan.y_m), information, match is not None, path_m))
+        frames.append(
+            Keyframe(t_ns, pose, x, y, (scan.x_m, scan.y_m), information, match is not None, path_m)
+        )
         recent = frames[-SUBMAP:]
         surface = TreeSurface(*points_of(recent, [k.pose for k in recent]))
     progress(1.0)
     return frames
 
 
-def _matched(surface: TreeSurface, x_m: Array, y_m: Array, guess: PlanarPose, prior: Array) -> Match | None:
+def _matched(
+    surface: TreeSurface, x_m: Array, y_m: Array, guess: PlanarPose, prior: Array
+) -> Match | None:
     match = align(surface, x_m, y_m, guess, prior=prior)
     if match.fit >= LEAST_FIT:
         return match

@@ -19,9 +19,12 @@ def plot_map(mapped: Mapped, file: str) -> None:
     shade = np.full(grid.cells.shape, 0.82)
     shade[grid.cells == FREE] = 1.0
     shade[grid.cells == OCCUPIED] = 0.0
-    axes.imshow(shade, cmap="gray", vmin=0.0, vmax=1.0, origin="lower", extent=(left, left + width, low, low + height),
+    axes.imshow(shade, cmap="gray", vmin=0.0, vmax=1.0, origin="lower",
+        extent=(left, left + width, low, low + height),
         interpolation="nearest")  # fmt: skip
-    axes.plot([p.x_m for p in mapped.poses], [p.y_m for p in mapped.poses], color="#1f5fa8", linewidth=1.0)
+    axes.plot(
+        [p.x_m for p in mapped.poses], [p.y_m for p in mapped.poses], color="#1f5fa8", linewidth=1.0
+    )
     axes.plot(mapped.poses[0].x_m, mapped.poses[0].y_m, "o", color="#c2571a", markersize=5)
     axes.set(xlabel="x, m", ylabel="y, m", aspect="equal")
     save_figure(figure, file)

@@ -1,7 +1,9 @@
-"""PlanarPose graph in the plane: poses that fit relative poses and positions best, some of which may be wrong.
+"""PlanarPose graph in the plane: poses that fit relative poses and positions best, some of which
+may be wrong.
 
-Gauss-Newton on sparse normal equations. Loop closures and positions are weighted by graduated non-convexity with truncated least
-squares (Yang et al. 2020): what contradicts the rest ends with weight 0, so that one wrong closure does not bend the map.
+Gauss-Newton on sparse normal equations. Loop closures and positions are weighted by graduated
+non-convexity with truncated least squares (Yang et al. 2020): what contradicts the rest ends with
+weight 0, so that one wrong closure does not bend the map.
 """
 
 from dataclasses import dataclass, field
@@ -63,12 +65,15 @@ class PoseGraph:
         doubted = np.array([e.closure for e in self.edges] + [True] * len(self.places), dtype=bool)
         residuals = problem.chi2()[doubted]
         worst = float(residuals.max()) if len(residuals) else 0.0
-        # Far from every residual the problem is convex; mu then leads to the truncated squares in steps.
+        # Far from every residual the problem is convex; mu then leads to the truncated squares in
+        # steps.
         mu = GATE / (2.0 * worst - GATE) if worst > GATE else inf
         for _ in range(ROUNDS if worst > GATE else 0):
             low, high = mu / (mu + 1.0) * GATE, (mu + 1.0) / mu * GATE
             between = np.sqrt(GATE * mu * (mu + 1.0) / np.maximum(residuals, 1e-12)) - mu
-            weights[doubted] = np.where(residuals <= low, 1.0, np.where(residuals >= high, 0.0, np.clip(between, 0.0, 1.0)))
+            weights[doubted] = np.where(
+                residuals <= low, 1.0, np.where(residuals >= high, 0.0, np.clip(between, 0.0, 1.0))
+            )
             problem.solve(weights)
             residuals = problem.chi2()[doubted]
             settled = (weights < 1e-3) | (weights > 1.0 - 1e-3)
@@ -90,7 +95,9 @@ class _LeastSquares:
         self._start = np.array([e.start for e in edges], dtype=np.intp)
         self._to = np.array([e.to for e in edges], dtype=np.intp)
         self._measured = np.array([e.measured for e in edges], dtype=np.float64).reshape(-1, 3)
-        self._information = np.array([e.information for e in edges], dtype=np.float64).reshape(-1, 3, 3)
+        self._information = np.array([e.information for e in edges], dtype=np.float64).reshape(
+            -1, 3, 3
+        )
         self._node = np.array([p.node for p in places], dtype=np.intp)
         self._place = np.array([(p.x_m, p.y_m) for p in places], dtype=np.float64).reshape(-1, 2)
         self._arm = np.array([p.arm_m for p in places], dtype=np.float64).reshape(-1, 2)
@@ -100,10 +107,13 @@ class _LeastSquares:
         """Return the squared normalised residuals of edges and places."""
         e, _, _ = self._edges()
         d, _ = self._places()
-        return np.concatenate((np.einsum("ni,nij,nj->n", e, self._information, e), self._trust * (d * d).sum(axis=1)))
+        return np.concatenate(
+            (np.einsum("ni,nij,nj->n", e, self._information, e), self._trust * (d * d).sum(axis=1))
+        )
 
     def _edges(self) -> tuple[Array, Array, Array]:
-        """Return the residuals (n, 3) of the edges and their derivatives (n, 3, 3) by both poses."""
+        """Return the residuals (n, 3) of the edges and their derivatives (n, 3, 3) by both
+        poses."""
         a, b, m = self.poses[self._start], self.poses[self._to], self._measured
         c, s = np.cos(a[:, 2]), np.sin(a[:, 2])
         dx, dy = b[:, 0] - a[:, 0], b[:, 1] - a[:, 1]
@@ -118,7 +128,10 @@ class _LeastSquares:
         """Return the residuals (n, 2) of the places and their derivatives (n, 2, 3)."""
         p = self.poses[self._node]
         c, s = np.cos(p[:, 2]), np.sin(p[:, 2])
-        ax, ay = c * self._arm[:, 0] - s * self._arm[:, 1], s * self._arm[:, 0] + c * self._arm[:, 1]
+        ax, ay = (
+            c * self._arm[:, 0] - s * self._arm[:, 1],
+            s * self._arm[:, 0] + c * self._arm[:, 1],
+        )
         o, one = np.zeros(len(c)), np.ones(len(c))
         J = np.stack((one, o, -ay, o, one, ax), axis=1).reshape(-1, 2, 3)
         return p[:, :2] + np.stack((ax, ay), axis=1) - self._place, J
@@ -136,22 +149,41 @@ class _LeastSquares:
         self.poses[:, 2] = wrapped(self.poses[:, 2])
 
     def normal(self, weights: Array) -> tuple[Any, Array]:
-        """Return the sparse normal matrix (3 n, 3 n) and the gradient (n, 3) at the present poses."""
+        """Return the sparse normal matrix (3 n, 3 n) and the gradient (n, 3) at the present
+        poses."""
         from scipy.sparse import csc_matrix
 
         count = 3 * len(self.poses)
         i, j, k = self._start, self._to, self._node
         W = weights[: len(i), None, None] * self._information
         trust = weights[len(i) :] * self._trust
-        blocks = [(i, i), (i, j), (j, i), (j, j), (k, k), (np.zeros(1, np.intp), np.zeros(1, np.intp))]
-        row = np.concatenate([(3 * r[:, None] + np.repeat(np.arange(3), 3)).ravel() for r, _ in blocks])
-        column = np.concatenate([(3 * c[:, None] + np.tile(np.arange(3), 3)).ravel() for _, c in blocks])
-        # The first pose is held: firmly where nothing else places the graph, else by so little that only rounding notices.
+        blocks = [
+            (i, i),
+            (i, j),
+            (j, i),
+            (j, j),
+            (k, k),
+            (np.zeros(1, np.intp), np.zeros(1, np.intp)),
+        ]
+        row = np.concatenate(
+            [(3 * r[:, None] + np.repeat(np.arange(3), 3)).ravel() for r, _ in blocks]
+        )
+        column = np.concatenate(
+            [(3 * c[:, None] + np.tile(np.arange(3), 3)).ravel() for _, c in blocks]
+        )
+        # The first pose is held: firmly where nothing else places the graph, else by so little that
+        # only rounding notices.
         anchor = np.eye(3)[None] * (1e-6 if len(k) else 1e9)
         e, A, B = self._edges()
         d, J = self._places()
-        AW, BW, JW = np.swapaxes(A, 1, 2) @ W, np.swapaxes(B, 1, 2) @ W, np.swapaxes(J, 1, 2) * trust[:, None, None]
-        values = np.concatenate([block.ravel() for block in (AW @ A, AW @ B, BW @ A, BW @ B, JW @ J, anchor)])
+        AW, BW, JW = (
+            np.swapaxes(A, 1, 2) @ W,
+            np.swapaxes(B, 1, 2) @ W,
+            np.swapaxes(J, 1, 2) * trust[:, None, None],
+        )
+        values = np.concatenate(
+            [block.ravel() for block in (AW @ A, AW @ B, BW @ A, BW @ B, JW @ J, anchor)]
+        )
         gradient = np.zeros((len(self.poses), 3))
         np.add.at(gradient, i, (AW @ e[:, :, None])[:, :, 0])
         np.add.at(gradient, j, (BW @ e[:, :, None])[:, :, 0])

@@ -1,4 +1,5 @@
-"""Quality of a map by what the drive itself shows: loops closed and not, drift, agreement, expected error."""
+"""Quality of a map by what the drive itself shows: loops closed and not, drift, agreement, expected
+error."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -49,9 +50,16 @@ class Revisit:
 
 _REASONS = {
     ClosureOutcome.CLOSED: "",
-    ClosureOutcome.UNFIT: "its scans do not fit to what was seen there; something moved, or the drift is larger than expected",
-    ClosureOutcome.AMBIGUOUS: "its scans fit at several places; drive on to a place that looks different",
-    ClosureOutcome.CORRIDOR: "its scans show no place along the walls; drive on to a corner, a door or another bend",
+    ClosureOutcome.UNFIT: (
+        "its scans do not fit to what was seen there; something moved, or the drift is larger "
+        "than expected"
+    ),
+    ClosureOutcome.AMBIGUOUS: (
+        "its scans fit at several places; drive on to a place that looks different"
+    ),
+    ClosureOutcome.CORRIDOR: (
+        "its scans show no place along the walls; drive on to a corner, a door or another bend"
+    ),
 }
 
 
@@ -73,7 +81,8 @@ class MapQuality:
     """The same in expected standard deviations."""
     bend_place_m: tuple[float, float]
     sigma_m: float
-    """Expected error of the keyframe that is known worst, relative to the first one: one standard deviation."""
+    """Expected error of the keyframe that is known worst, relative to the first one: one standard
+    deviation."""
     sigma_place_m: tuple[float, float]
 
     @property
@@ -87,18 +96,25 @@ class MapQuality:
         return self.bend_sigmas > 4.0
 
 
-def quality_of(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[ClosureAttempt]) -> MapQuality:
+def quality_of(
+    frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[ClosureAttempt]
+) -> MapQuality:
     """Return the quality of an optimised graph."""
     good = [e for e in graph.edges if e.closure and e.weight > 0.5]
     drifts = [
-        (apart(frames[e.start].pose.to(frames[e.to].pose), e.measured)[0], frames[e.to].path_m - frames[e.start].path_m)
+        (
+            apart(frames[e.start].pose.to(frames[e.to].pose), e.measured)[0],
+            frames[e.to].path_m - frames[e.start].path_m,
+        )
         for e in good
     ]
     drift_m, drift_path_m = max(drifts, default=(0.0, 0.0))
     missed = [apart(graph.poses[e.start].to(graph.poses[e.to]), e.measured)[0] for e in good]
     known = RelativeCovariance(graph)
     numbers = range(1, len(frames), max(len(frames) // 100, 1))
-    sigma_m, worst = max((sqrt(float(np.linalg.eigvalsh(known.between(0, k)[:2, :2])[-1])), k) for k in numbers)
+    sigma_m, worst = max(
+        (sqrt(float(np.linalg.eigvalsh(known.between(0, k)[:2, :2])[-1])), k) for k in numbers
+    )
     bend_m, sigmas, at = _bend(frames, graph)
     return MapQuality(
         revisits=_revisits(frames, graph, attempts),
@@ -115,7 +131,8 @@ def quality_of(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[
 
 
 def _bend(frames: Sequence[Keyframe], graph: PoseGraph) -> tuple[float, float, int]:
-    """Return the largest change of the path within a window, relative to its uncertainty: metres, standard deviations, keyframe."""
+    """Return the largest change of the path within a window, relative to its uncertainty: metres,
+    standard deviations, keyframe."""
     chain = PoseGraph(list(graph.poses), [e for e in graph.edges if not e.closure])
     known = RelativeCovariance(chain)
     path = np.array([k.path_m for k in frames])
@@ -133,8 +150,11 @@ def _bend(frames: Sequence[Keyframe], graph: PoseGraph) -> tuple[float, float, i
     return found
 
 
-def _revisits(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[ClosureAttempt]) -> list[Revisit]:
-    """Return the parts of the drive that came back to earlier ones, in order; each is closed throughout or not at all."""
+def _revisits(
+    frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[ClosureAttempt]
+) -> list[Revisit]:
+    """Return the parts of the drive that came back to earlier ones, in order; each is closed
+    throughout or not at all."""
     tried: dict[int, list[ClosureAttempt]] = {}
     for attempt in sorted(attempts, key=lambda each: each.to):
         if attempt.edge is not None or attempt.away_m <= RETURN_M + attempt.reach_m:
@@ -142,13 +162,21 @@ def _revisits(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[C
     parts: list[list[ClosureAttempt]] = []
     for to, each in tried.items():
         last = parts[-1] if parts else []
-        if last and frames[to].path_m - frames[last[-1].to].path_m < GAP_M and bool(_counted(last)) == bool(_counted(each)):
+        if (
+            last
+            and frames[to].path_m - frames[last[-1].to].path_m < GAP_M
+            and bool(_counted(last)) == bool(_counted(each))
+        ):
             last += each
         else:
             parts.append(list(each))
     found = []
     for number, part in enumerate(parts):
-        begin_m, end_m, closed = frames[part[0].to].path_m, frames[part[-1].to].path_m, _counted(part)
+        begin_m, end_m, closed = (
+            frames[part[0].to].path_m,
+            frames[part[-1].to].path_m,
+            _counted(part),
+        )
         beside = parts[max(number - 1, 0) : number] + parts[number + 1 : number + 2]
         held = any(_counted(p) and _gap_m(frames, p, part) < GAP_M for p in beside)
         if not closed and end_m - begin_m < (LONG_M if held else SHORTEST_M):
@@ -156,11 +184,24 @@ def _revisits(frames: Sequence[Keyframe], graph: PoseGraph, attempts: Sequence[C
         middle = graph.poses[part[len(part) // 2].to]
         outcomes = Counter(a.outcome for a in part if a.edge is None)
         refused = sum(a.edge is not None for a in part) - closed
-        found.append(Revisit(middle.x_m, middle.y_m, begin_m, end_m, frames[part[0].start].path_m, closed, outcomes, refused))
+        found.append(
+            Revisit(
+                middle.x_m,
+                middle.y_m,
+                begin_m,
+                end_m,
+                frames[part[0].start].path_m,
+                closed,
+                outcomes,
+                refused,
+            )
+        )
     return found
 
 
-def _gap_m(frames: Sequence[Keyframe], a: Sequence[ClosureAttempt], b: Sequence[ClosureAttempt]) -> float:
+def _gap_m(
+    frames: Sequence[Keyframe], a: Sequence[ClosureAttempt], b: Sequence[ClosureAttempt]
+) -> float:
     """Return the distance driven between two parts, the one before the other."""
     first, last = sorted((a, b), key=lambda part: part[0].to)
     return frames[last[0].to].path_m - frames[first[-1].to].path_m

@@ -1,4 +1,5 @@
-"""Reads drives for mapping: our logs, ROS 1 and ROS 2 bags, and the CARMEN logs of public collections."""
+"""Reads drives for mapping: our logs, ROS 1 and ROS 2 bags, and the CARMEN logs of public
+collections."""
 
 import gzip
 import re
@@ -24,7 +25,13 @@ from vehicled.core.messages import (
 )
 from vehicled.estimation.measurements import declared_sigma_m, enu_m, is_possible_fix
 from vehicled.log.reader import LogReader, run_messages
-from vehicled.offline.mapping.drive import GYRO_NOISE, UNKNOWN_NOISE, MappingDrive, Odometry, dead_reckoning
+from vehicled.offline.mapping.drive import (
+    GYRO_NOISE,
+    UNKNOWN_NOISE,
+    MappingDrive,
+    Odometry,
+    dead_reckoning,
+)
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.recordings import mcap
 from vehicled.offline.recordings.recording import RecordedMotion, unwrapped
@@ -42,19 +49,26 @@ MAX_LINE = 100_000
 
 
 def read(path: Path, lidar_m: tuple[float, float] = (0.0, 0.0)) -> MappingDrive:
-    """Read one drive. ``lidar_m``: scanner, forward and left of the rear axle, where the file does not say it.
+    """Read one drive. ``lidar_m``: scanner, forward and left of the rear axle, where the file does
+    not say it.
 
     Raises :class:`MappingDriveError` and the errors of logs.
     """
     if not path.exists():
-        raise MappingDriveError(f"{path}: there is no such file; name a log (.mcap), a ROS bag or a CARMEN log (.log, .log.gz)")
+        raise MappingDriveError(
+            f"{path}: there is no such file; name a log (.mcap), a ROS bag or a CARMEN log "
+            "(.log, .log.gz)"
+        )
     if path.suffix == ".mcap" and mcap.is_ours(path):
         return _log(path)
     if path.is_dir() or path.suffix in (".bag", ".mcap", ".db3"):
         return _bag(path, lidar_m)
     if path.name.endswith((".log", ".log.gz", ".clf", ".clf.gz")):
         return _carmen(path, lidar_m)
-    raise MappingDriveError(f"{path}: is neither a log (.mcap) nor a ROS bag nor a CARMEN log (.log, .clf, also with .gz)")
+    raise MappingDriveError(
+        f"{path}: is neither a log (.mcap) nor a ROS bag nor a CARMEN log (.log, .clf, also "
+        "with .gz)"
+    )
 
 
 READ = (LaserScan, ImuSample, WheelSpeed, MotorStatus, StateEstimate, GroundTruth, GnssFix)
@@ -72,8 +86,11 @@ def _log(path: Path) -> MappingDrive:
     return of_messages(str(path), run_messages(path, *READ), profile, datum)
 
 
-def of_messages(name: str, messages: Iterable[Message], profile: Profile, datum: Datum) -> MappingDrive:
-    """Return the drive of messages: its motion is that of gyro and wheel or motor speed, else of the estimates."""
+def of_messages(
+    name: str, messages: Iterable[Message], profile: Profile, datum: Datum
+) -> MappingDrive:
+    """Return the drive of messages: its motion is that of gyro and wheel or motor speed, else of
+    the estimates."""
     drive, arm = profile.vehicle.drive, profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
     metres_per_rad = drive.gear_ratio * drive.wheel_radius_m
     scans: list[LaserScan] = []
@@ -97,8 +114,16 @@ def of_messages(name: str, messages: Iterable[Message], profile: Profile, datum:
             case GnssFix() if is_possible_fix(message):
                 east, north, _ = enu_m(datum, message)
                 coloured = message.carrier is not CarrierSolution.FIXED
-                # The error of a plain fix is the same for a minute: a hundred of them are as good as one.
-                fixes.append((message.t_ns, east, north, declared_sigma_m(message) * (5.0 if coloured else 1.0)))
+                # The error of a plain fix is the same for a minute: a hundred of them are as good
+                # as one.
+                fixes.append(
+                    (
+                        message.t_ns,
+                        east,
+                        north,
+                        declared_sigma_m(message) * (5.0 if coloured else 1.0),
+                    )
+                )
             case _:
                 pass
     speeds = _ordered(wheels or motors)
@@ -111,14 +136,15 @@ def of_messages(name: str, messages: Iterable[Message], profile: Profile, datum:
         odometry = dead_reckoning(column[:, 0].astype(np.int64), column[:, 1], column[:, 2])
     gnss = _ordered(fixes) if fixes else np.zeros((0, 4))
     return MappingDrive(
-        name=name, scans=_in_order(scans), odometry=odometry, gnss_ns=gnss[:, 0].astype(np.int64), gnss_m=gnss[:, 1:3],
-        gnss_sigma_m=gnss[:, 3], antenna_m=(arm[0], arm[1]), truth=RecordedMotion.of(truths) if len(truths) > 1 else None,
-        datum=datum,
+        name=name, scans=_in_order(scans), odometry=odometry, gnss_ns=gnss[:, 0].astype(np.int64),
+        gnss_m=gnss[:, 1:3], gnss_sigma_m=gnss[:, 3], antenna_m=(arm[0], arm[1]),
+        truth=RecordedMotion.of(truths) if len(truths) > 1 else None, datum=datum,
     )  # fmt: skip
 
 
 def _ordered(rows: list[tuple[Any, ...]]) -> Array:
-    """Return rows by time, one for each instant. Nanoseconds of a run's clock fit into a float64 to a microsecond."""
+    """Return rows by time, one for each instant. Nanoseconds of a run's clock fit into a float64 to
+    a microsecond."""
     if not rows:
         return np.zeros((0, 2))
     table = np.array(rows, dtype=np.float64)
@@ -155,7 +181,9 @@ def _bag(path: Path, lidar_m: tuple[float, float]) -> MappingDrive:
             found = [c for c in reader.connections if c.msgtype == kind and c.msgcount]
             chosen += sorted(found, key=lambda c: (-c.msgcount, c.topic))[:1]
         if not any(c.msgtype.endswith("LaserScan") for c in chosen):
-            raise MappingDriveError(f"{path}: holds no sensor_msgs/LaserScan: there is nothing to map")
+            raise MappingDriveError(
+                f"{path}: holds no sensor_msgs/LaserScan: there is nothing to map"
+            )
         for connection, t_rx_ns, data in reader.messages(connections=chosen):
             message = reader.deserialize(data, connection.msgtype)
             t_ns = stamp_ns(message, t_rx_ns)
@@ -167,9 +195,10 @@ def _bag(path: Path, lidar_m: tuple[float, float]) -> MappingDrive:
                 continue
             scans.append(
                 LaserScan(
-                    t_ns, t_rx_ns, float(message.angle_min), float(message.angle_increment), float(message.time_increment),
-                    float(message.scan_time), float(message.range_min), float(message.range_max), *lidar_m,
-                    tuple(np.asarray(message.ranges, dtype=np.float64).tolist()),
+                    t_ns, t_rx_ns, float(message.angle_min), float(message.angle_increment),
+                    float(message.time_increment), float(message.scan_time),
+                    float(message.range_min), float(message.range_max),
+                    *lidar_m, tuple(np.asarray(message.ranges, dtype=np.float64).tolist()),
                 )
             )  # fmt: skip
     return MappingDrive(name=str(path), scans=_in_order(scans), odometry=_of_poses(poses))
@@ -183,7 +212,8 @@ def _of_poses(poses: list[tuple[Any, ...]]) -> Odometry | None:
 
 
 def _carmen(path: Path, lidar_m: tuple[float, float]) -> MappingDrive:
-    """Read ``FLASER`` and ``ROBOTLASER1`` lines with the odometry that they hold; other lines do not matter."""
+    """Read ``FLASER`` and ``ROBOTLASER1`` lines with the odometry that they hold; other lines do
+    not matter."""
     scans: list[LaserScan] = []
     poses = []
     opener = gzip.open if path.name.endswith(".gz") else open
@@ -195,7 +225,9 @@ def _carmen(path: Path, lidar_m: tuple[float, float]) -> MappingDrive:
                 try:
                     scan, pose = _carmen_line(line.split(), lidar_m)
                 except (ValueError, IndexError):
-                    raise MappingDriveError(f"{path}, line {number}: is no complete scan; cut the file before it") from None
+                    raise MappingDriveError(
+                        f"{path}, line {number}: is no complete scan; cut the file before it"
+                    ) from None
                 scans.append(scan)
                 poses.append((scan.t_ns, *pose))
     except (OSError, EOFError) as error:
@@ -203,7 +235,9 @@ def _carmen(path: Path, lidar_m: tuple[float, float]) -> MappingDrive:
     return MappingDrive(name=str(path), scans=_in_order(scans), odometry=_of_poses(poses))
 
 
-def _carmen_line(words: list[str], lidar_m: tuple[float, float]) -> tuple[LaserScan, tuple[float, float, float]]:
+def _carmen_line(
+    words: list[str], lidar_m: tuple[float, float]
+) -> tuple[LaserScan, tuple[float, float, float]]:
     if words[0] == "FLASER":
         count = int(words[1])
         ranges, rest = words[2 : 2 + count], words[2 + count :]

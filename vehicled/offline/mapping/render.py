@@ -19,17 +19,28 @@ HIT_RATIO = 0.25
 MAX_CELLS = 64_000_000
 
 
-def rendered(frames: Sequence[Keyframe], poses: Sequence[PlanarPose], resolution_m: float) -> OccupancyGrid:
-    """Return the grid of keyframes at their poses. Raises :class:`MappingDriveError` if it would be too large."""
+def rendered(
+    frames: Sequence[Keyframe], poses: Sequence[PlanarPose], resolution_m: float
+) -> OccupancyGrid:
+    """Return the grid of keyframes at their poses. Raises :class:`MappingDriveError` if it would be
+    too large."""
     ends = [pose.place(k.x_m, k.y_m) for k, pose in zip(frames, poses)]
-    eyes = [pose.place(np.array([k.origin_m[0]]), np.array([k.origin_m[1]])) for k, pose in zip(frames, poses)]
+    eyes = [
+        pose.place(np.array([k.origin_m[0]]), np.array([k.origin_m[1]]))
+        for k, pose in zip(frames, poses)
+    ]
     x, y = (np.concatenate([end[axis] for end in [*ends, *eyes]]) for axis in (0, 1))
-    low_x, low_y = (float(np.floor((v.min() - MARGIN_M) / resolution_m)) * resolution_m for v in (x, y))
-    columns, rows = (ceil((float(v.max()) + MARGIN_M - low) / resolution_m) for v, low in ((x, low_x), (y, low_y)))
+    low_x, low_y = (
+        float(np.floor((v.min() - MARGIN_M) / resolution_m)) * resolution_m for v in (x, y)
+    )
+    columns, rows = (
+        ceil((float(v.max()) + MARGIN_M - low) / resolution_m)
+        for v, low in ((x, low_x), (y, low_y))
+    )
     if rows * columns > MAX_CELLS:
         raise MappingDriveError(
-            f"the map would have {columns} x {rows} cells of {resolution_m:g} m (at most {MAX_CELLS}): "
-            "give larger cells (--resolution)"
+            f"the map would have {columns} x {rows} cells of {resolution_m:g} m (at most "
+            f"{MAX_CELLS}): give larger cells (--resolution)"
         )
     hits, passes = (np.zeros(rows * columns, np.int32) for _ in range(2))
     for (ex, ey), (ox, oy) in zip(ends, eyes):
@@ -38,7 +49,9 @@ def rendered(frames: Sequence[Keyframe], poses: Sequence[PlanarPose], resolution
         # A scan counts each cell once, however many of its rays meet or cross it.
         met = np.unique(end)
         hits[met] += 1
-        crossed = np.unique(_crossed(float(ox[0]), float(oy[0]), ex, ey, low_x, low_y, resolution_m, columns))
+        crossed = np.unique(
+            _crossed(float(ox[0]), float(oy[0]), ex, ey, low_x, low_y, resolution_m, columns)
+        )
         passes[np.setdiff1d(crossed, met, assume_unique=True)] += 1
     cells: Cells = np.full(rows * columns, UNKNOWN, np.int8)
     cells[(passes > 0) | (hits > 0)] = FREE
@@ -47,13 +60,25 @@ def rendered(frames: Sequence[Keyframe], poses: Sequence[PlanarPose], resolution
 
 
 def _crossed(
-    ox: float, oy: float, ex: Array, ey: Array, low_x: float, low_y: float, resolution_m: float, columns: int
+    ox: float,
+    oy: float,
+    ex: Array,
+    ey: Array,
+    low_x: float,
+    low_y: float,
+    resolution_m: float,
+    columns: int,
 ) -> np.ndarray:
-    """Return the cells under the rays, sampled twice a cell, but for the last cell and a half before each end."""
+    """Return the cells under the rays, sampled twice a cell, but for the last cell and a half
+    before each end."""
     length = np.hypot(ex - ox, ey - oy)
     counts = np.maximum((2.0 * length / resolution_m).astype(np.intp) - 3, 0)
     ray = np.repeat(np.arange(len(ex)), counts)
-    along = (np.arange(len(ray)) - np.repeat(np.cumsum(counts) - counts, counts)) * (0.5 * resolution_m) / length[ray]
+    along = (
+        (np.arange(len(ray)) - np.repeat(np.cumsum(counts) - counts, counts))
+        * (0.5 * resolution_m)
+        / length[ray]
+    )
     column = ((ox + along * (ex[ray] - ox) - low_x) / resolution_m).astype(np.intp)
     row = ((oy + along * (ey[ray] - oy) - low_y) / resolution_m).astype(np.intp)
     return np.asarray(row * columns + column)

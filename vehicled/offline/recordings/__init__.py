@@ -1,1 +1,2 @@
-"""Recorded drives from public data sets and our logs: run any estimator on them and compare it with ground truth."""
+"""Recorded drives from public data sets and our logs: run any estimator on them and compare it with
+ground truth."""

@@ -37,9 +37,11 @@ class BenchmarkTask(Struct, frozen=True, kw_only=True):
     period_ns: int = 0
     """Period of the steps between the rows; 0 for none."""
     outage_s: float = OUTAGE_S
-    """RTK is taken away this long, again and again, in a run of its own from which the outages of the score come; 0 for never."""
+    """RTK is taken away this long, again and again, in a run of its own from which the outages of
+    the score come; 0 for never."""
     folds: int = 0
-    """Run ``planar`` on each recording with the constants found in others of its kind, in this many parts; 0 for its defaults."""
+    """Run ``planar`` on each recording with the constants found in others of its kind, in this many
+    parts; 0 for its defaults."""
 
 
 def default_identifier() -> str | None:
@@ -48,27 +50,38 @@ def default_identifier() -> str | None:
 
 
 def chosen(path: str, task: BenchmarkTask, vehicle: Vehicle | None = None) -> list[RecordingSource]:
-    """Sources of a path that the task may want. Raises :class:`RecordingError` when none is left, saying why."""
+    """Sources of a path that the task may want. Raises :class:`RecordingError` when none is left,
+    saying why."""
     known_kinds(task.kinds)
     found = sources(path, vehicle)
     named = [source for source in found if task.only.lower() in source.name.lower()]
     if not named:
         some = ", ".join(source.name for source in found[:5])
-        raise RecordingError(f"{path}: no recording has {task.only!r} in its name; there are {len(found)}, such as {some}")
+        raise RecordingError(
+            f"{path}: no recording has {task.only!r} in its name; there are {len(found)}, such "
+            f"as {some}"
+        )
     wanted = [source for source in named if not task.kinds or set(source.kinds) & set(task.kinds)]
     if not wanted:
         there = sorted({kind for source in named for kind in source.kinds})
-        raise RecordingError(f"{path}: no recording of kind {', '.join(task.kinds)}; there are: {', '.join(there)}")
+        raise RecordingError(
+            f"{path}: no recording of kind {', '.join(task.kinds)}; there are: {', '.join(there)}"
+        )
     return wanted
 
 
 def run_all(
-    found: Sequence[RecordingSource], task: BenchmarkTask, report: Callable[[str], None] = lambda _: None
+    found: Sequence[RecordingSource],
+    task: BenchmarkTask,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[Recording, Track, Score]]:
-    """Run and judge one recording after the other; ``report`` gets each name. Raises what loading and running raise."""
+    """Run and judge one recording after the other; ``report`` gets each name. Raises what loading
+    and running raise."""
     kinds: Collection[str] | None = task.kinds or None
     if task.folds:
-        yield from _run_calibrated([recording for source in found for recording in source.load(kinds)], task, report)
+        yield from _run_calibrated(
+            [recording for source in found for recording in source.load(kinds)], task, report
+        )
         return
     for number, source in enumerate(found, start=1):
         for recording in source.load(kinds):
@@ -80,11 +93,15 @@ def _run_calibrated(
     recordings: Sequence[Recording], task: BenchmarkTask, report: Callable[[str], None]
 ) -> Iterator[tuple[Recording, Track, Score]]:
     if task.estimator != "planar":
-        raise RecordingError(f"--calibrated: only planar has constants to find in other drives, not {task.estimator}")
+        raise RecordingError(
+            f"--calibrated: only planar has constants to find in other drives, not {task.estimator}"
+        )
     for kind in dict.fromkeys(recording.kind for recording in recordings):
         same = [recording for recording in recordings if recording.kind == kind]
         if len(same) < 2 or any(recording.vehicle != same[0].vehicle for recording in same):
-            raise RecordingError(f"--calibrated: kind {kind} needs two or more recordings of one vehicle")
+            raise RecordingError(
+                f"--calibrated: kind {kind} needs two or more recordings of one vehicle"
+            )
         for fold in range(min(task.folds, len(same))):
             others = [recording for k, recording in enumerate(same) if k % task.folds != fold]
             params = parameters(Planar, "estimator", task.estimator, task.overrides)
@@ -95,7 +112,9 @@ def _run_calibrated(
                 yield known, *judge(known, task, structs.asdict(fitted))
 
 
-def judge(recording: Recording, task: BenchmarkTask, constants: Mapping[str, Any] | None = None) -> tuple[Track, Score]:
+def judge(
+    recording: Recording, task: BenchmarkTask, constants: Mapping[str, Any] | None = None
+) -> tuple[Track, Score]:
     """Run one recording and judge it. Outages are judged in a second run, in which RTK is withheld.
 
     ``constants`` are parameters of the estimator, in place of those of the task.
@@ -111,4 +130,6 @@ def judge(recording: Recording, task: BenchmarkTask, constants: Mapping[str, Any
 def _run(recording: Recording, task: BenchmarkTask, constants: Mapping[str, Any] | None) -> Track:
     estimator = make_estimator(task.estimator, constants or task.overrides, recording)
     identifier = make_identifier(task.identifier, task.overrides, recording)
-    return run(recording, estimator, identifier, period_ns=task.period_ns, ahead_of=ahead_of(recording))
+    return run(
+        recording, estimator, identifier, period_ns=task.period_ns, ahead_of=ahead_of(recording)
+    )

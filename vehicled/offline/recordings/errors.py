@@ -4,4 +4,5 @@ from vehicled.core.errors import UserError
 
 
 class RecordingError(UserError):
-    """A recording cannot be read or run. The message names the file, the line where there is one, and the cure."""
+    """A recording cannot be read or run. The message names the file, the line where there is one,
+    and the cure."""

@@ -1,9 +1,11 @@
-"""Steering of a recorded drive by least squares over the whole of it: what online identification is compared with.
+"""Steering of a recorded drive by least squares over the whole of it: what online identification is
+compared with.
 
-The wheel angle that a single track of the believed wheelbase l must have had is ``arctan(l dyaw/ds)``, with yaw rate and speed of
-the truth. It is explained by the steering command, held between rows, delayed and slewed: a line is fitted at each delay, and the
-delay that explains most wins. The yaw rate is a slope over a second; the commands are smoothed by the same filter, because a line
-through unsmoothed ones comes out 3 to 7 % too flat.
+The wheel angle that a single track of the believed wheelbase l must have had is ``arctan(l
+dyaw/ds)``, with yaw rate and speed of the truth. It is explained by the steering command, held
+between rows, delayed and slewed: a line is fitted at each delay, and the delay that explains most
+wins. The yaw rate is a slope over a second; the commands are smoothed by the same filter, because a
+line through unsmoothed ones comes out 3 to 7 % too flat.
 """
 
 import numpy as np
@@ -37,7 +39,8 @@ class SteeringFit(Struct, frozen=True, kw_only=True):
 
 
 def steering(recording: Recording) -> SteeringFit | None:
-    """Least squares over a recording; None where its truth or its commands do not show the steering."""
+    """Least squares over a recording; None where its truth or its commands do not show the
+    steering."""
     commands = [m for m in recording.inputs if isinstance(m, ActuatorCommand)]
     if len(commands) < MIN_ROWS:
         return None
@@ -48,7 +51,9 @@ def steering(recording: Recording) -> SteeringFit | None:
         return None
     best = None
     for _ in range(2):  # the slew in commands per second needs the gain
-        per_s = np.inf if best is None else recording.vehicle.steering.rate_radps / abs(best.gain_rad)
+        per_s = (
+            np.inf if best is None else recording.vehicle.steering.rate_radps / abs(best.gain_rad)
+        )
         smooth = _smoothed(recording, command_s, command, per_s)[good]
         fits = [_line(column, wheel, float(delay_s)) for column, delay_s in zip(smooth.T, DELAYS_S)]
         best = max(fits, key=lambda fit: fit.r2)
@@ -56,7 +61,8 @@ def steering(recording: Recording) -> SteeringFit | None:
 
 
 def _smoothed(recording: Recording, command_s: Array, command: Array, per_s: float) -> Array:
-    """Commands (n, delays) as the wheel follows them, with the smoothing of the yaw rate, at the rows of the truth."""
+    """Commands (n, delays) as the wheel follows them, with the smoothing of the yaw rate, at the
+    rows of the truth."""
     truth = recording.truth
     t_s = seconds(truth.t_ns)
     grid_s = np.arange(t_s[0] - DELAYS_S[-1], t_s[-1], STEP_S)
@@ -66,12 +72,15 @@ def _smoothed(recording: Recording, command_s: Array, command: Array, per_s: flo
         now += min(max(wanted - now, -step), step)
         followed.append(now * STEP_S)
     sums = np.cumsum(followed)
-    late = np.stack([np.interp(t_s - delay_s, grid_s + STEP_S, sums) for delay_s in DELAYS_S], axis=1)
+    late = np.stack(
+        [np.interp(t_s - delay_s, grid_s + STEP_S, sums) for delay_s in DELAYS_S], axis=1
+    )
     return smoothing.slopes(t_s, late, np.isfinite(truth.yaw_rad))
 
 
 def _wheel_angles(recording: Recording) -> tuple[NDArray[np.bool_], Array]:
-    """Rows (n,) in which the vehicle moved, and the wheel angles (rad) that the truth shows there."""
+    """Rows (n,) in which the vehicle moved, and the wheel angles (rad) that the truth shows
+    there."""
     truth = recording.truth
     t_s = seconds(truth.t_ns)
     rate = smoothing.slopes(t_s, truth.yaw_rad[:, np.newaxis], np.isfinite(truth.yaw_rad))[:, 0]

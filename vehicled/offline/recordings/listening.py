@@ -1,4 +1,5 @@
-"""Plays a recording to its driver, to learn what the driver would use of it, and why not the rest."""
+"""Plays a recording to its driver, to learn what the driver would use of it, and why not the
+rest."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +14,8 @@ from vehicled.profile.registry import LISTENERS, resolve
 START_NS = 1_000_000_000
 PIECE_BYTES = 64
 PIECE_NS = 50_000
-"""Duration of a piece. A recording has no times, so it is played faster than any line, and no timeout of an epoch matters."""
+"""Duration of a piece. A recording has no times, so it is played faster than any line, and no
+timeout of an epoch matters."""
 FRAME_NS = 250_000
 """Duration of a frame on a CAN bus of 500 kbit/s."""
 REST_NS = 1_000_000_000
@@ -21,7 +23,8 @@ REST_NS = 1_000_000_000
 
 
 def usage_of(kind: str, data: bytes) -> MessageUsage | None:
-    """Return what the driver of a recording format uses of ``data``; None for a format without a driver."""
+    """Return what the driver of a recording format uses of ``data``; None for a format without a
+    driver."""
     if kind not in LISTENERS:
         return None
     pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]

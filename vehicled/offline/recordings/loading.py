@@ -1,4 +1,5 @@
-"""Finds recordings of all formats in a file or folder. A source is opened only when it is loaded."""
+"""Finds recordings of all formats in a file or folder. A source is opened only when it is
+loaded."""
 
 import os
 import re
@@ -19,7 +20,8 @@ KIND = NameType(lambda text, before: KINDS)
 
 
 class RecordingSource(Struct, frozen=True):
-    """A file, or a bag's folder, that holds recordings. ``load`` takes the wanted kinds, None for all of them."""
+    """A file, or a bag's folder, that holds recordings. ``load`` takes the wanted kinds, None for
+    all of them."""
 
     name: str
     path: Path
@@ -28,13 +30,17 @@ class RecordingSource(Struct, frozen=True):
 
 
 def sources(path: str | os.PathLike[str], vehicle: Vehicle | None = None) -> list[RecordingSource]:
-    """Return the recordings at a path, sorted by name. ``vehicle`` is assumed for recordings that name none.
+    """Return the recordings at a path, sorted by name. ``vehicle`` is assumed for recordings that
+    name none.
 
     Raises :class:`RecordingError` if there are none.
     """
     root = Path(path).expanduser()
     if not root.exists():
-        raise RecordingError(f"{root}: there is no such file or folder; name one that holds recordings (CSV, .mcap, ROS bags)")
+        raise RecordingError(
+            f"{root}: there is no such file or folder; name one that holds recordings (CSV, "
+            ".mcap, ROS bags)"
+        )
     if not root.is_dir() or _is_bag_folder(root):
         found = _source(root, root.name if root.is_dir() else root.stem, vehicle)
         if found is None:
@@ -54,11 +60,18 @@ def sources(path: str | os.PathLike[str], vehicle: Vehicle | None = None) -> lis
         folders[:] = sorted(set(folders) - set(bags))
         for name in [*bags, *files]:
             file = here / name
-            found = _source(file, (file if name in bags else file.with_suffix("")).relative_to(root).as_posix(), vehicle)
+            found = _source(
+                file,
+                (file if name in bags else file.with_suffix("")).relative_to(root).as_posix(),
+                vehicle,
+            )
             if found is not None:
                 listed.append(found)
     if not listed:
-        raise RecordingError(f"{root}: holds no recording: no CSV file with the columns of one, no log (.mcap) and no ROS bag")
+        raise RecordingError(
+            f"{root}: holds no recording: no CSV file with the columns of one, no log (.mcap) "
+            "and no ROS bag"
+        )
     return sorted(listed, key=lambda source: source.name)
 
 
@@ -76,7 +89,9 @@ def _source(file: Path, name: str, vehicle: Vehicle | None) -> RecordingSource |
         return (
             None
             if reader is None
-            else RecordingSource(name, file, art.KINDS[reader], partial(art.read, file, name, vehicle=vehicle))
+            else RecordingSource(
+                name, file, art.KINDS[reader], partial(art.read, file, name, vehicle=vehicle)
+            )
         )
     if suffix == ".mcap" and file.is_file():
         from vehicled.offline.recordings import mcap
@@ -84,7 +99,11 @@ def _source(file: Path, name: str, vehicle: Vehicle | None) -> RecordingSource |
         if mcap.is_ours(file):
             # A later part of a rotated log belongs to the first, where that is there.
             first = file.with_name(re.sub(r"_part\d+\.mcap$", ".mcap", file.name))
-            return None if first != file and first.is_file() else RecordingSource(name, file, ("log",), partial(_log, file, name))
+            return (
+                None
+                if first != file and first.is_file()
+                else RecordingSource(name, file, ("log",), partial(_log, file, name))
+            )
     if suffix in (".bag", ".mcap", ".db3") or _is_bag_folder(file):
         return RecordingSource(name, file, ("rosbag",), partial(_bag, file, name, vehicle))
     return None
@@ -96,7 +115,9 @@ def _log(file: Path, name: str, kinds: Collection[str] | None) -> list[Recording
     return [mcap.load(file, name)] if kinds is None or "log" in kinds else []
 
 
-def _bag(file: Path, name: str, vehicle: Vehicle | None, kinds: Collection[str] | None) -> list[Recording]:
+def _bag(
+    file: Path, name: str, vehicle: Vehicle | None, kinds: Collection[str] | None
+) -> list[Recording]:
     from vehicled.offline.recordings import rosbag
 
     return [rosbag.load(file, vehicle, name)] if kinds is None or "rosbag" in kinds else []

@@ -1,7 +1,8 @@
-"""Our own logs as recordings: what the devices sent and what the actuators got, to be estimated anew.
+"""Our own logs as recordings: what the devices sent and what the actuators got, to be estimated
+anew.
 
-The truth is that of a simulator or of a reference system, where there was one, else the RTK track. What the daemon believed is the
-published estimate.
+The truth is that of a simulator or of a reference system, where there was one, else the RTK track.
+What the daemon believed is the published estimate.
 """
 
 import os
@@ -38,7 +39,8 @@ MAX_SPAN_NS = 10_000 * 10**9
 
 
 def load(path: str | os.PathLike[str], name: str = "") -> Recording:
-    """A log of ours, with all its parts. Raises :class:`RecordingError` and :class:`~vehicled.log.errors.LogError`."""
+    """A log of ours, with all its parts. Raises :class:`RecordingError` and
+    :class:`~vehicled.log.errors.LogError`."""
     inputs: list[Message] = []
     estimates: list[StateEstimate] = []
     truths: list[GroundTruth] = []
@@ -67,7 +69,10 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
     if not kept:
         # A foreign log: nobody on board estimated anything.
         if fixes[-1].t_rx_ns - fixes[0].t_rx_ns > MAX_SPAN_NS:
-            raise RecordingError(f"{path}: lasts longer than {MAX_SPAN_NS * 1e-9:.0f} s by its stamps: cut it, or mend its clock")
+            raise RecordingError(
+                f"{path}: lasts longer than {MAX_SPAN_NS * 1e-9:.0f} s by its stamps: cut it, "
+                "or mend its clock"
+            )
         steps = np.arange(fixes[0].t_rx_ns, fixes[-1].t_rx_ns + 1, STEP_NS, dtype=np.int64)
     _, east, north = track_truth.places(fixes, datum)
     arrivals = [m.t_rx_ns for m in fixes]
@@ -78,7 +83,9 @@ def load(path: str | os.PathLike[str], name: str = "") -> Recording:
         datum=datum,
         inputs=inputs,
         steps_ns=steps.tolist(),
-        truth=RecordedMotion.of(truths).at(steps) if len(truths) > 1 else track_truth.of_fixes(steps, fixes, datum, lever_arm),
+        truth=RecordedMotion.of(truths).at(steps)
+        if len(truths) > 1
+        else track_truth.of_fixes(steps, fixes, datum, lever_arm),
         raw_x_m=held(steps, arrivals, east),
         raw_y_m=held(steps, arrivals, north),
         published=RecordedMotion.of(kept) if kept else RecordedMotion.partly(steps),
@@ -107,7 +114,11 @@ def _thinned(estimates: list[StateEstimate]) -> list[StateEstimate]:
 
 
 def _sigma(truths: list[GroundTruth]) -> tuple[float, float, float]:
-    """Return the medians of what the truth claims of position, yaw and speed; infinite where it claims nothing."""
-    claimed = np.array([(m.position_sigma_m, m.yaw_sigma_rad, m.speed_sigma_mps) for m in truths] or [(0.0, 0.0, 0.0)])
+    """Return the medians of what the truth claims of position, yaw and speed; infinite where it
+    claims nothing."""
+    claimed = np.array(
+        [(m.position_sigma_m, m.yaw_sigma_rad, m.speed_sigma_mps) for m in truths]
+        or [(0.0, 0.0, 0.0)]
+    )
     position, yaw, speed = np.median(np.nan_to_num(claimed, nan=np.inf), axis=0).tolist()
     return position, yaw, speed

@@ -32,9 +32,16 @@ def stamps_ns(t_s: Array) -> Times:
 
 
 def fixes(
-    t_ns: Times, x_m: Array, y_m: Array, given: NDArray[np.bool_], datum: Datum, carrier: CarrierSolution, sigma_m: float
+    t_ns: Times,
+    x_m: Array,
+    y_m: Array,
+    given: NDArray[np.bool_],
+    datum: Datum,
+    carrier: CarrierSolution,
+    sigma_m: float,
 ) -> Iterator[GnssFix]:
-    """A fix for each row that is ``given``. ``sigma_m`` is what the receiver says of itself, per axis."""
+    """A fix for each row that is ``given``. ``sigma_m`` is what the receiver says of itself, per
+    axis."""
     variance = sigma_m * sigma_m
     covariance = (variance, 0.0, 0.0, 0.0, variance, 0.0, 0.0, 0.0, NAN)
     for k in np.flatnonzero(given & np.isfinite(x_m) & np.isfinite(y_m)):
@@ -60,7 +67,8 @@ def headings(t_ns: Times, yaw_rad: Array, sigma_rad: float, kind: HeadingKind) -
 
 
 def rates(t_ns: Times, yaw_rad: Array) -> Iterator[ImuSample]:
-    """The gyro behind an integrated yaw: mean rate since the row before, stamped with the end of that time. No accelerometer."""
+    """The gyro behind an integrated yaw: mean rate since the row before, stamped with the end of
+    that time. No accelerometer."""
     with np.errstate(invalid="ignore"):
         rate = np.diff(yaw_rad) / (np.diff(t_ns) * 1e-9)
     for k in np.flatnonzero(np.isfinite(rate)):
@@ -68,7 +76,9 @@ def rates(t_ns: Times, yaw_rad: Array) -> Iterator[ImuSample]:
         yield ImuSample(now_ns, now_ns, (NAN, NAN, NAN), (NAN, NAN, float(rate[k])))
 
 
-def commands(t_ns: Times, throttle: Array, steering: Array, vehicle: Vehicle) -> Iterator[ActuatorCommand]:
+def commands(
+    t_ns: Times, throttle: Array, steering: Array, vehicle: Vehicle
+) -> Iterator[ActuatorCommand]:
     """A command for each row, cut to what the actuators take: throttle 0..1, steering -1..1."""
     for k in np.flatnonzero(np.isfinite(throttle) & np.isfinite(steering)):
         now_ns = int(t_ns[k])

@@ -18,7 +18,8 @@ MIN_WAY_M = 0.3
 MOVING_MPS = 0.3
 AROUND_S = 2.5
 STEADY_SHARE = 0.2
-"""Allowed deviation from the usual speed, as a fraction: a receiver that catches up shows half as much again."""
+"""Allowed deviation from the usual speed, as a fraction: a receiver that catches up shows half as
+much again."""
 
 
 class Outage(Struct, frozen=True):
@@ -31,9 +32,12 @@ class Outage(Struct, frozen=True):
 
 
 def outages(recording: Recording) -> list[Outage]:
-    """Outages of a recording's RTK, in order. Those before which there was no fix, or after which there is none, do not count."""
+    """Outages of a recording's RTK, in order. Those before which there was no fix, or after which
+    there is none, do not count."""
     datum = recording.datum
-    fixes = [m for m in recording.inputs if isinstance(m, GnssFix) and m.carrier is CarrierSolution.FIXED]
+    fixes = [
+        m for m in recording.inputs if isinstance(m, GnssFix) and m.carrier is CarrierSolution.FIXED
+    ]
     places = [datum.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m)[:2] for fix in fixes]
     found = []
     for k in range(1, len(fixes)):
@@ -45,10 +49,12 @@ def outages(recording: Recording) -> list[Outage]:
 
 
 def withheld(recording: Recording, duration_s: float, every_s: float) -> Recording:
-    """The same recording with its RTK taken away for ``duration_s`` every ``every_s``, wherever the vehicle moves: what real
-    outages do at an hour of their own, done often enough to count. The truth stays.
+    """The same recording with its RTK taken away for ``duration_s`` every ``every_s``, wherever the
+    vehicle moves: what real outages do at an hour of their own, done often enough to count. The
+    truth stays.
 
-    Each begins while the receiver keeps pace: where it caught up on a hold its own track shows a speed that the vehicle never had.
+    Each begins while the receiver keeps pace: where it caught up on a hold its own track shows a
+    speed that the vehicle never had.
     """
     truth = recording.truth
     t_s = seconds(truth.t_ns - truth.t_ns[0])
@@ -77,7 +83,8 @@ def withheld(recording: Recording, duration_s: float, every_s: float) -> Recordi
 
 
 def _steady(t_s: Array, speed_mps: Array) -> NDArray[np.bool_]:
-    """Rows at which the speed was near its median of the seconds around, for the second before as well."""
+    """Rows at which the speed was near its median of the seconds around, for the second before as
+    well."""
     usual = np.array([_median(speed_mps[np.abs(t_s - at_s) <= AROUND_S]) for at_s in t_s])
     with np.errstate(invalid="ignore"):
         off = ~(np.abs(speed_mps - usual) <= STEADY_SHARE * usual)

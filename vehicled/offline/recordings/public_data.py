@@ -1,7 +1,9 @@
-"""Public recordings: where their authors publish them, under which licence, and how to get them into the layout that is read here.
+"""Public recordings: where their authors publish them, under which licence, and how to get them
+into the layout that is read here.
 
-Nothing is bundled. Every file is named by a commit of the authors' repository, so that its address always gives the same bytes.
-Files are fetched one by one: there is no archive to unpack, and what is written is named by this table, never by the network.
+Nothing is bundled. Every file is named by a commit of the authors' repository, so that its address
+always gives the same bytes. Files are fetched one by one: there is no archive to unpack, and what
+is written is named by this table, never by the network.
 """
 
 import hashlib
@@ -31,7 +33,8 @@ Fetch = Callable[[str], bytes]
 
 
 class PublicFile(Struct, frozen=True):
-    """A file to fetch. ``columns`` names the columns of a table without header; empty keeps the bytes as they are."""
+    """A file to fetch. ``columns`` names the columns of a table without header; empty keeps the
+    bytes as they are."""
 
     path: str
     """Target path, relative to the folder of its data set."""
@@ -55,15 +58,17 @@ class DataSet(Struct, frozen=True):
 
 
 _LAPS = (
-    "gps_x_m", "gps_y_m", "rtk_x_m", "rtk_y_m", "ekf_x_m", "ekf_y_m", "ekf_heading_rad", "ekf_speed_mps", "throttle_cmd",
-    "steering_cmd", "gyro_yaw_rad", "gyro_roll_rad", "gyro_pitch_rad", "rtk_diff_speed_mps",
+    "gps_x_m", "gps_y_m", "rtk_x_m", "rtk_y_m", "ekf_x_m", "ekf_y_m", "ekf_heading_rad",
+    "ekf_speed_mps", "throttle_cmd", "steering_cmd", "gyro_yaw_rad", "gyro_roll_rad",
+    "gyro_pitch_rad", "rtk_diff_speed_mps",
 )  # fmt: skip
 _PATH = (
-    "x_m", "y_m", "heading_rad", "e_ahead_m", "e_left_m", "e_heading_rad", "e_speed_mps", "throttle_cmd", "steering_cmd",
+    "x_m", "y_m", "heading_rad", "e_ahead_m", "e_left_m", "e_heading_rad", "e_speed_mps",
+    "throttle_cmd", "steering_cmd",
 )  # fmt: skip
 _MOCAP = (
-    "noisy_x_m", "noisy_y_m", "mocap_x_m", "mocap_y_m", "ekf_x_m", "ekf_y_m", "mocap_heading_rad", "throttle_cmd", "steering_cmd",
-    "stamp_s",
+    "noisy_x_m", "noisy_y_m", "mocap_x_m", "mocap_y_m", "ekf_x_m", "ekf_y_m", "mocap_heading_rad",
+    "throttle_cmd", "steering_cmd", "stamp_s",
 )  # fmt: skip
 _CIRCLE = (*_LAPS[:10], "col10_unverified")
 _WAYPOINTS = ("x_m", "y_m", "heading_rad", "speed_mps")
@@ -73,11 +78,15 @@ _ART = "uwsbel/autonomy-research-testbed"
 _ML = "harryzhang1018/ML_Control"
 _CIRCLES = "harryzhang1018/Reality_Testing_Data_Lib"
 _GPSD = "ntpsec/gpsd"
-_TESTING = f"{_SBEL}/701b3294f8b69e20ab42c4475fb8bca21aaa76c0/2024/PathFollowingSim2real/TestingData"
+_TESTING = (
+    f"{_SBEL}/701b3294f8b69e20ab42c4475fb8bca21aaa76c0/2024/PathFollowingSim2real/TestingData"
+)
 _MODEL_2 = f"{_SBEL}/2348b2aa45859ad2ab1fe10d306ff4f8b02c9b51/2023/Unjhawala-IEEE-ExpressiveVM"
 _MOCAP_2 = f"{_MODEL_2}/calibration/ART/data"
 _MOCAP_1 = f"{_SBEL}/b1deb676c713af6780da04f68b1781e188ca3762/2023/8DOF-ROM/calibration/ART/data"
-_PLANNING = f"{_ART}/a48d51be4695b0e395b62f5d6eb5c4b5f19ee4a4/workspace/src/path_planning/path_planning"
+_PLANNING = (
+    f"{_ART}/a48d51be4695b0e395b62f5d6eb5c4b5f19ee4a4/workspace/src/path_planning/path_planning"
+)
 
 
 def _path_following() -> tuple[PublicFile, ...]:
@@ -87,37 +96,53 @@ def _path_following() -> tuple[PublicFile, ...]:
         laws = ("mpc", "pid") if place == "lot17" else ("mpc", "pid", "nn_mpc", "nn_mc")
         for law in laws:
             files += [
-                PublicFile(f"real/{place}/{law}_{n}.csv", f"{_TESTING}/{place}/{law}_{n}.csv", ("time_nominal_s", *_PATH))
+                PublicFile(
+                    f"real/{place}/{law}_{n}.csv",
+                    f"{_TESTING}/{place}/{law}_{n}.csv",
+                    ("time_nominal_s", *_PATH),
+                )
                 for n in range(1, 6)
             ]
         files += [
-            PublicFile(f"sim/{place}/{law}.csv", f"{_TESTING}/{place}/sim_{law}.csv", ("time_nominal_s", *_PATH))
+            PublicFile(
+                f"sim/{place}/{law}.csv",
+                f"{_TESTING}/{place}/sim_{law}.csv",
+                ("time_nominal_s", *_PATH),
+            )
             for law in ("mpc", "pid", "nn_mpc", "nn_mc")
         ]
     return tuple(files)
 
 
 def _mocap() -> tuple[PublicFile, ...]:
-    # The same recordings lie in two folders of the repository; each one is fetched where it is known to be.
+    # The same recordings lie in two folders of the repository; each one is fetched where it is
+    # known to be.
     first = {"Sin_2": (0, 1, 7, 8, 9), "Sin_3": (1, 2, 4, 6, 9)}
     files = []
     for course, numbers in first.items():
         for n in range(10):
             root = _MOCAP_1 if n in numbers else _MOCAP_2
             files.append(
-                PublicFile(f"{course.lower()}/r{n}.csv", f"{root}/ART1_032523_mocap/raw/{course}/r{n}.csv", ("time_s", *_MOCAP))
+                PublicFile(
+                    f"{course.lower()}/r{n}.csv",
+                    f"{root}/ART1_032523_mocap/raw/{course}/r{n}.csv",
+                    ("time_s", *_MOCAP),
+                )
             )
     return tuple(files)
 
 
 def _with_hashes(data: DataSet, hashes: Mapping[str, str]) -> DataSet:
     """Return a data set whose files have the hashes of their paths."""
-    files = (structs.replace(file, sha256=hashes[f"{data.name}/{file.path}"]) for file in data.files)
+    files = (
+        structs.replace(file, sha256=hashes[f"{data.name}/{file.path}"]) for file in data.files
+    )
     return structs.replace(data, files=tuple(files))
 
 
 def _hashes() -> dict[str, str]:
-    """Return the hash of each published file by data set and path; ``sha256sum`` reads the same format."""
+    """Return the hash of each published file by data set and path; ``sha256sum`` reads the same
+    format."""
     lines = Path(__file__).with_suffix(".sha256").read_text().splitlines()
     return {path: digest for digest, path in (line.split("  ") for line in lines)}
 
@@ -135,7 +160,11 @@ DATA_SETS: dict[str, DataSet] = {
             9.0,
             (
                 *(
-                    PublicFile(f"single_speed/nn_{law}_{n}.csv", f"{_TESTING}/lot17/{law}_bb_{n}.csv", ("time_nominal_s", *_LAPS))
+                    PublicFile(
+                        f"single_speed/nn_{law}_{n}.csv",
+                        f"{_TESTING}/lot17/{law}_bb_{n}.csv",
+                        ("time_nominal_s", *_LAPS),
+                    )
                     for law in ("mc", "mpc")
                     for n in range(1, 6)
                 ),
@@ -152,7 +181,10 @@ DATA_SETS: dict[str, DataSet] = {
         ),
         DataSet(
             "path_following_2024",
-            "ART 1/6 car and its simulator: three paths, four controllers, error state and commands",
+            (
+                "ART 1/6 car and its simulator: three paths, four controllers, error state and "
+                "commands"
+            ),
             "",
             f"https://github.com/{_SBEL}",
             10.0,
@@ -233,12 +265,15 @@ DATA_SETS: dict[str, DataSet] = {
 def chosen(name: str) -> DataSet:
     """Return the data set of that name. Raises :class:`RecordingError` naming those that exist."""
     if name not in DATA_SETS:
-        raise RecordingError(f"{name}: no such data set; there are {', '.join(DATA_SETS)}: vehicled data list")
+        raise RecordingError(
+            f"{name}: no such data set; there are {', '.join(DATA_SETS)}: vehicled data list"
+        )
     return DATA_SETS[name]
 
 
 def data_folder(given: str | None, *names: str) -> str:
-    """Return the folder to read: the one given, else the default, which must exist. ``names`` are the sets that would fill it.
+    """Return the folder to read: the one given, else the default, which must exist. ``names`` are
+    the sets that would fill it.
 
     Raises :class:`RecordingError` with the command that fetches them.
     """
@@ -247,7 +282,8 @@ def data_folder(given: str | None, *names: str) -> str:
     folder = Path(DATA_FOLDER).expanduser()
     if not folder.is_dir():
         raise RecordingError(
-            f"{folder}: no data has been fetched yet; name a folder of recordings, or run: vehicled data fetch {' '.join(names)}"
+            f"{folder}: no data has been fetched yet; name a folder of recordings, or run: "
+            f"vehicled data fetch {' '.join(names)}"
         )
     return str(folder)
 
@@ -256,10 +292,19 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
     """Follow redirects, but never from https to something unencrypted."""
 
     def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
     ) -> urllib.request.Request | None:
         if req.type == "https" and not newurl.lower().startswith("https:"):
-            raise RecordingError(f"{req.full_url}: redirects to {newurl}, which is not encrypted; nothing was fetched from there")
+            raise RecordingError(
+                f"{req.full_url}: redirects to {newurl}, which is not encrypted; nothing was "
+                "fetched from there"
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -285,22 +330,39 @@ def download(url: str) -> bytes:
             announced = answer.headers.get("Content-Length")
     except urllib.error.HTTPError as error:
         error.close()
-        cure = "the authors have moved it; look at the page of the data set" if error.code == 404 else "try again later"
-        raise RecordingError(f"{url}: the server answers {error.code} {error.reason}; {cure}") from None
+        cure = (
+            "the authors have moved it; look at the page of the data set"
+            if error.code == 404
+            else "try again later"
+        )
+        raise RecordingError(
+            f"{url}: the server answers {error.code} {error.reason}; {cure}"
+        ) from None
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise RecordingError(f"{url}: cannot be fetched: {reason}; is there a network? What is fetched already is kept") from None
+        raise RecordingError(
+            f"{url}: cannot be fetched: {reason}; is there a network? What is fetched already "
+            "is kept"
+        ) from None
     if len(data) > MAX_FILE_BYTES:
-        raise RecordingError(f"{url}: more than {MAX_FILE_BYTES // 2**20} MiB: not the file that was expected, nothing was kept")
+        raise RecordingError(
+            f"{url}: more than {MAX_FILE_BYTES // 2**20} MiB: not the file that was expected, "
+            "nothing was kept"
+        )
     if announced is not None and announced.isdecimal() and len(data) < int(announced):
-        raise RecordingError(f"{url}: the connection broke after {len(data)} of {announced} bytes; run the command again")
+        raise RecordingError(
+            f"{url}: the connection broke after {len(data)} of {announced} bytes; run the "
+            "command again"
+        )
     return data
 
 
 def with_header(data: bytes, columns: tuple[str, ...], place: str) -> bytes:
-    """Return a table of numbers without header as one with it, a first column of time added. Raises :class:`RecordingError`.
+    """Return a table of numbers without header as one with it, a first column of time added. Raises
+    :class:`RecordingError`.
 
-    ``time_nominal_s`` counts rows of 0.1 s; ``time_s`` is the last column minus its first value, and takes its place.
+    ``time_nominal_s`` counts rows of 0.1 s; ``time_s`` is the last column minus its first value,
+    and takes its place.
     """
     stamped, nominal = columns[0] == "time_s", columns[0] == "time_nominal_s"
     raw = len(columns) - (1 if stamped or nominal else 0)
@@ -320,16 +382,27 @@ def with_header(data: bytes, columns: tuple[str, ...], place: str) -> bytes:
                 fields = [f"{ROW_S * number:.1f}", *fields]
             lines.append(",".join(fields))
     except ValueError:
-        raise RecordingError(f"{place}: line {len(lines)} is not {raw} numbers: the file is not the one expected") from None
+        raise RecordingError(
+            f"{place}: line {len(lines)} is not {raw} numbers: the file is not the one expected"
+        ) from None
     if len(lines) < 2:
         raise RecordingError(f"{place}: is empty: the file is not the one expected")
     return ("\n".join(lines) + "\n").encode()
 
 
-def fetch(data: DataSet, folder: Path, report: Callable[[str], None], *, source: str = SOURCE, get: Fetch = download) -> int:
-    """Fetch what is missing of a data set into ``folder/NAME``, and return the number of files fetched.
+def fetch(
+    data: DataSet,
+    folder: Path,
+    report: Callable[[str], None],
+    *,
+    source: str = SOURCE,
+    get: Fetch = download,
+) -> int:
+    """Fetch what is missing of a data set into ``folder/NAME``, and return the number of files
+    fetched.
 
-    A file appears whole or not at all, so an interrupted fetch goes on where it ended. Raises :class:`RecordingError`.
+    A file appears whole or not at all, so an interrupted fetch goes on where it ended. Raises
+    :class:`RecordingError`.
     """
     fetched = 0
     for number, file in enumerate(data.files, start=1):
@@ -340,7 +413,9 @@ def fetch(data: DataSet, folder: Path, report: Callable[[str], None], *, source:
         url = f"{source.rstrip('/')}/{file.origin}"
         content = get(url)
         if hashlib.sha256(content).hexdigest() != file.sha256:
-            raise RecordingError(f"{url}: its content is not the one that is known by its hash; nothing was kept")
+            raise RecordingError(
+                f"{url}: its content is not the one that is known by its hash; nothing was kept"
+            )
         if file.columns:
             content = with_header(content, file.columns, url)
         _write(target, content)
@@ -363,4 +438,6 @@ def _write(target: Path, content: bytes) -> None:
         part.write_bytes(content)
         os.replace(part, target)
     except OSError as error:
-        raise RecordingError(f"{target}: cannot be written: {error.strerror or error}; name another folder with --to") from error
+        raise RecordingError(
+            f"{target}: cannot be written: {error.strerror or error}; name another folder with --to"
+        ) from error

@@ -1,12 +1,14 @@
 """Data types of a recorded drive and of an estimator's output for it.
 
-Times are integer nanoseconds on the clock of the recording. Positions are metres on the local plane of the recording's datum, yaw
-is in radians counter-clockwise from its x axis. Arrays are float64 of shape (n,) unless stated otherwise; NaN is "not known".
+Times are integer nanoseconds on the clock of the recording. Positions are metres on the local plane
+of the recording's datum, yaw is in radians counter-clockwise from its x axis. Arrays are float64 of
+shape (n,) unless stated otherwise; NaN is "not known".
 
-Every motion of a rear axle is a :class:`RecordedMotion`. Four types that look alike describe something else:
-``sensors.reading.SensorRecording`` holds samples of an inertial unit as arrays, because a night at rest has millions;
-``sensors.truth.Series`` has velocity as a vector and what a reference system claims of its accuracy; ``twin.calibration.run``
-has commands as columns and times from 0, for a fit that simulates each drive many times; ``twin.validation`` has runs of other
+Every motion of a rear axle is a :class:`RecordedMotion`. Four types that look alike describe
+something else: ``sensors.reading.SensorRecording`` holds samples of an inertial unit as arrays,
+because a night at rest has millions; ``sensors.truth.Series`` has velocity as a vector and what a
+reference system claims of its accuracy; ``twin.calibration.run`` has commands as columns and times
+from 0, for a fit that simulates each drive many times; ``twin.validation`` has runs of other
 vehicle models, with velocities of the body, wheel speeds and wheel loads.
 """
 
@@ -30,7 +32,8 @@ MAX_GAP_S = 0.3
 UNKNOWN_COURSE = "imported"
 """Course in the header of a log whose source has none."""
 KINDS = (
-    "mocap", "rtk", "plain", "plain_start", "bare_rtk", "bare_plain", "path", "path_sim", "ramp", "acceleration", "log", "rosbag",
+    "mocap", "rtk", "plain", "plain_start", "bare_rtk", "bare_plain", "path", "path_sim", "ramp",
+    "acceleration", "log", "rosbag",
 )  # fmt: skip
 """Kinds of recordings: what is measured and what is the truth.
 
@@ -74,30 +77,38 @@ def unwrapped(yaw_rad: Array) -> Array:
     return out
 
 
-def held(t_ns: Times | Array, times_ns: Sequence[int] | Times, values: Array, before: float = np.nan) -> Array:
-    """Return the newest value at each time of ``t_ns``, of values that came at ``times_ns``; ``before`` the first."""
+def held(
+    t_ns: Times | Array, times_ns: Sequence[int] | Times, values: Array, before: float = np.nan
+) -> Array:
+    """Return the newest value at each time of ``t_ns``, of values that came at ``times_ns``;
+    ``before`` the first."""
     index = np.searchsorted(np.asarray(times_ns, dtype=np.int64), t_ns, side="right") - 1
     found: Array = np.concatenate([values, [before]])[index]  # index -1 is the one behind the end
     return found
 
 
 def between(wanted_s: Array, t_s: Array, values: Array, max_gap_s: float = MAX_GAP_S) -> Array:
-    """Return values (n,) on straight lines between samples; NaN outside of them and in gaps longer than ``max_gap_s``."""
+    """Return values (n,) on straight lines between samples; NaN outside of them and in gaps longer
+    than ``max_gap_s``."""
     if len(t_s) < 2:
         return np.full(len(wanted_s), np.nan)
     return np.where(covered(wanted_s, t_s, max_gap_s), np.interp(wanted_s, t_s, values), np.nan)
 
 
 def covered(wanted_s: Array, t_s: Array, max_gap_s: float) -> NDArray[np.bool_]:
-    """Return whether each time lies between two samples that are no further apart than ``max_gap_s``."""
+    """Return whether each time lies between two samples that are no further apart than
+    ``max_gap_s``."""
     right = np.clip(np.searchsorted(t_s, wanted_s), 1, len(t_s) - 1)
-    inside: NDArray[np.bool_] = (wanted_s >= t_s[0]) & (wanted_s <= t_s[-1]) & (t_s[right] - t_s[right - 1] <= max_gap_s)
+    inside: NDArray[np.bool_] = (
+        (wanted_s >= t_s[0]) & (wanted_s <= t_s[-1]) & (t_s[right] - t_s[right - 1] <= max_gap_s)
+    )
     return inside
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedMotion:
-    """Motion of the rear axle: the truth, an estimate or what was published; NaN where it is not known.
+    """Motion of the rear axle: the truth, an estimate or what was published; NaN where it is not
+    known.
 
     ``yaw_rad`` is not wrapped to any range.
     """
@@ -111,19 +122,27 @@ class RecordedMotion:
     @classmethod
     def of(cls, messages: Sequence[GroundTruth] | Sequence[StateEstimate]) -> "RecordedMotion":
         """Return the motion that messages describe."""
-        x, y, yaw, speed = (np.array([getattr(m, name) for m in messages], dtype=np.float64) for name in MOTION)
-        return cls(np.array([m.t_ns for m in messages], dtype=np.int64), x, y, unwrapped(yaw), speed)
+        x, y, yaw, speed = (
+            np.array([getattr(m, name) for m in messages], dtype=np.float64) for name in MOTION
+        )
+        return cls(
+            np.array([m.t_ns for m in messages], dtype=np.int64), x, y, unwrapped(yaw), speed
+        )
 
     @classmethod
     def partly(cls, t_ns: Times, **known: Array | None) -> "RecordedMotion":
         """Return a motion of which only some columns are known."""
         columns = (known.get(name) for name in MOTION)
-        return cls(t_ns, *(np.full(len(t_ns), np.nan) if column is None else column for column in columns))
+        return cls(
+            t_ns, *(np.full(len(t_ns), np.nan) if column is None else column for column in columns)
+        )
 
     def at(self, t_ns: Times) -> "RecordedMotion":
         """Return the motion at other times, on straight lines; NaN in gaps and outside."""
         wanted_s, t_s = seconds(t_ns), seconds(self.t_ns)
-        return RecordedMotion(t_ns, *(between(wanted_s, t_s, getattr(self, name)) for name in MOTION))
+        return RecordedMotion(
+            t_ns, *(between(wanted_s, t_s, getattr(self, name)) for name in MOTION)
+        )
 
     @property
     def known(self) -> bool:
@@ -158,7 +177,8 @@ class Recording:
     course: str = ""
     """Name of the course it was driven on; empty if nothing says so."""
     truth_sigma: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Standard deviations that the truth claims: position per axis (m), yaw (rad), speed (m/s). 0 if exact, infinite if unknown."""
+    """Standard deviations that the truth claims: position per axis (m), yaw (rad), speed (m/s). 0
+    if exact, infinite if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +193,8 @@ class Track(RecordedMotion):
     status: NDArray[np.int64]
     """:class:`~vehicled.core.messages.EstimatorStatus`."""
     ahead_x_m: Array
-    """Predicted position, before the measured one of that very step was given; NaN at steps where it was not asked for."""
+    """Predicted position, before the measured one of that very step was given; NaN at steps where
+    it was not asked for."""
     ahead_y_m: Array
     rejected: int = 0
     identified: Sequence[Identification] = field(default_factory=tuple)

@@ -26,7 +26,8 @@ class ReportTable(Struct, frozen=True):
 
 
 class Overall(Struct, frozen=True, kw_only=True):
-    """All recordings of one kind. Means are over recordings, so that a long one does not outvote the others. None: not known."""
+    """All recordings of one kind. Means are over recordings, so that a long one does not outvote
+    the others. None: not known."""
 
     kind: str
     estimator: str
@@ -37,7 +38,8 @@ class Overall(Struct, frozen=True, kw_only=True):
     raw_position_m: float | None
     published_position_m: float | None
     below_raw: float | None
-    """Share of recordings whose mean position error is below that of the raw measurement; None where raw is the truth."""
+    """Share of recordings whose mean position error is below that of the raw measurement; None
+    where raw is the truth."""
     worst_to_raw: float | None
     """Largest ratio of the two."""
     heading_rad: float | None
@@ -66,7 +68,9 @@ class Overall(Struct, frozen=True, kw_only=True):
 
 def overall(scores: Sequence[Score]) -> list[Overall]:
     """One row for each kind, in the order in which they appear."""
-    return [_overall([s for s in scores if (s.kind, s.estimator) == which]) for which in _kinds(scores)]
+    return [
+        _overall([s for s in scores if (s.kind, s.estimator) == which]) for which in _kinds(scores)
+    ]
 
 
 def _kinds(scores: Sequence[Score]) -> list[tuple[str, str]]:
@@ -115,9 +119,13 @@ def _stat(source: str, quantity: str, statistic: str) -> Figure:
     return of
 
 
-_POSITION, _PUBLISHED_POSITION = (_stat(source, "position_m", "mean") for source in ("estimate", "published"))
+_POSITION, _PUBLISHED_POSITION = (
+    _stat(source, "position_m", "mean") for source in ("estimate", "published")
+)
 _HEADING = _stat("estimate", "heading_rad", "rms")
-_SPEED, _PUBLISHED_SPEED = (_stat(source, "speed_mps", "rms") for source in ("estimate", "published"))
+_SPEED, _PUBLISHED_SPEED = (
+    _stat(source, "speed_mps", "rms") for source in ("estimate", "published")
+)
 
 
 def _beyond(quantity: str) -> Figure:
@@ -158,13 +166,19 @@ def _bridged(scores: Sequence[Score]) -> list[float]:
 def _pooled(spreads: Sequence[ErrorSpread | None]) -> float | None:
     known = [spread for spread in spreads if spread is not None]
     count = sum(spread.count for spread in known)
-    return sqrt(sum(spread.rms * spread.rms * spread.count for spread in known) / count) if count else None
+    return (
+        sqrt(sum(spread.rms * spread.rms * spread.count for spread in known) / count)
+        if count
+        else None
+    )
 
 
 def to_raw(score: Score) -> float | None:
-    """Mean position error of the estimate over that of the raw measurement; None where raw is the truth itself, or not known.
+    """Mean position error of the estimate over that of the raw measurement; None where raw is the
+    truth itself, or not known.
 
-    An estimator must not shine by keeping silent where it is hard: silent in more than a tenth of the rows, it counts as infinite.
+    An estimator must not shine by keeping silent where it is hard: silent in more than a tenth of
+    the rows, it counts as infinite.
     """
     raw, estimate = _measured(score), _POSITION(score)
     if raw is None:
@@ -173,22 +187,30 @@ def to_raw(score: Score) -> float | None:
 
 
 def sheets(scores: Sequence[Score]) -> list[ReportTable]:
-    """Per kind: errors of every recording with the whole kind below; then prediction and steering where there are any."""
+    """Per kind: errors of every recording with the whole kind below; then prediction and steering
+    where there are any."""
     found: list[ReportTable] = []
     for kind, estimator in _kinds(scores):
         mine = [s for s in scores if (s.kind, s.estimator) == (kind, estimator)]
         heading = f"{kind}, {estimator}"
         found.append(_sheet(f"{heading}: position mean, heading and speed RMS", mine, _ERRORS))
         if any(s.ahead_position_m is not None for s in mine):
-            title = f"{heading}: one second ahead, open loop; steering identified and by least squares (LS)"
+            title = (
+                f"{heading}: one second ahead, open loop; steering identified and by least "
+                "squares (LS)"
+            )
             found.append(_sheet(title, mine, _AHEAD, _STEERING))
     return found
 
 
 def _sheet(title: str, scores: Sequence[Score], columns: Columns, own: Columns = ()) -> ReportTable:
-    """Return a row for each recording and one for all of them, without empty columns. The last row lacks the columns ``own``."""
+    """Return a row for each recording and one for all of them, without empty columns. The last row
+    lacks the columns ``own``."""
     names = short_names([score.name for score in scores])
-    rows = [[name, *(text([score]) for _, text in (*columns, *own))] for score, name in zip(scores, names)]
+    rows = [
+        [name, *(text([score]) for _, text in (*columns, *own))]
+        for score, name in zip(scores, names)
+    ]
     rows.append([f"all {len(scores)}", *(text(scores) for _, text in columns), *("" for _ in own)])
     heads = ["recording", *(head for head, _ in (*columns, *own))]
     kept = [i for i in range(len(heads)) if any(row[i] for row in rows)]
@@ -256,7 +278,12 @@ _ERRORS: Columns = (
     _mean_column("speed m/s", _SPEED, 2),
     _mean_column("steady", _steady, 2),
     _mean_column("publ.", _PUBLISHED_SPEED, 2),
-    ("> 3 sigma %", lambda scores: "/".join(_percent(_average(scores, _beyond(q))) for q in ("position", "heading", "speed"))),
+    (
+        "> 3 sigma %",
+        lambda scores: "/".join(
+            _percent(_average(scores, _beyond(q))) for q in ("position", "heading", "speed")
+        ),
+    ),
     ("outages m", _outages),
     ("known", _known_share),
 )
@@ -267,6 +294,10 @@ _AHEAD: Columns = (
 )
 _STEERING: Columns = tuple(
     _steering_column(head, fit, field, digits)
-    for name, field, digits in (("gain rad", "gain_rad", 3), ("offset rad", "offset_rad", 3), ("delay s", "delay_s", 2))
+    for name, field, digits in (
+        ("gain rad", "gain_rad", 3),
+        ("offset rad", "offset_rad", 3),
+        ("delay s", "delay_s", 2),
+    )
     for head, fit in ((name, "identified"), ("LS", "least_squares"))
 )

@@ -1,10 +1,12 @@
 """ROS 1 and ROS 2 bags as recordings, through the ``rosbags`` library, which is optional.
 
-Read by type, whatever the topics are called: NavSatFix, Imu, TwistStamped (the speed of the body), AckermannDriveStamped
-(commands) and Odometry (what was published). Where several topics have a type, the one with most messages counts, for commands
-first one with speeds, then one whose name says that they were applied. An Imu without rates is a heading, as receivers with two
-antennas publish it, and is read beside. Drivers give the status GBAS to RTK fixed and floating alike, some to all corrections.
-So a fix is taken as RTK fixed only if its covariance agrees, and only these are the truth.
+Read by type, whatever the topics are called: NavSatFix, Imu, TwistStamped (the speed of the body),
+AckermannDriveStamped (commands) and Odometry (what was published). Where several topics have a
+type, the one with most messages counts, for commands first one with speeds, then one whose name
+says that they were applied. An Imu without rates is a heading, as receivers with two antennas
+publish it, and is read beside. Drivers give the status GBAS to RTK fixed and floating alike, some
+to all corrections. So a fix is taken as RTK fixed only if its covariance agrees, and only these are
+the truth.
 """
 
 import os
@@ -48,7 +50,8 @@ GBAS = 2
 """``NavSatStatus.STATUS_GBAS_FIX``."""
 WHEEL_SPEED_SIGMA_MPS = 0.1
 RATES, HEADING = "rates of an Imu", "orientation of an Imu"
-"""Halves of an Imu that are read alone, where another topic of that type gives the other; no types of ROS."""
+"""Halves of an Imu that are read alone, where another topic of that type gives the other; no types
+of ROS."""
 FIX, IMU, TWIST, DRIVE, ODOMETRY = (
     "sensor_msgs/msg/NavSatFix",
     "sensor_msgs/msg/Imu",
@@ -59,9 +62,11 @@ FIX, IMU, TWIST, DRIVE, ODOMETRY = (
 
 
 def load(path: str | os.PathLike[str], vehicle: Vehicle | None = None, name: str = "") -> Recording:
-    """A bag: a folder of ROS 2, or a ``.bag`` of ROS 1. ``vehicle`` is believed, by default that of the profile ``art_published``.
+    """A bag: a folder of ROS 2, or a ``.bag`` of ROS 1. ``vehicle`` is believed, by default that of
+    the profile ``art_published``.
 
-    Raises :class:`RecordingError` when the library is missing, the bag cannot be read, or it holds no fix.
+    Raises :class:`RecordingError` when the library is missing, the bag cannot be read, or it holds
+    no fix.
     """
     vehicle = vehicle or load_profile("art_published").vehicle
     stored: dict[str, list[tuple[int, Any]]] = {}
@@ -76,10 +81,23 @@ class Bag:
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
-        headings = [connection for connection in reader.connections if connection.msgtype == IMU and self._only_turned(connection)]
-        self.chosen = _choose([connection for connection in reader.connections if connection not in headings], self._has_speed)
-        known = {connection.topic for connection in reader.connections if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY)}
-        heading = max(headings, key=lambda connection: (connection.msgcount, connection.topic), default=None)
+        headings = [
+            connection
+            for connection in reader.connections
+            if connection.msgtype == IMU and self._only_turned(connection)
+        ]
+        self.chosen = _choose(
+            [connection for connection in reader.connections if connection not in headings],
+            self._has_speed,
+        )
+        known = {
+            connection.topic
+            for connection in reader.connections
+            if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY)
+        }
+        heading = max(
+            headings, key=lambda connection: (connection.msgcount, connection.topic), default=None
+        )
         self._heading = "" if heading is None else heading.topic
         if heading is not None:
             self.chosen.append(heading)
@@ -96,16 +114,22 @@ class Bag:
     def _only_turned(self, connection: Any) -> bool:
         """Return True for a topic of orientations without rates, by its first message."""
         message = self._first(connection)
-        return message is not None and bool(message.angular_velocity_covariance[0] < 0.0 <= message.orientation_covariance[0])
+        return message is not None and bool(
+            message.angular_velocity_covariance[0] < 0.0 <= message.orientation_covariance[0]
+        )
 
     def _has_speed(self, connection: Any) -> bool:
-        """Return False for commands without a speed, as our own applied ones, which have a throttle instead."""
+        """Return False for commands without a speed, as our own applied ones, which have a throttle
+        instead."""
         message = self._first(connection) if connection.msgtype == DRIVE else None
         return message is None or isfinite(message.drive.speed)
 
     def messages(self) -> Iterator[tuple[str, int, Any]]:
-        """Yield type, time of arrival and content of the messages, in order of arrival; of an Imu what is read of it."""
-        for connection, t_rx_ns, data in self._reader.messages(connections=self.chosen) if self.chosen else ():
+        """Yield type, time of arrival and content of the messages, in order of arrival; of an Imu
+        what is read of it."""
+        for connection, t_rx_ns, data in (
+            self._reader.messages(connections=self.chosen) if self.chosen else ()
+        ):
             kind = connection.msgtype
             if kind == IMU and self._heading:
                 kind = HEADING if connection.topic == self._heading else RATES
@@ -121,13 +145,15 @@ def open_bag(path: str | os.PathLike[str]) -> Iterator[Bag]:
 
 @contextmanager
 def open_reader(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open a bag as a reader of ``rosbags``. Raises :class:`RecordingError`, also for what fails while it is read."""
+    """Open a bag as a reader of ``rosbags``. Raises :class:`RecordingError`, also for what fails
+    while it is read."""
     try:
         from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.typesys import Stores, get_typestore
     except ImportError:
         raise RecordingError(
-            f'{path}: ROS bags are read by the library rosbags, which is not installed: pip install "vehicled[ros]"'
+            f"{path}: ROS bags are read by the library rosbags, which is not installed: pip "
+            'install "vehicled[ros]"'
         ) from None
     try:
         with AnyReader([Path(path)], default_typestore=get_typestore(Stores.ROS2_HUMBLE)) as reader:
@@ -137,7 +163,9 @@ def open_reader(path: str | os.PathLike[str]) -> Iterator[Any]:
     except (AnyReaderError, OSError) as error:
         raise RecordingError(f"{path}: cannot be read as a ROS bag: {error}") from error
     except Exception as error:
-        raise RecordingError(f"{path}: cannot be read as a ROS bag: {type(error).__name__}: {error}") from error
+        raise RecordingError(
+            f"{path}: cannot be read as a ROS bag: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _choose(connections: Any, has_speed: Callable[[Any], bool]) -> list[Any]:
@@ -147,29 +175,52 @@ def _choose(connections: Any, has_speed: Callable[[Any], bool]) -> list[Any]:
         # A speed that is commanded is not one that was measured.
         commanded = connection.msgtype == TWIST and "cmd" in connection.topic
         if connection.msgtype in (FIX, IMU, TWIST, DRIVE, ODOMETRY) and not commanded:
-            rank = (has_speed(connection), "applied" in connection.topic, connection.msgcount, connection.topic)
-            best[connection.msgtype] = max(rank, best.get(connection.msgtype, (False, False, -1, "")))
+            rank = (
+                has_speed(connection),
+                "applied" in connection.topic,
+                connection.msgcount,
+                connection.topic,
+            )
+            best[connection.msgtype] = max(
+                rank, best.get(connection.msgtype, (False, False, -1, ""))
+            )
     topics = {topic for *_, topic in best.values()}
-    return [connection for connection in connections if connection.topic in topics and connection.msgtype in best]
+    return [
+        connection
+        for connection in connections
+        if connection.topic in topics and connection.msgtype in best
+    ]
 
 
-def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tuple[int, Any]]]) -> Recording:
+def _recording(
+    path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tuple[int, Any]]]
+) -> Recording:
     inputs: list[Message] = []
     for kind in (FIX, IMU, RATES, HEADING, TWIST, DRIVE):
         for t_rx_ns, message in stored.get(kind, ()):
             inputs += convert(kind, message, t_rx_ns, vehicle)
     fixes = [m for m in inputs if isinstance(m, GnssFix)]
     if len(fixes) < 2:
-        raise RecordingError(f"{path}: holds {len(fixes) or 'no'} usable {FIX}: there is nothing to estimate a track from")
+        raise RecordingError(
+            f"{path}: holds {len(fixes) or 'no'} usable {FIX}: there is nothing to estimate a "
+            "track from"
+        )
     first = fixes[0]
     try:
-        datum = Datum(first.latitude_rad, first.longitude_rad, first.height_m if isfinite(first.height_m) else 0.0)
+        datum = Datum(
+            first.latitude_rad,
+            first.longitude_rad,
+            first.height_m if isfinite(first.height_m) else 0.0,
+        )
     except CourseError as error:
         raise RecordingError(f"{path}: the first fix is not on the earth: {error}") from error
-    steps = np.arange(fixes[0].t_rx_ns, fixes[-1].t_rx_ns + 1, STEP_NS, dtype=np.int64)[: MAX_STEPS + 1]
+    steps = np.arange(fixes[0].t_rx_ns, fixes[-1].t_rx_ns + 1, STEP_NS, dtype=np.int64)[
+        : MAX_STEPS + 1
+    ]
     if len(steps) > MAX_STEPS:
         raise RecordingError(
-            f"{path}: lasts longer than {MAX_STEPS * STEP_NS * 1e-9:.0f} s by its stamps: cut it, or mend its clock"
+            f"{path}: lasts longer than {MAX_STEPS * STEP_NS * 1e-9:.0f} s by its stamps: cut "
+            "it, or mend its clock"
         )
     truth = track_truth.of_fixes(steps, fixes, datum, (0.0, 0.0, 0.0))
     _, east, north = track_truth.places(fixes, datum)
@@ -190,7 +241,8 @@ def _recording(path: Any, name: str, vehicle: Vehicle, stored: dict[str, list[tu
 
 
 def stamp_ns(message: Any, t_rx_ns: int) -> int:
-    """Time of validity; the arrival where the header has none, or one that is later than the arrival."""
+    """Time of validity; the arrival where the header has none, or one that is later than the
+    arrival."""
     stamp = message.header.stamp
     t_ns = int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
     return t_ns if 0 < t_ns <= t_rx_ns else t_rx_ns
@@ -243,24 +295,40 @@ def _rates(message: Any, t_rx_ns: int) -> Iterator[Message]:
     # A first covariance of -1 says that the quantity is not measured (REP-145).
     force = (a.x, a.y, a.z) if message.linear_acceleration_covariance[0] >= 0.0 else (nan, nan, nan)
     if message.angular_velocity_covariance[0] >= 0.0:
-        yield ImuSample(t_ns, t_rx_ns, tuple(map(float, force)), (float(w.x), float(w.y), float(w.z)))
+        yield ImuSample(
+            t_ns, t_rx_ns, tuple(map(float, force)), (float(w.x), float(w.y), float(w.z))
+        )
 
 
 def _heading(message: Any, t_rx_ns: int) -> Iterator[Message]:
     q = message.orientation
     variance = float(message.orientation_covariance[8])
-    # A node that sets nothing sends no covariance, and the identity that is the default of the type.
+    # A node that sets nothing sends no covariance, and the identity that is the default of the
+    # type.
     default = q.w == 1.0 and not variance
-    if message.orientation_covariance[0] >= 0.0 and abs(q.x**2 + q.y**2 + q.z**2 + q.w**2 - 1.0) < 0.01 and not default:
+    if (
+        message.orientation_covariance[0] >= 0.0
+        and abs(q.x**2 + q.y**2 + q.z**2 + q.w**2 - 1.0) < 0.01
+        and not default
+    ):
         frame = str(message.header.frame_id).lower()
         # Two antennas do not drift; whatever else turns with the body may.
-        kind = HeadingKind.MOVING_BASE if "gnss" in frame or "gps" in frame else HeadingKind.INERTIAL
-        yield Heading(stamp_ns(message, t_rx_ns), t_rx_ns, _yaw(q), sqrt(variance) if variance > 0.0 else nan, kind)
+        kind = (
+            HeadingKind.MOVING_BASE if "gnss" in frame or "gps" in frame else HeadingKind.INERTIAL
+        )
+        yield Heading(
+            stamp_ns(message, t_rx_ns),
+            t_rx_ns,
+            _yaw(q),
+            sqrt(variance) if variance > 0.0 else nan,
+            kind,
+        )
 
 
 def _speed(message: Any, t_rx_ns: int) -> Iterator[Message]:
     v = message.twist.linear
-    # A vehicle does not move sideways: this is a velocity in another frame, such as a receiver's, and no wheel speed.
+    # A vehicle does not move sideways: this is a velocity in another frame, such as a receiver's,
+    # and no wheel speed.
     if abs(v.y) > 0.2 * abs(v.x) + 0.05:
         return
     yield WheelSpeed(stamp_ns(message, t_rx_ns), t_rx_ns, float(v.x), WHEEL_SPEED_SIGMA_MPS)
@@ -271,10 +339,17 @@ def _command(message: Any, t_rx_ns: int, vehicle: Vehicle) -> Iterator[Message]:
     angle = float(drive.steering_angle)
     if not isfinite(angle):
         return
-    # The message has a speed where our vehicles have a throttle: the one that would hold it. NaN stands for "not given".
+    # The message has a speed where our vehicles have a throttle: the one that would hold it. NaN
+    # stands for "not given".
     speed = float(drive.speed)
-    throttle = min(max(vehicle.drive.steady_throttle(speed), 0.0), 1.0) if isfinite(speed) and speed > 0.0 else 0.0
-    yield ActuatorCommand(t_rx_ns, t_rx_ns, throttle, 0.0, vehicle.steering.command(angle), angle, Mode.AUTO)
+    throttle = (
+        min(max(vehicle.drive.steady_throttle(speed), 0.0), 1.0)
+        if isfinite(speed) and speed > 0.0
+        else 0.0
+    )
+    yield ActuatorCommand(
+        t_rx_ns, t_rx_ns, throttle, 0.0, vehicle.steering.command(angle), angle, Mode.AUTO
+    )
 
 
 def _yaw(q: Any) -> float:
@@ -282,7 +357,8 @@ def _yaw(q: Any) -> float:
 
 
 def _published(odometry: Any, steps_ns: Times, truth: RecordedMotion) -> RecordedMotion:
-    """Odometry at steps, turned and moved as a whole onto the truth: its frame is its own, so what counts is its shape."""
+    """Odometry at steps, turned and moved as a whole onto the truth: its frame is its own, so what
+    counts is its shape."""
     if len(odometry) < 2:
         return RecordedMotion.partly(steps_ns)
     poses = [m.pose.pose for _, m in odometry]
@@ -301,4 +377,6 @@ def _published(odometry: Any, steps_ns: Times, truth: RecordedMotion) -> Recorde
     turn = np.vdot(here - here.mean(), there - there.mean())
     turn = turn / abs(turn) if abs(turn) > 0.0 else 1.0
     moved = there.mean() + turn * (place - here.mean())
-    return RecordedMotion(steps_ns, moved.real, moved.imag, wrapped(found.yaw_rad + np.angle(turn)), found.speed_mps)
+    return RecordedMotion(
+        steps_ns, moved.real, moved.imag, wrapped(found.yaw_rad + np.angle(turn)), found.speed_mps
+    )

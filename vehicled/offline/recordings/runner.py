@@ -1,4 +1,5 @@
-"""Runs an estimator, and an identifier beside it, over a recording. No clock: time is that of the recording."""
+"""Runs an estimator, and an identifier beside it, over a recording. No clock: time is that of the
+recording."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -6,7 +7,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from vehicled.core.messages import NAN, ActuatorCommand, GnssFix, Identification, Message, StateEstimate
+from vehicled.core.messages import (
+    NAN,
+    ActuatorCommand,
+    GnssFix,
+    Identification,
+    Message,
+    StateEstimate,
+)
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.interface import Estimator, Identifier
 from vehicled.offline.recordings.errors import RecordingError
@@ -14,10 +22,14 @@ from vehicled.offline.recordings.recording import Recording, Track, arrival_ns
 from vehicled.profile.registry import resolve
 
 
-def make_estimator(name: str, overrides: Mapping[str, Any] | Sequence[str], recording: Recording) -> Estimator:
-    """A registered estimator for a recording. ``overrides`` are parameters by name, or texts ``[estimator.][<name>.]key=value``.
+def make_estimator(
+    name: str, overrides: Mapping[str, Any] | Sequence[str], recording: Recording
+) -> Estimator:
+    """A registered estimator for a recording. ``overrides`` are parameters by name, or texts
+    ``[estimator.][<name>.]key=value``.
 
-    Raises :class:`~vehicled.profile.registry.UnknownNameError` and :class:`RecordingError`, the latter naming the parameter.
+    Raises :class:`~vehicled.profile.registry.UnknownNameError` and :class:`RecordingError`, the
+    latter naming the parameter.
     """
     kind = resolve("estimator", name)
     given = parameters(kind, "estimator", name, overrides)
@@ -25,22 +37,34 @@ def make_estimator(name: str, overrides: Mapping[str, Any] | Sequence[str], reco
     return estimator
 
 
-def make_identifier(name: str | None, overrides: Mapping[str, Any] | Sequence[str], recording: Recording) -> Identifier | None:
-    """A registered identifier for a recording, None for the name None or ``"none"``. Raises as :func:`make_estimator`."""
+def make_identifier(
+    name: str | None, overrides: Mapping[str, Any] | Sequence[str], recording: Recording
+) -> Identifier | None:
+    """A registered identifier for a recording, None for the name None or ``"none"``. Raises as
+    :func:`make_estimator`."""
     if name is None or name == "none":
         return None
     kind = resolve("identifier", name)
-    identifier: Identifier = kind(parameters(kind, "identifier", name, overrides), recording.vehicle)
+    identifier: Identifier = kind(
+        parameters(kind, "identifier", name, overrides), recording.vehicle
+    )
     return identifier
 
 
-def parameters(kind: Any, table: str, name: str, overrides: Mapping[str, Any] | Sequence[str]) -> Any:
-    """Return the parameters of an implementation: its defaults, then overrides. Texts of another table are passed over."""
-    values = dict(overrides) if isinstance(overrides, Mapping) else dict(_texts(table, name, overrides))
+def parameters(
+    kind: Any, table: str, name: str, overrides: Mapping[str, Any] | Sequence[str]
+) -> Any:
+    """Return the parameters of an implementation: its defaults, then overrides. Texts of another
+    table are passed over."""
+    values = (
+        dict(overrides) if isinstance(overrides, Mapping) else dict(_texts(table, name, overrides))
+    )
     names = [spec.name for spec in msgspec.structs.fields(kind.Params)]
     for key in values:
         if key not in names:
-            raise RecordingError(f"{table} {name} has no parameter {key}; it has: {', '.join(names)}")
+            raise RecordingError(
+                f"{table} {name} has no parameter {key}; it has: {', '.join(names)}"
+            )
     try:
         return msgspec.convert(values, kind.Params)
     except msgspec.ValidationError as error:
@@ -73,9 +97,10 @@ def run(
 ) -> Track:
     """Feed a recording to an estimator and return the estimate at each of its steps.
 
-    Inputs are given in order of arrival; a command of the very time of a step is given after it, as on the vehicle. With
-    ``period_ns`` the estimator is also stepped at that period in between. Results of the identifier go to the estimator.
-    At steps ``ahead_of`` the estimator is stepped once more before it is given the positions of that step: its prediction of them.
+    Inputs are given in order of arrival; a command of the very time of a step is given after it, as
+    on the vehicle. With ``period_ns`` the estimator is also stepped at that period in between.
+    Results of the identifier go to the estimator. At steps ``ahead_of`` the estimator is stepped
+    once more before it is given the positions of that step: its prediction of them.
     """
     return _Pass(recording, estimator, identifier, frozenset(ahead_of)).track(period_ns)
 
@@ -83,7 +108,13 @@ def run(
 class _Pass:
     """One pass over the inputs."""
 
-    def __init__(self, recording: Recording, estimator: Estimator, identifier: Identifier | None, ahead_of: frozenset[int]) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        estimator: Estimator,
+        identifier: Identifier | None,
+        ahead_of: frozenset[int],
+    ) -> None:
         self._recording = recording
         self._estimator = estimator
         self._identifier = identifier
@@ -118,7 +149,8 @@ class _Pass:
         return _track(rows, ahead, self._identified, vehicles)
 
     def _arrived(self, now_ns: int) -> tuple[list[Message], list[ActuatorCommand]]:
-        """Give what came before ``now_ns``; return the measurements of that time, and the commands, which follow the step."""
+        """Give what came before ``now_ns``; return the measurements of that time, and the commands,
+        which follow the step."""
         measured: list[Message] = []
         commands: list[ActuatorCommand] = []
         while self._next < len(self._inputs):

@@ -12,15 +12,24 @@ from vehicled.offline.recordings import least_squares, smoothing
 from vehicled.offline.recordings.least_squares import SteeringFit
 from vehicled.offline.recordings.outages import Outage, outages
 from vehicled.offline.recordings.prediction import RecordedCommands, predict
-from vehicled.offline.recordings.recording import RecordedMotion, Recording, Times, Track, held, seconds
+from vehicled.offline.recordings.recording import (
+    RecordedMotion,
+    Recording,
+    Times,
+    Track,
+    held,
+    seconds,
+)
 
 HORIZON_NS = 1_000_000_000
 MOVING_MPS = 0.3
-"""Open-loop predictions start while the vehicle moves faster than this: a standing one is no feat to predict."""
+"""Open-loop predictions start while the vehicle moves faster than this: a standing one is no feat
+to predict."""
 SIGMAS3_PAIR = 11.829
 """Chi-square with two degrees of freedom at the probability of 3 sigma, 0.9973."""
 MATCH_NS = 60_000_000
-"""A prediction ends at the row nearest to its horizon; without one this near there is no truth for it."""
+"""A prediction ends at the row nearest to its horizon; without one this near there is no truth for
+it."""
 
 
 class ErrorSpread(Struct, frozen=True, kw_only=True):
@@ -37,11 +46,17 @@ class ErrorSpread(Struct, frozen=True, kw_only=True):
         e = np.abs(errors[np.isfinite(errors)])
         if not len(e):
             return cls(mean=np.nan, rms=np.nan, max=np.nan, count=0)
-        return cls(mean=float(e.mean()), rms=float(np.sqrt((e * e).mean())), max=float(e.max()), count=len(e))
+        return cls(
+            mean=float(e.mean()),
+            rms=float(np.sqrt((e * e).mean())),
+            max=float(e.max()),
+            count=len(e),
+        )
 
 
 class PoseErrors(Struct, frozen=True, kw_only=True):
-    """Errors of one source of poses: the estimate, the measurement or the published filter. None: it says nothing of the kind."""
+    """Errors of one source of poses: the estimate, the measurement or the published filter. None:
+    it says nothing of the kind."""
 
     position_m: ErrorSpread | None = None
     heading_rad: ErrorSpread | None = None
@@ -56,8 +71,8 @@ class Bridge(Struct, frozen=True, kw_only=True):
 
 
 class Beyond(Struct, frozen=True, kw_only=True):
-    """Fraction of the rows whose error is beyond 3 sigma of the estimate: 0.003 if errors are normal and the filter is
-    consistent. NaN without a row.
+    """Fraction of the rows whose error is beyond 3 sigma of the estimate: 0.003 if errors are
+    normal and the filter is consistent. NaN without a row.
     """
 
     position: float
@@ -67,26 +82,30 @@ class Beyond(Struct, frozen=True, kw_only=True):
 
 
 class Score(Struct, frozen=True, kw_only=True):
-    """One recording, judged. Rows count where the truth, the estimate and the measurement are known."""
+    """One recording, judged. Rows count where the truth, the estimate and the measurement are
+    known."""
 
     name: str
     kind: str
     estimator: str
     duration_s: float
     known: float
-    """Share of the rows that could be judged, measurement known, for which the estimator gave a position."""
+    """Share of the rows that could be judged, measurement known, for which the estimator gave a
+    position."""
     estimate: PoseErrors
     raw: PoseErrors
     published: PoseErrors
     beyond: Beyond | None = None
     steady_speed_mps: ErrorSpread | None = None
-    """Speed error of the estimate, without rows whose true speed is disturbed by a jump of the receiver."""
+    """Speed error of the estimate, without rows whose true speed is disturbed by a jump of the
+    receiver."""
     bridges: list[Bridge] = field(default_factory=list)
     ahead_position_m: ErrorSpread | None = None
     """One-second open-loop prediction, by what was identified until its start."""
     ahead_yaw_rad: ErrorSpread | None = None
     ahead_turn_rad: ErrorSpread | None = None
-    """The same of the change of yaw within that second: what remains when the heading at the start is forgiven."""
+    """The same of the change of yaw within that second: what remains when the heading at the start
+    is forgiven."""
     identified: SteeringFit | None = None
     """Steering at the end of the drive; ``r2`` is NaN. None where nothing was identified."""
     least_squares: SteeringFit | None = None
@@ -94,14 +113,21 @@ class Score(Struct, frozen=True, kw_only=True):
 
 
 def ahead_of(recording: Recording) -> list[int]:
-    """Return the steps at which the prediction must be known before the fix: the first fix after each outage of RTK."""
+    """Return the steps at which the prediction must be known before the fix: the first fix after
+    each outage of RTK."""
     return [outage.fix_ns for outage in outages(recording)]
 
 
-def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Recording, Track] | None = None) -> Score:
+def score(
+    recording: Recording,
+    track: Track,
+    estimator: str,
+    bridged: tuple[Recording, Track] | None = None,
+) -> Score:
     """Judge a track; it must have been run with ``ahead_of(recording)`` for outages to count.
 
-    ``bridged`` is another run of the same drive with RTK withheld: only these outages are counted then, not the drive's own.
+    ``bridged`` is another run of the same drive with RTK withheld: only these outages are counted
+    then, not the drive's own.
     """
     truth = recording.truth
     measured = np.isfinite(recording.raw_x_m) & np.isfinite(truth.x_m)
@@ -119,7 +145,12 @@ def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Rec
         raw=_errors(
             truth,
             beside,
-            RecordedMotion.partly(truth.t_ns, x_m=recording.raw_x_m, y_m=recording.raw_y_m, yaw_rad=measured_yaw(recording)),
+            RecordedMotion.partly(
+                truth.t_ns,
+                x_m=recording.raw_x_m,
+                y_m=recording.raw_y_m,
+                yaw_rad=measured_yaw(recording),
+            ),
         ),
         published=_errors(truth, beside, recording.published),
         beyond=_beyond(truth, track),
@@ -130,7 +161,9 @@ def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Rec
                 track.speed_mps - truth.speed_mps,
             )
         ),
-        bridges=_bridges(*bridged, own=outages(recording)) if bridged else _bridges(recording, track),
+        bridges=_bridges(*bridged, own=outages(recording))
+        if bridged
+        else _bridges(recording, track),
         ahead_position_m=_spread(position),
         ahead_yaw_rad=_spread(yaw),
         ahead_turn_rad=_spread(turn),
@@ -140,26 +173,39 @@ def score(recording: Recording, track: Track, estimator: str, bridged: tuple[Rec
     )
 
 
-def ahead_errors(recording: Recording, track: Track, horizon_ns: int = HORIZON_NS) -> tuple[Array, Array, Array]:
-    """Errors of position (m), yaw and turn (rad) of the prediction begun at each step, each (n,); NaN without truth at its end."""
+def ahead_errors(
+    recording: Recording, track: Track, horizon_ns: int = HORIZON_NS
+) -> tuple[Array, Array, Array]:
+    """Errors of position (m), yaw and turn (rad) of the prediction begun at each step, each (n,);
+    NaN without truth at its end."""
     truth = recording.truth
     n = len(truth.t_ns)
     end = nearest(truth.t_ns, truth.t_ns + horizon_ns)
     lasts_ns = truth.t_ns[end] - truth.t_ns
     with np.errstate(invalid="ignore"):
         starts = np.flatnonzero(
-            (np.abs(lasts_ns - horizon_ns) <= MATCH_NS) & np.isfinite(track.x_m) & (truth.speed_mps > MOVING_MPS)
+            (np.abs(lasts_ns - horizon_ns) <= MATCH_NS)
+            & np.isfinite(track.x_m)
+            & (truth.speed_mps > MOVING_MPS)
         )
     position, yaw, turn = (np.full(n, np.nan) for _ in range(3))
     if not len(starts):
         return position, yaw, turn
     state = np.stack([track.x_m, track.y_m, track.yaw_rad, track.speed_mps], axis=1)[starts]
     vehicles = [track.vehicles[k] for k in starts.tolist()]
-    found = predict(vehicles, RecordedCommands.of(recording.inputs), truth.t_ns[starts], state, seconds(lasts_ns[starts]))
+    found = predict(
+        vehicles,
+        RecordedCommands.of(recording.inputs),
+        truth.t_ns[starts],
+        state,
+        seconds(lasts_ns[starts]),
+    )
     goal = end[starts]
     position[starts] = np.hypot(found[:, 0] - truth.x_m[goal], found[:, 1] - truth.y_m[goal])
     yaw[starts] = wrapped(found[:, 2] - truth.yaw_rad[goal])
-    turn[starts] = wrapped(found[:, 2] - state[:, 2] - (truth.yaw_rad[goal] - truth.yaw_rad[starts]))
+    turn[starts] = wrapped(
+        found[:, 2] - state[:, 2] - (truth.yaw_rad[goal] - truth.yaw_rad[starts])
+    )
     return position, yaw, turn
 
 
@@ -169,7 +215,10 @@ def identified(track: Track) -> SteeringFit | None:
         return None
     last = track.identified[-1]
     return SteeringFit(
-        gain_rad=last.steering_gain_rad, offset_rad=last.steering_offset_rad, delay_s=last.steering_delay_s, r2=np.nan
+        gain_rad=last.steering_gain_rad,
+        offset_rad=last.steering_offset_rad,
+        delay_s=last.steering_delay_s,
+        r2=np.nan,
     )
 
 
@@ -178,12 +227,18 @@ def measured_yaw(recording: Recording) -> Array | None:
     headings = [m for m in recording.inputs if isinstance(m, Heading)]
     if not headings:
         return None
-    return held(recording.truth.t_ns, [m.t_rx_ns for m in headings], np.array([m.yaw_rad for m in headings]))
+    return held(
+        recording.truth.t_ns, [m.t_rx_ns for m in headings], np.array([m.yaw_rad for m in headings])
+    )
 
 
 def nearest(t_ns: Times, wanted_ns: Times) -> NDArray[np.intp]:
     """Index of the row nearest in time, for each of the wanted times."""
-    right = np.clip(np.searchsorted(t_ns, wanted_ns), 1, max(len(t_ns) - 1, 1)) if len(t_ns) > 1 else np.zeros(len(wanted_ns), int)
+    right = (
+        np.clip(np.searchsorted(t_ns, wanted_ns), 1, max(len(t_ns) - 1, 1))
+        if len(t_ns) > 1
+        else np.zeros(len(wanted_ns), int)
+    )
     if len(t_ns) < 2:
         return np.asarray(right, dtype=np.intp)
     left = right - 1
@@ -197,7 +252,9 @@ def _spread(errors: Array) -> ErrorSpread | None:
 
 def _errors(truth: RecordedMotion, rows: NDArray[np.bool_], motion: RecordedMotion) -> PoseErrors:
     return PoseErrors(
-        position_m=_spread(np.where(rows, np.hypot(motion.x_m - truth.x_m, motion.y_m - truth.y_m), np.nan)),
+        position_m=_spread(
+            np.where(rows, np.hypot(motion.x_m - truth.x_m, motion.y_m - truth.y_m), np.nan)
+        ),
         heading_rad=_spread(wrapped(motion.yaw_rad - truth.yaw_rad)),
         speed_mps=_spread(motion.speed_mps - truth.speed_mps),
     )
@@ -211,13 +268,16 @@ def _bridges(recording: Recording, track: Track, own: Collection[Outage] = ()) -
             continue
         k = index.get(outage.fix_ns)
         if k is not None and np.isfinite(track.ahead_x_m[k]):
-            error_m = float(np.hypot(track.ahead_x_m[k] - outage.x_m, track.ahead_y_m[k] - outage.y_m))
+            error_m = float(
+                np.hypot(track.ahead_x_m[k] - outage.x_m, track.ahead_y_m[k] - outage.y_m)
+            )
             found.append(Bridge(duration_s=outage.duration_s, error_m=error_m))
     return found
 
 
 def _beyond(truth: RecordedMotion, track: Track) -> Beyond:
-    """Compare errors with the covariance, where truth and estimate are known; the heading only while the vehicle moves.
+    """Compare errors with the covariance, where truth and estimate are known; the heading only
+    while the vehicle moves.
 
     An error with a variance of zero, or with a covariance that is none, is beyond.
     """
@@ -225,9 +285,13 @@ def _beyond(truth: RecordedMotion, track: Track) -> Beyond:
     x, y = track.x_m - truth.x_m, track.y_m - truth.y_m
     yaw, speed = wrapped(track.yaw_rad - truth.yaw_rad), track.speed_mps - truth.speed_mps
     determinant = C[:, 0, 0] * C[:, 1, 1] - C[:, 0, 1] ** 2
-    distance2 = C[:, 1, 1] * x * x - 2.0 * C[:, 0, 1] * x * y + C[:, 0, 0] * y * y  # times the determinant
+    distance2 = (
+        C[:, 1, 1] * x * x - 2.0 * C[:, 0, 1] * x * y + C[:, 0, 0] * y * y
+    )  # times the determinant
     with np.errstate(invalid="ignore"):
-        far = (distance2 > SIGMAS3_PAIR * determinant) | ((determinant <= 0.0) & (np.hypot(x, y) > 0.0))
+        far = (distance2 > SIGMAS3_PAIR * determinant) | (
+            (determinant <= 0.0) & (np.hypot(x, y) > 0.0)
+        )
         turned, faster = yaw * yaw > 9.0 * C[:, 2, 2], speed * speed > 9.0 * C[:, 3, 3]
         moves = truth.speed_mps > MOVING_MPS
     return Beyond(

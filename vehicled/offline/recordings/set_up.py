@@ -1,10 +1,11 @@
 """Constants of a set-up for the estimator ``planar``, found in recorded drives without a truth.
 
-The filter estimates these constants as states, so each drive ends with an opinion of them, mean and variance. They differ between
-drives, by battery, floor and load, so a set-up is a mean and a spread over drives: a model with random effects, solved by
-expectation maximisation (Dempster, Laird and Rubin 1977). The weights of a t distribution (Lange, Little and Taylor 1989) keep a
-drive whose positions wandered off from deciding. The noise of the receiver is not fitted: the likelihood prefers the law that fits
-from fix to fix, which says little of what happens over a drive.
+The filter estimates these constants as states, so each drive ends with an opinion of them, mean and
+variance. They differ between drives, by battery, floor and load, so a set-up is a mean and a spread
+over drives: a model with random effects, solved by expectation maximisation (Dempster, Laird and
+Rubin 1977). The weights of a t distribution (Lange, Little and Taylor 1989) keep a drive whose
+positions wandered off from deciding. The noise of the receiver is not fitted: the likelihood
+prefers the law that fits from fix to fix, which says little of what happens over a drive.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,14 @@ from vehicled.core.messages import HeadingKind
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.planar.estimator import Planar
 from vehicled.estimation.planar.params import PlanarParams
-from vehicled.estimation.planar.state import AUTHORITY, FRICTION, GAIN, MISALIGNMENT, OFFSET, PlanarState
+from vehicled.estimation.planar.state import (
+    AUTHORITY,
+    FRICTION,
+    GAIN,
+    MISALIGNMENT,
+    OFFSET,
+    PlanarState,
+)
 from vehicled.offline.processes import WorkerPool
 from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.recording import Recording
@@ -30,7 +38,8 @@ STATES = (MISALIGNMENT, AUTHORITY, FRICTION, GAIN, OFFSET)
 NAMES = ("heading misalignment", "full drive", "friction", "steering gain", "steering offset")
 UNITS = ("rad", "m/s2", "m/s2", "rad", "rad")
 USUAL_SPREAD = (0.02, 0.05, 0.05, 0.05, 0.01)
-"""Spread between drives of one set-up in the units above, of the full drive and the gain as a fraction."""
+"""Spread between drives of one set-up in the units above, of the full drive and the gain as a
+fraction."""
 USUAL_DRIVES = 10.0
 """Number of drives that this counts as much as."""
 FREEDOM = 4.0
@@ -43,16 +52,26 @@ SHOWN = 0.7
 STEP_NS = 100_000_000
 """Period of the steps; the filter predicts between measurements anyway."""
 REASONS = (
-    "no heading of an absolute kind was received, or the positions wander more than the drives are long: drive long straights",
-    "the speed is known from wheels or motor, or the throttle was never held: drive at several throttles and coast",
-    "the speed is known from wheels or motor, or the throttle was never held: drive at several throttles and coast",
+    (
+        "no heading of an absolute kind was received, or the positions wander more than the drives "
+        "are long: drive long straights"
+    ),
+    (
+        "the speed is known from wheels or motor, or the throttle was never held: drive at several "
+        "throttles and coast"
+    ),
+    (
+        "the speed is known from wheels or motor, or the throttle was never held: drive at several "
+        "throttles and coast"
+    ),
     "a gyro measures the yaw rate: the identifier `single_track` learns the steering while driving",
     "a gyro measures the yaw rate: the identifier `single_track` learns the steering while driving",
 )
 
 
 class ConstantSpread(Struct, frozen=True):
-    """Mean and spread over drives of the constants, (5,) each, in the order and units of ``NAMES``."""
+    """Mean and spread over drives of the constants, (5,) each, in the order and units of
+    ``NAMES``."""
 
     mean: Array
     sigma: Array
@@ -74,7 +93,8 @@ class HeldOut(Struct, frozen=True, kw_only=True):
 
     name: str
     gain: float
-    """Log likelihood of its measurements minus the same with the constants as before; above 0 the new ones predict better."""
+    """Log likelihood of its measurements minus the same with the constants as before; above 0 the
+    new ones predict better."""
     raw_m: float
     """Mean error of the measured positions; NaN without a truth."""
     before_m: float
@@ -88,7 +108,10 @@ def prior(params: PlanarParams, vehicle: Vehicle) -> ConstantSpread:
     authority = p.authority_scale * drive.stall_torque_nm * per_nm
     friction = drive.friction_nm * per_nm + p.friction_extra_mps2
     return ConstantSpread(
-        np.array((p.heading_misalignment_rad, authority, friction, steering.gain_rad, steering.offset_rad)),
+        np.array(
+            (p.heading_misalignment_rad, authority, friction, steering.gain_rad,
+             steering.offset_rad),
+        ),
         np.array(
             (
                 p.misalignment_sigma_rad, p.authority_spread * authority, p.friction_spread_mps2,
@@ -98,31 +121,39 @@ def prior(params: PlanarParams, vehicle: Vehicle) -> ConstantSpread:
     )  # fmt: skip
 
 
-def applied(params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> tuple[PlanarParams, Vehicle]:
+def applied(
+    params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread
+) -> tuple[PlanarParams, Vehicle]:
     """Return parameters and vehicle that say these constants."""
     misalignment, authority, friction, gain, offset = constants.mean.tolist()
     sigma = constants.sigma.tolist()
     drive, per_nm = vehicle.drive, _per_nm(vehicle)
     steering = vehicle.steering
     # The mechanical stop must not cut off a larger gain.
-    lock = max(steering.max_wheel_rad, min(gain + 0.05, 1.4)) if gain > steering.gain_rad else steering.max_wheel_rad
+    lock = (
+        max(steering.max_wheel_rad, min(gain + 0.05, 1.4))
+        if gain > steering.gain_rad
+        else steering.max_wheel_rad
+    )
     return structs.replace(
         params,
         heading_misalignment_rad=misalignment, misalignment_sigma_rad=sigma[0],
-        authority_scale=authority / (drive.stall_torque_nm * per_nm), authority_spread=sigma[1] / authority,
+        authority_scale=authority / (drive.stall_torque_nm * per_nm),
+        authority_spread=sigma[1] / authority,
         friction_extra_mps2=friction - drive.friction_nm * per_nm, friction_spread_mps2=sigma[2],
         gain_spread=sigma[3] / gain, offset_spread_rad=sigma[4],
     ), structs.replace(
-        vehicle, steering=structs.replace(steering, gain_rad=gain, offset_rad=offset, max_wheel_rad=lock)
+        vehicle,
+        steering=structs.replace(steering, gain_rad=gain, offset_rad=offset, max_wheel_rad=lock)
     )  # fmt: skip
 
 
 def find(
-    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, report: Report = lambda _: None,
-    processes: WorkerPool | None = None,
+    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle,
+    report: Report = lambda _: None, processes: WorkerPool | None = None,
 ) -> SetUp:  # fmt: skip
-    """Return the set-up in which these drives were driven. They are estimated in ``processes``, if given. Raises
-    :class:`RecordingError` if none of them says anything.
+    """Return the set-up in which these drives were driven. They are estimated in ``processes``, if
+    given. Raises :class:`RecordingError` if none of them says anything.
     """
     processes = processes or WorkerPool(1)
     processes.share((list(drives), params, vehicle))
@@ -138,7 +169,9 @@ def find(
         ends: list[PlanarState] = []
         about = f"round {number}, %d of {len(used)} drives"
         report(about % 0)
-        found = processes.map(_end, [(index, now) for index in used], lambda done, about=about: report(about % done))  # type: ignore[misc]
+        found = processes.map(
+            _end, [(index, now) for index in used], lambda done, about=about: report(about % done)
+        )  # type: ignore[misc]
         for index, end in zip(list(used), found, strict=True):
             if end is None:
                 used.remove(index)
@@ -147,7 +180,8 @@ def find(
                 ends.append(end)
         if not ends:
             raise RecordingError(
-                "the estimator planar never found its place in these drives: they need positions, a heading or motion, and commands"
+                "the estimator planar never found its place in these drives: they need "
+                "positions, a heading or motion, and commands"
             )
         total = sum(end.log_likelihood for end in ends)
         if total < last + LEAST_GAIN and number > 3:
@@ -159,22 +193,34 @@ def find(
             shown = _shown(ends, variances, before)
             weights = np.ones_like(means)
         else:
-            weights = (FREEDOM + 1.0) / (FREEDOM + ((means - now.mean) ** 2 + variances) / now.sigma**2)
+            weights = (FREEDOM + 1.0) / (
+                FREEDOM + ((means - now.mean) ** 2 + variances) / now.sigma**2
+            )
         precision = weights.sum(axis=0) / now.sigma**2 + 1.0 / before.sigma**2
-        mean = ((weights * means).sum(axis=0) / now.sigma**2 + before.mean / before.sigma**2) / precision
+        mean = (
+            (weights * means).sum(axis=0) / now.sigma**2 + before.mean / before.sigma**2
+        ) / precision
         deviations = weights * (variances + (means - mean) ** 2)
         spread2 = (USUAL_DRIVES * usual2 + deviations.sum(axis=0)) / (USUAL_DRIVES + len(ends))
         uncertainty2 = 1.0 / precision
-        now = ConstantSpread(np.where(shown, mean, before.mean), np.where(shown, np.sqrt(spread2), before.sigma))
-    after = ConstantSpread(now.mean, np.where(shown, np.minimum(np.sqrt(now.sigma**2 + uncertainty2), before.sigma), before.sigma))
+        now = ConstantSpread(
+            np.where(shown, mean, before.mean), np.where(shown, np.sqrt(spread2), before.sigma)
+        )
+    after = ConstantSpread(
+        now.mean,
+        np.where(
+            shown, np.minimum(np.sqrt(now.sigma**2 + uncertainty2), before.sigma), before.sigma
+        ),
+    )
     return SetUp(before=before, after=after, shown=tuple(shown.tolist()), unused=tuple(unused))
 
 
 def cross_validated(
-    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, folds: int, report: Report = lambda _: None,
-    processes: WorkerPool | None = None,
+    drives: Sequence[Recording], params: PlanarParams, vehicle: Vehicle, folds: int,
+    report: Report = lambda _: None, processes: WorkerPool | None = None,
 ) -> list[HeldOut]:  # fmt: skip
-    """Estimate each drive with the constants of the others. ``folds`` >= 2 parts, of every ``folds``-th drive."""
+    """Estimate each drive with the constants of the others. ``folds`` >= 2 parts, of every
+    ``folds``-th drive."""
     found = []
     for fold in range(min(folds, len(drives))):
         others = [drive for k, drive in enumerate(drives) if k % folds != fold]
@@ -186,7 +232,9 @@ def cross_validated(
         set_up = find(others, params, vehicle, report_fold, processes)
         report_fold("judging")
         processes.share((drives[fold::folds], params, vehicle))
-        found += processes.map(_judged, [(index, set_up) for index in range(len(drives[fold::folds]))])
+        found += processes.map(
+            _judged, [(index, set_up) for index in range(len(drives[fold::folds]))]
+        )
     return sorted(found, key=lambda one: one.name)
 
 
@@ -198,17 +246,23 @@ def judged(drive: Recording, params: PlanarParams, vehicle: Vehicle, set_up: Set
     return HeldOut(name=drive.name, gain=new - old, raw_m=raw_m, before_m=before_m, after_m=after_m)
 
 
-def _end(shared: tuple[Sequence[Recording], PlanarParams, Vehicle], task: tuple[int, ConstantSpread]) -> PlanarState | None:
+def _end(
+    shared: tuple[Sequence[Recording], PlanarParams, Vehicle], task: tuple[int, ConstantSpread]
+) -> PlanarState | None:
     drives, params, vehicle = shared
     return _driven(drives[task[0]], params, vehicle, task[1])
 
 
-def _judged(shared: tuple[Sequence[Recording], PlanarParams, Vehicle], task: tuple[int, SetUp]) -> HeldOut:
+def _judged(
+    shared: tuple[Sequence[Recording], PlanarParams, Vehicle], task: tuple[int, SetUp]
+) -> HeldOut:
     drives, params, vehicle = shared
     return judged(drives[task[0]], params, vehicle, task[1])
 
 
-def _estimator(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> Planar:
+def _estimator(
+    drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread
+) -> Planar:
     """Return the filter with these constants, for a drive."""
     return Planar(*applied(params, vehicle, constants), drive.datum, drive.lever_arm_m)
 
@@ -218,7 +272,9 @@ def _per_nm(vehicle: Vehicle) -> float:
     return drive.wheel_radius_m * drive.gear_ratio / drive.inertia_kgm2
 
 
-def _driven(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> PlanarState | None:
+def _driven(
+    drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread
+) -> PlanarState | None:
     """Return the state at the end of a drive; None if the filter never started, or began anew."""
     steps: list[int] = []
     for t_ns in drive.steps_ns:
@@ -239,7 +295,9 @@ def _shown(ends: Sequence[PlanarState], variances: Array, before: ConstantSpread
     return np.asarray(sigma < SHOWN * before.sigma)
 
 
-def _estimated(drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread) -> tuple[float, float]:
+def _estimated(
+    drive: Recording, params: PlanarParams, vehicle: Vehicle, constants: ConstantSpread
+) -> tuple[float, float]:
     """Return log likelihood and mean position error of a drive."""
     estimator = _estimator(drive, params, vehicle, constants)
     track = run(drive, estimator)

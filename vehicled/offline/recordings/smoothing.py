@@ -10,31 +10,37 @@ from vehicled.core.arrays import Array, wrapped
 HALF_WINDOW_S = 0.5
 """Half width of the local quadratic: the truth for speed is defined by it."""
 STANDING_M = 0.05
-"""A fix that is followed by one nearer than this, however late, was not outdated in between: about three steps of the NMEA grid."""
+"""A fix that is followed by one nearer than this, however late, was not outdated in between: about
+three steps of the NMEA grid."""
 LONG_HOLD = 5
 """Rows: with a hold this long, the way gone in an outage is well above one step, at any speed."""
 CAPTURED_HALF_S = 0.2
-"""The same for motion capture, whose positions are good to a millimetre: it blurs less of how the vehicle sets off."""
+"""The same for motion capture, whose positions are good to a millimetre: it blurs less of how the
+vehicle sets off."""
 MAX_RESIDUAL_M = 0.1
-"""A window that fits worse than this holds a jump of the receiver, and says nothing of the vehicle's speed."""
+"""A window that fits worse than this holds a jump of the receiver, and says nothing of the
+vehicle's speed."""
 JUMP_M = 0.15
-"""A fix this far from where the two before it led asks for 15 m/s2 at 10 Hz, twice what tyres hold: the receiver jumped."""
+"""A fix this far from where the two before it led asks for 15 m/s2 at 10 Hz, twice what tyres hold:
+the receiver jumped."""
 COURSE_SPEED_MPS = 0.3
 """Slower than this the course of an RTK track is noise."""
 DRIFT_WINDOW_S = 10.0
-"""Half width over which course minus integrated gyro is averaged: short against its drift (0.002 rad/s), long against the turns, in
-which an antenna off the rear axle bends the course."""
+"""Half width over which course minus integrated gyro is averaged: short against its drift (0.002
+rad/s), long against the turns, in which an antenna off the rear axle bends the course."""
 
 
 def is_new(x_m: Array, y_m: Array) -> NDArray[np.bool_]:
-    """Return a mask of the new fixes, which differ from the one before. The first counts as new, NaN never does."""
+    """Return a mask of the new fixes, which differ from the one before. The first counts as new,
+    NaN never does."""
     new = np.ones(len(x_m), dtype=bool)
     new[1:] = (np.diff(x_m) != 0.0) | (np.diff(y_m) != 0.0)
     return new & np.isfinite(x_m) & np.isfinite(y_m)
 
 
 def is_current(x_m: Array, y_m: Array) -> NDArray[np.bool_]:
-    """Return a mask of the positions that were true: new ones, or held ones while the vehicle stood."""
+    """Return a mask of the positions that were true: new ones, or held ones while the vehicle
+    stood."""
     new = is_new(x_m, y_m)
     current = new.copy()
     starts = np.flatnonzero(new)
@@ -42,19 +48,25 @@ def is_current(x_m: Array, y_m: Array) -> NDArray[np.bool_]:
     # The validity of the last position is unknown: a held end may be an outage or a standstill.
     for k, (begin, end) in enumerate(pairwise(starts)):
         following = float(steps[k + 1]) if k + 1 < len(steps) else 0.0
-        # After a stand the first step is one as those that follow it; after an outage it is many at once.
+        # After a stand the first step is one as those that follow it; after an outage it is many at
+        # once.
         limit = STANDING_M + (1.5 * following if end - begin >= LONG_HOLD else 0.0)
         current[begin:end] |= float(steps[k]) < limit
     return current
 
 
 def slopes(
-    t_s: Array, values: Array, good: NDArray[np.bool_], half_s: float = HALF_WINDOW_S, max_residual: float = np.inf
+    t_s: Array,
+    values: Array,
+    good: NDArray[np.bool_],
+    half_s: float = HALF_WINDOW_S,
+    max_residual: float = np.inf,
 ) -> Array:
-    """Time derivative (n, m) of columns ``values`` (n, m): quadratics through the good rows within ``half_s`` of each, zero phase.
+    """Time derivative (n, m) of columns ``values`` (n, m): quadratics through the good rows within
+    ``half_s`` of each, zero phase.
 
-    NaN where fewer than five rows are there, where they do not lie on both sides, or where they are further than ``max_residual``
-    (RMS over rows of the length of the residual) from the quadratic.
+    NaN where fewer than five rows are there, where they do not lie on both sides, or where they are
+    further than ``max_residual`` (RMS over rows of the length of the residual) from the quadratic.
     """
     found = np.full(values.shape, np.nan)
     where = np.flatnonzero(good)
@@ -81,7 +93,8 @@ def velocity(t_s: Array, x_m: Array, y_m: Array, good: NDArray[np.bool_]) -> tup
 
 
 def speed_along(t_s: Array, x_m: Array, y_m: Array, yaw_rad: Array) -> Array:
-    """Speed (n,) in m/s of a track whose heading is known: :func:`slopes` of the way gone, which no turn in the window shortens.
+    """Speed (n,) in m/s of a track whose heading is known: :func:`slopes` of the way gone, which no
+    turn in the window shortens.
 
     NaN at a row whose position or heading is not known.
     """
@@ -96,10 +109,14 @@ def speed_along(t_s: Array, x_m: Array, y_m: Array, yaw_rad: Array) -> Array:
     return np.where(known, speed, np.nan)
 
 
-def near_jump(t_s: Array, x_m: Array, y_m: Array, half_s: float = HALF_WINDOW_S) -> NDArray[np.bool_]:
-    """Rows (n,) whose local quadratic reaches over a jump of the receiver, though it may fit: its slope is none of the vehicle's.
+def near_jump(
+    t_s: Array, x_m: Array, y_m: Array, half_s: float = HALF_WINDOW_S
+) -> NDArray[np.bool_]:
+    """Rows (n,) whose local quadratic reaches over a jump of the receiver, though it may fit: its
+    slope is none of the vehicle's.
 
-    A jump is a change of velocity between fixes that, over the shorter of the two times between them, leads astray by ``JUMP_M``.
+    A jump is a change of velocity between fixes that, over the shorter of the two times between
+    them, leads astray by ``JUMP_M``.
     """
     where = np.flatnonzero(is_new(x_m, y_m))
     near = np.zeros(len(t_s), dtype=bool)
@@ -124,9 +141,11 @@ def course_rad(vx_mps: Array, vy_mps: Array, minimum_mps: float = COURSE_SPEED_M
 
 
 def true_yaw(t_s: Array, gyro_rad: Array, course: Array, half_s: float = DRIFT_WINDOW_S) -> Array:
-    """Heading from an integrated gyro, which is good for seconds, and a course over ground, which is good for minutes.
+    """Heading from an integrated gyro, which is good for seconds, and a course over ground, which
+    is good for minutes.
 
-    The difference of the two is averaged over ``half_s`` on both sides and added to the gyro; NaN where no course is within reach.
+    The difference of the two is averaged over ``half_s`` on both sides and added to the gyro; NaN
+    where no course is within reach.
     """
     known = np.isfinite(course) & np.isfinite(gyro_rad)
     difference = np.where(known, wrapped(np.where(known, course - gyro_rad, 0.0)), 0.0)
@@ -141,5 +160,7 @@ def true_yaw(t_s: Array, gyro_rad: Array, course: Array, half_s: float = DRIFT_W
     # Averaged on the circle, because drift may carry the difference past pi.
     east = total(np.where(known, np.cos(difference), 0.0))
     north = total(np.where(known, np.sin(difference), 0.0))
-    yaw: Array = np.where(total(known.astype(np.float64)) >= 5, gyro_rad + np.arctan2(north, east), np.nan)
+    yaw: Array = np.where(
+        total(known.astype(np.float64)) >= 5, gyro_rad + np.arctan2(north, east), np.nan
+    )
     return yaw

@@ -1,4 +1,5 @@
-"""Ground truth from RTK fixes, if a drive has no better: converted to the times of the steps and to the rear axle."""
+"""Ground truth from RTK fixes, if a drive has no better: converted to the times of the steps and to
+the rear axle."""
 
 import numpy as np
 
@@ -20,11 +21,18 @@ def places(fixes: list[GnssFix], datum: Datum) -> tuple[Array, Array, Array]:
     )
 
 
-def of_fixes(steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: tuple[float, float, float]) -> RecordedMotion:
-    """Truth at steps from those fixes that are RTK fixed by label and covariance. Heading is the course of the antenna, known where
-    it moves."""
+def of_fixes(
+    steps_ns: Times, fixes: list[GnssFix], datum: Datum, lever_arm_m: tuple[float, float, float]
+) -> RecordedMotion:
+    """Truth at steps from those fixes that are RTK fixed by label and covariance. Heading is the
+    course of the antenna, known where it moves."""
     t_s, east, north = places(
-        [m for m in fixes if stated_carrier(m.carrier, m.position_covariance_m2) is CarrierSolution.FIXED], datum
+        [
+            m
+            for m in fixes
+            if stated_carrier(m.carrier, m.position_covariance_m2) is CarrierSolution.FIXED
+        ],
+        datum,
     )
     steps_s = seconds(steps_ns)
     x, y = between(steps_s, t_s, east), between(steps_s, t_s, north)

@@ -1,9 +1,12 @@
-"""Deterministic replay: runs the machine from its journal and reports the first frame or record that differs.
+"""Deterministic replay: runs the machine from its journal and reports the first frame or record
+that differs.
 
-:mod:`~vehicled.offline.replay.journal` reads the inputs, :mod:`~vehicled.offline.replay.drive` feeds them to a machine built from
-the log alone, :mod:`~vehicled.offline.replay.compare` compares its outputs with those in the log.
+:mod:`~vehicled.offline.replay.journal` reads the inputs, :mod:`~vehicled.offline.replay.drive`
+feeds them to a machine built from the log alone, :mod:`~vehicled.offline.replay.compare` compares
+its outputs with those in the log.
 
-The package can be called: ``vehicled.offline.replay(path)`` is :func:`vehicled.offline.api.replay`, whose name it has.
+The package can be called: ``vehicled.offline.replay(path)`` is :func:`vehicled.offline.api.replay`,
+whose name it has.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Compares the records of a replay with those in the log: same records, same order, same bytes.
 
-Records of the runtime are left out, because only the machine is replayed. A slow disk may have dropped derived records; a gap in
-the sequence shows how many.
+Records of the runtime are left out, because only the machine is replayed. A slow disk may have
+dropped derived records; a gap in the sequence shows how many.
 """
 
 from collections import deque
@@ -31,9 +31,9 @@ RAISED_EVENT = "task_raised"
 """Event whose text names source lines and is not compared."""
 RUNTIME_EVENTS = frozenset(
     {
-        "loop_blocked", "simulation_stall", "log_dropping", "log_dropped", "not_replayable_after", "journal_dropping",
-        "journal_dropped", "log_unpackable", "bridge_cost", "bridge_gone", "view_cost", "view_gone",
-        "failure_injected", "failure_over", "observer_failed",
+        "loop_blocked", "simulation_stall", "log_dropping", "log_dropped", "not_replayable_after",
+        "journal_dropping", "journal_dropped", "log_unpackable", "bridge_cost", "bridge_gone",
+        "view_cost", "view_gone", "failure_injected", "failure_over", "observer_failed",
     }
 )  # fmt: skip
 """Events written by the runtime, the log and the view; all others come from devices and tasks."""
@@ -41,7 +41,8 @@ RUNTIME_FAULTS = frozenset({"frame_expired"})
 """Faults written by the runtime."""
 _MAKERS = {output: task.name for task in TASKS for output in task.outputs}
 _EVIDENCE_BYTES = 2
-"""Bytes of cause and holder at the end of a tick: evidence about the computer, which no decision uses."""
+"""Bytes of cause and holder at the end of a tick: evidence about the computer, which no decision
+uses."""
 SHOWN_FIELDS = 12
 HEX_BYTES = 48
 
@@ -72,7 +73,9 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     def to_text(self) -> str:
         """Return the difference as a few lines of text."""
-        where = f"t = {self.t_s:.6f} s, record {self.record}" + (f", task {self.task}" if self.task else "")
+        where = f"t = {self.t_s:.6f} s, record {self.record}" + (
+            f", task {self.task}" if self.task else ""
+        )
         lines = [f"first difference at {where}: {self.what}"]
         lines += [f"  {each.field}: log {each.log}, now {each.now}" for each in self.fields]
         return "\n".join([*lines, f"  last input of the machine: {self.fed}"])
@@ -86,15 +89,17 @@ Loose = Callable[[Message], None]
 
 
 class RecordComparison:
-    """Matches both sides record by record until the first difference; later records go to ``log`` and ``now``."""
+    """Matches both sides record by record until the first difference; later records go to ``log``
+    and ``now``."""
 
     def __init__(
-        self, start_ns: int, tasks: Sequence[str], *, evidence: bool, exact: bool, torn: Callable[[], bool],
-        log: Loose, now: Loose,
+        self, start_ns: int, tasks: Sequence[str], *, evidence: bool, exact: bool,
+        torn: Callable[[], bool], log: Loose, now: Loose,
     ) -> None:  # fmt: skip
         """Compare causes of missed deadlines too if ``evidence``; match nothing if not ``exact``.
 
-        ``torn`` returns True if the log may lack records that the machine needs; a gap then explains a mismatch.
+        ``torn`` returns True if the log may lack records that the machine needs; a gap then
+        explains a mismatch.
         """
         self._start_ns = start_ns
         self._tasks = tasks
@@ -157,15 +162,28 @@ class RecordComparison:
         head = next((each for each in then if isinstance(each, JournalEntry)), None)
         if head is not None:
             name = _name(head.kind)
-            self._differ(head, head.kind, f"the log has {name}, which is not made now", _shown(head.message))
+            self._differ(
+                head, head.kind, f"the log has {name}, which is not made now", _shown(head.message)
+            )
         elif made and not (at_end and self._torn()):
             message, t_ns = made[0]
-            what = f"now {_name(type(message))} is made at t = {self._s(t_ns):.6f} s, which is not in the log"
+            what = (
+                f"now {_name(type(message))} is made at t = {self._s(t_ns):.6f} s, which is "
+                "not in the log"
+            )
             self._differ(None, type(message), what, _shown(message, now=True))
 
     def raised_ns(self) -> int | None:
-        """Return the time at which a task of the log raised while its records are not made now; None if none did."""
-        return next((each.t_ns for each in self._then if isinstance(each, JournalEntry) and _is_raised(each)), None)
+        """Return the time at which a task of the log raised while its records are not made now;
+        None if none did."""
+        return next(
+            (
+                each.t_ns
+                for each in self._then
+                if isinstance(each, JournalEntry) and _is_raised(each)
+            ),
+            None,
+        )
 
     # ------------------------------------------------------------------ inside
 
@@ -198,7 +216,8 @@ class RecordComparison:
         if entry.kind is not kind or entry.t_ns != t_ns:
             return False
         if entry.is_call and kind is WireChunk:
-            # The replay received these same bytes; their checksum shows if they are the original ones.
+            # The replay received these same bytes; their checksum shows if they are the original
+            # ones.
             return True
         try:
             data = packer(kind)(message)
@@ -210,7 +229,8 @@ class RecordComparison:
             return data[:-_EVIDENCE_BYTES] == entry.data[:-_EVIDENCE_BYTES]
         if kind is Event and entry.message.name == RAISED_EVENT:  # type: ignore[attr-defined]
             return message.name == RAISED_EVENT  # type: ignore[attr-defined, no-any-return]
-        # An older version wrote fewer fields. Fields are only ever appended, so its record is the beginning of ours.
+        # An older version wrote fewer fields. Fields are only ever appended, so its record is the
+        # beginning of ours.
         return data.startswith(entry.data)
 
     def _check_gaps(self) -> None:
@@ -218,7 +238,8 @@ class RecordComparison:
         missing = sum(each for each in self._then if isinstance(each, int))
         if missing and self._torn():
             raise JournalGapError(
-                f"{missing} record{'s' if missing > 1 else ''} of the log {'are' if missing > 1 else 'is'} missing"
+                f"{missing} record{'s' if missing > 1 else ''} of the log "
+                f"{'are' if missing > 1 else 'is'} missing"
             )
 
     def _report(self, entry: JournalEntry, message: Message, t_ns: int) -> None:
@@ -231,7 +252,13 @@ class RecordComparison:
         what = f"the log has {_name(entry.kind)}, which is not made now; {_name(kind)} is next"
         self._differ(entry, entry.kind, what, _shown(entry.message))
 
-    def _differ(self, entry: JournalEntry | None, kind: type[Message], what: str, fields: list[FieldDifference]) -> None:
+    def _differ(
+        self,
+        entry: JournalEntry | None,
+        kind: type[Message],
+        what: str,
+        fields: list[FieldDifference],
+    ) -> None:
         t_ns = entry.t_ns if entry is not None else self._made[0][1]
         self.first = Difference(
             t_s=self._s(t_ns),
@@ -269,7 +296,9 @@ class RecordComparison:
             return "nothing"
         message, at = entry.message, f"at t = {self._s(entry.t_ns):.6f} s (record {entry.sequence})"
         if isinstance(message, WireChunk):
-            return f"{len(message.data)} bytes received on {message.port} {at}: {hex_of(message.data)}"
+            return (
+                f"{len(message.data)} bytes received on {message.port} {at}: {hex_of(message.data)}"
+            )
         if isinstance(message, PortEvent):
             return f"port {message.port} {message.state.name.lower()} {at}"
         return f"{_name(entry.kind)} {at}"
@@ -314,7 +343,9 @@ def _shown(message: Message, *, now: bool = False) -> list[FieldDifference]:
     return fields
 
 
-def different_fields(then: Message, now: Message, then_ns: int = 0, now_ns: int = 0) -> list[FieldDifference]:
+def different_fields(
+    then: Message, now: Message, then_ns: int = 0, now_ns: int = 0
+) -> list[FieldDifference]:
     """Return the values that differ: tuples element by element, bytes at their first difference."""
     found = []
     for name in now.__struct_fields__:
@@ -323,11 +354,19 @@ def different_fields(then: Message, now: Message, then_ns: int = 0, now_ns: int 
             continue
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             found += [
-                FieldDifference(f"{name}[{i}]", _plain(x), _plain(y)) for i, (x, y) in enumerate(zip(a, b)) if not _alike(x, y)
+                FieldDifference(f"{name}[{i}]", _plain(x), _plain(y))
+                for i, (x, y) in enumerate(zip(a, b))
+                if not _alike(x, y)
             ]
         elif isinstance(a, bytes) and isinstance(b, bytes):
             at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-            found.append(FieldDifference(f"{name} ({len(a)} and {len(b)} bytes, first at byte {at})", hex_of(a), hex_of(b)))
+            found.append(
+                FieldDifference(
+                    f"{name} ({len(a)} and {len(b)} bytes, first at byte {at})",
+                    hex_of(a),
+                    hex_of(b),
+                )
+            )
         else:
             found.append(FieldDifference(name, _plain(a), _plain(b)))
     if not found and then_ns != now_ns:

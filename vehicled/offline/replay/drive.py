@@ -13,12 +13,23 @@ from vehicled.core.tasks import PIPELINE
 from vehicled.daemon.machine import Machine
 from vehicled.log.errors import LogError
 from vehicled.offline.replay.compare import Difference, JournalGapError, RecordComparison
-from vehicled.offline.replay.journal import Journal, JournalEndsError, JournalEntry, JournalStopwatch
+from vehicled.offline.replay.journal import (
+    Journal,
+    JournalEndsError,
+    JournalEntry,
+    JournalStopwatch,
+)
 from vehicled.offline.replay.numbers import DifferenceMeter, FrameDifference, ReplayDifferences
 from vehicled.offline.replay.open_loop import ModeDivergence, OpenLoop
 from vehicled.offline.replay.setup import Code, Parts, what_differs
 
-IDENTICAL, DIFFERENT, WHAT_IF, DAMAGED, NOTHING = "identical", "different", "what-if", "damaged", "nothing"
+IDENTICAL, DIFFERENT, WHAT_IF, DAMAGED, NOTHING = (
+    "identical",
+    "different",
+    "what-if",
+    "damaged",
+    "nothing",
+)
 ALTERED_LIMIT = 1_000
 PROGRESS_EVERY = 2_000
 """Records between two progress calls."""
@@ -32,16 +43,18 @@ class ReplayResult(Struct, kw_only=True):
 
     log: str
     verdict: str
-    """``identical``, ``different``, ``damaged`` where all that could be compared is equal, ``nothing`` where nothing could be, or
-    ``what-if``."""
+    """``identical``, ``different``, ``damaged`` where all that could be compared is equal,
+    ``nothing`` where nothing could be, or ``what-if``."""
     changed: list[str]
-    """Changes of a what-if, which runs open loop: the recorded motion does not follow the new commands."""
+    """Changes of a what-if, which runs open loop: the recorded motion does not follow the new
+    commands."""
     notes: list[str]
     """Differences between this computer and the one that wrote the log."""
     incomplete: str
     """Reason why the log was not replayed to its end; empty if it was."""
     damage: list[str]
-    """Damage of the log, each with its place in the file and its time. That it was cut off is no damage."""
+    """Damage of the log, each with its place in the file and its time. That it was cut off is no
+    damage."""
     missing: int
     """Number of records whose numbers are left out in the replayed part of the log."""
     replayed_s: float
@@ -74,13 +87,16 @@ class ReplayResult(Struct, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """True if something was replayed and has no difference, and the log no damage; of a what-if, if the log has none."""
+        """True if something was replayed and has no difference, and the log no damage; of a
+        what-if, if the log has none."""
         return self.verdict in (IDENTICAL, WHAT_IF) and not self.damage
 
     def to_json(self) -> str:
         """Return the result as JSON."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
-        return msgspec.json.format(msgspec.json.encode({**fields, "speed": self.speed}), indent=2).decode()
+        return msgspec.json.format(
+            msgspec.json.encode({**fields, "speed": self.speed}), indent=2
+        ).decode()
 
 
 class Replay:
@@ -97,8 +113,9 @@ class Replay:
         show: OutputListener | None = None,
         code: Code = "same",
     ) -> None:
-        """Prepare a replay; ``overrides`` make it a what-if. Differences before ``from_s`` are not counted; ``keep`` stores pairs
-        for a plot. ``code`` is the source of the run's plugins; changed files make it a what-if, too.
+        """Prepare a replay; ``overrides`` make it a what-if. Differences before ``from_s`` are not
+        counted; ``keep`` stores pairs for a plot. ``code`` is the source of the run's plugins;
+        changed files make it a what-if, too.
 
         Raises the errors of profile, course, log and set-up.
         """
@@ -117,8 +134,8 @@ class Replay:
         # Evidence of a recorded computer is not in the journal, like that of a real one.
         declared = journal.header.clock == "lockstep" and not journal.header.board
         self._comparison = RecordComparison(
-            start_ns, PIPELINE, evidence=declared, exact=not changes, torn=lambda: not journal.whole,
-            log=self.meter.log, now=self.meter.now,
+            start_ns, PIPELINE, evidence=declared, exact=not changes,
+            torn=lambda: not journal.whole, log=self.meter.log, now=self.meter.now,
         )  # fmt: skip
         self._open_loop: OpenLoop | None = None
         if changes:
@@ -138,7 +155,8 @@ class Replay:
             self._show(self.machine, message, log_time_ns)
 
     def run(self, progress: Callable[[float], None] | None = None) -> ReplayResult:
-        """Replay to the end of the log, or as far as possible. ``progress`` is called with the time of the run."""
+        """Replay to the end of the log, or as far as possible. ``progress`` is called with the time
+        of the run."""
         begin_s = time.perf_counter()
         incomplete, count = "", 0
         try:
@@ -155,7 +173,9 @@ class Replay:
                 incomplete = self.journal.problem
         except (JournalGapError, JournalEndsError) as error:
             why = "; ".join(self.journal.damage) or self.journal.loss or self.journal.problem
-            incomplete = f"not replayable after t = {self._s(self._reached_ns):.3f} s: {error}" + (f" ({why})" if why else "")
+            incomplete = f"not replayable after t = {self._s(self._reached_ns):.3f} s: {error}" + (
+                f" ({why})" if why else ""
+            )
         self.meter.finish()
         return self._result(incomplete, time.perf_counter() - begin_s)
 
@@ -183,7 +203,8 @@ class Replay:
         if entry.kind is TaskTick and not entry.taken:
             tick = entry.message
             assert isinstance(tick, TaskTick)
-            # A call that only ran tasks came after this release, but before the release of any earlier task in the table.
+            # A call that only ran tasks came after this release, but before the release of any
+            # earlier task in the table.
             self.journal.put_back(entry)
             self._on_time(tick.release_ns)
             self.journal.pop()
@@ -200,9 +221,14 @@ class Replay:
     def _call(self, message: Message, entry: JournalEntry) -> None:
         machine, t_ns = self.machine, entry.t_ns
         if isinstance(message, WireChunk):
-            if message.checksum and crc32(message.data) != message.checksum and len(self._altered) < ALTERED_LIMIT:
+            if (
+                message.checksum
+                and crc32(message.data) != message.checksum
+                and len(self._altered) < ALTERED_LIMIT
+            ):
                 self._altered.append(
-                    f"{len(message.data)} bytes received on {message.port} at t = {self._s(t_ns):.6f} s, record {entry.sequence}"
+                    f"{len(message.data)} bytes received on {message.port} at t = "
+                    f"{self._s(t_ns):.6f} s, record {entry.sequence}"
                 )
             machine.on_rx(message.port, message.data, t_ns)
         elif isinstance(message, PortEvent):
@@ -246,8 +272,14 @@ class Replay:
     def _result(self, incomplete: str, spent_s: float) -> ReplayResult:
         journal, comparison, machine = self.journal, self._comparison, self.machine
         digest, then = machine.digest.hexdigest(), journal.end.get("digest", "")
-        if not incomplete and not journal.damage and (counted := journal.count(TaskTick)) not in (None, self._ticks):
-            journal.damage.append(f"of the {counted} ticks that the log counts, {self._ticks} were replayed")
+        if (
+            not incomplete
+            and not journal.damage
+            and (counted := journal.count(TaskTick)) not in (None, self._ticks)
+        ):
+            journal.damage.append(
+                f"of the {counted} ticks that the log counts, {self._ticks} were replayed"
+            )
         if self._changes:
             verdict = WHAT_IF
         elif comparison.first is not None or self._altered:

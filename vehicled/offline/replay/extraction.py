@@ -1,6 +1,8 @@
-"""Gives the files that a run was built from back: profile, course, fence, computer, plugins, and those of its simulated world.
+"""Gives the files that a run was built from back: profile, course, fence, computer, plugins, and
+those of its simulated world.
 
-A log may be a stranger's. Names of its files stay inside the folder, nothing is overwritten, and no code of it is run here.
+A log may be a stranger's. Names of its files stay inside the folder, nothing is overwritten, and no
+code of it is run here.
 """
 
 import hashlib
@@ -15,7 +17,14 @@ from vehicled.core.errors import SetupError
 from vehicled.log.errors import LogError, why
 from vehicled.log.members import safe_member
 from vehicled.log.reader import LogReader
-from vehicled.log.schema import BOARD_NAME, FENCE_NAME, FileRow, RunHeader, file_attachment, plugin_attachment
+from vehicled.log.schema import (
+    BOARD_NAME,
+    FENCE_NAME,
+    FileRow,
+    RunHeader,
+    file_attachment,
+    plugin_attachment,
+)
 from vehicled.offline.replay.setup import Code, plugin_files
 from vehicled.paths import CourseError, scenes
 from vehicled.paths.stored import from_json
@@ -46,16 +55,21 @@ class Extracted(Struct, frozen=True, kw_only=True):
         return "\n".join([*self.files, *(f"note: {note}" for note in self.notes)])
 
 
-def extract(log: str | os.PathLike[str], folder: str | os.PathLike[str], *, code: Code = "log") -> Extracted:
+def extract(
+    log: str | os.PathLike[str], folder: str | os.PathLike[str], *, code: Code = "log"
+) -> Extracted:
     """Write the files of a run into a new folder. Raises :class:`LogError` and :class:`SetupError`.
 
-    ``code``: what the profile says of plugins. ``log``: their texts in the folder; ``same``: their files on this computer, which
-    must be those of the run; ``changed``: their files, whatever they hold now.
+    ``code``: what the profile says of plugins. ``log``: their texts in the folder; ``same``: their
+    files on this computer, which must be those of the run; ``changed``: their files, whatever they
+    hold now.
     """
     path, target = os.fspath(log), Path(folder)
     with LogReader(path) as reader:
         if reader.header.part != 1:
-            raise LogError(f"{path}: part {reader.header.part} of a run: its files are in the first part")
+            raise LogError(
+                f"{path}: part {reader.header.part} of a run: its files are in the first part"
+            )
         return _Extraction(path, reader, target, code).run()
 
 
@@ -85,7 +99,10 @@ class _Extraction:
         try:
             self._folder.mkdir(parents=True)
         except FileExistsError:
-            raise LogError(f"{self._folder}: exists already and is not overwritten: choose another folder with -o") from None
+            raise LogError(
+                f"{self._folder}: exists already and is not overwritten: choose another folder "
+                "with -o"
+            ) from None
         except OSError as error:
             raise LogError(f"{self._folder}: cannot be made: {why(error)}") from error
         try:
@@ -125,7 +142,9 @@ class _Extraction:
         """Iterate over the texts of the daemon's plugins, and name them in the profile."""
         rows = self._header.plugins
         if self._code != "log":
-            replace_plugins(data, plugin_files(self._header, self._reader.attachment, self._code, self._path))
+            replace_plugins(
+                data, plugin_files(self._header, self._reader.attachment, self._code, self._path)
+            )
             return
         written = set[int]()
 
@@ -140,7 +159,10 @@ class _Extraction:
         replace_plugins(data, find)
         for number in sorted(written):
             for file in rows[number].hashes:
-                yield f"plugins/{number}/{file}", self._reader.attachment(plugin_attachment(number, file))
+                yield (
+                    f"plugins/{number}/{file}",
+                    self._reader.attachment(plugin_attachment(number, file)),
+                )
 
     def _world(self, data: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
         """Iterate over the files of the simulated world, and name them in the profile."""
@@ -152,16 +174,27 @@ class _Extraction:
                 _put(data, row.key, row.name)
                 continue
             if not row.attached:
-                self._notes.append(f"{row.key}: {row.path} was too large for the log; put it there again")
+                self._notes.append(
+                    f"{row.key}: {row.path} was too large for the log; put it there again"
+                )
                 _put(data, row.key, row.path)
                 continue
             for file in row.hashes:
-                yield file_attachment(number, file), self._reader.attachment(file_attachment(number, file))
+                yield (
+                    file_attachment(number, file),
+                    self._reader.attachment(file_attachment(number, file)),
+                )
             place = file_attachment(number, own)
             size = scenes.size_of(row.name) if row.key == "sim.scene" else ""
             _put(data, row.key, renamed(row.name, Path(place)) if is_code else f"{place}{size}")
         named = {row.key for row in self._header.files}
-        for key in ("sim.scene", "sim.terrain.height", "sim.terrain.friction", "sim.gnss.replayed.file", "sim.gnss.zones_file"):
+        for key in (
+            "sim.scene",
+            "sim.terrain.height",
+            "sim.terrain.friction",
+            "sim.gnss.replayed.file",
+            "sim.gnss.zones_file",
+        ):
             if key not in named and (name := _get(data, key)):
                 self._notes.append(f"{key}: the log does not hold {printable(str(name))}")
 
@@ -174,12 +207,14 @@ class _Extraction:
                 same = False
             if not same:
                 raise SetupError(
-                    f"the run used {row.key} = {printable(row.name)}, and {path} is not what it was; restore it, or run the "
-                    "text in the log, if you trust that log: --code log"
+                    f"the run used {row.key} = {printable(row.name)}, and {path} is not what it "
+                    "was; restore it, or run the text in the log, if you trust that log: --code "
+                    "log"
                 )
 
     def _renamed(self, text: str, data: dict[str, Any]) -> str:
-        """Return the profile's text with the new values, its comments kept where that is possible."""
+        """Return the profile's text with the new values, its comments kept where that is
+        possible."""
         before = toml_text.parse(text, "profile")
         changed = text
         for old, new in _differences(before, data):

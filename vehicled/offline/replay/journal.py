@@ -1,4 +1,5 @@
-"""Reads the journal of a run over all its files, in the order in which the machine saw or made the records."""
+"""Reads the journal of a run over all its files, in the order in which the machine saw or made the
+records."""
 
 import heapq
 from collections import deque
@@ -10,7 +11,15 @@ from typing import Self
 from vehicled.core.attribution import Reading
 from vehicled.core.events import JournalGap
 from vehicled.core.executive import Stopwatch
-from vehicled.core.messages import Direction, Event, MachineCall, Message, PortEvent, TaskTick, WireChunk
+from vehicled.core.messages import (
+    Direction,
+    Event,
+    MachineCall,
+    Message,
+    PortEvent,
+    TaskTick,
+    WireChunk,
+)
 from vehicled.log.damage import find_damage
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, StoredMessage, run_parts
@@ -25,7 +34,12 @@ class JournalEntry:
 
     def __init__(self, stored: StoredMessage) -> None:
         self.stored = stored
-        self.t_ns, self.sequence, self.kind, self.data = stored.t_ns, stored.sequence, stored.kind, stored.data
+        self.t_ns, self.sequence, self.kind, self.data = (
+            stored.t_ns,
+            stored.sequence,
+            stored.kind,
+            stored.data,
+        )
         self._message: Message | None = None
         self.taken = False
         """True if the machine has already run this tick, which was read ahead."""
@@ -51,16 +65,23 @@ class Journal:
     def __init__(self, path: str) -> None:
         """Open the file and the parts that follow it.
 
-        Raises :class:`LogError` for an invalid log, for a later part alone, and for a version that recorded no calls.
+        Raises :class:`LogError` for an invalid log, for a later part alone, and for a version that
+        recorded no calls.
         """
         self._stack = ExitStack()
         try:
             self.parts = [self._stack.enter_context(LogReader(part)) for part in run_parts(path)]
             self.header: RunHeader = self.parts[0].header
             if self.header.part != 1:
-                raise LogError(f"{path}: part {self.header.part} of a run: a replay needs its first part")
+                raise LogError(
+                    f"{path}: part {self.header.part} of a run: a replay needs its first part"
+                )
             self._check_calls(path)
-            self.damage: list[str] = [f"{part.path}: {each.to_text()}" for part in self.parts for each in find_damage(part)]
+            self.damage: list[str] = [
+                f"{part.path}: {each.to_text()}"
+                for part in self.parts
+                for each in find_damage(part)
+            ]
             """Damage of the files, each with its place and its time."""
             self.limit_ns, self.loss = self._find_loss()
         except BaseException:
@@ -70,7 +91,9 @@ class Journal:
         streams = [part.stored() for part in self.parts]
         # A run of one part is already in order.
         self._records: Iterator[StoredMessage] = (
-            streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda record: record.sequence)
+            streams[0]
+            if len(streams) == 1
+            else heapq.merge(*streams, key=lambda record: record.sequence)
         )
         self._ahead: deque[JournalEntry] = deque()
         self._last = 0
@@ -83,7 +106,12 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stack.close()
 
     @property
@@ -94,10 +122,16 @@ class Journal:
     @property
     def whole(self) -> bool:
         """True if every part ended orderly and nothing is damaged."""
-        return all(part.layout.complete for part in self.parts) and not self.damage and bool(self.end) and self.limit_ns is None
+        return (
+            all(part.layout.complete for part in self.parts)
+            and not self.damage
+            and bool(self.end)
+            and self.limit_ns is None
+        )
 
     def count(self, kind: type[Message]) -> int | None:
-        """Return how many messages of a type the indexes of the files count; None if one has no index."""
+        """Return how many messages of a type the indexes of the files count; None if one has no
+        index."""
         counts = [part.count(kind) for part in self.parts]
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -107,12 +141,23 @@ class Journal:
         for part in self.parts:
             if part.layout.problem:
                 return f"{part.path}: {part.layout.problem}"
-        return "" if self.end else "the log has no end record: the daemon was killed, or a later part is missing"
+        return (
+            ""
+            if self.end
+            else "the log has no end record: the daemon was killed, or a later part is missing"
+        )
 
     @property
     def duration_s(self) -> float:
         """Time to the last chunk of the files, s."""
-        last = max((int(part.layout.chunks["end_ns"].max()) for part in self.parts if len(part.layout.chunks)), default=0)
+        last = max(
+            (
+                int(part.layout.chunks["end_ns"].max())
+                for part in self.parts
+                if len(part.layout.chunks)
+            ),
+            default=0,
+        )
         return max((last - self.parts[0].offset_ns - self.start_ns) * 1e-9, 0.0)
 
     def attachment(self, name: str) -> bytes:
@@ -136,7 +181,8 @@ class Journal:
         self._ahead.appendleft(entry)
 
     def next_tick(self) -> JournalEntry | None:
-        """Return the next tick that was not run, without passing a machine call; None if there is none."""
+        """Return the next tick that was not run, without passing a machine call; None if there is
+        none."""
         for entry in self._ahead:
             if entry.kind is TaskTick and not entry.taken:
                 return entry
@@ -171,13 +217,19 @@ class Journal:
         self._doubled += 1
         if self._doubled == 1 and not self.damage:
             t_s = (stored.t_ns - self.start_ns) * 1e-9
-            self.damage.append(f"{self.parts[0].path}: record {stored.sequence} is there more than once, at t = {t_s:.3f} s")
+            self.damage.append(
+                f"{self.parts[0].path}: record {stored.sequence} is there more than once, at t "
+                f"= {t_s:.3f} s"
+            )
 
     def _check_calls(self, path: str) -> None:
         layout = self.parts[0].layout
         topics = {channel.topic for channel in layout.channels.values()}
         if topics and not any(topic.endswith("/machine_call") for topic in topics):
-            raise LogError(f"{path}: the calls of the machine are not in this log: it was written before they were recorded")
+            raise LogError(
+                f"{path}: the calls of the machine are not in this log: it was written before "
+                "they were recorded"
+            )
 
     def _find_loss(self) -> tuple[int | None, str]:
         for part in self.parts:
@@ -223,7 +275,8 @@ class JournalStopwatch(Stopwatch):
         if tick.task != task or tick.start_ns != begin[0]:
             theirs = self._names[tick.task] if tick.task < len(self._names) else str(tick.task)
             raise JournalEndsError(
-                f"the machine runs {self._names[task]} where the log has {theirs}: records are missing before it"
+                f"the machine runs {self._names[task]} where the log has {theirs}: records are "
+                "missing before it"
             )
         entry.taken = True
         self.now = entry

@@ -1,4 +1,5 @@
-"""Differences between two runs of the machine as numbers, for a what-if and after a first difference."""
+"""Differences between two runs of the machine as numbers, for a what-if and after a first
+difference."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -6,7 +7,14 @@ from math import hypot, nan, pi, remainder, sqrt
 
 from msgspec import Struct
 
-from vehicled.core.messages import ActuatorCommand, Direction, GroundTruth, Message, StateEstimate, WireChunk
+from vehicled.core.messages import (
+    ActuatorCommand,
+    Direction,
+    GroundTruth,
+    Message,
+    StateEstimate,
+    WireChunk,
+)
 from vehicled.offline.replay.compare import FieldDifference, different_fields, hex_of
 
 
@@ -25,7 +33,11 @@ class DifferenceStats(Struct):
         """Count one value. The caller must pass NaN only if the other side has a value."""
         size = abs(value)
         self.n += 1
-        self.rms = sqrt((self.rms * self.rms * (self.n - 1) + size * size) / self.n) if self.n > 1 else size
+        self.rms = (
+            sqrt((self.rms * self.rms * (self.n - 1) + size * size) / self.n)
+            if self.n > 1
+            else size
+        )
         if value != 0.0:
             self.unequal += 1
         if not size <= self.max:
@@ -46,15 +58,27 @@ class FrameDifference(Struct, frozen=True, kw_only=True):
     def to_text(self) -> str:
         """Return the difference as a few lines of text."""
         lines = [
-            f"first frame that differs: {self.port} at t = {self.t_s:.6f} s, from byte {self.first_byte}",
+            (
+                f"first frame that differs: {self.port} at t = {self.t_s:.6f} s, from byte "
+                f"{self.first_byte}"
+            ),
             f"  log {self.log or 'no frame'}",
             f"  now {self.now or 'no frame'}",
         ]
-        return "\n".join([*lines, *(f"  command.{each.field}: log {each.log}, now {each.now}" for each in self.command)])
+        return "\n".join(
+            [
+                *lines,
+                *(
+                    f"  command.{each.field}: log {each.log}, now {each.now}"
+                    for each in self.command
+                ),
+            ]
+        )
 
 
 class ReplayDifferences(Struct, kw_only=True):
-    """Differences, now minus log, in SI units; estimates after each fusion, commands after each actuation."""
+    """Differences, now minus log, in SI units; estimates after each fusion, commands after each
+    actuation."""
 
     position_m: DifferenceStats
     yaw_rad: DifferenceStats
@@ -116,7 +140,9 @@ class DifferenceMeter:
         """Two newest ground-truth messages; all with ``keep``."""
         self._keep = keep
         self._command: list[FieldDifference] = []
-        self._then: dict[type[Message], deque[Message]] = {kind: deque() for kind in (StateEstimate, ActuatorCommand, WireChunk)}
+        self._then: dict[type[Message], deque[Message]] = {
+            kind: deque() for kind in (StateEstimate, ActuatorCommand, WireChunk)
+        }
         self._made: dict[type[Message], deque[Message]] = {kind: deque() for kind in self._then}
 
     def log(self, message: Message) -> None:
@@ -137,7 +163,10 @@ class DifferenceMeter:
         """Finish the comparison once both sides are complete."""
         for side, other in ((self._then, self._made), (self._made, self._then)):
             for message in side[WireChunk]:
-                self._frame(message if side is self._then else None, message if other is self._then else None)
+                self._frame(
+                    message if side is self._then else None,
+                    message if other is self._then else None,
+                )
             side[WireChunk].clear()
 
     def _take(self, side: dict[type[Message], deque[Message]], message: Message) -> None:
@@ -149,7 +178,10 @@ class DifferenceMeter:
         while then and made:
             a, b = then[0], made[0]
             if isinstance(a, WireChunk) and isinstance(b, WireChunk):
-                early, late = (a.t_ns, a.port) < (b.t_ns, b.port), (a.t_ns, a.port) > (b.t_ns, b.port)
+                early, late = (
+                    (a.t_ns, a.port) < (b.t_ns, b.port),
+                    (a.t_ns, a.port) > (b.t_ns, b.port),
+                )
                 if early or late:
                     self._frame(None if late else then.popleft(), None if early else made.popleft())
                     continue
@@ -182,7 +214,12 @@ class DifferenceMeter:
         if self.first_frame is None:
             at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
             self.first_frame = FrameDifference(
-                t_s=self._s(some.t_ns), port=some.port, log=hex_of(a), now=hex_of(b), first_byte=at, command=self._command
+                t_s=self._s(some.t_ns),
+                port=some.port,
+                log=hex_of(a),
+                now=hex_of(b),
+                first_byte=at,
+                command=self._command,
             )
 
     def _estimates(self, a: StateEstimate, b: StateEstimate) -> None:
@@ -190,7 +227,11 @@ class DifferenceMeter:
         off = hypot(b.x_m - a.x_m, b.y_m - a.y_m)
         yaw = _turn(b.yaw_rad - a.yaw_rad)
         speed = b.speed_mps - a.speed_mps
-        for spread, value in ((found.position_m, off), (found.yaw_rad, yaw), (found.speed_mps, speed)):
+        for spread, value in (
+            (found.position_m, off),
+            (found.yaw_rad, yaw),
+            (found.speed_mps, speed),
+        ):
             # The estimate is NaN until the estimator has started.
             if value == value:
                 spread.add(t_s, value)
@@ -213,10 +254,21 @@ class DifferenceMeter:
         if a.mode is not b.mode or a.reaction is not b.reaction:
             found.other_mode += 1
         if self.commands is not None:
-            self.commands.append(CommandPoint(t_s, a.wheel_angle_rad, b.wheel_angle_rad, a.throttle, b.throttle, a.brake, b.brake))
+            self.commands.append(
+                CommandPoint(
+                    t_s,
+                    a.wheel_angle_rad,
+                    b.wheel_angle_rad,
+                    a.throttle,
+                    b.throttle,
+                    a.brake,
+                    b.brake,
+                )
+            )
 
     def _truth_at(self, t_ns: int) -> tuple[float, float] | None:
-        """Return the position by the newest two ground-truth messages; None if they are too far from that time."""
+        """Return the position by the newest two ground-truth messages; None if they are too far
+        from that time."""
         if len(self.truth) < 2:
             return None
         a, b = self.truth[-2], self.truth[-1]

@@ -1,7 +1,9 @@
-"""Open-loop replay for a what-if: substitutes the recorded commands, because they moved the vehicle.
+"""Open-loop replay for a what-if: substitutes the recorded commands, because they moved the
+vehicle.
 
-Estimator, identifier and rules receive the recorded commands; with the new ones they would see a motion that was never
-commanded, and the machine would stop. Periods in which only one of the two machines drives are reported.
+Estimator, identifier and rules receive the recorded commands; with the new ones they would see a
+motion that was never commanded, and the machine would stop. Periods in which only one of the two
+machines drives are reported.
 """
 
 from msgspec import Struct
@@ -33,13 +35,21 @@ class ModeDivergence(Struct, kw_only=True):
 
     def to_text(self) -> str:
         """Return the period as one line of text."""
-        when = f"from {self.t_s:.3f} s on" if self.until_s is None else f"from {self.t_s:.3f} to {self.until_s:.3f} s"
+        when = (
+            f"from {self.t_s:.3f} s on"
+            if self.until_s is None
+            else f"from {self.t_s:.3f} to {self.until_s:.3f} s"
+        )
         why = f"{self.code}: {self.reason}" if self.code else self.reason
         where = "behind that" if self.until_s is None else "there"
         if self.log_drives:
-            return f"{when} the machine here does not drive ({why}): its commands {where} are meaningless"
+            return (
+                f"{when} the machine here does not drive ({why}): its commands {where} are "
+                "meaningless"
+            )
         return (
-            f"{when} the log does not drive ({why}), and the machine here would: the vehicle was held, its commands are meaningless"
+            f"{when} the log does not drive ({why}), and the machine here would: the vehicle "
+            "was held, its commands are meaningless"
         )
 
 
@@ -60,7 +70,8 @@ class OpenLoop:
         """Times at which each of them last drove."""
 
     def recorded_command(self, made: ActuatorCommand) -> ActuatorCommand:
-        """Return the recorded command for a command made now; its clipping is kept. Raises LogError for a damaged record."""
+        """Return the recorded command for a command made now; its clipping is kept. Raises LogError
+        for a damaged record."""
         # The log holds a tick behind its command, so read as far as the tick.
         self._journal.next_tick()
         sent = self._sent
@@ -69,7 +80,11 @@ class OpenLoop:
 
     def made(self, message: Message, machine: Machine) -> None:
         """Add a record of the replay."""
-        if isinstance(message, ActuatorCommand) and self._sent is not None and self._sent.t_ns == message.t_ns:
+        if (
+            isinstance(message, ActuatorCommand)
+            and self._sent is not None
+            and self._sent.t_ns == message.t_ns
+        ):
             log_drives, drives = self._sent.mode in DRIVING, message.mode in DRIVING
             self._newest_s = (message.t_ns - self._journal.start_ns) * 1e-9
             reason = (machine.supervisor.reason.code, machine.why) if log_drives else self._reason
@@ -96,10 +111,14 @@ class OpenLoop:
             self._log_drove_s = self._newest_s
         if drives:
             self._drove_s = self._newest_s
-        lasting = self._partings[-1] if self._partings and self._partings[-1].until_s is None else None
+        lasting = (
+            self._partings[-1] if self._partings and self._partings[-1].until_s is None else None
+        )
         if lasting is not None:
             if log_drives is not drives and lasting.log_drives is log_drives:
                 return
             lasting.until_s = self._newest_s
         if log_drives is not drives:
-            self._partings.append(ModeDivergence(t_s=self._newest_s, log_drives=log_drives, code=code, reason=why))
+            self._partings.append(
+                ModeDivergence(t_s=self._newest_s, log_drives=log_drives, code=code, reason=why)
+            )

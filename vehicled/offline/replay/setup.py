@@ -38,8 +38,11 @@ from vehicled.run.world_files import MAP_KEY
 from vehicled.safety.fence import Fence, read_geojson
 
 Code = Literal["same", "log", "changed"]
-"""Source of a run's plugins: files that must be unchanged, the texts in the log, or files that may have been changed."""
-CHANGEABLE = frozenset({"estimator", "identifier", "controller", "limits", "vehicle", "control_frame"})
+"""Source of a run's plugins: files that must be unchanged, the texts in the log, or files that may
+have been changed."""
+CHANGEABLE = frozenset(
+    {"estimator", "identifier", "controller", "limits", "vehicle", "control_frame"}
+)
 """Profile tables that a what-if may change. Devices and task rates are part of the recording."""
 SECRET = "a secret that is in no log"  # noqa: S105 - what stands for a secret
 """Placeholder for a password: its transmission is not recorded, so any value works."""
@@ -49,10 +52,13 @@ SHOWN_KEYS = 6
 class Parts:
     """Parts of the machine from the log, with the changes of a what-if."""
 
-    def __init__(self, journal: Journal, overrides: Sequence[str] = (), *, code: Code = "same") -> None:
+    def __init__(
+        self, journal: Journal, overrides: Sequence[str] = (), *, code: Code = "same"
+    ) -> None:
         """``code`` is the source of the run's plugins.
 
-        Raises :class:`SetupError` for a change that a replay cannot make, and the errors of profile, course, plugins and log.
+        Raises :class:`SetupError` for a change that a replay cannot make, and the errors of
+        profile, course, plugins and log.
         """
         for override in overrides:
             table = override.partition("=")[0].partition(".")[0].strip()
@@ -63,7 +69,10 @@ class Parts:
                 )
         header = journal.header
         self.header = header
-        text, origin = journal.attachment("profile.toml").decode(), f"profile of {journal.parts[0].path}"
+        text, origin = (
+            journal.attachment("profile.toml").decode(),
+            f"profile of {journal.parts[0].path}",
+        )
         files = plugin_files(header, journal.attachment, code, journal.parts[0].path)
         self.was: Loaded = parse(text, origin, plugin_files=files)
         self.loaded: Loaded = parse(text, origin, list(overrides), files) if overrides else self.was
@@ -71,7 +80,10 @@ class Parts:
         self.fence: Fence | None = None
         if self.loaded.profile.fence:
             if not journal.has_attachment(FENCE_NAME):
-                raise LogError(f"{journal.parts[0].path}: the profile names a fence, and the log does not hold it")
+                raise LogError(
+                    f"{journal.parts[0].path}: the profile names a fence, and the log does not "
+                    "hold it"
+                )
             self.fence = read_geojson(journal.attachment(FENCE_NAME), FENCE_NAME, self.course.datum)
         self.grid = grid_in(journal) if self.loaded.profile.localisation is not None else None
         self.wiring: Wiring = wire(self.loaded.profile, header.link)
@@ -103,30 +115,41 @@ def grid_in(journal: Journal) -> OccupancyGrid:
         if row.key == MAP_KEY and row.attached:
             files = {name: journal.attachment(file_attachment(number, name)) for name in row.hashes}
             return map_of(files, next(iter(row.hashes)))
-    raise LogError(f"{journal.parts[0].path}: the profile names a map, and the log does not hold it")
+    raise LogError(
+        f"{journal.parts[0].path}: the profile names a map, and the log does not hold it"
+    )
 
 
 def _refuse_other_tasks(journal: Journal, wiring: Wiring) -> None:
-    """Raise :class:`LogError` if the log has another task table than the machine here: its ticks would mean other tasks."""
+    """Raise :class:`LogError` if the log has another task table than the machine here: its ticks
+    would mean other tasks."""
     header = journal.header
     then = [(row.name, row.rate_hz, row.phase_ns) for row in header.tasks]
     now = [(name, wiring.rates[name].rate_hz, wiring.rates[name].phase_ns) for name in PIPELINE]
     if then != now:
         raise LogError(
-            f"{journal.parts[0].path}: the log has the tasks {_table(then) or 'none'}; this version runs {_table(now)} with its "
-            f"profile: replay it with the version that wrote it (vehicled {header.vehicled_version or 'of an unknown version'})"
+            f"{journal.parts[0].path}: the log has the tasks {_table(then) or 'none'}; this "
+            f"version runs {_table(now)} with its profile: replay it with the version that wrote "
+            f"it (vehicled {header.vehicled_version or 'of an unknown version'})"
         )
 
 
 def _table(rows: Sequence[tuple[str, float, int]]) -> str:
     phases = [f" after {phase_ns / 1e6:g} ms" if phase_ns else "" for _, _, phase_ns in rows]
-    return ", ".join(f"{name} {rate_hz:g} Hz{phase}" for (name, rate_hz, _), phase in zip(rows, phases, strict=True))
+    return ", ".join(
+        f"{name} {rate_hz:g} Hz{phase}"
+        for (name, rate_hz, _), phase in zip(rows, phases, strict=True)
+    )
 
 
-def plugin_files(header: RunHeader, attachment: Callable[[str], bytes], code: Code, log: str) -> Callable[[str], str]:
-    """Return a function from a plugin as the log's profile names it to its file. ``attachment`` gives the texts of the log.
+def plugin_files(
+    header: RunHeader, attachment: Callable[[str], bytes], code: Code, log: str
+) -> Callable[[str], str]:
+    """Return a function from a plugin as the log's profile names it to its file. ``attachment``
+    gives the texts of the log.
 
-    The function raises :class:`SetupError` if the code should be the same and the file has another text now.
+    The function raises :class:`SetupError` if the code should be the same and the file has another
+    text now.
     """
     rows = header.plugins
 
@@ -138,7 +161,10 @@ def plugin_files(header: RunHeader, attachment: Callable[[str], bytes], code: Co
         row = rows[number]
         if code == "log":
             if not row.text_file:
-                raise SetupError(f"--code log: {name} is an installed module, which the log holds in part; install its version")
+                raise SetupError(
+                    f"--code log: {name} is an installed module, which the log holds in part; "
+                    "install its version"
+                )
             folder = Path(tempfile.mkdtemp(prefix="vehicled_plugin_"))
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             for file in row.hashes:
@@ -162,14 +188,22 @@ def _refuse_other_code(row: PluginRow) -> None:
                 path = Path(row.text_file).parent / file
             else:
                 module = find_spec(row.reference.rpartition(":")[0])
-                path = Path(module.origin) if module is not None and module.origin is not None else path
-            same, how = hashlib.sha256(path.read_bytes()).hexdigest() == digest, "has been changed since"
+                path = (
+                    Path(module.origin)
+                    if module is not None and module.origin is not None
+                    else path
+                )
+            same, how = (
+                hashlib.sha256(path.read_bytes()).hexdigest() == digest,
+                "has been changed since",
+            )
         except (OSError, ImportError):
             same, how = False, "is not on this computer"
         if not same:
             raise SetupError(
-                f"the run used the {row.kind} {row.reference}, and {path} {how}; restore it, or run the text in the log, if you "
-                "trust that log: --code log; or see what the changed file would have computed: --code changed"
+                f"the run used the {row.kind} {row.reference}, and {path} {how}; restore it, or "
+                "run the text in the log, if you trust that log: --code log; or see what the "
+                "changed file would have computed: --code changed"
             )
 
 
@@ -188,24 +222,37 @@ def what_differs(header: RunHeader, parts: Parts) -> list[str]:
         "msgspec": (header.msgspec_version, version("msgspec")),
     }
     found += [
-        f"{name}: the log was written with {then}, here is {now}" for name, (then, now) in here.items() if then and then != now
+        f"{name}: the log was written with {then}, here is {now}"
+        for name, (then, now) in here.items()
+        if then and then != now
     ]
     digest, depends_on = numeric_fingerprint()
     if header.fingerprint and header.fingerprint != digest:
         changed = [
-            f"{k} {header.fingerprint_of.get(k, '?')} -> {v}" for k, v in depends_on.items() if header.fingerprint_of.get(k) != v
+            f"{k} {header.fingerprint_of.get(k, '?')} -> {v}"
+            for k, v in depends_on.items()
+            if header.fingerprint_of.get(k) != v
         ]
         why = f" ({'; '.join(changed)})" if changed else ""
-        found.append(f"numbers: fingerprint {header.fingerprint} in the log, {digest} here: the last bits may differ{why}")
+        found.append(
+            f"numbers: fingerprint {header.fingerprint} in the log, {digest} here: the last "
+            f"bits may differ{why}"
+        )
     if header.profile_digest and header.profile_digest != parts.was.digest:
-        found.append("profile: its text in the log is not what the header's digest says; secrets are masked there")
+        found.append(
+            "profile: its text in the log is not what the header's digest says; secrets are "
+            "masked there"
+        )
     shipped = _shipped(header.profile)
     if shipped is not None:
         changed = _changes(parts.was, shipped)
         if changed:
             more = f" and {len(changed) - SHOWN_KEYS} more" if len(changed) > SHOWN_KEYS else ""
             keys = ", ".join(changed[:SHOWN_KEYS])
-            found.append(f"profile: the log's own is used; the present profile {header.profile} has other values: {keys}{more}")
+            found.append(
+                f"profile: the log's own is used; the present profile {header.profile} has "
+                f"other values: {keys}{more}"
+            )
     return found
 
 

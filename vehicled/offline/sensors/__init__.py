@@ -1,1 +1,2 @@
-"""Sensor models fitted to recordings, and recordings with a simulated sensor: commands ``vehicled sensors``."""
+"""Sensor models fitted to recordings, and recordings with a simulated sensor: commands ``vehicled
+sensors``."""

@@ -1,10 +1,12 @@
-"""Overlapping Allan deviation of one axis of a standing inertial unit, and the noise terms that explain it.
+"""Overlapping Allan deviation of one axis of a standing inertial unit, and the noise terms that
+explain it.
 
     AVAR(t) = 3 Q^2 / t^2 + N^2 / t + B^2 + K^2 t / 3
 
-with quantisation Q, white noise N, bias instability B and random walk K: IEEE Std 952-1997, annex C, but B is the floor itself, as
-in data sheets and in ``[sim.imu]``: 0.664 times the B of the standard. The terms are non-negative; their least squares in relative
-deviations of AVAR has one minimum. A term counts if it lowers chi-square by :data:`PAYS`.
+with quantisation Q, white noise N, bias instability B and random walk K: IEEE Std 952-1997, annex
+C, but B is the floor itself, as in data sheets and in ``[sim.imu]``: 0.664 times the B of the
+standard. The terms are non-negative; their least squares in relative deviations of AVAR has one
+minimum. A term counts if it lowers chi-square by :data:`PAYS`.
 """
 
 from collections.abc import Sequence
@@ -26,7 +28,8 @@ PER_OCTAVE = PER_DECADE * log(2.0) / log(10.0)
 FLICKER_S = (1.0, 10.0, 100.0, 1000.0)
 MOST_DRAWN = 16_384
 LEAST_CLUSTERS = 9
-"""Averaging times with fewer independent averages are not used: their deviation is uncertain by a quarter."""
+"""Averaging times with fewer independent averages are not used: their deviation is uncertain by a
+quarter."""
 
 
 class Allan(Struct, frozen=True):
@@ -48,25 +51,40 @@ class Terms(Struct, frozen=True):
 
     def deviation(self, tau_s: Array) -> Array:
         """Return the Allan deviation of these terms."""
-        squares: Array = _basis(tau_s) @ np.array([self.quantisation, self.white, self.instability, self.walk]) ** 2
+        squares: Array = (
+            _basis(tau_s)
+            @ np.array([self.quantisation, self.white, self.instability, self.walk]) ** 2
+        )
         return np.sqrt(squares)
 
 
 def allan(values: Array, rate_hz: float) -> Allan:
-    """Return the overlapping Allan deviation of evenly sampled values (n,), from one sample to a ninth of the length."""
+    """Return the overlapping Allan deviation of evenly sampled values (n,), from one sample to a
+    ninth of the length."""
     count = len(values)
     angle = np.concatenate([[0.0], np.cumsum(values - values.mean())]) / rate_hz
     longest = max(1, count // LEAST_CLUSTERS)
-    sizes = np.unique(np.round(np.logspace(0.0, np.log10(longest), max(2, int(PER_DECADE * np.log10(longest)) + 1))).astype(int))
+    sizes = np.unique(
+        np.round(
+            np.logspace(0.0, np.log10(longest), max(2, int(PER_DECADE * np.log10(longest)) + 1))
+        ).astype(int)
+    )
     tau = sizes / rate_hz
     found = np.array([overlapping(angle, m) for m in sizes.tolist()]) * rate_hz
-    # Degrees of freedom of white noise, Riley 2008, equation 28; the deviation's doubt is half that of its square.
-    freedom = (3.0 * (count - 1) / (2.0 * sizes) - 2.0 * (count - 2) / count) * 4.0 * sizes**2 / (4.0 * sizes**2 + 5.0)
+    # Degrees of freedom of white noise, Riley 2008, equation 28; the deviation's doubt is half that
+    # of its square.
+    freedom = (
+        (3.0 * (count - 1) / (2.0 * sizes) - 2.0 * (count - 2) / count)
+        * 4.0
+        * sizes**2
+        / (4.0 * sizes**2 + 5.0)
+    )
     return Allan(tau, found, np.sqrt(1.0 / (2.0 * np.maximum(freedom, 1.0))))
 
 
 def overlapping(phase: Array, size: int) -> float:
-    """Return the overlapping Allan deviation over ``size`` values whose running sum, from 0, is ``phase`` (n + 1,)."""
+    """Return the overlapping Allan deviation over ``size`` values whose running sum, from 0, is
+    ``phase`` (n + 1,)."""
     second = phase[2 * size :] - 2.0 * phase[size:-size] + phase[: -2 * size]
     return sqrt(float(np.mean(second**2)) / 2.0) / size
 
@@ -81,7 +99,9 @@ def fit(found: Allan, among: Sequence[str] = ()) -> Terms:
     basis = _basis(found.tau_s) * weight[:, None]
     scale = np.maximum(np.linalg.norm(basis, axis=0), 1e-300)
     best: tuple[float, Array] | None = None
-    for chosen in [among] if among else [each for size in range(1, 5) for each in combinations(TERMS, size)]:
+    for chosen in (
+        [among] if among else [each for size in range(1, 5) for each in combinations(TERMS, size)]
+    ):
         columns = [TERMS.index(name) for name in chosen]
         squares, residual = nnls((basis / scale)[:, columns], square * weight)
         score = residual**2 / PER_OCTAVE + PAYS * len(columns)
@@ -93,39 +113,52 @@ def fit(found: Allan, among: Sequence[str] = ()) -> Terms:
     return Terms(*best[1].tolist())
 
 
-def fit_with_doubt(found: Allan, count: int, rate_hz: float, draws: int = 60, seed: int = 1) -> tuple[Terms, Terms, Terms]:
+def fit_with_doubt(
+    found: Allan, count: int, rate_hz: float, draws: int = 60, seed: int = 1
+) -> tuple[Terms, Terms, Terms]:
     """Return the terms of ``count`` samples, and the ends of the intervals from 5 to 95 %.
 
-    Samples with the fitted terms are drawn and fitted again; what the fits scatter by, as a ratio, is the doubt of the terms.
+    Samples with the fitted terms are drawn and fitted again; what the fits scatter by, as a ratio,
+    is the doubt of the terms.
     """
     terms = fit(found)
     shown = [name for name in TERMS if getattr(terms, name) > 0.0]
     if not shown:
         return terms, terms, terms
     chance = np.random.default_rng(seed)
-    # Long records are drawn as means over blocks; what is shorter than a block has next to no doubt.
+    # Long records are drawn as means over blocks; what is shorter than a block has next to no
+    # doubt.
     block = -(-count // MOST_DRAWN)
     short = found.tau_s < block / rate_hz
     drawn = []
     for _ in range(draws):
         long = allan(samples(terms, count // block, rate_hz / block, chance), rate_hz / block)
         octaves = chance.standard_normal(int(np.log2(block)) + 2)
-        noise = found.doubt[short] * np.interp(np.log2(found.tau_s[short] * rate_hz), np.arange(len(octaves)), octaves)
+        noise = found.doubt[short] * np.interp(
+            np.log2(found.tau_s[short] * rate_hz), np.arange(len(octaves)), octaves
+        )
         near = terms.deviation(found.tau_s[short]) * (1.0 + noise)
-        halves = (found.tau_s[short], near, found.doubt[short]), (long.tau_s, long.deviation, long.doubt)
+        halves = (
+            (found.tau_s[short], near, found.doubt[short]),
+            (long.tau_s, long.deviation, long.doubt),
+        )
         both = [np.concatenate(pair) for pair in zip(*halves)]
         one = fit(Allan(*both), shown)
         drawn.append([getattr(one, name) for name in TERMS])
     value = np.array([getattr(terms, name) for name in TERMS])
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0)
     # Fits that are small by a factor in the draws mean a true value that is large by it.
-    ends = [np.where(value > 0.0, value**2 / np.maximum(end, 0.05 * value + 1e-300), 0.0) for end in (high, low)]
+    ends = [
+        np.where(value > 0.0, value**2 / np.maximum(end, 0.05 * value + 1e-300), 0.0)
+        for end in (high, low)
+    ]
     ends[0] = np.where(low > 0.05 * value, ends[0], 0.0)
     return terms, Terms(*ends[0].tolist()), Terms(*ends[1].tolist())
 
 
 def samples(terms: Terms, count: int, rate_hz: float, chance: np.random.Generator) -> Array:
-    """Return samples (n,) with the terms. Bias instability is flicker noise: Gauss-Markov processes, one per decade of times."""
+    """Return samples (n,) with the terms. Bias instability is flicker noise: Gauss-Markov
+    processes, one per decade of times."""
     found: Array = terms.white * sqrt(rate_hz) * chance.standard_normal(count)
     found += terms.quantisation * rate_hz * np.diff(chance.standard_normal(count + 1))
     found += terms.walk / sqrt(rate_hz) * np.cumsum(chance.standard_normal(count))

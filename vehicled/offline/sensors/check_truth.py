@@ -12,24 +12,38 @@ from vehicled.run.command_line import CommandParser
 from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import print_table
 
-_KEYS = {"position": "least_position_sigma_m", "speed": "least_speed_sigma_mps", "heading": "least_heading_sigma_rad"}
+_KEYS = {
+    "position": "least_position_sigma_m",
+    "speed": "least_speed_sigma_mps",
+    "heading": "least_heading_sigma_rad",
+}
 """Keys of the driver that take the claims."""
 
 
 def declare_sensors_check_truth(parser: CommandParser) -> None:
-    """Check the reference states of logs against rest, marked places, their own velocity, the course over ground and the fixes of
-    another receiver. Print the accuracy of position, speed and heading that may be claimed, and what stays unknown.
+    """Check the reference states of logs against rest, marked places, their own velocity, the
+    course over ground and the fixes of another receiver. Print the accuracy of position, speed and
+    heading that may be claimed, and what stays unknown.
     """
     parser.describe(
         examples=(
             "vehicled sensors check-truth protocol.mcap --plot truth.png",
             "vehicled sensors check-truth morning.mcap noon.mcap",
         ),
-        epilog="Exit status: 0 all three accuracies can be claimed; 1 some stay unknown; 2 invalid arguments or logs. "
+        epilog="Exit status: 0 all three accuracies can be claimed; 1 some stay unknown; 2 "
+        "invalid arguments or logs. "
         "The drive that shows them all: docs/sensors.md.",
     )
-    parser.add_argument("run_files", nargs="+", type=LOG, metavar="LOG", help="logs with reference states; one place and unit")
-    parser.add_argument("--plot", metavar="FILE", help="draw the drives and the accuracies (.png, .svg, .pdf)")
+    parser.add_argument(
+        "run_files",
+        nargs="+",
+        type=LOG,
+        metavar="LOG",
+        help="logs with reference states; one place and unit",
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the drives and the accuracies (.png, .svg, .pdf)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
@@ -49,9 +63,15 @@ def run(arguments: Namespace) -> int:
         print(msgspec.json.encode(found).decode())
         return 0 if complete else 1
     print_table(f"Reference of {', '.join(found.runs)}", ("check", "finding"), _findings(found))
-    print_table("One sigma per axis", ("quantity", "check", "shown", "independent", "upper 95 %"), _evidence(found))
     print_table(
-        "May be claimed as truth", ("quantity", "one sigma", "declared", "independent", "judges errors from"), _claims(found)
+        "One sigma per axis",
+        ("quantity", "check", "shown", "independent", "upper 95 %"),
+        _evidence(found),
+    )
+    print_table(
+        "May be claimed as truth",
+        ("quantity", "one sigma", "declared", "independent", "judges errors from"),
+        _claims(found),
     )
     for line in found.unknown:
         print(f"unknown: {line}")
@@ -63,14 +83,20 @@ def run(arguments: Namespace) -> int:
         for key, claim in known.items():
             print(f"    {key} = {claim:.2g}")
     if isfinite(found.yaw_offset_rad):
-        print(f"    yaw_offset_rad: add {found.yaw_offset_rad:+.4f} rad, or turn the unit in its own settings")
+        print(
+            f"    yaw_offset_rad: add {found.yaw_offset_rad:+.4f} rad, or turn the unit in its "
+            "own settings"
+        )
     return 0 if complete else 1
 
 
 def _findings(found: TruthCheck) -> list[tuple[str, str]]:
     rows = []
     for each in found.checks:
-        rows += [(each.name if k == 0 else "", text) for k, text in enumerate(each.findings or ["not done"])]
+        rows += [
+            (each.name if k == 0 else "", text)
+            for k, text in enumerate(each.findings or ["not done"])
+        ]
     return rows
 
 
@@ -107,4 +133,8 @@ def _claims(found: TruthCheck) -> list[tuple[str, ...]]:
 def _value(quantity: str, value: float) -> str:
     if not isfinite(value):
         return "unknown"
-    return f"{degrees(value):.3f} deg" if quantity == "heading" else f"{value:.4f} {QUANTITIES[quantity]}"
+    return (
+        f"{degrees(value):.3f} deg"
+        if quantity == "heading"
+        else f"{value:.4f} {QUANTITIES[quantity]}"
+    )

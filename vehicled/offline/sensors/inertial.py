@@ -53,7 +53,9 @@ class InertialFit(Struct, frozen=True, kw_only=True):
     def root_mean_square(self, sensor: str, term: str) -> float:
         """Return the size of a term over the axes of ``gyro`` or ``accelerometer``."""
         axes: list[AxisFit] = getattr(self, sensor)
-        return sqrt(sum(getattr(axis.terms, term) ** 2 for axis in axes) / len(axes)) if axes else 0.0
+        return (
+            sqrt(sum(getattr(axis.terms, term) ** 2 for axis in axes) / len(axes)) if axes else 0.0
+        )
 
 
 def fit(drives: Sequence[SensorRecording]) -> InertialFit:
@@ -89,11 +91,20 @@ def fit(drives: Sequence[SensorRecording]) -> InertialFit:
         terms, low, high = fit_with_doubt(found, len(even), rate_hz)
         name = ("gyro ", "accelerometer ")[k // 3] + AXES[k % 3]
         axes.append(
-            AxisFit(name=name, allan=found, terms=terms, low=low, high=high, mean=float(even.mean()), step=_step(values[known, k]))
+            AxisFit(
+                name=name,
+                allan=found,
+                terms=terms,
+                low=low,
+                high=high,
+                mean=float(even.mean()),
+                step=_step(values[known, k]),
+            )
         )
     if not axes:
         raise RecordingError(
-            f"{drive.name}: the samples of the inertial unit never change while it stands, so its noise is unknown"
+            f"{drive.name}: the samples of the inertial unit never change while it stands, so "
+            "its noise is unknown"
         )
     return InertialFit(
         rate_hz=rate_hz,
@@ -106,7 +117,8 @@ def fit(drives: Sequence[SensorRecording]) -> InertialFit:
 
 
 def gravity_error_mps2(found: InertialFit) -> float:
-    """Return by how much the mean specific force differs from gravity: the bias along the vertical, all that a stand shows."""
+    """Return by how much the mean specific force differs from gravity: the bias along the vertical,
+    all that a stand shows."""
     force = sqrt(sum(axis.mean**2 for axis in found.accelerometer))
     return abs(force - STANDARD_GRAVITY_MPS2) if len(found.accelerometer) == 3 else 0.0
 
@@ -129,7 +141,8 @@ def _still(drive: SensorRecording) -> tuple[float, float]:
     t_s, values = _columns(drive)
     if len(t_s) > 1 and not _rate_hz(t_s) > LEAST_HZ:
         raise RecordingError(
-            f"{drive.name}: has {_rate_hz(t_s):.2g} samples of an inertial unit per second, too few to see it stand"
+            f"{drive.name}: has {_rate_hz(t_s):.2g} samples of an inertial unit per second, "
+            "too few to see it stand"
         )
     count = int(t_s[-1] / WINDOW_S)
     window = np.minimum((t_s / WINDOW_S).astype(int), max(count - 1, 0))
@@ -139,12 +152,18 @@ def _still(drive: SensorRecording) -> tuple[float, float]:
         rows = values[window == k]
         if len(rows) < least:
             continue
-        rate, force = (rows[:, part][:, np.isfinite(rows[:, part]).all(axis=0)] for part in (slice(0, 3), slice(3, 6)))
+        rate, force = (
+            rows[:, part][:, np.isfinite(rows[:, part]).all(axis=0)]
+            for part in (slice(0, 3), slice(3, 6))
+        )
         spread[k] = [float(np.sqrt(part.var(axis=0).sum())) for part in (rate, force)]
         mean[k] = np.nan_to_num(rows[:, :3]).mean(axis=0)
     full = np.isfinite(spread).all(axis=1)
     if full.sum() < LEAST_S / WINDOW_S:
-        raise RecordingError(f"{drive.name}: has samples for {full.sum() * WINDOW_S:.0f} s; at least {LEAST_S:.0f} s are needed")
+        raise RecordingError(
+            f"{drive.name}: has samples for {full.sum() * WINDOW_S:.0f} s; at least "
+            f"{LEAST_S:.0f} s are needed"
+        )
     quiet = (spread <= QUIET * np.quantile(spread[full], 0.2, axis=0) + 1e-9).all(axis=1)
     centre = np.median(mean[full & quiet], axis=0) if (full & quiet).any() else np.zeros(3)
     still = quiet & (np.abs(mean - centre).max(axis=1) < STILL_RADPS) & _slow(drive, count)
@@ -153,7 +172,8 @@ def _still(drive: SensorRecording) -> tuple[float, float]:
     longest = int(lengths.max()) if len(lengths) else 0
     if longest * WINDOW_S < LEAST_S:
         raise RecordingError(
-            f"{drive.name}: stands for {longest * WINDOW_S:.0f} s at most; record the standing vehicle for a minute or more"
+            f"{drive.name}: stands for {longest * WINDOW_S:.0f} s at most; record the standing "
+            "vehicle for a minute or more"
         )
     begin = float(edges[0::2][int(np.argmax(lengths))]) * WINDOW_S
     return begin, begin + longest * WINDOW_S
@@ -165,7 +185,9 @@ def _slow(drive: SensorRecording, count: int) -> Array:
     slow = np.ones(count, bool)
     speeds = list(drive.speeds)
     if drive.truth is not None:
-        speeds += list(zip(drive.truth.t_ns.tolist(), np.nan_to_num(drive.truth.speed_mps).tolist()))
+        speeds += list(
+            zip(drive.truth.t_ns.tolist(), np.nan_to_num(drive.truth.speed_mps).tolist())
+        )
     for t_ns, speed in speeds:
         k = int((t_ns - start_ns) * 1e-9 / WINDOW_S)
         if abs(speed) > STILL_MPS and 0 <= k < count:

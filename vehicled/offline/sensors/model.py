@@ -10,7 +10,8 @@ Values = dict[str, str]
 
 
 def of_positions(found: PositionFit) -> Values:
-    """Return TOML values by key: the fitted model, and the published models with the numbers that come nearest."""
+    """Return TOML values by key: the fitted model, and the published models with the numbers that
+    come nearest."""
     form, interrupted, sigma_m = found.form, found.interrupted, found.form.sigma_m
     values = {
         "model": '"recorded"',
@@ -28,13 +29,22 @@ def of_positions(found: PositionFit) -> Values:
         "recorded.outage_s": _number(interrupted.outage_s),
         "gauss.sigma_m": _number(sigma_m),
     }
-    for name in ("sigma", "pull", "pull_range_m", "acceleration_cut", "speed_cut", "settled_sigma_m"):
+    for name in (
+        "sigma",
+        "pull",
+        "pull_range_m",
+        "acceleration_cut",
+        "speed_cut",
+        "settled_sigma_m",
+    ):
         values[f"random_walk.{name}"] = _number(getattr(found.walk, name))
     usual = GnssModel()
     hdop, vdop = found.dilution or (usual.hdop, usual.vdop)
     if found.dilution is not None or found.reported_m is not None:
         values |= {"hdop": _number(hdop), "vdop": _number(vdop)}
-        values["user_range_error_m"] = values["airsim.user_range_error_m"] = _number((found.reported_m or sigma_m) / hdop)
+        values["user_range_error_m"] = values["airsim.user_range_error_m"] = _number(
+            (found.reported_m or sigma_m) / hdop
+        )
     if found.reported_m is not None:
         values["covariance"] = '"hdop"'
     if found.settling is not None:
@@ -48,13 +58,21 @@ def of_positions(found: PositionFit) -> Values:
 
 
 def of_inertial(found: InertialFit) -> Values:
-    """Return TOML values by key. Scale, axes, bandwidth, range and vibration do not show at standstill and are left as they are."""
+    """Return TOML values by key. Scale, axes, bandwidth, range and vibration do not show at
+    standstill and are left as they are."""
     values = {"model": '"table"', "rate_hz": _number(found.rate_hz)}
-    for sensor, axes, unit in (("gyro", found.gyro, "radps"), ("accelerometer", found.accelerometer, "mps2")):
+    for sensor, axes, unit in (
+        ("gyro", found.gyro, "radps"),
+        ("accelerometer", found.accelerometer, "mps2"),
+    ):
         if not axes:
             continue
         steps = [axis.step for axis in axes if axis.step > 0.0]
-        bias = sqrt(sum(axis.mean**2 for axis in axes) / len(axes)) if sensor == "gyro" else gravity_error_mps2(found)
+        bias = (
+            sqrt(sum(axis.mean**2 for axis in axes) / len(axes))
+            if sensor == "gyro"
+            else gravity_error_mps2(found)
+        )
         values |= {
             f"{sensor}_density": _number(found.root_mean_square(sensor, "white")),
             f"{sensor}_instability_{unit}": _number(found.root_mean_square(sensor, "instability")),

@@ -3,8 +3,8 @@
     D(t) = mean (e(s + t) - e(s))^2
          = 2 [white^2 + wander^2 (1 - exp(-t / w)) + smooth^2 (1 - (1 + t / T) exp(-t / T))]
 
-Increments are fitted, not the errors themselves, because a constant is often unknown: receivers count from their own first
-position, and nobody knows where exactly a vehicle stands.
+Increments are fitted, not the errors themselves, because a constant is often unknown: receivers
+count from their own first position, and nobody knows where exactly a vehicle stands.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,8 @@ LONG_S = 1000.0
 """Runs at least so long show the time of the first-order part."""
 DELAYS_S = np.arange(-0.3, 0.61, 0.05)
 DELAY_PAYS = 0.95
-"""A lateness counts if it makes the squared change from fix to fix smaller by this factor; else chance picks it."""
+"""A lateness counts if it makes the squared change from fix to fix smaller by this factor; else
+chance picks it."""
 RATES_ALIKE = 0.1
 """Runs whose rates differ by more are of receivers that are set differently."""
 GAP = 2.5
@@ -79,7 +80,9 @@ class Form(Struct, frozen=True):
         """Return D (m^2) at lags."""
         u = t_s / self.smooth_s
         found: Array = 2.0 * (
-            self.white_m**2 - self.wander_m**2 * np.expm1(-t_s / self.wander_s) + self.smooth_m**2 * (1.0 - (1.0 + u) * np.exp(-u))
+            self.white_m**2
+            - self.wander_m**2 * np.expm1(-t_s / self.wander_s)
+            + self.smooth_m**2 * (1.0 - (1.0 + u) * np.exp(-u))
         )
         return found
 
@@ -113,7 +116,8 @@ class Growth(Struct, frozen=True, kw_only=True):
 
     @property
     def smooth_beyond(self) -> str:
-        """``longer`` or ``shorter`` if the time of the second-order part is at the end of what the lags show; else empty."""
+        """``longer`` or ``shorter`` if the time of the second-order part is at the end of what the
+        lags show; else empty."""
         if self.form.smooth_m == 0.0:
             return ""
         if self.form.smooth_s > 0.9 * self.lags_s[-1]:
@@ -134,12 +138,14 @@ class PositionFit(Growth, frozen=True, kw_only=True):
     """Lateness of the fixes against the truth; None for a standing vehicle."""
     interrupted: FixInterruptions
     autocorrelation: dict[float, tuple[float, float]]
-    """Recorded autocorrelation by lag in s, and that of simulated runs of the same lengths, about the mean of each run."""
+    """Recorded autocorrelation by lag in s, and that of simulated runs of the same lengths, about
+    the mean of each run."""
     deviation_m: tuple[float, float]
     """Standard deviation within a run: recorded, simulated."""
     carrier: str
     reported_m: float | None
-    """Standard deviation that the receiver reports, per horizontal axis, in the median; None if it reports none."""
+    """Standard deviation that the receiver reports, per horizontal axis, in the median; None if it
+    reports none."""
     dilution: tuple[float, float] | None
     settling: tuple[float, float, float] | None
     """First and last dilution and its time constant in s; None if it does not settle in any run."""
@@ -158,7 +164,10 @@ def fit(drives: Sequence[SensorRecording], seed: int = 1) -> PositionFit:
         raise RecordingError("no run shows errors of positions: " + shortened(refused))
     period_s = sorted(run.period_s for run in runs)[len(runs) // 2]
     refused += [
-        f"{run.name}: has {1.0 / run.period_s:.3g} fixes per second, not {1.0 / period_s:.3g}; fit it apart"
+        (
+            f"{run.name}: has {1.0 / run.period_s:.3g} fixes per second, not {1.0 / period_s:.3g}; "
+            "fit it apart"
+        )
         for run in runs
         if abs(run.period_s / period_s - 1.0) > RATES_ALIKE
     ]
@@ -173,7 +182,9 @@ def fit(drives: Sequence[SensorRecording], seed: int = 1) -> PositionFit:
         if 0 < (lag := round(lag_s / period_s)) < longest / 3.0
     }
     fixes = [fix for drive in drives for fix in drive.fixes]
-    hdop = [(fix.hdop, fix.vdop) for fix in fixes if np.isfinite(fix.hdop) and np.isfinite(fix.vdop)]
+    hdop = [
+        (fix.hdop, fix.vdop) for fix in fixes if np.isfinite(fix.hdop) and np.isfinite(fix.vdop)
+    ]
     return PositionFit(
         **{name: getattr(growth, name) for name in Growth.__struct_fields__},
         runs=len(runs),
@@ -187,7 +198,9 @@ def fit(drives: Sequence[SensorRecording], seed: int = 1) -> PositionFit:
         deviation_m=(_deviation(recorded), _deviation(simulated)),
         carrier=_carrier(drives),
         reported_m=_reported(fixes),
-        dilution=None if not hdop else (float(np.median([h for h, _ in hdop])), float(np.median([v for _, v in hdop]))),
+        dilution=None
+        if not hdop
+        else (float(np.median([h for h, _ in hdop])), float(np.median([v for _, v in hdop]))),
         settling=next((found for drive in drives if (found := _settling(drive)) is not None), None),
     )
 
@@ -202,7 +215,10 @@ def growth_of(runs: Sequence[Array], period_s: float, seed: int = 1) -> Growth:
     lags, sums = lags[shown], sums[:, :, shown]
     t_s = lags * period_s
     if not sums[:, 0].any():
-        raise RecordingError("the positions never change: the receiver holds them at standstill, which hides its errors")
+        raise RecordingError(
+            "the positions never change: the receiver holds them at standstill, which hides "
+            "its errors"
+        )
     wander_s = None if longest_s >= LONG_S else WANDER_S
     form = _fit(t_s, _pooled(sums), wander_s)
     chance = np.random.default_rng(seed)
@@ -210,7 +226,11 @@ def growth_of(runs: Sequence[Array], period_s: float, seed: int = 1) -> Growth:
     drawn = [msgspec.structs.astuple(_fit(t_s, _pooled(draw), wander_s, form)) for draw in draws]
     low, high = _ends(msgspec.structs.astuple(form), drawn, len(sums))
     halves = sums[0::2], sums[1::2]
-    held_out = [_factor(_fit(t_s, _pooled(a), wander_s), t_s, _pooled(b)) for a, b in (halves, halves[::-1]) if len(a) and len(b)]
+    held_out = [
+        _factor(_fit(t_s, _pooled(a), wander_s), t_s, _pooled(b))
+        for a, b in (halves, halves[::-1])
+        if len(a) and len(b)
+    ]
     walk, walk_factor = nearest_walk(t_s, _pooled(sums))
     return Growth(
         form=form,
@@ -237,7 +257,9 @@ def errors(drive: SensorRecording, delay_s: float) -> PositionErrors:
         keep = np.concatenate([[True], np.diff(np.maximum.accumulate(t_s)) > 0.0])
         t_s, east, north = t_s[keep], east[keep], north[keep]
     if t_s[-1] < LEAST_S:
-        raise RecordingError(f"{drive.name}: lasts {t_s[-1]:.1f} s; at least {LEAST_S:.0f} s are needed")
+        raise RecordingError(
+            f"{drive.name}: lasts {t_s[-1]:.1f} s; at least {LEAST_S:.0f} s are needed"
+        )
     place = np.column_stack([east, north])
     if drive.truth is not None:
         error = place - antenna_m(drive.truth, t_s - delay_s, drive.lever_arm_m, start_ns)
@@ -245,13 +267,14 @@ def errors(drive: SensorRecording, delay_s: float) -> PositionErrors:
         error = place - np.median(place, axis=0)
     else:
         raise RecordingError(
-            f"{drive.name}: the vehicle moves, and nothing shows where it was; give runs with RTK beside a plain receiver, motion "
-            "capture or a simulator, or one of a standing vehicle"
+            f"{drive.name}: the vehicle moves, and nothing shows where it was; give runs with "
+            "RTK beside a plain receiver, motion capture or a simulator, or one of a standing "
+            "vehicle"
         )
     if np.isfinite(error).all(axis=1).sum() < 8:
         raise RecordingError(
-            f"{drive.name}: where it was is known at fewer than 8 fixes; the truth must last as long as the fixes, without gaps of "
-            f"{MAX_GAP_S:g} s"
+            f"{drive.name}: where it was is known at fewer than 8 fixes; the truth must last as "
+            f"long as the fixes, without gaps of {MAX_GAP_S:g} s"
         )
     period_s = _period(t_s)
     cell = np.round(t_s / period_s).astype(int)
@@ -269,7 +292,11 @@ def _period(t_s: Array) -> float:
 def _stands(drive: SensorRecording, t_s: Array, place: Array) -> bool:
     if drive.driven or any(abs(speed) > STILL_MPS for _, speed in drive.speeds):
         return False
-    velocities = [hypot(*fix.velocity_enu_mps[:2]) for fix in drive.fixes if np.isfinite(fix.velocity_enu_mps[:2]).all()]
+    velocities = [
+        hypot(*fix.velocity_enu_mps[:2])
+        for fix in drive.fixes
+        if np.isfinite(fix.velocity_enu_mps[:2]).all()
+    ]
     if velocities and np.median(velocities) > STILL_MPS:
         return False
     # Positions of a standing receiver wander by metres, so they must be seen to go somewhere.
@@ -286,7 +313,8 @@ def _stays(t_s: Array, place: Array, lag_s: float) -> bool:
 
 
 def _delay(drives: Sequence[SensorRecording]) -> float:
-    """Return the lateness with which the errors change least from fix to fix; 0 if none makes them much smoother."""
+    """Return the lateness with which the errors change least from fix to fix; 0 if none makes them
+    much smoother."""
 
     def roughness(delay_s: float) -> float:
         total, count = 0.0, 0
@@ -304,8 +332,11 @@ def _delay(drives: Sequence[SensorRecording]) -> float:
     return best_s if roughness(best_s) < DELAY_PAYS * roughness(0.0) else 0.0
 
 
-def _ends(values: Sequence[float], drawn: Sequence[Sequence[float]], blocks: int) -> tuple[list[float], list[float]]:
-    """Return 5 and 95 % of the draws, made wider as Student's distribution is wider for so few blocks."""
+def _ends(
+    values: Sequence[float], drawn: Sequence[Sequence[float]], blocks: int
+) -> tuple[list[float], list[float]]:
+    """Return 5 and 95 % of the draws, made wider as Student's distribution is wider for so few
+    blocks."""
     wider = float(student.ppf(0.95, blocks - 1) / normal.ppf(0.95)) * (blocks / (blocks - 1)) ** 0.5
     low, high = np.quantile(drawn, [0.05, 0.95], axis=0).tolist()
     for ends in (low, high):
@@ -316,15 +347,20 @@ def _ends(values: Sequence[float], drawn: Sequence[Sequence[float]], blocks: int
 
 
 def _sums(runs: Sequence[Array], lags: Array) -> Array:
-    """Return sum and count of squared increments (blocks, 2, lags). Few runs are cut, so that there are blocks to draw from."""
+    """Return sum and count of squared increments (blocks, 2, lags). Few runs are cut, so that there
+    are blocks to draw from."""
     parts = 1 if len(runs) >= BLOCKS // 2 else -(-BLOCKS // len(runs))
     found = []
     for error in runs:
         squares = [(error[lag:] - error[:-lag]) ** 2 for lag in lags.tolist()]
         # A block holds the increments that begin in it.
         for begins in np.array_split(np.arange(len(error)), parts):
-            rows = [each[begins[0] : begins[-1] + 1] if len(begins) else each[:0] for each in squares]
-            found.append([[np.nansum(each) for each in rows], [np.isfinite(each).sum() for each in rows]])
+            rows = [
+                each[begins[0] : begins[-1] + 1] if len(begins) else each[:0] for each in squares
+            ]
+            found.append(
+                [[np.nansum(each) for each in rows], [np.isfinite(each).sum() for each in rows]]
+            )
     return np.array(found)
 
 
@@ -352,7 +388,11 @@ def _fit(t_s: Array, found: Array, wander_s: float | None, near: Form | None = N
 
     def shown(found: Form) -> Form:
         # A part at its lower bound is not in the increments.
-        small = {name: 0.0 for name in ("white_m", "wander_m", "smooth_m") if getattr(found, name) < 1.01 * least}
+        small = {
+            name: 0.0
+            for name in ("white_m", "wander_m", "smooth_m")
+            if getattr(found, name) < 1.01 * least
+        }
         return msgspec.structs.replace(found, **small)
 
     best: tuple[float, Form] | None = None
@@ -361,7 +401,11 @@ def _fit(t_s: Array, found: Array, wander_s: float | None, near: Form | None = N
         starts = [[np.sqrt(found[0] / 2.0), size]]
         if with_smooth:
             low, high = [*low, least, 2.0 * t_s[0]], [*high, most, t_s[-1]]
-            starts = [[*start, size, time] for start in starts for time in np.geomspace(4.0 * t_s[0], 0.5 * t_s[-1], 4)]
+            starts = [
+                [*start, size, time]
+                for start in starts
+                for time in np.geomspace(4.0 * t_s[0], 0.5 * t_s[-1], 4)
+            ]
         if wander_s is None:
             low, high = [*low, 2.0 * t_s[0]], [*high, 10.0 * t_s[-1]]
             starts = [[*start, time] for start in starts for time in (t_s[-1] / 30.0, t_s[-1])]
@@ -384,18 +428,22 @@ def _factor(form: Form, t_s: Array, found: Array) -> float:
 
 
 def nearest_walk(t_s: Array, found: Array) -> tuple[RandomWalk, float]:
-    """Return the published random walk stretched in size and time until its D is nearest to the measured one, and their factor.
+    """Return the published random walk stretched in size and time until its D is nearest to the
+    measured one, and their factor.
 
-    With sizes times L and times times T, speeds grow by L / T. The drawn acceleration, one per step of constant length, by
-    L / T^1.5, and the pull of the place by L / T^2. In the published notation, a from N(-p / p_max, sigma), that is a fit of sigma
-    and p_max; the cuts keep their relation to them.
+    With sizes times L and times times T, speeds grow by L / T. The drawn acceleration, one per step
+    of constant length, by L / T^1.5, and the pull of the place by L / T^2. In the published
+    notation, a from N(-p / p_max, sigma), that is a fit of sigma and p_max; the cuts keep their
+    relation to them.
     """
     walk = RandomWalk()
     base_s, base = _walk_increments()
     times = np.geomspace(0.05, 1000.0, 400)
     short = np.minimum(t_s / times[:, None] / base_s[0], 1.0)
     # Below its shortest lag the place of the walk moves at constant speed.
-    logs = np.log(found) - np.log(np.array([np.interp(t_s / time, base_s, base) for time in times]) * short**2)
+    logs = np.log(found) - np.log(
+        np.array([np.interp(t_s / time, base_s, base) for time in times]) * short**2
+    )
     spread = logs.std(axis=1)
     k = int(np.argmin(spread))
     size, time = float(np.exp(0.5 * logs[k].mean())), float(times[k])
@@ -440,8 +488,8 @@ def _walk_increments() -> tuple[Array, Array]:
 
 def _simulated(form: Form, period_s: float, lengths: Sequence[int], seed: int) -> list[Array]:
     table = RecordedError(
-        white_sigma_m=form.white_m, wander_sigma_m=form.wander_m, wander_time_s=form.wander_s, smooth_sigma_m=form.smooth_m,
-        smooth_time_s=form.smooth_s,
+        white_sigma_m=form.white_m, wander_sigma_m=form.wander_m, wander_time_s=form.wander_s,
+        smooth_sigma_m=form.smooth_m, smooth_time_s=form.smooth_s,
     )  # fmt: skip
     model = GnssModel(model="recorded", rate_hz=1.0 / period_s, recorded=table)
     most = max(1, min(SIMULATED, 200_000 // max(1, sum(lengths))))
@@ -458,7 +506,9 @@ def _correlation(runs: Sequence[Array], lag: int) -> float:
     for error in runs:
         centred = error - np.nanmean(error, axis=0)
         if len(error) > lag and np.isfinite(centred[lag:] * centred[:-lag]).any():
-            rows.append(np.nanmean(centred[lag:] * centred[:-lag], axis=0) / np.nanmean(centred**2, axis=0))
+            rows.append(
+                np.nanmean(centred[lag:] * centred[:-lag], axis=0) / np.nanmean(centred**2, axis=0)
+            )
     return float(np.mean(rows))
 
 
@@ -479,7 +529,10 @@ def _interrupted(drives: Sequence[SensorRecording], period_s: float) -> FixInter
         gaps = np.diff(t_s)
         total_s += float(t_s[-1] - t_s[0])
         outages += (gaps[gaps > GAP * period_s] - period_s).tolist()
-        latitude, longitude = np.array([fix.latitude_rad for fix in fixes]), np.array([fix.longitude_rad for fix in fixes])
+        latitude, longitude = (
+            np.array([fix.latitude_rad for fix in fixes]),
+            np.array([fix.longitude_rad for fix in fixes]),
+        )
         same = (np.diff(latitude) == 0.0) & (np.diff(longitude) == 0.0)
         pairs += len(same)
         steps += [_step(east), _step(north)]
@@ -505,7 +558,8 @@ def _step(values: Array) -> float:
         return 0.0
     step = float(apart.min())
     counts = apart / step
-    # Degrees in text are rounded on the ellipsoid: the step in m changes by a few parts in a thousand.
+    # Degrees in text are rounded on the ellipsoid: the step in m changes by a few parts in a
+    # thousand.
     return step if float(np.abs(counts - np.round(counts)).mean()) < 0.05 else 0.0
 
 
@@ -515,13 +569,16 @@ def _carrier(drives: Sequence[SensorRecording]) -> str:
 
 
 def _reported(fixes: Sequence[GnssFix]) -> float | None:
-    variances = [0.5 * (fix.position_covariance_m2[0] + fix.position_covariance_m2[4]) for fix in fixes]
+    variances = [
+        0.5 * (fix.position_covariance_m2[0] + fix.position_covariance_m2[4]) for fix in fixes
+    ]
     known = [variance for variance in variances if np.isfinite(variance) and variance > 0.0]
     return float(np.sqrt(np.median(known))) if known else None
 
 
 def _settling(drive: SensorRecording) -> tuple[float, float, float] | None:
-    """Return first and last dilution and its time constant, if it falls to less than two thirds of the first."""
+    """Return first and last dilution and its time constant, if it falls to less than two thirds of
+    the first."""
     stated = [(fix.t_ns, fix.hdop) for fix in drive.fixes if np.isfinite(fix.hdop)]
     if len(stated) < 20:
         return None

@@ -1,4 +1,5 @@
-"""Reads what a sensor measured, and what it should have measured, from a recording of any format."""
+"""Reads what a sensor measured, and what it should have measured, from a recording of any
+format."""
 
 import os
 from array import array
@@ -34,10 +35,19 @@ RECEIVER_FILES = (".ubx", ".nmea", ".log", ".bin", ".ulg")
 def add_recordings(parser: CommandParser) -> None:
     """Add the arguments that name recordings."""
     parser.add_argument(
-        "run_files", nargs="+", type=LOG, metavar="RUN", help="recordings: .mcap, CSV, bags, receiver files, or folders of these"
+        "run_files",
+        nargs="+",
+        type=LOG,
+        metavar="RUN",
+        help="recordings: .mcap, CSV, bags, receiver files, or folders of these",
     )
     parser.add_argument(
-        "--kind", type=KIND, action="append", default=[], metavar="KIND", help="kind of recording to read; repeatable"
+        "--kind",
+        type=KIND,
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="kind of recording to read; repeatable",
     )
 
 
@@ -51,7 +61,8 @@ class SensorRecording(Struct, frozen=True, kw_only=True):
     datum: Datum
     sample_ns: Times = field(default_factory=lambda: np.zeros(0, np.int64))
     samples: Array = field(default_factory=lambda: np.zeros((0, 6)))
-    """Angular rates and specific forces (n, 6) of the inertial unit at ``sample_ns``, rad/s and m/s^2."""
+    """Angular rates and specific forces (n, 6) of the inertial unit at ``sample_ns``, rad/s and
+    m/s^2."""
     lever_arm_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     speeds: list[tuple[int, float]] = field(default_factory=list)
     """Time and speed by wheels."""
@@ -59,7 +70,9 @@ class SensorRecording(Struct, frozen=True, kw_only=True):
     """True if a throttle was given."""
 
 
-def read(paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (), mapping: str = "") -> list[SensorRecording]:
+def read(
+    paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (), mapping: str = ""
+) -> list[SensorRecording]:
     """Read files and folders. Raises RecordingError and LogError."""
     found: list[SensorRecording] = []
     for path in paths:
@@ -73,23 +86,31 @@ def read(paths: Collection[str | os.PathLike[str]], kinds: Collection[str] = (),
             continue
         found += [drive for source in listed if (drive := _drive(source, kinds)) is not None]
     if not found:
-        raise RecordingError(f"{', '.join(map(str, paths))}: no recording of the kinds {', '.join(kinds) or ', '.join(TRUE_APART)}")
+        raise RecordingError(
+            f"{', '.join(map(str, paths))}: no recording of the kinds "
+            f"{', '.join(kinds) or ', '.join(TRUE_APART)}"
+        )
     return found
 
 
 def _foreign(path: Path) -> list[SensorRecording]:
-    """Read one file of another program, or those in a folder that are receiver files or logs of ArduPilot and PX4."""
+    """Read one file of another program, or those in a folder that are receiver files or logs of
+    ArduPilot and PX4."""
     if not path.is_dir():
         return [_imported(path, "")]
     found, refused = [], []
-    for file in sorted(each for each in path.rglob("*") if each.suffix.lower() in RECEIVER_FILES and each.is_file()):
+    for file in sorted(
+        each for each in path.rglob("*") if each.suffix.lower() in RECEIVER_FILES and each.is_file()
+    ):
         try:
             found.append(_imported(file, ""))
         except (RecordingError, LogError) as error:
             refused.append(str(error))
     if not found:
         raise RecordingError(
-            shortened(refused) if refused else f"{path}: holds no recording that can be read here; see docs/logs.md"
+            shortened(refused)
+            if refused
+            else f"{path}: holds no recording that can be read here; see docs/logs.md"
         )
     return found
 
@@ -161,7 +182,8 @@ def _own(path: Path, name: str) -> SensorRecording:
 
 
 def inertial_samples(messages: Iterable[ImuSample]) -> tuple[Times, Array]:
-    """Return times (n,) and values (n, 6). They are packed, because a night of standing holds millions."""
+    """Return times (n,) and values (n, 6). They are packed, because a night of standing holds
+    millions."""
     times, values = array("q"), array("d")
     for message in messages:
         times.append(message.t_ns)
@@ -176,12 +198,17 @@ def shortened(reasons: Sequence[str]) -> str:
     return reasons[0] + more
 
 
-def antenna_m(truth: RecordedMotion, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int) -> Array:
-    """Return the true place of the antenna (n, 2) at times since ``start_ns``; NaN where the truth is not known."""
+def antenna_m(
+    truth: RecordedMotion, at_s: Array, lever_arm_m: tuple[float, float, float], start_ns: int
+) -> Array:
+    """Return the true place of the antenna (n, 2) at times since ``start_ns``; NaN where the truth
+    is not known."""
     truth_s = seconds(truth.t_ns - start_ns)
     known = np.isfinite(truth.x_m) & np.isfinite(truth.y_m)
     turned: Array = np.unwrap(np.nan_to_num(truth.yaw_rad))
-    x, y, yaw = (between(at_s, truth_s[known], values[known]) for values in (truth.x_m, truth.y_m, turned))
+    x, y, yaw = (
+        between(at_s, truth_s[known], values[known]) for values in (truth.x_m, truth.y_m, turned)
+    )
     ahead, left = lever_arm_m[:2]
     c, s = np.cos(yaw), np.sin(yaw)
     return np.column_stack([x + c * ahead - s * left, y + s * ahead + c * left])

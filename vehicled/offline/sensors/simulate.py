@@ -1,7 +1,9 @@
-"""Command ``vehicled sensors simulate``: recorded runs in which some sensors are simulated, and all else is as it was.
+"""Command ``vehicled sensors simulate``: recorded runs in which some sensors are simulated, and all
+else is as it was.
 
-A simulated sensor sees the recorded truth, at the times and with the delays of the recorded one. So two sets of runs differ by that
-sensor alone. Rates and accelerations are derivatives of the truth; if it comes from RTK, its noise is in them.
+A simulated sensor sees the recorded truth, at the times and with the delays of the recorded one. So
+two sets of runs differ by that sensor alone. Rates and accelerations are derivatives of the truth;
+if it comes from RTK, its noise is in them.
 """
 
 import hashlib
@@ -39,7 +41,8 @@ from vehicled.run.terminal import Progress
 
 TYPES: dict[str, type[Message]] = {"gnss": GnssFix, "imu": ImuSample, "heading": Heading}
 _VECTORS = (
-    "velocity_enu_mps", "position_covariance_m2", "velocity_covariance_m2ps2", "angular_rate_radps", "specific_force_mps2",
+    "velocity_enu_mps", "position_covariance_m2", "velocity_covariance_m2ps2", "angular_rate_radps",
+    "specific_force_mps2",
 )  # fmt: skip
 """Parts that a recorded message may leave open."""
 MAX_GAP_S = 1.0
@@ -51,8 +54,9 @@ _SEED = whole(0, 2**32, "expected a whole number from 0 to 2^32")
 
 
 def declare_sensors_simulate(parser: CommandParser) -> None:
-    """Write a log for each run with a known truth, in which the chosen sensors are simulated on that truth, at the times of the
-    recorded ones, and all else is as recorded. vehicled gap then shows the gap of these sensors alone.
+    """Write a log for each run with a known truth, in which the chosen sensors are simulated on
+    that truth, at the times of the recorded ones, and all else is as recorded. vehicled gap then
+    shows the gap of these sensors alone.
     """
     parser.describe(
         examples=(
@@ -64,28 +68,54 @@ def declare_sensors_simulate(parser: CommandParser) -> None:
     )
     add_recordings(parser)
     parser.add_argument(
-        "--sensor", action="append", choices=("gnss", "imu", "heading"), required=True, help="sensor to simulate; repeatable"
+        "--sensor",
+        action="append",
+        choices=("gnss", "imu", "heading"),
+        required=True,
+        help="sensor to simulate; repeatable",
     )
     parser.add_argument(
-        "--profile", type=PROFILE, default="art", metavar="P", help="profile with the models of the sensors (default art)"
+        "--profile",
+        type=PROFILE,
+        default="art",
+        metavar="P",
+        help="profile with the models of the sensors (default art)",
     )
     parser.add_argument(
-        "--set", type=KEY, action="append", default=[], metavar="KEY=VALUE", help="override a profile value; repeatable"
+        "--set",
+        type=KEY,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a profile value; repeatable",
     )
-    parser.add_argument("--seed", type=_SEED, default=1, metavar="N", help="seed of the first run (default 1)")
-    parser.add_argument("--runs", type=_RUNS, default=1, metavar="N", help="runs per recording, each with its own seed (default 1)")
     parser.add_argument(
-        "--from-first-fix", action="store_true", help="the first fix is without error, as in recordings that count from there"
+        "--seed", type=_SEED, default=1, metavar="N", help="seed of the first run (default 1)"
     )
     parser.add_argument(
-        "--no-velocity", action="store_true", help="simulated fixes hold no velocity, as in recordings that have none"
+        "--runs",
+        type=_RUNS,
+        default=1,
+        metavar="N",
+        help="runs per recording, each with its own seed (default 1)",
+    )
+    parser.add_argument(
+        "--from-first-fix",
+        action="store_true",
+        help="the first fix is without error, as in recordings that count from there",
+    )
+    parser.add_argument(
+        "--no-velocity",
+        action="store_true",
+        help="simulated fixes hold no velocity, as in recordings that have none",
     )
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the logs")
     parser.set_defaults(run=run)
 
 
 def run(arguments: Namespace) -> int:
-    """Write a log for each run and seed. Raises SetupError, RecordingError, LogError and ProfileError."""
+    """Write a log for each run and seed. Raises SetupError, RecordingError, LogError and
+    ProfileError."""
     if find_spec("scipy") is None:
         raise SetupError("sensors simulate needs scipy: pip install 'vehicled[calibrate]'")
     known_kinds(arguments.kind)
@@ -108,20 +138,29 @@ def run(arguments: Namespace) -> int:
                     try:
                         file.parent.mkdir(parents=True, exist_ok=True)
                     except OSError as error:
-                        raise SetupError(f"-o {folder}: cannot be written ({error.strerror}); choose another folder") from error
+                        raise SetupError(
+                            f"-o {folder}: cannot be written ({error.strerror}); choose "
+                            "another folder"
+                        ) from error
                     write(file, inputs, recording, loaded, replaced, seed)
                     written += 1
                     progress.update(f"{written} runs written")
     progress.close()
     if not written:
         raise RecordingError(f"no recording of the kinds {', '.join(arguments.kind)}")
-    words = ["vehicled gap --real", *map(str, arguments.run_files), *(f"--kind {kind}" for kind in kinds_read), f"--sim {folder}"]
+    words = [
+        "vehicled gap --real",
+        *map(str, arguments.run_files),
+        *(f"--kind {kind}" for kind in kinds_read),
+        f"--sim {folder}",
+    ]
     print(f"{written} run{'s' if written > 1 else ''} in {folder}\n{' '.join(words)}")
     return 0
 
 
 def _recordings(source: RecordingSource, kinds: tuple[str, ...]) -> list[Recording]:
-    """Return the recordings of the kinds; without any, of the first kind whose truth comes from another sensor."""
+    """Return the recordings of the kinds; without any, of the first kind whose truth comes from
+    another sensor."""
     if kinds:
         return source.load(kinds)
     for kind in dict.fromkeys((*TRUE_APART, *source.kinds)):
@@ -139,28 +178,40 @@ def simulated(
     from_first_fix: bool = False,
     velocity: bool = True,
 ) -> list[Message]:
-    """Return the inputs with the messages of ``replaced`` sensors simulated, in order of arrival. Raises RecordingError.
+    """Return the inputs with the messages of ``replaced`` sensors simulated, in order of arrival.
+    Raises RecordingError.
 
-    With ``from_first_fix`` the first fix has no error, as if the receiver counted from there. Without ``velocity`` fixes hold none.
+    With ``from_first_fix`` the first fix has no error, as if the receiver counted from there.
+    Without ``velocity`` fixes hold none.
     """
-    kept = [m for m in recording.inputs if not isinstance(m, tuple(TYPES[name] for name in replaced))]
+    kept = [
+        m for m in recording.inputs if not isinstance(m, tuple(TYPES[name] for name in replaced))
+    ]
     made: list[Message] = []
     motion = motion_of(recording)
     for name in replaced:
         recorded = [m for m in recording.inputs if isinstance(m, TYPES[name])]
         if len(recorded) < 2:
-            raise RecordingError(f"{recording.source}: holds no {TYPES[name].__name__} that could be simulated in its place")
+            raise RecordingError(
+                f"{recording.source}: holds no {TYPES[name].__name__} that could be simulated "
+                "in its place"
+            )
         sampled = _sampled(_sensor(name, recording, profile, recorded, seed), recorded, motion)
         if name == "gnss" and from_first_fix:
             begun = _moved(motion, recording, sampled)
             sampled = _sampled(_sensor(name, recording, profile, recorded, seed), recorded, begun)
         if name == "gnss" and not velocity:
-            sampled = [msgspec.structs.replace(m, velocity_enu_mps=NAN3, velocity_covariance_m2ps2=NAN9) for m in sampled]
+            sampled = [
+                msgspec.structs.replace(m, velocity_enu_mps=NAN3, velocity_covariance_m2ps2=NAN9)
+                for m in sampled
+            ]
         made += sampled
     return sorted([*kept, *made], key=arrival_ns)
 
 
-def _sampled(sensor: Sensor, recorded: list[Message], motion: Callable[[int], Motion | None]) -> list[Message]:
+def _sampled(
+    sensor: Sensor, recorded: list[Message], motion: Callable[[int], Motion | None]
+) -> list[Message]:
     made = []
     for message in recorded:
         t_ns: int = message.t_ns  # type: ignore[attr-defined]
@@ -172,8 +223,11 @@ def _sampled(sensor: Sensor, recorded: list[Message], motion: Callable[[int], Mo
     return made
 
 
-def _moved(motion: Callable[[int], Motion | None], recording: Recording, sampled: list[Message]) -> Callable[[int], Motion | None]:
-    """Return the motion moved by the error of the first fix, so that the receiver's fixes lose it."""
+def _moved(
+    motion: Callable[[int], Motion | None], recording: Recording, sampled: list[Message]
+) -> Callable[[int], Motion | None]:
+    """Return the motion moved by the error of the first fix, so that the receiver's fixes lose
+    it."""
     first = next((m for m in sampled if isinstance(m, GnssFix) and isfinite(m.latitude_rad)), None)
     true = motion(first.t_ns) if first is not None else None
     if first is None or true is None:
@@ -185,22 +239,32 @@ def _moved(motion: Callable[[int], Motion | None], recording: Recording, sampled
 
     def at(t_ns: int) -> Motion | None:
         now = motion(t_ns)
-        return None if now is None else msgspec.structs.replace(now, x_m=now.x_m - dx, y_m=now.y_m - dy)
+        return (
+            None
+            if now is None
+            else msgspec.structs.replace(now, x_m=now.x_m - dx, y_m=now.y_m - dy)
+        )
 
     return at
 
 
 def _as_recorded(sample: Message, recorded: Message) -> Message:
-    """Return the sample with the recorded arrival, and without what the recorded message leaves open (NaN)."""
+    """Return the sample with the recorded arrival, and without what the recorded message leaves
+    open (NaN)."""
     changes: dict[str, Any] = {"t_rx_ns": arrival_ns(recorded)}
     for name in _VECTORS:
         values = getattr(recorded, name, ())
         if not all(map(isfinite, values)):
-            changes[name] = tuple(mine if isfinite(theirs) else theirs for mine, theirs in zip(getattr(sample, name), values))
+            changes[name] = tuple(
+                mine if isfinite(theirs) else theirs
+                for mine, theirs in zip(getattr(sample, name), values)
+            )
     return msgspec.structs.replace(sample, **changes)
 
 
-def _sensor(name: str, recording: Recording, profile: Profile, recorded: list[Message], seed: int) -> Sensor:
+def _sensor(
+    name: str, recording: Recording, profile: Profile, recorded: list[Message], seed: int
+) -> Sensor:
     times = np.array([m.t_ns for m in recorded]) * 1e-9  # type: ignore[attr-defined]
     span = min(8, len(times) - 1)
     rate_hz = float(np.clip(span / np.median(times[span:] - times[:-span]), 0.1, 1000.0))
@@ -213,10 +277,14 @@ def _sensor(name: str, recording: Recording, profile: Profile, recorded: list[Me
         return Gnss(model, recording.lever_arm_m, recording.datum, seed, entity, start_ns, 0)
     if name == "imu":
         # Messages are in the axes of the vehicle, at its reference point.
-        return imu_sensor(msgspec.structs.replace(sim.imu, rate_hz=rate_hz), (0.0, 0.0, 0.0), seed, entity)
+        return imu_sensor(
+            msgspec.structs.replace(sim.imu, rate_hz=rate_hz), (0.0, 0.0, 0.0), seed, entity
+        )
     if sim.heading is None:
         raise SetupError(f"profile {profile.name} has no table [sim.heading]; add it")
-    return HeadingSensor(msgspec.structs.replace(sim.heading, rate_hz=rate_hz, magnetometer=None), seed, entity)
+    return HeadingSensor(
+        msgspec.structs.replace(sim.heading, rate_hz=rate_hz, magnetometer=None), seed, entity
+    )
 
 
 def motion_of(recording: Recording) -> Callable[[int], Motion | None]:
@@ -224,12 +292,19 @@ def motion_of(recording: Recording) -> Callable[[int], Motion | None]:
     from scipy.interpolate import CubicSpline
 
     truth = recording.truth
-    known = np.isfinite(truth.x_m) & np.isfinite(truth.y_m) & np.isfinite(truth.speed_mps) & np.isfinite(truth.yaw_rad)
+    known = (
+        np.isfinite(truth.x_m)
+        & np.isfinite(truth.y_m)
+        & np.isfinite(truth.speed_mps)
+        & np.isfinite(truth.yaw_rad)
+    )
     t_ns = truth.t_ns[known]
     keep = np.concatenate([[True], np.diff(t_ns) > 0]) if len(t_ns) else np.zeros(0, bool)
     t_ns = t_ns[keep]
     if len(t_ns) < 8:
-        raise RecordingError(f"{recording.source}: holds no true position, heading and speed over 8 steps")
+        raise RecordingError(
+            f"{recording.source}: holds no true position, heading and speed over 8 steps"
+        )
     origin_ns = int(t_ns[0])
     t_s: Array = (t_ns - origin_ns) * 1e-9
 
@@ -247,28 +322,60 @@ def motion_of(recording: Recording) -> Callable[[int], Motion | None]:
     def at(time_ns: int) -> Motion | None:
         now = (time_ns - origin_ns) * 1e-9
         right = int(np.searchsorted(t_s, now))
-        if now < 0.0 or now > t_s[-1] or (0 < right < len(t_s) and t_s[right] - t_s[right - 1] > MAX_GAP_S):
+        if (
+            now < 0.0
+            or now > t_s[-1]
+            or (0 < right < len(t_s) and t_s[right] - t_s[right - 1] > MAX_GAP_S)
+        ):
             return None
         v, w = float(speed(now)), float(rate(now))
         return Motion(
-            float(x(now)), float(y(now)), float(yaw(now)), v, 0.0, w, float(acceleration(now)), v * w, float(turning(now)), 0.0
+            float(x(now)),
+            float(y(now)),
+            float(yaw(now)),
+            v,
+            0.0,
+            w,
+            float(acceleration(now)),
+            v * w,
+            float(turning(now)),
+            0.0,
         )
 
     return at
 
 
-def write(path: Path, inputs: list[Message], recording: Recording, loaded: Loaded, replaced: Sequence[str], seed: int) -> None:
+def write(
+    path: Path,
+    inputs: list[Message],
+    recording: Recording,
+    loaded: Loaded,
+    replaced: Sequence[str],
+    seed: int,
+) -> None:
     """Write a log with the inputs and the truth. Raises LogError."""
     truth = recording.truth
     messages: list[tuple[int, Message]] = [(arrival_ns(m), m) for m in inputs]
-    for t_ns, x, y, yaw, speed in zip(truth.t_ns.tolist(), truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps):
+    for t_ns, x, y, yaw, speed in zip(
+        truth.t_ns.tolist(), truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps
+    ):
         if isfinite(x) and isfinite(y) and isfinite(speed):
             nan = float("nan")
-            messages.append((t_ns, GroundTruth(t_ns, t_ns, float(x), float(y), float(yaw), float(speed), nan, nan)))
+            messages.append(
+                (
+                    t_ns,
+                    GroundTruth(t_ns, t_ns, float(x), float(y), float(yaw), float(speed), nan, nan),
+                )
+            )
     messages.sort(key=lambda pair: pair[0])
     if path.exists():
-        raise LogError(f"{path}: there is such a file already, it is not overwritten; give another -o")
-    datum = {name: getattr(recording.datum, name) for name in ("latitude_rad", "longitude_rad", "height_m")}
+        raise LogError(
+            f"{path}: there is such a file already, it is not overwritten; give another -o"
+        )
+    datum = {
+        name: getattr(recording.datum, name)
+        for name in ("latitude_rad", "longitude_rad", "height_m")
+    }
     course = {"name": recording.course or UNKNOWN_COURSE, "closed": False, "datum": datum}
     header = RunHeader(
         run_id=hashlib.sha256(f"{path.stem} {recording.source}".encode()).hexdigest()[:12],

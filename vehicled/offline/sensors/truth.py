@@ -1,8 +1,11 @@
-"""Accuracy of a reference system by a protocol: what it may claim as truth, from drives that would show its errors.
+"""Accuracy of a reference system by a protocol: what it may claim as truth, from drives that would
+show its errors.
 
-Each check compares the reference with something else: rest, a marked place, its own velocity, the direction of travel, the fixes of
-another receiver. A standard deviation goes with the number of independent observations, because errors that change slowly repeat
-themselves. The claim is the upper 95 % limit of the check that knows most, and no less than any check shows or the unit declares.
+Each check compares the reference with something else: rest, a marked place, its own velocity, the
+direction of travel, the fixes of another receiver. A standard deviation goes with the number of
+independent observations, because errors that change slowly repeat themselves. The claim is the
+upper 95 % limit of the check that knows most, and no less than any check shows or the unit
+declares.
 """
 
 import os
@@ -25,7 +28,8 @@ from vehicled.profile import profile_in
 
 QUANTITIES = {"position": "m", "speed": "m/s", "heading": "rad"}
 STILL_S, STILL_M, STILL_RAD = 10.0, 0.1, 0.02
-"""Least time at rest, and the largest change of position and yaw within a second that counts as rest."""
+"""Least time at rest, and the largest change of position and yaw within a second that counts as
+rest."""
 TRIM_S = 1.0
 """Time left out at both ends of a rest: the vehicle rocks."""
 PLACE_M = 0.5
@@ -43,7 +47,8 @@ COURSE_MPS = 0.5
 TURNING_PER_M = 0.05
 """Curvature from which the vehicle turns."""
 BOTH_WAYS = 0.1
-"""Part of the time that the vehicle must turn to each side, to separate its mounting angle from its turning."""
+"""Part of the time that the vehicle must turn to each side, to separate its mounting angle from its
+turning."""
 SPEED_SPREAD = 1.2
 """Ratio of fast to slow driving in turns from which on slip is separated from the lever arm."""
 ALL_FIXED = 0.995
@@ -70,7 +75,8 @@ class Series(Struct, frozen=True, kw_only=True):
     fixed: Array
     """1 where the positions rest on a fixed RTK solution."""
     fixes: Array
-    """Fixes of another receiver with a fixed RTK solution (m, 3): time, east, north of its antenna."""
+    """Fixes of another receiver with a fixed RTK solution (m, 3): time, east, north of its
+    antenna."""
     antenna_m: tuple[float, float, float]
 
     @property
@@ -94,12 +100,17 @@ class TruthEvidence(Struct, frozen=True, kw_only=True):
     independent: float
     """Number of independent observations."""
     proves: bool = True
-    """False if the check sees only a part of the errors, so that it may refute a claim but cannot carry one."""
+    """False if the check sees only a part of the errors, so that it may refute a claim but cannot
+    carry one."""
 
     @property
     def upper(self) -> float:
         """Upper 95 % limit of the standard deviation."""
-        return self.sigma * sqrt(self.independent / chi_square_05(self.independent)) if self.independent >= 1.0 else inf
+        return (
+            self.sigma * sqrt(self.independent / chi_square_05(self.independent))
+            if self.independent >= 1.0
+            else inf
+        )
 
 
 class CheckResult(Struct, frozen=True):
@@ -118,7 +129,8 @@ class TruthCheck(Struct, frozen=True, kw_only=True):
     declared: dict[str, float]
     """Median of the declared standard deviations by quantity."""
     claims: dict[str, float]
-    """Standard deviation per axis that may be claimed, by quantity; NaN where nothing may be claimed."""
+    """Standard deviation per axis that may be claimed, by quantity; NaN where nothing may be
+    claimed."""
     independent: dict[str, float]
     """Independent observations behind each claim."""
     unknown: list[str]
@@ -129,17 +141,19 @@ class TruthCheck(Struct, frozen=True, kw_only=True):
 
 
 def chi_square_05(degrees: float) -> float:
-    """Return the 5 % quantile of chi-square (Wilson and Hilferty 1931: within 4 % from four degrees on, too
-    small below)."""
+    """Return the 5 % quantile of chi-square (Wilson and Hilferty 1931: within 4 % from four degrees
+    on, too small below)."""
     spread = 2.0 / (9.0 * degrees)
     return float(degrees * max(1.0 - spread - 1.6449 * sqrt(spread), 0.02) ** 3)
 
 
 def independent(errors: Array) -> float:
-    """Return the number of independent values in an evenly sampled series: n over its integrated autocorrelation time.
+    """Return the number of independent values in an evenly sampled series: n over its integrated
+    autocorrelation time.
 
-    Correlations are about zero, not about the mean: a constant error is one observation, however often it is seen. They are summed
-    as long as neighbours together are positive (Geyer 1992), so that a slow part under white noise is not overlooked.
+    Correlations are about zero, not about the mean: a constant error is one observation, however
+    often it is seen. They are summed as long as neighbours together are positive (Geyer 1992), so
+    that a slow part under white noise is not overlooked.
     """
     n = len(errors)
     power = float(np.mean(errors * errors)) if n else 0.0
@@ -173,7 +187,8 @@ def _read(path: str | os.PathLike[str]) -> Series:
     arm = profile.lever_arm_m(ReferenceState.__name__)
     if len(states) < 2 or arm is None:
         raise RecordingError(
-            f'{path}: holds no reference state: give one device of the profile messages = ["ReferenceState"] (docs/devices.md)'
+            f"{path}: holds no reference state: give one device of the profile messages = "
+            '["ReferenceState"] (docs/devices.md)'
         )
     antenna_m = profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
     return series(os.fspath(path), states, fixes, datum, arm, antenna_m)
@@ -200,17 +215,23 @@ def series(
             (
                 (state.t_ns - start_ns) * 1e-9, truth.x_m, truth.y_m, truth.yaw_rad,
                 ve + rate * (north_m - truth.y_m), vn - rate * (east_m - truth.x_m), rate,
-                truth.position_sigma_m, truth.speed_sigma_mps, truth.yaw_sigma_rad, state.carrier is CarrierSolution.FIXED,
+                truth.position_sigma_m, truth.speed_sigma_mps, truth.yaw_sigma_rad,
+                state.carrier is CarrierSolution.FIXED,
             )
         )  # fmt: skip
     columns = np.array(rows, dtype=np.float64).T
     columns = columns[:, np.concatenate([[True], np.diff(columns[0]) > 0.0])]
     columns[3] = np.unwrap(columns[3])
-    places = [((f.t_ns - start_ns) * 1e-9, *datum.to_enu(f.latitude_rad, f.longitude_rad, f.height_m)[:2]) for f in fixes]
+    places = [
+        ((f.t_ns - start_ns) * 1e-9, *datum.to_enu(f.latitude_rad, f.longitude_rad, f.height_m)[:2])
+        for f in fixes
+    ]
     return Series(
-        name=name, t_s=columns[0], x_m=columns[1], y_m=columns[2], yaw_rad=columns[3], east_mps=columns[4],
-        north_mps=columns[5], rate_radps=columns[6], position_sigma_m=columns[7], speed_sigma_mps=columns[8],
-        yaw_sigma_rad=columns[9], fixed=columns[10], fixes=np.array(places, dtype=np.float64).reshape(-1, 3), antenna_m=antenna,
+        name=name, t_s=columns[0], x_m=columns[1], y_m=columns[2], yaw_rad=columns[3],
+        east_mps=columns[4], north_mps=columns[5], rate_radps=columns[6],
+        position_sigma_m=columns[7], speed_sigma_mps=columns[8], yaw_sigma_rad=columns[9],
+        fixed=columns[10], fixes=np.array(places, dtype=np.float64).reshape(-1, 3),
+        antenna_m=antenna,
     )  # fmt: skip
 
 
@@ -234,27 +255,44 @@ def check(runs: Sequence[Series]) -> TruthCheck:
         mine = [each for each in evidence if each.quantity == quantity]
         carrying = [each for each in mine if each.proves and each.independent >= FEW]
         if not carrying:
-            claims[quantity], counts[quantity] = nan, max([each.independent for each in mine if each.proves], default=0.0)
+            claims[quantity], counts[quantity] = (
+                nan,
+                max([each.independent for each in mine if each.proves], default=0.0),
+            )
             continue
         best = min(carrying, key=lambda each: each.upper)
-        known = [each.sigma for each in mine] + ([declared[quantity]] if isfinite(declared[quantity]) else [])
+        known = [each.sigma for each in mine] + (
+            [declared[quantity]] if isfinite(declared[quantity]) else []
+        )
         claims[quantity], counts[quantity] = max([best.upper, *known]), best.independent
-    # A lever arm that is wrong to the side adds the yaw rate times the error to the speed. No check but the position's sees it.
+    # A lever arm that is wrong to the side adds the yaw rate times the error to the speed. No check
+    # but the position's sees it.
     turning = rms(np.concatenate([run.rate_radps for run in runs]))
     if isfinite(claims["position"]):
         claims["speed"] = hypot(claims["speed"], turning * claims["position"])
     else:
-        unknown.append("the part of a wrong lever arm in the speed of turns, because the position is unknown")
+        unknown.append(
+            "the part of a wrong lever arm in the speed of turns, because the position is unknown"
+        )
     unknown += [f"{each.name}: {each.lacking}" for each in checks if each.lacking]
     fixed = float(np.mean(np.concatenate([run.fixed for run in runs])))
     if fixed < ALL_FIXED:
-        unknown.append(f"the claim holds for the conditions of these runs: {fixed:.0%} of the states rest on fixed RTK")
+        unknown.append(
+            f"the claim holds for the conditions of these runs: {fixed:.0%} of the states rest "
+            "on fixed RTK"
+        )
     minutes = sum(float(run.t_s[-1] - run.t_s[0]) for run in runs) / 60.0
-    unknown.append(f"errors that change more slowly than these {minutes:.1f} min: add a log of another hour or day")
-    unknown.append("an offset of the whole map, such as wrong coordinates of the base station, shows in none of these checks")
+    unknown.append(
+        f"errors that change more slowly than these {minutes:.1f} min: add a log of another "
+        "hour or day"
+    )
+    unknown.append(
+        "an offset of the whole map, such as wrong coordinates of the base station, shows in "
+        "none of these checks"
+    )
     return TruthCheck(
-        checks=checks, evidence=evidence, declared=declared, claims=claims, independent=counts, unknown=unknown,
-        yaw_offset_rad=offset, runs=[run.name for run in runs],
+        checks=checks, evidence=evidence, declared=declared, claims=claims, independent=counts,
+        unknown=unknown, yaw_offset_rad=offset, runs=[run.name for run in runs],
     )  # fmt: skip
 
 
@@ -268,7 +306,8 @@ def _median(columns: list[Array]) -> float:
 
 
 def rests_of(run: Series) -> list[tuple[int, int]]:
-    """Return first and last index of each rest. By positions, because a wrong velocity would hide itself."""
+    """Return first and last index of each rest. By positions, because a wrong velocity would hide
+    itself."""
     after = np.searchsorted(run.t_s, run.t_s + 1.0)
     inside = after < len(run.t_s)
     then = np.minimum(after, len(run.t_s) - 1)
@@ -302,16 +341,30 @@ def _rest(rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]) -
         turns.append(np.polyfit(at, run.yaw_rad[a:b], 1)[0] * 60.0)
     position, speed, yaw = (rms(np.concatenate(each)) for each in (scatter, speeds, yaws))
     evidence += [
-        TruthEvidence(quantity="position", check=name, sigma=position, independent=2.0 * len(rests), proves=False),
+        TruthEvidence(
+            quantity="position",
+            check=name,
+            sigma=position,
+            independent=2.0 * len(rests),
+            proves=False,
+        ),
         TruthEvidence(quantity="speed", check=name, sigma=speed, independent=count),
-        TruthEvidence(quantity="heading", check=name, sigma=yaw, independent=float(len(rests)), proves=False),
+        TruthEvidence(
+            quantity="heading", check=name, sigma=yaw, independent=float(len(rests)), proves=False
+        ),
     ]
     total = sum(float(run.t_s[b] - run.t_s[a]) for run, a, b in rests)
     findings = [
         f"{len(rests)} rests, {total:.0f} s together",
-        f"position scatters by {position:.4f} m and drifts by {rms(np.array(drifts)):.4f} m/min per axis",
+        (
+            f"position scatters by {position:.4f} m and drifts by {rms(np.array(drifts)):.4f} "
+            "m/min per axis"
+        ),
         f"velocity is {speed:.4f} m/s per axis, where it should be 0",
-        f"yaw scatters by {np.degrees(yaw):.3f} deg and drifts by {np.degrees(rms(np.array(turns))):.3f} deg/min",
+        (
+            f"yaw scatters by {np.degrees(yaw):.3f} deg and drifts by "
+            f"{np.degrees(rms(np.array(turns))):.3f} deg/min"
+        ),
     ]
     return CheckResult(name, findings)
 
@@ -323,7 +376,14 @@ def _marks(rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]) 
     newest: list[tuple[Series, int]] = []
     for run, a, b in rests:
         at = float(run.x_m[a:b].mean()), float(run.y_m[a:b].mean()), float(run.yaw_rad[a:b].mean())
-        home = next((k for k, visits in enumerate(places) if hypot(at[0] - visits[0][0], at[1] - visits[0][1]) < PLACE_M), None)
+        home = next(
+            (
+                k
+                for k, visits in enumerate(places)
+                if hypot(at[0] - visits[0][0], at[1] - visits[0][1]) < PLACE_M
+            ),
+            None,
+        )
         if home is None:
             places.append([at])
             newest.append((run, b))
@@ -337,22 +397,38 @@ def _marks(rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]) 
         places[home].append(at)
     visited = [np.array(visits) for visits in places if len(visits) > 1]
     if not visited:
-        return CheckResult(name, [], "no place was visited twice: stop on a mark, drive, and stop on it again")
+        return CheckResult(
+            name, [], "no place was visited twice: stop on a mark, drive, and stop on it again"
+        )
     errors = [visits[:, :2] - visits[:, :2].mean(axis=0) for visits in visited]
     free = 2.0 * sum(len(each) - 1 for each in errors)
     sigma = sqrt(sum(float(np.sum(each * each)) for each in errors) / free)
     # A wrong lever arm moves every visit alike, as long as the vehicle stands the same way.
     spread = max(float(np.ptp(np.cos(visits[:, 2] - visits[0, 2]))) for visits in visited)
-    evidence.append(TruthEvidence(quantity="position", check=name, sigma=sigma, independent=free, proves=spread > OTHER_WAY))
+    evidence.append(
+        TruthEvidence(
+            quantity="position",
+            check=name,
+            sigma=sigma,
+            independent=free,
+            proves=spread > OTHER_WAY,
+        )
+    )
     count = sum(len(each) for each in errors)
     far = max(float(np.hypot(*(a - b))) for each in errors for a in each for b in each)
     where = "one place" if len(errors) == 1 else f"{len(errors)} places"
-    text = f"{count} visits to {where} differ by {sigma:.4f} m per axis, {far:.4f} m at most, your placing included"
+    text = (
+        f"{count} visits to {where} differ by {sigma:.4f} m per axis, {far:.4f} m at most, "
+        "your placing included"
+    )
     lacking = ""
     if free < FEW:
         lacking = f"{count} visits are few: at least {int(FEW / 2) + 1} to one place are needed"
     elif spread <= OTHER_WAY:
-        lacking = "every visit faced the same way, which hides a wrong lever arm: come to the mark from the other side too"
+        lacking = (
+            "every visit faced the same way, which hides a wrong lever arm: come to the mark "
+            "from the other side too"
+        )
     return CheckResult(name, [text], lacking)
 
 
@@ -360,18 +436,23 @@ def _marks(rests: list[tuple[Series, int, int]], evidence: list[TruthEvidence]) 
 
 
 def _integral(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckResult:
-    """Compare the change of position with the integral of velocity, along and across the vehicle."""
+    """Compare the change of position with the integral of velocity, along and across the
+    vehicle."""
     name = "velocity against position"
     errors, lengths = [], []
     for run in runs:
         steps = np.diff(run.t_s)
         way = [
-            np.concatenate([[0.0], np.cumsum(0.5 * (v[1:] + v[:-1]) * steps)]) for v in (run.east_mps, run.north_mps)
+            np.concatenate([[0.0], np.cumsum(0.5 * (v[1:] + v[:-1]) * steps)])
+            for v in (run.east_mps, run.north_mps)
         ]  # fmt: skip
         at = np.arange(run.t_s[0], run.t_s[-1] - WINDOW_S, WINDOW_S)
         lost = np.concatenate([[0], np.cumsum(steps > 0.5)])
         holes = np.interp(at + WINDOW_S, run.t_s, lost) > np.interp(at, run.t_s, lost)
-        moves = [np.interp(at + WINDOW_S, run.t_s, v) - np.interp(at, run.t_s, v) for v in (run.x_m, run.y_m, *way)]
+        moves = [
+            np.interp(at + WINDOW_S, run.t_s, v) - np.interp(at, run.t_s, v)
+            for v in (run.x_m, run.y_m, *way)
+        ]
         speed = np.hypot(moves[2], moves[3]) / WINDOW_S
         used = ~holes & (speed > COURSE_MPS)
         c, s = (
@@ -383,15 +464,22 @@ def _integral(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckRes
         lengths.append(speed[used])
     found = np.concatenate(errors)
     if len(found) < FEW:
-        return CheckResult(name, [], f"fewer than {FEW} stretches of {WINDOW_S:g} s above {COURSE_MPS:g} m/s")
+        return CheckResult(
+            name, [], f"fewer than {FEW} stretches of {WINDOW_S:g} s above {COURSE_MPS:g} m/s"
+        )
     count = sum(independent(each[:, k]) for each in errors for k in (0, 1) if len(each))
     sigma = rms(found)
     # White noise of the velocity is averaged away, so this alone carries no claim.
-    evidence.append(TruthEvidence(quantity="speed", check=name, sigma=sigma, independent=count, proves=False))
+    evidence.append(
+        TruthEvidence(quantity="speed", check=name, sigma=sigma, independent=count, proves=False)
+    )
     scale = float(np.mean(found[:, 0]) / np.mean(np.concatenate(lengths)))
     findings = [
         f"{len(found)} stretches of {WINDOW_S:g} s: {sigma:.4f} m/s per axis",
-        f"mean {found[:, 0].mean():+.4f} m/s along ({scale:+.2%} of the speed), {found[:, 1].mean():+.4f} m/s across the vehicle",
+        (
+            f"mean {found[:, 0].mean():+.4f} m/s along ({scale:+.2%} of the speed), "
+            f"{found[:, 1].mean():+.4f} m/s across the vehicle"
+        ),
     ]
     return CheckResult(name, findings)
 
@@ -401,9 +489,10 @@ def _course(
 ) -> tuple[CheckResult, float]:
     """Compare the course of the rear axle with the heading.
 
-    ``course - heading = mounting + arm curvature + slip lateral acceleration``: the axle rolls where it points, so a constant
-    difference is the mounting angle, one that grows with curvature a wrong lever arm, and one that grows with lateral
-    acceleration slip. Driven to one side only, or at one speed, these cannot be separated.
+    ``course - heading = mounting + arm curvature + slip lateral acceleration``: the axle rolls
+    where it points, so a constant difference is the mounting angle, one that grows with curvature a
+    wrong lever arm, and one that grows with lateral acceleration slip. Driven to one side only, or
+    at one speed, these cannot be separated.
     """
     name = "course against heading"
     rows = []
@@ -416,26 +505,57 @@ def _course(
                 continue
             speed = float(ahead[a:b].mean())
             turning = float(rate[a:b].mean())
-            rows.append((float(np.arctan2(aside[a:b].mean(), speed)), turning / speed, turning * speed, speed))
+            rows.append(
+                (
+                    float(np.arctan2(aside[a:b].mean(), speed)),
+                    turning / speed,
+                    turning * speed,
+                    speed,
+                )
+            )
     if len(rows) < 10:
-        return CheckResult(name, [], f"the vehicle drove forward faster than {COURSE_MPS:g} m/s for {len(rows)} s: too short"), nan
+        return CheckResult(
+            name,
+            [],
+            (
+                f"the vehicle drove forward faster than {COURSE_MPS:g} m/s for {len(rows)} s: too "
+                "short"
+            ),
+        ), nan
     difference, curvature, lateral, speed = np.array(rows).T
     turns = np.abs(curvature) > TURNING_PER_M
-    left, right = float(np.mean(turns & (curvature > 0.0))), float(np.mean(turns & (curvature < 0.0)))
+    left, right = (
+        float(np.mean(turns & (curvature > 0.0))),
+        float(np.mean(turns & (curvature < 0.0))),
+    )
     lacking = ""
     columns = [np.ones(len(difference))]
-    spread = float(np.quantile(speed[turns], 0.9) / np.quantile(speed[turns], 0.1)) if turns.any() else 1.0
+    spread = (
+        float(np.quantile(speed[turns], 0.9) / np.quantile(speed[turns], 0.1))
+        if turns.any()
+        else 1.0
+    )
     if min(left, right) >= BOTH_WAYS:
         columns.append(curvature)
         if spread >= SPEED_SPREAD:
             columns.append(lateral)
         else:
-            lacking = "turns were driven at one speed: slip and a wrong lever arm look alike; drive them slow and fast"
+            lacking = (
+                "turns were driven at one speed: slip and a wrong lever arm look alike; drive "
+                "them slow and fast"
+            )
     else:
-        lacking = "turns to one side only: the mounting angle holds what turning adds; drive the figure both ways"
+        lacking = (
+            "turns to one side only: the mounting angle holds what turning adds; drive the "
+            "figure both ways"
+        )
         straight = ~turns
         if straight.sum() >= 10:
-            difference, curvature, speed = difference[straight], curvature[straight], speed[straight]
+            difference, curvature, speed = (
+                difference[straight],
+                curvature[straight],
+                speed[straight],
+            )
             columns = [np.ones(len(difference))]
     weights = speed / speed.max()
     design = np.column_stack(columns)
@@ -448,18 +568,34 @@ def _course(
     noise = rms(np.concatenate(scatter)) if scatter else 0.0
     mounting = float(solution[0])
     evidence.append(
-        TruthEvidence(quantity="heading", check=name, sigma=sqrt(mounting**2 + spreads**2 + noise**2), independent=count)
+        TruthEvidence(
+            quantity="heading",
+            check=name,
+            sigma=sqrt(mounting**2 + spreads**2 + noise**2),
+            independent=count,
+        )
     )
     findings = [
-        f"{len(difference)} s of driving, {left:.0%} of it to the left and {right:.0%} to the right",
-        f"the course is {np.degrees(mounting):+.3f} deg (1 sigma {np.degrees(error):.3f}) from the heading: the mounting angle",
+        (
+            f"{len(difference)} s of driving, {left:.0%} of it to the left and {right:.0%} to the "
+            "right"
+        ),
+        (
+            f"the course is {np.degrees(mounting):+.3f} deg (1 sigma {np.degrees(error):.3f}) from "
+            "the heading: the mounting angle"
+        ),
         f"beside that they differ by {np.degrees(spreads):.3f} deg",
     ]
     if len(solution) > 1:
         what = "lever arm and slip together" if len(solution) == 2 else "the lever arm"
-        findings.append(f"{what}: the output point is {solution[1]:+.3f} m further ahead of the axle than lever_arm_m says")
+        findings.append(
+            f"{what}: the output point is {solution[1]:+.3f} m further ahead of the axle than "
+            "lever_arm_m says"
+        )
     if len(solution) > 2:
-        findings.append(f"slip: {np.degrees(solution[2]):+.3f} deg per m/s2 of lateral acceleration")
+        findings.append(
+            f"slip: {np.degrees(solution[2]):+.3f} deg per m/s2 of lateral acceleration"
+        )
     return CheckResult(name, findings, lacking), mounting
 
 
@@ -476,7 +612,9 @@ def _receiver(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckRes
         if len(run.fixes) < FEW:
             continue
         at = run.fixes[:, 0]
-        truth = RecordedMotion(np.round(run.t_s * 1e9).astype(np.int64), run.x_m, run.y_m, run.yaw_rad, run.speed_mps)
+        truth = RecordedMotion(
+            np.round(run.t_s * 1e9).astype(np.int64), run.x_m, run.y_m, run.yaw_rad, run.speed_mps
+        )
         off = run.fixes[:, 1:] - antenna_m(truth, at, run.antenna_m, 0)
         known = np.isfinite(off).all(axis=1)
         off, at = off[known], at[known]
@@ -484,7 +622,10 @@ def _receiver(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckRes
             continue
         yaw = between(at, run.t_s, run.yaw_rad)
         body = np.column_stack(
-            [np.cos(yaw) * off[:, 0] + np.sin(yaw) * off[:, 1], np.cos(yaw) * off[:, 1] - np.sin(yaw) * off[:, 0]]
+            [
+                np.cos(yaw) * off[:, 0] + np.sin(yaw) * off[:, 1],
+                np.cos(yaw) * off[:, 1] - np.sin(yaw) * off[:, 0],
+            ]
         )
         speed = between(at, run.t_s, run.speed_mps)
         varied = speed - speed.mean()
@@ -494,15 +635,22 @@ def _receiver(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckRes
         bodies.append(body)
         count += sum(independent(off[:, k]) for k in (0, 1))
     if not errors:
-        return CheckResult(name, [], "no fixes of another receiver with a fixed RTK solution beside the reference")
+        return CheckResult(
+            name, [], "no fixes of another receiver with a fixed RTK solution beside the reference"
+        )
     off, body = np.concatenate(errors), np.concatenate(bodies)
     sigma = rms(off)
     evidence.append(TruthEvidence(quantity="position", check=name, sigma=sigma, independent=count))
     (east, north), (ahead, left) = off.mean(axis=0), body.mean(axis=0)
     findings = [
         f"{len(off)} fixes differ by {sigma:.4f} m per axis, the error of the receiver included",
-        f"mean {east:+.4f} m east, {north:+.4f} m north; {ahead:+.4f} m ahead, {left:+.4f} m to the left of the vehicle",
+        (
+            f"mean {east:+.4f} m east, {north:+.4f} m north; {ahead:+.4f} m ahead, {left:+.4f} m "
+            "to the left of the vehicle"
+        ),
     ]
     if lags:
-        findings.append(f"the fixes are as if {1e3 * float(np.mean(lags)):+.1f} ms later than stamped")
+        findings.append(
+            f"the fixes are as if {1e3 * float(np.mean(lags)):+.1f} ms later than stamped"
+        )
     return CheckResult(name, findings)

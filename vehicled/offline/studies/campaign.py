@@ -43,9 +43,11 @@ class Campaign:
     """A study in its folder. A context manager."""
 
     def __init__(self, specification: Specification, folder: Path, *, extend: bool = False) -> None:
-        """Check the study and open its table. ``extend`` takes over the runs of a study that was changed.
+        """Check the study and open its table. ``extend`` takes over the runs of a study that was
+        changed.
 
-        Raises :class:`StudyError` if the study, its files or the software changed since the runs in the folder.
+        Raises :class:`StudyError` if the study, its files or the software changed since the runs in
+        the folder.
         """
         self.specification, self.folder = specification, folder
         self._planned = False
@@ -76,12 +78,19 @@ class Campaign:
     def __exit__(self, *_: object) -> None:
         self._table.__exit__()
 
-    def run(self, pool: Pool | None = None, progress: Progress = lambda state: None) -> list[RunRow]:
-        """Drive what is missing; return all rows of the study in order. Ctrl-C loses only the runs in progress."""
+    def run(
+        self, pool: Pool | None = None, progress: Progress = lambda state: None
+    ) -> list[RunRow]:
+        """Drive what is missing; return all rows of the study in order. Ctrl-C loses only the runs
+        in progress."""
         own = pool is None
         pool = pool or LocalPool()
         try:
-            rows = self._optimise(pool, progress) if self.specification.optimise else self._table_of_all(pool, progress)
+            rows = (
+                self._optimise(pool, progress)
+                if self.specification.optimise
+                else self._table_of_all(pool, progress)
+            )
         finally:
             if own:
                 pool.close()
@@ -99,18 +108,24 @@ class Campaign:
         return found
 
     def drive(self, points: "Iterator[Point] | Sequence[Point]", pool: Pool) -> Iterator[RunRow]:
-        """Yield the rows of some points: first those that are known, then those that are driven now, as they come."""
+        """Yield the rows of some points: first those that are known, then those that are driven
+        now, as they come."""
         known, missing = self._plan(points)
         yield from known
         yield from self._drive(missing, pool)
 
-    def _plan(self, points: "Iterator[Point] | Sequence[Point]") -> tuple[list[RunRow], dict[str, list[Point]]]:
-        """Store which runs belong to the study; return the rows that are known, and the points of the others by key."""
+    def _plan(
+        self, points: "Iterator[Point] | Sequence[Point]"
+    ) -> tuple[list[RunRow], dict[str, list[Point]]]:
+        """Store which runs belong to the study; return the rows that are known, and the points of
+        the others by key."""
         self.failed = self.driven = 0
         known: list[RunRow] = []
         missing: dict[str, list[Point]] = {}
         keyed = [(point, point.key(self.basis)) for point in points]
-        self._table.plan([(point.number, key, point.levels) for point, key in keyed], first=not self._planned)
+        self._table.plan(
+            [(point.number, key, point.levels) for point, key in keyed], first=not self._planned
+        )
         self._planned = True
         for point, key in keyed:
             row = self._known.get(key)
@@ -136,8 +151,9 @@ class Campaign:
     def _request(self, point: Point, key: str) -> RunRequest:
         wanted = self.specification
         return RunRequest(
-            key=key, number=point.number, levels=point.levels, settings=point.settings, metrics=wanted.metrics,
-            keep_logs=wanted.keep_logs, logs=str((self.folder / "logs").resolve()),
+            key=key, number=point.number, levels=point.levels, settings=point.settings,
+            metrics=wanted.metrics, keep_logs=wanted.keep_logs,
+            logs=str((self.folder / "logs").resolve()),
         )  # fmt: skip
 
     def _optimise(self, pool: Pool, progress: Progress) -> list[RunRow]:
@@ -147,7 +163,8 @@ class Campaign:
 
 
 def check_levels(specification: Specification) -> dict[str, str]:
-    """Load every level of every factor once; return the digests of all files that the study reads, by path.
+    """Load every level of every factor once; return the digests of all files that the study reads,
+    by path.
 
     Raises :class:`StudyError` with the mistakes of all levels.
     """
@@ -159,22 +176,32 @@ def check_levels(specification: Specification) -> dict[str, str]:
             profile = simulated_profile(plan, point.settings.fail)
         except ProfileError as error:
             # The same key is wrong at every level.
-            problems |= {(each.path, each.message): f"{error.origin}: {each}" for each in error.problems}
+            problems |= {
+                (each.path, each.message): f"{error.origin}: {each}" for each in error.problems
+            }
             continue
         except REFUSALS as error:
             problems[str(error)] = str(error)
             continue
         files[plan.loaded.path] = ""
         files |= dict.fromkeys(_files(msgspec.to_builtins(profile)), "")
-        named = [getattr(point.settings, name) for name in ("course", "programme", "controller", "board")]
+        named = [
+            getattr(point.settings, name) for name in ("course", "programme", "controller", "board")
+        ]
         files |= dict.fromkeys(_files(named), "")
         for row in world_files(plan.loaded):
             if row.key == "sim.scene":
-                files |= {f"{Path(row.path).parent / name}": digest for name, digest in row.hashes.items()}
+                files |= {
+                    f"{Path(row.path).parent / name}": digest for name, digest in row.hashes.items()
+                }
         for plugin in plan.plugins:
-            files |= {f"{plugin.reference} {name}": digest for name, digest in plugin.hashes.items()}
+            files |= {
+                f"{plugin.reference} {name}": digest for name, digest in plugin.hashes.items()
+            }
     for reference in filter(is_reference, specification.metrics):
-        hashes = plugins.load("metric", reference, plugins.CONTRACTS["metric"], {}, fresh=True).hashes
+        hashes = plugins.load(
+            "metric", reference, plugins.CONTRACTS["metric"], {}, fresh=True
+        ).hashes
         files |= {f"{reference} {name}": digest for name, digest in hashes.items()}
     if problems:
         raise StudyError(specification.path, list(problems.values()))
@@ -201,18 +228,27 @@ def _refuse_changes(known: dict[str, str], facts: dict[str, str], folder: Path) 
     """Raise :class:`StudyError` with what changed since the runs in a folder."""
     problems = []
     if known.get("version") != VERSION:
-        problems.append(f"the folder is of another version of vehicled ({known.get('version')}, this one writes {VERSION})")
+        problems.append(
+            f"the folder is of another version of vehicled ({known.get('version')}, this one "
+            f"writes {VERSION})"
+        )
     if known.get("source") != facts["source"]:
         lines = changes(known.get("source", ""), facts["source"])
         more = [f"... and {len(lines) - _SHOWN} more lines"] if len(lines) > _SHOWN else []
         problems.append("\n    ".join(["the study file has changed:", *lines[:_SHOWN], *more]))
     if known.get("software") != facts["software"]:
-        problems.append(f"vehicled or its numeric libraries have changed ({known.get('software')} -> {facts['software']})")
+        problems.append(
+            f"vehicled or its numeric libraries have changed ({known.get('software')} -> "
+            f"{facts['software']})"
+        )
     old = {name for name in known if name.startswith("file ")}
     new = {name for name in facts if name.startswith("file ")}
     # A file that a changed study no longer names is no reason of its own.
     changed = sorted(name.removeprefix("file ") for name in old & new if known[name] != facts[name])
     problems += [f"{name} has changed" for name in changed]
     if problems:
-        cure = "choose another --output; or --extend, which keeps the runs that still belong and drives the others"
+        cure = (
+            "choose another --output; or --extend, which keeps the runs that still belong and "
+            "drives the others"
+        )
         raise StudyError(f"{folder} holds runs of another study", problems, cure)

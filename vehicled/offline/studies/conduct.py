@@ -30,7 +30,16 @@ from vehicled.run.result import Result
 from vehicled.run.simulation import Simulated, SimulationSpec, simulate, simulated_profile
 from vehicled.run.spec import START_TIMEOUT_S, RunSpec
 
-REFUSALS = (ProfileError, CourseError, SetupError, PluginError, PolicyError, UnknownNameError, LinkError, LogError)
+REFUSALS = (
+    ProfileError,
+    CourseError,
+    SetupError,
+    PluginError,
+    PolicyError,
+    UnknownNameError,
+    LinkError,
+    LogError,
+)
 """Errors of a run that are the user's to mend; their text has place and cure."""
 
 
@@ -83,8 +92,8 @@ def conduct(request: RunRequest) -> RunRow:
             plan, simulated = _drive(request, _log_folder(request))
     except REFUSALS as error:
         return RunRow(
-            key=request.key, number=request.number, levels=request.levels, outcome="refused", why=str(error),
-            cpu_s=time.process_time() - started_s, command=command,
+            key=request.key, number=request.number, levels=request.levels, outcome="refused",
+            why=str(error), cpu_s=time.process_time() - started_s, command=command,
         )  # fmt: skip
     result = simulated.result
     drive = StudyDrive(result, simulated.trace, plan.course, plan.loaded.profile, request.levels)
@@ -112,7 +121,13 @@ def _conduct_exact(request: RunRequest, loop: ExactLoop) -> RunRow:
         plan = plan_of(request.settings)
         profile = simulated_profile(plan)
     except REFUSALS as error:
-        return RunRow(key=request.key, number=request.number, levels=request.levels, outcome="refused", why=str(error))
+        return RunRow(
+            key=request.key,
+            number=request.number,
+            levels=request.levels,
+            outcome="refused",
+            why=str(error),
+        )
     done = drive(
         profile,
         plan.course,
@@ -133,7 +148,9 @@ def _conduct_exact(request: RunRequest, loop: ExactLoop) -> RunRow:
         number=request.number,
         levels=request.levels,
         outcome="finished" if done.finished else "failed",
-        why=done.why if done.finished else f"{done.why}, {done.place_m:.1f} m after the start of the manoeuvre",
+        why=done.why
+        if done.finished
+        else f"{done.why}, {done.place_m:.1f} m after the start of the manoeuvre",
         metrics={name: value if isfinite(value) else None for name, value in metrics.items()},
         digest=hashlib.sha256(msgspec.json.encode(done)).hexdigest(),
         cpu_s=time.process_time() - started_s,
@@ -181,7 +198,18 @@ def _outcome(result: Result) -> Literal["finished", "failed"]:
     return "finished" if result.finished and result.markings_passed is not False else "failed"
 
 
-_OPTIONS = ("course", "scene", "controller", "estimator", "identifier", "programme", "link", "start", "latency", "board")
+_OPTIONS = (
+    "course",
+    "scene",
+    "controller",
+    "estimator",
+    "identifier",
+    "programme",
+    "link",
+    "start",
+    "latency",
+    "board",
+)
 
 
 def command_of(settings: RunSettings) -> str:

@@ -35,7 +35,10 @@ class Factor(Struct, frozen=True, kw_only=True):
     @property
     def numeric(self) -> bool:
         """True if every level is a number."""
-        return all(isinstance(level.label, int | float) and not isinstance(level.label, bool) for level in self.levels)
+        return all(
+            isinstance(level.label, int | float) and not isinstance(level.label, bool)
+            for level in self.levels
+        )
 
 
 class Interval(Struct, frozen=True, kw_only=True):
@@ -76,12 +79,17 @@ class Sampling(Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 1
 
 
-def points(factors: Sequence[Factor], intervals: Sequence[Interval], sampling: Sampling | None) -> Iterator[dict[str, Level]]:
-    """Iterate over the design points: every sample with every combination of levels. The last factor varies fastest."""
+def points(
+    factors: Sequence[Factor], intervals: Sequence[Interval], sampling: Sampling | None
+) -> Iterator[dict[str, Level]]:
+    """Iterate over the design points: every sample with every combination of levels. The last
+    factor varies fastest."""
     samples = _samples(intervals, sampling) if intervals and sampling is not None else [{}]
     for sample in samples:
         for levels in product(*(factor.levels for factor in factors)):
-            yield sample | {factor.name: level for factor, level in zip(factors, levels, strict=True)}
+            yield sample | {
+                factor.name: level for factor, level in zip(factors, levels, strict=True)
+            }
 
 
 def _samples(intervals: Sequence[Interval], sampling: Sampling) -> list[dict[str, Level]]:
@@ -93,7 +101,9 @@ def _samples(intervals: Sequence[Interval], sampling: Sampling) -> list[dict[str
         from scipy.stats import qmc
 
         kind = qmc.Sobol if sampling.method == "sobol" else qmc.LatinHypercube
-        table = kind(len(intervals), rng=np.random.default_rng(sampling.seed)).random(sampling.points)
+        table = kind(len(intervals), rng=np.random.default_rng(sampling.seed)).random(
+            sampling.points
+        )
     return [
         {each.name: each.level(each.at(float(row[i]))) for i, each in enumerate(intervals)}
         for row in table
@@ -105,10 +115,14 @@ def factor_of(name: str, written: Any) -> Factor | Interval:
     if isinstance(written, list):
         return _listed(name, written, (name,))
     if not isinstance(written, dict):
-        raise ValueError(f"is the single value {written!r}: give a list, or move it to the fixed values")
+        raise ValueError(
+            f"is the single value {written!r}: give a list, or move it to the fixed values"
+        )
     table = dict(written)
     keys = table.pop("keys", None)
-    if keys is not None and not (isinstance(keys, list) and all(isinstance(key, str) for key in keys)):
+    if keys is not None and not (
+        isinstance(keys, list) and all(isinstance(key, str) for key in keys)
+    ):
         raise ValueError("keys is a list of keys that all get the value")
     names = tuple(keys) if keys is not None else (name,)
     match table:
@@ -121,8 +135,8 @@ def factor_of(name: str, written: Any) -> Factor | Interval:
         case {"low": low, "high": high, **rest} if not set(rest) - {"log", "whole"}:
             return _interval(name, names, low, high, rest)
     raise ValueError(
-        "is none of: a list; {values = [..], keys = [..]}; {from, to, step or count}; {low, high, log, whole}; "
-        "{cases = {name = {key = value}}}"
+        "is none of: a list; {values = [..], keys = [..]}; {from, to, step or count}; {low, "
+        "high, log, whole}; {cases = {name = {key = value}}}"
     )
 
 
@@ -133,7 +147,11 @@ def _listed(name: str, values: list[Any], keys: tuple[str, ...]) -> Factor:
     if len(set(map(str, labels))) < len(labels):
         raise ValueError("has a level twice")
     return Factor(
-        name=name, levels=tuple(Level(label, dict.fromkeys(keys, value)) for label, value in zip(labels, values, strict=True))
+        name=name,
+        levels=tuple(
+            Level(label, dict.fromkeys(keys, value))
+            for label, value in zip(labels, values, strict=True)
+        ),
     )
 
 
@@ -174,10 +192,14 @@ def _range(table: Mapping[str, Any]) -> list[Any]:
             raise ValueError(f"has more than {MAX_RUNS} levels")
         values = [low + step * i for i in range(int((high - low) / step + 1e-9) + 1)]
     whole = all(float(value).is_integer() for value in values) and isinstance(low, int)
-    return [int(value) for value in values] if whole else [float(f"{value:.12g}") for value in values]
+    return (
+        [int(value) for value in values] if whole else [float(f"{value:.12g}") for value in values]
+    )
 
 
-def _interval(name: str, keys: tuple[str, ...], low: Any, high: Any, rest: Mapping[str, Any]) -> Interval:
+def _interval(
+    name: str, keys: tuple[str, ...], low: Any, high: Any, rest: Mapping[str, Any]
+) -> Interval:
     low, high = _number({"low": low}, "low"), _number({"high": high}, "high")
     if not low < high:
         raise ValueError(f"low = {low} must be below high = {high}")

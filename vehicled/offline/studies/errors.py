@@ -6,7 +6,8 @@ from vehicled.core.errors import UserError
 
 
 class StudyError(UserError):
-    """A study cannot be used or continued. The text names the place and the cure; several mistakes are listed together.
+    """A study cannot be used or continued. The text names the place and the cure; several mistakes
+    are listed together.
 
     ``cure`` is one for all of them, and stands in a line of its own.
     """
@@ -14,7 +15,9 @@ class StudyError(UserError):
     def __init__(self, origin: str, problems: Sequence[str], cure: str = "") -> None:
         one = len(problems) == 1
         text = (
-            f"{origin}: {problems[0]}" if one else f"{origin}: {len(problems)} problems\n" + "\n".join(f"  {p}" for p in problems)
+            f"{origin}: {problems[0]}"
+            if one
+            else f"{origin}: {len(problems)} problems\n" + "\n".join(f"  {p}" for p in problems)
         )
         super().__init__(f"{text}\n  {cure}" if cure else text)
         self.problems = list(problems)

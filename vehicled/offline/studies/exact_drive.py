@@ -1,9 +1,10 @@
 """Drives of the low-rate study (Michigan Tech 2022) without the daemon.
 
-The controller gets the exact state, its command goes to the actuators of the twin, and control and physics step together or apart.
+The controller gets the exact state, its command goes to the actuators of the twin, and control and
+physics step together or apart.
 
-The full daemon needs minutes for what this does in a second; the study's sweep has 315 drives. The plant, its actuators and the
-controller are those of ``vehicled sim``.
+The full daemon needs minutes for what this does in a second; the study's sweep has 315 drives. The
+plant, its actuators and the controller are those of ``vehicled sim``.
 """
 
 from collections import deque
@@ -28,14 +29,16 @@ from vehicled.profile.registry import resolve
 from vehicled.profile.schema import Profile
 
 BOX_M = 0.5
-"""Half of the side of a waypoint box. A drive that passes a waypoint further off has missed its box, which ends it."""
+"""Half of the side of a waypoint box. A drive that passes a waypoint further off has missed its
+box, which ends it."""
 LONGEST_STEP_S = 0.02
 """Longest step of the plant."""
 TRACE_HZ = 400.0
 
 
 class ExactDrive(Struct, frozen=True, kw_only=True):
-    """Result of one drive. Errors are means over the manoeuvre, of the point that pursues against the line that it pursues."""
+    """Result of one drive. Errors are means over the manoeuvre, of the point that pursues against
+    the line that it pursues."""
 
     finished: bool
     why: str
@@ -56,7 +59,8 @@ class Step(NamedTuple):
 
 
 def controller_of(profile: Profile, course: Course, rate_hz: float, name: str = "") -> Controller:
-    """Return a controller of the profile for a course at a control rate; an empty name is the profile's own."""
+    """Return a controller of the profile for a course at a control rate; an empty name is the
+    profile's own."""
     chosen = name or profile.controller.name
     kind = resolve("controller", chosen)
     params = profile.controller.params.get(chosen) or kind.Params()
@@ -78,9 +82,11 @@ def drive(
 ) -> ExactDrive:
     """Drive a course from standstill to the end of its manoeuvre with the exact state.
 
-    The plant steps at ``physics_hz``, by default at the control rate; its step is a whole fraction of the control period. A command
-    reaches the actuators ``delay_steps`` control steps after its state; the delay of the twin's steering comes on top. ``arm_m``:
-    distance of the judged point ahead of the rear axle; its line is the one that it draws while the rear axle follows the course.
+    The plant steps at ``physics_hz``, by default at the control rate; its step is a whole fraction
+    of the control period. A command reaches the actuators ``delay_steps`` control steps after its
+    state; the delay of the twin's steering comes on top. ``arm_m``: distance of the judged point
+    ahead of the rear axle; its line is the one that it draws while the rear axle follows the
+    course.
     """
     follower = controller or controller_of(profile, course, rate_hz)
     wanted_s = min(1.0 / (physics_hz or rate_hz), LONGEST_STEP_S)
@@ -88,7 +94,10 @@ def drive(
     step_ns = round(1e9 / (rate_hz * substeps))
     steering = profile.vehicle.steering
     start = StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
-    plant, actuators = plant_class(profile.sim.plant)(profile.sim, start, step_ns * 1e-9), Actuators(profile.sim, 0, step_ns)
+    plant, actuators = (
+        plant_class(profile.sim.plant)(profile.sim, start, step_ns * 1e-9),
+        Actuators(profile.sim, 0, step_ns),
+    )
     judge = PathTracker(course)
     from_m = course.markings.from_m
     to_m = course.length_m if course.markings.to_m is None else course.markings.to_m
@@ -115,9 +124,14 @@ def drive(
                 why = "missed a waypoint box"
                 break
             n, cross_m, worst_m = n + 1, cross_m + error_m, max(worst_m, error_m)
-            heading_rad, speed_mps = heading_rad + abs(here.heading_error_rad), speed_mps + at.speed_mps
+            heading_rad, speed_mps = (
+                heading_rad + abs(here.heading_error_rad),
+                speed_mps + at.speed_mps,
+            )
         pose = (at.x_m, at.y_m, at.yaw_rad, at.speed_mps, at.yaw_rate_radps)
-        command = follower.step(StateEstimate(now_ns, now_ns, *pose, (0.0,) * 16, EstimatorStatus.RUNNING), now_ns)
+        command = follower.step(
+            StateEstimate(now_ns, now_ns, *pose, (0.0,) * 16, EstimatorStatus.RUNNING), now_ns
+        )
         waiting.append((command.throttle, command.brake, steering.command(command.wheel_angle_rad)))
         if len(waiting) > delay_steps:
             actuators.command(now_ns, *waiting.popleft())
@@ -140,10 +154,14 @@ def drive(
     )
 
 
-def record_trace(profile: Profile, course: Course, name: str = "flat", *, spacing_m: float = 0.25) -> Recorded:
-    """Return path and speeds of the rear axle that a controller of the profile drives at 400 Hz on a whole course.
+def record_trace(
+    profile: Profile, course: Course, name: str = "flat", *, spacing_m: float = 0.25
+) -> Recorded:
+    """Return path and speeds of the rear axle that a controller of the profile drives at 400 Hz on
+    a whole course.
 
-    Such a trace has the vehicle's own lateral dynamics. Raises :class:`vehicled.paths.CourseError` if nothing was driven.
+    Such a trace has the vehicle's own lateral dynamics. Raises :class:`vehicled.paths.CourseError`
+    if nothing was driven.
     """
     steps: list[tuple[float, float, float, float, float]] = []
 
@@ -154,5 +172,13 @@ def record_trace(profile: Profile, course: Course, name: str = "flat", *, spacin
 
     whole = replace(course, markings=NO_MARKINGS)
     follower = controller_of(profile, whole, TRACE_HZ, name)
-    drive(profile, whole, TRACE_HZ, controller=follower, delay_steps=0, box_m=profile.limits.corridor_m, watch=watch)
+    drive(
+        profile,
+        whole,
+        TRACE_HZ,
+        controller=follower,
+        delay_steps=0,
+        box_m=profile.limits.corridor_m,
+        watch=watch,
+    )
     return recorded(*np.array(steps).T, spacing_m=spacing_m)

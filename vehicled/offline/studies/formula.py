@@ -18,7 +18,14 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "round": round, "abs": abs, "ceil": ceil, "floor": floor}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min,
+    "max": max,
+    "round": round,
+    "abs": abs,
+    "ceil": ceil,
+    "floor": floor,
+}
 _ALLOWED = f"use numbers, names of factors, + - * / ( ) and {', '.join(_FUNCTIONS)}"
 
 
@@ -27,7 +34,8 @@ class FormulaError(ValueError):
 
 
 def is_formula(value: object) -> bool:
-    """Return True if a value of a study file is a formula: a text that begins with an equals sign."""
+    """Return True if a value of a study file is a formula: a text that begins with an equals
+    sign."""
     return isinstance(value, str) and value.startswith("=")
 
 

@@ -8,10 +8,14 @@ from vehicled.profile.problems import choices
 
 
 def write_page(study: Finished, output: Path, published: Path | None = None) -> None:
-    """Write the report of the kind that the study asks for. ``published``: numbers of others, for a kind that draws them beside."""
+    """Write the report of the kind that the study asks for. ``published``: numbers of others, for a
+    kind that draws them beside."""
     kind = study.specification.report
     if kind and kind not in KINDS:
-        raise StudyError(study.specification.path, [f"report = {kind!r:.60}: use one of {choices(KINDS)}, or leave it out"])
+        raise StudyError(
+            study.specification.path,
+            [f"report = {kind!r:.60}: use one of {choices(KINDS)}, or leave it out"],
+        )
     if kind == "low_rate":
         # Imported here, because its figures need more libraries.
         from vehicled.offline.studies.low_rate import write_low_rate
@@ -22,7 +26,10 @@ def write_page(study: Finished, output: Path, published: Path | None = None) -> 
 
         write_matrix(study, output)
     elif published is not None:
-        raise StudyError(study.specification.path, ["--published needs a study with a report of its own, such as low_rate"])
+        raise StudyError(
+            study.specification.path,
+            ["--published needs a study with a report of its own, such as low_rate"],
+        )
     else:
         write_report(study, output)
 

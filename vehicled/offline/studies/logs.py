@@ -10,7 +10,8 @@ from vehicled.offline.studies.table import FILE
 
 
 def selected(path: str) -> tuple[Finished, dict[str, str]] | None:
-    """Return the study of a text ``DIR`` or ``DIR:FACTOR=LEVEL,...``, and the chosen level by factor; None for another path.
+    """Return the study of a text ``DIR`` or ``DIR:FACTOR=LEVEL,...``, and the chosen level by
+    factor; None for another path.
 
     Raises :class:`StudyError` for a factor or level that the study has not.
     """
@@ -25,22 +26,28 @@ def selected(path: str) -> tuple[Finished, dict[str, str]] | None:
         factor, _, level = item.partition("=")
         known = levels(study, factor)
         if level not in known:
-            raise StudyError(f"{folder}", [f"{factor} has no level {level!r:.60}: it has {', '.join(known)}"])
+            raise StudyError(
+                f"{folder}", [f"{factor} has no level {level!r:.60}: it has {', '.join(known)}"]
+            )
         chosen[factor] = level
     return study, chosen
 
 
 def levels(study: Finished, factor: str) -> list[str]:
-    """Return the levels of a factor as texts, in their order. Raises :class:`StudyError` for an unknown factor."""
+    """Return the levels of a factor as texts, in their order. Raises :class:`StudyError` for an
+    unknown factor."""
     name = study.check_factor(factor)
     return list(dict.fromkeys(str(row.levels[name]) for row in study.rows))
 
 
 def logs_of(study: Finished, chosen: dict[str, str]) -> list[str]:
-    """Return the logs of the finished runs at these levels. Raises :class:`StudyError` if one of them kept none."""
+    """Return the logs of the finished runs at these levels. Raises :class:`StudyError` if one of
+    them kept none."""
     found = []
     for row in study.rows:
-        if row.outcome == "finished" and all(str(row.levels[factor]) == level for factor, level in chosen.items()):
+        if row.outcome == "finished" and all(
+            str(row.levels[factor]) == level for factor, level in chosen.items()
+        ):
             file = _log(study.folder, row)
             if file is None:
                 cure = 'put keep_logs = "all" into the study, and drive it into another --output'
@@ -48,7 +55,9 @@ def logs_of(study: Finished, chosen: dict[str, str]) -> list[str]:
             found.append(str(file))
     if not found:
         shown = ", ".join(f"{factor} = {level}" for factor, level in chosen.items())
-        raise StudyError(str(study.folder), [f"no run{f' at {shown}' if shown else ''} has finished"])
+        raise StudyError(
+            str(study.folder), [f"no run{f' at {shown}' if shown else ''} has finished"]
+        )
     return found
 
 
@@ -58,7 +67,15 @@ def grouped(paths: Sequence[str], factor: str) -> dict[str, list[str]]:
     for path in paths:
         study = selected(path)
         if study is None:
-            raise StudyError(path, [f"is no folder of a study, so it cannot be split by {factor}: name one, or leave --by out"])
+            raise StudyError(
+                path,
+                [
+                    (
+                        f"is no folder of a study, so it cannot be split by {factor}: name one, or "
+                        "leave --by out"
+                    )
+                ],
+            )
         for level in levels(study[0], factor):
             if study[1].get(factor, level) == level:
                 found.setdefault(level, []).extend(logs_of(study[0], {**study[1], factor: level}))
@@ -66,7 +83,8 @@ def grouped(paths: Sequence[str], factor: str) -> dict[str, list[str]]:
 
 
 def expanded(paths: Sequence[str]) -> list[str]:
-    """Return the paths with each ``DIR:FACTOR=LEVEL`` replaced by the logs of these runs; other paths stay."""
+    """Return the paths with each ``DIR:FACTOR=LEVEL`` replaced by the logs of these runs; other
+    paths stay."""
     found = []
     for path in paths:
         study = selected(path)

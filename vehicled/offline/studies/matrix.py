@@ -1,6 +1,8 @@
-"""Report ``matrix``: a metric over two factors as a table of means with intervals, and where on the course the errors are.
+"""Report ``matrix``: a metric over two factors as a table of means with intervals, and where on the
+course the errors are.
 
-The study names its factors ``controller`` and ``vehicle``. Metrics ``place.NN_m`` are the mean errors of equal parts of the course.
+The study names its factors ``controller`` and ``vehicle``. Metrics ``place.NN_m`` are the mean
+errors of equal parts of the course.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +27,19 @@ Cells = Mapping[tuple[str, str], Sequence[RunRow]]
 
 
 def write_matrix(study: Finished, output: Path) -> None:
-    """Write the page. Raises :class:`StudyError` without the two factors, or if the file cannot be written."""
+    """Write the page. Raises :class:`StudyError` without the two factors, or if the file cannot be
+    written."""
     cells: dict[tuple[str, str], list[RunRow]] = {}
     for row in study.rows:
         if not {ROW, COLUMN} <= row.levels.keys():
-            raise StudyError(study.specification.path, [f"the report matrix needs the factors {ROW} and {COLUMN}"])
+            raise StudyError(
+                study.specification.path,
+                [f"the report matrix needs the factors {ROW} and {COLUMN}"],
+            )
         cells.setdefault((str(row.levels[ROW]), str(row.levels[COLUMN])), []).append(row)
-    body = "".join(_matrix(cells, metric, head, scale) for metric, (head, scale) in METRICS.items()) + _places(cells)
+    body = "".join(
+        _matrix(cells, metric, head, scale) for metric, (head, scale) in METRICS.items()
+    ) + _places(cells)
     try:
         output.write_text(render(study, output.resolve().parent, body=body), encoding="utf-8")
     except OSError as error:
@@ -39,11 +47,17 @@ def write_matrix(study: Finished, output: Path) -> None:
 
 
 def _names(cells: Cells) -> tuple[list[str], list[str]]:
-    return list(dict.fromkeys(row for row, _ in cells)), list(dict.fromkeys(column for _, column in cells))
+    return list(dict.fromkeys(row for row, _ in cells)), list(
+        dict.fromkeys(column for _, column in cells)
+    )
 
 
 def _mean(rows: Sequence[RunRow], metric: str) -> float:
-    found = [value for row in rows if row.outcome == "finished" and (value := row.metrics.get(metric)) is not None]
+    found = [
+        value
+        for row in rows
+        if row.outcome == "finished" and (value := row.metrics.get(metric)) is not None
+    ]
     return sum(found) / len(found) if found else float("nan")
 
 
@@ -63,8 +77,10 @@ def _matrix(cells: Cells, metric: str, head: str, scale: float) -> str:
         body += "</tr>"
     heads = "".join(f"<th>{escape(name)}</th>" for name in ("", *columns))
     return (
-        f"<section><h2>{escape(head)}</h2><p>Mean over the finished drives, and its 95 % interval over the seeds.</p>"
-        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div></section>'
+        f"<section><h2>{escape(head)}</h2><p>Mean over the finished drives, and its 95 % "
+        "interval over the seeds.</p>"
+        "<div "
+        f'class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div></section>'
     )
 
 
@@ -92,10 +108,23 @@ def _shade(value: float, most: float) -> str:
 def _places(cells: Cells) -> str:
     """Return a strip for each drive: the error along the course."""
     rows, columns = _names(cells)
-    names = sorted({name for group in cells.values() for row in group for name in row.metrics if name.startswith(PLACE)})
+    names = sorted(
+        {
+            name
+            for group in cells.values()
+            for row in group
+            for name in row.metrics
+            if name.startswith(PLACE)
+        }
+    )
     if not names:
         return ""
-    means = {(row, column, name): _mean(cells.get((row, column), ()), name) for row in rows for column in columns for name in names}
+    means = {
+        (row, column, name): _mean(cells.get((row, column), ()), name)
+        for row in rows
+        for column in columns
+        for name in names
+    }
     known = [value for value in means.values() if isfinite(value)]
     most = max(known, default=0.0)
     body = ""
@@ -109,7 +138,8 @@ def _places(cells: Cells) -> str:
             )
             body += f"<tr><td>{escape(row)}</td>{strip}</tr>"
     return (
-        "<section><h2>Where on the course</h2><p>Mean cross-track error of each part of the course, from the start on the left to "
-        f"the end on the right; the darkest is {100.0 * most:.0f} cm.</p>"
+        "<section><h2>Where on the course</h2><p>Mean cross-track error of each part of the "
+        "course, from the start on the left to the end on the right; the darkest is "
+        f"{100.0 * most:.0f} cm.</p>"
         f'<div class="scroll"><table>{body}</table></div></section>'
     )

@@ -69,12 +69,20 @@ METRICS: dict[str, Callable[[Result], Any]] = {
     "peak_lateral_mps2": _motion("peak_lateral_mps2"),
     "driven_m": lambda result: result.driven_m,
     "driving_s": lambda result: result.driving_s,
-    "lanes_passed": lambda result: None if result.markings_passed is None else int(result.markings_passed),
+    "lanes_passed": lambda result: (
+        None if result.markings_passed is None else int(result.markings_passed)
+    ),
     "misses": _tasks("misses"),
     "skips": _tasks("skips"),
 }
 """Numbers of a run by name; None where a drive has none."""
-DEFAULT = ("cross_track_mean_m", "cross_track_max_m", "heading_mean_rad", "speed_mean_mps", "driving_s")
+DEFAULT = (
+    "cross_track_mean_m",
+    "cross_track_max_m",
+    "heading_mean_rad",
+    "speed_mean_mps",
+    "driving_s",
+)
 """Metrics that a report shows if the study names none."""
 
 
@@ -93,25 +101,36 @@ def check_metrics(wanted: Sequence[str], folder: Path) -> tuple[list[str], list[
                 problems.append(f"metrics: {error}")
         else:
             near = nearest(name, METRICS)
-            cure = f"did you mean {near}?" if near else f"known are {', '.join(METRICS)}; your own function is FILE.py:NAME"
+            cure = (
+                f"did you mean {near}?"
+                if near
+                else f"known are {', '.join(METRICS)}; your own function is FILE.py:NAME"
+            )
             problems.append(f"metrics: no metric {name!r:.60}; {cure}")
     return checked, problems
 
 
 def check_searched(name: str, functions: Sequence[str]) -> list[str]:
-    """Return the mistake of the metric that a search is for: it must be known, or a listed function of the user's gives it."""
+    """Return the mistake of the metric that a search is for: it must be known, or a listed function
+    of the user's gives it."""
     own = [plugins.table_name(each) for each in functions if plugins.is_reference(each)]
     # A function may return several numbers, function.name.
     if name in METRICS or name.partition(".")[0] in own:
         return []
     near = nearest(name, (*METRICS, *own))
-    cure = f"did you mean {near}?" if near else f"known are {', '.join((*METRICS, *own))}; list FILE.py:NAME in metrics to use NAME"
+    cure = (
+        f"did you mean {near}?"
+        if near
+        else f"known are {', '.join((*METRICS, *own))}; list FILE.py:NAME in metrics to use NAME"
+    )
     return [f"optimise.metric: no metric {name!r:.60}; {cure}"]
 
 
 def function(reference: str) -> Callable[[StudyDrive], Any]:
     """Return a metric function of the user's. Raises PluginError."""
-    made: Callable[[StudyDrive], Any] = plugins.load("metric", reference, plugins.CONTRACTS["metric"], {}).implementation
+    made: Callable[[StudyDrive], Any] = plugins.load(
+        "metric", reference, plugins.CONTRACTS["metric"], {}
+    ).implementation
     return made
 
 
@@ -120,7 +139,9 @@ def measure(result: Result) -> dict[str, float | None]:
     return {name: _plain(read(result)) for name, read in METRICS.items()}
 
 
-def measure_own(references: Sequence[str], drive: StudyDrive) -> tuple[dict[str, float | None], str]:
+def measure_own(
+    references: Sequence[str], drive: StudyDrive
+) -> tuple[dict[str, float | None], str]:
     """Return the metrics of the user's functions by name, and what went wrong.
 
     A function returns one number, or several by name in a dict, which become ``function.name``.
@@ -132,7 +153,11 @@ def measure_own(references: Sequence[str], drive: StudyDrive) -> tuple[dict[str,
         try:
             with plugins.guard(name):
                 value = function(reference)(drive)
-                pairs = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+                pairs = (
+                    {f"{name}.{key}": each for key, each in value.items()}
+                    if isinstance(value, dict)
+                    else {name: value}
+                )
                 found |= {key: _number(each) for key, each in pairs.items()}
         except BaseException as error:
             if plugins.is_interrupt(error):

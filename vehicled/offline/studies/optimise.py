@@ -17,8 +17,9 @@ from vehicled.offline.studies.specification import Optimisation, Point
 def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[RunRow]:
     """Drive the trials batch by batch; return the rows of all.
 
-    A trial is the mean of its metric over the seeds of the study. Batches are chosen from the results of earlier ones in order, so
-    a second call asks for the same trials, finds those that were driven in the table, and goes on.
+    A trial is the mean of its metric over the seeds of the study. Batches are chosen from the
+    results of earlier ones in order, so a second call asks for the same trials, finds those that
+    were driven in the table, and goes on.
     """
     try:
         optuna: Any = import_module("optuna")
@@ -30,7 +31,9 @@ def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[RunRow]
     search = optuna.create_study(direction=wanted.direction, sampler=_sampler(optuna, wanted))
     specification = campaign.specification
     searched = [factor for factor in specification.factors if factor.name != "seed"]
-    seeds: Sequence[Level | None] = next((factor.levels for factor in specification.factors if factor.name == "seed"), (None,))
+    seeds: Sequence[Level | None] = next(
+        (factor.levels for factor in specification.factors if factor.name == "seed"), (None,)
+    )
     space = _space(optuna, campaign, searched)
     rows: list[RunRow] = []
     size = wanted.trials * len(seeds)
@@ -40,11 +43,15 @@ def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[RunRow]
         trials = [search.ask(space) for _ in range(min(wanted.batch, wanted.trials - first))]
         batch: list[Point] = []
         for i, trial in enumerate(trials):
-            levels = {each.name: each.level(trial.params[each.name]) for each in specification.intervals}
+            levels = {
+                each.name: each.level(trial.params[each.name]) for each in specification.intervals
+            }
             levels |= {factor.name: factor.levels[trial.params[factor.name]] for factor in searched}
             for j, seed in enumerate(seeds):
                 number = (first + i) * len(seeds) + j + 1
-                batch.append(specification.point(number, levels if seed is None else levels | {"seed": seed}))
+                batch.append(
+                    specification.point(number, levels if seed is None else levels | {"seed": seed})
+                )
         found: dict[int, RunRow] = {}
         before = driven
         for row in campaign.drive(batch, pool):
@@ -52,11 +59,21 @@ def optimise(campaign: Campaign, pool: Pool, progress: Progress) -> list[RunRow]
             driven = before + campaign.driven
             failed += row.outcome != "finished"
             progress(StudyState(len(rows) + len(found), size, failed, driven, _best(search)))
-        measured = [row.metrics.get(wanted.metric) for row in found.values() if row.outcome == "finished"]
+        measured = [
+            row.metrics.get(wanted.metric) for row in found.values() if row.outcome == "finished"
+        ]
         if measured and all(value is None for value in measured):
-            raise StudyError("optimise.metric", [f"no finished drive has {wanted.metric}: choose a metric that this course gives"])
+            raise StudyError(
+                "optimise.metric",
+                [f"no finished drive has {wanted.metric}: choose a metric that this course gives"],
+            )
         for i, trial in enumerate(trials):
-            search.tell(trial, _value(wanted, [found[(first + i) * len(seeds) + j + 1] for j in range(len(seeds))]))
+            search.tell(
+                trial,
+                _value(
+                    wanted, [found[(first + i) * len(seeds) + j + 1] for j in range(len(seeds))]
+                ),
+            )
         rows += found.values()
     return rows
 
@@ -65,13 +82,17 @@ def best_trial(rows: Sequence[RunRow], wanted: Optimisation) -> tuple[dict[str, 
     """Return levels and value of the best trial; None if no run of any trial finished."""
     trials: dict[str, list[RunRow]] = {}
     for row in rows:
-        trials.setdefault(str({name: level for name, level in row.levels.items() if name != "seed"}), []).append(row)
+        trials.setdefault(
+            str({name: level for name, level in row.levels.items() if name != "seed"}), []
+        ).append(row)
     good = [each for each in trials.values() if all(row.outcome == "finished" for row in each)]
     if not good:
         return None
     sign = 1.0 if wanted.direction == "minimize" else -1.0
     best = min(good, key=lambda each: sign * _value(wanted, each))
-    return {name: level for name, level in best[0].levels.items() if name != "seed"}, _value(wanted, best)
+    return {name: level for name, level in best[0].levels.items() if name != "seed"}, _value(
+        wanted, best
+    )
 
 
 def _value(wanted: Optimisation, rows: Sequence[RunRow]) -> float:
@@ -99,7 +120,9 @@ def _sampler(optuna: Any, wanted: Optimisation) -> Any:
     try:
         return kinds[wanted.sampler](seed=wanted.seed)
     except ImportError as error:
-        raise StudyError("optimise.sampler", [f"{wanted.sampler} needs another library: {error}"]) from None
+        raise StudyError(
+            "optimise.sampler", [f"{wanted.sampler} needs another library: {error}"]
+        ) from None
 
 
 def _space(optuna: Any, campaign: Campaign, searched: Sequence[Factor]) -> dict[str, Any]:

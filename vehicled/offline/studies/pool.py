@@ -65,7 +65,11 @@ class LocalPool:
 
         for number, answer in answered(self._workers, messages()):
             request = asked.pop(number)
-            yield crashed(request, answer) if isinstance(answer, str) else msgspec.msgpack.decode(answer, type=RunRow)
+            yield (
+                crashed(request, answer)
+                if isinstance(answer, str)
+                else msgspec.msgpack.decode(answer, type=RunRow)
+            )
 
     def close(self) -> None:
         """End all processes."""

@@ -11,7 +11,16 @@ import msgspec.inspect as mi
 from msgspec import Meta, Struct
 
 from vehicled.core import shipped
-from vehicled.offline.studies.design import MAX_RUNS, Factor, Interval, Level, Sampling, factor_of, flat, points
+from vehicled.offline.studies.design import (
+    MAX_RUNS,
+    Factor,
+    Interval,
+    Level,
+    Sampling,
+    factor_of,
+    flat,
+    points,
+)
 from vehicled.offline.studies.errors import StudyError
 from vehicled.offline.studies.formula import FormulaError, evaluate, is_formula
 from vehicled.offline.studies.metrics import check_metrics, check_searched
@@ -24,12 +33,14 @@ from vehicled.profile.wording import describe
 
 
 class ExactLoop(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A drive without the daemon: exact state, controller, actuators and plant. It answers what the control law alone can do."""
+    """A drive without the daemon: exact state, controller, actuators and plant. It answers what the
+    control law alone can do."""
 
     rate_hz: Annotated[float, Meta(ge=5.0, le=2000.0)]
     """Rate of the control law, Hz."""
     physics_hz: Annotated[float, Meta(ge=0.0, le=20_000.0)] = 0.0
-    """Rate of the physics, Hz, a whole multiple of ``rate_hz``; 0: that of the control law, if the plant is stable with it."""
+    """Rate of the physics, Hz, a whole multiple of ``rate_hz``; 0: that of the control law, if the
+    plant is stable with it."""
     delay_steps: Annotated[int, Meta(ge=0, le=1000)] = 1
     """Control steps from a state to the actuator."""
     point_wheelbases: Annotated[float, Meta(ge=0.0, le=2.0)] = 0.0
@@ -63,7 +74,8 @@ class RunSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     fail: tuple[str, ...] = ()
     """Faults to inject, as for ``--fail``."""
     exact: ExactLoop | None = None
-    """Loop without the daemon, of the keys ``exact.rate_hz`` and others; None: the daemon drives."""
+    """Loop without the daemon, of the keys ``exact.rate_hz`` and others; None: the daemon
+    drives."""
     overrides: dict[str, Any] = {}
     """Values of the profile by dotted key."""
 
@@ -82,7 +94,8 @@ class Optimisation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     direction: Literal["minimize", "maximize"] = "minimize"
     trials: Annotated[int, Meta(ge=1, le=MAX_RUNS)] = 100
     batch: Annotated[int, Meta(ge=1, le=1000)] = 4
-    """Trials that are chosen together, so that the result does not depend on the number of processes."""
+    """Trials that are chosen together, so that the result does not depend on the number of
+    processes."""
     sampler: Literal["tpe", "cmaes", "random", "gp"] = "tpe"
     seed: int = 1
     failed: float = 1e3
@@ -98,7 +111,8 @@ class Point(Struct, frozen=True):
     settings: RunSettings
 
     def key(self, basis: str) -> str:
-        """Return the identity of the run: a hash of everything that decides it. ``basis`` stands for software and files."""
+        """Return the identity of the run: a hash of everything that decides it. ``basis`` stands
+        for software and files."""
         text = json.dumps(msgspec.to_builtins(self.settings), sort_keys=True)
         return hashlib.sha256(f"{basis}\n{text}".encode()).hexdigest()[:16]
 
@@ -117,7 +131,8 @@ class Specification(Struct, frozen=True, kw_only=True):
     sampling: Sampling | None
     optimise: Optimisation | None
     metrics: tuple[str, ...]
-    """Metrics that the report shows first; functions of the user's as ``FILE.py:NAME`` with the whole path."""
+    """Metrics that the report shows first; functions of the user's as ``FILE.py:NAME`` with the
+    whole path."""
     keep_logs: Literal["none", "failed", "all"]
     report: str
     """Name of the kind of report; empty for the general one."""
@@ -147,7 +162,8 @@ class Specification(Struct, frozen=True, kw_only=True):
         return next((len(factor.levels) for factor in self.factors if factor.name == "seed"), 1)
 
     def points(self) -> Iterator[Point]:
-        """Iterate over all runs. Raises :class:`StudyError` if a formula or value of one is invalid."""
+        """Iterate over all runs. Raises :class:`StudyError` if a formula or value of one is
+        invalid."""
         for number, levels in enumerate(points(self.factors, self.intervals, self.sampling), 1):
             yield self.point(number, levels)
 
@@ -157,20 +173,31 @@ class Specification(Struct, frozen=True, kw_only=True):
         values = dict(self.fixed)
         for level in levels.values():
             values |= level.keys
-        numbers = {name: value for name, value in {**values, **labels}.items() if not is_formula(value)}
+        numbers = {
+            name: value for name, value in {**values, **labels}.items() if not is_formula(value)
+        }
         try:
-            made = {key: evaluate(value, numbers) if is_formula(value) else value for key, value in values.items()}
+            made = {
+                key: evaluate(value, numbers) if is_formula(value) else value
+                for key, value in values.items()
+            }
             return Point(number, labels, _settings(made, self.folder))
         except (FormulaError, ValueError) as error:
             shown = ", ".join(f"{name} = {label}" for name, label in labels.items())
             raise StudyError(self.path, [f"{error} (at {shown or 'the only run'})"]) from None
 
     def samples(self) -> Iterator[Point]:
-        """Iterate over runs that together have every level of every factor but the seed: what is loaded before the first run."""
-        return (self.point(0, levels) for levels in self._each_level() if levels.get("seed") in (None, self._first().get("seed")))
+        """Iterate over runs that together have every level of every factor but the seed: what is
+        loaded before the first run."""
+        return (
+            self.point(0, levels)
+            for levels in self._each_level()
+            if levels.get("seed") in (None, self._first().get("seed"))
+        )
 
     def check_values(self) -> None:
-        """Evaluate every formula and value once. Raises :class:`StudyError` with the mistakes of all levels."""
+        """Evaluate every formula and value once. Raises :class:`StudyError` with the mistakes of
+        all levels."""
         problems: dict[str, None] = {}
         for levels in self._each_level():
             try:
@@ -182,7 +209,9 @@ class Specification(Struct, frozen=True, kw_only=True):
 
     def _first(self) -> dict[str, Level]:
         first = {factor.name: factor.levels[0] for factor in self.factors}
-        return first | {interval.name: interval.level(interval.at(0.5)) for interval in self.intervals}
+        return first | {
+            interval.name: interval.level(interval.at(0.5)) for interval in self.intervals
+        }
 
     def _each_level(self) -> Iterator[dict[str, Level]]:
         first = self._first()
@@ -190,13 +219,21 @@ class Specification(Struct, frozen=True, kw_only=True):
         for factor in self.factors:
             yield from (first | {factor.name: level} for level in factor.levels[1:])
         for interval in self.intervals:
-            yield from (first | {interval.name: interval.level(interval.at(end))} for end in (0.0, 1.0))
+            yield from (
+                first | {interval.name: interval.level(interval.at(end))} for end in (0.0, 1.0)
+            )
 
 
 def _settings(values: Mapping[str, Any], folder: Path) -> RunSettings:
     fields: dict[str, Any] = {}
-    overrides = {key: value for key, value in values.items() if key not in FIELDS and not key.startswith(EXACT)}
-    loop = {key.removeprefix(EXACT): value for key, value in values.items() if key.startswith(EXACT)}
+    overrides = {
+        key: value
+        for key, value in values.items()
+        if key not in FIELDS and not key.startswith(EXACT)
+    }
+    loop = {
+        key.removeprefix(EXACT): value for key, value in values.items() if key.startswith(EXACT)
+    }
     if loop:
         fields["exact"], mistakes = build_table(ExactLoop, loop)
         if mistakes:
@@ -212,12 +249,18 @@ def _settings(values: Mapping[str, Any], folder: Path) -> RunSettings:
             except msgspec.ValidationError:
                 raise ValueError(f"{key}: must be {_ALLOWED[key]}, found {found(value)}") from None
             fields[key] = _beside(key, fields[key], folder)
-    return RunSettings(**fields, overrides={key: plugins.absolute(value, folder) for key, value in overrides.items()})
+    return RunSettings(
+        **fields,
+        overrides={key: plugins.absolute(value, folder) for key, value in overrides.items()},
+    )
 
 
 def _beside(key: str, value: Any, folder: Path) -> Any:
-    """Return a value with the whole path of the file that it names, if that is relative to the study."""
-    if (key == "course" and scenes.is_course(value)) or (key == "scene" and scenes.is_shipped(value)):
+    """Return a value with the whole path of the file that it names, if that is relative to the
+    study."""
+    if (key == "course" and scenes.is_course(value)) or (
+        key == "scene" and scenes.is_shipped(value)
+    ):
         return value if scenes.is_shipped(value) else str(folder / value)
     if key == "scene" and value:
         return str((folder / Path(value).expanduser()).resolve())
@@ -234,7 +277,8 @@ def names() -> list[str]:
 
 
 def find(name_or_file: str) -> Path:
-    """Return the file of a study. Raises :class:`StudyError` for an unknown name, with the nearest."""
+    """Return the file of a study. Raises :class:`StudyError` for an unknown name, with the
+    nearest."""
     if "/" in name_or_file or name_or_file.endswith(".toml"):
         return Path(name_or_file).expanduser()
     if name_or_file in names():
@@ -242,18 +286,26 @@ def find(name_or_file: str) -> Path:
     near = nearest(name_or_file, names())
     hint = f'did you mean "{near}"? There' if near else "there"
     raise StudyError(
-        f'study "{name_or_file:.60}"', [f"no study of that name; {hint} are {choices(names())}. A file is given as ./my_study.toml"]
+        f'study "{name_or_file:.60}"',
+        [
+            (
+                f"no study of that name; {hint} are {choices(names())}. A file is given as "
+                "./my_study.toml"
+            )
+        ],
     )
 
 
 def load(name_or_file: str) -> Specification:
-    """Return a study by name or file. Raises :class:`StudyError` with every mistake, and ProfileError for what is no TOML."""
+    """Return a study by name or file. Raises :class:`StudyError` with every mistake, and
+    ProfileError for what is no TOML."""
     path = find(name_or_file)
     return parse(read(path), path)
 
 
 def parse(text: str, path: Path, *, driven: bool = False) -> Specification:
-    """Return the study of a text. ``path`` names it, and is where relative files are looked for; for ``driven`` see :func:`of`."""
+    """Return the study of a text. ``path`` names it, and is where relative files are looked for;
+    for ``driven`` see :func:`of`."""
     data = toml_text.parse(text, str(path))
     return of(data, path, text, driven=driven)
 
@@ -262,10 +314,14 @@ _TABLES = ("set", "factors", "sampling", "optimise")
 _TEXTS = ("name", "description", "report")
 
 
-def of(data: Mapping[str, Any], path: Path, text: str = "", *, driven: bool = False) -> Specification:
-    """Return the study of plain values, as read from TOML. Raises :class:`StudyError` with every mistake.
+def of(
+    data: Mapping[str, Any], path: Path, text: str = "", *, driven: bool = False
+) -> Specification:
+    """Return the study of plain values, as read from TOML. Raises :class:`StudyError` with every
+    mistake.
 
-    ``driven``: the study was checked when it was driven; its files may be gone since, and a newer version may check more.
+    ``driven``: the study was checked when it was driven; its files may be gone since, and a newer
+    version may check more.
     """
     text = text or toml_text.write(data)
     problems: list[str] = []
@@ -273,11 +329,19 @@ def of(data: Mapping[str, Any], path: Path, text: str = "", *, driven: bool = Fa
     for key in data:
         if key not in known:
             near = nearest(key, known)
-            cure = f"did you mean {near}?" if near else "keys of the profile belong into [set] or [factors]"
+            cure = (
+                f"did you mean {near}?"
+                if near
+                else "keys of the profile belong into [set] or [factors]"
+            )
             problems.append(f"{key}: no such key; {cure}")
-    problems += [f"{key}: must be a table" for key in _TABLES if not isinstance(data.get(key, {}), dict)]
+    problems += [
+        f"{key}: must be a table" for key in _TABLES if not isinstance(data.get(key, {}), dict)
+    ]
     texts = {key: data.get(key, "") for key in _TEXTS}
-    problems += [f"{key}: must be a text" for key, value in texts.items() if not isinstance(value, str)]
+    problems += [
+        f"{key}: must be a text" for key, value in texts.items() if not isinstance(value, str)
+    ]
     if problems:
         raise StudyError(str(path), problems)
     fixed = {key: value for key, value in data.items() if key in FIELDS}
@@ -288,16 +352,23 @@ def of(data: Mapping[str, Any], path: Path, text: str = "", *, driven: bool = Fa
     for each in every:
         for key in each.all_keys:
             varied.setdefault(key, []).append(each.name)
-    problems += [f"{key}: is fixed and a factor: remove one" for key in sorted(varied.keys() & fixed.keys())]
+    problems += [
+        f"{key}: is fixed and a factor: remove one" for key in sorted(varied.keys() & fixed.keys())
+    ]
     # Only the last one would have an effect, and the report would say that the others have none.
     problems += [
-        f"{key}: is set by the factors {' and '.join(names)}: leave it to one" for key, names in varied.items() if names[1:]
+        f"{key}: is set by the factors {' and '.join(names)}: leave it to one"
+        for key, names in varied.items()
+        if names[1:]
     ]
     _unknown_keys({*fixed, *varied} - set(FIELDS), problems)
     sampling = _table("sampling", Sampling, data, problems)
     optimise = _table("optimise", Optimisation, data, problems)
     if intervals and sampling is None and optimise is None:
-        problems.append(f"factors.{intervals[0].name}: has bounds; say with [sampling] points = N how often it is sampled")
+        problems.append(
+            f"factors.{intervals[0].name}: has bounds; say with [sampling] points = N how "
+            "often it is sampled"
+        )
     if sampling is not None and not (1 <= sampling.points <= MAX_RUNS):
         problems.append(f"sampling.points: must be from 1 to {MAX_RUNS}")
     if sampling is not None and not intervals:
@@ -311,16 +382,24 @@ def of(data: Mapping[str, Any], path: Path, text: str = "", *, driven: bool = Fa
     keep = data.get("keep_logs", "none")
     if keep not in ("none", "failed", "all"):
         problems.append(f'keep_logs = {keep!r:.40}: use one of "none", "failed", "all"')
-    if sampling is not None and sampling.method == "sobol" and sampling.points & (sampling.points - 1):
+    if (
+        sampling is not None
+        and sampling.method == "sobol"
+        and sampling.points & (sampling.points - 1)
+    ):
         near = 2 ** (sampling.points.bit_length() - 1)
-        problems.append(f"sampling.points: Sobol points are balanced only in powers of two: take {near} or {2 * near}")
+        problems.append(
+            f"sampling.points: Sobol points are balanced only in powers of two: take {near} or "
+            f"{2 * near}"
+        )
     checked, mistakes = (metrics, []) if driven else check_metrics(metrics, path.parent)
     problems += mistakes
     if optimise is not None and not mistakes:
         problems += check_searched(optimise.metric, checked)
     made = Specification(
-        name=texts["name"] or path.stem, path=str(path), source=text, description=texts["description"], fixed=fixed,
-        factors=tuple(factors), intervals=tuple(intervals), sampling=sampling, optimise=optimise, metrics=tuple(checked),
+        name=texts["name"] or path.stem, path=str(path), source=text,
+        description=texts["description"], fixed=fixed, factors=tuple(factors),
+        intervals=tuple(intervals), sampling=sampling, optimise=optimise, metrics=tuple(checked),
         keep_logs=keep if keep in ("none", "failed", "all") else "none", report=texts["report"],
     )  # fmt: skip
     if made.size > MAX_RUNS:
@@ -353,7 +432,11 @@ def _unknown_keys(keys: set[str], problems: list[str]) -> None:
     for key in sorted(keys):
         if "." not in key:
             near = nearest(key, FIELDS)
-            cure = f"did you mean {near}?" if near else "a key of the profile has its table before it, as in limits.max_speed_mps"
+            cure = (
+                f"did you mean {near}?"
+                if near
+                else "a key of the profile has its table before it, as in limits.max_speed_mps"
+            )
             problems.append(f"{key}: no such factor or key; {cure}")
 
 

@@ -29,7 +29,8 @@ class Effect(Struct, frozen=True):
     high: float
     """Bounds of the bootstrap interval of the mean; NaN if it cannot be resampled."""
     change: float
-    """Mean difference to the first level, over pairs of runs that differ in this factor alone; NaN for the first level itself."""
+    """Mean difference to the first level, over pairs of runs that differ in this factor alone; NaN
+    for the first level itself."""
     change_low: float
     change_high: float
     clusters: int
@@ -39,34 +40,60 @@ class Effect(Struct, frozen=True):
 def effects(rows: Sequence[RunRow], factor: str, metric: str) -> list[Effect]:
     """Return the effect of every level of a factor on a metric, in the order of the levels.
 
-    Seeds are resampled whole, because the runs of one seed share their noise; without several seeds, runs are.
+    Seeds are resampled whole, because the runs of one seed share their noise; without several
+    seeds, runs are.
     """
-    levels = sorted(dict.fromkeys(_hashable(row.levels.get(factor)) for row in rows), key=_order(rows, factor))
+    levels = sorted(
+        dict.fromkeys(_hashable(row.levels.get(factor)) for row in rows), key=_order(rows, factor)
+    )
     seeds = len({row.levels.get(REPLICATE) for row in rows}) > 1 and factor != REPLICATE
-    groups = {level: [row for row in rows if _hashable(row.levels.get(factor)) == level] for level in levels}
+    groups = {
+        level: [row for row in rows if _hashable(row.levels.get(factor)) == level]
+        for level in levels
+    }
     tables = {level: _table(group, factor, metric, seeds) for level, group in groups.items()}
     first = tables[levels[0]] if levels else {}
     found = []
     for level in levels:
         here, own = groups[level], tables[level]
         low, high = interval([(cluster, value) for (cluster, _), value in own.items()])
-        pairs = [(key[0], own[key] - first[key]) for key in own if key in first] if level != levels[0] else []
+        pairs = (
+            [(key[0], own[key] - first[key]) for key in own if key in first]
+            if level != levels[0]
+            else []
+        )
         change_low, change_high = interval(pairs)
         finished = sum(row.outcome == "finished" for row in here)
         mean = float(np.mean(list(own.values()))) if own else nan
         change = float(np.mean([value for _, value in pairs])) if pairs else nan
         found.append(
-            Effect(level, len(here), finished, mean, low, high, change, change_low, change_high, len({c for c, _ in pairs}))
+            Effect(
+                level,
+                len(here),
+                finished,
+                mean,
+                low,
+                high,
+                change,
+                change_low,
+                change_high,
+                len({c for c, _ in pairs}),
+            )
         )
     return found
 
 
-def interval(values: Sequence[tuple[Any, float]], confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the bootstrap interval of the mean of values, each with the cluster that is resampled as a whole.
+def interval(
+    values: Sequence[tuple[Any, float]], confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Return the bootstrap interval of the mean of values, each with the cluster that is resampled
+    as a whole.
 
     Returns NaNs for less than two clusters.
     """
-    clusters = {cluster: i for i, cluster in enumerate(dict.fromkeys(cluster for cluster, _ in values))}
+    clusters = {
+        cluster: i for i, cluster in enumerate(dict.fromkeys(cluster for cluster, _ in values))
+    }
     if len(clusters) < 2:
         return nan, nan
     sums, counts = np.zeros(len(clusters)), np.zeros(len(clusters))
@@ -87,7 +114,9 @@ def proportion(count: int, total: int) -> tuple[float, float]:
         return nan, nan
     z, p = 1.959964, count / total
     centre = (p + z * z / (2 * total)) / (1 + z * z / total)
-    half = z / (1 + z * z / total) * float(np.sqrt(p * (1 - p) / total + z * z / (4 * total * total)))
+    half = (
+        z / (1 + z * z / total) * float(np.sqrt(p * (1 - p) / total + z * z / (4 * total * total)))
+    )
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
@@ -103,7 +132,9 @@ def quantiles(rows: Sequence[RunRow], metric: str) -> list[float]:
     return [float(q) for q in np.quantile(values, QUANTILES)] if values else [nan] * len(QUANTILES)
 
 
-def _table(rows: Sequence[RunRow], factor: str, metric: str, seeds: bool) -> dict[tuple[Any, str], float]:
+def _table(
+    rows: Sequence[RunRow], factor: str, metric: str, seeds: bool
+) -> dict[tuple[Any, str], float]:
     """Return the values by cluster and condition."""
     found = {}
     for row in rows:
@@ -121,4 +152,8 @@ def _hashable(level: Any) -> Any:
 def _order(rows: Sequence[RunRow], factor: str) -> Any:
     """Return a sort key: numbers by size, names in the order of the study."""
     order = {_hashable(row.levels.get(factor)): i for i, row in reversed(list(enumerate(rows)))}
-    return lambda level: (level, 0) if isinstance(level, int | float) and not isinstance(level, bool) else (inf, order[level])
+    return lambda level: (
+        (level, 0)
+        if isinstance(level, int | float) and not isinstance(level, bool)
+        else (inf, order[level])
+    )

@@ -1,4 +1,5 @@
-"""Process that drives runs one after another: ``python -m vehicled.offline.studies.worker FD``. It ends with the study."""
+"""Process that drives runs one after another: ``python -m vehicled.offline.studies.worker FD``. It
+ends with the study."""
 
 import contextlib
 import gc
@@ -11,14 +12,16 @@ from multiprocessing.connection import Connection
 import msgspec
 
 COLLECT_EVERY = 8
-"""Runs between two collections of garbage: what a run leaves takes a few megabytes, and a collection as long as its set-up."""
+"""Runs between two collections of garbage: what a run leaves takes a few megabytes, and a
+collection as long as its set-up."""
 
 
 def main(descriptor: int) -> None:
     """Drive every request that arrives on the connection and send its row."""
     # Ctrl-C is for the study, which ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Only the study writes to the terminal; standard error is kept, because it shows why a process died.
+    # Only the study writes to the terminal; standard error is kept, because it shows why a process
+    # died.
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
     from vehicled.offline.studies.conduct import RunRequest, conduct
     from vehicled.profile import plugins

@@ -23,7 +23,11 @@ def show(result: DetectionTable, arguments: Namespace) -> int:
     if arguments.output:
         write_output(Path(arguments.output), render(result))
     if arguments.json:
-        data = {"headline": result.headline(), "problems": result.problems, "detections": msgspec.to_builtins(result.detections)}
+        data = {
+            "headline": result.headline(),
+            "problems": result.problems,
+            "detections": msgspec.to_builtins(result.detections),
+        }
         print(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
     else:
         _print(result)
@@ -34,13 +38,27 @@ def show(result: DetectionTable, arguments: Namespace) -> int:
 
 def _print(result: DetectionTable) -> None:
     for vehicle, rows in _by_vehicle(result):
-        lines = [[parameter, *(_cell(row) for row in of), *_nearest(of)] for parameter, of in _by_parameter(rows)]
-        heads = ["parameter", *(f"{change:+d}%" for change in CHANGES_PCT), "shown best by", "figure", "of limit"]
-        print_table(f"{vehicle}: runs that fail (+ all runs together name the parameter)", heads, lines)
+        lines = [
+            [parameter, *(_cell(row) for row in of), *_nearest(of)]
+            for parameter, of in _by_parameter(rows)
+        ]
+        heads = [
+            "parameter",
+            *(f"{change:+d}%" for change in CHANGES_PCT),
+            "shown best by",
+            "figure",
+            "of limit",
+        ]
+        print_table(
+            f"{vehicle}: runs that fail (+ all runs together name the parameter)", heads, lines
+        )
     for problem in result.problems:
         print(f"note: {problem}")
     for row in result.false_alarms:
-        print(f"false alarm: {row.vehicle}: {row.failed} of {row.runs} runs, together: {', '.join(row.together) or 'none'}")
+        print(
+            f"false alarm: {row.vehicle}: {row.failed} of {row.runs} runs, together: "
+            f"{', '.join(row.together) or 'none'}"
+        )
     print(result.headline())
 
 
@@ -50,10 +68,13 @@ def _by_vehicle(result: DetectionTable) -> list[tuple[str, list[Detection]]]:
 
 
 def _by_parameter(rows: list[Detection]) -> list[tuple[str, list[Detection | None]]]:
-    """Return for the unchanged vehicle and each parameter the detections in the order of the changes."""
+    """Return for the unchanged vehicle and each parameter the detections in the order of the
+    changes."""
     found = {(row.parameter, row.change_pct): row for row in rows}
     healthy = [(HEALTHY, [found.get((HEALTHY, 0))] + [None] * (len(CHANGES_PCT) - 1))]
-    return healthy + [(p.name, [found.get((p.name, change)) for change in CHANGES_PCT]) for p in PARAMETERS]
+    return healthy + [
+        (p.name, [found.get((p.name, change)) for change in CHANGES_PCT]) for p in PARAMETERS
+    ]
 
 
 def _cell(row: Detection | None) -> str:
@@ -61,7 +82,8 @@ def _cell(row: Detection | None) -> str:
 
 
 def _nearest(rows: Iterable[Detection | None]) -> list[str]:
-    """Return the run that shows a parameter best, with its figure; or the manoeuvre that would show it."""
+    """Return the run that shows a parameter best, with its figure; or the manoeuvre that would show
+    it."""
     known = [row for row in rows if row is not None]
     if not known:
         return ["", "", ""]
@@ -80,11 +102,17 @@ def render(result: DetectionTable) -> str:
     vehicles = _by_vehicle(result)
     mark = "bad" if result.false_alarms else "good"
     head = (
-        f'<header><p class="run">Which wrong parameters the runs show</p><h1 class="{mark}">{escape(result.headline())}</h1>'
-        '<p class="facts">Each vehicle is driven with one parameter changed, and judged as it would be. A run fails by its own '
-        f"limits; together, {FEWEST_RUNS} or more runs name a parameter that is more than {LARGEST_PCT:g} % off.</p></header>"
+        '<header><p class="run">Which wrong parameters the runs show</p><h1 '
+        f'class="{mark}">{escape(result.headline())}</h1><p class="facts">Each vehicle is driven '
+        "with one parameter changed, and judged as it would be. A run fails by its own "
+        f"limits; together, {FEWEST_RUNS} or more runs name a parameter that is more than "
+        f"{LARGEST_PCT:g} % off.</p></header>"
     )
-    return page("Which wrong parameters the runs show", result.folder, [head, _overview(vehicles), *map(_details, vehicles)])
+    return page(
+        "Which wrong parameters the runs show",
+        result.folder,
+        [head, _overview(vehicles), *map(_details, vehicles)],
+    )
 
 
 def _overview(vehicles: list[tuple[str, list[Detection]]]) -> str:
@@ -92,18 +120,33 @@ def _overview(vehicles: list[tuple[str, list[Detection]]]) -> str:
     for parameter in PARAMETERS:
         cells = ""
         for _, detections in vehicles:
-            of = [row for row in detections if row.parameter == parameter.name and abs(row.change_pct) == _BIG]
+            of = [
+                row
+                for row in detections
+                if row.parameter == parameter.name and abs(row.change_pct) == _BIG
+            ]
             cells += _square(of)
-        rows.append(f'<tr><td title="{escape(parameter.keys)}">{escape(parameter.name)}</td>{cells}</tr>')
+        rows.append(
+            f'<tr><td title="{escape(parameter.keys)}">{escape(parameter.name)}</td>{cells}</tr>'
+        )
     healthy = ""
     for _, detections in vehicles:
         healthy += _square([row for row in detections if row.parameter == HEALTHY])
     rows.append(f"<tr><td>unchanged</td>{healthy}</tr>")
     legend = (
-        f'<p class="legend">Runs of 100 that fail with {_BIG} % more or less, the lesser of both; + all runs together name the '
+        f'<p class="legend">Runs of 100 that fail with {_BIG} % more or less, the lesser of '
+        "both; + all runs together name the "
         "parameter; a dash: neither.</p>"
     )
-    return table("overview", f"Parameters off by {_BIG} %", ["parameter", *(name for name, _ in vehicles)], rows) + legend
+    return (
+        table(
+            "overview",
+            f"Parameters off by {_BIG} %",
+            ["parameter", *(name for name, _ in vehicles)],
+            rows,
+        )
+        + legend
+    )
 
 
 def _square(rows: list[Detection]) -> str:
@@ -124,7 +167,14 @@ def _details(vehicle: tuple[str, list[Detection]]) -> str:
         cells = "".join(f'<td class="n">{_cell(row)}</td>' for row in of)
         run, figure, share = _nearest(of)
         rows.append(
-            f'<tr><td>{escape(parameter)}</td>{cells}<td>{escape(run)}</td><td>{escape(figure)}</td><td class="n">{share}</td></tr>'
+            f"<tr><td>{escape(parameter)}</td>{cells}<td>{escape(run)}</td>"
+            f'<td>{escape(figure)}</td><td class="n">{share}</td></tr>'
         )
-    heads = ["parameter", *(f"{change:+d} %" for change in CHANGES_PCT), "shown best by", "figure", "of its limit"]
+    heads = [
+        "parameter",
+        *(f"{change:+d} %" for change in CHANGES_PCT),
+        "shown best by",
+        "figure",
+        "of its limit",
+    ]
     return table(f"mutants-{name}", name, heads, rows, (1, 2, 3, 4, 7))

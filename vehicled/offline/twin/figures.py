@@ -1,4 +1,5 @@
-"""SVG figures of the validation page: the path, and every signal over time with the residual between the models."""
+"""SVG figures of the validation page: the path, and every signal over time with the residual
+between the models."""
 
 from html import escape
 from typing import Any
@@ -11,14 +12,19 @@ from vehicled.offline.twin.validation.result import RunComparison
 
 _WIDTH = 1000
 _TOLERANCE = 1.6
-"""Largest distance of a drawn curve from the samples, thousandths of the plot: less than a pixel."""
+"""Largest distance of a drawn curve from the samples, thousandths of the plot: less than a
+pixel."""
 _REFERENCE, _OURS, _RESIDUAL = 3, 2, 6
 _DASH = "6 3"
 
 
 def legend() -> str:
     """Return the legend of the page."""
-    return key("reference", _REFERENCE) + key("ours", _OURS, _DASH) + key("ours minus reference", _RESIDUAL)
+    return (
+        key("reference", _REFERENCE)
+        + key("ours", _OURS, _DASH)
+        + key("ours minus reference", _RESIDUAL)
+    )
 
 
 def figures(comparison: RunComparison) -> str:
@@ -32,7 +38,9 @@ def figures(comparison: RunComparison) -> str:
         ("Speed", "m/s", reference.vx_mps, drive.vx_mps, 1.0),
         ("Roll", "deg", reference.roll_rad, drive.roll_rad, 180.0 / np.pi),
     ):
-        parts.append(_over_time(title, unit, t, None if theirs is None else theirs * factor, ours * factor))
+        parts.append(
+            _over_time(title, unit, t, None if theirs is None else theirs * factor, ours * factor)
+        )
     return f'<div class="panels">{"".join(parts)}</div>'
 
 
@@ -41,31 +49,45 @@ def _over_time(title: str, unit: str, t: Any, theirs: Any, ours: Any) -> str:
     n = min(len(t), len(ours))
     values = ours if theirs is None else np.concatenate((theirs, ours))
     values = values[np.isfinite(values)]
-    scale = Scale.around(float(values.min()), float(values.max())) if len(values) else Scale.around(0.0, 1.0)
+    scale = (
+        Scale.around(float(values.min()), float(values.max()))
+        if len(values)
+        else Scale.around(0.0, 1.0)
+    )
     lines = "" if theirs is None else _curve(t, theirs, scale, _REFERENCE)
     lines += _curve(t, ours, scale, _OURS, _DASH)
     body = _plot(lines, scale, f"{title} of both models over time", scale.ticks())
-    note = "" if theirs is not None else '<p class="note">The reference does not contain this signal.</p>'
+    note = (
+        ""
+        if theirs is not None
+        else '<p class="note">The reference does not contain this signal.</p>'
+    )
     if theirs is not None:
         left = ours[:n] - theirs[:n]
         finite = left[np.isfinite(left)]
         reach = float(np.abs(finite).max()) if len(finite) else 0.0
         span = Scale.around(-reach, reach)
         ends = [span.low, 0.0, span.high]
-        body += _plot(_curve(t, left, span, _RESIDUAL), span, f"{title}, ours minus reference", ends, "low")
+        body += _plot(
+            _curve(t, left, span, _RESIDUAL), span, f"{title}, ours minus reference", ends, "low"
+        )
     return (
-        f'<figure class="panel"><figcaption><b>{title}</b> <span class="unit">{unit}</span></figcaption>'
+        f'<figure class="panel"><figcaption><b>{title}</b> <span '
+        f'class="unit">{unit}</span></figcaption>'
         f"{body}{time_axis(axis, float(t[0]))}{note}</figure>"
     )
 
 
 def _plot(lines: str, scale: Scale, label: str, ticks: list[float], kind: str = "") -> str:
     grid = "".join(f"M0 {int(scale.height(tick))}h{_WIDTH}" for tick in ticks)
-    labels = "".join(f'<span style="top:{float(scale.height(v)) / HEIGHT * 100:.1f}%">{number(v)}</span>' for v in ticks)
+    labels = "".join(
+        f'<span style="top:{float(scale.height(v)) / HEIGHT * 100:.1f}%">{number(v)}</span>'
+        for v in ticks
+    )
     return (
-        f'<div class="chart {kind}"><div class="y">{labels}</div><div class="area"><svg class="plot" '
-        f'viewBox="0 0 {_WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{escape(label)}">'
-        f'<path class="grid" d="{grid}"/>{lines}</svg></div></div>'
+        f'<div class="chart {kind}"><div class="y">{labels}</div><div class="area"><svg '
+        f'class="plot" viewBox="0 0 {_WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(label)}"><path class="grid" d="{grid}"/>{lines}</svg></div></div>'
     )
 
 
@@ -74,13 +96,19 @@ def _curve(t: Any, values: Any, scale: Scale, colour: int, dash: str = "") -> st
     known = np.flatnonzero(np.isfinite(values[:n]))
     x = (t[known] - t[0]) / (t[-1] - t[0]) * _WIDTH
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<path class="line c{colour}"{dashed} d="{_path(np.stack((x, scale.height(values[known])), axis=1))}"/>'
+    return (
+        f'<path class="line c{colour}"{dashed} '
+        f'd="{_path(np.stack((x, scale.height(values[known])), axis=1))}"/>'
+    )
 
 
 def _map(comparison: RunComparison) -> str:
     """Return both paths at one scale, on a grid whose size is in the caption."""
     reference, drive = comparison.reference, comparison.drive
-    paths = [np.stack((reference.x_m, reference.y_m), axis=1), np.stack((drive.x_m, drive.y_m), axis=1)]
+    paths = [
+        np.stack((reference.x_m, reference.y_m), axis=1),
+        np.stack((drive.x_m, drive.y_m), axis=1),
+    ]
     places = np.concatenate(paths)
     places = places[np.isfinite(places).all(axis=1)]
     low, high = places.min(axis=0), places.max(axis=0)
@@ -100,9 +128,9 @@ def _map(comparison: RunComparison) -> str:
         d = _path(np.stack(((path[:, 0] - left) * scale, (top - path[:, 1]) * scale), axis=1))
         lines += f'<path class="line c{colour}"{dash} d="{d}"/>'
     return (
-        f'<figure class="panel"><figcaption><b>Path</b> <span class="unit">grid {number(step)} m</span></figcaption>'
-        f'<svg class="map" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="path of both models">'
-        f'<path class="grid" d="{grid}"/>{lines}</svg></figure>'
+        f'<figure class="panel"><figcaption><b>Path</b> <span class="unit">grid {number(step)} '
+        f'm</span></figcaption><svg class="map" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" '
+        f'aria-label="path of both models"><path class="grid" d="{grid}"/>{lines}</svg></figure>'
     )
 
 
@@ -120,7 +148,11 @@ def _path(points: Any) -> str:
         start, along = points[first], points[last] - points[first]
         inner = points[first + 1 : last] - start
         length = float(np.hypot(*along))
-        away = np.abs(inner @ (np.array([-along[1], along[0]]) / length)) if length > 0 else np.hypot(inner[:, 0], inner[:, 1])
+        away = (
+            np.abs(inner @ (np.array([-along[1], along[0]]) / length))
+            if length > 0
+            else np.hypot(inner[:, 0], inner[:, 1])
+        )
         farthest = int(away.argmax())
         if away[farthest] > _TOLERANCE:
             middle = first + 1 + farthest

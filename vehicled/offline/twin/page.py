@@ -1,4 +1,5 @@
-"""HTML page of a validation: verdict, tables, and the figures of every run, in one file without scripts or downloads."""
+"""HTML page of a validation: verdict, tables, and the figures of every run, in one file without
+scripts or downloads."""
 
 from collections.abc import Sequence
 
@@ -29,29 +30,40 @@ def render(validation: Validation) -> str:
 
 def page(title: str, folder: str, parts: Sequence[str]) -> str:
     """Return a page of the commands that validate."""
-    style = html.resource("vehicled.offline.analysis.report", "page.css") + html.resource("vehicled.offline.twin", "page.css")
+    style = html.resource("vehicled.offline.analysis.report", "page.css") + html.resource(
+        "vehicled.offline.twin", "page.css"
+    )
     return html.page(title, style, parts, f" from {folder}")
 
 
 def errors_cells(comparison: RunComparison) -> list[tuple[str, str]]:
-    """Return the errors of a run in percent as texts (value, limit), in the order of :data:`FIGURES`. Both may be empty."""
+    """Return the errors of a run in percent as texts (value, limit), in the order of
+    :data:`FIGURES`. Both may be empty."""
     errors, limits = comparison.errors, comparison.limits
     return [
-        (f"{errors[name]:.2f}" if name in errors else "\N{EN DASH}", f"{limits[name]:.2g}" if name in limits else "")
+        (
+            f"{errors[name]:.2f}" if name in errors else "\N{EN DASH}",
+            f"{limits[name]:.2g}" if name in limits else "",
+        )
         for name in FIGURES
     ]
 
 
 def _header(validation: Validation) -> str:
-    sentences = [("bad", f"{failure.source.name}: {failure.reason}") for failure in validation.failures]
+    sentences = [
+        ("bad", f"{failure.source.name}: {failure.reason}") for failure in validation.failures
+    ]
     sentences += [("open", problem) for problem in validation.problems]
     listed = "".join(f'<li class="{mark}">{escape(text)}</li>' for mark, text in sentences)
     return (
-        f'<header><p class="run">Vehicle model beside its references</p><h1 class="{_MARKS[validation.passed]}">'
+        '<header><p class="run">Vehicle model beside its references</p><h1 '
+        f'class="{_MARKS[validation.passed]}">'
         f"{escape(validation.headline())}</h1>"
-        '<p class="facts">Our model simulates every run with the commands of the reference, open loop, from the same start. '
-        "Errors are RMS in percent: position of the path, loads of the weight, slip as it is, others of the reference's maximum. "
-        "They are judged until the reference's tyres slide, lock, spin or lift.</p>"
+        '<p class="facts">Our model simulates every run with the commands of the reference, '
+        "open loop, from the same start. "
+        "Errors are RMS in percent: position of the path, loads of the weight, slip as it is, "
+        "others of the reference's maximum. They are judged until the reference's tyres slide, "
+        "lock, spin or lift.</p>"
         f'<ul class="verdict">{listed}</ul></header>'
     )
 
@@ -59,7 +71,11 @@ def _header(validation: Validation) -> str:
 def _families(validation: Validation) -> str:
     rows = []
     for family in FAMILIES:
-        runs = [comparison for comparison in validation.comparisons if comparison.source.family == family.name]
+        runs = [
+            comparison
+            for comparison in validation.comparisons
+            if comparison.source.family == family.name
+        ]
         if not runs:
             continue
         judged = [run for run in runs if run.judgement.passed is not None]
@@ -69,9 +85,10 @@ def _families(validation: Validation) -> str:
         median = f"{positions[len(positions) // 2]:.2f}%" if positions else "\N{EN DASH}"
         mark = "open" if not judged else _MARKS[not missed]
         rows.append(
-            f'<tr><td>{escape(family.title)}</td><td class="{mark}"></td><td class="n">{len(judged) - missed} of {len(judged)}</td>'
-            f'<td class="n">{len(runs)}</td><td class="n">{median}</td><td>{_link(worst)}</td>'
-            f'<td class="n">{_share(worst)}</td></tr>'
+            f'<tr><td>{escape(family.title)}</td><td class="{mark}"></td><td '
+            f'class="n">{len(judged) - missed} of {len(judged)}</td><td '
+            f'class="n">{len(runs)}</td><td class="n">{median}</td><td>{_link(worst)}</td><td '
+            f'class="n">{_share(worst)}</td></tr>'
         )
     heads = ("reference", "", "passed", "runs", "median position", "worst run", "of its limit")
     return table("families", "By reference", heads, rows, numeric=(2, 3, 4, 6))
@@ -85,7 +102,8 @@ def _runs(comparisons: Sequence[RunComparison]) -> str:
         if run.judged.limit:
             notes.append(f"judged to {judged_s(run):.1f} s: {run.judged.limit}")
         rows.append(
-            f'<tr><td>{_link(run)}</td><td class="{_MARKS[run.judgement.passed]}"></td><td class="n">{_share(run)}</td>{cells}'
+            f'<tr><td>{_link(run)}</td><td class="{_MARKS[run.judgement.passed]}"></td><td '
+            f'class="n">{_share(run)}</td>{cells}'
             f"<td>{escape('; '.join(notes))}</td></tr>"
         )
     heads = ("run", "", "of its limit", *(f"{name} %" for name in FIGURES), "kind of run")
@@ -105,19 +123,34 @@ def _together(findings: Sequence[Finding]) -> str:
         cells = ""
         for finding in findings:
             if finding.group == group:
-                text = f"{finding.deviation_pct:+.1f}" if finding.passed is not None else "\N{EN DASH}"
+                text = (
+                    f"{finding.deviation_pct:+.1f}" if finding.passed is not None else "\N{EN DASH}"
+                )
                 title = f"10 % move the figures by {finding.strength:.2f} of their limits"
-                cells += f'<td class="n{" off" if finding.passed is False else ""}" title="{title}">{text}</td>'
+                cells += (
+                    f'<td class="n{" off" if finding.passed is False else ""}" '
+                    f'title="{title}">{text}</td>'
+                )
         rows.append(f"<tr><td>{_breakable(group)}</td>{cells}</tr>")
     heads = ["vehicle and model", *dict.fromkeys(finding.parameter for finding in findings)]
     section = table(
-        "together", "All runs together: deviation of a parameter that explains them, %", heads, rows, range(1, len(heads))
+        "together",
+        "All runs together: deviation of a parameter that explains them, %",
+        heads,
+        rows,
+        range(1, len(heads)),
     )
-    return section + '<p class="legend">A dash: the runs do not show the parameter.</p>' if section else ""
+    return (
+        section + '<p class="legend">A dash: the runs do not show the parameter.</p>'
+        if section
+        else ""
+    )
 
 
 def _figure(value: str, limit: str) -> str:
-    return f'<td class="n">{value}' + (f' <span class="of">/ {limit}</span></td>' if limit else "</td>")
+    return f'<td class="n">{value}' + (
+        f' <span class="of">/ {limit}</span></td>' if limit else "</td>"
+    )
 
 
 def _theory(checks: Sequence[TheoryCheck]) -> str:
@@ -130,18 +163,29 @@ def _theory(checks: Sequence[TheoryCheck]) -> str:
         cells = ""
         for name in names:
             check = found.get((vehicle, name))
-            cells += "<td></td>" if check is None else f'<td class="{_MARKS[check.passed]}" title="{escape(check.found)}"></td>'
+            cells += (
+                "<td></td>"
+                if check is None
+                else f'<td class="{_MARKS[check.passed]}" title="{escape(check.found)}"></td>'
+            )
         rows.append(f"<tr><td>{escape(vehicle)}</td>{cells}</tr>")
     failed = "".join(
-        f'<li class="bad">{escape(check.vehicle)}, {escape(check.name)}: {escape(check.found)}; not {escape(check.wanted)}</li>'
+        (
+            f'<li class="bad">{escape(check.vehicle)}, {escape(check.name)}: '
+            f"{escape(check.found)}; not {escape(check.wanted)}</li>"
+        )
         for check in checks
         if check.passed is False
     )
     wanted = {check.name: check.wanted for check in reversed(checks) if check.passed is not None}
-    terms = "".join(f"<li><b>{escape(name)}</b>: {escape(wanted.get(name, 'does not apply'))}</li>" for name in names)
+    terms = "".join(
+        f"<li><b>{escape(name)}</b>: {escape(wanted.get(name, 'does not apply'))}</li>"
+        for name in names
+    )
     section = table("theory", "Against theory, without data", ["vehicle", *names], rows)
-    return (
-        section + f'<ul class="verdict">{failed}</ul><details><summary>Condition of each check</summary><ul>{terms}</ul></details>'
+    return section + (
+        f'<ul class="verdict">{failed}</ul><details><summary>Condition of each '
+        f"check</summary><ul>{terms}</ul></details>"
     )
 
 
@@ -158,15 +202,27 @@ def _origins(validation: Validation) -> str:
 def _figures(comparisons: Sequence[RunComparison]) -> str:
     parts = []
     for run in comparisons:
-        texts = [f"{name} {run.errors[name]:.2f}%" for name in ("position", "yaw rate") if name in run.errors]
+        texts = [
+            f"{name} {run.errors[name]:.2f}%"
+            for name in ("position", "yaw rate")
+            if name in run.errors
+        ]
         opened = " open" if run.judgement.passed is False else ""
         mark = _MARKS[run.judgement.passed]
         parts.append(
-            f'<details class="run-figures" id="{_anchor(run)}"{opened}><summary><span class="{mark}">'
-            f'{_breakable(run.source.name)}</span><span class="figures">{escape(", ".join(texts))}</span></summary>'
+            f'<details class="run-figures" id="{_anchor(run)}"{opened}><summary><span '
+            f'class="{mark}">{_breakable(run.source.name)}</span><span '
+            f'class="figures">{escape(", ".join(texts))}</span></summary>'
             f"{figures(run)}</details>"
         )
-    return f'<section id="figures"><h2>Every run</h2><p class="legend">{legend()}</p>{"".join(parts)}</section>' if parts else ""
+    return (
+        (
+            '<section id="figures"><h2>Every run</h2><p '
+            f'class="legend">{legend()}</p>{"".join(parts)}</section>'
+        )
+        if parts
+        else ""
+    )
 
 
 def _anchor(run: RunComparison) -> str:
@@ -188,11 +244,17 @@ def _share(run: RunComparison) -> str:
         return "\N{EN DASH}"
     text = f"{100 * share:.0f}%" if share < 100 else "beyond"
     bad = "" if run.judgement.passed else " bad"
-    return f'<span class="share{bad}"><i style="width:{100 * min(share, 1.0):.0f}%"></i></span> {text}'
+    return (
+        f'<span class="share{bad}"><i style="width:{100 * min(share, 1.0):.0f}%"></i></span> {text}'
+    )
 
 
-def table(name: str, title: str, heads: Sequence[str], rows: Sequence[str], numeric: Sequence[int] = ()) -> str:
+def table(
+    name: str, title: str, heads: Sequence[str], rows: Sequence[str], numeric: Sequence[int] = ()
+) -> str:
     """Return a section with a table; empty without rows."""
     if not rows:
         return ""
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{html.table(heads, rows, numeric)}</section>'
+    return (
+        f'<section id="{name}"><h2>{escape(title)}</h2>{html.table(heads, rows, numeric)}</section>'
+    )

@@ -18,14 +18,21 @@ from vehicled.run.plan import Plan
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Blue, vermilion, green and purple of Okabe and Ito: distinguishable for all eyes; dashes differ for black and white.
-_COURSES = (("#0072b2", "-"), ("#d55e00", (0, (6, 2))), ("#009e73", (0, (3, 2))), ("#cc79a7", (0, (1, 1.5))))
+# Blue, vermilion, green and purple of Okabe and Ito: distinguishable for all eyes; dashes differ
+# for black and white.
+_COURSES = (
+    ("#0072b2", "-"),
+    ("#d55e00", (0, (6, 2))),
+    ("#009e73", (0, (3, 2))),
+    ("#cc79a7", (0, (1, 1.5))),
+)
 _LANE, _WALL, _BODY, _MOVING = "#ececec", "#303030", "#8a8a8a", "#e69f00"
 _WIDEST_IN, _HIGHEST_IN = 8.0, 8.0
 
 
 def plot_scene(view: SceneView, file: str) -> None:
-    """Draw into ``file`` (PNG, SVG or PDF by extension). Raises SetupError if it cannot be written."""
+    """Draw into ``file`` (PNG, SVG or PDF by extension). Raises SetupError if it cannot be
+    written."""
     import matplotlib
 
     with matplotlib.rc_context({"font.size": 8, "svg.fonttype": "none", "pdf.fonttype": 42}):
@@ -46,8 +53,12 @@ def plot_scene(view: SceneView, file: str) -> None:
         for name, pose in view.scene.starts.items():
             length = 0.04 * max(width, height)
             ends = (pose.x_m + length * cos(pose.yaw_rad), pose.y_m + length * sin(pose.yaw_rad))
-            area.annotate("", ends, pose[:2], arrowprops={"arrowstyle": "-|>", "color": "black"}, zorder=6)
-            area.annotate(name, pose[:2], xytext=(0, -8), textcoords="offset points", ha="center", zorder=7)
+            area.annotate(
+                "", ends, pose[:2], arrowprops={"arrowstyle": "-|>", "color": "black"}, zorder=6
+            )
+            area.annotate(
+                name, pose[:2], xytext=(0, -8), textcoords="offset points", ha="center", zorder=7
+            )
         area.set_xlabel("x, east (m)")
         area.set_ylabel("y, north (m)")
         if view.courses:
@@ -65,7 +76,9 @@ def _ground(area: "Axes", view: SceneView) -> None:
     x, y = np.linspace(left, right, 160), np.linspace(low, high, 120)
     heights = np.array([[terrain.at(float(px), float(py))[0] for px in x] for py in y])
     shades = area.contourf(x, y, heights, 8, cmap="YlGn", alpha=0.35, zorder=0)
-    area.figure.colorbar(shades, ax=area, location="bottom", shrink=0.5, pad=0.02, label="height (m)")
+    area.figure.colorbar(
+        shades, ax=area, location="bottom", shrink=0.5, pad=0.02, label="height (m)"
+    )
 
 
 def _lanes(area: "Axes", view: SceneView) -> None:
@@ -77,7 +90,8 @@ def _lanes(area: "Axes", view: SceneView) -> None:
 
 
 def things_of_plan(plan: Plan) -> "Callable[[Axes], None] | None":
-    """Return what draws the things in the scene of a run, without a change of the axes' limits; None without a scene."""
+    """Return what draws the things in the scene of a run, without a change of the axes' limits;
+    None without a scene."""
     name = anchored(plan.loaded.profile, plan.loaded.path).sim.scene
     if not name:
         return None
@@ -100,7 +114,9 @@ def _solids(area: "Axes", scene: Scene) -> None:
     for outline in scene.outlines_m:
         area.fill(outline[:, 0], outline[:, 1], color=_BODY, zorder=3, lw=0)
     segments: Any = scene.segments_m.reshape(-1, 2, 2)
-    area.add_collection(LineCollection(segments, colors=_WALL, linewidths=1.0, zorder=4), autolim=False)
+    area.add_collection(
+        LineCollection(segments, colors=_WALL, linewidths=1.0, zorder=4), autolim=False
+    )
     for _, (x, y, radius) in scene.circles:
         area.add_patch(Circle((x, y), radius, facecolor=_BODY, edgecolor=_WALL, lw=0.8, zorder=3))
 
@@ -118,7 +134,14 @@ def _moving(area: "Axes", scene: Scene) -> None:
             c, s = cos(yaw), sin(yaw)
             outline = np.array([(x + c * a - s * b, y + s * a + c * b) for a, b in thing.outline_m])
             area.fill(outline[:, 0], outline[:, 1], color=_MOVING, zorder=5)
-        area.annotate(surface.name, (x, y), xytext=(4, 4), textcoords="offset points", color="#8a5f00", zorder=7)
+        area.annotate(
+            surface.name,
+            (x, y),
+            xytext=(4, 4),
+            textcoords="offset points",
+            color="#8a5f00",
+            zorder=7,
+        )
 
 
 def _courses(area: "Axes", view: SceneView) -> None:
@@ -134,5 +157,11 @@ def _courses(area: "Axes", view: SceneView) -> None:
         backward = pi if course.speed_mps[0] < 0.0 else 0.0
         heading = float(course.yaw_rad[0]) + backward
         end = (x[0] + length * cos(heading), y[0] + length * sin(heading))
-        area.annotate("", end, (x[0], y[0]), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": width}, zorder=7)
+        area.annotate(
+            "",
+            end,
+            (x[0], y[0]),
+            arrowprops={"arrowstyle": "-|>", "color": colour, "lw": width},
+            zorder=7,
+        )
         area.plot(x[0], y[0], "o", color=colour, ms=4, zorder=7)

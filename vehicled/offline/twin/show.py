@@ -1,4 +1,5 @@
-"""Commands ``vehicled twin list | show``: the built-in vehicles, with the origin of each of their parameters."""
+"""Commands ``vehicled twin list | show``: the built-in vehicles, with the origin of each of their
+parameters."""
 
 import json
 from argparse import Namespace
@@ -25,9 +26,15 @@ def declare_twin_list(parser: CommandParser) -> None:
 
 def declare_twin_show(parser: CommandParser) -> None:
     """Show every parameter of a vehicle, with status, uncertainty and origin."""
-    parser.add_argument("name", type=TWIN, metavar="NAME", help="name of a twin file, or a .toml file")
     parser.add_argument(
-        "--only", type=TEXT, default="", metavar="KEY", help="only parameters whose key begins with KEY, such as front.tyre"
+        "name", type=TWIN, metavar="NAME", help="name of a twin file, or a .toml file"
+    )
+    parser.add_argument(
+        "--only",
+        type=TEXT,
+        default="",
+        metavar="KEY",
+        help="only parameters whose key begins with KEY, such as front.tyre",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
@@ -41,7 +48,15 @@ def listing(arguments: Namespace) -> int:
             twin = twin_file.load_twin(name)
         except ProfileError as error:
             broken += 1
-            rows.append([name, f"{len(error.problems)} problem(s), see: vehicled twin show {name}", "", "", ""])
+            rows.append(
+                [
+                    name,
+                    f"{len(error.problems)} problem(s), see: vehicled twin show {name}",
+                    "",
+                    "",
+                    "",
+                ]
+            )
             continue
         body = twin.parameters.body
         counted = counts(twin)
@@ -59,8 +74,8 @@ def listing(arguments: Namespace) -> int:
 
 
 def run(arguments: Namespace) -> int:
-    """Print every parameter of one vehicle: value, status, uncertainty, origin. Raises ProfileError with every mistake of
-    the file.
+    """Print every parameter of one vehicle: value, status, uncertainty, origin. Raises ProfileError
+    with every mistake of the file.
     """
     twin = twin_file.load_twin(arguments.name)
     if arguments.json:
@@ -72,7 +87,11 @@ def run(arguments: Namespace) -> int:
         if not arguments.only or key.startswith(arguments.only)
     ]
     identity = twin.parameters.identity
-    print_table(f"{identity.name}: {identity.description}", ["parameter", "value", "status", "uncertainty", "origin"], rows)
+    print_table(
+        f"{identity.name}: {identity.description}",
+        ["parameter", "value", "status", "uncertainty", "origin"],
+        rows,
+    )
     for key, text in twin.origins.items():
         print(f"  {key}: {text}")
     counted = counts(twin)
@@ -83,7 +102,9 @@ def run(arguments: Namespace) -> int:
 def numbers(twin: Twin) -> dict[str, tuple[Any, Provenance]]:
     """Return value and provenance of every parameter, by dotted key in file order."""
     return {
-        key: (value, twin.provenance[key]) for key, value in leaves(msgspec.to_builtins(twin.parameters)) if key in twin.provenance
+        key: (value, twin.provenance[key])
+        for key, value in leaves(msgspec.to_builtins(twin.parameters))
+        if key in twin.provenance
     }
 
 
@@ -101,7 +122,12 @@ def facts(twin: Twin) -> dict[str, Any]:
         "digest": twin.digest,
         "origins": twin.origins,
         "numbers": {
-            key: {"value": value, "status": record.status, "origin": record.origin, _spread_key(record): record.spread}
+            key: {
+                "value": value,
+                "status": record.status,
+                "origin": record.origin,
+                _spread_key(record): record.spread,
+            }
             for key, (value, record) in numbers(twin).items()
         },
     }
@@ -120,5 +146,9 @@ def _spread(record: Provenance) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         text = ", ".join(_shown(item) for item in value)
-        return text if len(text) <= _LONGEST else f"{text[: text.rfind(',', 0, _LONGEST - 5)]}, ... ({len(value)})"
+        return (
+            text
+            if len(text) <= _LONGEST
+            else f"{text[: text.rfind(',', 0, _LONGEST - 5)]}, ... ({len(value)})"
+        )
     return f"{value:.6g}"

@@ -22,8 +22,18 @@ MOST_DRAWN = 2_000_000
 
 def declare_twin_terrain(parser: CommandParser) -> None:
     """Read a point cloud or a raster as [sim.terrain] does, and summarise it."""
-    parser.add_argument("file", metavar="FILE", help="point cloud (.las .laz .ply .xyz .txt .pts) or raster (.tif .png .csv)")
-    parser.add_argument("--resolution", type=float, default=0.25, metavar="M", help="grid cell for point clouds (default 0.25)")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="point cloud (.las .laz .ply .xyz .txt .pts) or raster (.tif .png .csv)",
+    )
+    parser.add_argument(
+        "--resolution",
+        type=float,
+        default=0.25,
+        metavar="M",
+        help="grid cell for point clouds (default 0.25)",
+    )
     parser.add_argument("--friction", metavar="FILE", help="friction file to show with it")
     parser.add_argument("--plot", metavar="PNG", help="plot it into this file (needs matplotlib)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -33,7 +43,9 @@ def declare_twin_terrain(parser: CommandParser) -> None:
 def run(arguments: Namespace) -> int:
     """Read, print and plot. Raises :class:`SetupError`."""
     if not (isfinite(arguments.resolution) and arguments.resolution > 0.0):
-        raise SetupError(f"--resolution {arguments.resolution:g}: the cell size must be greater than 0")
+        raise SetupError(
+            f"--resolution {arguments.resolution:g}: the cell size must be greater than 0"
+        )
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     height = read_raster(arguments.file, arguments.resolution)
@@ -54,7 +66,8 @@ def run(arguments: Namespace) -> int:
 
 
 def figures(height: Raster, friction: Raster | None = None) -> dict[str, Any]:
-    """Return extent, resolution, heights, slopes and holes; slopes between neighbouring nodes, with holes filled."""
+    """Return extent, resolution, heights, slopes and holes; slopes between neighbouring nodes, with
+    holes filled."""
     values = filled(height.values)
     west, south, east, north = height.extent_m
     slope = _slope(values, height.step_m)
@@ -80,7 +93,10 @@ def figures(height: Raster, friction: Raster | None = None) -> dict[str, Any]:
 
 
 def _slope(values: Array, step_m: float) -> Array:
-    rise = [np.gradient(values, step_m, axis=axis) if values.shape[axis] > 1 else np.zeros_like(values) for axis in (0, 1)]
+    rise = [
+        np.gradient(values, step_m, axis=axis) if values.shape[axis] > 1 else np.zeros_like(values)
+        for axis in (0, 1)
+    ]
     return np.hypot(rise[0], rise[1])
 
 
@@ -107,7 +123,9 @@ def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
     if friction is not None:
         panels.append(("friction", friction, filled(friction.values), "viridis"))
     if height.holes:
-        panels.append(("filled from neighbours", height, np.isnan(height.values).astype(np.float64), "Greys"))
+        panels.append(
+            ("filled from neighbours", height, np.isnan(height.values).astype(np.float64), "Greys")
+        )
     figure = new_figure(5.2 * len(panels), 4.6)
     for place, (title, raster, shown, colours) in enumerate(panels, start=1):
         area = figure.add_subplot(1, len(panels), place)
@@ -127,5 +145,8 @@ def _plot(height: Raster, friction: Raster | None, file: Path) -> None:
         if title != "filled from neighbours":
             figure.colorbar(image, ax=area, shrink=0.8)
     steepest = degrees(atan(float(_slope(values, height.step_m).max())))
-    figure.suptitle(f"{height.values.shape[1]} x {height.values.shape[0]} nodes, {height.step_m:g} m apart, up to {steepest:.0f}°")
+    figure.suptitle(
+        f"{height.values.shape[1]} x {height.values.shape[0]} nodes, {height.step_m:g} m "
+        f"apart, up to {steepest:.0f}°"
+    )
     save_figure(figure, file)

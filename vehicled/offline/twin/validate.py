@@ -1,4 +1,5 @@
-"""Command ``vehicled twin validate``: validate the simulator's vehicle models against reference runs and theory."""
+"""Command ``vehicled twin validate``: validate the simulator's vehicle models against reference
+runs and theory."""
 
 import sys
 from argparse import Namespace
@@ -24,30 +25,55 @@ _MARKS = {True: "yes", False: "NO", None: "-"}
 
 
 def declare_twin_validate(parser: CommandParser) -> None:
-    """Simulate every reference run in a folder with our model: same commands, open loop, same start. Show the deviations from the
-    reference with their targets, the parameters that all runs together show to be off, and check every vehicle against theory.
+    """Simulate every reference run in a folder with our model: same commands, open loop, same
+    start. Show the deviations from the reference with their targets, the parameters that all runs
+    together show to be off, and check every vehicle against theory.
     """
     parser.describe(
-        epilog="Exit status: 0 all targets met and all checks passed; 1 at least one failed; 2 invalid arguments. With --mutants: "
+        epilog="Exit status: 0 all targets met and all checks passed; 1 at least one failed; 2 "
+        "invalid arguments. With --mutants: "
         "0 no false alarm; 1 otherwise."
     )
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="folder of reference runs (default ~/vehicled/data)")
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        metavar="DIR",
+        help="folder of reference runs (default ~/vehicled/data)",
+    )
     parser.add_argument(
         "--vehicle",
         type=TWIN,
         metavar="NAME",
-        help="only this vehicle: its twin file, such as hmmwv_lfdm, or the reference's name, such as hmmwv",
+        help=(
+            "only this vehicle: its twin file, such as hmmwv_lfdm, or the reference's name, "
+            "such as hmmwv"
+        ),
     )
-    parser.add_argument("--run", type=TEXT, dest="only", metavar="GLOB", help="only runs of this name, such as 'lfdm/*dlc*'")
+    parser.add_argument(
+        "--run",
+        type=TEXT,
+        dest="only",
+        metavar="GLOB",
+        help="only runs of this name, such as 'lfdm/*dlc*'",
+    )
     parser.add_argument(
         "--mutants",
         action="store_true",
-        help="instead: change each parameter by 5 and 10 percent and count the runs that show it (2 minutes of processor time)",
+        help=(
+            "instead: change each parameter by 5 and 10 percent and count the runs that show "
+            "it (2 minutes of processor time)"
+        ),
     )
     parser.add_argument("--no-theory", action="store_true", help="skip the checks against theory")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("-o", "--output", metavar="HTML", help="write a page with the errors of every run")
-    parser.add_argument("--plot-dir", metavar="DIR", help="plot every run into a PNG file in this folder (needs matplotlib)")
+    parser.add_argument(
+        "-o", "--output", metavar="HTML", help="write a page with the errors of every run"
+    )
+    parser.add_argument(
+        "--plot-dir",
+        metavar="DIR",
+        help="plot every run into a PNG file in this folder (needs matplotlib)",
+    )
     parser.add_argument(
         "--jobs",
         type=JOBS,
@@ -59,7 +85,8 @@ def declare_twin_validate(parser: CommandParser) -> None:
 
 
 def validate(arguments: Namespace) -> int:
-    """Validate, print and write the requested outputs. Return 0 if all targets are met, else 1. Raises :class:`SetupError`."""
+    """Validate, print and write the requested outputs. Return 0 if all targets are met, else 1.
+    Raises :class:`SetupError`."""
     from vehicled.offline.twin import detection
     from vehicled.offline.twin.validation.mutants import detect
     from vehicled.offline.twin.validation.runner import Selection, run_all
@@ -69,11 +96,18 @@ def validate(arguments: Namespace) -> int:
 
     folder = Path(arguments.folder or DATA_FOLDER).expanduser()
     if arguments.folder is None and not folder.is_dir():
-        raise SetupError(f"{folder}: folder not found; give a folder of reference runs, see docs/twin_validation.md")
-    selection = Selection(str(folder), arguments.vehicle or "", arguments.only or "", not arguments.no_theory)
+        raise SetupError(
+            f"{folder}: folder not found; give a folder of reference runs, see "
+            "docs/twin_validation.md"
+        )
+    selection = Selection(
+        str(folder), arguments.vehicle or "", arguments.only or "", not arguments.no_theory
+    )
     try:
         if arguments.mutants:
-            return detection.show(detect(selection, jobs=arguments.jobs, progress=progress.update), arguments)
+            return detection.show(
+                detect(selection, jobs=arguments.jobs, progress=progress.update), arguments
+            )
         validation = run_all(selection, jobs=arguments.jobs, progress=progress.update)
     finally:
         progress.close()
@@ -98,7 +132,10 @@ def as_data(validation: Validation) -> dict[str, Any]:
         "folder": validation.folder,
         "problems": validation.problems,
         "runs": [_run_data(run) for run in validation.comparisons],
-        "failures": [{"run": failure.source.name, "reason": failure.reason} for failure in validation.failures],
+        "failures": [
+            {"run": failure.source.name, "reason": failure.reason}
+            for failure in validation.failures
+        ],
         "parameters": msgspec.to_builtins(validation.findings),
         "checks": msgspec.to_builtins(validation.checks),
         "provenance": msgspec.to_builtins(validation.provenance),
@@ -133,7 +170,9 @@ def _check_outputs(arguments: Namespace) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SetupError(f"--plot-dir {folder}: cannot create it: {error.strerror}; choose another folder") from error
+            raise SetupError(
+                f"--plot-dir {folder}: cannot create it: {error.strerror}; choose another folder"
+            ) from error
 
 
 def _show(validation: Validation) -> None:
@@ -141,13 +180,28 @@ def _show(validation: Validation) -> None:
     for run in validation.comparisons:
         cells = [f"{value}\n/ {limit}" if limit else value for value, limit in errors_cells(run)]
         share = run.judgement.share
-        part = f"{100 * share:.0f}%" if isfinite(share) else "-" if run.judgement.passed is None else "beyond"
+        part = (
+            f"{100 * share:.0f}%"
+            if isfinite(share)
+            else "-"
+            if run.judgement.passed is None
+            else "beyond"
+        )
         # A terminal has no room for a name of 40 characters beside eight figures.
         vehicle, _, manoeuvre = run.source.name.replace("/", "/\n").rpartition("__")
-        rows.append([f"{vehicle}\n{manoeuvre}" if vehicle else manoeuvre, _MARKS[run.judgement.passed], part, *cells])
+        rows.append(
+            [
+                f"{vehicle}\n{manoeuvre}" if vehicle else manoeuvre,
+                _MARKS[run.judgement.passed],
+                part,
+                *cells,
+            ]
+        )
     if rows:
         heads = ["run", "passed", "of limit", *(name.replace(" ", "\n") for name in FIGURES)]
-        print_table("our model against the reference, worst first (RMS error / limit, percent)", heads, rows)
+        print_table(
+            "our model against the reference, worst first (RMS error / limit, percent)", heads, rows
+        )
     _show_findings(validation.findings)
     _show_checks(validation.checks)
     for failure in validation.failures:
@@ -159,13 +213,26 @@ def _show(validation: Validation) -> None:
 
 def _show_findings(findings: list[Finding]) -> None:
     rows = [
-        [finding.group, finding.parameter, _MARKS[finding.passed], f"{finding.deviation_pct:+.1f}%", f"{finding.strength:.2f}"]
+        [
+            finding.group,
+            finding.parameter,
+            _MARKS[finding.passed],
+            f"{finding.deviation_pct:+.1f}%",
+            f"{finding.strength:.2f}",
+        ]
         for finding in findings
         if finding.passed is not None
     ]
     if rows:
         heads = ["vehicle and model", "parameter", "passed", "estimate", "effect of 10 %"]
-        print_table("all runs together: deviation of a parameter that explains them (effect in units of the limits)", heads, rows)
+        print_table(
+            (
+                "all runs together: deviation of a parameter that explains them (effect in units "
+                "of the limits)"
+            ),
+            heads,
+            rows,
+        )
 
 
 def _show_checks(checks: list[TheoryCheck]) -> None:
@@ -179,7 +246,11 @@ def _show_checks(checks: list[TheoryCheck]) -> None:
         rows.append([name, _MARKS[not failed], f"{holds} of {holds + len(failed)}", wanted])
         rows += [[f"  {check.vehicle}", "NO", "", check.found] for check in failed]
     if rows:
-        print_table("every vehicle against theory", ["check", "passed", "vehicles", "expected, or found"], rows)
+        print_table(
+            "every vehicle against theory",
+            ["check", "passed", "vehicles", "expected, or found"],
+            rows,
+        )
 
 
 _REFERENCE, _OURS, _RESIDUAL = "#0b6e4f", "#d1495b", "#5a6673"
@@ -220,6 +291,10 @@ def _plot(run: RunComparison, file: Path) -> None:
         left.set(title="ours minus reference" if row == 0 else "")
         values.grid(alpha=0.25)
         left.grid(alpha=0.25)
-    verdict = {True: "within its target", False: "; ".join(run.judgement.reasons), None: "not judged"}[run.judgement.passed]
+    verdict = {
+        True: "within its target",
+        False: "; ".join(run.judgement.reasons),
+        None: "not judged",
+    }[run.judgement.passed]
     figure.suptitle(f"{run.source.name}: {verdict}")
     save_figure(figure, file)

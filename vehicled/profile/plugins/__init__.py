@@ -1,12 +1,14 @@
-"""Plugins: classes and functions of the user's, named in a profile or command as ``FILE.py:NAME`` or ``package.module:NAME``, and
-trained networks as controllers, named as ``FILE.onnx``.
+"""Plugins: classes and functions of the user's, named in a profile or command as ``FILE.py:NAME``
+or ``package.module:NAME``, and trained networks as controllers, named as ``FILE.onnx``.
 
-A plugin is checked when it is loaded: its base class, its methods and their arguments, its parameters. Its returned messages are
-checked at every call, because their values go into commands and logs (:mod:`vehicled.profile.plugins.calls`). Errors name the file
-and the line. The text of its file, and of the modules beside the file that it imports, is kept for the log.
+A plugin is checked when it is loaded: its base class, its methods and their arguments, its
+parameters. Its returned messages are checked at every call, because their values go into commands
+and logs (:mod:`vehicled.profile.plugins.calls`). Errors name the file and the line. The text of its
+file, and of the modules beside the file that it imports, is kept for the log.
 
-Its code is trusted not to end the process by a signal or a crash of a C library, not to change the daemon's own modules and not to
-take over its files and signals: that would need a process of its own.
+Its code is trusted not to end the process by a signal or a crash of a C library, not to change the
+daemon's own modules and not to take over its files and signals: that would need a process of its
+own.
 """
 
 import ast
@@ -49,27 +51,29 @@ OURS = ("vehicled", "drivers", "sim_backend")
 """Packages whose version is in the header of the log, so that their text need not be kept."""
 
 guard: Callable[[str], AbstractContextManager[object]] = nullcontext
-"""Surrounds the import of a plugin; the command line sets one that ends an import that takes for ever."""
+"""Surrounds the import of a plugin; the command line sets one that ends an import that takes for
+ever."""
 
 __all__ = [
-    "CONTRACTS", "Contract", "Plugin", "PluginError", "PluginFaultError", "PluginStuckError", "absolute", "describe", "files",
-    "is_interrupt", "is_network", "is_reference", "label", "load", "loaded", "place_of", "plain", "renamed", "source_file",
-    "table_name",
+    "CONTRACTS", "Contract", "Plugin", "PluginError", "PluginFaultError", "PluginStuckError",
+    "absolute", "describe", "files", "is_interrupt", "is_network", "is_reference", "label", "load",
+    "loaded", "place_of", "plain", "renamed", "source_file", "table_name",
 ]  # fmt: skip
 
 CONTRACTS: dict[str, Contract] = {
     "controller": Contract(
         "vehicled.control.interface:Controller",
         ("params", "vehicle", "limits", "course", "period_s"),
-        inherits=True, steps=("step",), returns="ControlCommand", finite=("wheel_angle_rad", "throttle", "brake"),
-        laws={"steer": ("wheel_rad",)},
+        inherits=True, steps=("step",), returns="ControlCommand",
+        finite=("wheel_angle_rad", "throttle", "brake"), laws={"steer": ("wheel_rad",)},
     ),
     "estimator": Contract(
         "vehicled.estimation.interface:Estimator", ("params", "vehicle", "datum", "lever_arm_m"),
         steps=("step",), returns="StateEstimate",
     ),
     "identifier": Contract(
-        "vehicled.estimation.interface:Identifier", ("params", "vehicle"), steps=("step",), returns="Identification", optional=True
+        "vehicled.estimation.interface:Identifier", ("params", "vehicle"), steps=("step",),
+        returns="Identification", optional=True
     ),
     "driver": Contract(
         "vehicled.core.ports:Device", ("params", "messages", "command_lifetime_ns"),
@@ -94,7 +98,8 @@ class Plugin(Struct, frozen=True):
     """File with its whole path, or module; then a colon and the name. A network has no name."""
     implementation: Any
     files: dict[str, bytes]
-    """Source texts by path relative to the plugin's folder: its own file first, then the modules beside it that it imports."""
+    """Source texts by path relative to the plugin's folder: its own file first, then the modules
+    beside it that it imports."""
 
     @property
     def hashes(self) -> dict[str, str]:
@@ -124,7 +129,8 @@ def source_file(reference: str) -> str:
 
 
 def table_name(name: str) -> str:
-    """Return the key of the parameter table of an implementation: the name, of a plugin the name behind the colon."""
+    """Return the key of the parameter table of an implementation: the name, of a plugin the name
+    behind the colon."""
     return NETWORK_CLASS if is_network(name) else name.rpartition(":")[2]
 
 
@@ -146,8 +152,11 @@ def absolute(name: Any, folder: Path) -> Any:
     return renamed(name, (folder / Path(file).expanduser()).resolve()) if file else name
 
 
-def load(kind: str, reference: str, contract: Contract, taken: Mapping[str, str], *, fresh: bool = False) -> Plugin:
-    """Return a plugin. ``taken``: registered names, which its class must not have. ``fresh``: look for a change of its files.
+def load(
+    kind: str, reference: str, contract: Contract, taken: Mapping[str, str], *, fresh: bool = False
+) -> Plugin:
+    """Return a plugin. ``taken``: registered names, which its class must not have. ``fresh``: look
+    for a change of its files.
 
     Raises :class:`PluginError`.
     """
@@ -161,11 +170,14 @@ def load(kind: str, reference: str, contract: Contract, taken: Mapping[str, str]
     if known is not None and known.files == sources:
         return known
     if attribute in taken:
-        raise PluginError(f'{reference}: "{attribute}" is the name of a built-in {kind}; give it another one')
+        raise PluginError(
+            f'{reference}: "{attribute}" is the name of a built-in {kind}; give it another one'
+        )
     try:
         implementation = _found(module, place, attribute, kind, contract)
     except BaseException as error:
-        # To look at a class runs its code: its metaclass, its properties, __getattr__ of its module.
+        # To look at a class runs its code: its metaclass, its properties, __getattr__ of its
+        # module.
         if isinstance(error, PluginError) or is_interrupt(error):
             raise
         raise PluginError(f"{label(reference)} cannot be used: {describe(error)}") from error
@@ -176,8 +188,15 @@ def load(kind: str, reference: str, contract: Contract, taken: Mapping[str, str]
 def _found(module: ModuleType, place: str, attribute: str, kind: str, contract: Contract) -> Any:
     found = getattr(module, attribute, None)
     if found is None:
-        own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
-        raise PluginError(f'{place} has no "{attribute}"; it defines {", ".join(own) or "no class and no function"}')
+        own = [
+            n
+            for n, v in vars(module).items()
+            if callable(v) and getattr(v, "__module__", "") == module.__name__
+        ]
+        raise PluginError(
+            f'{place} has no "{attribute}"; it defines '
+            f"{', '.join(own) or 'no class and no function'}"
+        )
     return _implementation(found, f"{label(place)}:{attribute}", kind, contract)
 
 
@@ -186,7 +205,9 @@ def _network(kind: str, reference: str, known: Plugin | None) -> Plugin:
     if kind != "controller":
         raise PluginError(f"{reference}: a network is a controller, not a {kind}")
     try:
-        if known is not None and known.files == {Path(reference).name: Path(reference).read_bytes()}:
+        if known is not None and known.files == {
+            Path(reference).name: Path(reference).read_bytes()
+        }:
             return known
     except OSError:
         pass  # reading it below says what is wrong
@@ -195,7 +216,9 @@ def _network(kind: str, reference: str, known: Plugin | None) -> Plugin:
         made = module.policy_class(Path(reference))
     except module.PolicyError as error:
         raise PluginError(str(error)) from None
-    plugin = _loaded[kind, reference] = Plugin(kind, reference, made, {Path(reference).name: made.network.data})
+    plugin = _loaded[kind, reference] = Plugin(
+        kind, reference, made, {Path(reference).name: made.network.data}
+    )
     return plugin
 
 
@@ -209,9 +232,13 @@ def loaded(kind: str, name: str) -> Plugin | None:
 
 def _from_file(path: Path) -> tuple[ModuleType, dict[str, bytes]]:
     known = _modules.get(str(path))
-    if known is None or any(_read(each) != text for each, text in known[0].items() if each == path or each.exists()):
+    if known is None or any(
+        _read(each) != text for each, text in known[0].items() if each == path or each.exists()
+    ):
         for each in (known or ({}, None))[0]:
-            for name in [n for n, m in list(sys.modules.items()) if getattr(m, "__file__", None) == str(each)]:
+            for name in [
+                n for n, m in list(sys.modules.items()) if getattr(m, "__file__", None) == str(each)
+            ]:
                 sys.modules.pop(name, None)
         known = _modules[str(path)] = _execute(path)
     sources, module = known
@@ -225,7 +252,8 @@ def _execute(path: Path) -> tuple[dict[Path, bytes], ModuleType]:
     module.__file__ = str(path)
     folder = str(path.parent)
     if folder not in sys.path:
-        # At the end: a module beside the plugin must not stand in for one of the daemon or of Python.
+        # At the end: a module beside the plugin must not stand in for one of the daemon or of
+        # Python.
         sys.path.append(folder)
     sys.modules[name] = module
     note_files([path])
@@ -244,7 +272,8 @@ def _execute(path: Path) -> tuple[dict[Path, bytes], ModuleType]:
 
 
 def _add_imports(text: bytes, folder: Path, sources: dict[Path, bytes]) -> None:
-    """Add the source texts of the modules beside a plugin that its text imports, and of those that they import."""
+    """Add the source texts of the modules beside a plugin that its text imports, and of those that
+    they import."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -257,7 +286,11 @@ def _add_imports(text: bytes, folder: Path, sources: dict[Path, bytes]) -> None:
             if file is None or not file.endswith(".py") or name.partition(".")[0] in OURS:
                 continue
             path = Path(file)
-            if path not in sources and path.is_relative_to(folder) and "site-packages" not in path.relative_to(folder).parts:
+            if (
+                path not in sources
+                and path.is_relative_to(folder)
+                and "site-packages" not in path.relative_to(folder).parts
+            ):
                 sources[path] = _read(path)
                 _add_imports(sources[path], folder, sources)
 
@@ -267,7 +300,11 @@ def _import_failure(path: Path, error: BaseException) -> str:
         return f"{path}:{error.lineno}: {one_line(str(error.msg))}"
     trace = innermost(error, frozenset([str(path)]))
     place = f"{path}:{trace.tb_lineno}" if trace is not None else str(path)
-    cure = "; install it in the environment of vehicled" if isinstance(error, ModuleNotFoundError) else ""
+    cure = (
+        "; install it in the environment of vehicled"
+        if isinstance(error, ModuleNotFoundError)
+        else ""
+    )
     return f"{place}: {error_text(error)}{cure}"
 
 
@@ -275,7 +312,8 @@ def _read(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise PluginError(
-                f"{path}: no such file; a path in a profile is relative to the profile, one in a command to this folder"
+                f"{path}: no such file; a path in a profile is relative to the profile, one in "
+                "a command to this folder"
             )
         data = path.read_bytes()
     except OSError as error:
@@ -288,7 +326,10 @@ def _read(path: Path) -> bytes:
 @cache
 def _from_package(name: str) -> tuple[ModuleType, dict[str, bytes]]:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise PluginError(f'"{name}" is neither a .py file nor a module: write ./my_file.py:Name or package.module:Name')
+        raise PluginError(
+            f'"{name}" is neither a .py file nor a module: write ./my_file.py:Name or '
+            "package.module:Name"
+        )
     ours = name.partition(".")[0] in OURS
     try:
         with guard(name):
@@ -299,7 +340,10 @@ def _from_package(name: str) -> tuple[ModuleType, dict[str, bytes]]:
         file_name = getattr(module, "__file__", None)
     except BaseException as error:
         if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
-            raise PluginError(f'no module "{error.name}" is installed; write a file with its ending: ./{error.name}.py') from error
+            raise PluginError(
+                f'no module "{error.name}" is installed; write a file with its ending: '
+                f"./{error.name}.py"
+            ) from error
         if is_interrupt(error):
             raise
         raise PluginError(f"{name}: {error_text(error)}{_last_line(error)}") from error
@@ -319,7 +363,8 @@ def _last_line(error: BaseException) -> str:
 
 
 def _implementation(found: Any, name: str, kind: str, contract: Contract) -> Any:
-    """Return the implementation, its returned values checked. Raises :class:`PluginError` if it breaks the contract."""
+    """Return the implementation, its returned values checked. Raises :class:`PluginError` if it
+    breaks the contract."""
     if not contract.base:
         if not callable(found):
             raise PluginError(f"{name} is not a function")
@@ -330,14 +375,18 @@ def _implementation(found: Any, name: str, kind: str, contract: Contract) -> Any
     if not isinstance(found, type):
         raise PluginError(f"{name} is a {type(found).__name__}; a {kind} is a class")
     if contract.inherits and not issubclass(found, base):
-        raise PluginError(f"{name} must inherit from {attribute} of {module}: class {found.__name__}({attribute})")
+        raise PluginError(
+            f"{name} must inherit from {attribute} of {module}: class {found.__name__}({attribute})"
+        )
     if lacking := sorted(getattr(found, "__abstractmethods__", ())) or [
         # An attribute may be made by the constructor.
         n
         for n, parameters in _methods(base).items()
         if parameters and not hasattr(found, n)
     ]:
-        raise PluginError(f"{name} lacks {', '.join(lacking)}; a {kind} must define what {contract.base} declares")
+        raise PluginError(
+            f"{name} lacks {', '.join(lacking)}; a {kind} must define what {contract.base} declares"
+        )
     _check_arguments(found, contract.arguments, f"{name} is made with", name)
     for method, parameters in _methods(base).items():
         own = inspect.getattr_static(found, method, None)
@@ -347,9 +396,16 @@ def _implementation(found: Any, name: str, kind: str, contract: Contract) -> Any
     params = NoParams if params is None else params
     if not (isinstance(params, type) and (issubclass(params, Struct) or is_dataclass(params))):
         raise PluginError(f"{name}.Params must be a frozen msgspec Struct or dataclass")
-    frozen = params.__struct_config__.frozen if issubclass(params, Struct) else params.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    frozen = (
+        params.__struct_config__.frozen
+        if issubclass(params, Struct)
+        else params.__dataclass_params__.frozen
+    )  # type: ignore[attr-defined]
     if not frozen:
-        raise PluginError(f"{name}.Params must be frozen: class {params.__name__}(Struct, frozen=True), or @dataclass(frozen=True)")
+        raise PluginError(
+            f"{name}.Params must be frozen: class {params.__name__}(Struct, frozen=True), or "
+            "@dataclass(frozen=True)"
+        )
     try:
         msgspec.inspect.type_info(params)
     except (TypeError, NameError) as error:
@@ -358,12 +414,17 @@ def _implementation(found: Any, name: str, kind: str, contract: Contract) -> Any
 
 
 def _methods(base: type) -> dict[str, tuple[str, ...]]:
-    """Return the public methods and properties of a base class with the positional parameters of each."""
+    """Return the public methods and properties of a base class with the positional parameters of
+    each."""
     found: dict[str, tuple[str, ...]] = {}
     for cls in reversed(base.__mro__[:-1]):
         for name, value in vars(cls).items():
-            if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
-                found[name] = tuple(inspect.signature(value).parameters) if inspect.isfunction(value) else ()
+            if not name.startswith("_") and (
+                inspect.isfunction(value) or isinstance(value, property)
+            ):
+                found[name] = (
+                    tuple(inspect.signature(value).parameters) if inspect.isfunction(value) else ()
+                )
     return found
 
 

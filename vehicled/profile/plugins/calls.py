@@ -1,11 +1,13 @@
-"""Calls of a plugin's methods: whatever they raise or return becomes a fault of that plugin, and nothing else passes through.
+"""Calls of a plugin's methods: whatever they raise or return becomes a fault of that plugin, and
+nothing else passes through.
 
-The step of a controller, an estimator or an identifier raises :class:`PluginFaultError`, and its task brakes. A failure of any
-other call of theirs, such as a property that the command gate reads, makes the next step raise: so it has the same reaction and
-never holds up the gate. No task surrounds the methods of a driver, so its failures become messages of it.
+The step of a controller, an estimator or an identifier raises :class:`PluginFaultError`, and its
+task brakes. A failure of any other call of theirs, such as a property that the command gate reads,
+makes the next step raise: so it has the same reaction and never holds up the gate. No task
+surrounds the methods of a driver, so its failures become messages of it.
 
-:func:`contained` makes the class whose methods are called: each is one of the plugin's behind ``_step``, ``_driver_step``,
-``_other_call`` or ``_law``.
+:func:`contained` makes the class whose methods are called: each is one of the plugin's behind
+``_step``, ``_driver_step``, ``_other_call`` or ``_law``.
 """
 
 import inspect
@@ -23,10 +25,17 @@ from vehicled.core.error_text import message as said
 from vehicled.core.error_text import shown, type_name
 from vehicled.core.messages import Fault, Message, Reaction
 from vehicled.core.ports import NEVER_NS, Reopen, Send, SetBaud
-from vehicled.profile.plugins.faults import PluginError, PluginFaultError, PluginStuckError, describe, is_interrupt
+from vehicled.profile.plugins.faults import (
+    PluginError,
+    PluginFaultError,
+    PluginStuckError,
+    describe,
+    is_interrupt,
+)
 
 RESULT_LIMIT = 10_000
-"""Most messages or port actions of one call; a generator without end would otherwise never return."""
+"""Most messages or port actions of one call; a generator without end would otherwise never
+return."""
 DRIVER_PERIOD_NS = 1_000_000
 """Shortest time between two calls of a driver's ``on_time``."""
 
@@ -45,11 +54,13 @@ class Contract(Struct, frozen=True):
     steps: tuple[str, ...] = ()
     """Methods whose returned messages are checked."""
     returns: str = ""
-    """Message that a step returns. Empty: any messages, and exceptions become faults, because no task surrounds these methods."""
+    """Message that a step returns. Empty: any messages, and exceptions become faults, because no
+    task surrounds these methods."""
     finite: tuple[str, ...] = ()
     """Fields of the returned message that are never NaN or infinite."""
     laws: dict[str, tuple[str, ...]] = {}
-    """Methods that a base class calls, if it has them, with the fields of their result that are never NaN or infinite."""
+    """Methods that a base class calls, if it has them, with the fields of their result that are
+    never NaN or infinite."""
     optional: bool = False
     """True if a step may return None."""
 
@@ -78,10 +89,13 @@ def _state(plugin: Any) -> _State:
     return found
 
 
-def contained(cls: Any, params: type, name: str, contract: Contract, methods: dict[str, tuple[str, ...]]) -> type:
+def contained(
+    cls: Any, params: type, name: str, contract: Contract, methods: dict[str, tuple[str, ...]]
+) -> type:
     """Return a subclass whose calls cannot fail in another way than the daemon expects.
 
-    ``methods``: public methods and properties of the base, with the arguments of each; none for a property.
+    ``methods``: public methods and properties of the base, with the arguments of each; none for a
+    property.
     """
 
     def made(make: Call) -> Call:
@@ -96,7 +110,8 @@ def contained(cls: Any, params: type, name: str, contract: Contract, methods: di
         return construct
 
     members: dict[str, Any] = {
-        "__init__": made(cls.__init__), "Params": params, "__module__": cls.__module__, "__doc__": cls.__doc__,
+        "__init__": made(cls.__init__), "Params": params, "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
     }  # fmt: skip
     if cls.__new__ is not object.__new__:
         members["__new__"] = made(cls.__new__)
@@ -108,7 +123,9 @@ def contained(cls: Any, params: type, name: str, contract: Contract, methods: di
         if method in contract.steps:
             members[method] = (_step if steps else _driver_step)(_method(found), where, contract)
         elif contract.steps and isinstance(found, property):
-            members[method] = property(_other_call(_method(found), where, check, default), found.fset, found.fdel)
+            members[method] = property(
+                _other_call(_method(found), where, check, default), found.fset, found.fdel
+            )
         elif contract.steps and callable(getattr(cls, method, None)):
             members[method] = _other_call(_method(found), where, check, default)
     for method, fields in contract.laws.items():
@@ -156,12 +173,16 @@ def _step(method: Call, name: str, contract: Contract) -> Call:
             if made is None and contract.optional:
                 return None
             if not issubclass(type(made), wanted):
-                raise PluginFaultError(f"{name} returned {shown(made)}; it must return a {contract.returns}")
+                raise PluginFaultError(
+                    f"{name} returned {shown(made)}; it must return a {contract.returns}"
+                )
             made = plain(made, name)
             _refuse_infinite(made, contract.finite, name)
             return made
         except PluginStuckError as error:
-            state.stuck = f"{name} is not called again, because it did not return: {describe(error)}"
+            state.stuck = (
+                f"{name} is not called again, because it did not return: {describe(error)}"
+            )
             raise PluginFaultError(describe(error)) from error
         except BaseException as error:
             if type(error) is PluginFaultError or is_interrupt(error):
@@ -196,7 +217,8 @@ def _refuse_infinite(made: Any, fields: tuple[str, ...], name: str) -> None:
 
 
 def _other_call(method: Call, name: str, check: Call, default: Any) -> Call:
-    """Return a default for a call that fails, and have the failure raised or reported by the next step."""
+    """Return a default for a call that fails, and have the failure raised or reported by the next
+    step."""
 
     @wraps(method)
     def call(self: Any, *arguments: Any) -> Any:
@@ -206,11 +228,15 @@ def _other_call(method: Call, name: str, check: Call, default: Any) -> Call:
         try:
             return check(method(self, *arguments))
         except PluginStuckError as error:
-            state.stuck = f"{name} is not called again, because it did not return: {describe(error)}"
+            state.stuck = (
+                f"{name} is not called again, because it did not return: {describe(error)}"
+            )
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            state.unreported = PluginFaultError(f"{name} {error}" if type(error) is _WrongResultError else describe(error))
+            state.unreported = PluginFaultError(
+                f"{name} {error}" if type(error) is _WrongResultError else describe(error)
+            )
         return default
 
     return call
@@ -247,7 +273,9 @@ def _is_offset(value: Any) -> Any:
 
     if value is None or type(value) in (LateralOffset, LateralSpline):
         return value
-    raise _WrongResultError(f"returned {shown(value)}; it must return a LateralOffset, a LateralSpline or None")
+    raise _WrongResultError(
+        f"returned {shown(value)}; it must return a LateralOffset, a LateralSpline or None"
+    )
 
 
 def _are_actions(values: Any) -> list[Any]:
@@ -261,16 +289,24 @@ def _are_actions(values: Any) -> list[Any]:
         else:
             sound = (type(action) is SetBaud and type(action.baud) is int) or type(action) is Reopen
         if not sound:
-            raise _WrongResultError(f"returned {shown(action)}; it must return Send, SetBaud and Reopen actions")
+            raise _WrongResultError(
+                f"returned {shown(action)}; it must return Send, SetBaud and Reopen actions"
+            )
     return found
 
 
 _RESULTS: dict[str, Call] = {
-    "finished": _is_bool, "lateral_offset": _is_offset, "refusal": _is_text, "next_due_ns": _is_time, "take_tx": _are_actions,
-    "consumes": tuple,
+    "finished": _is_bool, "lateral_offset": _is_offset, "refusal": _is_text,
+    "next_due_ns": _is_time, "take_tx": _are_actions, "consumes": tuple,
 }  # fmt: skip
 """Checks of what the calls beside the steps return."""
-_DEFAULTS: dict[str, Any] = {"finished": False, "refusal": "", "next_due_ns": NEVER_NS, "take_tx": (), "consumes": ()}
+_DEFAULTS: dict[str, Any] = {
+    "finished": False,
+    "refusal": "",
+    "next_due_ns": NEVER_NS,
+    "take_tx": (),
+    "consumes": (),
+}
 """Results of calls that fail, where None is none."""
 
 
@@ -293,19 +329,26 @@ def _driver_step(method: Call, name: str, contract: Contract) -> Call:
             found.append(_fault(now_ns, name, reason))
         try:
             made = () if state.stuck else method(self, *arguments)
-            found += [plain(message, name) for message in islice(() if made is None else made, RESULT_LIMIT + 1)]
+            found += [
+                plain(message, name)
+                for message in islice(() if made is None else made, RESULT_LIMIT + 1)
+            ]
             if len(found) > RESULT_LIMIT:
                 raise PluginFaultError(f"{name} returned more than {RESULT_LIMIT} messages")
         except BaseException as error:
             if is_interrupt(error):
                 raise
             if isinstance(error, PluginStuckError):
-                state.stuck = f"the driver is not called again, because it did not return: {describe(error)}"
+                state.stuck = (
+                    f"the driver is not called again, because it did not return: {describe(error)}"
+                )
             state.failed = name
             return [_fault(now_ns, name, f"the driver raised {describe(error)}")]
         if state.failed == name and not state.stuck:
             state.failed = ""
-            found.append(Fault(now_ns, "driver_failed", name, Reaction.NONE, False, "the driver works again"))
+            found.append(
+                Fault(now_ns, "driver_failed", name, Reaction.NONE, False, "the driver works again")
+            )
         return found
 
     return step
@@ -316,7 +359,8 @@ def _fault(now_ns: int, name: str, reason: str) -> Fault:
 
 
 def _due(method: Call) -> Call:
-    """Ask for a call at once if a failure waits to be reported, and else not more often than the driver can need."""
+    """Ask for a call at once if a failure waits to be reported, and else not more often than the
+    driver can need."""
 
     @wraps(method)
     def due(self: Any) -> Any:
@@ -341,7 +385,8 @@ def _refusing(method: Call) -> Call:
 
 
 def plain(message: Any, name: str) -> Message:
-    """Return a message with plain Python numbers in the place of numpy's. Raises :class:`PluginFaultError`, naming the field."""
+    """Return a message with plain Python numbers in the place of numpy's. Raises
+    :class:`PluginFaultError`, naming the field."""
     kind = next((each for each in type(message).__mro__ if each in _TYPES), None)
     if kind is None:
         raise PluginFaultError(f"{name} returned {shown(message)}, which is no message")
@@ -349,9 +394,20 @@ def plain(message: Any, name: str) -> Message:
     for field in kind.__struct_fields__:
         value = getattr(message, field)
         try:
-            values.append(msgspec.convert(msgspec.to_builtins(value, enc_hook=_number), types[field]))
-        except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise PluginFaultError(f"{name} returned {field} = {shown(value)} in its {type_name(message)}: {said(error)}") from None
+            values.append(
+                msgspec.convert(msgspec.to_builtins(value, enc_hook=_number), types[field])
+            )
+        except (
+            msgspec.ValidationError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            raise PluginFaultError(
+                f"{name} returned {field} = {shown(value)} in its {type_name(message)}: "
+                f"{said(error)}"
+            ) from None
     return kind(*values)
 
 
@@ -373,4 +429,8 @@ def _line_of(method: Any, attribute: str, name: str) -> str:
     """Return the place of a method for errors, as ``file:line Class.method``."""
     file, _, cls = name.rpartition(":")
     code = getattr(inspect.unwrap(method) if callable(method) else None, "__code__", None)
-    return f"{file}:{code.co_firstlineno} {cls}.{attribute}" if code is not None else f"{name}.{attribute}"
+    return (
+        f"{file}:{code.co_firstlineno} {cls}.{attribute}"
+        if code is not None
+        else f"{name}.{attribute}"
+    )

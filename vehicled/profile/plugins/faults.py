@@ -13,7 +13,8 @@ class PluginError(UserError):
 
 
 class PluginFaultError(PluginError):
-    """A method of a plugin failed or returned something wrong. The text names the file, the line and the value."""
+    """A method of a plugin failed or returned something wrong. The text names the file, the line
+    and the value."""
 
 
 class PluginStuckError(Exception):
@@ -35,7 +36,8 @@ def files() -> frozenset[str]:
 
 
 def place_of(error: BaseException) -> str:
-    """Return the innermost line of a plugin that an exception passed through, as ``file:line in function``; empty if none."""
+    """Return the innermost line of a plugin that an exception passed through, as ``file:line in
+    function``; empty if none."""
     trace = innermost(error, _files)
     return "" if trace is None else _place(trace)
 
@@ -46,7 +48,8 @@ def _place(trace: TracebackType) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return an exception as short text, with the line of the plugin that raised it. Never raises."""
+    """Return an exception as short text, with the line of the plugin that raised it. Never
+    raises."""
     if type(error) is PluginFaultError:
         return str(error)
     place = place_of(error)
@@ -56,8 +59,8 @@ def describe(error: BaseException) -> str:
 def is_interrupt(error: BaseException) -> bool:
     """Return True for the user's Ctrl-C, which is no fault of a plugin and ends what was running.
 
-    A KeyboardInterrupt whose innermost line of ours is a plugin's was raised there: signal handlers of a run raise
-    :class:`~vehicled.core.error_text.Interrupted`.
+    A KeyboardInterrupt whose innermost line of ours is a plugin's was raised there: signal handlers
+    of a run raise :class:`~vehicled.core.error_text.Interrupted`.
     """
     if isinstance(error, Interrupted):
         return True

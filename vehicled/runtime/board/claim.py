@@ -2,12 +2,15 @@
 
 Rules for a board with wake-up lateness ``p99`` (99 %) and ``max``:
 
-1. Four ``p99`` must fit into the period and into the deadline of a task: at most a quarter of the time is lost to waking.
-2. ``max`` may be half of ``limits.estimate_silence_s``, the age of the estimate at which the vehicle brakes.
+1. Four ``p99`` must fit into the period and into the deadline of a task: at most a quarter of the
+   time is lost to waking.
+2. ``max`` may be half of ``limits.estimate_silence_s``, the age of the estimate at which the
+   vehicle brakes.
 3. Two serial round trips (99 %) must fit into the period of a device on a serial port.
 4. A write to the log's disk with fsync may take ``DISK_STALL_S``.
 
-Rules 1 to 3 prevent arming. Rule 4 is only a warning, because the log writer is a separate process with a bounded backlog.
+Rules 1 to 3 prevent arming. Rule 4 is only a warning, because the log writer is a separate process
+with a bounded backlog.
 """
 
 from msgspec import Struct, structs
@@ -61,11 +64,17 @@ class Shortfall(Struct, frozen=True):
     refuses: bool = True
 
     def __str__(self) -> str:
-        return f"{self.what}: the profile needs {self.asked}, this board has {self.measured}: {self.cure}"
+        return (
+            f"{self.what}: the profile needs {self.asked}, this board has {self.measured}: "
+            f"{self.cure}"
+        )
 
 
-def claim(measured: BoardMeasurements, *, board: str, kernel: str = "", when: str = "") -> BoardCalibration | None:
-    """Return the calibration from the lateness at real-time priority, else at ordinary priority; None if neither was measured."""
+def claim(
+    measured: BoardMeasurements, *, board: str, kernel: str = "", when: str = ""
+) -> BoardCalibration | None:
+    """Return the calibration from the lateness at real-time priority, else at ordinary priority;
+    None if neither was measured."""
     fifo = measured.worst(fifo=True) is not None
     late = measured.worst(fifo=fifo)
     if late is None:
@@ -91,18 +100,27 @@ def judge(profile: Profile, found: BoardCalibration) -> list[Shortfall]:
     for name, task in structs.asdict(profile.tasks).items():
         if need_ns > 1e9 / task.rate_hz:
             text = f"{late}, enough for {found.task_hz} Hz"
-            shortfalls.append(Shortfall(f"tasks.{name}.rate_hz", f"{task.rate_hz:g} Hz", text, cure))
+            shortfalls.append(
+                Shortfall(f"tasks.{name}.rate_hz", f"{task.rate_hz:g} Hz", text, cure)
+            )
         elif need_ns > task.deadline_ms * 1e6:
             text = f"{late}, enough for a deadline of {need_ns / 1e6:.1f} ms"
-            shortfalls.append(Shortfall(f"tasks.{name}.deadline_ms", f"{task.deadline_ms:g} ms", text, cure))
+            shortfalls.append(
+                Shortfall(f"tasks.{name}.deadline_ms", f"{task.deadline_ms:g} ms", text, cure)
+            )
     silence_s = profile.limits.estimate_silence_s
     if FRACTION_OF_SILENCE * found.lateness_max_ns > silence_s * 1e9:
         text = f"wake-up lateness {found.lateness_max_ns / 1e6:.1f} ms (max)"
-        shortfalls.append(Shortfall("limits.estimate_silence_s", f"{silence_s * 1e3:g} ms", text, cure))
+        shortfalls.append(
+            Shortfall("limits.estimate_silence_s", f"{silence_s * 1e3:g} ms", text, cure)
+        )
     for name, device in profile.devices.items():
         rate_hz = device.rate_hz if device.port.startswith("serial:") else None
         if rate_hz and TRIPS_PER_PERIOD * found.round_trip_p99_ns > 1e9 / rate_hz:
-            text = f"a serial round trip of {found.round_trip_p99_ns / 1e6:.2f} ms (99 %), enough for {found.serial_hz} Hz"
+            text = (
+                f"a serial round trip of {found.round_trip_p99_ns / 1e6:.2f} ms (99 %), enough "
+                f"for {found.serial_hz} Hz"
+            )
             shortfalls.append(Shortfall(f"devices.{name}.rate_hz", f"{rate_hz:g} Hz", text, cure))
     if found.disk_max_ns > DISK_STALL_S * 1e9:
         shortfalls.append(
@@ -119,8 +137,14 @@ def judge(profile: Profile, found: BoardCalibration) -> list[Shortfall]:
 
 def _cure(found: BoardCalibration) -> str:
     if not found.fifo:
-        return "measure at real-time priority (sudo vehicled doctor), which the service uses; or lower the value in the profile"
-    return "follow the advice of 'vehicled doctor' for this board, stop other programs, or lower the value in the profile"
+        return (
+            "measure at real-time priority (sudo vehicled doctor), which the service uses; or "
+            "lower the value in the profile"
+        )
+    return (
+        "follow the advice of 'vehicled doctor' for this board, stop other programs, or lower "
+        "the value in the profile"
+    )
 
 
 def _rate(period_ns: int) -> int:

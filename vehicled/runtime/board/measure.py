@@ -1,4 +1,5 @@
-"""Short measurements of a board with the daemon's own timers and ports. All functions block; each states its duration."""
+"""Short measurements of a board with the daemon's own timers and ports. All functions block; each
+states its duration."""
 
 import os
 import select
@@ -31,10 +32,13 @@ class TimeSpread(Struct, frozen=True):
 
     @classmethod
     def of(cls, values_ns: list[int]) -> "TimeSpread":
-        """Return the distribution of at least one value. Percentiles are values that occurred (nearest rank)."""
+        """Return the distribution of at least one value. Percentiles are values that occurred
+        (nearest rank)."""
         ordered = sorted(values_ns)
         n = len(ordered)
-        return cls(n, ordered[(n - 1) // 2], ordered[min(n - 1, -(-99 * n // 100) - 1)], ordered[-1])
+        return cls(
+            n, ordered[(n - 1) // 2], ordered[min(n - 1, -(-99 * n // 100) - 1)], ordered[-1]
+        )
 
 
 class Lateness(Struct, frozen=True):
@@ -46,7 +50,8 @@ class Lateness(Struct, frozen=True):
 
 
 def lateness(seconds: float, *, fifo: bool) -> list[Lateness]:
-    """Measure the wake-up lateness at each of ``RATES_HZ``, ``seconds`` in total, on a thread so that the priority ends with it.
+    """Measure the wake-up lateness at each of ``RATES_HZ``, ``seconds`` in total, on a thread so
+    that the priority ends with it.
 
     Raises OSError if the priority is not permitted.
     """
@@ -56,14 +61,18 @@ def lateness(seconds: float, *, fifo: bool) -> list[Lateness]:
     def work() -> None:
         try:
             if fifo:
-                os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(FIFO_PRIORITY))
+                os.sched_setscheduler(
+                    0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(FIFO_PRIORITY)
+                )
             late: dict[int, list[int]] = {rate: [] for rate in RATES_HZ}
             with PreciseSelector() as selector:
                 # Alternate between the rates, so that a disturbance affects both.
                 for _ in range(4):
                     for rate, values in late.items():
                         values += _wake(selector, rate, seconds / 8)
-            found.extend(Lateness(rate, fifo, TimeSpread.of(values)) for rate, values in late.items())
+            found.extend(
+                Lateness(rate, fifo, TimeSpread.of(values)) for rate, values in late.items()
+            )
         except OSError as error:
             failures.append(error)
 
@@ -89,9 +98,11 @@ def _wake(selector: PreciseSelector, rate_hz: int, seconds: float) -> list[int]:
 
 
 def serial_round_trip(messages: int = 200) -> TimeSpread:
-    """Measure round trips through a pair of pseudo-terminals, which use the same kernel queues and threads as serial ports.
+    """Measure round trips through a pair of pseudo-terminals, which use the same kernel queues and
+    threads as serial ports.
 
-    Takes about ``messages`` milliseconds. Raises OSError if the system has no pseudo-terminals, or on a timeout.
+    Takes about ``messages`` milliseconds. Raises OSError if the system has no pseudo-terminals, or
+    on a timeout.
     """
     near, far = os.openpty()
     try:
@@ -119,7 +130,9 @@ def _pass(sender: int, receiver: int) -> None:
         waiting -= len(os.read(receiver, waiting))
 
 
-def disk_stall(folder: Path, seconds: float = 1.0, fsync: Callable[[int], None] = os.fsync) -> TimeSpread:
+def disk_stall(
+    folder: Path, seconds: float = 1.0, fsync: Callable[[int], None] = os.fsync
+) -> TimeSpread:
     """Measure writes of 64 KiB with fsync into a temporary file.
 
     Raises OSError if the folder is not writable.
@@ -145,7 +158,8 @@ class BoardMeasurements(Struct, frozen=True, kw_only=True):
     troubles: list[str] = []
 
     def worst(self, *, fifo: bool) -> TimeSpread | None:
-        """Return the lateness at the worst rate, with or without real-time priority; None if not measured."""
+        """Return the lateness at the worst rate, with or without real-time priority; None if not
+        measured."""
         spreads = [row.spread for row in self.lateness if row.fifo == fifo]
         if not spreads:
             return None
@@ -158,7 +172,8 @@ class BoardMeasurements(Struct, frozen=True, kw_only=True):
 
 
 def measure(folder: Path, seconds: float, *, fifo: bool) -> BoardMeasurements:
-    """Run all measurements: twice ``seconds`` for the lateness with ``fifo``, once without, plus about 1.5 s. Never raises."""
+    """Run all measurements: twice ``seconds`` for the lateness with ``fifo``, once without, plus
+    about 1.5 s. Never raises."""
     rows: list[Lateness] = []
     troubles: list[str] = []
     trip = disk = None
@@ -166,7 +181,11 @@ def measure(folder: Path, seconds: float, *, fifo: bool) -> BoardMeasurements:
         try:
             rows += lateness(seconds, fifo=priority)
         except OSError as error:
-            troubles.append(f"lateness at real-time priority: {error.strerror}" if priority else f"lateness: {error.strerror}")
+            troubles.append(
+                f"lateness at real-time priority: {error.strerror}"
+                if priority
+                else f"lateness: {error.strerror}"
+            )
     try:
         trip = serial_round_trip()
     except OSError as error:

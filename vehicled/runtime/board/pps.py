@@ -1,7 +1,9 @@
-"""Pulses per second that the kernel stamps (``/dev/pps0``, ...): how far its clock is from the second of a GNSS receiver.
+"""Pulses per second that the kernel stamps (``/dev/pps0``, ...): how far its clock is from the
+second of a GNSS receiver.
 
-The kernel stamps each pulse with the clock of the computer. The pulse marks a whole second, so the fraction of the stamp is the
-error of that clock, as far as it is below half a second. Only files are read: a program such as chrony corrects the clock.
+The kernel stamps each pulse with the clock of the computer. The pulse marks a whole second, so the
+fraction of the stamp is the error of that clock, as far as it is below half a second. Only files
+are read: a program such as chrony corrects the clock.
 """
 
 import re
@@ -22,7 +24,8 @@ class PulseSource(Struct, frozen=True):
     device: str
     """Path of the device, such as /dev/pps0."""
     name: str
-    """Name of the driver, and the line that it belongs to: ``serial0 /dev/ttyS0``, ``pps@12.-1``."""
+    """Name of the driver, and the line that it belongs to: ``serial0 /dev/ttyS0``,
+    ``pps@12.-1``."""
     pulses: int
     """Pulses since the source was opened; 0 before the first."""
     age_s: float | None
@@ -34,10 +37,15 @@ class PulseSource(Struct, frozen=True):
     def text(self) -> str:
         """Return a line for a person."""
         if self.age_s is None:
-            return "no pulse yet: check the wire from the receiver's PPS pin, and that the receiver has a fix"
+            return (
+                "no pulse yet: check the wire from the receiver's PPS pin, and that the "
+                "receiver has a fix"
+            )
         if self.offset_s is None:
             return f"no pulse for {self.age_s:.0f} s"
-        return f"pulses every second; this computer's clock is {self.offset_s * 1e6:+.0f} us from them"
+        return (
+            f"pulses every second; this computer's clock is {self.offset_s * 1e6:+.0f} us from them"
+        )
 
 
 def sources(folder: Path = FOLDER, now_s: float | None = None) -> list[PulseSource]:
@@ -59,7 +67,13 @@ def _source(folder: Path, now_s: float) -> PulseSource:
     seconds, fraction_ns, count = newest
     age_s = now_s - seconds - fraction_ns * 1e-9
     offset_ns = fraction_ns - (1_000_000_000 if fraction_ns >= 500_000_000 else 0)
-    return PulseSource(f"/dev/{folder.name}", name, count, age_s, offset_ns * 1e-9 if abs(age_s) <= FRESH_S else None)
+    return PulseSource(
+        f"/dev/{folder.name}",
+        name,
+        count,
+        age_s,
+        offset_ns * 1e-9 if abs(age_s) <= FRESH_S else None,
+    )
 
 
 def _read(file: Path) -> str:

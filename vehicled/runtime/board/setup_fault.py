@@ -32,7 +32,8 @@ def hash_file(profile: Path) -> Path:
 
 
 def read_calibration(file: Path) -> BoardCalibration | None:
-    """Return the stored calibration of a board; None if there is none. Raises ValueError for an invalid file."""
+    """Return the stored calibration of a board; None if there is none. Raises ValueError for an
+    invalid file."""
     try:
         data = file.read_bytes()
     except OSError:
@@ -44,7 +45,8 @@ def read_calibration(file: Path) -> BoardCalibration | None:
 
 
 def setup_fault(loaded: Loaded, settings: Path | None = None) -> str:
-    """Return the reason why this profile must not be armed on this board, with its remedy; empty if it may. Never raises."""
+    """Return the reason why this profile must not be armed on this board, with its remedy; empty if
+    it may. Never raises."""
     settings = settings or folder()
     return _changed(loaded) or _other_board(loaded) or _too_much(loaded, settings / CALIBRATION)
 
@@ -63,7 +65,10 @@ def _changed(loaded: Loaded) -> str:
         return f"cannot read {profile} ({error.strerror})"
     if words[:1] == [now]:
         return ""
-    return f"{profile} has changed since it was checked: sudo vehicled service install --profile {profile}, then restart"
+    return (
+        f"{profile} has changed since it was checked: sudo vehicled service install --profile "
+        f"{profile}, then restart"
+    )
 
 
 def _other_board(loaded: Loaded) -> str:
@@ -71,7 +76,8 @@ def _other_board(loaded: Loaded) -> str:
     if not wanted or wanted == here:
         return ""
     return (
-        f"the profile is for board {wanted}, this is {here or 'a board without a name'}: use its own profile, or correct host.board"
+        f"the profile is for board {wanted}, this is {here or 'a board without a name'}: use "
+        "its own profile, or correct host.board"
     )
 
 
@@ -85,17 +91,26 @@ def _too_much(loaded: Loaded, file: Path) -> str:
         return ""
     here = facts.identity()
     if found.board != here:
-        return f"the calibration {file} is for board {found.board}, this is {here or 'a board without a name'}; {again}"
+        return (
+            f"the calibration {file} is for board {found.board}, this is "
+            f"{here or 'a board without a name'}; {again}"
+        )
     if found.fifo and not facts.may_use_fifo():
         return (
-            f"the rates of this board were measured at real-time priority, which this process is not permitted to use: "
-            f"start it as the service, or raise its limit (ulimit -r {FIFO_PRIORITY})"
+            "the rates of this board were measured at real-time priority, which this process is "
+            "not permitted to use: start it as the service, or raise its limit (ulimit -r "
+            f"{FIFO_PRIORITY})"
         )
     refusing = [shortfall for shortfall in judge(loaded.profile, found) if shortfall.refuses]
     if not refusing:
         return ""
-    more = f"; {len(refusing) - NAMED_SHORTFALLS} more, see vehicled doctor --profile" if len(refusing) > NAMED_SHORTFALLS else ""
+    more = (
+        f"; {len(refusing) - NAMED_SHORTFALLS} more, see vehicled doctor --profile"
+        if len(refusing) > NAMED_SHORTFALLS
+        else ""
+    )
     shortfalls = "; ".join(map(str, refusing[:NAMED_SHORTFALLS]))
     return (
-        f"this board does not meet the profile's requirements: {shortfalls}{more}. To arm anyway, set host.allow_shortfall = true"
+        f"this board does not meet the profile's requirements: {shortfalls}{more}. To arm "
+        "anyway, set host.allow_shortfall = true"
     )

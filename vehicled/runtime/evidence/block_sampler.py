@@ -1,7 +1,8 @@
 """Finds the file and line of a call that blocks the loop.
 
-A timer signal stands some milliseconds ahead while the machine runs and is pushed on from time to time. If the machine takes too
-long, the signal's handler sees the frame that is executing, which is the blocking call.
+A timer signal stands some milliseconds ahead while the machine runs and is pushed on from time to
+time. If the machine takes too long, the signal's handler sees the frame that is executing, which is
+the blocking call.
 """
 
 import os
@@ -24,7 +25,8 @@ class Sighting(NamedTuple):
 
     t_ns: int
     where: str
-    """Innermost frame as ``file:line in function``, followed by the first frame of vehicled's packages if that is another one."""
+    """Innermost frame as ``file:line in function``, followed by the first frame of vehicled's
+    packages if that is another one."""
     plugin: str = ""
     """Innermost frame of a plugin, if one is executing."""
 
@@ -32,15 +34,20 @@ class Sighting(NamedTuple):
 class BlockSampler:
     """Watches one code section at a time on the main thread, from ``enter`` until ``leave``.
 
-    The timer is not set for every section: the handler of one that comes too early for the present section sets it again, and one
-    that would wake a sleeping loop is cancelled. Python code and interruptible waits are caught while they run, other C code when
-    it returns; the line is right in both cases. If sampling is impossible, ``reason`` says why and every call does nothing.
+    The timer is not set for every section: the handler of one that comes too early for the present
+    section sets it again, and one that would wake a sleeping loop is cancelled. Python code and
+    interruptible waits are caught while they run, other C code when it returns; the line is right
+    in both cases. If sampling is impossible, ``reason`` says why and every call does nothing.
     """
 
     def __init__(
-        self, delay_ns: int, packages: tuple[str, ...] = ("vehicled", "drivers"), observers: Observers | None = None
+        self,
+        delay_ns: int,
+        packages: tuple[str, ...] = ("vehicled", "drivers"),
+        observers: Observers | None = None,
     ) -> None:
-        """Take the time ``delay_ns`` from ``enter`` to the sample; lines in ``packages`` are reported besides the innermost one."""
+        """Take the time ``delay_ns`` from ``enter`` to the sample; lines in ``packages`` are
+        reported besides the innermost one."""
         self._delay_ns = delay_ns
         self._entered_ns = 0
         """Start of the present section; 0 outside."""
@@ -74,7 +81,8 @@ class BlockSampler:
 
     @boundary
     def leave(self, idle_until_ns: int = NEVER_NS) -> bool:
-        """End the section; the loop may sleep until ``idle_until_ns`` of the monotonic clock. Return True if there is a sample."""
+        """End the section; the loop may sleep until ``idle_until_ns`` of the monotonic clock.
+        Return True if there is a sample."""
         self._entered_ns = 0
         if 0 < self._fires_ns < idle_until_ns:
             self._set(0, 0)
@@ -112,14 +120,18 @@ class BlockSampler:
         if lacking_ns > 0:
             self._set(t_ns, lacking_ns)
             return
-        # The signal may arrive after the section or inside a garbage collector callback: report their caller.
+        # The signal may arrive after the section or inside a garbage collector callback: report
+        # their caller.
         while frame is not None and frame.f_globals.get("__name__") in _WATCHERS:
             frame = frame.f_back
         if frame is None:
             return
         where = _describe(frame)
         ours: FrameType | None = frame
-        while ours is not None and str(ours.f_globals.get("__name__")).partition(".")[0] not in self._packages:
+        while (
+            ours is not None
+            and str(ours.f_globals.get("__name__")).partition(".")[0] not in self._packages
+        ):
             ours = ours.f_back
         if ours is not None and ours is not frame:
             where += f", called from {_describe(ours)}"
@@ -131,7 +143,9 @@ class BlockSampler:
 
 
 def _describe(frame: FrameType) -> str:
-    return f"{_module_path(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+    return (
+        f"{_module_path(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+    )
 
 
 def _module_path(file: str) -> str:

@@ -11,7 +11,8 @@ from vehicled.runtime.clock import RunClock
 from vehicled.runtime.loop import LoopRecord, NoLoopRecord
 
 THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
-"""Resource usage of the thread, or of the process on systems without it (macOS), where the loop's thread does nearly all work."""
+"""Resource usage of the thread, or of the process on systems without it (macOS), where the loop's
+thread does nearly all work."""
 
 
 class KernelCounters:
@@ -20,19 +21,24 @@ class KernelCounters:
     Both only grow. An unreadable source stays at 0 and has a line in ``reasons``.
     """
 
-    def __init__(self, schedstat: str = "/proc/thread-self/schedstat", stat: str = "/proc/stat") -> None:
+    def __init__(
+        self, schedstat: str = "/proc/thread-self/schedstat", stat: str = "/proc/stat"
+    ) -> None:
         self.reasons: list[str] = []
         self._ns_per_tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         self._run_delay_ns = 0
         self._steal_ns = 0
-        self._schedstat = self._open(schedstat, "preemption cannot be distinguished from other waiting")
+        self._schedstat = self._open(
+            schedstat, "preemption cannot be distinguished from other waiting"
+        )
         self._stat = self._open(stat, "time taken by a hypervisor is not measured")
         self.keeps_run_delay = self._keeps_run_delay()
         """True if the kernel counts the time that a thread is ready but does not run."""
 
     def _open(self, path: str, consequence: str) -> int:
         try:
-            # The path is resolved here, so the descriptor keeps meaning this thread whoever reads it.
+            # The path is resolved here, so the descriptor keeps meaning this thread whoever reads
+            # it.
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             self.reasons.append(f"{path}: {error.strerror}; {consequence}")
@@ -47,7 +53,10 @@ class KernelCounters:
         except (OSError, IndexError):
             kept = False
         if not kept:
-            self.reasons.append("the kernel keeps no scheduler statistics; preemption cannot be distinguished from other waiting")
+            self.reasons.append(
+                "the kernel keeps no scheduler statistics; preemption cannot be distinguished "
+                "from other waiting"
+            )
         return kept
 
     def run_delay_ns(self) -> int:
@@ -60,12 +69,15 @@ class KernelCounters:
         return self._run_delay_ns
 
     def steal_ns(self) -> int:
-        """Return the time (ns, steps of 10 ms) that all processors lost to a hypervisor. Takes about 10 us: too slow for every
-        tick.
+        """Return the time (ns, steps of 10 ms) that all processors lost to a hypervisor. Takes
+        about 10 us: too slow for every tick.
         """
         if self._stat >= 0:
             try:
-                self._steal_ns = int(os.pread(self._stat, 256, 0).split(b"\n", 1)[0].split()[8]) * self._ns_per_tick
+                self._steal_ns = (
+                    int(os.pread(self._stat, 256, 0).split(b"\n", 1)[0].split()[8])
+                    * self._ns_per_tick
+                )
             except (OSError, ValueError, IndexError):
                 pass  # The last value stays.
         return self._steal_ns
@@ -84,18 +96,24 @@ class KernelCounters:
 class WallStopwatch:
     """Stopwatch of a run on the wall clock. Must be created and read on the thread of the loop.
 
-    What costs a system call is read only if it can have changed: the CPU time once ``UNEXPLAINED_TOLERANCE_NS`` have passed,
-    switches and faults if the thread was off the processor for longer than that since, and the run delay, which costs most, if that
-    was not a sleep of the loop that ended in time. What is assumed in between is wrong by no more than that time.
+    What costs a system call is read only if it can have changed: the CPU time once
+    ``UNEXPLAINED_TOLERANCE_NS`` have passed, switches and faults if the thread was off the
+    processor for longer than that since, and the run delay, which costs most, if that was not a
+    sleep of the loop that ended in time. What is assumed in between is wrong by no more than that
+    time.
     """
 
     LATE_NS = 200_000
     """Lateness of a wake-up beyond which its run delay is read at once."""
     RENEWAL_NS = 10_000_000
-    """Longest time between two readings of the run delay, because wake-ups in time add a little, too."""
+    """Longest time between two readings of the run delay, because wake-ups in time add a little,
+    too."""
 
     def __init__(
-        self, kernel: KernelCounters | None = None, clock: RunClock | None = None, observers: Observers | None = None
+        self,
+        kernel: KernelCounters | None = None,
+        clock: RunClock | None = None,
+        observers: Observers | None = None,
     ) -> None:
         self._kernel = kernel or KernelCounters()
         self._now_ns = (clock or RunClock()).now_ns

@@ -1,4 +1,5 @@
-"""Notes taken while the loop runs: collections, callbacks that hold it, its sleeps, and stops of the process."""
+"""Notes taken while the loop runs: collections, callbacks that hold it, its sleeps, and stops of
+the process."""
 
 import asyncio
 import gc
@@ -10,7 +11,13 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any, Generic, TypeVar, cast
 
-from vehicled.core.attribution import FIRST_CALLBACK, NO_HOLDER, UNEXPLAINED_TOLERANCE_NS, Execution, Reading
+from vehicled.core.attribution import (
+    FIRST_CALLBACK,
+    NO_HOLDER,
+    UNEXPLAINED_TOLERANCE_NS,
+    Execution,
+    Reading,
+)
 from vehicled.core.messages import GarbageCollection
 from vehicled.core.observers import Observers, boundary
 from vehicled.core.ports import NEVER_NS
@@ -23,8 +30,9 @@ T = TypeVar("T")
 class Ring(Generic[T]):
     """Newest items, in constant memory.
 
-    The garbage collector, a signal handler or another thread may add an item at any moment, also while the items are read: slots
-    are only ever replaced, so no reader can meet a changed size. It may then miss an old item, or see a new one twice.
+    The garbage collector, a signal handler or another thread may add an item at any moment, also
+    while the items are read: slots are only ever replaced, so no reader can meet a changed size. It
+    may then miss an old item, or see a new one twice.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -69,8 +77,10 @@ class GcWatch:
             gc.callbacks.remove(self._on_gc)
 
     def since(self, start_ns: int) -> list[tuple[int, int]]:
-        """Return start and end (ns) of the collections that ended after an instant, oldest first."""
-        # A collection in another thread may be late to record its end, while the waiting thread already continues.
+        """Return start and end (ns) of the collections that ended after an instant, oldest
+        first."""
+        # A collection in another thread may be late to record its end, while the waiting thread
+        # already continues.
         begun_ns = self._start_ns
         found = [(begun_ns, time.monotonic_ns())] if begun_ns else []
         for span in reversed(self._ring):
@@ -102,18 +112,28 @@ class GcWatch:
             self._start_ns = 0
             self._ring.add((start_ns, now_ns))
             if now_ns - start_ns >= self.REPORTED_NS:
-                self._unreported.append(GarbageCollection(start_ns, now_ns - start_ns, info["generation"], info["collected"]))
+                self._unreported.append(
+                    GarbageCollection(
+                        start_ns, now_ns - start_ns, info["generation"], info["collected"]
+                    )
+                )
 
 
 class HolderLog:
     """Records which runtime callbacks held the loop. Only for the thread of the loop."""
 
     def __init__(
-        self, names: Sequence[str], stopwatch: WallStopwatch, capacity: int = 1024, observers: Observers | None = None
+        self,
+        names: Sequence[str],
+        stopwatch: WallStopwatch,
+        capacity: int = 1024,
+        observers: Observers | None = None,
     ) -> None:
         """Take the ``names`` by number. Raises ``ValueError`` for more than 127."""
         if len(names) > NO_HOLDER - FIRST_CALLBACK:
-            raise ValueError(f"{len(names)} callbacks, but only {NO_HOLDER - FIRST_CALLBACK} numbers")
+            raise ValueError(
+                f"{len(names)} callbacks, but only {NO_HOLDER - FIRST_CALLBACK} numbers"
+            )
         self.names = tuple(names)
         self.stopwatch = stopwatch
         self._observers = observers or Observers()
@@ -125,7 +145,8 @@ class HolderLog:
 
     @boundary
     def ended(self, code: int) -> None:
-        """Record that a callback ends, which began at the newest reading of the stopwatch; a short one goes with what follows."""
+        """Record that a callback ends, which began at the newest reading of the stopwatch; a short
+        one goes with what follows."""
         try:
             stopwatch = self.stopwatch
             if time.monotonic_ns() - stopwatch.read_ns > UNEXPLAINED_TOLERANCE_NS:
@@ -134,7 +155,8 @@ class HolderLog:
             self._observers.failed("holders", error, lasting=True)
 
     def since(self, start_ns: int) -> list[Execution]:
-        """Return the callbacks that ended after an instant, oldest first; only the outer one of nested callbacks."""
+        """Return the callbacks that ended after an instant, oldest first; only the outer one of
+        nested callbacks."""
         found: list[Execution] = []
         # Entries are in order of their ends, so going backwards the outer one comes first.
         for run in reversed(self._ring):
@@ -172,7 +194,8 @@ class TrioRecord:
 
 
 def watch_sleeps() -> LoopRecord:
-    """Return the record of the running loop's sleeps; a :class:`NoLoopRecord` if there is none (stock asyncio, uvloop)."""
+    """Return the record of the running loop's sleeps; a :class:`NoLoopRecord` if there is none
+    (stock asyncio, uvloop)."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -185,7 +208,8 @@ def watch_sleeps() -> LoopRecord:
 
 
 class Continuations:
-    """Notes when the process went on after a stop: job control, a debugger, or a freezer that uses signals."""
+    """Notes when the process went on after a stop: job control, a debugger, or a freezer that uses
+    signals."""
 
     def __init__(self, observers: Observers | None = None) -> None:
         self._observers = observers or Observers()
@@ -194,7 +218,8 @@ class Continuations:
         self._previous: Any = None
         if hasattr(signal, "SIGCONT") and threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGCONT, self._on_continue)
-            # Restart system calls after the signal, because a C library may treat EINTR as a failure.
+            # Restart system calls after the signal, because a C library may treat EINTR as a
+            # failure.
             signal.siginterrupt(signal.SIGCONT, False)
 
     def close(self) -> None:

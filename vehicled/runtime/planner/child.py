@@ -1,7 +1,8 @@
-"""Planning process: ``python -m vehicled.runtime.planner.child``, with a socket to the daemon as its standard input.
+"""Planning process: ``python -m vehicled.runtime.planner.child``, with a socket to the daemon as
+its standard input.
 
-It loads nothing before its first request: a daemon that never plans has a bare interpreter of 10 MB beside it, and the loop never
-waits for a start.
+It loads nothing before its first request: a daemon that never plans has a bare interpreter of 10 MB
+beside it, and the loop never waits for a start.
 """
 
 import os

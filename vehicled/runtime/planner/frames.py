@@ -1,7 +1,8 @@
 """Protocol between the daemon and the planning process, on a socket pair. Pure.
 
-Frames of ``length u32 | kind u8 | payload`` in both directions. The answer to a request is a refusal as text, or a course: the
-length of its head, the head as MessagePack, its columns as float64, and its stored bytes for the journal.
+Frames of ``length u32 | kind u8 | payload`` in both directions. The answer to a request is a
+refusal as text, or a course: the length of its head, the head as MessagePack, its columns as
+float64, and its stored bytes for the journal.
 """
 
 import struct
@@ -56,7 +57,12 @@ class Opening(Struct, frozen=True, kw_only=True):
     def of(vehicle: Vehicle, limits: Limits, datum: Datum, fence: Fence | None) -> "Opening":
         """Return the facts of a run."""
         place = datum.latitude_rad, datum.longitude_rad, datum.height_m
-        return Opening(vehicle=vehicle, limits=limits, datum=place, polygons=None if fence is None else list(fence.polygons))
+        return Opening(
+            vehicle=vehicle,
+            limits=limits,
+            datum=place,
+            polygons=None if fence is None else list(fence.polygons),
+        )
 
 
 class Goal(Struct, frozen=True, kw_only=True):
@@ -84,7 +90,9 @@ class PlannedHead(Struct, frozen=True, kw_only=True):
 
 def planned(course: Course, stored: bytes, origin: str = "", kind: str = "course") -> list[bytes]:
     """Return the pieces of an answer with a course."""
-    head = msgspec.msgpack.encode(PlannedHead(course=head_of(course), stored_bytes=len(stored), origin=origin, kind=kind))
+    head = msgspec.msgpack.encode(
+        PlannedHead(course=head_of(course), stored_bytes=len(stored), origin=origin, kind=kind)
+    )
     columns = columns_of(course)
     length = LENGTH.size + len(head) + sum(map(len, columns)) + len(stored)
     return [HEAD.pack(length, ReplyKind.PLANNED) + LENGTH.pack(len(head)) + head, *columns, stored]

@@ -1,8 +1,9 @@
-"""The daemon's side of the planning process: requests wait here, one at a time is worked on, and the loop only moves bytes.
+"""The daemon's side of the planning process: requests wait here, one at a time is worked on, and
+the loop only moves bytes.
 
-Each origin has one request at a time; a newer one takes its place. The program that has used the least time comes first. The
-process is started before the loop, ends with the daemon, and is started again if it dies or exceeds its time: the run goes on, and
-that request is refused.
+Each origin has one request at a time; a newer one takes its place. The program that has used the
+least time comes first. The process is started before the loop, ends with the daemon, and is started
+again if it dies or exceeds its time: the run goes on, and that request is refused.
 """
 
 import socket
@@ -62,13 +63,16 @@ class Asker(Struct, frozen=True, eq=False):
     client: object
     origin: str
     program: int
-    """Process id of the client, which shares its time with its other connections; 0 if it is unknown."""
+    """Process id of the client, which shares its time with its other connections; 0 if it is
+    unknown."""
 
 
 class _Job:
     """Request that waits or is being worked on."""
 
-    def __init__(self, asker: Asker, kind: PlanFrameKind, pieces: Sequence[bytes | bytearray]) -> None:
+    def __init__(
+        self, asker: Asker, kind: PlanFrameKind, pieces: Sequence[bytes | bytearray]
+    ) -> None:
         self.asker = asker
         self.kind = kind
         self.pieces = pieces
@@ -86,8 +90,11 @@ class _Job:
 class PlanningProcess:
     """Handle of the planning process, for the control socket."""
 
-    def __init__(self, opening: Opening, record: Callable[[Message, int], None], now_ns: Callable[[], int]) -> None:
-        """Take the facts of the run. ``record`` takes the events of the process, with times of ``now_ns``."""
+    def __init__(
+        self, opening: Opening, record: Callable[[Message, int], None], now_ns: Callable[[], int]
+    ) -> None:
+        """Take the facts of the run. ``record`` takes the events of the process, with times of
+        ``now_ns``."""
         self._opening = msgspec.msgpack.encode(opening)
         self._record = record
         self._now_ns = now_ns
@@ -107,7 +114,8 @@ class PlanningProcess:
     # ------------------------------------------------------------------ the process
 
     def start(self) -> None:
-        """Start the process; raises OSError. It takes a few milliseconds: call it before the loop runs, or in a thread."""
+        """Start the process; raises OSError. It takes a few milliseconds: call it before the loop
+        runs, or in a thread."""
         self._drop()
         self._started_s = time.monotonic()
         ours, theirs = socket.socketpair()
@@ -120,7 +128,8 @@ class PlanningProcess:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     env=child_environment(),
-                    # Ctrl-C goes to the terminal's foreground group; the daemon ends this process itself.
+                    # Ctrl-C goes to the terminal's foreground group; the daemon ends this process
+                    # itself.
                     start_new_session=True,
                 )
         except OSError:
@@ -160,7 +169,8 @@ class PlanningProcess:
         return await self._ask(_Job(asker, PlanFrameKind.GOAL, [msgspec.msgpack.encode(goal)]))
 
     async def course(self, asker: Asker, line: Sequence[bytes | bytearray]) -> Planned:
-        """Return the course of a client's line, which comes in pieces. Raises :class:`ChangeError`."""
+        """Return the course of a client's line, which comes in pieces. Raises
+        :class:`ChangeError`."""
         return await self._ask(_Job(asker, PlanFrameKind.COURSE, line))
 
     def cancel(self, client: object, why: str) -> None:
@@ -223,7 +233,9 @@ class PlanningProcess:
                 await self._exchange(job)
         except TimeoutError:
             self._gone(f"a request took more than {PLAN_TIMEOUT_S:g} s")
-            job.refuse(f"no path was found within {PLAN_TIMEOUT_S:g} s: choose a place that is nearer")
+            job.refuse(
+                f"no path was found within {PLAN_TIMEOUT_S:g} s: choose a place that is nearer"
+            )
         except (OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
             self._gone(str(error) or "its process ended")
             job.refuse("the planning process ended and starts again: ask again")
@@ -236,7 +248,9 @@ class PlanningProcess:
         self.deaths += 1
         self._drop()
         now_ns = self._now_ns()
-        self._record(Event.of(now_ns, "warning", "planner_gone", why=why, deaths=self.deaths), now_ns)
+        self._record(
+            Event.of(now_ns, "warning", "planner_gone", why=why, deaths=self.deaths), now_ns
+        )
 
     # ------------------------------------------------------------------ bytes
 
@@ -245,7 +259,9 @@ class PlanningProcess:
         assert channel is not None
         if not self._greeted:
             self._greeted = True
-            await _send(channel, HEAD.pack(len(self._opening), PlanFrameKind.OPENING) + self._opening)
+            await _send(
+                channel, HEAD.pack(len(self._opening), PlanFrameKind.OPENING) + self._opening
+            )
         await _send(channel, HEAD.pack(sum(map(len, job.pieces)), job.kind))
         for piece in job.pieces:
             await _send(channel, piece)
@@ -261,7 +277,9 @@ class PlanningProcess:
         await _receive_into(channel, columns.data.cast("B"))
         stored = await _receive(channel, head.stored_bytes)
         if not job.done.is_set():
-            job.planned = Planned(from_columns(head.course, columns), bytes(stored), head.origin, head.kind)
+            job.planned = Planned(
+                from_columns(head.course, columns), bytes(stored), head.origin, head.kind
+            )
             job.done.set()
 
 

@@ -22,8 +22,11 @@ DENSEST = 2.0
 SPARE_SAMPLES = 1000
 
 
-class CourseLine(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="course", kw_only=True):
-    """A client's line with a course, as :class:`vehicled.live.control_socket.protocol.CourseRequest`."""
+class CourseLine(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="course", kw_only=True
+):
+    """A client's line with a course, as
+    :class:`vehicled.live.control_socket.protocol.CourseRequest`."""
 
     data: bytes
     kind: Literal["course", "mission"] = "course"
@@ -70,14 +73,15 @@ class Work:
         most_m = self._rules.limits.max_new_course_m
         if course.length_m > most_m:
             raise ChangeError(
-                f"{course.name}: the course is {course.length_m / 1000:.3g} km long; during a run it may have {most_m / 1000:g} km "
-                "(limits.max_new_course_m): divide it"
+                f"{course.name}: the course is {course.length_m / 1000:.3g} km long; during a "
+                f"run it may have {most_m / 1000:g} km (limits.max_new_course_m): divide it"
             )
         most = int(DENSEST * course.length_m / SPACING_M) + SPARE_SAMPLES
         if len(course.x_m) > most:
             raise ChangeError(
-                f"{course.name}: the course has {len(course.x_m)} samples on {course.length_m:.1f} m (at most {most}): let it be "
-                f"sampled every {SPACING_M:g} m"
+                f"{course.name}: the course has {len(course.x_m)} samples on "
+                f"{course.length_m:.1f} m (at most {most}): let it be sampled every "
+                f"{SPACING_M:g} m"
             )
         self._rules.check(course)
         return planned(course, request.data, request.origin, request.kind)

@@ -1,19 +1,21 @@
 """Addresses of ports, as they stand in a profile.
 
-==============================================  ===============================================================================
-``serial:/dev/serial/by-id/NAME?baud=460800``   a serial port, best by a name that does not depend on the order of plugging
-``serial:PATH?baud=100000&frame=8E2``           the same with even parity and two stop bits, as SBUS has them
-``pty:/tmp/vehicled/gnss``                      a pseudo terminal; the same code
-``tcp:HOST:PORT``                               a TCP server
-``tls:HOST:PORT?verify=yes``                    the same through TLS; also written ``tcp+tls:``. ``verify``: yes, no, or a file
-``can:can0``                                    an interface of the kernel
-``can:slcan:/dev/ttyACM0?bitrate=500000``       a serial CAN adapter
+==============================================
+===============================================================================
+``serial:/dev/serial/by-id/NAME?baud=460800``   a serial port, best by a name that does not depend
+on the order of plugging ``serial:PATH?baud=100000&frame=8E2``           the same with even parity
+and two stop bits, as SBUS has them ``pty:/tmp/vehicled/gnss``                      a pseudo
+terminal; the same code ``tcp:HOST:PORT``                               a TCP server
+``tls:HOST:PORT?verify=yes``                    the same through TLS; also written ``tcp+tls:``.
+``verify``: yes, no, or a file ``can:can0``                                    an interface of the
+kernel ``can:slcan:/dev/ttyACM0?bitrate=500000``       a serial CAN adapter
 ``can:udp:239.74.163.2:43113?hop_limit=0``      a multicast group that stands in for a bus
-==============================================  ===============================================================================
+==============================================
+===============================================================================
 
-Each takes ``retry_min_s`` and ``retry_max_s``, the bounds of the pause between two attempts to open it. Without them, 10 to 300 s
-pass after a server has closed the connection within its first minute. A network address also takes ``bytes_per_s``, the most that
-is read of it.
+Each takes ``retry_min_s`` and ``retry_max_s``, the bounds of the pause between two attempts to open
+it. Without them, 10 to 300 s pass after a server has closed the connection within its first minute.
+A network address also takes ``bytes_per_s``, the most that is read of it.
 """
 
 import difflib
@@ -30,7 +32,10 @@ from vehicled.core.wire.slcan import BITRATES
 from vehicled.runtime.ports.contract import AddressError
 from vehicled.runtime.ports.read_budget import LINE_BYTES_PER_S
 
-FORMS = "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, can:INTERFACE, can:slcan:PATH or can:udp:GROUP:PORT"
+FORMS = (
+    "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, can:INTERFACE, can:slcan:PATH or "
+    "can:udp:GROUP:PORT"
+)
 _UNSTABLE = re.compile(r"/dev/tty(USB|ACM)\d+$")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}$")
 _PORTS = 65_535
@@ -55,7 +60,8 @@ class SerialAddress(Address, frozen=True, kw_only=True):
     frame: Literal["8N1", "8N2", "8E1", "8E2", "8O1", "8O2"] = "8N1"
     """Data bits, parity (none, even, odd) and stop bits."""
     dtr: Literal["on", "off"] = "on"
-    """State of the line DTR while the port is open; some scanners start or stop their motor by it."""
+    """State of the line DTR while the port is open; some scanners start or stop their motor by
+    it."""
 
 
 class TcpAddress(Address, frozen=True, kw_only=True):
@@ -73,7 +79,8 @@ class TlsAddress(TcpAddress, frozen=True, kw_only=True):
     """TCP server with TLS."""
 
     verify: str = "yes"
-    """Verification of the certificate: ``yes`` by the system's authorities, ``no``, or a file of trusted authorities."""
+    """Verification of the certificate: ``yes`` by the system's authorities, ``no``, or a file of
+    trusted authorities."""
 
 
 class SocketCanAddress(Address, frozen=True, kw_only=True):
@@ -101,7 +108,8 @@ class UdpCanAddress(Address, frozen=True, kw_only=True):
 
 
 def parse(url: str, transport: Transport = "") -> Address:
-    """Parse the URL of a port. Raises :class:`AddressError`, whose text names the form for a driver that needs ``transport``."""
+    """Parse the URL of a port. Raises :class:`AddressError`, whose text names the form for a driver
+    that needs ``transport``."""
     place, _, query = url.partition("?")
     scheme, _, rest = place.partition(":")
     match scheme, rest.partition(":")[0]:
@@ -117,7 +125,10 @@ def parse(url: str, transport: Transport = "") -> Address:
             slcan = _struct(SlcanAddress, url, query, path=_path(url, rest.partition(":")[2]))
             if slcan.bitrate not in BITRATES:
                 known = ", ".join(map(str, BITRATES))
-                raise AddressError(f"{url!r}: slcan adapters do not support bitrate {slcan.bitrate}; use one of {known}")
+                raise AddressError(
+                    f"{url!r}: slcan adapters do not support bitrate {slcan.bitrate}; use one "
+                    f"of {known}"
+                )
             return slcan
         case "can", "udp":
             group, port = _host_port(url, rest.partition(":")[2])
@@ -130,21 +141,35 @@ def parse(url: str, transport: Transport = "") -> Address:
         near = f"can:slcan:{near.removeprefix('serial:').partition('?')[0]}?bitrate=500000"
     # A password in the text is not repeated.
     shown = repr(re.sub(r"(?<=//)[^/@]*@", "", url))
-    raise AddressError(f"{shown} is not a port address: {f'write {near}' if near else f'use {FORMS}'}")
+    raise AddressError(
+        f"{shown} is not a port address: {f'write {near}' if near else f'use {FORMS}'}"
+    )
 
 
 def _nearest_form(url: str) -> str:
-    """Return the address that was probably meant, with what else to write; empty if nothing comes to mind."""
+    """Return the address that was probably meant, with what else to write; empty if nothing comes
+    to mind."""
     if match := re.fullmatch(r"(?:(?:socket)?can:?(?://)?)?((?:v|sl|vx)?can\d+)", url, re.I):
         return f"can:{match[1].lower()}"
-    if match := re.fullmatch(r"(?:serial|usb|uart|tty|file)?:?/*(?:dev/)?((?:tty|rfcomm|cu\.|serial/)[^\s?,;@:]*)(.*)", url, re.I):
+    if match := re.fullmatch(
+        r"(?:serial|usb|uart|tty|file)?:?/*(?:dev/)?((?:tty|rfcomm|cu\.|serial/)[^\s?,;@:]*)(.*)",
+        url,
+        re.I,
+    ):
         baud = re.search(r"\d{4,}", match[2])
         return f"serial:/dev/{match[1]}{f'?baud={baud[0]}' if baud else ''}"
     if re.fullmatch(r"(?:serial:)?(?:\\\\\.\\)?COM\d+.*", url, re.I):
-        return "serial:/dev/ttyUSB0, or the stable name that 'vehicled doctor' lists: a COM port is one of Windows"
+        return (
+            "serial:/dev/ttyUSB0, or the stable name that 'vehicled doctor' lists: a COM port "
+            "is one of Windows"
+        )
     if match := re.fullmatch(r"slcan:(?://)?(/.+)", url, re.I):
         return f"can:slcan:{match[1]}"
-    if match := re.fullmatch(r"(ntrip|https?|ntrips)://(?:[^/@\s]*@)?([^/?#\s:]+)(?::(\d+))?(?:/([^?#\s]*))?.*", url, re.I):
+    if match := re.fullmatch(
+        r"(ntrip|https?|ntrips)://(?:[^/@\s]*@)?([^/?#\s:]+)(?::(\d+))?(?:/([^?#\s]*))?.*",
+        url,
+        re.I,
+    ):
         secure = match[1].lower() in ("https", "ntrips")
         port = match[3] or {"http": "80", "https": "443"}.get(match[1].lower(), "2101")
         mountpoint = f', and mountpoint = "{match[4]}" in the driver\'s table' if match[4] else ""
@@ -166,7 +191,10 @@ def note(address: Address) -> str:
     """Return advice about a valid address; usually empty."""
     path = getattr(address, "path", "")
     if _UNSTABLE.match(path):
-        return f"the name {path} depends on the order of plugging in: use the stable name that 'vehicled doctor' lists"
+        return (
+            f"the name {path} depends on the order of plugging in: use the stable name that "
+            "'vehicled doctor' lists"
+        )
     return ""
 
 
@@ -184,7 +212,10 @@ def _struct(kind: type[Kind], url: str, query: str, **place: str | int) -> Kind:
     except msgspec.ValidationError as error:
         raise AddressError(f"{url!r}: {_plain(str(error))}") from None
     if address.retry_min_s > address.retry_max_s:
-        raise AddressError(f"{url!r}: retry_min_s ({address.retry_min_s:g}) is longer than retry_max_s ({address.retry_max_s:g})")
+        raise AddressError(
+            f"{url!r}: retry_min_s ({address.retry_min_s:g}) is longer than retry_max_s "
+            f"({address.retry_max_s:g})"
+        )
     return address
 
 
@@ -202,7 +233,9 @@ def _path(url: str, path: str) -> str:
     if match := re.fullmatch(r"(/dev/[^,@:]+)[,@:](\d{3,8})(?:[,8N1]*)", path, re.I):
         raise AddressError(f"{url!r}: write {url[: url.find(':') + 1]}{match[1]}?baud={match[2]}")
     if not path.startswith("/"):
-        raise AddressError(f"{url!r}: a device path begins with a slash, such as serial:/dev/serial/by-id/NAME")
+        raise AddressError(
+            f"{url!r}: a device path begins with a slash, such as serial:/dev/serial/by-id/NAME"
+        )
     return path
 
 
@@ -210,7 +243,9 @@ def _host_port(url: str, rest: str) -> tuple[str, int]:
     host, _, port = rest.removeprefix("//").rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) <= _PORTS):
-        raise AddressError(f"{url!r} needs a host and a port from 1 to {_PORTS}, such as tcp:192.0.2.7:2101")
+        raise AddressError(
+            f"{url!r} needs a host and a port from 1 to {_PORTS}, such as tcp:192.0.2.7:2101"
+        )
     return host, int(port)
 
 

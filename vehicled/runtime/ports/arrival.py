@@ -1,7 +1,7 @@
 """Notice of a device that is plugged in: inotify for paths, netlink for network interfaces.
 
-A device that comes back is opened at once instead of after the pause of the back-off. Without inotify or netlink the back-off alone
-decides.
+A device that comes back is opened at once instead of after the pause of the back-off. Without
+inotify or netlink the back-off alone decides.
 """
 
 import ctypes
@@ -14,9 +14,16 @@ from pathlib import Path
 from typing import Protocol
 
 SETTLE_S = 0.02
-"""Time from the notice to the attempt, s: a device is announced several times, with its permissions last."""
+"""Time from the notice to the attempt, s: a device is announced several times, with its permissions
+last."""
 _READ_BYTES = 1 << 16
-_IN_ATTRIB, _IN_MOVED_TO, _IN_CREATE, _IN_DELETE_SELF, _IN_MOVE_SELF = 0x4, 0x80, 0x100, 0x400, 0x800
+_IN_ATTRIB, _IN_MOVED_TO, _IN_CREATE, _IN_DELETE_SELF, _IN_MOVE_SELF = (
+    0x4,
+    0x80,
+    0x100,
+    0x400,
+    0x800,
+)
 _IN_Q_OVERFLOW, _IN_IGNORED, _IN_ONLYDIR = 0x4000, 0x8000, 0x01000000
 _APPEARED = _IN_ATTRIB | _IN_MOVED_TO | _IN_CREATE
 _GONE = _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_IGNORED | _IN_Q_OVERFLOW
@@ -46,7 +53,8 @@ class Arrival(Protocol):
 
 
 class PathArrival:
-    """Notice of a path that appears or gets other permissions, watched from the nearest folder that exists."""
+    """Notice of a path that appears or gets other permissions, watched from the nearest folder that
+    exists."""
 
     def __init__(self, path: str) -> None:
         """Begin to watch. Raises OSError."""
@@ -84,7 +92,11 @@ class PathArrival:
             watch, mask, _, length = _EVENT.unpack_from(data, at)
             at += _EVENT.size + length
             named = data[at - length : at].rstrip(b"\0") == self._name
-            found = found or (watch == self._watch and bool(mask & _GONE or (mask & _APPEARED and named))) or watch < 0
+            found = (
+                found
+                or (watch == self._watch and bool(mask & _GONE or (mask & _APPEARED and named)))
+                or watch < 0
+            )
         return found
 
     def _rearm(self) -> None:
@@ -104,7 +116,9 @@ class InterfaceArrival:
     def __init__(self, interface: str) -> None:
         """Begin to listen. Raises OSError."""
         self._name = interface.encode()
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE)
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
+        )
         try:
             self._socket.bind((0, _RTMGRP_LINK))
         except OSError:
@@ -136,7 +150,9 @@ class InterfaceArrival:
         while len(data) - at >= _MESSAGE.size:
             length, kind, *_ = _MESSAGE.unpack_from(data, at)
             end = min(at + max(length, _MESSAGE.size), len(data))
-            if kind == _RTM_NEWLINK and self._name in _names(data[at + _MESSAGE.size + _INTERFACE_BYTES : end]):
+            if kind == _RTM_NEWLINK and self._name in _names(
+                data[at + _MESSAGE.size + _INTERFACE_BYTES : end]
+            ):
                 return True
             at = end + (-end % 4)
         return False

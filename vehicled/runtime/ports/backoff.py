@@ -15,18 +15,21 @@ class Retry(Struct, frozen=True, kw_only=True):
 
     @property
     def stable_s(self) -> float:
-        """Open time after which a port counts as recovered, s; a port lost sooner continues its back-off."""
+        """Open time after which a port counts as recovered, s; a port lost sooner continues its
+        back-off."""
         return max(_STABLE_S, 10 * self.min_s)
 
 
 POLITE = Retry(min_s=10.0, max_s=300.0)
-"""Pauses before returning to a server that closed the connection soon: many ban clients that do not wait."""
+"""Pauses before returning to a server that closed the connection soon: many ban clients that do not
+wait."""
 STEADY_S = 60.0
 """Duration of a connection after which its end is no refusal, s."""
 
 
 class Backoff:
-    """Doubling pauses with jitter within their bounds, so that ports lost together do not reopen in step."""
+    """Doubling pauses with jitter within their bounds, so that ports lost together do not reopen in
+    step."""
 
     def __init__(self, retry: Retry, rng: random.Random, first_s: float | None = None) -> None:
         """``first_s`` is the first pause; None: a random one."""

@@ -1,7 +1,9 @@
-"""Check of a cable from both ends: each end asks, answers what the other asks, and says which direction works.
+"""Check of a cable from both ends: each end asks, answers what the other asks, and says which
+direction works.
 
-On a serial line a question is the text ``vehicled-cable P NAME NUMBER``, an answer ``vehicled-cable A NAME NUMBER`` with the name
-and number of the question. On CAN they are frames with two identifiers and the same content.
+On a serial line a question is the text ``vehicled-cable P NAME NUMBER``, an answer ``vehicled-cable
+A NAME NUMBER`` with the name and number of the question. On CAN they are frames with two
+identifiers and the same content.
 """
 
 import re
@@ -88,16 +90,25 @@ class CableCheck:
         strange = f"{self.strange_bytes} bytes arrived that are not of this check"
         if self.works:
             trips_ms = sorted(each / 1e6 for each in self.answered)
-            found = f"both directions work: round trip {trips_ms[len(trips_ms) // 2]:.1f} ms, {trips_ms[-1]:.1f} ms at most"
+            found = (
+                f"both directions work: round trip {trips_ms[len(trips_ms) // 2]:.1f} ms, "
+                f"{trips_ms[-1]:.1f} ms at most"
+            )
             return f"{found}; {strange}: is there a loose contact?" if self.strange_bytes else found
         if self.echoes:
             return "this end receives what it sends: TX and RX are joined somewhere on the way"
         if self.questions:
             return "the other end sends but receives nothing: check the wire from this TX to its RX"
         if self.answered:
-            return "the other end answers, but its questions do not arrive: run the same version at both ends"
+            return (
+                "the other end answers, but its questions do not arrive: run the same version "
+                "at both ends"
+            )
         if port.counts.error_frames:
-            return f"{port.counts.error_frames} errors on the bus: check its bit rate at both ends, and 120 ohm at each end"
+            return (
+                f"{port.counts.error_frames} errors on the bus: check its bit rate at both "
+                "ends, and 120 ohm at each end"
+            )
         if self.strange_bytes:
             line = "another line rate at the other end, inverted levels, or a device that sends"
             return f"{strange}: {'frames of others' if self._frames else line}"
@@ -136,7 +147,11 @@ class CableCheck:
     def _frames_in(self, data: bytes) -> list[tuple[str, str, int]]:
         found = []
         for frame in unpack_all(data):
-            if frame.extended and frame.can_id in (ASK_ID, ANSWER_ID) and len(frame.data) == _DATA.size:
+            if (
+                frame.extended
+                and frame.can_id in (ASK_ID, ANSWER_ID)
+                and len(frame.data) == _DATA.size
+            ):
                 name, number = _DATA.unpack(frame.data)
                 found.append(("P" if frame.can_id == ASK_ID else "A", name.hex(), number))
             elif not frame.error:

@@ -1,8 +1,9 @@
 """CAN channels on python-can: SocketCAN, and UDP multicast for computers without CAN.
 
-The bus is drained from its file descriptor with ``recv(0)``, not with python-can's ``Notifier``, which spins silently when the bus
-dies. Frames go to the host as the 16-byte records of :mod:`vehicled.core.wire.can`, all of one wake-up together; error frames, too,
-as such. A storm of equal error frames is thinned out.
+The bus is drained from its file descriptor with ``recv(0)``, not with python-can's ``Notifier``,
+which spins silently when the bus dies. Frames go to the host as the 16-byte records of
+:mod:`vehicled.core.wire.can`, all of one wake-up together; error frames, too, as such. A storm of
+equal error frames is thinned out.
 """
 
 import errno
@@ -41,8 +42,11 @@ class CanChannel:
     retry_s: float | None = _RETRY_S
     owes = False
 
-    def __init__(self, bus: can.BusABC, detail: str, counts: PortCounts, *, echoes: bool = False) -> None:
-        """Take ownership of the bus. ``echoes``: the bus returns sent frames, which must be skipped."""
+    def __init__(
+        self, bus: can.BusABC, detail: str, counts: PortCounts, *, echoes: bool = False
+    ) -> None:
+        """Take ownership of the bus. ``echoes``: the bus returns sent frames, which must be
+        skipped."""
         self.detail = detail
         self._bus = bus
         self._counts = counts
@@ -95,7 +99,9 @@ class CanChannel:
             except (can.CanError, OSError) as error:
                 errors += 1
                 if _code(error) is None and errors < FRAMES_PER_WAKE:
-                    self._counts.bad_frames += 1  # a datagram that is not a frame: the bus itself works
+                    self._counts.bad_frames += (
+                        1  # a datagram that is not a frame: the bus itself works
+                    )
                     continue
                 lost = LostError(f"the CAN bus is gone ({error})")
                 break
@@ -103,7 +109,9 @@ class CanChannel:
                 break
             taken += RECORD_BYTES
             if message.is_error_frame:
-                frame = CanFrame(message.arbitration_id, bytes(message.data[:8]), False, False, True)
+                frame = CanFrame(
+                    message.arbitration_id, bytes(message.data[:8]), False, False, True
+                )
                 if self._errors.pass_on(frame, time.monotonic_ns()):
                     records.append(pack(frame))
                 if frame.can_id & CanError.BUS_OFF:
@@ -124,7 +132,11 @@ class CanChannel:
     def _record(self, message: can.Message) -> bytes | None:
         data = bytes(message.dlc) if message.is_remote_frame else bytes(message.data)
         try:
-            record = pack(CanFrame(message.arbitration_id, data, message.is_extended_id, message.is_remote_frame))
+            record = pack(
+                CanFrame(
+                    message.arbitration_id, data, message.is_extended_id, message.is_remote_frame
+                )
+            )
         except ValueError:
             self._counts.bad_frames += 1  # CAN FD
             return None
@@ -162,7 +174,9 @@ def _silence() -> None:
     logging.getLogger("can").setLevel(logging.CRITICAL + 1)
 
 
-async def open_socketcan(address: SocketCanAddress, counts: PortCounts, sysfs: Path = Path("/sys")) -> CanChannel:
+async def open_socketcan(
+    address: SocketCanAddress, counts: PortCounts, sysfs: Path = Path("/sys")
+) -> CanChannel:
     """Open an interface of the kernel. Raises :class:`OpenError`, also if it is down or bus-off."""
     name = address.interface
     if why := _not_ready(name, sysfs):
@@ -173,10 +187,14 @@ async def open_socketcan(address: SocketCanAddress, counts: PortCounts, sysfs: P
     except (can.CanError, OSError) as error:
         code = _code(error)
         if code == errno.EAFNOSUPPORT:
-            raise OpenError(f"{name}: this kernel does not support CAN; use can:slcan:/dev/... or can:udp:GROUP:PORT") from None
+            raise OpenError(
+                f"{name}: this kernel does not support CAN; use can:slcan:/dev/... or "
+                "can:udp:GROUP:PORT"
+            ) from None
         if code == errno.ENODEV:
             raise OpenError(
-                f"{name} does not exist: plug the adapter in, or use an interface that 'vehicled doctor' lists"
+                f"{name} does not exist: plug the adapter in, or use an interface that "
+                "'vehicled doctor' lists"
             ) from None
         raise OpenError(f"cannot open {name} ({error})") from None
     return CanChannel(bus, f"SocketCAN {name}", counts)
@@ -191,7 +209,10 @@ def _not_ready(name: str, sysfs: Path) -> str:
         if not int((folder / "flags").read_text(), 16) & 1:
             return f"{name} is down: ip link set {name} up type can bitrate 500000 restart-ms 100"
         if int((folder / "carrier").read_text()) == 0:
-            return f"{name} is bus-off: check wiring and bit rate, then ip link set {name} type can restart-ms 100"
+            return (
+                f"{name} is bus-off: check wiring and bit rate, then ip link set {name} type "
+                "can restart-ms 100"
+            )
     return ""
 
 
@@ -201,10 +222,26 @@ async def open_udp_can(address: UdpCanAddress, counts: PortCounts) -> CanChannel
     _silence()
     try:
         bus = await anyio.to_thread.run_sync(
-            partial(UdpMulticastBus, channel=address.group, port=address.port, hop_limit=address.hop_limit, fd=False)
+            partial(
+                UdpMulticastBus,
+                channel=address.group,
+                port=address.port,
+                hop_limit=address.hop_limit,
+                fd=False,
+            )
         )
     except can.CanError as error:
-        raise OpenError(f"cannot join {place} ({error.__cause__ or error}); does an interface have a multicast route?") from None
+        raise OpenError(
+            f"cannot join {place} ({error.__cause__ or error}); does an interface have a "
+            "multicast route?"
+        ) from None
     except OSError as error:
-        raise OpenError(f"cannot join {place} ({error}); is the group a multicast address?") from None
-    return CanChannel(bus, f"{place}, {'only this computer' if address.hop_limit == 0 else 'local network'}", counts, echoes=True)
+        raise OpenError(
+            f"cannot join {place} ({error}); is the group a multicast address?"
+        ) from None
+    return CanChannel(
+        bus,
+        f"{place}, {'only this computer' if address.hop_limit == 0 else 'local network'}",
+        counts,
+        echoes=True,
+    )

@@ -16,7 +16,8 @@ class ErrorFrames:
         self._passed_ns = 0
 
     def pass_on(self, frame: CanFrame, now_ns: int) -> bool:
-        """Count an error frame; return True unless it repeats the one before, apart from its counters, within ``REPEAT_NS``."""
+        """Count an error frame; return True unless it repeats the one before, apart from its
+        counters, within ``REPEAT_NS``."""
         self._counts.error_frames += 1
         content = (frame.can_id, frame.data[:6])
         if content == self._newest and now_ns - self._passed_ns < REPEAT_NS:
@@ -27,4 +28,7 @@ class ErrorFrames:
 
 def bus_off(frame: CanFrame) -> str:
     """Return what a controller that left the bus means, and the cure."""
-    return f"{', '.join(error_texts(frame))}: no node acknowledges, or the bit rates differ; check the wiring and set 'restart-ms'"
+    return (
+        f"{', '.join(error_texts(frame))}: no node acknowledges, or the bit rates differ; "
+        "check the wiring and set 'restart-ms'"
+    )

@@ -8,7 +8,8 @@
     └── LostError      was open and is gone: closed, then reopened
         └── ClosedError    the other end of a connection closed it
 
-Only :class:`AddressError` reaches a caller, when a port is created. Device errors are reported to the host.
+Only :class:`AddressError` reaches a caller, when a port is created. Device errors are reported to
+the host.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,8 +20,8 @@ from msgspec import Struct
 from vehicled.core.messages import PortState
 
 __all__ = [
-    "AddressError", "Channel", "ClosedError", "Deliver", "LostError", "OpenError", "Opener", "Port", "PortCounts", "PortError",
-    "PortHost",
+    "AddressError", "Channel", "ClosedError", "Deliver", "LostError", "OpenError", "Opener", "Port",
+    "PortCounts", "PortError", "PortHost",
 ]  # fmt: skip
 
 
@@ -62,11 +63,13 @@ class PortCounts(Struct):
     throttled: int = 0
     """Pauses of reading, because more arrived than the line can carry. Nothing was dropped here."""
     error_frames: int = 0
-    """CAN error frames. Those that repeat the one before are not delivered more than ten times a second."""
+    """CAN error frames. Those that repeat the one before are not delivered more than ten times a
+    second."""
     bad_frames: int = 0
     """Invalid frames: junk datagrams, CAN FD, broken slcan lines."""
     nacks: int = 0
-    """Commands refused by a slcan adapter: frames it has no room for and, at every opening, closing a closed bus."""
+    """Commands refused by a slcan adapter: frames it has no room for and, at every opening, closing
+    a closed bus."""
 
 
 class PortHost(Protocol):
@@ -87,26 +90,30 @@ class Port(Protocol):
     name: str
     counts: PortCounts
     trouble: str
-    """Reason why the newest attempt to open failed; empty while open. The host gets only the first reason of an episode."""
+    """Reason why the newest attempt to open failed; empty while open. The host gets only the first
+    reason of an episode."""
 
     async def serve(self, host: PortHost) -> None:
         """Open, read and reopen until cancelled; never raises for device errors.
 
-        The host gets OPENED when the port opens, and one LOST or ERROR when it is lost or cannot be opened. After cancellation the
-        descriptor stays open for the last ``send``, until ``aclose``.
+        The host gets OPENED when the port opens, and one LOST or ERROR when it is lost or cannot be
+        opened. After cancellation the descriptor stays open for the last ``send``, until
+        ``aclose``.
         """
         ...
 
     def send(self, data: bytes, deadline_ns: int, now_ns: int) -> bool:
-        """Write what the descriptor accepts at once and queue the rest in order. Never blocks, never raises.
+        """Write what the descriptor accepts at once and queue the rest in order. Never blocks,
+        never raises.
 
-        Return False if nothing was accepted: not open, deadline passed, or too long. A queued frame may still expire, which is
-        counted, until its first byte is sent.
+        Return False if nothing was accepted: not open, deadline passed, or too long. A queued frame
+        may still expire, which is counted, until its first byte is sent.
         """
         ...
 
     def set_baud(self, baud: int) -> None:
-        """Change the baud rate after everything sent before. Ignored by ports without a serial line."""
+        """Change the baud rate after everything sent before. Ignored by ports without a serial
+        line."""
         ...
 
     def reopen(self, reason: str) -> None:
@@ -114,14 +121,16 @@ class Port(Protocol):
         ...
 
     def pause(self, least_s: float, most_s: float) -> None:
-        """Wait ``least_s`` before the next attempt to open, then twice as long after each failure up to ``most_s``.
+        """Wait ``least_s`` before the next attempt to open, then twice as long after each failure
+        up to ``most_s``.
 
         Lasts until the port is open again. No effect while it is open.
         """
         ...
 
     async def aclose(self) -> None:
-        """Close the descriptor without sending. Must not be called while ``serve`` runs; safe to repeat."""
+        """Close the descriptor without sending. Must not be called while ``serve`` runs; safe to
+        repeat."""
         ...
 
 
@@ -135,7 +144,8 @@ class Channel(Protocol):
     detail: str
     """Description for the log."""
     retry_s: float | None
-    """Pause before retrying data that was not accepted, s; None: wait until the descriptor is writable."""
+    """Pause before retrying data that was not accepted, s; None: wait until the descriptor is
+    writable."""
 
     owes: bool
     """True if part of an accepted write is still buffered here and must be sent first."""
@@ -145,11 +155,13 @@ class Channel(Protocol):
         ...
 
     async def receive(self, deliver: Deliver) -> None:
-        """Deliver all that arrives; never returns. Raises :class:`LostError`, and whatever ``deliver`` raises."""
+        """Deliver all that arrives; never returns. Raises :class:`LostError`, and whatever
+        ``deliver`` raises."""
         ...
 
     def write(self, data: bytes) -> int:
-        """Send buffered data, then ``data``; return the number of bytes accepted. Never blocks. Raises :class:`LostError`."""
+        """Send buffered data, then ``data``; return the number of bytes accepted. Never blocks.
+        Raises :class:`LostError`."""
         ...
 
     async def change_baud(self, baud: int) -> None:
@@ -157,7 +169,8 @@ class Channel(Protocol):
         ...
 
     async def aclose(self, *, drain: bool) -> None:
-        """Close; never raises. With ``drain`` written data is still sent, otherwise discarded. Safe to repeat."""
+        """Close; never raises. With ``drain`` written data is still sent, otherwise discarded. Safe
+        to repeat."""
         ...
 
 

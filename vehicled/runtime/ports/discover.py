@@ -1,4 +1,5 @@
-"""Lists serial ports with their stable names, and CAN interfaces. Reads ``/dev`` and ``/sys``, opens nothing."""
+"""Lists serial ports with their stable names, and CAN interfaces. Reads ``/dev`` and ``/sys``,
+opens nothing."""
 
 import os
 from contextlib import suppress
@@ -74,20 +75,34 @@ class DiscoveredPorts(Struct, frozen=True):
 def discover(dev: Path = Path("/dev"), sysfs: Path = Path("/sys")) -> DiscoveredPorts:
     """List the ports of this computer. Never raises: unreadable ones are left out."""
     by_id, by_path = _links(dev / "serial" / "by-id"), _links(dev / "serial" / "by-path")
-    serial = [_serial(folder, dev, by_id, by_path) for folder in _folders(sysfs / "class" / "tty") if _is_hardware(folder)]
-    can = [_can(folder) for folder in _folders(sysfs / "class" / "net") if _number(folder / "type") == _CAN_HARDWARE]
+    serial = [
+        _serial(folder, dev, by_id, by_path)
+        for folder in _folders(sysfs / "class" / "tty")
+        if _is_hardware(folder)
+    ]
+    can = [
+        _can(folder)
+        for folder in _folders(sysfs / "class" / "net")
+        if _number(folder / "type") == _CAN_HARDWARE
+    ]
     return DiscoveredPorts(tuple(serial), tuple(can))
 
 
 def udev_rule(device: SerialDevice, link: str) -> str:
-    """Return a udev rule that names a USB serial port ``/dev/LINK``; empty if the port has no stable property.
+    """Return a udev rule that names a USB serial port ``/dev/LINK``; empty if the port has no
+    stable property.
 
-    The rule uses the serial number or, since many adapters have none, the USB socket. Its file must sort after ``60-serial.rules``,
-    which sets the compared properties: ``/etc/udev/rules.d/70-vehicled-names.rules``.
+    The rule uses the serial number or, since many adapters have none, the USB socket. Its file must
+    sort after ``60-serial.rules``, which sets the compared properties:
+    ``/etc/udev/rules.d/70-vehicled-names.rules``.
     """
     if not device.vendor_id:
         return ""
-    match = ['SUBSYSTEM=="tty"', f'ENV{{ID_VENDOR_ID}}=="{device.vendor_id}"', f'ENV{{ID_MODEL_ID}}=="{device.product_id}"']
+    match = [
+        'SUBSYSTEM=="tty"',
+        f'ENV{{ID_VENDOR_ID}}=="{device.vendor_id}"',
+        f'ENV{{ID_MODEL_ID}}=="{device.product_id}"',
+    ]
     if device.serial_number:
         match.append(f'ENV{{ID_SERIAL_SHORT}}=="{_literal(device.serial_number)}"')
     elif device.by_path:
@@ -99,7 +114,9 @@ def udev_rule(device: SerialDevice, link: str) -> str:
     return ", ".join([*match, f'SYMLINK+="{link}"'])
 
 
-def _serial(folder: Path, dev: Path, by_id: dict[str, str], by_path: dict[str, str]) -> SerialDevice:
+def _serial(
+    folder: Path, dev: Path, by_id: dict[str, str], by_path: dict[str, str]
+) -> SerialDevice:
     name = folder.name
     path = dev / name
     hardware = (folder / "device").resolve()
@@ -140,7 +157,8 @@ def _can(folder: Path) -> CanInterface:
 
 
 def _is_hardware(folder: Path) -> bool:
-    """Return True for real ports. Consoles and ptys have no device; the four ttyS of every PC have type 0 without a chip."""
+    """Return True for real ports. Consoles and ptys have no device; the four ttyS of every PC have
+    type 0 without a chip."""
     return (folder / "device").exists() and _number(folder / "type") != 0
 
 
@@ -160,7 +178,8 @@ def _driver(hardware: Path) -> str:
 
 
 def _links(folder: Path) -> dict[str, str]:
-    """Return stable names by the kernel name that they point to; the alphabetically first if there are several."""
+    """Return stable names by the kernel name that they point to; the alphabetically first if there
+    are several."""
     found: dict[str, str] = {}
     for link in _folders(folder):
         found.setdefault(os.path.realpath(link).rpartition("/")[2], str(link))
@@ -193,5 +212,6 @@ def _path_tag(by_path: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Escape a text for udev rules: blanks are underscores in its database, and pattern characters must be literal."""
+    """Escape a text for udev rules: blanks are underscores in its database, and pattern characters
+    must be literal."""
     return "".join("?" if c in '*?[]|"\\' else c for c in text.replace(" ", "_"))

@@ -28,7 +28,8 @@ def make_port(name: str, url: str, transport: Transport = "") -> SupervisedPort:
     retry = Retry(min_s=address.retry_min_s, max_s=address.retry_max_s)
     opener = _opener(address)
     hint = note(address)
-    # Who states the bounds of the pauses, states those for a server that closes the connection, too.
+    # Who states the bounds of the pauses, states those for a server that closes the connection,
+    # too.
     polite = POLITE if isinstance(address, TcpAddress) and retry == Retry() else None
     return SupervisedPort(
         name,
@@ -43,7 +44,9 @@ def _watch(address: Address) -> Arrival | None:
     """Watch for the device of an address; None for one of the network."""
     if isinstance(address, SerialAddress | SlcanAddress):
         return arrival_of(path=address.path)
-    return arrival_of(interface=address.interface) if isinstance(address, SocketCanAddress) else None
+    return (
+        arrival_of(interface=address.interface) if isinstance(address, SocketCanAddress) else None
+    )
 
 
 async def _open_with_note(opener: Opener, hint: str, counts: PortCounts) -> Channel:

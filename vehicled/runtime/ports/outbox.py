@@ -1,4 +1,5 @@
-"""Send queue of a port: ordered, bounded, and no frame is begun after its deadline. Uses neither clock nor descriptor."""
+"""Send queue of a port: ordered, bounded, and no frame is begun after its deadline. Uses neither
+clock nor descriptor."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,7 +8,8 @@ from vehicled.runtime.ports.contract import PortCounts
 
 
 class PortSendQueue:
-    """Frames that could not be written at once. A change of the baud rate is queued among the frames."""
+    """Frames that could not be written at once. A change of the baud rate is queued among the
+    frames."""
 
     def __init__(self, limit_bytes: int, counts: PortCounts) -> None:
         """Take the largest queue size, ``limit_bytes``."""
@@ -37,7 +39,8 @@ class PortSendQueue:
             self._items.popleft()
 
     def put(self, data: bytes, deadline_ns: int) -> bool:
-        """Queue a whole frame; drop the oldest frames not yet begun to make room. Return False if it could never fit."""
+        """Queue a whole frame; drop the oldest frames not yet begun to make room. Return False if
+        it could never fit."""
         if len(data) > self._limit_bytes - (self._head_bytes() if self._begun else 0):
             self._counts.refused += 1
             return False
@@ -48,13 +51,15 @@ class PortSendQueue:
         return True
 
     def put_baud(self, baud: int) -> None:
-        """Change the baud rate after the queued frames. The later one of two consecutive changes counts."""
+        """Change the baud rate after the queued frames. The later one of two consecutive changes
+        counts."""
         if self._items and isinstance(self._items[-1], int):
             self._items.pop()
         self._items.append(baud)
 
     def drain(self, write: Callable[[bytes], int], now_ns: int) -> None:
-        """Pass frames to ``write``, which returns the accepted length, until it accepts less or a baud rate change is next."""
+        """Pass frames to ``write``, which returns the accepted length, until it accepts less or a
+        baud rate change is next."""
         items = self._items
         while items:
             head = items[0]

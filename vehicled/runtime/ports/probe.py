@@ -1,4 +1,5 @@
-"""Identifies the device on a port: listens at the usual baud rates and tries every decoder. Sends nothing."""
+"""Identifies the device on a port: listens at the usual baud rates and tries every decoder. Sends
+nothing."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -51,8 +52,11 @@ class _Ear:
         self.arrivals_ns.append(t_rx_ns)
 
 
-async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2, bauds: Sequence[int] = BAUDS) -> Answer:
-    """Listen at each baud rate until a decoder matches, and then as SBUS needs it. Never raises for device errors."""
+async def probe(
+    url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2, bauds: Sequence[int] = BAUDS
+) -> Answer:
+    """Listen at each baud rate until a decoder matches, and then as SBUS needs it. Never raises for
+    device errors."""
     best = Answer(0, 0)
     for options in [*[f"baud={baud}" for baud in bauds], SBUS]:
         ear, baud = _Ear(), int(options.partition("&")[0].removeprefix("baud="))
@@ -72,8 +76,11 @@ async def probe(url: str, decoders: Mapping[str, Decoder], seconds: float = 1.2,
     return best
 
 
-async def ask(url: str, question: bytes, decode: Decoder, baud: int = BAUDS[0], seconds: float = 0.6) -> dict[str, object]:
-    """Send a question that changes nothing, and return what the device answers, by the name of the message. Never raises for it."""
+async def ask(
+    url: str, question: bytes, decode: Decoder, baud: int = BAUDS[0], seconds: float = 0.6
+) -> dict[str, object]:
+    """Send a question that changes nothing, and return what the device answers, by the name of the
+    message. Never raises for it."""
     ear, port = _Ear(), make_port("asked", url if "baud=" in url else f"{url}?baud={baud}")
 
     async def send() -> None:
@@ -89,7 +96,13 @@ async def ask(url: str, question: bytes, decode: Decoder, baud: int = BAUDS[0], 
     return dict(decode(bytes(ear.data)))
 
 
-def judge(data: bytes, arrivals_ns: Sequence[int], baud: int, elapsed_s: float, decoders: Mapping[str, Decoder]) -> Answer:
+def judge(
+    data: bytes,
+    arrivals_ns: Sequence[int],
+    baud: int,
+    elapsed_s: float,
+    decoders: Mapping[str, Decoder],
+) -> Answer:
     """Return the best decoder and what it found."""
     driver, counts = best_format(data, decoders)
     gaps = sorted(later - sooner for sooner, later in pairwise(arrivals_ns))

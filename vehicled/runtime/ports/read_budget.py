@@ -3,15 +3,18 @@
 import time
 
 TURN_BYTES = 1024
-"""Most bytes that a byte stream gives to the loop in one turn, so that tasks run between two pieces of a flood."""
+"""Most bytes that a byte stream gives to the loop in one turn, so that tasks run between two pieces
+of a flood."""
 LINE_BYTES_PER_S = 131_072
-"""Bytes per second of a line that names no rate of its own, and of USB, which ignores the one it is given."""
+"""Bytes per second of a line that names no rate of its own, and of USB, which ignores the one it is
+given."""
 BURST_S = 0.5
 """Time whose bytes may have gathered while the loop did other things."""
 
 
 class ReadBudget:
-    """Token bucket of the bytes that a line can have carried since the last read. The rest waits in the kernel."""
+    """Token bucket of the bytes that a line can have carried since the last read. The rest waits in
+    the kernel."""
 
     def __init__(self, bytes_per_s: float, turn_bytes: int = TURN_BYTES) -> None:
         self._bytes_per_ns = bytes_per_s * 1e-9

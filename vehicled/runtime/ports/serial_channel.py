@@ -1,12 +1,14 @@
-"""Serial ports and ptys. pyserial opens the port in a worker thread, because that may block; pyserial-asyncio reads.
+"""Serial ports and ptys. pyserial opens the port in a worker thread, because that may block;
+pyserial-asyncio reads.
 
-The port is given to ``SerialTransport`` behind a handle. Alone it would read 1 KiB with two system calls, and drain and close the
-port on the loop, which may block for as long as the line needs. It only reads: its write buffer knows no deadlines, and the last
-frame must be sent when no loop runs.
+The port is given to ``SerialTransport`` behind a handle. Alone it would read 1 KiB with two system
+calls, and drain and close the port on the loop, which may block for as long as the line needs. It
+only reads: its write buffer knows no deadlines, and the last frame must be sent when no loop runs.
 
-On trio :func:`~vehicled.runtime.readable.while_readable` reads the bare descriptor. This also works on asyncio: remove the
-branch in ``receive`` to drop pyserial-asyncio. CPU per frame of 64 bytes at 400 Hz on a pty, one shared core: behind the handle
-28-42 us, transport alone 51-58, bare descriptor 30-41, ``anyio.wait_readable`` 68-103, trio 51-60.
+On trio :func:`~vehicled.runtime.readable.while_readable` reads the bare descriptor. This also works
+on asyncio: remove the branch in ``receive`` to drop pyserial-asyncio. CPU per frame of 64 bytes at
+400 Hz on a pty, one shared core: behind the handle 28-42 us, transport alone 51-58, bare descriptor
+30-41, ``anyio.wait_readable`` 68-103, trio 51-60.
 """
 
 import asyncio
@@ -52,7 +54,8 @@ class SerialChannel:
         return self._fd
 
     async def receive(self, deliver: Deliver) -> None:
-        """Deliver what arrives: with ``SerialTransport`` on asyncio, from the bare descriptor on trio."""
+        """Deliver what arrives: with ``SerialTransport`` on asyncio, from the bare descriptor on
+        trio."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -74,7 +77,8 @@ class SerialChannel:
         return pause_s
 
     def read(self) -> bytes:
-        """Return the waiting bytes that may be read now, possibly none. Raises :class:`LostError`."""
+        """Return the waiting bytes that may be read now, possibly none. Raises
+        :class:`LostError`."""
         try:
             data = os.read(self._fd, self._budget.allowance())
         except BlockingIOError:
@@ -82,7 +86,8 @@ class SerialChannel:
         except OSError as error:
             raise LostError(f"the device is gone ({error.strerror})") from None
         if not data:
-            # With VMIN 1 an idle line gives EAGAIN, so an empty read is a hang-up; the descriptor would stay readable forever.
+            # With VMIN 1 an idle line gives EAGAIN, so an empty read is a hang-up; the descriptor
+            # would stay readable forever.
             raise LostError("the device is gone (hang-up)")
         return data
 
@@ -96,12 +101,16 @@ class SerialChannel:
             raise LostError(f"the device is gone ({error.strerror})") from None
 
     async def change_baud(self, baud: int) -> None:
-        """Drain the line and change its rate in a worker thread, because adapters need milliseconds."""
+        """Drain the line and change its rate in a worker thread, because adapters need
+        milliseconds."""
         try:
             with anyio.fail_after(_DRAIN_S):
                 await anyio.to_thread.run_sync(self._change_baud, baud, abandon_on_cancel=True)
         except TimeoutError:
-            raise LostError(f"the line did not drain within {_DRAIN_S:.0f} s, so the baud rate cannot be changed") from None
+            raise LostError(
+                f"the line did not drain within {_DRAIN_S:.0f} s, so the baud rate cannot be "
+                "changed"
+            ) from None
         except (OSError, ValueError, termios.error) as error:
             raise LostError(f"cannot change the baud rate to {baud} ({error})") from None
 
@@ -161,9 +170,12 @@ class _Handle:
 
 
 class _Receiver(asyncio.Protocol):
-    """Adds arrival times to what the transport reads, and pauses it when the line has had its due."""
+    """Adds arrival times to what the transport reads, and pauses it when the line has had its
+    due."""
 
-    def __init__(self, deliver: Deliver, end: asyncio.Future[None], paused: Callable[[int], float]) -> None:
+    def __init__(
+        self, deliver: Deliver, end: asyncio.Future[None], paused: Callable[[int], float]
+    ) -> None:
         self._deliver = deliver
         self._end = end
         self._paused = paused
@@ -205,10 +217,17 @@ async def open_serial(address: SerialAddress, counts: PortCounts) -> SerialChann
 
 def _open(address: SerialAddress) -> SerialChannel:
     path = address.path
-    # An inter-byte timeout of 0 makes pyserial set VMIN 1, which distinguishes an idle line from a hang-up.
+    # An inter-byte timeout of 0 makes pyserial set VMIN 1, which distinguishes an idle line from a
+    # hang-up.
     _, parity, stop = address.frame
     port = serial.Serial(
-        baudrate=address.baud, parity=parity, stopbits=int(stop), timeout=0, write_timeout=0, inter_byte_timeout=0, exclusive=True
+        baudrate=address.baud,
+        parity=parity,
+        stopbits=int(stop),
+        timeout=0,
+        write_timeout=0,
+        inter_byte_timeout=0,
+        exclusive=True,
     )
     # Set before it opens, so that the line has this state from the beginning.
     port.dtr = address.dtr == "on"
@@ -220,17 +239,23 @@ def _open(address: SerialAddress) -> SerialChannel:
     if parity != "N":
         _drop_parity_errors(port.fileno())
     real = os.path.realpath(path)
-    detail = f"{path} at {address.baud} baud" if real == path else f"{path} ({real}) at {address.baud} baud"
+    detail = (
+        f"{path} at {address.baud} baud"
+        if real == path
+        else f"{path} ({real}) at {address.baud} baud"
+    )
     try:
         port.set_low_latency_mode(True)
     except (OSError, ValueError, RuntimeError):
-        # Ptys and CDC-ACM have no low-latency mode and need none, drivers may forbid it, and it exists only on Linux.
+        # Ptys and CDC-ACM have no low-latency mode and need none, drivers may forbid it, and it
+        # exists only on Linux.
         return SerialChannel(port, detail)
     return SerialChannel(port, f"{detail}, low latency")
 
 
 def _drop_parity_errors(fd: int) -> None:
-    """Let the kernel drop bytes with a wrong parity, which pyserial passes on: a protocol with parity may have no checksum."""
+    """Let the kernel drop bytes with a wrong parity, which pyserial passes on: a protocol with
+    parity may have no checksum."""
     with suppress(OSError, termios.error):
         attributes = termios.tcgetattr(fd)
         attributes[0] |= termios.INPCK | termios.IGNPAR
@@ -240,9 +265,13 @@ def _drop_parity_errors(fd: int) -> None:
 def _why_not(path: str, baud: int, error: Exception) -> str:
     code = getattr(error, "errno", None)
     if code == errno.ENOENT:
-        return f"{path} does not exist: plug the device in, or use a port that 'vehicled doctor' lists"
+        return (
+            f"{path} does not exist: plug the device in, or use a port that 'vehicled doctor' lists"
+        )
     if code in (errno.EACCES, errno.EPERM):
-        return f"no permission to open {path}: add the user to the group that owns it, usually dialout"
+        return (
+            f"no permission to open {path}: add the user to the group that owns it, usually dialout"
+        )
     if code in (errno.EAGAIN, errno.EBUSY):
         holder = lock_holder(path)
         return f"{path} is in use by {holder or 'another process'}: stop that process first"
@@ -254,7 +283,8 @@ def _why_not(path: str, baud: int, error: Exception) -> str:
 
 
 def lock_holder(path: str, proc: Path = Path("/proc")) -> str:
-    """Return the process that holds the lock of a serial port, as ``name (process 123)``; empty if unknown."""
+    """Return the process that holds the lock of a serial port, as ``name (process 123)``; empty if
+    unknown."""
     with suppress(OSError, ValueError, IndexError):
         state = os.stat(path)
         file = (os.major(state.st_dev), os.minor(state.st_dev), state.st_ino)

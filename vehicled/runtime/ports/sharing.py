@@ -1,4 +1,5 @@
-"""Checks the ports of a profile together: shared ports, unstable names, and lines too slow for their messages."""
+"""Checks the ports of a profile together: shared ports, unstable names, and lines too slow for
+their messages."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -22,17 +23,20 @@ from vehicled.runtime.ports.address import (
 from vehicled.runtime.ports.contract import AddressError
 
 SAMPLE_BYTES = {
-    "ublox": 160, "n100": 64, "witmotion": 33, "bno08x": 19, "xsens": 45, "vectornav": 40, "mip": 45, "sbg": 41, "pwm_board": 12,
+    "ublox": 160, "n100": 64, "witmotion": 33, "bno08x": 19, "xsens": 45, "vectornav": 40,
+    "mip": 45, "sbg": 41, "pwm_board": 12,
 }  # fmt: skip
 """Fewest bytes per message at ``rate_hz``, by driver."""
 BAUD_TOLERANCE = 0.02
-"""Relative difference of line rates at which a receiver is read all the same: CRSF has 416666 and 420000 baud."""
+"""Relative difference of line rates at which a receiver is read all the same: CRSF has 416666 and
+420000 baud."""
 BITS_PER_BYTE = 10
 """Bits on the line per byte, with start and stop bit."""
 
 
 def judge_ports(devices: Mapping[str, DeviceTable]) -> Iterator[Note]:
-    """Iterate over the problems of a vehicle's ports. Links are followed; invalid addresses are skipped."""
+    """Iterate over the problems of a vehicle's ports. Links are followed; invalid addresses are
+    skipped."""
     addresses: dict[str, Address] = {}
     for name, device in devices.items():
         if device.port:
@@ -71,7 +75,9 @@ def _place(address: Address) -> tuple[Any, ...]:
     return (address,)
 
 
-def _shared(place: tuple[Any, ...], devices: Mapping[str, DeviceTable], name: str, other: str) -> tuple[Any, str] | None:
+def _shared(
+    place: tuple[Any, ...], devices: Mapping[str, DeviceTable], name: str, other: str
+) -> tuple[Any, str] | None:
     mine, theirs = devices[name], devices[other]
     same = (
         f'"{other}" is on the same port ({mine.port})'
@@ -82,12 +88,23 @@ def _shared(place: tuple[Any, ...], devices: Mapping[str, DeviceTable], name: st
         drivers = mine.driver, theirs.driver
         ids = [_id_on_bus(driver.selected) for driver in drivers]
         if drivers[0].name != drivers[1].name or None in ids or ids[0] == ids[1]:
-            what = f"controller_id = {ids[0]} of both" if ids[0] == ids[1] and ids[0] is not None else "both"
-            return "error", f"{same}, and {what} would receive the same frames; give them different controller ids or buses"
+            what = (
+                f"controller_id = {ids[0]} of both"
+                if ids[0] == ids[1] and ids[0] is not None
+                else "both"
+            )
+            return "error", (
+                f"{same}, and {what} would receive the same frames; give them different "
+                "controller ids or buses"
+            )
         hosts = [getattr(driver.selected, "host_id", None) for driver in drivers]
         if hosts[0] is not None and hosts[0] == hosts[1]:
-            # The parts of a long answer name the host alone, so two answers at once would be mixed up.
-            return "error", f"{same}, and the answers to both go to host_id = {hosts[0]}: give each its own"
+            # The parts of a long answer name the host alone, so two answers at once would be mixed
+            # up.
+            return (
+                "error",
+                f"{same}, and the answers to both go to host_id = {hosts[0]}: give each its own",
+            )
         return None
     if place[0] == "tcp" and mine.driver.name == theirs.driver.name == "ntrip":
         if mine.driver.selected == theirs.driver.selected:
@@ -119,24 +136,38 @@ def _unfit(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
         return
     driver = device.driver.name
     if frames:
-        has, lacks, where = "frames of a CAN bus", "a byte stream", "serial:/dev/serial/by-id/NAME or tcp:HOST:PORT"
+        has, lacks, where = (
+            "frames of a CAN bus",
+            "a byte stream",
+            "serial:/dev/serial/by-id/NAME or tcp:HOST:PORT",
+        )
     else:
-        has, lacks, where = "a byte stream", "frames of a CAN bus", "can:can0, or can:slcan:/dev/ttyACM0 for a serial adapter"
+        has, lacks, where = (
+            "a byte stream",
+            "frames of a CAN bus",
+            "can:can0, or can:slcan:/dev/ttyACM0 for a serial adapter",
+        )
     stem, _, wire = driver.rpartition("_")
     other = f"{stem}_{'can' if wire == 'uart' else 'uart'}"
     choice = f', or choose driver = "{other}"' if other in names("driver") else ""
-    text = f"{device.port} carries {has}, and the driver {driver} needs {lacks}: write {where}{choice}"
+    text = (
+        f"{device.port} carries {has}, and the driver {driver} needs {lacks}: write {where}{choice}"
+    )
     yield Note(f"devices.{name}.port", text, level="error")
 
 
 def _unstable(name: str, address: Address) -> Iterator[Note]:
     if text := note(address):
-        cure = "use the name under /dev/serial/by-id, or define a name with a udev rule ('vehicled doctor' prints one)"
+        cure = (
+            "use the name under /dev/serial/by-id, or define a name with a udev rule "
+            "('vehicled doctor' prints one)"
+        )
         yield Note(f"devices.{name}.port", f"{text}; {cure}", level="warning")
 
 
 def _scanner_line(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
-    """Yield what a scanner needs of its serial line: the rate at which its model is delivered, and DTR for its motor."""
+    """Yield what a scanner needs of its serial line: the rate at which its model is delivered, and
+    DTR for its motor."""
     try:
         models = getattr(resolve("driver", device.driver.name), "models", {})
     except (UnknownNameError, PluginError):
@@ -146,7 +177,10 @@ def _scanner_line(name: str, device: DeviceTable, address: Address) -> Iterator[
     if model is None or not isinstance(address, SerialAddress):
         return
     if model.baud and model.baud != address.baud:
-        text = f"{name_of_model} is delivered with {model.baud} baud, and the line has {address.baud}: write ?baud={model.baud}"
+        text = (
+            f"{name_of_model} is delivered with {model.baud} baud, and the line has "
+            f"{address.baud}: write ?baud={model.baud}"
+        )
         yield Note(f"devices.{name}.port", text, level="warning")
     if (device.driver.name, name_of_model) == ("rplidar", "a1") and address.dtr == "on":
         text = "the motor of an a1 stands still while DTR is on: add dtr=off to the address"
@@ -163,8 +197,14 @@ def _rc_line(name: str, device: DeviceTable, address: Address) -> Iterator[Note]
         return
     needed = parse(f"serial:{address.path}?{options}")
     assert isinstance(needed, SerialAddress)
-    if abs(address.baud - needed.baud) > BAUD_TOLERANCE * needed.baud or address.frame != needed.frame:
-        text = f"{device.driver.name} has {needed.baud} baud {needed.frame}, and the line {address.baud} {address.frame}"
+    if (
+        abs(address.baud - needed.baud) > BAUD_TOLERANCE * needed.baud
+        or address.frame != needed.frame
+    ):
+        text = (
+            f"{device.driver.name} has {needed.baud} baud {needed.frame}, and the line "
+            f"{address.baud} {address.frame}"
+        )
         yield Note(f"devices.{name}.port", f"{text}: write ?{options}", level="warning")
 
 
@@ -172,14 +212,20 @@ def _too_slow(name: str, device: DeviceTable, address: Address) -> Iterator[Note
     params = device.driver.selected
     rate_hz = getattr(params, "rate_hz", None) or device.rate_hz
     size = SAMPLE_BYTES.get(device.driver.name)
-    if not isinstance(address, SerialAddress) or size is None or not rate_hz or getattr(params, "port", "") == "usb":
+    if (
+        not isinstance(address, SerialAddress)
+        or size is None
+        or not rate_hz
+        or getattr(params, "port", "") == "usb"
+    ):
         return
     baud = getattr(params, "baud", None) or address.baud
     needed = BITS_PER_BYTE * size * rate_hz
     if needed > baud:
         yield Note(
             f"devices.{name}.port",
-            f"{rate_hz:g} messages of {size} bytes per second need {needed:.0f} baud, the line has {baud}: "
-            "raise ?baud= and the device's own rate, or lower rate_hz (a pure USB port has no baud rate)",
+            f"{rate_hz:g} messages of {size} bytes per second need {needed:.0f} baud, the line "
+            f"has {baud}: raise ?baud= and the device's own rate, or lower rate_hz (a pure USB "
+            "port has no baud rate)",
             level="warning",
         )

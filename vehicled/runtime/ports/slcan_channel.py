@@ -1,4 +1,5 @@
-"""Serial CAN adapters: the text protocol of :mod:`vehicled.core.wire.slcan` on a serial channel, as a frame port.
+"""Serial CAN adapters: the text protocol of :mod:`vehicled.core.wire.slcan` on a serial channel, as
+a frame port.
 
 A silent adapter is noticed by the device behind the port, as on any line.
 """
@@ -14,7 +15,8 @@ from vehicled.runtime.ports.serial_channel import SerialChannel, open_serial
 
 
 class SlcanChannel:
-    """Open adapter. The next opening closes its bus, because an adapter that is being closed may no longer accept commands."""
+    """Open adapter. The next opening closes its bus, because an adapter that is being closed may no
+    longer accept commands."""
 
     retry_s: float | None = None
     owes = False
@@ -38,7 +40,8 @@ class SlcanChannel:
         await self._line.receive(partial(self._decode, deliver))
 
     def write(self, data: bytes) -> int:
-        """Write records; return the number of bytes accepted, in whole records. A line of text that was begun is finished later."""
+        """Write records; return the number of bytes accepted, in whole records. A line of text that
+        was begun is finished later."""
         if self._owed:
             self._owed = self._owed[self._line.write(self._owed) :]
             self.owes = bool(self._owed)

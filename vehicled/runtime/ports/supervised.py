@@ -1,4 +1,5 @@
-"""Implementation of a port: opens a channel, reads, sends with deadlines, and reopens it when it is lost."""
+"""Implementation of a port: opens a channel, reads, sends with deadlines, and reopens it when it is
+lost."""
 
 import random
 import time
@@ -9,11 +10,20 @@ import anyio
 from vehicled.core.messages import PortState
 from vehicled.runtime.ports.arrival import SETTLE_S, Arrival
 from vehicled.runtime.ports.backoff import STEADY_S, Backoff, Retry
-from vehicled.runtime.ports.contract import Channel, ClosedError, LostError, Opener, OpenError, PortCounts, PortHost
+from vehicled.runtime.ports.contract import (
+    Channel,
+    ClosedError,
+    LostError,
+    Opener,
+    OpenError,
+    PortCounts,
+    PortHost,
+)
 from vehicled.runtime.ports.outbox import PortSendQueue
 
 TX_LIMIT_BYTES = 16_384
-"""Largest send queue, bytes: 1.4 s of a line at 115200 baud, more than any burst of commands or corrections."""
+"""Largest send queue, bytes: 1.4 s of a line at 115200 baud, more than any burst of commands or
+corrections."""
 
 
 class SupervisedPort:
@@ -30,9 +40,11 @@ class SupervisedPort:
         rng: random.Random | None = None,
         arrival: Callable[[], Arrival | None] = lambda: None,
     ) -> None:
-        """Take the opener; ``rng`` provides the jitter of the back-off. ``arrival`` begins to watch for the device.
+        """Take the opener; ``rng`` provides the jitter of the back-off. ``arrival`` begins to watch
+        for the device.
 
-        ``closed_retry`` holds after a connection that the other end closed before it was steady; None: the same.
+        ``closed_retry`` holds after a connection that the other end closed before it was steady;
+        None: the same.
         """
         self.name = name
         self.counts = PortCounts()
@@ -113,7 +125,8 @@ class SupervisedPort:
         return self._usable
 
     def set_baud(self, baud: int) -> None:
-        """Change the baud rate after what was sent before; the next opening uses the rate of the address again."""
+        """Change the baud rate after what was sent before; the next opening uses the rate of the
+        address again."""
         if self._usable:
             self._outbox.put_baud(baud)
             if self._backlog is not None:
@@ -127,13 +140,15 @@ class SupervisedPort:
     def pause(self, least_s: float, most_s: float) -> None:
         """Wait at least so long before the next attempt to open."""
         if not self._usable:
-            self._backoff = Backoff(Retry(min_s=least_s, max_s=max(least_s, most_s)), self._rng, least_s)
+            self._backoff = Backoff(
+                Retry(min_s=least_s, max_s=max(least_s, most_s)), self._rng, least_s
+            )
             self._paused = True
             self._asked.set()
 
     async def _wait(self, backoff: Backoff | None = None) -> None:
-        """Pause before the next attempt, until the device is plugged in at most; begin anew if the device asks for another pause
-        meanwhile.
+        """Pause before the next attempt, until the device is plugged in at most; begin anew if the
+        device asks for another pause meanwhile.
         """
         pause_s = (backoff or self._backoff).pause_s()
         while True:
@@ -145,7 +160,8 @@ class SupervisedPort:
             pause_s = self._backoff.pause_s()
 
     async def _news(self, asked: anyio.Event) -> None:
-        """Wait until the device asks for another pause, or is plugged in; a pause that it has asked for lasts."""
+        """Wait until the device asks for another pause, or is plugged in; a pause that it has asked
+        for lasts."""
         arrival = self._arrival
         if arrival is None or self._paused:
             await asked.wait()
@@ -164,7 +180,8 @@ class SupervisedPort:
             group.cancel_scope.cancel()
 
     def _watch(self) -> None:
-        """Begin to watch for the device: before an attempt, so that one that comes meanwhile is noticed."""
+        """Begin to watch for the device: before an attempt, so that one that comes meanwhile is
+        noticed."""
         if self._arrival is None:
             self._arrival = self._watch_for_device()
 
@@ -178,7 +195,8 @@ class SupervisedPort:
         await self._close(drain=True)
 
     async def _hold(self, channel: Channel, host: PortHost, detail: str, opened_ns: int) -> None:
-        """Serve an open channel until it is lost. On cancellation leave it open for the last frames."""
+        """Serve an open channel until it is lost. On cancellation leave it open for the last
+        frames."""
         self._channel = channel
         self._usable = True
         self._backlog = anyio.Event()

@@ -1,7 +1,7 @@
 """TCP and TLS channels, for serial servers and correction casters.
 
-The socket is plain and non-blocking, not an anyio stream: a stream can only send by waiting, and the last frame must be sent when
-no loop runs.
+The socket is plain and non-blocking, not an anyio stream: a stream can only send by waiting, and
+the last frame must be sent when no loop runs.
 """
 
 import os
@@ -31,8 +31,11 @@ class TcpChannel:
     retry_s: float | None = None
     owes = False
 
-    def __init__(self, sock: socket.socket, detail: str, counts: PortCounts, bytes_per_s: float) -> None:
-        """Take ownership of ``sock``, which is connected and non-blocking. No more than ``bytes_per_s`` is read."""
+    def __init__(
+        self, sock: socket.socket, detail: str, counts: PortCounts, bytes_per_s: float
+    ) -> None:
+        """Take ownership of ``sock``, which is connected and non-blocking. No more than
+        ``bytes_per_s`` is read."""
         self.detail = detail
         self._sock = sock
         self._counts = counts
@@ -59,9 +62,11 @@ class TcpChannel:
         """Do nothing: a network connection has no baud rate."""
 
     async def aclose(self, *, drain: bool) -> None:
-        """Close. The kernel still sends what it accepted; without ``drain`` the connection is reset."""
+        """Close. The kernel still sends what it accepted; without ``drain`` the connection is
+        reset."""
         if drain:
-            # Read first, because closing with unread data resets the connection and loses unsent data.
+            # Read first, because closing with unread data resets the connection and loses unsent
+            # data.
             with suppress(OSError):
                 for _ in range(16):
                     if not self._sock.recv(_FLUSH_BYTES // 16):
@@ -87,7 +92,8 @@ class TcpChannel:
         return 0.0 if self._more() else None
 
     def _read(self, size: int) -> bytes | None:
-        """Return at most ``size`` bytes, none at the end of the stream, None if nothing waits. Raises :class:`LostError`."""
+        """Return at most ``size`` bytes, none at the end of the stream, None if nothing waits.
+        Raises :class:`LostError`."""
         try:
             return self._sock.recv(size)
         except BlockingIOError:
@@ -105,7 +111,9 @@ class TcpChannel:
 class TlsChannel(TcpChannel):
     """TLS session on a connected socket, after the handshake."""
 
-    def __init__(self, sock: ssl.SSLSocket, detail: str, counts: PortCounts, bytes_per_s: float) -> None:
+    def __init__(
+        self, sock: ssl.SSLSocket, detail: str, counts: PortCounts, bytes_per_s: float
+    ) -> None:
         super().__init__(sock, detail, counts, bytes_per_s)
         self._tls = sock
         self._owed = b""
@@ -152,9 +160,14 @@ async def open_tcp(address: TcpAddress, counts: PortCounts) -> TcpChannel:
         with anyio.fail_after(address.timeout_s):
             found = await anyio.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except TimeoutError:
-        raise OpenError(f"{place}: no answer from a name server within {address.timeout_s:g} s; check the network") from None
+        raise OpenError(
+            f"{place}: no answer from a name server within {address.timeout_s:g} s; check the "
+            "network"
+        ) from None
     except (OSError, UnicodeError) as error:
-        raise OpenError(f"{place}: unknown host ({_text_of(error)}); check the name and the network") from None
+        raise OpenError(
+            f"{place}: unknown host ({_text_of(error)}); check the name and the network"
+        ) from None
     why = "the host has no address"
     for family, kind, protocol, _, sockaddr in found:
         sock = socket.socket(family, kind, protocol)
@@ -168,14 +181,24 @@ async def open_tcp(address: TcpAddress, counts: PortCounts) -> TcpChannel:
             return TcpChannel(sock, detail, counts, address.bytes_per_s)
         except TimeoutError:
             sock.close()
-            why = f"no answer within {address.timeout_s:g} s; check that the server runs and is reachable"
+            why = (
+                f"no answer within {address.timeout_s:g} s; check that the server runs and is "
+                "reachable"
+            )
         except ssl.SSLCertVerificationError as error:
             sock.close()
-            cure = "give the file of its authority as verify=FILE, or disable the check with verify=no"
-            raise OpenError(f"{place}: its certificate is not trusted ({error.verify_message}): {cure}") from None
+            cure = (
+                "give the file of its authority as verify=FILE, or disable the check with verify=no"
+            )
+            raise OpenError(
+                f"{place}: its certificate is not trusted ({error.verify_message}): {cure}"
+            ) from None
         except ssl.SSLError as error:
             sock.close()
-            why = f"the server does not use TLS ({_text_of(error)}); use tcp: for a connection without TLS"
+            why = (
+                f"the server does not use TLS ({_text_of(error)}); use tcp: for a connection "
+                "without TLS"
+            )
         except OSError as error:
             sock.close()
             why = f"{_text_of(error)}; check that the server runs and that the port is right"
@@ -204,7 +227,9 @@ def _tune(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-async def _greet(sock: socket.socket, address: TlsAddress, detail: str, counts: PortCounts) -> TlsChannel:
+async def _greet(
+    sock: socket.socket, address: TlsAddress, detail: str, counts: PortCounts
+) -> TlsChannel:
     # Loading the authorities takes tens of milliseconds.
     context = await anyio.to_thread.run_sync(_context, address.verify)
     tls = context.wrap_socket(sock, server_hostname=address.host, do_handshake_on_connect=False)

@@ -1,4 +1,5 @@
-"""Monitors of the failsafe matrix. They keep the history that the rules need, in constant memory, and decide nothing."""
+"""Monitors of the failsafe matrix. They keep the history that the rules need, in constant memory,
+and decide nothing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -69,8 +70,9 @@ class Monitors:
         mounting: Mounting | None = None,
         rc: RcMap | None = None,
     ) -> None:
-        """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle; ``datum``: origin of the map frame;
-        ``mounting``: that of the IMU, by the profile; ``rc``: meaning of the channels of an RC receiver."""
+        """``antenna_m``: lever arm of the GNSS antenna, forward and left of the rear axle;
+        ``datum``: origin of the map frame; ``mounting``: that of the IMU, by the profile; ``rc``:
+        meaning of the channels of an RC receiver."""
         self.telemetry = telemetry
         """True if the actuator sends telemetry."""
         self.sources = SourceMonitor(sources)
@@ -81,7 +83,9 @@ class Monitors:
         self.speed = SpeedMonitor(vehicle, limits)
         self.gnss = GnssMonitor(self.speed.moving_mps)
         self.motion = MotionMonitor(vehicle, limits, self.speed)
-        self.alignment = AlignmentMonitor(alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed)
+        self.alignment = AlignmentMonitor(
+            alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed
+        )
         self.consistency = ConsistencyMonitor(limits, datum, antenna_m)
         self.localisation = LocalisationMonitor()
         self.motor = MotorMonitor(limits)
@@ -98,7 +102,14 @@ class Monitors:
         self.device_faults: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
         self._monitors_of: dict[type[Message], tuple[Any, ...]] = {
-            GnssFix: (self.gnss, self.yaw, self.speed, self.alignment, self.consistency, self.climb),
+            GnssFix: (
+                self.gnss,
+                self.yaw,
+                self.speed,
+                self.alignment,
+                self.consistency,
+                self.climb,
+            ),
             ImuSample: (self.inertial, self.yaw),
             Heading: (self.yaw,),
             WheelSpeed: (self.speed,),
@@ -113,7 +124,8 @@ class Monitors:
         }
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Pass an ingested message to its monitors. A fault that a device reports acts like a rule while it is active."""
+        """Pass an ingested message to its monitors. A fault that a device reports acts like a rule
+        while it is active."""
         if isinstance(message, Fault):
             key = (message.origin, message.code)
             if message.active:
@@ -130,7 +142,8 @@ class Monitors:
         self.yaw.adapt(vehicle)
 
     def follow(self, course: Course, tracker: PathTracker | None = None) -> None:
-        """Use another course from now on; the next drive may begin at any place of it. ``tracker``: one of this course."""
+        """Use another course from now on; the next drive may begin at any place of it. ``tracker``:
+        one of this course."""
         self.place.follow(course, anywhere=True, tracker=tracker)
         self.stopping.follow(course)
         self.obstacle.follow(course)
@@ -139,11 +152,17 @@ class Monitors:
     def disables(self) -> str:
         """Text of an active device fault that disables the drive; empty if none."""
         return next(
-            (f"{fault.origin}: {fault.reason}" for fault in self.device_faults.values() if fault.reaction is Reaction.DISABLE), ""
+            (
+                f"{fault.origin}: {fault.reason}"
+                for fault in self.device_faults.values()
+                if fault.reaction is Reaction.DISABLE
+            ),
+            "",
         )
 
     def update(self, s: SafetyInputs) -> None:
-        """Update the monitors once per tick; the supervisor calls this before it evaluates the rules."""
+        """Update the monitors once per tick; the supervisor calls this before it evaluates the
+        rules."""
         self.speed.update(s.now_ns, s.speed_mps)
         self.gnss.update(s)
         self.inertial.update()
@@ -160,7 +179,8 @@ class Monitors:
         self.localisation.update(s)
 
     def reset(self) -> None:
-        """Begin a drive: forget the history of the monitors whose past must not count against it."""
+        """Begin a drive: forget the history of the monitors whose past must not count against
+        it."""
         self.inertial.reset()
         self.motion.reset()
         self.progress.reset()

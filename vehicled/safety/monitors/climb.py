@@ -1,7 +1,8 @@
-"""Monitor that separates a slope from an IMU that is not mounted as the profile says: the heights of the fixes show the slope.
+"""Monitor that separates a slope from an IMU that is not mounted as the profile says: the heights
+of the fixes show the slope.
 
-The force along the vehicle does the work of lifting and accelerating it. What is left over a way of some metres is gravity along an
-axis that is not the vehicle's.
+The force along the vehicle does the work of lifting and accelerating it. What is left over a way of
+some metres is gravity along an axis that is not the vehicle's.
 """
 
 from collections import deque
@@ -34,14 +35,16 @@ class ClimbMonitor:
     def __init__(self, mounting: Mounting, inertial: InertialMonitor) -> None:
         self._mounting, self._inertial = mounting, inertial
         self.tilted_rad = 0.0
-        """Pitch of the IMU against the vehicle at the newest fix, rad, nose up; 0 before the way is long enough."""
+        """Pitch of the IMU against the vehicle at the newest fix, rad, nose up; 0 before the way is
+        long enough."""
         self.tilted_in_a_row = 0
         self._way_m = self._work_m2ps2 = self._speed_mps = 0.0
         self._force_mps2 = nan
         """Newest force along the vehicle; an IMU may be slower than the ticks."""
         self._updated_ns: int | None = None
         self._heights: deque[tuple[float, float, float]] = deque(maxlen=round(MOST_M / SPACING_M))
-        """Way, height that the work explains minus that of the fix, and its standard deviation, m."""
+        """Way, height that the work explains minus that of the fix, and its standard deviation,
+        m."""
 
     @property
     def remedy(self) -> str:
@@ -81,6 +84,9 @@ class ClimbMonitor:
         if abs(way_m) < max(LEAST_M, LEAST_S * abs(v)):
             return
         self.tilted_rad = asin(clamp((newest[1] - heights[0][1]) / way_m, -1.0, 1.0))
-        unknown_m = SIGMAS * hypot(sigma_m, heights[0][2]) + SPEED_DOUBT_MPS * abs(v) / STANDARD_GRAVITY_MPS2
+        unknown_m = (
+            SIGMAS * hypot(sigma_m, heights[0][2])
+            + SPEED_DOUBT_MPS * abs(v) / STANDARD_GRAVITY_MPS2
+        )
         tilted = abs(self.tilted_rad) > TILTED_RAD + unknown_m / abs(way_m)
         self.tilted_in_a_row = self.tilted_in_a_row + 1 if tilted else 0

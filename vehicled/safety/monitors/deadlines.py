@@ -21,9 +21,11 @@ class Account(Protocol):
 
 
 class DeadlineMonitor:
-    """Monitor of the executive's counters. The window has ten slots of one second, so the ratio is exact to a tenth of the window.
+    """Monitor of the executive's counters. The window has ten slots of one second, so the ratio is
+    exact to a tenth of the window.
 
-    Until the window is full, the missing part counts as met: a few misses in the first second remain few in ten seconds.
+    Until the window is full, the missing part counts as met: a few misses in the first second
+    remain few in ten seconds.
     """
 
     def __init__(self) -> None:
@@ -54,9 +56,11 @@ class DeadlineMonitor:
             self._marks.pop(0)
         _, first_ns, first = self._marks[0]
         filled = min((now_ns - first_ns) / WINDOW_NS, 1.0)
-        # A ratio of very few releases is meaningless, so at least 50 count: one second of the slowest task.
+        # A ratio of very few releases is meaningless, so at least 50 count: one second of the
+        # slowest task.
         shares = [
-            (missed - missed0) * filled / max(run - run0, 50) for (run, missed), (run0, missed0) in zip(totals, first, strict=True)
+            (missed - missed0) * filled / max(run - run0, 50)
+            for (run, missed), (run0, missed0) in zip(totals, first, strict=True)
         ]
         self.share = max(shares)
         self.share_task = tasks[shares.index(self.share)][0]

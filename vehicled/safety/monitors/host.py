@@ -12,8 +12,8 @@ MAX_BACKLOG = 0.5
 STEP_S = 0.5
 """Step of the wall clock above which it is reported, s."""
 CLOCK_SETTLES_NS = 5 * 10**9
-"""Time after a clock step in which nothing is armed, ns. It is shorter than the timeout of an arming request, so that a request
-that came with the step is not refused for it."""
+"""Time after a clock step in which nothing is armed, ns. It is shorter than the timeout of an
+arming request, so that a request that came with the step is not refused for it."""
 FIRST_WALL_CLOCK_S = 1_767_225_600.0
 """Start of 2026 UTC, s since 1970: an earlier wall clock has not been set."""
 
@@ -62,9 +62,15 @@ class HostMonitor:
         if health.log_dropped > self._dropped_before:
             return f"{health.log_dropped - self._dropped_before} records of the log were dropped"
         if health.log_backlog_share > MAX_BACKLOG:
-            return f"the writer of the log is behind: its queue is {100 * health.log_backlog_share:.0f} % full"
+            return (
+                "the writer of the log is behind: its queue is "
+                f"{100 * health.log_backlog_share:.0f} % full"
+            )
         if health.unread_s > 0.0:
-            return f"the disk of the log was not read within {health.unread_s:.0f} s: it hangs, or this computer is overloaded"
+            return (
+                f"the disk of the log was not read within {health.unread_s:.0f} s: it hangs, "
+                "or this computer is overloaded"
+            )
         if health.disk_free_share < MIN_DISK:
             return f"{100 * health.disk_free_share:.0f} % of the log's disk is free"
         return ""

@@ -16,11 +16,13 @@ STILL_TIME_S = 0.5
 
 
 SQUARE_RAD = 0.35
-"""Largest angle, rad, from a mounting in right angles that counts as one: slope and mounting plate are not exactly level."""
+"""Largest angle, rad, from a mounting in right angles that counts as one: slope and mounting plate
+are not exactly level."""
 
 
 class Mounting(Struct, frozen=True, kw_only=True):
-    """Mounting of the IMU by the profile: the rotation from its axes to those of the body, Rz(yaw) Ry(pitch) Rx(roll)."""
+    """Mounting of the IMU by the profile: the rotation from its axes to those of the body, Rz(yaw)
+    Ry(pitch) Rx(roll)."""
 
     table: str = ""
     """Table of the profile with ``mounting_roll_rad`` and so on; empty if its driver has none."""
@@ -50,7 +52,8 @@ class InertialMonitor:
         self._rate = (0.0, 0.0, 0.0)
         self._force = (0.0, 0.0, 0.0)
         self.forward_mps2 = nan
-        """Mean specific force along the vehicle since the last tick, m/s^2; NaN without a sample in that time."""
+        """Mean specific force along the vehicle since the last tick, m/s^2; NaN without a sample in
+        that time."""
         self.rest_mps2 = nan
         """The same at rest, before the present drive; NaN before the first drive."""
         self._forward_sum, self._forward_count = 0.0, 0
@@ -69,7 +72,11 @@ class InertialMonitor:
         elif self.saturated_since_ns is None:
             self.saturated_since_ns = sample.t_rx_ns
         before_ns, self._before_ns = self._before_ns, sample.t_rx_ns
-        share = 1.0 if before_ns is None else clamp((sample.t_rx_ns - before_ns) * 1e-9 / STILL_TIME_S, 0.0, 1.0)
+        share = (
+            1.0
+            if before_ns is None
+            else clamp((sample.t_rx_ns - before_ns) * 1e-9 / STILL_TIME_S, 0.0, 1.0)
+        )
         self._rate = _towards(self._rate, sample.angular_rate_radps, share)
         if has_force:
             self._force = _towards(self._force, sample.specific_force_mps2, share)
@@ -80,13 +87,15 @@ class InertialMonitor:
 
     @property
     def tilt_rad(self) -> float:
-        """Angle between the smoothed specific force and up, rad, 0 to pi; 0 before the first sample with a force."""
+        """Angle between the smoothed specific force and up, rad, 0 to pi; 0 before the first sample
+        with a force."""
         size = hypot(*self._force)
         return acos(clamp(self._force[2] / size, -1.0, 1.0)) if size > 0.0 else 0.0
 
     @property
     def roll_rad(self) -> float:
-        """Angle between up and the smoothed specific force, seen from behind, rad, right side down positive."""
+        """Angle between up and the smoothed specific force, seen from behind, rad, right side down
+        positive."""
         return atan2(self._force[1], self._force[2])
 
     @property
@@ -96,7 +105,8 @@ class InertialMonitor:
 
     @property
     def upward(self) -> str:
-        """Name of the axis that points up, by gravity, in the axes of the body: x forward, y left, z up."""
+        """Name of the axis that points up, by gravity, in the axes of the body: x forward, y left,
+        z up."""
         axis, direction = max(enumerate(self._force), key=lambda part: abs(part[1]))
         return f"{'-' if direction < 0.0 else '+'}{'xyz'[axis]}"
 
@@ -128,19 +138,24 @@ Vector = tuple[float, float, float]
 
 
 def rotation_to_write(mounting: Mounting, force: Vector) -> str:
-    """Return a text with the lines of the profile that would turn a specific force, now in body axes, upright."""
+    """Return a text with the lines of the profile that would turn a specific force, now in body
+    axes, upright."""
     angles = zip(("roll", "pitch", "yaw"), corrected(mounting, force), strict=True)
     if mounting.table:
         lines = ", ".join(f"mounting_{name}_rad = {angle:.4f}" for name, angle in angles)
         return f"write {lines} in [{mounting.table}]"
-    return f"turn its samples where they are sent, by {', '.join(f'{name} {angle:.4f} rad' for name, angle in angles)}"
+    return (
+        "turn its samples where they are sent, by "
+        f"{', '.join(f'{name} {angle:.4f} rad' for name, angle in angles)}"
+    )
 
 
 def corrected(mounting: Mounting, force: Vector) -> tuple[float, float, float]:
-    """Return roll, pitch and yaw of the mounting with which a specific force, now in body axes, would point up.
+    """Return roll, pitch and yaw of the mounting with which a specific force, now in body axes,
+    would point up.
 
-    A correction by about a right angle, or two, is taken for one. Gravity says nothing of the yaw, so the forward axis stays
-    forward where that is possible.
+    A correction by about a right angle, or two, is taken for one. Gravity says nothing of the yaw,
+    so the forward axis stays forward where that is possible.
     """
     # With the x axis vertical the other two say nothing.
     level = hypot(force[1], force[2]) < sin(SQUARE_RAD) * hypot(*force)
@@ -148,14 +163,18 @@ def corrected(mounting: Mounting, force: Vector) -> tuple[float, float, float]:
     pitch = atan2(-force[0], hypot(force[1], force[2]))
     if _squared(roll) or _squared(pitch):
         roll, pitch = _squared(roll), _squared(pitch)
-    turn = _product(_rotation(roll, pitch, 0.0), _rotation(mounting.roll_rad, mounting.pitch_rad, mounting.yaw_rad))
+    turn = _product(
+        _rotation(roll, pitch, 0.0),
+        _rotation(mounting.roll_rad, mounting.pitch_rad, mounting.yaw_rad),
+    )
     sine = clamp(-turn[2][0], -1.0, 1.0)
     if abs(sine) > 1.0 - 1e-9:
         # The x axis is vertical, so roll and yaw are one; take it for the yaw.
         angles = 0.0, asin(sine), atan2(-turn[0][1], turn[1][1])
     else:
         angles = atan2(turn[2][1], turn[2][2]), asin(sine), atan2(turn[1][0], turn[0][0])
-    # Rounded towards 0: the profile takes angles up to pi, and 3.1416 is more. Half a turn is one to either side.
+    # Rounded towards 0: the profile takes angles up to pi, and 3.1416 is more. Half a turn is one
+    # to either side.
     return tuple(int((angle if angle > 1e-3 - pi else pi) * 1e4) / 1e4 for angle in angles)  # type: ignore[return-value]
 
 
@@ -173,17 +192,24 @@ def _rotation(roll: float, pitch: float, yaw: float) -> tuple[Vector, Vector, Ve
     )
 
 
-def _product(a: tuple[Vector, Vector, Vector], b: tuple[Vector, Vector, Vector]) -> list[list[float]]:
+def _product(
+    a: tuple[Vector, Vector, Vector], b: tuple[Vector, Vector, Vector]
+) -> list[list[float]]:
     return [[sum(row[k] * b[k][column] for k in range(3)) for column in range(3)] for row in a]
 
 
 def _towards(mean: Vector, value: tuple[float, ...], share: float) -> Vector:
-    """Return the mean after one more value. Values are clipped, as one absurd sample would stay in the mean for minutes.
+    """Return the mean after one more value. Values are clipped, as one absurd sample would stay in
+    the mean for minutes.
 
     The components are written out because this runs twice per sample.
     """
     x, y, z = value
-    if not (-MAX_VALUE <= x <= MAX_VALUE and -MAX_VALUE <= y <= MAX_VALUE and -MAX_VALUE <= z <= MAX_VALUE):
+    if not (
+        -MAX_VALUE <= x <= MAX_VALUE
+        and -MAX_VALUE <= y <= MAX_VALUE
+        and -MAX_VALUE <= z <= MAX_VALUE
+    ):
         x, y, z = (min(max(part, -MAX_VALUE), MAX_VALUE) for part in value)
     mx, my, mz = mean
     return mx + share * (x - mx), my + share * (y - my), mz + share * (z - mz)

@@ -1,8 +1,10 @@
-"""The lane that the vehicle will sweep, and the free distance along it up to the first of a set of points.
+"""The lane that the vehicle will sweep, and the free distance along it up to the first of a set of
+points.
 
-The body is a rectangle with equal overhangs before and behind the axles. It is moved in steps along the course, or along the arc of
-the present wheel angle; a point blocks the lane where the rectangle first contains it. Bends, the swing of the front and the cut of
-the rear therefore need no rule of their own.
+The body is a rectangle with equal overhangs before and behind the axles. It is moved in steps along
+the course, or along the arc of the present wheel angle; a point blocks the lane where the rectangle
+first contains it. Bends, the swing of the front and the cut of the rear therefore need no rule of
+their own.
 """
 
 from typing import NamedTuple
@@ -19,11 +21,13 @@ from vehicled.paths.lateral_offset import PlannedOffset
 MAX_STATIONS = 64
 LEAST_STEP_M = 0.05
 CONVERGE_M = 2.0
-"""Distance over which the cross-track error decays to a third, m. Until then the course and the vehicle's own track both count."""
+"""Distance over which the cross-track error decays to a third, m. Until then the course and the
+vehicle's own track both count."""
 
 
 class Stations(NamedTuple):
-    """Poses (k,) of the rear axle along the lane; the first is at the vehicle's projection on it."""
+    """Poses (k,) of the rear axle along the lane; the first is at the vehicle's projection on
+    it."""
 
     way_m: Array
     x_m: Array
@@ -50,30 +54,58 @@ class CourseLane:
         self._cusps_m = [float(course.s_m[k]) for k in course.cusps]
         self._backward = [bool(course.speed_mps[k] < 0.0) for k in (0, *course.cusps)]
 
-    def ahead(self, progress_m: float, cross_track_m: float, horizon_m: float, offset: PlannedOffset | None = None) -> Stations:
-        """Return the stations from an arc length on, over at most ``horizon_m``. ``cross_track_m`` is the vehicle's offset.
+    def ahead(
+        self,
+        progress_m: float,
+        cross_track_m: float,
+        horizon_m: float,
+        offset: PlannedOffset | None = None,
+    ) -> Stations:
+        """Return the stations from an arc length on, over at most ``horizon_m``. ``cross_track_m``
+        is the vehicle's offset.
 
         With ``offset`` they are those of the path that the controller plans beside the course.
         """
-        at_m = progress_m % self._length_m if self._closed else min(max(progress_m, 0.0), self._length_m)
+        at_m = (
+            progress_m % self._length_m
+            if self._closed
+            else min(max(progress_m, 0.0), self._length_m)
+        )
         # A vehicle at a cusp already belongs to the next leg.
         leg = sum(at_m >= cusp_m for cusp_m in self._cusps_m)
-        end_m = self._cusps_m[leg] if leg < len(self._cusps_m) else float(self._s_m[-1]) if self._closed else self._length_m
+        end_m = (
+            self._cusps_m[leg]
+            if leg < len(self._cusps_m)
+            else float(self._s_m[-1])
+            if self._closed
+            else self._length_m
+        )
         way = _ways(min(horizon_m, end_m - at_m))
         s = at_m + way
-        x, y, yaw = (np.interp(s, self._s_m, column) for column in (self._x_m, self._y_m, self._yaw_rad))
+        x, y, yaw = (
+            np.interp(s, self._s_m, column) for column in (self._x_m, self._y_m, self._yaw_rad)
+        )
         if offset is not None:
             aside = offset.at(s)
-            x, y, yaw = x - aside * np.sin(yaw), y + aside * np.cos(yaw), yaw + arctan2(offset.slope(s), 1.0)
+            x, y, yaw = (
+                x - aside * np.sin(yaw),
+                y + aside * np.cos(yaw),
+                yaw + arctan2(offset.slope(s), 1.0),
+            )
             way = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x), np.diff(y)))])
             cross_track_m -= float(aside[0])
         return Stations(way, x, y, yaw, cross_track_m, -1 if self._backward[leg] else 1)
 
 
-def arc(x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, direction: int, horizon_m: float) -> Stations:
-    """Return stations on the circle of the present wheel angle, for a vehicle that follows no course."""
+def arc(
+    x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, direction: int, horizon_m: float
+) -> Stations:
+    """Return stations on the circle of the present wheel angle, for a vehicle that follows no
+    course."""
     way = _ways(horizon_m)
-    return Stations(way, *on_arc(x_m, y_m, yaw_rad, curvature_per_m, direction * way), 0.0, direction)
+    return Stations(
+        way, *on_arc(x_m, y_m, yaw_rad, curvature_per_m, direction * way), 0.0, direction
+    )
 
 
 def _ways(horizon_m: float) -> Array:
@@ -92,16 +124,24 @@ class LaneBody:
         self.side_m = side_m
 
     def holds(self, forward_m: Array, left_m: Array) -> npt.NDArray[np.bool_]:
-        """Return a mask of the points, in the body frame, that lie inside the rectangle without side clearance."""
-        return (forward_m <= self.front_m) & (forward_m >= -self.rear_m) & (np.abs(left_m) <= self.half_m)
+        """Return a mask of the points, in the body frame, that lie inside the rectangle without
+        side clearance."""
+        return (
+            (forward_m <= self.front_m)
+            & (forward_m >= -self.rear_m)
+            & (np.abs(left_m) <= self.half_m)
+        )
 
     def free_m(self, lane: Stations, x_m: Array, y_m: Array) -> float:
-        """Return the free distance along the lane up to the first of the points (n,); infinite if none blocks it.
+        """Return the free distance along the lane up to the first of the points (n,); infinite if
+        none blocks it.
 
-        Points within the side clearance at the vehicle's present place are beside it, not ahead: only the body itself blocks the
-        lane there, where it turns towards them.
+        Points within the side clearance at the vehicle's present place are beside it, not ahead:
+        only the body itself blocks the lane there, where it turns towards them.
         """
-        lead, tail = (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
+        lead, tail = (
+            (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
+        )
         reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self.side_m + abs(lane.aside_m)
         near = np.hypot(x_m - lane.x_m[0], y_m - lane.y_m[0]) <= reach
         if not near.any():
@@ -112,7 +152,10 @@ class LaneBody:
         aside = lane.aside_m * exp(-lane.way_m / CONVERGE_M)[:, None]
         half = self.half_m + self.side_m
         inside = (
-            (ahead <= lead) & (ahead >= -tail) & (left <= half + np.maximum(aside, 0.0)) & (left >= np.minimum(aside, 0.0) - half)
+            (ahead <= lead)
+            & (ahead >= -tail)
+            & (left <= half + np.maximum(aside, 0.0))
+            & (left >= np.minimum(aside, 0.0) - half)
         )
         touched = np.abs(left) <= self.half_m
         inside &= ~inside[0] | (touched & ~touched[0])
@@ -120,6 +163,9 @@ class LaneBody:
         if not met.any():
             return float("inf")
         station = inside[:, met].argmax(axis=0)
-        # Between two stations the front meets points ahead; a point that enters from the side counts from the station before.
-        reached = lane.way_m[station] - np.maximum(lead - ahead[:, met][station, np.arange(len(station))], 0.0)
+        # Between two stations the front meets points ahead; a point that enters from the side
+        # counts from the station before.
+        reached = lane.way_m[station] - np.maximum(
+            lead - ahead[:, met][station, np.arange(len(station))], 0.0
+        )
         return float(np.maximum(reached, lane.way_m[station - 1]).min())

@@ -9,11 +9,16 @@ TEXTS = {
     MapMatch.SEARCHING: "its place on the map is being searched: let it stand",
     MapMatch.MATCHED: "no scan arrives: look at the scanner",
     MapMatch.UNFIT: (
-        "the scan fits nowhere: look whether the map is of this place and up to date, and whether the scanner is mounted as the "
-        "profile says"
+        "the scan fits nowhere: look whether the map is of this place and up to date, and "
+        "whether the scanner is mounted as the profile says"
     ),
-    MapMatch.AMBIGUOUS: "it looks like several places: drive it by hand to one that does not, or state localisation.start",
-    MapMatch.BLIND: "the scanner sees hardly anything: look at its window and at what stands around",
+    MapMatch.AMBIGUOUS: (
+        "it looks like several places: drive it by hand to one that does not, or state "
+        "localisation.start"
+    ),
+    MapMatch.BLIND: (
+        "the scanner sees hardly anything: look at its window and at what stands around"
+    ),
 }
 
 

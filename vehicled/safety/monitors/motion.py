@@ -14,9 +14,11 @@ from vehicled.safety.monitors.speed import SIGMAS, SLOPE_MPS2, SpeedMonitor
 MISMATCH_RATIO = 0.3
 MISMATCH_MPS = 0.4
 MISMATCH_TOP_RATIO = 0.5
-"""Difference of speeds that is always tolerated, m/s, and its largest fraction of the top speed: a small vehicle is slower."""
+"""Difference of speeds that is always tolerated, m/s, and its largest fraction of the top speed: a
+small vehicle is slower."""
 DELAYS = 2.0
-"""Number of drive delays for which a command may still act; the delay is a model value and may be wrong."""
+"""Number of drive delays for which a command may still act; the delay is a model value and may be
+wrong."""
 SETTLE_NS = 100_000_000
 """Additional time for drive and brake to build up and the estimate to follow, ns."""
 CERTAIN_RATIO = 0.5
@@ -37,7 +39,8 @@ LEAST_CLIMB_RAD = 0.2
 
 
 class MotionMonitor:
-    """Monitor of commanded but missing motion, uncommanded motion, and wheel speed mismatch. Durations in ns, 0 without fault."""
+    """Monitor of commanded but missing motion, uncommanded motion, and wheel speed mismatch.
+    Durations in ns, 0 without fault."""
 
     def __init__(self, vehicle: Vehicle, limits: Limits, speed: SpeedMonitor) -> None:
         self._vehicle = vehicle
@@ -46,25 +49,30 @@ class MotionMonitor:
         self._lag_ns = round(DELAYS * vehicle.drive.delay_s * 1e9) + SETTLE_NS
         self._before_ns: int | None = None
         self.ceiling_mps = limits.max_speed_mps
-        """Highest speed that is still possible, m/s: by the fixes of a receiver that is alive; without it, the highest since, which
-        falls as half of the brake does."""
+        """Highest speed that is still possible, m/s: by the fixes of a receiver that is alive;
+        without it, the highest since, which falls as half of the brake does."""
         self.not_moving_ns = 0
-        """Time for which the vehicle has stood although enough throttle to move is commanded, ns."""
+        """Time for which the vehicle has stood although enough throttle to move is commanded,
+        ns."""
         self._commanded_ns = 0
         """Time for which enough throttle to move has been commanded without a break, ns."""
         self.stalled_ns = 0
         """Time for which a vehicle that was moving has stood although throttle is commanded, ns."""
         self.uncommanded_ns = 0
-        """Time for which it has moved faster than braking or coasting explains, or against its drive, ns."""
+        """Time for which it has moved faster than braking or coasting explains, or against its
+        drive, ns."""
         self.faster_ns = 0
         """Time for which it has moved faster than was asked for, ns."""
         drive = vehicle.drive
-        slows_mps2 = CERTAIN_RATIO * (0.5 * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0))
+        slows_mps2 = CERTAIN_RATIO * (
+            0.5 * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
+        )
         self._slows_mps2 = max(slows_mps2, 0.1)
         self._asked_mps = 0.0
         """Highest speed that was asked for, and from which it had no time yet to slow down, m/s."""
         self.mismatch_ns = 0
-        """Time for which the speed of wheels or motor has disagreed with the estimate or GNSS, ns; it decays and is not reset."""
+        """Time for which the speed of wheels or motor has disagreed with the estimate or GNSS, ns;
+        it decays and is not reset."""
         self._explained_mps = 0.0
         """Highest speed that past commands still explain, m/s."""
         self.braking_mps2 = 0.0
@@ -79,13 +87,16 @@ class MotionMonitor:
         """Times and values of the brake commands that may still act, weakest first."""
         self._speed_mps = float("nan")
         self._surplus_mps2 = 0.0
-        """Mean acceleration in the direction of motion that drive and brake do not explain, m/s^2."""
+        """Mean acceleration in the direction of motion that drive and brake do not explain,
+        m/s^2."""
         self._slope_mps2 = 0.0
         """Part of that acceleration that a slope may cause, m/s^2, >= 0."""
         self.unbraked_ns = 0
-        """Time for which uncommanded motion has been faster than the brake against it explains, ns."""
+        """Time for which uncommanded motion has been faster than the brake against it explains,
+        ns."""
         self._braked_mps: float | None = None
-        """Highest speed that this brake still explains, m/s; None while it is not applied for that reason."""
+        """Highest speed that this brake still explains, m/s; None while it is not applied for that
+        reason."""
         self._under_way = 0.0
         """Sign of the throttle that keeps the vehicle moving; 0 if none does."""
 
@@ -96,19 +107,22 @@ class MotionMonitor:
 
     @property
     def climb_rad(self) -> float:
-        """Steepest slope that the drive can climb by its model, rad, and at least ``LEAST_CLIMB_RAD``."""
+        """Steepest slope that the drive can climb by its model, rad, and at least
+        ``LEAST_CLIMB_RAD``."""
         ratio = self._vehicle.drive.acceleration_mps2(1.0, 0.0) / STANDARD_GRAVITY_MPS2
         return max(asin(min(ratio, 1.0)), LEAST_CLIMB_RAD)
 
     @property
     def surplus_mps2(self) -> float:
-        """Acceleration in the direction of motion that drive and brake did not explain while the speed was measured, as far as a
-        slope may cause it, m/s^2."""
+        """Acceleration in the direction of motion that drive and brake did not explain while the
+        speed was measured, as far as a slope may cause it, m/s^2."""
         return min(max(self._surplus_mps2, -SLOPE_MPS2), SLOPE_MPS2)
 
     def reset(self) -> None:
         """Begin a drive: forget all faults and explained speeds."""
-        self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = self._commanded_ns = 0
+        self.not_moving_ns = self.stalled_ns = self.uncommanded_ns = self.mismatch_ns = (
+            self._commanded_ns
+        ) = 0
         self._explained_mps = self._under_way = self._asked_mps = self._sense = 0.0
         self.faster_ns = 0
         self.unbraked_ns, self._braked_mps = 0, None
@@ -127,12 +141,22 @@ class MotionMonitor:
             wheel_mps = self._speed.fresh_wheel_mps(s.now_ns)
             self._look_for_standing(s, sent, speed, dt_ns)
             self._learn_slope(sent, speed, dt_ns)
-            self._look_for_motion(s, sent, speed, wheel_mps, dt_ns, self.braking_mps2, driven=driven)
+            self._look_for_motion(
+                s, sent, speed, wheel_mps, dt_ns, self.braking_mps2, driven=driven
+            )
             self._compare_with_asked(s, abs(speed), dt_ns)
-            # The count decays and is not reset: while the speed changes, a late measurement agrees by chance.
+            # The count decays and is not reset: while the speed changes, a late measurement agrees
+            # by chance.
             apart = isfinite(wheel_mps) and self._apart(s, abs(wheel_mps), abs(speed))
-            self.mismatch_ns = self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
-        self._limit(s, abs(speed), driven=driven, fall_mps=0.0 if driven else self.braking_mps2 * dt_ns * 1e-9)
+            self.mismatch_ns = (
+                self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
+            )
+        self._limit(
+            s,
+            abs(speed),
+            driven=driven,
+            fall_mps=0.0 if driven else self.braking_mps2 * dt_ns * 1e-9,
+        )
 
     def _limit(self, s: SafetyInputs, magnitude: float, *, driven: bool, fall_mps: float) -> None:
         """Update the highest speed that is still possible."""
@@ -148,23 +172,33 @@ class MotionMonitor:
         self.ceiling_mps = max(least)
 
     def _apart(self, s: SafetyInputs, wheel_mps: float, magnitude: float) -> bool:
-        """Return True if the wheels contradict the estimate or GNSS; an estimate that uses the wheels cannot contradict them."""
+        """Return True if the wheels contradict the estimate or GNSS; an estimate that uses the
+        wheels cannot contradict them."""
         others = (magnitude, self._speed.newest_ground_mps(s.now_ns))
-        return any(abs(wheel_mps - other) > max(self._mismatch_mps, MISMATCH_RATIO * other) for other in others)
+        return any(
+            abs(wheel_mps - other) > max(self._mismatch_mps, MISMATCH_RATIO * other)
+            for other in others
+        )
 
     def faster_mps(self, now_ns: int, speed_mps: float) -> float:
-        """Return the speed over ground that the fixes prove, m/s, where it contradicts a slower estimate; else 0."""
+        """Return the speed over ground that the fixes prove, m/s, where it contradicts a slower
+        estimate; else 0."""
         ground = self._speed.ground(now_ns)
         if ground is None:
             return 0.0
         proven_mps = ground.mps - SIGMAS * ground.sigma_mps
-        return proven_mps if proven_mps > abs(speed_mps) + max(self._mismatch_mps, MISMATCH_RATIO * ground.mps) else 0.0
+        return (
+            proven_mps
+            if proven_mps > abs(speed_mps) + max(self._mismatch_mps, MISMATCH_RATIO * ground.mps)
+            else 0.0
+        )
 
     def _slowest(self, s: SafetyInputs, magnitude: float) -> tuple[float, float]:
-        """Return the slowest of the speeds that can separate the speed asked for from standstill, and its noise, m/s.
+        """Return the slowest of the speeds that can separate the speed asked for from standstill,
+        and its noise, m/s.
 
-        The estimate predicts with the very drive that may not obey, so a measured speed counts beside it: GNSS, or the wheels
-        where GNSS is too noisy for so slow a drive.
+        The estimate predicts with the very drive that may not obey, so a measured speed counts
+        beside it: GNSS, or the wheels where GNSS is too noisy for so slow a drive.
         """
         wheels, ground = self._speed.wheels(s.now_ns), self._speed.ground(s.now_ns)
         measured = ground
@@ -174,12 +208,16 @@ class MotionMonitor:
             return magnitude, self._speed.moving_mps
         return min(magnitude, measured.mps), SIGMAS * measured.sigma_mps
 
-    def _look_for_standing(self, s: SafetyInputs, sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
+    def _look_for_standing(
+        self, s: SafetyInputs, sent: ActuatorCommand, speed: float, dt_ns: int
+    ) -> None:
         asked_mps, drive = s.asked_mps, self._vehicle.drive
         magnitude, noise_mps = self._slowest(s, abs(speed))
         least_mps = standing_below_mps(asked_mps, noise_mps, self._speed.moving_mps)
         pushing = drive.steady_throttle(0.0) + PUSH
-        enough = min(pushing, drive.steady_throttle(0.5 * asked_mps)) if isfinite(asked_mps) else pushing
+        enough = (
+            min(pushing, drive.steady_throttle(0.5 * asked_mps)) if isfinite(asked_mps) else pushing
+        )
         driven = abs(sent.throttle) >= enough and sent.brake == 0.0 and asked_mps != 0.0
         self._commanded_ns = self._commanded_ns + dt_ns if driven else 0
         stands = driven and magnitude < least_mps
@@ -192,13 +230,19 @@ class MotionMonitor:
             self.not_moving_ns = 0
         if sent.throttle * self._under_way <= 0.0:
             self._under_way = 0.0
-        # A speed that noise hides at half of what was asked for shows no stall within a moment, only over seconds.
-        if sent.throttle * speed > 0.0 and magnitude > 2.0 * least_mps and not noise_mps > 0.5 * asked_mps:
+        # A speed that noise hides at half of what was asked for shows no stall within a moment,
+        # only over seconds.
+        if (
+            sent.throttle * speed > 0.0
+            and magnitude > 2.0 * least_mps
+            and not noise_mps > 0.5 * asked_mps
+        ):
             self._under_way = copysign(1.0, sent.throttle)
         if stands and abs(sent.throttle) < pushing:
             # It came to rest because the throttle is too little for this ground: no stall.
             self._under_way = 0.0
-        # A brake that was applied just now still acts, and may bring the vehicle to rest before the throttle does anything.
+        # A brake that was applied just now still acts, and may bring the vehicle to rest before the
+        # throttle does anything.
         stalls = stands and self._under_way and self._commanded_ns > self._lag_ns
         self.stalled_ns = self.stalled_ns + dt_ns if stalls else 0
 
@@ -214,21 +258,31 @@ class MotionMonitor:
         driven: bool,
     ) -> None:
         # A filter that believes in a standstill follows late; wheels that turn are motion at once.
-        magnitude, moving_mps = max(abs(speed), abs(wheel_mps) if isfinite(wheel_mps) else 0.0), self._speed.moving_mps
+        magnitude, moving_mps = (
+            max(abs(speed), abs(wheel_mps) if isfinite(wheel_mps) else 0.0),
+            self._speed.moving_mps,
+        )
         slower_mps = certain_mps2 * dt_ns * 1e-9
         if driven:
-            # A drive may be stronger than its model, and a gear change releases energy stored in the engine.
+            # A drive may be stronger than its model, and a gear change releases energy stored in
+            # the engine.
             self._explained_mps = max(self._explained_mps, magnitude)
         elif magnitude < moving_mps:
             self._explained_mps = 0.0
         else:
             self._explained_mps = max(self._explained_mps - slower_mps, 0.0)
-        if s.mode in DRIVING and speed * self._sense > 0.0 and ASKED_RATIO * s.asked_mps > self._explained_mps:
+        if (
+            s.mode in DRIVING
+            and speed * self._sense > 0.0
+            and ASKED_RATIO * s.asked_mps > self._explained_mps
+        ):
             # Down a slope the brake holds the speed that was asked for.
             self._explained_mps = ASKED_RATIO * s.asked_mps
         unexplained = not driven and magnitude > self._explained_mps + 2.0 * moving_mps
         # The gate reverses the drive only at a crawl, so faster motion against it is rolling back.
-        against = any(sent.throttle * v < 0.0 and abs(v) > 2.0 * moving_mps for v in (speed, wheel_mps))
+        against = any(
+            sent.throttle * v < 0.0 and abs(v) > 2.0 * moving_mps for v in (speed, wheel_mps)
+        )
         self.uncommanded_ns = self.uncommanded_ns + dt_ns if unexplained or against else 0
         if self._braked_mps is not None:
             self._braked_mps = max(self._braked_mps - slower_mps, 0.0)
@@ -238,17 +292,21 @@ class MotionMonitor:
         self.unbraked_ns = self.unbraked_ns + dt_ns if lasts else 0
 
     def _compare_with_asked(self, s: SafetyInputs, magnitude: float, dt_ns: int) -> None:
-        """Count the time for which a drive is faster than it was asked to be, however it is driven."""
+        """Count the time for which a drive is faster than it was asked to be, however it is
+        driven."""
         asked_mps = s.asked_mps if s.mode in DRIVING else float("nan")
         if not isfinite(asked_mps):
             self.faster_ns, self._asked_mps = 0, magnitude
             return
-        self._asked_mps = max(asked_mps, min(self._asked_mps, magnitude) - self._slows_mps2 * dt_ns * 1e-9)
+        self._asked_mps = max(
+            asked_mps, min(self._asked_mps, magnitude) - self._slows_mps2 * dt_ns * 1e-9
+        )
         faster = magnitude > FASTER_RATIO * self._asked_mps + self._speed.moving_mps
         self.faster_ns = self.faster_ns + dt_ns if faster else 0
 
     def _weakest_brake(self, sent: ActuatorCommand, now_ns: int) -> float:
-        """Return the deceleration of the weakest brake command that may still act, and note the time of the last throttle."""
+        """Return the deceleration of the weakest brake command that may still act, and note the
+        time of the last throttle."""
         if sent.throttle != 0.0:
             self._driven_ns, self._sense = now_ns, copysign(1.0, sent.throttle)
         brakes = self._brakes
@@ -260,26 +318,39 @@ class MotionMonitor:
         return brakes[0][1] * self._vehicle.drive.brake_deceleration_mps2
 
     def _certain_mps2(self, brake_mps2: float) -> float:
-        """Return the deceleration that brake and rolling resistance certainly give on the present slope."""
+        """Return the deceleration that brake and rolling resistance certainly give on the present
+        slope."""
         drive = self._vehicle.drive
         if drive.brake_deceleration_mps2 > 0.0 and brake_mps2 == 0.0:
             # It may coast downhill without limit; a drive behind that shows once it is braked.
             return 0.0
         # Tyres limit the deceleration to about 1 g, whatever the model of the brake says.
-        braking = min(brake_mps2, STANDARD_GRAVITY_MPS2) - min(drive.acceleration_mps2(0.0, 0.0), 0.0)
+        braking = min(brake_mps2, STANDARD_GRAVITY_MPS2) - min(
+            drive.acceleration_mps2(0.0, 0.0), 0.0
+        )
         return max(CERTAIN_RATIO * braking - self._slope_mps2, 0.0)
 
     def _learn_slope(self, sent: ActuatorCommand, speed: float, dt_ns: int) -> None:
         """Update the acceleration that drive and brake do not explain."""
         before, self._speed_mps = self._speed_mps, speed
         drive, dt_s, sense = self._vehicle.drive, dt_ns * 1e-9, copysign(1.0, speed)
-        # A coasting vehicle that does not slow down may be driven by a fault, so it is no evidence of a slope.
+        # A coasting vehicle that does not slow down may be driven by a fault, so it is no evidence
+        # of a slope.
         coasts = sent.throttle == 0.0 and sent.brake * drive.brake_deceleration_mps2 == 0.0
         # A speed that is predicted by the model of the drive shows no error of that model.
-        if not isfinite(before) or abs(speed) < self._speed.moving_mps or coasts or self._speed.unmeasured:
+        if (
+            not isfinite(before)
+            or abs(speed) < self._speed.moving_mps
+            or coasts
+            or self._speed.unmeasured
+        ):
             return
-        brake = sent.brake * (STANDARD_GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, STANDARD_GRAVITY_MPS2))
-        surplus = sense * ((speed - before) / dt_s - drive.acceleration_mps2(sent.throttle, before, brake))
+        brake = sent.brake * (
+            STANDARD_GRAVITY_MPS2 / max(drive.brake_deceleration_mps2, STANDARD_GRAVITY_MPS2)
+        )
+        surplus = sense * (
+            (speed - before) / dt_s - drive.acceleration_mps2(sent.throttle, before, brake)
+        )
         self._surplus_mps2 += min(dt_s / SLOPE_TIME_S, 1.0) * (surplus - self._surplus_mps2)
         # A larger acceleration than a slope gives is a fault and explains nothing.
         self._slope_mps2 = self._surplus_mps2 if 0.0 < self._surplus_mps2 <= SLOPE_MPS2 else 0.0

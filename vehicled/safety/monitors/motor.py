@@ -21,13 +21,16 @@ class MotorMonitor:
         self.rest_v = float("nan")
         """Battery voltage plus the drop across its resistance, smoothed, V; NaN if unknown."""
         self.awaited = ""
-        """Names of the actuator devices that have not reported since the last status; empty for a single one."""
+        """Names of the actuator devices that have not reported since the last status; empty for a
+        single one."""
         self._before_ns = 0
 
     def on_message(self, status: MotorStatus, now_ns: int) -> None:
         """Update from a status; any of its values may be NaN."""
         self.fault_code = status.fault_code
-        known = [t for t in (status.motor_temperature_k, status.controller_temperature_k) if isfinite(t)]
+        known = [
+            t for t in (status.motor_temperature_k, status.controller_temperature_k) if isfinite(t)
+        ]
         self.hottest_k = max(known, default=float("nan"))
         # One absurd reading would stay in the mean for minutes.
         if not 0.0 <= status.input_voltage_v <= MAX_V:

@@ -1,11 +1,13 @@
-"""Monitor of obstacles in the lane, from ranges and scans, and of the speed from which the vehicle still stops before them.
+"""Monitor of obstacles in the lane, from ranges and scans, and of the speed from which the vehicle
+still stops before them.
 
-The lane counts as blocked if two of the last three readings of a source say so: one stray return does not stop the vehicle, and a
-thin post that every third sweep misses is still detected. Between readings the free distance shrinks by the distance driven. A
-moving obstacle counts where the last reading showed it.
+The lane counts as blocked if two of the last three readings of a source say so: one stray return
+does not stop the vehicle, and a thin post that every third sweep misses is still detected. Between
+readings the free distance shrinks by the distance driven. A moving obstacle counts where the last
+reading showed it.
 
-The lane is laid by the vehicle's own place and wheels. What the controller plans beside the course only moves the part of it that
-lies beyond the distance of a stop.
+The lane is laid by the vehicle's own place and wheels. What the controller plans beside the course
+only moves the part of it that lies beyond the distance of a stop.
 """
 
 from collections import deque
@@ -31,22 +33,28 @@ from vehicled.safety.monitors.stopping import StoppingMonitor
 Mask = npt.NDArray[np.bool_]
 
 GENTLE_SHARE = 1.0 / 3.0
-"""Fraction of the certain deceleration that the speed cap assumes, so that the vehicle slows down gently."""
+"""Fraction of the certain deceleration that the speed cap assumes, so that the vehicle slows down
+gently."""
 BLIND_SHARE = 0.5
-"""Fraction of rays without a return, or with one below the minimum range, above which a scan counts as blind."""
+"""Fraction of rays without a return, or with one below the minimum range, above which a scan counts
+as blind."""
 BLIND_SCANS = 3
 FORGOTTEN_NS = 2_000_000_000
-"""Time after which the readings of a silent source are dropped, ns; rules judge the silence of a declared one."""
+"""Time after which the readings of a silent source are dropped, ns; rules judge the silence of a
+declared one."""
 SWEEP_S = 0.1
-"""Age that a scan may have beyond the silence limit, s, because its time is that of its first ray."""
+"""Age that a scan may have beyond the silence limit, s, because its time is that of its first
+ray."""
 LONGEST_STEP_S = 0.1
 LINE_SHARE = 0.25
-"""Part of its width by which the leading end of a vehicle that follows its course may be beside it."""
+"""Part of its width by which the leading end of a vehicle that follows its course may be beside
+it."""
 PLAN_SHARE = 0.1
 """Part of the corridor by which a path that the controller plans may be beside the vehicle."""
 OFFSET_SAMPLES = 32
 MOST_DRIVEN_M = 1e7
-"""Driven distance at which the sum starts again, m; beyond it floating point would lose centimetres."""
+"""Driven distance at which the sum starts again, m; beyond it floating point would lose
+centimetres."""
 
 Pose = tuple[float, float, float]
 Source = tuple[float, float]
@@ -58,9 +66,12 @@ MOST_SOURCES = 8
 
 
 class ObstacleMonitor:
-    """Monitor of the free distance ahead of the leading end of the vehicle, and of the speed cap that follows from it."""
+    """Monitor of the free distance ahead of the leading end of the vehicle, and of the speed cap
+    that follows from it."""
 
-    def __init__(self, limits: Limits, vehicle: Vehicle, stopping: StoppingMonitor, place: PlaceMonitor) -> None:
+    def __init__(
+        self, limits: Limits, vehicle: Vehicle, stopping: StoppingMonitor, place: PlaceMonitor
+    ) -> None:
         self._limits = limits
         self._vehicle = vehicle
         self._stopping, self._place = stopping, place
@@ -73,7 +84,8 @@ class ObstacleMonitor:
         self._driven_m = 0.0
         self._direction = 1
         self._by_hand = False
-        """True if the present drive, or the one before the stop, follows no course: TELEOP, OFFBOARD or ALIGN."""
+        """True if the present drive, or the one before the stop, follows no course: TELEOP,
+        OFFBOARD or ALIGN."""
         self._blocked_m: dict[Source, deque[float]] = {}
         """Last three readings of each source: driven distance at which the lane is blocked, m."""
         self._read_ns: dict[Source, int] = {}
@@ -82,7 +94,8 @@ class ObstacleMonitor:
         self.free_m = inf
         """Free distance ahead of the vehicle, m; infinite if the sensors detect no obstacle."""
         self.cap_mps = inf
-        """Speed from which the vehicle stops gently before the obstacle, m/s; at least ``capped_speed_mps``."""
+        """Speed from which the vehicle stops gently before the obstacle, m/s; at least
+        ``capped_speed_mps``."""
         self.blind = ""
         """Reason why a scanner is blind; empty if none is."""
 
@@ -91,7 +104,8 @@ class ObstacleMonitor:
         self._lane = CourseLane(course)
 
     def on_message(self, message: ObstacleRange | LaserScan, now_ns: int) -> None:
-        """Queue a reading for the next update. A NaN distance counts as an obstacle at the bumper."""
+        """Queue a reading for the next update. A NaN distance counts as an obstacle at the
+        bumper."""
         self._received_ns = min(message.t_rx_ns, now_ns)
         self._pending.append(message)
 
@@ -109,10 +123,17 @@ class ObstacleMonitor:
         if self._received_ns is None:
             return
         estimate = s.estimate
-        if estimate is not None and estimate.status is EstimatorStatus.UNINITIALISED and isfinite(s.speed_mps):
-            # Without a pose the lane is built in the body frame, in which the obstacles are measured.
+        if (
+            estimate is not None
+            and estimate.status is EstimatorStatus.UNINITIALISED
+            and isfinite(s.speed_mps)
+        ):
+            # Without a pose the lane is built in the body frame, in which the obstacles are
+            # measured.
             estimate = replace(estimate, x_m=0.0, y_m=0.0, yaw_rad=0.0, speed_mps=s.speed_mps)
-        if estimate is None or not isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps):
+        if estimate is None or not isfinite(
+            estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps
+        ):
             self._pending.clear()
             return
         self._history.add(estimate)
@@ -125,7 +146,9 @@ class ObstacleMonitor:
                 age_s = (s.now_ns - message.t_ns) * 1e-9
                 self._add(RANGES, distance_m - abs(estimate.speed_mps) * min(max(age_s, 0.0), 1.0))
         self._pending.clear()
-        for source in [source for source, read_ns in self._read_ns.items() if s.now_ns - read_ns > FORGOTTEN_NS]:
+        for source in [
+            source for source, read_ns in self._read_ns.items() if s.now_ns - read_ns > FORGOTTEN_NS
+        ]:
             del self._read_ns[source]
             self._blocked_m.pop(source, None)
             self._unseen.pop(source, None)
@@ -137,9 +160,12 @@ class ObstacleMonitor:
         self.cap_mps = max(gentle_mps, self._limits.capped_speed_mps)
 
     def _follow(self, s: SafetyInputs, estimate: StateEstimate) -> None:
-        """Add the distance driven since the last update. A change of direction clears all readings."""
+        """Add the distance driven since the last update. A change of direction clears all
+        readings."""
         if self._looked_ns is not None:
-            self._driven_m += abs(estimate.speed_mps) * min((s.now_ns - self._looked_ns) * 1e-9, LONGEST_STEP_S)
+            self._driven_m += abs(estimate.speed_mps) * min(
+                (s.now_ns - self._looked_ns) * 1e-9, LONGEST_STEP_S
+            )
         self._looked_ns = s.now_ns
         if self._driven_m > MOST_DRIVEN_M:
             self._driven_m = 0.0
@@ -152,11 +178,14 @@ class ObstacleMonitor:
             self._blocked_m.clear()
 
     def drives(self, s: SafetyInputs) -> bool:
-        """Return True if the vehicle moves or throttle is commanded; at standstill an obstacle is no danger."""
+        """Return True if the vehicle moves or throttle is commanded; at standstill an obstacle is
+        no danger."""
         return abs(s.speed_mps) > STANDSTILL_MPS or (s.sent is not None and s.sent.throttle != 0.0)
 
     def _source(self, x_m: float, y_m: float) -> Source:
-        known = isfinite(x_m + y_m) and ((x_m, y_m) in self._unseen or len(self._unseen) < MOST_SOURCES)
+        known = isfinite(x_m + y_m) and (
+            (x_m, y_m) in self._unseen or len(self._unseen) < MOST_SOURCES
+        )
         return (x_m, y_m) if known else STRANGE
 
     def _add(self, source: Source, free_m: float) -> None:
@@ -169,64 +198,112 @@ class ObstacleMonitor:
         source = self._source(scan.x_m, scan.y_m)
         ranges = np.array(scan.ranges_m)
         near = ranges < scan.range_min_m
-        wrong = self._wrong_with(scan, float((np.isnan(ranges) | near).mean()) if len(ranges) else 1.0, s.now_ns)
+        wrong = self._wrong_with(
+            scan, float((np.isnan(ranges) | near).mean()) if len(ranges) else 1.0, s.now_ns
+        )
         self._read_ns[source] = s.now_ns
         self._unseen[source] = (self._unseen.get(source, (0, ""))[0] + 1 if wrong else 0), wrong
         if not wrong:
             with np.errstate(over="ignore", invalid="ignore"):
                 points = scan_points(scan, estimate, self._body, self._history)
-                self._add(source, min(self._body.free_m(lane, *points) for lane in self._lanes_ahead(s, estimate)))
+                self._add(
+                    source,
+                    min(
+                        self._body.free_m(lane, *points) for lane in self._lanes_ahead(s, estimate)
+                    ),
+                )
 
     def _wrong_with(self, scan: LaserScan, blind_share: float, now_ns: int) -> str:
         """Return why a scan is unusable; empty if it is usable."""
-        if not isfinite(scan.x_m + scan.y_m + scan.angle_min_rad + scan.angle_increment_rad + scan.time_increment_s):
+        if not isfinite(
+            scan.x_m
+            + scan.y_m
+            + scan.angle_min_rad
+            + scan.angle_increment_rad
+            + scan.time_increment_s
+        ):
             return "the scanner does not say where its rays point"
         if not scan.range_min_m >= 0.0 or not scan.range_max_m > scan.range_min_m:
-            return f"the scanner says that it measures from {scan.range_min_m:g} to {scan.range_max_m:g} m"
+            return (
+                f"the scanner says that it measures from {scan.range_min_m:g} to "
+                f"{scan.range_max_m:g} m"
+            )
         age_s = (now_ns - scan.t_ns) * 1e-9
         if abs(age_s) > self._limits.obstacle_silence_s + SWEEP_S:
             return f"the scan is {age_s:.2f} s old"
-        return f"{100 * blind_share:.0f} % of the scanner's rays return no range" if blind_share > BLIND_SHARE else ""
+        return (
+            f"{100 * blind_share:.0f} % of the scanner's rays return no range"
+            if blind_share > BLIND_SHARE
+            else ""
+        )
 
     def _lanes_ahead(self, s: SafetyInputs, estimate: StateEstimate) -> list[Stations]:
-        """Return the lanes that must be free: along the course, and where the wheels take the vehicle.
+        """Return the lanes that must be free: along the course, and where the wheels take the
+        vehicle.
 
-        The wheels count for the distance of a stop: always if the controller drives beside the course, else once the vehicle leaves
-        its line. A controller that follows its course is about to turn where its wheels still point straight at what stands behind
-        a bend; beside the course only its own report says what it is about to do.
+        The wheels count for the distance of a stop: always if the controller drives beside the
+        course, else once the vehicle leaves its line. A controller that follows its course is about
+        to turn where its wheels still point straight at what stands behind a bend; beside the
+        course only its own report says what it is about to do.
         """
-        horizon_m = self._stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE + self._limits.obstacle_gap_m
+        horizon_m = (
+            self._stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE
+            + self._limits.obstacle_gap_m
+        )
         if s.mode is not Mode.STOPPING:
             self._by_hand = s.mode in (Mode.TELEOP, Mode.OFFBOARD, Mode.ALIGN)
         wheel = s.sent.wheel_angle_rad if s.sent is not None else 0.0
-        curvature = tan(copysign(min(abs(wheel), 1.5), wheel)) / self._vehicle.effective_wheelbase_m(estimate.speed_mps)
+        curvature = tan(
+            copysign(min(abs(wheel), 1.5), wheel)
+        ) / self._vehicle.effective_wheelbase_m(estimate.speed_mps)
         pose = estimate.x_m, estimate.y_m, estimate.yaw_rad
         place, limits = self._place, self._limits
-        if self._lane is None or self._by_hand or place.point is None or not self._goes_along(s, place.point):
+        if (
+            self._lane is None
+            or self._by_hand
+            or place.point is None
+            or not self._goes_along(s, place.point)
+        ):
             return [arc(*pose, curvature, self._direction, horizon_m)]
         s_m, left_m = place.point.s_m, place.point.cross_track_m
         offset = self._believed(s.planned_offset, s_m, left_m, horizon_m)
         lane = self._lane.ahead(s_m, left_m, horizon_m, offset)
         if offset is None and not self._leaves_line(pose, curvature, abs(estimate.speed_mps)):
             return [lane]
-        return [lane, arc(*pose, curvature, self._direction, self._stopping.distance_m + limits.obstacle_gap_m)]
+        return [
+            lane,
+            arc(
+                *pose, curvature, self._direction, self._stopping.distance_m + limits.obstacle_gap_m
+            ),
+        ]
 
     def _goes_along(self, s: SafetyInputs, point: PathPoint) -> bool:
-        """Return True if the vehicle is on its course, and stands or moves in the direction of the leg."""
-        return abs(self._place.off_m) <= self._limits.corridor_m and (point.direction == self._direction or not self.drives(s))
+        """Return True if the vehicle is on its course, and stands or moves in the direction of the
+        leg."""
+        return abs(self._place.off_m) <= self._limits.corridor_m and (
+            point.direction == self._direction or not self.drives(s)
+        )
 
-    def _believed(self, offset: PlannedOffset | None, s_m: float, left_m: float, horizon_m: float) -> PlannedOffset | None:
-        """Return the path beside the course that the controller plans, if the vehicle is on it and it stays in the corridor."""
+    def _believed(
+        self, offset: PlannedOffset | None, s_m: float, left_m: float, horizon_m: float
+    ) -> PlannedOffset | None:
+        """Return the path beside the course that the controller plans, if the vehicle is on it and
+        it stays in the corridor."""
         if offset is None or not offset.usable:
             return None
-        furthest_m = float(np.abs(offset.at(np.linspace(s_m, s_m + horizon_m, OFFSET_SAMPLES))).max())
+        furthest_m = float(
+            np.abs(offset.at(np.linspace(s_m, s_m + horizon_m, OFFSET_SAMPLES))).max()
+        )
         near = abs(left_m - float(offset.at(s_m))) <= PLAN_SHARE * self._limits.corridor_m
         return offset if near and furthest_m <= self._limits.corridor_m else None
 
     def _leaves_line(self, pose: Pose, curvature: float, speed_mps: float) -> bool:
-        """Return True if the leading end of the vehicle will be beside the course when the next command can act."""
+        """Return True if the leading end of the vehicle will be beside the course when the next
+        command can act."""
         way_m = self._direction * speed_mps * self._stopping.reaction_s
         (x_m,), (y_m,), (yaw_rad,) = on_arc(*pose, curvature, np.array([way_m]))
         ahead_m = self._body.front_m if self._direction > 0 else -self._body.rear_m
-        here = self._place.locate(float(x_m + ahead_m * cos(yaw_rad)), float(y_m + ahead_m * sin(yaw_rad)), float(yaw_rad))
+        here = self._place.locate(
+            float(x_m + ahead_m * cos(yaw_rad)), float(y_m + ahead_m * sin(yaw_rad)), float(yaw_rad)
+        )
         return here is not None and abs(here.cross_track_m) > LINE_SHARE * self._vehicle.width_m

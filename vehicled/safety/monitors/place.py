@@ -1,8 +1,8 @@
 """Monitor of the vehicle's place on its course, from the estimate alone.
 
-A controller also says where it is, and may be wrong. Its report is used neither here nor by what reads this monitor: corridor,
-speed cap, lane, the end of the course, and where a drive is resumed. The raw estimate counts, without the smoothing for the
-controller.
+A controller also says where it is, and may be wrong. Its report is used neither here nor by what
+reads this monitor: corridor, speed cap, lane, the end of the course, and where a drive is resumed.
+The raw estimate counts, without the smoothing for the controller.
 """
 
 from math import copysign, cos, isfinite, nan, sin
@@ -17,23 +17,38 @@ from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import DRIVING
 
 ENDED_M = 1.0
-"""Distance before the end of the course from which on a controller may say that it is finished, m; at most a quarter of the last
-leg. Its place is the smoothed one, and it decides how near it parks."""
+"""Distance before the end of the course from which on a controller may say that it is finished, m;
+at most a quarter of the last leg. Its place is the smoothed one, and it decides how near it
+parks."""
 CUSP_M = 0.5
-"""Distance before a cusp from which on a vehicle that turns back is on the next leg, m; at most a quarter of the leg."""
+"""Distance before a cusp from which on a vehicle that turns back is on the next leg, m; at most a
+quarter of the leg."""
 OVERRUN_SHARE, OVERRUN_M = 0.5, 10.0
-"""Distance by which the vehicle may be driven beyond the end of the course: a part of the corridor, and at most so many metres."""
+"""Distance by which the vehicle may be driven beyond the end of the course: a part of the corridor,
+and at most so many metres."""
 
 
 class PlaceMonitor:
-    """Monitor of the vehicle's place on the course, while it drives along it and between two drives."""
+    """Monitor of the vehicle's place on the course, while it drives along it and between two
+    drives."""
 
     def __init__(
-        self, limits: Limits, vehicle: Vehicle, course: Course | None, fence: Fence | None, alignment: AlignmentParams
+        self,
+        limits: Limits,
+        vehicle: Vehicle,
+        course: Course | None,
+        fence: Fence | None,
+        alignment: AlignmentParams,
     ) -> None:
-        self._limits, self._vehicle, self._fence, self._alignment = limits, vehicle, fence, alignment
+        self._limits, self._vehicle, self._fence, self._alignment = (
+            limits,
+            vehicle,
+            fence,
+            alignment,
+        )
         self._aligned = False
-        """The newest drive was an alignment: it ends somewhere on the straight line on which it began."""
+        """The newest drive was an alignment: it ends somewhere on the straight line on which it
+        began."""
         self._run_up_m = 0.0
         self.course: Course | None = None
         """The course; None if none is followed."""
@@ -43,7 +58,8 @@ class PlaceMonitor:
         self.driving = False
         """True while the vehicle drives along the course, or is being stopped there."""
         self.point: PathPoint | None = None
-        """Projection of the vehicle on the course, or on the place where the next drive would begin; None if it is unknown."""
+        """Projection of the vehicle on the course, or on the place where the next drive would
+        begin; None if it is unknown."""
         self.off_m = nan
         """Distance from the course, m, positive left of it; NaN if it is unknown."""
         self.beyond_m = 0.0
@@ -51,13 +67,22 @@ class PlaceMonitor:
         if course is not None:
             self.follow(course)
 
-    def follow(self, course: Course, *, anywhere: bool = False, tracker: PathTracker | None = None) -> None:
-        """Use another course from now on. ``anywhere``: the first drive may begin at any place of it. ``tracker``: one of this
-        course, which saves the time to build its tables."""
-        tracker = PathTracker(course, end_tolerance_m=ENDED_M, cusp_tolerance_m=CUSP_M, like=tracker)
+    def follow(
+        self, course: Course, *, anywhere: bool = False, tracker: PathTracker | None = None
+    ) -> None:
+        """Use another course from now on. ``anywhere``: the first drive may begin at any place of
+        it. ``tracker``: one of this course, which saves the time to build its tables."""
+        tracker = PathTracker(
+            course, end_tolerance_m=ENDED_M, cusp_tolerance_m=CUSP_M, like=tracker
+        )
         self.course, self._tracker = course, tracker
         self.entry = CourseEntry(
-            course, self._limits.corridor_m, anywhere=anywhere, vehicle=self._vehicle, fence=self._fence, tracker=tracker
+            course,
+            self._limits.corridor_m,
+            anywhere=anywhere,
+            vehicle=self._vehicle,
+            fence=self._fence,
+            tracker=tracker,
         )
         self.driving, self.point, self.off_m, self.beyond_m = False, None, nan, 0.0
 
@@ -86,7 +111,8 @@ class PlaceMonitor:
         return nan if self.point is None else self.point.s_m
 
     def signed_s_m(self, estimate: StateEstimate | None) -> float:
-        """Return the arc length of the projection, m, negative before the start of the course; NaN if it is unknown."""
+        """Return the arc length of the projection, m, negative before the start of the course; NaN
+        if it is unknown."""
         point = self.point
         if point is None or point.s_m > 0.0:
             return self.s_m
@@ -96,11 +122,16 @@ class PlaceMonitor:
         """Return the projection of a pose near the present place; None without a course."""
         if self._tracker is None or self.entry is None:
             return None
-        return self._tracker.locate(x_m, y_m, yaw_rad) if self.driving else self.entry.here(x_m, y_m, yaw_rad)
+        return (
+            self._tracker.locate(x_m, y_m, yaw_rad)
+            if self.driving
+            else self.entry.here(x_m, y_m, yaw_rad)
+        )
 
     @property
     def backward_m(self) -> float:
-        """Distance that the vehicle has lost along the course since it was farthest, m; 0 while it does not drive along it."""
+        """Distance that the vehicle has lost along the course since it was farthest, m; 0 while it
+        does not drive along it."""
         if not self.driving or self._tracker is None or self.point is None:
             return 0.0
         return max(self._tracker.progress_m - self.point.s_m, 0.0)
@@ -139,16 +170,21 @@ class PlaceMonitor:
         if estimate is None or not _is_pose(estimate):
             self.point, self.off_m = None, nan
             return
-        # It may stop before a cusp for other reasons; only one that drives the other way has left the leg.
+        # It may stop before a cusp for other reasons; only one that drives the other way has left
+        # the leg.
         turns_back = estimate.speed_mps * tracker.direction < -STANDSTILL_MPS
-        point = tracker.update(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps, turns_back=turns_back)
+        point = tracker.update(
+            estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps, turns_back=turns_back
+        )
         self._take(point, estimate)
         self.beyond_m = self._beyond_m(tracker, point, estimate)
 
     def _take(self, point: PathPoint, estimate: StateEstimate) -> None:
         self.point = point
         # The offset across the tangent is none before the start, beyond the end and beyond a cusp.
-        self.off_m = copysign(off_course_m(point, estimate.x_m, estimate.y_m, self._run_up_m), point.cross_track_m)
+        self.off_m = copysign(
+            off_course_m(point, estimate.x_m, estimate.y_m, self._run_up_m), point.cross_track_m
+        )
 
     def _beyond_m(self, tracker: PathTracker, point: PathPoint, estimate: StateEstimate) -> float:
         course = tracker.course
@@ -161,7 +197,9 @@ class PlaceMonitor:
 
 def _along_m(point: PathPoint, estimate: StateEstimate) -> float:
     """Return how far the vehicle is beyond a point in the direction of travel there, m."""
-    along_m = cos(point.yaw_rad) * (estimate.x_m - point.x_m) + sin(point.yaw_rad) * (estimate.y_m - point.y_m)
+    along_m = cos(point.yaw_rad) * (estimate.x_m - point.x_m) + sin(point.yaw_rad) * (
+        estimate.y_m - point.y_m
+    )
     return point.direction * along_m
 
 

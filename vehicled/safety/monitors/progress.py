@@ -1,4 +1,5 @@
-"""Monitor of the progress of a drive: whether a vehicle that is asked to go on does so, and whether it rolls back instead."""
+"""Monitor of the progress of a drive: whether a vehicle that is asked to go on does so, and whether
+it rolls back instead."""
 
 from math import copysign, cos, isfinite, nan, sin, tau
 
@@ -16,18 +17,21 @@ PROGRESS_RATIO = 0.2
 FORGET_NS = 30 * 10**9
 """Time constant with which a distance rolled at standstill is forgotten, ns; noise would add up."""
 LEAST_M, MOST_M = 0.05, 0.5
-"""Bounds of the distance that counts as progress, m: noise is smaller, and a fast vehicle need not go far to show that it goes."""
+"""Bounds of the distance that counts as progress, m: noise is smaller, and a fast vehicle need not
+go far to show that it goes."""
 
 
 class ProgressMonitor:
-    """Monitor of the distance travelled in the direction of the drive, by GNSS, wheels or else the estimate."""
+    """Monitor of the distance travelled in the direction of the drive, by GNSS, wheels or else the
+    estimate."""
 
     def __init__(self, vehicle: Vehicle, speed: SpeedMonitor, place: PlaceMonitor) -> None:
         self._speed, self._place = speed, place
         self._moving_throttle = vehicle.drive.steady_throttle(0.0)
         self._before_ns: int | None = None
         self.standing_ns = 0
-        """Time since the last progress of a vehicle that is asked to go on, ns; 0 while it is not."""
+        """Time since the last progress of a vehicle that is asked to go on, ns; 0 while it is
+        not."""
         self._travelled_m = self._asked_m = 0.0
         self._course: Course | None = None
         self._from_m = nan
@@ -40,7 +44,8 @@ class ProgressMonitor:
         self._direction = 0.0
         """Sign of the last throttle; 0 before the first of a drive."""
         self.rolled_m = 0.0
-        """Distance rolled within the last half minute while nothing drives, m, negative backward."""
+        """Distance rolled within the last half minute while nothing drives, m, negative
+        backward."""
 
     def reset(self) -> None:
         """Begin a drive."""
@@ -56,12 +61,15 @@ class ProgressMonitor:
             return
         forward_mps = self._forward_mps(s)
         way_m = forward_mps * dt_ns * 1e-9 if isfinite(forward_mps) else 0.0
-        self.rolled_m = 0.0 if s.mode in MOVING else self.rolled_m * (1.0 - dt_ns / FORGET_NS) + way_m
+        self.rolled_m = (
+            0.0 if s.mode in MOVING else self.rolled_m * (1.0 - dt_ns / FORGET_NS) + way_m
+        )
         throttle = s.sent.throttle
         if throttle != 0.0 and throttle * self._direction <= 0.0:
             self._direction, self.rolled_back_m = copysign(1.0, throttle), 0.0
         step_m = self._direction * way_m
-        # The brake against rolling back does not end it; releasing the throttle in teleop, or a halt that is asked for, does.
+        # The brake against rolling back does not end it; releasing the throttle in teleop, or a
+        # halt that is asked for, does.
         released = throttle == 0.0 and s.sent.brake == 0.0 and s.mode is Mode.TELEOP
         drives = s.mode in DRIVING and s.asked_mps != 0.0 and not released
         self.rolled_back_m = max(self.rolled_back_m - step_m, 0.0) if drives else 0.0
@@ -83,8 +91,8 @@ class ProgressMonitor:
     def _follow_course(self, s: SafetyInputs, way_m: float) -> None:
         """Add up the distance driven since the vehicle last gained some along its course.
 
-        A vehicle that drives to and fro, or in circles, travels and gains nothing; one that turns round gains nothing for a circle
-        at most.
+        A vehicle that drives to and fro, or in circles, travels and gains nothing; one that turns
+        round gains nothing for a circle at most.
         """
         place = self._place
         s_m = place.signed_s_m(s.estimate) if s.mode is Mode.AUTO else nan
@@ -97,8 +105,8 @@ class ProgressMonitor:
     def _goes_on(self, s: SafetyInputs) -> bool:
         """Return True if the vehicle is asked to go on.
 
-        Along a course it is, whatever the controller says of itself, unless the course waits or the speed is capped to a halt.
-        Every other drive states its speed, or its throttle.
+        Along a course it is, whatever the controller says of itself, unless the course waits or the
+        speed is capped to a halt. Every other drive states its speed, or its throttle.
         """
         if s.mode is Mode.AUTO and self._place.course is not None:
             return not s.waiting and s.cap_mps > STANDSTILL_MPS
@@ -109,11 +117,16 @@ class ProgressMonitor:
         return abs(s.sent.throttle) > self._moving_throttle and s.sent.brake == 0.0
 
     def _forward_mps(self, s: SafetyInputs) -> float:
-        """Return the speed along the vehicle, m/s, negative backward: signed, so that noise cancels out; NaN without one."""
+        """Return the speed along the vehicle, m/s, negative backward: signed, so that noise cancels
+        out; NaN without one."""
         if s.mode is Mode.ALIGN:
             # The heading is not known yet.
             return s.measured_speed_mps
-        ground, wheel_mps, estimate = self._speed.ground(s.now_ns), self._speed.fresh_wheel_mps(s.now_ns), s.estimate
+        ground, wheel_mps, estimate = (
+            self._speed.ground(s.now_ns),
+            self._speed.fresh_wheel_mps(s.now_ns),
+            s.estimate,
+        )
         yaw_rad = estimate.yaw_rad if estimate is not None else float("nan")
         noisy = ground is not None and 2.0 * SIGMAS * ground.sigma_mps > s.asked_mps
         if ground is not None and isfinite(yaw_rad) and not (isfinite(wheel_mps) and noisy):

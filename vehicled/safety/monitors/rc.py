@@ -1,8 +1,9 @@
 """Monitor of the RC operator: is the handset alive, does it have control, and what was switched.
 
-It reads frames as what a person does (:mod:`vehicled.core.rc`). A frame that the receiver marks as its failsafe or as a repetition,
-and one that no handset can send, is no reading: the handset counts as silent. Of a receiver without a checksum, two frames in a row
-must say that a switch has moved or a stick takes over.
+It reads frames as what a person does (:mod:`vehicled.core.rc`). A frame that the receiver marks as
+its failsafe or as a repetition, and one that no handset can send, is no reading: the handset counts
+as silent. Of a receiver without a checksum, two frames in a row must say that a switch has moved or
+a stick takes over.
 """
 
 from math import isfinite
@@ -17,7 +18,8 @@ ORIGIN = "rc"
 _REQUESTS = {"auto": OperatorAction.DRIVE, "stop": OperatorAction.STOP}
 """Requests of the mode switch, by the use of the position that it is moved to."""
 FRAMES = 5
-"""Usable frames in a row after which the handset is alive again: a receiver that finds its handset sends a few odd ones."""
+"""Usable frames in a row after which the handset is alive again: a receiver that finds its handset
+sends a few odd ones."""
 
 
 class RcMonitor:
@@ -31,7 +33,8 @@ class RcMonitor:
         self._in_a_row = 0
         self._before: Handset | None = None
         self._switches: Handset | None = None
-        """Switch positions that two frames agreed on, of a handset that is alive; None while it is not."""
+        """Switch positions that two frames agreed on, of a handset that is alive; None while it is
+        not."""
         self._pushed = False
         """True while a stick that took over keeps control."""
         self._rested = False
@@ -41,7 +44,8 @@ class RcMonitor:
         self._values: tuple[float, ...] = ()
         self._changed_ns = -NEVER_NS
         self.killed = False
-        """True while the kill switch is on, and after a loss of the handset until it was seen off."""
+        """True while the kill switch is on, and after a loss of the handset until it was seen
+        off."""
         self.trouble = ""
         """Why the newest frame was not usable; empty if it was."""
         self.link_quality = float("nan")
@@ -54,7 +58,8 @@ class RcMonitor:
     # ---------------------------------------------------------------- frames
 
     def on_message(self, frame: RcChannels, now_ns: int) -> TeleopCommand | None:
-        """Take a frame. Return the reading for teleop: while the operator has control, and once when he gives it back."""
+        """Take a frame. Return the reading for teleop: while the operator has control, and once
+        when he gives it back."""
         self.newest, self._frame_ns = frame, now_ns
         self.link_quality = frame.link_quality
         if self._map is None:
@@ -81,7 +86,8 @@ class RcMonitor:
         return TeleopCommand(frame.t_ns, self._received_ns, *values, self.holds(now_ns), ORIGIN)
 
     def _problem(self, frame: RcChannels, now_ns: int) -> tuple[str, str]:
-        """Return why a frame says nothing of the operator, for the count and in words; empty if it does."""
+        """Return why a frame says nothing of the operator, for the count and in words; empty if it
+        does."""
         assert self._map is not None
         if frame.failsafe:
             return "failsafe", "the receiver reports failsafe"
@@ -91,7 +97,9 @@ class RcMonitor:
             self._values, self._changed_ns = frame.channels, now_ns
         elif self._still_ns and now_ns - self._changed_ns > self._still_ns:
             still_s = self._map.params.still_s
-            return "repeated", f"no channel has changed for {still_s:g} s, so the receiver repeats its last frame"
+            return "repeated", (
+                f"no channel has changed for {still_s:g} s, so the receiver repeats its last frame"
+            )
         impossible = self._map.problem(frame.channels)
         return ("impossible", impossible) if impossible else ("", "")
 
@@ -166,9 +174,14 @@ class RcMonitor:
         return self._switches is not None and self.age_ns(now_ns) <= self._silence_ns
 
     def holds(self, now_ns: int) -> bool:
-        """Return True if the operator has control: by the mode switch, or by a stick that was pushed."""
+        """Return True if the operator has control: by the mode switch, or by a stick that was
+        pushed."""
         switches = self._switches
-        return switches is not None and self.alive(now_ns) and (switches.use == "manual" or self._pushed)
+        return (
+            switches is not None
+            and self.alive(now_ns)
+            and (switches.use == "manual" or self._pushed)
+        )
 
     def throttle(self, now_ns: int) -> float:
         """Return the throttle of the handset, 0 without one that is alive."""
@@ -180,14 +193,19 @@ class RcMonitor:
         return requests
 
     def take_takeover(self) -> bool:
-        """Return True once after the operator took over: what stops the vehicle then does not outlast it."""
+        """Return True once after the operator took over: what stops the vehicle then does not
+        outlast it."""
         taken, self._taken = self._taken, False
         return taken
 
     def disarmed(self) -> None:
         """End the control of a stick that was pushed, once it is at rest."""
         hands = self._switches
-        if self._pushed and hands is not None and max(abs(hands.steering), abs(hands.throttle)) <= NEUTRAL:
+        if (
+            self._pushed
+            and hands is not None
+            and max(abs(hands.steering), abs(hands.throttle)) <= NEUTRAL
+        ):
             self._pushed = False
 
     def trouble_now(self, now_ns: int) -> str:

@@ -11,15 +11,17 @@ from vehicled.core.messages import LaserScan, StateEstimate
 from vehicled.safety.monitors.lane import LaneBody
 
 REMEMBERED_NS = 1_000_000_000
-"""Age of the motion that is remembered: the longest sweep, and the time until its scan is looked at."""
+"""Age of the motion that is remembered: the longest sweep, and the time until its scan is looked
+at."""
 MOST_REMEMBERED = 512
 
 
 class MotionHistory:
     """Motion of the vehicle in the last second, for the poses that lie behind the newest estimate.
 
-    It integrates speed and yaw rate backwards from that estimate instead of keeping the poses of their time: between two of those
-    the estimate may have been corrected, and the points of one wall would then stand at two places.
+    It integrates speed and yaw rate backwards from that estimate instead of keeping the poses of
+    their time: between two of those the estimate may have been corrected, and the points of one
+    wall would then stand at two places.
     """
 
     def __init__(self) -> None:
@@ -40,22 +42,37 @@ class MotionHistory:
             moved.popleft()
 
     def poses(self, age_s: Array, estimate: StateEstimate) -> tuple[Array, Array, Array]:
-        """Return x, y and yaw (n,) at times before ``estimate``. Outside of what is remembered, speed and yaw rate are constant."""
+        """Return x, y and yaw (n,) at times before ``estimate``. Outside of what is remembered,
+        speed and yaw rate are constant."""
         speed, rate = estimate.speed_mps, _rate(estimate)
         known = [each for each in self._moved if each[0] < estimate.t_ns]
-        t_ns, speeds, rates = (np.array(column) for column in zip(*known, (estimate.t_ns, speed, rate)))
+        t_ns, speeds, rates = (
+            np.array(column) for column in zip(*known, (estimate.t_ns, speed, rate))
+        )
         ages = (estimate.t_ns - t_ns) * 1e-9
         steps = -np.diff(ages)
-        turned = np.concatenate((np.cumsum((0.5 * (rates[1:] + rates[:-1]) * steps)[::-1])[::-1], [0.0]))
+        turned = np.concatenate(
+            (np.cumsum((0.5 * (rates[1:] + rates[:-1]) * steps)[::-1])[::-1], [0.0])
+        )
         yaw = estimate.yaw_rad - turned
         way, course = 0.5 * (speeds[1:] + speeds[:-1]) * steps, 0.5 * (yaw[1:] + yaw[:-1])
-        back_x, back_y = (np.concatenate((np.cumsum((way * f(course))[::-1])[::-1], [0.0])) for f in (np.cos, np.sin))
+        back_x, back_y = (
+            np.concatenate((np.cumsum((way * f(course))[::-1])[::-1], [0.0]))
+            for f in (np.cos, np.sin)
+        )
         x, y = estimate.x_m - back_x, estimate.y_m - back_y
         # np.interp wants rising abscissae: the negative ages.
         found = [np.interp(-age_s, -ages, column) for column in (x, y, yaw)]
         for outside, at in ((age_s > ages[0], 0), (age_s < 0.0, -1)):
             if outside.any():
-                past = _constant(age_s[outside] - ages[at], float(speeds[at]), float(rates[at]), x[at], y[at], yaw[at])
+                past = _constant(
+                    age_s[outside] - ages[at],
+                    float(speeds[at]),
+                    float(rates[at]),
+                    x[at],
+                    y[at],
+                    yaw[at],
+                )
                 for column, values in zip(found, past):
                     column[outside] = values
         return found[0], found[1], found[2]
@@ -68,9 +85,11 @@ NO_HISTORY = MotionHistory()
 def scan_points(
     scan: LaserScan, estimate: StateEstimate, body: LaneBody, history: MotionHistory = NO_HISTORY
 ) -> tuple[Array, Array]:
-    """Return x and y (n,) of the returns of a scan, m, each from the pose at its ray's time, without the vehicle's own body.
+    """Return x and y (n,) of the returns of a scan, m, each from the pose at its ray's time,
+    without the vehicle's own body.
 
-    A return nearer than the minimum range stands at the minimum range. Rays without a return give no point.
+    A return nearer than the minimum range stands at the minimum range. Rays without a return give
+    no point.
     """
     ranges = np.array(scan.ranges_m)
     near: npt.NDArray[np.bool_] = ranges < scan.range_min_m
@@ -80,7 +99,9 @@ def scan_points(
     forward, left = scan.x_m + range_m * np.cos(bearing), scan.y_m + range_m * np.sin(bearing)
     foreign = ~body.holds(forward, left)
     forward, left, hit = forward[foreign], left[foreign], hit[foreign]
-    age_s: Array = (estimate.t_ns - scan.t_ns) * 1e-9 - scan.time_increment_s * hit.astype(np.float64)
+    age_s: Array = (estimate.t_ns - scan.t_ns) * 1e-9 - scan.time_increment_s * hit.astype(
+        np.float64
+    )
     x, y, yaw = history.poses(age_s, estimate)
     c, s = np.cos(yaw), np.sin(yaw)
     return x + c * forward - s * left, y + s * forward + c * left

@@ -1,4 +1,5 @@
-"""Monitor of the setpoints of another program: who holds the lease, and how old its newest setpoint is."""
+"""Monitor of the setpoints of another program: who holds the lease, and how old its newest setpoint
+is."""
 
 from math import isfinite, isnan
 
@@ -12,7 +13,8 @@ LEASE_NS = 1_000_000_000
 
 
 class SetpointMonitor:
-    """Monitor of the newest setpoint. The first program that sends holds the lease until it releases it or is silent.
+    """Monitor of the newest setpoint. The first program that sends holds the lease until it
+    releases it or is silent.
 
     While its setpoints drive the vehicle, no other program gets the lease.
     """
@@ -27,9 +29,14 @@ class SetpointMonitor:
         self._arrived_ns = -NEVER_NS
 
     def on_message(self, setpoint: Setpoint, now_ns: int) -> None:
-        """Update from a setpoint. One that is not finite, is repeated, or comes from another program is ignored."""
+        """Update from a setpoint. One that is not finite, is repeated, or comes from another
+        program is ignored."""
         newest = self.newest
-        if newest is not None and setpoint.origin != newest.origin and (self.drives or not self._free(now_ns)):
+        if (
+            newest is not None
+            and setpoint.origin != newest.origin
+            and (self.drives or not self._free(now_ns))
+        ):
             return
         if setpoint.released:
             if newest is not None and setpoint.origin == newest.origin:
@@ -37,10 +44,19 @@ class SetpointMonitor:
                 if not self.drives:
                     self.newest = None
             return
-        turn = setpoint.curvature_per_m if isnan(setpoint.wheel_angle_rad) else setpoint.wheel_angle_rad
+        turn = (
+            setpoint.curvature_per_m
+            if isnan(setpoint.wheel_angle_rad)
+            else setpoint.wheel_angle_rad
+        )
         if not isfinite(setpoint.speed_mps + turn):
             return
-        if newest is not None and setpoint.origin == newest.origin and setpoint.sequence == newest.sequence and not self.released:
+        if (
+            newest is not None
+            and setpoint.origin == newest.origin
+            and setpoint.sequence == newest.sequence
+            and not self.released
+        ):
             return
         if self.drives and self.released:
             # A release must hold until the rules have seen it.
@@ -61,7 +77,10 @@ class SetpointMonitor:
     def missing(self, origin: str, now_ns: int) -> str:
         """Return what the OFFBOARD request of ``origin`` waits for; empty if it may begin."""
         if self.released or self.age_ns(now_ns) > SILENCE_S * 1e9:
-            return "driving by setpoints waits: no program sends any; begin to send them, at 10 Hz or more, then ask again"
+            return (
+                "driving by setpoints waits: no program sends any; begin to send them, at 10 "
+                "Hz or more, then ask again"
+            )
         return ""
 
     def _free(self, now_ns: int) -> bool:

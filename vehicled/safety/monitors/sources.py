@@ -12,9 +12,11 @@ from vehicled.core.ports import NEVER_NS
 WINDOW = 50
 """Largest number of arrivals that a rate is computed from."""
 FEWEST = 6
-"""Smallest number of arrivals that a rate is computed from; with fewer, one late arrival would weigh too much."""
+"""Smallest number of arrivals that a rate is computed from; with fewer, one late arrival would
+weigh too much."""
 GAP_NS = 1_000_000_000
-"""Silence that counts as an outage and not as a low rate, ns; the arrivals before it are dropped."""
+"""Silence that counts as an outage and not as a low rate, ns; the arrivals before it are
+dropped."""
 LEAST_SHARE = 0.8
 """Fraction of the declared rate below which a stream counts as slow."""
 
@@ -68,19 +70,32 @@ class SourceMonitor:
 
     def silent(self, now_ns: int) -> list[str]:
         """Return the names of the sources whose timeout has expired."""
-        return [source.name for source in self._sources if self.age_ns(source.message, now_ns) > source.silence_ns]
+        return [
+            source.name
+            for source in self._sources
+            if self.age_ns(source.message, now_ns) > source.silence_ns
+        ]
 
     def slow(self) -> list[str]:
-        """Return one text per message type that arrives at less than the declared rate of its sources together."""
+        """Return one text per message type that arrives at less than the declared rate of its
+        sources together."""
         found = []
         for kind, arrivals_ns in self._arrivals_ns.items():
             sources = [source for source in self._sources if source.message is kind]
-            promised_hz, took_ns = sum(source.rate_hz for source in sources), arrivals_ns[-1] - arrivals_ns[0] if arrivals_ns else 0
-            if len(arrivals_ns) < FEWEST or (len(arrivals_ns) - 1) * 1e9 >= LEAST_SHARE * promised_hz * took_ns:
+            promised_hz, took_ns = (
+                sum(source.rate_hz for source in sources),
+                arrivals_ns[-1] - arrivals_ns[0] if arrivals_ns else 0,
+            )
+            if (
+                len(arrivals_ns) < FEWEST
+                or (len(arrivals_ns) - 1) * 1e9 >= LEAST_SHARE * promised_hz * took_ns
+            ):
                 continue
             rate_hz = (len(arrivals_ns) - 1) * 1e9 / took_ns
             names = ", ".join(source.name for source in sources)
-            found.append(f"{names}: {kind.__name__} comes at {rate_hz:.1f} Hz (promised {promised_hz:g} Hz)")
+            found.append(
+                f"{names}: {kind.__name__} comes at {rate_hz:.1f} Hz (promised {promised_hz:g} Hz)"
+            )
         return found
 
     def promised(self, kind: type[Message]) -> bool:

@@ -1,4 +1,5 @@
-"""Monitor of teleop: the deadman is held, readings are fresh, and the input device is neutral at the start."""
+"""Monitor of teleop: the deadman is held, readings are fresh, and the input device is neutral at
+the start."""
 
 from math import isfinite
 
@@ -14,8 +15,8 @@ MOST_STICKS = 16
 class TeleopMonitor:
     """Monitor of the newest teleop reading. A reading counts once and is never repeated.
 
-    The input device whose deadman was held first keeps control until it is released, times out or is unplugged. The RC operator
-    takes it from every other, and no other takes it from him.
+    The input device whose deadman was held first keeps control until it is released, times out or
+    is unplugged. The RC operator takes it from every other, and no other takes it from him.
     """
 
     def __init__(self, silence_s: float) -> None:
@@ -30,19 +31,22 @@ class TeleopMonitor:
         self.unplugged = False
         """True if the port of the input device has reported that it was unplugged."""
         self.driver: str | None = None
-        """Origin of the input device that drives; None before TELEOP. No other device gets control until the vehicle is armed
-        again."""
+        """Origin of the input device that drives; None before TELEOP. No other device gets control
+        until the vehicle is armed again."""
         self.by_rc = False
-        """True while the RC operator has control. Others may send under any name, so it does not rest on the origin."""
+        """True while the RC operator has control. Others may send under any name, so it does not
+        rest on the origin."""
         self._received_ns = -NEVER_NS
 
     def reset(self) -> None:
-        """Forget driver and reading, because the vehicle was armed; any input device may then take control."""
+        """Forget driver and reading, because the vehicle was armed; any input device may then take
+        control."""
         self.driver = self.command = None
         self.by_rc = False
 
     def on_message(self, command: TeleopCommand, now_ns: int, *, rc: bool = False) -> None:
-        """Update from a reading. One that is not finite is ignored. ``rc``: it is of the RC operator."""
+        """Update from a reading. One that is not finite is ignored. ``rc``: it is of the RC
+        operator."""
         if rc:
             if not (command.deadman or self.by_rc):
                 return
@@ -51,14 +55,20 @@ class TeleopMonitor:
                 self.driver = None if self.driver is None else command.origin
         else:
             self._see(command.origin, now_ns)
-            if (self.by_rc and (self.driver is not None or self._there(now_ns))) or not self._listens_to(command.origin, now_ns):
+            if (
+                self.by_rc and (self.driver is not None or self._there(now_ns))
+            ) or not self._listens_to(command.origin, now_ns):
                 return
             self.by_rc = False
         if command.unplugged:
             # It does not matter that another input device, which has no control, was unplugged.
-            self.unplugged = self.unplugged or self.command is None or command.origin == self.command.origin
+            self.unplugged = (
+                self.unplugged or self.command is None or command.origin == self.command.origin
+            )
             return
-        if not (isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)):
+        if not (
+            isfinite(command.steering) and isfinite(command.throttle) and isfinite(command.brake)
+        ):
             return
         if not rc:
             if self._counted.get(command.origin) == command.sequence:
@@ -73,12 +83,19 @@ class TeleopMonitor:
     def _see(self, origin: str, now_ns: int) -> None:
         self._seen_ns[origin] = now_ns
         if len(self._seen_ns) > MOST_STICKS:
-            self._seen_ns = {who: t_ns for who, t_ns in self._seen_ns.items() if now_ns - t_ns <= self._silence_ns}
-            self._counted = {who: sequence for who, sequence in self._counted.items() if who in self._seen_ns}
+            self._seen_ns = {
+                who: t_ns
+                for who, t_ns in self._seen_ns.items()
+                if now_ns - t_ns <= self._silence_ns
+            }
+            self._counted = {
+                who: sequence for who, sequence in self._counted.items() if who in self._seen_ns
+            }
 
     def _listens_to(self, origin: str, now_ns: int) -> bool:
         if self.driver is not None:
-            # A release must hold until the rules have seen it: by then another device may send under the same origin.
+            # A release must hold until the rules have seen it: by then another device may send
+            # under the same origin.
             return origin == self.driver and self.held and not self.unplugged
         return self.command is None or origin == self.command.origin or not self._there(now_ns)
 
@@ -86,8 +103,15 @@ class TeleopMonitor:
         """Return what the TELEOP request of ``origin`` waits for; empty if it may begin."""
         if self.command is None or not self.ready(now_ns):
             return "hold the deadman and centre the stick"
-        other, asks_by_stick = self.command.origin, now_ns - self._seen_ns.get(origin, -NEVER_NS) <= self._silence_ns
-        return f"the deadman of {other} is held: let it go, or ask there" if asks_by_stick and other != origin else ""
+        other, asks_by_stick = (
+            self.command.origin,
+            now_ns - self._seen_ns.get(origin, -NEVER_NS) <= self._silence_ns,
+        )
+        return (
+            f"the deadman of {other} is held: let it go, or ask there"
+            if asks_by_stick and other != origin
+            else ""
+        )
 
     def age_ns(self, now_ns: int) -> int:
         """Return the time since the last reading; ``NEVER_NS`` before the first."""

@@ -1,8 +1,10 @@
-"""Monitor that compares heading, gyro and course over ground, three independent measurements of yaw, and the commanded steering.
+"""Monitor that compares heading, gyro and course over ground, three independent measurements of
+yaw, and the commanded steering.
 
-The gyro is integrated to a yaw. Headings and courses over ground are compared with it at their time of validity, so latency does
-not matter. The change of the difference within a window counts, which neither gyro bias nor misalignment affects much. While there
-is neither, the yaw by speed and wheel angle is compared: it is known roughly, so that it shows only a grossly wrong gyro.
+The gyro is integrated to a yaw. Headings and courses over ground are compared with it at their time
+of validity, so latency does not matter. The change of the difference within a window counts, which
+neither gyro bias nor misalignment affects much. While there is neither, the yaw by speed and wheel
+angle is compared: it is known roughly, so that it shows only a grossly wrong gyro.
 """
 
 from collections import deque
@@ -21,7 +23,8 @@ WINDOW_NS = 1_500_000_000
 PARTED_RAD = 0.2
 """Largest change of heading minus gyro within the window, rad."""
 ASIDE_RAD = 0.25
-"""Largest angle between heading and course over ground, sideslip included, rad; doubled for inertial and magnetic headings."""
+"""Largest angle between heading and course over ground, sideslip included, rad; doubled for
+inertial and magnetic headings."""
 READINGS = 3
 """Number of consecutive headings that must differ from the gyro."""
 FIXES = 5
@@ -29,7 +32,8 @@ STUCK_READINGS = 3
 STUCK_NS = 350_000_000
 """Shortest time over which a stuck heading repeats, ns; at 10 Hz that is five readings."""
 TURN_WINDOW_NS = 3_000_000_000
-"""Window of the turn over equal headings, ns: over a longer one a gyro bias of 0.03 rad/s looks like a turn."""
+"""Window of the turn over equal headings, ns: over a longer one a gyro bias of 0.03 rad/s looks
+like a turn."""
 STUCK_RAD = 0.1
 """Range of the yaw by the gyro, over equal headings, above which the heading is stuck, rad."""
 BIAS_TIME_S = 1.0
@@ -41,7 +45,8 @@ FRESH_NS = 1_000_000_000
 STEERED_RAD = 0.2
 """Difference of gyro and steering within the window that is always tolerated, rad."""
 WHEEL_DOUBT_RAD, WHEEL_DOUBT_RATIO = 0.05, 0.4
-"""Doubt about the wheel angle: offset, slack and dead zone, and gain or slip as a fraction of it."""
+"""Doubt about the wheel angle: offset, slack and dead zone, and gain or slip as a fraction of
+it."""
 STEERING_STEPS = 60
 """Number of entries in the window of the steering."""
 
@@ -54,7 +59,8 @@ class YawMonitor:
         self._antenna_x_m = antenna_x_m
         self.adapt(vehicle)
         self.steering_aside_rad = 0.0
-        """Change of gyro minus steering within the window, rad; 0 while a heading or course over ground is compared instead."""
+        """Change of gyro minus steering within the window, rad; 0 while a heading or course over
+        ground is compared instead."""
         self.steering_aside_ns = 0
         """Time for which that has been more than all doubts about the steering explain, ns."""
         self._commands: deque[tuple[int, float]] = deque()
@@ -113,7 +119,8 @@ class YawMonitor:
         self._steering_delay_ns = round(vehicle.steering.delay_s * 1e9)
 
     def update(self, s: SafetyInputs) -> None:
-        """Compare the steering, and forget headings and courses over ground that are older than ``FRESH_NS``."""
+        """Compare the steering, and forget headings and courses over ground that are older than
+        ``FRESH_NS``."""
         self._steer(s)
         self._backward = s.speed_mps < 0.0
         self._stands = not abs(s.speed_mps) > STANDSTILL_MPS
@@ -123,11 +130,14 @@ class YawMonitor:
             self._forget_courses()
         yaw_rad = nan if s.estimate is None else s.estimate.yaw_rad
         comparable = self._headings and isfinite(yaw_rad)
-        self.estimate_aside_rad = remainder(self._headings[-1][1] + self._yaw_rad - yaw_rad, tau) if comparable else 0.0
+        self.estimate_aside_rad = (
+            remainder(self._headings[-1][1] + self._yaw_rad - yaw_rad, tau) if comparable else 0.0
+        )
 
     @property
     def aside_limit_rad(self) -> float:
-        """Largest angle between heading and course over ground, rad, for headings of the present kind."""
+        """Largest angle between heading and course over ground, rad, for headings of the present
+        kind."""
         return ASIDE_RAD if self._kind is HeadingKind.MOVING_BASE else 2.0 * ASIDE_RAD
 
     def _steer(self, s: SafetyInputs) -> None:
@@ -139,16 +149,25 @@ class YawMonitor:
             self._steered.clear()
             self.steering_aside_rad, self.steering_aside_ns = 0.0, 0
             return
-        commands, steering, dt_s, v = self._commands, self._vehicle.steering, dt_ns * 1e-9, s.speed_mps
+        commands, steering, dt_s, v = (
+            self._commands,
+            self._vehicle.steering,
+            dt_ns * 1e-9,
+            s.speed_mps,
+        )
         commands.append((s.now_ns + self._steering_delay_ns, s.sent.wheel_angle_rad))
         while commands and commands[0][0] <= s.now_ns:
             self._wheel_target_rad = commands.popleft()[1]
         step_rad = steering.rate_radps * dt_s
         self._wheel_rad += min(max(self._wheel_target_rad - self._wheel_rad, -step_rad), step_rad)
         base_m = self._vehicle.effective_wheelbase_m(v)
-        bias_radps = min(max(self._bias_radps, -s.limits.still_rate_radps), s.limits.still_rate_radps)
+        bias_radps = min(
+            max(self._bias_radps, -s.limits.still_rate_radps), s.limits.still_rate_radps
+        )
         self._apart_rad += turned_rad - (bias_radps + v * tan(self._wheel_rad) / base_m) * dt_s
-        self._doubt_rad += abs(v) / base_m * (WHEEL_DOUBT_RAD + WHEEL_DOUBT_RATIO * abs(self._wheel_rad)) * dt_s
+        self._doubt_rad += (
+            abs(v) / base_m * (WHEEL_DOUBT_RAD + WHEEL_DOUBT_RATIO * abs(self._wheel_rad)) * dt_s
+        )
         steered = self._steered
         if not steered or s.now_ns - steered[-1][0] >= WINDOW_NS // STEERING_STEPS:
             steered.append((s.now_ns, self._apart_rad, self._doubt_rad))
@@ -209,8 +228,9 @@ class YawMonitor:
     def _compare_with_last(self, heading: Heading, turned: float) -> None:
         """Count equal readings and the yaw since the first of them.
 
-        A heading may repeat itself at standstill and on a straight. The range of the yaw counts, because the bends of an S cancel
-        out, and the gyro's bias does not, because a vehicle on a straight would seem to turn.
+        A heading may repeat itself at standstill and on a straight. The range of the yaw counts,
+        because the bends of an S cancel out, and the gyro's bias does not, because a vehicle on a
+        straight would seem to turn.
         """
         if heading.yaw_rad == self._same_rad:
             self._same += 1
@@ -219,7 +239,11 @@ class YawMonitor:
             self._same_turned.clear()
         yaw = self._same_turned[-1][1] if self._same_turned else 0.0
         if not self._stands:
-            yaw += turned - self._newest[1] - self._bias_radps * (heading.t_ns - self._newest[0]) * 1e-9
+            yaw += (
+                turned
+                - self._newest[1]
+                - self._bias_radps * (heading.t_ns - self._newest[0]) * 1e-9
+            )
         self._newest = heading.t_ns, turned
         self._same_turned.append((heading.t_ns, yaw))
         while heading.t_ns - self._same_turned[0][0] > TURN_WINDOW_NS:
@@ -245,11 +269,15 @@ class YawMonitor:
         sigma_mps = sqrt(variance) if isfinite(variance) and variance >= 0.0 else UNKNOWN_SIGMA_MPS
         allowed = ASIDE_RAD + 2.0 * sigma_mps / speed
         self.gyro_aside_rad = _parted(self._courses, fix.t_ns, course - turned)
-        self.gyro_aside_in_a_row = self.gyro_aside_in_a_row + 1 if abs(self.gyro_aside_rad) > allowed else 0
+        self.gyro_aside_in_a_row = (
+            self.gyro_aside_in_a_row + 1 if abs(self.gyro_aside_rad) > allowed else 0
+        )
         if self._headings:
             self.aside_rad = remainder(self._headings[-1][1] + turned - course, tau)
             share = 1.0 if self._kind is HeadingKind.MOVING_BASE else 2.0
-            self.aside_in_a_row = self.aside_in_a_row + 1 if abs(self.aside_rad) > share * allowed else 0
+            self.aside_in_a_row = (
+                self.aside_in_a_row + 1 if abs(self.aside_rad) > share * allowed else 0
+            )
 
     def _turned_at(self, t_ns: int) -> float | None:
         """Return the integral of the gyro at ``t_ns``; None outside the stored window."""
@@ -260,7 +288,11 @@ class YawMonitor:
         for entry in reversed(turned):
             if entry[0] <= t_ns:
                 span = later[0] - entry[0]
-                return entry[1] + (later[1] - entry[1]) * (t_ns - entry[0]) / span if span > 0 else entry[1]
+                return (
+                    entry[1] + (later[1] - entry[1]) * (t_ns - entry[0]) / span
+                    if span > 0
+                    else entry[1]
+                )
             later = entry
         return None
 

@@ -1,1 +1,2 @@
-"""Rows of the failsafe matrix, one module per subject. :mod:`vehicled.safety.matrix` joins them into the table."""
+"""Rows of the failsafe matrix, one module per subject. :mod:`vehicled.safety.matrix` joins them
+into the table."""

@@ -32,7 +32,8 @@ def _stick_silence(s: RuleInputs) -> str:
 
 
 def _ground_silence_s(s: RuleInputs) -> float:
-    """Return the age of the ground station's heartbeat, s; NaN before the first, or if the profile does not stop for it."""
+    """Return the age of the ground station's heartbeat, s; NaN before the first, or if the profile
+    does not stop for it."""
     age_s = seconds(s.monitors.ground.age_ns(s.now_ns))
     return age_s if s.limits.stop_without_ground and age_s < inf else nan
 
@@ -41,7 +42,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=4,
         fault="emergency stop",
-        detector="request of the operator: button, key, web page, signal; the kill switch of an RC handset",
+        detector=(
+            "request of the operator: button, key, web page, signal; the kill switch of an RC "
+            "handset"
+        ),
         reaction="drive disabled and latched, brake applied; armed anew on purpose only",
         rules=(
             Rule(
@@ -58,14 +62,18 @@ ROWS: tuple[Row, ...] = (
         ),
         outside="supervisor, on the request itself",
         outside_ms=50.0,
-        unobeyed="the request passes through this computer and the actuator's wire: it stops nothing that they do not stop",
+        unobeyed=(
+            "the request passes through this computer and the actuator's wire: it stops "
+            "nothing that they do not stop"
+        ),
     ),
     Row(
         number=5,
         fault="deadman released, stick or setpoint stale",
         detector=(
-            "age and deadman of the readings; age of the setpoints of another program; a frame that an RC receiver marks as its "
-            "failsafe or as a repetition, or that no handset can send, is no reading"
+            "age and deadman of the readings; age of the setpoints of another program; a frame "
+            "that an RC receiver marks as its failsafe or as a repetition, or that no handset "
+            "can send, is no reading"
         ),
         reaction="brake",
         rules=(
@@ -97,7 +105,9 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.setpoints.age_ns(s.now_ns)),
                 limit=lambda s: SILENCE_S,
                 unit="s",
-                reason=lambda s: f"no setpoint from {s.monitors.setpoints.holder} for {SILENCE_S:.1f} s",
+                reason=lambda s: (
+                    f"no setpoint from {s.monitors.setpoints.holder} for {SILENCE_S:.1f} s"
+                ),
                 detect_ms=200.0,
                 persist_ms=0.0,
                 react_ms=250.0,
@@ -119,13 +129,18 @@ ROWS: tuple[Row, ...] = (
         number=6,
         fault="stick unplugged, or not neutral at the start",
         detector="the stick's own port; its first readings",
-        reaction="as row 5 in the same tick; nothing drives before the stick was neutral; no reading is ever repeated",
+        reaction=(
+            "as row 5 in the same tick; nothing drives before the stick was neutral; no "
+            "reading is ever repeated"
+        ),
         rules=(
             Rule(
                 code="teleop_unplugged",
                 reaction=Reaction.BRAKE,
                 value=lambda s: s.monitors.teleop.unplugged,
-                reason=lambda s: "the stick was unplugged, or the connection of its program has ended",
+                reason=lambda s: (
+                    "the stick was unplugged, or the connection of its program has ended"
+                ),
                 detect_ms=0.0,
                 persist_ms=0.0,
                 react_ms=50.0,
@@ -136,7 +151,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=7,
         fault="the ground station or the RC handset is lost",
-        detector="age of its heartbeat, from the first one on; age of the handset's usable frames, if the profile requires it",
+        detector=(
+            "age of its heartbeat, from the first one on; age of the handset's usable frames, "
+            "if the profile requires it"
+        ),
         reaction="controlled stop, or nothing by the profile; a warning for a poor radio link",
         rules=(
             Rule(
@@ -145,7 +163,9 @@ ROWS: tuple[Row, ...] = (
                 value=_ground_silence_s,
                 limit=lambda s: s.limits.ground_silence_s,
                 unit="s",
-                reason=lambda s: f"the ground station has been silent for {s.limits.ground_silence_s:.1f} s",
+                reason=lambda s: (
+                    f"the ground station has been silent for {s.limits.ground_silence_s:.1f} s"
+                ),
                 detect_ms=2000.0,
                 persist_ms=10.0,
                 react_ms=2200.0,
@@ -156,7 +176,10 @@ ROWS: tuple[Row, ...] = (
                 value=_rc_silence_s,
                 limit=lambda s: s.monitors.rc.silence_s,
                 unit="s",
-                reason=lambda s: f"the RC handset is lost: {s.monitors.rc.trouble_now(s.now_ns) or 'its frames are not usable'}",
+                reason=lambda s: (
+                    "the RC handset is lost: "
+                    f"{s.monitors.rc.trouble_now(s.now_ns) or 'its frames are not usable'}"
+                ),
                 detect_ms=1000.0,
                 persist_ms=10.0,
                 react_ms=1200.0,
@@ -169,7 +192,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: 100.0 * s.monitors.rc.least_link_quality,
                 sense=Sense.UNDER,
                 unit="%",
-                reason=lambda s: f"the radio link of the RC handset is poor: {100.0 * s.monitors.rc.link_quality:.0f} % arrive",
+                reason=lambda s: (
+                    "the radio link of the RC handset is poor: "
+                    f"{100.0 * s.monitors.rc.link_quality:.0f} % arrive"
+                ),
                 detect_ms=1000.0,
                 persist_ms=500.0,
                 react_ms=2000.0,
@@ -182,7 +208,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=19,
         fault="the vehicle leaves its corridor or a fence",
-        detector="its place on the course, which safety tracks itself; its body where it is, and where a stop would take it",
+        detector=(
+            "its place on the course, which safety tracks itself; its body where it is, and "
+            "where a stop would take it"
+        ),
         reaction="cap, controlled stop before the edge, brake beyond it",
         rules=(
             Rule(
@@ -190,7 +219,8 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.CONTROLLED_STOP,
                 value=lambda s: bool(s.monitors.stopping.leaves),
                 reason=lambda s: (
-                    f"a stop takes {s.monitors.stopping.distance_m:.1f} m from here and would end {s.monitors.stopping.leaves}"
+                    f"a stop takes {s.monitors.stopping.distance_m:.1f} m from here and would "
+                    f"end {s.monitors.stopping.leaves}"
                 ),
                 detect_ms=10.0,
                 persist_ms=30.0,
@@ -214,26 +244,43 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: abs(s.monitors.place.off_m) if s.monitors.place.driving else nan,
                 limit=lambda s: s.limits.corridor_m,
                 unit="m",
-                reason=lambda s: f"{s.monitors.place.off_m:+.2f} m off the course (corridor {s.limits.corridor_m:.2f} m)",
-                # The place is known to centimetres, and a vehicle moves aside by as much in this time.
+                reason=lambda s: (
+                    f"{s.monitors.place.off_m:+.2f} m off the course (corridor "
+                    f"{s.limits.corridor_m:.2f} m)"
+                ),
+                # The place is known to centimetres, and a vehicle moves aside by as much in this
+                # time.
                 detect_ms=50.0,
                 persist_ms=50.0,
                 react_ms=150.0,
                 modes=frozenset({Mode.AUTO, Mode.STOPPING}),
             ),
         ),
-        unobeyed="the reaction is a command: with a fault of the drive beside it the vehicle leaves the corridor all the same",
+        unobeyed=(
+            "the reaction is a command: with a fault of the drive beside it the vehicle leaves "
+            "the corridor all the same"
+        ),
     ),
     Row(
         number=22,
         fault="the controller loses its path, drives it backward, or ends elsewhere",
-        detector="finiteness of its reference; its end and its way against the place on the course that safety tracks",
-        reaction="controlled stop, brake when backward; only at the end of the course the drive counts as finished",
+        detector=(
+            "finiteness of its reference; its end and its way against the place on the course "
+            "that safety tracks"
+        ),
+        reaction=(
+            "controlled stop, brake when backward; only at the end of the course the drive "
+            "counts as finished"
+        ),
         rules=(
             Rule(
                 code="path_lost",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.control is not None and not isfinite(s.control.cross_track_m) and isfinite(s.speed_mps),
+                value=lambda s: (
+                    s.control is not None
+                    and not isfinite(s.control.cross_track_m)
+                    and isfinite(s.speed_mps)
+                ),
                 reason=lambda s: "the controller does not know its place on the path",
                 detect_ms=10.0,
                 persist_ms=50.0,
@@ -244,7 +291,10 @@ ROWS: tuple[Row, ...] = (
                 code="course_cut_short",
                 reaction=Reaction.CONTROLLED_STOP,
                 value=lambda s: s.controller_finished and not s.monitors.place.ended,
-                reason=lambda s: f"the controller ends the drive {s.monitors.place.remaining_m:.1f} m before the end of the course",
+                reason=lambda s: (
+                    f"the controller ends the drive {s.monitors.place.remaining_m:.1f} m "
+                    "before the end of the course"
+                ),
                 detect_ms=10.0,
                 # The end of the last drive may still be reported when the next begins.
                 persist_ms=50.0,
@@ -257,7 +307,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.monitors.place.beyond_m,
                 limit=lambda s: min(OVERRUN_SHARE * s.limits.corridor_m, OVERRUN_M),
                 unit="m",
-                reason=lambda s: f"{s.monitors.place.beyond_m:.2f} m beyond the end of the course, and the controller drives on",
+                reason=lambda s: (
+                    f"{s.monitors.place.beyond_m:.2f} m beyond the end of the course, and the "
+                    "controller drives on"
+                ),
                 detect_ms=10.0,
                 persist_ms=50.0,
                 react_ms=100.0,
@@ -269,7 +322,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.monitors.place.backward_m,
                 limit=lambda s: s.limits.corridor_m,
                 unit="m",
-                reason=lambda s: f"{s.monitors.place.backward_m:.2f} m back along the course: driven against it, or rolled back",
+                reason=lambda s: (
+                    f"{s.monitors.place.backward_m:.2f} m back along the course: driven "
+                    "against it, or rolled back"
+                ),
                 detect_ms=10.0,
                 persist_ms=50.0,
                 react_ms=100.0,
@@ -309,7 +365,8 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.WARN,
                 value=lambda s: s.monitors.host.strain != "",
                 reason=lambda s: s.monitors.host.strain,
-                # Load is a mean over one second: load that begins within one mean shows only in the next.
+                # Load is a mean over one second: load that begins within one mean shows only in the
+                # next.
                 detect_ms=2000.0,
                 persist_ms=1000.0,
                 react_ms=3500.0,
@@ -324,8 +381,8 @@ ROWS: tuple[Row, ...] = (
         fault="the wall clock steps, the machine sleeps",
         detector="wall and boot clock against the monotonic one",
         reaction=(
-            "only the monotonic clock counts; a step is a warning, and nothing is armed within five seconds of it; "
-            "waking up stops, disarms, and forgets what was asked for"
+            "only the monotonic clock counts; a step is a warning, and nothing is armed within "
+            "five seconds of it; waking up stops, disarms, and forgets what was asked for"
         ),
         rules=(
             Rule(
@@ -334,7 +391,9 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: abs(s.monitors.host.clock_step_s),
                 limit=lambda s: STEP_S,
                 unit="s",
-                reason=lambda s: f"the wall clock was moved by {s.monitors.host.clock_step_s:+.1f} s",
+                reason=lambda s: (
+                    f"the wall clock was moved by {s.monitors.host.clock_step_s:+.1f} s"
+                ),
                 detect_ms=1000.0,
                 persist_ms=0.0,
                 react_ms=1500.0,

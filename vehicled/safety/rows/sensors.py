@@ -26,28 +26,41 @@ UNMEASURED = "speed_unmeasured"
 
 def is_finite(estimate: StateEstimate) -> bool:
     """Return True if pose, speed and their covariance are finite."""
-    return isfinite(estimate.x_m + estimate.y_m + estimate.yaw_rad + estimate.speed_mps + sum(estimate.covariance))
+    return isfinite(
+        estimate.x_m
+        + estimate.y_m
+        + estimate.yaw_rad
+        + estimate.speed_mps
+        + sum(estimate.covariance)
+    )
 
 
 def _not_started(s: RuleInputs) -> bool:
-    """Return True if the estimator still waits for a heading and the present drive does not use one."""
+    """Return True if the estimator still waits for a heading and the present drive does not use
+    one."""
     waits = s.estimate is not None and s.estimate.status is EstimatorStatus.UNINITIALISED
     return waits and s.monitors.alignment.without_heading
 
 
 def _silence_s(s: RuleInputs, *kinds: type[Message]) -> float:
-    """Return the longest age among the streams that the profile declares, s; NaN if it declares none of them."""
+    """Return the longest age among the streams that the profile declares, s; NaN if it declares
+    none of them."""
     sources = s.monitors.sources
-    return max((seconds(sources.age_ns(kind, s.now_ns)) for kind in kinds if sources.promised(kind)), default=nan)
+    return max(
+        (seconds(sources.age_ns(kind, s.now_ns)) for kind in kinds if sources.promised(kind)),
+        default=nan,
+    )
 
 
 def _seen(s: RuleInputs, value: float) -> float:
-    """Return a value of the obstacle monitor: infinite if the lane is clear, NaN if no sensor sees it."""
+    """Return a value of the obstacle monitor: infinite if the lane is clear, NaN if no sensor sees
+    it."""
     return value if isfinite(value) or s.monitors.obstacle.sees else nan
 
 
 def _cap_by_sigma_mps(s: RuleInputs) -> float:
-    """Return the speed cap, m/s: it falls to ``capped_speed_mps`` as sigma grows to a third of the corridor."""
+    """Return the speed cap, m/s: it falls to ``capped_speed_mps`` as sigma grows to a third of the
+    corridor."""
     sigma, third = s.position_sigma_m, s.limits.corridor_m / 3.0
     room = 0.0 if not isfinite(sigma) else max(0.0, 1.0 - sigma / third)
     return max(s.limits.capped_speed_mps, s.limits.max_speed_mps * room)
@@ -59,8 +72,9 @@ ROWS: tuple[Row, ...] = (
         fault="GNSS is silent",
         detector="age of the last fix, and of the last speed that anything measured",
         reaction=(
-            "the estimate goes on by prediction, the speed is capped; row 11 limits how far; without a measured speed the last one "
-            "is not exceeded, the throttle is at most what holds it, and later a controlled stop"
+            "the estimate goes on by prediction, the speed is capped; row 11 limits how far; "
+            "without a measured speed the last one is not exceeded, the throttle is at most what "
+            "holds it, and later a controlled stop"
         ),
         rules=(
             Rule(
@@ -74,7 +88,8 @@ ROWS: tuple[Row, ...] = (
                 persist_ms=50.0,
                 react_ms=600.0,
                 clear=Clear.ITSELF,
-                # Twice the timeout that trips it: a receiver with sparse fixes then causes one cap and not many.
+                # Twice the timeout that trips it: a receiver with sparse fixes then causes one cap
+                # and not many.
                 clear_ms=1000.0,
             ),
             Rule(
@@ -82,8 +97,8 @@ ROWS: tuple[Row, ...] = (
                 reaction=Reaction.CAP_SPEED,
                 value=lambda s: s.monitors.speed.unmeasured,
                 reason=lambda s: (
-                    f"neither wheels nor GNSS measure the speed: not faster than {s.monitors.speed.held_mps:.2f} m/s, and no more "
-                    "throttle than that needs"
+                    "neither wheels nor GNSS measure the speed: not faster than "
+                    f"{s.monitors.speed.held_mps:.2f} m/s, and no more throttle than that needs"
                 ),
                 detect_ms=500.0,
                 persist_ms=50.0,
@@ -100,8 +115,8 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.corridor_m,
                 unit="m",
                 reason=lambda s: (
-                    f"without a measured speed the place along the course may be wrong by {s.monitors.speed.doubt_m:.2f} m "
-                    f"(limit {s.limits.corridor_m:.2f} m)"
+                    "without a measured speed the place along the course may be wrong by "
+                    f"{s.monitors.speed.doubt_m:.2f} m (limit {s.limits.corridor_m:.2f} m)"
                 ),
                 # At half a metre per second; a faster vehicle stops earlier.
                 detect_ms=9000.0,
@@ -115,13 +130,19 @@ ROWS: tuple[Row, ...] = (
         number=9,
         fault="RTK falls from fixed to float or single",
         detector="carrier solution of the fixes",
-        reaction="the speed is capped as the estimate's sigma grows; after the profile's time a controlled stop",
+        reaction=(
+            "the speed is capped as the estimate's sigma grows; after the profile's time a "
+            "controlled stop"
+        ),
         rules=(
             Rule(
                 code="rtk_lost",
                 reaction=Reaction.CAP_SPEED,
                 value=lambda s: s.monitors.gnss.degraded_since_ns is not None,
-                reason=lambda s: f"RTK is {s.monitors.gnss.carrier.name.lower().replace('none', 'lost')}, it was fixed",
+                reason=lambda s: (
+                    f"RTK is {s.monitors.gnss.carrier.name.lower().replace('none', 'lost')}, "
+                    "it was fixed"
+                ),
                 detect_ms=150.0,
                 persist_ms=300.0,
                 react_ms=600.0,
@@ -145,7 +166,10 @@ ROWS: tuple[Row, ...] = (
         number=10,
         fault="GNSS jumps or is jammed",
         detector="the estimator's gate; positions that repeat themselves",
-        reaction="refused fixes do not enter; five in a row stop the vehicle; what is believed later is slewed to",
+        reaction=(
+            "refused fixes do not enter; five in a row stop the vehicle; what is believed "
+            "later is slewed to"
+        ),
         rules=(
             Rule(
                 code="gnss_refused",
@@ -154,7 +178,9 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.gnss_refusals,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"{s.monitors.gnss.rejected_in_a_row} fixes in a row contradict the estimate",
+                reason=lambda s: (
+                    f"{s.monitors.gnss.rejected_in_a_row} fixes in a row contradict the estimate"
+                ),
                 detect_ms=500.0,
                 persist_ms=10.0,
                 react_ms=700.0,
@@ -166,7 +192,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.gnss_refusals,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"{s.monitors.gnss.same_in_a_row} fixes in a row repeat one position while the vehicle moves",
+                reason=lambda s: (
+                    f"{s.monitors.gnss.same_in_a_row} fixes in a row repeat one position while "
+                    "the vehicle moves"
+                ),
                 detect_ms=500.0,
                 persist_ms=10.0,
                 react_ms=700.0,
@@ -178,15 +207,18 @@ ROWS: tuple[Row, ...] = (
         number=11,
         fault="the estimator diverges, or is not finite",
         detector=(
-            "covariance and finiteness of the estimate; its place and speed against the raw fixes, its place against its own "
-            "motion; heading, gyro and course over ground against each other"
+            "covariance and finiteness of the estimate; its place and speed against the raw "
+            "fixes, its place against its own motion; heading, gyro and course over ground "
+            "against each other"
         ),
         reaction="controlled stop; NaN brakes in the same tick",
         rules=(
             Rule(
                 code="estimate_not_finite",
                 reaction=Reaction.BRAKE,
-                value=lambda s: s.estimate is not None and not is_finite(s.estimate) and not _not_started(s),
+                value=lambda s: (
+                    s.estimate is not None and not is_finite(s.estimate) and not _not_started(s)
+                ),
                 reason=lambda s: "the state estimate is not finite",
                 detect_ms=0.0,
                 persist_ms=0.0,
@@ -198,7 +230,8 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: (
                     s.estimate is not None
                     and s.estimate.status is EstimatorStatus.DIVERGED
-                    # An old heading may be as uncertain as none; the alignment drive is there to find it.
+                    # An old heading may be as uncertain as none; the alignment drive is there to
+                    # find it.
                     and not (s.monitors.alignment.active and s.monitors.alignment.without_heading)
                 ),
                 reason=lambda s: "the estimator has diverged",
@@ -212,7 +245,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.position_sigma_m,
                 limit=lambda s: s.limits.corridor_m / 3.0,
                 unit="m",
-                reason=lambda s: f"position known to {s.position_sigma_m:.2f} m only (limit {s.limits.corridor_m / 3.0:.2f} m)",
+                reason=lambda s: (
+                    f"position known to {s.position_sigma_m:.2f} m only (limit "
+                    f"{s.limits.corridor_m / 3.0:.2f} m)"
+                ),
                 detect_ms=0.0,
                 persist_ms=100.0,
                 react_ms=200.0,
@@ -225,7 +261,8 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.REACHES,
                 unit="in a row",
                 reason=lambda s: (
-                    f"fixes are {s.monitors.consistency.apart_m:.2f} m from the estimate, more than both declare of their errors"
+                    f"fixes are {s.monitors.consistency.apart_m:.2f} m from the estimate, more "
+                    "than both declare of their errors"
                 ),
                 detect_ms=900.0,
                 persist_ms=10.0,
@@ -237,7 +274,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.monitors.consistency.jumped_m,
                 limit=lambda s: s.limits.corridor_m / 3.0,
                 unit="m",
-                reason=lambda s: f"the place has jumped by {s.monitors.consistency.jumped_m:.2f} m against the motion",
+                reason=lambda s: (
+                    f"the place has jumped by {s.monitors.consistency.jumped_m:.2f} m against "
+                    "the motion"
+                ),
                 detect_ms=0.0,
                 persist_ms=50.0,
                 react_ms=100.0,
@@ -252,8 +292,8 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.REACHES,
                 unit="in a row",
                 reason=lambda s: (
-                    f"the speed of the fixes is {s.monitors.consistency.apart_mps:+.2f} m/s off the estimate, more than noise and "
-                    "latency explain"
+                    f"the speed of the fixes is {s.monitors.consistency.apart_mps:+.2f} m/s off "
+                    "the estimate, more than noise and latency explain"
                 ),
                 detect_ms=900.0,
                 persist_ms=10.0,
@@ -278,7 +318,9 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: FIXES,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"the heading is {s.monitors.yaw.aside_rad:+.2f} rad off the course over ground",
+                reason=lambda s: (
+                    f"the heading is {s.monitors.yaw.aside_rad:+.2f} rad off the course over ground"
+                ),
                 detect_ms=600.0,
                 persist_ms=10.0,
                 react_ms=800.0,
@@ -298,8 +340,9 @@ ROWS: tuple[Row, ...] = (
         number=12,
         fault="the IMU is silent, stuck, saturated, biased or turned",
         detector=(
-            "age, change and range of its samples; the course over ground, or while there is none speed and wheel angle; the way "
-            "that the fixes climb; mean rate and direction of gravity at rest before arming"
+            "age, change and range of its samples; the course over ground, or while there is "
+            "none speed and wheel angle; the way that the fixes climb; mean rate and direction "
+            "of gravity at rest before arming"
         ),
         reaction="controlled stop",
         rules=(
@@ -329,7 +372,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.inertial.saturated_ns(s.now_ns)),
                 limit=lambda s: s.limits.imu_silence_s,
                 unit="s",
-                reason=lambda s: f"the IMU has been at the end of its range for {s.limits.imu_silence_s * 1e3:.0f} ms",
+                reason=lambda s: (
+                    "the IMU has been at the end of its range for "
+                    f"{s.limits.imu_silence_s * 1e3:.0f} ms"
+                ),
                 detect_ms=50.0,
                 persist_ms=50.0,
                 react_ms=150.0,
@@ -342,8 +388,8 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.REACHES,
                 unit="in a row",
                 reason=lambda s: (
-                    f"the IMU points {degrees(s.monitors.climb.tilted_rad):+.0f} degrees off the way that the heights of the fixes "
-                    f"climb: {s.monitors.climb.remedy}"
+                    f"the IMU points {degrees(s.monitors.climb.tilted_rad):+.0f} degrees off the "
+                    f"way that the heights of the fixes climb: {s.monitors.climb.remedy}"
                 ),
                 # After 5 m and five more fixes, at half a metre per second.
                 detect_ms=12_500.0,
@@ -357,7 +403,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: FIXES,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"course over ground and gyro differ by {s.monitors.yaw.gyro_aside_rad:+.2f} rad",
+                reason=lambda s: (
+                    "course over ground and gyro differ by "
+                    f"{s.monitors.yaw.gyro_aside_rad:+.2f} rad"
+                ),
                 detect_ms=1200.0,
                 persist_ms=10.0,
                 react_ms=1500.0,
@@ -369,8 +418,8 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: 0.0,
                 unit="s",
                 reason=lambda s: (
-                    f"gyro and steering differ by {s.monitors.yaw.steering_aside_rad:+.2f} rad, and neither a heading nor a "
-                    "course over ground shows which is right"
+                    f"gyro and steering differ by {s.monitors.yaw.steering_aside_rad:+.2f} rad, "
+                    "and neither a heading nor a course over ground shows which is right"
                 ),
                 # The last course over ground counts for a second.
                 detect_ms=2800.0,
@@ -384,7 +433,10 @@ ROWS: tuple[Row, ...] = (
         number=30,
         fault="the vehicle is lost on its map",
         detector="age of the last scan that fits the map where the vehicle should be",
-        reaction="the estimate goes on by prediction, the speed is capped; then a controlled stop; standing it searches its place",
+        reaction=(
+            "the estimate goes on by prediction, the speed is capped; then a controlled stop; "
+            "standing it searches its place"
+        ),
         rules=(
             Rule(
                 code="map_lost",
@@ -392,7 +444,9 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.monitors.localisation.lost_s,
                 limit=lambda s: s.limits.map_silence_s,
                 unit="s",
-                reason=lambda s: f"no scan fits the map for {s.limits.map_silence_s:.1f} s: predicting",
+                reason=lambda s: (
+                    f"no scan fits the map for {s.limits.map_silence_s:.1f} s: predicting"
+                ),
                 detect_ms=350.0,
                 persist_ms=10.0,
                 react_ms=450.0,
@@ -418,7 +472,10 @@ ROWS: tuple[Row, ...] = (
         number=23,
         fault="something stands in the lane, or the sensor of obstacles is silent",
         detector="ranges and scans against the lane that the vehicle will sweep; their age",
-        reaction="speed capped while there is room to roll out, then a controlled stop before it; silence counts as an obstacle",
+        reaction=(
+            "speed capped while there is room to roll out, then a controlled stop before it; "
+            "silence counts as an obstacle"
+        ),
         rules=(
             Rule(
                 code="obstacle_in_sight",
@@ -427,7 +484,9 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: min(abs(s.speed_mps) + 0.3, s.limits.max_speed_mps),
                 sense=Sense.UNDER,
                 unit="m/s",
-                reason=lambda s: f"something stands {s.monitors.obstacle.free_m:.1f} m ahead: slower",
+                reason=lambda s: (
+                    f"something stands {s.monitors.obstacle.free_m:.1f} m ahead: slower"
+                ),
                 # Two readings at 20 Hz, one sweep of the scanner, and its latency.
                 detect_ms=150.0,
                 persist_ms=10.0,
@@ -439,13 +498,15 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_ahead",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: _seen(s, s.monitors.obstacle.free_m) if s.monitors.obstacle.drives(s) else nan,
+                value=lambda s: (
+                    _seen(s, s.monitors.obstacle.free_m) if s.monitors.obstacle.drives(s) else nan
+                ),
                 limit=lambda s: s.monitors.stopping.distance_m + s.limits.obstacle_gap_m,
                 sense=Sense.WITHIN,
                 unit="m",
                 reason=lambda s: (
-                    f"obstacle ahead: something stands {s.monitors.obstacle.free_m:.2f} m before the vehicle, "
-                    f"and a stop takes {s.monitors.stopping.distance_m:.2f} m"
+                    f"obstacle ahead: something stands {s.monitors.obstacle.free_m:.2f} m before "
+                    f"the vehicle, and a stop takes {s.monitors.stopping.distance_m:.2f} m"
                 ),
                 detect_ms=150.0,
                 persist_ms=10.0,
@@ -454,13 +515,18 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="obstacle_too_near",
                 reaction=Reaction.BRAKE,
-                value=lambda s: _seen(s, s.monitors.obstacle.free_m) if abs(s.speed_mps) > STANDSTILL_MPS else nan,
+                value=lambda s: (
+                    _seen(s, s.monitors.obstacle.free_m)
+                    if abs(s.speed_mps) > STANDSTILL_MPS
+                    else nan
+                ),
                 limit=lambda s: s.monitors.stopping.distance_m,
                 sense=Sense.UNDER,
                 unit="m",
                 reason=lambda s: (
-                    f"obstacle ahead: something stands {s.monitors.obstacle.free_m:.2f} m before the vehicle, "
-                    f"nearer than the {s.monitors.stopping.distance_m:.2f} m of a controlled stop"
+                    f"obstacle ahead: something stands {s.monitors.obstacle.free_m:.2f} m before "
+                    f"the vehicle, nearer than the {s.monitors.stopping.distance_m:.2f} m of a "
+                    "controlled stop"
                 ),
                 detect_ms=150.0,
                 persist_ms=10.0,
@@ -472,7 +538,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: _silence_s(s, ObstacleRange, LaserScan),
                 limit=lambda s: s.limits.obstacle_silence_s,
                 unit="s",
-                reason=lambda s: f"no reading of the obstacle sensor for {s.limits.obstacle_silence_s:.1f} s: taken as an obstacle",
+                reason=lambda s: (
+                    f"no reading of the obstacle sensor for {s.limits.obstacle_silence_s:.1f} "
+                    "s: taken as an obstacle"
+                ),
                 detect_ms=300.0,
                 persist_ms=10.0,
                 react_ms=400.0,

@@ -17,7 +17,10 @@ ROWS: tuple[Row, ...] = (
         number=1,
         fault="the event loop is frozen",
         detector="the motor controller's own time-out; systemd's watchdog",
-        reaction="the motor controller brakes; systemd restarts the daemon, which starts disarmed; a loop that wakes up brakes",
+        reaction=(
+            "the motor controller brakes; systemd restarts the daemon, which starts disarmed; "
+            "a loop that wakes up brakes"
+        ),
         rules=(
             Rule(
                 code="loop_frozen",
@@ -25,7 +28,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: nan if s.sent is None else seconds(s.now_ns - s.sent.t_ns),
                 limit=lambda s: s.limits.loop_silence_s,
                 unit="s",
-                reason=lambda s: f"no command went out for {0 if s.sent is None else (s.now_ns - s.sent.t_ns) / 1e6:.0f} ms",
+                reason=lambda s: (
+                    "no command went out for "
+                    f"{0 if s.sent is None else (s.now_ns - s.sent.t_ns) / 1e6:.0f} ms"
+                ),
                 detect_ms=0.0,
                 persist_ms=0.0,
                 # Counted from the moment at which the loop runs again.
@@ -36,7 +42,9 @@ ROWS: tuple[Row, ...] = (
         outside_ms=300.0,
         substitute={
             "brake": "its time-out ends the drive, and it coasts",
-            "readable_timeout": "its time-out is compiled in and believed: measure it once, wheels off the ground",
+            "readable_timeout": (
+                "its time-out is compiled in and believed: measure it once, wheels off the ground"
+            ),
         },
         unobeyed="a motor controller without a working time-out repeats the last command",
     ),
@@ -44,7 +52,10 @@ ROWS: tuple[Row, ...] = (
         number=2,
         fault="deadlines are missed, sustained",
         detector="the executive's account of every release",
-        reaction="one miss is recorded; three in a row or 1 % of ten seconds cap the speed; an estimate five periods old brakes",
+        reaction=(
+            "one miss is recorded; three in a row or 1 % of ten seconds cap the speed; an "
+            "estimate five periods old brakes"
+        ),
         rules=(
             Rule(
                 code="deadlines_missed",
@@ -53,7 +64,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: 3,
                 sense=Sense.REACHES,
                 unit="in a row",
-                reason=lambda s: f"{s.monitors.deadlines.task} missed {s.monitors.deadlines.in_a_row} deadlines in a row",
+                reason=lambda s: (
+                    f"{s.monitors.deadlines.task} missed {s.monitors.deadlines.in_a_row} "
+                    "deadlines in a row"
+                ),
                 detect_ms=30.0,
                 persist_ms=0.0,
                 react_ms=100.0,
@@ -66,8 +80,12 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: 100.0 * s.monitors.deadlines.share,
                 limit=lambda s: 1.0,
                 unit="%",
-                reason=lambda s: f"{100 * s.monitors.deadlines.share:.1f} % of the deadlines of ten seconds missed (limit 1 %)",
-                # The ratio is updated once a second, so a fault just before an update may count only in the next.
+                reason=lambda s: (
+                    f"{100 * s.monitors.deadlines.share:.1f} % of the deadlines of ten seconds "
+                    "missed (limit 1 %)"
+                ),
+                # The ratio is updated once a second, so a fault just before an update may count
+                # only in the next.
                 detect_ms=2000.0,
                 persist_ms=0.0,
                 react_ms=2100.0,
@@ -81,7 +99,8 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.estimate_silence_s,
                 unit="s",
                 reason=lambda s: (
-                    f"no state estimate for {s.estimate_age_ns / 1e6:.0f} ms (limit {s.limits.estimate_silence_s * 1e3:.0f} ms)"
+                    f"no state estimate for {s.estimate_age_ns / 1e6:.0f} ms (limit "
+                    f"{s.limits.estimate_silence_s * 1e3:.0f} ms)"
                 ),
                 detect_ms=25.0,
                 persist_ms=0.0,
@@ -94,7 +113,9 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.control_silence_s,
                 unit="s",
                 reason=lambda s: (
-                    f"no control command for {s.control_age_ns / 1e6:.0f} ms" if s.control is not None else "no control command yet"
+                    f"no control command for {s.control_age_ns / 1e6:.0f} ms"
+                    if s.control is not None
+                    else "no control command yet"
                 ),
                 detect_ms=50.0,
                 persist_ms=0.0,
@@ -108,8 +129,8 @@ ROWS: tuple[Row, ...] = (
         fault="a task raised",
         detector="the machine, round each task",
         reaction=(
-            "the command is the brake for that tick, and the vehicle stops; the third exception of ingestion or actuation in ten "
-            "seconds ends the run braked"
+            "the command is the brake for that tick, and the vehicle stops; the third exception "
+            "of ingestion or actuation in ten seconds ends the run braked"
         ),
         rules=(
             Rule(
@@ -156,13 +177,16 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.monitors.control.clipped_in_a_row,
                 limit=lambda s: 5,
                 unit="in a row",
-                reason=lambda s: f"{s.monitors.control.clipped_in_a_row} commands in a row were over the limits",
+                reason=lambda s: (
+                    f"{s.monitors.control.clipped_in_a_row} commands in a row were over the limits"
+                ),
                 detect_ms=60.0,
                 persist_ms=0.0,
                 react_ms=100.0,
                 clear=Clear.ITSELF,
                 clear_ms=1000.0,
-                # In TELEOP full deflection is the vehicle's limit, so a clipped command is no fault.
+                # In TELEOP full deflection is the vehicle's limit, so a clipped command is no
+                # fault.
                 modes=frozenset({Mode.AUTO, Mode.STOPPING}),
             ),
         ),

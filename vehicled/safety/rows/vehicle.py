@@ -10,7 +10,8 @@ from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
 
 def _actuator_silence_s(s: RuleInputs) -> float:
-    """Return the age of the telemetry, s: infinite if the port cannot be written, NaN if none has been received yet."""
+    """Return the age of the telemetry, s: infinite if the port cannot be written, NaN if none has
+    been received yet."""
     age_s = seconds(s.monitors.sources.age_ns(MotorStatus, s.now_ns))
     return inf if s.actuator_lost else age_s if age_s < inf else nan
 
@@ -34,22 +35,35 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.mismatch_ns),
                 limit=lambda s: s.limits.speed_mismatch_s,
                 unit="s",
-                reason=lambda s: f"wheels say {s.monitors.speed.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s",
+                reason=lambda s: (
+                    f"wheels say {s.monitors.speed.wheel_mps:.2f} m/s, the estimate "
+                    f"{s.speed_mps:.2f} m/s"
+                ),
                 detect_ms=500.0,
                 persist_ms=10.0,
-                # Longer than the half second for which the drive may oscillate about a speed that the wheels do not report.
+                # Longer than the half second for which the drive may oscillate about a speed that
+                # the wheels do not report.
                 react_ms=1000.0,
             ),
         ),
-        substitute={"telemetry": "no speed of motor or wheels to compare: rows 14, 15 and 19 bound what the drive does wrong"},
+        substitute={
+            "telemetry": (
+                "no speed of motor or wheels to compare: rows 14, 15 and 19 bound what the drive "
+                "does wrong"
+            )
+        },
     ),
     Row(
         number=14,
         fault="commanded, not moving",
-        detector="speed and distance, relative to what is asked for, and the place on the course; drive commanded",
+        detector=(
+            "speed and distance, relative to what is asked for, and the place on the course; "
+            "drive commanded"
+        ),
         reaction=(
-            "drive disabled, no current: the motor would only heat; braked after all if it rolls, and at once where it was under "
-            "way and came to rest; a drive that does not move on for other reasons, controlled stop"
+            "drive disabled, no current: the motor would only heat; braked after all if it "
+            "rolls, and at once where it was under way and came to rest; a drive that does not "
+            "move on for other reasons, controlled stop"
         ),
         rules=(
             Rule(
@@ -58,8 +72,11 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.not_moving_ns),
                 limit=lambda s: s.limits.not_moving_s,
                 unit="s",
-                reason=lambda s: f"commanded to drive for {s.limits.not_moving_s:.1f} s, and it stands",
-                # A creep of a vehicle without wheel speeds is separated from standstill by some fixes.
+                reason=lambda s: (
+                    f"commanded to drive for {s.limits.not_moving_s:.1f} s, and it stands"
+                ),
+                # A creep of a vehicle without wheel speeds is separated from standstill by some
+                # fixes.
                 detect_ms=2500.0,
                 persist_ms=10.0,
                 react_ms=2800.0,
@@ -86,8 +103,8 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.no_progress_s,
                 unit="s",
                 reason=lambda s: (
-                    f"asked to go on{f' at {s.asked_mps:.2f} m/s' if s.asked_mps > 0.0 else ''}, and it has not moved on for "
-                    f"{s.limits.no_progress_s:.0f} s"
+                    f"asked to go on{f' at {s.asked_mps:.2f} m/s' if s.asked_mps > 0.0 else ''}, "
+                    f"and it has not moved on for {s.limits.no_progress_s:.0f} s"
                 ),
                 detect_ms=10_000.0,
                 persist_ms=10.0,
@@ -95,13 +112,24 @@ ROWS: tuple[Row, ...] = (
                 modes=DRIVING,
             ),
         ),
-        substitute={"telemetry": "judged by the estimate and the speed of GNSS alone, later by a fraction of a second"},
+        substitute={
+            "telemetry": (
+                "judged by the estimate and the speed of GNSS alone, later by a fraction of a "
+                "second"
+            )
+        },
     ),
     Row(
         number=15,
         fault="moving uncommanded, rolling back, too fast",
-        detector="speed against what the commands of the past explain, and what is asked for; distance against the drive",
-        reaction="brake after 0.3 s, or 0.3 m of rolling back; drive disabled when that does not help; faster than asked for, stop",
+        detector=(
+            "speed against what the commands of the past explain, and what is asked for; "
+            "distance against the drive"
+        ),
+        reaction=(
+            "brake after 0.3 s, or 0.3 m of rolling back; drive disabled when that does not "
+            "help; faster than asked for, stop"
+        ),
         rules=(
             Rule(
                 code="uncommanded_motion",
@@ -131,7 +159,9 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.faster_ns),
                 limit=lambda s: FASTER_S,
                 unit="s",
-                reason=lambda s: f"it moves at {s.speed_mps:.2f} m/s, and {s.asked_mps:.2f} m/s is asked for",
+                reason=lambda s: (
+                    f"it moves at {s.speed_mps:.2f} m/s, and {s.asked_mps:.2f} m/s is asked for"
+                ),
                 # After a lower speed is asked for it first gets the time to slow down.
                 detect_ms=2500.0,
                 persist_ms=10.0,
@@ -144,8 +174,12 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.monitors.progress.rolled_back_m,
                 limit=lambda s: s.limits.roll_back_m,
                 unit="m",
-                reason=lambda s: f"it has rolled back by {s.monitors.progress.rolled_back_m:.2f} m against its drive",
-                # Fixes arrive late, and their mean later; without them the estimate follows within a second.
+                reason=lambda s: (
+                    f"it has rolled back by {s.monitors.progress.rolled_back_m:.2f} m against "
+                    "its drive"
+                ),
+                # Fixes arrive late, and their mean later; without them the estimate follows within
+                # a second.
                 detect_ms=1000.0,
                 persist_ms=10.0,
                 react_ms=1200.0,
@@ -157,15 +191,26 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: abs(s.speed_mps),
                 limit=lambda s: s.limits.max_speed_mps + s.limits.overspeed_mps,
                 unit="m/s",
-                reason=lambda s: f"{s.speed_mps:.2f} m/s, the limit is {s.limits.max_speed_mps:.2f} m/s",
-                # The estimate believes in the brake that the drive does not obey, so it follows late.
+                reason=lambda s: (
+                    f"{s.speed_mps:.2f} m/s, the limit is {s.limits.max_speed_mps:.2f} m/s"
+                ),
+                # The estimate believes in the brake that the drive does not obey, so it follows
+                # late.
                 detect_ms=200.0,
                 persist_ms=300.0,
                 react_ms=650.0,
             ),
         ),
-        substitute={"brake": "nothing to brake with: the drive is released and the vehicle coasts; plan the course for that way"},
-        unobeyed="a drive that runs away, or keeps its last command, ignores the brake too: it is named, and the vehicle goes on",
+        substitute={
+            "brake": (
+                "nothing to brake with: the drive is released and the vehicle coasts; plan the "
+                "course for that way"
+            )
+        },
+        unobeyed=(
+            "a drive that runs away, or keeps its last command, ignores the brake too: it is "
+            "named, and the vehicle goes on"
+        ),
     ),
     Row(
         number=16,
@@ -177,7 +222,9 @@ ROWS: tuple[Row, ...] = (
                 code="motor_fault",
                 reaction=Reaction.DISABLE,
                 value=lambda s: s.monitors.motor.fault_code != 0,
-                reason=lambda s: f"the motor controller reports fault {s.monitors.motor.fault_code}",
+                reason=lambda s: (
+                    f"the motor controller reports fault {s.monitors.motor.fault_code}"
+                ),
                 # Fault codes are polled: one polling period plus the transfer of the answer.
                 detect_ms=60.0,
                 persist_ms=10.0,
@@ -189,7 +236,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.monitors.motor.hottest_k - ZERO_CELSIUS_K,
                 limit=lambda s: s.limits.motor_hot_k - ZERO_CELSIUS_K,
                 unit="°C",
-                reason=lambda s: f"motor or controller at {s.monitors.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
+                reason=lambda s: (
+                    f"motor or controller at {s.monitors.motor.hottest_k - ZERO_CELSIUS_K:.0f} "
+                    "degrees"
+                ),
                 detect_ms=20.0,
                 persist_ms=500.0,
                 react_ms=700.0,
@@ -202,14 +252,25 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: s.monitors.motor.hottest_k - ZERO_CELSIUS_K,
                 limit=lambda s: s.limits.motor_hot_k + 15.0 - ZERO_CELSIUS_K,
                 unit="°C",
-                reason=lambda s: f"motor or controller at {s.monitors.motor.hottest_k - ZERO_CELSIUS_K:.0f} degrees",
+                reason=lambda s: (
+                    f"motor or controller at {s.monitors.motor.hottest_k - ZERO_CELSIUS_K:.0f} "
+                    "degrees"
+                ),
                 detect_ms=20.0,
                 persist_ms=500.0,
                 react_ms=700.0,
             ),
         ),
-        devices=("vesc_<name of the fault>", "odrive_<name of the error>", "roboclaw_<name of the error>"),
-        substitute={"telemetry": "faults and heat are not reported: a drive that gives up for them ends at row 14"},
+        devices=(
+            "vesc_<name of the fault>",
+            "odrive_<name of the error>",
+            "roboclaw_<name of the error>",
+        ),
+        substitute={
+            "telemetry": (
+                "faults and heat are not reported: a drive that gives up for them ends at row 14"
+            )
+        },
     ),
     Row(
         number=17,
@@ -230,8 +291,15 @@ ROWS: tuple[Row, ...] = (
                 react_ms=150.0,
             ),
         ),
-        substitute={"telemetry": "only a port that goes away is noticed: a cable that is cut further on ends at row 14"},
-        unobeyed="no command arrives; a board without a time-out, or with a stuck output, drives on",
+        substitute={
+            "telemetry": (
+                "only a port that goes away is noticed: a cable that is cut further on ends at "
+                "row 14"
+            )
+        },
+        unobeyed=(
+            "no command arrives; a board without a time-out, or with a stuck output, drives on"
+        ),
     ),
     Row(
         number=18,
@@ -246,7 +314,10 @@ ROWS: tuple[Row, ...] = (
                 limit=lambda s: s.limits.battery_low_v,
                 sense=Sense.UNDER,
                 unit="V",
-                reason=lambda s: f"battery at {s.monitors.motor.rest_v:.2f} V without load (low: {s.limits.battery_low_v:.2f} V)",
+                reason=lambda s: (
+                    f"battery at {s.monitors.motor.rest_v:.2f} V without load (low: "
+                    f"{s.limits.battery_low_v:.2f} V)"
+                ),
                 detect_ms=2000.0,
                 persist_ms=2000.0,
                 react_ms=6000.0,
@@ -261,13 +332,18 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.UNDER,
                 unit="V",
                 reason=lambda s: (
-                    f"battery at {s.monitors.motor.rest_v:.2f} V without load (empty: {s.limits.battery_empty_v:.2f} V)"
+                    f"battery at {s.monitors.motor.rest_v:.2f} V without load (empty: "
+                    f"{s.limits.battery_empty_v:.2f} V)"
                 ),
                 detect_ms=2000.0,
                 persist_ms=2000.0,
                 react_ms=6000.0,
             ),
         ),
-        substitute={"telemetry": "no voltage is reported: limits.battery_low_v has no effect, time the drive instead"},
+        substitute={
+            "telemetry": (
+                "no voltage is reported: limits.battery_low_v has no effect, time the drive instead"
+            )
+        },
     ),
 )

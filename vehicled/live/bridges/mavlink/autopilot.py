@@ -1,8 +1,10 @@
-"""Speaks MAVLink for the vehicle: telemetry out, commands in. Pure: time and messages are given, requests go to lanes.
+"""Speaks MAVLink for the vehicle: telemetry out, commands in. Pure: time and messages are given,
+requests go to lanes.
 
-A ground station sees an ArduPilot rover. Every command is answered; a refusal carries its reason as a STATUSTEXT. :data:`TAKEN` is
-the table of the messages that the vehicle takes, :func:`~vehicled.live.bridges.mavlink.commands.commands` that of the commands,
-:data:`REFUSED` that of the messages that it knows and refuses. What is in none of them is ignored.
+A ground station sees an ArduPilot rover. Every command is answered; a refusal carries its reason as
+a STATUSTEXT. :data:`TAKEN` is the table of the messages that the vehicle takes,
+:func:`~vehicled.live.bridges.mavlink.commands.commands` that of the commands, :data:`REFUSED` that
+of the messages that it knows and refuses. What is in none of them is ignored.
 """
 
 from collections.abc import Callable
@@ -43,7 +45,8 @@ KINDS: tuple[type[Message], ...] = (
 """Message types that the bridge uses."""
 OURS = (SYSTEM_ID, int(mav.MAV_COMP_ID_AUTOPILOT1))
 COMPONENTS = frozenset({0, OURS[1], int(mav.MAV_COMP_ID_MISSIONPLANNER)})
-"""Target components that mean this vehicle: all, the autopilot, and the one that old QGroundControl sends its missions to."""
+"""Target components that mean this vehicle: all, the autopilot, and the one that old QGroundControl
+sends its missions to."""
 REFUSED_QUIET_S = 30.0
 """Time for which the refusal of a message that comes as a stream is not repeated, s."""
 
@@ -69,7 +72,11 @@ class Autopilot:
         view.record(message)
         if isinstance(message, ModeChange):
             pilot.say(f"{message.after.name}: {message.reason}", SEVERITIES[message.reaction])
-            if message.code == ReasonCode.COURSE_FINISHED and message.before is Mode.AUTO and _on_mission(view):
+            if (
+                message.code == ReasonCode.COURSE_FINISHED
+                and message.before is Mode.AUTO
+                and _on_mission(view)
+            ):
                 pilot.reach(inf)
             pose = view.pose
             if message.after is Mode.ARMED and pose is not None:
@@ -81,7 +88,11 @@ class Autopilot:
             if message.active:
                 origin = f"{message.origin}: " if message.origin else ""
                 pilot.say(f"{origin}{message.reason}", SEVERITIES[message.reaction])
-        elif isinstance(message, ControlCommand) and view.state.mode is Mode.AUTO and _on_mission(view):
+        elif (
+            isinstance(message, ControlCommand)
+            and view.state.mode is Mode.AUTO
+            and _on_mission(view)
+        ):
             pilot.reach(message.progress_m)
 
     def on_status(self, status: dict[str, Any]) -> None:
@@ -111,7 +122,10 @@ class Autopilot:
         """Take a message of a ground station. What is not for this vehicle is ignored."""
         if (message.get_srcSystem(), message.get_srcComponent()) == OURS:
             return  # our own, sent back by a router
-        if getattr(message, "target_system", 0) not in (0, SYSTEM_ID) or getattr(message, "target_component", 0) not in COMPONENTS:
+        if (
+            getattr(message, "target_system", 0) not in (0, SYSTEM_ID)
+            or getattr(message, "target_component", 0) not in COMPONENTS
+        ):
             return
         name = message.get_type()
         if name in REFUSED:
@@ -128,7 +142,11 @@ class Autopilot:
         self.pilot.say("commands are not taken: start vehicled with --mavlink-commands")
         if message.get_type().startswith("MISSION_"):
             peer = message.get_srcSystem(), message.get_srcComponent()
-            self.pilot.send(mav.MAVLink_mission_ack_message(*peer, mav.MAV_MISSION_DENIED, getattr(message, "mission_type", 0)))
+            self.pilot.send(
+                mav.MAVLink_mission_ack_message(
+                    *peer, mav.MAV_MISSION_DENIED, getattr(message, "mission_type", 0)
+                )
+            )
 
     def command(self, message: Any) -> None:
         """Follow a COMMAND_LONG or COMMAND_INT."""
@@ -143,11 +161,19 @@ class Autopilot:
         try:
             order = order_of(message, row, self.pilot)
         except (ValueError, PlaceError) as error:
-            self.pilot.say(f"{mav.enums['MAV_CMD'][message.command].name.removeprefix('MAV_CMD_')} refused: {error}")
+            self.pilot.say(
+                f"{mav.enums['MAV_CMD'][message.command].name.removeprefix('MAV_CMD_')} "
+                f"refused: {error}"
+            )
             self._ack(message, DENIED)
             return
         # A ground station that has no answer yet sends the same again: it is one command, not two.
-        key = (message.get_srcSystem(), message.get_srcComponent(), message.command, *map(repr, order.params))
+        key = (
+            message.get_srcSystem(),
+            message.get_srcComponent(),
+            message.command,
+            *map(repr, order.params),
+        )
         if row.lasts and key in self._running:
             self._ack(message, IN_PROGRESS)
             return
@@ -188,7 +214,9 @@ class Autopilot:
     def timesync(self, message: Any) -> None:
         """Answer a request for the time."""
         if message.tc1 == 0:
-            self.pilot.send(mav.MAVLink_timesync_message(int(self.pilot.view.now_s * 1e9), message.ts1))
+            self.pilot.send(
+                mav.MAVLink_timesync_message(int(self.pilot.view.now_s * 1e9), message.ts1)
+            )
 
 
 def _on_mission(view: RunView) -> bool:
@@ -206,33 +234,54 @@ class TakenMessage(NamedTuple):
 
 
 TAKEN: dict[str, TakenMessage] = {
-    "HEARTBEAT": TakenMessage("of a ground station: it counts for `limits.ground_expected`", Autopilot.beat, anybody=True),
+    "HEARTBEAT": TakenMessage(
+        "of a ground station: it counts for `limits.ground_expected`", Autopilot.beat, anybody=True
+    ),
     "COMMAND_LONG": TakenMessage("a command of the table below", Autopilot.command, anybody=True),
-    "COMMAND_INT": TakenMessage("the same; a place comes in a global frame", Autopilot.command, anybody=True),
+    "COMMAND_INT": TakenMessage(
+        "the same; a place comes in a global frame", Autopilot.command, anybody=True
+    ),
     "SET_MODE": TakenMessage("changes the mode, as DO_SET_MODE", Autopilot.set_mode),
-    "SET_POSITION_TARGET_GLOBAL_INT": TakenMessage("a place: latitude and longitude", lambda a, m: global_target(a.pilot, m)),
+    "SET_POSITION_TARGET_GLOBAL_INT": TakenMessage(
+        "a place: latitude and longitude", lambda a, m: global_target(a.pilot, m)
+    ),
     "SET_POSITION_TARGET_LOCAL_NED": TakenMessage(
         "a place, or a forward velocity with a turn rate", lambda a, m: local_target(a.pilot, m)
     ),
     "MISSION_COUNT": TakenMessage("begins an upload", lambda a, m: a.missions.on_count(m)),
     "MISSION_ITEM": TakenMessage(
-        "an item of an upload; with `current` = 2 a place to drive to, in GUIDED", lambda a, m: a.missions.on_item(m)
+        "an item of an upload; with `current` = 2 a place to drive to, in GUIDED",
+        lambda a, m: a.missions.on_item(m),
     ),
     "MISSION_ITEM_INT": TakenMessage("the same", lambda a, m: a.missions.on_item(m)),
     "MISSION_CLEAR_ALL": TakenMessage(
-        "forgets the mission, and stops a vehicle that drives it", lambda a, m: a.missions.on_clear(m)
+        "forgets the mission, and stops a vehicle that drives it",
+        lambda a, m: a.missions.on_clear(m),
     ),
     "MISSION_SET_CURRENT": TakenMessage(
-        "the first item only, while the vehicle does not drive", lambda a, m: set_current(a.pilot, m.seq, a.pilot.saying)
+        "the first item only, while the vehicle does not drive",
+        lambda a, m: set_current(a.pilot, m.seq, a.pilot.saying),
     ),
-    "MISSION_WRITE_PARTIAL_LIST": TakenMessage("is answered UNSUPPORTED", lambda a, m: a.missions.on_partial(m)),
-    "MISSION_REQUEST_PARTIAL_LIST": TakenMessage("is answered UNSUPPORTED", lambda a, m: a.missions.on_partial(m), anybody=True),
-    "MISSION_REQUEST_LIST": TakenMessage("number of items", lambda a, m: a.missions.on_list(m), anybody=True),
-    "MISSION_REQUEST": TakenMessage("an item, in degrees", lambda a, m: a.missions.on_request(m), anybody=True),
-    "MISSION_REQUEST_INT": TakenMessage("an item, in 1e-7 degrees", lambda a, m: a.missions.on_request(m), anybody=True),
+    "MISSION_WRITE_PARTIAL_LIST": TakenMessage(
+        "is answered UNSUPPORTED", lambda a, m: a.missions.on_partial(m)
+    ),
+    "MISSION_REQUEST_PARTIAL_LIST": TakenMessage(
+        "is answered UNSUPPORTED", lambda a, m: a.missions.on_partial(m), anybody=True
+    ),
+    "MISSION_REQUEST_LIST": TakenMessage(
+        "number of items", lambda a, m: a.missions.on_list(m), anybody=True
+    ),
+    "MISSION_REQUEST": TakenMessage(
+        "an item, in degrees", lambda a, m: a.missions.on_request(m), anybody=True
+    ),
+    "MISSION_REQUEST_INT": TakenMessage(
+        "an item, in 1e-7 degrees", lambda a, m: a.missions.on_request(m), anybody=True
+    ),
     "PARAM_REQUEST_LIST": TakenMessage("all parameters", lambda a, m: a.parameters.on_list(m)),
     "PARAM_REQUEST_READ": TakenMessage("one parameter", lambda a, m: a.parameters.on_read(m)),
-    "PARAM_SET": TakenMessage("changes a parameter: finite, REAL32, in its range", lambda a, m: a.parameters.on_set(m)),
+    "PARAM_SET": TakenMessage(
+        "changes a parameter: finite, REAL32, in its range", lambda a, m: a.parameters.on_set(m)
+    ),
     "PING": TakenMessage("is answered", Autopilot.ping, anybody=True),
     "TIMESYNC": TakenMessage("is answered", Autopilot.timesync, anybody=True),
 }
@@ -258,4 +307,5 @@ REFUSED: dict[str, str] = {
     "GPS_RTCM_DATA": "corrections come by an NTRIP device of the profile",
     "GPS_INJECT_DATA": "corrections come by an NTRIP device of the profile",
 }
-"""Messages that ask for what the vehicle does not do, with what to do instead; each is a text, every 30 s at most."""
+"""Messages that ask for what the vehicle does not do, with what to do instead; each is a text,
+every 30 s at most."""

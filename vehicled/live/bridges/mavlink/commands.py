@@ -1,6 +1,8 @@
-"""Commands (COMMAND_LONG, COMMAND_INT) that the vehicle follows: a table with the check of every parameter. Pure.
+"""Commands (COMMAND_LONG, COMMAND_INT) that the vehicle follows: a table with the check of every
+parameter. Pure.
 
-What is not in the table is answered UNSUPPORTED; a parameter that is not allowed is answered DENIED, with its name.
+What is not in the table is answered UNSUPPORTED; a parameter that is not allowed is answered
+DENIED, with its name.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,13 +41,24 @@ class Param(NamedTuple):
 
 def one_of(name: str, *values: float, unset: bool = False) -> Param:
     """Return the check for one of some values."""
-    return Param(name, " or ".join(f"{value:g}" for value in values), lambda value: value in values, unset)
+    return Param(
+        name, " or ".join(f"{value:g}" for value in values), lambda value: value in values, unset
+    )
 
 
-def between(name: str, low: float, high: float, unit: str, *, unset: bool = False, whole: bool = False) -> Param:
+def between(
+    name: str, low: float, high: float, unit: str, *, unset: bool = False, whole: bool = False
+) -> Param:
     """Return the check for a finite range; ``whole``: of integers."""
     words = f"{low:g} to {high:g}{f' {unit}' if unit else ''}"
-    return Param(name, words, lambda value: isfinite(value) and low <= value <= high and (not whole or value == int(value)), unset)
+    return Param(
+        name,
+        words,
+        lambda value: (
+            isfinite(value) and low <= value <= high and (not whole or value == int(value))
+        ),
+        unset,
+    )
 
 
 class Order(NamedTuple):
@@ -68,24 +81,39 @@ class Command(NamedTuple):
     has_place: bool = False
     """True if the parameters 5 and 6 are a latitude and longitude."""
     lasts: bool = False
-    """True if it takes time: sent again meanwhile, it is the same command and answered IN_PROGRESS."""
+    """True if it takes time: sent again meanwhile, it is the same command and answered
+    IN_PROGRESS."""
     anybody: bool = False
     """True if it commands nothing, so that it is followed without ``--mavlink-commands``."""
 
 
 def order_of(message: Any, row: Command, pilot: Pilot) -> Order:
-    """Return the checked content of a command. Raises :class:`PlaceError` or ValueError, with the reason."""
+    """Return the checked content of a command. Raises :class:`PlaceError` or ValueError, with the
+    reason."""
     is_int = message.get_type() == "COMMAND_INT"
     fifth, sixth = (message.x, message.y) if is_int else (message.param5, message.param6)
     last = message.z if is_int else message.param7
-    params = (message.param1, message.param2, message.param3, message.param4, float(fifth), float(sixth), last)
+    params = (
+        message.param1,
+        message.param2,
+        message.param3,
+        message.param4,
+        float(fifth),
+        float(sixth),
+        last,
+    )
     for number, param in row.params.items():
         if not param.accepts(params[number - 1]):
-            raise ValueError(f"parameter {number} ({param.name}) is {params[number - 1]:g}: use {param.allowed}")
+            raise ValueError(
+                f"parameter {number} ({param.name}) is {params[number - 1]:g}: use {param.allowed}"
+            )
     if not row.has_place:
         return Order(params, None)
     if is_int and message.frame not in GLOBAL_FRAMES:
-        raise PlaceError(f"{frame_name(message.frame)} is not followed: give latitude and longitude in a global frame")
+        raise PlaceError(
+            f"{frame_name(message.frame)} is not followed: give latitude and longitude in a "
+            "global frame"
+        )
     scale = 1e-7 if is_int else 1.0
     return Order(params, global_place(pilot.view.datum, fifth * scale, sixth * scale))
 
@@ -111,7 +139,13 @@ def set_mode(pilot: Pilot, flags: int, custom_mode: int, reply: Reply) -> None:
     if flags & mav.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED:
         pilot.choose(custom_mode, reply)
     else:
-        reply(DENIED, "only custom modes are known: set MAV_MODE_FLAG_CUSTOM_MODE_ENABLED and a mode of ArduPilot's rover")
+        reply(
+            DENIED,
+            (
+                "only custom modes are known: set MAV_MODE_FLAG_CUSTOM_MODE_ENABLED and a mode of "
+                "ArduPilot's rover"
+            ),
+        )
 
 
 def _auto(pilot: Pilot, _: Order, reply: Reply) -> None:
@@ -155,7 +189,13 @@ def _reposition(pilot: Pilot, order: Order, reply: Reply) -> None:
     speed_mps, flags, _, yaw_rad, *_ = order.params
     # Ground stations of ArduPilot send 0 where they mean any heading.
     heading = heading_rad(yaw_rad) if isfinite(yaw_rad) and yaw_rad != 0.0 else None
-    pilot.go_to(order.place, heading, speed_mps if speed_mps > 0.0 else None, reply, change_mode=flags == CHANGE_MODE)
+    pilot.go_to(
+        order.place,
+        heading,
+        speed_mps if speed_mps > 0.0 else None,
+        reply,
+        change_mode=flags == CHANGE_MODE,
+    )
 
 
 def _set_current(pilot: Pilot, order: Order, reply: Reply) -> None:
@@ -163,9 +203,16 @@ def _set_current(pilot: Pilot, order: Order, reply: Reply) -> None:
 
 
 def set_current(pilot: Pilot, number: int, reply: Reply) -> None:
-    """Follow a DO_SET_MISSION_CURRENT or MISSION_SET_CURRENT: a mission always begins with its first item."""
+    """Follow a DO_SET_MISSION_CURRENT or MISSION_SET_CURRENT: a mission always begins with its
+    first item."""
     if number > 1:
-        reply(DENIED, f"a mission cannot begin with item {number}: choose AUTO, which drives it from its first item")
+        reply(
+            DENIED,
+            (
+                f"a mission cannot begin with item {number}: choose AUTO, which drives it from its "
+                "first item"
+            ),
+        )
     elif pilot.view.state.mode is Mode.AUTO:
         reply(DENIED, "the vehicle drives: stop it before the mission begins again")
     else:
@@ -207,43 +254,59 @@ _ID = between("message", 0, 2**24 - 1, "", whole=True)
 
 
 def commands(schedule: Schedule) -> dict[int, Command]:
-    """Return the table by MAV_CMD; ``schedule``: that of the telemetry, which some commands change."""
+    """Return the table by MAV_CMD; ``schedule``: that of the telemetry, which some commands
+    change."""
     return {
         mav.MAV_CMD_COMPONENT_ARM_DISARM: Command(
-            "1: arms; it is answered once that has succeeded, or after 3 s; nothing moves. 0: disarms, with the brake",
+            (
+                "1: arms; it is answered once that has succeeded, or after 3 s; nothing moves. 0: "
+                "disarms, with the brake"
+            ),
             _arm_disarm,
             {1: one_of("arm", 0, 1), 2: one_of("force", 0, FORCE, unset=True)},
         ),
         mav.MAV_CMD_DO_SET_MODE: Command(
             "changes the mode",
             _set_mode,
-            {1: between("flags", 0, 255, "", whole=True), 2: between("custom mode", 0, 255, "", whole=True),
+            {1: between("flags", 0, 255, "", whole=True),
+             2: between("custom mode", 0, 255, "", whole=True),
              3: one_of("sub mode", 0, unset=True)},
         ),
         mav.MAV_CMD_MISSION_START: Command(
-            "AUTO", _auto, {1: one_of("first item", 0, unset=True), 2: one_of("last item", 0, unset=True)}, lasts=True
+            "AUTO", _auto,
+            {1: one_of("first item", 0, unset=True), 2: one_of("last item", 0, unset=True)},
+            lasts=True
         ),
         mav.MAV_CMD_NAV_RETURN_TO_LAUNCH: Command("RTL", _return, lasts=True),
         mav.MAV_CMD_DO_FLIGHTTERMINATION: Command(
             "above 0.5: emergency stop; 0: leaves the mode FAULT",
             _terminate,
-            {1: Param("terminate", "0, or above 0.5", lambda value: value == 0.0 or 0.5 < value < inf)},
+            {1: Param("terminate", "0, or above 0.5",
+             lambda value: value == 0.0 or 0.5 < value < inf)},
         ),
         mav.MAV_CMD_DO_PAUSE_CONTINUE: Command(
-            "0: stops; 1: drives on after such a stop, once the vehicle is armed again", _pause, {1: one_of("continue", 0, 1)}
+            "0: stops; 1: drives on after such a stop, once the vehicle is armed again", _pause,
+            {1: one_of("continue", 0, 1)}
         ),
         mav.MAV_CMD_DO_CHANGE_SPEED: Command(
-            "limits the speed; -2 lifts the limit, -1 changes nothing, climb and descent speeds are ignored",
+            (
+                "limits the speed; -2 lifts the limit, -1 changes nothing, climb and descent "
+                "speeds are ignored"
+            ),
             _change_speed,
-            {1: one_of("type", 0, 1, 2, 3), 2: Param("speed", f"-1, -2, or above 0 and at most {MAX_SPEED_MPS:g} m/s",
-                                                     lambda value: value in (-1.0, -2.0) or 0.0 < value <= MAX_SPEED_MPS),
-             3: between("throttle", -2, 100, "%", unset=True), 4: one_of("relative", 0, unset=True)},
+            {1: one_of("type", 0, 1, 2, 3),
+             2: Param("speed", f"-1, -2, or above 0 and at most {MAX_SPEED_MPS:g} m/s",
+                                                     lambda value: value in (-1.0, -2.0)
+                                                     or 0.0 < value <= MAX_SPEED_MPS),
+             3: between("throttle", -2, 100, "%", unset=True),
+             4: one_of("relative", 0, unset=True)},
         ),
         mav.MAV_CMD_DO_REPOSITION: Command(
             "plans to a place and drives there, in GUIDED or with flag 1 (change mode)",
             _reposition,
             {1: between("speed, below 0 for any", -MAX_SPEED_MPS, MAX_SPEED_MPS, "m/s", unset=True),
-             2: one_of("flags", 0, CHANGE_MODE), 4: between("heading", -2 * pi, 2 * pi, "rad", unset=True)},
+             2: one_of("flags", 0, CHANGE_MODE),
+             4: between("heading", -2 * pi, 2 * pi, "rad", unset=True)},
             has_place=True,
             lasts=True,
         ),
@@ -257,9 +320,11 @@ def commands(schedule: Schedule) -> dict[int, Command]:
             lambda pilot, order, reply: _interval(schedule, pilot, order, reply),
             {1: _ID, 2: between("interval", -1, 1e9, "us")},
         ),
-        mav.MAV_CMD_REQUEST_MESSAGE: Command("sends a message once", _message, {1: _ID}, anybody=True),
+        mav.MAV_CMD_REQUEST_MESSAGE: Command("sends a message once", _message, {1: _ID},
+            anybody=True),
         mav.MAV_CMD_GET_HOME_POSITION: Command(
-            "sends HOME_POSITION", lambda pilot, _, reply: _send("HOME_POSITION", pilot, reply), anybody=True
+            "sends HOME_POSITION", lambda pilot, _, reply: _send("HOME_POSITION", pilot, reply),
+            anybody=True
         ),
         mav.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES: Command(
             "sends AUTOPILOT_VERSION",
@@ -267,7 +332,8 @@ def commands(schedule: Schedule) -> dict[int, Command]:
             {1: one_of("request", 1)},
             anybody=True,
         ),
-        mav.MAV_CMD_DO_SET_HOME: Command("is refused: home is where the vehicle was armed", _no_home),
+        mav.MAV_CMD_DO_SET_HOME: Command("is refused: home is where the vehicle was armed",
+            _no_home),
     }  # fmt: skip
 
 

@@ -1,10 +1,14 @@
-"""Ways from the bridge to the daemon, each a thread with a connection of its own, so that no request waits behind a slower kind.
+"""Ways from the bridge to the daemon, each a thread with a connection of its own, so that no
+request waits behind a slower kind.
 
-- Operations (modes, stops, limits) are answered by the daemon at once. Nothing that takes time stands before a stop.
+- Operations (modes, stops, limits) are answered by the daemon at once. Nothing that takes time
+  stands before a stop.
 - Plans (courses, places) and parameters take time. A newer plan takes the place of one that waits.
-- Offers (setpoints, heartbeats) are sent or replaced by the next; the connection is the lease of the setpoints.
+- Offers (setpoints, heartbeats) are sent or replaced by the next; the connection is the lease of
+  the setpoints.
 
-The link's thread never waits for any of them. All queues are bounded; what finds no room takes the place of the oldest.
+The link's thread never waits for any of them. All queues are bounded; what finds no room takes the
+place of the oldest.
 """
 
 import queue
@@ -25,7 +29,8 @@ Inbox = queue.SimpleQueue[Callable[[], None]]
 MOST_WAITING = 16
 """Requests that wait on one lane at most."""
 OFFER_PERIOD_S = 0.02
-"""Shortest interval of two setpoints, s: what comes faster is replaced by the next, and none is sent late."""
+"""Shortest interval of two setpoints, s: what comes faster is replaced by the next, and none is
+sent late."""
 RETRY_S = 1.0
 """Pause after a connection for offers was refused, s."""
 OPERATION_S, PLAN_S = 5.0, 30.0
@@ -59,7 +64,9 @@ class RequestLane:
             if newest_only:
                 self._refuse(lambda other: other.kind == job.kind, "a newer request took its place")
             if len(self._waiting) >= MOST_WAITING:
-                oldest = next((other for other in self._waiting if other.kind != STOP), self._waiting[0])
+                oldest = next(
+                    (other for other in self._waiting if other.kind != STOP), self._waiting[0]
+                )
                 self._refuse(lambda other: other is oldest, "too many requests wait for the daemon")
             self._waiting.append(job)
             self._changed.notify()
@@ -99,7 +106,8 @@ class RequestLane:
             self._inbox.put(lambda job=job, reply=reply, why=why: job.answer(reply, why))  # type: ignore[misc]
 
     def _sent(self, request: Request) -> DaemonAnswer:
-        """Send a request and return its answer; once more over a new connection if the daemon had closed the old one."""
+        """Send a request and return its answer; once more over a new connection if the daemon had
+        closed the old one."""
         fresh = self._client is None
         try:
             self._client = self._client or Client(self._path, self._timeout_s)
@@ -173,7 +181,10 @@ class DaemonLanes:
     """Lanes to a daemon, see :class:`vehicled.live.bridges.mavlink.pilot.Lanes`."""
 
     def __init__(self, path: Path, inbox: Inbox) -> None:
-        self._operations, self._plans = RequestLane(path, inbox, OPERATION_S), RequestLane(path, inbox, PLAN_S)
+        self._operations, self._plans = (
+            RequestLane(path, inbox, OPERATION_S),
+            RequestLane(path, inbox, PLAN_S),
+        )
         self._offers = OfferLane(path)
 
     def operate(self, request: Request, answer: Answer) -> None:
@@ -194,7 +205,8 @@ class DaemonLanes:
         self._offers.put(request)
 
     def cancel(self, why: str, *, operations: bool) -> None:
-        """Answer the plans that wait, and with ``operations`` those too, with a refusal; a stop that waits stays."""
+        """Answer the plans that wait, and with ``operations`` those too, with a refusal; a stop
+        that waits stays."""
         self._plans.cancel(why, PLAN)
         if operations:
             self._operations.cancel(why, OPERATION)

@@ -18,7 +18,8 @@ MOST_BYTES = 1 << 16
 
 
 class MavlinkLink:
-    """One link. Sending never waits: what it has no room for is dropped, because newer telemetry follows."""
+    """One link. Sending never waits: what it has no room for is dropped, because newer telemetry
+    follows."""
 
     def __init__(self, address: MavlinkAddress) -> None:
         """Open the link. Raises OSError."""
@@ -34,7 +35,9 @@ class MavlinkLink:
         if address.kind == "serial":
             self._file = _open_serial(address)
             return
-        family, _, _, _, place = socket.getaddrinfo(address.place, address.number, type=socket.SOCK_DGRAM)[0]
+        family, _, _, _, place = socket.getaddrinfo(
+            address.place, address.number, type=socket.SOCK_DGRAM
+        )[0]
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         if address.kind == "udpin":
@@ -43,7 +46,9 @@ class MavlinkLink:
             self._fixed = place
             loopback = place[0] in ("127.0.0.1", "::1")
             # Only what the ground station's side of the network sends can arrive.
-            self._socket.bind((("::1" if family == socket.AF_INET6 else "127.0.0.1") if loopback else "", 0))
+            self._socket.bind(
+                (("::1" if family == socket.AF_INET6 else "127.0.0.1") if loopback else "", 0)
+            )
         self.port = self._socket.getsockname()[1]
         self._file = self._socket.fileno()
 
@@ -63,7 +68,9 @@ class MavlinkLink:
                 self.dropped += 1
             return
         now_s = time.monotonic()
-        self._peers = {peer: seen_s for peer, seen_s in self._peers.items() if now_s - seen_s < PEER_S}
+        self._peers = {
+            peer: seen_s for peer, seen_s in self._peers.items() if now_s - seen_s < PEER_S
+        }
         for peer in {*self._peers, *([self._fixed] if self._fixed is not None else [])}:
             try:
                 self._socket.sendto(data, peer)
@@ -76,20 +83,29 @@ class MavlinkLink:
         read = 0
         while read < MOST_BYTES:
             try:
-                data, peer = self._socket.recvfrom(4096) if self._socket is not None else (os.read(self._file, 4096), None)
+                data, peer = (
+                    self._socket.recvfrom(4096)
+                    if self._socket is not None
+                    else (os.read(self._file, 4096), None)
+                )
             except OSError:
                 break
             if not data:
                 break
             read += len(data)
             messages = self._parsed(data)
-            if messages and peer is not None and (peer in self._peers or len(self._peers) < MOST_PEERS):
+            if (
+                messages
+                and peer is not None
+                and (peer in self._peers or len(self._peers) < MOST_PEERS)
+            ):
                 self._peers[peer] = time.monotonic()
             found += messages
         return found
 
     def _parsed(self, data: bytes) -> list[Any]:
-        """Return the messages in some bytes. A datagram holds whole messages, so none can spoil the next one."""
+        """Return the messages in some bytes. A datagram holds whole messages, so none can spoil the
+        next one."""
         if self._socket is not None:
             self._parser = _new_parser()
         try:
@@ -110,7 +126,9 @@ def _open_serial(address: MavlinkAddress) -> int:
     """Open a serial port, without waiting on it. Raises OSError."""
     import serial
 
-    port = serial.Serial(address.place, address.number, timeout=0.0, write_timeout=0.0, exclusive=True)
+    port = serial.Serial(
+        address.place, address.number, timeout=0.0, write_timeout=0.0, exclusive=True
+    )
     file = os.dup(port.fileno())
     port.close()
     fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_NONBLOCK)

@@ -1,4 +1,5 @@
-"""The course through a mission that a ground station uploads. Pure; :mod:`vehicled.paths.mission` says what the items mean."""
+"""The course through a mission that a ground station uploads. Pure; :mod:`vehicled.paths.mission`
+says what the items mean."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,11 +10,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from pymavlink.dialects.v20 import ardupilotmega as mav
 
-from vehicled.live.bridges.mavlink.places import Place, PlaceError, check_degrees, global_place, local_place
+from vehicled.live.bridges.mavlink.places import (
+    Place,
+    PlaceError,
+    check_degrees,
+    global_place,
+    local_place,
+)
 from vehicled.paths.course import MAX_LENGTH_M, Course, course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
-from vehicled.paths.mission import LOCAL_NED, Flaw, ItemError, Mission, MissionItem, MissionStage, unset
+from vehicled.paths.mission import (
+    LOCAL_NED,
+    Flaw,
+    ItemError,
+    Mission,
+    MissionItem,
+    MissionStage,
+    unset,
+)
 from vehicled.paths.shortest import MAX_AWAY_M, NEAR_M, WIDER, Pose, paths_to
 
 PASS_M = 0.2
@@ -48,7 +63,9 @@ class Item(NamedTuple):
         """Return the item in degrees or metres, without the values that are not set."""
         scale = 1e-4 if self.frame == LOCAL_NED else 1e-7
         params = [unset(value) for value in self.params]
-        return MissionItem(self.command, self.frame, params, self.x * scale, self.y * scale, self.autocontinue != 0)
+        return MissionItem(
+            self.command, self.frame, params, self.x * scale, self.y * scale, self.autocontinue != 0
+        )
 
 
 class Waypoint(NamedTuple):
@@ -64,7 +81,8 @@ class Waypoint(NamedTuple):
 
 
 class MissionError(Exception):
-    """The mission cannot be driven; ``result`` is the MAV_MISSION_RESULT, the text gives the reason."""
+    """The mission cannot be driven; ``result`` is the MAV_MISSION_RESULT, the text gives the
+    reason."""
 
     def __init__(self, result: int, text: str) -> None:
         super().__init__(text)
@@ -77,14 +95,20 @@ def item_of(message: Any) -> Item:
     head = message.frame, message.command, message.autocontinue, params
     if message.get_type() == "MISSION_ITEM":
         scale = 1e4 if message.frame == LOCAL_NED else 1e7
-        if not isfinite(message.x + message.y) or max(abs(message.x), abs(message.y)) * scale >= 2**31:
-            raise MissionError(mav.MAV_MISSION_INVALID_PARAM5_X, f"item {message.seq}: its place is not finite")
+        if (
+            not isfinite(message.x + message.y)
+            or max(abs(message.x), abs(message.y)) * scale >= 2**31
+        ):
+            raise MissionError(
+                mav.MAV_MISSION_INVALID_PARAM5_X, f"item {message.seq}: its place is not finite"
+            )
         return Item(*head, round(message.x * scale), round(message.y * scale), message.z)
     return Item(*head, message.x, message.y, message.z)
 
 
 def check_item(item: Item, seq: int, datum: Datum | None = None) -> None:
-    """Raise :class:`MissionError` for an item that the vehicle cannot follow. ``datum``: origin of the map, if it is known."""
+    """Raise :class:`MissionError` for an item that the vehicle cannot follow. ``datum``: origin of
+    the map, if it is known."""
     mission = Mission(1.0, home=(0.0, 0.0), local=True)
     with _named(seq):
         mission.add(item.meant(), str(seq))
@@ -92,14 +116,21 @@ def check_item(item: Item, seq: int, datum: Datum | None = None) -> None:
             _place(stage, datum)
 
 
-def waypoints(items: Sequence[Item], datum: Datum, home: tuple[float, float] | None, usual_speed_mps: float) -> list[Waypoint]:
-    """Return the places of a mission in order. Raises :class:`MissionError`. ``home``: where the vehicle was armed, m."""
+def waypoints(
+    items: Sequence[Item], datum: Datum, home: tuple[float, float] | None, usual_speed_mps: float
+) -> list[Waypoint]:
+    """Return the places of a mission in order. Raises :class:`MissionError`. ``home``: where the
+    vehicle was armed, m."""
     return _waypoints(read_mission(items, home, usual_speed_mps), datum)
 
 
-def read_mission(items: Sequence[Item], home: tuple[float, float] | None, usual_speed_mps: float) -> Mission:
+def read_mission(
+    items: Sequence[Item], home: tuple[float, float] | None, usual_speed_mps: float
+) -> Mission:
     """Return what the items of a mission mean. Raises :class:`MissionError`."""
-    mission = Mission(usual_speed_mps, home=None if home is None else (home[1], home[0]), local=True)
+    mission = Mission(
+        usual_speed_mps, home=None if home is None else (home[1], home[0]), local=True
+    )
     # Item 0 is the home position, which ArduPilot's ground stations send along.
     for seq, item in enumerate(items[1:], 1):
         with _named(seq):
@@ -113,7 +144,9 @@ def _waypoints(mission: Mission, datum: Datum) -> list[Waypoint]:
     found = []
     for stage in mission.stages:
         with _named(int(stage.label)):
-            found.append(Waypoint(*_place(stage, datum), stage.speed_mps, int(stage.label), stage.wait_s))
+            found.append(
+                Waypoint(*_place(stage, datum), stage.speed_mps, int(stage.label), stage.wait_s)
+            )
     return found
 
 
@@ -148,22 +181,36 @@ class MissionCourse(NamedTuple):
 
 
 def mission_course(
-    items: Sequence[Item], start: Pose, home: tuple[float, float] | None, datum: Datum, *, usual_speed_mps: float,
-    turn_radius_m: float,
+    items: Sequence[Item], start: Pose, home: tuple[float, float] | None, datum: Datum, *,
+    usual_speed_mps: float, turn_radius_m: float,
 ) -> MissionCourse:  # fmt: skip
     """Return the course from the vehicle's pose through a mission. Raises :class:`MissionError`."""
     mission = read_mission(items, home, usual_speed_mps)
     places = _waypoints(mission, datum)
     course, arcs_m = course_through(
-        start, places, turn_radius_m=turn_radius_m, datum=datum, name="mission", first_wait_s=mission.first_wait_s
+        start,
+        places,
+        turn_radius_m=turn_radius_m,
+        datum=datum,
+        name="mission",
+        first_wait_s=mission.first_wait_s,
     )
-    return MissionCourse(course, list(zip(arcs_m, (place.item for place in places), strict=True)), mission.remarks())
+    return MissionCourse(
+        course, list(zip(arcs_m, (place.item for place in places), strict=True)), mission.remarks()
+    )
 
 
 def course_through(
-    start: Pose, places: Sequence[Waypoint], *, turn_radius_m: float, datum: Datum, name: str, first_wait_s: float = 0.0
+    start: Pose,
+    places: Sequence[Waypoint],
+    *,
+    turn_radius_m: float,
+    datum: Datum,
+    name: str,
+    first_wait_s: float = 0.0,
 ) -> tuple[Course, list[float]]:
-    """Return the course from the vehicle's pose through all places, and the arc length of each, m. Raises :class:`MissionError`.
+    """Return the course from the vehicle's pose through all places, and the arc length of each, m.
+    Raises :class:`MissionError`.
 
     The way to the first place begins in the vehicle's heading and ends towards the second place.
     """
@@ -183,9 +230,13 @@ def course_through(
     approach = next(iter(paths_to(start, first.x_m, first.y_m, yaw_rad, WIDER * turn_radius_m)))
     xs, ys = [pose.x_m for pose in approach], [pose.y_m for pose in approach]
     # Each point has the speed from there on: that on the way to the next place.
-    speeds, waits = [first.speed_mps] * (len(xs) - 1), [first_wait_s] + [0.0] * (len(xs) - 2) + [first.wait_s]
+    speeds, waits = (
+        [first.speed_mps] * (len(xs) - 1),
+        [first_wait_s] + [0.0] * (len(xs) - 2) + [first.wait_s],
+    )
     for before, place in pairwise(ahead):
-        # The points of the approach are close together, so that a long leg beside them would look like a mistake.
+        # The points of the approach are close together, so that a long leg beside them would look
+        # like a mistake.
         count = max(1, ceil(hypot(place.x_m - before.x_m, place.y_m - before.y_m) / STEP_M))
         for k in range(1, count + 1):
             xs.append(before.x_m + (place.x_m - before.x_m) * k / count)
@@ -194,7 +245,9 @@ def course_through(
         waits += [0.0] * (count - 1) + [place.wait_s]
     speeds.append(speeds[-1])
     try:
-        course = course_from_waypoints(name, xs, ys, speed=speeds, closed=False, datum=datum, speed_holds=True, waits_s=waits)
+        course = course_from_waypoints(
+            name, xs, ys, speed=speeds, closed=False, datum=datum, speed_holds=True, waits_s=waits
+        )
     except CourseError as error:
         raise MissionError(mav.MAV_MISSION_ERROR, str(error)) from None
     return course, _arcs_m(course, places)
@@ -208,10 +261,14 @@ def _check_legs(start: Pose, places: Sequence[Waypoint]) -> None:
         x_m, y_m, way_m = place.x_m, place.y_m, way_m + leg_m
         if not leg_m <= MAX_AWAY_M:
             far = f"{leg_m / 1000:.1f} km from the place before (at most {MAX_AWAY_M / 1000:g} km)"
-            raise MissionError(mav.MAV_MISSION_INVALID_PARAM5_X, f"item {place.item}: {far}: look at its coordinates")
+            raise MissionError(
+                mav.MAV_MISSION_INVALID_PARAM5_X,
+                f"item {place.item}: {far}: look at its coordinates",
+            )
     if not way_m <= MAX_LENGTH_M:
         raise MissionError(
-            mav.MAV_MISSION_NO_SPACE, f"the mission is {way_m / 1000:.0f} km long (at most {MAX_LENGTH_M / 1000:g} km)"
+            mav.MAV_MISSION_NO_SPACE,
+            f"the mission is {way_m / 1000:.0f} km long (at most {MAX_LENGTH_M / 1000:g} km)",
         )
 
 

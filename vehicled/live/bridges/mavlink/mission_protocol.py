@@ -1,4 +1,5 @@
-"""Mission protocol: upload and download of a mission, item by item. Pure; see https://mavlink.io/en/services/mission.html."""
+"""Mission protocol: upload and download of a mission, item by item. Pure; see
+https://mavlink.io/en/services/mission.html."""
 
 from typing import Any
 
@@ -13,7 +14,8 @@ MOST_ITEMS = 2000
 TIMEOUT_S, RETRIES = 1.0, 5
 MISSION, ALL = int(mav.MAV_MISSION_TYPE_MISSION), int(mav.MAV_MISSION_TYPE_ALL)
 GUIDED_ITEM = 2
-"""``current`` of an item that is no part of a mission but a place to drive to, as QGroundControl and Mission Planner send it."""
+"""``current`` of an item that is no part of a mission but a place to drive to, as QGroundControl
+and Mission Planner send it."""
 
 Peer = tuple[int, int]
 """System and component of a ground station."""
@@ -45,9 +47,13 @@ class MissionProtocol:
         if _kind(message) != MISSION:
             self._ack(peer, mav.MAV_MISSION_UNSUPPORTED, _kind(message))
         elif self._upload is not None and self._upload.peer != peer:
-            self._refuse(peer, mav.MAV_MISSION_DENIED, "another ground station is uploading a mission")
+            self._refuse(
+                peer, mav.MAV_MISSION_DENIED, "another ground station is uploading a mission"
+            )
         elif message.count > MOST_ITEMS:
-            self._refuse(peer, mav.MAV_MISSION_NO_SPACE, f"a mission has at most {MOST_ITEMS} items")
+            self._refuse(
+                peer, mav.MAV_MISSION_NO_SPACE, f"a mission has at most {MOST_ITEMS} items"
+            )
         elif message.count == 0:
             self._clear(peer, MISSION)
         else:
@@ -59,15 +65,23 @@ class MissionProtocol:
         peer, upload = _peer(message), self._upload
         if _kind(message) != MISSION:
             self._ack(peer, mav.MAV_MISSION_UNSUPPORTED, _kind(message))
-        elif upload is not None and upload.peer == peer and message.seq < upload.count and message.current < GUIDED_ITEM:
+        elif (
+            upload is not None
+            and upload.peer == peer
+            and message.seq < upload.count
+            and message.current < GUIDED_ITEM
+        ):
             self._take(upload, message)
         elif message.current == GUIDED_ITEM:
             self._guided(message)
         else:
-            self._refuse(peer, mav.MAV_MISSION_INVALID_SEQUENCE, f"item {message.seq} was not asked for")
+            self._refuse(
+                peer, mav.MAV_MISSION_INVALID_SEQUENCE, f"item {message.seq} was not asked for"
+            )
 
     def _take(self, upload: Upload, message: Any) -> None:
-        """Take an item if it is the next one; one that comes again or too early is left out, and asked for in its turn."""
+        """Take an item if it is the next one; one that comes again or too early is left out, and
+        asked for in its turn."""
         if message.seq != len(upload.items):
             return
         try:
@@ -85,17 +99,25 @@ class MissionProtocol:
             self._ask_item(upload)
             return
         self._upload = None
-        self._pilot.take_mission(tuple(upload.items), lambda result, why: self._refuse(upload.peer, result, why))
+        self._pilot.take_mission(
+            tuple(upload.items), lambda result, why: self._refuse(upload.peer, result, why)
+        )
 
     def _ask_item(self, upload: Upload) -> None:
         """Ask for the next item, again if it did not come."""
         upload.tries += 1
         if upload.tries > RETRIES:
             self._upload = None
-            self._refuse(upload.peer, mav.MAV_MISSION_OPERATION_CANCELLED, "the mission was not sent to its end")
+            self._refuse(
+                upload.peer,
+                mav.MAV_MISSION_OPERATION_CANCELLED,
+                "the mission was not sent to its end",
+            )
             return
         upload.due_s = self._pilot.view.now_s + TIMEOUT_S
-        self._pilot.send(mav.MAVLink_mission_request_int_message(*upload.peer, len(upload.items), MISSION))
+        self._pilot.send(
+            mav.MAVLink_mission_request_int_message(*upload.peer, len(upload.items), MISSION)
+        )
 
     def tick(self) -> None:
         """Ask again for an item that is overdue."""
@@ -108,14 +130,19 @@ class MissionProtocol:
         try:
             item = item_of(message)
             if item.command != WAYPOINT:
-                raise MissionError(mav.MAV_MISSION_UNSUPPORTED, "only a waypoint is a place to drive to")
+                raise MissionError(
+                    mav.MAV_MISSION_UNSUPPORTED, "only a waypoint is a place to drive to"
+                )
             x, y = item.meant()[3:5]
             if item.frame == LOCAL_NED:
                 place = local_place(LOCAL_NED, None, x, y)  # type: ignore[arg-type]
             elif item.frame in GLOBAL_FRAMES:
                 place = global_place(pilot.view.datum, x, y)  # type: ignore[arg-type]
             else:
-                raise MissionError(mav.MAV_MISSION_UNSUPPORTED_FRAME, f"coordinate frame {item.frame} is not followed")
+                raise MissionError(
+                    mav.MAV_MISSION_UNSUPPORTED_FRAME,
+                    f"coordinate frame {item.frame} is not followed",
+                )
         except MissionError as error:
             self._refuse(peer, error.result, str(error))
         except PlaceError as error:
@@ -123,7 +150,8 @@ class MissionProtocol:
         else:
             pilot.go_to(
                 place, None, None, change_mode=False,
-                reply=lambda result, why: self._refuse(peer, mav.MAV_MISSION_DENIED if result else mav.MAV_MISSION_ACCEPTED, why),
+                reply=lambda result, why: self._refuse(peer,
+                    mav.MAV_MISSION_DENIED if result else mav.MAV_MISSION_ACCEPTED, why),
             )  # fmt: skip
 
     # ---------------------------------------------------------------- download and clearing
@@ -132,7 +160,9 @@ class MissionProtocol:
         """Answer with the number of items."""
         peer = _peer(message)
         if _kind(message) == MISSION:
-            self._pilot.send(mav.MAVLink_mission_count_message(*peer, len(self._pilot.mission), MISSION))
+            self._pilot.send(
+                mav.MAVLink_mission_count_message(*peer, len(self._pilot.mission), MISSION)
+            )
         else:
             self._ack(peer, mav.MAV_MISSION_UNSUPPORTED, _kind(message))
 
@@ -147,12 +177,24 @@ class MissionProtocol:
             return
         item = mission[message.seq]
         current = int(message.seq == self._pilot.view.mission_current)
-        head = (*peer, message.seq, item.frame, item.command, current, item.autocontinue, *item.params)
+        head = (
+            *peer,
+            message.seq,
+            item.frame,
+            item.command,
+            current,
+            item.autocontinue,
+            *item.params,
+        )
         if message.get_type() == "MISSION_REQUEST":
             meant = item.meant()
-            self._pilot.send(mav.MAVLink_mission_item_message(*head, meant.x, meant.y, item.z, MISSION))
+            self._pilot.send(
+                mav.MAVLink_mission_item_message(*head, meant.x, meant.y, item.z, MISSION)
+            )
         else:
-            self._pilot.send(mav.MAVLink_mission_item_int_message(*head, item.x, item.y, item.z, MISSION))
+            self._pilot.send(
+                mav.MAVLink_mission_item_int_message(*head, item.x, item.y, item.z, MISSION)
+            )
 
     def on_clear(self, message: Any) -> None:
         """Forget the mission."""

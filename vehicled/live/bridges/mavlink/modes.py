@@ -43,7 +43,8 @@ _BY_MODE = {
 
 
 def shown_mode(state: "RunState", chosen: RoverMode) -> RoverMode:
-    """Return the mode that a ground station shows. ``chosen``: mode that it asked for, shown until the vehicle drives."""
+    """Return the mode that a ground station shows. ``chosen``: mode that it asked for, shown until
+    the vehicle drives."""
     if state.mode is Mode.AUTO:
         return _BY_COURSE.get(state.course_kind, RoverMode.AUTO)
     if state.mode in (Mode.STANDBY, Mode.ARMED):
@@ -57,7 +58,11 @@ def base_mode(state: "RunState") -> int:
     flags |= mav.MAV_MODE_FLAG_SAFETY_ARMED if state.mode in ARMED else 0
     flags |= mav.MAV_MODE_FLAG_MANUAL_INPUT_ENABLED if state.mode is Mode.TELEOP else 0
     if state.mode in (Mode.AUTO, Mode.OFFBOARD, Mode.ALIGN):
-        flags |= mav.MAV_MODE_FLAG_AUTO_ENABLED | mav.MAV_MODE_FLAG_GUIDED_ENABLED | mav.MAV_MODE_FLAG_STABILIZE_ENABLED
+        flags |= (
+            mav.MAV_MODE_FLAG_AUTO_ENABLED
+            | mav.MAV_MODE_FLAG_GUIDED_ENABLED
+            | mav.MAV_MODE_FLAG_STABILIZE_ENABLED
+        )
     return int(flags)
 
 
@@ -66,12 +71,21 @@ def system_status(state: "RunState") -> int:
     if state.mode is Mode.FAULT:
         return int(mav.MAV_STATE_EMERGENCY)
     # The stop at the end of a course is none that anybody must look at.
-    if state.mode is Mode.STOPPING and state.reaction is not Reaction.NONE and state.why_code != ReasonCode.COURSE_FINISHED:
+    if (
+        state.mode is Mode.STOPPING
+        and state.reaction is not Reaction.NONE
+        and state.why_code != ReasonCode.COURSE_FINISHED
+    ):
         return int(mav.MAV_STATE_CRITICAL)
-    return int({Mode.INIT: mav.MAV_STATE_BOOT, Mode.STANDBY: mav.MAV_STATE_STANDBY}.get(state.mode, mav.MAV_STATE_ACTIVE))
+    return int(
+        {Mode.INIT: mav.MAV_STATE_BOOT, Mode.STANDBY: mav.MAV_STATE_STANDBY}.get(
+            state.mode, mav.MAV_STATE_ACTIVE
+        )
+    )
 
 
 SEVERITIES = {
-    Reaction.NONE: 6, Reaction.WARN: 5, Reaction.CAP_SPEED: 4, Reaction.CONTROLLED_STOP: 3, Reaction.BRAKE: 2, Reaction.DISABLE: 1,
+    Reaction.NONE: 6, Reaction.WARN: 5, Reaction.CAP_SPEED: 4, Reaction.CONTROLLED_STOP: 3,
+    Reaction.BRAKE: 2, Reaction.DISABLE: 1,
 }  # fmt: skip
 """Severity of a STATUSTEXT by reaction: info, notice, warning, error, critical, alert."""

@@ -1,4 +1,5 @@
-"""Parameters of the daemon's controller under the names of MAVLink, which allows 16 characters. Pure."""
+"""Parameters of the daemon's controller under the names of MAVLink, which allows 16 characters.
+Pure."""
 
 from collections.abc import Callable, Iterable
 from math import isfinite
@@ -14,7 +15,8 @@ REAL32 = int(mav.MAV_PARAM_TYPE_REAL32)
 
 
 def names_of(keys: Iterable[str]) -> dict[str, str]:
-    """Return the parameter keys by their MAVLink names: upper case, words shortened evenly, numbered where two would be equal."""
+    """Return the parameter keys by their MAVLink names: upper case, words shortened evenly,
+    numbered where two would be equal."""
     found: dict[str, str] = {}
     for key in keys:
         name = _short(key)
@@ -67,7 +69,9 @@ class ParameterProtocol:
 
     def on_set(self, message: Any) -> None:
         """Set a parameter. The value that holds is the acknowledgement."""
-        self._refreshed(lambda: self._set(_text(message.param_id), message.param_value, message.param_type))
+        self._refreshed(
+            lambda: self._set(_text(message.param_id), message.param_value, message.param_type)
+        )
 
     def _set(self, name: str, value: float, kind: int) -> None:
         if name not in self._names:
@@ -75,10 +79,13 @@ class ParameterProtocol:
             return
         if kind != REAL32 or not isfinite(value):
             what = f"{value:g}" if kind == REAL32 else f"a value of type {kind}"
-            self._pilot.say(f"parameter {name} cannot be set to {what}: it takes a finite number as REAL32")
+            self._pilot.say(
+                f"parameter {name} cannot be set to {what}: it takes a finite number as REAL32"
+            )
             self._send(name)
             return
-        # A float of 32 bits has seven digits; the others would put a value beside the limit that it was rounded to.
+        # A float of 32 bits has seven digits; the others would put a value beside the limit that it
+        # was rounded to.
         value = float(f"{value:.7g}")
 
         def answer(_: DaemonAnswer, why: str) -> None:
@@ -105,7 +112,9 @@ class ParameterProtocol:
 
     def _send(self, name: str) -> None:
         value, number = self._values[self._names[name]], list(self._names).index(name)
-        self._pilot.send(mav.MAVLink_param_value_message(name.encode(), value, REAL32, len(self._names), number))
+        self._pilot.send(
+            mav.MAVLink_param_value_message(name.encode(), value, REAL32, len(self._names), number)
+        )
 
 
 def _text(value: Any) -> str:

@@ -61,10 +61,12 @@ class Lanes(Protocol):
     """Ways to the daemon. None of them waits, and what has no room is answered at once."""
 
     def operate(self, request: Request, answer: Answer) -> None:
-        """Send a request that the daemon answers at once: modes and limits, in order, on a connection of their own."""
+        """Send a request that the daemon answers at once: modes and limits, in order, on a
+        connection of their own."""
 
     def plan(self, prepare: Callable[[], Request], answer: Answer) -> None:
-        """Prepare and send a request for a course, which takes time. A newer one takes the place of one that waits."""
+        """Prepare and send a request for a course, which takes time. A newer one takes the place of
+        one that waits."""
 
     def ask(self, request: Request, answer: Answer) -> None:
         """Send a request about parameters."""
@@ -73,8 +75,8 @@ class Lanes(Protocol):
         """Send a setpoint or a heartbeat; a newer one takes the place of one that waits."""
 
     def cancel(self, why: str, *, operations: bool) -> None:
-        """Answer the plans that wait with a refusal instead of sending them; ``operations``: the modes and limits too. A stop
-        that waits stays.
+        """Answer the plans that wait with a refusal instead of sending them; ``operations``: the
+        modes and limits too. A stop that waits stays.
         """
 
 
@@ -82,7 +84,12 @@ class MissionPlan:
     """Course through a mission, prepared apart from the link."""
 
     def __init__(self, view: RunView, items: tuple[Item, ...]) -> None:
-        self._pose, self._home, self._datum, self._config = view.pose, view.home, view.datum, view.config
+        self._pose, self._home, self._datum, self._config = (
+            view.pose,
+            view.home,
+            view.datum,
+            view.config,
+        )
         self.items = items
         self.made: MissionCourse | None = None
         self.result = int(mav.MAV_MISSION_ERROR)
@@ -95,7 +102,8 @@ class MissionPlan:
                 raise MissionError(mav.MAV_MISSION_ERROR, "the vehicle has no position yet")
             self.made = mission_course(
                 self.items, self._pose, self._home, self._datum,
-                usual_speed_mps=self._config.usual_speed_mps, turn_radius_m=self._config.turn_radius_m,
+                usual_speed_mps=self._config.usual_speed_mps,
+                turn_radius_m=self._config.turn_radius_m,
             )  # fmt: skip
         except MissionError as error:
             self.result = error.result
@@ -166,7 +174,8 @@ class Pilot:
         return self._intent
 
     def stop(self, action: Action, reply: Reply, *, pause: bool = False) -> None:
-        """Stop, disarm or stop at once (``stop``, ``disarm``, ``emergency_stop``), whatever else is under way."""
+        """Stop, disarm or stop at once (``stop``, ``disarm``, ``emergency_stop``), whatever else is
+        under way."""
         self._new_intent("called off by a stop", stops=True)
         self._paused = pause
         self.view.chosen = RoverMode.HOLD
@@ -219,7 +228,13 @@ class Pilot:
         """Change to a custom mode of ArduPilot's rover."""
         if number not in CHOOSABLE:
             name = RoverMode(number).name if number in tuple(RoverMode) else f"number {number}"
-            reply(DENIED, f"mode {name} cannot be chosen here: HOLD, AUTO, GUIDED and RTL can; drive by hand with vehicled teleop")
+            reply(
+                DENIED,
+                (
+                    f"mode {name} cannot be chosen here: HOLD, AUTO, GUIDED and RTL can; drive by "
+                    "hand with vehicled teleop"
+                ),
+            )
             return
         mode, driven = RoverMode(number), self.view.state.mode
         if mode is RoverMode.HOLD:
@@ -263,13 +278,30 @@ class Pilot:
 
     # ---------------------------------------------------------------- places and velocities
 
-    def go_to(self, place: Place, heading_rad: float | None, speed_mps: float | None, reply: Reply, *, change_mode: bool) -> None:
-        """Plan to a place, and drive there if the vehicle is armed and in GUIDED. ``change_mode``: change to GUIDED first."""
+    def go_to(
+        self,
+        place: Place,
+        heading_rad: float | None,
+        speed_mps: float | None,
+        reply: Reply,
+        *,
+        change_mode: bool,
+    ) -> None:
+        """Plan to a place, and drive there if the vehicle is armed and in GUIDED. ``change_mode``:
+        change to GUIDED first."""
         driven = self.view.state.mode
         if driven in (Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD):
-            reply(REJECTED, "the vehicle is driven by hand or by velocities, or learns its heading: stop it first")
+            reply(
+                REJECTED,
+                (
+                    "the vehicle is driven by hand or by velocities, or learns its heading: stop "
+                    "it first"
+                ),
+            )
             return
-        if driven in (Mode.ARMED, Mode.AUTO) and not (change_mode or self.shown is RoverMode.GUIDED):
+        if driven in (Mode.ARMED, Mode.AUTO) and not (
+            change_mode or self.shown is RoverMode.GUIDED
+        ):
             reply(DENIED, f"the mode is {self.shown.name}: choose GUIDED before you give a place")
             return
         pose = self.view.pose
@@ -278,22 +310,42 @@ class Pilot:
             return
         away_m = hypot(place.x_m - pose.x_m, place.y_m - pose.y_m)
         if not away_m <= MAX_AWAY_M:
-            reply(DENIED, f"the place is {away_m / 1000:.1f} km away (at most {MAX_AWAY_M / 1000:g} km): look at its coordinates")
+            reply(
+                DENIED,
+                (
+                    f"the place is {away_m / 1000:.1f} km away (at most {MAX_AWAY_M / 1000:g} km): "
+                    "look at its coordinates"
+                ),
+            )
             return
         if change_mode:
             self.view.chosen = RoverMode.GUIDED
-        goal = GotoRequest(place.x_m, place.y_m, yaw_rad=heading_rad, speed_mps=speed_mps, origin=ORIGIN)
+        goal = GotoRequest(
+            place.x_m, place.y_m, yaw_rad=heading_rad, speed_mps=speed_mps, origin=ORIGIN
+        )
         self._plan(lambda: goal, reply)
 
     def follow_velocity(self, speed_mps: float, curvature_per_m: float, reply: Reply) -> None:
         """Drive by a velocity that a ground station repeats."""
         driven, now_s = self.view.state.mode, self.view.now_s
-        if self.shown is not RoverMode.GUIDED or driven not in (Mode.ARMED, Mode.AUTO, Mode.OFFBOARD):
-            reply(DENIED, f"velocities count in GUIDED, armed; the mode is {self.shown.name}, {driven.name}")
+        if self.shown is not RoverMode.GUIDED or driven not in (
+            Mode.ARMED,
+            Mode.AUTO,
+            Mode.OFFBOARD,
+        ):
+            reply(
+                DENIED,
+                f"velocities count in GUIDED, armed; the mode is {self.shown.name}, {driven.name}",
+            )
             return
         self._sequence = self._sequence % 2**31 + 1
         self.lanes.offer(
-            SetpointRequest(speed_mps=speed_mps, curvature_per_m=curvature_per_m, sequence=self._sequence, origin=ORIGIN)
+            SetpointRequest(
+                speed_mps=speed_mps,
+                curvature_per_m=curvature_per_m,
+                sequence=self._sequence,
+                origin=ORIGIN,
+            )
         )
         if driven is not Mode.OFFBOARD and now_s >= self._offboard_s:
             self._offboard_s = now_s + OFFBOARD_S
@@ -303,9 +355,12 @@ class Pilot:
     # ---------------------------------------------------------------- missions
 
     def take_mission(self, items: tuple[Item, ...], answer: Reply) -> None:
-        """Take an uploaded mission once the daemon has accepted its course. ``answer`` gets the MAV_MISSION_RESULT and a text."""
+        """Take an uploaded mission once the daemon has accepted its course. ``answer`` gets the
+        MAV_MISSION_RESULT and a text."""
         if self.view.state.mode not in (Mode.INIT, Mode.STANDBY, Mode.ARMED, Mode.FAULT):
-            answer(mav.MAV_MISSION_DENIED, "the vehicle drives: stop it before you upload a mission")
+            answer(
+                mav.MAV_MISSION_DENIED, "the vehicle drives: stop it before you upload a mission"
+            )
             return
         plan, intent = MissionPlan(self.view, items), self._new_intent()
 
@@ -325,7 +380,9 @@ class Pilot:
 
     def clear_mission(self) -> None:
         """Forget the mission; a vehicle that drives it is stopped."""
-        drives = self.view.state.mode is Mode.AUTO and self.view.state.course_kind is CourseKind.MISSION
+        drives = (
+            self.view.state.mode is Mode.AUTO and self.view.state.course_kind is CourseKind.MISSION
+        )
         self.mission, self.arcs_m, self.view.mission_current = (), [], None
         if drives:
             self.stop("stop", self.saying)
@@ -355,8 +412,11 @@ class Pilot:
     def _operate(self, action: Action, reply: Reply) -> None:
         self.lanes.operate(ActionRequest(action, ORIGIN), _replying(reply))
 
-    def _plan(self, prepare: Callable[[], Request], reply: Reply, taken: Callable[[], None] | None = None) -> None:
-        """Ask for a course, and drive it if the vehicle was armed when it was asked for and still is."""
+    def _plan(
+        self, prepare: Callable[[], Request], reply: Reply, taken: Callable[[], None] | None = None
+    ) -> None:
+        """Ask for a course, and drive it if the vehicle was armed when it was asked for and still
+        is."""
         intent, disarmings = self._new_intent(), self._disarmings
         armed = self.view.state.mode in (Mode.ARMED, Mode.AUTO)
 
@@ -375,13 +435,16 @@ class Pilot:
                 self._operate("drive", reply)
             else:
                 if not stayed_armed:
-                    self.say("the course is planned; to drive it arm the vehicle, then ask again", 5)
+                    self.say(
+                        "the course is planned; to drive it arm the vehicle, then ask again", 5
+                    )
                 reply(ACCEPTED, "")
 
         self._send_plan(prepare, planned)
 
     def _send_plan(self, prepare: Callable[[], Request], planned: Answer) -> None:
-        """Send a plan once the stops before it are answered; otherwise they could call it off, too."""
+        """Send a plan once the stops before it are answered; otherwise they could call it off,
+        too."""
         if self._stopping:
             self._deferred = prepare, planned
         else:

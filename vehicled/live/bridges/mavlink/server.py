@@ -1,7 +1,8 @@
-"""Process that speaks MAVLink for a run: ``python -m vehicled.live.bridges.mavlink.server``. It ends with the pipe.
+"""Process that speaks MAVLink for a run: ``python -m vehicled.live.bridges.mavlink.server``. It
+ends with the pipe.
 
-One thread reads the daemon's pipe, three send requests to the daemon; the main one has the link and everything else, and never
-waits for another.
+One thread reads the daemon's pipe, three send requests to the daemon; the main one has the link and
+everything else, and never waits for another.
 """
 
 import os
@@ -27,9 +28,11 @@ from vehicled.ros.cdr import CdrError, unpacker
 
 TICK_S = 0.02
 MOST_FRAMES = 64
-"""Frames of the daemon that wait; further ones stay in the pipe, and the daemon drops what does not fit there."""
+"""Frames of the daemon that wait; further ones stay in the pipe, and the daemon drops what does not
+fit there."""
 END_S = 1.0
-"""Time for the last messages after the pipe has ended, s; then the process ends, whatever it does."""
+"""Time for the last messages after the pipe has ended, s; then the process ends, whatever it
+does."""
 
 
 class MavlinkProcess:
@@ -43,12 +46,15 @@ class MavlinkProcess:
         self.link = MavlinkLink(parse_address(config.address))
         self._answers: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._frames: queue.Queue[tuple[FrameKind, bytes]] = queue.Queue(MOST_FRAMES)
-        self.autopilot = Autopilot(config, self.link.send, DaemonLanes(Path(config.control_socket), self._answers))
+        self.autopilot = Autopilot(
+            config, self.link.send, DaemonLanes(Path(config.control_socket), self._answers)
+        )
         self._decode = {CHANNELS[kind].id: unpacker(kind) for kind in KINDS}
         self.over = False
 
     def follow(self, pipe: Any) -> None:
-        """Read the daemon's frames until the pipe ends, then end the process; on a thread of its own."""
+        """Read the daemon's frames until the pipe ends, then end the process; on a thread of its
+        own."""
         for frame in frames(pipe):
             self._frames.put(frame)
         self.over = True
@@ -69,7 +75,8 @@ class MavlinkProcess:
             self._guarded(lambda: self.autopilot.tick(time.monotonic()))
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Do some work; a defect of the bridge is reported to the ground stations and does not end it."""
+        """Do some work; a defect of the bridge is reported to the ground stations and does not end
+        it."""
         try:
             work()
         except Exception as error:  # noqa: BLE001 - a stop must pass whatever came before it

@@ -1,4 +1,5 @@
-"""SET_POSITION_TARGET messages: a place to drive to, or a velocity that the ground station repeats. Pure.
+"""SET_POSITION_TARGET messages: a place to drive to, or a velocity that the ground station repeats.
+Pure.
 
 They are not acknowledged in MAVLink: a refusal is a text.
 """
@@ -7,7 +8,13 @@ from math import isfinite
 from typing import Any
 
 from vehicled.live.bridges.mavlink.pilot import DENIED, Pilot
-from vehicled.live.bridges.mavlink.places import VELOCITY_FRAMES, PlaceError, frame_name, global_place, local_place
+from vehicled.live.bridges.mavlink.places import (
+    VELOCITY_FRAMES,
+    PlaceError,
+    frame_name,
+    global_place,
+    local_place,
+)
 from vehicled.live.bridges.mavlink.units import heading_rad
 from vehicled.paths.mission import GLOBAL_FRAMES
 
@@ -59,7 +66,9 @@ def _check_only_place(message: Any) -> None:
     if mask & POSITION:
         raise TargetError("it gives no place and no velocity: both coordinates are needed")
     if mask & VELOCITY != VELOCITY or mask & ACCELERATION != ACCELERATION or not mask & YAW_RATE:
-        raise TargetError("a place together with velocity, acceleration or turn rate is not followed: mask them")
+        raise TargetError(
+            "a place together with velocity, acceleration or turn rate is not followed: mask them"
+        )
 
 
 def _heading(message: Any) -> float | None:
@@ -72,15 +81,19 @@ def _heading(message: Any) -> float | None:
 
 
 def _velocity(message: Any) -> tuple[float, float]:
-    """Return speed, m/s, and curvature, 1/m, of a velocity. Down is not read: the vehicle stays on the ground."""
+    """Return speed, m/s, and curvature, 1/m, of a velocity. Down is not read: the vehicle stays on
+    the ground."""
     mask, speed_mps = message.type_mask, message.vx
     rate_radps = 0.0 if mask & YAW_RATE else message.yaw_rate
     if message.coordinate_frame not in VELOCITY_FRAMES:
         raise TargetError(
-            f"a velocity in {frame_name(message.coordinate_frame)} is not followed: use BODY_NED or BODY_FRD, x forward"
+            f"a velocity in {frame_name(message.coordinate_frame)} is not followed: use "
+            "BODY_NED or BODY_FRD, x forward"
         )
     if mask & VELOCITY & ~SIDEWAYS or mask & ACCELERATION != ACCELERATION or not mask & YAW:
-        raise TargetError("a velocity goes with a turn rate only: mask acceleration and yaw, give vx")
+        raise TargetError(
+            "a velocity goes with a turn rate only: mask acceleration and yaw, give vx"
+        )
     if not (isfinite(rate_radps) and abs(speed_mps) <= MAX_SPEED_MPS):
         raise TargetError(f"a velocity is not finite, or above {MAX_SPEED_MPS:g} m/s")
     if not mask & SIDEWAYS and message.vy != 0.0:

@@ -1,4 +1,5 @@
-"""Knowledge of the bridge about the run: newest records, state, and the place of the vehicle. Pure."""
+"""Knowledge of the bridge about the run: newest records, state, and the place of the vehicle.
+Pure."""
 
 from math import isfinite
 from typing import Any, NamedTuple, TypeVar
@@ -21,11 +22,13 @@ class RunState(NamedTuple):
     course_kind: CourseKind = CourseKind.GIVEN
     waiting_for: tuple[str, ...] = ()
     wait: tuple[float, float] | None = None
-    """Place, m, and duration, s, of the wait at which the vehicle stands now; None while there is none."""
+    """Place, m, and duration, s, of the wait at which the vehicle stands now; None while there is
+    none."""
 
     @classmethod
     def from_status(cls, status: dict[str, Any]) -> "RunState":
-        """Return the state of a status, as :meth:`vehicled.live.control_socket.console.Console.status` gives it."""
+        """Return the state of a status, as
+        :meth:`vehicled.live.control_socket.console.Console.status` gives it."""
         wait = status.get("wait")
         return cls(
             Mode[status["mode"]],

@@ -8,7 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState, WaitSet
+from cyclonedds.core import (
+    DDSException,
+    InstanceState,
+    ReadCondition,
+    SampleState,
+    ViewState,
+    WaitSet,
+)
 from cyclonedds.util import duration
 from msgspec.structs import replace
 
@@ -24,7 +31,8 @@ from vehicled.live.control_socket.socket_path import SocketPathError
 REQUEST_S = 30.0
 """Longest wait for the answer to a request, which may have to plan, s."""
 SETPOINT_PERIOD_S = 0.02
-"""Shortest interval of two setpoints, s: what a node sends faster than that is replaced by its next one, and none is sent late."""
+"""Shortest interval of two setpoints, s: what a node sends faster than that is replaced by its next
+one, and none is sent late."""
 Note = Callable[[str, str], None]
 """Function (topic, why it was refused)."""
 
@@ -32,13 +40,18 @@ Note = Callable[[str, str], None]
 def start_commands(config: Ros2Config, participant: DdsParticipant, note: Note) -> None:
     """Start to take commands, on threads that end with the process.
 
-    Setpoints have a connection of their own: its end is the end of their lease, and a goal that is still planned must not make
-    them wait.
+    Setpoints have a connection of their own: its end is the end of their lease, and a goal that is
+    still planned must not make them wait.
     """
     names = [key for key, request in COMMANDS.items() if request == "setpoint"]
     requests = [key for key in COMMANDS if key not in names]
-    for sender, keys in ((_SetpointSender(config, note), names), (_RequestSender(config, note), requests)):
-        readers = [(topic, type_name, participant.reader(topic, type_name)) for topic, type_name in keys]
+    for sender, keys in (
+        (_SetpointSender(config, note), names),
+        (_RequestSender(config, note), requests),
+    ):
+        readers = [
+            (topic, type_name, participant.reader(topic, type_name)) for topic, type_name in keys
+        ]
         threading.Thread(target=_follow, args=(readers, sender, config, note), daemon=True).start()
 
 
@@ -107,10 +120,15 @@ class _SetpointSender(_Sender):
                 self._note(topic, str(answer.get("why", "refused without a reason")))
 
 
-def _follow(readers: list[tuple[str, str, Any]], sender: _Sender, config: Ros2Config, note: Note) -> None:
+def _follow(
+    readers: list[tuple[str, str, Any]], sender: _Sender, config: Ros2Config, note: Note
+) -> None:
     """Send what arrives until the participant is gone."""
     waiting = WaitSet(readers[0][2].participant)
-    conditions = [ReadCondition(reader, SampleState.Any | ViewState.Any | InstanceState.Any) for *_, reader in readers]
+    conditions = [
+        ReadCondition(reader, SampleState.Any | ViewState.Any | InstanceState.Any)
+        for *_, reader in readers
+    ]
     for condition in conditions:
         waiting.attach(condition)
     while True:

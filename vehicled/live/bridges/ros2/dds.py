@@ -24,16 +24,17 @@ from vehicled.ros.standard import standard_fields
 # Cyclone DDS 0.10 has none of its own.
 _octet: Any = getattr(types, "byte", types.uint8)
 _PRIMITIVES: dict[str, Any] = {
-    "bool": bool, "byte": _octet, "int8": types.int8, "uint8": types.uint8, "int16": types.int16, "uint16": types.uint16,
-    "int32": types.int32, "uint32": types.uint32, "int64": types.int64, "uint64": types.uint64, "float32": types.float32,
-    "float64": types.float64, "string": str,
+    "bool": bool, "byte": _octet, "int8": types.int8, "uint8": types.uint8, "int16": types.int16,
+    "uint16": types.uint16, "int32": types.int32, "uint32": types.uint32, "int64": types.int64,
+    "uint64": types.uint64, "float32": types.float32, "float64": types.float64, "string": str,
 }  # fmt: skip
 # Typed as plain classes, but indexed.
 _sequence: Any = types.sequence
 _array: Any = types.array
 
 PATIENT_S = 15
-"""Longest wait of a lossless writer. DDS forgets a silent reader after 10 s, so that one frozen node cannot hold a run for ever."""
+"""Longest wait of a lossless writer. DDS forgets a silent reader after 10 s, so that one frozen
+node cannot hold a run for ever."""
 IMPATIENT_MS = 10
 _FATAL = 1
 MAX_SAMPLE = "8 MB"
@@ -48,26 +49,40 @@ class DdsParticipant:
     """This process in one domain, on one interface."""
 
     def __init__(self, domain: int, interface: str) -> None:
-        # Strangers' packets must not write on the driver's terminal. Masked are all levels but the fatal one.
+        # Strangers' packets must not write on the driver's terminal. Masked are all levels but the
+        # fatal one.
         DDS._dll_handle.dds_set_log_mask(_FATAL)
         try:
             self._domain = Domain(domain, configuration(interface))
             self._participant = DomainParticipant(domain)
         except Exception as error:
-            raise DdsError(f"DDS cannot use the interface {interface} in the domain {domain}: {error}") from error
+            raise DdsError(
+                f"DDS cannot use the interface {interface} in the domain {domain}: {error}"
+            ) from error
         if is_loopback(interface):
             try:
                 _confine_to_loopback()
             except (OSError, AttributeError) as error:
                 # Linux before 5.7 asks for privileges, and other systems do not know it.
-                raise DdsError(f"this system cannot keep other computers out: {error}; name an interface: --ros2 eth0") from None
+                raise DdsError(
+                    f"this system cannot keep other computers out: {error}; name an interface: "
+                    "--ros2 eth0"
+                ) from None
 
-    def writer(self, topic: str, type_name: str, *, latched: bool = False, lossless: bool = False) -> "RecordWriter":
-        """Create a writer that both reliable and best-effort readers accept, as REP-2003 asks of the publishers of sensor data.
+    def writer(
+        self, topic: str, type_name: str, *, latched: bool = False, lossless: bool = False
+    ) -> "RecordWriter":
+        """Create a writer that both reliable and best-effort readers accept, as REP-2003 asks of
+        the publishers of sensor data.
 
-        ``latched``: the newest sample also goes to readers that join later. ``lossless``: a slow reader makes the writer wait.
+        ``latched``: the newest sample also goes to readers that join later. ``lossless``: a slow
+        reader makes the writer wait.
         """
-        history = Policy.History.KeepAll if lossless and not latched else Policy.History.KeepLast(1 if latched else DEPTH)
+        history = (
+            Policy.History.KeepAll
+            if lossless and not latched
+            else Policy.History.KeepLast(1 if latched else DEPTH)
+        )
         wait = duration(seconds=PATIENT_S) if lossless else duration(milliseconds=IMPATIENT_MS)
         qos = Qos(
             Policy.Reliability.Reliable(wait),
@@ -100,10 +115,13 @@ class RecordWriter:
     def write(self, record: bytes) -> bool:
         """Write a record; False if a reader did not make room for it."""
         # Payloads of RTPS are multiples of 4 bytes.
-        return bool(ddspy_write(self._writer._ref, record.ljust(-(-len(record) // 4) * 4, b"\0")) >= 0)
+        return bool(
+            ddspy_write(self._writer._ref, record.ljust(-(-len(record) // 4) * 4, b"\0")) >= 0
+        )
 
     def wait_for_readers(self, timeout_s: float) -> bool:
-        """Wait until all reliable readers have what was written; False if one has not after this time, s."""
+        """Wait until all reliable readers have what was written; False if one has not after this
+        time, s."""
         try:
             return bool(self._writer.wait_for_acks(max(int(timeout_s * 1e9), 0)))
         except DDSException:
@@ -126,14 +144,17 @@ def idl_type(type_name: str) -> type[IdlStruct]:
 
 
 def configuration(interface: str) -> str:
-    """Return Cyclone's configuration, which takes the place of ``CYCLONEDDS_URI``: one interface."""
+    """Return Cyclone's configuration, which takes the place of ``CYCLONEDDS_URI``: one
+    interface."""
     how = "address" if _is_address(interface) else "name"
-    # Linux does not list loopback as able to multicast, but it is. Others on this computer may not listen there: ask them singly.
+    # Linux does not list loopback as able to multicast, but it is. Others on this computer may not
+    # listen there: ask them singly.
     multicast = ' multicast="true"' if is_loopback(interface) else ""
     peers = f'<Peers><Peer address="{LOOPBACK}"/></Peers>' if is_loopback(interface) else ""
     return (
         "<CycloneDDS><Domain>"
-        f"<General><Interfaces><NetworkInterface {how}={quoteattr(interface)}{multicast}/></Interfaces></General>"
+        "<General><Interfaces><NetworkInterface "
+        f"{how}={quoteattr(interface)}{multicast}/></Interfaces></General>"
         f"<Discovery><ParticipantIndex>auto</ParticipantIndex>{peers}</Discovery>"
         f"<Internal><MaxSampleSize>{MAX_SAMPLE}</MaxSampleSize></Internal>"
         "</Domain></CycloneDDS>"
@@ -146,7 +167,8 @@ def is_loopback(interface: str) -> bool:
 
 
 def _confine_to_loopback() -> None:
-    """Bind the sockets of DDS to the device: Cyclone listens on all addresses, whichever interface its configuration names."""
+    """Bind the sockets of DDS to the device: Cyclone listens on all addresses, whichever interface
+    its configuration names."""
     for number in os.listdir("/proc/self/fd"):
         try:
             found = socket.socket(fileno=os.dup(int(number)))

@@ -1,7 +1,8 @@
 """Messages of ROS nodes as requests to the daemon. Pure.
 
-Each function returns a request (docs/control_socket.md), and raises :class:`RefusedError` for a message that says
-nothing that the vehicle could do. The daemon limits and judges the rest, as it does for every other program.
+Each function returns a request (docs/control_socket.md), and raises :class:`RefusedError` for a
+message that says nothing that the vehicle could do. The daemon limits and judges the rest, as it
+does for every other program.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,12 @@ from math import atan2, copysign, cos, hypot, isfinite, sin, tan
 from typing import Any, NamedTuple
 
 from vehicled.live.bridges.ros2.config import Ros2Config
-from vehicled.live.control_socket.protocol import CourseRequest, GotoRequest, Request, SetpointRequest
+from vehicled.live.control_socket.protocol import (
+    CourseRequest,
+    GotoRequest,
+    Request,
+    SetpointRequest,
+)
 from vehicled.paths.course import course_from_waypoints
 from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
@@ -27,7 +33,8 @@ QUATERNION_ERROR = 0.1
 LEVEL = 0.1
 """Length of the forward axis on the ground, of 1, below which it says nothing about the heading."""
 SETPOINT_AGE_S, REQUEST_AGE_S, AHEAD_S = 0.5, 10.0, 0.5
-"""Largest ages of the stamps of setpoints and of other requests, and how far ahead a stamp may be, s."""
+"""Largest ages of the stamps of setpoints and of other requests, and how far ahead a stamp may be,
+s."""
 BODY = ("base_link", "")
 """Frames of a setpoint."""
 COURSE_SPEED_MPS = 1.0
@@ -41,13 +48,19 @@ class RefusedError(Exception):
 def twist(message: Any, config: Ros2Config) -> Request:
     """Return the setpoint of a Twist: forward speed and turn rate."""
     linear, angular = message.linear, message.angular
-    speed_mps, sideways_mps, _, _, _, yaw_rate_radps = _finite(linear.x, linear.y, linear.z, angular.x, angular.y, angular.z)
+    speed_mps, sideways_mps, _, _, _, yaw_rate_radps = _finite(
+        linear.x, linear.y, linear.z, angular.x, angular.y, angular.z
+    )
     if abs(sideways_mps) > SIDEWAYS_MPS:
-        raise RefusedError(f"linear.y is {sideways_mps:g} m/s, and the vehicle cannot drive sideways: leave it 0")
+        raise RefusedError(
+            f"linear.y is {sideways_mps:g} m/s, and the vehicle cannot drive sideways: leave it 0"
+        )
     curvature_per_m = yaw_rate_radps / speed_mps if abs(speed_mps) > LEAST_SPEED_MPS else 0.0
     most_per_m = tan(config.max_wheel_rad) / config.wheelbase_m
     curvature_per_m = copysign(min(abs(curvature_per_m), most_per_m), curvature_per_m)
-    return SetpointRequest(speed_mps=speed_mps, curvature_per_m=curvature_per_m, sequence=0, origin=ORIGIN)
+    return SetpointRequest(
+        speed_mps=speed_mps, curvature_per_m=curvature_per_m, sequence=0, origin=ORIGIN
+    )
 
 
 def twist_stamped(message: Any, config: Ros2Config) -> Request:
@@ -61,10 +74,16 @@ def ackermann(message: Any, config: Ros2Config) -> Request:
     _check_frame(message, BODY)
     drive = message.drive
     speed_mps, wheel_rad, *_ = _finite(
-        drive.speed, drive.steering_angle, drive.acceleration, drive.jerk, drive.steering_angle_velocity
+        drive.speed,
+        drive.steering_angle,
+        drive.acceleration,
+        drive.jerk,
+        drive.steering_angle_velocity,
     )
     wheel_rad = max(-config.max_wheel_rad, min(config.max_wheel_rad, wheel_rad))
-    return SetpointRequest(speed_mps=speed_mps, wheel_angle_rad=wheel_rad, sequence=0, origin=ORIGIN)
+    return SetpointRequest(
+        speed_mps=speed_mps, wheel_angle_rad=wheel_rad, sequence=0, origin=ORIGIN
+    )
 
 
 def goal(message: Any, config: Ros2Config) -> Request:
@@ -75,7 +94,8 @@ def goal(message: Any, config: Ros2Config) -> Request:
 
 
 def path(message: Any, config: Ros2Config) -> Request:
-    """Return the course of a Path in ``map``; poses that look against their direction are driven backward."""
+    """Return the course of a Path in ``map``; poses that look against their direction are driven
+    backward."""
     _check_frame(message, (MAP,))
     for stamped in message.poses:
         # A pose without a frame of its own has that of the path.
@@ -83,7 +103,11 @@ def path(message: Any, config: Ros2Config) -> Request:
     poses = [_pose(stamped.pose) for stamped in message.poses]
     speeds = []
     for (x_m, y_m, yaw_rad), (next_x_m, next_y_m, _) in pairwise(poses):
-        ahead_m = 0.0 if yaw_rad is None else cos(yaw_rad) * (next_x_m - x_m) + sin(yaw_rad) * (next_y_m - y_m)
+        ahead_m = (
+            0.0
+            if yaw_rad is None
+            else cos(yaw_rad) * (next_x_m - x_m) + sin(yaw_rad) * (next_y_m - y_m)
+        )
         speeds.append(-COURSE_SPEED_MPS if ahead_m < 0.0 else COURSE_SPEED_MPS)
     if not speeds:
         raise RefusedError("a path needs at least two poses")
@@ -111,11 +135,18 @@ class RequestKind(NamedTuple):
 
 
 REQUESTS: Mapping[str, RequestKind] = {
-    "geometry_msgs/Twist": RequestKind(twist, (), SETPOINT_AGE_S, "`linear`: x, and y, which must be 0; `angular`: z"),
+    "geometry_msgs/Twist": RequestKind(
+        twist, (), SETPOINT_AGE_S, "`linear`: x, and y, which must be 0; `angular`: z"
+    ),
     "geometry_msgs/TwistStamped": RequestKind(twist_stamped, BODY, SETPOINT_AGE_S, "the same"),
-    "ackermann_msgs/AckermannDriveStamped": RequestKind(ackermann, BODY, SETPOINT_AGE_S, "`speed`, `steering_angle`"),
+    "ackermann_msgs/AckermannDriveStamped": RequestKind(
+        ackermann, BODY, SETPOINT_AGE_S, "`speed`, `steering_angle`"
+    ),
     "geometry_msgs/PoseStamped": RequestKind(
-        goal, (MAP,), REQUEST_AGE_S, "`position`: x, y; yaw of `orientation`, any for a quaternion of zeros"
+        goal,
+        (MAP,),
+        REQUEST_AGE_S,
+        "`position`: x, y; yaw of `orientation`, any for a quaternion of zeros",
     ),
     "nav_msgs/Path": RequestKind(
         path,
@@ -136,14 +167,20 @@ def request_of(type_name: str, message: Any, config: Ros2Config, now_ns: int) ->
 
 
 def _check_stamp(stamp: Any, now_ns: int, oldest_s: float) -> None:
-    """Refuse what was sent long ago or will be: a delayed network, a recording, another clock. A stamp of 0 is none."""
+    """Refuse what was sent long ago or will be: a delayed network, a recording, another clock. A
+    stamp of 0 is none."""
     if stamp.sec == 0 and stamp.nanosec == 0:
         return
     age_s = (now_ns - (stamp.sec * 1_000_000_000 + stamp.nanosec)) * 1e-9
     if age_s > oldest_s:
-        raise RefusedError(f"the stamp is {age_s:.3g} s old (at most {oldest_s:g} s): synchronise the clocks, use wall time")
+        raise RefusedError(
+            f"the stamp is {age_s:.3g} s old (at most {oldest_s:g} s): synchronise the clocks, "
+            "use wall time"
+        )
     if age_s < -AHEAD_S:
-        raise RefusedError(f"the stamp is {-age_s:.3g} s in the future: synchronise the clocks, use wall time")
+        raise RefusedError(
+            f"the stamp is {-age_s:.3g} s in the future: synchronise the clocks, use wall time"
+        )
 
 
 def _finite(*values: float) -> tuple[float, ...]:
@@ -166,9 +203,14 @@ def _pose(pose: Any) -> tuple[float, float, float | None]:
         return x_m, y_m, None
     length = hypot(q.x, q.y, q.z, q.w)
     if not abs(length - 1.0) <= QUATERNION_ERROR:
-        raise RefusedError(f"the quaternion of a pose has the length {length:.3g}: it must be 1, or all zeros for any heading")
+        raise RefusedError(
+            f"the quaternion of a pose has the length {length:.3g}: it must be 1, or all zeros "
+            "for any heading"
+        )
     ahead = q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z
     left = 2.0 * (q.w * q.z + q.x * q.y)
     if hypot(ahead, left) < LEVEL:
-        raise RefusedError("the orientation of a pose looks up or down: it has no heading on the ground")
+        raise RefusedError(
+            "the orientation of a pose looks up or down: it has no heading on the ground"
+        )
     return x_m, y_m, atan2(left, ahead)

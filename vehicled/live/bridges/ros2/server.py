@@ -1,4 +1,5 @@
-"""Process that speaks ROS 2 for a run: ``python -m vehicled.live.bridges.ros2.server``. It ends with the pipe.
+"""Process that speaks ROS 2 for a run: ``python -m vehicled.live.bridges.ros2.server``. It ends
+with the pipe.
 
 It runs at low priority, so that DDS, slow nodes and strangers' packets take no time from the loop.
 """
@@ -13,7 +14,8 @@ from vehicled.live.bridges.process import END_TIMEOUT_S, LOSSLESS_END_S
 from vehicled.live.bridges.ros2.config import Ros2Config
 
 DISCOVERY_S = 2.0
-"""Time for the nodes that already run to find the writers; virtual time does not wait for them later, s."""
+"""Time for the nodes that already run to find the writers; virtual time does not wait for them
+later, s."""
 MARGIN_S = 0.5
 """Part of the time that the daemon waits for this process which is left to end it, s."""
 
@@ -42,7 +44,9 @@ def main() -> int:
     for kind, data in frames(pipe):
         if kind is FrameKind.RECORDS:
             publisher.records(data)
-    publisher.finish(LOSSLESS_END_S - MARGIN_S if config.simulated_time else END_TIMEOUT_S - MARGIN_S)
+    publisher.finish(
+        LOSSLESS_END_S - MARGIN_S if config.simulated_time else END_TIMEOUT_S - MARGIN_S
+    )
     return 0
 
 

@@ -14,7 +14,8 @@ RENAMED: Mapping[str, str] = {
     "/drive": "/ackermann_cmd_wanted",
     "/drive_applied": "/ackermann_cmd_sent",
 }
-"""ROS topic of each topic of the log that has another name there. ``/drive`` would command an F1TENTH vehicle nearby."""
+"""ROS topic of each topic of the log that has another name there. ``/drive`` would command an
+F1TENTH vehicle nearby."""
 
 LATCHED = frozenset({"/path", "/tf_static"})
 """Topics whose newest sample is also sent to nodes that join later."""
@@ -37,7 +38,8 @@ class DdsName(Struct, frozen=True):
 
 
 def dds_name(topic: str, type_name: str) -> DdsName:
-    """Return the names of a ROS topic and a type (``nav_msgs/Odometry`` or ``nav_msgs/msg/Odometry``) in DDS.
+    """Return the names of a ROS topic and a type (``nav_msgs/Odometry`` or
+    ``nav_msgs/msg/Odometry``) in DDS.
 
     See https://design.ros2.org/articles/topic_and_service_names.html.
     """

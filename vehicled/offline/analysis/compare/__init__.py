@@ -1,1 +1,2 @@
-"""``vehicled log compare``: regressions and improvements between builds, profiles or machines, with confidence intervals."""
+"""``vehicled log compare``: regressions and improvements between builds, profiles or machines, with
+confidence intervals."""

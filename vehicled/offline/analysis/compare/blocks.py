@@ -1,7 +1,8 @@
 """Statistics per block of time, in constant memory, for a block bootstrap.
 
-Neighbouring samples of a drive are correlated, so resampling single samples would give intervals that are far too narrow. Blocks
-longer than the system's memory may be taken as independent (Kuensch 1989; Lahiri 2003, chapter 2).
+Neighbouring samples of a drive are correlated, so resampling single samples would give intervals
+that are far too narrow. Blocks longer than the system's memory may be taken as independent (Kuensch
+1989; Lahiri 2003, chapter 2).
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from vehicled.core.arrays import Array
 from vehicled.core.histogram import bin_of, bins_of
 
 BINS = bin_of(2**40)
-"""Number of bins: up to 18 minutes. The first bin stands for 0 and also counts negative values, the last one longer durations."""
+"""Number of bins: up to 18 minutes. The first bin stands for 0 and also counts negative values, the
+last one longer durations."""
 
 
 class Statistic(Protocol):
@@ -25,7 +27,8 @@ class Statistic(Protocol):
         ...
 
     def evaluate(self, runs: Sequence[Any], weights: Sequence[Array]) -> Array:
-        """Return the metric (r,) over all runs of a side, from their statistics and weights (r, blocks); NaN if empty."""
+        """Return the metric (r,) over all runs of a side, from their statistics and weights (r,
+        blocks); NaN if empty."""
         ...
 
 
@@ -72,13 +75,16 @@ class Quantile:
         return round(self._counts.n * min(self._share, 1.0 - self._share))
 
     def evaluate(self, runs: Sequence["Quantile"], weights: Sequence[Array]) -> Array:
-        """Return the mean of the bin that holds the quantile: exact if its values are equal, else to 1/32."""
+        """Return the mean of the bin that holds the quantile: exact if its values are equal, else
+        to 1/32."""
         found = [run._counts for run in runs]
         in_bins = np.sum([counts.counts.sum(axis=0) for counts in found], axis=0)
         used = np.flatnonzero(in_bins)
         if not len(used):
             return np.full(len(weights[0]), np.nan)
-        means = np.sum([counts.sums[used] for counts in found], axis=0) / in_bins[used] / self._unit_ns
+        means = (
+            np.sum([counts.sums[used] for counts in found], axis=0) / in_bins[used] / self._unit_ns
+        )
         heights = np.zeros((len(weights[0]), len(used)))
         for counts, weight in zip(found, weights):
             heights += weight @ counts.counts[:, used].astype(np.float64)
@@ -104,7 +110,8 @@ class Ratio:
         return self._n
 
     def add(self, block: Any, above: Any, below: Any = None) -> Self:
-        """Add to numerator and denominator, each (n,) of blocks (n,); the denominator counts the samples by default."""
+        """Add to numerator and denominator, each (n,) of blocks (n,); the denominator counts the
+        samples by default."""
         blocks = len(self._sums)
         self._sums[:, 0] += np.bincount(block, above, minlength=blocks)
         self._sums[:, 1] += np.bincount(block, below, minlength=blocks)

@@ -1,14 +1,16 @@
 """Compares two sides of one or more runs each: differences, confidence intervals, verdicts.
 
-Each metric gets a difference (new minus old) with a 95 % interval from a block bootstrap: time blocks of each run are resampled
-with
-replacement; a side with several runs resamples its runs first. A verdict other than noise needs both:
+Each metric gets a difference (new minus old) with a 95 % interval from a block bootstrap: time
+blocks of each run are resampled with replacement; a side with several runs resamples its runs
+first. A verdict other than noise needs both:
 
-- significance in spite of many metrics: Holm's step-down method at a family-wise 5 %, on the bootstrap's standard error.
+- significance in spite of many metrics: Holm's step-down method at a family-wise 5 %, on the
+  bootstrap's standard error.
 - relevance: above the threshold (5 % of the old value) and above the metric's floor.
 
-One run per side shows the noise within a run, but not between runs (another machine state, another drive). In wall time the latter
-is larger: two runs of one build differ, and only several runs per side separate builds.
+One run per side shows the noise within a run, but not between runs (another machine state, another
+drive). In wall time the latter is larger: two runs of one build differ, and only several runs per
+side separate builds.
 """
 
 import os
@@ -53,7 +55,8 @@ class MetricComparison(Struct, frozen=True, kw_only=True):
     p_value: float | None = None
     """P-value of the difference, before the correction for several metrics."""
     verdict: str
-    """``regression``, ``improvement``, ``noise``, or ``unknown`` if there are too few samples; ``note`` gives the reason."""
+    """``regression``, ``improvement``, ``noise``, or ``unknown`` if there are too few samples;
+    ``note`` gives the reason."""
     note: str = ""
 
 
@@ -80,7 +83,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self, *, every: bool = True) -> str:
-        """Return a plain-text table: verdict, changes, then the key metrics; with ``every`` all metrics."""
+        """Return a plain-text table: verdict, changes, then the key metrics; with ``every`` all
+        metrics."""
         return _text(self, every)
 
 
@@ -115,7 +119,9 @@ def judge(
     for measure in measures:
         a, samples_a = _side(old, measure, weights_old)
         b, samples_b = _side(new, measure, weights_new)
-        drafts.append((_row(measure, a, b, samples_a, samples_b, _too_little(old, new, measure)), measure))
+        drafts.append(
+            (_row(measure, a, b, samples_a, samples_b, _too_little(old, new, measure)), measure)
+        )
     rows = _verdicts(drafts, threshold)
     return Comparison(
         old=[run.files for run in old],
@@ -130,8 +136,11 @@ def judge(
     )
 
 
-def _weights(runs: Sequence[RunStatistics], resamples: int, rng: np.random.Generator) -> list[Array]:
-    """Return the weight of each block; (1 + resamples, blocks) per run, the first row being the run itself."""
+def _weights(
+    runs: Sequence[RunStatistics], resamples: int, rng: np.random.Generator
+) -> list[Array]:
+    """Return the weight of each block; (1 + resamples, blocks) per run, the first row being the run
+    itself."""
     drawn = np.ones((resamples, 1), np.int64)
     if len(runs) > 1:
         drawn = rng.multinomial(len(runs), np.full(len(runs), 1.0 / len(runs)), size=resamples)
@@ -143,14 +152,22 @@ def _weights(runs: Sequence[RunStatistics], resamples: int, rng: np.random.Gener
     return weights
 
 
-def _side(runs: Sequence[RunStatistics], measure: Measure, weights: list[Array]) -> tuple[float | None, Array]:
+def _side(
+    runs: Sequence[RunStatistics], measure: Measure, weights: list[Array]
+) -> tuple[float | None, Array]:
     """Return (value, its resamples) of a side; None if no run has the metric."""
     singles = [(run.singles[measure], w) for run, w in zip(runs, weights) if measure in run.singles]
     if singles:
         shares = np.array([w.sum(axis=1) / w.shape[1] for _, w in singles])
-        values = np.array([value for value, _ in singles]) @ shares / np.maximum(shares.sum(axis=0), 1e-300)
+        values = (
+            np.array([value for value, _ in singles])
+            @ shares
+            / np.maximum(shares.sum(axis=0), 1e-300)
+        )
         return float(values[0]), _widened(values[1:], len(singles))
-    found = [(run.statistics[measure], w) for run, w in zip(runs, weights) if measure in run.statistics]
+    found = [
+        (run.statistics[measure], w) for run, w in zip(runs, weights) if measure in run.statistics
+    ]
     if not found:
         return None, np.empty(0)
     statistics = [statistic for statistic, _ in found]
@@ -159,7 +176,8 @@ def _side(runs: Sequence[RunStatistics], measure: Measure, weights: list[Array])
 
 
 def _widened(samples: Array, runs: int) -> Array:
-    """Correct the spread of resamples of few runs, which is too small by (n - 1) / n in the variance."""
+    """Correct the spread of resamples of few runs, which is too small by (n - 1) / n in the
+    variance."""
     if runs < 2 or not np.isfinite(samples).all():
         return samples
     middle = samples.mean()
@@ -167,11 +185,15 @@ def _widened(samples: Array, runs: int) -> Array:
     return widened
 
 
-def _too_little(old: Sequence[RunStatistics], new: Sequence[RunStatistics], measure: Measure) -> str:
+def _too_little(
+    old: Sequence[RunStatistics], new: Sequence[RunStatistics], measure: Measure
+) -> str:
     for name, runs in (("old", old), ("new", new)):
         if any(measure in run.singles for run in runs):
             if len(runs) < 3:
-                return "one number per run: three runs on each side are needed to estimate its noise"
+                return (
+                    "one number per run: three runs on each side are needed to estimate its noise"
+                )
             continue
         if sum(run.blocks for run in runs) < MIN_BLOCKS:
             return f"too short: the {name} side has fewer than {MIN_BLOCKS} blocks of a second"
@@ -181,8 +203,22 @@ def _too_little(old: Sequence[RunStatistics], new: Sequence[RunStatistics], meas
     return ""
 
 
-def _row(measure: Measure, a: float | None, b: float | None, samples_a: Array, samples_b: Array, doubt: str) -> MetricComparison:
-    row = MetricComparison(group=measure.group, metric=measure.quantity, unit=measure.unit, old=a, new=b, verdict="unknown")
+def _row(
+    measure: Measure,
+    a: float | None,
+    b: float | None,
+    samples_a: Array,
+    samples_b: Array,
+    doubt: str,
+) -> MetricComparison:
+    row = MetricComparison(
+        group=measure.group,
+        metric=measure.quantity,
+        unit=measure.unit,
+        old=a,
+        new=b,
+        verdict="unknown",
+    )
     if a is None or b is None:
         return msgspec.structs.replace(row, note=f"not in the {'old' if a is None else 'new'} side")
     difference = b - a
@@ -190,12 +226,26 @@ def _row(measure: Measure, a: float | None, b: float | None, samples_a: Array, s
     spread = spread[np.isfinite(spread)]
     if doubt or len(spread) < 2:
         note = doubt or "too few samples"
-        return msgspec.structs.replace(row, difference=difference, relative=_share(difference, a), note=note)
+        return msgspec.structs.replace(
+            row, difference=difference, relative=_share(difference, a), note=note
+        )
     low, high = np.quantile(spread, [(1.0 - LEVEL) / 2, (1.0 + LEVEL) / 2]).tolist()
     sigma = float(spread.std(ddof=1))
-    p_value = 0.0 if difference and not sigma else erfc(abs(difference) / sigma / sqrt(2.0)) if sigma else 1.0
+    p_value = (
+        0.0
+        if difference and not sigma
+        else erfc(abs(difference) / sigma / sqrt(2.0))
+        if sigma
+        else 1.0
+    )
     return msgspec.structs.replace(
-        row, difference=difference, low=low, high=high, relative=_share(difference, a), p_value=p_value, verdict="noise"
+        row,
+        difference=difference,
+        low=low,
+        high=high,
+        relative=_share(difference, a),
+        p_value=p_value,
+        verdict="noise",
     )
 
 
@@ -203,8 +253,12 @@ def _share(difference: float, old: float) -> float | None:
     return difference / abs(old) if old else None
 
 
-def _verdicts(drafts: Sequence[tuple[MetricComparison, Measure]], threshold: float) -> list[MetricComparison]:
-    judged = [(row.p_value, number) for number, (row, _) in enumerate(drafts) if row.p_value is not None]
+def _verdicts(
+    drafts: Sequence[tuple[MetricComparison, Measure]], threshold: float
+) -> list[MetricComparison]:
+    judged = [
+        (row.p_value, number) for number, (row, _) in enumerate(drafts) if row.p_value is not None
+    ]
     standing: set[int] = set()
     for rank, (p_value, number) in enumerate(sorted(judged)):
         if p_value > (1.0 - LEVEL) / (len(judged) - rank):
@@ -213,65 +267,104 @@ def _verdicts(drafts: Sequence[tuple[MetricComparison, Measure]], threshold: flo
     rows = []
     for number, (row, measure) in enumerate(drafts):
         difference = row.difference
-        if number in standing and difference is not None and row.old is not None and row.low is not None and row.high is not None:
+        if (
+            number in standing
+            and difference is not None
+            and row.old is not None
+            and row.low is not None
+            and row.high is not None
+        ):
             large = abs(difference) > max(threshold * abs(row.old), measure.floor)
             if large and not row.low <= 0.0 <= row.high:
                 better = (difference > 0.0) == measure.higher_is_better
-                row = msgspec.structs.replace(row, verdict="improvement" if better else "regression")
+                row = msgspec.structs.replace(
+                    row, verdict="improvement" if better else "regression"
+                )
         rows.append(row)
     return rows
 
 
 def _notes(old: Sequence[RunStatistics], new: Sequence[RunStatistics]) -> list[str]:
     notes = [note for run in (*old, *new) for note in run.notes]
-    for name in ("profile", "course", "clock", "link", "estimator", "controller", "host", "vehicled_version", "profile_digest"):
+    for name in (
+        "profile",
+        "course",
+        "clock",
+        "link",
+        "estimator",
+        "controller",
+        "host",
+        "vehicled_version",
+        "profile_digest",
+    ):
         sides = [sorted({str(getattr(run.header, name)) for run in runs}) for runs in (old, new)]
         if sides[0] != sides[1]:
             notes.append(f"{name.replace('_', ' ')} differs: {_few(sides[0])} | {_few(sides[1])}")
     if len(old) == 1 or len(new) == 1:
-        notes.append("one run on a side: the intervals cover the noise within a run, not that between runs")
+        notes.append(
+            "one run on a side: the intervals cover the noise within a run, not that between runs"
+        )
         if any(run.header.clock == "wall" for run in (*old, *new)):
             notes.append(
-                "in wall time two runs of one build differ: the verdict holds for these runs only; take three or more per side"
+                "in wall time two runs of one build differ: the verdict holds for these runs "
+                "only; take three or more per side"
             )
     return notes
 
 
 def _few(names: Sequence[str]) -> str:
-    return ", ".join(name[:16] or "none" for name in names[:3]) + (", ..." if len(names) > 3 else "")
+    return ", ".join(name[:16] or "none" for name in names[:3]) + (
+        ", ..." if len(names) > 3 else ""
+    )
 
 
 # ------------------------------------------------------------------ text
 
 
 SUMMARY = (
-    ("tracking", "true cross-track RMS"), ("tracking", "cross-track RMS"), ("estimate", "position RMS"), ("age", "actuation p99"),
-    ("loop", "lateness p99"),
+    ("tracking", "true cross-track RMS"), ("tracking", "cross-track RMS"),
+    ("estimate", "position RMS"), ("age", "actuation p99"), ("loop", "lateness p99"),
 )  # fmt: skip
 """Metrics shown besides the changes; the missed deadlines of each task are added."""
 
 
 def _text(found: Comparison, every: bool) -> str:
-    counts = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in VERDICTS if found.count(verdict))
+    counts = ", ".join(
+        f"{found.count(verdict)} {verdict}" for verdict in VERDICTS if found.count(verdict)
+    )
     order = {verdict: number for number, verdict in enumerate(VERDICTS)}
-    ranked = sorted(found.rows, key=lambda row: (order[row.verdict], -abs(row.relative or 0.0) if _changed(row) else _rank(row)))
+    ranked = sorted(
+        found.rows,
+        key=lambda row: (
+            order[row.verdict],
+            -abs(row.relative or 0.0) if _changed(row) else _rank(row),
+        ),
+    )
     shown = ranked if every else [row for row in ranked if _changed(row) or _summary(row)]
     lines = [f"{len(found.rows)} metrics: {counts}"]
     for old, new in zip_longest(found.old, found.new):
-        lines.append(f"{'old ' + old[0] if old else '':<60}  {'new ' + new[0] if new else ''}".rstrip())
+        lines.append(
+            f"{'old ' + old[0] if old else '':<60}  {'new ' + new[0] if new else ''}".rstrip()
+        )
     lines += [*(f"note: {note}" for note in found.notes), ""]
     head = ["", "metric", "unit", "old", "new", "difference", "interval", "share", "verdict"]
     rows = [head, *(_cells(row) for row in shown)]
     width = [max(len(row[i]) for row in rows) for i in range(len(head) - 1)]
     for row in rows:
-        cells = [cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, width))]
+        cells = [
+            cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, width))
+        ]
         lines.append("  ".join([*cells, row[-1]]).rstrip())
     blocks = sorted({f"{length:.3g}" for length in found.block_s}, key=float)
     how = f"blocks of {', '.join(blocks)} s, {found.resamples} resamples, seed {found.seed}"
     hidden = len(found.rows) - len(shown)
     lines += [
         "",
-        *([f"{hidden} more metrics have no significant change: --all shows them"] if hidden else []),
+        *(
+            [f"{hidden} more metrics have no significant change: --all shows them"]
+            if hidden
+            else []
+        ),
         f"difference: new minus old, {found.level:.0%} interval by a block bootstrap ({how})",
         f"verdict: significant over all metrics together, and above {found.threshold:.0%}",
     ]
@@ -279,7 +372,11 @@ def _text(found: Comparison, every: bool) -> str:
 
 
 def _rank(row: MetricComparison) -> int:
-    return SUMMARY.index((row.group, row.metric)) if (row.group, row.metric) in SUMMARY else len(SUMMARY)
+    return (
+        SUMMARY.index((row.group, row.metric))
+        if (row.group, row.metric) in SUMMARY
+        else len(SUMMARY)
+    )
 
 
 def _changed(row: MetricComparison) -> bool:

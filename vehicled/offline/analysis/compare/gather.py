@@ -28,7 +28,14 @@ from vehicled.paths.course import Course
 MAX_BLOCKS = 100
 MIN_BLOCK_NS = 1_000_000_000
 _CHUNKS_AT_ONCE = 64
-_KINDS: tuple[type[Message], ...] = (TaskTick, StateEstimate, ControlCommand, ActuatorCommand, GroundTruth, GnssFix)
+_KINDS: tuple[type[Message], ...] = (
+    TaskTick,
+    StateEstimate,
+    ControlCommand,
+    ActuatorCommand,
+    GroundTruth,
+    GnssFix,
+)
 _US, _MS = 1e3, 1e6
 _DEG = degrees(1.0)
 
@@ -60,7 +67,11 @@ class RunStatistics(Struct):
 
 class _TaskCounts:
     def __init__(self, blocks: int) -> None:
-        self.lateness, self.execution, self.response = Counts(blocks), Counts(blocks), Counts(blocks)
+        self.lateness, self.execution, self.response = (
+            Counts(blocks),
+            Counts(blocks),
+            Counts(blocks),
+        )
         self.cpu = Ratio(blocks, scale=1.0 / _US)
         self.missed, self.skipped = Ratio(blocks, scale=100.0), Ratio(blocks, scale=100.0)
 
@@ -97,13 +108,18 @@ class _Gatherer:
                 if header is None:
                     header, course = log.header, course_of(log)
                 if log.header.run_id != header.run_id:
-                    raise LogError(f"{file}: belongs to another run ({log.header.run_id}) than {files[0]} ({header.run_id})")
+                    raise LogError(
+                        f"{file}: belongs to another run ({log.header.run_id}) than {files[0]} "
+                        f"({header.run_id})"
+                    )
                 chunks = log.layout.chunks
                 if len(chunks):
                     start_ns = min(start_ns, int(chunks["start_ns"].min()) - log.offset_ns)
                     stop_ns = max(stop_ns, int(chunks["end_ns"].max()) - log.offset_ns)
                 if not log.layout.complete:
-                    self.notes.append(f"{file}: incomplete, only the intact part was read ({log.layout.problem})")
+                    self.notes.append(
+                        f"{file}: incomplete, only the intact part was read ({log.layout.problem})"
+                    )
                 try:
                     self.writer_cpu_s += float(log.end.get("writer_cpu_s", "nan"))
                 except ValueError:
@@ -118,7 +134,10 @@ class _Gatherer:
         self.tasks: dict[int, _TaskCounts] = {}
         self.loop, self.busy = Counts(n), Ratio(n, scale=100.0)
         self.ages = {name: Counts(n) for name in ("estimate", "control", "actuation")}
-        self.errors = {name: Ratio(n, root=True, scale=_DEG if unit == "deg" else 1.0) for name, (_, _, unit, _) in _ROOTS.items()}
+        self.errors = {
+            name: Ratio(n, root=True, scale=_DEG if unit == "deg" else 1.0)
+            for name, (_, _, unit, _) in _ROOTS.items()
+        }
         self.truth = TruthJoin(self._put, course)
         self.cross_track, self.heading = Ratio(n, root=True), Ratio(n, root=True, scale=_DEG)
         self.iterations, self.fallback = Ratio(n), Ratio(n, scale=100.0)
@@ -126,7 +145,8 @@ class _Gatherer:
         self._last_release_ns = -1
 
     def block(self, t_ns: Any) -> Any:
-        """Return the block numbers of stamps; the remainder after the last whole block belongs to that block."""
+        """Return the block numbers of stamps; the remainder after the last whole block belongs to
+        that block."""
         return np.clip((t_ns - self.start_ns) // self.block_ns, 0, self.blocks - 1)
 
     def read(self) -> None:
@@ -170,7 +190,10 @@ class _Gatherer:
             self._add_age("estimate", block, found)
         elif kind is ControlCommand:
             self._add_age("control", block, found)
-            for ratio, name in ((self.cross_track, "cross_track_m"), (self.heading, "heading_error_rad")):
+            for ratio, name in (
+                (self.cross_track, "cross_track_m"),
+                (self.heading, "heading_error_rad"),
+            ):
                 known = np.isfinite(found[name])
                 ratio.add(block[known], np.square(found[name][known]))
             solved = found["iterations"] > 0
@@ -190,7 +213,9 @@ class _Gatherer:
         numbers = ticks["task"]
         for number in np.unique(numbers).tolist():
             chosen = numbers == number
-            self.tasks.setdefault(number, _TaskCounts(self.blocks)).add(block[chosen], ticks[chosen])
+            self.tasks.setdefault(number, _TaskCounts(self.blocks)).add(
+                block[chosen], ticks[chosen]
+            )
         first = np.diff(release, prepend=self._last_release_ns) != 0
         self._last_release_ns = int(release[-1])
         self.loop.add(block[first], (ticks["start_ns"] - release)[first])
@@ -203,9 +228,19 @@ class _Gatherer:
             if counts.n:
                 for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)):
                     unit_ns = _US if unit == "us" else _MS
-                    found[Measure(group, f"{quantity} {name}", unit, floor)] = Quantile(counts, share, unit_ns)
+                    found[Measure(group, f"{quantity} {name}", unit, floor)] = Quantile(
+                        counts, share, unit_ns
+                    )
 
-        def ratio(group: str, quantity: str, unit: str, value: Ratio, floor: float, *, higher: bool = False) -> None:
+        def ratio(
+            group: str,
+            quantity: str,
+            unit: str,
+            value: Ratio,
+            floor: float,
+            *,
+            higher: bool = False,
+        ) -> None:
             if value.n:
                 found[Measure(group, quantity, unit, floor, higher)] = value
 
@@ -237,8 +272,12 @@ class _Gatherer:
         ratio("gnss", "RTK fixed", "%", self.fixed, 0.5, higher=True)
         singles = {}
         if np.isfinite(self.writer_cpu_s):
-            singles[Measure("log", "writer CPU", "%", 0.1)] = self.writer_cpu_s / (self.span_ns * 1e-9) * 100.0
-        return RunStatistics(self.files, self.header, self.blocks, self.block_ns, found, singles, self.notes)
+            singles[Measure("log", "writer CPU", "%", 0.1)] = (
+                self.writer_cpu_s / (self.span_ns * 1e-9) * 100.0
+            )
+        return RunStatistics(
+            self.files, self.header, self.blocks, self.block_ns, found, singles, self.notes
+        )
 
 
 def gather(path: str | os.PathLike[str]) -> RunStatistics:

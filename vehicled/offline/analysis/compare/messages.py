@@ -1,7 +1,8 @@
-"""``vehicled log compare --messages``: first difference between two logs, and the differences of their configuration.
+"""``vehicled log compare --messages``: first difference between two logs, and the differences of
+their configuration.
 
-Runs that began at the same clock time, as in lockstep, are compared byte by byte. Otherwise stamps count from the start of each
-run; in wall time the first difference is then usually an early stamp.
+Runs that began at the same clock time, as in lockstep, are compared byte by byte. Otherwise stamps
+count from the start of each run; in wall time the first difference is then usually an early stamp.
 """
 
 import os
@@ -23,10 +24,13 @@ from vehicled.profile.toml_text import leaves
 from vehicled.ros.cdr import CdrError, unpacker
 
 _STAMPS = frozenset({"t_ns", "t_rx_ns", "newest_input_ns", "release_ns", "start_ns", "end_ns"})
-_EXPECTED = frozenset({"run_id", "start_wall_ns", "start_monotonic_ns", "argv", "part", "profile_digest", "tasks"})
+_EXPECTED = frozenset(
+    {"run_id", "start_wall_ns", "start_monotonic_ns", "argv", "part", "profile_digest", "tasks"}
+)
 """Header fields that always differ between runs, or are compared by content."""
 _AHEAD = 200_000
-"""Messages of a topic by which one log may be ahead in its file before the comparison of that topic ends."""
+"""Messages of a topic by which one log may be ahead in its file before the comparison of that topic
+ends."""
 
 Stored = tuple[int, bytes]
 """Log time on the clock of the run; CDR record."""
@@ -73,17 +77,26 @@ class MessageComparison(Struct, frozen=True, kw_only=True):
     def to_text(self) -> str:
         lines = [f"a {self.a}", f"b {self.b}", *(f"note: {note}" for note in self.notes), ""]
         lines += [f"{key}: {a or 'none'} | {b or 'none'}" for key, (a, b) in self.header.items()]
-        lines += [f"profile {key}: {_short(a)} | {_short(b)}" for key, (a, b) in self.profile.items()]
+        lines += [
+            f"profile {key}: {_short(a)} | {_short(b)}" for key, (a, b) in self.profile.items()
+        ]
         lines += [f"attachment {name} differs" for name in self.attachments]
         if self.header or self.profile or self.attachments:
             lines.append("")
         width = max((len(topic.topic) for topic in self.topics), default=0)
         for topic in self.topics:
             count = f"{topic.a}" if topic.a == topic.b else f"{topic.a} | {topic.b}"
-            what = "equal" if topic.number is None else f"from message {topic.number} at {topic.t_s:.6f} s"
+            what = (
+                "equal"
+                if topic.number is None
+                else f"from message {topic.number} at {topic.t_s:.6f} s"
+            )
             what = topic.note or what
             lines.append(f"{topic.topic:<{width}}  {count:>17}  {what}")
-            lines += [f"{'':<{width}}    {name}: {_short(a)} | {_short(b)}" for name, (a, b) in topic.fields.items()]
+            lines += [
+                f"{'':<{width}}    {name}: {_short(a)} | {_short(b)}"
+                for name, (a, b) in topic.fields.items()
+            ]
         first = next((topic for topic in self.topics if topic.number is not None), None)
         end = "all messages are equal" if self.same else "no common message differs"
         if first is not None:
@@ -91,7 +104,9 @@ class MessageComparison(Struct, frozen=True, kw_only=True):
         return "\n".join([*lines, "", end]) + "\n"
 
 
-def compare_messages(a: str | os.PathLike[str], b: str | os.PathLike[str], topics: tuple[str, ...] = ()) -> MessageComparison:
+def compare_messages(
+    a: str | os.PathLike[str], b: str | os.PathLike[str], topics: tuple[str, ...] = ()
+) -> MessageComparison:
     """Compare two runs, given by their first files. Raises :class:`LogError`."""
     kinds = kinds_of(topics) or tuple(CHANNELS)
     with LogReader(a) as first, LogReader(b) as second:
@@ -101,13 +116,24 @@ def compare_messages(a: str | os.PathLike[str], b: str | os.PathLike[str], topic
         attachments = _attachments(first, second)
     aligned = headers[0].start_monotonic_ns == headers[1].start_monotonic_ns
     if not aligned:
-        notes.append("the runs began at different times of their clocks: stamps are counted from the start of each run")
+        notes.append(
+            "the runs began at different times of their clocks: stamps are counted from the "
+            "start of each run"
+        )
     found = _Walk(kinds, headers, aligned)
     found.run(_stored(a, kinds), _stored(b, kinds))
     rows = [row for kind in kinds if (row := found.row(kind)) is not None]
-    rows.sort(key=lambda row: (row.t_s is None and not row.note, row.t_s if row.t_s is not None else 0.0))
+    rows.sort(
+        key=lambda row: (row.t_s is None and not row.note, row.t_s if row.t_s is not None else 0.0)
+    )
     return MessageComparison(
-        a=os.fspath(a), b=os.fspath(b), header=header, profile=profile, attachments=attachments, topics=rows, notes=notes
+        a=os.fspath(a),
+        b=os.fspath(b),
+        header=header,
+        profile=profile,
+        attachments=attachments,
+        topics=rows,
+        notes=notes,
     )
 
 
@@ -128,14 +154,21 @@ class _Topic:
 
 
 class _Walk:
-    """Side-by-side reader of two logs. A topic is compared up to its first difference and counted to the end."""
+    """Side-by-side reader of two logs. A topic is compared up to its first difference and counted
+    to the end."""
 
-    def __init__(self, kinds: tuple[type[Message], ...], headers: tuple[RunHeader, RunHeader], aligned: bool) -> None:
+    def __init__(
+        self, kinds: tuple[type[Message], ...], headers: tuple[RunHeader, RunHeader], aligned: bool
+    ) -> None:
         self._topics = {kind: _Topic() for kind in kinds}
         self._starts = tuple(header.start_monotonic_ns for header in headers)
         self._aligned = aligned
 
-    def run(self, a: "Iterator[tuple[type[Message], list[Stored]]]", b: "Iterator[tuple[type[Message], list[Stored]]]") -> None:
+    def run(
+        self,
+        a: "Iterator[tuple[type[Message], list[Stored]]]",
+        b: "Iterator[tuple[type[Message], list[Stored]]]",
+    ) -> None:
         sides = [a, b]
         # Read the log that is behind, so that neither must be kept in memory.
         t_ns = [0, 0]
@@ -151,7 +184,10 @@ class _Walk:
             self._add(side, kind, records)
         for topic in self._topics.values():
             if not topic.decided and (topic.ahead[0] or topic.ahead[1]):
-                topic.first = (topic.ahead[0][0] if topic.ahead[0] else None, topic.ahead[1][0] if topic.ahead[1] else None)
+                topic.first = (
+                    topic.ahead[0][0] if topic.ahead[0] else None,
+                    topic.ahead[1][0] if topic.ahead[1] else None,
+                )
 
     def _add(self, side: int, kind: type[Message], records: list[Stored]) -> None:
         topic = self._topics[kind]
@@ -170,7 +206,10 @@ class _Walk:
         topic.number += both
         topic.ahead = [mine[both:], theirs[both:]]
         if max(len(mine), len(theirs)) - both > _AHEAD:
-            topic.note = f"not compared beyond message {topic.number}: one log has {_AHEAD} more of them in the same time"
+            topic.note = (
+                f"not compared beyond message {topic.number}: one log has {_AHEAD} more of "
+                "them in the same time"
+            )
             topic.ahead = [[], []]
 
     def _equal(self, kind: type[Message], a: Stored, b: Stored) -> bool:
@@ -204,7 +243,11 @@ class _Walk:
         if topic.first is None:
             return TopicComparison(topic=name, a=a, b=b, note=topic.note)
         left, right = topic.first
-        t_s = min((one[0] - start) * 1e-9 for one, start in zip((left, right), self._starts) if one is not None)
+        t_s = min(
+            (one[0] - start) * 1e-9
+            for one, start in zip((left, right), self._starts)
+            if one is not None
+        )
         fields: dict[str, tuple[Any, Any]] = {}
         if left is not None and right is not None:
             fields = self._fields(kind, left, right)
@@ -214,13 +257,19 @@ class _Walk:
         return TopicComparison(topic=name, a=a, b=b, number=topic.number, t_s=t_s, fields=fields)
 
 
-def _stored(path: str | os.PathLike[str], kinds: tuple[type[Message], ...]) -> Iterator[tuple[type[Message], list[Stored]]]:
+def _stored(
+    path: str | os.PathLike[str], kinds: tuple[type[Message], ...]
+) -> Iterator[tuple[type[Message], list[Stored]]]:
     """Yield the messages of a run in the order of its chunks."""
     topics = {CHANNELS[kind].topic: kind for kind in kinds}
     for part in run_parts(path):
         with LogReader(part) as log:
             offset_ns = log.offset_ns
-            wanted = {channel.id: topics[channel.topic] for channel in log.layout.channels.values() if channel.topic in topics}
+            wanted = {
+                channel.id: topics[channel.topic]
+                for channel in log.layout.channels.values()
+                if channel.topic in topics
+            }
             for number in range(len(log.layout.chunks)):
                 records = log.records(number)
                 found: dict[type[Message], list[Stored]] = {}
@@ -229,7 +278,9 @@ def _stored(path: str | os.PathLike[str], kinds: tuple[type[Message], ...]) -> I
                         kind = wanted.get(channel)
                         if kind is not None:
                             data = at + MESSAGE_HEAD.size
-                            found.setdefault(kind, []).append((log_time - offset_ns, records[data : data + length]))
+                            found.setdefault(kind, []).append(
+                                (log_time - offset_ns, records[data : data + length])
+                            )
                 except ValueError:
                     log.faults[number] = "truncated record"
                 yield from found.items()
@@ -247,7 +298,10 @@ def _headers(a: RunHeader, b: RunHeader) -> dict[str, tuple[str, str]]:
         if isinstance(left, dict) and isinstance(right, dict):
             for key in sorted(left.keys() | right.keys()):
                 if left.get(key) != right.get(key):
-                    found[f"{name.replace('_', ' ')}, {key}"] = str(left.get(key, "")), str(right.get(key, ""))
+                    found[f"{name.replace('_', ' ')}, {key}"] = (
+                        str(left.get(key, "")),
+                        str(right.get(key, "")),
+                    )
         else:
             found[name.replace("_", " ")] = str(left), str(right)
     rows = {row.name: row for row in a.tasks}, {row.name: row for row in b.tasks}
@@ -261,7 +315,11 @@ def _headers(a: RunHeader, b: RunHeader) -> dict[str, tuple[str, str]]:
 def _task(row: Any, other: Any) -> str:
     if row is None:
         return ""
-    names = [name for name in row.__struct_fields__ if other is None or getattr(row, name) != getattr(other, name)]
+    names = [
+        name
+        for name in row.__struct_fields__
+        if other is None or getattr(row, name) != getattr(other, name)
+    ]
     return ", ".join(f"{name} {getattr(row, name)}" for name in names)
 
 
@@ -276,7 +334,9 @@ def _profiles(a: LogReader, b: LogReader) -> tuple[dict[str, tuple[Any, Any]], l
             return {}, [f"{log.path}: its profile cannot be read: {error}"]
     left, right = tables
     keys = sorted(left.keys() | right.keys())
-    return {key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)}, []
+    return {
+        key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)
+    }, []
 
 
 def _attachments(a: LogReader, b: LogReader) -> list[str]:

@@ -1,4 +1,5 @@
-"""Exports a log as a rosbag2 folder: MCAP files with the ``metadata.yaml`` that ROS 2 tools need (version 5, ROS 2 Humble)."""
+"""Exports a log as a rosbag2 folder: MCAP files with the ``metadata.yaml`` that ROS 2 tools need
+(version 5, ROS 2 Humble)."""
 
 import json
 import os
@@ -15,7 +16,8 @@ from vehicled.offline.analysis.export.exporting import ExportRequest, ExportResu
 
 
 def write(request: ExportRequest) -> ExportResult:
-    """Write all topics, or a choice of ours; standard ROS types are copied from the log. Raises :class:`LogError`."""
+    """Write all topics, or a choice of ours; standard ROS types are copied from the log. Raises
+    :class:`LogError`."""
     parts = run_parts(request.path)
     topics = {CHANNELS[kind].topic for kind in request.kinds}
     os.mkdir(request.out)
@@ -40,15 +42,27 @@ def write(request: ExportRequest) -> ExportResult:
     path = os.path.join(request.out, "metadata.yaml")
     # JSON is valid YAML, and quoted strings are unambiguous.
     with open(path, "x", encoding="utf-8") as stream:
-        json.dump(_metadata([(name, statistics) for name, (_, _, statistics) in found], types, counts), stream, indent=1)
+        json.dump(
+            _metadata([(name, statistics) for name, (_, _, statistics) in found], types, counts),
+            stream,
+            indent=1,
+        )
         stream.write("\n")
-    return ExportResult(files=[path, *(os.path.join(request.out, name) for name, _ in found)], counts=counts, notes=[])
+    return ExportResult(
+        files=[path, *(os.path.join(request.out, name) for name, _ in found)],
+        counts=counts,
+        notes=[],
+    )
 
 
 def _rewrite(log: LogReader, target: str, topics: set[str]) -> None:
     """Copy the chosen topics, or all intact messages of an incomplete file, chunk by chunk."""
     layout = log.layout
-    wanted = {channel.id: channel for channel in layout.channels.values() if not topics or channel.topic in topics}
+    wanted = {
+        channel.id: channel
+        for channel in layout.channels.values()
+        if not topics or channel.topic in topics
+    }
     name, compress = compressor("zstd")
     with open(target, "xb") as stream:
         file = McapFile(stream, MCAP_PROFILE, layout.library)
@@ -64,7 +78,11 @@ def _rewrite(log: LogReader, target: str, topics: set[str]) -> None:
             except ValueError:
                 continue
             size = MESSAGE_HEAD.size
-            kept = b"".join(records[at : at + size + length] for at, length, channel, _, _ in heads if channel in wanted)
+            kept = b"".join(
+                records[at : at + size + length]
+                for at, length, channel, _, _ in heads
+                if channel in wanted
+            )
             if kept:
                 file.add_chunk(kept, name, compress(kept))
         file.finish()
@@ -76,21 +94,33 @@ def _summary(path: str) -> tuple[dict[str, str], dict[str, int], Statistics]:
         statistics = log.layout.statistics
         if statistics is None:
             raise LogError(f"{path}: was not completed")
-        channels = {c.id: c for c in log.layout.channels.values() if statistics.channel_message_counts.get(c.id)}
-        types = {channel.topic: log.layout.schemas[channel.schema_id].name for channel in channels.values()}
+        channels = {
+            c.id: c
+            for c in log.layout.channels.values()
+            if statistics.channel_message_counts.get(c.id)
+        }
+        types = {
+            channel.topic: log.layout.schemas[channel.schema_id].name
+            for channel in channels.values()
+        }
         counts: dict[str, int] = {}
         for number, channel in channels.items():
-            counts[channel.topic] = counts.get(channel.topic, 0) + statistics.channel_message_counts[number]
+            counts[channel.topic] = (
+                counts.get(channel.topic, 0) + statistics.channel_message_counts[number]
+            )
         return types, counts, statistics
 
 
-def _metadata(files: list[tuple[str, Statistics]], types: dict[str, str], counts: dict[str, int]) -> dict[str, Any]:
+def _metadata(
+    files: list[tuple[str, Statistics]], types: dict[str, str], counts: dict[str, int]
+) -> dict[str, Any]:
     starts = [statistics.message_start_time for _, statistics in files if statistics.message_count]
     ends = [statistics.message_end_time for _, statistics in files if statistics.message_count]
     topics = [
         {
             "topic_metadata": {
-                "name": topic, "type": types[topic], "serialization_format": MESSAGE_ENCODING, "offered_qos_profiles": "",
+                "name": topic, "type": types[topic], "serialization_format": MESSAGE_ENCODING,
+                "offered_qos_profiles": "",
             },
             "message_count": count,
         }
@@ -110,7 +140,9 @@ def _metadata(files: list[tuple[str, Statistics]], types: dict[str, str], counts
             {
                 "path": name,
                 "starting_time": {"nanoseconds_since_epoch": statistics.message_start_time},
-                "duration": {"nanoseconds": statistics.message_end_time - statistics.message_start_time},
+                "duration": {
+                    "nanoseconds": statistics.message_end_time - statistics.message_start_time
+                },
                 "message_count": statistics.message_count,
             }
             for name, statistics in files

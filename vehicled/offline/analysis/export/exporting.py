@@ -46,21 +46,25 @@ def export(
     topics: Sequence[str] = (),
     rate_hz: float | None = None,
 ) -> ExportResult:
-    """Write a run in the format ``to``, one of :data:`FORMATS`. Existing files are never overwritten. Raises :class:`LogError`.
+    """Write a run in the format ``to``, one of :data:`FORMATS`. Existing files are never
+    overwritten. Raises :class:`LogError`.
 
-    ``topics`` applies to CSV, Parquet and rosbag2. ``rate_hz`` joins CSV and Parquet into one table of that rate; for tracks it is
-    the
-    rate of the estimate's points (10 Hz by default).
+    ``topics`` applies to CSV, Parquet and rosbag2. ``rate_hz`` joins CSV and Parquet into one table
+    of that rate; for tracks it is the rate of the estimate's points (10 Hz by default).
     """
     if to not in FORMATS:
         raise LogError(f'unknown format "{to[:40]}": there are {", ".join(FORMATS)}')
-    request = ExportRequest(path=os.fspath(path), out=os.fspath(out), kinds=kinds_of(topics), rate_hz=rate_hz)
+    request = ExportRequest(
+        path=os.fspath(path), out=os.fspath(out), kinds=kinds_of(topics), rate_hz=rate_hz
+    )
     if topics and to in ("gpx", "geojson", "kml"):
         raise LogError(f"{to} is a map of the drive and takes no topics")
     if rate_hz is not None and to == "rosbag2":
         raise LogError("a rosbag2 folder holds the messages as they are: it takes no rate")
     if os.path.exists(request.out):
-        raise LogError(f"{request.out}: there is such a file or folder already, it is not overwritten")
+        raise LogError(
+            f"{request.out}: there is such a file or folder already, it is not overwritten"
+        )
     try:
         return _writer(to)(request)
     except (LogError, KeyboardInterrupt):

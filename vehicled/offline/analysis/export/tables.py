@@ -1,4 +1,5 @@
-"""Exports a log as CSV or Parquet: one file per topic in a folder, or one table of all topics at a fixed rate."""
+"""Exports a log as CSV or Parquet: one file per topic in a folder, or one table of all topics at a
+fixed rate."""
 
 import csv
 import os
@@ -49,12 +50,23 @@ _OpenTable = Callable[[ExitStack, str, list[str], list[str]], _Writer]
 
 
 class _ExportTable:
-    """Table that writes its rows in batches, because each column then costs a call for many of them."""
+    """Table that writes its rows in batches, because each column then costs a call for many of
+    them."""
 
-    def __init__(self, stack: ExitStack, open_table: _OpenTable, file: str, names: list[str], kinds: list[str]) -> None:
+    def __init__(
+        self,
+        stack: ExitStack,
+        open_table: _OpenTable,
+        file: str,
+        names: list[str],
+        kinds: list[str],
+    ) -> None:
         self._writer = open_table(stack, file, names, kinds)
-        self._enums: dict[int, dict[Any, Any]] = {index: {} for index, kind in enumerate(kinds) if kind == "enum"}
-        """Names of the members of an enumeration, by column: asking a member for its name takes several times as long."""
+        self._enums: dict[int, dict[Any, Any]] = {
+            index: {} for index, kind in enumerate(kinds) if kind == "enum"
+        }
+        """Names of the members of an enumeration, by column: asking a member for its name takes
+        several times as long."""
         self._rows: list[_Row] = []
         self.count = 0
         """Number of rows so far."""
@@ -102,7 +114,10 @@ def _write(request: ExportRequest, ending: str, open_table: _OpenTable) -> Expor
         for kind in kinds:
             columns = columns_of(kind)
             file = os.path.join(request.out, f"{topic_name(kind)}{ending}")
-            names, types = ["t_s", *(column.name for column in columns)], ["float", *(column.kind for column in columns)]
+            names, types = (
+                ["t_s", *(column.name for column in columns)],
+                ["float", *(column.kind for column in columns)],
+            )
             table = _ExportTable(stack, open_table, file, names, types)
             try:
                 for batch in column_batches(request.path, kind) if is_columnar(kind) else ():
@@ -120,14 +135,16 @@ def _write(request: ExportRequest, ending: str, open_table: _OpenTable) -> Expor
                 table.add((t_ns / 1e9, *take(record.message)))
         for table, _ in tables.values():
             table.flush()
-    return ExportResult(files=files, counts={topic_name(kind): tables[kind][0].count for kind in kinds}, notes=[])
+    return ExportResult(
+        files=files, counts={topic_name(kind): tables[kind][0].count for kind in kinds}, notes=[]
+    )
 
 
 def write_csv(request: ExportRequest) -> ExportResult:
     """Write CSV by RFC 4180 with a header line.
 
-    NaN is an empty cell, infinities are ``inf`` and ``-inf``, bytes hexadecimal, enumerations names (numbers in the joined table),
-    sequences JSON.
+    NaN is an empty cell, infinities are ``inf`` and ``-inf``, bytes hexadecimal, enumerations names
+    (numbers in the joined table), sequences JSON.
     """
     return _write(request, ".csv", _CsvWriter)
 
@@ -151,9 +168,12 @@ class _CsvWriter:
         return row
 
     def columns(self, columns: Sequence[Array | list[str]]) -> None:
-        # JSON of rows is CSV but for brackets, NaN and the quotes of names, and is encoded in a quarter of the time.
+        # JSON of rows is CSV but for brackets, NaN and the quotes of names, and is encoded in a
+        # quarter of the time.
         text = msgspec.json.encode(list(zip(*map(_plain, columns), strict=True)))[2:-2].decode()
-        self._stream.write(text.replace("],[", "\r\n").replace("null", "").replace('"', "") + "\r\n")
+        self._stream.write(
+            text.replace("],[", "\r\n").replace("null", "").replace('"', "") + "\r\n"
+        )
 
 
 def _plain(column: Array | list[str]) -> list[Any]:
@@ -188,19 +208,23 @@ _CELLS: dict[str, Callable[[Any], Any]] = {
 def write_parquet(request: ExportRequest) -> ExportResult:
     """Write Parquet with pyarrow.
 
-    NaN stays NaN, enumerations are text (numbers in the joined table), sequences lists, bytes binary. Stamps are int64
-    nanoseconds, as in the messages; values that had not arrived yet are null in the joined table.
+    NaN stays NaN, enumerations are text (numbers in the joined table), sequences lists, bytes
+    binary. Stamps are int64 nanoseconds, as in the messages; values that had not arrived yet are
+    null in the joined table.
     """
     arrow, parquet = _pyarrow()
     types = {
-        "int": arrow.int64(), "float": arrow.float64(), "bool": arrow.bool_(), "text": arrow.string(), "enum": arrow.string(),
-        "bytes": arrow.binary(), "floats": arrow.list_(arrow.float64()),
+        "int": arrow.int64(), "float": arrow.float64(), "bool": arrow.bool_(),
+        "text": arrow.string(), "enum": arrow.string(), "bytes": arrow.binary(),
+        "floats": arrow.list_(arrow.float64()),
     }  # fmt: skip
 
     def open_table(stack: ExitStack, file: str, names: list[str], kinds: list[str]) -> _Writer:
         schema = arrow.schema([(name, types[kind]) for name, kind in zip(names, kinds)])
         writer = stack.enter_context(parquet.ParquetWriter(file, schema, compression="zstd"))
-        return _ParquetWriter(lambda columns: writer.write_batch(arrow.record_batch(columns, schema=schema)))
+        return _ParquetWriter(
+            lambda columns: writer.write_batch(arrow.record_batch(columns, schema=schema))
+        )
 
     return _write(request, ".parquet", open_table)
 
@@ -223,5 +247,8 @@ def _pyarrow() -> Any:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise LogError('Parquet needs the package pyarrow, which is not installed: pip install "vehicled[parquet]"') from None
+        raise LogError(
+            "Parquet needs the package pyarrow, which is not installed: pip install "
+            '"vehicled[parquet]"'
+        ) from None
     return pyarrow, parquet

@@ -1,8 +1,7 @@
 """Exports the drive as GPX, GeoJSON or KML: estimated track, raw GNSS fixes and course.
 
-The estimate (rear axle) is converted with the datum of the course in the log; fixes (antenna) are as received. Coordinates are WGS
-84
-degrees, heights above the ellipsoid, times UTC.
+The estimate (rear axle) is converted with the datum of the course in the log; fixes (antenna) are
+as received. Coordinates are WGS 84 degrees, heights above the ellipsoid, times UTC.
 """
 
 from collections.abc import Iterator
@@ -51,7 +50,8 @@ class _Course(Struct):
 
 
 class _Map:
-    """Tracks and course of a run. Each track is read from the file again, so nothing is kept in memory."""
+    """Tracks and course of a run. Each track is read from the file again, so nothing is kept in
+    memory."""
 
     def __init__(self, request: ExportRequest) -> None:
         rate_hz = request.rate_hz if request.rate_hz is not None else DEFAULT_RATE_HZ
@@ -71,7 +71,8 @@ class _Map:
             self._datum = Datum(place.latitude_rad, place.longitude_rad, place.height_m)
         except (LogError, msgspec.MsgspecError, CourseError) as error:
             self.notes.append(
-                f"only GNSS fixes were exported: the estimate cannot be georeferenced without the datum of a course ({error})"
+                "only GNSS fixes were exported: the estimate cannot be georeferenced without "
+                f"the datum of a course ({error})"
             )
 
     @property
@@ -103,22 +104,42 @@ class _Map:
             if t_ns < due_ns or not usable or not (isfinite(message.x_m) and isfinite(message.y_m)):
                 continue
             # Keep the phase; otherwise jitter would lower the rate.
-            due_ns = due_ns + self._period_ns if due_ns + self._period_ns > t_ns else t_ns + self._period_ns
+            due_ns = (
+                due_ns + self._period_ns
+                if due_ns + self._period_ns > t_ns
+                else t_ns + self._period_ns
+            )
             latitude, longitude, height = datum.to_geodetic(message.x_m, message.y_m, 0.0)
-            yield TrackPoint(message.t_ns + offset_ns, degrees(latitude), degrees(longitude), height)
+            yield TrackPoint(
+                message.t_ns + offset_ns, degrees(latitude), degrees(longitude), height
+            )
 
     def _fixes(self) -> Iterator[TrackPoint]:
         offset_ns = self.header.offset_ns
         for _, record in records(self._request.path, (GnssFix,)):
             fix = record.message
             assert isinstance(fix, GnssFix)
-            if fix.fix_type >= FixType.DEAD_RECKONING and isfinite(fix.latitude_rad) and isfinite(fix.longitude_rad):
-                yield TrackPoint(fix.t_ns + offset_ns, degrees(fix.latitude_rad), degrees(fix.longitude_rad), fix.height_m)
+            if (
+                fix.fix_type >= FixType.DEAD_RECKONING
+                and isfinite(fix.latitude_rad)
+                and isfinite(fix.longitude_rad)
+            ):
+                yield TrackPoint(
+                    fix.t_ns + offset_ns,
+                    degrees(fix.latitude_rad),
+                    degrees(fix.longitude_rad),
+                    fix.height_m,
+                )
 
     def course(self) -> tuple[str, list[TrackPoint]]:
         """Return name and points of the course; both empty if the log has no course."""
         course, datum = self._course, self._datum
-        if course is None or datum is None or len(course.x_m) < 2 or len(course.x_m) != len(course.y_m):
+        if (
+            course is None
+            or datum is None
+            or len(course.x_m) < 2
+            or len(course.x_m) != len(course.y_m)
+        ):
             return "", []
         points = []
         for x, y in zip(course.x_m, course.y_m):
@@ -128,7 +149,10 @@ class _Map:
 
     def done(self) -> ExportResult:
         if not any(self.counts.values()):
-            raise LogError(f"{self._request.path}: holds neither a georeferenced estimate nor a GNSS fix: no track to export")
+            raise LogError(
+                f"{self._request.path}: holds neither a georeferenced estimate nor a GNSS fix: "
+                "no track to export"
+            )
         return ExportResult(files=[self._request.out], counts=self.counts, notes=self.notes)
 
 
@@ -137,7 +161,9 @@ def write_gpx(request: ExportRequest) -> ExportResult:
     drawn = _Map(request)
     with open(request.out, "x", encoding="utf-8") as out:
         out.write('<?xml version="1.0" encoding="UTF-8"?>\n')
-        out.write('<gpx version="1.1" creator="vehicled" xmlns="http://www.topografix.com/GPX/1/1">\n')
+        out.write(
+            '<gpx version="1.1" creator="vehicled" xmlns="http://www.topografix.com/GPX/1/1">\n'
+        )
         out.write(f"<metadata><name>{escape(drawn.title)}</name></metadata>\n")
         name, course = drawn.course()
         if course:
@@ -150,7 +176,10 @@ def write_gpx(request: ExportRequest) -> ExportResult:
                 out.write("<trkseg>\n")
                 for point in piece:
                     height = f"<ele>{point.height_m:.3f}</ele>" if isfinite(point.height_m) else ""
-                    out.write(f"<trkpt {_attributes(point)}>{height}<time>{_utc(point.utc_ns)}</time></trkpt>\n")
+                    out.write(
+                        "<trkpt "
+                        f"{_attributes(point)}>{height}<time>{_utc(point.utc_ns)}</time></trkpt>\n"
+                    )
                 out.write("</trkseg>\n")
             out.write("</trk>\n")
         out.write("</gpx>\n")
@@ -158,14 +187,20 @@ def write_gpx(request: ExportRequest) -> ExportResult:
 
 
 def write_geojson(request: ExportRequest) -> ExportResult:
-    """Write GeoJSON (RFC 7946): a MultiLineString for each track with its times in ``coordTimes``, and the course."""
+    """Write GeoJSON (RFC 7946): a MultiLineString for each track with its times in ``coordTimes``,
+    and the course."""
     drawn = _Map(request)
     with open(request.out, "x", encoding="utf-8") as out:
         out.write('{"type": "FeatureCollection", "features": [\n')
         name, course = drawn.course()
         if course:
             places = [_coordinates(point) for point in course]
-            _json_feature(out, {"name": name, "kind": "course"}, {"type": "LineString", "coordinates": places}, end=",\n")
+            _json_feature(
+                out,
+                {"name": name, "kind": "course"},
+                {"type": "LineString", "coordinates": places},
+                end=",\n",
+            )
         for name in drawn.counts:
             times: list[list[str]] = []
             lines: list[list[list[float]]] = []
@@ -176,7 +211,9 @@ def write_geojson(request: ExportRequest) -> ExportResult:
                 times.append([_utc(point.utc_ns) for point in points])
             properties = {"name": name, "kind": "track", "coordTimes": times}
             end = "\n" if name == "gnss" else ",\n"
-            _json_feature(out, properties, {"type": "MultiLineString", "coordinates": lines}, end=end)
+            _json_feature(
+                out, properties, {"type": "MultiLineString", "coordinates": lines}, end=end
+            )
         out.write("]}\n")
     return drawn.done()
 
@@ -185,10 +222,20 @@ def write_kml(request: ExportRequest) -> ExportResult:
     """Write KML 2.2: a coloured ground line for each track and for the course."""
     drawn = _Map(request)
     with open(request.out, "x", encoding="utf-8") as out:
-        out.write('<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2"><Document>\n')
+        out.write(
+            '<?xml version="1.0" encoding="UTF-8"?>\n<kml '
+            'xmlns="http://www.opengis.net/kml/2.2"><Document>\n'
+        )
         out.write(f"<name>{escape(drawn.title)}</name>\n")
-        for style, colour in (("course", "ff999999"), ("estimate", "ffd07000"), ("gnss", "ff0050f0")):
-            out.write(f'<Style id="{style}"><LineStyle><color>{colour}</color><width>3</width></LineStyle></Style>\n')
+        for style, colour in (
+            ("course", "ff999999"),
+            ("estimate", "ffd07000"),
+            ("gnss", "ff0050f0"),
+        ):
+            out.write(
+                "<Style "
+                f'id="{style}"><LineStyle><color>{colour}</color><width>3</width></LineStyle></Style>\n'
+            )
         name, course = drawn.course()
         if course:
             _kml_line(out, name, "course", course)
@@ -206,7 +253,9 @@ def _kml_line(out: IO[str], name: str, style: str, points: list[TrackPoint]) -> 
         span = f"<TimeSpan><begin>{begin}</begin><end>{end}</end></TimeSpan>"
     out.write(f"<Placemark><name>{escape(name)}</name>{span}<styleUrl>#{style}</styleUrl>\n")
     out.write("<LineString><tessellate>1</tessellate><coordinates>\n")
-    out.writelines(",".join(f"{value:.9f}" for value in _coordinates(point)) + "\n" for point in points)
+    out.writelines(
+        ",".join(f"{value:.9f}" for value in _coordinates(point)) + "\n" for point in points
+    )
     out.write("</coordinates></LineString></Placemark>\n")
 
 

@@ -1,7 +1,7 @@
 """Latency from measurement to actuator, which joins messages of two types.
 
-Batches of the types overlap in time but do not end together, so each keeps a tail of a few seconds. This bounds memory even if a
-type stops.
+Batches of the types overlap in time but do not end together, so each keeps a tail of a few seconds.
+This bounds memory even if a type stops.
 """
 
 from operator import itemgetter
@@ -47,9 +47,11 @@ class _Tail:
 
 
 class LatencyJoin:
-    """Latency from the time of validity of a measurement to the first frame that can answer it, by stage.
+    """Latency from the time of validity of a measurement to the first frame that can answer it, by
+    stage.
 
-    A stage ends with the first run of its task that begins after the previous stage; the frame leaves when actuation ends.
+    A stage ends with the first run of its task that begins after the previous stage; the frame
+    leaves when actuation ends.
     """
 
     def __init__(self, tasks: dict[str, int]) -> None:
@@ -102,7 +104,8 @@ class LatencyJoin:
             whole &= following < len(start)
             at = end[np.minimum(following, len(end) - 1)]
             steps.append(at)
-        # Ignore measurements delayed by a stall: the deadlines show it, and it would distort the usual latency.
+        # Ignore measurements delayed by a stall: the deadlines show it, and it would distort the
+        # usual latency.
         whole &= (steps[-1] - rows["t_rx_ns"] < _AGO_NS) & (rows["t_ns"] > 0)
         stages = self.stages.setdefault(name, {stage: Distribution() for stage in self._stages})
         totals = self.totals.setdefault(name, {stage: Distribution() for stage in self._stages})

@@ -1,10 +1,19 @@
-"""The page: verdict, panels along one axis of time, diagrams, map, tables. All of it in one file, nothing fetched."""
+"""The page: verdict, panels along one axis of time, diagrams, map, tables. All of it in one file,
+nothing fetched."""
 
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from vehicled.core.messages import Event, Fault, ModeChange, ObstacleContact, OperatorCommand, PortEvent, contact_text
+from vehicled.core.messages import (
+    Event,
+    Fault,
+    ModeChange,
+    ObstacleContact,
+    OperatorCommand,
+    PortEvent,
+    contact_text,
+)
 from vehicled.core.messages.records import Direction
 from vehicled.core.plain_text import escape
 from vehicled.core.wire.usage import decode_rows
@@ -26,7 +35,8 @@ _STOPS = 5
 
 
 def write_report(path: str | os.PathLike[str], output: str | os.PathLike[str]) -> Verdict:
-    """Write the report of a run to a file. Raises :class:`LogError` for what is no log, or where it cannot be written."""
+    """Write the report of a run to a file. Raises :class:`LogError` for what is no log, or where it
+    cannot be written."""
     findings = Findings(path)
     judged = verdict(findings)
     try:
@@ -47,7 +57,9 @@ def render(f: Findings, judged: Verdict | None = None) -> str:
     parts = [
         _verdict(f, judged, title),
         _section("drive", "Map", maps),
-        _section("time", "Along the drive", made, before=_thinning(f)) + f.samples.html() if made else "",
+        _section("time", "Along the drive", made, before=_thinning(f)) + f.samples.html()
+        if made
+        else "",
         _section("ways", "Timing in all", diagrams),
         _tables(f),
     ]
@@ -55,16 +67,26 @@ def render(f: Findings, judged: Verdict | None = None) -> str:
     if missing:
         rows = "".join(f"<li><b>{escape(m.title)}</b>: {escape(m.reason)}</li>" for m in missing)
         parts.append(f'<section id="absent"><h2>Not shown, and why</h2><ul>{rows}</ul></section>')
-    style, script = (html.resource("vehicled.offline.analysis.report", name) for name in ("page.css", "page.js"))
-    body = f' data-start="{f.seconds(f.axis.start_ns)!r}" data-span="{f.axis.duration_s!r}" data-columns="{COLUMNS}"'
-    return html.page(title, style, parts, f" from {os.path.basename(f.path)}", script=script, body=body)
+    style, script = (
+        html.resource("vehicled.offline.analysis.report", name) for name in ("page.css", "page.js")
+    )
+    body = (
+        f' data-start="{f.seconds(f.axis.start_ns)!r}" data-span="{f.axis.duration_s!r}" '
+        f'data-columns="{COLUMNS}"'
+    )
+    return html.page(
+        title, style, parts, f" from {os.path.basename(f.path)}", script=script, body=body
+    )
 
 
 def _section(name: str, title: str, made: Sequence[PanelOrMissing], before: str = "") -> str:
     figures = "".join(panel.html() for panel in made if isinstance(panel, Panel))
     if not figures:
         return ""
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{before}<div class="panels">{figures}</div></section>'
+    return (
+        f'<section id="{name}"><h2>{escape(title)}</h2>{before}<div '
+        f'class="panels">{figures}</div></section>'
+    )
 
 
 # ------------------------------------------------------------------ verdict
@@ -74,18 +96,28 @@ def _verdict(f: Findings, judged: Verdict, title: str) -> str:
     state = {True: "good", False: "bad", None: "open"}
     when = ""
     if f.header is not None and f.header.start_wall_ns > 0:
-        when = datetime.fromtimestamp(f.header.start_wall_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        when = datetime.fromtimestamp(f.header.start_wall_ns / 1e9, UTC).strftime(
+            "%Y-%m-%d %H:%M:%S UTC"
+        )
     how = [moment(f.axis.duration_s)] if not f.empty else []
     if f.header is not None:
-        how += [f.header.controller, f.header.estimator, f.header.clock and f"{f.header.clock} clock", f.header.link]
+        how += [
+            f.header.controller,
+            f.header.estimator,
+            f.header.clock and f"{f.header.clock} clock",
+            f.header.link,
+        ]
         how += [f"seed {f.header.seed}" if f.header.seed is not None else ""]
     facts = ", ".join(escape(text) for text in [when, *how] if text)
     notes = "".join(f'<li class="open">{escape(note)}</li>' for note in f.notes)
-    sentences = "".join(f'<li class="{state[good]}">{escape(text)}</li>' for good, text in judged.sentences)
+    sentences = "".join(
+        f'<li class="{state[good]}">{escape(text)}</li>' for good, text in judged.sentences
+    )
     stops = _stops(f, judged)
     return (
-        f'<header><p class="run">{escape(title)}</p><h1 class="{state[judged.good]}">{escape(judged.headline)}</h1>'
-        f'<p class="facts">{facts}</p><ul class="verdict">{sentences}{notes}</ul>{stops}</header>'
+        f'<header><p class="run">{escape(title)}</p><h1 '
+        f'class="{state[judged.good]}">{escape(judged.headline)}</h1><p '
+        f'class="facts">{facts}</p><ul class="verdict">{sentences}{notes}</ul>{stops}</header>'
     )
 
 
@@ -100,21 +132,40 @@ def _stops(f: Findings, judged: Verdict) -> str:
     story = stop_story(f, last)
     # A successful drive stopped at its end, so earlier faults were not the cause.
     heading = "What happened on the way" if judged.good else "Why it stopped"
-    text = f'<h2>{heading}</h2><div class="chains"><div class="stop"><p><b>Cause</b> {escape(story.cause)}</p>'
-    parts = (("Injected", story.injected), ("Before it", story.chain), ("What followed", story.consequences))
-    for label, lines in (*parts, ("Stops before", [describe_change(f, stop.change) for stop in before[-_STOPS:]])):
+    text = (
+        f'<h2>{heading}</h2><div class="chains"><div class="stop"><p><b>Cause</b> '
+        f"{escape(story.cause)}</p>"
+    )
+    parts = (
+        ("Injected", story.injected),
+        ("Before it", story.chain),
+        ("What followed", story.consequences),
+    )
+    for label, lines in (
+        *parts,
+        ("Stops before", [describe_change(f, stop.change) for stop in before[-_STOPS:]]),
+    ):
         links = "".join(f"<li>{escape(line)}</li>" for line in lines)
         text += f"<p>{label}</p><ol>{links}</ol>" if lines else ""
-    more = f"<p>{len(before) - _STOPS} more stops are in the list below.</p>" if len(before) > _STOPS else ""
+    more = (
+        f"<p>{len(before) - _STOPS} more stops are in the list below.</p>"
+        if len(before) > _STOPS
+        else ""
+    )
     return f"{text}</div></div>{more}"
 
 
 def _thinning(f: Findings) -> str:
-    where = "" if f.samples.whole else " at the start, at the end and around misses and changes of mode"
+    where = (
+        "" if f.samples.whole else " at the start, at the end and around misses and changes of mode"
+    )
     return (
-        f'<p class="note">One axis of time for all. Times are m:ss or s of the run. Thinned to {COLUMNS} columns of '
-        f"{number(f.axis.column_s * 1e3)} ms: each shows the smallest and the largest value in it, so no spike is lost. "
-        f'<span class="scripted">Drag across a panel to zoom, down to single samples{where}; double-click for all.</span></p>'
+        '<p class="note">One axis of time for all. Times are m:ss or s of the run. Thinned to '
+        f"{COLUMNS} columns of "
+        f"{number(f.axis.column_s * 1e3)} ms: each shows the smallest and the largest value in "
+        "it, so no spike is lost. "
+        f'<span class="scripted">Drag across a panel to zoom, down to single samples{where}; '
+        "double-click for all.</span></p>"
     )
 
 
@@ -126,14 +177,23 @@ def _tables(f: Findings) -> str:
 
 
 def _table(
-    name: str, title: str, head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "", *, folded: bool = False
+    name: str,
+    title: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    note: str = "",
+    *,
+    folded: bool = False,
 ) -> str:
     if not rows:
         return ""
     table = html.table(head, map(html.row, rows))
     note = f'<p class="note">{escape(note)}</p>' if note else ""
     if folded:
-        return f'<section id="{name}"><details><summary>{escape(title)} ({len(rows)})</summary>{table}{note}</details></section>'
+        return (
+            f'<section id="{name}"><details><summary>{escape(title)} '
+            f"({len(rows)})</summary>{table}{note}</details></section>"
+        )
     return f'<section id="{name}"><h2>{escape(title)}</h2>{table}{note}</section>'
 
 
@@ -142,23 +202,29 @@ def _tasks(f: Findings) -> str:
         return ""
     rows = []
     for t in f.timing.tasks:
-        causes = ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for name, share in t.causes.items())
+        causes = ", ".join(
+            f"{name.replace('_', ' ')} {share:.0%}" for name, share in t.causes.items()
+        )
         held = ", ".join(f"{name} {count}" for name, count in t.holders.items())
         r = t.response
         rows.append(
             [
-                t.name, str(t.n), f"{t.rate_hz:.2f}", number(t.deadline_us), number(t.lateness.p50_us), number(t.lateness.p99_us),
-                number(t.lateness.max_us), number(r.p50_us), number(r.p99_us), number(r.max_us), str(t.misses), str(t.skips),
+                t.name, str(t.n), f"{t.rate_hz:.2f}", number(t.deadline_us),
+                number(t.lateness.p50_us), number(t.lateness.p99_us), number(t.lateness.max_us),
+                number(r.p50_us), number(r.p99_us), number(r.max_us), str(t.misses), str(t.skips),
                 str(t.longest_miss_run), f"{t.late_share:.3%} of {t.budget:.1%}", (causes or "none")
                 + (f"; held by {held}" if held else ""),
             ]
         )  # fmt: skip
     head = [
-        "task", "releases", "Hz", "deadline µs", "lateness p50", "p99", "largest", "response p50", "p99", "largest", "missed",
-        "skipped",
+        "task", "releases", "Hz", "deadline µs", "lateness p50", "p99", "largest", "response p50",
+        "p99", "largest", "missed", "skipped",
         "longest run", "late of budget", "causes",
     ]  # fmt: skip
-    note = "Lateness: start minus release. Response: end minus release. Missed: response beyond the deadline. In µs."
+    note = (
+        "Lateness: start minus release. Response: end minus release. Missed: response beyond "
+        "the deadline. In µs."
+    )
     return _table("tasks", "Tasks and their deadlines", head, rows, note)
 
 
@@ -171,23 +237,45 @@ def _events(f: Findings) -> str:
         rows.append((fault.t_ns, name, grade, fault.reason))
     for change in f.rare[ModeChange]:
         grade = change.reaction.name.lower().replace("_", " ") if change.reaction else ""
-        rows.append((change.t_ns, f"mode {change.before.name} -> {change.after.name}", grade, change.reason))
+        rows.append(
+            (change.t_ns, f"mode {change.before.name} -> {change.after.name}", grade, change.reason)
+        )
     rows += [(event.t_ns, event.name, event.level, said(event.fields)) for event in f.rare[Event]]
-    rows += [(event.t_ns, f"port {event.port}", event.state.name.lower(), event.detail) for event in f.rare[PortEvent]]
-    rows += [(request.t_ns, "operator", request.action.name.lower(), request.origin) for request in f.rare[OperatorCommand]]
+    rows += [
+        (event.t_ns, f"port {event.port}", event.state.name.lower(), event.detail)
+        for event in f.rare[PortEvent]
+    ]
+    rows += [
+        (request.t_ns, "operator", request.action.name.lower(), request.origin)
+        for request in f.rare[OperatorCommand]
+    ]
     rows += [(each.t_ns, "contact", "", contact_text(each)) for each in f.rare[ObstacleContact]]
     rows.sort(key=lambda row: row[0])
     shown = [[f"{f.seconds(t_ns):.3f}", *rest] for t_ns, *rest in rows[:_LISTED]]
-    total = sum(f.rare_counts[kind] for kind in (Fault, ModeChange, Event, PortEvent, OperatorCommand, ObstacleContact))
+    total = sum(
+        f.rare_counts[kind]
+        for kind in (Fault, ModeChange, Event, PortEvent, OperatorCommand, ObstacleContact)
+    )
     note = f"The first {_LISTED} of {total}." if total > len(shown) else ""
     if any(count > KEPT for count in f.rare_counts.values()):
-        note += f" Of each kind the first {KEPT} are drawn and listed; `vehicled log cat` gives all."
-    return _table("events", "Faults, events, requests", ["s", "what", "grade", "in words"], shown, note.strip(), folded=True)
+        note += (
+            f" Of each kind the first {KEPT} are drawn and listed; `vehicled log cat` gives all."
+        )
+    return _table(
+        "events",
+        "Faults, events, requests",
+        ["s", "what", "grade", "in words"],
+        shown,
+        note.strip(),
+        folded=True,
+    )
 
 
 def _ports(f: Findings) -> str:
     rows = []
-    for (name, way), port in sorted(f.ports.items(), key=lambda item: (item[0][0], item[0][1].value)):
+    for (name, way), port in sorted(
+        f.ports.items(), key=lambda item: (item[0][0], item[0][1].value)
+    ):
         span_s = (port.last_ns - port.first_ns) * 1e-9
         rate = number((port.chunks - 1) / span_s) if span_s > 0 else "0"
         kind = "received" if way is Direction.RX else "sent"
@@ -208,7 +296,12 @@ def _messages(f: Findings) -> str:
 def _topics(f: Findings) -> str:
     counts = {topic: f.counts.get(topic, f.seen.get(topic, 0)) for topic in f.types}
     rows = [
-        [topic, f.types[topic], str(count), number(count / f.axis.duration_s) if f.axis.duration_s > 1e-3 else ""]
+        [
+            topic,
+            f.types[topic],
+            str(count),
+            number(count / f.axis.duration_s) if f.axis.duration_s > 1e-3 else "",
+        ]
         for topic, count in sorted(counts.items())
     ]
     return _table("topics", "Topics", ["topic", "type", "messages", "per s"], rows, folded=True)
@@ -221,13 +314,20 @@ def _facts(f: Findings) -> str:
         facts["parts"] = str(len(f.files))
     if h is not None:
         facts |= {
-            "run": h.run_id, "profile": h.profile, "digest of the profile": h.profile_digest, "course": h.course,
-            "seed": "" if h.seed is None else str(h.seed), "clock": h.clock, "link": h.link, "latency": h.latency,
-            "computer": h.board, "estimator": h.estimator, "controller": h.controller, "vehicled": h.vehicled_version,
-            "Python": h.python_version, "numpy": h.numpy_version, "msgspec": h.msgspec_version,
+            "run": h.run_id, "profile": h.profile, "digest of the profile": h.profile_digest,
+            "course": h.course, "seed": "" if h.seed is None else str(h.seed), "clock": h.clock,
+            "link": h.link, "latency": h.latency, "computer": h.board, "estimator": h.estimator,
+            "controller": h.controller, "vehicled": h.vehicled_version, "Python": h.python_version,
+            "numpy": h.numpy_version, "msgspec": h.msgspec_version,
             "numeric fingerprint": h.fingerprint,
             **{f"fingerprint: {k}": v for k, v in h.fingerprint_of.items()},
             "host": h.host, "event loop": h.loop, **h.realtime, "command": " ".join(h.argv),
         }  # fmt: skip
-    facts |= {key.replace("_", " "): value for key, value in f.end.items() if key not in ("why", "outcome", MESSAGES_KEY)}
-    return _table("facts", "The run", ["", ""], [[key, value] for key, value in facts.items() if value])
+    facts |= {
+        key.replace("_", " "): value
+        for key, value in f.end.items()
+        if key not in ("why", "outcome", MESSAGES_KEY)
+    }
+    return _table(
+        "facts", "The run", ["", ""], [[key, value] for key, value in facts.items() if value]
+    )

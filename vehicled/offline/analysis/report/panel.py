@@ -20,8 +20,10 @@ class Panel(Struct, frozen=True):
         unit = f' <span class="unit">{escape(self.unit)}</span>' if self.unit else ""
         note = f'<p class="note">{self.note}</p>' if self.note else ""
         return (
-            f'<figure class="panel" id="panel-{self.name}"><figcaption><b>{escape(self.title)}</b>{unit}'
-            f'<span class="legend">{self.legend}</span><span class="readout"></span></figcaption>{self.body}{note}</figure>'
+            '<figure class="panel" '
+            f'id="panel-{self.name}"><figcaption><b>{escape(self.title)}</b>{unit}<span '
+            f'class="legend">{self.legend}</span><span '
+            f'class="readout"></span></figcaption>{self.body}{note}</figure>'
         )
 
 

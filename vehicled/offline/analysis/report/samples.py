@@ -1,7 +1,7 @@
 """Single samples of a run, for a look closer than the columns of the page.
 
-A short run keeps every sample. A longer one keeps those at its start and end, and around missed deadlines and changes of mode or
-reaction, so that memory and page stay small for any length.
+A short run keeps every sample. A longer one keeps those at its start and end, and around missed
+deadlines and changes of mode or reaction, so that memory and page stay small for any length.
 """
 
 import base64
@@ -31,19 +31,26 @@ class KeptSamples:
         self._axis = axis
         self.whole = axis.duration_s <= WHOLE_S
         ends_ns = round(ENDS_S * 1e9)
-        self._edges = np.array([axis.start_ns, axis.start_ns + ends_ns, axis.stop_ns - ends_ns, axis.stop_ns + 1])
+        self._edges = np.array(
+            [axis.start_ns, axis.start_ns + ends_ns, axis.stop_ns - ends_ns, axis.stop_ns + 1]
+        )
         if self.whole:
             self._edges = np.array([axis.start_ns, axis.stop_ns + 1])
         self._instants = 0
         self._kept: dict[str, list[tuple[Any, Any]]] = {}
 
     def look_at(self, instants_ns: Any) -> None:
-        """Keep what happens around instants, of shape (n,); call it before the samples around them are added."""
+        """Keep what happens around instants, of shape (n,); call it before the samples around them
+        are added."""
         if self.whole:
             return
         for t_ns in instants_ns.tolist():
             inside = np.searchsorted(self._edges, t_ns, side="right") % 2 == 1
-            if inside or self._instants >= MOST or not self._axis.start_ns <= t_ns <= self._axis.stop_ns:
+            if (
+                inside
+                or self._instants >= MOST
+                or not self._axis.start_ns <= t_ns <= self._axis.stop_ns
+            ):
                 continue
             self._instants += 1
             self._open(t_ns - round(BEFORE_S * 1e9), t_ns + round(AFTER_S * 1e9))
@@ -62,14 +69,19 @@ class KeptSamples:
         """Keep the values of a series that lie in the spans, both of shape (n,)."""
         inside = np.searchsorted(self._edges, t_ns.astype(np.int64), side="right") % 2 == 1
         if inside.any():
-            self._kept.setdefault(name, []).append((t_ns[inside].astype(np.int64), values[inside].astype(np.float32)))
+            self._kept.setdefault(name, []).append(
+                (t_ns[inside].astype(np.int64), values[inside].astype(np.float32))
+            )
 
     def html(self) -> str:
         """Return the block of data that the script of the page reads.
 
-        Times are differences in units of ``unit_us``, so that they fit into 32 bits; series with the same times share them.
+        Times are differences in units of ``unit_us``, so that they fit into 32 bits; series with
+        the same times share them.
         """
-        unit_ns = 1_000 * max(1, -(-(self._axis.stop_ns - self._axis.start_ns) // (1_000 * (2**31 - 1))))
+        unit_ns = 1_000 * max(
+            1, -(-(self._axis.stop_ns - self._axis.start_ns) // (1_000 * (2**31 - 1)))
+        )
         numbers: dict[bytes, int] = {}
         blocks: list[bytes] = []
         counts: list[int] = []
@@ -94,10 +106,12 @@ class KeptSamples:
 
 
 def _rounded(values: Any) -> Any:
-    """Return float32 values with 12 bits of fraction, four digits as the page prints them: the rest would not compress."""
+    """Return float32 values with 12 bits of fraction, four digits as the page prints them: the rest
+    would not compress."""
     return ((values.view(np.uint32) + 0x400) & 0xFFFFF800).view("<f4")
 
 
 def _shuffled(numbers: Any) -> bytes:
-    """Return the first bytes of all numbers, then the second ones, and so on: they compress better."""
+    """Return the first bytes of all numbers, then the second ones, and so on: they compress
+    better."""
     return np.ascontiguousarray(numbers.view(np.uint8).reshape(-1, 4).T).tobytes()

@@ -1,4 +1,5 @@
-"""Single pass over a log that collects everything the report shows, in memory independent of the run's length."""
+"""Single pass over a log that collects everything the report shows, in memory independent of the
+run's length."""
 
 import json
 import os
@@ -64,34 +65,50 @@ _ELLIPSES = 48
 _PARAMETERS = tuple(name for name in Identification.__struct_fields__ if name != "t_ns")
 FIELDS: dict[type[Message], tuple[str, ...]] = {
     ControlCommand: (
-        "wheel_angle_rad", "throttle", "brake", "target_speed_mps", "cross_track_m", "heading_error_rad", "iterations",
+        "wheel_angle_rad", "throttle", "brake", "target_speed_mps", "cross_track_m",
+        "heading_error_rad", "iterations",
     ),
     ActuatorCommand: ("throttle", "brake", "wheel_angle_rad"),
     StateEstimate: ("speed_mps", "rejected", "rejected_in_a_row"),
     GroundTruth: (
-        "speed_mps", "wheel_angle_rad", "battery_v", "position_sigma_m", "yaw_sigma_rad", "speed_sigma_mps",
+        "speed_mps", "wheel_angle_rad", "battery_v", "position_sigma_m", "yaw_sigma_rad",
+        "speed_sigma_mps",
     ),
     GnssFix: ("satellites", "hdop", "correction_age_s"),
-    HostHealth: ("disk_free_share", "memory_free_share", "cpu_busy_share", "log_backlog_share", "temperature_k"),
-    MotorStatus: ("motor_current_a", "input_current_a", "input_voltage_v", "controller_temperature_k", "motor_temperature_k"),
+    HostHealth: ("disk_free_share", "memory_free_share", "cpu_busy_share", "log_backlog_share",
+        "temperature_k"),
+    MotorStatus: ("motor_current_a", "input_current_a", "input_voltage_v",
+        "controller_temperature_k", "motor_temperature_k"),
     WheelSpeed: ("speed_mps",),
     SteeringFeedback: ("wheel_angle_rad",),
     Identification: _PARAMETERS,
 }  # fmt: skip
 """Fields drawn unchanged."""
-_LOOSE: tuple[type[Message], ...] = tuple(kind for kind in FIELDS if not all(field.is_fixed for field in fields_of(kind)))
+_LOOSE: tuple[type[Message], ...] = tuple(
+    kind for kind in FIELDS if not all(field.is_fixed for field in fields_of(kind))
+)
 """Types of variable size among them; rare enough to be read one by one."""
 _ARRAYS: tuple[type[Message], ...] = (
-    *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading, GarbageCollection,
+    *(kind for kind in FIELDS if kind not in _LOOSE), TaskTick, ImuSample, Heading,
+    GarbageCollection,
 )  # fmt: skip
-_RARE: tuple[type[Message], ...] = (Fault, ModeChange, Event, PortEvent, OperatorCommand, Path, ObstacleContact)
+_RARE: tuple[type[Message], ...] = (
+    Fault,
+    ModeChange,
+    Event,
+    PortEvent,
+    OperatorCommand,
+    Path,
+    ObstacleContact,
+)
 
 
 class Findings:
     """Data of a log for the report."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read the run whose first file is ``path``. Raises :class:`LogError` for an invalid log."""
+        """Read the run whose first file is ``path``. Raises :class:`LogError` for an invalid
+        log."""
         self.path = os.fspath(path)
         self.files = run_parts(path)
         self.notes: list[str] = []
@@ -149,18 +166,29 @@ class Findings:
         bounds = [found for log in readers if (found := _bounds(log)) is not None]
         start = min((low for low, _ in bounds), default=0)
         stop = max((high for _, high in bounds), default=0)
-        self.axis = TimeAxis(min(start, self.header.start_monotonic_ns) if self.header and start else start, stop)
+        self.axis = TimeAxis(
+            min(start, self.header.start_monotonic_ns) if self.header and start else start, stop
+        )
         self.origin_ns = self.header.start_monotonic_ns if self.header else start
         self.empty = not bounds
         self.samples = KeptSamples(self.axis)
-        names = {row.name: number for number, row in enumerate(self.header.tasks)} if self.header else {}
+        names = (
+            {row.name: number for number, row in enumerate(self.header.tasks)}
+            if self.header
+            else {}
+        )
         self.journey = LatencyJoin(names)
         for log in readers:
-            if self.header is not None and (not log.is_vehicled_log or log.header.run_id != self.header.run_id):
+            if self.header is not None and (
+                not log.is_vehicled_log or log.header.run_id != self.header.run_id
+            ):
                 raise LogError(f"{log.path}: belongs to another run than {self.path}")
             self.end = log.end or self.end
             if log.layout.problem:
-                self.notes.append(f"{os.path.basename(log.path)} is incomplete: {log.layout.problem}. What is whole is shown.")
+                self.notes.append(
+                    f"{os.path.basename(log.path)} is incomplete: {log.layout.problem}. What "
+                    "is whole is shown."
+                )
         if self.header is not None:
             self._attachments(first)
         self.course_notes = course_notes(first) if self.header is not None else []
@@ -170,10 +198,19 @@ class Findings:
         try:
             profile = tomllib.loads(log.attachment("profile.toml").decode())
             vehicle = profile.get("vehicle", {})
-            self.limits = {k: float(v) for k, v in profile.get("limits", {}).items() if isinstance(v, int | float)}
-            self.limits["max_wheel_rad"] = float(vehicle.get("steering", {}).get("max_wheel_rad", "nan"))
+            self.limits = {
+                k: float(v)
+                for k, v in profile.get("limits", {}).items()
+                if isinstance(v, int | float)
+            }
+            self.limits["max_wheel_rad"] = float(
+                vehicle.get("steering", {}).get("max_wheel_rad", "nan")
+            )
         except (LogError, ValueError, AttributeError, TypeError) as error:
-            self.notes.append(f"The profile in the log cannot be read, so limits are not drawn: {self._named(error)}")
+            self.notes.append(
+                "The profile in the log cannot be read, so limits are not drawn: "
+                f"{self._named(error)}"
+            )
         try:
             self.datum = json.loads(log.attachment("course.json"))["datum"]
         except (LogError, ValueError, KeyError, TypeError):
@@ -211,9 +248,14 @@ class Findings:
                 found = statistics.channel_message_counts.get(channel.id, 0)
                 self.counts[channel.topic] = self.counts.get(channel.topic, 0) + found
         if log.damaged_chunks:
-            self.notes.append(f"{log.damaged_chunks} of {len(log.layout.chunks)} chunks of {name} are damaged and left out.")
+            self.notes.append(
+                f"{log.damaged_chunks} of {len(log.layout.chunks)} chunks of {name} are "
+                "damaged and left out."
+            )
         if statistics is None:
-            self.notes.append(f"{name} has no summary: messages are counted only where they are read.")
+            self.notes.append(
+                f"{name} has no summary: messages are counted only where they are read."
+            )
 
     def _named(self, error: Exception) -> str:
         """Return the error text without the folders of the user who made the report."""
@@ -235,7 +277,10 @@ class Findings:
     # ------------------------------------------------------------------ what is in them
 
     def _batch(self, waiting: dict[type[Message], list[Any]]) -> None:
-        batch = {kind: pieces[0] if len(pieces) == 1 else np.concatenate(pieces) for kind, pieces in waiting.items()}
+        batch = {
+            kind: pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            for kind, pieces in waiting.items()
+        }
         self._look_closer(batch)
         for kind, rows in batch.items():
             topic = CHANNELS[kind].topic
@@ -265,7 +310,11 @@ class Findings:
         self.seen[topic] = self.seen.get(topic, 0) + 1
         at = self.axis.instants(np.array([message.t_ns]))  # type: ignore[attr-defined]
         for field in FIELDS[kind]:
-            self._add(f"{topic.rsplit('/', 1)[-1]}.{field}", at, np.array([float(getattr(message, field))]))
+            self._add(
+                f"{topic.rsplit('/', 1)[-1]}.{field}",
+                at,
+                np.array([float(getattr(message, field))]),
+            )
 
     def _look_closer(self, batch: dict[type[Message], Any]) -> None:
         """Keep single samples around missed deadlines and changes of mode or reaction."""
@@ -273,7 +322,9 @@ class Findings:
         if ticks is not None:
             self.samples.look_at(ticks["release_ns"][ticks["missed"] != 0])
         if commands is not None:
-            changed = (np.diff(commands["mode"].astype(int)) != 0) | (np.diff(commands["reaction"].astype(int)) != 0)
+            changed = (np.diff(commands["mode"].astype(int)) != 0) | (
+                np.diff(commands["reaction"].astype(int)) != 0
+            )
             self.samples.look_at(commands["t_ns"][1:][changed])
 
     def _add(self, name: str, at: Instants, values: Any) -> None:
@@ -294,13 +345,25 @@ class Findings:
             mine = rows["task"] == task
             ticks, at = rows[mine], instants.where(mine)
             response = ticks["end_ns"] - ticks["release_ns"]
-            self._add(f"task_tick.{task}.response_share", at, response / np.maximum(ticks["deadline_ns"], 1))
+            self._add(
+                f"task_tick.{task}.response_share",
+                at,
+                response / np.maximum(ticks["deadline_ns"], 1),
+            )
             lateness = ticks["start_ns"] - ticks["release_ns"]
             self.samples.add(f"task_tick.{task}.start_us", at.t_ns, lateness * 1e-3)
             self.samples.add(f"task_tick.{task}.end_us", at.t_ns, response * 1e-3)
             self.samples.add(f"task_tick.{task}.deadline_us", at.t_ns, ticks["deadline_ns"] * 1e-3)
-            self.samples.add(f"task_tick.{task}.cause", at.t_ns, np.where(ticks["missed"] != 0, ticks["cause"].astype(int), -1))
-            durations = {"lateness": lateness, "execution": ticks["end_ns"] - ticks["start_ns"], "response": response}
+            self.samples.add(
+                f"task_tick.{task}.cause",
+                at.t_ns,
+                np.where(ticks["missed"] != 0, ticks["cause"].astype(int), -1),
+            )
+            durations = {
+                "lateness": lateness,
+                "execution": ticks["end_ns"] - ticks["start_ns"],
+                "response": response,
+            }
             for quantity, values in durations.items():
                 if (task, quantity) not in self.bins:
                     self.bins[task, quantity] = Distribution()
@@ -316,7 +379,9 @@ class Findings:
 
     def _held(self, cause: int, holder: int) -> None:
         callbacks = self.header.holders if self.header else []
-        name = holder_name(cause, holder, [row.name for row in self.header.tasks] if self.header else [], callbacks)
+        name = holder_name(
+            cause, holder, [row.name for row in self.header.tasks] if self.header else [], callbacks
+        )
         found = self.holders.setdefault(cause, {})
         found[name] = found.get(name, 0) + 1
 
@@ -336,11 +401,20 @@ class Findings:
         self.traces["estimate"].add(rows["x_m"], rows["y_m"])
         columns = at.columns
         inside = columns >= 0
-        self.place[columns[inside], 0], self.place[columns[inside], 1] = rows["x_m"][inside], rows["y_m"][inside]
+        self.place[columns[inside], 0], self.place[columns[inside], 1] = (
+            rows["x_m"][inside],
+            rows["y_m"][inside],
+        )
         slots = columns * _ELLIPSES // COLUMNS
         for row in np.flatnonzero(np.diff(slots, prepend=-1)).tolist():
             c = covariance[row]
-            values = (float(rows["x_m"][row]), float(rows["y_m"][row]), float(c[0]), float(c[1]), float(c[5]))
+            values = (
+                float(rows["x_m"][row]),
+                float(rows["y_m"][row]),
+                float(c[0]),
+                float(c[1]),
+                float(c[5]),
+            )
             if slots[row] >= 0 and all(map(np.isfinite, values)):
                 self.ellipses.setdefault(int(rows["t_ns"][row]), values)
         # Between two fixes the estimates repeat the last value.
@@ -359,7 +433,9 @@ class Findings:
                 known = rows[field] >= 0
                 self._add(f"age.{field[:-7]}_ms", at.where(known), rows[field][known] * 1e-6)
         dated = rows["newest_input_ns"] > 0
-        self._add("age.wire_ms", at.where(dated), (rows["t_ns"] - rows["newest_input_ns"])[dated] * 1e-6)
+        self._add(
+            "age.wire_ms", at.where(dated), (rows["t_ns"] - rows["newest_input_ns"])[dated] * 1e-6
+        )
         for bit, found in self.clipped.items():
             hit = ((rows["clipped"] & bit) != 0) & (columns >= 0)
             np.add.at(found, columns[hit], 1)
@@ -386,11 +462,11 @@ class Findings:
         self.traces["truth"].add(rows["x_m"], rows["y_m"])
 
     _SPECIAL: ClassVar[Any] = {
-        StateEstimate: _estimates, ActuatorCommand: _actuators, ControlCommand: _controls, GnssFix: _fixes, ImuSample: _imu,
-        GroundTruth: _truth, GarbageCollection: _collections,
+        StateEstimate: _estimates, ActuatorCommand: _actuators, ControlCommand: _controls,
+        GnssFix: _fixes, ImuSample: _imu, GroundTruth: _truth, GarbageCollection: _collections,
     }  # fmt: skip
 
-    # ------------------------------------------------------------------ read by the panels and the verdict
+    # ----------------------------------------------------------- read by the panels and the verdict
 
     def seconds(self, t_ns: int) -> float:
         """Return the time of the run, s."""
@@ -406,7 +482,11 @@ class Findings:
         return rows[number].name if number < len(rows) else f"task {number}"
 
     def cause_name(self, number: int) -> str:
-        return Cause(number).name.lower().replace("_", " ") if number in set(Cause) else f"cause {number}"
+        return (
+            Cause(number).name.lower().replace("_", " ")
+            if number in set(Cause)
+            else f"cause {number}"
+        )
 
 
 NIS_95 = 5.991
@@ -414,13 +494,18 @@ NIS_95 = 5.991
 
 
 def _bounds(log: LogReader) -> tuple[int, int] | None:
-    """Return first and last time in a file. A damaged head must not stretch the axis over centuries."""
+    """Return first and last time in a file. A damaged head must not stretch the axis over
+    centuries."""
     chunks = log.layout.chunks
     if not len(chunks):
         return None
     start, stop = chunks["start_ns"].astype(np.float64), chunks["end_ns"].astype(np.float64)
     day_ns = 86_400e9
-    near = (np.abs(start - np.median(start)) < 7 * day_ns) & (stop >= start) & (stop - start < day_ns)
+    near = (
+        (np.abs(start - np.median(start)) < 7 * day_ns) & (stop >= start) & (stop - start < day_ns)
+    )
     if not near.any():
         return None
-    return int(chunks["start_ns"][near].min()) - log.offset_ns, int(chunks["end_ns"][near].max()) - log.offset_ns
+    return int(chunks["start_ns"][near].min()) - log.offset_ns, int(
+        chunks["end_ns"][near].max()
+    ) - log.offset_ns

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 COLUMNS = 1600
-"""Columns of the time axis: more than a screen has pixels, few enough for a page of a few megabytes."""
+"""Columns of the time axis: more than a screen has pixels, few enough for a page of a few
+megabytes."""
 
 
 class Instants(NamedTuple):
@@ -72,7 +73,8 @@ class Thinned:
         self._sum_of_magnitudes = 0.0
 
     def add(self, columns: Any, values: Any) -> None:
-        """Add values at columns, both of shape (n,). Non-finite values are counted, values outside the run ignored."""
+        """Add values at columns, both of shape (n,). Non-finite values are counted, values outside
+        the run ignored."""
         usable = np.isfinite(values)
         self.not_finite += int(len(values) - usable.sum())
         usable &= columns >= 0
@@ -104,7 +106,8 @@ class Thinned:
 
 
 class States:
-    """Worst state in every column, and count of each state. ``order`` lists the states from best to worst."""
+    """Worst state in every column, and count of each state. ``order`` lists the states from best to
+    worst."""
 
     def __init__(self, order: tuple[int, ...]) -> None:
         self._order = np.array(order)
@@ -126,7 +129,8 @@ class States:
         return int(self.counts.sum())
 
     def bands(self) -> list[tuple[int, int, int]]:
-        """Return (first column, column after the last, state). A state fills short gaps without samples."""
+        """Return (first column, column after the last, state). A state fills short gaps without
+        samples."""
         known = np.flatnonzero(self._worst >= 0)
         if not len(known):
             return []
@@ -147,5 +151,6 @@ class States:
 
 
 def gap_columns(known: Any) -> int:
-    """Return the gap between samples at which a line breaks, in columns: a few typical intervals."""
+    """Return the gap between samples at which a line breaks, in columns: a few typical
+    intervals."""
     return int(max(2, 4 * np.median(np.diff(known)))) if len(known) > 1 else 2

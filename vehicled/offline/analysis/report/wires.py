@@ -41,7 +41,9 @@ def count(log: LogReader, ports: dict[tuple[str, Direction], PortCount]) -> None
     _count_pieces(pieces, places, ports)
 
 
-def _count_pieces(pieces: list[bytes], places: list[Any], ports: dict[tuple[str, Direction], PortCount]) -> None:
+def _count_pieces(
+    pieces: list[bytes], places: list[Any], ports: dict[tuple[str, Direction], PortCount]
+) -> None:
     if places:
         # Pad the end, because the last record may be followed by less than the longest name.
         data = np.frombuffer(b"".join([*pieces, bytes(_NAME_AT + _NAME_LIMIT + 16)]), np.uint8)
@@ -58,7 +60,8 @@ def _count(data: Any, offsets: Any, ports: dict[tuple[str, Direction], PortCount
             continue
         mine = np.flatnonzero(length == size)
         names = data[(offsets[mine] + _NAME_AT)[:, None] + np.arange(size)]
-        # The direction follows the name; then, aligned to four after the header, the number of bytes.
+        # The direction follows the name; then, aligned to four after the header, the number of
+        # bytes.
         direction = data[offsets[mine] + _NAME_AT + size]
         size_at = _NAME_AT + size + 1
         size_at += -(size_at - 4) % 4
@@ -71,7 +74,9 @@ def _count(data: Any, offsets: Any, ports: dict[tuple[str, Direction], PortCount
             here = (keys == key).all(axis=1)
             left &= ~here
             way = Direction.TX if key[-1] == Direction.TX else Direction.RX
-            port = ports.setdefault((bytes(key[: size - 1]).decode(errors="replace"), way), PortCount())
+            port = ports.setdefault(
+                (bytes(key[: size - 1]).decode(errors="replace"), way), PortCount()
+            )
             times = t_ns[mine][here]
             steps = np.diff(times, prepend=port.last_ns if port.chunks else times[0])
             port.longest_silence_ns = max(port.longest_silence_ns, int(steps.max()))

@@ -21,7 +21,8 @@ class FramePose(NamedTuple):
         return FramePose(self.rotation @ other.rotation, self.turned(other.origin) + self.origin)
 
     def turned(self, vector: Array) -> Array:
-        """Return a vector (3,) of the frame in the other one; without rotation as it is, parts that are NaN included."""
+        """Return a vector (3,) of the frame in the other one; without rotation as it is, parts that
+        are NaN included."""
         return vector if self is IDENTITY else self.rotation @ vector
 
     def inverse(self) -> "FramePose":
@@ -65,7 +66,8 @@ class Frames:
 
     def __init__(self, transforms: dict[tuple[str, str], FramePose] | None = None) -> None:
         self._children: dict[str, tuple[str, FramePose]] = {
-            child.lstrip("/"): (parent.lstrip("/"), pose) for (parent, child), pose in (transforms or {}).items()
+            child.lstrip("/"): (parent.lstrip("/"), pose)
+            for (parent, child), pose in (transforms or {}).items()
         }
 
     def find(self, target: str, source: str) -> FramePose | None:

@@ -13,7 +13,14 @@ from vehicled.core.vehicle import Vehicle
 from vehicled.offline.gap.errors import GapError
 from vehicled.offline.gap.judges import steps_of
 from vehicled.offline.gap.quantities import JudgeTrack
-from vehicled.offline.gap.robot_localization.motion import ACCELERATION, POSITION, RATES, SIZE, VELOCITY, YAW
+from vehicled.offline.gap.robot_localization.motion import (
+    ACCELERATION,
+    POSITION,
+    RATES,
+    SIZE,
+    VELOCITY,
+    YAW,
+)
 from vehicled.offline.gap.robot_localization.node import ImuMessage, Node, PoseMessage, TwistMessage
 from vehicled.offline.gap.robot_localization.settings import NodeSettings, SensorInput, load
 from vehicled.offline.recordings.recording import Recording, arrival_ns
@@ -50,25 +57,36 @@ class RobotLocalizationJudge:
         gyro_sigma_radps: float = 0.01
         accelerometer_sigma_mps2: float = 0.3
 
-    def __init__(self, file: str, overrides: Sequence[str] = (), vehicle: Vehicle | None = None) -> None:
-        """``vehicle`` is assumed of every run; without it each run's own. Raises :class:`GapError` and RecordingError."""
+    def __init__(
+        self, file: str, overrides: Sequence[str] = (), vehicle: Vehicle | None = None
+    ) -> None:
+        """``vehicle`` is assumed of every run; without it each run's own. Raises :class:`GapError`
+        and RecordingError."""
         self.name = f"{NAME}={file}"
-        self._params: RobotLocalizationJudge.Params = parameters(RobotLocalizationJudge, "estimator", NAME, overrides)
+        self._params: RobotLocalizationJudge.Params = parameters(
+            RobotLocalizationJudge, "estimator", NAME, overrides
+        )
         settings = load(file)
         if settings.unknown:
-            raise GapError(f"{file}: robot_localization has no parameter {', '.join(settings.unknown)}")
+            raise GapError(
+                f"{file}: robot_localization has no parameter {', '.join(settings.unknown)}"
+            )
         self._settings, self._fed = _split(settings)
         self._vehicle = vehicle
         if not self._fed:
             raise GapError(
-                f"{file}: no input takes what a run of ours holds: x and y of a pose or odom, yaw of an imu, pose or odom, "
-                "vx of a twist or odom, rates or accelerations of an imu"
+                f"{file}: no input takes what a run of ours holds: x and y of a pose or odom, "
+                "yaw of an imu, pose or odom, vx of a twist or odom, rates or accelerations of "
+                "an imu"
             )
 
     def track(self, recording: Recording) -> JudgeTrack:
-        """Estimate a run. Raises :class:`GapError` if none of its measurements is an input of the filter."""
+        """Estimate a run. Raises :class:`GapError` if none of its measurements is an input of the
+        filter."""
         steps = steps_of(recording, self._settings.frequency_hz)
-        feed = _Feed(self._settings, self._fed, self._params, recording, self._vehicle or recording.vehicle)
+        feed = _Feed(
+            self._settings, self._fed, self._params, recording, self._vehicle or recording.vehicle
+        )
         rows = np.full((len(steps), 5), np.nan)
         inputs = sorted(recording.inputs, key=arrival_ns)
         ends = [bisect_right(inputs, now_ns, key=arrival_ns) for now_ns in steps.tolist()]
@@ -89,7 +107,8 @@ class RobotLocalizationJudge:
 
 
 def _split(settings: NodeSettings) -> tuple[NodeSettings, dict[type[Message], list[SensorInput]]]:
-    """Return the settings with an input for each type of message that feeds one, and these inputs."""
+    """Return the settings with an input for each type of message that feeds one, and these
+    inputs."""
     fed: dict[type[Message], list[SensorInput]] = {}
     for sensor in settings.sensors:
         for kind in (GnssFix, Heading, WheelSpeed, ImuSample):
@@ -97,8 +116,12 @@ def _split(settings: NodeSettings) -> tuple[NodeSettings, dict[type[Message], li
             parts = list(_parts(kind, sensor))
             used[parts] = sensor.used[parts]
             if used.any():
-                fed.setdefault(kind, []).append(replace(sensor, name=f"{sensor.name} {kind.__name__}", used=used))
-    return replace(settings, sensors=[sensor for sensors in fed.values() for sensor in sensors]), fed
+                fed.setdefault(kind, []).append(
+                    replace(sensor, name=f"{sensor.name} {kind.__name__}", used=used)
+                )
+    return replace(
+        settings, sensors=[sensor for sensors in fed.values() for sensor in sensors]
+    ), fed
 
 
 class _Feed:
@@ -114,11 +137,19 @@ class _Feed:
     ) -> None:
         has_heading = any(isinstance(message, Heading) for message in recording.inputs)
         if not has_heading:
-            fed = {kind: [_without_yaw(sensor) for sensor in sensors] for kind, sensors in fed.items() if kind is not Heading}
-            settings = replace(settings, sensors=[sensor for sensors in fed.values() for sensor in sensors])
+            fed = {
+                kind: [_without_yaw(sensor) for sensor in sensors]
+                for kind, sensors in fed.items()
+                if kind is not Heading
+            }
+            settings = replace(
+                settings, sensors=[sensor for sensors in fed.values() for sensor in sensors]
+            )
         self.node = Node(settings)
         self._names = {kind: [sensor.name for sensor in sensors] for kind, sensors in fed.items()}
-        self._needs_heading = has_heading and any(sensor.used[YAW] for sensor in fed.get(GnssFix, ()))
+        self._needs_heading = has_heading and any(
+            sensor.used[YAW] for sensor in fed.get(GnssFix, ())
+        )
         self._params, self._vehicle = params, vehicle
         self._datum, self._arm = recording.datum, recording.lever_arm_m
         self._heading: Heading | None = None
@@ -140,7 +171,8 @@ class _Feed:
         position = np.array(self._datum.to_enu(fix.latitude_rad, fix.longitude_rad, fix.height_m))
         if (self._needs_heading and self._heading is None) or not np.isfinite(position).all():
             return
-        # As navsat_transform_node does: the antenna is taken to the vehicle by the estimated heading.
+        # As navsat_transform_node does: the antenna is taken to the vehicle by the estimated
+        # heading.
         ahead, left, up = self._arm
         yaw = float(self.node.filter.x[YAW])
         position -= (ahead * cos(yaw) - left * sin(yaw), ahead * sin(yaw) + left * cos(yaw), up)
@@ -151,39 +183,66 @@ class _Feed:
             turned = _quaternion(self._heading.yaw_rad)
             covariance[5, 5] = _known(self._heading.sigma_rad, self._params.heading_sigma_rad) ** 2
         for name in self._names.get(GnssFix, ()):
-            self.node.on_odometry(name, PoseMessage(fix.t_ns, position, turned, covariance, ""), None)
+            self.node.on_odometry(
+                name, PoseMessage(fix.t_ns, position, turned, covariance, ""), None
+            )
 
     def _turned(self, heading: Heading) -> None:
         nothing, covariance = np.zeros(3), np.zeros((6, 6))
-        covariance[3:, 3:] = np.eye(3) * _known(heading.sigma_rad, self._params.heading_sigma_rad) ** 2
+        covariance[3:, 3:] = (
+            np.eye(3) * _known(heading.sigma_rad, self._params.heading_sigma_rad) ** 2
+        )
         turned = _quaternion(heading.yaw_rad)
         for name in self._names.get(Heading, ()):
             if name.startswith("imu"):
                 none = np.zeros((3, 3))
-                self.node.on_imu(name, ImuMessage(heading.t_ns, turned, covariance[3:, 3:], nothing, none, nothing, none, ""))
+                self.node.on_imu(
+                    name,
+                    ImuMessage(
+                        heading.t_ns, turned, covariance[3:, 3:], nothing, none, nothing, none, ""
+                    ),
+                )
             else:
-                self.node.on_odometry(name, PoseMessage(heading.t_ns, nothing, turned, covariance, ""), None)
+                self.node.on_odometry(
+                    name, PoseMessage(heading.t_ns, nothing, turned, covariance, ""), None
+                )
 
     def _wheel(self, wheel: WheelSpeed) -> None:
         if not isfinite(wheel.speed_mps):
             return
         # A wheel does not slip sideways: its lateral speed is 0 with the same doubt.
-        velocity, covariance = np.zeros(6), np.eye(6) * _known(wheel.sigma_mps, self._params.speed_sigma_mps) ** 2
+        velocity, covariance = (
+            np.zeros(6),
+            np.eye(6) * _known(wheel.sigma_mps, self._params.speed_sigma_mps) ** 2,
+        )
         velocity[0] = wheel.speed_mps
         for name in self._names.get(WheelSpeed, ()):
             self.node.on_odometry(name, None, TwistMessage(wheel.t_ns, velocity, covariance, ""))
 
     def _inertial(self, sample: ImuSample) -> None:
         rates, force = np.array(sample.angular_rate_radps), np.array(sample.specific_force_mps2)
-        of_rates, of_force = np.eye(3) * self._params.gyro_sigma_radps**2, np.eye(3) * self._params.accelerometer_sigma_mps2**2
+        of_rates, of_force = (
+            np.eye(3) * self._params.gyro_sigma_radps**2,
+            np.eye(3) * self._params.accelerometer_sigma_mps2**2,
+        )
         for name in self._names.get(ImuSample, ()):
-            self.node.on_imu(name, ImuMessage(sample.t_ns, None, np.zeros((3, 3)), rates, of_rates, force, of_force, ""))
+            self.node.on_imu(
+                name,
+                ImuMessage(
+                    sample.t_ns, None, np.zeros((3, 3)), rates, of_rates, force, of_force, ""
+                ),
+            )
 
     def _velocity(self, command: ActuatorCommand) -> np.ndarray:
-        """Return the velocities (6,) that a command would settle to: what ``cmd_vel`` is to robot_localization."""
+        """Return the velocities (6,) that a command would settle to: what ``cmd_vel`` is to
+        robot_localization."""
         throttle = command.throttle if isfinite(command.throttle) and command.brake <= 0.0 else 0.0
         speed = copysign(max(0.0, self._vehicle.drive.steady_speed_mps(abs(throttle))), throttle)
-        turn = speed * tan(command.wheel_angle_rad) / self._vehicle.wheelbase_m if isfinite(command.wheel_angle_rad) else 0.0
+        turn = (
+            speed * tan(command.wheel_angle_rad) / self._vehicle.wheelbase_m
+            if isfinite(command.wheel_angle_rad)
+            else 0.0
+        )
         return np.array((speed, 0.0, 0.0, 0.0, 0.0, turn))
 
 
@@ -192,7 +251,8 @@ def _known(sigma: float, otherwise: float) -> float:
 
 
 def _filled(covariance: Sequence[float], sigma: float) -> np.ndarray:
-    """Return the covariance (3, 3) with unknown variances replaced, and unknown correlations by 0."""
+    """Return the covariance (3, 3) with unknown variances replaced, and unknown correlations by
+    0."""
     found = np.array(covariance).reshape(3, 3)
     found[~np.isfinite(found)] = 0.0
     unknown = np.flatnonzero(~np.isfinite(np.array(covariance)[::4]))

@@ -1,4 +1,5 @@
-"""The filter of robot_localization: prediction with control, correction of the measured parts of the state, rejection."""
+"""The filter of robot_localization: prediction with control, correction of the measured parts of
+the state, rejection."""
 
 from math import inf, nan
 from typing import NamedTuple
@@ -6,7 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.core.arrays import Array, wrapped
-from vehicled.offline.gap.robot_localization.motion import ACCELERATION, ATTITUDE, RATES, ROLL, SIZE, YAW, Mask, transfer
+from vehicled.offline.gap.robot_localization.motion import (
+    ACCELERATION,
+    ATTITUDE,
+    RATES,
+    ROLL,
+    SIZE,
+    YAW,
+    Mask,
+    transfer,
+)
 
 LEAST_VARIANCE = 1e-9
 """Lower bound of the variance of a measurement."""
@@ -27,7 +37,8 @@ class StateMeasurement(NamedTuple):
 
 
 class ControlLimits(NamedTuple):
-    """Control input: velocities (6,) that are used, with limits and gains of the acceleration towards them."""
+    """Control input: velocities (6,) that are used, with limits and gains of the acceleration
+    towards them."""
 
     used: Mask
     timeout_s: float
@@ -41,7 +52,12 @@ class Kalman:
     """State (15,) with covariance, and the time of the newest measurement."""
 
     def __init__(
-        self, process_noise: Array, initial_covariance: Array, *, dynamic_noise: bool, control: ControlLimits | None
+        self,
+        process_noise: Array,
+        initial_covariance: Array,
+        *,
+        dynamic_noise: bool,
+        control: ControlLimits | None,
     ) -> None:
         self.x = np.zeros(SIZE)
         self.P = initial_covariance.copy()
@@ -61,7 +77,8 @@ class Kalman:
         self.control = t_ns, velocity
 
     def process(self, z: StateMeasurement) -> None:
-        """Predict to a measurement and correct with it. The first one sets the state; one from the past corrects only."""
+        """Predict to a measurement and correct with it. The first one sets the state; one from the
+        past corrects only."""
         if not self.initialised:
             used = z.used & np.isfinite(z.value)
             self.x = np.where(used, z.value, self.x)

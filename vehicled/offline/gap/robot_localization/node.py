@@ -1,4 +1,5 @@
-"""The node of robot_localization without ROS: turns messages into measurements, and steps the filter at its frequency."""
+"""The node of robot_localization without ROS: turns messages into measurements, and steps the
+filter at its frequency."""
 
 from bisect import insort
 from collections import deque
@@ -9,7 +10,13 @@ import numpy as np
 
 from vehicled.core.arrays import Array
 from vehicled.offline.gap.errors import GapError
-from vehicled.offline.gap.robot_localization.frames import IDENTITY, FramePose, Frames, of_angles, of_quaternion
+from vehicled.offline.gap.robot_localization.frames import (
+    IDENTITY,
+    FramePose,
+    Frames,
+    of_angles,
+    of_quaternion,
+)
 from vehicled.offline.gap.robot_localization.kalman import Kalman, StateMeasurement
 from vehicled.offline.gap.robot_localization.motion import ACCELERATION, RATES, SIZE, VELOCITY, Mask
 from vehicled.offline.gap.robot_localization.settings import NodeSettings, SensorInput
@@ -42,7 +49,8 @@ class TwistMessage(NamedTuple):
 
 
 class ImuMessage(NamedTuple):
-    """A message of an IMU that is mounted as ``frame``. ``orientation`` is None if it measures none."""
+    """A message of an IMU that is mounted as ``frame``. ``orientation`` is None if it measures
+    none."""
 
     t_ns: int
     orientation: tuple[float, float, float, float] | None
@@ -55,14 +63,18 @@ class ImuMessage(NamedTuple):
 
 
 class Node:
-    """Filter with its inputs. Messages come in order of arrival; :meth:`step` fuses those that are due."""
+    """Filter with its inputs. Messages come in order of arrival; :meth:`step` fuses those that are
+    due."""
 
     def __init__(self, settings: NodeSettings, frames: Frames | None = None) -> None:
         self._settings = settings
         self._frames = frames or Frames()
         self._sensors = {sensor.name: sensor for sensor in settings.sensors}
         self.filter = Kalman(
-            settings.process_noise, settings.initial_covariance, dynamic_noise=settings.dynamic_noise, control=settings.control
+            settings.process_noise,
+            settings.initial_covariance,
+            dynamic_noise=settings.dynamic_noise,
+            control=settings.control,
         )
         self._transforms: dict[tuple[str, str], FramePose | None] = {}
         self._queue: list[_Item] = []
@@ -82,11 +94,16 @@ class Node:
         self.filter.command(t_ns, velocity)
 
     def on_odometry(self, name: str, pose: PoseMessage | None, twist: TwistMessage | None) -> None:
-        """Take pose and twist of the sensor ``name``. Raises :class:`GapError` for an unknown one."""
+        """Take pose and twist of the sensor ``name``. Raises :class:`GapError` for an unknown
+        one."""
         sensor = self._sensor(name)
         if pose is not None and sensor.used[:6].any() and self._is_new(f"{name}_pose", pose.t_ns):
             self._pose(sensor, f"{name}_pose", pose, self._settings.world_frame, imu=False)
-        if twist is not None and sensor.used[6:12].any() and self._is_new(f"{name}_twist", twist.t_ns):
+        if (
+            twist is not None
+            and sensor.used[6:12].any()
+            and self._is_new(f"{name}_twist", twist.t_ns)
+        ):
             self._twist(sensor, twist, sensor.used.copy(), sensor.twist_threshold)
 
     def on_imu(self, name: str, message: ImuMessage) -> None:
@@ -94,22 +111,35 @@ class Node:
         sensor, base = self._sensor(name), self._settings.base_frame
         used = sensor.used.copy()
         used[:3] = used[VELOCITY] = False
-        if message.orientation is not None and used[3:6].any() and self._is_new(f"{name}_pose", message.t_ns):
+        if (
+            message.orientation is not None
+            and used[3:6].any()
+            and self._is_new(f"{name}_pose", message.t_ns)
+        ):
             covariance = np.zeros((6, 6))
             covariance[3:, 3:] = message.orientation_covariance
-            pose = PoseMessage(message.t_ns, np.zeros(3), message.orientation, covariance, message.frame)
+            pose = PoseMessage(
+                message.t_ns, np.zeros(3), message.orientation, covariance, message.frame
+            )
             self._pose(sensor, f"{name}_pose", pose, base, imu=True)
         if used[RATES].any() and self._is_new(f"{name}_twist", message.t_ns):
             covariance = np.zeros((6, 6))
             covariance[3:, 3:] = message.rates_covariance
-            twist = TwistMessage(message.t_ns, np.concatenate([np.zeros(3), message.rates]), covariance, message.frame)
+            twist = TwistMessage(
+                message.t_ns,
+                np.concatenate([np.zeros(3), message.rates]),
+                covariance,
+                message.frame,
+            )
             self._twist(sensor, twist, used, sensor.twist_threshold)
         if used[ACCELERATION].any() and self._is_new(f"{name}_acceleration", message.t_ns):
             self._acceleration(sensor, message)
 
     def _sensor(self, name: str) -> SensorInput:
         if name not in self._sensors:
-            raise GapError(f"the parameters have no input {name}; they have {', '.join(self._sensors)}")
+            raise GapError(
+                f"the parameters have no input {name}; they have {', '.join(self._sensors)}"
+            )
         return self._sensors[name]
 
     def _is_new(self, key: str, t_ns: int) -> bool:
@@ -121,7 +151,9 @@ class Node:
 
     # ---------------------------------------------------------------- measurements
 
-    def _pose(self, sensor: SensorInput, key: str, message: PoseMessage, target: str, *, imu: bool) -> None:
+    def _pose(
+        self, sensor: SensorInput, key: str, message: PoseMessage, target: str, *, imu: bool
+    ) -> None:
         # A differential pose counts as one of the world frame: only its change matters.
         source = target if sensor.differential and not imu else message.frame or target
         transform = self._transform(target, source)
@@ -131,13 +163,20 @@ class Node:
         pose = FramePose(of_quaternion(*message.quaternion), message.position)
         turn = transform.rotation
         if imu:
-            # The frame is how the IMU is mounted, not in what frame it measures: take the mounting off, and swap roll and pitch.
+            # The frame is how the IMU is mounted, not in what frame it measures: take the mounting
+            # off, and swap roll and pitch.
             roll, pitch, yaw = transform.angles
             turn = of_angles(0.0, 0.0, 0.0, 0.0, 0.0, yaw).rotation
-            off = [(angle - by + pi) % (2.0 * pi) - pi for angle, by in zip(pose.angles, (roll, pitch, yaw))]
+            off = [
+                (angle - by + pi) % (2.0 * pi) - pi
+                for angle, by in zip(pose.angles, (roll, pitch, yaw))
+            ]
             pose = of_angles(0.0, 0.0, 0.0, *(turn @ np.array(off)).tolist())
             transform = IDENTITY
-        used[:3], used[3:6] = _turned_mask(turn, sensor.used[:3]), _turned_mask(turn, sensor.used[3:6])
+        used[:3], used[3:6] = (
+            _turned_mask(turn, sensor.used[:3]),
+            _turned_mask(turn, sensor.used[3:6]),
+        )
         if imu:
             used[:3] = False
         both = np.zeros((6, 6))
@@ -157,7 +196,14 @@ class Node:
         value[:3], value[3:6] = pose.origin, pose.angles
         whole[:6, :6] = covariance
         used[6:] = False
-        self._enqueue(message.t_ns, value, whole, used, sensor.pose_threshold, position=not imu and bool(used[:2].all()))
+        self._enqueue(
+            message.t_ns,
+            value,
+            whole,
+            used,
+            sensor.pose_threshold,
+            position=not imu and bool(used[:2].all()),
+        )
 
     def _difference(
         self,
@@ -177,10 +223,19 @@ class Node:
         summed = (covariance + both @ before[2] @ both.T) * dt_s
         twist_used = np.zeros(SIZE, bool)
         twist_used[6:12] = used[:6]
-        self._twist(sensor, TwistMessage(t_ns, velocity, summed, self._settings.base_frame), twist_used, sensor.pose_threshold)
+        self._twist(
+            sensor,
+            TwistMessage(t_ns, velocity, summed, self._settings.base_frame),
+            twist_used,
+            sensor.pose_threshold,
+        )
 
-    def _twist(self, sensor: SensorInput, message: TwistMessage, used: Mask, threshold: float) -> None:
-        transform = self._transform(self._settings.base_frame, message.frame or self._settings.base_frame)
+    def _twist(
+        self, sensor: SensorInput, message: TwistMessage, used: Mask, threshold: float
+    ) -> None:
+        transform = self._transform(
+            self._settings.base_frame, message.frame or self._settings.base_frame
+        )
         if transform is None:
             return
         turn = transform.rotation
@@ -194,7 +249,10 @@ class Node:
         both[:3, :3] = both[3:, 3:] = turn
         whole[6:12, 6:12] = both @ message.covariance @ both.T
         moved = np.zeros(SIZE, bool)
-        moved[VELOCITY], moved[RATES] = _turned_mask(turn, used[VELOCITY]), _turned_mask(turn, used[RATES])
+        moved[VELOCITY], moved[RATES] = (
+            _turned_mask(turn, used[VELOCITY]),
+            _turned_mask(turn, used[RATES]),
+        )
         self._enqueue(message.t_ns, value, whole, moved, threshold)
 
     def _acceleration(self, sensor: SensorInput, message: ImuMessage) -> None:
@@ -207,30 +265,52 @@ class Node:
             if message.orientation is not None:
                 attitude = of_quaternion(*message.orientation)
             else:
-                attitude = of_angles(0.0, 0.0, 0.0, *(transform.rotation.T @ self.filter.x[3:6]).tolist()).rotation
+                attitude = of_angles(
+                    0.0, 0.0, 0.0, *(transform.rotation.T @ self.filter.x[3:6]).tolist()
+                ).rotation
             acceleration = acceleration - attitude.T @ np.array((0.0, 0.0, settings.gravity_mps2))
         value, whole, used = np.zeros(SIZE), np.zeros((SIZE, SIZE)), np.zeros(SIZE, bool)
         value[ACCELERATION] = transform.turned(acceleration)
-        whole[ACCELERATION, ACCELERATION] = transform.rotation @ message.acceleration_covariance @ transform.rotation.T
+        whole[ACCELERATION, ACCELERATION] = (
+            transform.rotation @ message.acceleration_covariance @ transform.rotation.T
+        )
         used[ACCELERATION] = _turned_mask(transform.rotation, sensor.used[ACCELERATION])
         self._enqueue(message.t_ns, value, whole, used, sensor.acceleration_threshold)
 
     def _transform(self, target: str, source: str) -> FramePose | None:
         if (target, source) not in self._transforms:
-            found = IDENTITY if target.lstrip("/") == source.lstrip("/") else self._frames.find(target, source)
+            found = (
+                IDENTITY
+                if target.lstrip("/") == source.lstrip("/")
+                else self._frames.find(target, source)
+            )
             if found is None:
                 self.unconnected.add(source)
             self._transforms[target, source] = found
         return self._transforms[target, source]
 
-    def _enqueue(self, t_ns: int, value: Array, covariance: Array, used: Mask, threshold: float, *, position: bool = False) -> None:
+    def _enqueue(
+        self,
+        t_ns: int,
+        value: Array,
+        covariance: Array,
+        used: Mask,
+        threshold: float,
+        *,
+        position: bool = False,
+    ) -> None:
         if self._settings.two_d:
             value[list(FLAT)] = 0.0
             covariance[list(FLAT), list(FLAT)] = FLAT_VARIANCE
             used[list(FLAT)] = True
         self._count += 1
         self._insert(
-            _Item(t_ns, self._count, StateMeasurement(t_ns, value, covariance, used, threshold, position), self.filter.control)
+            _Item(
+                t_ns,
+                self._count,
+                StateMeasurement(t_ns, value, covariance, used, threshold, position),
+                self.filter.control,
+            )
         )
 
     def _insert(self, item: "_Item") -> None:
@@ -240,7 +320,8 @@ class Node:
     # ---------------------------------------------------------------- time
 
     def step(self, now_ns: int) -> None:
-        """Fuse the queued measurements up to now; without any for the sensor timeout, predict to now."""
+        """Fuse the queued measurements up to now; without any for the sensor timeout, predict to
+        now."""
         state, settings = self.filter, self._settings
         predicts = settings.predicts_to_now
         if self._queue:
@@ -253,7 +334,8 @@ class Node:
             self._forget(state.t_ns - round(settings.history_s * 1e9))
 
     def _fuse(self, now_ns: int, again: int) -> None:
-        """Fuse the queue up to now. The first ``again`` ones were fused before, with the control input of their time."""
+        """Fuse the queue up to now. The first ``again`` ones were fused before, with the control
+        input of their time."""
         state, queue = self.filter, self._queue
         while queue and queue[0].t_ns <= now_ns:
             item = queue.pop(0)
@@ -267,7 +349,8 @@ class Node:
                     self._states.append((state.t_ns, state.x, state.P))
 
     def _go_back(self, t_ns: int) -> int:
-        """Go back before a late measurement if there is one; return how many measurements are queued again."""
+        """Go back before a late measurement if there is one; return how many measurements are
+        queued again."""
         state, found, count = self.filter, None, 0
         if not state.initialised or t_ns >= state.t_ns:
             return 0

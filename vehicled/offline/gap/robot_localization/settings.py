@@ -15,17 +15,35 @@ from vehicled.offline.gap.robot_localization.kalman import ControlLimits
 from vehicled.offline.gap.robot_localization.motion import SIZE, Mask
 
 KINDS = ("odom", "pose", "twist", "imu")
-PROCESS_NOISE = (0.05, 0.05, 0.06, 0.03, 0.03, 0.06, 0.025, 0.025, 0.04, 0.01, 0.01, 0.02, 0.01, 0.01, 0.015)
+PROCESS_NOISE = (
+    0.05,
+    0.05,
+    0.06,
+    0.03,
+    0.03,
+    0.06,
+    0.025,
+    0.025,
+    0.04,
+    0.01,
+    0.01,
+    0.02,
+    0.01,
+    0.01,
+    0.015,
+)
 """Default diagonal of the process noise of the package."""
 WITHOUT_EFFECT = frozenset(
     (
-        "use_sim_time", "clear_params", "filter_type", "transform_time_offset", "transform_timeout", "print_diagnostics", "debug",
-        "debug_out_file", "publish_tf", "publish_acceleration", "permit_corrected_publication", "map_frame", "odom_frame",
-        "base_link_output_frame", "reset_on_time_jump", "disabled_at_startup", "stamped_control",
-        "output_final_position", "output_location", "final_x", "final_y", "final_z", "tolerance",
+        "use_sim_time", "clear_params", "filter_type", "transform_time_offset", "transform_timeout",
+        "print_diagnostics", "debug", "debug_out_file", "publish_tf", "publish_acceleration",
+        "permit_corrected_publication", "map_frame", "odom_frame", "base_link_output_frame",
+        "reset_on_time_jump", "disabled_at_startup", "stamped_control", "output_final_position",
+        "output_location", "final_x", "final_y", "final_z", "tolerance",
     )
 )  # fmt: skip
-"""Parameters of the node that do not change what it estimates from a recording, or have their own field."""
+"""Parameters of the node that do not change what it estimates from a recording, or have their own
+field."""
 _SENSOR_KEYS = frozenset(("queue_size", "nodelay", "pose_use_child_frame", "use_child_frame"))
 
 
@@ -69,12 +87,16 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
 
 
 def load(file: str | os.PathLike[str]) -> NodeSettings:
-    """Read a parameter file of ROS 1 or ROS 2. Raises :class:`GapError` that names file, key and cure."""
+    """Read a parameter file of ROS 1 or ROS 2. Raises :class:`GapError` that names file, key and
+    cure."""
     try:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import YAMLError
     except ImportError:
-        raise GapError(f"{file}: parameters of robot_localization need ruamel.yaml: pip install 'vehicled[gap]'") from None
+        raise GapError(
+            f"{file}: parameters of robot_localization need ruamel.yaml: pip install "
+            "'vehicled[gap]'"
+        ) from None
     try:
         found = YAML(typ="safe", pure=True).load(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
@@ -96,11 +118,15 @@ def _parameters(found: Any, file: str) -> Mapping[str, Any]:
     for table in tables:
         if any(_is_input(key) for key in table):
             return table
-    raise GapError(f"{file}: names no input; write odom0, pose0, twist0 or imu0 with its topic and its _config")
+    raise GapError(
+        f"{file}: names no input; write odom0, pose0, twist0 or imu0 with its topic and its _config"
+    )
 
 
 def _is_input(key: Any) -> bool:
-    return isinstance(key, str) and any(key.startswith(kind) and key[len(kind) :].isdigit() for kind in KINDS)
+    return isinstance(key, str) and any(
+        key.startswith(kind) and key[len(kind) :].isdigit() for kind in KINDS
+    )
 
 
 def of(table: Mapping[str, Any], place: str) -> NodeSettings:
@@ -116,9 +142,14 @@ def of(table: Mapping[str, Any], place: str) -> NodeSettings:
         except (TypeError, ValueError) as error:
             raise GapError(f"{place}: {key}: {error}") from None
 
-    sensors = [_sensor(name, left, take, place) for name in sorted(key for key in left if _is_input(key))]
+    sensors = [
+        _sensor(name, left, take, place) for name in sorted(key for key in left if _is_input(key))
+    ]
     if not sensors:
-        raise GapError(f"{place}: names no input; write odom0, pose0, twist0 or imu0 with its topic and its _config")
+        raise GapError(
+            f"{place}: names no input; write odom0, pose0, twist0 or imu0 with its topic and "
+            "its _config"
+        )
     frequency = take("frequency", 30.0, _positive)
     settings = NodeSettings(
         sensors=sensors,
@@ -128,8 +159,12 @@ def of(table: Mapping[str, Any], place: str) -> NodeSettings:
         world_frame=take("world_frame", str(left.get("odom_frame", "odom")), str),
         base_frame=take("base_link_frame", "base_link", str),
         gravity_mps2=take("gravitational_acceleration", 9.80665, _number),
-        process_noise=take("process_noise_covariance", np.diag(PROCESS_NOISE), lambda v: _matrix(v, PROCESS_NOISE)),
-        initial_covariance=take("initial_estimate_covariance", 1e-9 * np.eye(SIZE), lambda v: _matrix(v, (1e-9,) * SIZE)),
+        process_noise=take(
+            "process_noise_covariance", np.diag(PROCESS_NOISE), lambda v: _matrix(v, PROCESS_NOISE)
+        ),
+        initial_covariance=take(
+            "initial_estimate_covariance", 1e-9 * np.eye(SIZE), lambda v: _matrix(v, (1e-9,) * SIZE)
+        ),
         dynamic_noise=take("dynamic_process_noise_covariance", False, _flag),
         smooths=take("smooth_lagged_data", False, _flag),
         history_s=take("history_length", 0.0, lambda v: abs(_number(v))),
@@ -157,7 +192,9 @@ def _sensor(name: str, left: dict[str, Any], take: Any, place: str) -> SensorInp
     kind = next(kind for kind in KINDS if name.startswith(kind) and name[len(kind) :].isdigit())
     topic = str(left.pop(name))
     if f"{name}_config" not in left:
-        raise GapError(f"{place}: {name} has no {name}_config; list what of it is used, 15 times true or false")
+        raise GapError(
+            f"{place}: {name} has no {name}_config; list what of it is used, 15 times true or false"
+        )
     for key in _SENSOR_KEYS:
         left.pop(f"{name}_{key}", None)
     one = take(f"{name}_rejection_threshold", inf, _positive)
@@ -170,7 +207,9 @@ def _sensor(name: str, left: dict[str, Any], take: Any, place: str) -> SensorInp
         relative=take(f"{name}_relative", False, _flag),
         pose_threshold=take(f"{name}_pose_rejection_threshold", one, _positive),
         twist_threshold=take(f"{name}_twist_rejection_threshold", one, _positive),
-        acceleration_threshold=take(f"{name}_linear_acceleration_rejection_threshold", inf, _positive),
+        acceleration_threshold=take(
+            f"{name}_linear_acceleration_rejection_threshold", inf, _positive
+        ),
         removes_gravity=take(f"{name}_remove_gravitational_acceleration", False, _flag),
     )
 
@@ -216,7 +255,8 @@ def _numbers(value: Any, size: int) -> Array:
 
 
 def _matrix(value: Any, default: tuple[float, ...]) -> Array:
-    """Return a matrix (15, 15) from 225 numbers, or 144 of the filter of 2014, or a diagonal of 15."""
+    """Return a matrix (15, 15) from 225 numbers, or 144 of the filter of 2014, or a diagonal of
+    15."""
     if isinstance(value, list) and len(value) == SIZE:
         return np.diag(_numbers(value, SIZE))
     if isinstance(value, list) and len(value) == 144:

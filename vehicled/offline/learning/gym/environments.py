@@ -19,7 +19,8 @@ from vehicled.offline.learning.gym.simulation import BatchSimulation, Observatio
 
 Info = dict[str, Any]
 ACTION: Any = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
-"""Throttle, as a fraction of full drive, negative for the brake; steering, as a fraction of full steering, positive left."""
+"""Throttle, as a fraction of full drive, negative for the brake; steering, as a fraction of full
+steering, positive left."""
 
 
 def _observation_space(simulation: BatchSimulation) -> Any:
@@ -27,19 +28,23 @@ def _observation_space(simulation: BatchSimulation) -> Any:
 
 
 class VehicleEnv(gymnasium.Env[Observations, npt.NDArray[np.float32]]):
-    """One vehicle. The options are those of :class:`~vehicled.offline.learning.gym.settings.EnvironmentSettings`."""
+    """One vehicle. The options are those of
+    :class:`~vehicled.offline.learning.gym.settings.EnvironmentSettings`."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium's own attribute
 
     def __init__(self, render_mode: None = None, **options: Any) -> None:
-        """Raises :class:`GymError` for an option, and ProfileError, CourseError or SceneError for what it names."""
+        """Raises :class:`GymError` for an option, and ProfileError, CourseError or SceneError for
+        what it names."""
         _refuse_rendering(render_mode)
         self.simulation = BatchSimulation(settings(options), 1)
         """State and truth of the vehicle."""
         self.observation_space = _observation_space(self.simulation)
         self.action_space = ACTION
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observations, Info]:
+    def reset(
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[Observations, Info]:
         super().reset(seed=_seed(seed))
         self.simulation.reset(np.zeros(1, np.intp), [self.np_random])
         return self.simulation.observe()[0], self._info()
@@ -98,8 +103,11 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         """Seeds of the rows."""
         return tuple(self._seeds)
 
-    def reset(self, *, seed: int | list[int | None] | None = None, options: Info | None = None) -> tuple[Observations, Info]:
-        """Start new episodes. A number seeds row i with ``seed + i``; with ``options={"reset_mask": ...}`` only some rows start.
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: Info | None = None
+    ) -> tuple[Observations, Info]:
+        """Start new episodes. A number seeds row i with ``seed + i``; with ``options={"reset_mask":
+        ...}`` only some rows start.
 
         Raises :class:`GymError` for seeds that are none, and for seeds or a mask of another length.
         """
@@ -116,7 +124,10 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
             raise GymError(f"{len(seeds)} seeds for {n} environments; give one each, or one number")
         if not self._generators:
             drawn = [seeding.np_random() for _ in range(n)]
-            self._generators, self._seeds = [generator for generator, _ in drawn], [number for _, number in drawn]
+            self._generators, self._seeds = (
+                [generator for generator, _ in drawn],
+                [number for _, number in drawn],
+            )
         rows = np.flatnonzero(mask)
         for row in rows.tolist():
             if seeds[row] is not None:
@@ -127,7 +138,9 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
 
     def step(
         self, actions: npt.NDArray[np.float32]
-    ) -> tuple[Observations, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], Info]:
+    ) -> tuple[
+        Observations, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], Info
+    ]:
         if not self._generators:
             raise gymnasium.error.ResetNeeded("call reset() before the first step")
         simulation = self.simulation
@@ -135,16 +148,26 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         if self._autoreset == AutoresetMode.NEXT_STEP:
             new = np.flatnonzero(self._ended)
         elif self._autoreset == AutoresetMode.DISABLED and self._ended.any():
-            raise GymError('an episode has ended: call reset(options={"reset_mask": terminated | truncated}) before the next step')
+            raise GymError(
+                'an episode has ended: call reset(options={"reset_mask": terminated | '
+                "truncated}) before the next step"
+            )
         simulation.step(_array(actions), new)
         observations, info = simulation.observe(), self._info()
-        rewards, terminated, truncated = simulation.reward.copy(), simulation.terminated.copy(), simulation.truncated.copy()
+        rewards, terminated, truncated = (
+            simulation.reward.copy(),
+            simulation.terminated.copy(),
+            simulation.truncated.copy(),
+        )
         self._ended = terminated | truncated
         if self._autoreset == AutoresetMode.SAME_STEP and self._ended.any():
             rows = np.flatnonzero(self._ended)
             final = {key: values for key, values in info.items() if not key.startswith("_")}
             for row in rows.tolist():
-                last = {"final_obs": observations[row], "final_info": {key: values[row] for key, values in final.items()}}
+                last = {
+                    "final_obs": observations[row],
+                    "final_info": {key: values[row] for key, values in final.items()},
+                }
                 info = self._add_info(info, last, row)
             simulation.reset(rows)
             observations, info = simulation.observe(), info | self._info()
@@ -156,7 +179,8 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
 
 
 def _seed(value: Any) -> int | None:
-    """Return a seed as gymnasium takes it. Raises :class:`GymError` for what is no whole number of at least 0."""
+    """Return a seed as gymnasium takes it. Raises :class:`GymError` for what is no whole number of
+    at least 0."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
@@ -173,4 +197,7 @@ def _array(action: object) -> npt.NDArray[Any]:
 
 def _refuse_rendering(render_mode: object) -> None:
     if render_mode is not None:
-        raise GymError(f"render_mode {render_mode!r}: there is none; draw simulation.plant, or drive the daemon with a live view")
+        raise GymError(
+            f"render_mode {render_mode!r}: there is none; draw simulation.plant, or drive the "
+            "daemon with a live view"
+        )

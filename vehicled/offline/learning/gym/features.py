@@ -32,7 +32,8 @@ class BatchInputs:
     previous: Array
     """Last actions (n, 2): throttle, negative for the brake, and steering."""
     ranges_m: Array
-    """Scans (n, rays) within the scanner's range, from the right to the left; invalid rays are the largest range."""
+    """Scans (n, rays) within the scanner's range, from the right to the left; invalid rays are the
+    largest range."""
     reach_m: float
     """Largest range of the scanner."""
 
@@ -107,9 +108,11 @@ def _sectors(width: int, i: BatchInputs) -> Array:
 
 
 def feature(name: str, width: int, reach_m: float) -> BatchFeature:
-    """Return a feature of the daemon by name, for a scanner of a largest range. Raises :class:`GymError` for another."""
+    """Return a feature of the daemon by name, for a scanner of a largest range. Raises
+    :class:`GymError` for another."""
     kind, _, argument = name.removesuffix("]").partition("[")
-    # The functions of the tables have no names of their own, by which an environment could be pickled.
+    # The functions of the tables have no names of their own, by which an environment could be
+    # pickled.
     if kind in _SCALARS:
         bound = _SCALARS[kind][0]
         return BatchFeature(1, -bound, bound, partial(_scalar, kind))
@@ -138,6 +141,11 @@ class FeatureVectors:
 
     def observe(self, inputs: BatchInputs) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
         """Return the observations (n, width), within their bounds."""
-        columns = [np.reshape(each.values(inputs), (len(inputs.x_m), each.width)) for each in self._features]
-        values: np.ndarray[tuple[int, int], np.dtype[np.float32]] = np.concatenate(columns, axis=1).astype(np.float32)
+        columns = [
+            np.reshape(each.values(inputs), (len(inputs.x_m), each.width))
+            for each in self._features
+        ]
+        values: np.ndarray[tuple[int, int], np.dtype[np.float32]] = np.concatenate(
+            columns, axis=1
+        ).astype(np.float32)
         return clipped(values, self.low, self.high)

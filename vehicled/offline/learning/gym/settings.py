@@ -17,7 +17,8 @@ Range = Annotated[tuple[float, float], Meta(description="lowest and highest valu
 
 
 class EstimateNoise(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Error of a state estimate: first-order Gauss-Markov, stationary, standard deviations per quantity."""
+    """Error of a state estimate: first-order Gauss-Markov, stationary, standard deviations per
+    quantity."""
 
     position_m: NonNegative = 0.02
     """Per axis of the map."""
@@ -29,7 +30,8 @@ class EstimateNoise(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Weights(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Weights of the reward; those of errors are multiplied by the period, so that the sum is an integral over time."""
+    """Weights of the reward; those of errors are multiplied by the period, so that the sum is an
+    integral over time."""
 
     progress: NonNegative = 1.0
     """Per metre of course."""
@@ -40,7 +42,8 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     heading: NonNegative = 0.0
     """Per second and square radian of heading error."""
     speed: NonNegative = 2.0
-    """Per second and m/s off the target speed; above the weight of progress, so that driving faster than that never pays."""
+    """Per second and m/s off the target speed; above the weight of progress, so that driving faster
+    than that never pays."""
     steering_rate: NonNegative = 0.02
     """Per second and squared rate of the steering command, full steering per second."""
     throttle_rate: NonNegative = 0.005
@@ -48,7 +51,9 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Once, for leaving the corridor or for a collision."""
 
 
-RACING_WEIGHTS = Weights(time=1.0, cross_track=0.0, speed=0.0, steering_rate=0.005, throttle_rate=0.0)
+RACING_WEIGHTS = Weights(
+    time=1.0, cross_track=0.0, speed=0.0, steering_rate=0.005, throttle_rate=0.0
+)
 
 
 class EnvironmentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -74,16 +79,19 @@ class EnvironmentSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_on
     start_heading_rad: NonNegative = 0.0
     """Largest random heading error at the start."""
     start_speed: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
-    """Largest random speed at the start, as a fraction of the target speed there; half of the episodes begin at standstill."""
+    """Largest random speed at the start, as a fraction of the target speed there; half of the
+    episodes begin at standstill."""
     max_time_s: NonNegative = 0.0
     """Time limit of an episode; 0: twice the time of the speed profile, and 10 s."""
     half_width_m: NonNegative = 0.0
-    """Half width of the corridor, whose edges are the walls of a race; 0: ``limits.corridor_m`` of the profile."""
+    """Half width of the corridor, whose edges are the walls of a race; 0: ``limits.corridor_m`` of
+    the profile."""
     scene: str = ""
-    """Name or file of a scene instead of the corridor's edges, for scans and collisions; its first course is driven unless
-    ``course`` names another."""
+    """Name or file of a scene instead of the corridor's edges, for scans and collisions; its first
+    course is driven unless ``course`` names another."""
     randomise: dict[str, Range] = {}
-    """Ranges of numbers of ``[sim]`` from which each episode draws, by dotted key: ``{"steering.delay_s": (0.3, 0.5)}``."""
+    """Ranges of numbers of ``[sim]`` from which each episode draws, by dotted key:
+    ``{"steering.delay_s": (0.3, 0.5)}``."""
     noise: EstimateNoise | None = None
     """Error of the state in the observation; None: the truth."""
     scan_noise: bool = False
@@ -99,14 +107,19 @@ def settings(options: dict[str, Any]) -> EnvironmentSettings:
         if name not in known:
             close = get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f' did you mean "{close[0]}"?' if close else ""
-            raise GymError(f'unknown option "{name}";{hint} known: {", ".join(key for key in known if key != "task")}')
+            raise GymError(
+                f'unknown option "{name}";{hint} known: '
+                f"{', '.join(key for key in known if key != 'task')}"
+            )
     try:
         found = msgspec.convert(options, EnvironmentSettings)
     except msgspec.ValidationError as error:
         raise GymError(f"option of the environment: {error}") from None
     for path, number in _numbers("", msgspec.to_builtins(found)):
         if not isfinite(number):
-            raise GymError(f"option of the environment: {path.lstrip('.')} is {number}; give a finite number")
+            raise GymError(
+                f"option of the environment: {path.lstrip('.')} is {number}; give a finite number"
+            )
     return found
 
 

@@ -10,21 +10,29 @@ CORNER_M = 0.3
 """Distance between the corners of a wall, along the course."""
 ROUNDING_M = 1e-6
 TOLERANCE_M = 0.005
-"""Largest distance between a wall and the edge that it stands for; fewer segments are scanned faster."""
+"""Largest distance between a wall and the edge that it stands for; fewer segments are scanned
+faster."""
 
 
 def corridor_walls(course: Course, half_width_m: float) -> Array:
     """Return both edges of the corridor as segments (m, 4).
 
-    Inside a bend that is tighter than the half width the edge folds over itself; what lies on the road is left out. Raises
-    :class:`GymError` for a course whose corridor meets itself elsewhere.
+    Inside a bend that is tighter than the half width the edge folds over itself; what lies on the
+    road is left out. Raises :class:`GymError` for a course whose corridor meets itself elsewhere.
     """
     step = max(1, round(CORNER_M * len(course.x_m) / course.length_m))
     at = np.unique(np.append(np.arange(0, len(course.x_m), step), len(course.x_m) - 1))
     walls = []
     for left_m in (half_width_m, -half_width_m):
-        x, y = course.x_m[at] - left_m * np.sin(course.yaw_rad[at]), course.y_m[at] + left_m * np.cos(course.yaw_rad[at])
-        kept = [k for k in range(len(at)) if _off_the_road(course, float(x[k]), float(y[k]), int(at[k]), half_width_m)]
+        x, y = (
+            course.x_m[at] - left_m * np.sin(course.yaw_rad[at]),
+            course.y_m[at] + left_m * np.cos(course.yaw_rad[at]),
+        )
+        kept = [
+            k
+            for k in range(len(at))
+            if _off_the_road(course, float(x[k]), float(y[k]), int(at[k]), half_width_m)
+        ]
         if len(kept) < 2:
             # The inside of a circle that is smaller than the road is road.
             continue
@@ -37,7 +45,8 @@ def corridor_walls(course: Course, half_width_m: float) -> Array:
 
 
 def _simplified(corners: Array) -> Array:
-    """Leave out corners (n, 2) that lie within the tolerance of the line without them. Douglas and Peucker 1973."""
+    """Leave out corners (n, 2) that lie within the tolerance of the line without them. Douglas and
+    Peucker 1973."""
     kept, parts = {0, len(corners) - 1}, [(0, len(corners) - 1)]
     while parts:
         first, last = parts.pop()
@@ -47,7 +56,11 @@ def _simplified(corners: Array) -> Array:
         dx, dy = (corners[last] - corners[first]).tolist()
         length_m = float(np.hypot(dx, dy))
         # The ends of a lap are one point.
-        off_m = np.abs(dx * between[:, 1] - dy * between[:, 0]) / length_m if length_m > 0.0 else np.hypot(*between.T)
+        off_m = (
+            np.abs(dx * between[:, 1] - dy * between[:, 0]) / length_m
+            if length_m > 0.0
+            else np.hypot(*between.T)
+        )
         furthest = int(off_m.argmax())
         if off_m[furthest] > TOLERANCE_M:
             at = first + 1 + furthest
@@ -57,7 +70,8 @@ def _simplified(corners: Array) -> Array:
 
 
 def _off_the_road(course: Course, x_m: float, y_m: float, sample: int, half_width_m: float) -> bool:
-    """Return False for a point in a fold. Raises :class:`GymError` for one on another part of the road."""
+    """Return False for a point in a fold. Raises :class:`GymError` for one on another part of the
+    road."""
     distance = np.hypot(course.x_m - x_m, course.y_m - y_m)
     # Between two samples the course is nearer than at either by up to this much.
     near = np.flatnonzero(distance < half_width_m - ROUNDING_M - _sagitta(course, half_width_m))
@@ -68,8 +82,9 @@ def _off_the_road(course: Course, x_m: float, y_m: float, sample: int, half_widt
     if float(along.max()) > 2.0 * np.pi * half_width_m:
         s_m = float(course.s_m[near[along.argmax()]])
         raise GymError(
-            f"{course.name}: the corridor of {half_width_m:g} m to either side meets itself at {s_m:.0f} m of the course, where a "
-            "wall would stand on the road; set a smaller half_width_m, or take a course that does not cross itself"
+            f"{course.name}: the corridor of {half_width_m:g} m to either side meets itself at "
+            f"{s_m:.0f} m of the course, where a wall would stand on the road; set a smaller "
+            "half_width_m, or take a course that does not cross itself"
         )
     return False
 

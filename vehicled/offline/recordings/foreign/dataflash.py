@@ -1,10 +1,13 @@
-"""ArduPilot DataFlash logs (.bin) through pymavlink: GPS, GPA, IMU and the outputs to steering and throttle (RCOU).
+"""ArduPilot DataFlash logs (.bin) through pymavlink: GPS, GPA, IMU and the outputs to steering and
+throttle (RCOU).
 
-Message formats: ArduPilot wiki, "Onboard message log messages" (Rover 4.x). Stamps are ``TimeUS``, time since boot; UTC by GPS week
-and time of week. Axes of the IMU are the autopilot's, forward-right-down.
+Message formats: ArduPilot wiki, "Onboard message log messages" (Rover 4.x). Stamps are ``TimeUS``,
+time since boot; UTC by GPS week and time of week. Axes of the IMU are the autopilot's,
+forward-right-down.
 
-Of several receivers one is read, which a note names. The accuracy of a fix is in a message of its own (GPA), written beside the fix
-with the same receiver number and the same time; another receiver's, or another epoch's, is not its accuracy.
+Of several receivers one is read, which a note names. The accuracy of a fix is in a message of its
+own (GPA), written beside the fix with the same receiver number and the same time; another
+receiver's, or another epoch's, is not its accuracy.
 """
 
 from collections import Counter
@@ -29,7 +32,15 @@ from vehicled.core.messages import (
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.vehicle import Vehicle
 from vehicled.offline.recordings.errors import RecordingError
-from vehicled.offline.recordings.foreign.source import ForeignFile, Stamped, diagonal, flu, place, positive, yaw_of_compass
+from vehicled.offline.recordings.foreign.source import (
+    ForeignFile,
+    Stamped,
+    diagonal,
+    flu,
+    place,
+    positive,
+    yaw_of_compass,
+)
 
 _GPS_EPOCH_S = 315_964_800
 _WEEK_MS = 604_800_000
@@ -38,9 +49,10 @@ _LEAP_SECONDS = 18
 _STEERING, _THROTTLE = 26, 70
 """``SERVOn_FUNCTION`` of ground steering and of throttle."""
 _FIXES = {
-    0: (FixType.NONE, CarrierSolution.NONE), 1: (FixType.NONE, CarrierSolution.NONE), 2: (FixType.FIX_2D, CarrierSolution.NONE),
-    3: (FixType.FIX_3D, CarrierSolution.NONE), 4: (FixType.FIX_3D, CarrierSolution.NONE),
-    5: (FixType.FIX_3D, CarrierSolution.FLOAT), 6: (FixType.FIX_3D, CarrierSolution.FIXED),
+    0: (FixType.NONE, CarrierSolution.NONE), 1: (FixType.NONE, CarrierSolution.NONE),
+    2: (FixType.FIX_2D, CarrierSolution.NONE), 3: (FixType.FIX_3D, CarrierSolution.NONE),
+    4: (FixType.FIX_3D, CarrierSolution.NONE), 5: (FixType.FIX_3D, CarrierSolution.FLOAT),
+    6: (FixType.FIX_3D, CarrierSolution.FIXED),
 }  # fmt: skip
 """Fix types by ``GPS.Status``: 4 is differential, 5 RTK float, 6 RTK fixed."""
 _RECEIVERS = {"GPS": 0, "GPS2": 1, "GPSB": 2}
@@ -58,7 +70,8 @@ def read(path: Path, vehicle: Vehicle) -> ForeignFile:
         from pymavlink.DFReader import DFReader_binary
     except ImportError:
         raise RecordingError(
-            f'{path}: DataFlash logs are read by the library pymavlink, which is not installed: pip install "vehicled[ardupilot]"'
+            f"{path}: DataFlash logs are read by the library pymavlink, which is not "
+            'installed: pip install "vehicled[ardupilot]"'
         ) from None
     log: Any = DFReader_binary.__new__(DFReader_binary)
     try:
@@ -66,9 +79,15 @@ def read(path: Path, vehicle: Vehicle) -> ForeignFile:
         log.__init__(str(path), zero_time_base=True)
     except Exception as error:
         _close(log)
-        raise RecordingError(f"{path}: cannot be read as a DataFlash log: {type(error).__name__}: {error}") from error
+        raise RecordingError(
+            f"{path}: cannot be read as a DataFlash log: {type(error).__name__}: {error}"
+        ) from error
     notes: list[str] = []
-    return ForeignFile(format="ArduPilot DataFlash", messages=_Conversion(path, log, vehicle, notes).messages(), notes=notes)
+    return ForeignFile(
+        format="ArduPilot DataFlash",
+        messages=_Conversion(path, log, vehicle, notes).messages(),
+        notes=notes,
+    )
 
 
 def _close(log: Any) -> None:
@@ -102,11 +121,15 @@ class _Conversion:
         try:
             return self._log.recv_match(type=kinds)
         except Exception as error:
-            raise RecordingError(f"{self._path}: cannot be read on: {type(error).__name__}: {error}") from error
+            raise RecordingError(
+                f"{self._path}: cannot be read on: {type(error).__name__}: {error}"
+            ) from error
 
     def _read(self) -> Iterator[Stamped]:
         self._receiver = self._best_receiver()
-        while (message := self._next(["PARM", *_RECEIVERS, *_ACCURACIES, "IMU", "RCOU"])) is not None:
+        while (
+            message := self._next(["PARM", *_RECEIVERS, *_ACCURACIES, "IMU", "RCOU"])
+        ) is not None:
             kind = message.get_type()
             if kind == "PARM":
                 self._parameters[message.Name] = float(message.Value)
@@ -128,7 +151,8 @@ class _Conversion:
         yield from self._completed()
 
     def _best_receiver(self) -> int:
-        """Return the receiver to read, by a first pass: the one that the autopilot used, else the one with the best fixes."""
+        """Return the receiver to read, by a first pass: the one that the autopilot used, else the
+        one with the best fixes."""
         used, quality, fixes = Counter[int](), Counter[int](), Counter[int]()
         while (message := self._next(list(_RECEIVERS))) is not None:
             number = _number(message, _RECEIVERS)
@@ -143,7 +167,9 @@ class _Conversion:
         chosen = max(real, key=lambda number: used[number] if by_use else quality[number])
         if len(fixes) > 1:
             why = "which the autopilot used most" if by_use else "whose fixes are the best"
-            others = ", ".join(f"{number}: {fixes[number]} fixes" for number in sorted(fixes) if number != chosen)
+            others = ", ".join(
+                f"{number}: {fixes[number]} fixes" for number in sorted(fixes) if number != chosen
+            )
             self._notes.append(f"GPS {chosen} is read, {why}; not read: {others}")
         return chosen
 
@@ -164,7 +190,9 @@ class _Conversion:
         if isfinite(yaw_deg) and yaw_deg != 0.0:
             # 0 says that the receiver has none; north is 360.
             sigma_rad = radians(positive(float(getattr(accuracy, "YAcc", nan))))
-            heading: Message = Heading(t_ns, t_ns, yaw_of_compass(radians(yaw_deg)), sigma_rad, HeadingKind.MOVING_BASE)
+            heading: Message = Heading(
+                t_ns, t_ns, yaw_of_compass(radians(yaw_deg)), sigma_rad, HeadingKind.MOVING_BASE
+            )
             yield t_ns, heading
 
     def _fix(self, gps: Any, accuracy: Any, t_ns: int) -> GnssFix:
@@ -174,18 +202,23 @@ class _Conversion:
         velocity = (gps.Spd * sin(course), gps.Spd * cos(course), -float(getattr(gps, "VZ", nan)))
         position, speeds, vdop = NAN9, NAN9, nan
         if accuracy is not None:
-            h, v, s = (positive(float(getattr(accuracy, name, nan))) for name in ("HAcc", "VAcc", "SAcc"))
+            h, v, s = (
+                positive(float(getattr(accuracy, name, nan))) for name in ("HAcc", "VAcc", "SAcc")
+            )
             # HAcc is of both axes together.
             position, speeds = diagonal(h / 2**0.5, h / 2**0.5, v), diagonal(s, s, s)
             vdop = float(getattr(accuracy, "VDop", nan))
         utc_ns = 0
         if int(gps.GWk) > 0:
-            utc_ns = ((_GPS_EPOCH_S - _LEAP_SECONDS) * 1000 + int(gps.GWk) * _WEEK_MS + int(gps.GMS)) * 1_000_000
+            utc_ns = (
+                (_GPS_EPOCH_S - _LEAP_SECONDS) * 1000 + int(gps.GWk) * _WEEK_MS + int(gps.GMS)
+            ) * 1_000_000
         return GnssFix(
             t_ns, t_ns, latitude, longitude, float(gps.Alt),
-            velocity_enu_mps=velocity if kind >= FixType.FIX_2D else NAN3, position_covariance_m2=position,
-            velocity_covariance_m2ps2=speeds, fix_type=kind, carrier=carrier, differential=int(gps.Status) >= 4,
-            satellites=min(int(gps.NSats), 255), hdop=float(gps.HDop), vdop=vdop, utc_ns=utc_ns,
+            velocity_enu_mps=velocity if kind >= FixType.FIX_2D else NAN3,
+            position_covariance_m2=position, velocity_covariance_m2ps2=speeds, fix_type=kind,
+            carrier=carrier, differential=int(gps.Status) >= 4, satellites=min(int(gps.NSats), 255),
+            hdop=float(gps.HDop), vdop=vdop, utc_ns=utc_ns,
         )  # fmt: skip
 
     def _sample(self, imu: Any, t_ns: int) -> ImuSample:
@@ -198,14 +231,20 @@ class _Conversion:
     def _command(self, outputs: Any, t_ns: int) -> ActuatorCommand:
         if self._outputs is None:
             self._outputs = self._function(_STEERING, 1), self._function(_THROTTLE, 3)
-            self._notes.append(f"commands: steering is output {self._outputs[0]}, throttle output {self._outputs[1]}")
+            self._notes.append(
+                f"commands: steering is output {self._outputs[0]}, throttle output "
+                f"{self._outputs[1]}"
+            )
         steering, throttle = (self._share(outputs, number) for number in self._outputs)
         # ArduPilot steers to the right with a positive output.
         angle = self._vehicle.steering.wheel_angle_rad(-steering)
         return ActuatorCommand(t_ns, t_ns, throttle, 0.0, -steering, angle, Mode.AUTO)
 
     def _function(self, function: int, default: int) -> int:
-        return next((n for n in range(1, 15) if self._parameters.get(f"SERVO{n}_FUNCTION") == function), default)
+        return next(
+            (n for n in range(1, 15) if self._parameters.get(f"SERVO{n}_FUNCTION") == function),
+            default,
+        )
 
     def _share(self, outputs: Any, number: int) -> float:
         """-1 to 1 from a pulse width, by the parameters of the output."""
@@ -217,7 +256,9 @@ class _Conversion:
         if pulse <= 0.0 or not low < trim < high:
             return 0.0
         share = (pulse - trim) / ((high - trim) if pulse >= trim else (trim - low))
-        return min(max(-share if self._parameters.get(f"SERVO{number}_REVERSED") else share, -1.0), 1.0)
+        return min(
+            max(-share if self._parameters.get(f"SERVO{number}_REVERSED") else share, -1.0), 1.0
+        )
 
 
 def _number(message: Any, defaults: dict[str, int]) -> int:

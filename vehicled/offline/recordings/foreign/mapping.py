@@ -59,7 +59,8 @@ class Mapping(Struct, kw_only=True, forbid_unknown_fields=True):
     time: MapTime
     message: list[MappedMessage]
     datum_deg: list[float] = []
-    """Latitude, longitude (degrees) and height (m) of the origin of local coordinates; empty: the first fix."""
+    """Latitude, longitude (degrees) and height (m) of the origin of local coordinates; empty: the
+    first fix."""
     delimiter: str = ","
     comment: str = ""
     """Lines that begin so are skipped."""
@@ -68,7 +69,8 @@ class Mapping(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class _Cell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A column made into a value: ``(number * scale + offset)`` in ``unit``, or one of ``names``."""
+    """A column made into a value: ``(number * scale + offset)`` in ``unit``, or one of
+    ``names``."""
 
     column: str
     unit: str = ""
@@ -101,7 +103,10 @@ class MappedField:
             self._read = self._diagonal(spec, value["sigma"], SIGMA_OF.get(dimension, ""), place)
             return
         if not isinstance(value, list) or len(value) != spec.length:
-            raise ValueError(f"{place}: takes a list of {spec.length}" + (" or { sigma = [...] }" if spec.length == 9 else ""))
+            raise ValueError(
+                f"{place}: takes a list of {spec.length}"
+                + (" or { sigma = [...] }" if spec.length == 9 else "")
+            )
         parts = [self._one(spec, item, dimension, place) for item in value]
         self._read = lambda row: tuple(_or_nan(part, row) for part in parts)
 
@@ -116,7 +121,10 @@ class MappedField:
     def _one(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
         if isinstance(value, dict):
             unknown = _is_nan(value.get("default"))
-            cell, mistakes = build_table(_Cell, {key: item for key, item in value.items() if not (unknown and key == "default")})
+            cell, mistakes = build_table(
+                _Cell,
+                {key: item for key, item in value.items() if not (unknown and key == "default")},
+            )
             if mistakes:
                 raise ValueError(f"{place}: {'; '.join(mistakes)}")
             self._columns.append(cell.column)
@@ -131,9 +139,13 @@ class MappedField:
         found = _literal(spec, value, place)
         return lambda row: found
 
-    def _diagonal(self, spec: Field, value: Any, dimension: str, place: str) -> Callable[[CsvRow], Any]:
+    def _diagonal(
+        self, spec: Field, value: Any, dimension: str, place: str
+    ) -> Callable[[CsvRow], Any]:
         if not dimension or not isinstance(value, list) or len(value) != 3:
-            raise ValueError(f"{place}: sigma takes a list of three standard deviations (east, north, up)")
+            raise ValueError(
+                f"{place}: sigma takes a list of three standard deviations (east, north, up)"
+            )
         sigma = Field(spec.name, "float64")
         parts = [self._one(sigma, item, dimension, place) for item in value]
 
@@ -171,14 +183,20 @@ def _problems(mapping: Mapping) -> Iterator[str]:
     for number, message in enumerate(mapping.message, start=1):
         kind = _TYPES.get(message.type)
         if kind is None:
-            yield f'message {number}: no message type "{message.type}"; {_meant(message.type, sorted(_TYPES))}'
+            yield (
+                f'message {number}: no message type "{message.type}"; '
+                f"{_meant(message.type, sorted(_TYPES))}"
+            )
             continue
         message.mapped = {}
         known = {spec.name: spec for spec in fields_of(kind)}
         if set(GEODETIC) <= known.keys():
             known[POSITION.name] = POSITION
             if POSITION.name in message.fields and not mapping.datum_deg:
-                yield f"message {number} ({message.type}): position_m needs datum_deg = [latitude, longitude, height] at the top"
+                yield (
+                    f"message {number} ({message.type}): position_m needs datum_deg = "
+                    "[latitude, longitude, height] at the top"
+                )
         for name, value in message.fields.items():
             place = f"message {number} ({message.type}), {name}"
             spec = known.get(name)
@@ -191,8 +209,13 @@ def _problems(mapping: Mapping) -> Iterator[str]:
                 text = str(error)
                 yield text if text.startswith(place) else f"{place}: {text}"
         for missing in _missing(kind, message):
-            unknown = "; nan stands for an unknown number" if missing.base.startswith("float") else ""
-            yield f"message {number} ({message.type}): {missing.name} has no default and is not mapped{unknown}"
+            unknown = (
+                "; nan stands for an unknown number" if missing.base.startswith("float") else ""
+            )
+            yield (
+                f"message {number} ({message.type}): {missing.name} has no default and is not "
+                f"mapped{unknown}"
+            )
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
@@ -208,11 +231,14 @@ def _missing(kind: type[Message], message: MappedMessage) -> Iterator[Field]:
 
 
 def datum_of(mapping: Mapping) -> Datum | None:
-    """Return the origin of local coordinates; None if the mapping names none. Raises ``ValueError``."""
+    """Return the origin of local coordinates; None if the mapping names none. Raises
+    ``ValueError``."""
     if not mapping.datum_deg:
         return None
     if len(mapping.datum_deg) not in (2, 3):
-        raise ValueError("write [latitude, longitude] or [latitude, longitude, height], in degrees and metres")
+        raise ValueError(
+            "write [latitude, longitude] or [latitude, longitude, height], in degrees and metres"
+        )
     try:
         return Datum.from_degrees(*mapping.datum_deg)
     except CourseError as error:
@@ -220,7 +246,9 @@ def datum_of(mapping: Mapping) -> Datum | None:
 
 
 def _is_nan(value: Any) -> bool:
-    return (isinstance(value, float) and isnan(value)) or (isinstance(value, str) and value.lower() == "nan")
+    return (isinstance(value, float) and isnan(value)) or (
+        isinstance(value, str) and value.lower() == "nan"
+    )
 
 
 def _literal(spec: Field, value: Any, place: str) -> Any:
@@ -248,7 +276,9 @@ def _member(enum: type[IntEnum], value: Any, place: str) -> IntEnum:
     try:
         return enum[value] if isinstance(value, str) and not value.isdecimal() else enum(int(value))
     except (KeyError, ValueError, TypeError):
-        raise ValueError(f"{place}: {value!r} is not one of {', '.join(enum.__members__)}") from None
+        raise ValueError(
+            f"{place}: {value!r} is not one of {', '.join(enum.__members__)}"
+        ) from None
 
 
 def _named(spec: Field, text: str, named: dict[str, Any], other: Any) -> Any:
@@ -261,7 +291,9 @@ def _named(spec: Field, text: str, named: dict[str, Any], other: Any) -> Any:
     raise EmptyCellError(text)
 
 
-def _number(text: str, cell: _Cell, convert: Callable[[float], float], fallback: float | None) -> float:
+def _number(
+    text: str, cell: _Cell, convert: Callable[[float], float], fallback: float | None
+) -> float:
     text = text.strip()
     value = nan
     if text:

@@ -1,6 +1,8 @@
-"""Names what a file or a stream of bytes is when no driver reads it: by its first bytes, or by frames whose checksums are right.
+"""Names what a file or a stream of bytes is when no driver reads it: by its first bytes, or by
+frames whose checksums are right.
 
-Pure. The work is bounded: each byte is covered by a checksum at most a few times, whatever the bytes are.
+Pure. The work is bounded: each byte is covered by a checksum at most a few times, whatever the
+bytes are.
 """
 
 import re
@@ -26,7 +28,14 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     (b"\xa1\xb2\xc3\xd4", "a network capture (pcap)", ""),
     (b"\x4d\x3c\xb2\xa1", "a network capture (pcap)", ""),
     (b"\x0a\x0d\x0d\x0a", "a network capture (pcapng)", ""),
-    (b"\x89MCAP", "an MCAP log", "look into it with vehicled log info; a bag of ROS 2 is converted with vehicled log import"),
+    (
+        b"\x89MCAP",
+        "an MCAP log",
+        (
+            "look into it with vehicled log info; a bag of ROS 2 is converted with vehicled log "
+            "import"
+        ),
+    ),
     (b"#ROSBAG V2.0", "a ROS 1 bag", _IMPORT),
     (b"SQLite format 3\x00", "a database, such as a bag of ROS 2 (.db3)", f"{_IMPORT} its folder"),
     (b"ULog", "a log of PX4 (ULog)", _IMPORT),
@@ -43,7 +52,10 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
     (b".FIT", "a recording of Garmin (FIT)", "export it as GPX"),
 )
 """First bytes of files, what they are, and the cure."""
-_PCAP_CURE = "save the payload alone, in Wireshark by Follow TCP (or UDP) stream, Show as raw; then decode that file"
+_PCAP_CURE = (
+    "save the payload alone, in Wireshark by Follow TCP (or UDP) stream, Show as raw; then "
+    "decode that file"
+)
 _XML = rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?<"
 _PATH = "it is a path: give it to vehicled courses"
 _TEXTS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
@@ -52,11 +64,19 @@ _TEXTS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
         "a RINEX file (raw measurements)",
         "compute positions from it, as with RTKLIB",
     ),
-    (re.compile(rb"\A%\s*program\s*:|\A%\s+(?:GPST|UTC|JST)\b"), "positions of RTKLIB (.pos)", _PATH),
+    (
+        re.compile(rb"\A%\s*program\s*:|\A%\s+(?:GPST|UTC|JST)\b"),
+        "positions of RTKLIB (.pos)",
+        _PATH,
+    ),
     (re.compile(_XML + rb"gpx\b", re.IGNORECASE), "a GPX file", _PATH),
     (re.compile(_XML + rb"kml\b", re.IGNORECASE), "a KML file", _PATH),
     (re.compile(rb"\AQGC WPL \d+"), "a mission of a ground station", _PATH),
-    (re.compile(rb"\[column names\]", re.IGNORECASE), "a recording of Racelogic (VBO)", "export it as CSV or GPX"),
+    (
+        re.compile(rb"\[column names\]", re.IGNORECASE),
+        "a recording of Racelogic (VBO)",
+        "export it as CSV or GPX",
+    ),
 )
 """Beginnings of text files."""
 
@@ -83,7 +103,8 @@ class Recognised(Struct, frozen=True):
 
 
 def recognise(data: bytes) -> list[Recognised]:
-    """Return the formats in a file that no driver reads; the surest first, empty if none is known."""
+    """Return the formats in a file that no driver reads; the surest first, empty if none is
+    known."""
     whole = _file(data)
     if whole is not None:
         return [whole]
@@ -98,8 +119,17 @@ def _is_instinct(data: bytes) -> bool:
     if len(data) < 48:
         return False
     *masks, cycle, week, second, since_start_ns = struct.unpack_from("<6IIIdQ", data)
-    fits = all(mask < 1 << fields for mask, fields in zip(masks, _INSTINCT_FIELDS, strict=True)) and masks[0] & 1
-    return bool(fits and cycle < 8 and week < 1024 and 0.0 <= second < 604_800.0 and since_start_ns < 1 << 56)
+    fits = (
+        all(mask < 1 << fields for mask, fields in zip(masks, _INSTINCT_FIELDS, strict=True))
+        and masks[0] & 1
+    )
+    return bool(
+        fits
+        and cycle < 8
+        and week < 1024
+        and 0.0 <= second < 604_800.0
+        and since_start_ns < 1 << 56
+    )
 
 
 def _file(data: bytes) -> Recognised | None:
@@ -141,7 +171,9 @@ class _Family(Struct, frozen=True):
             return None
         listed = ", ".join(f"{kind}: {count}" for kind, count in kinds.most_common(_LISTED))
         more = f" and {len(kinds) - _LISTED} more kinds" if len(kinds) > _LISTED else ""
-        return Recognised(self.name, self.cure, kinds.total(), listed + more, self.readers, self.sentences)
+        return Recognised(
+            self.name, self.cure, kinds.total(), listed + more, self.readers, self.sentences
+        )
 
     def _frames(self, data: bytes) -> Iterator[Frame]:
         at, work, count, before = 0, MOST_WORK * len(data) + 4096, 0, -1
@@ -189,7 +221,9 @@ def _oem(data: bytes, at: int) -> tuple[int, str, int]:
 def _crc32_frame(data: bytes, at: int, length: int, kind: str) -> tuple[int, str, int]:
     if not 16 <= length <= 70_000 or at + length > len(data):
         return 0, "", 0
-    right = _crc32(data[at : at + length - 4]) == int.from_bytes(data[at + length - 4 : at + length], "little")
+    right = _crc32(data[at : at + length - 4]) == int.from_bytes(
+        data[at + length - 4 : at + length], "little"
+    )
     return (length if right else 0), kind, length
 
 
@@ -224,13 +258,15 @@ def _fixposition_binary(data: bytes, at: int) -> tuple[int, str, int]:
 
 
 _EXTRAS = {
-    0: 50, 1: 124, 2: 137, 22: 220, 24: 24, 27: 144, 29: 115, 30: 39, 32: 185, 33: 104, 36: 222, 42: 28, 62: 183, 65: 118, 74: 20,
-    77: 143, 111: 34, 116: 76, 125: 203, 136: 1, 147: 154, 193: 71, 241: 90, 242: 104, 253: 83,
+    0: 50, 1: 124, 2: 137, 22: 220, 24: 24, 27: 144, 29: 115, 30: 39, 32: 185, 33: 104, 36: 222,
+    42: 28, 62: 183, 65: 118, 74: 20, 77: 143, 111: 34, 116: 76, 125: 203, 136: 1, 147: 154,
+    193: 71, 241: 90, 242: 104, 253: 83,
 }  # fmt: skip
 """Seeds of the checksum by message number (MAVLink, common and ardupilotmega dialects)."""
 _MAVLINK_NAMES = {
-    0: "HEARTBEAT", 1: "SYS_STATUS", 22: "PARAM_VALUE", 24: "GPS_RAW_INT", 27: "RAW_IMU", 30: "ATTITUDE", 33: "GLOBAL_POSITION_INT",
-    36: "SERVO_OUTPUT_RAW", 65: "RC_CHANNELS", 74: "VFR_HUD", 116: "SCALED_IMU2", 253: "STATUSTEXT",
+    0: "HEARTBEAT", 1: "SYS_STATUS", 22: "PARAM_VALUE", 24: "GPS_RAW_INT", 27: "RAW_IMU",
+    30: "ATTITUDE", 33: "GLOBAL_POSITION_INT", 36: "SERVO_OUTPUT_RAW", 65: "RC_CHANNELS",
+    74: "VFR_HUD", 116: "SCALED_IMU2", 253: "STATUSTEXT",
 }  # fmt: skip
 
 
@@ -246,8 +282,14 @@ def _mavlink(data: bytes, at: int) -> tuple[int, str, int]:
     if extra is None or stop + 2 > len(data):
         return 0, "", 0
     signature = 13 if version == 0xFD and data[at + 2] & 1 else 0
-    right = _x25(data[at + 1 : stop] + bytes([extra])) == int.from_bytes(data[stop : stop + 2], "little")
-    return (head + size + 2 + signature if right else 0), _MAVLINK_NAMES.get(number, str(number)), size + head
+    right = _x25(data[at + 1 : stop] + bytes([extra])) == int.from_bytes(
+        data[stop : stop + 2], "little"
+    )
+    return (
+        (head + size + 2 + signature if right else 0),
+        _MAVLINK_NAMES.get(number, str(number)),
+        size + head,
+    )
 
 
 def _x25(data: bytes) -> int:
@@ -286,7 +328,11 @@ def _skytraq(data: bytes, at: int) -> tuple[int, str, int]:
         return 0, "", 0
     size = int.from_bytes(data[at + 2 : at + 4], "big")
     stop = at + 4 + size
-    right = 1 <= size <= 2048 and data[stop + 1 : stop + 3] == b"\r\n" and xor8(data[at + 4 : stop]) == data[stop]
+    right = (
+        1 <= size <= 2048
+        and data[stop + 1 : stop + 3] == b"\r\n"
+        and xor8(data[at + 4 : stop]) == data[stop]
+    )
     return (size + 7 if right else 0), f"0x{data[at + 4]:02X}", size if right else 0
 
 
@@ -302,27 +348,43 @@ def _hemisphere(data: bytes, at: int) -> tuple[int, str, int]:
 
 
 _NMEA_TOO = (
-    "let the receiver also send NMEA (GGA, RMC, GST and HDT), which is read, or convert the file to CSV with its maker's program"
+    "let the receiver also send NMEA (GGA, RMC, GST and HDT), which is read, or convert the "
+    "file to CSV with its maker's program"
 )
 _NMEA_OF_SENSOR = "let the sensor also send its NMEA messages, which are read"
 _AUTOPILOT = (
-    "give the autopilot's own log (.bin, .ulg) to vehicled log import, or convert this one with pymavlink's mavlogdump --format "
-    "csv and vehicled log import --map"
+    "give the autopilot's own log (.bin, .ulg) to vehicled log import, or convert this one with "
+    "pymavlink's mavlogdump --format csv and vehicled log import --map"
 )
 _FAMILIES = (
     _Family("binary logs of a NovAtel receiver", b"\xaa\x44\x12", _oem, _NMEA_TOO),
     _Family("short binary logs of a NovAtel receiver", b"\xaa\x44\x13", _oem, _NMEA_TOO),
     _Family("text logs of a NovAtel receiver", b"#", _ascii_log, _NMEA_TOO, readers=("unicore",)),
     _Family("text logs of a NovAtel receiver, short", b"%", _ascii_log, _NMEA_TOO),
-    _Family("messages of a Fixposition sensor", b"$FP,", _fixposition, _NMEA_OF_SENSOR, sentences=("FP",)),
-    _Family("binary messages of a Fixposition sensor", b"f!", _fixposition_binary, _NMEA_OF_SENSOR, chained=True),
+    _Family(
+        "messages of a Fixposition sensor",
+        b"$FP,",
+        _fixposition,
+        _NMEA_OF_SENSOR,
+        sentences=("FP",),
+    ),
+    _Family(
+        "binary messages of a Fixposition sensor",
+        b"f!",
+        _fixposition_binary,
+        _NMEA_OF_SENSOR,
+        chained=True,
+    ),
     _Family("MAVLink 2 messages of an autopilot (telemetry, .tlog)", b"\xfd", _mavlink, _AUTOPILOT),
     _Family("MAVLink 1 messages of an autopilot (telemetry, .tlog)", b"\xfe", _mavlink, _AUTOPILOT),
     _Family(
         "binary outputs of a VectorNav sensor with fields that are not known here",
         b"\xfa",
         _vectornav,
-        "export the recording as CSV with VectorNav's program, or let the sensor send the common group alone",
+        (
+            "export the recording as CSV with VectorNav's program, or let the sensor send the "
+            "common group alone"
+        ),
         readers=("vectornav", "xsens", "n100"),
     ),
     _Family("messages of a SkyTraq receiver", b"\xa0\xa1", _skytraq, _NMEA_TOO),

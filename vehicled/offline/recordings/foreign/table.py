@@ -1,4 +1,5 @@
-"""Imports CSV files by a mapping file from columns to fields; docs/logs.md describes the format with examples."""
+"""Imports CSV files by a mapping file from columns to fields; docs/logs.md describes the format
+with examples."""
 
 import csv
 from collections.abc import Iterator
@@ -34,23 +35,36 @@ CsvRow = dict[str, str]
 def read(path: Path, mapping_file: Path) -> ForeignFile:
     """A file, or a folder of files. Raises :class:`RecordingError`."""
     mapping = load_mapping(mapping_file)
-    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in (".csv", ".tsv", ".txt")) if path.is_dir() else [path]
+    files = (
+        sorted(file for file in path.rglob("*") if file.suffix.lower() in (".csv", ".tsv", ".txt"))
+        if path.is_dir()
+        else [path]
+    )
     notes: list[str] = []
     streams = []
     used: set[int] = set()
     for file in files:
-        chosen = [n for n, message in enumerate(mapping.message) if not message.file or file.match(message.file)]
+        chosen = [
+            n
+            for n, message in enumerate(mapping.message)
+            if not message.file or file.match(message.file)
+        ]
         if chosen:
             used.update(chosen)
-            streams.append(_File(file, mapping, [mapping.message[n] for n in chosen], notes).messages())
+            streams.append(
+                _File(file, mapping, [mapping.message[n] for n in chosen], notes).messages()
+            )
     for number, message in enumerate(mapping.message):
         if number not in used:
             raise RecordingError(
-                f'{mapping_file}: message {number + 1} ({message.type}): no file matches "{message.file}" in {path}'
+                f"{mapping_file}: message {number + 1} ({message.type}): no file matches "
+                f'"{message.file}" in {path}'
             )
     offset_ns = 0 if mapping.time.clock == "utc" else None
     # Files in their order where stamps are equal; messages themselves cannot be compared.
-    numbered = [((t_ns, n, message) for t_ns, message in stream) for n, stream in enumerate(streams)]
+    numbered = [
+        ((t_ns, n, message) for t_ns, message in stream) for n, stream in enumerate(streams)
+    ]
     merged = ((t_ns, message) for t_ns, _, message in merge(*numbered, key=lambda entry: entry[:2]))
     return ForeignFile(
         format="CSV",
@@ -65,7 +79,14 @@ def read(path: Path, mapping_file: Path) -> ForeignFile:
 class _Maker:
     """Makes messages of one type from rows."""
 
-    def __init__(self, message: MappedMessage, time: MapTime, columns: set[str], place: str, datum: Datum | None) -> None:
+    def __init__(
+        self,
+        message: MappedMessage,
+        time: MapTime,
+        columns: set[str],
+        place: str,
+        datum: Datum | None,
+    ) -> None:
         self.kind = _TYPES[message.type]
         self._datum = datum
         self._time = message.time or time
@@ -78,11 +99,15 @@ class _Maker:
         self._days, self._of_day_ns = 0, 0
         self.made = 0
         self.skipped = 0
-        wanted = {column for field in message.mapped.values() for column in field.columns()} | set(message.when_changed)
+        wanted = {column for field in message.mapped.values() for column in field.columns()} | set(
+            message.when_changed
+        )
         wanted |= {name for name in (self._time.column, self._time.arrival_column) if name}
         if missing := sorted(wanted - columns):
             known = ", ".join(sorted(columns)[:30])
-            raise RecordingError(f"{place}: has no column {', '.join(map(repr, missing))}; there are: {known}")
+            raise RecordingError(
+                f"{place}: has no column {', '.join(map(repr, missing))}; there are: {known}"
+            )
 
     def make(self, row: CsvRow) -> Stamped | None:
         if self._when_changed:
@@ -125,7 +150,9 @@ class _Maker:
 
 
 class _File:
-    def __init__(self, file: Path, mapping: Mapping, messages: list[MappedMessage], notes: list[str]) -> None:
+    def __init__(
+        self, file: Path, mapping: Mapping, messages: list[MappedMessage], notes: list[str]
+    ) -> None:
         self._file = file
         self._mapping = mapping
         self._messages = messages
@@ -143,14 +170,21 @@ class _File:
 
     def _read(self, stream: IO[str]) -> Iterator[Stamped]:
         mapping = self._mapping
-        lines = (line for line in stream if not (mapping.comment and line.startswith(mapping.comment)))
+        lines = (
+            line for line in stream if not (mapping.comment and line.startswith(mapping.comment))
+        )
         names = mapping.columns or None
-        reader = csv.DictReader(lines, fieldnames=names, delimiter=mapping.delimiter, skipinitialspace=True, restval="")
+        reader = csv.DictReader(
+            lines, fieldnames=names, delimiter=mapping.delimiter, skipinitialspace=True, restval=""
+        )
         columns = {name.strip() for name in reader.fieldnames or ()}
         if reader.fieldnames is not None:
             reader.fieldnames = [name.strip() for name in reader.fieldnames]
         datum = datum_of(mapping)
-        makers = [_Maker(message, mapping.time, columns, str(self._file), datum) for message in self._messages]
+        makers = [
+            _Maker(message, mapping.time, columns, str(self._file), datum)
+            for message in self._messages
+        ]
         last_ns, back = None, 0
         for row in reader:
             row.pop(None, None)
@@ -167,7 +201,9 @@ class _File:
                 + (f", {maker.skipped} rows without" if maker.skipped else "")
             )
         if back:
-            self._notes.append(f"{self._file.name}: time runs back {back} times; readers sort within two seconds")
+            self._notes.append(
+                f"{self._file.name}: time runs back {back} times; readers sort within two seconds"
+            )
 
 
 def stamp_ns(text: str, unit: str) -> int:

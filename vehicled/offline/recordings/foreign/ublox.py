@@ -1,8 +1,9 @@
-"""u-blox captures: the bytes of a recording through the driver itself, at the times they must have come.
+"""u-blox captures: the bytes of a recording through the driver itself, at the times they must have
+come.
 
-With the ``.times`` file that ``vehicled devices record`` writes beside its recording, these are the times of arrival. Without it
-they are made up from the receiver's own: everything of an epoch arrives the driver's latency after it. The clock is then that of
-GNSS, and says nothing of the line.
+With the ``.times`` file that ``vehicled devices record`` writes beside its recording, these are the
+times of arrival. Without it they are made up from the receiver's own: everything of an epoch
+arrives the driver's latency after it. The clock is then that of GNSS, and says nothing of the line.
 """
 
 import re
@@ -22,12 +23,31 @@ _START_NS = 1_000_000_000
 _WEEK_MS = 604_800_000
 _DAY_MS = 86_400_000
 _GAP_MS = 60_000
-"""A step of the receiver's time that is longer, or goes back, is taken as a second: the capture was cut there."""
+"""A step of the receiver's time that is longer, or goes back, is taken as a second: the capture was
+cut there."""
 _REPEATED_MS = 10_000
 _PIECE_BYTES = 4096
 _NAV = 0x01
 _TIME_AT = dict.fromkeys(
-    (0x01, 0x02, 0x03, 0x04, 0x06, 0x07, 0x11, 0x12, 0x20, 0x21, 0x22, 0x30, 0x35, 0x36, 0x43, 0x61), 0
+    (
+        0x01,
+        0x02,
+        0x03,
+        0x04,
+        0x06,
+        0x07,
+        0x11,
+        0x12,
+        0x20,
+        0x21,
+        0x22,
+        0x30,
+        0x35,
+        0x36,
+        0x43,
+        0x61,
+    ),
+    0,
 ) | dict.fromkeys((0x13, 0x14, 0x3C), 4)
 """Offset of the time of week in the payload of NAV messages, by message number."""
 _SENTENCE = re.compile(rb"\$[A-Z]{2}(?:GGA|RMC|GNS|GST|ZDA|GBS),(\d{6}(?:\.\d+)?),")
@@ -56,11 +76,15 @@ def read(path: Path) -> ForeignFile:
         pieces = _reconstructed(data, epochs, round(latency_ms * 1e6))
         notes.append("no .times beside it: arrivals are made up from the receiver's own time")
     else:
-        raise RecordingError(f"{path}: holds no UBX message with a time and no NMEA sentence with one")
+        raise RecordingError(
+            f"{path}: holds no UBX message with a time and no NMEA sentence with one"
+        )
     messages = _through_driver(pieces, protocol)
     return ForeignFile(
-        format=f"u-blox capture ({protocol.upper()})", messages=messages, utc_offset_ns=offset_ns, notes=notes,
-        about={"stamps": "arrivals as recorded" if times.is_file() else "made up from the receiver's epochs"},
+        format=f"u-blox capture ({protocol.upper()})", messages=messages, utc_offset_ns=offset_ns,
+        notes=notes,
+        about={"stamps": "arrivals as recorded" if times.is_file()
+            else "made up from the receiver's epochs"},
     )  # fmt: skip
 
 
@@ -110,14 +134,21 @@ def _recorded(path: Path, times: Path, data: bytes) -> tuple[Iterator[Piece], in
                 at, size, t_ns = map(int, line.split())
                 rows.append((t_ns, at, size))
     except (OSError, ValueError) as error:
-        raise RecordingError(f"{times}: is not what `vehicled devices record` writes beside {path.name}: {error}") from error
+        raise RecordingError(
+            f"{times}: is not what `vehicled devices record` writes beside {path.name}: {error}"
+        ) from error
     if any(at < 0 or size < 0 or at + size > len(data) for _, at, size in rows):
-        raise RecordingError(f"{times}: does not belong to {path.name}: it lists more bytes than there are")
+        raise RecordingError(
+            f"{times}: does not belong to {path.name}: it lists more bytes than there are"
+        )
     return ((t_ns, data[at : at + size]) for t_ns, at, size in rows), offset_ns
 
 
-def _reconstructed(data: bytes, epochs: list[tuple[int, int, int]], latency_ns: int) -> Iterator[Piece]:
-    """Pieces by epoch: all bytes from the first message of an epoch to that of the next arrive together."""
+def _reconstructed(
+    data: bytes, epochs: list[tuple[int, int, int]], latency_ns: int
+) -> Iterator[Piece]:
+    """Pieces by epoch: all bytes from the first message of an epoch to that of the next arrive
+    together."""
     t_ns, before_ms = _START_NS + latency_ns, epochs[0][1]
     for number, (at, time_ms, period_ms) in enumerate(epochs):
         step_ms = time_ms - before_ms
@@ -132,12 +163,17 @@ def _reconstructed(data: bytes, epochs: list[tuple[int, int, int]], latency_ns: 
 
 
 def _ubx_epochs(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """(offset, time of week in ms, period of that time) of the first message of each navigation epoch."""
+    """(offset, time of week in ms, period of that time) of the first message of each navigation
+    epoch."""
     at, last = 0, -_WEEK_MS
     while (at := data.find(b"\xb5\x62", at)) >= 0 and at + 8 <= len(data):
         kind, identifier, length = struct.unpack_from("<BBH", data, at + 2)
         stop = at + 8 + length
-        if stop > len(data) or length > 8192 or data[stop - 2 : stop] != fletcher8(data[at + 2 : stop - 2]):
+        if (
+            stop > len(data)
+            or length > 8192
+            or data[stop - 2 : stop] != fletcher8(data[at + 2 : stop - 2])
+        ):
             at += 1
             continue
         place = _TIME_AT.get(identifier)
@@ -157,5 +193,7 @@ def _nmea_epochs(data: bytes) -> Iterator[tuple[int, int, int]]:
         text = found.group(1)
         if text != last:
             last = text
-            time_ms = (int(text[0:2]) * 3600 + int(text[2:4]) * 60) * 1000 + round(float(text[4:]) * 1000)
+            time_ms = (int(text[0:2]) * 3600 + int(text[2:4]) * 60) * 1000 + round(
+                float(text[4:]) * 1000
+            )
             yield found.start(), time_ms, _DAY_MS

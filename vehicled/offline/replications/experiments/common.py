@@ -1,6 +1,7 @@
 """Interface of the experiments: console and common options.
 
-An experiment is a command; its module has ``run(arguments: Namespace, console: ExperimentConsole) -> int``, the exit status.
+An experiment is a command; its module has ``run(arguments: Namespace, console: ExperimentConsole)
+-> int``, the exit status.
 """
 
 import os
@@ -38,7 +39,8 @@ class ExperimentConsole(Protocol):
 
 
 class TerminalConsole:
-    """Shows an experiment on the terminal: progress on standard error, results on standard output."""
+    """Shows an experiment on the terminal: progress on standard error, results on standard
+    output."""
 
     def __init__(self) -> None:
         self._progress = Progress()
@@ -73,23 +75,49 @@ def on_terminal(run: Callable[[Namespace, ExperimentConsole], int]) -> Callable[
 
 
 def add_drives(parser: CommandParser, name: str, drives: int) -> None:
-    """Add the options of an experiment that drives in simulation and writes into the folder ``name``."""
-    parser.add_argument("--drives", type=int, default=drives, metavar="N", help=f"drives in simulation (default {drives})")
+    """Add the options of an experiment that drives in simulation and writes into the folder
+    ``name``."""
     parser.add_argument(
-        "--profile", type=PROFILE, default="art_published", metavar="P", help="vehicle in simulation (default art_published)"
+        "--drives",
+        type=int,
+        default=drives,
+        metavar="N",
+        help=f"drives in simulation (default {drives})",
     )
-    parser.add_argument("--output", default=name, metavar="DIR", help=f"folder of drives and pictures (default {name})")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)")
+    parser.add_argument(
+        "--profile",
+        type=PROFILE,
+        default="art_published",
+        metavar="P",
+        help="vehicle in simulation (default art_published)",
+    )
+    parser.add_argument(
+        "--output",
+        default=name,
+        metavar="DIR",
+        help=f"folder of drives and pictures (default {name})",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes (default: one per core)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def check_drives(arguments: Namespace, least: int = 1) -> None:
     """Raise SetupError for numbers that cannot be used."""
     if not least <= arguments.drives <= MOST_DRIVES or arguments.jobs < 1:
-        raise SetupError(f"--drives takes {least} to {MOST_DRIVES}, --jobs a whole number from 1 on")
+        raise SetupError(
+            f"--drives takes {least} to {MOST_DRIVES}, --jobs a whole number from 1 on"
+        )
 
 
-def driven(arguments: Namespace, console: "ExperimentConsole", folder: Path, name: str, **content: Any) -> "Finished":
+def driven(
+    arguments: Namespace, console: "ExperimentConsole", folder: Path, name: str, **content: Any
+) -> "Finished":
     """Drive what is missing of a study over ``--drives`` seeds, and read it. Raises StudyError."""
     from vehicled.offline.studies import specification
     from vehicled.offline.studies.campaign import Campaign
@@ -97,16 +125,28 @@ def driven(arguments: Namespace, console: "ExperimentConsole", folder: Path, nam
     from vehicled.offline.studies.report import read_study
 
     factors = {**content.pop("factors", {}), "seed": {"from": 1, "to": arguments.drives}}
-    content = {"name": name, "profile": arguments.profile, "keep_logs": "all", **content, "factors": factors}
+    content = {
+        "name": name,
+        "profile": arguments.profile,
+        "keep_logs": "all",
+        **content,
+        "factors": factors,
+    }
     wanted = specification.of(content, Path(f"{name}.toml").resolve())
     # A newer version drives anew what it would drive otherwise.
-    with closing(LocalPool(arguments.jobs)) as pool, Campaign(wanted, folder, extend=True) as campaign:
+    with (
+        closing(LocalPool(arguments.jobs)) as pool,
+        Campaign(wanted, folder, extend=True) as campaign,
+    ):
         campaign.run(pool, lambda state: console.progress(f"{state.done} of {state.size} drives"))
     return read_study(folder)
 
 
-def summary(mean_m: Sequence[Mapping[str, float]], max_m: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return over all tests the mean of the mean errors and the largest of the largest, m, by system, and the number of tests."""
+def summary(
+    mean_m: Sequence[Mapping[str, float]], max_m: Sequence[Mapping[str, float]]
+) -> dict[str, Any]:
+    """Return over all tests the mean of the mean errors and the largest of the largest, m, by
+    system, and the number of tests."""
     systems = mean_m[0]
     return {
         "tests": len(mean_m),

@@ -1,7 +1,8 @@
-"""The wandering position errors that the 4-DOF filter was tested with: a random walk in the second derivative, pulled to zero.
+"""The wandering position errors that the 4-DOF filter was tested with: a random walk in the second
+derivative, pulled to zero.
 
-Unjhawala et al. 2023. In the authors' code a step was made whenever somebody read the value, so that the noise depended on the
-reader; here it advances with time.
+Unjhawala et al. 2023. In the authors' code a step was made whenever somebody read the value, so
+that the noise depended on the reader; here it advances with time.
 """
 
 import numpy as np
@@ -12,9 +13,14 @@ from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 from vehicled.paths.datum import LOT_17
 from vehicled.profile.gnss import InnerWalk, RandomWalk, SimulatorWalk
 
-FORMS: dict[str, RandomWalk] = {"inner": InnerWalk(), "simulator": SimulatorWalk(), "judge": RandomWalk()}
-"""``inner``: five steps inside each 0.1 s, what ran indoors on the vehicle. ``simulator``: what their simulator had then, and what
-gives the published 0.7 m after a minute or two. ``judge``: of their later simulator, which settles near 0.12 m."""
+FORMS: dict[str, RandomWalk] = {
+    "inner": InnerWalk(),
+    "simulator": SimulatorWalk(),
+    "judge": RandomWalk(),
+}
+"""``inner``: five steps inside each 0.1 s, what ran indoors on the vehicle. ``simulator``: what
+their simulator had then, and what gives the published 0.7 m after a minute or two. ``judge``: of
+their later simulator, which settles near 0.12 m."""
 
 
 class GpsNoise:
@@ -29,11 +35,12 @@ class GpsNoise:
 
 
 def fix_at(t_ns: int, east_m: float, north_m: float, sigma_m: float) -> GnssFix:
-    """A fix on the map of ``LOT_17`` whose receiver says ``sigma_m`` of itself per axis, and twice that upward."""
+    """A fix on the map of ``LOT_17`` whose receiver says ``sigma_m`` of itself per axis, and twice
+    that upward."""
     latitude, longitude, height = LOT_17.to_geodetic(east_m, north_m, 0.0)
     variance = sigma_m**2
     covariance = (variance, 0.0, 0.0, 0.0, variance, 0.0, 0.0, 0.0, 4.0 * variance)
     return GnssFix(
-        t_ns, t_ns, latitude, longitude, height, position_covariance_m2=covariance, fix_type=FixType.FIX_3D,
-        carrier=CarrierSolution.NONE,
+        t_ns, t_ns, latitude, longitude, height, position_covariance_m2=covariance,
+        fix_type=FixType.FIX_3D, carrier=CarrierSolution.NONE,
     )  # fmt: skip

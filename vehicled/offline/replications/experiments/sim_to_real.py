@@ -1,8 +1,10 @@
-"""The figures of Zhang et al. 2023 about a policy's transfer: drives in simulation beside recorded ones.
+"""The figures of Zhang et al. 2023 about a policy's transfer: drives in simulation beside recorded
+ones.
 
-`commands` draws throttle and steering (their figure 6), `errors` the cross-track error of each drive and the mean of all (7),
-`speed` the speed by colour on the map (8). The recorded drives are yours, or `vehicled data fetch path_following_2024`; without
-any the simulated ones are drawn alone. A second call drives what is missing.
+`commands` draws throttle and steering (their figure 6), `errors` the cross-track error of each
+drive and the mean of all (7), `speed` the speed by colour on the map (8). The recorded drives are
+yours, or `vehicled data fetch path_following_2024`; without any the simulated ones are drawn alone.
+A second call drives what is missing.
 """
 
 from argparse import Namespace
@@ -20,7 +22,13 @@ from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import KIND, known_kinds, sources
 from vehicled.offline.recordings.prediction import RecordedCommands
 from vehicled.offline.recordings.recording import Recording, held
-from vehicled.offline.replications.experiments.common import ExperimentConsole, add_drives, check_drives, driven, on_terminal
+from vehicled.offline.replications.experiments.common import (
+    ExperimentConsole,
+    add_drives,
+    check_drives,
+    driven,
+    on_terminal,
+)
 from vehicled.offline.studies.logs import logs_of
 from vehicled.paths.catalog import load_course
 from vehicled.paths.course import Course
@@ -65,13 +73,34 @@ def declare_experiment_sim_to_real(parser: CommandParser) -> None:
     """Declare the command."""
     parser.describe(__doc__ or "")
     parser.add_argument("figure", choices=FIGURES, help="what to draw")
-    parser.add_argument("--real", nargs="+", default=[], metavar="RUN", help="recorded drives: files and folders")
-    parser.add_argument("--kind", type=KIND, action="append", default=[], metavar="KIND", help="kind of the recordings; repeatable")
     parser.add_argument(
-        "--controller", type=CONTROLLER, default="mpc", metavar="NAME", help="controller or .onnx file in simulation (default mpc)"
+        "--real", nargs="+", default=[], metavar="RUN", help="recorded drives: files and folders"
     )
-    parser.add_argument("--course", type=COURSE, default="lot17", metavar="NAME", help="course of all drives (default lot17)")
-    parser.add_argument("--plot", metavar="FILE", help="picture (default: FIGURE.png in the folder)")
+    parser.add_argument(
+        "--kind",
+        type=KIND,
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="kind of the recordings; repeatable",
+    )
+    parser.add_argument(
+        "--controller",
+        type=CONTROLLER,
+        default="mpc",
+        metavar="NAME",
+        help="controller or .onnx file in simulation (default mpc)",
+    )
+    parser.add_argument(
+        "--course",
+        type=COURSE,
+        default="lot17",
+        metavar="NAME",
+        help="course of all drives (default lot17)",
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="picture (default: FIGURE.png in the folder)"
+    )
     add_drives(parser, "sim_to_real", 5)
     parser.set_defaults(run=on_terminal(run))
 
@@ -86,7 +115,13 @@ def run(arguments: Namespace, console: ExperimentConsole) -> int:
     check_plot_file(plot)
     course = load_course(arguments.course)
     real = [each for path in arguments.real for each in _recorded(path, tuple(arguments.kind))]
-    sets = {SIMULATED: [recording for log in _simulated(arguments, folder, console) for recording in sources(log)[0].load(None)]}
+    sets = {
+        SIMULATED: [
+            recording
+            for log in _simulated(arguments, folder, console)
+            for recording in sources(log)[0].load(None)
+        ]
+    }
     if real:
         sets[REAL] = real
     drives = {label: [along(each, course) for each in found] for label, found in sets.items()}
@@ -95,8 +130,15 @@ def run(arguments: Namespace, console: ExperimentConsole) -> int:
     if arguments.json:
         console.text(msgspec.json.encode(means).decode())
         return 0
-    rows = [[label, str(len(m)), f"{np.mean(m):.3f}", f"{min(m):.3f} to {max(m):.3f}"] for label, m in means.items()]
-    console.table(f"{arguments.controller} on {arguments.course}", ["drives", "number", "mean cross-track error, m", "range"], rows)
+    rows = [
+        [label, str(len(m)), f"{np.mean(m):.3f}", f"{min(m):.3f} to {max(m):.3f}"]
+        for label, m in means.items()
+    ]
+    console.table(
+        f"{arguments.controller} on {arguments.course}",
+        ["drives", "number", "mean cross-track error, m", "range"],
+        rows,
+    )
     console.text(f"picture: {plot}")
     return 0
 
@@ -113,33 +155,66 @@ def _recorded(path: str, kinds: tuple[str, ...]) -> list[Recording]:
 
 def _simulated(arguments: Namespace, folder: Path, console: ExperimentConsole) -> list[str]:
     """Drive what is missing; return the logs."""
-    content = {"course": arguments.course, "controller": absolute(arguments.controller, Path()), "duration_s": 600}
+    content = {
+        "course": arguments.course,
+        "controller": absolute(arguments.controller, Path()),
+        "duration_s": 600,
+    }
     return logs_of(driven(arguments, console, folder, "sim_to_real", **content), {})
 
 
 def along(recording: Recording, course: Course) -> ShownDrive:
-    """Return a drive by its place on the course, from where it first moves. Raises RecordingError."""
+    """Return a drive by its place on the course, from where it first moves. Raises
+    RecordingError."""
     truth = recording.truth
-    known = np.isfinite(truth.x_m) & np.isfinite(truth.y_m) & np.isfinite(truth.speed_mps) & np.isfinite(truth.yaw_rad)
+    known = (
+        np.isfinite(truth.x_m)
+        & np.isfinite(truth.y_m)
+        & np.isfinite(truth.speed_mps)
+        & np.isfinite(truth.yaw_rad)
+    )
     moving = np.flatnonzero(known & (truth.speed_mps > _MOVING_MPS))
-    commands = RecordedCommands.of([m for m in recording.inputs if isinstance(m, ActuatorCommand) and m.mode is Mode.AUTO])
+    commands = RecordedCommands.of(
+        [m for m in recording.inputs if isinstance(m, ActuatorCommand) and m.mode is Mode.AUTO]
+    )
     if not len(moving) or not len(commands.t_ns):
-        raise RecordingError(f"{recording.source}: holds no true motion or no commands: give drives along the course")
+        raise RecordingError(
+            f"{recording.source}: holds no true motion or no commands: give drives along the course"
+        )
     rows = np.flatnonzero(known)
     rows = rows[(rows >= moving[0]) & (rows <= moving[-1])]
     tracker, places = PathTracker(course), []
     for k in rows.tolist():
-        point = tracker.update(float(truth.x_m[k]), float(truth.y_m[k]), float(truth.yaw_rad[k]), float(truth.speed_mps[k]))
+        point = tracker.update(
+            float(truth.x_m[k]),
+            float(truth.y_m[k]),
+            float(truth.yaw_rad[k]),
+            float(truth.speed_mps[k]),
+        )
         places.append((point.s_m, point.cross_track_m))
     s_m, cross_m = np.array(places).T
     ahead = np.concatenate([[True], np.diff(np.maximum.accumulate(s_m)) > 0.0])
     rows, s_m, cross_m = rows[ahead], s_m[ahead], cross_m[ahead]
     # Held between commands, as the actuators hold them.
-    throttle, steering = (held(truth.t_ns[rows], commands.t_ns, each, each[0]) for each in (commands.throttle, commands.steering))
-    return ShownDrive(recording.name, s_m, cross_m, truth.x_m[rows], truth.y_m[rows], truth.speed_mps[rows], throttle, steering)
+    throttle, steering = (
+        held(truth.t_ns[rows], commands.t_ns, each, each[0])
+        for each in (commands.throttle, commands.steering)
+    )
+    return ShownDrive(
+        recording.name,
+        s_m,
+        cross_m,
+        truth.x_m[rows],
+        truth.y_m[rows],
+        truth.speed_mps[rows],
+        throttle,
+        steering,
+    )
 
 
-def draw(figure: str, drives: Mapping[str, Sequence[ShownDrive]], course: Course, file: Path) -> None:
+def draw(
+    figure: str, drives: Mapping[str, Sequence[ShownDrive]], course: Course, file: Path
+) -> None:
     """Draw one of :data:`FIGURES`. Raises SetupError."""
     made = new_figure(11, 6)
     {"commands": _commands, "errors": _errors, "speed": _speed}[figure](made, drives, course)
@@ -155,7 +230,13 @@ def _commands(figure: Any, drives: Mapping[str, Sequence[ShownDrive]], course: C
     panels = figure.subplots(2, 1, sharex=True)
     for axes, name in zip(panels, ("throttle", "steering"), strict=True):
         for label, found in drives.items():
-            _each_and_mean(axes, places, [each.at_places(name, places) for each in found], _COLOURS[label], label)
+            _each_and_mean(
+                axes,
+                places,
+                [each.at_places(name, places) for each in found],
+                _COLOURS[label],
+                label,
+            )
         axes.set_ylabel(f"{name}\n(fraction of full)")
         axes.grid(alpha=0.25)
     panels[0].legend(fontsize=8)
@@ -175,7 +256,9 @@ def _errors(figure: Any, drives: Mapping[str, Sequence[ShownDrive]], course: Cou
     panels[-1].set_xlabel("place on the course (m)")
 
 
-def _each_and_mean(axes: Any, places: Array, curves: Sequence[Array], colour: str, label: str) -> None:
+def _each_and_mean(
+    axes: Any, places: Array, curves: Sequence[Array], colour: str, label: str
+) -> None:
     for curve in curves:
         axes.plot(places, curve, color=colour, lw=0.5, alpha=0.45)
     together = np.array(curves)

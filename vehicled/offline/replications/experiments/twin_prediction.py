@@ -1,12 +1,14 @@
-"""Does the twin predict the real drive? Identified from one recorded drive, it drives the published controllers; its cross-track
-error stands beside that of the drives it has not seen.
+"""Does the twin predict the real drive? Identified from one recorded drive, it drives the published
+controllers; its cross-track error stands beside that of the drives it has not seen.
 
-For each path every recorded drive in turn is the one that is known: steering gain, offset, delay, the response of the speed
-(:mod:`~vehicled.offline.replications.experiments.drive_response`) and the gaps of the receiver come from it. The twin then drives
-the path under each published law of the same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement,
-and with the position one row old and on the grid of the receiver's text, as it was on the vehicle. What no drive shows of the next,
-such as the zero of its heading, is taken from the spread over recorded drives
-(:mod:`~vehicled.offline.replications.experiments.prediction_spread`): the prediction is a mean and an interval.
+For each path every recorded drive in turn is the one that is known: steering gain, offset, delay,
+the response of the speed (:mod:`~vehicled.offline.replications.experiments.drive_response`) and the
+gaps of the receiver come from it. The twin then drives the path under each published law of the
+same campaign, at 10 Hz, with the published speed estimate, which never sees a measurement, and with
+the position one row old and on the grid of the receiver's text, as it was on the vehicle. What no
+drive shows of the next, such as the zero of its heading, is taken from the spread over recorded
+drives (:mod:`~vehicled.offline.replications.experiments.prediction_spread`): the prediction is a
+mean and an interval.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +32,13 @@ from vehicled.offline.recordings.errors import RecordingError
 from vehicled.offline.recordings.loading import sources
 from vehicled.offline.recordings.recording import Recording, seconds
 from vehicled.offline.recordings.smoothing import is_new
-from vehicled.offline.replications.experiments.drive_response import MIN_ROWS, MIN_SPEED_MPS, DriveResponse, ResponseError, identify
+from vehicled.offline.replications.experiments.drive_response import (
+    MIN_ROWS,
+    MIN_SPEED_MPS,
+    DriveResponse,
+    ResponseError,
+    identify,
+)
 from vehicled.offline.replications.experiments.prediction_spread import (
     HEADING_SIGMA_RAD,
     NODE,
@@ -50,10 +58,11 @@ from vehicled.offline.replications.published.mpc import (
 from vehicled.offline.twin.validation.processes import mapped
 
 LAWS = {"mpc": "mpc", "pid": "linear", "nn_mpc": "nn_mpc", "nn_mc": "nn_mc"}
-"""Published laws by the beginning of the names of the recorded files; ``nn_mpc`` is the network that imitates the MPC, ``nn_mc``
-the one that imitates a person."""
+"""Published laws by the beginning of the names of the recorded files; ``nn_mpc`` is the network
+that imitates the MPC, ``nn_mc`` the one that imitates a person."""
 STEERING_FACTOR = {"nn_mc": 1.75}
-"""Constant factor of the steering with which a network was driven, and which its recorded commands hold."""
+"""Constant factor of the steering with which a network was driven, and which its recorded commands
+hold."""
 OTHER_FACTOR = {"syn_path/nn_mc_3": 1.5}
 """Recorded drives with another one."""
 LAPS = {"lot17": "lot17_rtk_gps_2023/single_speed"}
@@ -63,13 +72,17 @@ COURSES = {
     "rd_path": "rd_path_reconstructed.csv",
     "syn_path": "syn_path_reconstructed.csv",
 }
-"""Waypoint files in ``reference_paths`` by path; another path's is looked for under its own name."""
+"""Waypoint files in ``reference_paths`` by path; another path's is looked for under its own
+name."""
 WAITS_S = 1.3
 """The recorded vehicles stood for 11 to 16 rows first."""
 GRID_M = (0.01355, 0.01855)
 """Resolution of the positions: the receiver's text has five digits of an arc-minute."""
-LAW_TRAINING = TrainingSpec(hidden=(32, 32), epochs=150, batch=64, rate=2e-3, validation=0.0, library="numpy")
-"""Fit of a published network to its logged commands; larger than it was, so that the fit ends in no poor local minimum."""
+LAW_TRAINING = TrainingSpec(
+    hidden=(32, 32), epochs=150, batch=64, rate=2e-3, validation=0.0, library="numpy"
+)
+"""Fit of a published network to its logged commands; larger than it was, so that the fit ends in no
+poor local minimum."""
 MOST_S = 600.0
 WITHIN = 0.25
 
@@ -118,7 +131,8 @@ class Prediction(Struct, frozen=True, kw_only=True):
 
 
 class Waypoints(NamedTuple):
-    """A path as the published laws knew it: points as they stand in the file, (n,), m, rad and m/s."""
+    """A path as the published laws knew it: points as they stand in the file, (n,), m, rad and
+    m/s."""
 
     x_m: Array
     y_m: Array
@@ -127,25 +141,31 @@ class Waypoints(NamedTuple):
 
 
 class RecordedDrive(Struct, frozen=True):
-    """A recorded drive: its path and law, its campaign and name, its mean cross-track error, and itself."""
+    """A recorded drive: its path and law, its campaign and name, its mean cross-track error, and
+    itself."""
 
     path: str
     law: str
     campaign: str
-    """Folder of the drives that were recorded together; the vehicle changed from one to the next."""
+    """Folder of the drives that were recorded together; the vehicle changed from one to the
+    next."""
     name: str
     cross_track_m: float
     recording: Recording
 
 
 def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[RecordedDrive], list[str]]:
-    """Return waypoints by path, the drives of ``folder/path_following_2024/real/PATH/LAW_N.csv``, and why a path is left out.
+    """Return waypoints by path, the drives of ``folder/path_following_2024/real/PATH/LAW_N.csv``,
+    and why a path is left out.
 
     Raises :class:`~vehicled.offline.recordings.errors.RecordingError`.
     """
     real = folder / "path_following_2024" / "real"
     if not real.is_dir():
-        raise RecordingError(f"{real}: there is no such folder; name the one that holds path_following_2024 and reference_paths")
+        raise RecordingError(
+            f"{real}: there is no such folder; name the one that holds path_following_2024 and "
+            "reference_paths"
+        )
     courses: dict[str, Waypoints] = {}
     drives: list[RecordedDrive] = []
     left_out: list[str] = []
@@ -156,14 +176,26 @@ def recorded_drives(folder: Path) -> tuple[dict[str, Waypoints], list[RecordedDr
             continue
         course = courses[place.name] = _waypoints(file)
         more = folder / LAPS[place.name] if place.name in LAPS else place
-        for source in [*sources(place), *(sources(more) if more != place and more.is_dir() else ())]:
+        for source in [
+            *sources(place),
+            *(sources(more) if more != place and more.is_dir() else ()),
+        ]:
             word = source.path.stem.rpartition("_")[0]
             if word not in LAWS:
                 continue
             for recording in source.load(("path", "rtk")):
                 error = cross_track_m(course, recording.raw_x_m, recording.raw_y_m)
                 campaign = str(source.path.parent.relative_to(folder))
-                drives.append(RecordedDrive(place.name, LAWS[word], campaign, source.path.stem, float(error.mean()), recording))
+                drives.append(
+                    RecordedDrive(
+                        place.name,
+                        LAWS[word],
+                        campaign,
+                        source.path.stem,
+                        float(error.mean()),
+                        recording,
+                    )
+                )
     if not courses:
         raise RecordingError("; ".join(left_out) or f"{real}: holds no drives")
     return courses, drives, left_out
@@ -175,14 +207,17 @@ def _waypoints(file: Path) -> Waypoints:
 
 
 def cross_track_m(course: Waypoints, x_m: Array, y_m: Array) -> Array:
-    """Distances (n,) of points from the nearest place of the polygon of the waypoints, whatever its arc length."""
+    """Distances (n,) of points from the nearest place of the polygon of the waypoints, whatever its
+    arc length."""
     x, y = course.x_m, course.y_m
     dx, dy = np.diff(x), np.diff(y)
     square = np.maximum(dx * dx + dy * dy, 1e-12)
     found = np.empty(len(x_m))
     for k, (px, py) in enumerate(zip(x_m.tolist(), y_m.tolist(), strict=True)):
         share = np.clip(((px - x[:-1]) * dx + (py - y[:-1]) * dy) / square, 0.0, 1.0)
-        found[k] = np.sqrt(((px - x[:-1] - share * dx) ** 2 + (py - y[:-1] - share * dy) ** 2).min())
+        found[k] = np.sqrt(
+            ((px - x[:-1] - share * dx) ** 2 + (py - y[:-1] - share * dy) ** 2).min()
+        )
     return found
 
 
@@ -191,14 +226,18 @@ Network = Callable[[ErrorState], tuple[float, float]]
 
 
 def recorded_pairs(folder: Path, word: str) -> tuple[Array, Array]:
-    """Return the error states (n, 4) and commands (n, 2) that a network was logged with, on the vehicle and in their simulation.
+    """Return the error states (n, 4) and commands (n, 2) that a network was logged with, on the
+    vehicle and in their simulation.
 
-    Rows of the simulation whose command is at a limit are left out, because there it was logged after the limit.
+    Rows of the simulation whose command is at a limit are left out, because there it was logged
+    after the limit.
     """
     inputs, outputs = [], []
     for file in sorted((folder / "path_following_2024").glob(f"*/*/{word}*.csv")):
         rows = table.read(file)
-        errors = np.column_stack([rows[name] for name in ("e_ahead_m", "e_left_m", "e_heading_rad", "e_speed_mps")])
+        errors = np.column_stack(
+            [rows[name] for name in ("e_ahead_m", "e_left_m", "e_heading_rad", "e_speed_mps")]
+        )
         throttle, steering = rows["throttle_cmd"], rows["steering_cmd"]
         factor = STEERING_FACTOR.get(word, 1.0)
         free = np.isfinite(errors).all(axis=1) & np.isfinite(throttle) & np.isfinite(steering)
@@ -213,9 +252,11 @@ def recorded_pairs(folder: Path, word: str) -> tuple[Array, Array]:
 
 
 def network_law(folder: Path, word: str) -> Network:
-    """Return the law of a published network, identified from its logged commands, because its weights are not published.
+    """Return the law of a published network, identified from its logged commands, because its
+    weights are not published.
 
-    The logged commands are a function of the logged errors alone, so this is the law and knows nothing of the vehicle.
+    The logged commands are a function of the logged errors alone, so this is the law and knows
+    nothing of the vehicle.
     """
     inputs, outputs = recorded_pairs(folder, word)
     data = Dataset(
@@ -232,9 +273,12 @@ def _network(layers: Sequence[Layer], errors: ErrorState) -> tuple[float, float]
 
 
 class PublishedLaw:
-    """The laws as they ran: one error at the waypoint nearest to the point ahead, and the speed that never saw a measurement."""
+    """The laws as they ran: one error at the waypoint nearest to the point ahead, and the speed
+    that never saw a measurement."""
 
-    def __init__(self, name: str, course: Waypoints, qp: PublishedQp, network: Network | None = None) -> None:
+    def __init__(
+        self, name: str, course: Waypoints, qp: PublishedQp, network: Network | None = None
+    ) -> None:
         """``network`` computes the commands of a law that is one."""
         self._name, self._course, self._qp, self._network = name, course, qp, network
         self._linear = LinearParams()
@@ -249,8 +293,13 @@ class PublishedLaw:
         self._speed_mps = published_speed_mps(self._speed_mps, self._throttle_before, STAGE_S)
         self._throttle_before = self._throttle
         course = self._course
-        off_x, off_y = course.x_m - (x_m + LOOK_AHEAD_M * cos(yaw_rad)), course.y_m - (y_m + LOOK_AHEAD_M * sin(yaw_rad))
-        x, y, yaw, speed_mps = (float(column[int(np.argmin(off_x * off_x + off_y * off_y))]) for column in course)
+        off_x, off_y = (
+            course.x_m - (x_m + LOOK_AHEAD_M * cos(yaw_rad)),
+            course.y_m - (y_m + LOOK_AHEAD_M * sin(yaw_rad)),
+        )
+        x, y, yaw, speed_mps = (
+            float(column[int(np.argmin(off_x * off_x + off_y * off_y))]) for column in course
+        )
         errors = error_state(x_m, y_m, yaw_rad, self._speed_mps, x, y, yaw, speed_mps)
         if self._name == "mpc":
             throttle, wheel, _ = self._qp.solve(errors, MAX_WHEEL_RAD * self._steering, speed_mps)
@@ -264,9 +313,14 @@ class PublishedLaw:
 
 
 def heading_drift_radps(recording: Recording) -> float:
-    """Return the rate at which the heading on board leaves the true one; 0 for a drive without a heading on board."""
+    """Return the rate at which the heading on board leaves the true one; 0 for a drive without a
+    heading on board."""
     truth, yaw = recording.truth, recording.published.yaw_rad
-    if not np.isfinite(yaw).any() and recording.source and "heading_rad" in (rows := table.read(Path(recording.source))):
+    if (
+        not np.isfinite(yaw).any()
+        and recording.source
+        and "heading_rad" in (rows := table.read(Path(recording.source)))
+    ):
         yaw = rows["heading_rad"]
     if len(yaw) != len(truth.t_ns):
         return 0.0
@@ -286,10 +340,11 @@ def drive(
     drift_radps: float,
     fresh: Sequence[bool],
 ) -> Array:
-    """Drive a course once; positions (n, 2) as a receiver shows them every 0.1 s, to its end or to where time runs out.
+    """Drive a course once; positions (n, 2) as a receiver shows them every 0.1 s, to its end or to
+    where time runs out.
 
-    The heading seen is the true one plus an error that grows with ``drift_radps``. ``fresh`` says for each row whether the receiver
-    gave a new position, repeated as often as needed.
+    The heading seen is the true one plus an error that grows with ``drift_radps``. ``fresh`` says
+    for each row whether the receiver gave a new position, repeated as often as needed.
     """
     length_m = float(np.hypot(np.diff(course.x_m), np.diff(course.y_m)).sum())
     step_ns = round(STAGE_S * 1e9)
@@ -306,7 +361,9 @@ def drive(
         if way_m > length_m - 1.0:
             break
         if now_ns >= WAITS_S * 1e9:
-            seen_x, seen_y = (round(value / grid) * grid for value, grid in zip(seen, GRID_M, strict=True))
+            seen_x, seen_y = (
+                round(value / grid) * grid for value, grid in zip(seen, GRID_M, strict=True)
+            )
             seen_yaw = yaw + heading_error_rad + drift_radps * now_ns * 1e-9
             twin.command(now_ns, *published.command(seen_x, seen_y, seen_yaw))
         seen = shown
@@ -314,7 +371,8 @@ def drive(
 
 
 def _fresh(recording: Recording) -> list[bool]:
-    """Return for each row of a drive whether the receiver gave a new position; rows at standstill are left out."""
+    """Return for each row of a drive whether the receiver gave a new position; rows at standstill
+    are left out."""
     new = is_new(recording.raw_x_m, recording.raw_y_m)
     moving = np.flatnonzero(new)
     return [bool(each) for each in new[moving[0] : moving[-1] + 1]] if len(moving) else [True]
@@ -340,7 +398,8 @@ def predict(
     networks: Mapping[str, Network] | None = None,
     jobs: int = 1,
 ) -> tuple[list[Prediction], list[str]]:
-    """Every prediction there is to make, and what could not be used, in words. The result does not depend on the processes."""
+    """Every prediction there is to make, and what could not be used, in words. The result does not
+    depend on the processes."""
     tasks, unused = list[_Task](), []
     for known in drives:
         try:
@@ -355,14 +414,20 @@ def predict(
             others = [
                 d.cross_track_m
                 for d in drives
-                if (d.path, d.law, d.campaign) == (known.path, name, known.campaign) and d is not known
+                if (d.path, d.law, d.campaign) == (known.path, name, known.campaign)
+                and d is not known
             ]
             if others:
-                tasks.append(_Task(known, courses[known.path], name, network, make_twin, response, others))
+                tasks.append(
+                    _Task(known, courses[known.path], name, network, make_twin, response, others)
+                )
     found = []
     for task, prediction in zip(tasks, mapped(_predict, tasks, jobs)):
         found.append(prediction)
-        progress(f"{len(found)} of {len(tasks)} predictions: {task.known.path} from {task.known.name}, drives {task.law}")
+        progress(
+            f"{len(found)} of {len(tasks)} predictions: {task.known.path} from "
+            f"{task.known.name}, drives {task.law}"
+        )
     return found, unused
 
 
@@ -370,12 +435,20 @@ def _predict(task: _Task) -> Prediction:
     known, courses = task.known, {task.known.path: task.course}
     law = PublishedLaw(task.law, task.course, PublishedQp(4000), task.network)
     sigma = sigmas(task.response, heading_drift_radps(known.recording))
-    predicted = interval(task.response, sigma, lambda changed: _error_m(courses, known, law, task.make_twin, changed))
-    return Prediction(path=known.path, law=task.law, known=known.name, predicted=predicted, real_m=task.real_m)
+    predicted = interval(
+        task.response, sigma, lambda changed: _error_m(courses, known, law, task.make_twin, changed)
+    )
+    return Prediction(
+        path=known.path, law=task.law, known=known.name, predicted=predicted, real_m=task.real_m
+    )
 
 
 def _error_m(
-    courses: Mapping[str, Waypoints], known: RecordedDrive, law: PublishedLaw, make_twin: TwinMaker, changed: Deviation
+    courses: Mapping[str, Waypoints],
+    known: RecordedDrive,
+    law: PublishedLaw,
+    make_twin: TwinMaker,
+    changed: Deviation,
 ) -> float:
     """Return the mean cross-track error of a law on a twin."""
     course = courses[known.path]
@@ -385,7 +458,14 @@ def _error_m(
     law.reset()
     # The mean heading error is that of the middle of the drive.
     first_rad = changed.heading_rad - 0.5 * changed.drift_radps * float(moves[-1] - moves[0])
-    places = drive(make_twin(changed.response, *start), law, course, first_rad, changed.drift_radps, _fresh(known.recording))
+    places = drive(
+        make_twin(changed.response, *start),
+        law,
+        course,
+        first_rad,
+        changed.drift_radps,
+        _fresh(known.recording),
+    )
     return float(cross_track_m(course, places[:, 0], places[:, 1]).mean())
 
 
@@ -401,21 +481,40 @@ def _mean_error_m(
     :func:`~vehicled.offline.replications.experiments.prediction_spread.interval`."""
 
     def error_m(nodes: float) -> float:
-        return _error_m(courses, known, law, make_twin, replace(changed, heading_rad=nodes * NODE * heading_sigma_rad))
+        return _error_m(
+            courses,
+            known,
+            law,
+            make_twin,
+            replace(changed, heading_rad=nodes * NODE * heading_sigma_rad),
+        )
 
     middle_m = error_m(0.0)
-    return middle_m if heading_sigma_rad == 0.0 else (4.0 * middle_m + error_m(-1.0) + error_m(1.0)) / 6.0
+    return (
+        middle_m
+        if heading_sigma_rad == 0.0
+        else (4.0 * middle_m + error_m(-1.0) + error_m(1.0)) / 6.0
+    )
 
 
 SIMULATED_GAIN_RAD = 0.4545
 """Wheel angle per unit command of the published simulation."""
 SLACK_RAD = 0.02
-"""Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not show theirs."""
-CAUSES = ("steering gain", "steering offset", "steering delay", "heading error", "slack", "heading drift")
-"""Possible causes of a difference between vehicle and simulation: each is taken from the twin, and the last two are added."""
+"""Slack of a worn steering linkage, as a test of it as a cause; the recorded drives do not show
+theirs."""
+CAUSES = (
+    "steering gain",
+    "steering offset",
+    "steering delay",
+    "heading error",
+    "slack",
+    "heading drift",
+)
+"""Possible causes of a difference between vehicle and simulation: each is taken from the twin, and
+the last two are added."""
 ADDED = 2
-"""Causes, the last, that the prediction leaves out: slack, which no drive shows, and the drift of the heading, which no two
-drives share."""
+"""Causes, the last, that the prediction leaves out: slack, which no drive shows, and the drift of
+the heading, which no two drives share."""
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -440,7 +539,8 @@ def explain(
     progress: Callable[[str], None],
     networks: Mapping[str, Network],
 ) -> list[Explanation]:
-    """Return which cause makes how much of each error. ``make_twin`` makes a maker of twins with a slack (rad)."""
+    """Return which cause makes how much of each error. ``make_twin`` makes a maker of twins with a
+    slack (rad)."""
     qp, found = PublishedQp(4000), []
     cells = {(known.path, known.law): known for known in reversed(drives)}
     for (path, name), known in sorted(cells.items()):
@@ -449,7 +549,10 @@ def explain(
         law = PublishedLaw(name, courses[path], qp, networks.get(name))
 
         def error_m(
-            changed: DriveResponse, slack_rad: float = 0.0, sigma_rad: float = HEADING_SIGMA_RAD, drift_radps: float = 0.0
+            changed: DriveResponse,
+            slack_rad: float = 0.0,
+            sigma_rad: float = HEADING_SIGMA_RAD,
+            drift_radps: float = 0.0,
         ) -> float:
             deviation = Deviation(changed, drift_radps=drift_radps)
             return _mean_error_m(courses, known, law, make_twin(slack_rad), deviation, sigma_rad)  # noqa: B023 - called at once
@@ -457,14 +560,16 @@ def explain(
         found.append(
             Explanation(
                 path=path, law=name, simulated_m=_simulated_m(folder, courses[path], path, name),
-                real_m=float(np.mean([d.cross_track_m for d in drives if (d.path, d.law) == (path, name)])),
+                real_m=float(np.mean([d.cross_track_m for d in drives
+                    if (d.path, d.law) == (path, name)])),
                 identified_m=error_m(response),
                 changed_m=dict(zip(CAUSES, (
                     error_m(replace(response, gain_rad=SIMULATED_GAIN_RAD)),
                     error_m(replace(response, offset_rad=0.0)),
                     error_m(replace(response, delay_s=0.0)),
                     error_m(response, sigma_rad=0.0),
-                    error_m(response, SLACK_RAD), error_m(response, drift_radps=heading_drift_radps(known.recording)),
+                    error_m(response, SLACK_RAD),
+                    error_m(response, drift_radps=heading_drift_radps(known.recording)),
                 ))),
             )
         )  # fmt: skip

@@ -1,18 +1,24 @@
-"""The 4-DOF filter of Unjhawala et al. 2023 as it ran on the vehicle, with its errors, for comparison only: do not drive with it.
+"""The 4-DOF filter of Unjhawala et al. 2023 as it ran on the vehicle, with its errors, for
+comparison only: do not drive with it.
 
-State (x, y, theta, v), measurement (x, y, theta), one explicit Euler step of 0.1 s at 10 Hz, independent of the call rate. Its
-errors, kept here (:mod:`~vehicled.estimation.ekf4.estimator` corrects them):
+State (x, y, theta, v), measurement (x, y, theta), one explicit Euler step of 0.1 s at 10 Hz,
+independent of the call rate. Its errors, kept here (:mod:`~vehicled.estimation.ekf4.estimator`
+corrects them):
 
-- The Jacobian is dt (I + df/dq), except for a 1 at dy/dy, instead of I + dt df/dq. The filter thus forgets x, heading and speed at
-  every step: a fix corrects x by 1 % and y by 10 % of its error, and the speed hardly, which is open loop in the throttle.
-- Nothing keeps the speed at 0 when the motor's friction pulls it below: at standstill the filter drives backward.
-- No gate, no delay of the actuators, no slew of the wheel, no lever arm; a measurement is as old as its arrival; process noise is a
-  variance per step, not per time; the position is held between steps.
+- The Jacobian is dt (I + df/dq), except for a 1 at dy/dy, instead of I + dt df/dq. The filter thus
+  forgets x, heading and speed at every step: a fix corrects x by 1 % and y by 10 % of its error,
+  and the speed hardly, which is open loop in the throttle.
+- Nothing keeps the speed at 0 when the motor's friction pulls it below: at standstill the filter
+  drives backward.
+- No gate, no delay of the actuators, no slew of the wheel, no lever arm; a measurement is as old as
+  its arrival; process noise is a variance per step, not per time; the position is held between
+  steps.
 - The covariance update is (I - K H) P, which rounding makes asymmetric.
 
-The defaults are those of the outdoor runs of August 2023, found by reproducing the recorded states to their last digit. Indoors, in
-March 2023, stall torque, no-load speed, friction and wheel angle were 0.09 N m, 161.185 rad/s, 0.039 N m and 0.37 rad. Released
-versions of the code differ again: heading sigma of the process noise 3 rad or none where 3 degrees were meant, heading sigma of the
+The defaults are those of the outdoor runs of August 2023, found by reproducing the recorded states
+to their last digit. Indoors, in March 2023, stall torque, no-load speed, friction and wheel angle
+were 0.09 N m, 161.185 rad/s, 0.039 N m and 0.37 rad. Released versions of the code differ again:
+heading sigma of the process noise 3 rad or none where 3 degrees were meant, heading sigma of the
 measurement read from the wrong place.
 """
 
@@ -23,7 +29,15 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from vehicled.core.arrays import Array
-from vehicled.core.messages import NAN, ActuatorCommand, EstimatorStatus, GnssFix, Heading, Message, StateEstimate
+from vehicled.core.messages import (
+    NAN,
+    ActuatorCommand,
+    EstimatorStatus,
+    GnssFix,
+    Heading,
+    Message,
+    StateEstimate,
+)
 from vehicled.core.vehicle import Positive, Vehicle
 from vehicled.estimation.ekf4.inputs import is_possible
 from vehicled.estimation.measurements import enu_m
@@ -32,14 +46,15 @@ from vehicled.paths.datum import Datum
 STEP_S = 0.1
 STEP_NS = 100_000_000
 MAX_STEPS = 10
-"""Most steps repeated at once after a pause; longer pauses are lost, because the filter has no notion of time."""
+"""Most steps repeated at once after a pause; longer pauses are lost, because the filter has no
+notion of time."""
 MAX_STATE = 1e8
 _H = np.eye(3, 4)
 
 
 class Ekf4PublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Parameters of the published code, not of the profile's vehicle: their contradiction of the vehicle is part of the
-    publication."""
+    """Parameters of the published code, not of the profile's vehicle: their contradiction of the
+    vehicle is part of the publication."""
 
     stall_torque_nm: Positive = 0.3
     """Motor torque at full throttle and standstill, N m."""
@@ -79,19 +94,27 @@ class PublishedFilterState(Struct, frozen=True):
 
 
 def begin(x_m: float, y_m: float, yaw_rad: float, variance: float = 1.0) -> PublishedFilterState:
-    """Return the state at a given pose, at standstill. A variance of 1 is that of the published code."""
+    """Return the state at a given pose, at standstill. A variance of 1 is that of the published
+    code."""
     return PublishedFilterState(np.array((x_m, y_m, yaw_rad, 0.0)), variance * np.eye(4))
 
 
-def predict(p: Ekf4PublishedParams, state: PublishedFilterState, throttle: float, steering: float) -> PublishedFilterState:
-    """Return the state one step later, for commands 0..1 and -1..1. The Jacobian is that of the new state and wrong, see above."""
+def predict(
+    p: Ekf4PublishedParams, state: PublishedFilterState, throttle: float, steering: float
+) -> PublishedFilterState:
+    """Return the state one step later, for commands 0..1 and -1..1. The Jacobian is that of the new
+    state and wrong, see above."""
     x, y, theta, v = state.q.tolist()
     reduced = p.wheel_radius_m * p.gear_ratio
     turn = tan(p.wheel_angle_per_command_rad * steering) / p.wheelbase_m
-    torque = p.stall_torque_nm * throttle - p.stall_torque_nm * v / (p.no_load_speed_radps * reduced)
+    torque = p.stall_torque_nm * throttle - p.stall_torque_nm * v / (
+        p.no_load_speed_radps * reduced
+    )
     x, y = x + cos(theta) * STEP_S * v, y + sin(theta) * STEP_S * v
     theta = theta + STEP_S * v * turn
-    v = v + STEP_S * reduced / p.inertia_kgm2 * (torque - v * p.viscous_nms / reduced - p.friction_nm)
+    v = v + STEP_S * reduced / p.inertia_kgm2 * (
+        torque - v * p.viscous_nms / reduced - p.friction_nm
+    )
     if theta > pi:
         theta -= 2.0 * pi
     elif theta < -pi:
@@ -112,11 +135,17 @@ def predict(p: Ekf4PublishedParams, state: PublishedFilterState, throttle: float
 def correct(
     p: Ekf4PublishedParams, state: PublishedFilterState, x_m: float, y_m: float, yaw_rad: float
 ) -> tuple[PublishedFilterState, float]:
-    """Return the state with a measurement fused, without a gate, and the normalised innovation squared of its position."""
+    """Return the state with a measurement fused, without a gate, and the normalised innovation
+    squared of its position."""
     q, P = state.q, state.P
     yaw_error = yaw_rad - float(q[2])
     residual = np.array((x_m - q[0], y_m - q[1], atan2(sin(yaw_error), cos(yaw_error))))
-    R = np.diag((p.measured_position_sigma_m, p.measured_position_sigma_m, p.measured_yaw_sigma_rad)) ** 2
+    R = (
+        np.diag(
+            (p.measured_position_sigma_m, p.measured_position_sigma_m, p.measured_yaw_sigma_rad)
+        )
+        ** 2
+    )
     S = _H @ P @ _H.T + R
     K = P @ _H.T @ np.linalg.inv(S)
     nis = float(residual[:2] @ np.linalg.solve(S[:2, :2], residual[:2]))
@@ -124,14 +153,18 @@ def correct(
 
 
 class Ekf4Published:
-    """Adapter of the filter to the :class:`~vehicled.estimation.interface.Estimator` protocol. It starts at the first fix with a
-    heading."""
+    """Adapter of the filter to the :class:`~vehicled.estimation.interface.Estimator` protocol. It
+    starts at the first fix with a heading."""
 
     Params: ClassVar[type[Ekf4PublishedParams]] = Ekf4PublishedParams
     begin_variance: ClassVar[float] = 1.0
 
     def __init__(
-        self, params: Ekf4PublishedParams, vehicle: Vehicle, datum: Datum, lever_arm_m: tuple[float, float, float]
+        self,
+        params: Ekf4PublishedParams,
+        vehicle: Vehicle,
+        datum: Datum,
+        lever_arm_m: tuple[float, float, float],
     ) -> None:
         self._params = params
         self._datum = datum
@@ -169,7 +202,8 @@ class Ekf4Published:
         """Ignore learnt parameters, as the published code did."""
 
     def step(self, now_ns: int) -> StateEstimate:
-        """Return the state at the last step of 0.1 s; see :class:`~vehicled.estimation.interface.Estimator`."""
+        """Return the state at the last step of 0.1 s; see
+        :class:`~vehicled.estimation.interface.Estimator`."""
         if self._state is None:
             self._start(now_ns)
         else:
@@ -184,7 +218,9 @@ class Ekf4Published:
     def _start(self, now_ns: int) -> None:
         if self._fix is not None and self._yaw_rad is not None:
             east, north, _ = enu_m(self._datum, self._fix)
-            self._state = begin(east, north, atan2(sin(self._yaw_rad), cos(self._yaw_rad)), self.begin_variance)
+            self._state = begin(
+                east, north, atan2(sin(self._yaw_rad), cos(self._yaw_rad)), self.begin_variance
+            )
             self._started_ns, self._steps = now_ns, 0
             self._newest_ns = max(self._newest_ns, min(self._fix.t_ns, now_ns))
             self._fix = None
@@ -197,7 +233,9 @@ class Ekf4Published:
             east, north, _ = enu_m(self._datum, self._fix)
             state, self._nis = self._corrected(state, east, north, self._yaw_rad)
             # The newest fix by arrival, stamped no later than its step.
-            self._newest_ns = max(self._newest_ns, min(self._fix.t_ns, self._started_ns + self._steps * STEP_NS))
+            self._newest_ns = max(
+                self._newest_ns, min(self._fix.t_ns, self._started_ns + self._steps * STEP_NS)
+            )
             self._fix = None
         sound = bool(np.abs(state.q).max() < MAX_STATE and np.isfinite(state.P).all())
         self._state = state if sound else None
@@ -208,7 +246,9 @@ class Ekf4Published:
     def _predicted(self, state: PublishedFilterState) -> PublishedFilterState:
         return predict(self._params, state, self._throttle, self._steering)
 
-    def _corrected(self, state: PublishedFilterState, x_m: float, y_m: float, yaw_rad: float) -> tuple[PublishedFilterState, float]:
+    def _corrected(
+        self, state: PublishedFilterState, x_m: float, y_m: float, yaw_rad: float
+    ) -> tuple[PublishedFilterState, float]:
         return correct(self._params, state, x_m, y_m, yaw_rad)
 
     def _estimate(self, now_ns: int) -> StateEstimate:
@@ -220,5 +260,14 @@ class Ekf4Published:
         rate = v * tan(p.wheel_angle_per_command_rad * self._steering) / p.wheelbase_m
         covariance = tuple((0.5 * (state.P + state.P.T)).ravel().tolist())
         return StateEstimate(
-            now_ns, min(self._newest_ns, now_ns), x, y, yaw, v, rate, covariance, EstimatorStatus.RUNNING, self._nis
+            now_ns,
+            min(self._newest_ns, now_ns),
+            x,
+            y,
+            yaw,
+            v,
+            rate,
+            covariance,
+            EstimatorStatus.RUNNING,
+            self._nis,
         )

@@ -1,15 +1,19 @@
-"""Published error-state MPC of Unjhawala et al. 2023, as it ran on the ART and in the path-following study of 2024.
+"""Published error-state MPC of Unjhawala et al. 2023, as it ran on the ART and in the
+path-following study of 2024.
 
-"Using simulation to design an MPC policy for field navigation using GPS sensing", with the constants and weights that reproduce the
-commands logged in 2024. It serves for comparison, so its faults are kept:
+"Using simulation to design an MPC policy for field navigation using GPS sensing", with the
+constants and weights that reproduce the commands logged in 2024. It serves for comparison, so its
+faults are kept:
 
-* one error at one point 1.0 m ahead, nearest waypoint of the whole course: jumps at crossings and at the end of a lap;
+* one error at one point 1.0 m ahead, nearest waypoint of the whole course: jumps at crossings and
+  at the end of a lap;
 * A lacks the distance covered (A14 = dt) and the turn of the reference (theta_r' dt);
 * A44 as it ran, c1 omega0 + tau0 / (I omega0), where the paper has (c1 omega0 + tau0) / (I omega0);
 * no delay; speed from a model without measurements if ``speed`` is ``"published"``;
 * forward only: it ignores legs in reverse.
 
-Error state e = (ahead, left, heading, speed), reference minus vehicle, positions in the frame of the vehicle.
+Error state e = (ahead, left, heading, speed), reference minus vehicle, positions in the frame of
+the vehicle.
 """
 
 from math import cos, isfinite, sin, tan
@@ -50,8 +54,8 @@ INPUT_WEIGHTS = (10.0, 1000.0)
 ESTIMATOR_STALL_TORQUE_NM = 0.3
 ESTIMATOR_NO_LOAD_RADPS = 30.0
 ESTIMATOR_FRICTION_NM = 0.02
-"""Friction in the published speed filter, N m; its constants contradict those above and the vehicle (0.78, 3.85 and 1.75 m/s at
-full throttle)."""
+"""Friction in the published speed filter, N m; its constants contradict those above and the vehicle
+(0.78, 3.85 and 1.75 m/s at full throttle)."""
 
 
 class MpcPublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,13 +64,17 @@ class MpcPublishedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     speed: Literal["published", "estimate"] = "published"
     """Speed fed back: the published function of the throttle, or the estimate."""
     steering_step: Annotated[float, Meta(gt=0.0, le=2.0)] = 2.0
-    """Largest change of the steering command in one step of 0.1 s: 0.25 in the published simulations, unlimited on the vehicle."""
+    """Largest change of the steering command in one step of 0.1 s: 0.25 in the published
+    simulations, unlimited on the vehicle."""
     iterations: Annotated[int, Meta(ge=10, le=100_000)] = 4000
     """Iteration limit of the solver; the vehicle stops when it is reached."""
 
 
-def dynamics(errors: ErrorState, previous_wheel_rad: float, reference_mps: float) -> tuple[Array, Array]:
-    """Return A (4, 4), B (4, 2) of e+ = A e + B u, u = (throttle, wheel angle), at the present errors and the last wheel angle."""
+def dynamics(
+    errors: ErrorState, previous_wheel_rad: float, reference_mps: float
+) -> tuple[Array, Array]:
+    """Return A (4, 4), B (4, 2) of e+ = A e + B u, u = (throttle, wheel angle), at the present
+    errors and the last wheel angle."""
     v = reference_mps - errors.speed_mps
     turn = v * tan(previous_wheel_rad) / WHEELBASE_M
     per_wheel = v / (WHEELBASE_M * cos(previous_wheel_rad) ** 2)
@@ -86,7 +94,8 @@ def dynamics(errors: ErrorState, previous_wheel_rad: float, reference_mps: float
 
 
 def condensed(errors: ErrorState, a: Array, b: Array) -> tuple[Array, Array]:
-    """Return Hessian (20, 20) and gradient (20,) over all inputs, for half the sum of e'Qe + u'Ru with constant A, B."""
+    """Return Hessian (20, 20) and gradient (20,) over all inputs, for half the sum of e'Qe + u'Ru
+    with constant A, B."""
     n = 2 * STAGES
     q = np.array(ERROR_WEIGHTS)
     hessian = np.diag(np.tile(INPUT_WEIGHTS, STAGES))
@@ -112,26 +121,42 @@ class PublishedQp:
 
         settings = ext_builtin.OSQPSettings()
         ext_builtin.osqp_set_default_settings(settings)
-        # OSQP's scaling is on, because the cost has entries of 1e5. Rho adapts by iteration count, not by time.
-        chosen = {"verbose": 0, "eps_abs": 1e-7, "eps_rel": 1e-7, "max_iter": iterations, "adaptive_rho_interval": 50}
+        # OSQP's scaling is on, because the cost has entries of 1e5. Rho adapts by iteration count,
+        # not by time.
+        chosen = {
+            "verbose": 0,
+            "eps_abs": 1e-7,
+            "eps_rel": 1e-7,
+            "max_iter": iterations,
+            "adaptive_rho_interval": 50,
+        }
         for name, value in chosen.items():
             setattr(settings, name, value)
         n = 2 * STAGES
         self._column, self._row = np.tril_indices(n)
         start = np.zeros(n)
-        hessian, gradient = condensed(ErrorState(0.0, 0.0, 0.0, 0.0), *dynamics(ErrorState(1.0, 0.0, 0.0, 0.0), 0.0, 1.0))
+        hessian, gradient = condensed(
+            ErrorState(0.0, 0.0, 0.0, 0.0), *dynamics(ErrorState(1.0, 0.0, 0.0, 0.0), 0.0, 1.0)
+        )
         starts = np.concatenate(([0], np.cumsum(np.arange(1, n + 1)))).astype(np.int32)
         # Upper triangle, by columns.
-        p = CompressedColumns(hessian[self._column, self._row], self._row.astype(np.int32), starts, (n, n))
+        p = CompressedColumns(
+            hessian[self._column, self._row], self._row.astype(np.int32), starts, (n, n)
+        )
         each = np.arange(n + 1, dtype=np.int32)
         identity = CompressedColumns(np.ones(n), each[:-1], each, (n, n))
         lower, upper = np.tile([0.0, -MAX_WHEEL_RAD], STAGES), np.tile([1.0, MAX_WHEEL_RAD], STAGES)
-        self._solver = ext_builtin.OSQPSolver(ext_builtin.CSC(p), gradient, ext_builtin.CSC(identity), lower, upper, n, n, settings)
+        self._solver = ext_builtin.OSQPSolver(
+            ext_builtin.CSC(p), gradient, ext_builtin.CSC(identity), lower, upper, n, n, settings
+        )
         self._start = start
         self._solved = int(ext_builtin.osqp_status_type.OSQP_SOLVED)
 
-    def solve(self, errors: ErrorState, previous_wheel_rad: float, reference_mps: float) -> tuple[float, float, int]:
-        """Return first throttle, wheel angle (rad) and iterations; NaN without a solution. Depends on the arguments only."""
+    def solve(
+        self, errors: ErrorState, previous_wheel_rad: float, reference_mps: float
+    ) -> tuple[float, float, int]:
+        """Return first throttle, wheel angle (rad) and iterations; NaN without a solution. Depends
+        on the arguments only."""
         hessian, gradient = condensed(errors, *dynamics(errors, previous_wheel_rad, reference_mps))
         solver = self._solver
         if not isfinite(hessian.sum() + gradient.sum()):
@@ -146,11 +171,16 @@ class PublishedQp:
             return float("nan"), float("nan"), info.iter
         x = solver.solution.x
         throttle, wheel = float(x[0]), float(x[1])
-        return min(max(throttle, 0.0), 1.0), min(max(wheel, -MAX_WHEEL_RAD), MAX_WHEEL_RAD), info.iter
+        return (
+            min(max(throttle, 0.0), 1.0),
+            min(max(wheel, -MAX_WHEEL_RAD), MAX_WHEEL_RAD),
+            info.iter,
+        )
 
 
 def published_speed_mps(speed_mps: float, throttle: float, dt_s: float) -> float:
-    """Return the speed fed back: the filter's drive model integrated over ``dt_s`` under the throttle. Never below 0."""
+    """Return the speed fed back: the filter's drive model integrated over ``dt_s`` under the
+    throttle. Never below 0."""
     reduced = WHEEL_RADIUS_M * GEAR_RATIO
     drive = ESTIMATOR_STALL_TORQUE_NM * (throttle - speed_mps / (ESTIMATOR_NO_LOAD_RADPS * reduced))
     loss = VISCOUS_NMS * speed_mps / reduced + ESTIMATOR_FRICTION_NM
@@ -162,7 +192,14 @@ class MpcPublished(Controller):
 
     Params: ClassVar[type[MpcPublishedParams]] = MpcPublishedParams
 
-    def __init__(self, params: MpcPublishedParams, vehicle: Vehicle, limits: Limits, course: Course, period_s: float) -> None:
+    def __init__(
+        self,
+        params: MpcPublishedParams,
+        vehicle: Vehicle,
+        limits: Limits,
+        course: Course,
+        period_s: float,
+    ) -> None:
         self._params, self._course = params, course
         self._limit_mps = limits.max_speed_mps
         self._half_period_ns = int(0.5e9 * period_s)
@@ -172,7 +209,8 @@ class MpcPublished(Controller):
         self.reset()
 
     def adapt(self, vehicle: Vehicle) -> None:
-        """Replace the vehicle parameters; commands are fractions of full steering, so only the attributed wheel angle changes."""
+        """Replace the vehicle parameters; commands are fractions of full steering, so only the
+        attributed wheel angle changes."""
         self._vehicle = vehicle
 
     def reset(self, s_m: float | None = None, wheel_rad: float = 0.0) -> None:
@@ -188,20 +226,28 @@ class MpcPublished(Controller):
     def finished(self) -> bool:
         return self._tracker.finished
 
-    def errors(self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float) -> tuple[ErrorState, float]:
+    def errors(
+        self, x_m: float, y_m: float, yaw_rad: float, speed_mps: float
+    ) -> tuple[ErrorState, float]:
         """Return the error state of a pose, and the reference speed."""
         course = self._course
         c, s = cos(yaw_rad), sin(yaw_rad)
         dx, dy = course.x_m - (x_m + LOOK_AHEAD_M * c), course.y_m - (y_m + LOOK_AHEAD_M * s)
         nearest = int(np.argmin(dx * dx + dy * dy))
-        reference = float(course.x_m[nearest]), float(course.y_m[nearest]), float(course.yaw_rad[nearest])
+        reference = (
+            float(course.x_m[nearest]),
+            float(course.y_m[nearest]),
+            float(course.yaw_rad[nearest]),
+        )
         reference_mps = abs(float(course.speed_mps[nearest]))
         return error_state(x_m, y_m, yaw_rad, speed_mps, *reference, reference_mps), reference_mps
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
         if not is_drivable(estimate):
             return self._stop(estimate, now_ns, ControlReason.STATE_UNUSABLE)
-        here = self._tracker.update(estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps)
+        here = self._tracker.update(
+            estimate.x_m, estimate.y_m, estimate.yaw_rad, estimate.speed_mps
+        )
         if self._due_ns is None or abs(now_ns - self._due_ns) > 10 * STAGE_S * 1e9:
             self._due_ns = now_ns
         if now_ns >= self._due_ns - self._half_period_ns:
@@ -213,17 +259,22 @@ class MpcPublished(Controller):
 
     def _solve(self, estimate: StateEstimate) -> None:
         p = self._params
-        # The filter lagged one row: in the logs it responds to the throttle of the row before the last.
+        # The filter lagged one row: in the logs it responds to the throttle of the row before the
+        # last.
         self._speed_mps = published_speed_mps(self._speed_mps, self._throttle_before, STAGE_S)
         self._throttle_before = self._throttle
         speed = self._speed_mps if p.speed == "published" else estimate.speed_mps
         errors, reference_mps = self.errors(estimate.x_m, estimate.y_m, estimate.yaw_rad, speed)
-        throttle, wheel, self._iterations = self._qp.solve(errors, MAX_WHEEL_RAD * self._steering, reference_mps)
+        throttle, wheel, self._iterations = self._qp.solve(
+            errors, MAX_WHEEL_RAD * self._steering, reference_mps
+        )
         self._solved = isfinite(throttle) and isfinite(wheel)
         if not self._solved:
             return
         demand = COMMAND_PER_RAD * wheel
-        demand = min(max(demand, self._steering - p.steering_step), self._steering + p.steering_step)
+        demand = min(
+            max(demand, self._steering - p.steering_step), self._steering + p.steering_step
+        )
         self._steering, self._throttle = min(max(demand, -1.0), 1.0), throttle
 
     def _wheel_rad(self) -> float:
@@ -235,8 +286,9 @@ class MpcPublished(Controller):
     def _command(self, estimate: StateEstimate, now_ns: int, here: PathPoint) -> ControlCommand:
         throttle, brake = (0.0, 1.0) if self._tracker.finished else (self._throttle, 0.0)
         return ControlCommand(
-            now_ns, estimate.newest_input_ns, self._wheel_rad(), throttle, brake, min(here.speed_mps, self._limit_mps),
-            here.s_m, here.cross_track_m, here.heading_error_rad, here.curvature_per_m, iterations=self._iterations,
+            now_ns, estimate.newest_input_ns, self._wheel_rad(), throttle, brake,
+            min(here.speed_mps, self._limit_mps), here.s_m, here.cross_track_m,
+            here.heading_error_rad, here.curvature_per_m, iterations=self._iterations,
         )  # fmt: skip
 
     def _stop(self, estimate: StateEstimate, now_ns: int, reason: ControlReason) -> ControlCommand:

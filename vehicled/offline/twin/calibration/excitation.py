@@ -1,4 +1,5 @@
-"""Excitation of drives: which quantities they determine; for the others, the reason and what to drive."""
+"""Excitation of drives: which quantities they determine; for the others, the reason and what to
+drive."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,16 +27,34 @@ _WHY: dict[Needs, tuple[str, str]] = {
         "ramp the throttle from 0 to full and back, within 10 s",
     ),
     "throttle_changes": ("the throttle hardly changes", "change the throttle while driving"),
-    "throttle_steps": ("the throttle never steps by 0.3", "step the throttle from 0 to full and back to 0"),
-    "coasting": ("it never coasts for a second, which separates losses from torque", "let it coast at throttle 0"),
+    "throttle_steps": (
+        "the throttle never steps by 0.3",
+        "step the throttle from 0 to full and back to 0",
+    ),
+    "coasting": (
+        "it never coasts for a second, which separates losses from torque",
+        "let it coast at throttle 0",
+    ),
     "turns": ("it hardly steers", "hold turns of several angles"),
-    "straight": ("it never drives straight with a measured heading", "drive straight ahead with the steering at 0"),
+    "straight": (
+        "it never drives straight with a measured heading",
+        "drive straight ahead with the steering at 0",
+    ),
     "left": ("it hardly steers left", "hold left turns of several angles"),
     "right": ("it hardly steers right", "hold right turns of several angles"),
-    "steering_changes": ("the steering does not change while it moves", "steer from side to side while driving"),
-    "steering_steps": ("the steering never steps while it moves", "step the steering while driving"),
+    "steering_changes": (
+        "the steering does not change while it moves",
+        "steer from side to side while driving",
+    ),
+    "steering_steps": (
+        "the steering never steps while it moves",
+        "step the steering while driving",
+    ),
     "lateral": ("it never turns with a tenth of the grip for a second", "turn faster"),
-    "sliding": ("it never comes near the limit of grip", "turn at the limit, where there is room to slide"),
+    "sliding": (
+        "it never comes near the limit of grip",
+        "turn at the limit, where there is room to slide",
+    ),
     "yaw_jerk": ("its yaw rate never changes fast", "step the steering at speed"),
 }
 
@@ -49,10 +68,11 @@ class UnobservableQuantity(Struct, frozen=True):
 
 
 def levels(runs: Sequence[CalibrationRun]) -> list[float]:
-    """Return the steering commands (rounded to 0.02) held for a second in total while moving, the largest first.
+    """Return the steering commands (rounded to 0.02) held for a second in total while moving, the
+    largest first.
 
-    They are at least :data:`LEVELS_APART` from each other and from 0, so that each has a wheel angle of its own; of nearer ones the
-    one that was held longest counts.
+    They are at least :data:`LEVELS_APART` from each other and from 0, so that each has a wheel
+    angle of its own; of nearer ones the one that was held longest counts.
     """
     held: dict[float, float] = {}
     for run in runs:
@@ -70,13 +90,15 @@ def levels(runs: Sequence[CalibrationRun]) -> list[float]:
 
 
 def top_mps(runs: Sequence[CalibrationRun]) -> float:
-    """Return the top speed of the drives without the fastest percent, which may be a measurement outlier."""
+    """Return the top speed of the drives without the fastest percent, which may be a measurement
+    outlier."""
     speeds = np.concatenate([run.speed_mps[np.isfinite(run.speed_mps)] for run in runs])
     return max(float(np.percentile(speeds, 99.0)), MOVES_MPS)
 
 
 def shown(runs: Sequence[CalibrationRun], friction: float) -> dict[Needs, bool]:
-    """Return the needs that the drives fulfil. ``friction`` is the vehicle's lateral grip over its weight."""
+    """Return the needs that the drives fulfil. ``friction`` is the vehicle's lateral grip over its
+    weight."""
     seconds: dict[Needs, float] = dict.fromkeys(_WHY, 0.0)
     flags: dict[Needs, bool] = {}
     throttles: list[Array] = []
@@ -108,7 +130,9 @@ def shown(runs: Sequence[CalibrationRun], friction: float) -> dict[Needs, bool]:
         change = np.abs(_at(run, run.throttle, late) - run.throttle)
         step = max(step, float(change.max(initial=0.0)))
         changed = max(changed, float(np.ptp(run.throttle)))
-        turned = np.abs(_at(run, run.steering, late) - run.steering)[np.interp(run.command_s, t, speed) > MOVES_MPS]
+        turned = np.abs(_at(run, run.steering, late) - run.steering)[
+            np.interp(run.command_s, t, speed) > MOVES_MPS
+        ]
         later = np.abs(_at(run, run.steering, run.command_s + CHANGE_S) - run.steering)[
             np.interp(run.command_s, t, speed) > MOVES_MPS
         ]
@@ -118,7 +142,9 @@ def shown(runs: Sequence[CalibrationRun], friction: float) -> dict[Needs, bool]:
         flags[name] = seconds[name] >= LEAST_S
     # Turns to both sides show what is straight ahead too, as far as the sides are alike.
     flags["straight"] |= flags["left"] and flags["right"]
-    flags["throttle_range"] = float(np.ptp(np.concatenate([[0.0], *throttles]))) >= 0.5 and len(_distinct(throttles)) >= 5
+    flags["throttle_range"] = (
+        float(np.ptp(np.concatenate([[0.0], *throttles]))) >= 0.5 and len(_distinct(throttles)) >= 5
+    )
     flags["throttle_changes"] = changed >= 0.1
     flags["throttle_steps"] = step >= 0.3
     flags["steering_changes"] = steered_change >= 5
@@ -127,7 +153,9 @@ def shown(runs: Sequence[CalibrationRun], friction: float) -> dict[Needs, bool]:
     return flags
 
 
-def choose(quantities: Sequence[Quantity], flags: dict[Needs, bool]) -> tuple[list[Quantity], list[UnobservableQuantity]]:
+def choose(
+    quantities: Sequence[Quantity], flags: dict[Needs, bool]
+) -> tuple[list[Quantity], list[UnobservableQuantity]]:
     """Return the quantities to fit, and the others with the reasons."""
     seen, unseen = [], []
     for quantity in quantities:

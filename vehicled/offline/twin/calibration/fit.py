@@ -1,8 +1,9 @@
 """Least-squares fit of quantities to drives, with weak priors and nuisance parameters.
 
-Unknowns are scaled by their prior standard deviations. Nuisance parameters: the battery charge of each drive (``LEVEL_SIGMA`` about
-1), which absorbs differences between drives and is unknown for future ones; and the heading misalignment of each rig
-(``MISALIGNED_SIGMA_RAD`` about 0), shared by its drives and so known for future ones, because markers are attached by hand.
+Unknowns are scaled by their prior standard deviations. Nuisance parameters: the battery charge of
+each drive (``LEVEL_SIGMA`` about 1), which absorbs differences between drives and is unknown for
+future ones; and the heading misalignment of each rig (``MISALIGNED_SIGMA_RAD`` about 0), shared by
+its drives and so known for future ones, because markers are attached by hand.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +28,11 @@ START_SIGMA_M = 0.02
 START_SIGMA_RAD = 0.01
 """Errors of a measured pose."""
 SPEED_DRAWS = 8
-"""Number of times that the noise of the measured speed is drawn anew, for its share of the covariance."""
+"""Number of times that the noise of the measured speed is drawn anew, for its share of the
+covariance."""
 DIFFERENCE = 0.01
-"""Step of numerical derivatives, scaled; below it dry friction and standstill make the cost rough."""
+"""Step of numerical derivatives, scaled; below it dry friction and standstill make the cost
+rough."""
 MOST_ROUNDS = 16
 TRIAL_ROUNDS = 5
 MOST_TRIES = 5
@@ -45,7 +48,8 @@ class Fitted(Struct, frozen=True, kw_only=True):
     quantities: list[Quantity]
     values: dict[str, float]
     covariance: Array
-    """Covariance (q, q) of the quantities, in their units; it accounts for correlation along a drive and for what is considered."""
+    """Covariance (q, q) of the quantities, in their units; it accounts for correlation along a
+    drive and for what is considered."""
     shown: Array
     """The same as if all other quantities were known: what the drives show."""
     pulls: dict[str, float]
@@ -72,14 +76,21 @@ class FitStage:
         considered: Sequence[Quantity] = (),
         processes: WorkerPool | None = None,
     ) -> None:
-        """``considered`` are not fitted, but what is known of them counts in the covariance (Schmidt 1966). ``processes`` simulate
-        the drives, if given.
+        """``considered`` are not fitted, but what is known of them counts in the covariance
+        (Schmidt 1966). ``processes`` simulate the drives, if given.
         """
         self._considered = list(considered)
-        self._model, self._pieces, self._quantities, self._fixed = model, list(pieces), list(quantities), dict(fixed)
+        self._model, self._pieces, self._quantities, self._fixed = (
+            model,
+            list(pieces),
+            list(quantities),
+            dict(fixed),
+        )
         self._by_speed = by_speed
         self._step_s = model.steps_s()[0]
-        self._nuisance_keys: list[int | str] = sorted({self._key(piece) for piece in pieces}, key=str)
+        self._nuisance_keys: list[int | str] = sorted(
+            {self._key(piece) for piece in pieces}, key=str
+        )
         self._best: tuple[float, Array] = (np.inf, np.zeros(0))
         self._linear: tuple[list[Array], Array] | None = None
         self._processes = processes or WorkerPool(1)
@@ -112,7 +123,9 @@ class FitStage:
             stopped = True
         z = self._best[1] if len(self._best[1]) else guesses[0]
         prior = np.diag([quantity.sigma**2 for quantity in q])
-        shown, covariance = self._covariance(*self._linear, sensitivity) if self._linear else (prior, prior)
+        shown, covariance = (
+            self._covariance(*self._linear, sensitivity) if self._linear else (prior, prior)
+        )
         nuisance = {key: float(z[len(q) + k]) for k, key in enumerate(self._nuisance_keys)}
         return Fitted(
             quantities=q,
@@ -120,13 +133,20 @@ class FitStage:
             covariance=covariance,
             shown=shown,
             pulls=self._pulls(z, *self._linear) if self._linear else {},
-            levels={key: 1.0 + LEVEL_SIGMA * nuisance[key] for key in nuisance if isinstance(key, int)},
-            misaligned_rad={key: MISALIGNED_SIGMA_RAD * nuisance[key] for key in nuisance if isinstance(key, str)},
+            levels={
+                key: 1.0 + LEVEL_SIGMA * nuisance[key] for key in nuisance if isinstance(key, int)
+            },
+            misaligned_rad={
+                key: MISALIGNED_SIGMA_RAD * nuisance[key]
+                for key in nuisance
+                if isinstance(key, str)
+            },
             stopped=stopped,
         )
 
     def _search(self, z: Array, rounds: int) -> tuple[float, Array]:
-        """Minimise by Levenberg-Marquardt; each step is a bounded linear least squares, so bounds do not slow it."""
+        """Minimise by Levenberg-Marquardt; each step is a bounded linear least squares, so bounds
+        do not slow it."""
         from scipy.optimize import lsq_linear
 
         lower, upper = self._bounds()
@@ -136,12 +156,16 @@ class FitStage:
         while self._round < rounds and idle < 2:
             jacobian = self._derivatives(z)
             weight = _weights(residual, len(z))
-            triangle = np.asarray(np.linalg.qr(np.column_stack([jacobian * weight[:, None], residual * weight]))[1])
+            triangle = np.asarray(
+                np.linalg.qr(np.column_stack([jacobian * weight[:, None], residual * weight]))[1]
+            )
             idle += 1
             for _ in range(MOST_TRIES):
                 rows = np.vstack([triangle[:, :-1], np.sqrt(damping) * np.eye(len(z))])
                 aim = -np.concatenate([triangle[:, -1], np.zeros(len(z))])
-                step = lsq_linear(rows, aim, bounds=(lower - z - 1e-12, upper - z + 1e-12), method="bvls").x
+                step = lsq_linear(
+                    rows, aim, bounds=(lower - z - 1e-12, upper - z + 1e-12), method="bvls"
+                ).x
                 moved = np.clip(z + step, lower, upper)
                 there = self._residuals(moved)
                 reached = _robust(there, len(z))
@@ -153,8 +177,12 @@ class FitStage:
         return cost, z
 
     def _guesses(self, report: Report) -> list[Array]:
-        """Return the starting point: the best of the vehicle's own values and those that quantities suggest."""
-        tried = [self._scaled({}), *(self._scaled(start) for quantity in self._quantities for start in quantity.starts)]
+        """Return the starting point: the best of the vehicle's own values and those that quantities
+        suggest."""
+        tried = [
+            self._scaled({}),
+            *(self._scaled(start) for quantity in self._quantities for start in quantity.starts),
+        ]
         if len(tried) == 1:
             return tried
         report("searching a starting point")
@@ -178,7 +206,10 @@ class FitStage:
 
     def _values(self, z: Array) -> dict[str, float]:
         q = self._quantities
-        return {quantity.name: float(quantity.start + quantity.sigma * z[k]) for k, quantity in enumerate(q)}
+        return {
+            quantity.name: float(quantity.start + quantity.sigma * z[k])
+            for k, quantity in enumerate(q)
+        }
 
     def _key(self, piece: RunSegment) -> int | str:
         """Return the nuisance parameter of a piece: its run's or its rig's."""
@@ -187,15 +218,19 @@ class FitStage:
     def _driven(self, piece: RunSegment, z: Array, values: Values | None = None) -> SimulatedMotion:
         level = 1.0 + LEVEL_SIGMA * z[self._column(piece)] if self._by_speed else 1.0
         return self._model.drive(
-            piece, {**self._fixed, **(values or self._values(z))}, self._step_s, at_speed=not self._by_speed, level=level
+            piece,
+            {**self._fixed, **(values or self._values(z))},
+            self._step_s,
+            at_speed=not self._by_speed,
+            level=level,
         )
 
     def _column(self, piece: RunSegment) -> int:
         return len(self._quantities) + self._nuisance_keys.index(self._key(piece))
 
     def _piece(self, piece: RunSegment, z: Array, motion: SimulatedMotion | None = None) -> Array:
-        """Return the scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and position. ``motion`` is its
-        simulated drive, if known.
+        """Return the scaled residuals of a piece: (rows,) of the speed, or (3 rows,) of yaw and
+        position. ``motion`` is its simulated drive, if known.
         """
         motion = motion or self._driven(piece, z)
         if not self._by_speed:
@@ -221,13 +256,16 @@ class FitStage:
         return self._piece(self._pieces[number], z)
 
     def with_nuisance(self, number: int, z: Array) -> tuple[Array, Array]:
-        """Return the scaled residuals of a piece, and those with its nuisance parameter moved by ``DIFFERENCE``."""
+        """Return the scaled residuals of a piece, and those with its nuisance parameter moved by
+        ``DIFFERENCE``."""
         piece = self._pieces[number]
         motion = self._driven(piece, z)
         moved = z.copy()
         moved[self._column(piece)] += DIFFERENCE
         # The charge acts on the drive, the misalignment on what is measured of it.
-        return self._piece(piece, z, motion), self._piece(piece, moved, None if self._by_speed else motion)
+        return self._piece(piece, z, motion), self._piece(
+            piece, moved, None if self._by_speed else motion
+        )
 
     def _residuals(self, z: Array) -> Array:
         each = self._many([(n, z) for n in range(len(self._pieces))])
@@ -238,7 +276,8 @@ class FitStage:
         return found
 
     def _derivatives(self, z: Array) -> Array:
-        """Return the Jacobian (residuals, unknowns). A nuisance parameter affects its own pieces only."""
+        """Return the Jacobian (residuals, unknowns). A nuisance parameter affects its own pieces
+        only."""
         q = len(self._quantities)
         numbers = range(len(self._pieces))
         pairs = self._processes.map(_with_nuisance, [(n, z) for n in numbers])
@@ -264,9 +303,10 @@ class FitStage:
         return jacobian
 
     def _sensitivity(self, z: Array) -> Array:
-        """Return the effect (residuals of the data, considered) of one prior standard deviation of each, to the side where it is
-        larger: a rate limit acts only below the rates that were driven. At the measured speed the noise of the speed is considered,
-        too: a path adds it up, so that it bends the whole drive where the residuals of yaw and place are white.
+        """Return the effect (residuals of the data, considered) of one prior standard deviation of
+        each, to the side where it is larger: a rate limit acts only below the rates that were
+        driven. At the measured speed the noise of the speed is considered, too: a path adds it up,
+        so that it bends the whole drive where the residuals of yaw and place are white.
         """
         assert self._linear is not None
         base, values = np.concatenate(self._linear[0]), self._values(z)
@@ -274,13 +314,23 @@ class FitStage:
         for quantity in self._considered:
             both = []
             for side in (-1.0, 1.0):
-                moved = {quantity.name: min(max(quantity.start + side * quantity.sigma, quantity.lower), quantity.upper)}
-                each = [self._piece(piece, z, self._driven(piece, z, values | moved)) for piece in self._pieces]
+                moved = {
+                    quantity.name: min(
+                        max(quantity.start + side * quantity.sigma, quantity.lower), quantity.upper
+                    )
+                }
+                each = [
+                    self._piece(piece, z, self._driven(piece, z, values | moved))
+                    for piece in self._pieces
+                ]
                 both.append(side * (np.concatenate(each) - base))
             columns.append(max(both, key=lambda effect: float(effect @ effect)))
         chance = np.random.default_rng(0)
         for _ in range(0 if self._by_speed else SPEED_DRAWS):
-            each = [self._piece(piece, z, self._driven(_with_noise(piece, chance), z)) for piece in self._pieces]
+            each = [
+                self._piece(piece, z, self._driven(_with_noise(piece, chance), z))
+                for piece in self._pieces
+            ]
             columns.append((np.concatenate(each) - base) / np.sqrt(SPEED_DRAWS))
         return np.column_stack(columns) if columns else np.zeros((len(base), 0))
 
@@ -288,17 +338,24 @@ class FitStage:
         """Return the move of each quantity by the priors, whose gradient of the cost is ``z``."""
         weighted = jacobian * _weights(np.concatenate([*residuals, z]), len(z))[:, None]
         moved = -np.linalg.solve(weighted.T @ weighted, z)
-        return {quantity.name: float(quantity.sigma * moved[k]) for k, quantity in enumerate(self._quantities)}
+        return {
+            quantity.name: float(quantity.sigma * moved[k])
+            for k, quantity in enumerate(self._quantities)
+        }
 
-    def _covariance(self, residuals: Sequence[Array], jacobian: Array, sensitivity: Array | None) -> tuple[Array, Array]:
-        """Return the covariance of the quantities without and with what is considered. The data's weight is reduced by the
-        correlation length of its residuals, one array per piece: ten equal errors count once. The size of the errors is estimated
-        from the residuals.
+    def _covariance(
+        self, residuals: Sequence[Array], jacobian: Array, sensitivity: Array | None
+    ) -> tuple[Array, Array]:
+        """Return the covariance of the quantities without and with what is considered. The data's
+        weight is reduced by the correlation length of its residuals, one array per piece: ten equal
+        errors count once. The size of the errors is estimated from the residuals.
         """
         weight = []
         for residual in residuals:
             large = max(float((residual**2).mean()), 1e-2)
-            together = max(_together(part) for part in np.split(residual, 1 if self._by_speed else 3))
+            together = max(
+                _together(part) for part in np.split(residual, 1 if self._by_speed else 3)
+            )
             weight.append(np.full(len(residual), 1.0 / (large * together)))
         unknowns = jacobian.shape[1]
         root = np.sqrt(np.concatenate(weight))[:, None]
@@ -307,7 +364,9 @@ class FitStage:
         q = len(self._quantities)
         sigma = np.array([quantity.sigma for quantity in self._quantities])
         scale = np.outer(sigma, sigma)
-        shown: Array = found[:q, :q] * scale + np.diag([quantity.model_error**2 for quantity in self._quantities])
+        shown: Array = found[:q, :q] * scale + np.diag(
+            [quantity.model_error**2 for quantity in self._quantities]
+        )
         if sensitivity is None:
             return shown, shown
         moved = found[:q] @ data.T @ (sensitivity * root)
@@ -324,12 +383,21 @@ def _with_nuisance(stage: FitStage, task: tuple[int, Array]) -> tuple[Array, Arr
 
 
 def _with_noise(piece: RunSegment, chance: np.random.Generator) -> RunSegment:
-    """Return the piece with as much noise again in its measured speeds as they have from row to row."""
+    """Return the piece with as much noise again in its measured speeds as they have from row to
+    row."""
     speed_mps = piece.run.speed_mps
     bends = speed_mps[1:-1] - 0.5 * (speed_mps[:-2] + speed_mps[2:])
-    # Of noise that is independent from row to row the bends have 1.5 times the variance; 0.6745 is the median of a normal deviate.
-    sigma_mps = float(np.nanmedian(np.abs(bends))) / (0.6745 * np.sqrt(1.5)) if np.isfinite(bends).any() else 0.0
-    return replace(piece, run=replace(piece.run, speed_mps=speed_mps + chance.normal(0.0, sigma_mps, len(speed_mps))))
+    # Of noise that is independent from row to row the bends have 1.5 times the variance; 0.6745 is
+    # the median of a normal deviate.
+    sigma_mps = (
+        float(np.nanmedian(np.abs(bends))) / (0.6745 * np.sqrt(1.5))
+        if np.isfinite(bends).any()
+        else 0.0
+    )
+    return replace(
+        piece,
+        run=replace(piece.run, speed_mps=speed_mps + chance.normal(0.0, sigma_mps, len(speed_mps))),
+    )
 
 
 def _bounded(residual: Array) -> Array:
@@ -337,10 +405,14 @@ def _bounded(residual: Array) -> Array:
     return np.clip(np.nan_to_num(residual, nan=0.0), -1e4, 1e4)
 
 
-def _from_best_start(yaw: Array, x: Array, y: Array, motion: SimulatedMotion, piece: RunSegment) -> list[Array]:
-    """Return the residuals for the pose at the start that explains them best, each with the error of that pose as one row more.
+def _from_best_start(
+    yaw: Array, x: Array, y: Array, motion: SimulatedMotion, piece: RunSegment
+) -> list[Array]:
+    """Return the residuals for the pose at the start that explains them best, each with the error
+    of that pose as one row more.
 
-    The measured pose has errors too, and an open-loop drive carries them to its end (Golub & Pereyra 1973, variable projection).
+    The measured pose has errors too, and an open-loop drive carries them to its end (Golub &
+    Pereyra 1973, variable projection).
     """
     known = piece.run.known()[piece.rows]
     one, none = known.astype(float), np.zeros(len(yaw))
@@ -357,7 +429,8 @@ def _from_best_start(yaw: Array, x: Array, y: Array, motion: SimulatedMotion, pi
 
 
 def _robust(residual: Array, priors: int) -> float:
-    """Return the robust cost: outliers count by magnitude, not square; the last ``priors`` by their square."""
+    """Return the robust cost: outliers count by magnitude, not square; the last ``priors`` by their
+    square."""
     data, prior = residual[:-priors], residual[-priors:]
     return float((2.0 * (np.sqrt(1.0 + data * data) - 1.0)).sum() + (prior * prior).sum())
 

@@ -23,7 +23,8 @@ class PredictionErrors(Struct, frozen=True, kw_only=True):
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
-    """Run with its prediction errors before and after, the latter by a fit without the run if held out."""
+    """Run with its prediction errors before and after, the latter by a fit without the run if held
+    out."""
 
     name: str
     kind: str
@@ -46,9 +47,11 @@ class FittedQuantity(Struct, frozen=True, kw_only=True):
     fold_spread: float | None
     prior_sigma: float
     prior_share: float
-    """Fraction of the knowledge that is the prior's, 0..1: near 1 the drives say nothing, and the value is the vehicle's own."""
+    """Fraction of the knowledge that is the prior's, 0..1: near 1 the drives say nothing, and the
+    value is the vehicle's own."""
     prior_pull: float
-    """Distance by which the priors move the value, also those of quantities that the drives do not separate from it."""
+    """Distance by which the priors move the value, also those of quantities that the drives do not
+    separate from it."""
     at_bound: bool
 
     @property
@@ -72,15 +75,17 @@ class Calibration(Struct, frozen=True, kw_only=True):
     levels: dict[str, float]
     """Fitted charge of the battery by run; predictions do not use it."""
     misaligned_rad: dict[str, float]
-    """Heading of the vehicle minus the rig's, by rig. Evaluations use it; the ``after`` of a run held out of a fold uses the angle
-    of that fold's fit.
+    """Heading of the vehicle minus the rig's, by rig. Evaluations use it; the ``after`` of a run
+    held out of a fold uses the angle of that fold's fit.
     """
     refused: list[str]
     stopped: bool
-    """True if interrupted: values are the best so far, and the remaining folds and runs are missing."""
+    """True if interrupted: values are the best so far, and the remaining folds and runs are
+    missing."""
 
     def summary(self) -> dict[str, Any]:
-        """Return mean and worst by error, over the runs predicted by a fit without them, else over all; empty without runs."""
+        """Return mean and worst by error, over the runs predicted by a fit without them, else over
+        all; empty without runs."""
         judged = [run for run in self.runs if run.held_out] or self.runs
         mean = {}
         for name in PredictionErrors.__struct_fields__ if judged else ():
@@ -92,8 +97,11 @@ class Calibration(Struct, frozen=True, kw_only=True):
         return mean
 
 
-def errors_of(pieces: list[tuple[RunSegment, SimulatedMotion, SimulatedMotion]]) -> PredictionErrors:
-    """Return the errors of one run from its pieces, each with the drives by throttle and at the measured speed."""
+def errors_of(
+    pieces: list[tuple[RunSegment, SimulatedMotion, SimulatedMotion]],
+) -> PredictionErrors:
+    """Return the errors of one run from its pieces, each with the drives by throttle and at the
+    measured speed."""
     speed: list[Array] = []
     place: list[Array] = []
     at_speed: list[Array] = []
@@ -103,5 +111,7 @@ def errors_of(pieces: list[tuple[RunSegment, SimulatedMotion, SimulatedMotion]])
         for parts, motion in ((place, by_throttle), (at_speed, by_speed)):
             parts.append(np.hypot(motion.x_m - run.x_m[rows], motion.y_m - run.y_m[rows]))
     return PredictionErrors(
-        speed_mps=rms(np.concatenate(speed)), place_m=rms(np.concatenate(place)), place_at_speed_m=rms(np.concatenate(at_speed))
+        speed_mps=rms(np.concatenate(speed)),
+        place_m=rms(np.concatenate(place)),
+        place_at_speed_m=rms(np.concatenate(at_speed)),
     )

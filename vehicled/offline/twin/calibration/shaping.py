@@ -1,8 +1,10 @@
-"""Actuator dynamics on recorded commands: dead time, rate limits, maps and lags, at every step of a grid.
+"""Actuator dynamics on recorded commands: dead time, rate limits, maps and lags, at every step of a
+grid.
 
-They follow :class:`sim_backend.plant.actuators.Actuators` except for the time at which a command acts: there from the next grid
-point on; here a step takes the command's mean, and the output is shifted by the dead time, which need not be a whole number of
-steps. So the motion depends smoothly on the dead time, which the fit needs.
+They follow :class:`sim_backend.plant.actuators.Actuators` except for the time at which a command
+acts: there from the next grid point on; here a step takes the command's mean, and the output is
+shifted by the dead time, which need not be a whole number of steps. So the motion depends smoothly
+on the dead time, which the fit needs.
 """
 
 from math import exp
@@ -13,7 +15,8 @@ from vehicled.core.arrays import Array
 
 
 def held_means(command_s: Array, values: Array, begin_s: float, step_s: float, steps: int) -> Array:
-    """Return the means (steps,) over each step of a command that is held from row to row; 0 before the first row."""
+    """Return the means (steps,) over each step of a command that is held from row to row; 0 before
+    the first row."""
     edges = begin_s + step_s * np.arange(steps + 1)
     area = np.concatenate([[0.0], np.cumsum(values[:-1] * np.diff(command_s))])
     row = np.clip(np.searchsorted(command_s, edges, side="right") - 1, 0, None)
@@ -54,12 +57,18 @@ def low_passed(target: Array, lag_s: float, step_s: float, start: float) -> Arra
     return np.array(out)
 
 
-def servo(target: Array, bandwidth_radps: float, damping: float, step_s: float, start: float) -> Array:
-    """Apply a second-order follower to ``target`` (n,), integrated implicitly; bandwidth 0 is none."""
+def servo(
+    target: Array, bandwidth_radps: float, damping: float, step_s: float, start: float
+) -> Array:
+    """Apply a second-order follower to ``target`` (n,), integrated implicitly; bandwidth 0 is
+    none."""
     if bandwidth_radps <= 0.0:
         return target
     stiff = bandwidth_radps * step_s
-    pull, implicit_gain = stiff * bandwidth_radps, 1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff)
+    pull, implicit_gain = (
+        stiff * bandwidth_radps,
+        1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff),
+    )
     out, angle, rate = list[float](), start, 0.0
     for wanted in target.tolist():
         rate = implicit_gain * (rate + pull * (wanted - angle))

@@ -28,11 +28,14 @@ SMOOTH_S = 0.3
 SHORT_MPS = 0.2
 """Speed error of the ideal drive at full throttle."""
 SPEED_SPARE = 1.5
-OPEN = Differential(lock_nms=0.0, bias=1.0, coast_bias=1.0, bias_begin_radps=0.0, bias_full_radps=1.0)
+OPEN = Differential(
+    lock_nms=0.0, bias=1.0, coast_bias=1.0, bias_begin_radps=0.0, bias_full_radps=1.0
+)
 
 
 class TwinModel:
-    """Double-track plant as a :class:`vehicled.offline.twin.calibration.quantity.CalibrationModel`."""
+    """Double-track plant as a
+    :class:`vehicled.offline.twin.calibration.quantity.CalibrationModel`."""
 
     def __init__(self, parameters: TwinParameters) -> None:
         self.name = parameters.identity.name
@@ -48,7 +51,9 @@ class TwinModel:
 
     def steps_s(self) -> tuple[float, float]:
         for step_s in FIT_STEPS_S:
-            if not check(self._parameters, step_s) and not check(_at_speed(self._parameters, 1.0), step_s):
+            if not check(self._parameters, step_s) and not check(
+                _at_speed(self._parameters, 1.0), step_s
+            ):
                 return step_s, JUDGE_STEP_S
         return JUDGE_STEP_S, JUDGE_STEP_S
 
@@ -66,7 +71,15 @@ class TwinModel:
             table[last] = value
         return msgspec.convert(tree, TwinParameters)
 
-    def drive(self, piece: RunSegment, values: Values, step_s: float, *, at_speed: bool, level: float = 1.0) -> SimulatedMotion:
+    def drive(
+        self,
+        piece: RunSegment,
+        values: Values,
+        step_s: float,
+        *,
+        at_speed: bool,
+        level: float = 1.0,
+    ) -> SimulatedMotion:
         parameters = self.with_values(values)
         steps = round(piece.seconds / step_s) + 2
         commands = np.zeros((steps, 3))
@@ -92,7 +105,9 @@ class TwinModel:
         return twin_quantities.figures(self._parameters, values, sigma, self.levels, self._top_mps)
 
 
-def _driven(model: DoubleTrack, start: tuple[float, float, float, float], commands: Array, step_s: float) -> dict[str, Array]:
+def _driven(
+    model: DoubleTrack, start: tuple[float, float, float, float], commands: Array, step_s: float
+) -> dict[str, Array]:
     x_m, y_m, yaw_rad, speed_mps = start
     behind_m = model.constants.rear.arm_m
     model.reset(x_m - behind_m * cos(yaw_rad), y_m - behind_m * sin(yaw_rad), yaw_rad, speed_mps)
@@ -103,9 +118,15 @@ def steering_rad(parameters: TwinParameters, piece: RunSegment, step_s: float, s
     """Return the angle (steps,) of the virtual front wheel."""
     s, run = parameters.steering, piece.run
     warm = round(WARM_S / step_s)
-    command = shaping.held_means(run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps)
+    command = shaping.held_means(
+        run.command_s, run.steering, piece.begin_s - warm * step_s, step_s, warm + steps
+    )
     command = shaping.beyond_dead_zone(command, s.dead_zone)
-    target = np.clip(np.interp(command, s.map_command, s.map_angle_rad) + s.offset_rad, -s.max_wheel_rad, s.max_wheel_rad)
+    target = np.clip(
+        np.interp(command, s.map_command, s.map_angle_rad) + s.offset_rad,
+        -s.max_wheel_rad,
+        s.max_wheel_rad,
+    )
     angle = shaping.rate_limited(target, s.rate_radps * step_s, float(target[0]))
     angle = shaping.servo(angle, s.bandwidth_radps, s.damping_ratio, step_s, float(target[0]))
     wheels = shaping.with_slack(angle, s.slack_rad, float(target[0]))
@@ -116,19 +137,29 @@ def throttle(parameters: TwinParameters, piece: RunSegment, step_s: float, steps
     """Return the throttle (steps,) at the drive."""
     drive, run = parameters.powertrain, piece.run
     warm = round(WARM_S / step_s)
-    commands_in = shaping.held_means(run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps)
+    commands_in = shaping.held_means(
+        run.command_s, run.throttle, piece.begin_s - warm * step_s, step_s, warm + steps
+    )
     if isinstance(drive, Motor):
         commands_in = shaping.rate_limited(commands_in, drive.throttle_rate_ps * step_s, 0.0)
-        commands_in = np.sign(commands_in) * np.interp(np.abs(commands_in), drive.map_throttle, drive.map_share)
-    return shaping.delayed(shaping.low_passed(commands_in, drive.lag_s, step_s, 0.0), drive.delay_s, step_s)[warm:]
+        commands_in = np.sign(commands_in) * np.interp(
+            np.abs(commands_in), drive.map_throttle, drive.map_share
+        )
+    return shaping.delayed(
+        shaping.low_passed(commands_in, drive.lag_s, step_s, 0.0), drive.delay_s, step_s
+    )[warm:]
 
 
 def braking(parameters: TwinParameters, piece: RunSegment, step_s: float, steps: int) -> Array:
     """Return the brake (steps,) at the wheels."""
     brakes, run = parameters.brakes, piece.run
     warm = round(WARM_S / step_s)
-    commands_in = shaping.held_means(run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps)
-    return shaping.delayed(shaping.low_passed(commands_in, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s)[warm:]
+    commands_in = shaping.held_means(
+        run.command_s, run.brake, piece.begin_s - warm * step_s, step_s, warm + steps
+    )
+    return shaping.delayed(
+        shaping.low_passed(commands_in, brakes.lag_s, step_s, 0.0), brakes.delay_s, step_s
+    )[warm:]
 
 
 def friction_of(parameters: TwinParameters) -> float:
@@ -155,10 +186,12 @@ def _measured(piece: RunSegment, step_s: float, steps: int) -> Array:
 
 
 def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
-    """Return the vehicle with an ideal drive whose throttle is the wheel speed relative to ``top_mps``.
+    """Return the vehicle with an ideal drive whose throttle is the wheel speed relative to
+    ``top_mps``.
 
-    The driveline stays, because its differentials push straight under power and into the turn while slowing down. Only motors on
-    both sides would steer the vehicle; they are replaced by one at the rear axle.
+    The driveline stays, because its differentials push straight under power and into the turn while
+    slowing down. Only motors on both sides would steer the vehicle; they are replaced by one at the
+    rear axle.
     """
     line = p.powertrain.driveline
     if line.layout == "sides":
@@ -167,11 +200,12 @@ def _at_speed(p: TwinParameters, top_mps: float) -> TwinParameters:
     most_nm = 10.0 * weight_n(p) * radius_m
     top_radps = top_mps / radius_m
     drive = Motor(
-        mode="speed", curve_speed_radps=[-1e6, 1e6], curve_torque_nm=[most_nm, most_nm], peak_torque_nm=most_nm, regeneration=1.0,
-        top_speed_radps=top_radps, speed_gain_nms=p.body.mass_kg * radius_m * radius_m / FOLLOWS_S, reduction=1.0,
-        rotor_inertia_kgm2=0.0, loss_speed_radps=[0.0, 1e6], loss_torque_nm=[0.0, 0.0], hold_torque_nm=0.0, reverse_share=1.0,
-        map_throttle=[0.0, 1.0], map_share=[0.0, 1.0], throttle_rate_ps=0.0, delay_s=0.0, lag_s=0.0,
-        driveline=line,
+        mode="speed", curve_speed_radps=[-1e6, 1e6], curve_torque_nm=[most_nm, most_nm],
+        peak_torque_nm=most_nm, regeneration=1.0, top_speed_radps=top_radps,
+        speed_gain_nms=p.body.mass_kg * radius_m * radius_m / FOLLOWS_S, reduction=1.0,
+        rotor_inertia_kgm2=0.0, loss_speed_radps=[0.0, 1e6], loss_torque_nm=[0.0, 0.0],
+        hold_torque_nm=0.0, reverse_share=1.0, map_throttle=[0.0, 1.0], map_share=[0.0, 1.0],
+        throttle_rate_ps=0.0, delay_s=0.0, lag_s=0.0, driveline=line,
     )  # fmt: skip
     return replace(p, powertrain=drive)
 
@@ -180,4 +214,6 @@ def _rows(table: dict[str, Array], behind_m: float, t_s: Array) -> SimulatedMoti
     x = table["x"] + behind_m * np.cos(table["yaw"])
     y = table["y"] + behind_m * np.sin(table["yaw"])
     columns = (x, y, table["yaw"], table["vx"])
-    return SimulatedMotion(*(np.interp(t_s, table["t"], np.nan_to_num(column, nan=1e3)) for column in columns))
+    return SimulatedMotion(
+        *(np.interp(t_s, table["t"], np.nan_to_num(column, nan=1e3)) for column in columns)
+    )

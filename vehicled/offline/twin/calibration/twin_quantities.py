@@ -1,7 +1,8 @@
 """Fitted quantities of a double-track vehicle, and the numbers of its file that they form.
 
-Throttle map: zero below ``throttle_zero``, then ratios at fixed points of the remaining range. Torque curve: values at fixed points
-of the driven speeds. Motion depends on torque over mass only, so the mass is not fitted.
+Throttle map: zero below ``throttle_zero``, then ratios at fixed points of the remaining range.
+Torque curve: values at fixed points of the driven speeds. Motion depends on torque over mass only,
+so the mass is not fitted.
 """
 
 from collections.abc import Sequence
@@ -9,20 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from sim_backend.plant.double_track.parameters import AccelerationDrive, Engine, Motor, TwinParameters
+from sim_backend.plant.double_track.parameters import (
+    AccelerationDrive,
+    Engine,
+    Motor,
+    TwinParameters,
+)
 from vehicled.offline.twin.calibration.quantity import CalibratedNumber, Quantity, Values
 
 MAP_PLACES = (0.03, 0.25, 0.5, 0.75)
 """Points of the map, relative to the range beyond the dead zone."""
 CURVE_PLACES = (0.0, 0.2, 0.4, 0.65, 0.9, 1.15, 1.6)
-"""Points of the curve, relative to the motor's speed at the top speed driven. Beyond 1 they matter at small duty."""
+"""Points of the curve, relative to the motor's speed at the top speed driven. Beyond 1 they matter
+at small duty."""
 ZERO_STARTS = (0.1, 0.2, 0.3, 0.4, 0.5)
 RATIO_SIGMA = 0.2
 ANGLE_ERROR = 0.005
 """Relative error of a wheel angle."""
 BIASED_ANGLE_ERROR = 0.01
-"""The same with differentials that pass more torque to the slower side. At the measured speed the torque of the drive is smooth;
-in a vehicle whose throttle is controlled it is not, and they bend its path by up to 1.3 % less (``bench/calibration_coverage.py``).
+"""The same with differentials that pass more torque to the slower side. At the measured speed the
+torque of the drive is smooth; in a vehicle whose throttle is controlled it is not, and they bend
+its path by up to 1.3 % less (``bench/calibration_coverage.py``).
 """
 OFFSET_ERROR_RAD = 5e-4
 DELAY_ERROR_S = 0.005
@@ -37,13 +45,15 @@ _TYRE = {
 
 
 def quantities(p: TwinParameters, levels: Sequence[float], top_mps: float) -> list[Quantity]:
-    """Return all quantities of a vehicle. ``levels`` are the commands that the drives steered with: the wheel angle at the first
-    is the gain's, each other one has its ratio to it.
+    """Return all quantities of a vehicle. ``levels`` are the commands that the drives steered with:
+    the wheel angle at the first is the gain's, each other one has its ratio to it.
     """
     return [*_powertrain(p, top_mps), *_steering(p, levels), *_tyres(p), *_inertia()]
 
 
-def changes(p: TwinParameters, values: Values, levels: Sequence[float], top_mps: float) -> dict[str, Any]:
+def changes(
+    p: TwinParameters, values: Values, levels: Sequence[float], top_mps: float
+) -> dict[str, Any]:
     """Return the numbers of the file by dotted key for the given quantities; others stay."""
     found: dict[str, Any] = {}
     drive, s = p.powertrain, p.steering
@@ -51,11 +61,18 @@ def changes(p: TwinParameters, values: Values, levels: Sequence[float], top_mps:
         zero = values.get("throttle_zero")
         if zero is not None:
             shares = _shares([values[f"share_{k}"] for k in range(len(MAP_PLACES))])
-            found["powertrain.map_throttle"] = [0.0, max(zero, 1e-3), *(_place(zero, place) for place in MAP_PLACES), 1.0]
+            found["powertrain.map_throttle"] = [
+                0.0,
+                max(zero, 1e-3),
+                *(_place(zero, place) for place in MAP_PLACES),
+                1.0,
+            ]
             found["powertrain.map_share"] = [0.0, 0.0, *shares, 1.0]
         if "torque_0" in values:
             found["powertrain.curve_speed_radps"] = curve_radps(p, top_mps)
-            found["powertrain.curve_torque_nm"] = [values[f"torque_{k}"] for k in range(len(CURVE_PLACES))]
+            found["powertrain.curve_torque_nm"] = [
+                values[f"torque_{k}"] for k in range(len(CURVE_PLACES))
+            ]
         if "full_s" in values:
             found["powertrain.throttle_rate_ps"] = 1.0 / max(values["full_s"], 1e-3)
         if "loss_0" in values:
@@ -66,48 +83,70 @@ def changes(p: TwinParameters, values: Values, levels: Sequence[float], top_mps:
                 found[f"powertrain.driveline.{axle}.bias"] = values["turn_bias"]
                 found[f"powertrain.driveline.{axle}.coast_bias"] = values["turn_bias"]
     elif isinstance(drive, Engine) and "torque_scale" in values:
-        found["powertrain.map_torque_nm"] = [values["torque_scale"] * torque for torque in drive.map_torque_nm]
+        found["powertrain.map_torque_nm"] = [
+            values["torque_scale"] * torque for torque in drive.map_torque_nm
+        ]
     elif isinstance(drive, AccelerationDrive) and "torque_scale" in values:
-        found["powertrain.full_acceleration_mps2"] = values["torque_scale"] * drive.full_acceleration_mps2
+        found["powertrain.full_acceleration_mps2"] = (
+            values["torque_scale"] * drive.full_acceleration_mps2
+        )
     if isinstance(drive, Engine) and "loss_scale" in values:
-        found["powertrain.loss_torque_nm"] = [values["loss_scale"] * torque for torque in drive.loss_torque_nm]
+        found["powertrain.loss_torque_nm"] = [
+            values["loss_scale"] * torque for torque in drive.loss_torque_nm
+        ]
     if "resistance" in values:
         for axle in ("front", "rear"):
             found[f"{axle}.tyre.rolling_resistance"] = values["resistance"]
     if "drive_delay" in values:
         found["powertrain.delay_s"] = values["drive_delay"]
-    for name, key in (("offset", "offset_rad"), ("steering_delay", "delay_s"), ("steering_rate", "rate_radps")):
+    for name, key in (
+        ("offset", "offset_rad"),
+        ("steering_delay", "delay_s"),
+        ("steering_rate", "rate_radps"),
+    ):
         if name in values:
             found[f"steering.{key}"] = values[name]
     if any(name.startswith(("gain", "ratio_")) for name in values):
         commands, angles = list(s.map_command), list(s.map_angle_rad)
         if 0.0 not in commands and commands[0] < 0.0 < commands[-1]:
-            # Without a point in the middle another ratio on one side would move the straight-ahead angle too.
+            # Without a point in the middle another ratio on one side would move the straight-ahead
+            # angle too.
             at = int(np.searchsorted(commands, 0.0))
             angles.insert(at, float(np.interp(0.0, commands, angles)))
             commands.insert(at, 0.0)
             found["steering.map_command"] = commands
         gain = values.get("gain", 1.0)
         scaled = [
-            angle if c == 0.0 else angle * gain * _ratio(c, values, levels) for c, angle in zip(commands, angles, strict=True)
+            angle if c == 0.0 else angle * gain * _ratio(c, values, levels)
+            for c, angle in zip(commands, angles, strict=True)
         ]
         found["steering.map_angle_rad"] = np.maximum.accumulate(scaled).tolist()
-        found["steering.max_wheel_rad"] = min(max(s.max_wheel_rad, *(abs(angle) + 0.02 for angle in scaled)), 1.49)
+        found["steering.max_wheel_rad"] = min(
+            max(s.max_wheel_rad, *(abs(angle) + 0.02 for angle in scaled)), 1.49
+        )
     for name, (field, directions) in _TYRE.items():
         if name in values:
             for axle, tyre in (("front", p.front.tyre), ("rear", p.rear.tyre)):
                 for direction in directions:
                     pair = getattr(getattr(tyre, direction), field)
-                    found[f"{axle}.tyre.{direction}.{field}"] = [values[name] * force for force in pair]
+                    found[f"{axle}.tyre.{direction}.{field}"] = [
+                        values[name] * force for force in pair
+                    ]
     if "yaw_inertia" in values:
         found["body.yaw_inertia_kgm2"] = values["yaw_inertia"] * p.body.yaw_inertia_kgm2
     return found
 
 
-def figures(p: TwinParameters, values: Values, sigma: Values, levels: Sequence[float], top_mps: float) -> list[CalibratedNumber]:
-    """Return the numbers of the file with the standard deviations propagated from the quantities; for a list, the largest one."""
+def figures(
+    p: TwinParameters, values: Values, sigma: Values, levels: Sequence[float], top_mps: float
+) -> list[CalibratedNumber]:
+    """Return the numbers of the file with the standard deviations propagated from the quantities;
+    for a list, the largest one."""
     base = changes(p, values, levels, top_mps)
-    variance = {key: np.zeros_like(np.atleast_1d(np.asarray(value, dtype=np.float64))) for key, value in base.items()}
+    variance = {
+        key: np.zeros_like(np.atleast_1d(np.asarray(value, dtype=np.float64)))
+        for key, value in base.items()
+    }
     for name, spread in sigma.items():
         moved = changes(p, {**values, name: values[name] + 0.1 * spread}, levels, top_mps)
         for key, value in moved.items():
@@ -147,7 +186,10 @@ def _shares(parts: Sequence[float]) -> list[float]:
 
 def _parts(shares: Sequence[float]) -> list[float]:
     before = [0.0, *shares[:-1]]
-    return [(level - low) / (1.0 - low) if low < 1.0 else 0.0 for low, level in zip(before, shares, strict=True)]
+    return [
+        (level - low) / (1.0 - low) if low < 1.0 else 0.0
+        for low, level in zip(before, shares, strict=True)
+    ]
 
 
 def _linear_beyond(zero: float) -> dict[str, float]:
@@ -161,9 +203,18 @@ def _place(zero: float, place: float) -> float:
 
 
 def _ratio(command: float, values: Values, levels: Sequence[float]) -> float:
-    """Return the angle at a command relative to the gain: interpolated between the levels of its side, as at the nearest beyond."""
-    side = sorted((abs(level), values.get(_ratio_name(level), 1.0)) for level in levels if level * command > 0.0)
-    return float(np.interp(abs(command), [level for level, _ in side], [ratio for _, ratio in side])) if side else 1.0
+    """Return the angle at a command relative to the gain: interpolated between the levels of its
+    side, as at the nearest beyond."""
+    side = sorted(
+        (abs(level), values.get(_ratio_name(level), 1.0))
+        for level in levels
+        if level * command > 0.0
+    )
+    return (
+        float(np.interp(abs(command), [level for level, _ in side], [ratio for _, ratio in side]))
+        if side
+        else 1.0
+    )
 
 
 def _ratio_name(level: float) -> str:
@@ -187,8 +238,9 @@ def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
     ) -> None:
         found.append(
             Quantity(
-                name=name, group="powertrain", unit=unit, start=min(max(start, bounds[0]), bounds[1]), lower=bounds[0],
-                upper=bounds[1], sigma=sigma, needs=needs, starts=starts, bends_path=bends, alone=alone,
+                name=name, group="powertrain", unit=unit,
+                start=min(max(start, bounds[0]), bounds[1]), lower=bounds[0], upper=bounds[1],
+                sigma=sigma, needs=needs, starts=starts, bends_path=bends, alone=alone,
             )
         )  # fmt: skip
 
@@ -196,8 +248,13 @@ def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
         known = drive.map_share[1] == 0.0 and len(drive.map_share) == len(MAP_PLACES) + 3
         zero = drive.map_throttle[1] if known else 0.0
         starts = () if known else tuple(_linear_beyond(zero) for zero in ZERO_STARTS)
-        add("throttle_zero", "", zero, (0.0, 0.8), 0.2, "throttle_range", starts=starts, alone=False)
-        shares = [float(np.interp(_place(zero, place), drive.map_throttle, drive.map_share)) for place in MAP_PLACES]
+        add(
+            "throttle_zero", "", zero, (0.0, 0.8), 0.2, "throttle_range", starts=starts, alone=False
+        )
+        shares = [
+            float(np.interp(_place(zero, place), drive.map_throttle, drive.map_share))
+            for place in MAP_PLACES
+        ]
         for k, part in enumerate(_parts(shares)):
             add(f"share_{k}", "", part, (0.0, 1.0), 0.25, "throttle_range", alone=False)
         peak = max(drive.curve_torque_nm)
@@ -210,8 +267,21 @@ def _powertrain(p: TwinParameters, top_mps: float) -> list[Quantity]:
         full_s = 1.0 / drive.throttle_rate_ps if drive.throttle_rate_ps > 0.0 else 0.05
         add("full_s", "s", full_s, (0.0, 3.0), 0.3, "throttle_steps")
         line = drive.driveline
-        if line.layout == "axles" and max(line.front.lock_nms, line.rear.lock_nms) == 0.0 and line.front.bias_full_radps > 0.0:
-            add("turn_bias", "", max(line.front.bias, line.rear.bias), (1.0, 10.0), 0.5, "turns", "drive", bends=True)
+        if (
+            line.layout == "axles"
+            and max(line.front.lock_nms, line.rear.lock_nms) == 0.0
+            and line.front.bias_full_radps > 0.0
+        ):
+            add(
+                "turn_bias",
+                "",
+                max(line.front.bias, line.rear.bias),
+                (1.0, 10.0),
+                0.5,
+                "turns",
+                "drive",
+                bends=True,
+            )
     else:
         add("torque_scale", "", 1.0, (0.1, 5.0), 0.3, "drive")
         if isinstance(drive, Engine) and any(drive.loss_torque_nm):
@@ -229,21 +299,42 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
     found = []
 
     def add(
-        name: str, unit: str, start: float, bounds: tuple[float, float], sigma: float, *needs: Any, model_error: float = 0.0
+        name: str,
+        unit: str,
+        start: float,
+        bounds: tuple[float, float],
+        sigma: float,
+        *needs: Any,
+        model_error: float = 0.0,
     ) -> None:
         found.append(
             Quantity(
-                name=name, group="steering", unit=unit, start=start, lower=bounds[0], upper=bounds[1], sigma=sigma, needs=needs,
-                by_speed=False, model_error=model_error,
+                name=name, group="steering", unit=unit, start=start, lower=bounds[0],
+                upper=bounds[1], sigma=sigma, needs=needs, by_speed=False, model_error=model_error,
             )
         )  # fmt: skip
 
     add("gain", "", 1.0, (0.2, 4.0), 0.6, "turns", model_error=angle_error)
     add("offset", "rad", s.offset_rad, (-0.3, 0.3), 0.02, "straight", model_error=OFFSET_ERROR_RAD)
-    add("steering_delay", "s", s.delay_s, (0.0, 1.5), 0.15, "steering_changes", model_error=DELAY_ERROR_S)
+    add(
+        "steering_delay",
+        "s",
+        s.delay_s,
+        (0.0, 1.5),
+        0.15,
+        "steering_changes",
+        model_error=DELAY_ERROR_S,
+    )
     if s.rate_radps > 0.0:
         # The twin's own value is always allowed.
-        add("steering_rate", "rad/s", s.rate_radps, (0.05, max(20.0, 2.0 * s.rate_radps)), 0.5 * s.rate_radps, "steering_steps")
+        add(
+            "steering_rate",
+            "rad/s",
+            s.rate_radps,
+            (0.05, max(20.0, 2.0 * s.rate_radps)),
+            0.5 * s.rate_radps,
+            "steering_steps",
+        )
     for level in levels[1:]:
         if s.map_command[0] <= level <= s.map_command[-1]:
             side = "left" if level > 0.0 else "right"
@@ -252,7 +343,8 @@ def _steering(p: TwinParameters, levels: Sequence[float]) -> list[Quantity]:
 
 
 def _tyres(p: TwinParameters) -> list[Quantity]:
-    """Return the tyre quantities. Their bounds keep the slope sufficient for the peak, with half the force left for the bend."""
+    """Return the tyre quantities. Their bounds keep the slope sufficient for the peak, with half
+    the force left for the bend."""
     steepest = min(
         slope * slip / force
         for tyre in (p.front.tyre.lateral, p.rear.tyre.lateral)
@@ -273,7 +365,7 @@ def _tyres(p: TwinParameters) -> list[Quantity]:
 def _inertia() -> list[Quantity]:
     return [
         Quantity(
-            name="yaw_inertia", group="inertia", unit="", start=1.0, lower=0.2, upper=5.0, sigma=0.3, needs=("yaw_jerk",),
-            by_speed=False,
+            name="yaw_inertia", group="inertia", unit="", start=1.0, lower=0.2, upper=5.0,
+            sigma=0.3, needs=("yaw_jerk",), by_speed=False,
         )
     ]  # fmt: skip

@@ -1,1 +1,2 @@
-"""Validation of the vehicle model against reference simulators: same commands, same start, differences of the motion."""
+"""Validation of the vehicle model against reference simulators: same commands, same start,
+differences of the motion."""

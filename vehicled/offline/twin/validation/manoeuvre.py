@@ -7,9 +7,11 @@ import numpy as np
 from vehicled.offline.twin.validation.reference import ReferenceRun
 
 Trait = Literal[
-    "straight", "gentle drive", "gentle brake", "slow", "combined slip", "ramp", "one side", "alternating", "fast", "quick"
+    "straight", "gentle drive", "gentle brake", "slow", "combined slip", "ramp", "one side",
+    "alternating", "fast", "quick"
 ]  # fmt: skip
-"""``alternating`` steers to both sides within two seconds, ``fast`` at more than 1.2 Hz, ``quick`` at more than 3 Hz."""
+"""``alternating`` steers to both sides within two seconds, ``fast`` at more than 1.2 Hz, ``quick``
+at more than 3 Hz."""
 
 TURNS_RADPS = 0.02
 """Largest yaw rate of a run that counts as straight."""
@@ -17,8 +19,8 @@ SLOW_MPS = 4.0
 GENTLE_MPS3 = 5.0
 """Largest rate of a commanded acceleration without a jump of the force."""
 PEDAL_STEP, ACCELERATION_STEP_MPS2 = 0.1, 0.4
-"""Change within ``STEP_S`` while the vehicle turns, from which the tyres transmit forces of both directions. A speed controller
-changes the throttle by a third of it.
+"""Change within ``STEP_S`` while the vehicle turns, from which the tyres transmit forces of both
+directions. A speed controller changes the throttle by a third of it.
 """
 STEP_S = 0.3
 RAMP_S = 2.0
@@ -56,7 +58,8 @@ def traits_of(reference: ReferenceRun) -> frozenset[Trait]:
 
 
 def half_period_s(t_s: Any, steer: Any) -> float:
-    """Return the shortest time between two opposite extremes of the steering; infinite if it steers to one side only."""
+    """Return the shortest time between two opposite extremes of the steering; infinite if it steers
+    to one side only."""
     large = np.flatnonzero(np.abs(steer) > 0.3 * np.abs(steer).max(initial=1e-9))
     sides = np.split(large, np.flatnonzero(np.diff(np.sign(steer[large]))) + 1)
     peaks = [side[np.argmax(np.abs(steer[side]))] for side in sides if len(side)]

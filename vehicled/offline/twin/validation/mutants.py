@@ -15,7 +15,12 @@ from vehicled.offline.twin.validation.metrics import check_target, deviations
 from vehicled.offline.twin.validation.parameters import PARAMETERS
 from vehicled.offline.twin.validation.processes import mapped
 from vehicled.offline.twin.validation.reference import ReferenceRunError, ReferenceSource, read
-from vehicled.offline.twin.validation.runner import Selection, chosen_sources, judge_reference, nothing_chosen
+from vehicled.offline.twin.validation.runner import (
+    Selection,
+    chosen_sources,
+    judge_reference,
+    nothing_chosen,
+)
 from vehicled.profile import ProfileError
 
 CHANGES_PCT = (-10, -5, 5, 10)
@@ -67,7 +72,8 @@ class Detection(Struct, frozen=True):
 
 
 class DetectionTable(Struct, frozen=True):
-    """Detections by vehicle, parameter and change; the unchanged vehicles are those of :data:`HEALTHY`."""
+    """Detections by vehicle, parameter and change; the unchanged vehicles are those of
+    :data:`HEALTHY`."""
 
     folder: str
     detections: list[Detection]
@@ -87,7 +93,9 @@ class DetectionTable(Struct, frozen=True):
         for size in sorted({abs(change) for change in CHANGES_PCT}, reverse=True):
             rows = [row for row in self.mutants if abs(row.change_pct) == size]
             parts.append(f"{sum(row.found for row in rows)} of {len(rows)} mutants of {size} %")
-        return f"found {', '.join(parts)}; {len(self.false_alarms)} false alarms of unchanged vehicles"
+        return (
+            f"found {', '.join(parts)}; {len(self.false_alarms)} false alarms of unchanged vehicles"
+        )
 
 
 def detect(selection: Selection, *, jobs: int, progress: Progress) -> DetectionTable:
@@ -96,7 +104,9 @@ def detect(selection: Selection, *, jobs: int, progress: Progress) -> DetectionT
     if not sources:
         raise nothing_chosen(selection)
     runs: list[MutatedRun] = []
-    for number, (source, outcome) in enumerate(zip(sources, mapped(mutate, sources, jobs)), start=1):
+    for number, (source, outcome) in enumerate(
+        zip(sources, mapped(mutate, sources, jobs)), start=1
+    ):
         progress(f"{number} of {len(sources)}: {source.name}")
         if isinstance(outcome, str):
             problems.append(f"{source.name}: {outcome}")
@@ -116,30 +126,47 @@ def mutate(source: ReferenceSource) -> MutatedRun | str:
     if not comparison.limits:
         return MutatedRun(source, 0, {})
     found = {
-        (HEALTHY, 0): MutantRun(*_nearest(comparison.errors, comparison.limits, comparison.judgement.share), comparison.effects)
+        (HEALTHY, 0): MutantRun(
+            *_nearest(comparison.errors, comparison.limits, comparison.judgement.share),
+            comparison.effects,
+        )
     }
     for parameter in PARAMETERS:
         for change in CHANGES_PCT:
             try:
-                ours = drive(reference, parameter.change(parameters, 1.0 + 0.01 * change), double_track)
+                ours = drive(
+                    reference, parameter.change(parameters, 1.0 + 0.01 * change), double_track
+                )
             except ParameterError:
                 continue
             base = deviations(reference, ours, comparison.judged.rows)
             errors = {name: rms(values) for name, values in base.items()}
-            share = check_target(reference, ours, errors, comparison.limits, comparison.target).share
+            share = check_target(
+                reference, ours, errors, comparison.limits, comparison.target
+            ).share
             along = [] if ours.ended else weigh(base, effects, comparison.limits)
-            found[parameter.name, change] = MutantRun(*_nearest(errors, comparison.limits, share), along)
+            found[parameter.name, change] = MutantRun(
+                *_nearest(errors, comparison.limits, share), along
+            )
     return MutatedRun(source, len(comparison.limits), found)
 
 
 def _nearest(errors: dict[str, float], limits: dict[str, float], share: float) -> tuple[float, str]:
-    """Return the share and the figure that has it; a run that ends early or behaves otherwise has none."""
-    figure = max((name for name in limits if name in errors), key=lambda name: errors[name] / limits[name], default="")
+    """Return the share and the figure that has it; a run that ends early or behaves otherwise has
+    none."""
+    figure = max(
+        (name for name in limits if name in errors),
+        key=lambda name: errors[name] / limits[name],
+        default="",
+    )
     return share, "behaviour" if share == inf else figure
 
 
 def _detections(runs: list[MutatedRun]) -> Iterator[Detection]:
-    mutants: list[Mutant] = [(HEALTHY, 0), *((p.name, change) for p in PARAMETERS for change in CHANGES_PCT)]
+    mutants: list[Mutant] = [
+        (HEALTHY, 0),
+        *((p.name, change) for p in PARAMETERS for change in CHANGES_PCT),
+    ]
     for vehicle in sorted({run.source.twin for run in runs}):
         own = [run for run in runs if run.source.twin == vehicle]
         for mutant in mutants:
@@ -148,10 +175,14 @@ def _detections(runs: list[MutatedRun]) -> Iterator[Detection]:
                 yield _detection(vehicle, mutant, judged)
 
 
-def _detection(vehicle: str, mutant: Mutant, judged: list[tuple[MutatedRun, MutantRun]]) -> Detection:
+def _detection(
+    vehicle: str, mutant: Mutant, judged: list[tuple[MutatedRun, MutantRun]]
+) -> Detection:
     nearest, worst = max(judged, key=lambda pair: pair[1].share)
     together = judge((run.source.group, mutated.effects, run.figures) for run, mutated in judged)
     off = {finding.parameter for finding in together if finding.passed is False}
     failed = sum(not run.share <= 1.0 for _, run in judged)
     name = nearest.source.name.partition("/")[2]
-    return Detection(vehicle, *mutant, len(judged), failed, name, worst.figure, worst.share, sorted(off))
+    return Detection(
+        vehicle, *mutant, len(judged), failed, name, worst.figure, worst.share, sorted(off)
+    )

@@ -41,7 +41,8 @@ class ReferenceSource(Struct, frozen=True):
 
 
 class ReferenceRun(Struct, frozen=True, eq=False):
-    """Run of a reference model. Arrays of shape (n,), SI, ISO 8855 signs; a missing quantity is None."""
+    """Run of a reference model. Arrays of shape (n,), SI, ISO 8855 signs; a missing quantity is
+    None."""
 
     source: ReferenceSource
     t_s: Any
@@ -85,11 +86,13 @@ class FoundRuns(Struct, frozen=True):
 
 
 def find(folder: str | Path) -> FoundRuns:
-    """Find the reference runs below a folder, sorted by name. Raises :class:`ReferenceRunError` if the folder does not exist."""
+    """Find the reference runs below a folder, sorted by name. Raises :class:`ReferenceRunError` if
+    the folder does not exist."""
     root = Path(folder)
     if not root.is_dir():
         raise ReferenceRunError(
-            f"{root}: no such folder; name the one that holds {FAMILIES[0].folder}/, {FAMILIES[1].folder}/, ..."
+            f"{root}: no such folder; name the one that holds {FAMILIES[0].folder}/, "
+            f"{FAMILIES[1].folder}/, ..."
         )
     sources: list[ReferenceSource] = []
     problems: list[str] = []
@@ -99,10 +102,16 @@ def find(folder: str | Path) -> FoundRuns:
         if source is not None:
             sources.append(source)
         elif own is not None and not _is_commands(path, own):
-            problems.append(f"{path}: not named like a file of {own.folder}/ ({own.pattern}); rename or remove it")
+            problems.append(
+                f"{path}: not named like a file of {own.folder}/ ({own.pattern}); rename or "
+                "remove it"
+            )
     present = {source.family for source in sources}
     problems += [
-        f"{family.folder}: no run of {family.title} below {root}; put its folder there to have it compared"
+        (
+            f"{family.folder}: no run of {family.title} below {root}; put its folder there to have "
+            "it compared"
+        )
         for family in FAMILIES
         if family.name not in present
     ]
@@ -116,12 +125,23 @@ def _is_commands(path: Path, family: Family) -> bool:
 def _match(path: Path, own: Family | None) -> ReferenceSource | None:
     for family in [own] if own is not None else [family for family in FAMILIES if family.anywhere]:
         match = re.fullmatch(family.pattern, path.name)
-        if match is None or _is_commands(path, family) or (own is None and not _has_columns(path, family)):
+        if (
+            match is None
+            or _is_commands(path, family)
+            or (own is None and not _has_columns(path, family))
+        ):
             continue
         names = match.groupdict()
         vehicle = names.get("vehicle") or family.vehicle
         twin = family.twins.get(vehicle, vehicle)
-        return ReferenceSource(family.name, vehicle, twin, names.get("model") or family.name, names["manoeuvre"], str(path))
+        return ReferenceSource(
+            family.name,
+            vehicle,
+            twin,
+            names.get("model") or family.name,
+            names["manoeuvre"],
+            str(path),
+        )
     return None
 
 
@@ -132,7 +152,18 @@ def _has_columns(path: Path, family: Family) -> bool:
     except RecordingError:
         return False
     c = family.columns
-    wanted = {c.time, c.x, c.y, c.yaw, c.vx, c.vy, c.yaw_rate, c.speed, c.sideslip, *family.marks} - {""}
+    wanted = {
+        c.time,
+        c.x,
+        c.y,
+        c.yaw,
+        c.vx,
+        c.vy,
+        c.yaw_rate,
+        c.speed,
+        c.sideslip,
+        *family.marks,
+    } - {""}
     return wanted <= set(names)
 
 
@@ -148,7 +179,10 @@ def read(source: ReferenceSource) -> ReferenceRun:
     if columns.vx:
         vx, vy = _column(path, motion, columns.vx), _column(path, motion, columns.vy)
     elif columns.sideslip:
-        speed, sideslip = _column(path, motion, columns.speed), _column(path, motion, columns.sideslip)
+        speed, sideslip = (
+            _column(path, motion, columns.speed),
+            _column(path, motion, columns.sideslip),
+        )
         vx, vy = speed * np.cos(sideslip), speed * np.sin(sideslip)
     else:
         vx, vy = _column(path, motion, columns.speed), None
@@ -158,9 +192,13 @@ def read(source: ReferenceSource) -> ReferenceRun:
         order_path = path.with_name(re.sub(r"_motion\.csv$", "", path.name) + commands.file)
         orders = _table(order_path)
     order_t = _rising(order_path, orders, commands.time)
-    steer = _column(order_path, orders, commands.wheel_angle or commands.steer or commands.steer_rad)
+    steer = _column(
+        order_path, orders, commands.wheel_angle or commands.steer or commands.steer_rad
+    )
     throttle = _column(order_path, orders, commands.acceleration or commands.throttle)
-    brake = _column(order_path, orders, commands.brake) if commands.brake else np.zeros_like(throttle)
+    brake = (
+        _column(order_path, orders, commands.brake) if commands.brake else np.zeros_like(throttle)
+    )
     lateral = vx * yaw_rate + (np.gradient(vy, t) if vy is not None else 0.0)
     return ReferenceRun(
         source,
@@ -178,7 +216,9 @@ def read(source: ReferenceSource) -> ReferenceRun:
         brake,
         lateral,
         next((_four(path, motion, names) for names in columns.wheels if names[0] in motion), None),
-        _four(path, motion, columns.loads) if columns.loads and columns.loads[0] in motion else None,
+        _four(path, motion, columns.loads)
+        if columns.loads and columns.loads[0] in motion
+        else None,
     )
 
 
@@ -195,11 +235,17 @@ def _table(path: Path) -> dict[str, Any]:
 
 def _column(path: Path, table: dict[str, Any], name: str) -> Any:
     if name not in table:
-        raise ReferenceRunError(f"{path}: no column {name!r} (there are {', '.join(table)}); name it in the table of families")
+        raise ReferenceRunError(
+            f"{path}: no column {name!r} (there are {', '.join(table)}); name it in the table "
+            "of families"
+        )
     values = table[name]
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ReferenceRunError(f"{path}: line {row + 2}, column {name!r} is not a finite number; download the file again")
+        raise ReferenceRunError(
+            f"{path}: line {row + 2}, column {name!r} is not a finite number; download the "
+            "file again"
+        )
     return values
 
 
@@ -211,5 +257,7 @@ def _rising(path: Path, table: dict[str, Any], name: str) -> Any:
     t = _column(path, table, name)
     if not (np.diff(t) > 0).all():
         row = int(np.flatnonzero(np.diff(t) <= 0)[0])
-        raise ReferenceRunError(f"{path}: line {row + 3}: time does not increase; sort the rows by {name!r}")
+        raise ReferenceRunError(
+            f"{path}: line {row + 3}: time does not increase; sort the rows by {name!r}"
+        )
     return t

@@ -62,10 +62,12 @@ class Validation(Struct, frozen=True, eq=False):
 
     folder: str
     comparisons: list[RunComparison]
-    """Comparisons, worst first: missed targets by their excess, then met ones, then those without target."""
+    """Comparisons, worst first: missed targets by their excess, then met ones, then those without
+    target."""
     failures: list[FailedRun]
     problems: list[str]
-    """Messages about the folder: missing or unrecognised files. They do not fail a validation, but reduce it."""
+    """Messages about the folder: missing or unrecognised files. They do not fail a validation, but
+    reduce it."""
     checks: list[TheoryCheck]
     provenance: list[StatusCounts]
     findings: list[Finding]
@@ -79,7 +81,9 @@ class Validation(Struct, frozen=True, eq=False):
     @property
     def missed(self) -> list[RunComparison]:
         """Runs beyond their target."""
-        return [comparison for comparison in self.comparisons if comparison.judgement.passed is False]
+        return [
+            comparison for comparison in self.comparisons if comparison.judgement.passed is False
+        ]
 
     @property
     def judged(self) -> int:
@@ -93,16 +97,26 @@ class Validation(Struct, frozen=True, eq=False):
 
     @property
     def passed(self) -> bool:
-        """True if all targets are met, no parameter is off, all checks hold and at least one run or check was evaluated."""
-        return not (self.missed or self.failures or self.failed_checks or self.deviating) and bool(self.judged or self.checks)
+        """True if all targets are met, no parameter is off, all checks hold and at least one run or
+        check was evaluated."""
+        return not (self.missed or self.failures or self.failed_checks or self.deviating) and bool(
+            self.judged or self.checks
+        )
 
     def headline(self) -> str:
         """Verdict in one sentence."""
         kept = self.judged - len(self.missed)
-        text = f"{kept} of {self.judged} reference runs within their target" if self.judged else "no reference run judged"
+        text = (
+            f"{kept} of {self.judged} reference runs within their target"
+            if self.judged
+            else "no reference run judged"
+        )
         if self.findings:
             shown = sum(finding.passed is not None for finding in self.findings)
-            text += f", {shown - len(self.deviating)} of {shown} parameters that the runs show within {LARGEST_PCT:g} %"
+            text += (
+                f", {shown - len(self.deviating)} of {shown} parameters that the runs show "
+                f"within {LARGEST_PCT:g} %"
+            )
         if self.checks:
             holding = sum(check.passed is True for check in self.checks)
             text += f", {holding} of {holding + len(self.failed_checks)} checks against theory hold"
@@ -126,4 +140,6 @@ def worst_first(comparisons: list[RunComparison]) -> list[RunComparison]:
 def count_provenance(vehicle: str, statuses: list[str]) -> StatusCounts:
     """Count the statuses of a vehicle file's numbers."""
     counts = Counter(statuses)
-    return StatusCounts(vehicle, counts["published"], counts["calibrated"], counts["derived"], counts["assumed"])
+    return StatusCounts(
+        vehicle, counts["published"], counts["calibrated"], counts["derived"], counts["assumed"]
+    )

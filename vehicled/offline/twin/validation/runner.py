@@ -11,11 +11,24 @@ from sim_backend.plant.double_track.parameters import TwinParameters
 from sim_backend.plant.twin_file import load_twin, names
 from vehicled.core.arrays import rms
 from vehicled.offline.twin.validation.drive import drive
-from vehicled.offline.twin.validation.evidence import Deviations, Finding, effects_of, judge, weigh, widened
+from vehicled.offline.twin.validation.evidence import (
+    Deviations,
+    Finding,
+    effects_of,
+    judge,
+    weigh,
+    widened,
+)
 from vehicled.offline.twin.validation.manoeuvre import traits_of
 from vehicled.offline.twin.validation.metrics import check_target, deviations, judged_rows
 from vehicled.offline.twin.validation.processes import mapped
-from vehicled.offline.twin.validation.reference import ReferenceRun, ReferenceRunError, ReferenceSource, find, read
+from vehicled.offline.twin.validation.reference import (
+    ReferenceRun,
+    ReferenceRunError,
+    ReferenceSource,
+    find,
+    read,
+)
 from vehicled.offline.twin.validation.result import (
     FailedRun,
     RunComparison,
@@ -44,7 +57,8 @@ class Selection(Struct, frozen=True):
 
 
 def run_all(selection: Selection, *, jobs: int, progress: Progress) -> Validation:
-    """Validate. Raises :class:`ReferenceRunError` for an empty selection. The result does not depend on the number of processes."""
+    """Validate. Raises :class:`ReferenceRunError` for an empty selection. The result does not
+    depend on the number of processes."""
     sources, problems = chosen_sources(selection)
     shipped = [name for name in names() if selection.vehicle in ("", name)]
     vehicles = shipped if selection.theory and not selection.run else []
@@ -64,7 +78,9 @@ def run_all(selection: Selection, *, jobs: int, progress: Progress) -> Validatio
             checks += outcome
     used = sorted({comparison.source.twin for comparison in comparisons} | set(vehicles))
     provenance, findings = list(_provenances(used)), findings_of(comparisons)
-    return Validation(selection.folder, worst_first(comparisons), failures, problems, checks, provenance, findings)
+    return Validation(
+        selection.folder, worst_first(comparisons), failures, problems, checks, provenance, findings
+    )
 
 
 def chosen_sources(selection: Selection) -> tuple[list[ReferenceSource], list[str]]:
@@ -76,8 +92,13 @@ def chosen_sources(selection: Selection) -> tuple[list[ReferenceSource], list[st
 
 def nothing_chosen(selection: Selection) -> ReferenceRunError:
     """Return the error of an empty selection, with the vehicles that can be chosen."""
-    known = ", ".join(sorted({source.twin for source in find(selection.folder).sources} | set(names()))) or "none"
-    return ReferenceRunError(f"{selection.folder}: no run matches --vehicle and --run; known vehicles: {known}")
+    known = (
+        ", ".join(sorted({source.twin for source in find(selection.folder).sources} | set(names())))
+        or "none"
+    )
+    return ReferenceRunError(
+        f"{selection.folder}: no run matches --vehicle and --run; known vehicles: {known}"
+    )
 
 
 def _do(task: ReferenceSource | str) -> RunComparison | FailedRun | list[TheoryCheck]:
@@ -115,15 +136,22 @@ def judge_reference(reference: ReferenceRun, parameters: TwinParameters) -> Vali
     base = deviations(reference, ours, rows.rows)
     errors = {name: rms(values) for name, values in base.items()}
     effects = effects_of(parameters, deviate, base) if target.limits and base else {}
-    limits = widened({name: limit for name, limit in target.limits.items() if name in base}, effects)
+    limits = widened(
+        {name: limit for name, limit in target.limits.items() if name in base}, effects
+    )
     judgement = check_target(reference, ours, errors, limits, target)
     weighed = weigh(base, effects, limits)
-    return ValidatedRun(RunComparison(reference, ours, rows, errors, limits, target, judgement, weighed), effects)
+    return ValidatedRun(
+        RunComparison(reference, ours, rows, errors, limits, target, judgement, weighed), effects
+    )
 
 
 def findings_of(comparisons: list[RunComparison]) -> list[Finding]:
     """Estimate the parameters of every vehicle and model from all its judged runs."""
-    return judge((comparison.source.group, comparison.effects, len(comparison.limits)) for comparison in comparisons)
+    return judge(
+        (comparison.source.group, comparison.effects, len(comparison.limits))
+        for comparison in comparisons
+    )
 
 
 def _check(vehicle: str) -> list[TheoryCheck]:
@@ -137,7 +165,11 @@ def _check(vehicle: str) -> list[TheoryCheck]:
 def _chosen(source: ReferenceSource, selection: Selection) -> bool:
     if selection.vehicle not in ("", source.twin, source.vehicle):
         return False
-    return not selection.run or fnmatch(source.name, selection.run) or fnmatch(source.name.partition("/")[2], selection.run)
+    return (
+        not selection.run
+        or fnmatch(source.name, selection.run)
+        or fnmatch(source.name.partition("/")[2], selection.run)
+    )
 
 
 def _provenances(vehicles: list[str]) -> Iterator[StatusCounts]:

@@ -39,10 +39,15 @@ _NO_STEERING: CheckOutcome = ("does not steer its wheels", "", None)
 
 def check_vehicle(parameters: TwinParameters) -> list[TheoryCheck]:
     """Run all checks of a vehicle. Never raises for a vehicle that loads."""
-    return [TheoryCheck(parameters.identity.name, title, *_found(check, parameters)) for title, check in CHECKS.items()]
+    return [
+        TheoryCheck(parameters.identity.name, title, *_found(check, parameters))
+        for title, check in CHECKS.items()
+    ]
 
 
-def _found(check: Callable[[TwinParameters], CheckOutcome], parameters: TwinParameters) -> CheckOutcome:
+def _found(
+    check: Callable[[TwinParameters], CheckOutcome], parameters: TwinParameters
+) -> CheckOutcome:
     try:
         return check(parameters)
     except ParameterError as error:
@@ -50,11 +55,14 @@ def _found(check: Callable[[TwinParameters], CheckOutcome], parameters: TwinPara
 
 
 def static_loads(p: TwinParameters) -> CheckOutcome:
-    """Check that a standing vehicle's wheels carry its weight, distributed by axle distances and weight shift."""
+    """Check that a standing vehicle's wheels carry its weight, distributed by axle distances and
+    weight shift."""
     table, _ = drive(p, np.zeros((500, 3)), 0.0)
     loads = [float(table[f"fz_{wheel}"][-1]) for wheel in ("fl", "fr", "rl", "rr")]
     weight = p.body.mass_kg * GRAVITY_MPS2
-    front = weight * ((p.body.wheelbase_m - p.body.cg_to_front_m) / p.body.wheelbase_m + p.body.weight_shift)
+    front = weight * (
+        (p.body.wheelbase_m - p.body.cg_to_front_m) / p.body.wheelbase_m + p.body.weight_shift
+    )
     off = max(abs(sum(loads) / weight - 1.0), abs((loads[0] + loads[1]) / front - 1.0))
     return f"off by {off:.1e}", "loads sum to m g, front axle to its share, within 1e-9", off < 1e-9
 
@@ -67,16 +75,33 @@ def mirror(p: TwinParameters) -> CheckOutcome:
         commands = steered(sign * max(angle_rad(p), 0.05) * np.sin(0.004 * steps), len(steps))
         commands[:1500, 1], commands[1500:, 2] = 0.3, 0.2
         table, _ = drive(p, commands, brisk_mps(p))
-        ends.append([table["x"], sign * table["y"], sign * table["yaw"], table["vx"], sign * table["vy"], sign * table["roll"]])
+        ends.append(
+            [
+                table["x"],
+                sign * table["y"],
+                sign * table["yaw"],
+                table["vx"],
+                sign * table["vy"],
+                sign * table["roll"],
+            ]
+        )
     difference = float(np.max(np.abs(np.array(ends[0]) - np.array(ends[1]))))
-    return "equal" if difference == 0.0 else f"apart by {difference:.1e}", "mirrored run bit-equal", difference == 0.0
+    return (
+        "equal" if difference == 0.0 else f"apart by {difference:.1e}",
+        "mirrored run bit-equal",
+        difference == 0.0,
+    )
 
 
 def rest_on_slope(p: TwinParameters) -> CheckOutcome:
     """Check that brakes and rolling resistance hold the vehicle on a slope within their limits."""
     weight = p.body.mass_kg * GRAVITY_MPS2
     resistance = min(p.front.tyre.rolling_resistance, p.rear.tyre.rolling_resistance)
-    hold = p.powertrain.hold_torque_nm * p.powertrain.reduction if isinstance(p.powertrain, Motor) else 0.0
+    hold = (
+        p.powertrain.hold_torque_nm * p.powertrain.reduction
+        if isinstance(p.powertrain, Motor)
+        else 0.0
+    )
     torque = 2.0 * (p.brakes.front_torque_nm + p.brakes.rear_torque_nm) + hold
     slope = min(0.1, 0.5 * (torque / p.rear.loaded_radius_m / weight + resistance))
     if slope < 1e-3:
@@ -87,7 +112,11 @@ def rest_on_slope(p: TwinParameters) -> CheckOutcome:
         model.step(0.0, 0.0, 1.0)
         places.append(model.state.x_m)
     crept = abs(places[-1] - places[2000])
-    return f"crept {crept:.1e} m in 2 s at {100 * slope:.1f} %", "not one bit in 2 s, after 2 s to settle", crept == 0.0
+    return (
+        f"crept {crept:.1e} m in 2 s at {100 * slope:.1f} %",
+        "not one bit in 2 s, after 2 s to settle",
+        crept == 0.0,
+    )
 
 
 def kinematic(p: TwinParameters) -> CheckOutcome:
@@ -101,11 +130,16 @@ def kinematic(p: TwinParameters) -> CheckOutcome:
     table, _ = drive(ideal(p), steered(angle, steps), _CRAWL_MPS)
     curvature = (tan(angle) - tan(p.steering.rear_ratio * angle)) / p.body.wheelbase_m
     off = float(table["yaw_rate"][-1] / (table["vx"][-1] * curvature)) - 1.0
-    return f"off by {100 * off:+.2f} %", f"yaw rate of the kinematic model within 1 % at {_CRAWL_MPS:g} m/s", abs(off) < 0.01
+    return (
+        f"off by {100 * off:+.2f} %",
+        f"yaw rate of the kinematic model within 1 % at {_CRAWL_MPS:g} m/s",
+        abs(off) < 0.01,
+    )
 
 
 def yaw_gain(p: TwinParameters) -> CheckOutcome:
-    """Check the steady yaw rate per steering angle v / (L + K v^2) with the K of the linear single track."""
+    """Check the steady yaw rate per steering angle v / (L + K v^2) with the K of the linear single
+    track."""
     if not angle_rad(p):
         return _NO_STEERING
     length, gradient = linear_gradient(p, DoubleTrack(p).constants)
@@ -113,19 +147,25 @@ def yaw_gain(p: TwinParameters) -> CheckOutcome:
     for factor in _SPEEDS:
         inverse, speed = _inverse_gain(p, factor * brisk_mps(p))
         worst = max(worst, abs((length + gradient * speed**2) / (speed * inverse) - 1.0))
-    return f"off by {100 * worst:.2f} %", "v / (L + K v^2) of linear theory within 2 %", worst < 0.02
+    return (
+        f"off by {100 * worst:.2f} %",
+        "v / (L + K v^2) of linear theory within 2 %",
+        worst < 0.02,
+    )
 
 
 def characteristic_speed(p: TwinParameters) -> CheckOutcome:
-    """Check the speed of an understeering vehicle's largest yaw gain, sqrt(L / K), or an oversteering one's critical speed, sqrt(-L
-    / K).
+    """Check the speed of an understeering vehicle's largest yaw gain, sqrt(L / K), or an
+    oversteering one's critical speed, sqrt(-L / K).
     """
     if not angle_rad(p):
         return _NO_STEERING
     length, gradient = linear_gradient(p, DoubleTrack(p).constants)
     inverse, speed = _inverse_gain(p, _SPEEDS[-1] * brisk_mps(p))
     measured = (speed * inverse - length) / speed**2
-    wanted = "sqrt(L / |K|) of linear theory within 5 %, or a K that is negligible at the driven speed"
+    wanted = (
+        "sqrt(L / |K|) of linear theory within 5 %, or a K that is negligible at the driven speed"
+    )
     if max(abs(gradient), abs(measured)) * speed**2 < 0.02 * length:
         return f"none: K {measured:+.1e}, theory {gradient:+.1e} rad s2/m", wanted, True
     ours, theirs = sqrt(length / abs(measured)), sqrt(length / abs(gradient)) if gradient else inf
@@ -152,7 +192,11 @@ def energy(p: TwinParameters) -> CheckOutcome:
     table, model = drive(vehicle, commands, brisk_mps(p))
     values = energy_j(model.constants, table)[501:]
     growth = float(np.max(values - np.minimum.accumulate(values)) / values[0])
-    return f"grows by {growth:.1e} (relative)", "grows by less than 1e-4 (relative) without input", growth < 1e-4
+    return (
+        f"grows by {growth:.1e} (relative)",
+        "grows by less than 1e-4 (relative) without input",
+        growth < 1e-4,
+    )
 
 
 def step_halving(p: TwinParameters) -> CheckOutcome:
@@ -163,16 +207,24 @@ def step_halving(p: TwinParameters) -> CheckOutcome:
         steps = round(3.0 / step_s) + 1
         angles = angle_rad(p) * np.sin(np.pi * step_s * np.arange(steps))
         table, _ = drive(vehicle, steered(angles, steps), brisk_mps(p), step_s)
-        ends.append(np.array([table["x"][-1], table["y"][-1], table["yaw"][-1] * p.body.wheelbase_m]))
+        ends.append(
+            np.array([table["x"][-1], table["y"][-1], table["yaw"][-1] * p.body.wheelbase_m])
+        )
     _, middle, fine = (float(np.linalg.norm(end - ends[-1])) for end in ends[:-1])
-    # The reference at 1/8 ms has an error too: at first order, 1 ms differs (1 - 1/8) / (1/2 - 1/8) times as much as 1/2 ms.
+    # The reference at 1/8 ms has an error too: at first order, 1 ms differs (1 - 1/8) / (1/2 - 1/8)
+    # times as much as 1/2 ms.
     order = log2(middle / fine) - log2(0.875 / 0.375) + 1.0 if fine > 0.0 and middle > 0.0 else inf
     small = middle < 1e-4 * brisk_mps(p)
-    return f"order {order:.2f}, {1e3 * middle:.2g} mm at 1 ms", "order at least 0.8, or 1 ms in time at 1 ms", order > 0.8 or small
+    return (
+        f"order {order:.2f}, {1e3 * middle:.2g} mm at 1 ms",
+        "order at least 0.8, or 1 ms in time at 1 ms",
+        order > 0.8 or small,
+    )
 
 
 def four_dof_limit(p: TwinParameters) -> CheckOutcome:
-    """Check that on tyres without slip the rear axle follows the kinematic single track of the 4-DOF model."""
+    """Check that on tyres without slip the rear axle follows the kinematic single track of the
+    4-DOF model."""
     angle = angle_rad(p)
     if not angle or p.steering.rear_ratio:
         return "not steered by the front axle alone", "", None
