@@ -21,8 +21,10 @@ REOPEN_NS = 300 * MS
 def table(driver: str, params: Struct, messages: Sequence[str] = (), port: str = "") -> DeviceTable:
     """Return a device's table as in a profile."""
     return DeviceTable(
-        driver=Choice(name=driver, params={driver: params}), messages=list(messages), port=port
-    )  # type: ignore[arg-type]
+        driver=Choice(name=driver, params={driver: params}),
+        messages=list(messages),
+        port=port,  # type: ignore[arg-type]
+    )
 
 
 class Bench:

@@ -58,8 +58,8 @@ def _edits(old: Any, new: Any) -> list[Edit]:
             for edit in _held(
                 getattr(old, name),
                 getattr(new, name),
-                lambda value, name=name: force_setattr(old, name, value),
-            )  # type: ignore[misc]
+                lambda value, name=name: force_setattr(old, name, value),  # type: ignore[misc]
+            )
         ]
     if isinstance(old, dict) and isinstance(new, dict):
         if list(old) == list(new):
@@ -67,9 +67,11 @@ def _edits(old: Any, new: Any) -> list[Edit]:
                 edit
                 for key in old
                 for edit in _held(
-                    old[key], new[key], lambda value, key=key: old.__setitem__(key, value)
+                    old[key],
+                    new[key],
+                    lambda value, key=key: old.__setitem__(key, value),  # type: ignore[misc]
                 )
-            ]  # type: ignore[misc]
+            ]
         entries = {key: _adopted(old.get(key), value) for key, value in new.items()}
         return [old.clear, lambda: old.update(entries)]
     if isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
@@ -293,8 +295,10 @@ class ModuleExchange:
         for name in sorted(self.sources[module.__name__].assigned):
             old = getattr(module, name)
             edits = _held(
-                old, namespace[name], lambda value, name=name: self._bind(module, name, value)
-            )  # type: ignore[misc]
+                old,
+                namespace[name],
+                lambda value, name=name: self._bind(module, name, value),  # type: ignore[misc]
+            )
             if edits:
                 self.differs.add((module.__name__, name))
                 self.plain = self.plain and plain(old)

@@ -661,8 +661,8 @@ def run_file(
         while len(running) >= jobs:
             end_one()
         limit_s = CPU_S + sum(covered.took_s[test] for test in tests)
-        running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = (
-            mutant  # type: ignore[misc]
+        running[fork(lambda m=mutant, t=tests, s=limit_s: judge(m.compile(), name, path, t, s))] = (  # type: ignore[misc]
+            mutant
         )
     while running:
         end_one()

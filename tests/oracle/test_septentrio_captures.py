@@ -110,9 +110,9 @@ def test_a_block_is_written_as_it_was_recorded(name: str, real_data: Path) -> No
     assert blocks
     # Reserved bytes, padding and the revision need not be the same, so the fields are compared.
     written = [
-        septentrio.encode(each, 2 if isinstance(each, septentrio.PvtGeodetic) else 0)
+        septentrio.encode(each, 2 if isinstance(each, septentrio.PvtGeodetic) else 0)  # type: ignore[arg-type]
         for each in blocks
-    ]  # type: ignore[arg-type]
+    ]
     assert [each for _, each in septentrio.decode(b"".join(written))] == blocks
 
 

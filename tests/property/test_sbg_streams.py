@@ -128,9 +128,13 @@ def test_logs_pass_unchanged_and_grow_at_their_end_only(kind: Any, data: st.Data
     for fields in range(len(log) - len(shape.added), len(log)):
         older = read(encode_log(log, fields))
         assert repr(older[:fields]) == repr(log[:fields])  # type: ignore[index]
-        assert older[fields:] == kind(*log)._replace(**kind._field_defaults)[
-            fields:
-        ] or "nan" in repr(older)  # type: ignore[index]
+        assert (
+            older[fields:]
+            == kind(*log)._replace(**kind._field_defaults)[  # type: ignore[index]
+                fields:
+            ]
+            or "nan" in repr(older)
+        )
     too_short = shape.layouts[-1].size - 1
     assert isinstance(read(encode(number, frame[6 : 6 + too_short])), SbgMessage)
 

@@ -29,8 +29,12 @@ class Bench:
         self.ticks: list[TaskTick] = []
         self.stopwatch = DeclaredStopwatch(costs or [task.declared_ns for task in tasks])
         self.executive = Executive(
-            tasks, self.stopwatch, self.ticks.append, evidence_source, virtual=True
-        )  # type: ignore[arg-type]
+            tasks,
+            self.stopwatch,
+            self.ticks.append,
+            evidence_source,
+            virtual=True,  # type: ignore[arg-type]
+        )
         self.executive.start(0)
 
     def run_until(self, end_ns: int) -> None:
@@ -47,8 +51,8 @@ def task(
         rate_hz=rate_hz,
         deadline_ns=round(deadline_ms * MS),
         run=lambda now: None,
-        **kwargs,
-    )  # type: ignore[arg-type]
+        **kwargs,  # type: ignore[arg-type]
+    )
 
 
 def test_releases_of_an_uneven_rate_do_not_drift() -> None:

@@ -83,9 +83,9 @@ def test_a_refusal_a_fall_back_and_a_stream_over_loopback(compress: str):
         Caster(
             users=users,
             needs_position=True,
-            compress=compress,
+            compress=compress,  # type: ignore[arg-type]
             speaks="1" if not compress else "both",
-        ),  # type: ignore[arg-type]
+        ),
     ]
     device = NtripDevice(
         NtripParams(mountpoint="BASE_NORTH", user="rover", password_file="f"), [Corrections], 1

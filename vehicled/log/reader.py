@@ -266,8 +266,8 @@ class LogReader:
                 "offsets": [
                     11,
                     15,
-                    *(MESSAGE_HEAD.size + data.fields[name][1] for name in data.names),
-                ],  # type: ignore[index]
+                    *(MESSAGE_HEAD.size + data.fields[name][1] for name in data.names),  # type: ignore[index]
+                ],
                 "itemsize": MESSAGE_HEAD.size + data.itemsize,
             }
             whole = np.dtype(layout)

@@ -399,8 +399,8 @@ def _implementation(found: Any, name: str, kind: str, contract: Contract) -> Any
     frozen = (
         params.__struct_config__.frozen
         if issubclass(params, Struct)
-        else params.__dataclass_params__.frozen
-    )  # type: ignore[attr-defined]
+        else params.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    )
     if not frozen:
         raise PluginError(
             f"{name}.Params must be frozen: class {params.__name__}(Struct, frozen=True), or "
