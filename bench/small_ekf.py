@@ -223,9 +223,9 @@ def main() -> None:
     for time_s in (100.0, 200.0, 300.0):
         add(
             f"first error removed, {time_s:.0f} s",
-            lambda r, time_s=time_s: first_error_removed(r, time_s),
+            lambda r, time_s=time_s: first_error_removed(r, time_s),  # type: ignore[misc]
             KINDS[:1],
-        )  # type: ignore[misc]
+        )
     print_table(
         "Ratio to raw: mean, worst (odd, even)", ["filter", "start known", "start unknown"], rows
     )

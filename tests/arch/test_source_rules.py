@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.xdist_group("source")  # every file is parsed once
 
 PACKAGES = ("vehicled", "drivers", "sim_backend")
-RUNTIME_LINES = 1_800
+RUNTIME_LINES = 2_100
 # Leaves of the runtime that speak to one thing of the operating system each, and that no pump
 # depends on.
 RUNTIME_LEAVES = {

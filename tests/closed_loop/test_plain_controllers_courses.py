@@ -42,8 +42,12 @@ def _build(name: str) -> Build:
 
 def _stanley(**params: object) -> Build:
     return lambda vehicle, limits, course, period_s: Stanley(
-        StanleyParams(**params), vehicle, limits, course, period_s
-    )  # type: ignore[arg-type]
+        StanleyParams(**params),
+        vehicle,
+        limits,
+        course,
+        period_s,  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +145,12 @@ def test_the_published_pursuit_needs_the_prompt_vehicle_of_its_study() -> None:
 
     def published(vehicle: Vehicle, limits: Limits, drawn: object, period_s: float) -> Controller:
         return PurePursuitPublished(
-            PurePursuitPublishedParams(full_lock_rad=0.335), vehicle, limits, drawn, period_s
-        )  # type: ignore[arg-type]
+            PurePursuitPublishedParams(full_lock_rad=0.335),
+            vehicle,
+            limits,
+            drawn,
+            period_s,  # type: ignore[arg-type]
+        )
 
     prompt = np.abs(drive(course, published, truth=PROMPT, believed=PROMPT).cross_track_m)
     late = np.abs(drive(course, published, limit_s=60.0).cross_track_m)

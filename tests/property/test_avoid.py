@@ -242,8 +242,8 @@ def test_nothing_jumps_where_the_vehicle_is_when_another_plan_follows(
 def scan_of(
     circles: list[tuple[float, float, float]],
     t_ns: int,
-    walls: list[tuple[float, float, float]] = (),
-) -> LaserScan:  # type: ignore[assignment]
+    walls: list[tuple[float, float, float]] = (),  # type: ignore[assignment]
+) -> LaserScan:
     """Return a scan from the rear axle. ``walls``: distance ahead, and the two lateral ends, of
     walls across."""
     bearing = np.linspace(-2.356, 2.356, 541)

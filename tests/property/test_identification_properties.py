@@ -133,8 +133,8 @@ def test_same_input_same_answer(sequence):
             for offset, message in messages:
                 fed = stamped(message, now + offset)
                 (identified.command if isinstance(fed, ActuatorCommand) else identified.observe)(
-                    fed
-                )  # type: ignore[arg-type]
+                    fed  # type: ignore[arg-type]
+                )
             estimate = StateEstimate(
                 now, now, 0.0, 0.0, 0.0, speed, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING
             )

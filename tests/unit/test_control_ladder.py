@@ -126,12 +126,12 @@ def controller(**params: object) -> Mpc:
     profile = load_profile("art")
     ladder = FallbackParams(shifted_ticks=3, pursuit_ticks=2)
     return Mpc(
-        MpcParams(ladder=ladder, **params),
+        MpcParams(ladder=ladder, **params),  # type: ignore[arg-type]
         profile.vehicle,
         profile.limits,
         load_course("circle_r5_ccw"),
         0.01,
-    )  # type: ignore[arg-type]
+    )
 
 
 def at_start(k: int) -> StateEstimate:

@@ -14,8 +14,12 @@ PERIOD_S = 0.02
 
 def person(course: str = "straight_30m", **params: float) -> DriverModel:
     return DriverModel(
-        DriverModelParams(**params), ART.vehicle, ART.limits, load_course(course), PERIOD_S
-    )  # type: ignore[arg-type]
+        DriverModelParams(**params),
+        ART.vehicle,
+        ART.limits,
+        load_course(course),
+        PERIOD_S,  # type: ignore[arg-type]
+    )
 
 
 def seen(driver: DriverModel, step: int, left_m: float) -> ControlCommand:

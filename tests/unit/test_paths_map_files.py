@@ -25,8 +25,10 @@ STAMPS = [f"2024-05-05T12:00:{2 * i:02d}Z" for i in range(12)]
 
 def load(data: bytes | str, name: str, **options: object) -> Course:
     return course_from_bytes(
-        data.encode() if isinstance(data, str) else data, name, ReadOptions(**options)
-    )  # type: ignore[arg-type]
+        data.encode() if isinstance(data, str) else data,
+        name,
+        ReadOptions(**options),  # type: ignore[arg-type]
+    )
 
 
 def account(course: Course) -> str:

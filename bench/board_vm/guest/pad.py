@@ -50,8 +50,7 @@ def make() -> int:
 def main(pipe: str) -> None:
     """Do what is written to the pipe until the gamepad is unplugged."""
     pad = make()
-    os.mkfifo(pipe, 0o666)
-    os.chmod(pipe, 0o666)  # noqa: S103 - a check writes to it as any user
+    os.mkfifo(pipe)
     try:
         while True:
             with open(pipe) as lines:

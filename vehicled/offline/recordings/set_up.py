@@ -170,8 +170,10 @@ def find(
         about = f"round {number}, %d of {len(used)} drives"
         report(about % 0)
         found = processes.map(
-            _end, [(index, now) for index in used], lambda done, about=about: report(about % done)
-        )  # type: ignore[misc]
+            _end,
+            [(index, now) for index in used],
+            lambda done, about=about: report(about % done),  # type: ignore[misc]
+        )
         for index, end in zip(list(used), found, strict=True):
             if end is None:
                 used.remove(index)

@@ -103,10 +103,10 @@ def calibrate(
                 rest,
                 seen,
                 [],
-                lambda text, about=about: report(about + text),
+                lambda text, about=about: report(about + text),  # type: ignore[misc]
                 values,
                 processes,
-            )  # type: ignore[misc]
+            )
             if any(stage.stopped for stage in each):
                 stopped = True
                 break
