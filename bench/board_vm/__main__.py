@@ -1,8 +1,8 @@
 """The service on a real Debian with the real-time kernel, in a virtual machine: ``make board``.
 
 Builds the image, boots it, and makes every check of ``checks/`` in the order of their names. Prints a table of verdicts, and
-writes it to the output folder with the consoles, the journal and the logs of the drives. After a run of all checks the table is also
-written to ``docs/results`` and into the page. Status 1 if a check failed.
+writes it to the output folder with the consoles, the journal and the logs of the drives. After a run of all checks it also writes
+the table to ``docs/results`` and into the page. Status 1 if a check failed.
 
 A check is a file ``checks/NN_name.py``: its docstring says what it proves, and ``check(board)`` returns what was seen. It fails by
 :func:`bench.board_vm.board.expect`, and says that it could not be tried here by ``NotTriedError``.

@@ -27,7 +27,7 @@ LINKS = {
     "heading": "usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver_rover-if00",
     "drive": "usb-Openlight_Labs_CANable_0001-if00",
 }
-"""USB devices of the machine in the order of their controllers, and their names below ``BY_ID``; ``guest/devices.sh`` makes them."""
+"""USB devices of the machine and their names below ``BY_ID``, in the order of their controllers, from ``guest/devices.sh``."""
 BY_ID = "/dev/serial/by-id"
 DEVICES = tuple(LINKS)
 MOVING_MPS = 0.3

@@ -137,7 +137,7 @@ def test_a_vehicle_that_rolls_or_stopped_for_another_reason_is_no_stop():
         ScriptedBoard(chain=chain).stopped("vesc_silent")
     with pytest.raises(FailedError, match="by nothing"):
         ScriptedBoard().stopped()
-    with pytest.raises(FailedError, match="rolls at 0.50 m/s"):
+    with pytest.raises(FailedError, match=r"rolls at 0\.50 m/s"):
         ScriptedBoard(chain=chain, estimate={"speed_mps": 0.5}).stopped()
 
 

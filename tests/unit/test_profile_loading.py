@@ -265,7 +265,12 @@ def test_text_needs_no_quotes(override: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["can:can0", "can:slcan:/dev/serial/by-id/usb-X_0001-if00?bitrate=500000", "serial:/dev/ttyS0?baud=9600&dtr=off", "tcp:[::1]:7700"],
+    [
+        "can:can0",
+        "can:slcan:/dev/serial/by-id/usb-X_0001-if00?bitrate=500000",
+        "serial:/dev/ttyS0?baud=9600&dtr=off",
+        "tcp:[::1]:7700",
+    ],
 )
 def test_addresses_need_no_quotes(address: str) -> None:
     # systemd removes those of VEHICLED_OPTIONS, too.

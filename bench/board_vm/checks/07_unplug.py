@@ -1,5 +1,5 @@
-"""An inertial unit that is unplugged while driving stops the vehicle; plugged in again, its port is opened and the vehicle can be driven
-again.
+"""An inertial unit that is unplugged while driving stops the vehicle; plugged in again, its port is opened and the vehicle can
+be driven again.
 """
 
 from bench.board_vm.board import Board

@@ -1,5 +1,5 @@
-"""A CAN interface that is set down while driving stops the vehicle; set up again, the port is opened and the vehicle can be driven
-again.
+"""A CAN interface that is set down while driving stops the vehicle; set up again, the port is opened and the vehicle can be
+driven again.
 """
 
 from bench.board_vm.board import Board

@@ -1,5 +1,5 @@
-"""The daemon's own slcan drives the serial CAN adapter without an interface of the kernel, and opens it again after it was unplugged
-while driving.
+"""The daemon's own slcan drives the serial CAN adapter without an interface of the kernel, and opens it again after it was
+unplugged while driving.
 """
 
 from bench.board_vm.board import BY_ID, LINKS, Board

@@ -1,5 +1,5 @@
-"""A daemon that is killed while driving is restarted by systemd, disarmed and with the vehicle standing; its log is closed, and the
-vehicle can be driven again.
+"""A daemon that is killed while driving is restarted by systemd, disarmed and with the vehicle standing; its log is closed, and
+the vehicle can be driven again.
 """
 
 from bench.board_vm.board import UNIT, Board, expect

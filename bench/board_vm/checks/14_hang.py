@@ -1,5 +1,5 @@
-"""A daemon that hangs while driving is ended by systemd's watchdog and restarted, disarmed and with the vehicle standing; its log is
-closed.
+"""A daemon that hangs while driving is ended by systemd's watchdog and restarted, disarmed and with the vehicle standing; its
+log is closed.
 """
 
 from bench.board_vm.board import Board, expect, number_in

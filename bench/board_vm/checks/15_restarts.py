@@ -1,5 +1,5 @@
-"""systemd gives up after ten restarts within a minute, and after one start with options that cannot be used; then the service starts
-by hand.
+"""systemd gives up after ten restarts within a minute, and after one start with options that cannot be used; then the service
+starts by hand.
 """
 
 from bench.board_vm.board import ENV, OPTIONS, UNIT, Board, expect

@@ -1,5 +1,5 @@
-"""The vehicle drives on, with a warning, while its disk is full and when it becomes read-only; the log goes on when there is space
-again. With a full disk the service does not start, says why, and starts by itself when there is space.
+"""The vehicle drives on, with a warning, while its disk is full and when it becomes read-only; the log goes on when there is
+space again. With a full disk the service does not start, says why, and starts by itself when there is space.
 """
 
 from bench.board_vm.board import LOGS, UNIT, Board, expect, small_disk

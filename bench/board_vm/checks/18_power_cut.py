@@ -1,5 +1,5 @@
-"""After a power cut in mid-drive the board boots, the service starts by itself, disarmed, the logs are readable, and the vehicle can be
-driven.
+"""After a power cut in mid-drive the board boots, the service starts by itself, disarmed, the logs are readable, and the
+vehicle can be driven.
 """
 
 from bench.board_vm.board import LOGS, Board, expect

@@ -1,5 +1,5 @@
-"""A kernel that hangs while driving is reset by the hardware watchdog that systemd serves; the board boots and the service starts by
-itself, disarmed.
+"""A kernel that hangs while driving is reset by the hardware watchdog that systemd serves; the board boots and the service
+starts by itself, disarmed.
 """
 
 from bench.board_vm.board import Board, expect
@@ -11,7 +11,9 @@ LIMIT_S = 10
 def check(board: Board) -> str:
     """Serve the watchdog as docs/service.md says, then crash the kernel."""
     board.shell("modprobe i6300esb")
-    board.shell(f"printf '[Manager]\\nRuntimeWatchdogSec={LIMIT_S}\\n' | install -D -m 644 /dev/stdin {CONF}; systemctl daemon-reexec")
+    board.shell(
+        f"printf '[Manager]\\nRuntimeWatchdogSec={LIMIT_S}\\n' | install -D -m 644 /dev/stdin {CONF}; systemctl daemon-reexec"
+    )
     board.wait_for(lambda: board.shell("cat /sys/class/watchdog/watchdog0/state").strip() == "active", "systemd does not serve it")
     board.drive()
     board.shell("sync; echo 0 >/proc/sys/kernel/panic")

@@ -3,29 +3,33 @@
 from bench.board_vm.board import Board, NotTriedError
 
 
+def press(board: Board, words: str) -> None:
+    """Move a button or an axis of the gamepad, or pull its plug."""
+    board.shell(f"echo '{words}' >/run/pad")
+
+
 def check(board: Board) -> str:
     """Press the buttons of a gamepad made by uinput, then unplug it."""
     if board.status_of("modprobe uinput && modprobe joydev")[0] != 0:
         raise NotTriedError("this kernel has no uinput or no joydev")
     board.until("STANDBY", "ARMED")
     board.request("disarm")
-    board.shell("usermod -aG input alice")
-    screen = "/tmp/teleop.txt"
+    board.shell("usermod -aG input alice; install -d -o alice /run/bench")
+    screen = "/run/bench/teleop.txt"
     with board.running("exec python3 /bench/pad.py /run/pad"):
         board.wait_for(lambda: board.status_of("test -p /run/pad -a -c /dev/input/js0")[0] == 0, "no gamepad")
         with board.running(f"sleep 900 | script --quiet --flush --command 'vehicled teleop' {screen}", user="alice"):
-            pad = lambda words: board.shell(f"echo '{words}' >/run/pad")  # noqa: E731
             board.wait_for(lambda: board.status_of(f"grep -q 'm/s' {screen}")[0] == 0, "teleop shows no state", 90.0)
             for trigger in ("ABS_Z", "ABS_RZ"):
-                pad(f"{trigger} 255")
-                pad(f"{trigger} 0")
-            pad("BTN_START 1")
-            pad("BTN_START 0")
+                press(board, f"{trigger} 255")
+                press(board, f"{trigger} 0")
+            press(board, "BTN_START 1")
+            press(board, "BTN_START 0")
             board.until("TELEOP")
-            pad("BTN_TL 1")
+            press(board, "BTN_TL 1")
             board.sleep(1.0)
-            pad("ABS_RZ 120")
+            press(board, "ABS_RZ 120")
             state = board.until("TELEOP", speed_mps=0.5)
-            pad("unplug")
+            press(board, "unplug")
             code = board.stopped("teleop_unplugged", "teleop_lost")
     return f"{state['estimate']['speed_mps']:.2f} m/s by hand, stopped by {code}"

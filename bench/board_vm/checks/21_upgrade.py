@@ -1,5 +1,5 @@
-"""A new version is installed while the old one runs; the edited profile, the options and the logs are kept, and after a restart the new
-version drives.
+"""A new version is installed while the old one runs; the edited profile, the options and the logs are kept, and after a restart
+the new version drives.
 """
 
 from bench.board_vm.board import LOGS, PROFILE, Board, expect

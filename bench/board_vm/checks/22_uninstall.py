@@ -1,5 +1,5 @@
-"""`vehicled service uninstall` stops the service and removes what was installed and not edited; user and logs are kept; nothing of the
-service is left in systemd.
+"""`vehicled service uninstall` stops the service and removes what was installed and not edited; user and logs are kept; nothing
+of the service is left in systemd.
 """
 
 from bench.board_vm.board import LOGS, PROFILE, UNIT, Board, expect
@@ -17,6 +17,9 @@ def check(board: Board) -> str:
     left = board.shell(f"ls -d {' '.join(GONE)} 2>/dev/null || true").split()
     expect(not left, f"left: {', '.join(left)}: {said[-300:]}")
     expect(board.show("ActiveState") == "inactive", f"the service is {board.show('ActiveState')}")
-    expect(not board.shell(f"systemctl list-unit-files --no-legend '{UNIT}' 'vehicled@.service' || true").strip(), "systemd knows the unit")
+    expect(
+        not board.shell(f"systemctl list-unit-files --no-legend '{UNIT}' 'vehicled@.service' || true").strip(),
+        "systemd knows the unit",
+    )
     board.shell(f"id vehicled; ls {LOGS}/*.mcap")
     return "user, logs and the edited options are kept"

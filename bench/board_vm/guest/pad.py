@@ -41,8 +41,7 @@ def make() -> int:
 def main(pipe: str) -> None:
     """Do what is written to the pipe until the gamepad is unplugged."""
     pad = make()
-    os.mkfifo(pipe, 0o666)
-    os.chmod(pipe, 0o666)
+    os.mkfifo(pipe)
     try:
         while True:
             with open(pipe) as lines:
