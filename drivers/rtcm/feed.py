@@ -34,7 +34,7 @@ class CorrectionFeed:
         self._origin = origin
         self._wanted = wanted
         self._spartn = protocol == "spartn"
-        self._reader = spartn.FrameReader() if self._spartn else FrameReader()
+        self._reader = spartn.SpartnReader() if self._spartn else FrameReader()
         self._rx_ns = 0
         self._stations: dict[int, Station] = {}
         self._changed_ns = -MOVING_NS

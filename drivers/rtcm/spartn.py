@@ -88,7 +88,7 @@ SPARTN: Final = Protocol("SPARTN", SYNC, SpartnFrame())
 """Protocol for a ``Framer``."""
 
 
-class FrameReader(PayloadReader):
+class SpartnReader(PayloadReader):
     """Reader of complete frames."""
 
     def __init__(self) -> None:
@@ -156,6 +156,6 @@ def encode(
 
 def decode(data: bytes) -> Iterator[tuple[str, SpartnContent]]:
     """Iterate over the messages of a recording. Damage is skipped."""
-    reader = FrameReader()
+    reader = SpartnReader()
     for frame in (*reader.feed(data), *reader.flush()):
         yield name_of(frame), content_of(frame)

@@ -1,4 +1,4 @@
-"""What a receiver is, from MON-VER, and what its firmware has in other places than a ZED-F9P with HPG 1.32. Sources: NOTES.md."""
+"""Identity of a receiver from MON-VER, and the differences of its firmware from HPG 1.32 of a ZED-F9P. Sources: NOTES.md."""
 
 import re
 from typing import NamedTuple

@@ -9,7 +9,7 @@ import pytest
 from drivers.ntrip.device import NtripDevice
 from drivers.ntrip.params import NtripParams
 from drivers.rtcm.device import RtcmDevice, RtcmParams
-from drivers.rtcm.spartn import MAX_FRAME_BYTES, FrameReader, content_of, decode, encode, name_of
+from drivers.rtcm.spartn import MAX_FRAME_BYTES, SpartnReader, content_of, decode, encode, name_of
 from vehicled.core.messages import Corrections, PortState
 from vehicled.core.wire.usage import MessageUsage
 
@@ -40,7 +40,7 @@ def test_recorded_frames_of_others_are_found_without_a_byte_left(
     shared_data: Path, name: str, frames: int, octets: int, kinds: set[str], cut: int
 ) -> None:
     data = (folder(shared_data) / name).read_bytes()
-    reader, found = FrameReader(), []
+    reader, found = SpartnReader(), []
     for at in range(0, len(data), cut):
         found += reader.feed(data[at : at + cut])
     found += reader.flush()
@@ -53,7 +53,7 @@ def test_recorded_frames_of_others_are_found_without_a_byte_left(
 
 def test_damaged_recordings_lose_the_damaged_frames_alone(shared_data: Path) -> None:
     for name, frames in (("pyspartn__spartn_badcrc.log", 34), ("pyspartn__spartn_badpreamble.log", 12)):
-        reader = FrameReader()
+        reader = SpartnReader()
         assert len([*reader.feed((folder(shared_data) / name).read_bytes()), *reader.flush()]) == frames
         assert reader.dropped_bytes
 
@@ -73,7 +73,7 @@ def test_frames_of_every_kind_in_both_directions(crc: int, long_time: bool, encr
     for size in (0, 1, 1023):
         frame = encode(1, 2, bytes(size), 12_345, crc=crc, long_time=long_time, encrypted=encrypted)
         assert len(frame) <= MAX_FRAME_BYTES
-        reader = FrameReader()
+        reader = SpartnReader()
         assert [*reader.feed(b"noise" + frame + frame), *reader.flush()] == [frame, frame]
         ((name, content),) = decode(frame)
         assert name == "HPAC-GAL"
@@ -81,7 +81,7 @@ def test_frames_of_every_kind_in_both_directions(crc: int, long_time: bool, encr
         for at in (1, 3, 5, len(frame) - 1):
             broken = bytearray(frame)
             broken[at] ^= 0x40
-            assert frame not in FrameReader().feed(bytes(broken))
+            assert frame not in SpartnReader().feed(bytes(broken))
 
 
 def test_numbers_that_are_not_assigned_have_names_too() -> None:
