@@ -99,15 +99,16 @@ def test_generation_10_gets_one_signal_of_beidou(wanted: Any, signals: tuple[int
     assert tuple(map(receiver.settings.value, ("CFG-SIGNAL-BDS_B1_ENA", "CFG-SIGNAL-BDS_B1C_ENA"))) == signals
 
 
-@pytest.mark.parametrize("used", [0, 1, 2])
-def test_a_report_on_corrections_of_any_protocol_dates_them(used: int) -> None:
+@pytest.mark.parametrize(("status", "age_s"), [(2 << 7, 1.5), (1 << 7, 2.0), (0, 2.0), (2 << 7 | 2 << 5, 2.0)])
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_report_on_corrections_of_any_protocol_dates_them(status: int, age_s: float, protocol: int) -> None:
+    """Used, not used, unknown, and used although damaged; the class of NAV-PVT says one to two seconds."""
     receiver = UbloxDevice(Params(configure=False), [GnssFix], S)
-    old = pvt(flags=0x83, flags3=12 << 1)
-    fed(receiver, RxmCor(1, 0, 2 | 1 << 5 | used << 7, 4, 0), at_ns=10 * S)
-    messages = fed(receiver, old, NavEoe(old.itow_ms), at_ns=10 * S + 500 * MS)
+    found = pvt(flags=0x83, flags3=2 << 1)
+    fed(receiver, RxmCor(1, 0, protocol | status, 4, 0), at_ns=10 * S)
+    messages = fed(receiver, found, NavEoe(found.itow_ms), at_ns=11 * S + 500 * MS)
     (fix,) = [each for each in messages if isinstance(each, GnssFix)]
-    # The class of NAV-PVT says two minutes or more, which bounds what the report says.
-    assert fix.correction_age_s >= 120.0
+    assert fix.correction_age_s == pytest.approx(age_s)
 
 
 # ---------------------------------------------------------------- inertial sensor
