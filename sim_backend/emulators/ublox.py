@@ -60,7 +60,7 @@ class UbloxReceiver(LineDevice):
         self._baseline_yaw_rad = params.baseline_yaw_rad
         self._inertial = bool(params.inertial)
         self._pairing = FixPairing(device, start_ns)
-        self._settings = ReceiverSettings()
+        self._settings = ReceiverSettings(self._lacks)
         self._jamming = _JAMMING_NONE
         self._spoofing = _SPOOFING_NONE
         self.version = F9R_VERSION if params.inertial else VERSION
@@ -158,6 +158,13 @@ class UbloxReceiver(LineDevice):
             week, tow_ms = divmod(next_s * 1000, WEEK_MS)
             # Time base GNSS, UTC available.
             self._tx.append(encode(TimTp(tow_ms, 0, 0, week, 0x02, 0)))
+
+    def _lacks(self, item: str) -> bool:
+        """True for an item that a receiver of this version does not have."""
+        identity = identify(self.version)
+        of_fusion = item.startswith(("CFG-SFCORE", "CFG-SFODO", "CFG-MSGOUT-UBX_ESF", "CFG-MSGOUT-UBX_NAV_ATT"))
+        of_newer = item == "CFG-SIGNAL-BDS_B1C_ENA" and not identity.newer
+        return identity.lacks(item) or (of_fusion and not self._inertial) or of_newer
 
     @property
     def _newer(self) -> bool:

@@ -3,6 +3,8 @@
 Defaults and limits: interface description UBX-21023318 (HPG 1.13), chapter on configuration.
 """
 
+from collections.abc import Callable
+
 from drivers.ublox import keys
 from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
 
@@ -69,7 +71,9 @@ _LIMITS = {keys.KEYS[name]: allowed for name, allowed in _RANGES.items()}
 class ReceiverSettings:
     """Items by key in RAM, and those that survive a restart."""
 
-    def __init__(self) -> None:
+    def __init__(self, lacks: Callable[[str], bool] = lambda name: False) -> None:
+        """``lacks``: true for the name of an item that this receiver does not have."""
+        self._lacks = lacks
         self._flash: dict[int, int] = {}
         self._bbr: dict[int, int] = {}
         self._ram = dict(_FACTORY)
@@ -86,12 +90,15 @@ class ReceiverSettings:
         """Write all items, or none if one is impossible; False is a refusal that does not name the item."""
         if not 0 < order.layers <= keys.RAM | keys.BBR | keys.FLASH or len(order.items) > keys.MAX_ITEMS:
             return False
-        if not all(key in _FACTORY and _possible(key, value) for key, value in order.items):
+        if not all(self._has(key) and _possible(key, value) for key, value in order.items):
             return False
         for bit, layer in ((keys.RAM, self._ram), (keys.BBR, self._bbr), (keys.FLASH, self._flash)):
             if order.layers & bit:
                 layer.update(order.items)
         return True
+
+    def _has(self, key: int) -> bool:
+        return key in _FACTORY and not self._lacks(keys.key_name(key))
 
     def read(self, question: CfgValgetPoll) -> CfgValget | None:
         """Return the requested items by number, group or all; None is a refusal: one is unknown or not kept in that layer."""
@@ -105,10 +112,11 @@ class ReceiverSettings:
                 found += sorted(layer)
             elif key & _GROUP == _GROUP:
                 found += sorted(each for each in layer if each >> 16 & 0xFF == key >> 16 & 0xFF)
-            elif key in layer:
+            elif key in layer and self._has(key):
                 found.append(key)
             else:
                 return None
+        found = [key for key in found if self._has(key)]
         part = found[question.position : question.position + keys.MAX_ITEMS]
         if not part:
             return None

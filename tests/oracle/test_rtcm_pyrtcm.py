@@ -14,6 +14,7 @@ from pyrtcm import RTCMReader
 from drivers.ntrip.gga import encode_gga
 from drivers.ntrip.sourcetable import Mountpoint
 from drivers.rtcm.codec import FrameReader, decode_station, message_type, station_of
+from sim_backend.emulators.corrections import station_message
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 
 CAPTURES = ["rtcm/pygnssutils__ntrip_encode_none.bin", "rtcm/gpsd__rtcm3.2.log"]
@@ -87,3 +88,13 @@ def test_distances_are_good_to_half_a_percent():
             _, _, true_m = geod.inv(west, south, east, north)
             stream = Mountpoint("X", latitude_rad=radians(north), longitude_rad=radians(east))
             assert stream.distance_m(radians(south), radians(west)) == pytest.approx(true_m, rel=0.006, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    "place", [(4_027_893.8912, -307_045.4321, 4_919_474.9876), (-2_703_115.9211, -4_291_767.2037, -3_854_247.1)]
+)
+def test_the_station_message_of_the_emulated_bases_is_read_alike(place: tuple[float, float, float]) -> None:
+    theirs = RTCMReader.parse(station_message(place, 2003))
+    assert (theirs.identity, theirs.DF003, theirs.DF141) == ("1005", 2003, 0)
+    assert pytest.approx(place, abs=1e-4) == (theirs.DF025, theirs.DF026, theirs.DF027)
+    assert RTCMReader.parse(station_message(place, 1, virtual=True)).DF141 == 1
