@@ -22,8 +22,8 @@ def table(driver: str, params: Struct, messages: Sequence[str] = (), port: str =
     """Return a device's table as in a profile."""
     return DeviceTable(
         driver=Choice(name=driver, params={driver: params}),
-        messages=list(messages),
-        port=port,  # type: ignore[arg-type]
+        messages=list(messages),  # type: ignore[arg-type]
+        port=port,
     )
 
 

@@ -42,11 +42,11 @@ def _build(name: str) -> Build:
 
 def _stanley(**params: object) -> Build:
     return lambda vehicle, limits, course, period_s: Stanley(
-        StanleyParams(**params),
+        StanleyParams(**params),  # type: ignore[arg-type]
         vehicle,
         limits,
         course,
-        period_s,  # type: ignore[arg-type]
+        period_s,
     )
 
 
@@ -148,8 +148,8 @@ def test_the_published_pursuit_needs_the_prompt_vehicle_of_its_study() -> None:
             PurePursuitPublishedParams(full_lock_rad=0.335),
             vehicle,
             limits,
-            drawn,
-            period_s,  # type: ignore[arg-type]
+            drawn,  # type: ignore[arg-type]
+            period_s,
         )
 
     prompt = np.abs(drive(course, published, truth=PROMPT, believed=PROMPT).cross_track_m)

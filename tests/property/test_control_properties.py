@@ -102,8 +102,8 @@ def test_bad_state_brakes_with_the_wheels_as_they_were_and_recovers(field: str, 
     wheel = 0.0
     for k in range(20):
         wheel = controller.step(
-            _estimate(tuple(pose.values()), k * PERIOD_NS),
-            k * PERIOD_NS,  # type: ignore[arg-type]
+            _estimate(tuple(pose.values()), k * PERIOD_NS),  # type: ignore[arg-type]
+            k * PERIOD_NS,
         ).wheel_angle_rad
     assert wheel > 0.05
     soiled = pose | {field: bad}

@@ -38,8 +38,8 @@ def _seeds() -> dict[str, bytes]:
         f"{k},{k % 3},1.5\n" for k in range(12)
     )
     text = " ".join(f"{lon:.7f},{lat:.7f},0" for lat, lon in POINTS)
-    line = f"<LineString><coordinates>{text}</coordinates></LineString>"
-    drawn = f"<kml><Placemark><name>n</name>{line}</Placemark></kml>"
+    drawn = f"<LineString><coordinates>{text}</coordinates></LineString>"
+    drawn = f"<kml><Placemark><name>n</name>{drawn}</Placemark></kml>"
     zipped = io.BytesIO()
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("doc.kml", drawn)

@@ -128,8 +128,8 @@ def test_logs_pass_unchanged_and_grow_at_their_end_only(kind: Any, data: st.Data
     for fields in range(len(log) - len(shape.added), len(log)):
         older = read(encode_log(log, fields))
         assert repr(older[:fields]) == repr(log[:fields])  # type: ignore[index]
-        assert (  # type: ignore[index]
-            older[fields:] == kind(*log)._replace(**kind._field_defaults)[fields:]
+        assert (
+            older[fields:] == kind(*log)._replace(**kind._field_defaults)[fields:]  # type: ignore[index]
             or "nan" in repr(older)
         )
     too_short = shape.layouts[-1].size - 1

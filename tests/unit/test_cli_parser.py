@@ -160,9 +160,9 @@ def test_no_file_ends_in_a_traceback(
 
 def process(*words: str, **more: object) -> "subprocess.CompletedProcess[str]":
     """Run the command line as users do."""
-    return subprocess.run(
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
         [*VEHICLED, *words], capture_output=True, text=True, timeout=DEADLINE_S, **more
-    )  # type: ignore[call-overload,no-any-return]
+    )
 
 
 def test_closed_streams_are_no_error() -> None:

@@ -14,11 +14,11 @@ PERIOD_S = 0.02
 
 def person(course: str = "straight_30m", **params: float) -> DriverModel:
     return DriverModel(
-        DriverModelParams(**params),
+        DriverModelParams(**params),  # type: ignore[arg-type]
         ART.vehicle,
         ART.limits,
         load_course(course),
-        PERIOD_S,  # type: ignore[arg-type]
+        PERIOD_S,
     )
 
 

@@ -32,8 +32,8 @@ class Bench:
             tasks,
             self.stopwatch,
             self.ticks.append,
-            evidence_source,
-            virtual=True,  # type: ignore[arg-type]
+            evidence_source,  # type: ignore[arg-type]
+            virtual=True,
         )
         self.executive.start(0)
 

@@ -177,9 +177,9 @@ def test_a_stronger_reaction_does_not_wait_and_a_weaker_one_does() -> None:
         (9, Reaction.WARN),
     ]
     got = [
-        [message.reaction for message in fault.set(f"{reaction.name}", at * S, reaction)]
+        [message.reaction for message in fault.set(f"{reaction.name}", at * S, reaction)]  # type: ignore[attr-defined]
         for at, reaction in steps
-    ]  # type: ignore[attr-defined]
+    ]
     assert got == [[Reaction.WARN], [Reaction.BRAKE], [], [], [Reaction.WARN]]
 
 

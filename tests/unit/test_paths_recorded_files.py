@@ -44,8 +44,10 @@ def load(data: bytes | str, name: str = "a.csv", **options: object) -> Course:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return course_from_bytes(
-            data.encode() if isinstance(data, str) else data, name, ReadOptions(**options)
-        )  # type: ignore[arg-type]
+            data.encode() if isinstance(data, str) else data,
+            name,
+            ReadOptions(**options),  # type: ignore[arg-type]
+        )
 
 
 def account(course: Course) -> str:

@@ -119,8 +119,8 @@ def test_art_is_silent_about_nothing() -> None:
                 inner = (
                     field.type
                     if isinstance(field.type, type)
-                    else msgspec.inspect.type_info(field.type).types[0].cls
-                )  # type: ignore[attr-defined]
+                    else msgspec.inspect.type_info(field.type).types[0].cls  # type: ignore[attr-defined]
+                )
                 found += missing(inner, table[field.name], f"{path}.{field.name}")
         return found
 

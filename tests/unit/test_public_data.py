@@ -250,8 +250,13 @@ def test_https_is_never_left_for_something_unencrypted() -> None:
     request = urllib.request.Request("https://example.org/a")
     with pytest.raises(RecordingError, match="not encrypted"):
         public_data._SafeRedirects().redirect_request(
-            request, None, 302, "", None, "http://example.org/a"
-        )  # type: ignore[arg-type]
+            request,
+            None,  # type: ignore[arg-type]
+            302,
+            "",
+            None,  # type: ignore[arg-type]
+            "http://example.org/a",
+        )
 
 
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://127.0.0.1/a", "/etc/hostname", ""])

@@ -80,8 +80,8 @@ class Bench:
                 mode=self.supervisor.mode,
                 limits=LIMITS,
                 monitors=self.monitors,
-                **values,
-            )  # type: ignore[arg-type]
+                **values,  # type: ignore[arg-type]
+            )
             self.supervisor.step(situation)
 
     def go(self, x_m: float) -> None:

@@ -45,13 +45,13 @@ def test_a_pulled_walk_is_the_published_one_step_for_step(name: str, model: Rand
             steps += 1
         theirs.append(p)
     gnss = Gnss(
-        GnssModel(model=name, velocity_sigma_mps=0.0),
+        GnssModel(model=name, velocity_sigma_mps=0.0),  # type: ignore[arg-type]
         (0.0, 0.0, 0.0),
         DATUM,
         5,
         "g",
         START,
-        0,  # type: ignore[arg-type]
+        0,
     )
     ours = enu(fixes(gnss, 150))[:, :2]
     assert ours == pytest.approx(np.array(theirs), abs=1e-7)

@@ -201,8 +201,8 @@ def _host(**reading: float | bool | str) -> Callable[[TrialStage], None]:
                 stage.say(
                     HostHealth(stage.now_ns)
                     if once and sent
-                    else HostHealth(stage.now_ns, **reading)
-                )  # type: ignore[arg-type]
+                    else HostHealth(stage.now_ns, **reading)  # type: ignore[arg-type]
+                )
                 sent = True
 
         stage.duties.append(duty)
