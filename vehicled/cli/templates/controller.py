@@ -1,7 +1,8 @@
 """A path-following controller: steers towards a point of the course ahead (pure pursuit).
 
     vehicled sim --controller ./template_file.py:TemplateClass
-    vehicled sim --controller ... --set controller.TemplateClass.lookahead_m=1.2
+
+Add --set controller.TemplateClass.lookahead_m=1.2 to change a parameter for one drive.
 
 The base class does the rest: it finds the vehicle's place on the course, predicts the pose at which
 a command will act, controls the speed, slows down for bends and stops at the end. The safety gate
@@ -20,8 +21,7 @@ from vehicled.paths.course import Course
 
 
 class TemplateClassParams(Struct, frozen=True):
-    """Parameters, checked with the profile: the table [controller.TemplateClass], or --set
-    controller.TemplateClass.NAME=VALUE."""
+    """Parameters: the table [controller.TemplateClass] of the profile, which checks them."""
 
     lookahead_m: Positive = 1.0
     """Distance of the point along the course. Shorter follows bends more closely and is less

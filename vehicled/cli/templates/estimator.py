@@ -2,7 +2,8 @@
 rejection.
 
     vehicled sim --estimator ./template_file.py:TemplateClass
-    vehicled sim --estimator ... --set estimator.TemplateClass.speed_noise_mps2=2
+
+Add --set estimator.TemplateClass.speed_noise_mps2=2 to change a parameter for one drive.
 
 The built-in filters start without a heading device, reject outliers and use every sensor at its
 time: ``vehicled list estimators``.
@@ -29,8 +30,7 @@ from vehicled.paths.datum import Datum
 
 
 class TemplateClassParams(Struct, frozen=True):
-    """Parameters, checked with the profile: the table [estimator.TemplateClass], or --set
-    estimator.TemplateClass.NAME=VALUE."""
+    """Parameters: the table [estimator.TemplateClass] of the profile, which checks them."""
 
     speed_noise_mps2: Positive = 1.0
     """Acceleration that the filter does not know, standard deviation over one second."""
