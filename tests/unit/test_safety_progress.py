@@ -266,7 +266,7 @@ class Along(Ticks):
 
 @pytest.mark.parametrize("x_m", [5.0, 0.0, -4.0])
 def test_to_and_fro_along_a_course_is_no_progress(x_m: float) -> None:
-    """On the course and before its start; each way alone would be progress."""
+    """The vehicle is on the course, or before its start; each way alone would be progress."""
     vehicle = Along(x_m)
     assert vehicle.drive(0.6, 2.0) < 10**9
     ways_m = 0.0
