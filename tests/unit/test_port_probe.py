@@ -94,6 +94,7 @@ def test_no_capture_is_taken_for_another_device(shared_data: Path) -> None:
 
 
 MADE_BY = {
+    "spartn": "spartn",
     "pysbf2|data_sbf": "septentrio",
     "imu/mip": "mip",
     "imu/vn100": "vectornav",
