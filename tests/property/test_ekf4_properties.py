@@ -281,11 +281,21 @@ def _good_start(ekf: Ekf4, now_ns: int) -> None:
 
 
 @examples(60)
-@given(episodes, st.sampled_from(["kinematic", "dynamic"]), st.sampled_from([0.0, 0.5]))
+@given(
+    episodes,
+    st.sampled_from(["kinematic", "dynamic"]),
+    st.sampled_from([(0.0, 0.0), (0.0, 4.0), (0.5, 0.0)]),
+)
 def test_any_sequence_of_messages_leaves_a_sound_state(
-    episode: list[tuple[int, list[tuple[int, Any]]]], model: Any, reverse_share: float
+    episode: list[tuple[int, list[tuple[int, Any]]]], model: Any, drive: tuple[float, float]
 ) -> None:
-    vehicle = replace(VEHICLE, drive=replace(VEHICLE.drive, reverse_share=reverse_share))
+    reverse_share, brake_mps2 = drive
+    vehicle = replace(
+        VEHICLE,
+        drive=replace(
+            VEHICLE.drive, reverse_share=reverse_share, brake_deceleration_mps2=brake_mps2
+        ),
+    )
     ekf = Ekf4(Ekf4Params(model=model), vehicle, DATUM, (0.1, 0.0, 0.2))
     now_ns = 10**12
     _good_start(ekf, now_ns)
@@ -310,7 +320,8 @@ def test_any_sequence_of_messages_leaves_a_sound_state(
             assert all(map(math.isnan, values))
             continue
         assert all(map(math.isfinite, values))
-        assert estimate.speed_mps >= 0.0 or reverse_share > 0.0
+        # A vehicle that can neither reverse nor brake is not known to roll back.
+        assert estimate.speed_mps >= 0.0 or reverse_share > 0.0 or brake_mps2 > 0.0
         assert -math.pi <= estimate.yaw_rad <= math.pi
         assert estimate.newest_input_ns <= max(now_ns, 10**12) + 10**8
         P = np.array(estimate.covariance).reshape(4, 4)
