@@ -158,6 +158,19 @@ def test_a_wiped_stretch_without_a_summary_costs_the_chunks_it_touches(log_file,
     assert report.lost_bytes >= stop - offset
 
 
+def test_a_changed_attachment_is_not_believed_and_not_recovered(log_file, tmp_path):
+    whole = log_file.read_bytes()
+    harmed = tmp_path / "harmed.mcap"
+    harmed.write_bytes(whole.replace(b"hello", b"hallo", 1))
+    with LogReader(harmed) as log, pytest.raises(LogError, match=r"a\.txt is damaged: wrong"):
+        log.attachment("a.txt")
+    harmed.write_bytes(harmed.read_bytes()[:-30])
+    report = recover(harmed)
+    assert report.lost_attachments == ["a.txt"]
+    with LogReader(report.path) as log, pytest.raises(LogError, match="no attachment"):
+        log.attachment("a.txt")
+
+
 def test_a_damaged_summary_is_not_believed(log_file, tmp_path):
     data = log_file.read_bytes()
     (summary_start,) = struct.unpack_from("<Q", data, len(data) - 28)

@@ -21,6 +21,7 @@ from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import (
+    Attachment,
     AttachmentIndex,
     Channel,
     Header,
@@ -48,6 +49,7 @@ _HEAD = struct.Struct("<BQ")
 _CHUNK_TIMES = struct.Struct("<QQ")
 _CHUNK_INDEX = struct.Struct("<QQQQI")
 _CHANNEL_OFFSET = struct.Struct("<HQ")
+_U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
 _DATA_END = struct.Struct("<BQI")
 _FOOTER_BYTES = 9 + 20 + 8
@@ -415,15 +417,29 @@ def _attachment(stream: BinaryIO, offset: int, length: int) -> AttachmentIndex:
     )
 
 
+def read_attachment(stream: BinaryIO, offset: int, length: int) -> Attachment:
+    """Return an attachment. Raises one of ``DAMAGE`` if it is cut off, or has changed since it was
+    written: its record ends with a checksum, or 0."""
+    body = _record_bytes(stream, offset + _HEAD.size, length - _HEAD.size)
+    (expected,) = _U32.unpack_from(body, len(body) - _U32.size)
+    if expected and zlib.crc32(body[: -_U32.size]) != expected:
+        raise ValueError("wrong checksum")
+    return Attachment.read(ReadDataStream(io.BytesIO(body)))
+
+
 def record_body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
     """Return the body of a record. Raises ``ValueError`` if it is truncated."""
+    return ReadDataStream(io.BytesIO(_record_bytes(stream, offset, length)))
+
+
+def _record_bytes(stream: BinaryIO, offset: int, length: int) -> bytes:
     if not 0 <= length <= _SMALL_LIMIT:
         raise ValueError("a record of impossible length")
     stream.seek(offset)
     data = stream.read(length)
     if len(data) < length:
         raise ValueError("a record is cut off")
-    return ReadDataStream(io.BytesIO(data))
+    return data
 
 
 def _chunk_index(stream: BinaryIO, offset: int, length: int, summary_start: int) -> tuple[int, ...]:

@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, Generic, Self, TypeVar, overload
 import numpy as np
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Attachment as AttachmentRecord
 from mcap.records import Chunk
 from msgspec import Struct
 
@@ -29,6 +28,7 @@ from vehicled.log.layout import (
     channel_bit,
     chunk_length,
     open_file,
+    read_attachment,
     read_layout,
     records_between,
 )
@@ -148,7 +148,7 @@ class LogReader:
         for entry in self.layout.attachments:
             if entry.name == name:
                 try:
-                    return bytes(AttachmentRecord.read(self._body(entry.offset, entry.length)).data)
+                    return bytes(read_attachment(self._stream, entry.offset, entry.length).data)
                 except DAMAGE as error:
                     raise LogError(f"{self.path}: attachment {name} is damaged: {error}") from error
         names = ", ".join(entry.name for entry in self.layout.attachments) or "none"

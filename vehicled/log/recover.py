@@ -15,11 +15,18 @@ from typing import BinaryIO
 import numpy as np
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Attachment, Channel, Metadata, Schema
+from mcap.records import Channel, Metadata, Schema
 from msgspec import Struct, field
 
 from vehicled.log.errors import LogError, why
-from vehicled.log.layout import DAMAGE, LogLayout, open_file, record_body, records_between
+from vehicled.log.layout import (
+    DAMAGE,
+    LogLayout,
+    open_file,
+    read_attachment,
+    record_body,
+    records_between,
+)
 from vehicled.log.mcapfile import McapFile
 from vehicled.log.reader import LogReader, unpack_chunk
 
@@ -174,7 +181,7 @@ def _copy_parts(file: McapFile, old: BinaryIO, layout: LogLayout) -> tuple[list[
     lost, lost_bytes = [], 0
     for entry in layout.attachments:
         try:
-            item = Attachment.read(record_body(old, entry.offset + 9, entry.length - 9))
+            item = read_attachment(old, entry.offset, entry.length)
         except DAMAGE:
             lost.append(entry.name)
             lost_bytes += entry.length
