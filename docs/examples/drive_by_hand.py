@@ -1,8 +1,7 @@
 """Drive by hand, by a script: somebody who looks at the scan and keeps to the middle of the free
 room. See docs/mapping.md.
 
-python drive_by_hand.py hall 12     # folder for the log, seconds to drive; 100 for a lap and more,
-to close the loop
+python drive_by_hand.py hall 12     # folder for the log, seconds to drive; 100 close the loop
 """
 
 import subprocess

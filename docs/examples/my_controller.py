@@ -1,9 +1,8 @@
 """A controller of your own: turns the wheels in proportion to the distance from the course and to
 the error of the heading.
 
-vehicled sim --course circle_r5_ccw --controller ./my_controller.py:Proportional vehicled sim
---course circle_r5_ccw --controller ./my_controller.py:Proportional --set
-controller.Proportional.per_m=0.8
+vehicled sim --course circle_r5_ccw --controller ./my_controller.py:Proportional
+vehicled sim --controller ./my_controller.py:Proportional --set controller.Proportional.per_m=0.8
 """
 
 from typing import ClassVar

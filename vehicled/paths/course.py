@@ -222,11 +222,14 @@ def course_from_waypoints(
     """Return a course through waypoints ``x``, ``y`` (m, ENU), at least two.
 
     yaw: headings of the file, rad. Only used to refuse a file whose headings run against the order
-    of its points. speed: target per waypoint, m/s, linear in between; with ``speed_holds`` each
-    value holds until the next waypoint. Negative from a waypoint that is left backward; a 0 between
-    opposite signs counts as the value behind it. closed: None joins ends that meet within the
-    spacing of the waypoints. A lap cannot change its direction. places: what to call each waypoint
-    in an error, such as "line 12". waits_s: time at standstill at each waypoint, s; 0 for none.
+    of its points.
+    speed: target per waypoint, m/s, linear in between; with ``speed_holds`` each value holds until
+    the next waypoint. Negative from a waypoint that is left backward; a 0 between opposite signs
+    counts as the value behind it.
+    closed: None joins ends that meet within the spacing of the waypoints. A lap cannot change its
+    direction.
+    places: what to call each waypoint in an error, such as "line 12".
+    waits_s: time at standstill at each waypoint, s; 0 for none.
 
     Raises CourseError, its message starting with ``name`` and the place.
     """

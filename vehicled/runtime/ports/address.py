@@ -1,17 +1,18 @@
 """Addresses of ports, as they stand in a profile.
 
-==============================================
-===============================================================================
-``serial:/dev/serial/by-id/NAME?baud=460800``   a serial port, best by a name that does not depend
-on the order of plugging ``serial:PATH?baud=100000&frame=8E2``           the same with even parity
-and two stop bits, as SBUS has them ``pty:/tmp/vehicled/gnss``                      a pseudo
-terminal; the same code ``tcp:HOST:PORT``                               a TCP server
-``tls:HOST:PORT?verify=yes``                    the same through TLS; also written ``tcp+tls:``.
-``verify``: yes, no, or a file ``can:can0``                                    an interface of the
-kernel ``can:slcan:/dev/ttyACM0?bitrate=500000``       a serial CAN adapter
-``can:udp:239.74.163.2:43113?hop_limit=0``      a multicast group that stands in for a bus
-==============================================
-===============================================================================
+=============================================  =================================================
+``serial:/dev/serial/by-id/NAME?baud=460800``  a serial port, best by a name that does not depend
+                                               on the order of plugging
+``serial:PATH?baud=100000&frame=8E2``          the same with even parity and two stop bits, as
+                                               SBUS has them
+``pty:/tmp/vehicled/gnss``                     a pseudo terminal; the same code
+``tcp:HOST:PORT``                              a TCP server
+``tls:HOST:PORT?verify=yes``                   the same through TLS; also written ``tcp+tls:``.
+                                               ``verify``: yes, no, or a file
+``can:can0``                                   an interface of the kernel
+``can:slcan:/dev/ttyACM0?bitrate=500000``      a serial CAN adapter
+``can:udp:239.74.163.2:43113?hop_limit=0``     a multicast group that stands in for a bus
+=============================================  =================================================
 
 Each takes ``retry_min_s`` and ``retry_max_s``, the bounds of the pause between two attempts to open
 it. Without them, 10 to 300 s pass after a server has closed the connection within its first minute.
