@@ -111,15 +111,15 @@ def test_the_log_holds_the_code_and_a_replay_runs_exactly_that(
 @pytest.mark.parametrize(
     ("fails", "said"),
     [
-        ("raises", r"control raised KeyError: 'model' \(my_law.py:24 in steer\)"),
+        ("raises", r"control raised KeyError: 'model' \(my_law.py:25 in steer\)"),
         ("infinite", r"control raised my_law.py:17 Law.steer returned wheel_rad = nan"),
         (
             "sleeps",
-            r"control raised PluginStuckError: no return after 1 s \(my_law.py:28 in steer\)",
+            r"control raised PluginStuckError: no return after 1 s \(my_law.py:29 in steer\)",
         ),
         (
             "loops",
-            r"control raised PluginStuckError: no return after 1 s \(my_law.py:(29|30) in steer\)",
+            r"control raised PluginStuckError: no return after 1 s \(my_law.py:(30|31) in steer\)",
         ),
     ],
 )
