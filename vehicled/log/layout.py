@@ -424,7 +424,8 @@ def read_attachment(stream: BinaryIO, offset: int, length: int) -> Attachment:
     (expected,) = _U32.unpack_from(body, len(body) - _U32.size)
     if expected and zlib.crc32(body[: -_U32.size]) != expected:
         raise ValueError("wrong checksum")
-    return Attachment.read(ReadDataStream(io.BytesIO(body)))
+    attachment: Attachment = Attachment.read(ReadDataStream(io.BytesIO(body)))
+    return attachment
 
 
 def record_body(stream: BinaryIO, offset: int, length: int) -> ReadDataStream:
