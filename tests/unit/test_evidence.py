@@ -465,8 +465,8 @@ class TestWallEvidence:
         assert (list(around.callbacks), list(around.collections)) == ([], [])
 
     def test_blames_the_callback_that_ran_over_the_release(self, source):
-        release_ns = time.monotonic_ns() + MS
         source.stopwatch.read()
+        release_ns = time.monotonic_ns() + MS
         while time.monotonic_ns() < release_ns + 2 * MS:
             pass
         source.holders.ended(1)
