@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from math import cos, dist, hypot, nan, sin, sqrt
+from math import dist, hypot, nan
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
@@ -32,7 +32,6 @@ STATION_PERIOD_S = 5
 """Time between two messages with the station's position, and of the GLONASS biases, s."""
 MSM_CONSTELLATIONS = (107, 108, 109, 112)
 """First digits of the observation messages: GPS, GLONASS, Galileo, BeiDou."""
-_ELLIPSOID_M, _ECCENTRICITY2 = 6_378_137.0, 0.006_694_379_990_14
 _EARTH_M = 6_340_000.0, 6_400_000.0
 
 Place = tuple[float, float, float]
@@ -87,17 +86,6 @@ class BaseStage(Enum):
     """Measure where it is, to check the given position."""
     SURVEY = "survey"
     FIXED = "fixed"
-
-
-def ecef(latitude_rad: float, longitude_rad: float, height_m: float) -> Place:
-    """Return a geodetic position in the earth-centred, earth-fixed frame."""
-    radius = _ELLIPSOID_M / sqrt(1.0 - _ECCENTRICITY2 * sin(latitude_rad) ** 2)
-    around = (radius + height_m) * cos(latitude_rad)
-    return (
-        around * cos(longitude_rad),
-        around * sin(longitude_rad),
-        (radius * (1.0 - _ECCENTRICITY2) + height_m) * sin(latitude_rad),
-    )
 
 
 class BaseReport(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from math import nan
 from typing import ClassVar
 
-from drivers.gnss.base_station import STATION_PERIOD_S, BaseStage, BaseStation, News, Place, ecef
+from drivers.gnss.base_station import STATION_PERIOD_S, BaseStage, BaseStation, News, Place
 from drivers.gnss.septentrio import (
     ANSWER,
     MAX_BLOCK_BYTES,
@@ -21,6 +21,7 @@ from drivers.gnss.septentrio import (
 )
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
 from vehicled.core.wire.framing import Protocol
+from vehicled.core.wire.geodesy import geodetic_to_ecef
 from vehicled.core.wire.usage import Unused
 
 _FIXED_PLACE, _DETERMINING = 3, 1 << 6
@@ -57,7 +58,7 @@ class SeptentrioBase(BaseStation):
             if known
             else nan
         )
-        place = ecef(block.latitude_rad, block.longitude_rad, block.height_m)
+        place = geodetic_to_ecef(block.latitude_rad, block.longitude_rad, block.height_m)
         if self.surveying:
             static = block.mode & 0xF == _FIXED_PLACE and not block.error
             finished = (

@@ -3,7 +3,7 @@
 from math import hypot, nan, radians
 from typing import ClassVar
 
-from drivers.gnss.base_station import STATION_PERIOD_S, BaseStage, BaseStation, News, Place, ecef
+from drivers.gnss.base_station import STATION_PERIOD_S, BaseStage, BaseStation, News, Place
 from drivers.gnss.unicore import (
     MAX_CONTENT_BYTES,
     NMEA,
@@ -20,6 +20,7 @@ from drivers.gnss.unicore import (
 )
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
 from vehicled.core.wire.framing import Protocol
+from vehicled.core.wire.geodesy import geodetic_to_ecef
 from vehicled.core.wire.usage import Unused
 
 DISPENSABLE = ("RTCM1230",)
@@ -54,7 +55,7 @@ class UnicoreBase(BaseStation):
         nav = found[1]
         self.usage.use(name)
         sigma_m = hypot(nav.latitude_sigma_m, nav.longitude_sigma_m, nav.altitude_sigma_m)
-        place = ecef(
+        place = geodetic_to_ecef(
             radians(nav.latitude_deg), radians(nav.longitude_deg), nav.altitude_m + nav.undulation_m
         )
         if self.surveying:

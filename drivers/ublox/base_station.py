@@ -11,7 +11,6 @@ from drivers.gnss.base_station import (
     BaseStation,
     News,
     Place,
-    ecef,
 )
 from drivers.set_up import ConfigurationError, Refusal, Script, SetUpRequest
 from drivers.ublox import content
@@ -29,6 +28,7 @@ from drivers.ublox.keys import KEYS, CfgValget, CfgValgetPoll, CfgValset, Items,
 from drivers.ublox.layouts import Ack, MonVer, Nak, NavPvt, NavSvin
 from drivers.ublox.names import ubx_name
 from vehicled.core.wire.framing import Protocol
+from vehicled.core.wire.geodesy import geodetic_to_ecef
 from vehicled.core.wire.usage import Unused
 
 _VALSET, _VALGET = (0x06, 0x8A), (0x06, 0x8B)
@@ -58,7 +58,7 @@ class UbloxBase(BaseStation):
                 self.replies.append(message)
             case NavPvt():
                 usable = content.position_problem(message) is None
-                place = ecef(
+                place = geodetic_to_ecef(
                     radians(message.latitude_deg_e7 * 1e-7),
                     radians(message.longitude_deg_e7 * 1e-7),
                     message.height_mm * 1e-3,

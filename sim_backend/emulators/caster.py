@@ -7,7 +7,7 @@ up, so it falls silent instead; behind a socket (:mod:`sim_backend.sockets`) it 
 """
 
 from collections.abc import Mapping
-from math import cos, radians, sin, sqrt
+from math import radians
 from types import MappingProxyType
 
 from drivers.ntrip.codec import HEAD_END, Version
@@ -16,6 +16,7 @@ from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.outbox import EmulatorOutbox
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Message
+from vehicled.core.wire.geodesy import geodetic_to_ecef
 from vehicled.profile.schema import DeviceTable
 
 PERIOD_NS = 1_000_000_000
@@ -44,7 +45,6 @@ _TEXTS = {
     401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 409: "Conflict",
     429: "Too Many Requests", 503: "Service Unavailable",
 }  # fmt: skip
-_ELLIPSOID_M, _ECCENTRICITY = 6_378_137.0, 0.006_694_379_990_14
 
 
 class Caster(EmulatorOutbox):
@@ -230,12 +230,4 @@ def _place(cells: list[str]) -> tuple[float, float, float]:
 
 def _station(place: tuple[float, float, float]) -> bytes:
     """Return message 1005 of a virtual station at a place."""
-    latitude, longitude, height = place
-    radius = _ELLIPSOID_M / sqrt(1.0 - _ECCENTRICITY * sin(latitude) ** 2)
-    around = (radius + height) * cos(latitude)
-    ecef_m = (
-        around * cos(longitude),
-        around * sin(longitude),
-        (radius * (1.0 - _ECCENTRICITY) + height) * sin(latitude),
-    )
-    return station_message(ecef_m, STATION, virtual=True)
+    return station_message(geodetic_to_ecef(*place), STATION, virtual=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from math import inf, sqrt
 
 from drivers.rtcm.codec import encode
-from vehicled.paths.datum import geodetic_to_ecef
+from vehicled.core.wire.geodesy import geodetic_to_ecef
 
 SIZES = {4: {107: 120, 108: 90, 109: 100, 112: 110}, 7: {107: 180, 108: 130, 109: 150, 112: 160}}
 """Bytes of the observations of each constellation, by the kind of MSM and the first digits of the

@@ -15,7 +15,7 @@ from sim_backend.emulators.line import on_its_line
 from sim_backend.emulators.ublox_epoch import LEAP_S, WEEK_MS, Instant
 from vehicled.core.messages import CarrierSolution, FixType, GnssFix
 from vehicled.core.wire.framing import Protocol
-from vehicled.paths.datum import ecef_to_geodetic
+from vehicled.core.wire.geodesy import ecef_to_geodetic
 
 PORT = "COM1"
 STREAMS = ("Stream1", "Stream2")

@@ -11,7 +11,7 @@ from sim_backend.emulators.line import on_its_line
 from sim_backend.emulators.ublox_epoch import GEOID_SEPARATION_M, LEAP_S, WEEK_MS, Instant
 from vehicled.core.messages import CarrierSolution, GnssFix
 from vehicled.core.wire.framing import Protocol
-from vehicled.paths.datum import ecef_to_geodetic
+from vehicled.core.wire.geodesy import ecef_to_geodetic
 
 _LINE = TextShape(rb"[A-Z][\x20-\x7e]*+\r?\n", rb"[A-Z][\x20-\x7e]*+\r?\Z")
 _LOGS = {"BESTNAVB": "BESTNAV", "STADOPB": "STADOP", "UNIHEADINGB": "UNIHEADING"}

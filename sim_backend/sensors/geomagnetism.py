@@ -4,7 +4,7 @@ Model for 2025, section 1.2."""
 from math import asin, cos, hypot, pi, sin, sqrt
 
 from sim_backend.sensors.wmm2025 import COEFFICIENTS, EPOCH
-from vehicled.paths.datum import geodetic_to_ecef
+from vehicled.core.wire.geodesy import geodetic_to_ecef
 
 REFERENCE_RADIUS_M = 6_371_200.0
 _DEGREE = 12

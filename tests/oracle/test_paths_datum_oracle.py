@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from vehicled.paths.datum import Datum, ecef_to_geodetic, geodetic_to_ecef
+from vehicled.core.wire.geodesy import ecef_to_geodetic, geodetic_to_ecef
+from vehicled.paths.datum import Datum
 
 pyproj = pytest.importorskip("pyproj", reason="PROJ is the oracle")
 

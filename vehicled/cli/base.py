@@ -15,10 +15,10 @@ import anyio
 from vehicled.cli.drive_options import SECONDS
 from vehicled.core.errors import SetupError
 from vehicled.core.plain_text import printable
+from vehicled.core.wire.geodesy import ecef_to_geodetic, geodetic_to_ecef
 from vehicled.live.base_station.caster import CasterConfig, SourceRecord
 from vehicled.live.base_station.servers import ListenAddress, RoverNews, RoverServers
 from vehicled.live.base_station.session import BaseSession
-from vehicled.paths.datum import ecef_to_geodetic, geodetic_to_ecef
 from vehicled.profile.registry import names, resolve
 from vehicled.run.argument_types import TEXT, between, whole
 from vehicled.run.command_line import CommandParser
