@@ -305,6 +305,20 @@ def test_what_cannot_be_held_is_said_and_stopped(
     assert set(drive.trace.codes) & codes, drive.trace.codes
 
 
+@pytest.mark.parametrize(
+    ("profile", "slope", "modes"),
+    [("hunter_se", -0.25, {Mode.INIT}), ("hunter_se", -0.05, {Mode.INIT, Mode.STANDBY})],
+)
+def test_a_vehicle_that_rolls_away_undriven_is_named(
+    profile: str, slope: float, modes: set[Mode], tmp_path: Path
+) -> None:
+    """A slope that its brake does not hold moves it from the start; one that it holds does not."""
+    drive = Drive(profile, line(1.0, 20.0), hill(tmp_path, slope), seed=3)
+    drive.until(4.0, modes=(Mode.INIT, Mode.STANDBY, Mode.ARMED))
+    moved = abs(drive.speeds()[-1]) > 0.3 and drive.machine.mode in modes
+    assert ("rollaway" in drive.trace.codes) is (slope < -0.2) is moved, drive.trace.codes
+
+
 # ---------------------------------------------------------------------------------------------- IMU
 
 

@@ -1,7 +1,7 @@
 """The motion monitor tick by tick: each of its durations just below and just above what starts it,
 with numbers worked out here."""
 
-from math import asin, inf, nan, pi
+from math import asin, inf, nan, pi, sqrt
 from typing import Any
 
 import pytest
@@ -351,6 +351,47 @@ def test_motion_that_the_brake_does_not_end() -> None:
 
 
 # ------------------------------------------------------------------------------ not moving, stalled
+
+
+@pytest.mark.parametrize("mode", [Mode.INIT, Mode.STANDBY, Mode.ARMED, Mode.FAULT])
+@pytest.mark.parametrize("source", ["wheel", "ground"])
+def test_motion_where_it_should_stand(mode: Mode, source: str) -> None:
+    drive = Ticks()
+    # Three fixes are averaged.
+    least_mps = drive.speed.moving_mps + 0.03 / (sqrt(3.0) if source == "ground" else 1.0)
+    for speed, estimated, rolls in (
+        (least_mps - 1e-6, 0.0, False),
+        (least_mps + 1e-6, 0.0, True),
+        (least_mps + 1e-6, nan, True),
+        (0.0, 2.0, False),
+    ):
+        drive.tick(times=3, mode=mode, wheel=0.0, ground=0.0)
+        before_ns = drive.tick(0.0, 0.0, mode=mode, brake=1.0).rolling_ns
+        assert before_ns == 0
+        drive.tick(0.0, estimated, mode=mode, brake=1.0, times=5, **{source: speed})  # type: ignore[arg-type]
+        assert drive.motion.rolling_ns == (5 * 10 * MS if rolls else 0), speed
+    drive.tick(0.0, 1.0, times=1, **{source: 1.0})  # type: ignore[arg-type]
+    assert drive.motion.rolling_ns == 0, "a drive is judged by other rules"
+
+
+def test_rolling_out_is_no_rollaway() -> None:
+    """A quarter of the brake, and half of what rolls, explain the time until it rests."""
+    drive = Ticks()
+    drive.tick(1.0, 2.0, times=3, wheel=2.0)
+    slows_mps2 = 0.5 * (0.5 * 3.0 + ROLLS_MPS2)
+    ticks = int((0.03 + drive.speed.moving_mps) / slows_mps2 * 100.0)
+    # Nothing slows it down: what explains its speed falls below it by and by.
+    drive.tick(0.0, 2.0, mode=Mode.FAULT, brake=1.0, times=ticks - 3, wheel=2.0)
+    assert drive.motion.rolling_ns == 0
+    drive.tick(0.0, 2.0, mode=Mode.FAULT, brake=1.0, times=6, wheel=2.0)
+    assert 0 < drive.motion.rolling_ns <= 6 * 10 * MS
+    # The same, slowed down by a little more than that.
+    drive = Ticks()
+    drive.tick(1.0, 2.0, times=3, wheel=2.0)
+    for k in range(300):
+        speed = max(2.0 - 1.02 * slows_mps2 * 0.01 * (k + 1), 0.0)
+        drive.tick(0.0, speed, mode=Mode.FAULT, brake=1.0, wheel=speed)
+        assert drive.motion.rolling_ns == 0, k
 
 
 @pytest.mark.parametrize(

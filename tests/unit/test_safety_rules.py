@@ -437,6 +437,10 @@ CASES = (
         persist_ms=10.0,
     ),
     Case(
+        "rollaway", Reaction.WARN, lasting("motion", "rolling_ns"), **age(1.0), persist_ms=10.0,
+        clears_ms=1000.0, modes=frozenset(Mode) - MOVING,
+    ),
+    Case(
         "faster_than_asked", S2, lasting("motion", "faster_ns"), **age(1.5), persist_ms=10.0,
         modes=DRIVING,
     ),
@@ -590,7 +594,8 @@ class Alone:
 
 
 def acting_mode(case: Case) -> Mode:
-    return Mode.AUTO if Mode.AUTO in case.modes else next(iter(case.modes))
+    acting = (Mode.AUTO, Mode.ARMED, *DRIVING)
+    return next(mode for mode in acting if mode in case.modes)
 
 
 def test_every_rule_has_a_case() -> None:

@@ -157,6 +157,11 @@ as half of a gentle brake, or coasting, takes.
 
 `uncommanded_motion_lasts` disables the drive only where the brake applied for it does not slow the
 vehicle down by as much.
+
+Where the vehicle should stand, it is braked as far as it can be, and `rollaway` can only say that
+wheels or GNSS show motion all the same: on a slope that the brake does not hold, or while somebody
+pushes the vehicle, as a start without a measured heading asks for. Rolling out after a drive counts
+once a quarter of the brake would have ended it.
 """
 
 _CHOICES = """

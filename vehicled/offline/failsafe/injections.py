@@ -536,6 +536,11 @@ INJECTIONS: tuple[Injection, ...] = (
         fail="drive:runaway", fail_s=3.0, since=_moves, scene=InjectionScene.HELD,
     ),
     Injection(
+        row=15, code="rollaway", how="the drive creeps while the vehicle stands by",
+        fail="drive:runaway=0.3", fail_s=4.0, since=lambda s: s.speed_mps > MOVING_MPS,
+        scene=InjectionScene.PARKED,
+    ),
+    Injection(
         row=15, code="overspeed", how="the drive runs away beyond the speed limit for 3 s",
         fail="drive:runaway=1", fail_s=3.0, since=_too_fast,
         overrides=("limits.max_speed_mps=1.2", "limits.overspeed_mps=0.3"),

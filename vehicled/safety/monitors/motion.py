@@ -8,7 +8,7 @@ from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.vehicle import Limits, Vehicle, standing_below_mps
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.modes import DRIVING
+from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.speed import SIGMAS, SLOPE_MPS2, SpeedMonitor
 
 MISMATCH_RATIO = 0.3
@@ -63,6 +63,11 @@ class MotionMonitor:
         drive, ns."""
         self.faster_ns = 0
         """Time for which it has moved faster than was asked for, ns."""
+        self.rolling_ns = 0
+        """Time for which wheels or GNSS have shown motion in a mode in which it should stand, and
+        which rolling out does not explain, ns."""
+        self._rollout_mps = 0.0
+        """Speed that rolling out of the last drive still explains, m/s."""
         drive = vehicle.drive
         slows_mps2 = CERTAIN_RATIO * (
             0.5 * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
@@ -131,6 +136,7 @@ class MotionMonitor:
         """Compare the last command with the motion since then."""
         dt_ns = 0 if self._before_ns is None else s.now_ns - self._before_ns
         self._before_ns = s.now_ns
+        self._look_for_rollaway(s, dt_ns)
         sent, speed = s.sent, s.speed_mps
         if sent is None or dt_ns <= 0:
             self._limit(s, abs(speed), driven=False, fall_mps=0.0)
@@ -290,6 +296,20 @@ class MotionMonitor:
             self._braked_mps = magnitude
         lasts = self._braked_mps is not None and magnitude > self._braked_mps + 2.0 * moving_mps
         self.unbraked_ns = self.unbraked_ns + dt_ns if lasts else 0
+
+    def _look_for_rollaway(self, s: SafetyInputs, dt_ns: int) -> None:
+        """Count the time for which a vehicle that is braked rolls, by measured speeds alone: a
+        filter without a start has none, and a running one believes in the brake."""
+        proven_mps = max(
+            (each.mps - SIGMAS * each.sigma_mps for each in self._speed.fresh(s.now_ns)),
+            default=0.0,
+        )
+        if s.mode in MOVING:
+            self._rollout_mps, self.rolling_ns = max(proven_mps, 0.0), 0
+            return
+        self._rollout_mps = max(self._rollout_mps - self._slows_mps2 * dt_ns * 1e-9, 0.0)
+        rolls = proven_mps > self._rollout_mps + self._speed.moving_mps
+        self.rolling_ns = self.rolling_ns + dt_ns if rolls else 0
 
     def _compare_with_asked(self, s: SafetyInputs, magnitude: float, dt_ns: int) -> None:
         """Count the time for which a drive is faster than it was asked to be, however it is

@@ -4,7 +4,7 @@ from math import inf, nan
 
 from vehicled.core.messages import Mode, MotorStatus, Reaction
 from vehicled.core.messages.units import ZERO_CELSIUS_K
-from vehicled.safety.modes import DRIVING
+from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.motion import FASTER_S
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
@@ -16,11 +16,19 @@ def _actuator_silence_s(s: RuleInputs) -> float:
     return inf if s.actuator_lost else age_s if age_s < inf else nan
 
 
+def _measured_mps(s: RuleInputs) -> float:
+    return s.monitors.speed.measured_mps(s.now_ns)
+
+
 def _silent(s: RuleInputs) -> str:
     return f"{s.monitors.motor.awaited or 'it'} sends no telemetry any more"
 
 
 AUTO = frozenset({Mode.AUTO})
+AT_REST = frozenset(Mode) - MOVING
+"""Modes in which the vehicle is braked and should stand."""
+ROLLAWAY_S = 1.0
+"""Time for which a vehicle that should stand may move, s: somebody may rock it."""
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -128,7 +136,8 @@ ROWS: tuple[Row, ...] = (
         ),
         reaction=(
             "brake after 0.3 s, or 0.3 m of rolling back; drive disabled when that does not "
-            "help; faster than asked for, stop"
+            "help; faster than asked for, stop; "
+            "a warning where it should stand"
         ),
         rules=(
             Rule(
@@ -152,6 +161,25 @@ ROWS: tuple[Row, ...] = (
                 detect_ms=1300.0,
                 persist_ms=10.0,
                 react_ms=1500.0,
+            ),
+            Rule(
+                code="rollaway",
+                reaction=Reaction.WARN,
+                value=lambda s: seconds(s.monitors.motion.rolling_ns),
+                limit=lambda s: ROLLAWAY_S,
+                unit="s",
+                reason=lambda s: (
+                    f"it moves at {_measured_mps(s):.2f} m/s in {s.mode.name}, although it is "
+                    "braked: "
+                    "someone pushes it, it rolls out, or the brake does not hold it here (chock it)"
+                ),
+                # Positions without a velocity give a speed after two seconds.
+                detect_ms=3000.0,
+                persist_ms=10.0,
+                react_ms=3200.0,
+                clear=Clear.ITSELF,
+                clear_ms=1000.0,
+                modes=AT_REST,
             ),
             Rule(
                 code="faster_than_asked",
