@@ -147,11 +147,9 @@ class Sketch:
     def __init__(self, random: Random, profile: Profile) -> None:
         self.random, self.text = random, list[str]()
         vehicle = profile.vehicle
-        self.width_m, self.length_m, self.corridor_m = (
-            vehicle.width_m,
-            vehicle.length_m,
-            profile.limits.corridor_m,
-        )
+        self.width_m = vehicle.width_m
+        self.length_m = vehicle.length_m
+        self.corridor_m = profile.limits.corridor_m
         self.room_m = max(4.0 * vehicle.length_m, 3.0 * vehicle.min_turn_radius_m)
         """Distance in which the vehicle can be beside the course."""
         self.last_m = 0.0
@@ -169,10 +167,8 @@ class Sketch:
 
     def moving(self, start_s: float, speed_mps: float, *points: tuple[float, float]) -> None:
         """Draw a round body that moves."""
-        places, radius_m = (
-            ", ".join(_place(*point) for point in points),
-            self.random.uniform(0.25, 0.5) * self.width_m,
-        )
+        places = ", ".join(_place(*point) for point in points)
+        radius_m = self.random.uniform(0.25, 0.5) * self.width_m
         self.text.append(
             f"[[moving]]\nplaces = [{places}]\nstart_s = {start_s:.2f}\nspeed_mps = "
             f"{speed_mps:.3f}\nradius_m = {radius_m:.3f}\n"
@@ -235,10 +231,8 @@ def _crossing(sketch: Sketch, first_m: float, speed_mps: float) -> None:
     a wall."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
     at_m = first_m + random.uniform(0.0, 1.0) * sketch.room_m
-    from_m, pace_mps = (
-        sketch.corridor_m + random.uniform(1.0, 3.0) * sketch.width_m,
-        random.uniform(0.2, 0.8) * speed_mps,
-    )
+    from_m = sketch.corridor_m + random.uniform(1.0, 3.0) * sketch.width_m
+    pace_mps = random.uniform(0.2, 0.8) * speed_mps
     meets_s = 1.5 + (at_m / speed_mps) * random.uniform(0.8, 1.2)
     start_s = max(meets_s - from_m / pace_mps, 0.0)
     sketch.moving(
@@ -267,10 +261,8 @@ def _oncoming(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 def _trap(sketch: Sketch, first_m: float, speed_mps: float) -> None:
     """Draw three walls that open towards the vehicle, which must go round."""
     random, half_m = sketch.random, sketch.random.uniform(0.5, 1.1) * sketch.width_m
-    middle_m, depth_m = (
-        random.uniform(-0.3, 0.3) * sketch.corridor_m,
-        random.uniform(0.5, 1.5) * sketch.length_m,
-    )
+    middle_m = random.uniform(-0.3, 0.3) * sketch.corridor_m
+    depth_m = random.uniform(0.5, 1.5) * sketch.length_m
     low_m, high_m = middle_m - half_m, middle_m + half_m
     sketch.wall(
         (first_m, low_m), (first_m + depth_m, low_m), (first_m + depth_m, high_m), (first_m, high_m)
@@ -280,10 +272,8 @@ def _trap(sketch: Sketch, first_m: float, speed_mps: float) -> None:
 def _corner(sketch: Sketch, first_m: float, speed_mps: float) -> None:
     """Draw a wall beside the course that hides a post until the vehicle is near."""
     random, side = sketch.random, sketch.random.choice((-1.0, 1.0))
-    beside_m, length_m = (
-        side * random.uniform(1.0, 1.6) * sketch.width_m,
-        sketch.room_m * random.uniform(0.5, 1.0),
-    )
+    beside_m = side * random.uniform(1.0, 1.6) * sketch.width_m
+    length_m = sketch.room_m * random.uniform(0.5, 1.0)
     sketch.wall(
         (first_m - length_m, beside_m),
         (first_m, beside_m),
@@ -319,10 +309,8 @@ def drive_of(
     number: int, profiles: Sequence[str] = PROFILES, kinds: Sequence[str] = tuple(CLASSES)
 ) -> Drive:
     """Return the drive of a number."""
-    name, kind = (
-        profiles[number % len(profiles)],
-        kinds[(number // len(profiles) + number) % len(kinds)],
-    )
+    name = profiles[number % len(profiles)]
+    kind = kinds[(number // len(profiles) + number) % len(kinds)]
     random = Random(f"a way round {name} {kind} {number}")
     profile = load(str(shipped.folder("profiles") / f"{name}.toml")).profile
     vehicle, limits = profile.vehicle, profile.limits
@@ -447,12 +435,10 @@ class Trial:
         )
         moving = [thing for _, thing in scene.moving]
         stands = True
-        drove, due_ns, end_ns, off_m = (
-            False,
-            START_NS,
-            START_NS + round(drive.limit_s * SECOND_NS),
-            0.0,
-        )
+        drove = False
+        due_ns = START_NS
+        end_ns = START_NS + round(drive.limit_s * SECOND_NS)
+        off_m = 0.0
         while pair.now_ns < end_ns:
             pair.grant()
             if pair.now_ns >= due_ns:

@@ -175,10 +175,8 @@ def driven(
                 hypot(course.x_m[ahead] - motion.x_m, course.y_m[ahead] - motion.y_m) < LOOK_AHEAD_M
             ):
                 ahead, way_m = (ahead + 1) % len(course.x_m), way_m + spacing_m
-            east, north = (
-                float(course.x_m[ahead] - motion.x_m),
-                float(course.y_m[ahead] - motion.y_m),
-            )
+            east = float(course.x_m[ahead] - motion.x_m)
+            north = float(course.y_m[ahead] - motion.y_m)
             bearing = remainder(atan2(north, east) - motion.yaw_rad, tau)
             steering = min(
                 max(

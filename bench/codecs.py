@@ -229,11 +229,9 @@ def imu_sample_row() -> Row:
         for i in range(1, FRAMES + 1)
     ]
     data = b"".join(frames)
-    cut, payloads, decode_payload = (
-        pieces(data),
-        [frame[5:-2] for frame in frames],
-        msgpack.Decoder(ImuSample).decode,
-    )
+    cut = pieces(data)
+    payloads = [frame[5:-2] for frame in frames]
+    decode_payload = msgpack.Decoder(ImuSample).decode
 
     def decode() -> int:
         feed = msglink.MsglinkDecoder().feed

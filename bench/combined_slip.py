@@ -78,10 +78,8 @@ def lightest_n(p: Any, x: np.ndarray) -> float:
     """Return the least wheel load of a state."""
     loads = []
     for bounce, roll, track_m in ((x[16], x[13], p.T_f), (x[21], x[18], p.T_r)):
-        middle_n, side_n = (
-            (bounce + p.R_w * (cos(roll) - 1.0)) * p.K_zt,
-            0.5 * track_m * sin(roll) * p.K_zt,
-        )
+        middle_n = (bounce + p.R_w * (cos(roll) - 1.0)) * p.K_zt
+        side_n = 0.5 * track_m * sin(roll) * p.K_zt
         loads += [middle_n - side_n, middle_n + side_n]
     return float(min(loads))
 
@@ -104,10 +102,8 @@ def our_force(name: str, slip: float, angle_rad: float) -> tuple[float, float]:
     spin, sliding = speed_mps * (1.0 + slip) / c.rolling_radius_m, -speed_mps * slip
     for _ in range(400):
         t = contact(c, load_n, 1.0, speed_mps, speed_mps * tan(angle_rad), spin, along_m, side_m)
-        along_m, side_m = (
-            deflected(c, along_m, t.grip_nspm, t.series_nspm, sliding),
-            t.side_deflection_m,
-        )
+        along_m = deflected(c, along_m, t.grip_nspm, t.series_nspm, sliding)
+        side_m = t.side_deflection_m
     return (t.drag_n - t.drag_nspm * sliding) / load_n, t.side_n / load_n
 
 
@@ -163,10 +159,8 @@ def their_contact(p: Any, side_sign: float) -> Callable[..., Contact]:
         slip, angle = (c.rolling_radius_m * spin - forward) / speed, atan2(lateral, speed)
         slip, angle = (value if abs(value) > 1e-5 else 1e-5 for value in (slip, angle))
         along, across = their_force(p, slip, angle)
-        grip_x, grip_y = (
-            max(load_n * along / (slip * speed), 1.0),
-            max(load_n * side_sign * across / (tan(angle) * speed), 1.0),
-        )
+        grip_x = max(load_n * along / (slip * speed), 1.0)
+        grip_y = max(load_n * side_sign * across / (tan(angle) * speed), 1.0)
         viscous_x, viscous_y = c.damping_x_nspm + c.yield_x_nspm, c.damping_y_nspm + c.yield_y_nspm
         shared = grip_x / (viscous_x + grip_x)
         rate = -(c.stiffness_y_npm * side_m + grip_y * lateral) / (viscous_y + grip_y)

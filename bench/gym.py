@@ -59,11 +59,9 @@ def rate(work: Callable[[], object], steps: int) -> float:
 def scalar_rate(profile: str, periods: int = 20) -> float:
     """Return the rate of one vehicle behind its actuators, as a run steps it."""
     sim = load_profile(profile).sim
-    plant, actuators, now_ns = (
-        plant_class(sim.plant)(sim, StartPose(0.0, 0.0, 0.0), 1e-3),
-        Actuators(sim, 0, 1_000_000),
-        0,
-    )
+    plant = plant_class(sim.plant)(sim, StartPose(0.0, 0.0, 0.0), 1e-3)
+    actuators = Actuators(sim, 0, 1_000_000)
+    now_ns = 0
 
     def work() -> None:
         nonlocal now_ns

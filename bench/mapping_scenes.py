@@ -128,14 +128,10 @@ def by_hand(drive: Drive, course: Course, seed: int) -> None:
         near = (at + np.arange(40)) % len(course.x_m)
         at = int(near[np.hypot(course.x_m[near] - true.x_m, course.y_m[near] - true.y_m).argmin()])
         goal = (at + ahead) % len(course.x_m)
-        aside, yaw = (
-            SWERVE_M * sin(tau * drive.now_s / period_s + phase),
-            float(course.yaw_rad[goal]),
-        )
-        dx, dy = (
-            course.x_m[goal] - aside * sin(yaw) - true.x_m,
-            course.y_m[goal] + aside * np.cos(yaw) - true.y_m,
-        )
+        aside = SWERVE_M * sin(tau * drive.now_s / period_s + phase)
+        yaw = float(course.yaw_rad[goal])
+        dx = course.x_m[goal] - aside * sin(yaw) - true.x_m
+        dy = course.y_m[goal] + aside * np.cos(yaw) - true.y_m
         bearing = remainder(atan2(dy, dx) - true.yaw_rad, tau)
         wheel = atan2(2.0 * drive.profile.vehicle.wheelbase_m * sin(bearing), hypot(dx, dy))
         drives, lock = machine.mode is Mode.TELEOP, drive.profile.vehicle.steering.max_wheel_rad

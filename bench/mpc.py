@@ -225,14 +225,10 @@ class DoMpc:
         # Their term is on the change of the input, ours on the turn during the stage; the size is
         # the same.
         mpc.set_rterm(rate=p.stage_s**2)
-        mpc.bounds["lower", "_u", "rate"], mpc.bounds["upper", "_u", "rate"] = (
-            -envelope.rate_radps,
-            envelope.rate_radps,
-        )
-        mpc.bounds["lower", "_x", "wheel"], mpc.bounds["upper", "_x", "wheel"] = (
-            envelope.lowest_wheel_rad,
-            envelope.highest_wheel_rad,
-        )
+        mpc.bounds["lower", "_u", "rate"] = -envelope.rate_radps
+        mpc.bounds["upper", "_u", "rate"] = envelope.rate_radps
+        mpc.bounds["lower", "_x", "wheel"] = envelope.lowest_wheel_rad
+        mpc.bounds["upper", "_x", "wheel"] = envelope.highest_wheel_rad
         self._template = mpc.get_tvp_template()
         mpc.set_tvp_fun(lambda _: self._template)
         mpc.setup()

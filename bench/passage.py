@@ -74,11 +74,9 @@ def solid_of(
         which = np.repeat(np.arange(len(ends)), counts)
         part = np.concatenate([np.linspace(0.0, 1.0, count) for count in counts])
         wall = ends[which, :2] + part[:, None] * (ends[which, 2:] - ends[which, :2])
-        x, y, r = (
-            np.append(x, wall[:, 0]),
-            np.append(y, wall[:, 1]),
-            np.append(r, np.zeros(len(wall))),
-        )
+        x = np.append(x, wall[:, 0])
+        y = np.append(y, wall[:, 1])
+        r = np.append(r, np.zeros(len(wall)))
     part = (course.s_m >= from_m) & (course.s_m <= to_m)
     tree = cKDTree(np.column_stack((course.x_m[part], course.y_m[part])))
     near = (

@@ -94,11 +94,9 @@ def _slipx_l2(slipx: Any) -> Callable[[], None]:
     """Its reference car; the core is C++."""
     tier = next(tier for name, tier in vars(slipx.Tier).items() if name.startswith("L2"))
     model = slipx.VehicleModel.create(tier, slipx.load_reference_car().params)
-    state, command, found = (
-        slipx.VehicleState(),
-        slipx.DriveInput(steer_cmd=0.05),
-        slipx.StepDiagnostics(),
-    )
+    state = slipx.VehicleState()
+    command = slipx.DriveInput(steer_cmd=0.05)
+    found = slipx.StepDiagnostics()
     state.vel_body.x = 5.0
     return repeated(lambda: model.step(state, command, 1e-3, found), 1000)
 

@@ -152,10 +152,8 @@ def result_cm(profile: Profile, course: Course, factors: Factors, rate_hz: float
             return f"{100.0 * total_m / count:.1f}"
         if here.s_m >= from_m:
             # Both ends of the arm; the heading error moves the point across.
-            total_m, count = (
-                total_m + abs(here.cross_track_m - arm_m * sin(here.heading_error_rad)),
-                count + 1,
-            )
+            total_m = total_m + abs(here.cross_track_m - arm_m * sin(here.heading_error_rad))
+            count = count + 1
         state = (at.x_m, at.y_m, at.yaw_rad, at.speed_mps, at.yaw_rate_radps)
         command = follower.step(
             StateEstimate(now_ns, now_ns, *state, (0.0,) * 16, EstimatorStatus.RUNNING), now_ns

@@ -124,10 +124,8 @@ def run(seconds: float, rounds: int) -> dict[str, dict[str, float]]:
     }
     figures: dict[str, dict[str, float]] = {}
     for arm, drives in done.items():
-        releases, ages = (
-            sum(each["releases"] for each in drives),
-            [ms for each in drives for ms in each["ages_ms"]],
-        )
+        releases = sum(each["releases"] for each in drives)
+        ages = [ms for each in drives for ms in each["ages_ms"]]
         figures[arm] = {
             "driven_s": sum(each["driven_s"] for each in drives),
             "releases": releases,

@@ -35,11 +35,9 @@ SIZE_M, WHITE_M, YAW_DENSITY = 1.8, 0.05, 0.02
 
 def speeds(recording: Recording, full_mps2: float, friction_mps2: float) -> Array:
     """Speed at each step from the throttle alone."""
-    rate, throttle, dt_s = (
-        drive_rate(recording.vehicle.drive),
-        throttles(recording),
-        np.diff(steps_s(recording)),
-    )
+    rate = drive_rate(recording.vehicle.drive)
+    throttle = throttles(recording)
+    dt_s = np.diff(steps_s(recording))
     found = [0.0]
     for u, dt in zip(throttle, dt_s):
         found.append(advanced(found[-1], u, dt, rate, full_mps2, friction_mps2))
@@ -108,10 +106,8 @@ def small_ekf(
             dt = float(t_s[k] - t_s[k - 1])
             v, middle, fade = float(x[3]), float(x[2]) + 0.5 * dt * gyro, exp(-dt / time_s)
             F = np.diag((1.0, 1.0, 1.0, exp(-rate * dt), fade, fade))
-            F[0, 2:4], F[1, 2:4] = (
-                (-v * dt * sin(middle), dt * cos(middle)),
-                (v * dt * cos(middle), dt * sin(middle)),
-            )
+            F[0, 2:4] = (-v * dt * sin(middle), dt * cos(middle))
+            F[1, 2:4] = (v * dt * cos(middle), dt * sin(middle))
             after = advanced(v, float(throttle[k - 1]), dt, rate, *drive)
             x = np.array(
                 (
@@ -132,10 +128,8 @@ def small_ekf(
             if x is None:
                 if yaw is None:
                     continue
-                x, P = (
-                    np.array((*z, yaw, 0.0, 0.0, 0.0)),
-                    np.diag((0.0, 0.0, 0.0025, 0.01, 0.0, 0.0)),
-                )
+                x = np.array((*z, yaw, 0.0, 0.0, 0.0))
+                P = np.diag((0.0, 0.0, 0.0025, 0.01, 0.0, 0.0))
                 if not fixed:
                     P[:2, :2], P[4:, 4:], P[:2, 4:], P[4:, :2] = (
                         s * SIZE_M**2 * np.eye(2) for s in (1.0, 1.0, -1.0, -1.0)
@@ -166,10 +160,8 @@ def ratio(recording: Recording, x_m: Array, y_m: Array) -> float:
     """Mean position error over that of the raw positions."""
     truth, raw_x, raw_y = recording.truth, recording.raw_x_m, recording.raw_y_m
     ok = np.isfinite(x_m) & np.isfinite(raw_x) & np.isfinite(truth.x_m)
-    errors, raw = (
-        np.hypot(x_m - truth.x_m, y_m - truth.y_m),
-        np.hypot(raw_x - truth.x_m, raw_y - truth.y_m),
-    )
+    errors = np.hypot(x_m - truth.x_m, y_m - truth.y_m)
+    raw = np.hypot(raw_x - truth.x_m, raw_y - truth.y_m)
     return float(errors[ok].mean() / raw[ok].mean())
 
 

@@ -60,11 +60,9 @@ def simulated(
             wheel = min(max(wheel, servo - slack_rad), servo + slack_rad)
             v = (1.0 - ratio) * speed[k] + ratio * speed[k + 1]
             rate = v * tan(wheel) / recording.vehicle.wheelbase_m
-            x, y, yaw = (
-                x + dt * v * cos(yaw + 0.5 * dt * rate),
-                y + dt * v * sin(yaw + 0.5 * dt * rate),
-                yaw + dt * rate,
-            )
+            x = x + dt * v * cos(yaw + 0.5 * dt * rate)
+            y = y + dt * v * sin(yaw + 0.5 * dt * rate)
+            yaw = yaw + dt * rate
         rows.append((x, y, yaw))
     columns: Array = np.array(rows).T
     east, north = (

@@ -276,14 +276,12 @@ def slipx(folder: Path, seed: int, step_s: float, wanted: Callable[[str], bool])
     for name, value in numbers.items():
         setattr(p, name, value)
     for tyre in (p.tyre_front, p.tyre_rear):
-        tyre.mu_y0, tyre.mu_x0, tyre.shape_c, tyre.curvature_e, tyre.k_mu, tyre.relax_length = (
-            1.1,
-            1.2,
-            1.68,
-            0.42,
-            0.15,
-            0.08,
-        )
+        tyre.mu_y0 = 1.1
+        tyre.mu_x0 = 1.2
+        tyre.shape_c = 1.68
+        tyre.curvature_e = 0.42
+        tyre.k_mu = 0.15
+        tyre.relax_length = 0.08
     tiers = {"l1": library.Tier.L1_Bicycle, "l2": library.Tier.L2_DoubleTrack}
     for tier, kind in tiers.items():
         plain = runs(random.Random(f"{seed}refcar"), 0.32, 0.3)
@@ -294,25 +292,19 @@ def slipx(folder: Path, seed: int, step_s: float, wanted: Callable[[str], bool])
             if not wanted(name):
                 continue
             row_s = FINE_ROW_S if name in swift else ROW_S
-            model, state, seen = (
-                library.VehicleModel.create(kind, p),
-                library.VehicleState(),
-                library.StepDiagnostics(),
-            )
-            state.vel_body.x, state.omega_w, state.soc, state.pack_v = (
-                speed,
-                [speed / 0.05] * 4,
-                1.0,
-                12.6,
-            )
+            model = library.VehicleModel.create(kind, p)
+            state = library.VehicleState()
+            seen = library.StepDiagnostics()
+            state.vel_body.x = speed
+            state.omega_w = [speed / 0.05] * 4
+            state.soc = 1.0
+            state.pack_v = 12.6
             table = []
             for k in range(round((duration if name in moved else 4.0) / row_s) + 1):
                 inputs = library.DriveInput()
                 # Rolling resistance and drag take about 0.3 m/s2.
-                inputs.steer_cmd, inputs.accel_cmd = (
-                    steering(k * row_s),
-                    acceleration(k * row_s) + 0.3,
-                )
+                inputs.steer_cmd = steering(k * row_s)
+                inputs.accel_cmd = acceleration(k * row_s) + 0.3
                 row = [
                     k * row_s,
                     inputs.steer_cmd,

@@ -146,11 +146,9 @@ class HandledPlant:
             case _:
                 seconds = amount
         share, rate, acceleration = _eased(max(0.0, self._time_s - REST_S) / max(seconds, 1e-6))
-        way, speed, push = (
-            target * share,
-            target * rate / max(seconds, 1e-6),
-            target * acceleration / max(seconds, 1e-6) ** 2,
-        )
+        way = target * share
+        speed = target * rate / max(seconds, 1e-6)
+        push = target * acceleration / max(seconds, 1e-6) ** 2
         motion = self._still(pose)
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
         match kind:
@@ -203,10 +201,8 @@ class HandledPlant:
         self._moves.popleft()
         self._time_s = 0.0
         if kind in ("pitch", "roll"):
-            self._pitch, self._roll = (
-                motion.pitch_rad if abs(motion.pitch_rad) > 1e-9 else 0.0,
-                motion.roll_rad,
-            )
+            self._pitch = motion.pitch_rad if abs(motion.pitch_rad) > 1e-9 else 0.0
+            self._roll = motion.roll_rad
             self._roll = self._roll if abs(self._roll) > 1e-9 else 0.0
         if kind in ("block", "floor"):
             self._on_block = kind == "block"

@@ -17,12 +17,10 @@ def run_lockstep(peer: Peer, world: World, start_ns: int) -> str:
     of that instant.
     """
     granted_ns = start_ns
-    data, grant, done, bye = (
-        LinkFrameKind.DATA,
-        LinkFrameKind.GRANT,
-        LinkFrameKind.DONE,
-        LinkFrameKind.BYE,
-    )
+    data = LinkFrameKind.DATA
+    grant = LinkFrameKind.GRANT
+    done = LinkFrameKind.DONE
+    bye = LinkFrameKind.BYE
     try:
         while True:
             frames = [

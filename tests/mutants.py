@@ -311,10 +311,8 @@ def nodes(node: Any, where: str, *, inside: bool) -> Iterator[tuple[Any, str, bo
     annotations, texts or assertions."""
     outer = inside
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        where, inside = (
-            f"{where}.{node.name}".removeprefix("."),
-            isinstance(node, ast.FunctionDef) or inside,
-        )
+        where = f"{where}.{node.name}".removeprefix(".")
+        inside = isinstance(node, ast.FunctionDef) or inside
     elif isinstance(node, ast.Lambda):
         inside = True
     elif (

@@ -202,11 +202,9 @@ def random_drive(name: str, number: int) -> RandomDrive:
     if estimator == "ins" and heading is not None and heading.kind == "inertial":
         # Its zero is unknown, so that this filter waits for an alignment drive.
         estimator = profile.estimator.name
-    texts, at_s, found = (
-        faults_of(profile, healthy.link, random),
-        random.uniform(*BEGINS_S),
-        list[str](),
-    )
+    texts = faults_of(profile, healthy.link, random)
+    at_s = random.uniform(*BEGINS_S)
+    found = list[str]()
     ports = sorted({text.split(":")[0] for text in texts})
     for _ in range(random.choice(COUNTS)):
         port = random.choice(ports)

@@ -94,11 +94,9 @@ class Account:
         points = self.memory[len(self.memory) // 4 :]
         if len(points) < SAMPLES:
             return None
-        n, mean_t, mean_m = (
-            len(points),
-            sum(t for t, _ in points) / len(points),
-            sum(m for _, m in points) / len(points),
-        )
+        n = len(points)
+        mean_t = sum(t for t, _ in points) / len(points)
+        mean_m = sum(m for _, m in points) / len(points)
         spread = sum((t - mean_t) ** 2 for t, _ in points) / n
         slope = sum((t - mean_t) * (m - mean_m) for t, m in points) / n / spread
         return slope * (points[-1][0] - points[0][0])
@@ -119,10 +117,8 @@ class Drive:
     def __init__(self, seed: int, seconds: float, account: Account) -> None:
         random = Random(f"soak {seed}")
         self._seed, self._seconds, self._account = seed, seconds, account
-        self.profile, self.link = (
-            random.choice(("art", "art_vesc")),
-            random.choice(("wires", "messages")),
-        )
+        self.profile = random.choice(("art", "art_vesc"))
+        self.link = random.choice(("wires", "messages"))
         self.course = random.choice(COURSES)
         self.failures: Sequence[Failure] = misfortunes(
             random, self.profile, self.link, seconds - AFTERMATH_S, PAUSE_S

@@ -387,9 +387,7 @@ class _Times:
     """Times of a set-up. A slow receiver must not count as silent."""
 
     def __init__(self, params: ReceiverParams) -> None:
-        self.configure, self.answer_timeout_s, self.tries = (
-            params.configure,
-            params.answer_timeout_s,
-            params.tries,
-        )
+        self.configure = params.configure
+        self.answer_timeout_s = params.answer_timeout_s
+        self.tries = params.tries
         self.retry_s, self.silence_s = params.retry_s, max(params.silence_s, 2.5 / params.rate_hz)

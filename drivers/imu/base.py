@@ -341,11 +341,9 @@ class ImuDevice(Device):
         return stands
 
     def _imu_sample(self, sample: Sample, t_ns: int, t_rx_ns: int) -> ImuSample:
-        force, rate, saturated = (
-            sample.specific_force_mps2,
-            sample.angular_rate_radps,
-            sample.saturated,
-        )
+        force = sample.specific_force_mps2
+        rate = sample.angular_rate_radps
+        saturated = sample.saturated
         if force is None:
             force = NAN3
         else:
@@ -475,14 +473,12 @@ def sound(usage: MessageUsage, name: str, sample: Sample) -> tuple[Sample, ...]:
 def mounting(roll_rad: float, pitch_rad: float, yaw_rad: float) -> Rotation:
     """Return the rows of the rotation from case to body, Rz(yaw) Ry(pitch) Rx(roll), for
     :func:`turn`."""
-    cr, sr, cp, sp, cy, sy = (
-        cos(roll_rad),
-        sin(roll_rad),
-        cos(pitch_rad),
-        sin(pitch_rad),
-        cos(yaw_rad),
-        sin(yaw_rad),
-    )
+    cr = cos(roll_rad)
+    sr = sin(roll_rad)
+    cp = cos(pitch_rad)
+    sp = sin(pitch_rad)
+    cy = cos(yaw_rad)
+    sy = sin(yaw_rad)
     return (
         (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
         (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),

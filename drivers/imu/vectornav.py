@@ -246,10 +246,8 @@ class _Binary(CheckedFrame):
         return counts
 
 
-BINARY, LINE = (
-    Protocol("VectorNav", SYNC, _Binary()),
-    Protocol("line", b"$", TextLine(MAX_LINE_BYTES, with_crc=True)),
-)
+BINARY = Protocol("VectorNav", SYNC, _Binary())
+LINE = Protocol("line", b"$", TextLine(MAX_LINE_BYTES, with_crc=True))
 
 
 def read_frame(frame: bytes) -> BinaryFrame:

@@ -25,15 +25,13 @@ from vehicled.core.wire.usage import MessageUsage, Unused
 
 SYNC = b"\x55"
 FRAME_BYTES = 11
-TIME, ACCELERATION, GYRO, ANGLE, MAGNETIC, QUATERNION, REGISTER = (
-    0x50,
-    0x51,
-    0x52,
-    0x53,
-    0x54,
-    0x59,
-    0x5F,
-)
+TIME = 0x50
+ACCELERATION = 0x51
+GYRO = 0x52
+ANGLE = 0x53
+MAGNETIC = 0x54
+QUATERNION = 0x59
+REGISTER = 0x5F
 KINDS = frozenset((*range(TIME, 0x5B), REGISTER))
 """Known frame types. 0x55 to 0x58 and 0x5A (ports, pressure, GNSS of larger models) are ignored."""
 

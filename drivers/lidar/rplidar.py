@@ -326,14 +326,10 @@ def _ultra_mm(frame: bytes, following: bytes) -> Array:
     base = _SCALE_TO[level] + ((major - _SCALE_FROM[level]) << level)
     # A lost first range leaves the next one as the base of the difference after it.
     from_next = (base[:-1] == 0) & (base[1:] != 0)
-    base1, level1 = (
-        np.where(from_next, base[1:], base[:-1]),
-        np.where(from_next, level[1:], level[:-1]),
-    )
-    one, two = (
-        (words[:-1] >> 12 & 0x3FF ^ 0x200) - 0x200,
-        (words[:-1] >> 22 & 0x3FF ^ 0x200) - 0x200,
-    )
+    base1 = np.where(from_next, base[1:], base[:-1])
+    level1 = np.where(from_next, level[1:], level[:-1])
+    one = (words[:-1] >> 12 & 0x3FF ^ 0x200) - 0x200
+    two = (words[:-1] >> 22 & 0x3FF ^ 0x200) - 0x200
     first = np.where(np.isin(one, _NO_PREDICTION), 0, base1 + (one << level1))
     second = np.where(np.isin(two, _NO_PREDICTION), 0, base[1:] + (two << level[1:]))
     return np.stack((base[:-1], first, second), axis=1).ravel().clip(0).astype(np.float64)

@@ -154,10 +154,8 @@ class Revolutions:
         t_ns = found.t_ns.astype(np.float64)
         last = self._angle_rad
         # A motor that stands still sends measurements, too.
-        paused, endless = (
-            t_ns[0] - self._t_ns > self._gap_ns,
-            t_ns[-1] - self._began_ns > SLOWEST * self._gap_ns,
-        )
+        paused = t_ns[0] - self._t_ns > self._gap_ns
+        endless = t_ns[-1] - self._began_ns > SLOWEST * self._gap_ns
         if last is not None and (paused or endless or self._held > MOST_PENDING):
             self.incomplete += 1
             last = None

@@ -170,11 +170,9 @@ def _scan_a(values: bytes) -> ScanData | None:
     for _ in range(min(_number(tokens[at]), MOST_CHANNELS)):
         name, count = tokens[at + 1], _number(tokens[at + 6])
         if name == b"DIST1":
-            factor, first, step = (
-                _float(tokens[at + 2]),
-                _signed(tokens[at + 4]),
-                _number(tokens[at + 5]),
-            )
+            factor = _float(tokens[at + 2])
+            first = _signed(tokens[at + 4])
+            step = _number(tokens[at + 5])
             counts = tuple([_number(each) for each in tokens[at + 7 : at + 7 + count]])
             return _checked(
                 ScanData(*head, rate_hz, first / 1e4, step / 1e4, factor, counts), count

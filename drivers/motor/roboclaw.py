@@ -22,16 +22,14 @@ from vehicled.core.wire.crc import crc16_xmodem
 from vehicled.core.wire.usage import Unused
 
 ACK = b"\xff"
-GET_TIMEOUT, MAIN_BATTERY, DUTIES, SPEEDS, CURRENTS, RAW_SPEEDS, TEMPERATURE, ERRORS = (
-    15,
-    24,
-    34,
-    37,
-    49,
-    79,
-    82,
-    90,
-)
+GET_TIMEOUT = 15
+MAIN_BATTERY = 24
+DUTIES = 34
+SPEEDS = 37
+CURRENTS = 49
+RAW_SPEEDS = 79
+TEMPERATURE = 82
+ERRORS = 90
 WRITES: dict[int, struct.Struct] = {DUTIES: struct.Struct(">hh"), SPEEDS: struct.Struct(">ii")}
 """Data of the packets that command."""
 READS: dict[int, tuple[str, tuple[struct.Struct, ...]]] = {

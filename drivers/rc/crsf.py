@@ -214,10 +214,8 @@ def encode(content: Content, address: int = SYNC) -> bytes:
                 _cut(value * 1e7, -(2**31), 2**31 - 1)
                 for value in (content.latitude_deg, content.longitude_deg)
             ]
-            speed, heading = (
-                _cut(10.0 * content.speed_kmh, 0, 0xFFFF),
-                _cut(100.0 * content.heading_deg, 0, 0xFFFF),
-            )
+            speed = _cut(10.0 * content.speed_kmh, 0, 0xFFFF)
+            heading = _cut(100.0 * content.heading_deg, 0, 0xFFFF)
             height = _cut(content.altitude_m + ALTITUDE_OFFSET_M, 0, 0xFFFF)
             return frame(
                 GPS,

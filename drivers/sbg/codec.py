@@ -59,12 +59,10 @@ DIVISORS = (1, 2, 4, 5, 8, 10, 20, 40, 200)
 NEW_DATA = 10_001
 """Output mode of a log that is sent when it has news."""
 
-ACCELERATION_LSB, RATE_LSB, RATE_HIGH_LSB, TEMPERATURE_LSB = (
-    1_048_576.0,
-    67_108_864.0,
-    12_304_174.0,
-    256.0,
-)
+ACCELERATION_LSB = 1_048_576.0
+RATE_LSB = 67_108_864.0
+RATE_HIGH_LSB = 12_304_174.0
+TEMPERATURE_LSB = 256.0
 """Counts of IMU_SHORT per m/s2, rad/s, rad/s at high scale, and degree Celsius."""
 
 

@@ -94,12 +94,10 @@ def attitude(log: EkfEuler | EkfQuat) -> Attitude:
 def of_body(case: Attitude, mounting: Rotation) -> Attitude:
     """Return the attitude of the body that carries the case. ``mounting``: rows of the rotation
     from case to body."""
-    cr, sr, cp, sp = (
-        cos(case.roll_rad),
-        sin(case.roll_rad),
-        cos(case.pitch_rad),
-        sin(case.pitch_rad),
-    )
+    cr = cos(case.roll_rad)
+    sr = sin(case.roll_rad)
+    cp = cos(case.pitch_rad)
+    sp = sin(case.pitch_rad)
     cy, sy = cos(case.yaw_rad), sin(case.yaw_rad)
     world: Rotation = (
         (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),

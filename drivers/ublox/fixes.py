@@ -131,10 +131,8 @@ def ubx_fix(
     if content.position_problem(pvt) is not None:
         fix_type = FixType.TIME if fix_type is FixType.TIME else FixType.NONE
     else:
-        horizontal_m, vertical_m = (
-            pvt.horizontal_accuracy_mm * 1e-3,
-            pvt.vertical_accuracy_mm * 1e-3,
-        )
+        horizontal_m = pvt.horizontal_accuracy_mm * 1e-3
+        vertical_m = pvt.vertical_accuracy_mm * 1e-3
         problem = None if precise is None else content.precise_problem(precise, pvt)
         if problem is not None:
             lost.append(("HPPOSLLH", problem))
@@ -142,15 +140,11 @@ def ubx_fix(
             latitude = radians((precise.latitude_deg_e7 * 100 + precise.latitude_deg_e9) * 1e-9)
             longitude = radians((precise.longitude_deg_e7 * 100 + precise.longitude_deg_e9) * 1e-9)
             height = (precise.height_mm * 10 + precise.height_mm_e1) * 1e-4
-            horizontal_m, vertical_m = (
-                precise.horizontal_accuracy_mm_e1 * 1e-4,
-                precise.vertical_accuracy_mm_e1 * 1e-4,
-            )
+            horizontal_m = precise.horizontal_accuracy_mm_e1 * 1e-4
+            vertical_m = precise.vertical_accuracy_mm_e1 * 1e-4
         else:
-            latitude, longitude = (
-                radians(pvt.latitude_deg_e7 * 1e-7),
-                radians(pvt.longitude_deg_e7 * 1e-7),
-            )
+            latitude = radians(pvt.latitude_deg_e7 * 1e-7)
+            longitude = radians(pvt.longitude_deg_e7 * 1e-7)
             height = pvt.height_mm * 1e-3
         if not _MIN_HEIGHT_M <= height <= _MAX_HEIGHT_M:
             lost.append(("PVT", UsageProblem(Unused.OUT_OF_RANGE, "height", f"{height:.0f} m")))

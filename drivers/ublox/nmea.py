@@ -330,10 +330,8 @@ class _Fields:
 
     def place(self, at: int) -> tuple[float, float]:
         """Return latitude and longitude; NaN both if one is unknown."""
-        latitude, longitude = (
-            self.angle(at, "latitude", "NS", 90.0),
-            self.angle(at + 2, "longitude", "EW", 180.0),
-        )
+        latitude = self.angle(at, "latitude", "NS", 90.0)
+        longitude = self.angle(at + 2, "longitude", "EW", 180.0)
         return (latitude, longitude) if isfinite(latitude + longitude) else (nan, nan)
 
     def day(self, at: int, name: str, year: str, month: str, day: str) -> date | None:
@@ -358,10 +356,8 @@ def _position(
     """Return place; dilution, altitude, separation and age; station. The numbers of the fields are
     those of GGA."""
     dilution = fields.number(8, "dilution", 0.0, 1e4)
-    altitude, separation = (
-        fields.metres(9, "altitude", -12e3, 1e5),
-        fields.metres(11, "geoid separation", -500.0, 500.0),
-    )
+    altitude = fields.metres(9, "altitude", -12e3, 1e5)
+    separation = fields.metres(11, "geoid separation", -500.0, 500.0)
     age = fields.number(13, "age of corrections", 0.0, 1e6)
     return fields.place(2), (dilution, altitude, separation, age), fields.count(14, "station")
 
@@ -382,10 +378,8 @@ def _gga(talker: str, fields: _Fields) -> Sentence:
 def _gns(talker: str, fields: _Fields) -> Sentence:
     dilution = fields.number(8, "dilution", 0.0, 1e4)
     altitude = fields.number(9, "altitude", -12e3, 1e5)
-    separation, age = (
-        fields.number(10, "geoid separation", -500.0, 500.0),
-        fields.number(11, "age of corrections", 0.0, 1e6),
-    )
+    separation = fields.number(10, "geoid separation", -500.0, 500.0)
+    age = fields.number(11, "age of corrections", 0.0, 1e6)
     satellites, station = fields.count(7, "satellites"), fields.count(12, "station")
     time_ms, place = fields.time_ms(1), fields.place(2)
     return Gns(
@@ -445,11 +439,9 @@ def _gsa(talker: str, fields: _Fields) -> Sentence:
 
 
 def _vtg(talker: str, fields: _Fields) -> Sentence:
-    course, knots, kmh = (
-        fields.number(1, "course", 0.0, 360.0),
-        fields.number(5, "speed", 0.0, 2e3),
-        fields.number(7, "speed", 0.0, 4e3),
-    )
+    course = fields.number(1, "course", 0.0, 360.0)
+    knots = fields.number(5, "speed", 0.0, 2e3)
+    kmh = fields.number(7, "speed", 0.0, 4e3)
     return Vtg(talker, course, knots, kmh, fields.text(9))
 
 
@@ -545,17 +537,13 @@ def _ggk(talker: str, fields: _Fields) -> Sentence:
 
 
 def _pubx(talker: str, fields: _Fields) -> Sentence:
-    time_ms, place, height = (
-        fields.time_ms(2),
-        fields.place(3),
-        fields.number(7, "altitude", -12e3, 1e5),
-    )
+    time_ms = fields.time_ms(2)
+    place = fields.place(3)
+    height = fields.number(7, "altitude", -12e3, 1e5)
     quality = _PUBX_QUALITIES.get(fields.text(8), -1)
     sigmas = fields.number(9, "sigma", 0.0, 1e6), fields.number(10, "sigma of altitude", 0.0, 1e6)
-    age, dilution = (
-        fields.number(14, "age of corrections", 0.0, 1e6),
-        fields.number(15, "dilution", 0.0, 1e4),
-    )
+    age = fields.number(14, "age of corrections", 0.0, 1e6)
+    dilution = fields.number(15, "dilution", 0.0, 1e4)
     return Gga(
         "PUBX",
         time_ms,
@@ -585,18 +573,14 @@ def _epe(talker: str, fields: _Fields) -> Sentence:
 
 
 def _tar(talker: str, fields: _Fields) -> Sentence:
-    sigma, length = (
-        fields.number(11, "sigma of heading", 0.0, 360.0),
-        fields.number(5, "length", 0.0, 1e6),
-    )
+    sigma = fields.number(11, "sigma of heading", 0.0, 360.0)
+    length = fields.number(5, "length", 0.0, 1e6)
     return Tar("PQTM", fields.time_ms(2), _heading(fields, 8), sigma, length, fields.text(3))
 
 
 def _hrp(talker: str, fields: _Fields) -> Sentence:
-    sigma, state = (
-        fields.number(7, "sigma of heading", 0.0, 360.0),
-        _HRP_STATES.get(fields.text(11), fields.text(11)),
-    )
+    sigma = fields.number(7, "sigma of heading", 0.0, 360.0)
+    state = _HRP_STATES.get(fields.text(11), fields.text(11))
     return Tar("PSSN", fields.time_ms(2), _heading(fields, 4), sigma, nan, state)
 
 

@@ -145,21 +145,17 @@ def _plastic(body: RigidBody, touches: Sequence[Touch]) -> list[tuple[float, flo
             approach = (vx - rate * ry - ux) * nx + (vy + rate * rx - uy) * ny
             more = max(normal[k] - approach / give_n, 0.0) - normal[k]
             normal[k] += more
-            vx, vy, rate = (
-                vx + more * nx / body.mass_kg,
-                vy + more * ny / body.mass_kg,
-                rate + more * turn_n / body.inertia_kgm2,
-            )
+            vx = vx + more * nx / body.mass_kg
+            vy = vy + more * ny / body.mass_kg
+            rate = rate + more * turn_n / body.inertia_kgm2
             # The tangent is the normal turned to the left.
             slide = -(vx - rate * ry - ux) * ny + (vy + rate * rx - uy) * nx
             most = friction * normal[k]
             side = min(max(across[k] - slide / give_t, -most), most) - across[k]
             across[k] += side
-            vx, vy, rate = (
-                vx - side * ny / body.mass_kg,
-                vy + side * nx / body.mass_kg,
-                rate + side * turn_t / body.inertia_kgm2,
-            )
+            vx = vx - side * ny / body.mass_kg
+            vy = vy + side * nx / body.mass_kg
+            rate = rate + side * turn_t / body.inertia_kgm2
             largest = max(largest, abs(more) * give_n, abs(side) * give_t)
         if largest < SETTLED:
             break

@@ -84,10 +84,8 @@ class ContactPlant:
     def _compare(self) -> None:
         """Compare the newest pose with the scene, and let contact act."""
         motion = self._inside.motion()
-        target, now_s = (
-            ScenePose(motion.x_m, motion.y_m, motion.yaw_rad),
-            self._steps * self._step_s,
-        )
+        target = ScenePose(motion.x_m, motion.y_m, motion.yaw_rad)
+        now_s = self._steps * self._step_s
         body = self._body(motion)
         pushed = False
         for _ in range(SUBSTEPS):

@@ -323,10 +323,8 @@ def _spoilt_bytes(data: bytes, episode: _Episode, t_ns: int) -> bytes:
 
 def _aside(fix: Positioned, distance_m: float, direction_rad: float) -> Positioned:
     """Shift the position horizontally; what is reported of its accuracy does not change."""
-    north, east = (
-        distance_m * sin(direction_rad) / _EARTH_RADIUS_M,
-        distance_m * cos(direction_rad) / _EARTH_RADIUS_M,
-    )
+    north = distance_m * sin(direction_rad) / _EARTH_RADIUS_M
+    east = distance_m * cos(direction_rad) / _EARTH_RADIUS_M
     return replace(
         fix,
         latitude_rad=fix.latitude_rad + north,

@@ -90,10 +90,8 @@ class CommandedReceiver(AnsweringDevice, ABC):
         heading starts one."""
         instant = self._pairing.on_message(message)
         if instant is not None:
-            line_rad, length_m = (
-                self.params.baseline_yaw_rad,
-                self.params.baseline_m or DEFAULT_BASELINE_M,
-            )
+            line_rad = self.params.baseline_yaw_rad
+            length_m = self.params.baseline_m or DEFAULT_BASELINE_M
             fix = instant.fix
             known = fix is not None and solved(fix)
             self.base.on_instant(

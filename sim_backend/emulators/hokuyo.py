@@ -74,11 +74,9 @@ class HokuyoUnit(LidarUnit):
 
     def _pp(self) -> Sequence[str]:
         steps, model = STEPS[self.params.model], self.model
-        near, far, rpm = (
-            round(1000 * model.range_min_m),
-            round(1000 * model.range_max_m),
-            round(60 * self.rate_hz),
-        )
+        near = round(1000 * model.range_min_m)
+        far = round(1000 * model.range_max_m)
+        rpm = round(60 * self.rate_hz)
         return (
             f"MODL:{self.params.model}", f"DMIN:{near}", f"DMAX:{far}", f"ARES:{steps.turn}",
             f"AMIN:{steps.first}", f"AMAX:{steps.last}", f"AFRT:{steps.front}", f"SCAN:{rpm}",

@@ -135,10 +135,8 @@ class InertialUnit(AnsweringDevice, ABC):
 
     def on_message(self, message: Message, now_ns: int) -> None:
         if isinstance(message, ImuSample):
-            force, rate = (
-                self._with_errors(self._in_case(message.specific_force_mps2)),
-                self._in_case(message.angular_rate_radps),
-            )
+            force = self._with_errors(self._in_case(message.specific_force_mps2))
+            rate = self._in_case(message.angular_rate_radps)
             # Integrate about the vehicle's axis, because the vehicle turns on level ground.
             self._turned_rad += (
                 message.angular_rate_radps[2] * (message.t_ns - self._sampled_ns) * 1e-9

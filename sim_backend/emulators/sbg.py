@@ -201,10 +201,8 @@ class SbgUnit(InertialUnit):
 
     def _status(self, t_ns: int) -> None:
         if self._seconds.due(t_ns):
-            general, uptime_s = (
-                sum(1 << bit for bit in GENERAL_OK),
-                self.clock_ns(t_ns) // 1_000_000_000,
-            )
+            general = sum(1 << bit for bit in GENERAL_OK)
+            uptime_s = self.clock_ns(t_ns) // 1_000_000_000
             self._put(codec.StatusLog(self._us(t_ns), general, 0, 0, 0, uptime_s=uptime_s), t_ns)
 
     def _attitude(
@@ -274,10 +272,8 @@ class SbgUnit(InertialUnit):
         return (utc_ns - GPS_EPOCH_NS + LEAP_NS) // 1_000_000 % WEEK_MS
 
     def _fix(self, fix: GnssFix) -> None:
-        t_ns, found = (
-            fix.t_ns,
-            fix.fix_type not in (FixType.NONE, FixType.TIME) and isfinite(fix.latitude_rad),
-        )
+        t_ns = fix.t_ns
+        found = fix.fix_type not in (FixType.NONE, FixType.TIME) and isfinite(fix.latitude_rad)
         us, tow = self._us(t_ns), self._tow_ms(fix.utc_ns or t_ns)
         if fix.utc_ns and self._paces.setdefault(-2, OutputSchedule(1.0)).due(t_ns):
             when = datetime.fromtimestamp(fix.utc_ns // 1_000_000_000, UTC)

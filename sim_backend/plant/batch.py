@@ -216,12 +216,10 @@ class BatchFourDof:
         for key, values in (changes or {}).items():
             self.parameters[key][rows] = values
         self._derive()
-        self.x_m[rows], self.y_m[rows], self.yaw_rad[rows], self.speed_mps[rows] = (
-            x_m,
-            y_m,
-            yaw_rad,
-            speed_mps,
-        )
+        self.x_m[rows] = x_m
+        self.y_m[rows] = y_m
+        self.yaw_rad[rows] = yaw_rad
+        self.speed_mps[rows] = speed_mps
         self._history[:, :, rows] = 0.0
         straight = self._target(np.zeros(len(self._all)))[rows]
         self._history[2][:, rows] = straight

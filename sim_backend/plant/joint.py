@@ -69,21 +69,17 @@ class JointActuators:
         """Return the command that a time-out leaves, if one is due."""
         due = [device for device in self._devices.values() if device.expiry_ns <= now_ns]
         for device in due:
-            device.values, device.brake, device.expiry_ns = (
-                (0.0,) * len(device.mixing.rows),
-                0.0,
-                NEVER_NS,
-            )
+            device.values = (0.0,) * len(device.mixing.rows)
+            device.brake = 0.0
+            device.expiry_ns = NEVER_NS
         return [self._joined(now_ns)] if due else []
 
     def _joined(self, t_ns: int) -> DriveCommand:
-        motors, left, right, servos, brakes = (
-            list[float](),
-            list[float](),
-            list[float](),
-            list[float](),
-            list[float](),
-        )
+        motors = list[float]()
+        left = list[float]()
+        right = list[float]()
+        servos = list[float]()
+        brakes = list[float]()
         for device in self._devices.values():
             for row, value in zip(device.mixing.rows, device.values, strict=False):
                 for gain, side in ((row.throttle, None), (row.left, left), (row.right, right)):

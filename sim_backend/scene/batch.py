@@ -107,10 +107,8 @@ class BatchScanner:
         """Return ranges and cosines for scanners at places (n,), turned by the angles of ``c`` and
         ``s``."""
         n = len(x_m)
-        dx, dy = (
-            c[:, None] * self._cosines - s[:, None] * self._sines,
-            s[:, None] * self._cosines + c[:, None] * self._sines,
-        )
+        dx = c[:, None] * self._cosines - s[:, None] * self._sines
+        dy = s[:, None] * self._cosines + c[:, None] * self._sines
         hits = _Nearest(n * self.rays)
         vehicle, segment = self._near(x_m, y_m, self._reach_m)
         self._meet(
@@ -169,12 +167,10 @@ class BatchScanner:
         side_1, side_2 = dx * uy[pair] - dy * ux[pair], dx * vy[pair] - dy * vx[pair]
         along_1, along_2 = dx * ux[pair] + dy * uy[pair], dx * vx[pair] + dy * vy[pair]
         crosses = np.flatnonzero((side_1 >= 0.0) != (side_2 >= 0.0))
-        side_1, side_2, along_1, along_2 = (
-            side_1[crosses],
-            side_2[crosses],
-            along_1[crosses],
-            along_2[crosses],
-        )
+        side_1 = side_1[crosses]
+        side_2 = side_2[crosses]
+        along_1 = along_1[crosses]
+        along_2 = along_2[crosses]
         range_m = along_1 + (along_2 - along_1) * (side_1 / (side_1 - side_2))
         cosine = np.minimum(np.abs(side_1 - side_2) / length_m[pair[crosses]], 1.0)
         valid = (range_m >= 0.0) & (range_m <= self._reach_m)
@@ -233,10 +229,8 @@ class BatchScanner:
         for circle_m in () if moving is None else moving.circles_m.transpose(1, 2, 0):
             mx, my, r = circle_m[0] - x_m, circle_m[1] - y_m, circle_m[2]
             ahead, left = c * mx + s * my, c * my - s * mx
-            off_x, off_y = (
-                ahead - clipped(ahead, box_m[0], box_m[1]),
-                left - clipped(left, -box_m[2], box_m[2]),
-            )
+            off_x = ahead - clipped(ahead, box_m[0], box_m[1])
+            off_y = left - clipped(left, -box_m[2], box_m[2])
             struck |= off_x * off_x + off_y * off_y <= r * r
         return struck
 
@@ -397,11 +391,9 @@ def _agrees(code: CDLL) -> bool:
         )
         scanner = BatchScanner(model, (0.3, -0.1), segments_m, machine_code=False)
         machine = scanner._on(code)
-        x_m, y_m, yaw_rad = (
-            random.uniform(-14.0, 14.0, 20),
-            random.uniform(-14.0, 14.0, 20),
-            random.uniform(-7.0, 7.0, 20),
-        )
+        x_m = random.uniform(-14.0, 14.0, 20)
+        y_m = random.uniform(-14.0, 14.0, 20)
+        yaw_rad = random.uniform(-7.0, 7.0, 20)
         x_m[:8], y_m[:8], yaw_rad[:4] = corners[:8, 0], corners[:8, 1], 0.0
         c, s = np.cos(yaw_rad), np.sin(yaw_rad)
         middles = random.uniform(-12.0, 12.0, (20, 3, 2))

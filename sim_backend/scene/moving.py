@@ -42,10 +42,8 @@ class Moving:
         leg = np.clip(
             np.searchsorted(self._times_s, time_s, "right") - 1, 0, len(self._yaw_rad) - 1
         )
-        x, y = (
-            np.interp(time_s, self._times_s, self._x_m),
-            np.interp(time_s, self._times_s, self._y_m),
-        )
+        x = np.interp(time_s, self._times_s, self._x_m)
+        y = np.interp(time_s, self._times_s, self._y_m)
         return x, y, self._yaw_rad[leg]
 
     @property

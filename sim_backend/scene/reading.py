@@ -159,14 +159,10 @@ class _Builder:
         self.others = ContactSurface("", file.friction, file.restitution)
         self._course, self._scale = course, scale
         self.walls, self.wall_surfaces = list[Array](), list[ContactSurface]()
-        self.outlines, self.body_surfaces = (
-            list[list[tuple[float, float]]](),
-            list[ContactSurface](),
-        )
-        self.circles, self.circle_surfaces = (
-            list[tuple[float, float, float]](),
-            list[ContactSurface](),
-        )
+        self.outlines = list[list[tuple[float, float]]]()
+        self.body_surfaces = list[ContactSurface]()
+        self.circles = list[tuple[float, float, float]]()
+        self.circle_surfaces = list[ContactSurface]()
 
     def surface(self, solid: Solid, name: str) -> ContactSurface:
         friction, restitution = solid.friction, solid.restitution
@@ -187,11 +183,9 @@ class _Builder:
         s_m = min(s_m, float(s[-1]))
         at = min(int(np.searchsorted(s, s_m, "right")) - 1, len(s) - 2)
         dx, dy = float(x[at + 1] - x[at]), float(y[at + 1] - y[at])
-        fraction, length, left_m = (
-            (s_m - float(s[at])) / float(s[at + 1] - s[at]),
-            hypot(dx, dy),
-            scale * place.left_m,
-        )
+        fraction = (s_m - float(s[at])) / float(s[at + 1] - s[at])
+        length = hypot(dx, dy)
+        left_m = scale * place.left_m
         return float(x[at]) + fraction * dx - left_m * dy / length, float(
             y[at]
         ) + fraction * dy + left_m * dx / length

@@ -147,11 +147,9 @@ class SceneFile(Table, frozen=True, kw_only=True):
 
 
 def _moving(thing: TableView) -> Iterator[tuple[KeyPath, str]]:
-    places, times, outline = (
-        thing.get("places") or [],
-        thing.get("times_s") or [],
-        thing.get("outline") or [],
-    )
+    places = thing.get("places") or []
+    times = thing.get("times_s") or []
+    outline = thing.get("outline") or []
     if (thing.get("radius_m") is None) == (not outline):
         yield ("radius_m",), "a moving object needs either radius_m or an outline"
     if outline and len(outline) < 3:

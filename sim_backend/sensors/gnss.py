@@ -121,19 +121,15 @@ class Gnss:
         age_s = CORRECTION_LATENCY_S + elapsed_ns % CORRECTION_PERIOD_NS * 1e-9
         corrected = carrier is not CarrierSolution.NONE
         if reception is not None:
-            carrier, satellites, extra_sigma_m = (
-                reception.carrier,
-                reception.satellites,
-                reception.extra_sigma_m,
-            )
+            carrier = reception.carrier
+            satellites = reception.satellites
+            extra_sigma_m = reception.extra_sigma_m
             age_s = reception.correction_age_s
             corrected = corrected and age_s <= model.rtk.correction_timeout_s
             if satellites != model.satellites:
                 poorer = sqrt(model.satellites / satellites)
-                hdop, vdop = (
-                    min(hdop * poorer, _WORST_DILUTION),
-                    min(vdop * poorer, _WORST_DILUTION),
-                )
+                hdop = min(hdop * poorer, _WORST_DILUTION)
+                vdop = min(vdop * poorer, _WORST_DILUTION)
         return arrival_ns, GnssFix(
             t_ns,
             0,

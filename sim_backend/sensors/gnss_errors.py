@@ -121,12 +121,10 @@ class RandomWalkError:
 
     def _advance(self) -> None:
         form = self._form
-        pull, range_m, most, fastest = (
-            form.pull * form.sigma,
-            form.pull_range_m,
-            form.acceleration_cut,
-            form.speed_cut,
-        )
+        pull = form.pull * form.sigma
+        range_m = form.pull_range_m
+        most = form.acceleration_cut
+        fastest = form.speed_cut
         for axis, normal in enumerate(self._normals()):
             mean = -pull * min(max(self._place_m[axis] / range_m, -1.0), 1.0)
             acceleration = min(max(mean + form.sigma * normal, -most), most) * form.step_s

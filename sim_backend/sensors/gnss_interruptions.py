@@ -41,10 +41,8 @@ class Interruptions:
             self._held = self._newest
         east, north, up = self._held or place_m
         if self._step_m > 0.0:
-            east, north = (
-                round(east / self._step_m) * self._step_m,
-                round(north / self._step_m) * self._step_m,
-            )
+            east = round(east / self._step_m) * self._step_m
+            north = round(north / self._step_m) * self._step_m
         self._newest = east, north, up
         return self._newest
 

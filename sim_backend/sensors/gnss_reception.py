@@ -118,11 +118,9 @@ class ReceptionModel:
         sigma_m = 0.0
         if self._carrier < self._best:
             sigma_m = self._rtk.float_sigma_m if self._carrier is _FLOAT else self._rtk.none_sigma_m
-        east, north, up = (
-            sigma_m * wander[0],
-            sigma_m * wander[1],
-            sigma_m * wander[2] * self._vertical,
-        )
+        east = sigma_m * wander[0]
+        north = sigma_m * wander[1]
+        up = sigma_m * wander[2] * self._vertical
         for zone in acting:
             if zone.effect == "multipath":
                 bias = zone.bias_m(x_m, y_m)

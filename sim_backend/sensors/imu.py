@@ -101,10 +101,8 @@ class Imu:
             )
             force_z += STANDARD_GRAVITY_MPS2
         rate_z += yaw_rate_radps
-        force, rate = (
-            self._shaken((force_x, force_y, force_z), t_ns, motion.speed_mps),
-            (rate_x, rate_y, rate_z),
-        )
+        force = self._shaken((force_x, force_y, force_z), t_ns, motion.speed_mps)
+        rate = (rate_x, rate_y, rate_z)
         most_mps2, most_radps = self._range_mps2, self._range_radps
         force_x, force_y, force_z = force
         # Written out, because min and max cost far more.

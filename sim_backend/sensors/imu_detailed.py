@@ -78,10 +78,8 @@ class DetailedImu(imu.Imu):
             -expm1(-2.0 * pi * width_hz / model.rate_hz) if width_hz else 1.0
             for width_hz in bandwidths_hz
         ]
-        self._force_step_mps2, self._rate_step_radps = (
-            model.accelerometer_step_mps2,
-            model.gyro_step_radps,
-        )
+        self._force_step_mps2 = model.accelerometer_step_mps2
+        self._rate_step_radps = model.gyro_step_radps
         self._out: list[float] = []
 
     def sample(self, t_ns: int, motion: Motion) -> tuple[int, ImuSample]:
@@ -91,10 +89,8 @@ class DetailedImu(imu.Imu):
         true_force = self._shaken(imu.specific_force(motion, self._arm_m), t_ns, motion.speed_mps)
         true_rate = motion.roll_rate_radps, motion.pitch_rate_radps, motion.yaw_rate_radps
         if self._turns:
-            true_force, true_rate = (
-                matrix_vector(self._force_axes, true_force),
-                matrix_vector(self._rate_axes, true_rate),
-            )
+            true_force = matrix_vector(self._force_axes, true_force)
+            true_rate = matrix_vector(self._rate_axes, true_rate)
         out = [true + error for true, error in zip((*true_force, *true_rate), errors)]
         if self._filters:
             # The filter was running before the run began.

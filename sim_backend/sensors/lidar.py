@@ -122,11 +122,9 @@ def measured(
 ) -> Array:
     """Return the measured ranges of true ranges. Draws the same number of random values for any
     scene."""
-    normal, loss, drop = (
-        generator.standard_normal(len(true_m)),
-        generator.random(len(true_m)),
-        generator.random(len(true_m)),
-    )
+    normal = generator.standard_normal(len(true_m))
+    loss = generator.random(len(true_m))
+    drop = generator.random(len(true_m))
     met = np.isfinite(true_m)
     ranges_m = np.where(met, true_m, 0.0)
     reported = ranges_m + hypotenuse(model.sigma_m, model.sigma_share * ranges_m) * normal

@@ -23,11 +23,9 @@ def read_cloud(path: Path, resolution_m: float) -> Raster:
     low, high, count = np.full(3, np.inf), np.full(3, -np.inf), 0
     for block in _checked(path, blocks):
         if len(block):
-            low, high, count = (
-                np.minimum(low, block.min(axis=0)),
-                np.maximum(high, block.max(axis=0)),
-                count + len(block),
-            )
+            low = np.minimum(low, block.min(axis=0))
+            high = np.maximum(high, block.max(axis=0))
+            count = count + len(block)
     if not count:
         raise TerrainError(f"{path}: the file has no points")
     west, south = floor(low[0] / resolution_m + 0.5), floor(low[1] / resolution_m + 0.5)

@@ -18,10 +18,8 @@ class AllowList(Contract):
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Direct imports only: what an allowed module imports in turn is that module's affair, and
         other contracts judge it."""
-        package, allowed = (
-            str(self.package),
-            [str(each) for each in cast("list[str]", self.allowed)],
-        )
+        package = str(self.package)
+        allowed = [str(each) for each in cast("list[str]", self.allowed)]
         broken = []
         for module in sorted({package} | graph.find_descendants(package)):
             for imported in sorted(graph.find_modules_directly_imported_by(module)):

@@ -61,11 +61,9 @@ class Drive20s:
             drive = sent[max(0, (ms - 100) // 20)] if ms >= 100 else (0.0, 0.0)
             wheel += min(max(command[1] - wheel, -0.67e-3), 0.67e-3)
             rate = v * math.tan(wheel) / 0.5
-            x, y, yaw = (
-                x + v * math.cos(yaw) * 1e-3,
-                y + v * math.sin(yaw) * 1e-3,
-                yaw + rate * 1e-3,
-            )
+            x = x + v * math.cos(yaw) * 1e-3
+            y = y + v * math.sin(yaw) * 1e-3
+            yaw = yaw + rate * 1e-3
             v = max(0.0, v + 1e-3 * DRIVE.acceleration_mps2(drive[0] * self.throttle_share, v))
             stamp = (ms + 1) * MS
             if ms % 5 == 4 and self.with_gyro:

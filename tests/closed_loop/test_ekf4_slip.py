@@ -79,10 +79,8 @@ def _outage_error(params: Ekf4Params) -> float:
         x += 1e-3 * (SPEED_MPS * math.cos(yaw) - lateral * math.sin(yaw))
         y += 1e-3 * (SPEED_MPS * math.sin(yaw) + lateral * math.cos(yaw))
         yaw += 1e-3 * rate
-        sideways, rate = (
-            sideways + 1e-3 * ((front + rear) / m - SPEED_MPS * rate),
-            rate + 1e-3 * (a * front - b * rear) / iz,
-        )
+        sideways = sideways + 1e-3 * ((front + rear) / m - SPEED_MPS * rate)
+        rate = rate + 1e-3 * (a * front - b * rear) / iz
     assert estimate.status is EstimatorStatus.RUNNING
     return worst
 

@@ -68,10 +68,8 @@ def test_follows_a_course_to_its_end(course: str, mean_m: float, max_m: float) -
 
 def test_both_backends_drive_alike() -> None:
     course = load_course("circle_r2_ccw")
-    osqp, daqp = (
-        drive(course, mpc(), rate_hz=20.0),
-        drive(course, mpc(backend="daqp"), rate_hz=20.0),
-    )
+    osqp = drive(course, mpc(), rate_hz=20.0)
+    daqp = drive(course, mpc(backend="daqp"), rate_hz=20.0)
     n = min(len(osqp.cross_track_m), len(daqp.cross_track_m))
     assert np.abs(osqp.cross_track_m[:n] - daqp.cross_track_m[:n]).max() < 1e-3
 

@@ -58,10 +58,8 @@ class Drive:
         self.nearest_m = inf
         vehicle = self.profile.vehicle
         half = vehicle.width_m / 2
-        front, rear = (
-            (vehicle.length_m + vehicle.wheelbase_m) / 2,
-            -(vehicle.length_m - vehicle.wheelbase_m) / 2,
-        )
+        front = (vehicle.length_m + vehicle.wheelbase_m) / 2
+        rear = -(vehicle.length_m - vehicle.wheelbase_m) / 2
         self._outline = [(front, half), (front, 0.0), (front, -half), (rear, half), (rear, -half)]
 
     def record(self, message, log_time_ns: int) -> None:

@@ -51,10 +51,8 @@ def drive(
     controller = PurePursuit(params, believed, LIMITS, course, 1.0 / rate_hz)
     judge = PathTracker(course)
     yaw, v, wheel = float(course.yaw_rad[0]), 0.0, 0.0
-    x, y = (
-        float(course.x_m[0]) - offset_m * math.sin(yaw),
-        float(course.y_m[0]) + offset_m * math.cos(yaw),
-    )
+    x = float(course.x_m[0]) - offset_m * math.sin(yaw)
+    y = float(course.y_m[0]) + offset_m * math.cos(yaw)
     period_ns, next_ns = int(1e9 / rate_hz), 0
     commands: list[ControlCommand] = []
     cross, speeds, progress = [], [], []

@@ -165,10 +165,8 @@ def test_a_lap_reached_by_a_manual_drive_is_driven_in_full() -> None:
     c, s = cos(stand.yaw_rad), sin(stand.yaw_rad)
     # The vehicle gets to it with 3 m left until its line.
     angles = stand.yaw_rad - 0.5 * pi + 1.5 + 2.0 * pi * np.arange(60) / 60.0
-    x, y = (
-        stand.x_m + 5.0 * c - 2.0 * s + 2.0 * np.cos(angles),
-        stand.y_m + 5.0 * s + 2.0 * c + 2.0 * np.sin(angles),
-    )
+    x = stand.x_m + 5.0 * c - 2.0 * s + 2.0 * np.cos(angles)
+    y = stand.y_m + 5.0 * s + 2.0 * c + 2.0 * np.sin(angles)
     lap = course_from_waypoints("lap", x, y, closed=True, datum=COURSE.datum)
     now_ns = drive.pair.now_ns
     assert (

@@ -165,10 +165,8 @@ def test_a_second_set_up_finds_nothing_wrong(
 
 
 def test_exchanged_ports_are_named_and_put_right(tmp_path: Path) -> None:
-    car, mine = (
-        Car(truth(tmp_path), cables={"imu": "gnss", "gnss": "imu"}),
-        believed(MINE, tmp_path),
-    )
+    car = Car(truth(tmp_path), cables={"imu": "gnss", "gnss": "imu"})
+    mine = believed(MINE, tmp_path)
     measured = found(car, "ports", mine)
     assert measured.wrong
     assert measured.verdicts[0] == "the ports of gnss and imu are exchanged"

@@ -130,11 +130,9 @@ def lap(daemon: Daemon, period_ns: int, seconds: float) -> tuple[str, list[Groun
     the truth."""
     hello = daemon.greet("lockstep")
     digest, truth = hashlib.sha256(), list[GroundTruth]()
-    drive, wake_ns, end_ns = (
-        hello.ports.index("drive"),
-        hello.start_ns,
-        hello.start_ns + round(seconds * 1e9),
-    )
+    drive = hello.ports.index("drive")
+    wake_ns = hello.start_ns
+    end_ns = hello.start_ns + round(seconds * 1e9)
     while True:
         granted_ns, data = daemon.until_grant()
         assert granted_ns == wake_ns

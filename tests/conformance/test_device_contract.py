@@ -113,10 +113,8 @@ def vectornav_frame(i: int) -> bytes:
 
 
 def mip_frame(i: int) -> bytes:
-    force, rate = (
-        mip.write(0x80, 0x04, (0.01 * i, 0.0, -1.0)),
-        mip.write(0x80, 0x05, (0.0, 0.0, 0.1)),
-    )
+    force = mip.write(0x80, 0x04, (0.01 * i, 0.0, -1.0))
+    rate = mip.write(0x80, 0x05, (0.0, 0.0, 0.1))
     return mip.encode(
         0x80, mip.write(0x80, 0xD5, 10**7 * i), force, rate, mip.write(0x80, 0x0C, (0.0, 0.0, 0.1))
     )

@@ -103,11 +103,9 @@ class NodeOf2014(Node):
             pose = self._at_message[key] = self._at_message[key] @ (before[1].inverse() @ pose)
         turn = np.kron(np.eye(2), transform.rotation)
         value, whole, used = np.zeros(15), np.zeros((15, 15)), sensor.used.copy()
-        value[:3], value[3:6], whole[:6, :6] = (
-            pose.origin,
-            pose.angles,
-            turn @ message.covariance @ turn.T,
-        )
+        value[:3] = pose.origin
+        value[3:6] = pose.angles
+        whole[:6, :6] = turn @ message.covariance @ turn.T
         used[6:] = False
         used[:3] &= not imu
         self._enqueue(message.t_ns, value, whole, used, sensor.pose_threshold)

@@ -52,11 +52,9 @@ class Puck:
         self.x, self.y, self.yaw = pose
         left = lateral_speed_mps + AHEAD_M * yaw_rate_radps
         c, s = cos(self.yaw), sin(self.yaw)
-        self.vx, self.vy, self.rate = (
-            c * speed_mps - s * left,
-            s * speed_mps + c * left,
-            yaw_rate_radps,
-        )
+        self.vx = c * speed_mps - s * left
+        self.vy = s * speed_mps + c * left
+        self.rate = yaw_rate_radps
 
     @property
     def energy_j(self):

@@ -177,10 +177,8 @@ def test_the_depth_is_that_of_the_deepest_corner_of_body_or_polygon(
     ]
     depths = [off_ring_m(ring, *corner) for corner in wrong]
     for px, py in ring:
-        ahead, left = (
-            cos(yaw) * (px - x) + sin(yaw) * (py - y),
-            cos(yaw) * (py - y) - sin(yaw) * (px - x),
-        )
+        ahead = cos(yaw) * (px - x) + sin(yaw) * (py - y)
+        left = cos(yaw) * (py - y) - sin(yaw) * (px - x)
         depths.append(
             min(outline.front_m - ahead, outline.rear_m + ahead, outline.half_m - abs(left))
         )

@@ -249,10 +249,8 @@ def test_a_plan_keeps_to_lock_slew_rate_and_grip(
     course = COURSES["lot17"]
     k = min(int(s_m / course.length_m * len(course.x_m)), len(course.x_m) - 1)
     heading = float(course.yaw_rad[k])
-    x, y = (
-        float(course.x_m[k]) - left * math.sin(heading),
-        float(course.y_m[k]) + left * math.cos(heading),
-    )
+    x = float(course.x_m[k]) - left * math.sin(heading)
+    y = float(course.y_m[k]) + left * math.cos(heading)
     start = PlanStart(x, y, heading + yaw, speed, wheel)
     for _ in range(2):
         plan = planner.step(LEG, float(course.s_m[k]), start, ENVELOPE, 0.01)

@@ -73,10 +73,8 @@ def test_the_reference_ahead_is_that_of_the_linear_controller(name: str):
         batch = BatchTracker(course, n)
         batch.reset(np.arange(n), np.full(n, start))
         here = law.tracker.point_at(start)
-        x, y = (
-            here.x_m + 0.2 * random.standard_normal(n),
-            here.y_m + 0.2 * random.standard_normal(n),
-        )
+        x = here.x_m + 0.2 * random.standard_normal(n)
+        y = here.y_m + 0.2 * random.standard_normal(n)
         yaw = here.yaw_rad + 0.3 * random.standard_normal(n)
         batch.update(x, y, yaw, np.ones(n))
         found = batch.references_ahead(x, y, yaw, 1.0)

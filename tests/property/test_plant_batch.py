@@ -59,10 +59,8 @@ def changed(sim: Sim, changes: dict[str, float]) -> Sim:
 
 
 def scalar_states(sim: Sim, commands: list[tuple[float, float, float]]) -> list[list[float]]:
-    plant, actuators = (
-        plant_class(sim.plant)(sim, StartPose(1.0, -2.0, 0.5), 1e-3),
-        Actuators(sim, 0, MS),
-    )
+    plant = plant_class(sim.plant)(sim, StartPose(1.0, -2.0, 0.5), 1e-3)
+    actuators = Actuators(sim, 0, MS)
     states, now_ns = [], 0
     for command in commands:
         actuators.command(now_ns, *command)

@@ -317,10 +317,8 @@ def test_an_unmeasured_speed_gets_the_throttle_that_holds_the_cap_and_no_more(
 
 
 def test_a_speed_that_fixes_prove_counts_beside_a_slower_estimate() -> None:
-    lock, fast = (
-        VEHICLE.steering.max_wheel_rad,
-        Gate(VEHICLE, LIMITS).apply(command(9.9), 2.5, Mode.AUTO, Reaction.NONE, 0, 0),
-    )
+    lock = VEHICLE.steering.max_wheel_rad
+    fast = Gate(VEHICLE, LIMITS).apply(command(9.9), 2.5, Mode.AUTO, Reaction.NONE, 0, 0)
     out = Gate(VEHICLE, LIMITS).apply(
         command(9.9, 0.4), 0.0, Mode.AUTO, Reaction.NONE, 0, 0, cap_mps=1.0, proven_mps=2.5
     )

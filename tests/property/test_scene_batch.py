@@ -38,11 +38,9 @@ def test_ranges_are_those_of_the_scene(seed: int, field: tuple[float, float], ra
     )
     model = LidarModel(rays=rays, angle_min_rad=field[0], angle_max_rad=field[1], range_max_m=8.0)
     scanner, scene, n = BatchScanner(model, (0.4, -0.1), segments), Scene(segments), 4
-    x, y, yaw = (
-        random.uniform(-9.0, 9.0, n),
-        random.uniform(-9.0, 9.0, n),
-        random.uniform(-7.0, 7.0, n),
-    )
+    x = random.uniform(-9.0, 9.0, n)
+    y = random.uniform(-9.0, 9.0, n)
+    yaw = random.uniform(-7.0, 7.0, n)
     ranges, cosines = scanner.scan(x, y, yaw)
     for row in range(n):
         bearings = yaw[row] + np.linspace(min(field), max(field), rays)
@@ -70,16 +68,12 @@ def test_machine_code_gives_the_bits_of_numpy(seed: int, field: tuple[float, flo
         (corners, corners + random.integers(-2, 3, (60, 2)) * random.choice([0.25, 1.0, 9.0]))
     )
     model = LidarModel(rays=rays, angle_min_rad=field[0], angle_max_rad=field[1], range_max_m=8.0)
-    compiled, plain = (
-        BatchScanner(model, (0.0, 0.0), segments),
-        BatchScanner(model, (0.0, 0.0), segments, machine_code=False),
-    )
+    compiled = BatchScanner(model, (0.0, 0.0), segments)
+    plain = BatchScanner(model, (0.0, 0.0), segments, machine_code=False)
     if compiled.compiled:
-        x, y, yaw = (
-            random.uniform(-9.0, 9.0, n),
-            random.uniform(-9.0, 9.0, n),
-            random.uniform(-7.0, 7.0, n),
-        )
+        x = random.uniform(-9.0, 9.0, n)
+        y = random.uniform(-9.0, 9.0, n)
+        yaw = random.uniform(-7.0, 7.0, n)
         x[:3], y[:3], yaw[:2] = corners[:3, 0], corners[:3, 1], 0.0
         circles = np.concatenate(
             (random.uniform(-6.0, 6.0, (n, 2, 2)), random.uniform(0.1, 2.0, (n, 2, 1))), axis=2
@@ -105,11 +99,9 @@ def test_moving_objects_are_seen_as_in_a_drive(seed: int):
     ]
     segments, time_s = random.uniform(-6.0, 6.0, (4, 4)), random.uniform(0.0, 6.0, n)
     scene, ones = Scene(segments, moving=moving), np.ones(model.rays)
-    x, y, yaw = (
-        random.uniform(-6.0, 6.0, n),
-        random.uniform(-6.0, 6.0, n),
-        random.uniform(-7.0, 7.0, n),
-    )
+    x = random.uniform(-6.0, 6.0, n)
+    y = random.uniform(-6.0, 6.0, n)
+    yaw = random.uniform(-7.0, 7.0, n)
     ranges, _ = BatchScanner(model, (0.0, 0.0), segments).scan(x, y, yaw, shapes_at(moving, time_s))
     for row in range(n):
         bearings = yaw[row] + np.linspace(model.angle_min_rad, model.angle_max_rad, model.rays)
@@ -123,10 +115,8 @@ def inside(
     points: Array, x: float, y: float, yaw: float, outline: tuple[float, float, float]
 ) -> bool:
     c, s = np.cos(yaw), np.sin(yaw)
-    ahead, left = (
-        c * (points[:, 0] - x) + s * (points[:, 1] - y),
-        c * (points[:, 1] - y) - s * (points[:, 0] - x),
-    )
+    ahead = c * (points[:, 0] - x) + s * (points[:, 1] - y)
+    left = c * (points[:, 1] - y) - s * (points[:, 0] - x)
     return bool(
         ((ahead >= outline[0]) & (ahead <= outline[1]) & (np.abs(left) <= outline[2])).any()
     )

@@ -124,10 +124,8 @@ class _Drive:
 
     def __init__(self, gain_rad: float) -> None:
         sim = _truth(gain_rad)
-        self._actuators, self._plant = (
-            Actuators(sim, 0, STEP_NS),
-            FourDof(sim, StartPose(0.0, 0.0, 0.0), 1e-3),
-        )
+        self._actuators = Actuators(sim, 0, STEP_NS)
+        self._plant = FourDof(sim, StartPose(0.0, 0.0, 0.0), 1e-3)
         self._now_ns = 0
 
     def run(

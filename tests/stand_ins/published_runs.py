@@ -54,14 +54,12 @@ def next_speed(speed_mps: float, throttle: float) -> float:
 def run(path: np.ndarray, rows: int, *, simulated: bool, predictive: bool) -> dict[str, np.ndarray]:
     """Drive a kinematic vehicle along a path. Only the simulator limits the commands that it
     logs."""
-    x, y, yaw, speed, steered, driven = (
-        path[0, 0],
-        path[0, 1] - 0.1,
-        path[0, 2] - 0.05,
-        0.0,
-        0.0,
-        0.0,
-    )
+    x = path[0, 0]
+    y = path[0, 1] - 0.1
+    yaw = path[0, 2] - 0.05
+    speed = 0.0
+    steered = 0.0
+    driven = 0.0
     table = []
     for k in range(rows):
         # The law sees what is logged, with six decimals.

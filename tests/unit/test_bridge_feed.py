@@ -31,13 +31,11 @@ class Child:
 
     def __init__(self) -> None:
         self.frames: list[tuple[FrameKind, bytes]] = []
-        self.name, self.alive, self.sent, self.dropped, self.closed = (
-            "the live view",
-            True,
-            0,
-            0,
-            False,
-        )
+        self.name = "the live view"
+        self.alive = True
+        self.sent = 0
+        self.dropped = 0
+        self.closed = False
 
     def offer(self, kind: FrameKind, *pieces: bytes) -> bool:
         self.frames.append((kind, b"".join(pieces)))

@@ -125,10 +125,8 @@ def test_the_yaw_gain_of_small_steering_is_that_of_the_linear_single_track() -> 
 
     def stiffness(axle: Any) -> float:
         """Return the cornering stiffness of both wheels at their static load."""
-        slope, q = (
-            axle.tyre.lateral.slope_n,
-            0.5 * c.mass_kg * GRAVITY_MPS2 * 0.5 / axle.tyre.nominal_load_n,
-        )
+        slope = axle.tyre.lateral.slope_n
+        q = 0.5 * c.mass_kg * GRAVITY_MPS2 * 0.5 / axle.tyre.nominal_load_n
         return float(2.0 * q * (2.0 * slope[0] - 0.5 * slope[1] - (slope[0] - 0.5 * slope[1]) * q))
 
     front, rear = stiffness(p.front), stiffness(p.rear)
@@ -142,15 +140,13 @@ def test_the_yaw_gain_of_small_steering_is_that_of_the_linear_single_track() -> 
 def test_stiff_tyres_and_the_published_motor_approach_the_four_dof_model() -> None:
     """dv/dt = (r gamma / I)(f1 - f0), yaw rate v tan(delta)/L: Unjhawala et al. 2023, with the
     numbers of its controller."""
-    stall, no_load, viscous, friction, gamma, radius, inertia = (
-        0.09,
-        161.185,
-        1e-4,
-        0.02,
-        1.0 / 3.0,
-        0.08451952624,
-        1e-3,
-    )
+    stall = 0.09
+    no_load = 161.185
+    viscous = 1e-4
+    friction = 0.02
+    gamma = 1.0 / 3.0
+    radius = 0.08451952624
+    inertia = 1e-3
     reduced = radius * gamma
     mass = inertia / reduced**2
     tyre = {

@@ -32,13 +32,11 @@ from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
 
 ROOT = Path(__file__).resolve().parents[2]
-HMMWV, ART, BMW, HUSKY, REFCAR = (
-    "hmmwv_chrono",
-    "art_measured",
-    "bmw_320i",
-    "husky_a200",
-    "slipx_refcar",
-)
+HMMWV = "hmmwv_chrono"
+ART = "art_measured"
+BMW = "bmw_320i"
+HUSKY = "husky_a200"
+REFCAR = "slipx_refcar"
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 

@@ -168,10 +168,8 @@ def test_a_case_that_is_mounted_askew_gives_the_heading_of_the_vehicle(
     mounting: dict[str, Any] = dict(
         zip(("mounting_roll_rad", "mounting_pitch_rad", "mounting_yaw_rad"), angles)
     )
-    found, kind = (
-        bench(name, ("ImuSample", "Heading"), yaw_offset_rad=-0.4, **mounting),
-        KINDS[name],
-    )
+    found = bench(name, ("ImuSample", "Heading"), yaw_offset_rad=-0.4, **mounting)
+    kind = KINDS[name]
     # A heading is old when it comes; the attitude that goes out is of the present.
     found.run(START + 6 * SECOND, [*turning(name, 6), *headings(6, late_ns=50 * MS)])
     got = [one for one in found.of(Heading) if one.t_rx_ns > SETTLED]

@@ -130,12 +130,10 @@ class KnownDrive:
         )
         # The unit stands on a slope of constant roll and pitch only where the vehicle stands; see
         # the levelling tests.
-        cr, sr, cp, sp = (
-            math.cos(self.roll),
-            math.sin(self.roll),
-            math.cos(self.pitch),
-            math.sin(self.pitch),
-        )
+        cr = math.cos(self.roll)
+        sr = math.sin(self.roll)
+        cp = math.cos(self.pitch)
+        sp = math.sin(self.pitch)
         if self.roll or self.pitch:
             force[:] = (-sp * G, cp * sr * G, cp * cr * G)
         ins = self.ins = Ins(self.params, VEHICLE, DATUM, ANTENNA_M)
@@ -218,10 +216,8 @@ class KnownDrive:
         }[carrier]
         white = self.sigma_m if carrier is CarrierSolution.FIXED else 0.1
         e, n_, u = white * rng.standard_normal(3)
-        east, north = (
-            x[ms] + c * forward - s * left + e + extra[0],
-            y[ms] + s * forward + c * left + n_ + extra[1],
-        )
+        east = x[ms] + c * forward - s * left + e + extra[0]
+        north = y[ms] + s * forward + c * left + n_ + extra[1]
         lat, lon, h = DATUM.to_geodetic(float(east), float(north), float(up + u))
         noise = 0.05 * rng.standard_normal(3)
         ahead, side = v[ms] - r[ms] * left, r[ms] * forward

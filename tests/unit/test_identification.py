@@ -152,10 +152,8 @@ def test_wheel_scale_converges_on_gnss_velocity_where_positions_say_nothing(sens
         now = 1_000_000_000 + k * 20_000_000
         identified.observe(WheelSpeed(now, now, sense * (1.0 + 0.01 * said.gauss()) / 0.85, 0.02))
         if k % 5 == 0:
-            then, velocity = (
-                now - 60_000_000,
-                (sense * (1.0 + 0.05 * said.gauss()), 0.05 * said.gauss(), 0.0),
-            )
+            then = now - 60_000_000
+            velocity = (sense * (1.0 + 0.05 * said.gauss()), 0.05 * said.gauss(), 0.0)
             identified.observe(
                 GnssFix(
                     then,

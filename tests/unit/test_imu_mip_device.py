@@ -146,10 +146,8 @@ def test_sets_a_new_device_up() -> None:
 
 
 def test_sets_an_old_device_up_with_the_commands_it_has() -> None:
-    device, fake = (
-        make(messages=[ImuSample], rate_hz=250),
-        FakeMip(old=True, fields=(0x12, 0x04, 0x05)),
-    )
+    device = make(messages=[ImuSample], rate_hz=250)
+    fake = FakeMip(old=True, fields=(0x12, 0x04, 0x05))
     device.on_port(PortState.OPENED, "", 0)
     pump(device, fake, 0, S)
     assert device.configured
@@ -322,11 +320,9 @@ def test_yaw_from_every_form_and_the_filter_first() -> None:
     def yaws(frame: bytes) -> list[float | None]:
         return [sample.yaw_rad for sample in codec.decode("MIP", frame)]
 
-    own, valid, invalid = (
-        sensor(euler=(0.0, 0.0, 0.5)),
-        filtered(euler=(0.0, 0.0, 0.7, 1)),
-        filtered(euler=(0.0, 0.0, 0.9, 0)),
-    )
+    own = sensor(euler=(0.0, 0.0, 0.5))
+    valid = filtered(euler=(0.0, 0.0, 0.7, 1))
+    invalid = filtered(euler=(0.0, 0.0, 0.9, 0))
     assert yaws(own) == [pytest.approx(pi / 2 - 0.5)]
     assert yaws(valid) == [pytest.approx(pi / 2 - 0.7)]
     assert yaws(own) == []

@@ -52,10 +52,8 @@ def test_every_ray_leaves_from_where_the_vehicle_is_at_its_time():
     for k, range_m in enumerate(scan.ranges_m):
         pose = at((scan.t_ns - START) * 1e-9 + k * scan.time_increment_s - 0.1)
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
-        x, bearing = (
-            pose.x_m + c * ARM_M[0] - s * ARM_M[1],
-            pose.yaw_rad + scan.angle_min_rad + k * scan.angle_increment_rad,
-        )
+        x = pose.x_m + c * ARM_M[0] - s * ARM_M[1]
+        bearing = pose.yaw_rad + scan.angle_min_rad + k * scan.angle_increment_rad
         assert range_m == pytest.approx((10.0 - x) / cos(bearing), abs=2e-4), k
     still = scanner(replace(EXACT, sweep_ms=0.0))
     still.sample(START + SECOND // 10, at(0.0))

@@ -269,10 +269,8 @@ def test_damage_of_any_kind_at_any_place_is_found(
     data = log_file.read_bytes()
     with LogReader(log_file) as log:
         data_end, chunks = log.layout.data_end, log.layout.chunks
-        first, last = (
-            int(chunks["offset"].min()),
-            int((chunks["offset"] + chunks["length"] + chunks["index_length"]).max()),
-        )
+        first = int(chunks["offset"].min())
+        last = int((chunks["offset"] + chunks["length"] + chunks["index_length"]).max())
     if not checksum:
         # Only what a chunk, its index or the summary say of themselves can be checked then.
         data = data[: data_end + 9] + bytes(4) + data[data_end + 13 :]

@@ -405,10 +405,8 @@ class Receiver(MsgLinkDevice):
 
 def test_what_one_device_produces_reaches_the_devices_that_take_it() -> None:
     rig = Rig()
-    source, receiver = (
-        MsgLinkDevice(MsgLinkParams(), [Corrections], COMMAND_LIFETIME_NS),
-        Receiver(),
-    )
+    source = MsgLinkDevice(MsgLinkParams(), [Corrections], COMMAND_LIFETIME_NS)
+    receiver = Receiver()
     machine = Machine(
         devices={"ntrip": source, "gnss": receiver, "drive": rig.machine.device("drive")},
         actuator="drive",

@@ -234,10 +234,8 @@ def test_a_stop_half_way_is_not_a_pass() -> None:
 def test_turning_course_and_drive_changes_no_verdict(angle: float, aside: float) -> None:
     c, s = math.cos(angle), math.sin(angle)
     lane = Lane("A", c * 5.0, s * 5.0, angle, 10.0, 2.5)
-    straight, turned = (
-        LanePassage(Markings((Lane("A", 5.0, 0.0, 0.0, 10.0, 2.5),)), BodyRectangle(3, 1, 2)),
-        LanePassage(Markings((lane,)), BodyRectangle(3, 1, 2)),
-    )
+    straight = LanePassage(Markings((Lane("A", 5.0, 0.0, 0.0, 10.0, 2.5),)), BodyRectangle(3, 1, 2))
+    turned = LanePassage(Markings((lane,)), BodyRectangle(3, 1, 2))
     for way in np.arange(0.0, 20.0, 0.5):
         straight.update(way, aside, 0.0)
         turned.update(c * way - s * aside, s * way + c * aside, angle)

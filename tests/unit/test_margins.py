@@ -79,11 +79,9 @@ def situations(draw: Any) -> RuleInputs:
     monitors.gnss.rejected_in_a_row, monitors.gnss.same_in_a_row = draw(counts), draw(counts)
     lost_s = draw(seconds)
     monitors.gnss.degraded_since_ns = None if lost_s is None else now_ns - round(lost_s * 1e9)
-    monitors.yaw.parted_in_a_row, monitors.yaw.aside_in_a_row, monitors.yaw.gyro_aside_in_a_row = (
-        draw(counts),
-        draw(counts),
-        draw(counts),
-    )
+    monitors.yaw.parted_in_a_row = draw(counts)
+    monitors.yaw.aside_in_a_row = draw(counts)
+    monitors.yaw.gyro_aside_in_a_row = draw(counts)
     saturated_s = draw(seconds)
     monitors.inertial.saturated_since_ns = (
         None if saturated_s is None else now_ns - round(saturated_s * 1e9)
@@ -101,14 +99,10 @@ def situations(draw: Any) -> RuleInputs:
                 )
             ),
         )
-    monitors.motor.hottest_k, monitors.motor.rest_v = (
-        draw(near(LIMITS.motor_hot_k, LIMITS.motor_hot_k + 15.0)),
-        draw(near(9.0, 10.0, low=0.0)),
-    )
-    monitors.control.stop_level_in_a_row, monitors.control.clipped_in_a_row = (
-        draw(counts),
-        draw(counts),
-    )
+    monitors.motor.hottest_k = draw(near(LIMITS.motor_hot_k, LIMITS.motor_hot_k + 15.0))
+    monitors.motor.rest_v = draw(near(9.0, 10.0, low=0.0))
+    monitors.control.stop_level_in_a_row = draw(counts)
+    monitors.control.clipped_in_a_row = draw(counts)
     monitors.host.clock_step_s = draw(st.floats(-5.0, 5.0))
     monitors.stopping.distance_m = draw(st.floats(0.0, 5.0))
     if draw(st.booleans()):
@@ -223,13 +217,11 @@ def test_the_table_says_what_is_in_force_what_holds_and_what_is_not_watched() ->
 def test_the_way_ahead_is_shown_as_a_number_or_as_clear(
     free_m: float | None, shown: float | None, words: str
 ) -> None:
-    supervisor, monitors = (
-        Supervisor(),
-        Monitors(
-            LIMITS,
-            PROFILE.vehicle,
-            [source for source in SOURCES if source.message is ObstacleRange],
-        ),
+    supervisor = Supervisor()
+    monitors = Monitors(
+        LIMITS,
+        PROFILE.vehicle,
+        [source for source in SOURCES if source.message is ObstacleRange],
     )
     estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.0, 0.0, (1e-4,) * 16, EstimatorStatus.RUNNING)
     situation = RuleInputs(

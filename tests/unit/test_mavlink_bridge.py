@@ -62,13 +62,11 @@ ESTIMATE = StateEstimate(
     10**9, 10**9, 3.0, 4.0, 0.5, 1.0, 0.1, (0.01,) * 16, EstimatorStatus.RUNNING
 )
 GCS = 255
-HOLD, AUTO, RTL, GUIDED, MANUAL = (
-    RoverMode.HOLD,
-    RoverMode.AUTO,
-    RoverMode.RTL,
-    RoverMode.GUIDED,
-    RoverMode.MANUAL,
-)
+HOLD = RoverMode.HOLD
+AUTO = RoverMode.AUTO
+RTL = RoverMode.RTL
+GUIDED = RoverMode.GUIDED
+MANUAL = RoverMode.MANUAL
 MODE = mav.MAV_CMD_DO_SET_MODE
 ARM = mav.MAV_CMD_COMPONENT_ARM_DISARM
 numbers = st.one_of(
@@ -914,10 +912,8 @@ def integers_of(spec: str) -> st.SearchStrategy[int]:
 def test_any_message_is_survived(name: str, data: st.DataObject) -> None:
     bench = Bench()
     kind = next(kind for kind in mav.mavlink_map.values() if kind.msgname == name)
-    types, counts = (
-        dict(zip(kind.fieldnames, kind.fieldtypes)),
-        dict(zip(kind.ordered_fieldnames, kind.array_lengths)),
-    )
+    types = dict(zip(kind.fieldnames, kind.fieldtypes))
+    counts = dict(zip(kind.ordered_fieldnames, kind.array_lengths))
     values: list[Any] = []
     for field in kind.fieldnames:
         spec, count = types[field], counts[field]

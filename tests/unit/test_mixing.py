@@ -120,10 +120,8 @@ def actuation() -> Actuation:
 
 def test_a_status_of_all_is_made_when_each_has_reported_anew() -> None:
     joint = actuation()
-    left, right = (
-        MotorStatus(1, 2, 100.0, 3.0, 1.0, 12.0, 0.2, 300.0, nan, 0),
-        MotorStatus(2, 3, 80.0, 5.0, 2.0, 11.0, 0.1, 310.0, nan, 4),
-    )
+    left = MotorStatus(1, 2, 100.0, 3.0, 1.0, 12.0, 0.2, 300.0, nan, 0)
+    right = MotorStatus(2, 3, 80.0, 5.0, 2.0, 11.0, 0.1, 310.0, nan, 4)
     record, status = joint.joined("left", left)
     assert isinstance(record, ActuatorStatus)
     assert (record.device, record.motor_speed_radps, status) == ("left", 100.0, None)

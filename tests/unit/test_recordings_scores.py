@@ -327,10 +327,8 @@ def a_score(
 
 
 def test_the_whole_of_a_kind() -> None:
-    good, bad = (
-        a_score("a/b/1", position=0.1),
-        a_score("a/b/2", position=0.3, bridges=[Bridge(duration_s=2.0, error_m=0.7)]),
-    )
+    good = a_score("a/b/1", position=0.1)
+    bad = a_score("a/b/2", position=0.3, bridges=[Bridge(duration_s=2.0, error_m=0.7)])
     (whole,) = overall([good, bad])
     assert whole.position_m == pytest.approx(0.2)
     assert whole.below_raw == 0.5

@@ -51,10 +51,8 @@ def test_the_model_backward_is_the_model_forward_mirrored(
 ) -> None:
     if speed == 0.0 and throttle == 0.0:
         return
-    forward, backward = (
-        DRIVE.acceleration_mps2(throttle, speed, brake),
-        DRIVE.acceleration_mps2(-throttle, -speed, brake),
-    )
+    forward = DRIVE.acceleration_mps2(throttle, speed, brake)
+    backward = DRIVE.acceleration_mps2(-throttle, -speed, brake)
     assert backward == pytest.approx(-forward, abs=1e-12)
 
 
@@ -196,10 +194,8 @@ def test_the_brake_stops_a_twin_that_rolls_backward_and_holds_it() -> None:
 
 @given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(0, 1)), min_size=1, max_size=8))
 def test_the_twin_backward_is_the_twin_forward_mirrored(phases: list[tuple[float, float]]) -> None:
-    ahead, astern = (
-        FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2),
-        FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2),
-    )
+    ahead = FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2)
+    astern = FourDof(SIM, StartPose(0.0, 0.0, 0.0), 1e-2)
     for throttle, brake in phases:
         for _ in range(20):
             ahead.step(throttle, brake, 0.0)

@@ -170,10 +170,8 @@ def events_of(device: RtcmDevice, *arrivals: tuple[bytes, int]) -> list[Event]:
 
 def test_stations_that_alternate_or_move_are_no_event_per_message():
     device = source()
-    first, other = (
-        station(1, 4_000_000.0, 1_000_000.0, 4_850_000.0),
-        station(2, 4_000_010.0, 1_000_000.0, 4_850_000.0),
-    )
+    first = station(1, 4_000_000.0, 1_000_000.0, 4_850_000.0)
+    other = station(2, 4_000_010.0, 1_000_000.0, 4_850_000.0)
     events = events_of(device, *((frame, n * 10**9) for n in range(50) for frame in (first, other)))
     assert [msgspec.json.decode(event.fields)["station"] for event in events] == [1, 2]
     surveying = [

@@ -200,10 +200,8 @@ def test_a_ground_station_is_waited_for_where_the_profile_expects_it() -> None:
 def test_an_estimate_that_looks_elsewhere_than_the_heading_is_not_armed(
     kind: HeadingKind, limit_rad: float, data: st.DataObject
 ) -> None:
-    off_rad, yaw_rad = (
-        data.draw(near(limit_rad, signed=True, low=-pi, high=pi)),
-        data.draw(st.floats(-pi, pi)),
-    )
+    off_rad = data.draw(near(limit_rad, signed=True, low=-pi, high=pi))
+    yaw_rad = data.draw(st.floats(-pi, pi))
     monitors = watched()
     monitors.yaw.on_message(ImuSample(NOW_NS, NOW_NS, (0.0, 0.0, 9.81), (0.0, 0.0, 0.0)), NOW_NS)
     monitors.yaw.on_message(Heading(NOW_NS, NOW_NS, yaw_rad + off_rad, 0.02, kind), NOW_NS)

@@ -38,12 +38,10 @@ NOW = 100 * 10**9
 S = 10**9
 SURE = replace(ESTIMATE, covariance=(1e-4, *(0.0,) * 15))
 Put = Callable[[Still], dict[str, Any] | None]
-ALL, HAND, ALIGN, OFFBOARD = (
-    OperatorAction.DRIVE,
-    OperatorAction.TELEOP,
-    OperatorAction.ALIGN,
-    OperatorAction.OFFBOARD,
-)
+ALL = OperatorAction.DRIVE
+HAND = OperatorAction.TELEOP
+ALIGN = OperatorAction.ALIGN
+OFFBOARD = OperatorAction.OFFBOARD
 
 
 def inputs(put: Put, *, telemetry: bool = True) -> RuleInputs:

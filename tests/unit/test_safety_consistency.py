@@ -88,10 +88,8 @@ def test_a_third_of_the_corridor_is_always_allowed() -> None:
 def test_the_antenna_at_the_time_of_the_fix(yaw_rad: float, speed_mps: float, age_ms: int) -> None:
     m = monitor((0.3, 0.4), corridor_m=3e-6)
     ahead_m = 0.3 + speed_mps * age_ms * 1e-3
-    x_m, y_m = (
-        5.0 + cos(yaw_rad) * ahead_m - sin(yaw_rad) * 0.4,
-        6.0 + sin(yaw_rad) * ahead_m + cos(yaw_rad) * 0.4,
-    )
+    x_m = 5.0 + cos(yaw_rad) * ahead_m - sin(yaw_rad) * 0.4
+    y_m = 6.0 + sin(yaw_rad) * ahead_m + cos(yaw_rad) * 0.4
     estimate = replace(
         SURE, t_ns=NOW - age_ms * MS, x_m=5.0, y_m=6.0, yaw_rad=yaw_rad, speed_mps=speed_mps
     )

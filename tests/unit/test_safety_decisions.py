@@ -26,13 +26,11 @@ from vehicled.safety.rule import Clear, Rule, RuleInputs
 from vehicled.safety.supervisor import Supervisor
 from vehicled.safety.trip import Trip
 
-S0, S1, S2, S3, S4 = (
-    Reaction.WARN,
-    Reaction.CAP_SPEED,
-    Reaction.CONTROLLED_STOP,
-    Reaction.BRAKE,
-    Reaction.DISABLE,
-)
+S0 = Reaction.WARN
+S1 = Reaction.CAP_SPEED
+S2 = Reaction.CONTROLLED_STOP
+S3 = Reaction.BRAKE
+S4 = Reaction.DISABLE
 DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD)
 LIMIT_NS = 10_000_000_000
 """Time for which a request waits for its checks, ns."""

@@ -73,13 +73,11 @@ class Road:
     ) -> None:
         self.monitors = Monitors(LIMITS, VEHICLE, antenna_m=(antenna_x_m, 0.0))
         self._sign, self._heading_ns, self._stands_s = sign, 1000 * MS // heading_hz, stands_s
-        self._v, self._rate, self._heading, self._gyro, self._course = (
-            v,
-            yaw_rate,
-            heading,
-            gyro,
-            course,
-        )
+        self._v = v
+        self._rate = yaw_rate
+        self._heading = heading
+        self._gyro = gyro
+        self._course = course
         self._kind, self._late_ns, self._antenna = kind, heading_late_ms * MS, antenna_x_m
         self._rng = np.random.default_rng(4)
         self._noise = 1.0 if noise else 0.0

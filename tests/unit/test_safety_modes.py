@@ -24,12 +24,10 @@ TABLE = {
     ),
     Trigger.RESET: {FAULT: STANDBY},
 }
-DRIVES, MANUAL, LEARNS, PROGRAM = (
-    "drives already",
-    "driven by hand",
-    "learns its heading",
-    "setpoints of a program",
-)
+DRIVES = "drives already"
+MANUAL = "driven by hand"
+LEARNS = "learns its heading"
+PROGRAM = "setpoints of a program"
 STOPS, UNARMED = "being stopped", "not armed"
 REFUSALS = {
     OperatorAction.ARM: {STOPPING: STOPS, **dict.fromkeys((AUTO, TELEOP, ALIGN, OFFBOARD), DRIVES)},

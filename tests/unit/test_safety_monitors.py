@@ -426,11 +426,9 @@ class Consistency:
             )
             self.monitor.update(at(t_ns, estimate(moves)))
             if self.k % 10 == 8:
-                then_ns, x_m, y_m = (
-                    t_ns - 80 * MS + 5 * MS,
-                    5.0 - ANTENNA_M[1],
-                    y_m - 0.075 + ANTENNA_M[0],
-                )
+                then_ns = t_ns - 80 * MS + 5 * MS
+                x_m = 5.0 - ANTENNA_M[1]
+                y_m = y_m - 0.075 + ANTENNA_M[0]
                 latitude, longitude, height = LOT_17.to_geodetic(x_m, y_m, 0.0)
                 small = (1e-4, 0.0, 0.0, 0.0, 1e-4, 0.0, 0.0, 0.0, 1e-4)
                 newest = GnssFix(
@@ -549,10 +547,8 @@ def test_another_vehicle_and_another_course_reach_those_who_calculate_with_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monitors = Monitors(LIMITS, VEHICLE)
-    adapted, followed = (
-        calls_of(monkeypatch, monitors, "adapt"),
-        calls_of(monkeypatch, monitors, "follow"),
-    )
+    adapted = calls_of(monkeypatch, monitors, "adapt")
+    followed = calls_of(monkeypatch, monitors, "follow")
     other, course = replace(VEHICLE, width_m=1.0), straight(20.0)
     monitors.adapt(other)
     assert sorted(adapted) == [(name, (other,), {}) for name in ("place", "stopping", "yaw")]

@@ -60,10 +60,8 @@ class Ticks:
                 )
             for k in range(3 if ground is not None else 0):
                 # A receiver whose fixes are equal repeats itself.
-                east, spread = (
-                    (ground or 0.0) + (k - 1) * 1e-6,
-                    (sigma**2, *(0.0,) * 3, sigma**2, *(0.0,) * 4),
-                )
+                east = (ground or 0.0) + (k - 1) * 1e-6
+                spread = (sigma**2, *(0.0,) * 3, sigma**2, *(0.0,) * 4)
                 self.speed.on_message(
                     GnssFix(
                         self.now_ns, self.now_ns, 0.7, -1.5, 0.0, (east, 0.0, 0.0), NAN9, spread

@@ -72,10 +72,8 @@ def straight(length_m=40.0):
 def scan_of(points, *, pose=(5.0, 0.0, 0.0), t_ns=NOW, mount=(0.45, 0.0)):
     """A scan in which rays meet points of the map, seen from a pose; all at once."""
     x0, y0, yaw = pose
-    sx, sy = (
-        x0 + cos(yaw) * mount[0] - sin(yaw) * mount[1],
-        y0 + sin(yaw) * mount[0] + cos(yaw) * mount[1],
-    )
+    sx = x0 + cos(yaw) * mount[0] - sin(yaw) * mount[1]
+    sy = y0 + sin(yaw) * mount[0] + cos(yaw) * mount[1]
     ranges, count = np.full(721, inf), 721
     for x, y in points:
         bearing = (np.arctan2(y - sy, x - sx) - yaw + pi) % (2 * pi) - pi

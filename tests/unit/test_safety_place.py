@@ -214,10 +214,8 @@ def test_a_lap_with_another_start_is_the_same_lap(share: float, lap: Course) -> 
     assert abs(other.yaw_rad[1:] - other.yaw_rad[:-1]).max() < 0.3
     tracker, was = PathTracker(other), PathTracker(lap)
     for k in range(20):
-        new, old = (
-            tracker.point_at(k * lap.length_m / 20),
-            was.point_at(s_m + k * lap.length_m / 20),
-        )
+        new = tracker.point_at(k * lap.length_m / 20)
+        old = was.point_at(s_m + k * lap.length_m / 20)
         assert hypot(new.x_m - old.x_m, new.y_m - old.y_m) < 0.11
         assert cos(new.yaw_rad - old.yaw_rad) > 0.99
         assert new.curvature_per_m == pytest.approx(old.curvature_per_m, abs=0.1)

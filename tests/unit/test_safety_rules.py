@@ -56,11 +56,9 @@ BEGIN_NS = 100 * 10**9
 S1, S2, S3, S4 = Reaction.CAP_SPEED, Reaction.CONTROLLED_STOP, Reaction.BRAKE, Reaction.DISABLE
 DRIVING = frozenset({Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD})
 MOVING = DRIVING | {Mode.STOPPING}
-AUTO, TELEOP, OFFBOARD = (
-    frozenset({Mode.AUTO}),
-    frozenset({Mode.TELEOP}),
-    frozenset({Mode.OFFBOARD}),
-)
+AUTO = frozenset({Mode.AUTO})
+TELEOP = frozenset({Mode.TELEOP})
+OFFBOARD = frozenset({Mode.OFFBOARD})
 NS = 1e-9
 """Resolution of an age."""
 
@@ -317,11 +315,9 @@ def corridor(m: Monitors, value: tuple[float, bool], _: int) -> None:
     set_fields(m.place, off_m=value[0], driving=value[1])
 
 
-UNKNOWN, RUNNING, DIVERGED = (
-    EstimatorStatus.UNINITIALISED,
-    EstimatorStatus.RUNNING,
-    EstimatorStatus.DIVERGED,
-)
+UNKNOWN = EstimatorStatus.UNINITIALISED
+RUNNING = EstimatorStatus.RUNNING
+DIVERGED = EstimatorStatus.DIVERGED
 UP = nextafter(1.5, inf)
 STOP: dict[str, Any] = {"modes": frozenset({Mode.AUTO, Mode.STOPPING})}
 OVERRUN_M = 0.75

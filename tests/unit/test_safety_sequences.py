@@ -37,13 +37,11 @@ from vehicled.safety.monitors.sources import MonitoredSource, SourceMonitor
 from vehicled.safety.reason import Reason
 from vehicled.safety.supervisor import ARM_REQUEST_VALID_NS, CHAIN_LIMIT
 
-ARM, DRIVE, TELEOP, STOP, DISARM = (
-    OperatorAction.ARM,
-    OperatorAction.DRIVE,
-    OperatorAction.TELEOP,
-    OperatorAction.STOP,
-    OperatorAction.DISARM,
-)
+ARM = OperatorAction.ARM
+DRIVE = OperatorAction.DRIVE
+TELEOP = OperatorAction.TELEOP
+STOP = OperatorAction.STOP
+DISARM = OperatorAction.DISARM
 LONG = ARM_REQUEST_VALID_NS // (10 * MS) + 2
 
 

@@ -60,10 +60,8 @@ def recorded(response: DriveResponse, seconds: float = 60.0, turns: float = 0.7)
     for k in range(round(seconds * 10)):
         now_ns = k * 100_000_000
         rows.append(twin.advance(now_ns))
-        throttle, steering = (
-            0.7 + 0.25 * sin(0.31 * k * 0.1),
-            turns * sin(0.9 * k * 0.1) * cos(0.13 * k * 0.1),
-        )
+        throttle = 0.7 + 0.25 * sin(0.31 * k * 0.1)
+        steering = turns * sin(0.9 * k * 0.1) * cos(0.13 * k * 0.1)
         twin.command(now_ns, throttle, steering)
         commands.append(ActuatorCommand(now_ns, now_ns, throttle, 0.0, steering, 0.0, Mode.AUTO))
     x, y, yaw, speed = np.array(rows).T

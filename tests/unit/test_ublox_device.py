@@ -179,11 +179,9 @@ def test_without_covariances_the_accuracies_stand_in():
             NavEoe(515_695_000),
         )
     )
-    east, north, up = (
-        fix.position_covariance_m2[0],
-        fix.position_covariance_m2[4],
-        fix.position_covariance_m2[8],
-    )
+    east = fix.position_covariance_m2[0]
+    north = fix.position_covariance_m2[4]
+    up = fix.position_covariance_m2[8]
     assert east + north == pytest.approx(1.5019601583 + 0.7207303047, rel=1e-3)
     assert up == pytest.approx(4.2654733658, rel=1e-3)
     assert fix.latitude_rad == pytest.approx(radians(45.0657724), abs=1e-15)

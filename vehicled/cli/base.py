@@ -283,12 +283,10 @@ class _BaseRun:
     def __init__(
         self, arguments: Namespace, port: Any, receiver: Any, caster: CasterConfig
     ) -> None:
-        self._arguments, self._port, self._receiver, self._caster = (
-            arguments,
-            port,
-            receiver,
-            caster,
-        )
+        self._arguments = arguments
+        self._port = port
+        self._receiver = receiver
+        self._caster = caster
         self._place: tuple[float, float, float] | None = arguments.position
         self.status = 0
         self._servers = RoverServers(self._on_rover, lambda: receiver.ready, self._record)

@@ -122,10 +122,8 @@ class CanFile:
             if message.is_fd:
                 self.fd_frames += 1
             elif len(data := bytes(message.data or b"")) <= MAX_DATA_BYTES:
-                error, extended = (
-                    message.is_error_frame,
-                    message.is_extended_id and not message.is_error_frame,
-                )
+                error = message.is_error_frame
+                extended = message.is_extended_id and not message.is_error_frame
                 size = min(max(message.dlc, 0), MAX_DATA_BYTES)
                 content = bytes(size) if message.is_remote_frame else data
                 can_id = message.arbitration_id
@@ -154,10 +152,8 @@ class CanFile:
             if found["fd"]:
                 self.fd_frames += 1
                 continue
-            error, remote = (
-                bool(word & ERROR_FLAG),
-                found["remote"] is not None or bool(word & REMOTE_FLAG),
-            )
+            error = bool(word & ERROR_FLAG)
+            remote = found["remote"] is not None or bool(word & REMOTE_FLAG)
             data = (
                 bytes(int(found["length"] or 0))
                 if found["remote"]

@@ -327,10 +327,8 @@ def _check_passwords(loaded: "Loaded") -> None:
         ref = getattr(device.driver.selected, "secret_ref", None)
         if ref is None or not ref.file:
             continue
-        key, cure = (
-            f"devices.{name}.driver.{device.driver.name}.password_file",
-            'write password_credential = "caster" in its place',
-        )
+        key = f"devices.{name}.driver.{device.driver.name}.password_file"
+        cure = 'write password_credential = "caster" in its place'
         if ref.file.startswith("~") or ref.file.startswith(
             tuple(f"{each}/" for each in environment.HIDDEN)
         ):

@@ -36,10 +36,8 @@ def reference_ahead(
 ) -> CoursePoint:
     """Return the point of the current leg, or of its straight extension, nearest to the point ahead
     of a pose in its direction of motion."""
-    near_x, near_y = (
-        x_m + look_ahead_m * cos(motion_yaw_rad),
-        y_m + look_ahead_m * sin(motion_yaw_rad),
-    )
+    near_x = x_m + look_ahead_m * cos(motion_yaw_rad)
+    near_y = y_m + look_ahead_m * sin(motion_yaw_rad)
     s_m, end_m = tracker.locate(near_x, near_y, 0.0).s_m, tracker.leg_end_m
     if not tracker.course.closed and s_m >= end_m:
         end = tracker.point_at(end_m)

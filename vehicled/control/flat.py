@@ -172,10 +172,8 @@ class Flat(PathFollower):
                 steering.max_wheel_rad,
             )
             after = slip_step(vehicle, slip, v, wheel, dt)
-            left, turn = (
-                0.5 * (slip.left_mps + after.left_mps),
-                0.5 * dt * (slip.yaw_rate_radps + after.yaw_rate_radps),
-            )
+            left = 0.5 * (slip.left_mps + after.left_mps)
+            turn = 0.5 * dt * (slip.yaw_rate_radps + after.yaw_rate_radps)
             c, s = cos(yaw + 0.5 * turn), sin(yaw + 0.5 * turn)
             x, y, yaw = x + dt * (v * c - left * s), y + dt * (v * s + left * c), yaw + turn
             slip = after

@@ -191,10 +191,8 @@ class Programme(Controller):
         along_m = cos(yaw) * (estimate.x_m - x) + sin(yaw) * (estimate.y_m - y)
         left_m = cos(yaw) * (estimate.y_m - y) - sin(yaw) * (estimate.x_m - x)
         ahead_m = max(ENTRY_LOOK_AHEAD_S * abs(estimate.speed_mps), 2.0 * self._vehicle.wheelbase_m)
-        dx, dy = (
-            x + cos(yaw) * (along_m + ahead_m) - estimate.x_m,
-            y + sin(yaw) * (along_m + ahead_m) - estimate.y_m,
-        )
+        dx = x + cos(yaw) * (along_m + ahead_m) - estimate.x_m
+        dy = y + sin(yaw) * (along_m + ahead_m) - estimate.y_m
         aside = cos(estimate.yaw_rad) * dy - sin(estimate.yaw_rad) * dx
         lock = self._vehicle.steering.max_wheel_rad
         wheel = atan(

@@ -415,11 +415,9 @@ def speed_step(
         )
         return held, Demand(0.0, 1.0)
     # Signs are those of the target's direction from here on.
-    speed, wanted, slowing = (
-        sign * speed_mps,
-        sign * target.speed_mps,
-        sign * target.acceleration_mps2,
-    )
+    speed = sign * speed_mps
+    wanted = sign * target.speed_mps
+    slowing = sign * target.acceleration_mps2
     last = sign * state.reference_mps if isfinite(state.reference_mps) else speed
     integral = sign * state.integral
     if isfinite(state.reference_mps) and last < 0.0:

@@ -131,10 +131,8 @@ class Stanley(PathFollower):
         p, wheelbase_m = self._params, self.vehicle.wheelbase_m
         speed = abs(ahead.speed_mps)
         if p.line == "course":
-            front_x, front_y = (
-                ahead.x_m + wheelbase_m * cos(ahead.yaw_rad),
-                ahead.y_m + wheelbase_m * sin(ahead.yaw_rad),
-            )
+            front_x = ahead.x_m + wheelbase_m * cos(ahead.yaw_rad)
+            front_y = ahead.y_m + wheelbase_m * sin(ahead.yaw_rad)
             front = self.tracker.locate(front_x, front_y, ahead.yaw_rad)
             heading_rad, error_m = front.heading_error_rad, front.cross_track_m
         else:

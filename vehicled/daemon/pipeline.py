@@ -252,20 +252,16 @@ class Pipeline:
         self.newest_command.put(command, now_ns)
         self._sink.record(command, now_ns)
         # Asked here, where an exception of the controller is one of its task.
-        self._finished, self._planned = (
-            bool(self._controller.finished),
-            self._controller.lateral_offset,
-        )
+        self._finished = bool(self._controller.finished)
+        self._planned = self._controller.lateral_offset
 
     def _wait(
         self, waits: WaitTracker, command: ControlCommand, estimate: StateEstimate, now_ns: int
     ) -> ControlCommand:
         """Return the command, or the brake while the course asks the vehicle to stand."""
-        before, at_end, s_m = (
-            waits.present,
-            bool(self._controller.finished),
-            self.monitors.place.s_m,
-        )
+        before = waits.present
+        at_end = bool(self._controller.finished)
+        s_m = self.monitors.place.s_m
         ended = waits.step(s_m, estimate.speed_mps, now_ns, at_end=at_end)
         wait = waits.present or before
         if wait is None:
@@ -509,10 +505,8 @@ class Pipeline:
     @property
     def coasting(self) -> bool:
         """True while the vehicle drives, or has driven and is not yet known to be at standstill."""
-        mode, stopping = (
-            self.supervisor.mode,
-            self._mode_seen in MOVING or self._stopping_since_ns != NEVER_NS,
-        )
+        mode = self.supervisor.mode
+        stopping = self._mode_seen in MOVING or self._stopping_since_ns != NEVER_NS
         return mode in MOVING or (mode is Mode.FAULT and stopping and not self.supervisor.stopped)
 
     # ---------------------------------------------------------------- inside

@@ -33,12 +33,10 @@ class ReferenceFrame:
         """Return the state of the rear axle. A state without yaw rate gets that since the state
         before, or 0."""
         forward, left, up = self._arm
-        sr, cr, sp, cp = (
-            sin(state.roll_rad),
-            cos(state.roll_rad),
-            sin(state.pitch_rad),
-            cos(state.pitch_rad),
-        )
+        sr = sin(state.roll_rad)
+        cr = cos(state.roll_rad)
+        sp = sin(state.pitch_rad)
+        cp = cos(state.pitch_rad)
         s, c = sin(state.yaw_rad), cos(state.yaw_rad)
         upright = sr * left + cr * up
         ahead, aside = cp * forward + sp * upright, cr * left - sr * up

@@ -77,12 +77,10 @@ def predicted(error: ColouredError, transition: Array, time_s: float, dt_s: floa
 def joint(P: Array, error: ColouredError) -> Array:
     """Return the covariance (6, 6) of x, y, yaw, speed and the error."""
     whole = np.empty((6, 6))
-    whole[:4, :4], whole[:4, 4:], whole[4:, :4], whole[4:, 4:] = (
-        P,
-        error.cross,
-        error.cross.T,
-        error.own,
-    )
+    whole[:4, :4] = P
+    whole[:4, 4:] = error.cross
+    whole[4:, :4] = error.cross.T
+    whole[4:, 4:] = error.own
     return whole
 
 

@@ -130,11 +130,9 @@ class DirectionMonitor:
         if isfinite(ve + vn):
             dx, dy, needed = ve * dt_s, vn * dt_s, PROOF_M
         else:
-            dx, dy, needed = (
-                east - before[1],
-                north - before[2],
-                COLOURED_PROOF_M if is_coloured(fix) else PROOF_M,
-            )
+            dx = east - before[1]
+            dy = north - before[2]
+            needed = COLOURED_PROOF_M if is_coloured(fix) else PROOF_M
         if self._throttle_sign and fix.t_ns >= self._throttle_since_ns:
             slow = hypot(dx, dy) < SLOW_MPS * dt_s
             self._throttle_moves = (

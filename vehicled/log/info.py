@@ -145,10 +145,8 @@ def info(path: str | os.PathLike[str]) -> LogInfo:
         found = _count(log) if checked else {}
         if layout.statistics is not None and not log.faults:
             counts = dict(layout.statistics.channel_message_counts)
-            start_ns, stop_ns = (
-                layout.statistics.message_start_time,
-                layout.statistics.message_end_time,
-            )
+            start_ns = layout.statistics.message_start_time
+            stop_ns = layout.statistics.message_end_time
         else:
             counts = found
             chunks = layout.chunks

@@ -49,12 +49,10 @@ class OccupancyGrid(NamedTuple):
         nothing is known.
         """
         inside = np.pad(self.occupied, 1, constant_values=False)
-        south, north, west, east = (
-            inside[:-2, 1:-1],
-            inside[2:, 1:-1],
-            inside[1:-1, :-2],
-            inside[1:-1, 2:],
-        )
+        south = inside[:-2, 1:-1]
+        north = inside[2:, 1:-1]
+        west = inside[1:-1, :-2]
+        east = inside[1:-1, 2:]
         rows, columns = np.nonzero(self.occupied & ~(south & north & west & east))
         right, up = (
             np.subtract(a, b, dtype=np.float64)[rows, columns]

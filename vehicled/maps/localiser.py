@@ -169,10 +169,8 @@ class MapLocaliser:
         guess = PlanarPose(float(px[0]), float(py[0]), float(pyaw[0]))
         x, y = _seen_from(guess, px[1:], py[1:], pyaw[1:], x, y)
         match = align(self._surface, x, y, guess)
-        shift_m, shift_rad = (
-            hypot(match.pose.x_m - guess.x_m, match.pose.y_m - guess.y_m),
-            remainder(match.pose.yaw_rad - guess.yaw_rad, tau),
-        )
+        shift_m = hypot(match.pose.x_m - guess.x_m, match.pose.y_m - guess.y_m)
+        shift_rad = remainder(match.pose.yaw_rad - guess.yaw_rad, tau)
         if (
             match.fit < self._params.least_fit
             or shift_m > MOST_SHIFT_M

@@ -143,11 +143,9 @@ def align(
         shift = -np.linalg.solve(normal, gradient / FINE_M**2 * _share(count) + keeps @ off)
         moved = hypot(shift[0], shift[1])
         limit = min(1.0, 0.5 / moved) if moved > 0.5 else 1.0
-        x, y, yaw = (
-            x + limit * shift[0],
-            y + limit * shift[1],
-            yaw + limit * min(max(shift[2], -0.3), 0.3),
-        )
+        x = x + limit * shift[0]
+        y = y + limit * shift[1]
+        yaw = yaw + limit * min(max(shift[2], -0.3), 0.3)
         if scale <= FINE_M and moved < SETTLED_M and abs(shift[2]) < SETTLED_RAD:
             break
         scale = max(FINE_M, scale * 0.6)

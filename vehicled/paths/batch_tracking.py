@@ -75,13 +75,11 @@ class BatchTracker:
                 f"{course.name}: a part of it is driven backward; choose a course that is "
                 "driven forward only"
             )
-        s, x, y, yaw, curvature = (
-            course.s_m,
-            course.x_m,
-            course.y_m,
-            course.yaw_rad,
-            course.curvature_per_m,
-        )
+        s = course.s_m
+        x = course.x_m
+        y = course.y_m
+        yaw = course.yaw_rad
+        curvature = course.curvature_per_m
         self._end = len(s) - 1
         if course.closed:
             # The lap goes on past its start, as in the scalar tracker: at least one sample, and all
@@ -183,18 +181,14 @@ class BatchTracker:
                 (x_m - course.x[i]) * course.dx[i] + (y_m - course.y[i]) * course.dy[i]
             ) * course.inverse[i]
             t = min(max(t, 0.0), 1.0)
-            off_x, off_y = (
-                course.x[i] + t * course.dx[i] - x_m,
-                course.y[i] + t * course.dy[i] - y_m,
-            )
+            off_x = course.x[i] + t * course.dx[i] - x_m
+            off_y = course.y[i] + t * course.dy[i] - y_m
             if (square := off_x * off_x + off_y * off_y) < best[0]:
                 best = square, i, t
         _, i, t = best
-        px, py, yaw = (
-            course.x[i] + t * course.dx[i],
-            course.y[i] + t * course.dy[i],
-            course.yaw[i] + t * course.dyaw[i],
-        )
+        px = course.x[i] + t * course.dx[i]
+        py = course.y[i] + t * course.dy[i]
+        yaw = course.yaw[i] + t * course.dyaw[i]
         off_x, off_y = x_m - px, y_m - py
         if 0.0 < t < 1.0:
             cross_track = (course.dx[i] * off_y - course.dy[i] * off_x) * sqrt(course.inverse[i])

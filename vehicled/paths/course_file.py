@@ -286,10 +286,8 @@ class CourseFile:
         found, meant = gaps.find(plane, t_s)
         for gap in found:
             if gap.jump and t_s is not None:
-                where, how = (
-                    self.places[gap.row],
-                    f"by {gap.length_m:.1f} m at {t_s[gap.row]:.1f} s",
-                )
+                where = self.places[gap.row]
+                how = f"by {gap.length_m:.1f} m at {t_s[gap.row]:.1f} s"
                 raise CourseError(
                     f"{self.file_name}, {where}: the position jumps {how}: leave out the row, "
                     "or what lies before or after it"

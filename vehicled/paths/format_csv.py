@@ -169,10 +169,8 @@ class _Table:
                 self._columns = [column_of(cell) for cell in self._cells(rows[0])]
         else:
             self._columns = self._unnamed(rows[0])
-            self._place, self._where = (
-                f"{file_name}, line {rows[0][0]}",
-                "no header: two columns are x and y",
-            )
+            self._place = f"{file_name}, line {rows[0][0]}"
+            self._where = "no header: two columns are x and y"
         self._found = self._quantities()
 
     def _holds_numbers(self, line: Line) -> bool:
@@ -363,10 +361,8 @@ class _Table:
         return float(cell)
 
     def _account(self, values: Mapping[str, list[float]]) -> ReadSummary:
-        columns, taken = (
-            self._columns,
-            {i: role for role, i in self._found.items() if role in DRIVEN},
-        )
+        columns = self._columns
+        taken = {i: role for role, i in self._found.items() if role in DRIVEN}
         used = [(columns[i].name, _meaning(columns[i])) for i in taken]
         remarks = list(self._remarks)
         if "quality" in self._found and columns[0].role in ("date", "week"):

@@ -87,11 +87,9 @@ def _lines(
 ) -> Iterator[MapLine]:
     """Iterate over the lines of a geometry; single points are added to ``spots``. Raises
     CourseError."""
-    kind, coordinates, name = (
-        geometry.get("type"),
-        geometry.get("coordinates"),
-        feature.properties.get("name"),
-    )
+    kind = geometry.get("type")
+    coordinates = geometry.get("coordinates")
+    name = feature.properties.get("name")
     at = f"{file_name}, {feature.place}"
     if kind in _SPOTS:
         positions = degrees_of(at, [coordinates] if kind == "Point" else coordinates)

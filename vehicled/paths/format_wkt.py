@@ -142,10 +142,8 @@ def _rings(
         raise CourseError(
             f"{file_name}, line {number}: a bracket is missing at the end; the text is cut off"
         )
-    depth, at_depth = (
-        0,
-        {"POINT": 1, "LINESTRING": 1, "MULTILINESTRING": 2, "POLYGON": 2, "MULTIPOLYGON": 3},
-    )
+    depth = 0
+    at_depth = {"POINT": 1, "LINESTRING": 1, "MULTILINESTRING": 2, "POLYGON": 2, "MULTIPOLYGON": 3}
     ring = 0
     spots: list[tuple[float, float]] = []
     for piece in _PARENTHESES.findall(text):

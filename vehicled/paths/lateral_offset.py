@@ -117,12 +117,10 @@ class LateralSpline(NamedTuple):
         place = np.clip(_from_start(s_m, self.start_m, self.lap_m) / self.step_m, 0.0, last)
         index = np.minimum(place.astype(np.int64), last - 1)
         u, controls = place - index, np.array(self.controls_m)
-        c0, c1, c2, c3 = (
-            controls[index],
-            controls[index + 1],
-            controls[index + 2],
-            controls[index + 3],
-        )
+        c0 = controls[index]
+        c1 = controls[index + 1]
+        c2 = controls[index + 2]
+        c3 = controls[index + 3]
         # Coefficients of the powers of u, times 6.
         b1, b2, b3 = 3.0 * (c2 - c0), 3.0 * (c0 - 2.0 * c1 + c2), c3 - c0 + 3.0 * (c1 - c2)
         offset = (c0 + 4.0 * c1 + c2 + u * (b1 + u * (b2 + u * b3))) / 6.0

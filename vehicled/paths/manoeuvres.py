@@ -146,10 +146,8 @@ def iso_3888(
         )
     ramps = []
     for k in (1, 2):
-        begin, end = (
-            starts[k - 1] + lengths[k - 1] - ease_m - centre_m,
-            starts[k] + ease_m - centre_m,
-        )
+        begin = starts[k - 1] + lengths[k - 1] - ease_m - centre_m
+        end = starts[k] + ease_m - centre_m
         ramps.append((begin, end, middles[k] - middles[k - 1]))
     lanes = list(zip("ABC", starts, lengths, middles, widths, strict=True))
     runs_m = run_up(speed, run_up_m), run_up(speed, run_out_m)
@@ -336,10 +334,8 @@ def polyline(
             rounded.append(corners[k : k + 1])
             continue
         here, before, after = corners[k], corners[k - 1], corners[(k + 1) % n]
-        into, out = (
-            (here - before) / hypotenuse(*(here - before)),
-            (after - here) / hypotenuse(*(after - here)),
-        )
+        into = (here - before) / hypotenuse(*(here - before))
+        out = (after - here) / hypotenuse(*(after - here))
         angle = atan2(into[0] * out[1] - into[1] * out[0], into[0] * out[0] + into[1] * out[1])
         cut = corner_m * tan(abs(angle) / 2.0)
         if cut > 0.5 * min(hypotenuse(*(here - before)), hypotenuse(*(after - here))):

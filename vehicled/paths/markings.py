@@ -147,10 +147,8 @@ class LanePassage:
                 if along <= lane.length_m:
                     room = 0.5 * lane.width_m - abs(lane_c * dy - lane_s * dx)
                     if room < self._room[k]:
-                        self._room[k], self._worst[k] = (
-                            room,
-                            f"{corner} corner, {along:.1f} m into it",
-                        )
+                        self._room[k] = room
+                        self._worst[k] = f"{corner} corner, {along:.1f} m into it"
                 if forward < 0.0 and along > self._furthest[k] and self._room[k] < inf:
                     self._furthest[k] = along
 
@@ -163,10 +161,8 @@ class LanePassage:
     def _through_boxes(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         """Test one step of the path against every near box (slab test)."""
         (i0, j0), (i1, j1) = self._cell(*start), self._cell(*end)
-        rows, columns = (
-            range(min(i0, i1) - 1, max(i0, i1) + 2),
-            range(min(j0, j1) - 1, max(j0, j1) + 2),
-        )
+        rows = range(min(i0, i1) - 1, max(i0, i1) + 2)
+        columns = range(min(j0, j1) - 1, max(j0, j1) + 2)
         near: Iterable[int] = range(len(self._met))
         # A vehicle that was put elsewhere crosses more cells than there are boxes.
         if len(rows) * len(columns) < len(self._met):

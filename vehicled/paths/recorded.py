@@ -169,12 +169,10 @@ def smoothed_rows(
     along = np.concatenate(([0.0], np.cumsum(hypotenuse(*np.diff(points[rows], axis=0).T))))
     # Between two chords the rows count alike, so that noise does not lengthen the way.
     s = np.interp(np.arange(len(points)), rows, along + 1e-9 * np.arange(len(along)))
-    x, y, length, gap = (
-        points[:, 0],
-        points[:, 1],
-        float(s[-1]),
-        float(hypotenuse(*(points[-1] - points[0]))),
-    )
+    x = points[:, 0]
+    y = points[:, 1]
+    length = float(s[-1])
+    gap = float(hypotenuse(*(points[-1] - points[0])))
     if (closed is None and gap < JOIN_M < 0.1 * length) or closed:
         # A lap is smoothed over its join.
         tail, head = np.flatnonzero(s > length - window_m)[1:], np.flatnonzero(s < window_m)[:-1]

@@ -77,16 +77,12 @@ def _tangents(
     units = legs / lengths[:, None]
     if through_start:
         before, after = np.vstack((units[-1:], units)), np.vstack((units, units[:1]))
-        length_before, length_after = (
-            np.append(lengths[-1], lengths),
-            np.append(lengths, lengths[0]),
-        )
+        length_before = np.append(lengths[-1], lengths)
+        length_after = np.append(lengths, lengths[0])
     else:
         before, after = np.vstack((units[:1], units)), np.vstack((units, units[-1:]))
-        length_before, length_after = (
-            np.append(lengths[0], lengths),
-            np.append(lengths, lengths[-1]),
-        )
+        length_before = np.append(lengths[0], lengths)
+        length_after = np.append(lengths, lengths[-1])
     # Tangent of the parabola through three points in chord length: the circle's, to second order,
     # at any spacing.
     total = (length_before + length_after)[:, None]

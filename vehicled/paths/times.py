@@ -126,10 +126,8 @@ def to_seconds(times: Times, points: Array, cure: str) -> tuple[Array, list[str]
     without the file's name.
     """
     if times.form:
-        seconds, remarks = (
-            _rolled(times.values, 1.0, daily=times.daily),
-            [f"{times.name}: {times.form}"],
-        )
+        seconds = _rolled(times.values, 1.0, daily=times.daily)
+        remarks = [f"{times.name}: {times.form}"]
         return seconds, remarks if (np.diff(times.values) >= 0.0).all() else [*remarks, _ROLLED]
     of_clock = _hhmmss(times.values) if times.unit in ("", "s", HHMMSS) else None
     if of_clock is not None and not (times.stated and times.unit == "s"):

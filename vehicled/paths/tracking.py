@@ -304,11 +304,9 @@ class PathTracker:
             low, high = self._first
         else:
             moved = hypot(x_m - self._seen[0], y_m - self._seen[1])
-            behind, ahead, most = (
-                BEHIND_M + moved,
-                AHEAD_M + 2.0 * (abs(self._cross_track_m) + moved),
-                self._window_m,
-            )
+            behind = BEHIND_M + moved
+            ahead = AHEAD_M + 2.0 * (abs(self._cross_track_m) + moved)
+            most = self._window_m
             low = self._at_m - (behind if behind <= most else most)
             high = self._at_m + (ahead if ahead <= most else most)
         i, t = self._nearest(x_m, y_m, low, high)
@@ -383,13 +381,11 @@ class PathTracker:
             self._segment(i)
         )
         t = (s_m - s0) / ds
-        x, y, yaw, curvature, speed = (
-            x + t * dx,
-            y + t * dy,
-            yaw + t * dyaw,
-            curvature + t * dcurvature,
-            speed + t * dspeed,
-        )
+        x = x + t * dx
+        y = y + t * dy
+        yaw = yaw + t * dyaw
+        curvature = curvature + t * dcurvature
+        speed = speed + t * dspeed
         if beyond:
             ahead = direction * beyond
             x, y, curvature = x + ahead * cos(yaw), y + ahead * sin(yaw), 0.0

@@ -42,11 +42,9 @@ OWN_TABLES = ("wheelbase_m", "steering", "drive")
 
 
 def _task(task: TableView) -> Found:
-    rate_hz, deadline_ms, phase_ms = (
-        task.get("rate_hz"),
-        task.get("deadline_ms"),
-        task.get("phase_ms"),
-    )
+    rate_hz = task.get("rate_hz")
+    deadline_ms = task.get("deadline_ms")
+    phase_ms = task.get("phase_ms")
     if rate_hz is None:
         return
     period_ms = 1000.0 / rate_hz
@@ -370,10 +368,8 @@ def _refusals(profile: TableView) -> Found:
     jump instead of stopping."""
     chosen: Any = profile.written.get("estimator")
     name = chosen.get("name") if isinstance(chosen, dict) else chosen
-    refusals, in_a_row = (
-        profile.get("limits", "gnss_refusals"),
-        profile.get("estimator", str(name), "max_rejections"),
-    )
+    refusals = profile.get("limits", "gnss_refusals")
+    in_a_row = profile.get("estimator", str(name), "max_rejections")
     if refusals is not None and in_a_row is not None and refusals > in_a_row:
         yield (
             ("limits", "gnss_refusals"),

@@ -360,12 +360,13 @@ class _Drafting:
                 "it by hand"
             )
             return
-        name, number = (
-            {"LaserScan": "scanner", "GnssFix": "gnss", "ImuSample": "imu", "RcChannels": "rc"}.get(
-                given[0], "sensor"
-            ),
-            2,
-        )
+        name = {
+            "LaserScan": "scanner",
+            "GnssFix": "gnss",
+            "ImuSample": "imu",
+            "RcChannels": "rc",
+        }.get(given[0], "sensor")
+        number = 2
         while name in self._profile.devices or f"devices.{name}" in self._tables:
             name, number = f"{name.rstrip('0123456789')}{number}", number + 1
         table = f"devices.{name}"

@@ -332,11 +332,9 @@ def _course(profile: Profile) -> Iterator[Note]:
 
 def _stop(profile: Profile) -> Iterator[Note]:
     """Note if no independent stop covers faults that no command can."""
-    stop, key, top_mps = (
-        profile.safety.independent_stop,
-        "safety.independent_stop",
-        profile.limits.max_speed_mps,
-    )
+    stop = profile.safety.independent_stop
+    key = "safety.independent_stop"
+    top_mps = profile.limits.max_speed_mps
     if stop.kind == "none":
         level: Level = "warning" if stop.required else "note"
         yield Note(key, stop.refusal or stop.notice, level=level)

@@ -87,11 +87,9 @@ def steering(table: str, wheelbase: str) -> tuple[Relation, ...]:
 
 def drive(table: str) -> tuple[Relation, ...]:
     """Return the relations of one drive table."""
-    stall, no_load, friction = (
-        f"{table}.stall_torque_nm",
-        f"{table}.no_load_speed_radps",
-        f"{table}.friction_nm",
-    )
+    stall = f"{table}.stall_torque_nm"
+    no_load = f"{table}.no_load_speed_radps"
+    friction = f"{table}.friction_nm"
     viscous, radius, gear = f"{table}.viscous_nms", f"{table}.wheel_radius_m", f"{table}.gear_ratio"
     inertia = f"{table}.inertia_kgm2"
     return (

@@ -14,12 +14,10 @@ from vehicled.profile.relation import (
     top_speed_mps,
 )
 
-_MAX_SPEED, _LENGTH, _WIDTH, _WHEELBASE = (
-    "limits.max_speed_mps",
-    "vehicle.length_m",
-    "vehicle.width_m",
-    "vehicle.wheelbase_m",
-)
+_MAX_SPEED = "limits.max_speed_mps"
+_LENGTH = "vehicle.length_m"
+_WIDTH = "vehicle.width_m"
+_WHEELBASE = "vehicle.wheelbase_m"
 _TOP_SPEED = (
     "stall_torque_nm",
     "no_load_speed_radps",

@@ -65,11 +65,9 @@ class ManoeuvreJudge:
         self._markings = course.markings
         self._passing = LanePassage(course.markings, body)
         self._judge = judge
-        self._cross_track, self._heading, self._speed = (
-            ErrorStatistics(),
-            ErrorStatistics(),
-            ErrorStatistics(),
-        )
+        self._cross_track = ErrorStatistics()
+        self._heading = ErrorStatistics()
+        self._speed = ErrorStatistics()
         self._driving = False
         self._before: GroundTruth | None = None
         self._driven_m = self._top_mps = self._lateral_mps2 = self._yaw_rate_radps = (

@@ -366,12 +366,10 @@ class Session:
         signal: int = 0,
     ) -> DriveOutcome:
         """Record what the run ended with, close the log and return the result."""
-        machine, writer, observers, observer = (
-            self.machine,
-            self.writer,
-            self._router.observers,
-            self._observer,
-        )
+        machine = self.machine
+        writer = self.writer
+        observers = self._router.observers
+        observer = self._observer
         wall_s = (time.monotonic_ns() - self._begin_ns) * 1e-9
         end = {
             "outcome": ending.outcome.name.lower(),

@@ -99,10 +99,8 @@ class WireTransport:
         """Record which ports had to wait since the last time."""
         self._reported_ns = now_ns
         for name, port in self._ports.items():
-            pauses, self._throttled[name] = (
-                port.counts.throttled - self._throttled[name],
-                port.counts.throttled,
-            )
+            pauses = port.counts.throttled - self._throttled[name]
+            self._throttled[name] = port.counts.throttled
             if pauses and self._sink is not None:
                 fields = {"port": name, "pauses": pauses, "received_bytes": port.counts.rx_bytes}
                 self._sink.record(Event.of(now_ns, "warning", "port_floods", **fields), now_ns)

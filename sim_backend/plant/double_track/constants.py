@@ -196,12 +196,10 @@ class AccelerationConstants(NamedTuple):
 
 def constants(parameters: TwinParameters, step_s: float) -> Constants:
     """Return the constants of checked parameters."""
-    body, front, rear, drive = (
-        parameters.body,
-        parameters.front,
-        parameters.rear,
-        parameters.powertrain,
-    )
+    body = parameters.body
+    front = parameters.front
+    rear = parameters.rear
+    drive = parameters.powertrain
     line = drive.driveline
     sprung_kg = body.mass_kg - front.unsprung_mass_kg - rear.unsprung_mass_kg
     length_m, arm_m = body.wheelbase_m, body.cg_to_front_m
@@ -320,10 +318,8 @@ def _axle(
     static = 0.5 * mass_kg * GRAVITY_MPS2 * weight_share / tyre.nominal_load_n
     lever_fall_m = tyre.nominal_load_n / tyre.vertical.stiffness_npm if tyre.vertical else 0.0
     first, second = tyre.vertical.rolling_share if tyre.vertical else (0.0, 0.0)
-    radius_fall_m, radius_rise_m = (
-        lever_fall_m * (1.0 - 2.0 * first + second),
-        lever_fall_m * (second - first),
-    )
+    radius_fall_m = lever_fall_m * (1.0 - 2.0 * first + second)
+    radius_rise_m = lever_fall_m * (second - first)
     bend = (
         0.5 * radius_fall_m / radius_rise_m
         if radius_rise_m > 0.0

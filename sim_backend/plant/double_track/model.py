@@ -121,10 +121,8 @@ class DoubleTrack:
                 forward_mps2=-under.forward_mps2, lateral_mps2=-under.lateral_mps2
             )
         half = 0.5 * self.constants.mass_kg * under.down_mps2
-        front, rear = (
-            half * self.constants.front.weight_share,
-            half * self.constants.rear.weight_share,
-        )
+        front = half * self.constants.front.weight_share
+        rear = half * self.constants.rear.weight_share
         self.outputs = Outputs(*(0.0,) * 5, front, front, rear, rear, *(0.0,) * 9)
         self.diverged = False
         """True if the state left all bounds or is NaN; the vehicle then keeps its last state."""

@@ -88,11 +88,9 @@ def _agrees(native: Native, plain: Plain, c: Constants, start: PlantState) -> bo
     place = ctypes.addressof(block)
     for index in range(PROVING_STEPS):
         if index % 100 == 0:
-            steer, throttle, brake = (
-                random.uniform(-0.5, 0.5),
-                random.uniform(-0.3, 1.0),
-                max(0.0, random.uniform(-2.0, 1.0)),
-            )
+            steer = random.uniform(-0.5, 0.5)
+            throttle = random.uniform(-0.3, 1.0)
+            brake = max(0.0, random.uniform(-2.0, 1.0))
         try:
             state, outputs = plain(c, state, surface, steer, throttle, brake)
         except ArithmeticError:

@@ -222,11 +222,9 @@ class Avoid(PurePursuit):
         if self._path is not None:
             offset, slope, _ = map(float, self._path.shape(s_m))
         if abs(on_course.cross_track_m - offset) > ON_PLAN_SHARE * self._limits.corridor_m:
-            offset, slope, on_path = (
-                on_course.cross_track_m,
-                -tan(min(max(on_course.heading_error_rad, -0.5), 0.5)),
-                False,
-            )
+            offset = on_course.cross_track_m
+            slope = -tan(min(max(on_course.heading_error_rad, -0.5), 0.5))
+            on_path = False
         elif speed_mps > CREEP_RATIO:
             # A step is kept as it is: a change that each plan began anew, one step ahead, would
             # never begin.
@@ -276,10 +274,8 @@ class Avoid(PurePursuit):
             return planned
         if room_m <= 0.0:
             return 0.0
-        deceleration, delay_s = (
-            self.profile.deceleration_mps2,
-            self.vehicle.drive.delay_s + REACTION_S,
-        )
+        deceleration = self.profile.deceleration_mps2
+        delay_s = self.vehicle.drive.delay_s + REACTION_S
         lag = deceleration * delay_s
         return min(planned, sqrt(lag * lag + 2.0 * deceleration * room_m) - lag)
 
@@ -347,10 +343,8 @@ class Avoid(PurePursuit):
         _, _, bend = map(float, path.shape(here.s_m + turns))
         course = self.tracker.point_at(here.s_m + turns).curvature_per_m
         scale = max(1.0 - here.curvature_per_m * offset, LEAST_SCALE)
-        error_m, error_rad = (
-            here.cross_track_m - offset,
-            -here.heading_error_rad - atan(slope / scale),
-        )
+        error_m = here.cross_track_m - offset
+        error_rad = -here.heading_error_rad - atan(slope / scale)
         reach_m = max(p.look_ahead_min_s * speed_mps, p.look_ahead_min_m)
         return (
             course / scale + bend - 2.0 * (error_m + reach_m * sin(error_rad)) / (reach_m * reach_m)

@@ -73,10 +73,8 @@ class CourseTable:
             np.abs(speed_mps),
         ]
         if course.closed:
-            s, columns = (
-                np.append(s, course.length_m),
-                [np.append(column, column[0]) for column in columns],
-            )
+            s = np.append(s, course.length_m)
+            columns = [np.append(column, column[0]) for column in columns]
         self._last = max(2, round(course.length_m / TABLE_STEP_M))
         self._per_m = self._last / course.length_m
         at = np.arange(self._last + 1) / self._per_m

@@ -113,12 +113,10 @@ class BodyTrack:
         total = self._pp + sigma_m * sigma_m
         gain, gain_v = self._pp / total, self._pv / total
         dx, dy = x_m - self.x, y_m - self.y
-        self.x, self.y, self.vx, self.vy = (
-            self.x + gain * dx,
-            self.y + gain * dy,
-            self.vx + gain_v * dx,
-            self.vy + gain_v * dy,
-        )
+        self.x = self.x + gain * dx
+        self.y = self.y + gain * dy
+        self.vx = self.vx + gain_v * dx
+        self.vy = self.vy + gain_v * dy
         self._pp, self._pv, self._vv = (
             (1.0 - gain) * self._pp,
             (1.0 - gain) * self._pv,
@@ -233,18 +231,14 @@ class Sight:
         """Follow the compact segments; return the track of each segment."""
         count = int(segment[-1]) + 1 if len(segment) else 0
         found: list[BodyTrack | None] = [None] * count
-        sigma_m, density = (
-            MEASURED_WIDTHS * self._width_m,
-            ACCELERATION_SHARE * max(speed_mps, self._width_m),
-        )
+        sigma_m = MEASURED_WIDTHS * self._width_m
+        density = ACCELERATION_SHARE * max(speed_mps, self._width_m)
         for track in self._tracks:
             track.predict(t_s, density)
         free = list(self._tracks)
         bounds = np.searchsorted(segment, np.arange(count + 1)).tolist()
-        range_m, bearing = (
-            np.hypot(x - eye[0], y - eye[1]),
-            np.unwrap(np.arctan2(y - eye[1], x - eye[0])),
-        )
+        range_m = np.hypot(x - eye[0], y - eye[1])
+        bearing = np.unwrap(np.arctan2(y - eye[1], x - eye[0]))
         beside = np.abs(np.diff(bearing)) < BESIDE_RAYS * ray_rad
         for number in range(count):
             first, end = bounds[number], bounds[number + 1]
@@ -327,23 +321,19 @@ class Sight:
             return NO_OBSTACLES
         x, y, vx, vy = (np.concatenate(column) for column in zip(*columns, strict=True))
         nearest = np.hypot(x[:, None] - line[0], y[:, None] - line[1]).argmin(axis=1)
-        dx, dy, c, s = (
-            x - line[0][nearest],
-            y - line[1][nearest],
-            line[2][nearest],
-            line[3][nearest],
-        )
+        dx = x - line[0][nearest]
+        dy = y - line[1][nearest]
+        c = line[2][nearest]
+        s = line[3][nearest]
         along, left = c * dx + s * dy, c * dy - s * dx
         moving = (vx != 0.0) | (vy != 0.0)
         near = np.flatnonzero(
             np.hypot(np.maximum(np.abs(along) - line_step_m, 0.0), left)
             <= np.where(moving, moving_m, beside_m)
         )
-        along, left, cell_m = (
-            (along + line_step_m * nearest)[near],
-            left[near],
-            CELL_WIDTHS * self._width_m,
-        )
+        along = (along + line_step_m * nearest)[near]
+        left = left[near]
+        cell_m = CELL_WIDTHS * self._width_m
         kept = near[_outermost(along, left, cell_m)]
         while len(kept) > MOST_POINTS:
             cell_m *= 1.5

@@ -123,12 +123,10 @@ def legs(course: Course, profile: SpeedProfile, reach_m: float) -> list[Leg]:
         lap = index // n
         turn = yaw[-1] - yaw[0] + remainder(yaw[0] - yaw[-1], tau)
         speed = _speeds(course, profile, 0)
-        s, x, y, yaw = (
-            s[index % n] + lap * course.length_m,
-            x[index % n],
-            y[index % n],
-            yaw[index % n] + lap * turn,
-        )
+        s = s[index % n] + lap * course.length_m
+        x = x[index % n]
+        y = y[index % n]
+        yaw = yaw[index % n] + lap * turn
         return [Leg(s, x, y, yaw, speed, 1, reach_m)]
     found = []
     for number, (first, last) in enumerate(pairwise([0, *course.cusps, len(s) - 1])):

@@ -132,11 +132,9 @@ class SteeringPlanner:
         self._limits = limits
         self._bent = False
         self._widest_tangent = tan(max(limits.highest_wheel_rad, -limits.lowest_wheel_rad))
-        lowest, highest, turn_rad = (
-            self._program.lowest,
-            self._program.highest,
-            limits.rate_radps * self._dt_s,
-        )
+        lowest = self._program.lowest
+        highest = self._program.highest
+        turn_rad = limits.rate_radps * self._dt_s
         lowest[0], highest[0] = -turn_rad, turn_rad
         lowest[1], highest[1] = limits.lowest_wheel_rad, limits.highest_wheel_rad
         lowest[2], highest[2] = -limits.corridor_m, limits.corridor_m

@@ -57,16 +57,12 @@ class FeatureInputs:
         scan: LaserScan | None,
     ) -> None:
         """``state`` is what the steering law of ``follower`` was called with."""
-        self.tracker, self.pose, self.yaw_rate_radps = (
-            follower.tracker,
-            state.ahead,
-            state.estimate.yaw_rate_radps,
-        )
-        self.target_mps, self.look_ahead_m, self.scan = (
-            abs(follower.target(state.here.s_m).speed_mps),
-            look_ahead_m,
-            scan,
-        )
+        self.tracker = follower.tracker
+        self.pose = state.ahead
+        self.yaw_rate_radps = state.estimate.yaw_rate_radps
+        self.target_mps = abs(follower.target(state.here.s_m).speed_mps)
+        self.look_ahead_m = look_ahead_m
+        self.scan = scan
         self.direction = follower.tracker.direction
         self.speed_mps = self.direction * self.pose.speed_mps
         self._follower = follower

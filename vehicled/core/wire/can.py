@@ -137,11 +137,9 @@ def unpack_all(data: bytes) -> list[CanFrame]:
         if word & (EXTENDED_FLAG | REMOTE_FLAG | ERROR_FLAG) == EXTENDED_FLAG:
             frames.append(CanFrame(word & EXTENDED_MASK, payload[:size]))
             continue
-        error, extended, remote = (
-            bool(word & ERROR_FLAG),
-            bool(word & EXTENDED_FLAG),
-            bool(word & REMOTE_FLAG),
-        )
+        error = bool(word & ERROR_FLAG)
+        extended = bool(word & EXTENDED_FLAG)
+        remote = bool(word & REMOTE_FLAG)
         mask = EXTENDED_MASK if error or extended else STANDARD_MASK
         frames.append(
             CanFrame(

@@ -252,10 +252,8 @@ def first_state(
     variance[V : V + 2] = (fix.velocity_variance[0], fix.velocity_variance[2]) if known else unknown
     variance[V + 2] = fix.climb_variance if isfinite(vu) else unknown
     if moves:
-        variance[V], variance[V + 1] = (
-            yaw.speed_sigma_mps**2,
-            (COURSE_SIGMA_RAD * yaw.speed_mps) ** 2,
-        )
+        variance[V] = yaw.speed_sigma_mps**2
+        variance[V + 1] = (COURSE_SIGMA_RAD * yaw.speed_mps) ** 2
     up = fix.up_m if isfinite(fix.up_m) else 0.0
     state.x[P : P + 3] = [fix.east_m - ax, fix.north_m - ay, up - az]
     if moves:

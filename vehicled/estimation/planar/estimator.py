@@ -238,10 +238,8 @@ class Planar(Counted):
 
     def _predict(self, state: PlanarState, t0_ns: int, t1_ns: int) -> PlanarState:
         vehicle = self._vehicle
-        drive_ns, steering_ns = (
-            int(vehicle.drive.delay_s * 1e9),
-            int(vehicle.steering.delay_s * 1e9),
-        )
+        drive_ns = int(vehicle.drive.delay_s * 1e9)
+        steering_ns = int(vehicle.steering.delay_s * 1e9)
         rate = self._gyro.mean_radps(t0_ns, t1_ns)
         parts = substeps(t0_ns, t1_ns)
         for part in range(parts):

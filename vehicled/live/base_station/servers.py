@@ -51,11 +51,9 @@ class RoverServers:
         record: Callable[[], SourceRecord] | None = None,
     ) -> None:
         """``ready``: whether corrections flow; ``record``: the line of the source table."""
-        self._report, self._ready, self._record = (
-            report,
-            ready,
-            record or (lambda: SourceRecord("")),
-        )
+        self._report = report
+        self._ready = ready
+        self._record = record or (lambda: SourceRecord(""))
         self._rovers: set[_Rover] = set()
         self._servers: list[asyncio.Server] = []
         self._station: dict[int, bytes] = {}

@@ -25,12 +25,10 @@ class SetupBench:
     def __init__(
         self, session: StepSession, devices: Devices, transport: WireTransport, terminal: Terminal
     ) -> None:
-        self._session, self._devices, self._transport, self._terminal = (
-            session,
-            devices,
-            transport,
-            terminal,
-        )
+        self._session = session
+        self._devices = devices
+        self._transport = transport
+        self._terminal = terminal
         self._alarm = Alarm()
         self._tick_ns = self._shown_ns = 0
         self._scope: anyio.CancelScope | None = None

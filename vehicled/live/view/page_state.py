@@ -266,11 +266,9 @@ _MAKERS: tuple[tuple[str, type[Message], Callable[[Any], dict[str, Any]]], ...] 
 
 def _plotted(newest: dict[type[Message], Any]) -> list[float | None]:
     """Return speed, target speed, cross-track error, wheel angle, throttle, brake."""
-    estimate, control, actuator = (
-        newest[StateEstimate],
-        newest[ControlCommand],
-        newest[ActuatorCommand],
-    )
+    estimate = newest[StateEstimate]
+    control = newest[ControlCommand]
+    actuator = newest[ActuatorCommand]
     return [
         _r(estimate.speed_mps) if estimate is not None else None,
         _r(control.target_speed_mps) if control is not None else None,

@@ -186,10 +186,8 @@ class Server:
         """Return a file of the page, or None to open a socket."""
         try:
             host, origin = request.headers.get("Host"), request.headers.get("Origin")
-            upgrade, asked = (
-                request.headers.get("Upgrade", ""),
-                request.headers.get("Sec-WebSocket-Protocol", ""),
-            )
+            upgrade = request.headers.get("Upgrade", "")
+            asked = request.headers.get("Sec-WebSocket-Protocol", "")
             bearer = request.headers.get("Authorization", "")
         except MultipleValuesError:
             return _refuse(HTTPStatus.BAD_REQUEST, "duplicate header")

@@ -94,10 +94,8 @@ def _costs(task: str, cost_ms: float) -> Callable[[TrialStage], None]:
 
 def _now_and_then(stage: TrialStage) -> None:
     """Make every fourth run of control too long."""
-    costs, stats = (
-        stage.pair.stopwatch.costs_ns,
-        stage.pair.machine.executive.stats(_task("control")),
-    )
+    costs = stage.pair.stopwatch.costs_ns
+    stats = stage.pair.machine.executive.stats(_task("control"))
     usual = costs[_task("control")]
 
     def duty() -> None:

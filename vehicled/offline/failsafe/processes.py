@@ -22,11 +22,9 @@ START_S = 30.0
 """Longest wait until a process runs or the vehicle drives, s."""
 END_S = 20.0
 READING_S = 0.02
-TELEMETRY, SILENCE, LOOP = (
-    "limits.telemetry_silence_s",
-    "devices.drive.driver.vesc_can.silence_s",
-    "limits.loop_silence_s",
-)
+TELEMETRY = "limits.telemetry_silence_s"
+SILENCE = "devices.drive.driver.vesc_can.silence_s"
+LOOP = "limits.loop_silence_s"
 LONG_TIMEOUTS = {
     "limits.imu_silence_s": 0.4,
     "limits.estimate_silence_s": 0.5,

@@ -163,13 +163,11 @@ class _Judge:
         stage: TrialStage,
         evidence_source: _TrialRecorder,
     ) -> None:
-        self._injection, self._link, self._seed, self._stage, self._evidence_source = (
-            injection,
-            link,
-            seed,
-            stage,
-            evidence_source,
-        )
+        self._injection = injection
+        self._link = link
+        self._seed = seed
+        self._stage = stage
+        self._evidence_source = evidence_source
         row = row_of(injection)
         rule = rule_of(injection)
         self._reaction = (
@@ -253,10 +251,8 @@ class _Judge:
         if rule_of(self._injection) is not None and command.reaction < self._reaction:
             return False
         if self._reaction is Reaction.CAP_SPEED:
-            supervisor, estimate = (
-                self._stage.pair.machine.supervisor,
-                self._stage.pair.machine.estimate,
-            )
+            supervisor = self._stage.pair.machine.supervisor
+            estimate = self._stage.pair.machine.estimate
             over = estimate is not None and abs(estimate.speed_mps) > supervisor.speed_cap_mps
             return throttle <= 0.0 or not over
         if throttle > 0.0:

@@ -261,10 +261,8 @@ def _model(real: RunSet, simulated: RunSet, names: Sequence[str], distance: str)
             notes.append(
                 f"{label} of {', '.join(left_out)} have no counterpart: nothing can be said of them"
             )
-    real_runs, runs = (
-        [run for run in real_runs if run.manoeuvre in groups],
-        [run for run in runs if run.manoeuvre in groups],
-    )
+    real_runs = [run for run in real_runs if run.manoeuvre in groups]
+    runs = [run for run in runs if run.manoeuvre in groups]
     manoeuvres: dict[str, SetComparison] = {}
     if not real_runs or not runs:
         notes.insert(0, f"{len(real_runs)} real and {len(runs)} simulated runs can be judged")

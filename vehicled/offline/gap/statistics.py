@@ -178,10 +178,8 @@ def _relabelled(
     if labellings(real_groups.tolist(), simulated_groups.tolist()) * (1.0 - CONFIDENCE) < 1.0:
         return []
     random = np.random.default_rng(2)
-    both, groups = (
-        np.concatenate([real, simulated]),
-        np.concatenate([real_groups, simulated_groups]),
-    )
+    both = np.concatenate([real, simulated])
+    groups = np.concatenate([real_groups, simulated_groups])
     is_real = np.arange(len(both)) < len(real)
     found = []
     for _ in range(resamples):

@@ -109,10 +109,8 @@ def train(
         )
     held = _held_back(data, spec)
     judged = np.isin(data.drive, held)
-    inputs, outputs = (
-        Scaling.of(X[~judged], on=spec.scaling),
-        Scaling.of(Y[~judged], on=spec.scaling),
-    )
+    inputs = Scaling.of(X[~judged], on=spec.scaling)
+    outputs = Scaling.of(Y[~judged], on=spec.scaling)
     x, y = inputs.apply(X), outputs.apply(Y)
     epochs = _EPOCHS[spec.library](spec, x[~judged], y[~judged])
     curve: list[TrainingEpoch] = []
@@ -349,10 +347,8 @@ def plot_training(data: Dataset, trained: Trained, file: str) -> None:
     curve.legend(frameon=False)
     for index, (name, axis) in enumerate(zip(commands, axes[1:])):
         wanted, computed = data.commands[name][trained.judged], trained.computed[:, index]
-        low, high = (
-            float(min(wanted.min(), computed.min())),
-            float(max(wanted.max(), computed.max())),
-        )
+        low = float(min(wanted.min(), computed.min()))
+        high = float(max(wanted.max(), computed.max()))
         axis.plot([low, high], [low, high], color="#999999", linewidth=0.8)
         axis.plot(wanted, computed, ".", markersize=2.5, color="#1f5fa8", alpha=0.5)
         axis.set(

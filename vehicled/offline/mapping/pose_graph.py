@@ -128,10 +128,8 @@ class _LeastSquares:
         """Return the residuals (n, 2) of the places and their derivatives (n, 2, 3)."""
         p = self.poses[self._node]
         c, s = np.cos(p[:, 2]), np.sin(p[:, 2])
-        ax, ay = (
-            c * self._arm[:, 0] - s * self._arm[:, 1],
-            s * self._arm[:, 0] + c * self._arm[:, 1],
-        )
+        ax = c * self._arm[:, 0] - s * self._arm[:, 1]
+        ay = s * self._arm[:, 0] + c * self._arm[:, 1]
         o, one = np.zeros(len(c)), np.ones(len(c))
         J = np.stack((one, o, -ay, o, one, ax), axis=1).reshape(-1, 2, 3)
         return p[:, :2] + np.stack((ax, ay), axis=1) - self._place, J
@@ -176,11 +174,9 @@ class _LeastSquares:
         anchor = np.eye(3)[None] * (1e-6 if len(k) else 1e9)
         e, A, B = self._edges()
         d, J = self._places()
-        AW, BW, JW = (
-            np.swapaxes(A, 1, 2) @ W,
-            np.swapaxes(B, 1, 2) @ W,
-            np.swapaxes(J, 1, 2) * trust[:, None, None],
-        )
+        AW = np.swapaxes(A, 1, 2) @ W
+        BW = np.swapaxes(B, 1, 2) @ W
+        JW = np.swapaxes(J, 1, 2) * trust[:, None, None]
         values = np.concatenate(
             [block.ravel() for block in (AW @ A, AW @ B, BW @ A, BW @ B, JW @ J, anchor)]
         )

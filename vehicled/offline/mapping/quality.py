@@ -172,11 +172,9 @@ def _revisits(
             parts.append(list(each))
     found = []
     for number, part in enumerate(parts):
-        begin_m, end_m, closed = (
-            frames[part[0].to].path_m,
-            frames[part[-1].to].path_m,
-            _counted(part),
-        )
+        begin_m = frames[part[0].to].path_m
+        end_m = frames[part[-1].to].path_m
+        closed = _counted(part)
         beside = parts[max(number - 1, 0) : number] + parts[number + 1 : number + 2]
         held = any(_counted(p) and _gap_m(frames, p, part) < GAP_M for p in beside)
         if not closed and end_m - begin_m < (LONG_M if held else SHORTEST_M):

@@ -52,13 +52,11 @@ WHEEL_SPEED_SIGMA_MPS = 0.1
 RATES, HEADING = "rates of an Imu", "orientation of an Imu"
 """Halves of an Imu that are read alone, where another topic of that type gives the other; no types
 of ROS."""
-FIX, IMU, TWIST, DRIVE, ODOMETRY = (
-    "sensor_msgs/msg/NavSatFix",
-    "sensor_msgs/msg/Imu",
-    "geometry_msgs/msg/TwistStamped",
-    "ackermann_msgs/msg/AckermannDriveStamped",
-    "nav_msgs/msg/Odometry",
-)
+FIX = "sensor_msgs/msg/NavSatFix"
+IMU = "sensor_msgs/msg/Imu"
+TWIST = "geometry_msgs/msg/TwistStamped"
+DRIVE = "ackermann_msgs/msg/AckermannDriveStamped"
+ODOMETRY = "nav_msgs/msg/Odometry"
 
 
 def load(path: str | os.PathLike[str], vehicle: Vehicle | None = None, name: str = "") -> Recording:

@@ -23,13 +23,11 @@ from vehicled.offline.replay.numbers import DifferenceMeter, FrameDifference, Re
 from vehicled.offline.replay.open_loop import ModeDivergence, OpenLoop
 from vehicled.offline.replay.setup import Code, Parts, what_differs
 
-IDENTICAL, DIFFERENT, WHAT_IF, DAMAGED, NOTHING = (
-    "identical",
-    "different",
-    "what-if",
-    "damaged",
-    "nothing",
-)
+IDENTICAL = "identical"
+DIFFERENT = "different"
+WHAT_IF = "what-if"
+DAMAGED = "damaged"
+NOTHING = "nothing"
 ALTERED_LIMIT = 1_000
 PROGRESS_EVERY = 2_000
 """Records between two progress calls."""

@@ -34,12 +34,10 @@ class JournalEntry:
 
     def __init__(self, stored: StoredMessage) -> None:
         self.stored = stored
-        self.t_ns, self.sequence, self.kind, self.data = (
-            stored.t_ns,
-            stored.sequence,
-            stored.kind,
-            stored.data,
-        )
+        self.t_ns = stored.t_ns
+        self.sequence = stored.sequence
+        self.kind = stored.kind
+        self.data = stored.data
         self._message: Message | None = None
         self.taken = False
         """True if the machine has already run this tick, which was read ahead."""

@@ -178,10 +178,8 @@ class DifferenceMeter:
         while then and made:
             a, b = then[0], made[0]
             if isinstance(a, WireChunk) and isinstance(b, WireChunk):
-                early, late = (
-                    (a.t_ns, a.port) < (b.t_ns, b.port),
-                    (a.t_ns, a.port) > (b.t_ns, b.port),
-                )
+                early = (a.t_ns, a.port) < (b.t_ns, b.port)
+                late = (a.t_ns, a.port) > (b.t_ns, b.port)
                 if early or late:
                     self._frame(None if late else then.popleft(), None if early else made.popleft())
                     continue

@@ -69,10 +69,8 @@ class Parts:
                 )
         header = journal.header
         self.header = header
-        text, origin = (
-            journal.attachment("profile.toml").decode(),
-            f"profile of {journal.parts[0].path}",
-        )
+        text = journal.attachment("profile.toml").decode()
+        origin = f"profile of {journal.parts[0].path}"
         files = plugin_files(header, journal.attachment, code, journal.parts[0].path)
         self.was: Loaded = parse(text, origin, plugin_files=files)
         self.loaded: Loaded = parse(text, origin, list(overrides), files) if overrides else self.was
@@ -193,10 +191,8 @@ def _refuse_other_code(row: PluginRow) -> None:
                     if module is not None and module.origin is not None
                     else path
                 )
-            same, how = (
-                hashlib.sha256(path.read_bytes()).hexdigest() == digest,
-                "has been changed since",
-            )
+            same = hashlib.sha256(path.read_bytes()).hexdigest() == digest
+            how = "has been changed since"
         except (OSError, ImportError):
             same, how = False, "is not on this computer"
         if not same:

@@ -56,10 +56,8 @@ def _growth(axes: Any, found: PositionFit) -> None:
 def _deviation(axes: Any, found: list[AxisFit], unit: str) -> None:
     for axis, colour in zip(found, _COLOURS):
         tau = axis.allan.tau_s
-        low, high = (
-            axis.allan.deviation * (1.0 - axis.allan.doubt),
-            axis.allan.deviation * (1.0 + axis.allan.doubt),
-        )
+        low = axis.allan.deviation * (1.0 - axis.allan.doubt)
+        high = axis.allan.deviation * (1.0 + axis.allan.doubt)
         axes.fill_between(tau, np.maximum(low, 1e-12), high, color=colour, alpha=0.2, lw=0)
         axes.loglog(
             tau, axis.allan.deviation, ".", ms=5, color=colour, label=f"{axis.name}, measured"

@@ -529,10 +529,8 @@ def _interrupted(drives: Sequence[SensorRecording], period_s: float) -> FixInter
         gaps = np.diff(t_s)
         total_s += float(t_s[-1] - t_s[0])
         outages += (gaps[gaps > GAP * period_s] - period_s).tolist()
-        latitude, longitude = (
-            np.array([fix.latitude_rad for fix in fixes]),
-            np.array([fix.longitude_rad for fix in fixes]),
-        )
+        latitude = np.array([fix.latitude_rad for fix in fixes])
+        longitude = np.array([fix.longitude_rad for fix in fixes])
         same = (np.diff(latitude) == 0.0) & (np.diff(longitude) == 0.0)
         pairs += len(same)
         steps += [_step(east), _step(north)]

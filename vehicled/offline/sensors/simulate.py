@@ -311,12 +311,10 @@ def motion_of(recording: Recording) -> Callable[[int], Motion | None]:
     def spline(values: Array) -> CubicSpline:
         return CubicSpline(t_s, values[known][keep])
 
-    x, y, yaw, speed = (
-        spline(truth.x_m),
-        spline(truth.y_m),
-        spline(np.unwrap(np.nan_to_num(truth.yaw_rad))),
-        spline(truth.speed_mps),
-    )
+    x = spline(truth.x_m)
+    y = spline(truth.y_m)
+    yaw = spline(np.unwrap(np.nan_to_num(truth.yaw_rad)))
+    speed = spline(truth.speed_mps)
     rate, turning, acceleration = yaw.derivative(), yaw.derivative(2), speed.derivative()
 
     def at(time_ns: int) -> Motion | None:

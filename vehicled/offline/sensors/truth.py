@@ -255,10 +255,8 @@ def check(runs: Sequence[Series]) -> TruthCheck:
         mine = [each for each in evidence if each.quantity == quantity]
         carrying = [each for each in mine if each.proves and each.independent >= FEW]
         if not carrying:
-            claims[quantity], counts[quantity] = (
-                nan,
-                max([each.independent for each in mine if each.proves], default=0.0),
-            )
+            claims[quantity] = nan
+            counts[quantity] = max([each.independent for each in mine if each.proves], default=0.0)
             continue
         best = min(carrying, key=lambda each: each.upper)
         known = [each.sigma for each in mine] + (
@@ -455,10 +453,8 @@ def _integral(runs: Sequence[Series], evidence: list[TruthEvidence]) -> CheckRes
         ]
         speed = np.hypot(moves[2], moves[3]) / WINDOW_S
         used = ~holes & (speed > COURSE_MPS)
-        c, s = (
-            np.cos(np.interp(at + WINDOW_S / 2, run.t_s, run.yaw_rad)),
-            np.sin(np.interp(at + WINDOW_S / 2, run.t_s, run.yaw_rad)),
-        )
+        c = np.cos(np.interp(at + WINDOW_S / 2, run.t_s, run.yaw_rad))
+        s = np.sin(np.interp(at + WINDOW_S / 2, run.t_s, run.yaw_rad))
         off = (moves[0] - moves[2]) / WINDOW_S, (moves[1] - moves[3]) / WINDOW_S
         errors.append(np.column_stack([c * off[0] + s * off[1], c * off[1] - s * off[0]])[used])
         lengths.append(speed[used])
@@ -524,10 +520,8 @@ def _course(
         ), nan
     difference, curvature, lateral, speed = np.array(rows).T
     turns = np.abs(curvature) > TURNING_PER_M
-    left, right = (
-        float(np.mean(turns & (curvature > 0.0))),
-        float(np.mean(turns & (curvature < 0.0))),
-    )
+    left = float(np.mean(turns & (curvature > 0.0)))
+    right = float(np.mean(turns & (curvature < 0.0)))
     lacking = ""
     columns = [np.ones(len(difference))]
     spread = (
@@ -551,11 +545,9 @@ def _course(
         )
         straight = ~turns
         if straight.sum() >= 10:
-            difference, curvature, speed = (
-                difference[straight],
-                curvature[straight],
-                speed[straight],
-            )
+            difference = difference[straight]
+            curvature = curvature[straight]
+            speed = speed[straight]
             columns = [np.ones(len(difference))]
     weights = speed / speed.max()
     design = np.column_stack(columns)

@@ -94,10 +94,8 @@ def drive(
     step_ns = round(1e9 / (rate_hz * substeps))
     steering = profile.vehicle.steering
     start = StartPose(float(course.x_m[0]), float(course.y_m[0]), float(course.yaw_rad[0]))
-    plant, actuators = (
-        plant_class(profile.sim.plant)(profile.sim, start, step_ns * 1e-9),
-        Actuators(profile.sim, 0, step_ns),
-    )
+    plant = plant_class(profile.sim.plant)(profile.sim, start, step_ns * 1e-9)
+    actuators = Actuators(profile.sim, 0, step_ns)
     judge = PathTracker(course)
     from_m = course.markings.from_m
     to_m = course.length_m if course.markings.to_m is None else course.markings.to_m
@@ -124,10 +122,8 @@ def drive(
                 why = "missed a waypoint box"
                 break
             n, cross_m, worst_m = n + 1, cross_m + error_m, max(worst_m, error_m)
-            heading_rad, speed_mps = (
-                heading_rad + abs(here.heading_error_rad),
-                speed_mps + at.speed_mps,
-            )
+            heading_rad = heading_rad + abs(here.heading_error_rad)
+            speed_mps = speed_mps + at.speed_mps
         pose = (at.x_m, at.y_m, at.yaw_rad, at.speed_mps, at.yaw_rate_radps)
         command = follower.step(
             StateEstimate(now_ns, now_ns, *pose, (0.0,) * 16, EstimatorStatus.RUNNING), now_ns

@@ -116,10 +116,8 @@ def _summary(study: Finished) -> str:
         outcome: sum(row.outcome == outcome for row in rows)
         for outcome in ("finished", "failed", "refused", "crashed")
     }
-    simulated_h, cpu_h = (
-        sum(row.run_s for row in rows) / 3600,
-        sum(row.cpu_s for row in rows) / 3600,
-    )
+    simulated_h = sum(row.run_s for row in rows) / 3600
+    cpu_h = sum(row.cpu_s for row in rows) / 3600
     bad = "".join(
         f", {count[name]} {name}" for name in ("failed", "refused", "crashed") if count[name]
     )

@@ -17,13 +17,11 @@ SETTLE_S = 0.02
 """Time from the notice to the attempt, s: a device is announced several times, with its permissions
 last."""
 _READ_BYTES = 1 << 16
-_IN_ATTRIB, _IN_MOVED_TO, _IN_CREATE, _IN_DELETE_SELF, _IN_MOVE_SELF = (
-    0x4,
-    0x80,
-    0x100,
-    0x400,
-    0x800,
-)
+_IN_ATTRIB = 0x4
+_IN_MOVED_TO = 0x80
+_IN_CREATE = 0x100
+_IN_DELETE_SELF = 0x400
+_IN_MOVE_SELF = 0x800
 _IN_Q_OVERFLOW, _IN_IGNORED, _IN_ONLYDIR = 0x4000, 0x8000, 0x01000000
 _APPEARED = _IN_ATTRIB | _IN_MOVED_TO | _IN_CREATE
 _GONE = _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_IGNORED | _IN_Q_OVERFLOW

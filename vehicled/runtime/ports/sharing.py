@@ -136,17 +136,13 @@ def _unfit(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
         return
     driver = device.driver.name
     if frames:
-        has, lacks, where = (
-            "frames of a CAN bus",
-            "a byte stream",
-            "serial:/dev/serial/by-id/NAME or tcp:HOST:PORT",
-        )
+        has = "frames of a CAN bus"
+        lacks = "a byte stream"
+        where = "serial:/dev/serial/by-id/NAME or tcp:HOST:PORT"
     else:
-        has, lacks, where = (
-            "a byte stream",
-            "frames of a CAN bus",
-            "can:can0, or can:slcan:/dev/ttyACM0 for a serial adapter",
-        )
+        has = "a byte stream"
+        lacks = "frames of a CAN bus"
+        where = "can:can0, or can:slcan:/dev/ttyACM0 for a serial adapter"
     stem, _, wire = driver.rpartition("_")
     other = f"{stem}_{'can' if wire == 'uart' else 'uart'}"
     choice = f', or choose driver = "{other}"' if other in names("driver") else ""

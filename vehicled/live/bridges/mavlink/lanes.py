@@ -181,10 +181,8 @@ class DaemonLanes:
     """Lanes to a daemon, see :class:`vehicled.live.bridges.mavlink.pilot.Lanes`."""
 
     def __init__(self, path: Path, inbox: Inbox) -> None:
-        self._operations, self._plans = (
-            RequestLane(path, inbox, OPERATION_S),
-            RequestLane(path, inbox, PLAN_S),
-        )
+        self._operations = RequestLane(path, inbox, OPERATION_S)
+        self._plans = RequestLane(path, inbox, PLAN_S)
         self._offers = OfferLane(path)
 
     def operate(self, request: Request, answer: Answer) -> None:

@@ -230,10 +230,8 @@ def course_through(
     approach = next(iter(paths_to(start, first.x_m, first.y_m, yaw_rad, WIDER * turn_radius_m)))
     xs, ys = [pose.x_m for pose in approach], [pose.y_m for pose in approach]
     # Each point has the speed from there on: that on the way to the next place.
-    speeds, waits = (
-        [first.speed_mps] * (len(xs) - 1),
-        [first_wait_s] + [0.0] * (len(xs) - 2) + [first.wait_s],
-    )
+    speeds = [first.speed_mps] * (len(xs) - 1)
+    waits = [first_wait_s] + [0.0] * (len(xs) - 2) + [first.wait_s]
     for before, place in pairwise(ahead):
         # The points of the approach are close together, so that a long leg beside them would look
         # like a mistake.

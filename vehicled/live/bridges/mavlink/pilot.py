@@ -84,12 +84,10 @@ class MissionPlan:
     """Course through a mission, prepared apart from the link."""
 
     def __init__(self, view: RunView, items: tuple[Item, ...]) -> None:
-        self._pose, self._home, self._datum, self._config = (
-            view.pose,
-            view.home,
-            view.datum,
-            view.config,
-        )
+        self._pose = view.pose
+        self._home = view.home
+        self._datum = view.datum
+        self._config = view.config
         self.items = items
         self.made: MissionCourse | None = None
         self.result = int(mav.MAV_MISSION_ERROR)

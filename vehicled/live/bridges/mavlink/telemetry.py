@@ -83,10 +83,8 @@ def _global_position(view: RunView) -> Any:
     place, estimate = _geodetic(view), view.newest(StateEstimate)
     if place is None or estimate is None:
         return None
-    east, north = (
-        estimate.speed_mps * cos(estimate.yaw_rad),
-        estimate.speed_mps * sin(estimate.yaw_rad),
-    )
+    east = estimate.speed_mps * cos(estimate.yaw_rad)
+    north = estimate.speed_mps * sin(estimate.yaw_rad)
     speeds = (integer(value, 100.0, -32767, 32767) for value in (north, east, 0.0))
     return mav.MAVLink_global_position_int_message(
         view.boot_ms, degrees_e7(place[0]), degrees_e7(place[1]), integer(place[2], 1000.0), 0,
@@ -100,10 +98,8 @@ def _local_position(view: RunView) -> Any:
         estimate.x_m + estimate.y_m + estimate.speed_mps + estimate.yaw_rad
     ):
         return None
-    east, north = (
-        estimate.speed_mps * cos(estimate.yaw_rad),
-        estimate.speed_mps * sin(estimate.yaw_rad),
-    )
+    east = estimate.speed_mps * cos(estimate.yaw_rad)
+    north = estimate.speed_mps * sin(estimate.yaw_rad)
     return mav.MAVLink_local_position_ned_message(
         view.boot_ms, estimate.y_m, estimate.x_m, 0.0, north, east, 0.0
     )

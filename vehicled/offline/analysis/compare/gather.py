@@ -67,11 +67,9 @@ class RunStatistics(Struct):
 
 class _TaskCounts:
     def __init__(self, blocks: int) -> None:
-        self.lateness, self.execution, self.response = (
-            Counts(blocks),
-            Counts(blocks),
-            Counts(blocks),
-        )
+        self.lateness = Counts(blocks)
+        self.execution = Counts(blocks)
+        self.response = Counts(blocks)
         self.cpu = Ratio(blocks, scale=1.0 / _US)
         self.missed, self.skipped = Ratio(blocks, scale=100.0), Ratio(blocks, scale=100.0)
 

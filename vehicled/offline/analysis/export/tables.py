@@ -114,10 +114,8 @@ def _write(request: ExportRequest, ending: str, open_table: _OpenTable) -> Expor
         for kind in kinds:
             columns = columns_of(kind)
             file = os.path.join(request.out, f"{topic_name(kind)}{ending}")
-            names, types = (
-                ["t_s", *(column.name for column in columns)],
-                ["float", *(column.kind for column in columns)],
-            )
+            names = ["t_s", *(column.name for column in columns)]
+            types = ["float", *(column.kind for column in columns)]
             table = _ExportTable(stack, open_table, file, names, types)
             try:
                 for batch in column_batches(request.path, kind) if is_columnar(kind) else ():

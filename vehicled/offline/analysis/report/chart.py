@@ -251,10 +251,8 @@ def _curve(line: Line, scale: Scale) -> str:
     if not len(known):
         return ""
     longest_gap = COLUMNS if line.held else gap_columns(known)
-    low, high = (
-        scale.height(series.low[known] * line.factor),
-        scale.height(series.high[known] * line.factor),
-    )
+    low = scale.height(series.low[known] * line.factor)
+    high = scale.height(series.high[known] * line.factor)
     pieces: list[str] = []
     x_before, y_before = -(10**9), 0
     for x, bottom, top in zip(known.tolist(), low.astype(int).tolist(), high.astype(int).tolist()):
@@ -278,10 +276,8 @@ def _area(low: Thinned, high: Thinned, scale: Scale) -> str:
     known = np.flatnonzero(np.isfinite(low.low) & np.isfinite(high.high))
     if not len(known):
         return ""
-    top, bottom = (
-        scale.height(high.high[known]).astype(int),
-        scale.height(low.low[known]).astype(int),
-    )
+    top = scale.height(high.high[known]).astype(int)
+    bottom = scale.height(low.low[known]).astype(int)
     forward = [f"{x} {y}" for x, y in zip(known.tolist(), top.tolist())]
     backward = [f"{x} {y}" for x, y in zip(known[::-1].tolist(), bottom[::-1].tolist())]
     return "M" + "L".join(forward + backward) + "Z"

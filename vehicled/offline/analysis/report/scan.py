@@ -401,10 +401,8 @@ class Findings:
         self.traces["estimate"].add(rows["x_m"], rows["y_m"])
         columns = at.columns
         inside = columns >= 0
-        self.place[columns[inside], 0], self.place[columns[inside], 1] = (
-            rows["x_m"][inside],
-            rows["y_m"][inside],
-        )
+        self.place[columns[inside], 0] = rows["x_m"][inside]
+        self.place[columns[inside], 1] = rows["y_m"][inside]
         slots = columns * _ELLIPSES // COLUMNS
         for row in np.flatnonzero(np.diff(slots, prepend=-1)).tolist():
             c = covariance[row]

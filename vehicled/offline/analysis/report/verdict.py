@@ -172,10 +172,8 @@ def _deadlines(f: Findings) -> list[tuple[bool | None, str]]:
     if f.timing is None:
         return []
     timing = f.timing
-    misses, skips = (
-        sum(task.misses for task in timing.tasks),
-        sum(task.skips for task in timing.tasks),
-    )
+    misses = sum(task.misses for task in timing.tasks)
+    skips = sum(task.skips for task in timing.tasks)
     if timing.exceeded:
         return [(False, "Budget exceeded: " + line + ".") for line in timing.exceeded]
     if timing.uncharged and not misses and not skips:

@@ -211,20 +211,16 @@ class _Feed:
         if not isfinite(wheel.speed_mps):
             return
         # A wheel does not slip sideways: its lateral speed is 0 with the same doubt.
-        velocity, covariance = (
-            np.zeros(6),
-            np.eye(6) * _known(wheel.sigma_mps, self._params.speed_sigma_mps) ** 2,
-        )
+        velocity = np.zeros(6)
+        covariance = np.eye(6) * _known(wheel.sigma_mps, self._params.speed_sigma_mps) ** 2
         velocity[0] = wheel.speed_mps
         for name in self._names.get(WheelSpeed, ()):
             self.node.on_odometry(name, None, TwistMessage(wheel.t_ns, velocity, covariance, ""))
 
     def _inertial(self, sample: ImuSample) -> None:
         rates, force = np.array(sample.angular_rate_radps), np.array(sample.specific_force_mps2)
-        of_rates, of_force = (
-            np.eye(3) * self._params.gyro_sigma_radps**2,
-            np.eye(3) * self._params.accelerometer_sigma_mps2**2,
-        )
+        of_rates = np.eye(3) * self._params.gyro_sigma_radps**2
+        of_force = np.eye(3) * self._params.accelerometer_sigma_mps2**2
         for name in self._names.get(ImuSample, ()):
             self.node.on_imu(
                 name,

@@ -65,11 +65,9 @@ def transfer(x: Array, dt_s: float) -> tuple[Array, Array]:
         )
     )
     by_yaw = np.stack((-turned[1], turned[0], np.zeros(3)))
-    jacobian[POSITION, ROLL], jacobian[POSITION, PITCH], jacobian[POSITION, YAW] = (
-        by_roll @ moved,
-        by_pitch @ moved,
-        by_yaw @ moved,
-    )
+    jacobian[POSITION, ROLL] = by_roll @ moved
+    jacobian[POSITION, PITCH] = by_pitch @ moved
+    jacobian[POSITION, YAW] = by_yaw @ moved
     q, r = x[RATES][1] * dt_s, x[RATES][2] * dt_s
     jacobian[ROLL, ROLL] = 1.0 + cr * tp * q - sr * tp * r
     jacobian[ROLL, PITCH] = icp * icp * (sr * q + cr * r)

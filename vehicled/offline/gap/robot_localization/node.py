@@ -173,10 +173,8 @@ class Node:
             ]
             pose = of_angles(0.0, 0.0, 0.0, *(turn @ np.array(off)).tolist())
             transform = IDENTITY
-        used[:3], used[3:6] = (
-            _turned_mask(turn, sensor.used[:3]),
-            _turned_mask(turn, sensor.used[3:6]),
-        )
+        used[:3] = _turned_mask(turn, sensor.used[:3])
+        used[3:6] = _turned_mask(turn, sensor.used[3:6])
         if imu:
             used[:3] = False
         both = np.zeros((6, 6))
@@ -249,10 +247,8 @@ class Node:
         both[:3, :3] = both[3:, 3:] = turn
         whole[6:12, 6:12] = both @ message.covariance @ both.T
         moved = np.zeros(SIZE, bool)
-        moved[VELOCITY], moved[RATES] = (
-            _turned_mask(turn, used[VELOCITY]),
-            _turned_mask(turn, used[RATES]),
-        )
+        moved[VELOCITY] = _turned_mask(turn, used[VELOCITY])
+        moved[RATES] = _turned_mask(turn, used[RATES])
         self._enqueue(message.t_ns, value, whole, moved, threshold)
 
     def _acceleration(self, sensor: SensorInput, message: ImuMessage) -> None:

@@ -124,10 +124,8 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
             raise GymError(f"{len(seeds)} seeds for {n} environments; give one each, or one number")
         if not self._generators:
             drawn = [seeding.np_random() for _ in range(n)]
-            self._generators, self._seeds = (
-                [generator for generator, _ in drawn],
-                [number for _, number in drawn],
-            )
+            self._generators = [generator for generator, _ in drawn]
+            self._seeds = [number for _, number in drawn]
         rows = np.flatnonzero(mask)
         for row in rows.tolist():
             if seeds[row] is not None:
@@ -154,11 +152,9 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
             )
         simulation.step(_array(actions), new)
         observations, info = simulation.observe(), self._info()
-        rewards, terminated, truncated = (
-            simulation.reward.copy(),
-            simulation.terminated.copy(),
-            simulation.truncated.copy(),
-        )
+        rewards = simulation.reward.copy()
+        terminated = simulation.terminated.copy()
+        truncated = simulation.truncated.copy()
         self._ended = terminated | truncated
         if self._autoreset == AutoresetMode.SAME_STEP and self._ended.any():
             rows = np.flatnonzero(self._ended)

@@ -170,10 +170,8 @@ class BatchSimulation:
         # Not so near the end that the episode would be over at once.
         start_m = drawn[0] * 0.9 * self.course.length_m if anywhere else np.zeros(len(rows))
         place = self.tracker.points_at(start_m)
-        offset_m, heading_rad = (
-            (2.0 * drawn[1] - 1.0) * settings.start_offset_m,
-            (2.0 * drawn[2] - 1.0) * settings.start_heading_rad,
-        )
+        offset_m = (2.0 * drawn[1] - 1.0) * settings.start_offset_m
+        heading_rad = (2.0 * drawn[2] - 1.0) * settings.start_heading_rad
         speed_mps = (
             np.maximum(2.0 * drawn[3] - 1.0, 0.0) * settings.start_speed * self.target_mps(start_m)
         )
@@ -235,13 +233,11 @@ class BatchSimulation:
 
     def _judge(self, action: Array, before_m: Array, moving: MovingShapes | None) -> None:
         """Compute rewards and ends of the episodes."""
-        points, plant, w, dt_s, time_s = (
-            self._points,
-            self.plant,
-            self._weights,
-            self._period_s,
-            self.time_s,
-        )
+        points = self._points
+        plant = self.plant
+        w = self._weights
+        dt_s = self._period_s
+        time_s = self.time_s
         if self._collides:
             assert self.scanner is not None
             self.collided = self.scanner.collides(
@@ -306,13 +302,11 @@ class BatchSimulation:
     def observe(self) -> Observations:
         """Return the observations (n, width) of the present state."""
         plant, points = self.plant, self._points
-        x, y, yaw, speed, yaw_rate = (
-            plant.x_m,
-            plant.y_m,
-            plant.yaw_rad,
-            plant.speed_mps,
-            plant.yaw_rate_radps,
-        )
+        x = plant.x_m
+        y = plant.y_m
+        yaw = plant.yaw_rad
+        speed = plant.speed_mps
+        yaw_rate = plant.yaw_rate_radps
         if self.settings.noise is not None:
             dx, dy, dyaw, dv, drate = self._noise
             x, y, yaw, speed, yaw_rate = x + dx, y + dy, yaw + dyaw, speed + dv, yaw_rate + drate

@@ -24,10 +24,8 @@ def corridor_walls(course: Course, half_width_m: float) -> Array:
     at = np.unique(np.append(np.arange(0, len(course.x_m), step), len(course.x_m) - 1))
     walls = []
     for left_m in (half_width_m, -half_width_m):
-        x, y = (
-            course.x_m[at] - left_m * np.sin(course.yaw_rad[at]),
-            course.y_m[at] + left_m * np.cos(course.yaw_rad[at]),
-        )
+        x = course.x_m[at] - left_m * np.sin(course.yaw_rad[at])
+        y = course.y_m[at] + left_m * np.cos(course.yaw_rad[at])
         kept = [
             k
             for k in range(len(at))

@@ -142,10 +142,8 @@ def judge(file: Path, series: Series, length_m: float) -> StraightDrive:
             f"{file}: does not begin and end at rest; log from before the start until after "
             "the stop"
         )
-    start, end = (
-        max(float(t[moving[0]]) - REST_S, float(t[0])),
-        min(float(t[moving[-1]]) + REST_S, float(t[-1])),
-    )
+    start = max(float(t[moving[0]]) - REST_S, float(t[0]))
+    end = min(float(t[moving[-1]]) + REST_S, float(t[-1]))
     _check_straight(file, series)
     recording = mcap.load(file, file.stem)
     if not length_m > 0.0:

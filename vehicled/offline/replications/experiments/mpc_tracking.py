@@ -329,11 +329,9 @@ class _Plant:
 
     def __init__(self, believed: Vehicle, course: Course, authority: float, gain: float) -> None:
         self._vehicle, self._authority, self._gain = believed, authority, gain
-        self.x_m, self.y_m, self.yaw_rad = (
-            float(course.x_m[0]),
-            float(course.y_m[0]),
-            float(course.yaw_rad[0]),
-        )
+        self.x_m = float(course.x_m[0])
+        self.y_m = float(course.y_m[0])
+        self.yaw_rad = float(course.yaw_rad[0])
         self.speed_mps = self._wheel_rad = 0.0
         self._waiting_throttle = [0.0] * round(believed.drive.delay_s * 1e9 / STEP_NS)
         self._waiting_steering = [believed.steering.command(0.0)] * round(

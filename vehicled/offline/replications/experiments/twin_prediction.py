@@ -293,10 +293,8 @@ class PublishedLaw:
         self._speed_mps = published_speed_mps(self._speed_mps, self._throttle_before, STAGE_S)
         self._throttle_before = self._throttle
         course = self._course
-        off_x, off_y = (
-            course.x_m - (x_m + LOOK_AHEAD_M * cos(yaw_rad)),
-            course.y_m - (y_m + LOOK_AHEAD_M * sin(yaw_rad)),
-        )
+        off_x = course.x_m - (x_m + LOOK_AHEAD_M * cos(yaw_rad))
+        off_y = course.y_m - (y_m + LOOK_AHEAD_M * sin(yaw_rad))
         x, y, yaw, speed_mps = (
             float(column[int(np.argmin(off_x * off_x + off_y * off_y))]) for column in course
         )

@@ -77,10 +77,8 @@ def mean_bearing(
 
     def polar(sample: int) -> tuple[float, float]:
         place = tracker.point_at(start_m + sample * spacing_m)
-        dx, dy = (
-            place.x_m + arm_m * cos(place.yaw_rad) - x,
-            place.y_m + arm_m * sin(place.yaw_rad) - y,
-        )
+        dx = place.x_m + arm_m * cos(place.yaw_rad) - x
+        dy = place.y_m + arm_m * sin(place.yaw_rad) - y
         return atan2(c * dy - s * dx, c * dx + s * dy), hypot(dx, dy)
 
     samples = params.first_samples

@@ -117,10 +117,8 @@ def calibrate(
         report("driving every run open loop")
         for index, run in enumerate(used):
             own = [piece for piece in all_pieces if piece.index == index]
-            before, after = (
-                _errors(model, own, {}, misaligned),
-                _errors(model, own, *predicted.get(run.name, (values, misaligned))),
-            )
+            before = _errors(model, own, {}, misaligned)
+            after = _errors(model, own, *predicted.get(run.name, (values, misaligned)))
             held = run.name in predicted
             results.append(
                 RunResult(

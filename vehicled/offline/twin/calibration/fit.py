@@ -80,12 +80,10 @@ class FitStage:
         (Schmidt 1966). ``processes`` simulate the drives, if given.
         """
         self._considered = list(considered)
-        self._model, self._pieces, self._quantities, self._fixed = (
-            model,
-            list(pieces),
-            list(quantities),
-            dict(fixed),
-        )
+        self._model = model
+        self._pieces = list(pieces)
+        self._quantities = list(quantities)
+        self._fixed = dict(fixed)
         self._by_speed = by_speed
         self._step_s = model.steps_s()[0]
         self._nuisance_keys: list[int | str] = sorted(
@@ -238,11 +236,9 @@ class FitStage:
         run, rows = piece.run, piece.rows
         if self._by_speed:
             return _bounded((motion.speed_mps - run.speed_mps[rows]) / SPEED_SIGMA_MPS)
-        yaw, x, y = (
-            _bounded((motion.yaw_rad - run.yaw_rad[rows]) / YAW_SIGMA_RAD),
-            _bounded((motion.x_m - run.x_m[rows]) / PLACE_SIGMA_M),
-            _bounded((motion.y_m - run.y_m[rows]) / PLACE_SIGMA_M),
-        )
+        yaw = _bounded((motion.yaw_rad - run.yaw_rad[rows]) / YAW_SIGMA_RAD)
+        x = _bounded((motion.x_m - run.x_m[rows]) / PLACE_SIGMA_M)
+        y = _bounded((motion.y_m - run.y_m[rows]) / PLACE_SIGMA_M)
         # At a standstill the start is the mean of many rows.
         exact = piece.run.course_only or piece.start[3] == 0.0
         return np.concatenate([yaw, x, y] if exact else _from_best_start(yaw, x, y, motion, piece))

@@ -50,10 +50,8 @@ def with_values(source: str, values: Mapping[str, str]) -> str:
         if isinstance(table, tomlkit.items.InlineTable):
             value.trivia.comment_ws = value.trivia.comment = ""
         elif not value.trivia.comment and isinstance(before, tomlkit.items.Item):
-            value.trivia.comment_ws, value.trivia.comment = (
-                before.trivia.comment_ws,
-                before.trivia.comment,
-            )
+            value.trivia.comment_ws = before.trivia.comment_ws
+            value.trivia.comment = before.trivia.comment
         table[name] = value
     written = tomlkit.dumps(document)
     if tomllib.loads(written) != wanted:

@@ -65,10 +65,8 @@ def servo(
     if bandwidth_radps <= 0.0:
         return target
     stiff = bandwidth_radps * step_s
-    pull, implicit_gain = (
-        stiff * bandwidth_radps,
-        1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff),
-    )
+    pull = stiff * bandwidth_radps
+    implicit_gain = 1.0 / (1.0 + 2.0 * damping * stiff + stiff * stiff)
     out, angle, rate = list[float](), start, 0.0
     for wanted in target.tolist():
         rate = implicit_gain * (rate + pull * (wanted - angle))

@@ -161,10 +161,8 @@ def commands_of(reference: ReferenceRun, parameters: TwinParameters) -> Any:
     if names.steer:
         steer = np.interp(steer, parameters.steering.map_command, parameters.steering.map_angle_rad)
     steer = np.clip(steer, -parameters.steering.max_wheel_rad, parameters.steering.max_wheel_rad)
-    throttle, brake = (
-        values(reference.throttle, names.linear),
-        values(reference.brake, names.linear),
-    )
+    throttle = values(reference.throttle, names.linear)
+    brake = values(reference.brake, names.linear)
     if names.acceleration:
         throttle, brake = accelerated(parameters, throttle)
     return np.stack((steer, throttle, brake), axis=1)

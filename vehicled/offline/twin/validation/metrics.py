@@ -183,11 +183,9 @@ def errors_of(reference: ReferenceRun, drive: ModelDrive, rows: int) -> dict[str
 def _slip_deviation(reference: ReferenceRun, drive: ModelDrive, ours: Any, n: int) -> Any:
     """Return the difference of the longitudinal slips, each bounded, so that a spinning wheel does
     not outweigh the rest."""
-    theirs, wheels, own = (
-        reference.vx_mps[:n],
-        reference.wheel_radps[:, :n],
-        drive.wheel_radps[:, :n],
-    )
+    theirs = reference.vx_mps[:n]
+    wheels = reference.wheel_radps[:, :n]
+    own = drive.wheel_radps[:, :n]
     if np.array_equal(wheels[0], wheels[1]) and np.array_equal(wheels[2], wheels[3]):
         own = np.repeat((own[:2].mean(axis=0), own[2:].mean(axis=0)), 2, axis=0)
     floor = 0.1 * float(np.abs(theirs).max())

@@ -179,10 +179,8 @@ def read(source: ReferenceSource) -> ReferenceRun:
     if columns.vx:
         vx, vy = _column(path, motion, columns.vx), _column(path, motion, columns.vy)
     elif columns.sideslip:
-        speed, sideslip = (
-            _column(path, motion, columns.speed),
-            _column(path, motion, columns.sideslip),
-        )
+        speed = _column(path, motion, columns.speed)
+        sideslip = _column(path, motion, columns.sideslip)
         vx, vy = speed * np.cos(sideslip), speed * np.sin(sideslip)
     else:
         vx, vy = _column(path, motion, columns.speed), None
