@@ -53,6 +53,7 @@ LONGEST = {
     "odrive_can": b"\x01\x00\x00\x00\x08\x00\x00\x00",
     "odrive_ascii": b"0.0 0.0 0.0 0.0*",
     "maestro": b"\x00\x00",
+    "pca9685": b"\x20\x04",
     "roboclaw": b"\xff\xff\xff\xff",
     "vesc_can": b"\x01\x09\x00\x80\x08\x00\x00\x00",
     "vesc_uart": b"\x03\x02\x00",

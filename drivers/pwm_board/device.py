@@ -54,6 +54,8 @@ class PwmBoard(Device):
     verified."""
 
     Params: ClassVar[type[PwmParams]] = PwmParams
+    limits_us: ClassVar[tuple[float, float]] = (BOARD_MIN_US, BOARD_MAX_US)
+    """Shortest and longest pulse that the board makes."""
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (Fault,)
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
@@ -189,10 +191,16 @@ class PwmBoard(Device):
             if self._drive != 0.0:
                 drive_us = min(self._drive_us + step, max(self._drive_us - step, drive_us))
         self._servo_us, self._drive_us = servo_us, drive_us
-        data = self._encode(Pulses(_width(servo_us), _width(drive_us)), now_ns)
+        data = self._encode(Pulses(self._width(servo_us), self._width(drive_us)), now_ns)
         self._frame = Send(data, now_ns + self._lifetime_ns)
         self._sent_ns = now_ns
         self._due_ns = now_ns + self._period_ns
+
+    def _width(self, pulse_us: float) -> int:
+        """Return the pulse in whole microseconds within the board's limits, because it ignores
+        others and keeps the last one."""
+        shortest, longest = self.limits_us
+        return round(min(longest, max(shortest, pulse_us)))
 
     def _encode(self, pulses: Pulses, now_ns: int) -> bytes:
         return encode(pulses, self._params.resync_bytes)
@@ -209,9 +217,3 @@ class PwmBoard(Device):
     def _take(self) -> list[Message]:
         out, self._out = self._out, []
         return out
-
-
-def _width(pulse_us: float) -> int:
-    """Return the pulse in whole microseconds within the board's limits, because it ignores others
-    and keeps the last one."""
-    return min(BOARD_MAX_US, max(BOARD_MIN_US, round(pulse_us)))

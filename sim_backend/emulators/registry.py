@@ -20,6 +20,7 @@ EMULATORS: dict[str, str] = {
     "ibus": "sim_backend.emulators.rc:ibus_unit",
     "ldrobot": "sim_backend.emulators.ldrobot:ldrobot",
     "maestro": "sim_backend.emulators.maestro:maestro",
+    "pca9685": "sim_backend.emulators.pca9685:pca9685",
     "mip": "sim_backend.emulators.mip:mip",
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
     "ntrip": "sim_backend.emulators.caster:Caster",

@@ -79,7 +79,7 @@ def test_the_user_is_accepted_by_systemd(project_root: Path, tmp_path: Path) -> 
     text = (
         file.read_text()
         .replace("u vehicled -", "u vehicled 991")
-        .replace("m vehicled", "g dialout 20\nm vehicled")
+        .replace("m vehicled dialout", "g dialout 20\nm vehicled dialout")
     )
     users = tmp_path / "users.conf"
     users.write_text(text)
@@ -88,7 +88,9 @@ def test_the_user_is_accepted_by_systemd(project_root: Path, tmp_path: Path) -> 
     )
     assert run.returncode == 0, run.stderr
     assert (tmp_path / "etc/passwd").read_text().split(":")[:3] == ["vehicled", "x", "991"]
-    assert "dialout:x:20:vehicled" in (tmp_path / "etc/group").read_text()
+    groups = (tmp_path / "etc/group").read_text()
+    assert "dialout:x:20:vehicled" in groups
+    assert re.search(r"^i2c:x:\d+:vehicled$", groups, re.M)
 
 
 def test_what_the_daemon_relies_on_is_asked_for(project_root: Path) -> None:

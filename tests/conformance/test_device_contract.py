@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drivers.gnss import septentrio, unicore
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.lidar import hokuyo, ldrobot, rplidar, sick, ydlidar
-from drivers.motor import maestro, odrive, roboclaw, sabertooth
+from drivers.motor import maestro, odrive, pca9685, roboclaw, sabertooth
 from drivers.msglink.codec import encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
 from drivers.ntrip.device import NtripDevice
@@ -389,6 +389,14 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
         roboclaw.ACK + roboclaw.encode_answer(0x80, roboclaw.GET_TIMEOUT, (2,)),
     ),
     "maestro": (silent_maestro, b"\x20\x00"),
+    "pca9685": (
+        lambda: asked(
+            pca9685.Pca9685Device(
+                pca9685.Pca9685Params(accept_no_timeout=True), [ActuatorCommand], LIFETIME_NS
+            )
+        ),
+        b"\x20\x04",
+    ),
     "sabertooth": (
         lambda: sabertooth.SabertoothDevice(
             sabertooth.SabertoothParams(), [ActuatorCommand], LIFETIME_NS

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivers.motor import maestro, odrive, roboclaw, sabertooth
+from drivers.motor import maestro, odrive, pca9685, roboclaw, sabertooth
+from vehicled.core.wire import i2c
 from vehicled.core.wire.can import CanFrame
+from vehicled.core.wire.i2c import I2cRequest
 
 TABLE = Path(__file__).parents[1] / "golden" / "motor" / "odrive_can_protocol.csv"
 KINDS = {
@@ -160,3 +162,42 @@ def test_hostile_bytes_leave_no_command_of_a_maestro_behind(
     for chunk in chunks:
         reader.feed(chunk)
         assert len(reader._held) < 6
+
+
+@pytest.mark.parametrize(
+    ("hz", "prescale"),
+    # 200 Hz: the example of the data sheet, 7.3.5. 50 and 60 Hz: what Adafruit's library writes.
+    [(200.0, 0x1E), (60.0, 101), (50.0, 121), (400.0, 14)],
+)
+def test_the_prescaler_of_a_pca9685(hz: float, prescale: int) -> None:
+    params = pca9685.Pca9685Params(pwm_hz=hz)
+    assert params.prescale == prescale
+    assert pca9685.set_up(prescale)[1].written == bytes((0xFE, prescale))
+
+
+def test_the_pulses_of_a_pca9685() -> None:
+    """Donkeycar's neutral of 370 ticks at 60 Hz, on channel 0, as its library writes it."""
+    params = pca9685.Pca9685Params()
+    assert round(1510.0 * params.ticks_per_us) == 370
+    pulse = pca9685.Pca9685Pulse(0, 370)
+    request = pca9685.set_pulse(pulse)
+    assert request.written == bytes((0x06, 0x00, 0x00, 0x72, 0x01))
+    assert pca9685.pulse_of(request) == pulse
+    last = pca9685.set_pulse(pca9685.Pca9685Pulse(15, 4095))
+    assert last.written == bytes((0x42, 0x00, 0x00, 0xFF, 0x0F))
+    for other in (b"", b"\x00\x20", b"\x05\0\0\0\0", b"\x46\0\0\0\0", b"\x07\0\0\0\0"):
+        assert pca9685.pulse_of(I2cRequest(other)) is None
+
+
+@given(
+    requests=st.lists(
+        st.builds(I2cRequest, st.binary(max_size=255), st.integers(0, 255)), max_size=9
+    ),
+    size=st.integers(1, 40),
+)
+def test_requests_on_an_i2c_bus_in_any_chunks(requests: list[I2cRequest], size: int) -> None:
+    data = i2c.encode(*requests)
+    reader, found = i2c.I2cRequestReader(), list[I2cRequest]()
+    for at in range(0, len(data), size):
+        found += reader.feed(data[at : at + size])
+    assert found == requests

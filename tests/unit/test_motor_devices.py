@@ -280,6 +280,53 @@ def test_a_maestro_without_a_time_out_is_refused_until_it_has_one() -> None:
     assert bench.commands[-1].throttle == 0.0
 
 
+def test_a_pca9685_drives_once_the_profile_accepts_that_nothing_times_out() -> None:
+    bench = Bench("pca9685")
+    bench.run(500)
+    assert "accept_no_timeout" in bench.driver.refusal
+    bench.run(200, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.0, abs=0.01)
+    bench = Bench("pca9685", accept_no_timeout=True)
+    bench.run(300)
+    assert bench.events == ["pca9685_ready"]
+    assert bench.driver.refusal == ""
+    bench.run(200, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.5, abs=0.01)
+    bench.run(50, 0.5, brake=1.0, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.0, abs=0.01)
+    assert bench.faults == []
+
+
+@pytest.mark.parametrize("driven", [True, False])
+def test_a_pca9685_that_loses_its_supply_or_bus_drives_on_only_after_it_was_disarmed(
+    driven: bool,
+) -> None:
+    bench = Bench("pca9685", accept_no_timeout=True)
+    bench.run(300)
+    bench.run(200, 0.5, mode=Mode.AUTO)
+    bench.emulator.inject("fault", 0.0, True, bench.now_ns)
+    bench.run(20, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.0, abs=0.01), "it sleeps"
+    found = bench.run(400, 0.5 if driven else 0.0, mode=Mode.AUTO)
+    assert "pca9685_reset" in {getattr(each, "code", "") for each in found}
+    bench.run(400, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.0, abs=0.01), "it drove by itself"
+    bench.run(200)
+    bench.run(100, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.5, abs=0.01)
+    bench.connected = False
+    bench.run(500, 0.5, mode=Mode.AUTO)
+    assert "pca9685_silent" in bench.faults
+    assert bench.commands[-1].throttle == pytest.approx(0.5, abs=0.01), "it has no time-out"
+    bench.connected = True
+    bench.run(500, 0.5, mode=Mode.AUTO)
+    assert bench.commands[-1].throttle == pytest.approx(0.0, abs=0.01)
+    bench.run(200)
+    bench.run(100, 0.5, mode=Mode.AUTO)
+    assert bench.faults == []
+    assert bench.commands[-1].throttle == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.parametrize("gain", [1.0, -1.0])
 def test_a_mirrored_motor_of_a_vesc_turns_the_other_way_and_reports_forwards(gain: float) -> None:
     bench = Bench(

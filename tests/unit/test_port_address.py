@@ -9,6 +9,7 @@ from vehicled.core.wire.slcan import BITRATES, opening
 from vehicled.runtime.ports import AddressError, make_port
 from vehicled.runtime.ports.address import (
     Address,
+    I2cAddress,
     SerialAddress,
     SlcanAddress,
     SocketCanAddress,
@@ -33,6 +34,9 @@ GOOD: list[tuple[str, Address]] = [
         "tcp+tls://caster.example:443?verify=/etc/ca.pem",
         TlsAddress(host="caster.example", port=443, verify="/etc/ca.pem"),
     ),
+    ("i2c:/dev/i2c-7?device=0x41", I2cAddress(path="/dev/i2c-7", device=0x41)),
+    ("i2c:/dev/i2c-1", I2cAddress(path="/dev/i2c-1", device=0x40)),
+    ("i2c:/dev/pwm?retry_max_s=1", I2cAddress(path="/dev/pwm", retry_max_s=1.0)),
     ("can:can0", SocketCanAddress(interface="can0")),
     (
         "can:slcan:/dev/ttyACM0?bitrate=1000000",
@@ -76,6 +80,13 @@ def test_accepted(url, address):
         ("tcp:host:65536", "from 1 to 65535"),
         ("tcp:host:٣", "from 1 to 65535"),
         ("tcp:host:21?verify=no", "unknown option 'verify'"),
+        ("i2c:1:0x41", "write i2c:/dev/i2c-1?device=0x41"),
+        ("i2c:1", "write i2c:/dev/i2c-1?device=0x40"),
+        ("i2c:/dev/i2c-1:41", "write i2c:/dev/i2c-1?device=0x41"),
+        ("i2c:/dev/i2c-1?device=40", "hexadecimal as i2cdetect shows it, such as 0x40"),
+        ("i2c:/dev/i2c-1?device=0x78", "device: expected int <= 119"),
+        ("i2c:/dev/i2c-1?devic=0x40", "unknown option 'devic'"),
+        ("i2c:servo", "begins with a slash"),
         ("can:", "use serial:PATH"),
         ("can:a name", "use serial:PATH"),
         ("can:slcan:/dev/ttyACM0?bitrate=490000", "use one of 10000, 20000"),

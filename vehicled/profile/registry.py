@@ -72,6 +72,7 @@ DRIVERS: dict[str, str] = {
     "roboclaw": "drivers.motor.roboclaw:RoboclawDevice",
     "sabertooth": "drivers.motor.sabertooth:SabertoothDevice",
     "maestro": "drivers.motor.maestro:MaestroDevice",
+    "pca9685": "drivers.motor.pca9685:Pca9685Device",
     "pwm_board": "drivers.pwm_board.device:PwmBoard",
     "crsf": "drivers.rc.crsf:CrsfDevice",
     "sbus": "drivers.rc.sbus:SbusDevice",

@@ -9,6 +9,7 @@
 ``tcp:HOST:PORT``                              a TCP server
 ``tls:HOST:PORT?verify=yes``                   the same through TLS; also written ``tcp+tls:``.
                                                ``verify``: yes, no, or a file
+``i2c:/dev/i2c-1?device=0x40``                 a device on an I2C bus, by its address
 ``can:can0``                                   an interface of the kernel
 ``can:slcan:/dev/ttyACM0?bitrate=500000``      a serial CAN adapter
 ``can:udp:239.74.163.2:43113?hop_limit=0``     a multicast group that stands in for a bus
@@ -34,8 +35,8 @@ from vehicled.runtime.ports.contract import AddressError
 from vehicled.runtime.ports.read_budget import LINE_BYTES_PER_S
 
 FORMS = (
-    "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, can:INTERFACE, can:slcan:PATH or "
-    "can:udp:GROUP:PORT"
+    "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, i2c:PATH?device=ADDRESS, can:INTERFACE, "
+    "can:slcan:PATH or can:udp:GROUP:PORT"
 )
 _UNSTABLE = re.compile(r"/dev/tty(USB|ACM)\d+$")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}$")
@@ -84,6 +85,14 @@ class TlsAddress(TcpAddress, frozen=True, kw_only=True):
     trusted authorities."""
 
 
+class I2cAddress(Address, frozen=True, kw_only=True):
+    """Device on an I2C bus of the kernel."""
+
+    path: str
+    device: Annotated[int, Meta(ge=0x08, le=0x77)] = 0x40
+    """Address of the device, 7 bits."""
+
+
 class SocketCanAddress(Address, frozen=True, kw_only=True):
     """CAN interface of the kernel."""
 
@@ -122,6 +131,8 @@ def parse(url: str, transport: Transport = "") -> Address:
         case "tls" | "tcp+tls", _:
             host, port = _host_port(url, rest)
             return _struct(TlsAddress, url, query, host=host, port=port)
+        case "i2c", _:
+            return _i2c(url, rest, query)
         case "can", "slcan":
             slcan = _struct(SlcanAddress, url, query, path=_path(url, rest.partition(":")[2]))
             if slcan.bitrate not in BITRATES:
@@ -145,6 +156,25 @@ def parse(url: str, transport: Transport = "") -> Address:
     raise AddressError(
         f"{shown} is not a port address: {f'write {near}' if near else f'use {FORMS}'}"
     )
+
+
+def _i2c(url: str, rest: str, query: str) -> I2cAddress:
+    """Return the address of a device on a bus: ``/dev/i2c-1?device=0x40``. ``1:0x40``, as others
+    write it, is refused with the same in our form."""
+    match = re.fullmatch(r"(?:/dev/i2c-)?(\d+)(?:[:@,](\w+))?", rest)
+    path = f"/dev/i2c-{match[1]}" if match else rest
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    written = options.pop("device", (match[2] if match else "") or "0x40")
+    if match and rest != path:
+        near = f"i2c:{path}?device={written if written.startswith('0x') else f'0x{written}'}"
+        raise AddressError(f"{url!r} is not a port address: write {near}")
+    if not re.fullmatch(r"0x[0-9a-f]{1,2}", written, re.I):
+        near = f"0x{written}" if re.fullmatch(r"[0-9a-f]{2}", written, re.I) else "0x40"
+        raise AddressError(
+            f"{url!r}: device: write it in hexadecimal as i2cdetect shows it, such as {near}"
+        )
+    others = "&".join(part for part in query.split("&") if not part.startswith("device="))
+    return _struct(I2cAddress, url, others, path=_path(url, path), device=int(written, 16))
 
 
 def _nearest_form(url: str) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 from vehicled.core.ports import Transport
 from vehicled.runtime.ports.address import (
     Address,
+    I2cAddress,
     SerialAddress,
     SlcanAddress,
     SocketCanAddress,
@@ -42,7 +43,7 @@ def make_port(name: str, url: str, transport: Transport = "") -> SupervisedPort:
 
 def _watch(address: Address) -> Arrival | None:
     """Watch for the device of an address; None for one of the network."""
-    if isinstance(address, SerialAddress | SlcanAddress):
+    if isinstance(address, SerialAddress | SlcanAddress | I2cAddress):
         return arrival_of(path=address.path)
     return (
         arrival_of(interface=address.interface) if isinstance(address, SocketCanAddress) else None
@@ -65,6 +66,10 @@ def _opener(address: Address) -> Opener:
             from vehicled.runtime.ports.tcp_channel import open_tcp
 
             return partial(open_tcp, address)
+        case I2cAddress():
+            from vehicled.runtime.ports.i2c_channel import open_i2c
+
+            return partial(open_i2c, address)
         case SlcanAddress():
             from vehicled.runtime.ports.slcan_channel import open_slcan
 

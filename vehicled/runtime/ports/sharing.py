@@ -12,6 +12,7 @@ from vehicled.profile.registry import UnknownNameError, names, resolve
 from vehicled.profile.schema import DeviceTable
 from vehicled.runtime.ports.address import (
     Address,
+    I2cAddress,
     SerialAddress,
     SlcanAddress,
     SocketCanAddress,
@@ -66,6 +67,8 @@ def _place(address: Address) -> tuple[Any, ...]:
         case SerialAddress() | SlcanAddress():
             # A relative path, a udev link and the device itself are one line.
             return "line", os.path.realpath(address.path)
+        case I2cAddress():
+            return "i2c", os.path.realpath(address.path), address.device
         case TcpAddress():
             return "tcp", address.host.lower().rstrip("."), address.port
         case SocketCanAddress():
