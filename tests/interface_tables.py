@@ -254,6 +254,32 @@ def other_licences() -> str:
     )
 
 
+def supported_devices() -> str:
+    """Supported devices, each with its notes and its evidence."""
+    from vehicled.profile.supported_devices import SUPPORTED
+
+    return table(
+        ["driver", "device", "wire", "output", "evidence"],
+        [
+            [
+                f"[{', '.join(f'`{name}`' for name in each.drivers)}](../drivers/{each.notes})",
+                each.devices,
+                each.ports,
+                each.does,
+                f"{each.evidence.value}: {each.seen}",
+            ]
+            for each in SUPPORTED
+        ],
+    )
+
+
+def evidence() -> str:
+    """Kinds of evidence."""
+    from vehicled.profile.supported_devices import MEANING
+
+    return table(["evidence", "means"], [[kind.value, text] for kind, text in MEANING.items()])
+
+
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/mavlink.md": {
         "messages": messages, "refused messages": refused_messages, "commands": command_rows,
@@ -263,6 +289,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/control_socket.md": {"requests": requests},
     "docs/messages.md": {"messages": message_definitions},
     "docs/command_reference.md": {"commands": commands},
+    "docs/devices.md": {"supported devices": supported_devices, "evidence": evidence},
     "docs/licences.md": {"licences": licences, "other licences": other_licences},
 }  # fmt: skip
 """Tables by page and name."""

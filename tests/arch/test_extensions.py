@@ -21,6 +21,7 @@ from vehicled.core.tasks import PIPELINE
 from vehicled.daemon.recognition import _TITLES
 from vehicled.log.reader import LogReader
 from vehicled.profile import registry
+from vehicled.profile.supported_devices import SUPPORTED
 from vehicled.ros.cdr import known_fields
 from vehicled.run.command_line import CommandParser
 
@@ -57,10 +58,9 @@ def test_a_driver_has_contract_case_hostile_bytes_emulator_notes_and_a_row_of_it
     assert notes, (
         f"write {folder.relative_to(ROOT)}/NOTES.md: sources, and what was never seen real"
     )
-    page = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
-    assert re.search(rf"^\|.*`{name}`", page, re.MULTILINE), (
-        "add a row to a table of docs/devices.md"
-    )
+    rows = [row for row in SUPPORTED if name in row.drivers]
+    assert len(rows) == 1, "add a row to vehicled/profile/supported_devices.py"
+    assert (ROOT / "drivers" / rows[0].notes).is_file(), "name its notes in that row"
 
 
 @pytest.mark.parametrize("name", registry.DECODERS)

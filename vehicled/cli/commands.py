@@ -93,8 +93,9 @@ GROUPS = (
         CommandRow(
             "doctor", "check this computer: ports, real-time performance, missing settings",
             "vehicled.cli.doctor"),
-        CommandRow("devices", "list ports, record a port, decode a recording",
+        CommandRow("devices", "list supported devices, record a port, decode a recording",
             "vehicled.cli.devices", (
+            CommandRow("list", "list the supported devices, and the evidence for each"),
             CommandRow("record", "record the bytes that a port receives"),
             CommandRow("decode", "count and show the messages of a recording"),
         )),

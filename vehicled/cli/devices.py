@@ -1,4 +1,4 @@
-"""Commands ``vehicled devices record | decode``."""
+"""Commands ``vehicled devices list | record | decode``."""
 
 import csv
 import sys
@@ -22,12 +22,27 @@ from vehicled.core.wire.usage import MessageUsage
 from vehicled.offline.recordings.foreign.recognise import Recognised, recognise
 from vehicled.profile import plugins
 from vehicled.profile.registry import names, resolve
+from vehicled.profile.supported_devices import MEANING, SUPPORTED
 from vehicled.run.argument_types import DECODER, TEXT
 from vehicled.run.command_line import CommandParser
 from vehicled.run.terminal import Progress, print_table
 from vehicled.runtime.ports.probe import judge
 
 Decoded = tuple[str, object]
+
+
+def declare_devices_list(parser: CommandParser) -> None:
+    """List the supported devices, and the evidence that each driver fits its devices."""
+    parser.describe(
+        examples=("vehicled devices list", "vehicled devices list lidar"),
+        epilog="Exit status: 0 listed; 1 nothing fits WORD; 2 invalid arguments.",
+    )
+    parser.add_argument(
+        "word", type=TEXT, nargs="?", default="", metavar="WORD",
+        help="only devices with this word: a driver, a maker, a model, scans, CAN, ...",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=list_devices)
 
 
 def declare_devices_record(parser: CommandParser) -> None:
@@ -80,6 +95,28 @@ def declare_devices_decode(parser: CommandParser) -> None:
     parser.add_argument("--show", action="store_true", help="print every message")
     parser.add_argument("--csv", metavar="FILE", help="write the message fields to this file")
     parser.set_defaults(run=decode)
+
+
+def list_devices(arguments: Namespace) -> int:
+    """List the supported devices."""
+    word = arguments.word.lower()
+    found = [each for each in SUPPORTED if word in each.text.lower()]
+    if arguments.json:
+        print(msgspec.json.encode(found).decode())
+    elif found:
+        rows = [[each.names, each.devices, each.ports, each.evidence.value] for each in found]
+        print_table("", ["driver", "devices", "wire", "evidence"], rows)
+        for kind in dict.fromkeys(each.evidence for each in found):
+            print(f"{kind.value}: {MEANING[kind]}")
+        if len(found) == 1:
+            print(f"seen: {found[0].seen}")
+    if not found:
+        print(
+            f"no supported device has {arguments.word!r}; 'vehicled devices list' shows all, and "
+            "docs/extending.md how to write a driver",
+            file=sys.stderr,
+        )
+    return 0 if found else 1
 
 
 def record(arguments: Namespace) -> int:
