@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vehicled.runtime.ports.address import parse
+from vehicled.runtime.ports.address import I2cAddress, parse
 from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover, udev_rule
 
 RECEIVER = "usb-u-blox_AG_-_www.u-blox.com_u-blox_GNSS_receiver-if00"
@@ -196,3 +196,15 @@ def test_this_machine():
     for device in discover().serial:
         assert Path(device.path).parent == Path("/dev")
         parse(device.url)
+
+
+def test_an_i2c_bus_with_its_adapter_and_not_one_without_a_node(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    for number, name in ((1, "bcm2835 (i2c@7e804000)"), (20, "fef04500.i2c")):
+        folder = machine.sysfs / "class" / "i2c-dev" / f"i2c-{number}"
+        folder.mkdir(parents=True)
+        (folder / "name").write_text(f"{name}\n")
+    (machine.dev / "i2c-1").touch()
+    (found,) = discover(machine.dev, machine.sysfs).i2c
+    assert (found.name, found.accessible) == ("bcm2835 (i2c@7e804000)", True)
+    assert parse(found.url) == I2cAddress(path=str(machine.dev / "i2c-1"))

@@ -27,7 +27,14 @@ from vehicled.runtime.board.measure import BoardMeasurements, TimeSpread, measur
 from vehicled.runtime.board.pps import PulseSource, sources
 from vehicled.runtime.board.setup_fault import CALIBRATION, folder, setup_fault
 from vehicled.runtime.loop import new_event_loop
-from vehicled.runtime.ports.discover import CanInterface, SerialDevice, discover, udev_rule
+from vehicled.runtime.ports.discover import (
+    CanInterface,
+    DiscoveredPorts,
+    I2cAdapter,
+    SerialDevice,
+    discover,
+    udev_rule,
+)
 from vehicled.runtime.ports.probe import Answer, probe
 from vehicled.runtime.realtime import RealtimeReport, RealtimeSetting
 
@@ -114,6 +121,9 @@ def declare_doctor(parser: CommandParser) -> None:
     parser.set_defaults(run=doctor)
 
 
+NO_PORTS = "no serial port, no CAN interface and no I2C bus was found"
+
+
 class ComputerReport(Struct, frozen=True, kw_only=True):
     """Complete report of the computer. Contains no secrets: no profile text, no environment, no
     host or user name."""
@@ -135,6 +145,7 @@ class ComputerReport(Struct, frozen=True, kw_only=True):
     shortfalls: list[Shortfall]
     serial: tuple[SerialDevice, ...]
     can: tuple[CanInterface, ...]
+    i2c: tuple[I2cAdapter, ...]
     received: dict[str, str]
     """Messages understood on the probed ports, by address."""
     pulses: list[PulseSource]
@@ -163,14 +174,13 @@ def doctor(arguments: Namespace) -> int:
     report = _report(
         arguments,
         loaded,
-        found.serial,
-        found.can,
+        found,
         {url: _text_of(answer) for url, answer in answers.items()},
     )
     if arguments.json:
         print(json.dumps(msgspec.to_builtins(report), indent=2))
     else:
-        _show_ports(found.serial, found.can, report.received, probed=arguments.probe)
+        _show_ports(found, report.received, probed=arguments.probe)
         print("\n".join(_text(report)))
     if arguments.report:
         write_output(Path(arguments.report), "\n".join([*_ports_text(report), *_text(report), ""]))
@@ -215,8 +225,7 @@ def _check_cables(addresses: list[str]) -> int:
 def _report(
     arguments: Namespace,
     loaded: Loaded | None,
-    serial: tuple[SerialDevice, ...],
-    can: tuple[CanInterface, ...],
+    ports: DiscoveredPorts,
     received: dict[str, str],
 ) -> ComputerReport:
     place = facts.existing(Path(loaded.profile.log.folder if loaded else "~").expanduser())
@@ -240,8 +249,9 @@ def _report(
         profile_digest=loaded.digest if loaded else "",
         arming=setup_fault(loaded) if loaded else "",
         shortfalls=judge(loaded.profile, found) if loaded and found else [],
-        serial=serial,
-        can=can,
+        serial=ports.serial,
+        can=ports.can,
+        i2c=ports.i2c,
         received=received,
         pulses=sources(),
     )
@@ -343,24 +353,20 @@ def _ports_text(report: ComputerReport) -> list[str]:
         for device in report.serial
     ]
     lines += [f"{each.url}: {each.driver}, {'up' if each.up else 'down'}" for each in report.can]
-    return lines or ["no serial port and no CAN interface was found"]
+    lines += [f"{each.url}: {each.name}, {_i2c_access(each)}" for each in report.i2c]
+    return lines or [NO_PORTS]
 
 
-def _show_ports(
-    serial: tuple[SerialDevice, ...],
-    can: tuple[CanInterface, ...],
-    received: dict[str, str],
-    *,
-    probed: bool,
-) -> None:
+def _show_ports(found: DiscoveredPorts, received: dict[str, str], *, probed: bool) -> None:
     rows = [
         [device.url, _who(device), _access(device), received.get(device.url, "")]
-        for device in serial
+        for device in found.serial
     ]
     rows += [
         [each.url, each.driver, "up" if each.up else f"down: ip link set {each.name} up", ""]
-        for each in can
+        for each in found.can
     ]
+    rows += [[each.url, each.name, _i2c_access(each), ""] for each in found.i2c]
     if rows:
         print_table(
             "ports",
@@ -368,10 +374,10 @@ def _show_ports(
             rows,
         )
     else:
-        print("no serial port and no CAN interface was found\n")
+        print(f"{NO_PORTS}\n")
     rules = [
         rule
-        for device in serial
+        for device in found.serial
         if not device.by_id and (rule := udev_rule(device, f"vehicled-{device.product_id}"))
     ]
     if rules:
@@ -397,6 +403,11 @@ def _who(device: SerialDevice) -> str:
         " ".join(filter(None, [device.manufacturer, device.product, usb, device.driver]))
         or "unknown"
     )
+
+
+def _i2c_access(bus: I2cAdapter) -> str:
+    cure = "no access: sudo usermod -aG i2c $USER, then log in again"
+    return "ready ('i2cdetect' shows the addresses)" if bus.accessible else cure
 
 
 def _access(device: SerialDevice) -> str:

@@ -1,5 +1,5 @@
-"""Lists serial ports with their stable names, and CAN interfaces. Reads ``/dev`` and ``/sys``,
-opens nothing."""
+"""Lists serial ports with their stable names, CAN interfaces and I2C buses. Reads ``/dev`` and
+``/sys``, opens nothing."""
 
 import os
 from contextlib import suppress
@@ -65,11 +65,27 @@ class CanInterface(Struct, frozen=True, kw_only=True):
         return f"can:{self.name}"
 
 
+class I2cAdapter(Struct, frozen=True, kw_only=True):
+    """I2C bus of the kernel."""
+
+    path: str
+    name: str = ""
+    """Name of its adapter."""
+    accessible: bool = False
+    """True if this process may read and write it."""
+
+    @property
+    def url(self) -> str:
+        """Address for a profile, of a device at 0x40."""
+        return f"i2c:{self.path}?device=0x40"
+
+
 class DiscoveredPorts(Struct, frozen=True):
     """Ports found on this computer, ordered by name."""
 
     serial: tuple[SerialDevice, ...]
     can: tuple[CanInterface, ...]
+    i2c: tuple[I2cAdapter, ...] = ()
 
 
 def discover(dev: Path = Path("/dev"), sysfs: Path = Path("/sys")) -> DiscoveredPorts:
@@ -85,7 +101,16 @@ def discover(dev: Path = Path("/dev"), sysfs: Path = Path("/sys")) -> Discovered
         for folder in _folders(sysfs / "class" / "net")
         if _number(folder / "type") == _CAN_HARDWARE
     ]
-    return DiscoveredPorts(tuple(serial), tuple(can))
+    i2c = [
+        I2cAdapter(
+            path=str(path),
+            name=_text(folder, "name"),
+            accessible=os.access(path, os.R_OK | os.W_OK),
+        )
+        for folder in _folders(sysfs / "class" / "i2c-dev")
+        if (path := dev / folder.name).exists()
+    ]
+    return DiscoveredPorts(tuple(serial), tuple(can), tuple(i2c))
 
 
 def udev_rule(device: SerialDevice, link: str) -> str:
