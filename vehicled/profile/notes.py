@@ -144,7 +144,9 @@ def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
             "an inertial sensor",
         ),
     }
-    if "LaserScan" in carried and profile.localisation is None and "GnssFix" not in carried:
+    if "MapPose" in carried:
+        del needs["GnssFix"]
+    elif "LaserScan" in carried and profile.localisation is None and "GnssFix" not in carried:
         del needs["GnssFix"]
         yield Note(
             "localisation",

@@ -30,6 +30,7 @@ from vehicled.profile.latency import LatencyModel
 from vehicled.profile.plugins import label, table_name
 from vehicled.profile.sensors import HeadingModel as HeadingModel
 from vehicled.profile.sensors import ImuModel as ImuModel
+from vehicled.profile.sensors import MocapModel
 from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
 from vehicled.profile.sensors import ReferenceModel, SteeringFeedbackModel, WheelEncodersModel
 from vehicled.profile.table import Rate, Vector3
@@ -46,7 +47,7 @@ PortName = Annotated[
 Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback",
     "Corrections", "OperatorCommand", "ActuatorCommand", "TeleopCommand", "Heartbeat",
-    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels",
+    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels", "MapPose",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 
@@ -335,6 +336,8 @@ class Sim(Table, frozen=True, kw_only=True):
     """Sensor of the wheel angle; left out: none."""
     reference: ReferenceModel = field(default_factory=ReferenceModel)
     """Reference system that judges the vehicle."""
+    mocap: MocapModel = field(default_factory=MocapModel)
+    """Motion capture system."""
     scene: str = ""
     """Scene of what stands and moves round the course: a name of ``vehicled scenes``, or a file
     (.toml, .geojson, or the .yaml of a map), whose path counts from the profile."""

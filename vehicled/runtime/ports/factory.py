@@ -9,6 +9,7 @@ from vehicled.runtime.ports.address import (
     SlcanAddress,
     SocketCanAddress,
     TcpAddress,
+    UdpAddress,
     UdpCanAddress,
     note,
     parse,
@@ -65,6 +66,10 @@ def _opener(address: Address) -> Opener:
             from vehicled.runtime.ports.tcp_channel import open_tcp
 
             return partial(open_tcp, address)
+        case UdpAddress():
+            from vehicled.runtime.ports.udp_channel import open_udp
+
+            return partial(open_udp, address)
         case SlcanAddress():
             from vehicled.runtime.ports.slcan_channel import open_slcan
 

@@ -16,6 +16,7 @@ from vehicled.runtime.ports.address import (
     SlcanAddress,
     SocketCanAddress,
     TcpAddress,
+    UdpAddress,
     UdpCanAddress,
     note,
     parse,
@@ -30,6 +31,16 @@ SAMPLE_BYTES = {
 BAUD_TOLERANCE = 0.02
 """Relative difference of line rates at which a receiver is read all the same: CRSF has 416666 and
 420000 baud."""
+_CARRIED = {
+    "frames": "frames of a CAN bus",
+    "stream": "a byte stream",
+    "datagrams": "datagrams",
+}
+_WHERE = {
+    "frames": "can:can0",
+    "stream": "serial:/dev/serial/by-id/NAME or tcp:HOST:PORT",
+    "datagrams": "udp:HOST:PORT",
+}
 BITS_PER_BYTE = 10
 """Bits on the line per byte, with start and stop bit."""
 
@@ -68,6 +79,9 @@ def _place(address: Address) -> tuple[Any, ...]:
             return "line", os.path.realpath(address.path)
         case TcpAddress():
             return "tcp", address.host.lower().rstrip("."), address.port
+        case UdpAddress():
+            # Without a port of its own, several may ask one host.
+            return ("udp", address.listen) if address.listen else ("udp", id(address))
         case SocketCanAddress():
             return "can", address.interface
         case UdpCanAddress():
@@ -132,10 +146,18 @@ def _unfit(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
     """Yield an error if the port carries something else than the driver needs."""
     needed = transport_of(device)
     frames = isinstance(address, SocketCanAddress | SlcanAddress | UdpCanAddress)
-    if not needed or (needed == "frames") is frames:
+    datagrams = isinstance(address, UdpAddress)
+    carried = "frames" if frames else "datagrams" if datagrams else "stream"
+    if not needed or needed == carried:
         return
     driver = device.driver.name
-    if frames:
+    if "datagrams" in (needed, carried):
+        has, lacks, where = (
+            _CARRIED[carried],
+            _CARRIED[needed],
+            _WHERE[needed],
+        )
+    elif frames:
         has, lacks, where = (
             "frames of a CAN bus",
             "a byte stream",
