@@ -69,7 +69,9 @@ def wired_ports(profile: Profile) -> tuple[dict[str, int], list[str]]:
     wired = {
         name: device
         for name, device in profile.devices.items()
-        if device.driver.name != "msglink" and not _is_networked(device)
+        if device.driver.name != "msglink"
+        and not _is_networked(device)
+        and not _by_datagrams(device)
     }
     rates = {
         name: baud_of(device.port) if "baud=" in device.port else 0
@@ -85,6 +87,20 @@ def network_ports(profile: Profile) -> dict[str, bool]:
         for name, device in profile.devices.items()
         if _is_networked(device)
     }
+
+
+def datagram_ports(profile: Profile) -> dict[str, bool]:
+    """Return the devices that exchange datagrams, and whether they send without being asked: to a
+    port that the address names."""
+    return {
+        name: "listen=" in device.port
+        for name, device in profile.devices.items()
+        if _by_datagrams(device)
+    }
+
+
+def _by_datagrams(device: DeviceTable) -> bool:
+    return device.port.startswith("udp:") and device.driver.name != "msglink"
 
 
 def _is_networked(device: DeviceTable) -> bool:
