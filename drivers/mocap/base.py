@@ -450,17 +450,19 @@ class MocapDevice(Device):
             self._accept(pose, anew=True)
             return None
         off_m, turn_rad = self._apart(track, pose)
-        if off_m <= self._gate_m(track, pose) and turn_rad <= self._turn_gate_rad(track, pose):
+        candidate = self._candidate
+        followed = candidate is not None and self._follows(candidate, pose)
+        # The gate grows with time, and would let in whoever was refused at first.
+        nearer = followed and candidate is not None and self._apart(candidate, pose)[0] < off_m
+        near = off_m <= self._gate_m(track, pose)
+        if near and turn_rad <= self._turn_gate_rad(track, pose) and not nearer:
             self._accept(pose)
             return None
-        candidate = self._candidate
-        if candidate is None or not self._follows(candidate, pose):
+        if candidate is None or not followed:
             self._candidate = _Track(pose, 0.0, 0.0, pose.t_ns)
         else:
             self._candidate = self._advanced(candidate, pose)
-        flipped = turn_rad > max(FLIP_RAD, self._turn_gate_rad(track, pose)) or (
-            off_m <= self._gate_m(track, pose)
-        )
+        flipped = turn_rad > FLIP_RAD or (near and turn_rad > self._turn_gate_rad(track, pose))
         steady_s = (pose.t_ns - self._candidate.since_ns) * 1e-9
         if flipped:
             return Problem(
