@@ -46,6 +46,8 @@ CHECK_NS = 100_000_000
 """Period of the check for silence."""
 MOST_TILT_RAD = 0.6
 """Tilt beyond which a ground vehicle is not believed."""
+FIRST_S = 2.0
+"""Time after the port opens in which a server is connected and asked for names, s."""
 BODY_SIGHTINGS = 200
 """Frames over which lost ones are counted."""
 LOST_SHARE = 0.05
@@ -298,11 +300,9 @@ class MocapDevice(Device):
         self._due_ns = now_ns + CHECK_NS
         self.keep_up(now_ns)
         messages: list[Message] = []
-        if now_ns - self._arrived_ns > self._silence_ns and self._since_ns is not None:
-            silent_s = (now_ns - max(self._arrived_ns, self._since_ns)) * 1e-9
-            if silent_s > self.params.lost_cap_s:
-                text = f"nothing arrives: {self.advice}"
-                self._why = Problem(Refusal.LOST, Unused.NO_SOLUTION, text)
+        if now_ns - self._arrived_ns > self._silence_ns:
+            text = f"nothing arrives: {self.advice}"
+            self._why = Problem(Refusal.LOST, Unused.NO_SOLUTION, text)
         self._judge(now_ns, messages)
         return messages
 
@@ -542,7 +542,8 @@ class MocapDevice(Device):
         if problem is None or begun_ns is None:
             return
         lost_s = (now_ns - begun_ns) * 1e-9
-        if lost_s < self.params.lost_cap_s and problem.refusal is Refusal.LOST:
+        grace_s = FIRST_S if self._believed_ns is None else self.params.lost_cap_s
+        if lost_s < grace_s and problem.refusal is Refusal.LOST:
             return
         reaction = Reaction.WARN
         if self._measures and lost_s >= self.params.lost_stop_s:

@@ -1,10 +1,11 @@
 """Datagrams on a port: each is one record, so that any cut of the stream keeps their bounds.
 
-``D6 0D | length u16 | CRC-16 of these four bytes u16 | data``, little-endian. A UDP port reads and
+``D6 0D 44 47 | length u16 | its complement u16 | data``, little-endian. A UDP port reads and
 writes such records; they never leave the computer, except in a log.
 """
 
-from vehicled.core.wire.crc import crc16_xmodem
+from struct import Struct
+
 from vehicled.core.wire.framing import (
     INCOMPLETE,
     NO_FRAME,
@@ -14,22 +15,21 @@ from vehicled.core.wire.framing import (
     Stream,
 )
 
-SYNC = b"\xd6\x0d"
-HEAD_BYTES = 6
+SYNC = b"\xd6\x0dDG"
+HEAD_BYTES = 8
+_LENGTH = Struct("<HH")
 MAX_DATA_BYTES = 65_507
 """Most data of a UDP datagram over IPv4."""
 
 
 class _Record(Shape):
-    """Shape of a record. Its head is checked, so a false start costs six bytes."""
+    """Shape of a record. Its head is checked, so a false start costs eight bytes."""
 
     def length(self, buffer: Stream, at: int, end: int) -> int:
         if end - at < HEAD_BYTES:
             return INCOMPLETE
-        if crc16_xmodem(buffer[at : at + 4]) != int.from_bytes(buffer[at + 4 : at + 6], "little"):
-            return NO_FRAME
-        size = int.from_bytes(buffer[at + 2 : at + 4], "little")
-        return HEAD_BYTES + size if size <= MAX_DATA_BYTES else NO_FRAME
+        size, complement = _LENGTH.unpack_from(buffer, at + 4)
+        return HEAD_BYTES + size if size + complement == 0xFFFF else NO_FRAME
 
     def valid(self, buffer: Stream, at: int, stop: int) -> bool:
         """Return True: the network has checked the data."""
@@ -40,8 +40,7 @@ def pack(data: bytes) -> bytes:
     """Return the record of a datagram. Raises ValueError for one that no network carries."""
     if len(data) > MAX_DATA_BYTES:
         raise ValueError(f"a datagram holds at most {MAX_DATA_BYTES} bytes, not {len(data)}")
-    head = SYNC + len(data).to_bytes(2, "little")
-    return head + crc16_xmodem(head).to_bytes(2, "little") + data
+    return SYNC + _LENGTH.pack(len(data), 0xFFFF - len(data)) + data
 
 
 def unpack(records: bytes) -> tuple[list[bytes], int]:
@@ -61,6 +60,6 @@ def datagram_reader() -> PayloadReader:
     """Return a reader of datagrams from a stream of records."""
     return PayloadReader(
         [Protocol("datagram", SYNC, _Record())],
-        HEAD_BYTES + MAX_DATA_BYTES,
+        HEAD_BYTES + 0xFFFF,
         lambda _, record: record[HEAD_BYTES:],
     )
