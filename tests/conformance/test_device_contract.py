@@ -230,7 +230,8 @@ def natnet_packets(i: int) -> bytes:
 
 def vicon_block(i: int) -> bytes:
     each = vicon.ViconObject("car", (1.0 + 0.01 * i, 2.0, 0.1), (0.0, 0.0, 0.5))
-    return datagram(vicon.write(vicon.ObjectBlock(i + 1, (each,))))
+    others = tuple([each._replace(name=name) for name in ("truck", "wall")])
+    return datagram(vicon.write(vicon.ObjectBlock(i + 1, (each, *others))))
 
 
 def vrpn_messages() -> bytes:
