@@ -13,6 +13,7 @@ from vehicled.core.vehicle import Drive, Steering, Vehicle
 from vehicled.core.wire.channels import TICKS
 from vehicled.profile.collect import Rule, TableView
 from vehicled.profile.latency import SIDES, LatencyModel
+from vehicled.profile.noise import NOISED
 from vehicled.profile.plugins import PluginError
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.registry import UnknownNameError, names, resolve
@@ -117,6 +118,7 @@ def _profile(profile: TableView) -> Found:
     yield from _rc(profile)
     yield from _localisation(profile)
     yield from _poses(profile)
+    yield from _noise(profile)
 
 
 def _rc(profile: TableView) -> Found:
@@ -238,6 +240,18 @@ def _poses(profile: TableView) -> Found:
             f"{name} takes no poses: choose {' or '.join(LOCATED)}, or write messages = "
             f'["GnssFix", "Heading"] for "{givers[0]}"',
         )
+
+
+def _noise(profile: TableView) -> Found:
+    """Check that noise is added to measurements, and to nothing that judges."""
+    for name, table in _devices(profile).items():
+        if not isinstance(table.get("noise"), dict):
+            continue
+        if not NOISED & set(_listed(table)):
+            yield (
+                ("devices", name, "noise"),
+                f'"{name}" gives none of {", ".join(sorted(NOISED))}, to which noise can be added',
+            )
 
 
 def _references(profile: TableView) -> Found:

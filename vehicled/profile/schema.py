@@ -27,6 +27,7 @@ from vehicled.maps.localiser import LocaliserParams
 from vehicled.profile.gnss import GnssModel as GnssModel
 from vehicled.profile.independent_stop import IndependentStop
 from vehicled.profile.latency import LatencyModel
+from vehicled.profile.noise import SensorNoise
 from vehicled.profile.plugins import label, table_name
 from vehicled.profile.sensors import HeadingModel as HeadingModel
 from vehicled.profile.sensors import ImuModel as ImuModel
@@ -138,6 +139,8 @@ class DeviceTable(Table, frozen=True, kw_only=True):
     casters and base stations. Empty: none, or by its own wire."""
     capabilities: Capabilities | None = None
     """Abilities of an actuator; left out for other devices."""
+    noise: SensorNoise | None = None
+    """Noise that is added to its measurements while ``inject_noise`` is true."""
     mix: dict[str, Mix] = field(default_factory=dict)
     """Rows of the mixing matrix by output of an actuator. Empty, with one actuator: its motor gets
     the throttle, its servo the steering. With several, an output without a row gets nothing."""
@@ -410,6 +413,9 @@ class Profile(Table, frozen=True, kw_only=True):
     """Safety equipment outside the daemon."""
     view: ViewTable = field(default_factory=ViewTable)
     """The live view."""
+    inject_noise: bool = False
+    """Add the noise of ``[devices.NAME.noise]`` to what these sensors measure, for an experiment:
+    ``--noise`` sets it."""
     sim: Sim = field(default_factory=Sim)
     """The twin: vehicle, actuators and sensors of the simulator. What it leaves out is that of the
     vehicle: wheelbase, steering and drive of the 4-DOF plant, and the rates of the sensors."""
