@@ -559,11 +559,10 @@ class MocapDevice(Device):
 
     def _publish(self, s: Sighting, pose: BodyPose, t_rx_ns: int, messages: list[Message]) -> None:
         velocity = self._velocity(pose)
+        self.usage.use(s.name)
         self._count += 1
         if self._count % self.params.every:
-            self.usage.refuse(s.name, Unused.NOT_WANTED)
             return
-        self.usage.use(s.name)
         sigma_m, sigma_rad = self.params.position_sigma_m, self.params.yaw_sigma_rad
         if MapPose in self._wanted:
             messages.append(self._map_pose(pose, t_rx_ns))

@@ -30,7 +30,7 @@ def check(profile: Profile) -> list[Note]:
     return [
         *_vehicle(profile),
         *_estimator(profile),
-        *_noise(profile),
+        *noise_of(profile),
         *devices_of(profile),
         *_corrections(profile),
         *_receiver_inputs(profile),
@@ -135,7 +135,7 @@ def _estimator(profile: Profile) -> Iterator[Note]:
         )
 
 
-def _noise(profile: Profile) -> Iterator[Note]:
+def noise_of(profile: Profile) -> Iterator[Note]:
     """Warn of noise that is injected, and refuse to inject what is not stated."""
     if not profile.inject_noise:
         return
