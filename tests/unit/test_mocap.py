@@ -64,7 +64,9 @@ def frames(draw: st.DrawFn) -> natnet.Frame:
         tracked=st.booleans(),
     )
     channels = st.builds(
-        natnet.Channels, ids, st.lists(st.lists(small, max_size=3).map(tuple), max_size=3).map(tuple)
+        natnet.Channels,
+        ids,
+        st.lists(st.lists(small, max_size=3).map(tuple), max_size=3).map(tuple),
     )
     marker = st.builds(
         natnet.Marker, ids, ids, vectors, st.floats(0.0, 0.125, width=32), st.integers(0, 31),
@@ -213,9 +215,7 @@ def test_a_capture_that_is_cut_anywhere_is_read_up_to_there(shared_data: Path) -
 
 
 @given(place=st.tuples(small, small, small), yaw=unit, number=st.integers(0, 2**32 - 1))
-def test_a_block_of_vicon_comes_back(
-    place: natnet.Vector, yaw: float, number: int
-) -> None:
+def test_a_block_of_vicon_comes_back(place: natnet.Vector, yaw: float, number: int) -> None:
     objects = (
         vicon.ViconObject("car", place, (0.0, 0.0, yaw)),
         vicon.ViconObject("x" * 24, (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)),
@@ -496,7 +496,9 @@ def test_markers_that_have_moved_are_named() -> None:
 
 def test_a_body_that_is_not_there_is_named_with_those_that_are() -> None:
     room = Room(body="truck", configure=True)
-    room.feed(natnet.write_server_info(natnet.ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10**7)))
+    room.feed(
+        natnet.write_server_info(natnet.ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10**7))
+    )
     descriptions = natnet.write_descriptions([natnet.BodyDescription("car", 7)], (4, 1))
     room.feed(natnet.packet(natnet.Message.DESCRIPTIONS, descriptions))
     for i in range(230):
@@ -622,7 +624,9 @@ def test_no_number_makes_it_raise_or_give_a_pose_that_is_none(
     numbers: list[tuple[float, ...]], version: natnet.Version
 ) -> None:
     device = NatNetDevice(
-        NatNetParams(body="7", version=list(version)), [MapPose, GnssFix, ReferenceState], LIFETIME_NS
+        NatNetParams(body="7", version=list(version)),
+        [MapPose, GnssFix, ReferenceState],
+        LIFETIME_NS,
     )
     for i, values in enumerate(numbers):
         body = natnet.RigidBody(7, values[:3], values[3:7], abs(values[7]), True)  # type: ignore[arg-type]

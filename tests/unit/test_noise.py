@@ -142,7 +142,9 @@ def test_a_fix_is_moved_and_says_how_uncertain_it_is() -> None:
     last = found[-1]
     assert isinstance(last, GnssFix)
     assert last.position_covariance_m2[0] == pytest.approx(1e-4 + 0.03**2)
-    assert last.velocity_covariance_m2ps2[0] != last.velocity_covariance_m2ps2[0], "not known before"
+    assert last.velocity_covariance_m2ps2[0] != last.velocity_covariance_m2ps2[0], (
+        "not known before"
+    )
     speeds = np.array([f.velocity_enu_mps[0] for f in found])  # type: ignore[attr-defined]
     assert speeds.std() == pytest.approx(0.1, rel=0.05)
 

@@ -20,6 +20,8 @@ RECEIVE_BYTES = 1 << 20
 """Buffer asked of the kernel: frames of a crowded room are large, and come in bursts."""
 _LONGEST_BYTES = 65_535
 _DATAGRAMS_PER_WAKE = 16
+_MULTICAST_ALL = getattr(socket, "IP_MULTICAST_ALL", 49)
+"""Option of Linux, which Python has no name for."""
 RESOLVE_S = 5.0
 
 
@@ -172,8 +174,9 @@ def _join(sock: socket.socket, address: UdpAddress, place: str, host: str) -> No
         sock.setsockopt(
             socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + socket.inet_aton(local)
         )
-        if hasattr(socket, "IP_MULTICAST_ALL"):
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_ALL, 0)
+        with suppress(OSError):
+            # Otherwise the groups that other programs have joined arrive too.
+            sock.setsockopt(socket.IPPROTO_IP, _MULTICAST_ALL, 0)
     except (OSError, ValueError) as error:
         text = getattr(error, "strerror", None) or str(error)
         raise OpenError(
