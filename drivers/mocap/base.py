@@ -86,7 +86,7 @@ class MocapParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     latency_s: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.004
     """Least time from the exposure to the arrival that the protocol does not state."""
     every: Annotated[int, Meta(ge=1, le=1000)] = 1
-    """Of so many poses one is passed on."""
+    """Passes on every n-th pose."""
     max_marker_error_m: Annotated[float, Meta(gt=0.0, le=1.0)] = 0.02
     """Mean marker error beyond which a pose is not believed, where the system states one."""
     max_acceleration_mps2: Annotated[float, Meta(gt=0.0, le=1000.0)] = 15.0
@@ -112,7 +112,7 @@ class MocapParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Height of the map's origin above the ellipsoid."""
 
 
-class Sighting(NamedTuple):
+class BodySighting(NamedTuple):
     """The vehicle's body in one frame, in the axes of the system, z up."""
 
     name: str
@@ -128,10 +128,10 @@ class Sighting(NamedTuple):
     tracked: bool = True
     marker_error_m: float = 0.0
     missing: str = ""
-    """What is there in place of the body, if it is not."""
+    """Text that says why the body is not there."""
 
 
-class Refusal(StrEnum):
+class PoseFault(StrEnum):
     """Code of the fault by which a withheld pose is named."""
 
     LOST = "mocap_lost"
@@ -141,10 +141,10 @@ class Refusal(StrEnum):
     TILTED = "mocap_tilted"
 
 
-class Problem(NamedTuple):
+class PoseProblem(NamedTuple):
     """Reason why a pose is withheld."""
 
-    refusal: Refusal
+    refusal: PoseFault
     unused: Unused
     text: str
 
@@ -170,7 +170,7 @@ class _Track(NamedTuple):
     since_ns: int
 
 
-class CountedReader(Protocol):
+class CountingReader(Protocol):
     """Reader of a byte stream that counts what it drops."""
 
     @property
@@ -195,7 +195,7 @@ def from_z_up(vector: Vector, up: Up) -> Vector:
 class MocapDevice(Device):
     """Driver of a motion capture system. A subclass provides a reader and :meth:`sightings`."""
 
-    _reader: CountedReader
+    _reader: CountingReader
 
     name: ClassVar[str] = "mocap"
     """Origin of its faults and events."""
@@ -222,13 +222,20 @@ class MocapDevice(Device):
         self._axes = cos(params.yaw_rad), sin(params.yaw_rad)
         self._arm: Vector = (0.0, 0.0, 0.0)
         self._tx: list[Action] = []
-        self._faults = {code: FaultEpisode(code.value, self.name) for code in Refusal}
+        self._faults = {code: FaultEpisode(code.value, self.name) for code in PoseFault}
         self._drops = FaultEpisode("mocap_frames_lost", self.name)
         self.lost_frames = 0
         """Frames that the numbers show to be missing."""
         self.withheld = 0
         """Poses that were not believed."""
         self._due_ns = NEVER_NS
+        self._open = True
+        self._since_ns: int | None = None
+        self._believed_ns: int | None = None
+        self._why: PoseProblem | None = None
+        self._track: _Track | None = None
+        self._candidate: _Track | None = None
+        self._number: int | None = None
         self._begin()
 
     @property
@@ -244,7 +251,7 @@ class MocapDevice(Device):
     # ---------------------------------------------------------------- for subclasses
 
     @abstractmethod
-    def sightings(self, data: bytes, t_rx_ns: int) -> Sequence[Sighting]:
+    def sightings(self, data: bytes, t_rx_ns: int) -> Sequence[BodySighting]:
         """Return the sightings that the bytes complete. Never raises."""
 
     @property
@@ -269,15 +276,21 @@ class MocapDevice(Device):
         self._arm = (lever_arm_m[0], lever_arm_m[1], lever_arm_m[2])
 
     def on_port(self, state: PortState, detail: str, now_ns: int) -> Sequence[Message]:
-        """Forget the motion; ask the server when the port opens."""
+        """Forget the motion; ask the server when the port opens. While it is closed the time
+        without a pose goes on."""
         self._tx.clear()
         self._begin()
-        if state is PortState.OPENED:
+        self._open = state is PortState.OPENED
+        if self._open:
             self._since_ns = now_ns
             self._due_ns = now_ns
             self.restart(now_ns)
-        else:
+        elif self._believed_ns is None:
             self._due_ns = NEVER_NS
+        else:
+            self._due_ns = now_ns
+            text = f"the port is closed: {detail}"
+            self._why = PoseProblem(PoseFault.LOST, Unused.NO_SOLUTION, text)
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
@@ -298,11 +311,12 @@ class MocapDevice(Device):
         if now_ns < self._due_ns:
             return ()
         self._due_ns = now_ns + CHECK_NS
-        self.keep_up(now_ns)
         messages: list[Message] = []
-        if now_ns - self._arrived_ns > self._silence_ns:
+        if self._open:
+            self.keep_up(now_ns)
+        if self._open and now_ns - self._arrived_ns > self._silence_ns:
             text = f"nothing arrives: {self.advice}"
-            self._why = Problem(Refusal.LOST, Unused.NO_SOLUTION, text)
+            self._why = PoseProblem(PoseFault.LOST, Unused.NO_SOLUTION, text)
         self._judge(now_ns, messages)
         return messages
 
@@ -313,22 +327,21 @@ class MocapDevice(Device):
     # ---------------------------------------------------------------- sightings
 
     def _begin(self) -> None:
-        self._since_ns: int | None = None
+        self._since_ns = None
         self._silence_ns = round(self.params.lost_cap_s * 1e9)
         self._arrived_ns = -NEVER_NS
-        self._believed_ns: int | None = None
         self._seen_ns = -NEVER_NS
-        self._track: _Track | None = None
-        self._candidate: _Track | None = None
-        self._number: int | None = None
+        self._track = None
+        self._candidate = None
+        self._number = None
         self._lost: deque[int] = deque(maxlen=BODY_SIGHTINGS)
         self._same = 0
         self._raw: tuple[object, ...] = ()
-        self._why: Problem | None = None
+        self._why = None
         self._count = 0
         self._past: deque[BodyPose] = deque()
 
-    def _take(self, s: Sighting, t_rx_ns: int, messages: list[Message]) -> None:
+    def _take(self, s: BodySighting, t_rx_ns: int, messages: list[Message]) -> None:
         if not self._in_order(s, t_rx_ns, messages):
             return
         self._arrived_ns = t_rx_ns
@@ -348,7 +361,7 @@ class MocapDevice(Device):
             messages += fault.set("", t_rx_ns)
         self._publish(s, pose, t_rx_ns, messages)
 
-    def _in_order(self, s: Sighting, t_rx_ns: int, messages: list[Message]) -> bool:
+    def _in_order(self, s: BodySighting, t_rx_ns: int, messages: list[Message]) -> bool:
         """Count lost frames; return False for one that came before."""
         if s.number is None:
             return True
@@ -371,11 +384,11 @@ class MocapDevice(Device):
         messages += self._drops.set(reason, t_rx_ns)
         return True
 
-    def _checked(self, s: Sighting) -> tuple[BodyPose | None, Problem | None]:
+    def _checked(self, s: BodySighting) -> tuple[BodyPose | None, PoseProblem | None]:
         """Return the pose of a sighting, or why it is none by itself."""
 
-        def lost(unused: Unused, text: str) -> tuple[None, Problem]:
-            return None, Problem(Refusal.LOST, unused, text)
+        def lost(unused: Unused, text: str) -> tuple[None, PoseProblem]:
+            return None, PoseProblem(PoseFault.LOST, unused, text)
 
         if s.position_m is None:
             return lost(Unused.FOREIGN, s.missing)
@@ -398,16 +411,16 @@ class MocapDevice(Device):
                 "the cameras, or look for a marker that has moved",
             )
         if self._same + 1 >= self.params.same_poses:
-            return None, Problem(
-                Refusal.FROZEN,
+            return None, PoseProblem(
+                PoseFault.FROZEN,
                 Unused.STUCK,
                 f"the system repeats one pose ({self._same + 1} frames): it has lost the body "
                 "and does not say so, or it is paused",
             )
         pose, tilt_rad = self._in_map(s.t_ns, s.position_m, s.attitude)
         if tilt_rad > MOST_TILT_RAD:
-            return None, Problem(
-                Refusal.TILTED,
+            return None, PoseProblem(
+                PoseFault.TILTED,
                 Unused.CONTRADICTION,
                 f"the body tilts by {degrees(tilt_rad):.0f} degrees: look whether up_axis is that "
                 "of the system, and define the body while the vehicle stands level",
@@ -442,7 +455,7 @@ class MocapDevice(Device):
 
     def _against_motion(
         self, pose: BodyPose, t_rx_ns: int, messages: list[Message]
-    ) -> Problem | None:
+    ) -> PoseProblem | None:
         """Compare a pose with the motion before it; return why it is not believed."""
         unseen_ns, self._seen_ns = t_rx_ns - self._seen_ns, t_rx_ns
         track = self._track
@@ -465,16 +478,16 @@ class MocapDevice(Device):
         flipped = turn_rad > FLIP_RAD or (near and turn_rad > self._turn_gate_rad(track, pose))
         steady_s = (pose.t_ns - self._candidate.since_ns) * 1e-9
         if flipped:
-            return Problem(
-                Refusal.FLIPPED,
+            return PoseProblem(
+                PoseFault.FLIPPED,
                 Unused.CONTRADICTION,
                 f"the body has turned by {degrees(turn_rad):.0f} degrees at once: its markers look "
                 "alike from two sides, place one unlike the others; cover the body for "
                 f"{self.params.forget_s:g} s if it did turn",
             )
         if steady_s < self.params.reacquire_s:
-            return Problem(
-                Refusal.JUMPED,
+            return PoseProblem(
+                PoseFault.JUMPED,
                 Unused.CONTRADICTION,
                 f"the body has jumped by {off_m:.2f} m: another body has been taken for it, or a "
                 "reflection",
@@ -543,7 +556,7 @@ class MocapDevice(Device):
             return
         lost_s = (now_ns - begun_ns) * 1e-9
         grace_s = FIRST_S if self._believed_ns is None else self.params.lost_cap_s
-        if lost_s < grace_s and problem.refusal is Refusal.LOST:
+        if lost_s < grace_s and problem.refusal is PoseFault.LOST:
             return
         reaction = Reaction.WARN
         if self._measures and lost_s >= self.params.lost_stop_s:
@@ -557,7 +570,9 @@ class MocapDevice(Device):
 
     # ---------------------------------------------------------------- messages
 
-    def _publish(self, s: Sighting, pose: BodyPose, t_rx_ns: int, messages: list[Message]) -> None:
+    def _publish(
+        self, s: BodySighting, pose: BodyPose, t_rx_ns: int, messages: list[Message]
+    ) -> None:
         velocity = self._velocity(pose)
         self.usage.use(s.name)
         self._count += 1

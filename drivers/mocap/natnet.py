@@ -8,14 +8,15 @@ states. Of a stream whose version is unknown, the layout is the one that consume
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from struct import Struct as Layout
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 Version = tuple[int, int]
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
+Item = TypeVar("Item")
 
 
-class Message(IntEnum):
+class MessageId(IntEnum):
     """Message numbers."""
 
     CONNECT = 0
@@ -59,7 +60,7 @@ class NatNetError(ValueError):
     """A packet that its layout cannot read."""
 
 
-class RigidBody(NamedTuple):
+class TrackedBody(NamedTuple):
     """Rigid body in a frame: its pivot, and its attitude as a quaternion x, y, z, w."""
 
     number: int
@@ -89,12 +90,12 @@ class Bones(NamedTuple):
     """Skeleton, or another asset of several bodies."""
 
     number: int
-    bodies: tuple[RigidBody, ...]
+    bodies: tuple[TrackedBody, ...]
     markers: int = 0
     """Number of its markers, of an asset."""
 
 
-class Channels(NamedTuple):
+class ChannelSamples(NamedTuple):
     """Samples of a force plate or another device, by channel."""
 
     number: int
@@ -105,7 +106,7 @@ class Frame(NamedTuple):
     """Frame of motion capture data."""
 
     number: int
-    bodies: tuple[RigidBody, ...] = ()
+    bodies: tuple[TrackedBody, ...] = ()
     timestamp_s: float = 0.0
     """Time since the start of the server's software; 0 if the version states none."""
     ticks: tuple[int, int, int] = (0, 0, 0)
@@ -120,8 +121,8 @@ class Frame(NamedTuple):
     markers: tuple[Marker, ...] = ()
     skeletons: tuple[Bones, ...] = ()
     assets: tuple[Bones, ...] = ()
-    force_plates: tuple[Channels, ...] = ()
-    devices: tuple[Channels, ...] = ()
+    force_plates: tuple[ChannelSamples, ...] = ()
+    devices: tuple[ChannelSamples, ...] = ()
     version: Version = (0, 0)
     """Layout by which it was read."""
 
@@ -160,8 +161,8 @@ class ServerInfo(NamedTuple):
     group: str = ""
 
 
-class Packet(NamedTuple):
-    """Packet that is read no further."""
+class NatNetPacket(NamedTuple):
+    """NatNetPacket that is read no further."""
 
     message: int
     payload: bytes
@@ -176,7 +177,7 @@ def layout_of(version: Sequence[int]) -> Version:
     return next((each for each in LAYOUTS if each <= wanted), LAYOUTS[-1])
 
 
-def split(data: bytes) -> Packet:
+def split(data: bytes) -> NatNetPacket:
     """Return message number and payload of a packet. Raises :class:`NatNetError` for a truncated
     one."""
     if len(data) < HEAD.size:
@@ -184,7 +185,7 @@ def split(data: bytes) -> Packet:
     message, size = HEAD.unpack_from(data)
     if len(data) < HEAD.size + size:
         raise NatNetError(f"{len(data) - HEAD.size} bytes of {size}: the packet is truncated")
-    return Packet(message, data[HEAD.size : HEAD.size + size])
+    return NatNetPacket(message, data[HEAD.size : HEAD.size + size])
 
 
 class _Reader:
@@ -250,7 +251,7 @@ class _Reader:
             self.at = stop
 
 
-def _body(r: _Reader) -> RigidBody:
+def _body(r: _Reader) -> TrackedBody:
     number, x, y, z, qx, qy, qz, qw = r.take(_BODY)
     error = 0.0
     if r.version < (3, 0):
@@ -258,10 +259,10 @@ def _body(r: _Reader) -> RigidBody:
     if r.version >= (2, 0):
         (error,) = r.take(_FLOAT)
     tracked = bool(int(r.take(_SHORT)[0]) & TRACKED) if r.version >= (2, 6) else None
-    return RigidBody(int(number), (x, y, z), (qx, qy, qz, qw), error, tracked)
+    return TrackedBody(int(number), (x, y, z), (qx, qy, qz, qw), error, tracked)
 
 
-def _bodies(r: _Reader) -> tuple[RigidBody, ...]:
+def _bodies(r: _Reader) -> tuple[TrackedBody, ...]:
     count, stop = r.section(32)
     if stop is None or not count:
         found = tuple([_body(r) for _ in range(count)])
@@ -288,7 +289,7 @@ def _asset(r: _Reader) -> Bones:
     number = r.integer()
     bodies = tuple(
         [
-            RigidBody(int(n), (x, y, z), (qx, qy, qz, qw), error, bool(int(params) & TRACKED))
+            TrackedBody(int(n), (x, y, z), (qx, qy, qz, qw), error, bool(int(params) & TRACKED))
             for n, x, y, z, qx, qy, qz, qw, error, params in r.many(
                 _ASSET_BODY, r.count(_ASSET_BODY.size)
             )
@@ -299,24 +300,26 @@ def _asset(r: _Reader) -> Bones:
     return Bones(number, bodies, markers)
 
 
-def _channels(r: _Reader) -> Channels:
+def _channels(r: _Reader) -> ChannelSamples:
     number = r.integer()
-    samples = []
-    for _ in range(r.count(4)):
-        samples.append(tuple([each[0] for each in r.many(_FLOAT, r.count(4))]))
-    return Channels(number, tuple(samples))
+    samples = [tuple([each[0] for each in r.many(_FLOAT, r.count(4))]) for _ in range(r.count(4))]
+    return ChannelSamples(number, tuple(samples))
 
 
-def _section(r: _Reader, read: Callable[[_Reader], object], least_bytes: int) -> tuple:
+def _section(r: _Reader, read: Callable[[_Reader], Item], least_bytes: int) -> tuple[Item, ...]:
     count, stop = r.section(least_bytes)
     found = tuple([read(r) for _ in range(count)])
     r.leave(stop)
     return found
 
 
+def _vectors(found: list[tuple[float, ...]]) -> tuple[Vector, ...]:
+    return tuple([(x, y, z) for x, y, z in found])
+
+
 def _marker_set(r: _Reader) -> tuple[str, tuple[Vector, ...]]:
     name = r.text()
-    return name, tuple(r.many(_FLOATS3, r.count(12)))  # type: ignore[arg-type]
+    return name, _vectors(r.many(_FLOATS3, r.count(12)))
 
 
 def _labelled(r: _Reader) -> tuple[Marker, ...]:
@@ -330,9 +333,9 @@ def _labelled(r: _Reader) -> tuple[Marker, ...]:
     return tuple(found)
 
 
-def _suffix(r: _Reader) -> dict[str, object]:
+def _suffix(r: _Reader) -> dict[str, Any]:
     """Read what follows the data: latency, time code, time stamps, parameters, end mark."""
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     if r.version < (3, 0):
         (found["latency_s"],) = r.take(_FLOAT)
     r.skip(8)  # time code
@@ -370,10 +373,10 @@ def read_frame(payload: bytes, version: Version) -> Frame:
     if r.at != r.end and version < (4, 1):
         raise NatNetError(f"{r.end - r.at} bytes are left")
     return Frame(
-        number, bodies, marker_sets=sets, other_markers=tuple(others), markers=markers,
+        number, bodies, marker_sets=sets, other_markers=_vectors(others), markers=markers,
         skeletons=skeletons, assets=assets, force_plates=plates, devices=devices,
         version=version, **suffix,
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
 
 
 def guess_frame(payload: bytes) -> Frame:
@@ -509,46 +512,50 @@ def read_server_info(payload: bytes) -> ServerInfo:
     application, version = tuple(versions[:4]), tuple(versions[4:])
     text = name.partition(b"\0")[0].decode("utf-8", "replace")
     if len(payload) < _SENDER.size + _CONNECTION.size:
-        return ServerInfo(text, application, version)  # type: ignore[arg-type]
+        return ServerInfo(text, application, version)
     tick_hz, port, multicast, *group = _CONNECTION.unpack_from(payload, _SENDER.size)
     return ServerInfo(
         text, application, version, tick_hz, port, bool(multicast), ".".join(map(str, group))
-    )  # type: ignore[arg-type]
+    )
 
 
-Content = Frame | ServerInfo | list[BodyDescription | OtherDescription] | Packet
+Content = Frame | ServerInfo | list[BodyDescription | OtherDescription] | NatNetPacket
 
 
 def read(data: bytes, version: Version | None = None) -> Content:
     """Return the content of a packet. Raises :class:`NatNetError` for one that cannot be read."""
     packet = split(data)
-    if packet.message == Message.FRAME:
+    if packet.message == MessageId.FRAME:
         return (
             guess_frame(packet.payload) if version is None else read_frame(packet.payload, version)
         )
-    if packet.message == Message.DESCRIPTIONS:
+    if packet.message == MessageId.DESCRIPTIONS:
         if version is None:
             return guess_descriptions(packet.payload)
         return read_descriptions(packet.payload, version)
-    if packet.message == Message.SERVER_INFO:
+    if packet.message == MessageId.SERVER_INFO:
         return read_server_info(packet.payload)
     return packet
 
 
 NAMES = {
-    Message.FRAME: "FrameOfData", Message.DESCRIPTIONS: "ModelDef",
-    Message.SERVER_INFO: "ServerInfo", Message.CONNECT: "Connect", Message.TEXT: "MessageString",
-    Message.RESPONSE: "Response", Message.ECHO_REQUEST: "EchoRequest",
-    Message.ECHO_RESPONSE: "EchoResponse", Message.DISCOVERY: "Discovery",
-    Message.KEEP_ALIVE: "KeepAlive", Message.REQUEST: "Request",
-    Message.REQUEST_DESCRIPTIONS: "RequestModelDef", Message.REQUEST_FRAME: "RequestFrame",
-    Message.DISCONNECT: "Disconnect", Message.UNRECOGNIZED: "UnrecognizedRequest",
+    MessageId.FRAME: "FrameOfData", MessageId.DESCRIPTIONS: "ModelDef",
+    MessageId.SERVER_INFO: "ServerInfo", MessageId.CONNECT: "Connect",
+    MessageId.TEXT: "MessageString",
+    MessageId.RESPONSE: "Response", MessageId.ECHO_REQUEST: "EchoRequest",
+    MessageId.ECHO_RESPONSE: "EchoResponse", MessageId.DISCOVERY: "Discovery",
+    MessageId.KEEP_ALIVE: "KeepAlive", MessageId.REQUEST: "Request",
+    MessageId.REQUEST_DESCRIPTIONS: "RequestModelDef", MessageId.REQUEST_FRAME: "RequestFrame",
+    MessageId.DISCONNECT: "Disconnect", MessageId.UNRECOGNIZED: "UnrecognizedRequest",
 }  # fmt: skip
+
+
+_NAMES: dict[int, str] = {int(number): name for number, name in NAMES.items()}
 
 
 def name_of(message: int) -> str:
     """Return the name of a message."""
-    return NAMES.get(message, f"message {message}")  # type: ignore[call-overload]
+    return _NAMES.get(message, f"message {message}")
 
 
 # -------------------------------------------------------------------- writing
@@ -559,7 +566,7 @@ def packet(message: int, payload: bytes = b"") -> bytes:
     return HEAD.pack(message, len(payload)) + payload
 
 
-def connect(version: Sequence[int] = (4, 1, 0, 0), message: int = Message.CONNECT) -> bytes:
+def connect(version: Sequence[int] = (4, 1, 0, 0), message: int = MessageId.CONNECT) -> bytes:
     """Return a connect or discovery request of a client of a version."""
     four = (*version, 0, 0, 0, 0)[:4]
     return packet(message, _SENDER.pack(b"NatNetLib", *four, *four))
@@ -573,10 +580,10 @@ def write_server_info(info: ServerInfo) -> bytes:
     if info.tick_hz:
         group = [int(each) for each in (info.group or "0.0.0.0").split(".")]
         payload += _CONNECTION.pack(info.tick_hz, info.data_port, bool(info.multicast), *group)
-    return packet(Message.SERVER_INFO, payload)
+    return packet(MessageId.SERVER_INFO, payload)
 
 
-class _Writer:
+class _FrameWriter:
     """Sections of a payload in the layout of a version."""
 
     def __init__(self, version: Version) -> None:
@@ -594,7 +601,7 @@ def _text(name: str) -> bytes:
     return name.encode()[: NAME_BYTES - 1] + b"\0"
 
 
-def _written_body(body: RigidBody, version: Version) -> bytes:
+def _written_body(body: TrackedBody, version: Version) -> bytes:
     found = _BODY.pack(body.number, *body.position_m, *body.attitude)
     if version < (3, 0):
         found += _INT.pack(0)
@@ -605,7 +612,7 @@ def _written_body(body: RigidBody, version: Version) -> bytes:
     return found
 
 
-def _written_channels(each: Channels) -> bytes:
+def _written_channels(each: ChannelSamples) -> bytes:
     return (
         _INT.pack(each.number)
         + _INT.pack(len(each.samples))
@@ -619,7 +626,7 @@ def _written_channels(each: Channels) -> bytes:
 def write_frame(frame: Frame, version: Version) -> bytes:
     """Return the packet of a frame in the layout of a version; parts that it does not have are
     left out."""
-    w = _Writer(version)
+    w = _FrameWriter(version)
     w.parts += _INT.pack(frame.number)
     w.section(
         [
@@ -675,7 +682,7 @@ def write_frame(frame: Frame, version: Version) -> bytes:
         w.parts += bytes(8)
     if version >= (2, 6):
         w.parts += _SHORT.pack(frame.params)
-    return packet(Message.FRAME, bytes(w.parts) + bytes(4))
+    return packet(MessageId.FRAME, bytes(w.parts) + bytes(4))
 
 
 def write_descriptions(
@@ -705,7 +712,7 @@ def write_descriptions(
 # -------------------------------------------------------------------- recordings
 
 
-def packets(data: bytes) -> Iterator[Packet]:
+def packets(data: bytes) -> Iterator[NatNetPacket]:
     """Iterate over the packets of a recording without datagram bounds; what is none is skipped."""
     try:
         packet = split(data)
@@ -720,7 +727,7 @@ def packets(data: bytes) -> Iterator[Packet]:
         least = _LEAST_BYTES.get(message, MOST_BYTES)
         if least <= size <= end - at - HEAD.size:
             left -= size
-            found = Packet(message, data[at + HEAD.size : at + HEAD.size + size])
+            found = NatNetPacket(message, data[at + HEAD.size : at + HEAD.size + size])
             if _is_sound(found):
                 yield found
                 at += HEAD.size + size
@@ -731,13 +738,14 @@ def packets(data: bytes) -> Iterator[Packet]:
 SEARCHED_PER_BYTE = 24
 """Bytes of packets that are tried per byte of a recording."""
 _LEAST_BYTES = {
-    Message.FRAME: 28, Message.DESCRIPTIONS: 8, Message.SERVER_INFO: 264, Message.CONNECT: 264,
+    MessageId.FRAME: 28, MessageId.DESCRIPTIONS: 8, MessageId.SERVER_INFO: 264,
+    MessageId.CONNECT: 264,
 }  # fmt: skip
 """Fewest bytes of the packets that are recognised in a stream without bounds."""
 
 
-def _is_sound(found: Packet) -> bool:
-    if found.message == Message.CONNECT:
+def _is_sound(found: NatNetPacket) -> bool:
+    if found.message == MessageId.CONNECT:
         return found.payload[:1].isalpha() and len(found.payload) == _SENDER.size
     try:
         content = read(packet(*found))

@@ -6,14 +6,14 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from drivers.mocap import natnet
-from drivers.mocap.base import MocapDevice, MocapParams, Sighting, Up, z_up
+from drivers.mocap.base import BodySighting, MocapDevice, MocapParams, Up, z_up
 from drivers.mocap.capture import is_capture, payloads
 from drivers.mocap.natnet import (
     BodyDescription,
     Frame,
     NatNetError,
-    RigidBody,
     ServerInfo,
+    TrackedBody,
     Version,
 )
 from vehicled.core.messages import Message
@@ -31,7 +31,7 @@ QUIET_NS = 2_000_000_000
 LONGEST_DELAY_S = 1.0
 """Longest time from exposure to transmission that is believed."""
 MODELS_CHANGED = 2
-FRAME = natnet.NAMES[natnet.Message.FRAME]
+FRAME = natnet.NAMES[natnet.MessageId.FRAME]
 
 
 class NatNetParams(MocapParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -72,19 +72,19 @@ class NatNetDevice(MocapDevice):
 
     def _forget_server(self) -> None:
         self.server: ServerInfo | None = None
-        """What the server says of itself; None before it does."""
+        """Answer of the server to the connect request; None before it."""
         self._version: Version | None = None
         self._clock: DeviceClock | None = None
         self._by_ticks = False
         self._names: dict[str, int] = {}
-        self._asked_ns = self._heard_ns = self._alive_ns = self._described_ns = 0
+        self._asked_ns = self._received_ns = self._alive_ns = self._described_ns = 0
         self._stale = True
 
     def restart(self, now_ns: int) -> None:
         """Ask for the server anew."""
         self._datagrams.clear()
         self._forget_server()
-        self._heard_ns = now_ns
+        self._received_ns = now_ns
         if self.params.version is not None:
             self._version = natnet.layout_of(self.params.version)
 
@@ -93,7 +93,7 @@ class NatNetDevice(MocapDevice):
         without."""
         if not self.params.configure:
             return
-        if now_ns - self._heard_ns > QUIET_NS:
+        if now_ns - self._received_ns > QUIET_NS:
             self.server = None
         if self.server is None:
             if now_ns - self._asked_ns >= ASK_NS or not self._asked_ns:
@@ -102,17 +102,17 @@ class NatNetDevice(MocapDevice):
             return
         if self._stale and now_ns - self._described_ns >= (REFRESH_NS if self._names else ASK_NS):
             self._described_ns = now_ns
-            self._request(natnet.packet(natnet.Message.REQUEST_DESCRIPTIONS), now_ns)
+            self._request(natnet.packet(natnet.MessageId.REQUEST_DESCRIPTIONS), now_ns)
         if self.server.multicast is not True and now_ns - self._alive_ns >= ASK_NS:
             self._alive_ns = now_ns
-            self._request(natnet.packet(natnet.Message.KEEP_ALIVE), now_ns)
+            self._request(natnet.packet(natnet.MessageId.KEEP_ALIVE), now_ns)
 
     def _request(self, data: bytes, now_ns: int) -> None:
         self.send(pack(data), now_ns)
 
     # ---------------------------------------------------------------- packets
 
-    def sightings(self, data: bytes, t_rx_ns: int) -> Sequence[Sighting]:
+    def sightings(self, data: bytes, t_rx_ns: int) -> Sequence[BodySighting]:
         found = []
         for datagram in self._datagrams.feed(data):
             try:
@@ -126,15 +126,15 @@ class NatNetDevice(MocapDevice):
                 found.append(sighting)
         return found
 
-    def _take_packet(self, packet: natnet.Packet, t_rx_ns: int) -> Sighting | None:
+    def _take_packet(self, packet: natnet.NatNetPacket, t_rx_ns: int) -> BodySighting | None:
         name = natnet.name_of(packet.message)
-        if packet.message == natnet.Message.FRAME:
-            self._heard_ns = t_rx_ns
+        if packet.message == natnet.MessageId.FRAME:
+            self._received_ns = t_rx_ns
             return self._take_frame(self._read(packet.payload), t_rx_ns)
-        if packet.message == natnet.Message.SERVER_INFO:
+        if packet.message == natnet.MessageId.SERVER_INFO:
             self._take_server(natnet.read_server_info(packet.payload))
-            self._heard_ns = t_rx_ns
-        elif packet.message == natnet.Message.DESCRIPTIONS:
+            self._received_ns = t_rx_ns
+        elif packet.message == natnet.MessageId.DESCRIPTIONS:
             self._take_descriptions(packet.payload)
         else:
             self.usage.refuse(name, Unused.NOT_READ)
@@ -178,16 +178,16 @@ class NatNetDevice(MocapDevice):
             return self._names[self.params.body]
         return self._number_given
 
-    def _take_frame(self, frame: Frame, t_rx_ns: int) -> Sighting:
+    def _take_frame(self, frame: Frame, t_rx_ns: int) -> BodySighting:
         if frame.params & MODELS_CHANGED:
             self._stale = True
         t_ns = self._time_of(frame, t_rx_ns)
         body, missing = self._body(frame)
         if body is None:
             self._stale = True
-            return Sighting(FRAME, t_ns, frame.number, missing=missing)
+            return BodySighting(FRAME, t_ns, frame.number, missing=missing)
         x, y, z = z_up(body.attitude[:3], self.params.up_axis)
-        return Sighting(
+        return BodySighting(
             FRAME,
             t_ns,
             frame.number,
@@ -197,7 +197,7 @@ class NatNetDevice(MocapDevice):
             body.marker_error_m,
         )
 
-    def _body(self, frame: Frame) -> tuple[RigidBody | None, str]:
+    def _body(self, frame: Frame) -> tuple[TrackedBody | None, str]:
         if not self.params.body:
             if len(frame.bodies) == 1:
                 return frame.bodies[0], ""
@@ -254,7 +254,7 @@ def decode(data: bytes) -> Iterator[tuple[str, Any]]:
             yield name, each
 
 
-def _content(packet: natnet.Packet, version: Version | None) -> natnet.Content:
+def _content(packet: natnet.NatNetPacket, version: Version | None) -> natnet.Content:
     """Return the content of a packet, by the version or by the layout that fits; the packet itself
     if none does."""
     for layout in dict.fromkeys((version, None)):
@@ -265,7 +265,7 @@ def _content(packet: natnet.Packet, version: Version | None) -> natnet.Content:
     return packet
 
 
-def _packets(data: bytes) -> Iterator[natnet.Packet]:
+def _packets(data: bytes) -> Iterator[natnet.NatNetPacket]:
     datagrams = payloads(data) if is_capture(data) else datagram_reader().feed(data)
     found = False
     for datagram in datagrams:

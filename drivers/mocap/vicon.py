@@ -9,7 +9,7 @@ from math import cos, sin
 from struct import Struct as Layout
 from typing import Any, ClassVar, NamedTuple
 
-from drivers.mocap.base import MocapDevice, MocapParams, Quaternion, Sighting, Up, Vector, z_up
+from drivers.mocap.base import BodySighting, MocapDevice, MocapParams, Quaternion, Up, Vector, z_up
 from vehicled.core.messages import Message
 from vehicled.core.ports import Transport
 from vehicled.core.wire.datagram import datagram_reader
@@ -122,7 +122,7 @@ class ViconDevice(MocapDevice):
         """Drop a begun record."""
         self._datagrams.clear()
 
-    def sightings(self, data: bytes, t_rx_ns: int) -> Sequence[Sighting]:
+    def sightings(self, data: bytes, t_rx_ns: int) -> Sequence[BodySighting]:
         found = []
         for datagram in self._datagrams.feed(data):
             try:
@@ -131,7 +131,7 @@ class ViconDevice(MocapDevice):
                 self.usage.refuse(NAME, Unused.UNREADABLE, value=str(error))
         return found
 
-    def _sighting(self, block: ObjectBlock, t_rx_ns: int) -> Sighting:
+    def _sighting(self, block: ObjectBlock, t_rx_ns: int) -> BodySighting:
         t_ns = t_rx_ns - self._latency_ns
         wanted = [
             each for each in block.objects if each.name == self.params.body or not self.params.body
@@ -139,10 +139,12 @@ class ViconDevice(MocapDevice):
         if len(wanted) != 1:
             names = ", ".join(f'"{each.name}"' for each in block.objects[:10]) or "none"
             what = f'no object "{self.params.body}"' if self.params.body else "body is not stated"
-            return Sighting(NAME, t_ns, block.number, missing=f"{what}; the system sends {names}")
+            return BodySighting(
+                NAME, t_ns, block.number, missing=f"{what}; the system sends {names}"
+            )
         x, y, z, w = quaternion(wanted[0].rotation_rad)
         up = self.params.up_axis
-        return Sighting(
+        return BodySighting(
             NAME, t_ns, block.number, z_up(wanted[0].position_m, up), (*z_up((x, y, z), up), w)
         )
 

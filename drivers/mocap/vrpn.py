@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta
 
-from drivers.mocap.base import MocapDevice, MocapParams, Quaternion, Sighting, Up, Vector, z_up
+from drivers.mocap.base import BodySighting, MocapDevice, MocapParams, Quaternion, Up, Vector, z_up
 from vehicled.core.messages import Message
 from vehicled.core.ports import Reopen, Transport
 from vehicled.core.wire.clock import DeviceClock
@@ -77,7 +77,7 @@ def read_pose(payload: bytes) -> TrackerPose | None:
     if len(payload) < POSE.size:
         return None
     sensor, _, x, y, z, *attitude = POSE.unpack_from(payload)
-    return TrackerPose(sensor, (x, y, z), tuple(attitude))  # type: ignore[arg-type]
+    return TrackerPose(sensor, (x, y, z), tuple(attitude))
 
 
 class VrpnReader:
@@ -192,7 +192,7 @@ class VrpnDevice(MocapDevice):
         self._clock = DeviceClock(tick_ns=1e3, bits=None, latency_ns=self._latency_ns)
         self.send(cookie(), now_ns)
 
-    def sightings(self, data: bytes, t_rx_ns: int) -> Sequence[Sighting]:
+    def sightings(self, data: bytes, t_rx_ns: int) -> Sequence[BodySighting]:
         before = self._stream.broken
         found = []
         for message in self._stream.feed(data):
@@ -203,7 +203,7 @@ class VrpnDevice(MocapDevice):
             self._tx.append(Reopen("the stream is no VRPN of version 7"))
         return found
 
-    def _sighting(self, message: VrpnMessage, t_rx_ns: int) -> Sighting | None:
+    def _sighting(self, message: VrpnMessage, t_rx_ns: int) -> BodySighting | None:
         if message.kind != POSE_TYPE:
             self.usage.refuse(message.kind, Unused.NOT_READ)
             return None
@@ -221,7 +221,7 @@ class VrpnDevice(MocapDevice):
         t_ns = self._clock.update(message.time_us, t_rx_ns)
         up = self.params.up_axis
         x, y, z = z_up(pose.attitude[:3], up)
-        return Sighting(
+        return BodySighting(
             POSE_TYPE, t_ns, None, z_up(pose.position_m, up), (x, y, z, pose.attitude[3])
         )
 

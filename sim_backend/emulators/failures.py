@@ -240,8 +240,10 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
     "mocap_exchange": ("motion capture on wires", "another body is taken for the vehicle's"),
     "mocap_occluded": (
         "motion capture on wires",
-        "the cameras do not see the body: NatNet repeats its last pose and says so, Vicon and "
-        "VRPN leave it out",
+        (
+            "the cameras do not see the body: NatNet repeats its last pose and says so, Vicon and "
+            "VRPN leave it out"
+        ),
     ),
     "mocap_frozen": (
         "motion capture on wires",

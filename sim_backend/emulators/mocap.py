@@ -37,7 +37,7 @@ OTHER_PLACE_M = (1.0, 0.6, 0.1)
 OTHER = "other"
 
 
-class Body(NamedTuple):
+class SimulatedBody(NamedTuple):
     """Pose of a rigid body in the axes of the system."""
 
     position_m: Vector
@@ -66,13 +66,13 @@ class MocapServer(EmulatorOutbox, ABC):
         self._arm: Vector = (*device.lever_arm_m,)  # type: ignore[assignment]
         self._start_ns = start_ns
         self._active: dict[str, float] = {}
-        self._held: Body | None = None
+        self._held: SimulatedBody | None = None
         self._chance = stream(seed, f"{port}/frames")
 
     # ---------------------------------------------------------------- for subclasses
 
     @abstractmethod
-    def _frame(self, body: Body, other: Body, t_ns: int, ready_ns: int) -> bytes:
+    def _frame(self, body: SimulatedBody, other: SimulatedBody, t_ns: int, ready_ns: int) -> bytes:
         """Return the bytes of a frame; none to send nothing."""
 
     # ---------------------------------------------------------------- Emulator interface
@@ -86,7 +86,7 @@ class MocapServer(EmulatorOutbox, ABC):
         if LOST in self._active and self._chance.random() < self._active[LOST]:
             return
         x, y, z = OTHER_PLACE_M
-        other = Body(from_z_up((x, y, z), self.params.up_axis), self._upright(0.3))
+        other = SimulatedBody(from_z_up((x, y, z), self.params.up_axis), self._upright(0.3))
         if data := self._frame(body, other, message.t_ns, ready_ns):
             self._tx.append((ready_ns, data))
 
@@ -119,7 +119,7 @@ class MocapServer(EmulatorOutbox, ABC):
         x, y, z = from_z_up((0.0, 0.0, sin(0.5 * yaw_rad)), self.params.up_axis)
         return x, y, z, cos(0.5 * yaw_rad)
 
-    def _body(self, pose: MapPose) -> Body:
+    def _body(self, pose: MapPose) -> SimulatedBody:
         p = self.params
         forward, left, up = self._arm
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
@@ -131,7 +131,7 @@ class MocapServer(EmulatorOutbox, ABC):
         if EXCHANGE in self._active:
             x, y, z = OTHER_PLACE_M
             place = (x + 1e-6 * place[0], y + 1e-6 * place[1], z)
-        body = Body(from_z_up(place, p.up_axis), self._upright(yaw_rad))
+        body = SimulatedBody(from_z_up(place, p.up_axis), self._upright(yaw_rad))
         if (OCCLUDED in self._active or FROZEN in self._active) and self._held is not None:
             return self._held._replace(tracked=OCCLUDED not in self._active)
         self._held = body
@@ -162,15 +162,17 @@ class NatNetServer(MocapServer):
                 packet = natnet.split(datagram)
             except natnet.NatNetError:
                 continue
-            if packet.message == natnet.Message.CONNECT:
+            if packet.message == natnet.MessageId.CONNECT:
                 self._client_ns = t_ns
                 self._answer(natnet.write_server_info(self._info()), t_ns)
-            elif packet.message == natnet.Message.REQUEST_DESCRIPTIONS:
+            elif packet.message == natnet.MessageId.REQUEST_DESCRIPTIONS:
                 payload = natnet.write_descriptions(self._descriptions(), self._version)
-                self._answer(natnet.packet(natnet.Message.DESCRIPTIONS, payload), t_ns)
-            elif packet.message == natnet.Message.KEEP_ALIVE and t_ns - self._client_ns < CLIENT_NS:
+                self._answer(natnet.packet(natnet.MessageId.DESCRIPTIONS, payload), t_ns)
+            elif (
+                packet.message == natnet.MessageId.KEEP_ALIVE and t_ns - self._client_ns < CLIENT_NS
+            ):
                 self._client_ns = t_ns
-            elif packet.message == natnet.Message.DISCONNECT:
+            elif packet.message == natnet.MessageId.DISCONNECT:
                 self._client_ns = -CLIENT_NS
 
     def _answer(self, packet: bytes, t_ns: int) -> None:
@@ -187,17 +189,17 @@ class NatNetServer(MocapServer):
         found = [natnet.BodyDescription(self._name, self._id)]
         return found if self._alone else [natnet.BodyDescription(OTHER, self._id + 1), *found]
 
-    def _frame(self, body: Body, other: Body, t_ns: int, ready_ns: int) -> bytes:
+    def _frame(self, body: SimulatedBody, other: SimulatedBody, t_ns: int, ready_ns: int) -> bytes:
         if not self._multicast and ready_ns - self._client_ns > CLIENT_NS:
             return b""
-        bodies = [natnet.RigidBody(self._id, body.position_m, body.attitude, 4e-4, body.tracked)]
+        bodies = [natnet.TrackedBody(self._id, body.position_m, body.attitude, 4e-4, body.tracked)]
         if not self._alone:
-            bodies.append(natnet.RigidBody(self._id + 1, other.position_m, other.attitude, 4e-4, True))
+            bodies.append(
+                natnet.TrackedBody(self._id + 1, other.position_m, other.attitude, 4e-4, True)
+            )
         since_ns = BOOT_NS - self._start_ns
         sent_ns = max(t_ns, ready_ns - NETWORK_NS)
-        ticks = [
-            (each + since_ns) * TICK_HZ // 1_000_000_000 for each in (t_ns, sent_ns, sent_ns)
-        ]
+        ticks = [(each + since_ns) * TICK_HZ // 1_000_000_000 for each in (t_ns, sent_ns, sent_ns)]
         stamp_s = (t_ns + since_ns) * 1e-9
         frame = natnet.Frame(
             self.number, tuple(bodies), stamp_s, (ticks[0], ticks[1], ticks[2]), stamp_s
@@ -208,7 +210,7 @@ class NatNetServer(MocapServer):
 class ViconTracker(MocapServer):
     """Vicon Tracker with its UDP object stream."""
 
-    def _frame(self, body: Body, other: Body, t_ns: int, ready_ns: int) -> bytes:
+    def _frame(self, body: SimulatedBody, other: SimulatedBody, t_ns: int, ready_ns: int) -> bytes:
         found = []
         if body.tracked:
             found.append(_vicon_object(self.params.body or "vehicle", body))
@@ -217,7 +219,7 @@ class ViconTracker(MocapServer):
         return pack(vicon.write(vicon.ObjectBlock(self.number, tuple(found))))
 
 
-def _vicon_object(name: str, body: Body) -> vicon.ViconObject:
+def _vicon_object(name: str, body: SimulatedBody) -> vicon.ViconObject:
     """Return an object that is turned about one axis alone."""
     x, y, z, w = body.attitude
     return vicon.ViconObject(
@@ -251,7 +253,7 @@ class VrpnServer(MocapServer):
         kind = vrpn.described(vrpn.TYPE, 0, vrpn.POSE_TYPE)
         self._tx.append((t_ns + ANSWER_NS, b"".join((vrpn.cookie(), *described, kind))))
 
-    def _frame(self, body: Body, other: Body, t_ns: int, ready_ns: int) -> bytes:
+    def _frame(self, body: SimulatedBody, other: SimulatedBody, t_ns: int, ready_ns: int) -> bytes:
         if not self._connected or not body.tracked:
             return b""
         time_us = (t_ns - self._start_ns + BOOT_NS) // 1000

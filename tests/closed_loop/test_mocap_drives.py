@@ -1,5 +1,5 @@
-"""Whole drives in a motion capture room: three protocols on wires, what goes wrong in such rooms, the
-room as judge, and the room as a GNSS receiver with noise."""
+"""Whole drives in a motion capture room: three protocols on wires, what goes wrong in such rooms,
+the room as judge, and the room as a GNSS receiver with noise."""
 
 import json
 import subprocess
@@ -102,7 +102,7 @@ class Room:
         system("natnet", version="[3, 0]"),
         system("natnet", version="[2, 5]", up_axis="z"),
         system("natnet", body='"17"', x_m=2.0, y_m=-1.0, yaw_rad=0.7, mounting_yaw_rad=-1.2),
-        [*system("natnet"), 'devices.mocap.port="udp:192.0.2.1:1510?listen=1511&group=239.255.42.99"'],
+        [*system("natnet"), f'devices.mocap.port="{PORTS["natnet"]}?listen=1511&group=239.1.2.3"'],
         system("vicon"),
         system("vrpn", up_axis="y"),
     ],

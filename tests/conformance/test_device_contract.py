@@ -216,14 +216,14 @@ def sick_scan(i: int, *, binary: bool = True) -> bytes:
 def natnet_packets(i: int) -> bytes:
     spot = (0.01 * i, 0.2, -1.0)
     bodies = tuple(
-        natnet.RigidBody(number, spot, (0.0, 0.0, 0.0, 1.0), 1e-4, True) for number in (6, 7)
+        natnet.TrackedBody(number, spot, (0.0, 0.0, 0.0, 1.0), 1e-4, True) for number in (6, 7)
     )
     info = natnet.ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10**7, 1511, False)
     names = natnet.write_descriptions([natnet.BodyDescription("car", 7)], (4, 1))
     frame = natnet.Frame(i + 1, bodies, 1.0 + 0.01 * i, ticks=(10**9 + i, 10**9 + i, 10**9 + i))
     packets = [natnet.write_frame(frame, (4, 1))]
     if not i:
-        packets.insert(0, natnet.packet(natnet.Message.DESCRIPTIONS, names))
+        packets.insert(0, natnet.packet(natnet.MessageId.DESCRIPTIONS, names))
         packets.insert(0, natnet.write_server_info(info))
     return b"".join(map(datagram, packets))
 

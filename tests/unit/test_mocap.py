@@ -56,7 +56,7 @@ def frames(draw: st.DrawFn) -> natnet.Frame:
     vectors = st.tuples(small, small, small)
     ids = st.integers(1, 30_000)
     bodies = st.builds(
-        natnet.RigidBody,
+        natnet.TrackedBody,
         number=ids,
         position_m=vectors,
         attitude=unit.map(spun),
@@ -64,7 +64,7 @@ def frames(draw: st.DrawFn) -> natnet.Frame:
         tracked=st.booleans(),
     )
     channels = st.builds(
-        natnet.Channels,
+        natnet.ChannelSamples,
         ids,
         st.lists(st.lists(small, max_size=3).map(tuple), max_size=3).map(tuple),
     )
@@ -141,8 +141,8 @@ def test_no_payload_raises_anything_else(data: bytes, head: int) -> None:
 
 
 def test_a_section_that_a_newer_version_has_made_longer_is_skipped() -> None:
-    """Since 4.1 sections state their bytes, so that what is appended to items can be left out."""
-    frame = natnet.Frame(5, (natnet.RigidBody(3, (1.0, 2.0, 3.0), spun(0.5), 1e-4, True),))
+    """Sections state their bytes from 4.1 on, so what is appended to items can be left out."""
+    frame = natnet.Frame(5, (natnet.TrackedBody(3, (1.0, 2.0, 3.0), spun(0.5), 1e-4, True),))
     data = bytearray(natnet.write_frame(frame, (4, 1)))
     at = 4 + 4 + 8 + 8  # head, number, two empty sections
     assert int.from_bytes(data[at : at + 4], "little") == 1
@@ -319,7 +319,7 @@ class Room:
         noise = 1e-5 * (self.number % 7)
         z_up = (x + noise, y, 0.2)
         place = (z_up[0], z_up[2], -z_up[1]) if up == "y" else z_up
-        bodies = (natnet.RigidBody(body, place, spun(yaw, up), error_m, tracked),)
+        bodies = (natnet.TrackedBody(body, place, spun(yaw, up), error_m, tracked),)
         frame = natnet.Frame(self.number, bodies, timestamp_s=self.t_ns * 1e-9)
         return self.feed(natnet.write_frame(frame, self.version))
 
@@ -478,6 +478,21 @@ def test_silence_is_named_with_its_cures() -> None:
     assert "interface" in reason
 
 
+def test_a_port_that_closes_while_driving_stops_the_vehicle() -> None:
+    room = Room()
+    room.drive(0.5)
+    room.found += room.device.on_port(PortState.LOST, "the connection is gone", room.t_ns)
+    room.wait(1.5)
+    assert room.faults() == [
+        ("mocap_lost", Reaction.CAP_SPEED), ("mocap_lost", Reaction.CONTROLLED_STOP),
+    ]  # fmt: skip
+    assert "the connection is gone" in next(m.reason for m in room.found if isinstance(m, Fault))
+    assert room.device.take_tx() == []
+    room.device.on_port(PortState.OPENED, "", room.t_ns)
+    assert poses(room.frame(3.0, 1.0, 0.5))
+    assert room.faults()[-1] == ("mocap_lost", Reaction.NONE)
+
+
 def test_a_reference_that_is_lost_stops_nothing() -> None:
     room = Room(ReferenceState)
     room.drive(0.5)
@@ -500,7 +515,7 @@ def test_a_body_that_is_not_there_is_named_with_those_that_are() -> None:
         natnet.write_server_info(natnet.ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10**7))
     )
     descriptions = natnet.write_descriptions([natnet.BodyDescription("car", 7)], (4, 1))
-    room.feed(natnet.packet(natnet.Message.DESCRIPTIONS, descriptions))
+    room.feed(natnet.packet(natnet.MessageId.DESCRIPTIONS, descriptions))
     for i in range(230):
         room.frame(0.01 * i, 1.0, 0.0)
     assert 'no rigid body "truck"; the system streams "car" (7)' in next(
@@ -543,17 +558,17 @@ def test_a_unicast_client_connects_asks_and_stays_alive() -> None:
 
     room.wait(1.05)
     take()
-    assert sent == [natnet.Message.CONNECT] * 2
+    assert sent == [natnet.MessageId.CONNECT] * 2
     info = natnet.ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10**7, 1511, False)
     room.feed(natnet.write_server_info(info))
     room.wait(1.0)
     take()
-    assert {natnet.Message.REQUEST_DESCRIPTIONS, natnet.Message.KEEP_ALIVE} <= set(sent)
+    assert {natnet.MessageId.REQUEST_DESCRIPTIONS, natnet.MessageId.KEEP_ALIVE} <= set(sent)
     room.wait(3.0)
     sent.clear()
     room.wait(1.1)
     take()
-    assert natnet.Message.CONNECT in sent, "it is silent: Motive may have been restarted"
+    assert natnet.MessageId.CONNECT in sent, "it is silent: Motive may have been restarted"
 
 
 def test_the_time_of_exposure_leaves_out_what_the_server_takes() -> None:
@@ -567,7 +582,7 @@ def test_the_time_of_exposure_leaves_out_what_the_server_takes() -> None:
         exposed_ns = START_NS + i * STEP_NS
         sent_ns = exposed_ns + 5_000_000
         ticks = tuple((t + 10**15) // 100 for t in (exposed_ns, sent_ns, sent_ns))
-        body = natnet.RigidBody(7, (0.001 * i, 0.2, 1.0), spun(0.0), 1e-4, True)
+        body = natnet.TrackedBody(7, (0.001 * i, 0.2, 1.0), spun(0.0), 1e-4, True)
         frame = natnet.Frame(i + 1, (body,), 1.0, ticks)  # type: ignore[arg-type]
         late_ns = 100_000 + (i % 5) * 400_000
         found = device.on_rx(pack(natnet.write_frame(frame, (4, 1))), sent_ns + late_ns)
@@ -629,7 +644,7 @@ def test_no_number_makes_it_raise_or_give_a_pose_that_is_none(
         LIFETIME_NS,
     )
     for i, values in enumerate(numbers):
-        body = natnet.RigidBody(7, values[:3], values[3:7], abs(values[7]), True)  # type: ignore[arg-type]
+        body = natnet.TrackedBody(7, values[:3], values[3:7], abs(values[7]), True)  # type: ignore[arg-type]
         frame = natnet.Frame(i + 1, (body,), timestamp_s=values[0])
         for each in device.on_rx(pack(natnet.write_frame(frame, version)), START_NS + i * STEP_NS):
             if isinstance(each, MapPose):

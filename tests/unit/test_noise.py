@@ -33,7 +33,7 @@ START_NS = 10**9
 
 
 class Source(Device):
-    """A device that gives what it is told to."""
+    """A device that gives the messages of a test."""
 
     produces = (GnssFix, Heading, MapPose)
 

@@ -101,7 +101,7 @@ async def test_datagrams_of_other_hosts_are_left_out_unless_all_are_wanted() -> 
                 await host.reached(OPENED)
                 stranger.sendto(b"stranger", ("127.0.0.1", listen))
                 theirs.sendto(b"theirs", ("127.0.0.1", listen))
-                await until(lambda: b"theirs" in host.received)  # noqa: B023
+                await until(lambda: b"theirs" in host.received)
                 assert unpack(host.received)[0] == wanted
                 assert port.counts.bad_frames == (source == "host")
 

@@ -46,7 +46,7 @@ class _Normals:
         return self._left.pop()
 
 
-class GaussMarkov:
+class IrregularGaussMarkov:
     """First-order Gauss-Markov process, exact for any step of time, stationary from the start."""
 
     def __init__(self, sigma: float, time_s: float, normals: _Normals) -> None:
@@ -103,7 +103,7 @@ class PositionNoise:
         self._white = 0.0
         self._normals = _Normals(noise.seed, f"{name}/white")
         self._walk: WalkInAcceleration | None = None
-        self._coloured: tuple[GaussMarkov, ...] = ()
+        self._coloured: tuple[IrregularGaussMarkov, ...] = ()
         self.variance_m2 = 0.0
         """Variance per axis, as a sensor should state it."""
         form: Any = getattr(noise, noise.position, None)
@@ -114,8 +114,8 @@ class PositionNoise:
         elif noise.position == "walk":
             self._white = form.sigma_m
             self._coloured = (
-                GaussMarkov(form.walk_sigma_m, form.walk_time_s, own),
-                GaussMarkov(form.walk_sigma_m, form.walk_time_s, own),
+                IrregularGaussMarkov(form.walk_sigma_m, form.walk_time_s, own),
+                IrregularGaussMarkov(form.walk_sigma_m, form.walk_time_s, own),
             )
             self.variance_m2 = form.sigma_m**2 + form.walk_sigma_m**2
         elif noise.position == "gauss":
@@ -164,7 +164,7 @@ class NoisyDevice(Device):
         self._passed_ns: dict[type[Message], int] = {}
         self._position = PositionNoise(noise, name)
         self._white = _Normals(noise.seed, f"{name}/yaw")
-        self._drift = GaussMarkov(
+        self._drift = IrregularGaussMarkov(
             noise.yaw_drift_rad, noise.yaw_drift_s, _Normals(noise.seed, f"{name}/drift")
         )
         self._yaw_variance = (

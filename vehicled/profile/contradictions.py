@@ -225,8 +225,10 @@ def _poses(profile: TableView) -> Found:
     if profile.get("localisation", "map") is not None:
         yield (
             ("localisation", "map"),
-            f'"{givers[0]}" gives poses too: two sources of them contradict each other by the '
-            "offset of their maps; remove one",
+            (
+                f'"{givers[0]}" gives poses too: two sources of them contradict each other by the '
+                "offset of their maps; remove one"
+            ),
         )
     for name in givers[1:]:
         yield (
@@ -237,8 +239,10 @@ def _poses(profile: TableView) -> Found:
     if isinstance(name, str) and name in names("estimator") and name not in LOCATED:
         yield (
             ("estimator", "name"),
-            f"{name} takes no poses: choose {' or '.join(LOCATED)}, or write messages = "
-            f'["GnssFix", "Heading"] for "{givers[0]}"',
+            (
+                f"{name} takes no poses: choose {' or '.join(LOCATED)}, or write messages = "
+                f'["GnssFix", "Heading"] for "{givers[0]}"'
+            ),
         )
 
 

@@ -16,7 +16,7 @@ PositionForm = Literal[
 ]
 
 
-class ColouredError(Table, frozen=True, kw_only=True):
+class CorrelatedError(Table, frozen=True, kw_only=True):
     """``walk``: white noise plus a first-order Gauss-Markov process per axis."""
 
     sigma_m: NonNegative = 0.1
@@ -38,7 +38,7 @@ class SensorNoise(Table, frozen=True, kw_only=True):
     """Seed of the noise; runs with equal seeds have the same."""
     gauss: WhiteError = field(default_factory=WhiteError)
     """Parameters of ``gauss``."""
-    walk: ColouredError = field(default_factory=ColouredError)
+    walk: CorrelatedError = field(default_factory=CorrelatedError)
     """Parameters of ``walk``."""
     random_walk: RandomWalk = field(default_factory=RandomWalk)
     """Parameters of ``random_walk``."""

@@ -31,9 +31,13 @@ from vehicled.profile.noise import SensorNoise
 from vehicled.profile.plugins import label, table_name
 from vehicled.profile.sensors import HeadingModel as HeadingModel
 from vehicled.profile.sensors import ImuModel as ImuModel
-from vehicled.profile.sensors import MocapModel
+from vehicled.profile.sensors import (
+    MocapModel,
+    ReferenceModel,
+    SteeringFeedbackModel,
+    WheelEncodersModel,
+)
 from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
-from vehicled.profile.sensors import ReferenceModel, SteeringFeedbackModel, WheelEncodersModel
 from vehicled.profile.table import Rate, Vector3
 from vehicled.profile.table import Table as Table
 

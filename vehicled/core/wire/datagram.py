@@ -22,7 +22,7 @@ MAX_DATA_BYTES = 65_507
 """Most data of a UDP datagram over IPv4."""
 
 
-class _Record(Shape):
+class _DatagramShape(Shape):
     """Shape of a record. Its head is checked, so a false start costs eight bytes."""
 
     def length(self, buffer: Stream, at: int, end: int) -> int:
@@ -46,7 +46,7 @@ def pack(data: bytes) -> bytes:
 def unpack(records: bytes) -> tuple[list[bytes], int]:
     """Return the datagrams of whole records, and the number of bytes of these; the rest is cut or
     damaged."""
-    found, at, shape = [], 0, _Record()
+    found, at, shape = [], 0, _DatagramShape()
     while records.startswith(SYNC, at):
         size = shape.length(records, at, len(records))
         if size <= 0 or at + size > len(records):
@@ -59,7 +59,7 @@ def unpack(records: bytes) -> tuple[list[bytes], int]:
 def datagram_reader() -> PayloadReader:
     """Return a reader of datagrams from a stream of records."""
     return PayloadReader(
-        [Protocol("datagram", SYNC, _Record())],
+        [Protocol("datagram", SYNC, _DatagramShape())],
         HEAD_BYTES + 0xFFFF,
         lambda _, record: record[HEAD_BYTES:],
     )

@@ -59,7 +59,7 @@ class MocapTest(Struct, frozen=True, kw_only=True):
     """Codes of the faults."""
 
 
-class _Record:
+class _TestRecord:
     """Sink of a drive: truth, fixes and faults."""
 
     def __init__(self, course: Course, arm_m: Sequence[float]) -> None:
@@ -95,11 +95,7 @@ class _Record:
         forward, left, _ = self._arm_m
         c, s = np.cos(yaw), np.sin(yaw)
         self.off.append(
-            float(
-                np.hypot(
-                    east - x - c * forward + s * left, north - y - s * forward - c * left
-                )
-            )
+            float(np.hypot(east - x - c * forward + s * left, north - y - s * forward - c * left))
         )
 
 
@@ -195,7 +191,7 @@ def drive(
         ],
     )
     course = curve(trajectory)
-    record = _Record(course, loaded.devices[noised[0]].lever_arm_m)
+    record = _TestRecord(course, loaded.devices[noised[0]].lever_arm_m)
     pair = Pair(loaded, course, [], record, own, link="wires")
     machine, stopped_ns = pair.machine, 0
     while pair.now_ns < START_NS + LONGEST_S * 1e9:
