@@ -14,7 +14,7 @@ class Sensor(Protocol):
     least_latency_ns: int
     """Smallest latency of a sample after its time of validity."""
 
-    def sample(self, t_ns: int, motion: Motion) -> tuple[int, Message | None]:
+    def sample(self, t_ns: int, motion: Motion) -> tuple[int, Message]:
         """Return arrival time and message of the sample valid at ``t_ns``, with ground truth
-        ``motion``; None for one that is lost. Arrivals never go back."""
+        ``motion``. Arrivals never go back."""
         ...

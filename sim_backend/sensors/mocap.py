@@ -23,17 +23,13 @@ class Mocap:
         sigma, turn = max(model.position_sigma_m, 1e-4), max(model.yaw_sigma_rad, 1e-4)
         self._covariance = (sigma**2, 0.0, 0.0, 0.0, sigma**2, 0.0, 0.0, 0.0, turn**2)
 
-    def sample(self, t_ns: int, motion: Motion) -> tuple[int, MapPose | None]:
-        """Return the pose valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`;
-        None for a frame that is lost."""
+    def sample(self, t_ns: int, motion: Motion) -> tuple[int, MapPose]:
+        """Return the pose valid at ``t_ns``, see :class:`sim_backend.sensors.interface.Sensor`."""
         model, (x, y, yaw) = self._model, self._normals()
-        late, dropped = self._chance.random(2)
-        jitter_ns = -1e6 * model.latency_jitter_ms * log(1.0 - late)
+        jitter_ns = -1e6 * model.latency_jitter_ms * log(1.0 - float(self._chance.random()))
         # A network of one switch keeps the order.
         ready_ns = max(t_ns + self.least_latency_ns + round(jitter_ns), self._ready_ns)
         self._ready_ns = ready_ns
-        if dropped < model.drop_share:
-            return ready_ns, None
         return ready_ns, MapPose(
             t_ns,
             0,

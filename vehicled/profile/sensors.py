@@ -222,5 +222,3 @@ class MocapModel(Table, frozen=True, kw_only=True):
     """Constant error of the position: east, north."""
     misalignment_rad: Angle = 0.0
     """Constant error of the yaw: the body was defined while the vehicle stood askew."""
-    drop_share: Annotated[float, Meta(ge=0.0, le=0.99)] = 0.0
-    """Part of the frames that are lost on the way."""
