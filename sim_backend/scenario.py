@@ -25,7 +25,9 @@ PUSH_AFTER_NS = 3_000_000_000
 def default_start(profile: Profile) -> Start:
     """Return how a vehicle of this profile finds its heading: from a device or a map, else by
     driving."""
-    measured = any("Heading" in device.messages for device in profile.devices.values())
+    measured = any(
+        {"Heading", "MapPose"} & {*device.messages} for device in profile.devices.values()
+    )
     return (
         "stand"
         if measured or profile.localisation is not None or not profile.alignment.allowed

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer, boot_id
-from sim_backend.emulators.registry import network_ports, wired_ports
+from sim_backend.emulators.registry import datagram_ports, network_ports, wired_ports
 from sim_backend.lockstep import run_lockstep
 from sim_backend.plant.interface import VehicleLostError
 from sim_backend.plant.registry import prepare
@@ -75,7 +75,7 @@ def _sockets(setup: WorldSetup, stack: ExitStack) -> Sockets:
     """Return servers for the devices that connect to one."""
     from sim_backend.sockets import Sockets
 
-    return stack.enter_context(Sockets(network_ports(setup.profile)))
+    return stack.enter_context(Sockets(network_ports(setup.profile), datagram_ports(setup.profile)))
 
 
 def _run(

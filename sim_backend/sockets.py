@@ -1,5 +1,5 @@
-"""Emulated devices behind sockets on the loopback interface, so that the daemon's real TCP and TLS
-code runs on a laptop.
+"""Emulated devices behind sockets on the loopback interface, so that the daemon's real TCP, TLS and
+UDP code runs on a laptop.
 
 A port that the profile reaches by ``tls:`` is served with a certificate that only this simulator
 uses.
@@ -11,6 +11,9 @@ import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
+
+from vehicled.core.wire.datagram import pack, unpack
 
 CERTIFICATE = Path(__file__).parent / "loopback.pem"
 """Certificate and key of ``localhost`` and 127.0.0.1, signed by itself. They protect nothing."""
@@ -53,12 +56,55 @@ class _Connection:
         return True
 
 
+class _UdpPeer:
+    """Socket of a device that sends datagrams, and the place of the daemon."""
+
+    def __init__(self, *, pushes: bool) -> None:
+        """``pushes``: the device sends without being asked, to a port that the daemon binds."""
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.setblocking(False)
+        self.url = f"udp:127.0.0.1:{self.socket.getsockname()[1]}"
+        self.daemon: tuple[str, int] | None = None
+        if pushes:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+                free.bind(("127.0.0.1", 0))
+                self.daemon = "127.0.0.1", free.getsockname()[1]
+            self.url += f"?listen={self.daemon[1]}"
+
+    def read(self) -> bytes:
+        """Return a record for each datagram that arrived."""
+        records = b""
+        with suppress(OSError):
+            while True:
+                data, source = self.socket.recvfrom(1 << 16)
+                self.daemon = source
+                records += pack(data)
+        return records
+
+    def write(self, records: bytes) -> int:
+        """Send the datagrams; return the bytes that are lost."""
+        datagrams, _ = unpack(records)
+        lost = 0
+        for datagram in datagrams:
+            try:
+                if self.daemon is None:
+                    raise OSError("nobody has asked yet")
+                self.socket.sendto(datagram, self.daemon)
+            except OSError:
+                lost += len(datagram)
+        return lost
+
+
 class Sockets:
     """One listening socket per port; a context manager. A port has one connection: a new one ends
     the old."""
 
-    def __init__(self, ports: Mapping[str, bool]) -> None:
-        """``ports``: whether TLS is spoken. Raises OSError if no socket is left."""
+    def __init__(
+        self, ports: Mapping[str, bool], datagrams: Mapping[str, bool] = MappingProxyType({})
+    ) -> None:
+        """``ports``: whether TLS is spoken. ``datagrams``: ports of UDP, and whether the device
+        sends without being asked. Raises OSError if no socket is left."""
         self._listeners: dict[str, socket.socket] = {}
         self._tls: dict[str, ssl.SSLContext] = {}
         self._connections: dict[str, _Connection] = {}
@@ -75,12 +121,16 @@ class Sockets:
                 context = self._tls[port] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
                 context.load_cert_chain(CERTIFICATE)
             self.urls[port] = f"tls:{place}?verify={CERTIFICATE}" if secure else f"tcp:{place}"
+        self._peers = {port: _UdpPeer(pushes=pushes) for port, pushes in datagrams.items()}
+        self.urls |= {port: peer.url for port, peer in self._peers.items()}
 
     def register(self, selector: selectors.BaseSelector) -> None:
         """Have the selector wake for connections and their bytes."""
         self._selector = selector
         for listener in self._listeners.values():
             selector.register(listener, selectors.EVENT_READ)
+        for peer in self._peers.values():
+            selector.register(peer.socket, selectors.EVENT_READ)
 
     def read(self, ready: Iterable[int]) -> list[tuple[str, bytes | None]]:
         """Return ports with the daemon's bytes, None for a new connection."""
@@ -90,6 +140,9 @@ class Sockets:
                 with suppress(OSError):
                     self._accept(port, listener.accept()[0])
                     found.append((port, None))
+        for port, peer in self._peers.items():
+            if peer.socket.fileno() in descriptors and (records := peer.read()):
+                found.append((port, records))
         for port, connection in list(self._connections.items()):
             if connection.socket.fileno() in descriptors:
                 data = connection.read()
@@ -102,6 +155,9 @@ class Sockets:
 
     def write(self, port: str, data: bytes) -> None:
         """Send the device's bytes; none of them hang up. They are lost without a connection."""
+        if port in self._peers:
+            self.lost_bytes += self._peers[port].write(data)
+            return
         connection = self._connections.get(port)
         if connection is None:
             return
@@ -121,6 +177,8 @@ class Sockets:
             self._drop(port)
         for listener in self._listeners.values():
             listener.close()
+        for peer in self._peers.values():
+            peer.socket.close()
 
     def __enter__(self) -> "Sockets":
         return self

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from sim_backend.emulators.registry import network_ports, wired_ports
+from sim_backend.emulators.registry import datagram_ports, network_ports, wired_ports
 from sim_backend.hand import HandError, parse_move
 from sim_backend.ptys import Ptys
 from sim_backend.sockets import Sockets
@@ -53,7 +53,7 @@ class Standalone:
             watched=watched,
             absent=absent(self._world, self._names, now_ns),
         )
-        self._sockets = Sockets(network_ports(profile))
+        self._sockets = Sockets(network_ports(profile), datagram_ports(profile))
         self._moves = moves
         self._unread = b""
         if moves is not None:

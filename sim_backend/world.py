@@ -21,6 +21,7 @@ from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
+from sim_backend.emulators.mocap import driver_of as mocap_driver_of
 from sim_backend.emulators.registry import emulator
 from sim_backend.hand import HandError, HandledPlant
 from sim_backend.latency import delayed
@@ -39,6 +40,7 @@ from sim_backend.sensors.imu_detailed import imu_sensor
 from sim_backend.sensors.interface import Sensor
 from sim_backend.sensors.lidar import Lidar
 from sim_backend.sensors.magnetometer import heading_sensor
+from sim_backend.sensors.mocap import Mocap
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import Truth
@@ -459,6 +461,9 @@ def _sensors(
     """
     sim, sensors = profile.sim, list[Sensor]()
     forward, left, up = device.lever_arm_m
+    if wires and mocap_driver_of(device) is not None:
+        # Whatever its messages, on its wire are poses alone.
+        return [Mocap(sim.mocap, seed, f"{name}/MapPose")]
     for message in device.messages:
         entity = f"{name}/{message}"
         if message == "GnssFix":
@@ -480,6 +485,8 @@ def _sensors(
             sensors.append(WheelEncoders(sim.wheel_encoders, seed, entity))
         elif message == "SteeringFeedback" and sim.steering_feedback is not None:
             sensors.append(SteeringFeedbackSensor(sim.steering_feedback, actuators, seed, entity))
+        elif message == "MapPose":
+            sensors.append(Mocap(sim.mocap, seed, entity))
         elif message == "ReferenceState":
             sensors.append(
                 Reference(sim.reference, (forward, left, up), course.datum, seed, entity)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from drivers.lidar.rplidar import DENSE, NODES, scan_descriptor
+from drivers.mocap import vrpn
 from drivers.pwm_board import codec as pwm_board
 from drivers.rtcm import spartn
 from tests.conformance.test_device_contract import DEVICES, SILENT
@@ -17,6 +18,8 @@ from vehicled.core import link
 from vehicled.core.messages import PortState
 from vehicled.core.wire import slcan
 from vehicled.core.wire.can import CanFrame
+from vehicled.core.wire.datagram import MAX_DATA_BYTES
+from vehicled.core.wire.datagram import pack as datagram
 from vehicled.core.wire.framing import CheckedFrame
 from vehicled.profile.registry import names, resolve
 
@@ -47,6 +50,9 @@ LONGEST = {
     "hokuyo": b"MD0000108001000\n",
     "sick": b"\x02\x02\x02\x02\x00\x00\x9c\x30s",
     "sick_text": b"\x02sSN LMDscandata ",
+    "natnet": datagram(bytes(MAX_DATA_BYTES))[:8],
+    "vicon": datagram(bytes(MAX_DATA_BYTES))[:8],
+    "vrpn": vrpn.HEAD.pack(vrpn.MOST_BYTES, 0, 0, 0, 0, 0),
     "crsf": b"\xc8\x3e\x16",
     "sbus": b"\x0f\x00",
     "ibus": b"\x20\x40",
@@ -64,6 +70,7 @@ most."""
 
 BEGINS = {
     "ntrip": b"ICY 200 OK\r\n\r\n",
+    "vrpn": vrpn.cookie(),
     "rplidar_dense": scan_descriptor(DENSE),
     "rplidar_nodes": scan_descriptor(NODES),
 }

@@ -29,6 +29,7 @@ from vehicled.core.messages import (
     Heading,
     ImuSample,
     LaserScan,
+    MapPose,
     Message,
     MotorStatus,
     ReferenceState,
@@ -45,9 +46,10 @@ DRIFT_S = 5.0
 WRONG = {
     GnssFix: 10.0, ImuSample: 0.5, Heading: 0.5, MotorStatus: 0.5, WheelSpeed: 0.5,
     SteeringFeedback: 0.2, DriveCommand: 0.3, ReferenceState: 10.0, LaserScan: 1.0,
+    MapPose: 1.0,
 }  # fmt: skip
 """Default errors of a wrong value: m, rad/s of yaw, rad, ratio, ratio, rad, fraction of full
-steering, m, m."""
+steering, m, m, m."""
 FULL_SCALE_MPS2 = 16 * STANDARD_GRAVITY_MPS2
 FULL_SCALE_RADPS = 2000 * pi / 180
 _EARTH_RADIUS_M = 6_371_000.0
@@ -337,6 +339,12 @@ def _wrong(message: Message, off: float, direction_rad: float) -> Message:
         return _aside(message, off, direction_rad)
     if isinstance(message, ReferenceState):
         return _aside(message, off, direction_rad)
+    if isinstance(message, MapPose):
+        return replace(
+            message,
+            x_m=message.x_m + off * cos(direction_rad),
+            y_m=message.y_m + off * sin(direction_rad),
+        )
     if isinstance(message, ImuSample):
         x, y, z = message.angular_rate_radps
         return replace(message, angular_rate_radps=(x, y, z + off))

@@ -233,6 +233,26 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
         "scanners on wires",
         "the device reports a fault, with this code if it has codes, and stops to measure",
     ),
+    "mocap_flip": (
+        "motion capture on wires",
+        "the body flips by this angle, rad, half a turn if not given",
+    ),
+    "mocap_exchange": ("motion capture on wires", "another body is taken for the vehicle's"),
+    "mocap_occluded": (
+        "motion capture on wires",
+        (
+            "the cameras do not see the body: NatNet repeats its last pose and says so, Vicon and "
+            "VRPN leave it out"
+        ),
+    ),
+    "mocap_frozen": (
+        "motion capture on wires",
+        "the last pose is repeated, and nothing says so",
+    ),
+    "mocap_loses_frames": (
+        "motion capture on wires",
+        "this fraction of the frames is lost, 0.3 if not given",
+    ),
     "half_frames": (
         "RC receivers on wires",
         "the second half of this fraction of the frames is lost, 0.5 if not given",

@@ -24,6 +24,7 @@ EMULATORS: dict[str, str] = {
     "mip": "sim_backend.emulators.mip:mip",
     "msglink": "sim_backend.emulators.msglink:MsgLinkEmulator",
     "ntrip": "sim_backend.emulators.caster:Caster",
+    "natnet": "sim_backend.emulators.mocap:NatNetServer",
     "n100": "sim_backend.emulators.n100:n100",
     "odrive_ascii": "sim_backend.emulators.odrive:odrive_ascii",
     "odrive_can": "sim_backend.emulators.odrive:odrive_can",
@@ -38,6 +39,8 @@ EMULATORS: dict[str, str] = {
     "ublox": "sim_backend.emulators.ublox:ublox",
     "unicore": "sim_backend.emulators.unicore:unicore_unit",
     "vectornav": "sim_backend.emulators.vectornav:vectornav",
+    "vicon": "sim_backend.emulators.mocap:ViconTracker",
+    "vrpn": "sim_backend.emulators.mocap:VrpnServer",
     "vesc_can": "sim_backend.emulators.vesc:VescCanEmulator",
     "vesc_uart": "sim_backend.emulators.vesc:VescUartEmulator",
     "witmotion": "sim_backend.emulators.witmotion:witmotion",
@@ -67,7 +70,9 @@ def wired_ports(profile: Profile) -> tuple[dict[str, int], list[str]]:
     wired = {
         name: device
         for name, device in profile.devices.items()
-        if device.driver.name != "msglink" and not _is_networked(device)
+        if device.driver.name != "msglink"
+        and not _is_networked(device)
+        and not _by_datagrams(device)
     }
     rates = {
         name: baud_of(device.port) if "baud=" in device.port else 0
@@ -83,6 +88,20 @@ def network_ports(profile: Profile) -> dict[str, bool]:
         for name, device in profile.devices.items()
         if _is_networked(device)
     }
+
+
+def datagram_ports(profile: Profile) -> dict[str, bool]:
+    """Return the devices that exchange datagrams, and whether they send without being asked: to a
+    port that the address names."""
+    return {
+        name: "listen=" in device.port
+        for name, device in profile.devices.items()
+        if _by_datagrams(device)
+    }
+
+
+def _by_datagrams(device: DeviceTable) -> bool:
+    return device.port.startswith("udp:") and device.driver.name != "msglink"
 
 
 def _is_networked(device: DeviceTable) -> bool:

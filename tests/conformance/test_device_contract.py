@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from drivers.gnss import septentrio, unicore
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.lidar import hokuyo, ldrobot, rplidar, sick, ydlidar
+from drivers.mocap import natnet, vicon, vrpn
+from drivers.mocap.natnet_device import NatNetDevice, NatNetParams
 from drivers.motor import maestro, odrive, pca9685, roboclaw, sabertooth
 from drivers.msglink.codec import encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
@@ -40,6 +42,7 @@ from vehicled.core.messages import (
     Heading,
     ImuSample,
     LaserScan,
+    MapPose,
     Message,
     MotorStatus,
     PortState,
@@ -49,6 +52,7 @@ from vehicled.core.messages import (
 )
 from vehicled.core.ports import NEVER_NS, Device, Reopen, Send, SetBaud
 from vehicled.core.wire.can import pack
+from vehicled.core.wire.datagram import pack as datagram
 
 SAMPLES: list[Message] = [
     ImuSample(5, 0, (1.0, 2.0, 3.0), (0.1, 0.2, 0.3), 300.0),
@@ -207,6 +211,37 @@ def sick_scan(i: int, *, binary: bool = True) -> bytes:
     return sick.encode_scan(scan, binary=binary)
 
 
+def natnet_packets(i: int) -> bytes:
+    spot = (0.01 * i, 0.2, -1.0)
+    bodies = tuple(
+        natnet.TrackedBody(number, spot, (0.0, 0.0, 0.0, 1.0), 1e-4, True) for number in (6, 7)
+    )
+    info = natnet.ServerInfo("Motive", (3, 1, 0, 0), (4, 1, 0, 0), 10**7, 1511, False)
+    names = natnet.write_descriptions([natnet.BodyDescription("car", 7)], (4, 1))
+    frame = natnet.Frame(i + 1, bodies, 1.0 + 0.01 * i, ticks=(10**9 + i, 10**9 + i, 10**9 + i))
+    packets = [natnet.write_frame(frame, (4, 1))]
+    if not i:
+        packets.insert(0, natnet.packet(natnet.MessageId.DESCRIPTIONS, names))
+        packets.insert(0, natnet.write_server_info(info))
+    return b"".join(map(datagram, packets))
+
+
+def vicon_block(i: int) -> bytes:
+    each = vicon.ViconObject("car", (1.0 + 0.01 * i, 2.0, 0.1), (0.0, 0.0, 0.5))
+    others = tuple([each._replace(name=name) for name in ("truck", "wall")])
+    return datagram(vicon.write(vicon.ObjectBlock(i + 1, (each, *others))))
+
+
+def vrpn_messages() -> bytes:
+    pose = vrpn.encode_pose(vrpn.TrackerPose(0, (1.0, 2.0, 0.1), (0.0, 0.0, 0.0, 1.0)))
+    return (
+        vrpn.cookie()
+        + vrpn.described(vrpn.SENDER, 1, "car")
+        + vrpn.described(vrpn.TYPE, 2, vrpn.POSE_TYPE)
+        + b"".join(vrpn.encode(10**6 + 10_000 * i, 1, 2, pose) for i in range(3))
+    )
+
+
 STICKS = [tuple(992.0 + i + 10 * k for k in range(16)) for i in range(4)]
 LINK = crsf.LinkStatistics(-60, 99, 8)
 
@@ -349,6 +384,18 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     "sick_text": (
         lambda: sick.SickDevice(sick.SickParams(), [LaserScan], LIFETIME_NS),
         b"".join([sick_scan(i, binary=False) for i in range(3)]),
+    ),
+    "natnet": (
+        lambda: NatNetDevice(NatNetParams(body="car"), [MapPose], LIFETIME_NS),
+        b"".join(map(natnet_packets, range(3))),
+    ),
+    "vicon": (
+        lambda: vicon.ViconDevice(vicon.ViconParams(body="car"), [MapPose], LIFETIME_NS),
+        b"".join(map(vicon_block, range(3))),
+    ),
+    "vrpn": (
+        lambda: vrpn.VrpnDevice(vrpn.VrpnParams(body="car"), [MapPose], LIFETIME_NS),
+        vrpn_messages(),
     ),
     "vesc_can": (
         lambda: VescCan(CanParams(), MOTOR_OUTPUT, LIFETIME_NS),

@@ -131,7 +131,6 @@ def test_refused_with_place_and_cure(url, words):
             'write tcp:caster.example.org:2101, and mountpoint = "NEAR"',
         ),
         ("https://caster.example.org/NEAR", "stream", "write tls:caster.example.org:443"),
-        ("udp:192.0.2.1:5000", "stream", "use serial:PATH"),
     ],
 )
 def test_the_address_that_was_meant_is_written_and_is_one(url, transport, meant):

@@ -138,6 +138,7 @@ def test_art_is_silent_about_nothing() -> None:
         "sim.wheel_encoders",
         "sim.steering_feedback",
         "sim.reference",
+        "sim.mocap",
         "sim.terrain.crs",
         "sim.latency",
     ]

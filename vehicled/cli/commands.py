@@ -241,6 +241,10 @@ GROUPS = (
                 "mpc-tracking", "two trajectories, five tests each: predictive control in the loop",
                 "vehicled.offline.replications.experiments.mpc_tracking"),
             CommandRow(
+                "mocap-tracking",
+                "the same indoors: motion capture with noise, drivers and daemon in the loop",
+                "vehicled.offline.replications.experiments.mocap_tracking"),
+            CommandRow(
                 "standing-receiver", "a standing receiver: recorded and simulated positions",
                 "vehicled.offline.replications.experiments.standing_receiver"),
             CommandRow(

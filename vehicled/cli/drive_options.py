@@ -21,6 +21,18 @@ def add_programme(parser: CommandParser | _ArgumentGroup) -> None:
     )
 
 
+def add_noise(parser: CommandParser | _ArgumentGroup) -> None:
+    """Add the option of noise on real sensors."""
+    parser.add_argument(
+        "--noise",
+        action="store_true",
+        help=(
+            "add the noise of [devices.NAME.noise] to what these sensors measure; see "
+            "docs/motion_capture.md"
+        ),
+    )
+
+
 def add_backend(parser: CommandParser | _ArgumentGroup, what: str) -> None:
     """Add the choice of the event loop."""
     parser.add_argument(

@@ -12,6 +12,7 @@ from vehicled.cli.drive_options import (
     SECONDS,
     add_backend,
     add_mavlink,
+    add_noise,
     add_profile,
     add_programme,
     add_ros2,
@@ -59,6 +60,7 @@ def declare_run(parser: CommandParser) -> None:
         help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT",
     )
     add_programme(parser)
+    add_noise(parser)
     parser.add_argument(
         "--log",
         type=log_folder,
@@ -102,6 +104,7 @@ def serve(arguments: Namespace) -> int:
             overrides=tuple(arguments.set),
             course=arguments.course or "",
             laps=arguments.laps,
+            noise=arguments.noise,
             link="messages" if arguments.connect else "wires",
             clock="wall",
             link_timeout_s=arguments.link_timeout,

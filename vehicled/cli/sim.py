@@ -11,6 +11,7 @@ from vehicled.cli.drive_options import (
     SECONDS,
     add_backend,
     add_mavlink,
+    add_noise,
     add_profile,
     add_programme,
     add_ros2,
@@ -82,6 +83,7 @@ def declare_sim(parser: CommandParser) -> None:
         help="identify the vehicle's parameters while driving: single_track",
     )
     add_programme(what)
+    add_noise(what)
     what.add_argument(
         "--by-hand",
         action="store_true",
@@ -293,6 +295,7 @@ def _spec(arguments: Namespace) -> RunSpec:
         clock=arguments.clock,
         shared_clock=arguments.clock == "wall" and not arguments.strict_clock,
         latency=arguments.latency or "",
+        noise=arguments.noise,
         board=arguments.board or "",
         seed=arguments.seed,
         link_timeout_s=arguments.link_timeout,

@@ -75,7 +75,7 @@ class Pause(Struct, frozen=True, gc=False):
 Action = Send | SetBaud | Reopen | Pause
 
 
-Transport = Literal["", "stream", "frames"]
+Transport = Literal["", "stream", "frames", "datagrams"]
 
 
 class Device(ABC):
@@ -87,8 +87,8 @@ class Device(ABC):
     """True if it sends nothing but commands: lockstep then exchanges less, and it is not asked for
     bytes after a reception."""
     transport: ClassVar[Transport] = ""
-    """Transport of its port: a byte stream, or frames of a CAN bus. Empty: not stated, so its port
-    is not checked."""
+    """Transport of its port: a byte stream, frames of a CAN bus, or datagrams as records of
+    :mod:`vehicled.core.wire.datagram`. Empty: not stated, so its port is not checked."""
     actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType({})
     """Outputs of an actuator by name, in the order of its row of the mixing matrix; empty for other
     devices."""

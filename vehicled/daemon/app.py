@@ -209,7 +209,9 @@ def build(
     )
     mixings = mixings_of(profile)
     devices = {
-        port: make_device(port, profile.devices, wiring.link, mixings.get(port))
+        port: make_device(
+            port, profile.devices, wiring.link, mixings.get(port), noisy=profile.inject_noise
+        )
         for port in wiring.ports
     }
     return Machine(
@@ -380,10 +382,16 @@ def actuator_roles(profile: Profile) -> dict[str, ActuatorRole]:
 
 
 def make_device(
-    port: str, tables: Mapping[str, DeviceTable], link: str, mixing: Mixing | None = None
+    port: str,
+    tables: Mapping[str, DeviceTable],
+    link: str,
+    mixing: Mixing | None = None,
+    *,
+    noisy: bool = False,
 ) -> Device:
     """Return the driver of a port. ``link``: ``messages`` in place of its own protocol, or
-    ``wires``. ``mixing``: rows of its outputs, None for a driver that has none.
+    ``wires``. ``mixing``: rows of its outputs, None for a driver that has none. ``noisy``: with the
+    noise of its table.
     """
     table = tables.get(port)
     accepts = [GroundTruth, ObstacleContact] if table is None else _types(table)
@@ -393,6 +401,10 @@ def make_device(
     else:
         driver, params = resolve("driver", table.driver.name), table.driver.selected
     device: Device = driver(params, accepts, COMMAND_LIFETIME_NS)
+    if table is not None and noisy and table.noise is not None:
+        from vehicled.daemon.noise import NoisyDevice
+
+        device = NoisyDevice(device, table.noise, port)
     if table is not None:
         device.mount(table.lever_arm_m)
         if mixing is not None and link == "wires":

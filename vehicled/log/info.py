@@ -83,6 +83,7 @@ class LogInfo(Struct, frozen=True, kw_only=True):
                 "numpy": header.numpy_version,
                 "fingerprint": header.fingerprint,
                 "host": header.host,
+                "noise injected": header.noise,
                 "command": " ".join(header.argv),
                 "event loop": header.loop,
                 **header.realtime,

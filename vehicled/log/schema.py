@@ -197,6 +197,8 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     """``messages`` or ``wires``."""
     latency: str = ""
     """Latency that the simulator added, as ``--latency`` takes it."""
+    noise: str = ""
+    """Noise that was added to what sensors measured, by device; empty for none."""
     board: str = ""
     """Computer whose task times a lockstep run replays; its file is attached. Empty: declared
     costs."""

@@ -270,9 +270,11 @@ class Collector:
         else:
             text = f"unknown key; known here: {', '.join(fields)}"
         if elsewhere:
+            # Tables of a device or a task are meant more often than those inside them.
+            places = sorted(elsewhere, key=lambda place: max(len(place), 3))
             text += (
                 " (a key of that name belongs in "
-                f"{_or([dotted(place[:-1]) or 'the top' for place in elsewhere])})"
+                f"{_or([dotted(place[:-1]) or 'the top' for place in places])})"
             )
         self._report((*path, key), text, self._written_at((*path, key), raw[key]))
         return close

@@ -13,6 +13,7 @@ from vehicled.core.vehicle import Drive, Steering, Vehicle
 from vehicled.core.wire.channels import TICKS
 from vehicled.profile.collect import Rule, TableView
 from vehicled.profile.latency import SIDES, LatencyModel
+from vehicled.profile.noise import NOISED
 from vehicled.profile.plugins import PluginError
 from vehicled.profile.problems import KeyPath
 from vehicled.profile.registry import UnknownNameError, names, resolve
@@ -114,6 +115,8 @@ def _profile(profile: TableView) -> Found:
     yield from _references(profile)
     yield from _rc(profile)
     yield from _localisation(profile)
+    yield from _poses(profile)
+    yield from _noise(profile)
 
 
 def _rc(profile: TableView) -> Found:
@@ -210,6 +213,47 @@ def _localisation(profile: TableView) -> Found:
             ("estimator", "name"),
             f"{name} takes no poses on a map: choose {' or '.join(LOCATED)}",
         )
+
+
+def _poses(profile: TableView) -> Found:
+    """Check that poses of a device have an estimator that takes them, and no second source."""
+    givers = [name for name, table in _devices(profile).items() if "MapPose" in _listed(table)]
+    if not givers:
+        return
+    if profile.get("localisation", "map") is not None:
+        yield (
+            ("localisation", "map"),
+            (
+                f'"{givers[0]}" gives poses too: two sources of them contradict each other by the '
+                "offset of their maps; remove one"
+            ),
+        )
+    for name in givers[1:]:
+        yield (
+            ("devices", name, "messages"),
+            f'a second source of poses beside "{givers[0]}": remove MapPose from one',
+        )
+    name = profile.get("estimator", "name")
+    if isinstance(name, str) and name in names("estimator") and name not in LOCATED:
+        yield (
+            ("estimator", "name"),
+            (
+                f"{name} takes no poses: choose {' or '.join(LOCATED)}, or write messages = "
+                f'["GnssFix", "Heading"] for "{givers[0]}"'
+            ),
+        )
+
+
+def _noise(profile: TableView) -> Found:
+    """Check that noise is added to measurements, and to nothing that judges."""
+    for name, table in _devices(profile).items():
+        if not isinstance(table.get("noise"), dict):
+            continue
+        if not NOISED & set(_listed(table)):
+            yield (
+                ("devices", name, "noise"),
+                f'"{name}" gives none of {", ".join(sorted(NOISED))}, to which noise can be added',
+            )
 
 
 def _references(profile: TableView) -> Found:

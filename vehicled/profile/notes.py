@@ -8,6 +8,7 @@ from msgspec import structs
 
 from vehicled.core.messages import Corrections
 from vehicled.profile.mixing import mixings_of
+from vehicled.profile.noise import injected
 from vehicled.profile.problems import Level, Note
 from vehicled.profile.rc import rc_device
 from vehicled.profile.registry import resolve
@@ -29,6 +30,7 @@ def check(profile: Profile) -> list[Note]:
     return [
         *_vehicle(profile),
         *_estimator(profile),
+        *noise_of(profile),
         *devices_of(profile),
         *_corrections(profile),
         *_receiver_inputs(profile),
@@ -133,6 +135,22 @@ def _estimator(profile: Profile) -> Iterator[Note]:
         )
 
 
+def noise_of(profile: Profile) -> Iterator[Note]:
+    """Warn of noise that is injected, and refuse to inject what is not stated."""
+    if not profile.inject_noise:
+        return
+    text = injected(profile)
+    if not text:
+        yield Note(
+            "inject_noise",
+            "no device has a table [devices.NAME.noise] that adds anything: write one, or leave "
+            "--noise out",
+            level="error",
+        )
+        return
+    yield Note("inject_noise", f"noise is added to what sensors measure: {text}", level="warning")
+
+
 def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
     """Iterate over what the devices lack. ``simulated`` judges a simulation, whose operator arms by
     a device."""
@@ -144,7 +162,9 @@ def devices_of(profile: Profile, *, simulated: bool = False) -> Iterator[Note]:
             "an inertial sensor",
         ),
     }
-    if "LaserScan" in carried and profile.localisation is None and "GnssFix" not in carried:
+    if "MapPose" in carried:
+        del needs["GnssFix"]
+    elif "LaserScan" in carried and profile.localisation is None and "GnssFix" not in carried:
         del needs["GnssFix"]
         yield Note(
             "localisation",

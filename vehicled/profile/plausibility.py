@@ -242,7 +242,7 @@ USUAL_RATES_HZ: dict[str, Range] = {
     "GnssFix": (0.5, 120.0), "Heading": (0.5, 500.0), "ImuSample": (10.0, 4000.0),
     "MotorStatus": (2.0, 1000.0), "WheelSpeed": (2.0, 1000.0), "SteeringFeedback": (2.0, 1000.0),
     "LaserScan": (1.0, 100.0), "ObstacleRange": (1.0, 500.0), "ActuatorCommand": (2.0, 1000.0),
-    "ReferenceState": (1.0, 500.0),
+    "ReferenceState": (1.0, 500.0), "MapPose": (1.0, 500.0),
 }  # fmt: skip
 """Rates of devices by the message they give."""
 

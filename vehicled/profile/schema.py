@@ -27,11 +27,17 @@ from vehicled.maps.localiser import LocaliserParams
 from vehicled.profile.gnss import GnssModel as GnssModel
 from vehicled.profile.independent_stop import IndependentStop
 from vehicled.profile.latency import LatencyModel
+from vehicled.profile.noise import SensorNoise
 from vehicled.profile.plugins import label, table_name
 from vehicled.profile.sensors import HeadingModel as HeadingModel
 from vehicled.profile.sensors import ImuModel as ImuModel
+from vehicled.profile.sensors import (
+    MocapModel,
+    ReferenceModel,
+    SteeringFeedbackModel,
+    WheelEncodersModel,
+)
 from vehicled.profile.sensors import MotorStatusModel as MotorStatusModel
-from vehicled.profile.sensors import ReferenceModel, SteeringFeedbackModel, WheelEncodersModel
 from vehicled.profile.table import Rate, Vector3
 from vehicled.profile.table import Table as Table
 
@@ -46,7 +52,7 @@ PortName = Annotated[
 Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback",
     "Corrections", "OperatorCommand", "ActuatorCommand", "TeleopCommand", "Heartbeat",
-    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels",
+    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels", "MapPose",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 
@@ -137,6 +143,8 @@ class DeviceTable(Table, frozen=True, kw_only=True):
     casters and base stations. Empty: none, or by its own wire."""
     capabilities: Capabilities | None = None
     """Abilities of an actuator; left out for other devices."""
+    noise: SensorNoise | None = None
+    """Noise that is added to its measurements while ``inject_noise`` is true."""
     mix: dict[str, Mix] = field(default_factory=dict)
     """Rows of the mixing matrix by output of an actuator. Empty, with one actuator: its motor gets
     the throttle, its servo the steering. With several, an output without a row gets nothing."""
@@ -335,6 +343,8 @@ class Sim(Table, frozen=True, kw_only=True):
     """Sensor of the wheel angle; left out: none."""
     reference: ReferenceModel = field(default_factory=ReferenceModel)
     """Reference system that judges the vehicle."""
+    mocap: MocapModel = field(default_factory=MocapModel)
+    """Motion capture system."""
     scene: str = ""
     """Scene of what stands and moves round the course: a name of ``vehicled scenes``, or a file
     (.toml, .geojson, or the .yaml of a map), whose path counts from the profile."""
@@ -407,6 +417,9 @@ class Profile(Table, frozen=True, kw_only=True):
     """Safety equipment outside the daemon."""
     view: ViewTable = field(default_factory=ViewTable)
     """The live view."""
+    inject_noise: bool = False
+    """Add the noise of ``[devices.NAME.noise]`` to what these sensors measure, for an experiment:
+    ``--noise`` sets it."""
     sim: Sim = field(default_factory=Sim)
     """The twin: vehicle, actuators and sensors of the simulator. What it leaves out is that of the
     vehicle: wheelbase, steering and drive of the 4-DOF plant, and the rates of the sensors."""

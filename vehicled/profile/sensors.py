@@ -200,3 +200,25 @@ class ReferenceModel(Table, frozen=True, kw_only=True):
     """Declared standard deviations over those of noise and drift together."""
     carrier: Literal["none", "float", "fixed"] = "fixed"
     """Carrier solution that it reports."""
+
+
+class MocapModel(Table, frozen=True, kw_only=True):
+    """Motion capture system of the twin: the pose of the vehicle in the map, with white noise and
+    constant errors of its calibration."""
+
+    rate_hz: Rate = 100.0
+    """Frames per second, Hz."""
+    latency_ms: NonNegative = 6.0
+    """Time from the exposure to the arrival, ms."""
+    latency_jitter_ms: NonNegative = 0.5
+    """Mean of the exponential part of the latency, ms."""
+    position_sigma_m: NonNegative = 0.0005
+    """White noise of the position, m per horizontal axis."""
+    yaw_sigma_rad: NonNegative = 0.002
+    """White noise of the yaw, rad."""
+    offset_m: Annotated[list[float], Meta(min_length=2, max_length=2)] = field(
+        default_factory=lambda: [0.0, 0.0]
+    )
+    """Constant error of the position: east, north."""
+    misalignment_rad: Angle = 0.0
+    """Constant error of the yaw: the body was defined while the vehicle stood askew."""

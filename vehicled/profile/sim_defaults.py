@@ -14,6 +14,7 @@ SENSORS = {
     "SteeringFeedback": "steering_feedback",
     "LaserScan": "lidar",
     "ReferenceState": "reference",
+    "MapPose": "mocap",
 }
 """Table of ``[sim]`` with the sensor of each message."""
 UNMODELLED = frozenset({"WheelSpeed", "SteeringFeedback", "MotorStatus"})

@@ -127,6 +127,14 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         _R, "a TiM in CoLa A and B; no LMS",
     ),
     SupportedDevices(
+        ("natnet", "vicon", "vrpn"), "mocap/NOTES.md",
+        "OptiTrack Motive (NatNet 2.0 to 4.x), Vicon Tracker (UDP object stream), VRPN servers",
+        "UDP, TCP",
+        "pose on the map, or fix and heading, or the reference state that is the truth of the "
+        "drive; see [motion capture](motion_capture.md)",
+        _R, "NatNet 2.5, 2.7 and 3.0; Vicon and VRPN by documents",
+    ),
+    SupportedDevices(
         ("vesc_can", "vesc_uart"), "vesc/NOTES.md", "VESC firmware 3 to 6", "CAN, serial",
         "motor status, wheel speed, named faults; takes commands",
         _R, "status messages of an idle controller on CAN; the serial line by pyvesc",

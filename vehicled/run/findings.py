@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from vehicled.daemon.live_changes import outside_fence
 from vehicled.paths.course import Course
 from vehicled.profile import Loaded, Note, ProfileError
-from vehicled.profile.notes import devices_of
+from vehicled.profile.notes import devices_of, noise_of
 from vehicled.profile.plugins import is_network
 from vehicled.profile.problems import by_line
 from vehicled.profile.registry import resolve
@@ -24,6 +24,7 @@ def findings(
     found = [
         *loaded.findings,
         *placed(loaded, devices_of(loaded.profile, simulated=not on_road)),
+        *placed(loaded, noise_of(loaded.profile)),
         *placed(loaded, _scans(loaded)),
     ]
     found += placed(loaded, _unwatched(loaded))

@@ -66,6 +66,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             *spec.overrides,
             *(f"{table}.name={name}" for table, name in names.items() if name),
             *_latency(spec),
+            *(["inject_noise=true"] if spec.noise else []),
         ]
         if spec.scene:
             scene = scenes.absolute(spec.scene)

@@ -119,6 +119,8 @@ class Result(Struct, frozen=True, kw_only=True):
     """Contacts of the vehicle with its scene: the fields of :class:`ObstacleContact`."""
     course_notes: list[str] = []
     """Reasons for driving slower than the course asks."""
+    noise: str = ""
+    """Noise that was added to what sensors measured; empty for none."""
 
     @property
     def real_time_factor(self) -> float:
@@ -162,6 +164,7 @@ class Result(Struct, frozen=True, kw_only=True):
         )
         rows = [
             ["result", f"{verdict}: {self.why}"],
+            *([["noise injected", self.noise]] if self.noise else []),
             *(
                 [["driven slower", "; ".join(self.course_notes)]]
                 if self.course_notes and self.motion is None

@@ -49,6 +49,7 @@ from vehicled.log.schema import (
 from vehicled.log.sink import LogSink
 from vehicled.paths.stored import to_json
 from vehicled.profile import plugins
+from vehicled.profile.noise import injected
 from vehicled.profile.plugins import is_network
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.plan import Plan
@@ -629,6 +630,7 @@ def _open_log(
         profile_digest=plan.loaded.digest,
         seed=plan.spec.seed,
         latency=plan.spec.latency,
+        noise=injected(plan.loaded.profile),
         board=plan.board.label if plan.board is not None else "",
         clock=plan.spec.clock,
         link=plan.spec.link,

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from vehicled.core.errors import SetupError, UserError
 from vehicled.core.messages import Identification
 from vehicled.daemon.machine import Machine
+from vehicled.profile.noise import injected
 from vehicled.profile.schema import Profile
 from vehicled.run.injected import InjectedFailures
 from vehicled.run.judge import TYPES as JUDGE_TYPES
@@ -219,6 +220,7 @@ def _result(
         identified=learnt.values,
         contacts=[asdict(each) for each in judge.contacts],
         course_notes=plan.course_notes,
+        noise=injected(plan.loaded.profile),
         stalls=done.stalls,
         observers_failed=done.observers_failed,
         messages=machine.usage,

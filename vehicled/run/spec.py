@@ -42,6 +42,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     latency: str = ""
     """Added latency, as for ``--latency``: ``20ms``, ``5..200ms``, ``sensing=20ms,actuation=50ms``;
     empty: the profile's."""
+    noise: bool = False
+    """True if the noise of the profile is added to what its sensors measure."""
     board: str = ""
     """File of a measured computer whose task times are replayed (lockstep only); empty: the
     profile's declared costs."""

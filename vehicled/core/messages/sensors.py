@@ -313,7 +313,7 @@ class RcChannels(Message, frozen=True):
 
 
 class MapMatch(IntEnum):
-    """Outcome of matching a scan with a map."""
+    """Outcome of matching a scan with a map; motion capture gives ``MATCHED`` poses alone."""
 
     SEARCHING = 0
     """The whole map is being searched."""
@@ -328,7 +328,7 @@ class MapMatch(IntEnum):
 
 
 class MapPose(Message, frozen=True):
-    """Pose of the rear axle on a map, by a scan; NaN unless ``MATCHED``."""
+    """Pose of the rear axle on a map, by a scan or by motion capture; NaN unless ``MATCHED``."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -338,5 +338,5 @@ class MapPose(Message, frozen=True):
     covariance: Matrix3 = NAN9
     """Covariance of x, y and yaw, row-major: large along a corridor without marks."""
     fit: float = NAN
-    """Fraction of the returns that lie on the map's surfaces."""
+    """Fraction of the returns that lie on the map's surfaces; 1 of motion capture."""
     outcome: MapMatch = MapMatch.SEARCHING

@@ -7,6 +7,9 @@
                                                SBUS has them
 ``pty:/tmp/vehicled/gnss``                     a pseudo terminal; the same code
 ``tcp:HOST:PORT``                              a TCP server
+``udp:HOST:PORT?listen=1511``                  datagrams of a host; ``listen`` is the port here
+``udp:HOST:PORT?listen=1511&group=239.255.42.99``  the same, of a multicast group; ``interface`` is
+                                               an address of this computer
 ``tls:HOST:PORT?verify=yes``                   the same through TLS; also written ``tcp+tls:``.
                                                ``verify``: yes, no, or a file
 ``i2c:/dev/i2c-1?device=0x40``                 a device on an I2C bus, by its address
@@ -35,7 +38,8 @@ from vehicled.runtime.ports.contract import AddressError
 from vehicled.runtime.ports.read_budget import LINE_BYTES_PER_S
 
 FORMS = (
-    "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, i2c:PATH?device=ADDRESS, can:INTERFACE, "
+    "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, udp:HOST:PORT, "
+    "i2c:PATH?device=ADDRESS, can:INTERFACE, "
     "can:slcan:PATH or can:udp:GROUP:PORT"
 )
 _UNSTABLE = re.compile(r"/dev/tty(USB|ACM)\d+$")
@@ -93,6 +97,24 @@ class I2cAddress(Address, frozen=True, kw_only=True):
     """Address of the device, 7 bits."""
 
 
+class UdpAddress(Address, frozen=True, kw_only=True):
+    """Host that sends datagrams and takes them."""
+
+    host: str
+    port: int
+    """Port of the host that takes requests."""
+    listen: Annotated[int, Meta(ge=0, le=_PORTS)] = 0
+    """Port of this computer; 0: any, as for a host that answers where it was asked from."""
+    group: str = ""
+    """Multicast group to join; empty: none."""
+    interface: str = ""
+    """IPv4 address of the network interface of this computer; empty: as the routes say."""
+    source: Literal["host", "any"] = "host"
+    """``host`` takes datagrams from the host alone; ``any``: from everybody."""
+    bytes_per_s: Annotated[int, Meta(ge=1_000, le=100_000_000)] = 4_000_000
+    """Most bytes that are read in a second; what is more is lost."""
+
+
 class SocketCanAddress(Address, frozen=True, kw_only=True):
     """CAN interface of the kernel."""
 
@@ -128,6 +150,11 @@ def parse(url: str, transport: Transport = "") -> Address:
         case "tcp", _:
             host, port = _host_port(url, rest)
             return _struct(TcpAddress, url, query, host=host, port=port)
+        case "udp", _:
+            host, port = _host_port(url, rest)
+            udp = _struct(UdpAddress, url, query, host=host, port=port)
+            _check_udp(url, udp)
+            return udp
         case "tls" | "tcp+tls", _:
             host, port = _host_port(url, rest)
             return _struct(TlsAddress, url, query, host=host, port=port)
@@ -278,6 +305,25 @@ def _host_port(url: str, rest: str) -> tuple[str, int]:
             f"{url!r} needs a host and a port from 1 to {_PORTS}, such as tcp:192.0.2.7:2101"
         )
     return host, int(port)
+
+
+def _check_udp(url: str, udp: UdpAddress) -> None:
+    if udp.group:
+        _check_group(url, udp.group)
+        if not udp.listen:
+            raise AddressError(
+                f"{url!r}: a multicast group needs the port of its datagrams, such as &listen=1511"
+            )
+    if udp.interface:
+        try:
+            local = ipaddress.IPv4Address(udp.interface)
+        except ValueError:
+            raise AddressError(
+                f"{url!r}: interface is an IPv4 address of this computer, such as 192.168.1.5 "
+                "('ip -4 addr' lists them)"
+            ) from None
+        if local.is_multicast or local.is_unspecified:
+            raise AddressError(f"{url!r}: {local} is no address of an interface")
 
 
 def _check_group(url: str, group: str) -> None:

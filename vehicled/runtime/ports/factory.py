@@ -10,6 +10,7 @@ from vehicled.runtime.ports.address import (
     SlcanAddress,
     SocketCanAddress,
     TcpAddress,
+    UdpAddress,
     UdpCanAddress,
     note,
     parse,
@@ -70,6 +71,10 @@ def _opener(address: Address) -> Opener:
             from vehicled.runtime.ports.i2c_channel import open_i2c
 
             return partial(open_i2c, address)
+        case UdpAddress():
+            from vehicled.runtime.ports.udp_channel import open_udp
+
+            return partial(open_udp, address)
         case SlcanAddress():
             from vehicled.runtime.ports.slcan_channel import open_slcan
 

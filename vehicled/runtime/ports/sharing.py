@@ -17,6 +17,7 @@ from vehicled.runtime.ports.address import (
     SlcanAddress,
     SocketCanAddress,
     TcpAddress,
+    UdpAddress,
     UdpCanAddress,
     note,
     parse,
@@ -31,6 +32,16 @@ SAMPLE_BYTES = {
 BAUD_TOLERANCE = 0.02
 """Relative difference of line rates at which a receiver is read all the same: CRSF has 416666 and
 420000 baud."""
+_CARRIED = {
+    "frames": "frames of a CAN bus",
+    "stream": "a byte stream",
+    "datagrams": "datagrams",
+}
+_WHERE = {
+    "frames": "can:can0, or can:slcan:/dev/ttyACM0 for a serial adapter",
+    "stream": "serial:/dev/serial/by-id/NAME or tcp:HOST:PORT",
+    "datagrams": "udp:HOST:PORT",
+}
 BITS_PER_BYTE = 10
 """Bits on the line per byte, with start and stop bit."""
 
@@ -71,6 +82,9 @@ def _place(address: Address) -> tuple[Any, ...]:
             return "i2c", os.path.realpath(address.path), address.device
         case TcpAddress():
             return "tcp", address.host.lower().rstrip("."), address.port
+        case UdpAddress():
+            # Without a port of its own, several may ask one host.
+            return ("udp", address.listen) if address.listen else ("udp", id(address))
         case SocketCanAddress():
             return "can", address.interface
         case UdpCanAddress():
@@ -135,17 +149,12 @@ def _unfit(name: str, device: DeviceTable, address: Address) -> Iterator[Note]:
     """Yield an error if the port carries something else than the driver needs."""
     needed = transport_of(device)
     frames = isinstance(address, SocketCanAddress | SlcanAddress | UdpCanAddress)
-    if not needed or (needed == "frames") is frames:
+    datagrams = isinstance(address, UdpAddress)
+    carried = "frames" if frames else "datagrams" if datagrams else "stream"
+    if not needed or needed == carried:
         return
     driver = device.driver.name
-    if frames:
-        has = "frames of a CAN bus"
-        lacks = "a byte stream"
-        where = "serial:/dev/serial/by-id/NAME or tcp:HOST:PORT"
-    else:
-        has = "a byte stream"
-        lacks = "frames of a CAN bus"
-        where = "can:can0, or can:slcan:/dev/ttyACM0 for a serial adapter"
+    has, lacks, where = _CARRIED[carried], _CARRIED[needed], _WHERE[needed]
     stem, _, wire = driver.rpartition("_")
     other = f"{stem}_{'can' if wire == 'uart' else 'uart'}"
     choice = f', or choose driver = "{other}"' if other in names("driver") else ""

@@ -316,7 +316,8 @@ def _facts(f: Findings) -> str:
         facts |= {
             "run": h.run_id, "profile": h.profile, "digest of the profile": h.profile_digest,
             "course": h.course, "seed": "" if h.seed is None else str(h.seed), "clock": h.clock,
-            "link": h.link, "latency": h.latency, "computer": h.board, "estimator": h.estimator,
+            "link": h.link, "latency": h.latency,
+            "noise injected": h.noise, "computer": h.board, "estimator": h.estimator,
             "controller": h.controller, "vehicled": h.vehicled_version, "Python": h.python_version,
             "numpy": h.numpy_version, "msgspec": h.msgspec_version,
             "numeric fingerprint": h.fingerprint,

@@ -1,0 +1,1 @@
+"""Motion capture: poses of rigid bodies from cameras in a room."""
