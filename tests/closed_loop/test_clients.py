@@ -6,7 +6,9 @@ The C++ programs are built with the sanitizers, so that an error of memory fails
 written for MATLAB runs in GNU Octave.
 """
 
+import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -18,6 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -26,7 +29,7 @@ from tests.closed_loop.conftest import ROOT, Daemon, command
 from vehicled.cli.new_client import CLIENTS
 from vehicled.cli.templates.clients import conformance
 from vehicled.core.messages import Mode, ModeChange
-from vehicled.live.control_socket.client import Client
+from vehicled.live.control_socket.client import Client, ControlError
 from vehicled.live.control_socket.protocol import ActionRequest, SetpointRequest
 from vehicled.live.control_socket.socket_path import SocketPathError, socket_path
 from vehicled.log.reader import LogReader
@@ -289,6 +292,100 @@ def test_numbers_are_read_alike_without_the_newer_functions(
     assert older.stdout
 
 
+ECHO = """
+#include <iostream>
+#include "vehicled_client.hpp"
+int main() {
+    for (std::string line; std::getline(std::cin, line);) {
+        try {
+            std::cout << vehicled::Json::parse(line).dump() << std::endl;
+        } catch (const vehicled::Error&) {
+            std::cout << "refused" << std::endl;
+        }
+    }
+}
+"""
+"""Program that decodes and encodes each line."""
+
+
+def random_value(source: random.Random, depth: int) -> Any:
+    """Return a value that JSON can hold."""
+    match source.randrange(8 if depth < 4 else 6):
+        case 0:
+            return source.choice([None, True, False])
+        case 1:
+            return source.uniform(-1.0, 1.0) * 10.0 ** source.randrange(-300, 300)
+        case 2:
+            return float(source.randrange(-(2**53), 2**53))
+        case 3 | 4 | 5:
+            letters = 'ab\\"/\b\f\n\r\t\x01\x1f äß€\U0001f697'
+            return "".join(source.choices(letters, k=source.randrange(8)))
+        case 6:
+            return [random_value(source, depth + 1) for _ in range(source.randrange(4))]
+        case _:
+            return {
+                f"k{i}{source.choice('aé')}": random_value(source, depth + 1)
+                for i in range(source.randrange(4))
+            }
+
+
+def test_json_is_read_and_written_as_python_does(tmp_path: Path) -> None:
+    """Random values keep their content, and whatever is cut or changed in a line raises nothing but
+    a refusal."""
+    if shutil.which("g++") is None:
+        pytest.skip("the program g++ is not installed")
+    (tmp_path / "echo.cpp").write_text(ECHO)
+    subprocess.run(
+        ["g++", "-std=c++17", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+         "-I", str(CLIENTS / "cpp"), str(tmp_path / "echo.cpp"), "-o", str(tmp_path / "echo")],
+        check=True,
+    )  # fmt: skip
+    source = random.Random(7)
+    values = [random_value(source, 0) for _ in range(400)]
+    sound = [json.dumps(value, ensure_ascii=source.random() < 0.5) for value in values]
+    cut = []
+    for line in sound:
+        data = bytearray(line.encode())
+        for _ in range(source.randrange(1, 4)):
+            if data:
+                data[source.randrange(len(data))] = source.choice(b'{}[]",:\\0e-.\x80\xff u')
+        cut.append(bytes(data[: source.randrange(len(data) + 1)]).replace(b"\n", b" "))
+    cut += [
+        b"[" * 100_000,
+        b'{"a":' * 10_000,
+        b"1" * 100_000,
+        b"1e999",
+        b"-",
+        b"nul",
+        b'"\\u12',
+    ]
+    lines = [line.encode() for line in sound] + cut
+    done = subprocess.run(
+        [str(tmp_path / "echo")], input=b"\n".join(lines) + b"\n", capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    found = done.stdout.split(b"\n")
+    assert [json.loads(line) for line in found[: len(values)]] == values
+    assert len(found) == len(lines) + 1
+    for spoiled, back in zip(cut, found[len(values) :], strict=False):
+        if not _is_utf8(spoiled):
+            continue  # Such bytes of a text are passed on as they are.
+        try:
+            expected = json.loads(spoiled)
+        except (ValueError, RecursionError):
+            assert back == b"refused", spoiled
+        else:
+            assert back == b"refused" or json.loads(back) == expected, spoiled
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def test_the_simulink_block_steps_the_simulation(stepped: tuple[str, str]) -> None:
     """Its methods are called in the order of Simulink, by a block that a stand-in plays."""
     address, token = stepped
@@ -360,6 +457,43 @@ def test_a_program_in_matlab_takes_over_from_the_course(
             client, words("matlab", "drive_lap", built, address, token, f"{DISTANCE_M}")
         )
         assert shown.startswith(f"{COURSE}: ")
+
+
+def test_a_vehicle_stops_for_a_program_that_is_killed(
+    tmp_path: Path, built: Callable[[], Path]
+) -> None:
+    """Through the relay, which passes on the end of a connection."""
+    with (
+        live(tmp_path, "--laps", "3") as vehicle,
+        vehicle.client() as client,
+        serving("control") as (address, token),
+    ):
+        vehicle.wait_for(client, "AUTO")
+        with subprocess.Popen(words("cpp", "drive_lap", built, address, token)) as driving:
+            wait_until(lambda: client.status()["mode"] != "AUTO" or driving.poll() is not None)
+            driving.kill()
+        with suppress(ControlError):  # the run ends with the drive
+            wait_until(lambda: client.status()["why_code"] == "setpoints_ended")
+        vehicle.daemon.end()
+    with LogReader(str(vehicle.daemon.log())) as log:
+        codes = {record.message.code for record in log.messages(ModeChange)}
+    assert codes & {"setpoints_ended", "setpoint_stale"}
+
+
+def test_a_program_that_never_reads_does_not_hold_up_the_relay(tmp_path: Path) -> None:
+    with live(tmp_path, "--by-hand") as vehicle, vehicle.client() as client:
+        vehicle.wait_for(client, "STANDBY")
+        with (
+            serving("control") as (address, token),
+            conformance.closing(address, token) as deaf,
+            conformance.closing(address, token) as other,
+        ):
+            deaf.hello()
+            for _ in range(8):
+                deaf.send({"do": "path", "points": 2000})
+            other.hello()
+            for _ in range(20):
+                other.accepted({"do": "path", "points": 100})
 
 
 @contextmanager

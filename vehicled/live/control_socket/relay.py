@@ -19,6 +19,8 @@ from vehicled.live.control_socket.socket_path import START
 
 MAX_CONNECTIONS = 64
 READ_BYTES = 1 << 14
+WRITE_TIMEOUT_S = 5.0
+"""Timeout for a side that does not read, s; the connection then ends."""
 CLOSE_TIMEOUT_S = 1.0
 """Time for the answers to a program that has sent its last request, s."""
 
@@ -55,8 +57,8 @@ class Relay:
         try:
             async with program:
                 await self._serve(program)
-        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # One of the two sides is gone.
+        except* (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # One of the two sides is gone, or does not read.
         finally:
             self._connections -= 1
 
@@ -108,7 +110,9 @@ async def _pass_on(source: SocketStream, target: SocketStream) -> None:
     kernel, so that the daemon's limits apply."""
     try:
         while True:
-            await target.send(await source.receive(READ_BYTES))
+            data = await source.receive(READ_BYTES)
+            with anyio.fail_after(WRITE_TIMEOUT_S):
+                await target.send(data)
     except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
         pass
 

@@ -221,7 +221,9 @@ class Json {
         Json number() {
             const std::size_t first = at;
             if (peek() == '-') ++at;
-            bool sound = digits();
+            const bool zero = peek() == '0';
+            const std::size_t whole = at;
+            bool sound = digits() && !(zero && at > whole + 1);
             if (peek() == '.') ++at, sound = digits() && sound;
             if (peek() == 'e' || peek() == 'E') {
                 ++at;
@@ -258,8 +260,10 @@ class Json {
             unsigned code = hex();
             if (code >= 0xD800 && code < 0xDC00 && in.substr(at, 2) == "\\u") {
                 at += 2;
-                code = 0x10000 + ((code - 0xD800) << 10) + ((hex() - 0xDC00) & 0x3FF);
+                const unsigned low = hex();
+                code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : 0xFFFD;
             }
+            if (code >= 0xD800 && code < 0xE000) code = 0xFFFD;  // half of a pair
             if (code < 0x80) out += static_cast<char>(code);
             else if (code < 0x800) out += {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
             else if (code < 0x10000)
