@@ -30,12 +30,13 @@ from vehicled.cli.new_client import CLIENTS
 from vehicled.cli.templates.clients import conformance
 from vehicled.core.messages import Mode, ModeChange
 from vehicled.live.control_socket.client import Client, ControlError
-from vehicled.live.control_socket.protocol import ActionRequest, SetpointRequest
+from vehicled.live.control_socket.protocol import ActionRequest, SetpointRequest, TeleopRequest
 from vehicled.live.control_socket.socket_path import SocketPathError, socket_path
 from vehicled.log.reader import LogReader
 
 pytestmark = pytest.mark.xdist_group("clients")  # the programs are built once
 
+STAND_INS = ROOT / "tests" / "stand_ins"
 COURSE = "circle_r5_ccw"
 LANGUAGES = ("cpp", "matlab")
 SLOW = {"silent", "drip", "frozen", "not_armed"}
@@ -292,20 +293,46 @@ def test_numbers_are_read_alike_without_the_newer_functions(
     assert older.stdout
 
 
-ECHO = """
-#include <iostream>
-#include "vehicled_client.hpp"
-int main() {
-    for (std::string line; std::getline(std::cin, line);) {
-        try {
-            std::cout << vehicled::Json::parse(line).dump() << std::endl;
-        } catch (const vehicled::Error&) {
-            std::cout << "refused" << std::endl;
-        }
-    }
-}
-"""
-"""Program that decodes and encodes each line."""
+@contextmanager
+def played() -> Iterator[tuple[str, str]]:
+    """Play a daemon; give its address and its token."""
+    server = conformance.PlayedServer("control", "")
+    try:
+        yield server.address, conformance.TOKEN
+    finally:
+        server.close()
+
+
+def test_every_call_in_cpp_returns_or_names_the_mistake(
+    stepped: tuple[str, str], tmp_path: Path
+) -> None:
+    program = compiled(tmp_path, "client_calls.cpp")
+    with played() as daemon:
+        done = run([str(program), *stepped, *daemon])
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_every_call_in_matlab_returns_or_names_the_mistake(stepped: tuple[str, str]) -> None:
+    with played() as daemon:
+        given = "', '".join((*stepped, *daemon))
+        done = run(
+            [octave(), "-q", "--path", str(CLIENTS / "matlab"), "--path", str(STAND_INS / "matlab"),
+             "--eval", f"pkg load instrument-control; calls('{given}')"]
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def compiled(folder: Path, source: str) -> Path:
+    """Return a program that uses the header, built with the sanitizers."""
+    if shutil.which("g++") is None:
+        pytest.skip("the program g++ is not installed")
+    done = subprocess.run(
+        ["g++", "-std=c++17", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+         "-I", str(CLIENTS / "cpp"), str(STAND_INS / source), "-o", str(folder / "program")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder / "program"
 
 
 def random_value(source: random.Random, depth: int) -> Any:
@@ -332,14 +359,7 @@ def random_value(source: random.Random, depth: int) -> Any:
 def test_json_is_read_and_written_as_python_does(tmp_path: Path) -> None:
     """Random values keep their content, and whatever is cut or changed in a line raises nothing but
     a refusal."""
-    if shutil.which("g++") is None:
-        pytest.skip("the program g++ is not installed")
-    (tmp_path / "echo.cpp").write_text(ECHO)
-    subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
-         "-I", str(CLIENTS / "cpp"), str(tmp_path / "echo.cpp"), "-o", str(tmp_path / "echo")],
-        check=True,
-    )  # fmt: skip
+    program = compiled(tmp_path, "client_json.cpp")
     source = random.Random(7)
     values = [random_value(source, 0) for _ in range(400)]
     sound = [json.dumps(value, ensure_ascii=source.random() < 0.5) for value in values]
@@ -361,7 +381,7 @@ def test_json_is_read_and_written_as_python_does(tmp_path: Path) -> None:
     ]
     lines = [line.encode() for line in sound] + cut
     done = subprocess.run(
-        [str(tmp_path / "echo")], input=b"\n".join(lines) + b"\n", capture_output=True, check=False
+        [str(program)], input=b"\n".join(lines) + b"\n", capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     found = done.stdout.split(b"\n")
@@ -391,7 +411,7 @@ def test_the_simulink_block_steps_the_simulation(stepped: tuple[str, str]) -> No
     address, token = stepped
     done = run(
         [octave(), "-q", "--path", str(CLIENTS / "matlab"),
-         "--path", str(ROOT / "tests" / "stand_ins" / "matlab"), "--eval",
+         "--path", str(STAND_INS / "matlab"), "--eval",
          f"pkg load instrument-control; drive_sfun('{address}', '{token}')"]
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -441,6 +461,32 @@ def test_a_program_in_cpp_drives_and_loses_its_lease(
     with LogReader(str(vehicle.daemon.log())) as log:
         modes = [record.message.after for record in log.messages(ModeChange)]
     assert Mode.OFFBOARD in modes
+
+
+def test_a_person_takes_over_from_a_program(tmp_path: Path, built: Callable[[], Path]) -> None:
+    with live(tmp_path, "--by-hand") as vehicle, vehicle.client() as client:
+        vehicle.wait_for(client, "STANDBY")
+        wait_until(lambda: (client.status()["estimate"] or {}).get("status") == "RUNNING")
+        with subprocess.Popen(
+            words("cpp", "drive_lap", built, vehicle.unix, ""), stderr=subprocess.PIPE, text=True
+        ) as driving:
+            vehicle.wait_for(client, "OFFBOARD")
+            readings = iter(range(10**6))
+
+            def taken() -> bool:
+                client.send(
+                    TeleopRequest(
+                        steering=0.0, throttle=0.0, deadman=True, sequence=next(readings),
+                        origin="pad",
+                    )
+                )  # fmt: skip
+                client.ask(ActionRequest("teleop", "pad"))
+                return bool(client.status()["mode"] != "OFFBOARD")
+
+            wait_until(taken)
+            assert driving.wait(DEADLINE_S) == 1
+            assert driving.stderr is not None
+            assert "follow" in driving.stderr.read()
 
 
 def test_a_program_in_matlab_takes_over_from_the_course(
@@ -522,6 +568,22 @@ def streaming(client: Client) -> Iterator[None]:
 
 
 # ---------------------------------------------------------------- files
+
+
+def test_the_written_client_is_built_by_cmake(tmp_path: Path) -> None:
+    for name in ("cmake", "make", "g++"):
+        if shutil.which(name) is None:
+            pytest.skip(f"the program {name} is not installed")
+    folder, build = str(tmp_path / "mine"), str(tmp_path / "mine" / "build")
+    assert command("new", "client", folder, "--language", "cpp")[0] == 0
+    for words_of_it in (
+        ["cmake", "-S", folder, "-B", build], ["cmake", "--build", build, "--target", "read_topic"],
+    ):  # fmt: skip
+        done = run(words_of_it)
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = run([f"{build}/read_topic", "unix:/nonexistent/v.sock", "state_estimate", "x_m"])
+    assert done.returncode == 1
+    assert "no server answers at unix:/nonexistent/v.sock: No such file" in done.stderr
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

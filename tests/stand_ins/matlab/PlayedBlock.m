@@ -7,6 +7,7 @@ classdef PlayedBlock < handle
     InputPort = struct('Dimensions', 0, 'DirectFeedthrough', true, 'SamplingMode', '', 'Data', [])
     OutputPort = struct('Dimensions', 0, 'SamplingMode', '', 'Data', [])
     DialogPrm
+    DialogPrmsTunable = {}
     SampleTimes
     BlockHandle = 7
     methods_of_it
@@ -15,6 +16,10 @@ classdef PlayedBlock < handle
     function obj = PlayedBlock(parameters)
       obj.DialogPrm = struct('Data', parameters);
       obj.methods_of_it = struct();
+    end
+    function SetPreCompInpPortInfoToDynamic(~)
+    end
+    function SetPreCompOutPortInfoToDynamic(~)
     end
     function RegBlockMethod(obj, name, callback)
       obj.methods_of_it.(name) = callback;

@@ -11,10 +11,17 @@ end
 
 function setup(block)
   block.NumDialogPrms = 4;
+  block.DialogPrmsTunable = {'Nontunable', 'Nontunable', 'Nontunable', 'Nontunable'};
   block.NumInputPorts = 1;
   block.NumOutputPorts = 1;
+  block.SetPreCompInpPortInfoToDynamic;
+  block.SetPreCompOutPortInfoToDynamic;
+  block.InputPort(1).DatatypeID = 0;  % double
+  block.InputPort(1).Complexity = 'Real';
   block.InputPort(1).Dimensions = 2;
   block.InputPort(1).DirectFeedthrough = false;
+  block.OutputPort(1).DatatypeID = 0;
+  block.OutputPort(1).Complexity = 'Real';
   block.OutputPort(1).Dimensions = 9;
   period_s = block.DialogPrm(4).Data;
   vehicled.check('the sample time', period_s, 0.1);
