@@ -145,8 +145,19 @@ def requests() -> str:
     """Requests of the control socket with their fields."""
     from vehicled.live.control_socket import protocol
 
+    return _requests(protocol.Request)
+
+
+def step_requests() -> str:
+    """Requests of a simulation that a program steps, with their fields."""
+    from vehicled.run import step_protocol
+
+    return _requests(step_protocol.StepServerRequests)
+
+
+def _requests(union: Any) -> str:
     rows = []
-    for request in get_args(protocol.Request):
+    for request in get_args(union):
         info = msgspec.inspect.type_info(request)
         assert isinstance(info, msgspec.inspect.StructType)
         what = " ".join((request.__doc__ or "").split()).removesuffix(".")
@@ -287,6 +298,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/ros2.md": {"commands": ros_topics},
     "docs/control_socket.md": {"requests": requests},
+    "docs/control_protocol.md": {"requests": step_requests},
     "docs/messages.md": {"messages": message_definitions},
     "docs/command_reference.md": {"commands": commands},
     "docs/devices.md": {"supported devices": supported_devices, "evidence": evidence},

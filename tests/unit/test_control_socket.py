@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import anyio
@@ -28,8 +29,10 @@ from vehicled.live.control_socket import pending, server
 from vehicled.live.control_socket.client import Client, ControlError
 from vehicled.live.control_socket.console import STOPPED, RunFacts
 from vehicled.live.control_socket.console import Console as RunConsole
+from vehicled.live.control_socket.path_points import path_points
 from vehicled.live.control_socket.protocol import (
     MAX_LINE,
+    VERSION,
     ActionRequest,
     GotoRequest,
     RequestError,
@@ -55,6 +58,7 @@ class Console:
 
     mode = Mode.STANDBY
     stops = 0
+    facts = SimpleNamespace(version="1.2.3")
 
     def __init__(self) -> None:
         self.requests: list[tuple[OperatorAction, str]] = []
@@ -74,6 +78,9 @@ class Console:
 
     def status(self, now_ns: int) -> dict[str, Any]:
         return {"mode": self.mode.name, "why": "waiting to be armed", "waiting_for": []}
+
+    def path(self, points: int) -> dict[str, Any] | None:
+        return path_points(formulas.straight(5.0), points)
 
     def goal(self, request: Any) -> Any:
         return request
@@ -168,6 +175,25 @@ async def test_requests_reach_the_run_and_are_answered(tmp_path: Path) -> None:
     assert console.requests[1][0] is OperatorAction.EMERGENCY_STOP
     assert "control socket" in console.requests[1][1]
     assert not path.exists(), "the socket goes with the daemon"
+
+
+async def test_a_hello_has_the_version_and_another_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path):
+        right, wrong = await ask(
+            path, b'{"do": "hello", "version": 1}', b'{"do": "hello", "version": 2}'
+        )
+    assert right == {"ok": True, "protocol": "control", "version": VERSION, "software": "1.2.3"}
+    assert not wrong["ok"]
+    assert wrong["why"].startswith("this side speaks version 1 of the protocol, the program ver")
+
+
+async def test_the_path_of_the_run_is_given_in_points(tmp_path: Path) -> None:
+    path = tmp_path / "v.sock"
+    async with served(path):
+        (found,) = await ask(path, b'{"do": "path", "points": 6}')
+    assert found["path"]["x_m"] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert not found["path"]["closed"]
 
 
 async def test_the_socket_appears_with_its_permissions(

@@ -70,6 +70,14 @@ GROUPS = (
             CommandRow("hz", "print the rate of a topic every second"),
         )),
     )),
+    ("Connect a program", (
+        CommandRow(
+            "serve", "let programs in other languages step a simulation, or reach a daemon by TCP",
+            "vehicled.cli.serve", (
+            CommandRow("simulation", "let a program step a simulated drive over a socket"),
+            CommandRow("control", "relay a TCP port to the control socket of a running daemon"),
+        )),
+    )),
     ("Prepare a vehicle", (
         CommandRow(
             "setup", "measure a vehicle step by step, and write its profile", "vehicled.cli.setup",
@@ -139,7 +147,7 @@ GROUPS = (
         CommandRow("replay", "replay a run from its log", "vehicled.cli.replay"),
     )),
     ("Write your own code", (
-        CommandRow("new", "begin a profile, or a controller, an estimator or a driver of your own",
+        CommandRow("new", "begin a profile, controller, estimator, driver or client of your own",
             commands=(
             CommandRow(
                 "profile", "write the profile of a vehicle of your own", "vehicled.cli.new_profile",
@@ -147,6 +155,9 @@ GROUPS = (
             CommandRow("controller", "write a controller and its test", "vehicled.cli.own_code"),
             CommandRow("estimator", "write an estimator and its test", "vehicled.cli.own_code"),
             CommandRow("driver", "write a driver and its test", "vehicled.cli.own_code"),
+            CommandRow(
+                "client", "write a program in C++ or MATLAB that drives", "vehicled.cli.new_client",
+            ),
         )),
         CommandRow("list", "list the names that a profile may use", "vehicled.cli.own_code"),
     )),

@@ -83,13 +83,7 @@ def add_world_options(parser: "ArgumentParser | _ArgumentGroup") -> None:
         action="store_true",
         help="end the run when the vehicle touches something of the scene",
     )
-    parser.add_argument(
-        "--seed",
-        type=_seed,
-        default=1,
-        metavar="N",
-        help="random seed of the sensor noise (default 1)",
-    )
+    add_seed(parser)
     parser.add_argument(
         "--link",
         choices=("messages", "wires"),
@@ -123,6 +117,17 @@ def add_world_options(parser: "ArgumentParser | _ArgumentGroup") -> None:
         help="how the vehicle finds its initial heading: measured at standstill, by driving "
         "straight ahead, or by pushing "
         "it 3 m by hand (default: stand, or align if the profile has no heading device)",
+    )
+
+
+def add_seed(parser: "ArgumentParser | _ArgumentGroup") -> None:
+    """Add the option of the random seed."""
+    parser.add_argument(
+        "--seed",
+        type=_seed,
+        default=1,
+        metavar="N",
+        help="random seed of the sensor noise (default 1)",
     )
 
 

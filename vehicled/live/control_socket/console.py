@@ -26,6 +26,7 @@ from vehicled.core.messages import (
 from vehicled.core.tasks import PIPELINE
 from vehicled.daemon.live_changes import ChangeError, ControllerBuilder, Parameter, Prepared
 from vehicled.daemon.machine import Machine
+from vehicled.live.control_socket.path_points import path_points
 from vehicled.live.control_socket.protocol import GotoRequest, ReturnRequest
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
@@ -98,6 +99,11 @@ class Console:
     def parameters(self) -> list[Parameter]:
         """Return the parameters of the controller that may be changed now."""
         return self._builder().parameters()
+
+    def path(self, points: int) -> dict[str, Any] | None:
+        """Return the course of the run as at most so many points; None without a course."""
+        builder = self._machine.pipeline.builder
+        return None if builder is None else path_points(builder.course, points)
 
     def prepare(
         self, message: CourseCommand | ParameterCommand, course: Course | None = None

@@ -12,6 +12,9 @@ from msgspec.structs import replace
 
 from vehicled.core.messages import CourseKind, OperatorAction
 
+VERSION = 1
+"""Version of the protocol. It changes when a program that keeps to the former one would be
+misunderstood; new requests and new fields of answers do not change it."""
 MAX_LINE = 4096
 MAX_COURSE_LINE = 4 << 20
 """Longest line of a request with a course, bytes."""
@@ -45,6 +48,13 @@ class DaemonRequest(
     Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="do"
 ):
     """Base of all requests; ``do`` names which one it is."""
+
+
+class HelloRequest(DaemonRequest, frozen=True, tag="hello"):
+    """Request to check the version of the protocol; over TCP the first line, with the token."""
+
+    version: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    token: Annotated[str, Meta(max_length=128)] = ""
 
 
 class StatusRequest(DaemonRequest, frozen=True, tag="status"):
@@ -124,6 +134,13 @@ class ReturnRequest(DaemonRequest, frozen=True, tag="return"):
     origin: Origin = ""
 
 
+class PathRequest(DaemonRequest, frozen=True, tag="path"):
+    """Request for the course of the run as points, evenly chosen along it."""
+
+    points: Annotated[int, Meta(ge=2, le=2000)] = 500
+    """Largest number of points."""
+
+
 class SpeedRequest(DaemonRequest, frozen=True, tag="speed"):
     """Request for a speed limit below the profile's; None lifts it."""
 
@@ -170,9 +187,9 @@ class HeartbeatRequest(DaemonRequest, frozen=True, tag="heartbeat"):
 Change = CourseRequest | GotoRequest | ReturnRequest | SpeedRequest | SetParameterRequest
 """Requests that change what the daemon does while it runs."""
 Request = (
-    StatusRequest | MarginsRequest | ActionRequest | WatchRequest | TeleopRequest | SetpointRequest
-    | CourseRequest | GotoRequest | ReturnRequest | SpeedRequest | ParametersRequest
-    | SetParameterRequest | TopicsRequest | SubscribeRequest | HeartbeatRequest
+    HelloRequest | StatusRequest | MarginsRequest | ActionRequest | WatchRequest | TeleopRequest
+    | SetpointRequest | CourseRequest | GotoRequest | ReturnRequest | PathRequest | SpeedRequest
+    | ParametersRequest | SetParameterRequest | TopicsRequest | SubscribeRequest | HeartbeatRequest
 )  # fmt: skip
 
 _decoder = msgspec.json.Decoder(Request)
@@ -206,6 +223,16 @@ def printable(text: str) -> str:
 def encode(request: Request) -> bytes:
     """Encode a request as one line."""
     return msgspec.json.encode(request) + b"\n"
+
+
+def version_refusal(version: int) -> str:
+    """Return why a program of another version of the protocol is refused; empty for this one."""
+    return (
+        ""
+        if version == VERSION
+        else f"this side speaks version {VERSION} of the protocol, the program version {version}: "
+        "update the older of the two"
+    )
 
 
 def answer(**values: Any) -> bytes:

@@ -46,12 +46,15 @@ from vehicled.live.control_socket.pending import (
 from vehicled.live.control_socket.protocol import (
     ACTIONS,
     COURSE_KINDS,
+    VERSION,
     ActionRequest,
     CourseRequest,
     GotoRequest,
     HeartbeatRequest,
+    HelloRequest,
     MarginsRequest,
     ParametersRequest,
+    PathRequest,
     Request,
     RequestError,
     ReturnRequest,
@@ -68,6 +71,7 @@ from vehicled.live.control_socket.protocol import (
     parse,
     printable,
     refusal,
+    version_refusal,
 )
 from vehicled.live.control_socket.socket_path import GROUP, answers, taken
 from vehicled.live.control_socket.topics import TIMES_PERIOD_S, Subscription, listening, survey
@@ -538,6 +542,13 @@ class ControlServer:
                 console.teleop(reading, now_ns)
             case SetpointRequest():
                 await self._take_setpoint(client, console, request)
+            case HelloRequest():
+                refused = version_refusal(request.version)
+                await client.answer(
+                    refusal(refused)
+                    if refused
+                    else answer(protocol="control", version=VERSION, software=console.facts.version)
+                )
             case HeartbeatRequest():
                 console.heartbeat(request.origin, now_ns)
             case SpeedRequest():
@@ -635,6 +646,13 @@ class ControlServer:
                     place,
                     await self._turns.take(
                         "margins", lambda: _looked_up(lambda: {"rules": console.margins()})
+                    ),
+                )
+            case PathRequest():
+                await client.reply(
+                    place,
+                    await self._turns.take(
+                        "path", lambda: _looked_up(lambda: {"path": console.path(request.points)})
                     ),
                 )
             case TopicsRequest():
