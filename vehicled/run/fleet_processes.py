@@ -96,7 +96,7 @@ class _Child:
 
 
 def _file(stack: ExitStack) -> IO[bytes]:
-    return stack.enter_context(TemporaryFile())  # noqa: SIM115 - the stack closes it
+    return stack.enter_context(TemporaryFile())
 
 
 def _content(file: IO[bytes]) -> bytes:
