@@ -43,8 +43,11 @@ TERMINATED = 128 + signal.SIGTERM
 BAD_INPUT = 2
 
 
-class Terminated(BaseException):
-    """SIGTERM."""
+class FleetTerminated(BaseException):
+    """SIGTERM, or the end of the command."""
+
+    def __str__(self) -> str:
+        return "terminated"
 
 
 def main(_: list[str] | None = None) -> int:
@@ -66,7 +69,7 @@ def main(_: list[str] | None = None) -> int:
             return BAD_INPUT
         _write(FleetReady())
         _serve(fleet, members, listeners, order)
-    except Terminated:
+    except FleetTerminated:
         return TERMINATED
     return 0
 
@@ -102,16 +105,26 @@ def _serve(
     run = FleetLockstep(fleet, served, START_NS, order.timeout_s)
     # Virtual time waits for a collection, so none is made ahead of it.
     gc.freeze()
+    try:
+        _drive(run, fleet)
+    except BaseException as error:
+        # Send the cause; otherwise the daemons would only see their streams end.
+        for member in run.running:
+            member.peer.goodbye(f"the simulator ends: {str(error) or type(error).__name__}")
+        raise
+    _write(FleetReport([_report(member, order.trace) for member in run.members]))
+
+
+def _drive(run: FleetLockstep, fleet: Fleet) -> None:
     said_s = time.monotonic()
     while run.turn():
         if time.monotonic() - said_s >= REPORT_S:
             said_s = time.monotonic()
             if select.select([sys.stdin], [], [], 0.0)[0]:
                 # The command is gone, and nobody waits for the result.
-                raise Terminated
+                raise FleetTerminated
             driven_m = {vehicle.name: vehicle.driven_m for vehicle in fleet.vehicles}
             _write(FleetProgress((run.now_ns - START_NS) * 1e-9, len(run.running), driven_m))
-    _write(FleetReport([_report(member, order.trace) for member in run.members]))
 
 
 def _greet(peer: Peer, setup: WorldSetup) -> None:
@@ -154,7 +167,7 @@ def _write(what: Any) -> None:
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    raise Terminated
+    raise FleetTerminated
 
 
 def _say(text: str) -> None:

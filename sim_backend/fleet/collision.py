@@ -86,7 +86,7 @@ class Collider(Struct):
     """Mass of the profile, for a plant that has none."""
 
 
-class _State(NamedTuple):
+class _SideState(NamedTuple):
     """Pose and velocity of one vehicle of a pair."""
 
     pose: ScenePose
@@ -106,16 +106,16 @@ class _Side:
         self.last = ScenePose(motion.x_m, motion.y_m, motion.yaw_rad)
         """Pose when it was last looked at."""
         self.contacts: list[ContactPoint] = []
-        self._held: _State | None = None
+        self._held: _SideState | None = None
 
     def hold(self) -> None:
         """Let the vehicle stand where it was last, as heavy as a wall, from now on."""
         if self._held is None:
             self.mass_kg = HELD_KG
             still = RigidBody(HELD_KG, HELD_KG, 0.0, 0.0, 0.0, 0.0, 0.0)
-            self._held = _State(self.last, self.at_pose(still, self.last))
+            self._held = _SideState(self.last, self.at_pose(still, self.last))
 
-    def state(self) -> _State:
+    def state(self) -> _SideState:
         """Return pose and velocity at the newest grid point."""
         if self._held is not None:
             return self._held
@@ -123,7 +123,7 @@ class _Side:
         self.last = found.pose
         return found
 
-    def _moving(self) -> _State:
+    def _moving(self) -> _SideState:
         motion: Motion = self.collider.plant.motion()
         pose = ScenePose(motion.x_m, motion.y_m, motion.yaw_rad)
         c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
@@ -137,7 +137,7 @@ class _Side:
             motion.speed_mps * s + lateral * c,
             motion.yaw_rate_radps,
         )
-        return _State(pose, self.at_pose(body, pose))
+        return _SideState(pose, self.at_pose(body, pose))
 
     def at_pose(self, body: RigidBody, pose: ScenePose) -> RigidBody:
         """Return the body with its centre of mass where the pose puts it."""
@@ -175,7 +175,7 @@ class _Side:
         return hypot(end.x_m - start.x_m, end.y_m - start.y_m) + turned * self.reach_m
 
 
-class Pair:
+class VehiclePair:
     """Two vehicles of a fleet. Contacts of each since they were taken: :attr:`contacts`."""
 
     def __init__(self, first: Collider, second: Collider, step_s: float) -> None:
@@ -201,7 +201,7 @@ class Pair:
         """Contacts of the first and of the second vehicle."""
         return self._sides[0].contacts, self._sides[1].contacts
 
-    def look(self, time_s: float) -> bool:
+    def resolve(self, time_s: float) -> bool:
         """Compare both vehicles at a scene time and let contact act. True if it pushed them."""
         first, second = self._sides
         (pose_a, body_a), (pose_b, body_b) = first.state(), second.state()

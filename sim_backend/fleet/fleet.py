@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sim_backend.contact.fit import check_start
 from sim_backend.contact.plant import ContactPoint
 from sim_backend.fleet.bodies import VehicleBody
-from sim_backend.fleet.collision import Collider, Pair, overlap
+from sim_backend.fleet.collision import Collider, VehiclePair, overlap
 from sim_backend.plant.interface import Motion, StartPose, VehicleLostError, pushable
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import default_start
@@ -145,7 +145,7 @@ class Fleet:
             for vehicle, outline, member in zip(self.vehicles, outlines, members, strict=True)
             if (rigid := vehicle.rigid) is not None and member.setup.profile.sim.contact != "none"
         ]
-        self._pairs = [Pair(a, b, step_s) for a, b in combinations(colliders, 2)]
+        self._pairs = [VehiclePair(a, b, step_s) for a, b in combinations(colliders, 2)]
         self._of = {vehicle.name: vehicle for vehicle in self.vehicles}
         self._trace()
 
@@ -177,7 +177,7 @@ class Fleet:
                 continue
             vehicles = [self._of[name] for name in pair.names]
             pair.hold(vehicles[0].lost != "", vehicles[1].lost != "")
-            if all(vehicle.lost for vehicle in vehicles) or not pair.look(time_s):
+            if all(vehicle.lost for vehicle in vehicles) or not pair.resolve(time_s):
                 continue
             for other in self._pairs:
                 if other is not pair and set(other.names) & set(pair.names):

@@ -1,4 +1,4 @@
-"""What the command asks of the simulator of a fleet, and what that answers: JSON on pipes."""
+"""Messages between the command and the simulator of a fleet: JSON on pipes."""
 
 from typing import Literal
 
@@ -7,8 +7,8 @@ from msgspec import Struct
 from vehicled.core.messages import ObstacleContact
 
 MemberEnding = Literal["goodbye", "lost", "broken", "silent", "absent"]
-"""How a daemon ended: with its goodbye; by the simulator, because the vehicle was lost; by a link
-that broke; by silence; it never started."""
+"""Kind of a daemon's end: with its goodbye; by the simulator, because the vehicle was lost; by a
+link that broke; by silence; it never started."""
 
 
 class VehicleOrder(Struct, frozen=True, kw_only=True):

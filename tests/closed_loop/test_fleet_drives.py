@@ -1,14 +1,19 @@
 """Several vehicles in one world: they repeat, see each other, collide, and go on when one dies."""
 
+import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from math import hypot
 from pathlib import Path
 
 import pytest
 
-from tests.closed_loop.conftest import command, sim
+from sim_backend.fleet.fleet import Fleet
+from tests.busy_computer import DEADLINE_S
+from tests.closed_loop.conftest import ROOT, command, sim
 from vehicled.core.errors import SetupError
 from vehicled.core.messages import GroundTruth, ObstacleContact
 from vehicled.log.reader import LogReader
@@ -265,6 +270,68 @@ def test_a_daemon_that_hangs_is_left_behind(tmp_path, monkeypatch):
     assert "has not answered for 10 s" in b.why
     assert "left behind" in b.why
     assert b.awaited_s > 5.0
+
+
+def test_a_simulator_that_fails_ends_all_runs_with_the_brake(tmp_path, monkeypatch):
+    advance = Fleet.advance
+
+    def failing(self, to_ns):
+        if to_ns > 2_000_000_000:
+            raise RuntimeError("no more memory")
+        advance(self, to_ns)
+
+    monkeypatch.setattr(Fleet, "advance", failing)
+    options = ["--vehicle", "a=art", "--vehicle", "b=art,from_m=5", "--no-log"]
+    status, vehicles, result, said = fleet(*options)
+    assert status == 1
+    assert "no more memory" in result["failure"]
+    assert "no more memory" in said
+    for each in vehicles.values():
+        assert "the simulator ends: no more memory" in each["why"]
+        assert "the brake was commanded" in each["why"]
+
+
+def test_a_vehicle_whose_plant_fails_ends_alone(tmp_path):
+    (tmp_path / "plant.py").write_text(
+        "from sim_backend.plant.four_dof import FourDof\n"
+        "class Failing(FourDof):\n"
+        "    steps = 0\n"
+        "    def step(self, throttle, brake, wheel_angle_rad):\n"
+        "        self.steps += 1\n"
+        "        if self.steps > 800: raise ValueError('the gearbox is empty')\n"
+        "        super().step(throttle, brake, wheel_angle_rad)\n"
+    )
+    plant = f"sim.plant={tmp_path / 'plant.py'}:Failing"
+    _, vehicles, _, _ = fleet(
+        "--vehicle", f"a=art_published,{plant}", "--vehicle", "b=art,from_m=5",
+        "--no-log", "--duration", "1.5",
+    )  # fmt: skip
+    assert "the gearbox is empty" in vehicles["a"]["why"]
+    assert vehicles["b"]["ended_s"] > vehicles["a"]["ended_s"] + 0.3
+    assert vehicles["b"]["driven_m"] > 0.0
+
+
+def test_ctrl_c_stops_every_vehicle(tmp_path):
+    """As users start it, with processes of its own."""
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "vehicled", "sim", "--json", "--no-log",
+            "--vehicle", "a=art", "--vehicle", "b=art,from_m=5",
+        ],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        assert any("2 of 2 drive" in line for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=DEADLINE_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    for each in json.loads(out)["vehicles"]:
+        assert "Ctrl-C" in each["why"]
+        assert each["status"] == 130
 
 
 def test_a_course_begins_where_it_is_asked_to():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sim_backend.fleet.collision import Collider, Pair, overlap
+from sim_backend.fleet.collision import Collider, VehiclePair, overlap
 from sim_backend.plant.interface import Motion
 from sim_backend.scene.scene import ScenePose
 from vehicled.core.vehicle import Outline
@@ -67,7 +67,7 @@ def pair_of(first, second):
     colliders = [
         Collider(name, OUTLINE, puck, puck.mass_kg) for name, puck in (("a", first), ("b", second))
     ]
-    return Pair(*colliders, first.step_s)
+    return VehiclePair(*colliders, first.step_s)
 
 
 def drive(first, second, seconds):
@@ -78,7 +78,7 @@ def drive(first, second, seconds):
         second.step()
         pair.unwatched -= 1
         if pair.unwatched < 0:
-            pair.look(step * first.step_s)
+            pair.resolve(step * first.step_s)
         assert not overlap(OUTLINE, first.pose, OUTLINE, second.pose)
     return pair
 
@@ -142,7 +142,7 @@ def test_one_that_is_held_stands_like_a_wall():
         first.step()
         pair.unwatched -= 1
         if pair.unwatched < 0:
-            pair.look(step * 1e-3)
+            pair.resolve(step * 1e-3)
     assert second.pose == (1.5, 0.0, 0.0)
     assert first.vx == pytest.approx(-0.2, abs=1e-6)
 

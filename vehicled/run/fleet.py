@@ -47,7 +47,7 @@ class FleetEntry(Table, frozen=True, kw_only=True):
     """Arc length of the course at which the vehicle starts, m; negative: before the end of a
     lap."""
     start: Literal["", "stand", "align"] = ""
-    """How it finds its heading, as ``--start``."""
+    """Way in which it finds its heading, as ``--start``."""
     delay_s: Annotated[float, Meta(ge=0.0, le=25.0)] = 0.0
     """Time after the start of the run at which it is armed."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None

@@ -25,7 +25,7 @@ LAST_WAIT_S = 20.0
 
 
 class DaemonEnd(Struct, frozen=True, kw_only=True):
-    """What the daemon of one vehicle left behind."""
+    """Exit status and output of the daemon of one vehicle."""
 
     status: int
     """Exit status; negative: the number of the signal that killed it."""
@@ -36,7 +36,7 @@ class DaemonEnd(Struct, frozen=True, kw_only=True):
 
 
 class FleetEnd(Struct, frozen=True, kw_only=True):
-    """What a fleet ended with."""
+    """End of a fleet: that of each process."""
 
     daemons: dict[str, DaemonEnd]
     reports: dict[str, VehicleReport]
@@ -86,7 +86,7 @@ class _Child:
 
     @property
     def output(self) -> bytes:
-        """What it has written."""
+        """Its standard output so far."""
         return _content(self._output)
 
     @property
@@ -159,7 +159,7 @@ def _ordered(simulator: _Child, order: bytes) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError):
-        # The pipe stays open: its end tells the simulator that this process is gone.
+        # The pipe stays open: at its end the simulator notices that this process is gone.
         process.stdin.write(order + b"\n")
         process.stdin.flush()
     if not process.stdout.readline():

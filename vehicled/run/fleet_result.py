@@ -27,7 +27,7 @@ class VehicleResult(Struct, frozen=True, kw_only=True):
     seed: int
     finished: bool
     why: str
-    """How its run ended."""
+    """Reason of its end."""
     status: int
     """Exit status of its daemon; negative: the number of the signal that killed it."""
     driven_m: float
