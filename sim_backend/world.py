@@ -21,6 +21,7 @@ from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
+from sim_backend.emulators.msglink import MsgLinkEmulator
 from sim_backend.emulators.registry import emulator
 from sim_backend.hand import HandError, HandledPlant
 from sim_backend.latency import delayed
@@ -49,7 +50,13 @@ from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import Truth
-from vehicled.core.messages import Message, ObstacleContact, OperatorAction, OperatorCommand
+from vehicled.core.messages import (
+    Message,
+    NeighbourState,
+    ObstacleContact,
+    OperatorAction,
+    OperatorCommand,
+)
 from vehicled.paths.course import Course
 from vehicled.profile.mixing import mixings_of
 from vehicled.profile.rc import rc_map
@@ -225,6 +232,11 @@ class World:
         self._duty_ns = NEVER_NS
         for port in range(len(names)):
             self._collect(port)
+        self._radios = [
+            port
+            for port, device in enumerate(profile.devices.values())
+            if NeighbourState.__name__ in device.messages
+        ]
         self._operator, self._truth = names.index(OPERATOR_PORT), names.index(TRUTH_PORT)
         if scenario:
             self.begin_scenario(start_ns)
@@ -279,6 +291,22 @@ class World:
         pushed."""
         plant = self._plant if self._contact is None else self._contact
         return plant if pushable(plant) else None
+
+    def take_broadcasts(self) -> list[tuple[int, NeighbourState]]:
+        """Drain what the vehicle's radio has broadcast, with the times."""
+        found: list[tuple[int, NeighbourState]] = []
+        for port in self._radios:
+            device = self._emulators[port]
+            radio = device.emulator if isinstance(device, FailingEmulator) else device
+            if isinstance(radio, MsgLinkEmulator) and radio.broadcasts:
+                found += radio.broadcasts
+                radio.broadcasts = []
+        return found
+
+    def receive(self, state: NeighbourState, t_ns: int) -> None:
+        """Let the vehicle's radio receive the state of another at ``t_ns``."""
+        for port in self._radios:
+            self._send(port, state, t_ns)
 
     @property
     def actuators(self) -> Actuators:

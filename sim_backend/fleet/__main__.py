@@ -28,6 +28,7 @@ from sim_backend.fleet.order import (
     FleetReport,
     VehicleReport,
 )
+from sim_backend.fleet.radio import RadioChannel
 from sim_backend.options import world_setup
 from sim_backend.plant.registry import prepare
 from sim_backend.world import SIMULATED_UTC_NS, WorldSetup, contact_message, port_names
@@ -63,7 +64,8 @@ def main(_: list[str] | None = None) -> int:
             check_members(members)
             for member in members:
                 prepare(member.setup.profile.sim)
-            fleet = Fleet(members, START_NS, SIMULATED_UTC_NS)
+            channel = RadioChannel(order.radio, order.seed)
+            fleet = Fleet(members, START_NS, SIMULATED_UTC_NS, channel)
         except UserError as error:
             _say(str(error))
             return BAD_INPUT

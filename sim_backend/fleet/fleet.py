@@ -17,6 +17,7 @@ from sim_backend.contact.fit import check_start
 from sim_backend.contact.plant import ContactPoint
 from sim_backend.fleet.bodies import VehicleBody
 from sim_backend.fleet.collision import Collider, VehiclePair, overlap
+from sim_backend.fleet.radio import RadioChannel
 from sim_backend.plant.interface import Motion, StartPose, VehicleLostError, pushable
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import default_start
@@ -120,9 +121,18 @@ class FleetVehicle:
 class Fleet:
     """Vehicles that see each other and collide."""
 
-    def __init__(self, members: list[FleetMember], start_ns: int, utc_ns: int) -> None:
-        """Build all worlds, in the order of names. The members must have passed
-        :func:`check_members`; raises what :class:`sim_backend.world.World` raises."""
+    def __init__(
+        self,
+        members: list[FleetMember],
+        start_ns: int,
+        utc_ns: int,
+        radio: RadioChannel | None = None,
+    ) -> None:
+        """Build all worlds, in the order of names. Without ``radio`` no message arrives.
+
+        The members must have passed :func:`check_members`; raises what
+        :class:`sim_backend.world.World` raises.
+        """
         members = sorted(members, key=lambda member: member.name)
         self._start_ns = self._grid_ns = self._traced_ns = start_ns
         sim = members[0].setup.profile.sim
@@ -146,12 +156,14 @@ class Fleet:
             if (rigid := vehicle.rigid) is not None and member.setup.profile.sim.contact != "none"
         ]
         self._pairs = [VehiclePair(a, b, step_s) for a, b in combinations(colliders, 2)]
+        self._radio = radio
         self._of = {vehicle.name: vehicle for vehicle in self.vehicles}
         self._trace()
 
     def advance(self, to_ns: int) -> None:
         """Advance all vehicles to a time; the bytes that arrive until then are in each vehicle's
         :attr:`FleetVehicle.arrivals`."""
+        self._carry_broadcasts()
         while True:
             # Until a sensor looks or two may touch, each vehicle is alone.
             quiet = 0 if self._seen else min((pair.unwatched for pair in self._pairs), default=1000)
@@ -167,6 +179,19 @@ class Fleet:
                 self._publish()
             if slice_ns >= to_ns:
                 return
+
+    def _carry_broadcasts(self) -> None:
+        """Pass on what the vehicles have sent, in the order of their names, whatever order their
+        daemons answered in."""
+        places_m = {each.name: (each.motion.x_m, each.motion.y_m) for each in self.vehicles}
+        for vehicle in self.vehicles:
+            for t_ns, state in vehicle.world.take_broadcasts():
+                if self._radio is None:
+                    continue
+                for each in self._radio.broadcast(vehicle.name, t_ns, state, places_m):
+                    receiver = self._of[each.receiver]
+                    if not receiver.lost:
+                        receiver.world.receive(each.state, each.arrival_ns)
 
     def _meet(self, steps: int, slice_ns: int) -> None:
         """Resolve contact after grid steps."""

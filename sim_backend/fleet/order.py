@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from sim_backend.fleet.radio import RadioModel
 from vehicled.core.messages import ObstacleContact
 
 MemberEnding = Literal["goodbye", "lost", "broken", "silent", "absent"]
@@ -29,6 +30,9 @@ class FleetOrder(Struct, frozen=True, kw_only=True):
     """Time of the computer after which a daemon that does not answer is left behind, s."""
     greeting_s: float
     """Longest wait for the greeting of a daemon, s."""
+    radio: RadioModel = RadioModel()
+    seed: int = 0
+    """Seed of the radio channel."""
     trace: bool = False
     """True if the report gives the poses of all vehicles."""
 

@@ -15,7 +15,7 @@ from sim_backend.fleet.fleet import Fleet
 from tests.busy_computer import DEADLINE_S
 from tests.closed_loop.conftest import ROOT, command, sim
 from vehicled.core.errors import SetupError
-from vehicled.core.messages import GroundTruth, ObstacleContact
+from vehicled.core.messages import GroundTruth, NeighbourState, ObstacleContact
 from vehicled.log.reader import LogReader
 from vehicled.profile import load_profile
 from vehicled.run import fleet_processes
@@ -312,7 +312,7 @@ def test_a_vehicle_whose_plant_fails_ends_alone(tmp_path):
 
 
 def test_ctrl_c_stops_every_vehicle(tmp_path):
-    """As users start it, with processes of its own."""
+    """The command runs in processes of its own."""
     process = subprocess.Popen(
         [
             sys.executable, "-m", "vehicled", "sim", "--json", "--no-log",
@@ -352,3 +352,44 @@ def test_vehicles_of_one_profile_have_seeds_of_their_own(tmp_path):
     file = read_fleet(Path(fleet_file(tmp_path, "seed = 3\n" + STANDING)[1]))
     assert file.seed == 3
     assert file.vehicle[0].from_m == 5.0
+
+
+def test_a_convoy_follows_what_its_predecessor_broadcasts(tmp_path):
+    folder = ROOT / "docs" / "examples" / "convoy"
+    options = ["--fleet", str(folder / "convoy.toml"), "--duration", "7", "--log", str(tmp_path)]
+    _, vehicles, result, _ = fleet(*options)
+    assert list(vehicles) == ["v0", "v1", "v2", "v3"]
+    truths = {
+        name: {each.t_ns: each for each in messages(row["log"], GroundTruth)}
+        for name, row in vehicles.items()
+    }
+    shared = set.intersection(*(set(each) for each in truths.values()))
+    moving = [t_ns for t_ns in shared if truths["v3"][t_ns].speed_mps > 0.5]
+    assert moving, "all drive"
+    body_m = ART.vehicle.length_m
+    for before, behind in (("v0", "v1"), ("v1", "v2"), ("v2", "v3")):
+        gaps = [truths[before][t].x_m - truths[behind][t].x_m - body_m for t in moving]
+        assert min(gaps) > 2.5
+        assert max(gaps) < 5.5
+    heard = messages(vehicles["v1"]["log"], NeighbourState)
+    senders = {each.sender for each in heard}
+    assert senders == {"v0", "v2", "v3"}
+    late_ms = [(each.t_rx_ns - each.t_ns) * 1e-6 for each in heard]
+    assert min(late_ms) >= 50.0
+    stamps = [each.t_ns for each in heard if each.sender == "v0"]
+    sent = round((stamps[-1] - stamps[0]) * 1e-8) + 1
+    assert 0.7 * sent < len(stamps) < sent, "a tenth is lost"
+    _, _, again, _ = fleet(*options)
+    assert again["digest"] == result["digest"]
+
+
+def test_a_follower_that_hears_nothing_stays_where_it_is(tmp_path):
+    """All messages are lost, so the followers do not leave at all."""
+    folder = ROOT / "docs" / "examples" / "convoy"
+    text = (folder / "convoy.toml").read_text().replace("loss = 0.1", "loss = 1.0")
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    options = fleet_file(tmp_path, text)
+    _, vehicles, _, _ = fleet(*options, "--duration", "4", "--no-log")
+    assert vehicles["v0"]["driven_m"] > 1.0
+    assert vehicles["v1"]["driven_m"] < 0.1

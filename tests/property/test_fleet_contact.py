@@ -67,7 +67,7 @@ def pair_of(first, second):
     colliders = [
         Collider(name, OUTLINE, puck, puck.mass_kg) for name, puck in (("a", first), ("b", second))
     ]
-    return VehiclePair(*colliders, first.step_s)
+    return VehiclePair(colliders[0], colliders[1], first.step_s)
 
 
 def drive(first, second, seconds):

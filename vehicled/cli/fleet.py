@@ -54,7 +54,7 @@ def run_fleet(arguments: Namespace) -> int:
         check_plot_file(Path(arguments.plot))
     line = _FleetLine(len(entries))
     with TemporaryDirectory(prefix="vehicled_fleet_") as folder:
-        plan = plan_fleet(entries, spec, Path(folder))
+        plan = plan_fleet(entries, spec, Path(folder), file.radio)
         for vehicle in plan.vehicles:
             print_warnings(vehicle.plan.findings)
         end = drive_fleet(

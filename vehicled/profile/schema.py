@@ -46,7 +46,7 @@ PortName = Annotated[
 Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback",
     "Corrections", "OperatorCommand", "ActuatorCommand", "TeleopCommand", "Heartbeat",
-    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels",
+    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels", "NeighbourState",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Meta, Struct, field
 
 from sim_backend.fleet.order import FleetOrder, VehicleOrder
+from sim_backend.fleet.radio import RadioModel
 from vehicled.core.error_text import shown
 from vehicled.core.errors import SetupError, UserError
 from vehicled.paths.course import Course
@@ -32,6 +33,7 @@ GREETING_S = 120.0
 """Longest wait for a daemon to start, s: all start side by side."""
 DAEMON_MARGIN_S = 60.0
 """Time for which a daemon waits longer than the simulator waits for the others, s."""
+PLUGIN_KEYS = ("controller", "estimator")
 Seconds = Annotated[float, Meta(gt=0.0, le=LONGEST_S)]
 
 
@@ -68,6 +70,8 @@ class FleetFile(Table, frozen=True, kw_only=True):
     scene: str = ""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     duration_s: Seconds | None = None
+    radio: RadioModel = RadioModel()
+    """Channel of ``NeighbourState``."""
     vehicle: list[FleetEntry] = field(default_factory=list)
 
 
@@ -88,7 +92,25 @@ def read_fleet(path: Path) -> FleetFile:
         listed = "".join(f"\n  {problem}" for problem in problems)
         raise SetupError(f"--fleet {path}: {listed.strip() if len(problems) == 1 else listed}")
     found: FleetFile = file
-    return found
+    return _anchored(found, path.parent)
+
+
+def _anchored(file: FleetFile, folder: Path) -> FleetFile:
+    """Return the file with whole paths of the files that stand beside it."""
+
+    def whole(name: str) -> str:
+        beside, colon, rest = name.partition(":")
+        known = beside and not Path(beside).is_absolute() and (folder / beside).is_file()
+        return f"{(folder / beside).absolute()}{colon}{rest}" if known else name
+
+    entries = [
+        msgspec.structs.replace(
+            each,
+            **{key: whole(getattr(each, key)) for key in ("profile", "course", *PLUGIN_KEYS)},
+        )
+        for each in file.vehicle
+    ]
+    return msgspec.structs.replace(file, scene=whole(file.scene), vehicle=entries)
 
 
 def parse_vehicle(text: str) -> FleetEntry:
@@ -144,6 +166,9 @@ class FleetPlan(Struct, frozen=True):
     """Loaded and checked fleet, vehicles in the order of their names."""
 
     vehicles: list[FleetVehiclePlan]
+    radio: RadioModel = RadioModel()
+    seed: int = 0
+    """Seed of the run, from which those of the vehicles are drawn."""
 
     def order(self, sockets: Sequence[int], timeout_s: float, *, ends: bool, trace: bool) -> bytes:
         """Return the order to the simulator. ``sockets``: descriptors, one for each vehicle;
@@ -157,16 +182,27 @@ class FleetPlan(Struct, frozen=True):
             for each, descriptor in zip(self.vehicles, sockets, strict=True)
         ]
         return msgspec.json.encode(
-            FleetOrder(vehicles=orders, timeout_s=timeout_s, greeting_s=GREETING_S, trace=trace)
+            FleetOrder(
+                vehicles=orders,
+                timeout_s=timeout_s,
+                greeting_s=GREETING_S,
+                radio=self.radio,
+                seed=self.seed,
+                trace=trace,
+            )
         )
 
 
-def plan_fleet(entries: Sequence[FleetEntry], spec: RunSpec, folder: Path) -> FleetPlan:
+def plan_fleet(
+    entries: Sequence[FleetEntry], spec: RunSpec, folder: Path, radio: RadioModel | None = None
+) -> FleetPlan:
     """Load and check the vehicles. ``spec`` holds what is common to all; ``folder`` takes the
     courses that begin elsewhere. Raises :class:`SetupError` with the name of the vehicle."""
     _check_names(entries)
     return FleetPlan(
-        [_planned(each, spec, folder) for each in sorted(entries, key=lambda each: each.name)]
+        [_planned(each, spec, folder) for each in sorted(entries, key=lambda each: each.name)],
+        radio or RadioModel(),
+        spec.seed,
     )
 
 
