@@ -371,19 +371,19 @@ def test_a_convoy_follows_what_its_predecessor_broadcasts(tmp_path):
         gaps = [truths[before][t].x_m - truths[behind][t].x_m - body_m for t in moving]
         assert min(gaps) > 2.5
         assert max(gaps) < 5.5
-    heard = messages(vehicles["v1"]["log"], NeighbourState)
-    senders = {each.sender for each in heard}
+    received = messages(vehicles["v1"]["log"], NeighbourState)
+    senders = {each.sender for each in received}
     assert senders == {"v0", "v2", "v3"}
-    late_ms = [(each.t_rx_ns - each.t_ns) * 1e-6 for each in heard]
+    late_ms = [(each.t_rx_ns - each.t_ns) * 1e-6 for each in received]
     assert min(late_ms) >= 50.0
-    stamps = [each.t_ns for each in heard if each.sender == "v0"]
+    stamps = [each.t_ns for each in received if each.sender == "v0"]
     sent = round((stamps[-1] - stamps[0]) * 1e-8) + 1
     assert 0.7 * sent < len(stamps) < sent, "a tenth is lost"
     _, _, again, _ = fleet(*options)
     assert again["digest"] == result["digest"]
 
 
-def test_a_follower_that_hears_nothing_stays_where_it_is(tmp_path):
+def test_a_follower_that_receives_nothing_stays_where_it_is(tmp_path):
     """All messages are lost, so the followers do not leave at all."""
     folder = ROOT / "docs" / "examples" / "convoy"
     text = (folder / "convoy.toml").read_text().replace("loss = 0.1", "loss = 1.0")

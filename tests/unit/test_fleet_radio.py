@@ -120,24 +120,24 @@ def follower():
     return convoy["Convoy"](params, profile.vehicle, profile.limits, course, 0.01)
 
 
-def heard(x_m, speed_mps=1.0, sender="v0", t_ns=10**9):
+def received(x_m, speed_mps=1.0, sender="v0", t_ns=10**9):
     return NeighbourState(t_ns, t_ns, sender, x_m, 0.0, 0.0, speed_mps, 0.0, 0.02)
 
 
 def test_the_follower_keeps_its_set_gap(follower):
     follower._now_ns = 10**9
-    assert follower.speed_cap_mps(5.0) == 0.0, "it has heard nothing"
+    assert follower.speed_cap_mps(5.0) == 0.0, "it has received nothing"
     rear_m = follower._spacing.predecessor_rear_m
     set_m = 3.0 + 1.0 + follower.vehicle.outline.front_m + rear_m
-    follower.on_neighbour(heard(5.0 + set_m, sender="another"))
+    follower.on_neighbour(received(5.0 + set_m, sender="another"))
     assert follower.speed_cap_mps(5.0) == 0.0, "that was not its predecessor"
-    follower.on_neighbour(heard(5.0 + set_m))
+    follower.on_neighbour(received(5.0 + set_m))
     assert follower.speed_cap_mps(5.0) == pytest.approx(1.0, abs=1e-6)
-    follower.on_neighbour(heard(5.0 + set_m + 1.0))
+    follower.on_neighbour(received(5.0 + set_m + 1.0))
     assert follower.speed_cap_mps(5.0) == pytest.approx(4.0 / 3.0, abs=1e-6)
-    follower.on_neighbour(heard(5.0 + set_m - 6.0))
+    follower.on_neighbour(received(5.0 + set_m - 6.0))
     assert follower.speed_cap_mps(5.0) == 0.0
-    follower.on_neighbour(heard(70.0))
+    follower.on_neighbour(received(70.0))
     assert follower.speed_cap_mps(5.0) == inf, "it is beyond the course"
     follower._now_ns = 3 * 10**9
-    assert follower.speed_cap_mps(5.0) == 0.0, "it has heard nothing for too long"
+    assert follower.speed_cap_mps(5.0) == 0.0, "it has received nothing for too long"

@@ -5,7 +5,7 @@ vehicled sim --fleet convoy.toml --plot convoy.png
 
 The law is constant time headway: the speed is that of the predecessor plus a part of the error of
 the gap, whose set value is ``gap_m + headway_s * speed``. With ``headway_s = 0`` the spacing is
-constant. The vehicle never drives faster than its course asks, and stops when it hears nothing.
+constant. The vehicle never drives faster than its course asks, and stops when nothing arrives.
 """
 
 from math import inf
@@ -61,7 +61,7 @@ class Convoy(PurePursuit):
         """Keep the spacing."""
         self._spacing = params
         self._course = course
-        self._heard: NeighbourState | None = None
+        self._received: NeighbourState | None = None
         self._now_ns = 0
         self._holds = True
         super().__init__(params.pursuit, vehicle, limits, course, period_s)
@@ -69,7 +69,7 @@ class Convoy(PurePursuit):
     def on_neighbour(self, state: NeighbourState) -> None:
         """Keep the newest state of the predecessor."""
         if state.sender == self._spacing.predecessor:
-            self._heard = state
+            self._received = state
 
     def step(self, estimate: StateEstimate, now_ns: int):  # type: ignore[no-untyped-def]
         """Note the time, then step as the base class does."""
@@ -87,31 +87,31 @@ class Convoy(PurePursuit):
     def speed_cap_mps(self, s_m: float) -> float:
         """Return the speed by the law; 0 without news, infinite with a predecessor out of sight
         ahead."""
-        heard, p = self._heard, self._spacing
-        if heard is None or self._now_ns - heard.t_ns > SILENT_NS:
+        received, p = self._received, self._spacing
+        if received is None or self._now_ns - received.t_ns > SILENT_NS:
             return 0.0
-        ahead_m = self._ahead_m(s_m, heard)
+        ahead_m = self._ahead_m(s_m, received)
         if ahead_m is None:
             return inf
         # The predecessor has moved on since it was at that place.
-        ahead_m += heard.speed_mps * (self._now_ns - heard.t_ns) * 1e-9
+        ahead_m += received.speed_mps * (self._now_ns - received.t_ns) * 1e-9
         gap_m = ahead_m - self.vehicle.outline.front_m - p.predecessor_rear_m
         # The law v = v_predecessor + gain (gap - gap_m - headway v), solved for v. With the present
         # speed on its right side the delay of the drive would make it oscillate.
-        wanted_mps = heard.speed_mps + p.gain_ps * (gap_m - p.gap_m)
+        wanted_mps = received.speed_mps + p.gain_ps * (gap_m - p.gap_m)
         return max(wanted_mps / (1.0 + p.gain_ps * p.headway_s), 0.0)
 
-    def _ahead_m(self, s_m: float, heard: NeighbourState) -> float | None:
+    def _ahead_m(self, s_m: float, received: NeighbourState) -> float | None:
         """Return how far ahead along the course the predecessor is; None if it is not there."""
         course = self._course
         rows = np.flatnonzero((course.s_m >= s_m) & (course.s_m <= s_m + WINDOW_M))
         if not len(rows):
             return None
-        away = np.hypot(course.x_m[rows] - heard.x_m, course.y_m[rows] - heard.y_m)
+        away = np.hypot(course.x_m[rows] - received.x_m, course.y_m[rows] - received.y_m)
         nearest = int(away.argmin())
         if nearest == len(rows) - 1:
             return None
         row = rows[nearest]
-        dx, dy = heard.x_m - course.x_m[row], heard.y_m - course.y_m[row]
+        dx, dy = received.x_m - course.x_m[row], received.y_m - course.y_m[row]
         beyond_m = dx * np.cos(course.yaw_rad[row]) + dy * np.sin(course.yaw_rad[row])
         return float(course.s_m[row] + beyond_m - s_m)
