@@ -238,7 +238,7 @@ class Peer:
         try:
             data = self.socket.recv(_RECEIVE_BYTES)
         except OSError as error:
-            raise LinkError(f"the link to the daemon broke: {error.strerror}") from error
+            raise LinkError(f"the link to the daemon broke: {error.strerror or error}") from error
         if not data:
             raise LinkError("the daemon closed the link without a goodbye")
         return self._decoder.feed(data)

@@ -16,17 +16,25 @@ from msgspec import Struct
 
 from sim_backend.contact.fit import check_start
 from sim_backend.contact.geometry import Obstacles
-from sim_backend.contact.plant import ContactPlant
+from sim_backend.contact.plant import ContactPlant, ContactPoint
 from sim_backend.emulators.failing import FailingEmulator
 from sim_backend.emulators.failures import Failure
 from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.mocap import driver_of as mocap_driver_of
+from sim_backend.emulators.msglink import MsgLinkEmulator
 from sim_backend.emulators.registry import emulator
 from sim_backend.hand import HandError, HandledPlant
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
-from sim_backend.plant.interface import Motion, Plant, VehicleLostError, interpolate, pushable
+from sim_backend.plant.interface import (
+    Motion,
+    Plant,
+    RigidPlant,
+    VehicleLostError,
+    interpolate,
+    pushable,
+)
 from sim_backend.plant.joint import JointActuators
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start
@@ -44,7 +52,13 @@ from sim_backend.sensors.mocap import Mocap
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import Truth
-from vehicled.core.messages import Message, ObstacleContact, OperatorAction, OperatorCommand
+from vehicled.core.messages import (
+    Message,
+    NeighbourState,
+    ObstacleContact,
+    OperatorAction,
+    OperatorCommand,
+)
 from vehicled.paths.course import Course
 from vehicled.profile.mixing import mixings_of
 from vehicled.profile.rc import rc_map
@@ -89,6 +103,21 @@ class _Channel:
         second do not drift."""
         self._count += 1
         self.due_ns = self._start_ns + round(self._count * self._interval_ns)
+
+
+def contact_message(contact: ContactPoint, start_ns: int) -> ObstacleContact:
+    """Return a contact as a message; scene times count from ``start_ns``."""
+    t_ns = start_ns + round(contact.time_s * 1e9)
+    return ObstacleContact(
+        t_ns,
+        t_ns,
+        contact.x_m,
+        contact.y_m,
+        contact.bearing_rad,
+        contact.speed_mps,
+        contact.impulse_ns,
+        contact.what,
+    )
 
 
 class WorldSetup(Struct, frozen=True, kw_only=True):
@@ -205,6 +234,11 @@ class World:
         self._duty_ns = NEVER_NS
         for port in range(len(names)):
             self._collect(port)
+        self._radios = [
+            port
+            for port, device in enumerate(profile.devices.values())
+            if NeighbourState.__name__ in device.messages
+        ]
         self._operator, self._truth = names.index(OPERATOR_PORT), names.index(TRUTH_PORT)
         if scenario:
             self.begin_scenario(start_ns)
@@ -252,6 +286,29 @@ class World:
                 OperatorCommand(now_ns + after_ns, 0, action, "scenario"),
                 now_ns + after_ns,
             )
+
+    @property
+    def rigid(self) -> RigidPlant | None:
+        """Plant that contact with other vehicles pushes back; None for one that cannot be
+        pushed."""
+        plant = self._plant if self._contact is None else self._contact
+        return plant if pushable(plant) else None
+
+    def take_broadcasts(self) -> list[tuple[int, NeighbourState]]:
+        """Drain what the vehicle's radio has broadcast, with the times."""
+        found: list[tuple[int, NeighbourState]] = []
+        for port in self._radios:
+            device = self._emulators[port]
+            radio = device.emulator if isinstance(device, FailingEmulator) else device
+            if isinstance(radio, MsgLinkEmulator) and radio.broadcasts:
+                found += radio.broadcasts
+                radio.broadcasts = []
+        return found
+
+    def receive(self, state: NeighbourState, t_ns: int) -> None:
+        """Let the vehicle's radio receive the state of another at ``t_ns``."""
+        for port in self._radios:
+            self._send(port, state, t_ns)
 
     @property
     def actuators(self) -> Actuators:
@@ -308,7 +365,8 @@ class World:
                 self._sample(before, grid_ns, after_ns)
             self._grid_ns = grid_ns = after_ns
         if self._contact is not None and self._contact.contacts:
-            self._report_contacts(self._contact)
+            self.report_contacts(self._contact.contacts)
+            self._contact.contacts.clear()
         while self._duty_ns <= to_ns:
             self._run_duties(self._duty_ns)
         pending, arrivals = self._pending, []
@@ -317,29 +375,18 @@ class World:
             arrivals.append((t_rx_ns, port, data))
         return arrivals
 
-    def _report_contacts(self, plant: ContactPlant) -> None:
-        """Send the newest contacts with the truth, and end the run before the next advance if the
-        user wants that."""
-        for each in plant.contacts:
-            t_ns = self._start_ns + round(each.time_s * 1e9)
-            message = ObstacleContact(
-                t_ns,
-                t_ns,
-                each.x_m,
-                each.y_m,
-                each.bearing_rad,
-                each.speed_mps,
-                each.impulse_ns,
-                each.what,
-            )
+    def report_contacts(self, contacts: Sequence[ContactPoint]) -> None:
+        """Send contacts with the truth, and end the run before the next advance if the user wants
+        that."""
+        for each in contacts:
+            message = contact_message(each, self._start_ns)
             self._send(self._truth, message, self._grid_ns)
         if self._ends_on_contact:
-            first = plant.contacts[0]
+            first = contacts[0]
             self._lost = VehicleLostError(
                 f"contact with {first.what or 'the scene'} at ({first.x_m:.2f}, "
                 f"{first.y_m:.2f}) m, {first.speed_mps:.2f} m/s"
             )
-        plant.contacts.clear()
 
     def next_wake_ns(self) -> int:
         """Return a time before which no bytes arrive."""

@@ -26,10 +26,12 @@ from typing import Any, TypeVar
 import pytest
 
 import sim_backend.__main__
+import sim_backend.fleet.__main__
+from vehicled import cli
 from vehicled.log import pipe, writer
 from vehicled.offline import processes
 from vehicled.offline.studies import worker
-from vehicled.run import session
+from vehicled.run import fleet_processes, session
 from vehicled.runtime import realtime, simulator
 
 State = TypeVar("State")
@@ -37,6 +39,8 @@ Result = TypeVar("Result")
 
 PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "sim_backend": sim_backend.__main__.main,
+    "sim_backend.fleet": sim_backend.fleet.__main__.main,
+    "vehicled": cli.main,
     "vehicled.log.writer": lambda _: writer.main(),
     "vehicled.offline.studies.worker": lambda arguments: _work(int(arguments[0])),
     "vehicled.offline.processes": lambda arguments: processes.serve(int(arguments[0])),
@@ -126,7 +130,7 @@ def children() -> Iterator[None]:
         return
     modules = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})
     with pytest.MonkeyPatch.context() as patch:
-        for module in (simulator, pipe, processes):
+        for module in (simulator, pipe, processes, fleet_processes):
             patch.setattr(module, "subprocess", modules)
         patch.setattr(session, "_one_processor", _one_processor)
         # A drive looks for the garbage of its set-up, and would look for that of all tests before

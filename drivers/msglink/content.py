@@ -11,6 +11,7 @@ from vehicled.core.messages import (
     ImuSample,
     Message,
     MotorStatus,
+    NeighbourState,
     SteeringFeedback,
     WheelSpeed,
 )
@@ -18,6 +19,7 @@ from vehicled.core.messages import (
 MAX_SPEED_MPS, MAX_HEIGHT_M = 500.0, 1e5
 MAX_FORCE_MPS2, MAX_RATE_RADPS = 2e4, 1e3
 MAX_MOTOR_RADPS = 1e5
+MAX_MAP_M = 1e6
 MAX_YAW_RAD = 1e3
 """A yaw may count turns."""
 
@@ -57,6 +59,14 @@ def _imu(m: ImuSample) -> str:
     )
 
 
+def _neighbour(m: NeighbourState) -> str:
+    if _beyond(m.x_m, MAX_MAP_M) or _beyond(m.y_m, MAX_MAP_M):
+        return "place"
+    if _beyond(m.yaw_rad, MAX_YAW_RAD):
+        return "yaw"
+    return "speed" if _beyond(m.speed_mps, MAX_SPEED_MPS) else ""
+
+
 def _heading(m: Heading) -> str:
     return "yaw" if _beyond(m.yaw_rad, MAX_YAW_RAD) else "sigma" if m.sigma_rad < 0.0 else ""
 
@@ -75,6 +85,6 @@ def _steering(m: SteeringFeedback) -> str:
 
 CHECKS: dict[type[Message], Callable[[Any], str]] = {
     GnssFix: _fix, ImuSample: _imu, Heading: _heading, WheelSpeed: _wheels, MotorStatus: _motor,
-    SteeringFeedback: _steering,
+    SteeringFeedback: _steering, NeighbourState: _neighbour,
 }  # fmt: skip
 """Checks by message: each returns the field that cannot be true; empty if all can."""

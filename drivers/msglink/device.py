@@ -8,7 +8,15 @@ from msgspec.structs import force_setattr
 
 from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.msglink.content import CHECKS
-from vehicled.core.messages import ALL, ActuatorCommand, Message, PortState
+from drivers.msglink.radio import OwnState
+from vehicled.core.messages import (
+    ALL,
+    ActuatorCommand,
+    Message,
+    NeighbourState,
+    PortState,
+    StateEstimate,
+)
 from vehicled.core.ports import NEVER_NS, Action, Device, Send
 from vehicled.core.wire.usage import MessageUsage, Unused
 
@@ -22,6 +30,8 @@ class MsgLinkDevice(Device):
 
     produces: ClassVar[tuple[type[Message], ...]] = ALL
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
+    """A radio, which is a device with the message ``NeighbourState`` alone, also takes the
+    estimate."""
     command_only: ClassVar[bool] = True
 
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
@@ -35,6 +45,10 @@ class MsgLinkDevice(Device):
         self._accepts = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
         self._tx: list[Action] = []
+        self._radio = OwnState(command_lifetime_ns) if self._accepts == {NeighbourState} else None
+        if self._radio is not None:
+            self.consumes = (ActuatorCommand, StateEstimate)
+            self.command_only = False  # type: ignore[misc]  # its own state has a time of its own
         self.usage = MessageUsage()
 
     @property
@@ -48,6 +62,8 @@ class MsgLinkDevice(Device):
         if state is PortState.OPENED:
             self._decoder = MsglinkDecoder()
         self._tx.clear()
+        if self._radio is not None:
+            self._radio.begin(now_ns)
         return ()
 
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
@@ -77,12 +93,17 @@ class MsgLinkDevice(Device):
         return accepted
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        self._tx.append(Send(encode(command), now_ns + self._lifetime_ns))
+        if self._radio is None:
+            self._tx.append(Send(encode(command), now_ns + self._lifetime_ns))
+        else:
+            self._radio.on_command(command)
 
     def next_due_ns(self) -> int:
-        return NEVER_NS
+        return NEVER_NS if self._radio is None else self._radio.due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
+        if self._radio is not None:
+            self._tx += self._radio.on_time(now_ns)
         return ()
 
     def take_tx(self) -> Sequence[Action]:

@@ -73,6 +73,20 @@ class ContactPlant:
     def motion(self) -> Motion:
         return self._inside.motion()
 
+    def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
+        return self._inside.rigid_body(mass_kg)
+
+    def strike(
+        self, pose: StartPose, speed_mps: float, lateral_speed_mps: float, yaw_rate_radps: float
+    ) -> None:
+        """Take pose and velocity after contact with another vehicle; the next step compares the
+        vehicle with the scene."""
+        self._inside.strike(pose, speed_mps, lateral_speed_mps, yaw_rate_radps)
+        self._pose = ScenePose(*pose)
+        self._time_s = self._steps * self._step_s
+        self._gap_m = self._obstacles.gap(self._pose, self._time_s)
+        self._unwatched = 0
+
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
         self._inside.step(throttle, brake, wheel_angle_rad)
         self._steps += 1
@@ -90,7 +104,7 @@ class ContactPlant:
         pushed = False
         for _ in range(SUBSTEPS):
             fraction, self._gap_m = self._reached(target, now_s)
-            self._pose = _between(self._pose, target, fraction)
+            self._pose = between(self._pose, target, fraction)
             self._time_s += fraction * (now_s - self._time_s)
             if fraction < 1.0:
                 pushed = True
@@ -145,7 +159,7 @@ class ContactPlant:
             if fraction >= 1.0:
                 return 1.0, gap_m
             at_m = self._obstacles.gap(
-                _between(start, target, fraction), self._time_s + fraction * (now_s - self._time_s)
+                between(start, target, fraction), self._time_s + fraction * (now_s - self._time_s)
             )
         return fraction, at_m
 
@@ -245,7 +259,8 @@ class ContactPlant:
         return max(0, int(time_s / self._step_s) - 1)
 
 
-def _between(start: ScenePose, end: ScenePose, fraction: float) -> ScenePose:
+def between(start: ScenePose, end: ScenePose, fraction: float) -> ScenePose:
+    """Return the pose at a fraction of the way between two."""
     if fraction == 1.0:
         return end
     return ScenePose(*(a + fraction * (b - a) for a, b in zip(start, end, strict=True)))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from drivers.msglink.codec import MsglinkDecoder, encode
 from sim_backend.emulators.interface import NEVER_NS, DriveCommand
 from sim_backend.emulators.outbox import EmulatorOutbox
-from vehicled.core.messages import ActuatorCommand, Message, MotorStatus
+from vehicled.core.messages import ActuatorCommand, Message, MotorStatus, NeighbourState
 
 FAULT, OWN_TIMEOUT = "fault", "own_timeout"
 MOTOR_KINDS: Mapping[str, float] = MappingProxyType({FAULT: 4.0, OWN_TIMEOUT: 1.0})
@@ -25,6 +25,8 @@ class MsgLinkEmulator(EmulatorOutbox):
         self._fault_code = 0
         self._deaf = False
         self._decoder = MsglinkDecoder()
+        self.broadcasts: list[tuple[int, NeighbourState]] = []
+        """States that a radio has sent, with the times at which its port took them."""
 
     @property
     def dropped_bytes(self) -> int:
@@ -38,8 +40,10 @@ class MsgLinkEmulator(EmulatorOutbox):
         self._tx.append((ready_ns, encode(message)))
 
     def on_rx(self, data: bytes, t_ns: int) -> None:
-        """Decode commands."""
+        """Decode commands, and what a radio broadcasts."""
         for message in self._decoder.feed(data):
+            if isinstance(message, NeighbourState):
+                self.broadcasts.append((t_ns, message))
             if not self._actuator or not isinstance(message, ActuatorCommand):
                 continue
             if self._fault_code:

@@ -78,13 +78,14 @@ class Scene:
         self._walls = Tiled(np.concatenate(walls))
         self._circles = Circles(np.empty((0, 3)) if circles_m is None else circles_m)
         self._moving = list(moving)
+        self._vehicles: list[Moving] = []
         self.covered = False
         """True if an object covers every scanner: all beams are blocked."""
 
     @property
     def empty(self) -> bool:
         """True if the scene has no objects."""
-        return not (len(self._walls) or len(self._circles) or self._moving)
+        return not (len(self._walls) or len(self._circles) or self._moving or self._vehicles)
 
     @property
     def segments_m(self) -> Array:
@@ -158,6 +159,11 @@ class Scene:
         """Add a circle, visible from now on."""
         self._circles = Circles(np.vstack((self._circles.middles_m, [[x_m, y_m, radius_m]])))
 
+    def add_vehicle(self, body: Moving) -> None:
+        """Add another simulated vehicle, which sensors see from now on. The fleet resolves contact
+        with it."""
+        self._vehicles.append(body)
+
     def cast(self, rays: Rays, time_s: Array, reach_m: float) -> Hits:
         """Return the nearest hit of each ray (n,) within ``reach_m``, each at its own scene time in
         seconds from the start."""
@@ -169,6 +175,8 @@ class Scene:
         self._circles.cast(rays, reach_m, hits)
         for thing in self._moving:
             thing.cast(rays, time_s, reach_m, hits)
+        for vehicle in self._vehicles:
+            vehicle.cast(rays, time_s, reach_m, hits)
         if len(self._bodies):
             hits.blind(self._bodies.contain(rays.x_m, rays.y_m))
         if self._grid is not None:

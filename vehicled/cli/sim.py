@@ -23,6 +23,7 @@ from vehicled.run.argument_types import (
     CONTROLLER,
     ESTIMATOR,
     FAILURE,
+    FILE,
     IDENTIFIER,
     LOG,
     SCENE,
@@ -59,6 +60,7 @@ def declare_sim(parser: CommandParser) -> None:
             "vehicled sim --set limits.max_speed_mps=2 --seed 7",
             "vehicled sim --like latest --controller mpc   the last run, changed",
             "vehicled sim --clock wall --by-hand --view   then: vehicled teleop",
+            "vehicled sim --vehicle a=art --vehicle b=art,from_m=5   two vehicles in one world",
         ),
         epilog=_EXIT_STATUS,
     )
@@ -110,6 +112,20 @@ def declare_sim(parser: CommandParser) -> None:
         help="with --like: plugins from their files, which must be unchanged (default), from the "
         "texts in the log, if you "
         "trust it, or from their changed files",
+    )
+    fleet = parser.add_argument_group("several vehicles in one world")
+    fleet.add_argument(
+        "--vehicle",
+        type=TEXT,
+        action="append",
+        default=[],
+        metavar="NAME=PROFILE[,KEY=VALUE]",
+        help="a vehicle of a fleet; repeatable; keys: course, laps, from_m, start, delay_s, seed, "
+        "controller, estimator, link, latency, fail, and dotted keys of its profile; see "
+        "docs/fleets.md",
+    )
+    fleet.add_argument(
+        "--fleet", type=FILE, metavar="FILE", help="file of a fleet (.toml); see docs/fleets.md"
     )
     world = parser.add_argument_group("simulated world")
     add_world_options(world)
@@ -173,6 +189,10 @@ def declare_sim(parser: CommandParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Drive a course in simulation and print the result."""
+    if arguments.vehicle or arguments.fleet:
+        from vehicled.cli.fleet import run_fleet
+
+        return run_fleet(arguments)
     if not arguments.like:
         if arguments.code != "same":
             raise SetupError("--code needs --like: it says where the plugins of the log come from")
@@ -194,7 +214,7 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
     from vehicled.runtime.events import EventLog
 
     _check_options(arguments)
-    plan = Plan.of(_spec(arguments))
+    plan = Plan.of(spec_of(arguments))
     print_warnings(plan.findings)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
@@ -280,7 +300,8 @@ class _DriveProgress:
         )
 
 
-def _spec(arguments: Namespace) -> RunSpec:
+def spec_of(arguments: Namespace) -> RunSpec:
+    """Return the run that the options ask for."""
     return RunSpec(
         profile=arguments.profile,
         overrides=(*arguments.set, *(["sim.contact=end"] if arguments.end_on_contact else [])),

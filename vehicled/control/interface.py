@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from vehicled.core.messages import ControlCommand, LaserScan, StateEstimate
+from vehicled.core.messages import ControlCommand, LaserScan, NeighbourState, StateEstimate
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.lateral_offset import PlannedOffset
 
@@ -68,6 +68,10 @@ class Controller(ABC):
     def on_scan(self, scan: LaserScan) -> None:  # noqa: B027
         """Receive the newest laser scan before the next step, for controllers that look around.
         Ignored by default."""
+
+    def on_neighbour(self, state: NeighbourState) -> None:  # noqa: B027
+        """Receive the state that another vehicle broadcast, before the next step. Ignored by
+        default."""
 
     def on_command_sent(self, throttle: float, brake: float) -> None:  # noqa: B027
         """Receive the actuator command that the gate derived from the last step, for controllers

@@ -38,6 +38,7 @@ from vehicled.core.messages import (
     Mode,
     ModeChange,
     MotorStatus,
+    NeighbourState,
     ObstacleRange,
     OperatorCommand,
     ParameterCommand,
@@ -212,6 +213,8 @@ class Pipeline:
                 if reading is not None:
                     self._sink.record(reading, now_ns)
                     monitors.teleop.on_message(reading, now_ns, rc=True)
+            elif kind is NeighbourState:
+                self._controller.on_neighbour(message)  # type: ignore[arg-type]
             monitors.on_message(message, now_ns)
 
     def fuse(self, now_ns: int) -> None:

@@ -52,7 +52,7 @@ PortName = Annotated[
 Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback",
     "Corrections", "OperatorCommand", "ActuatorCommand", "TeleopCommand", "Heartbeat",
-    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels", "MapPose",
+    "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels", "MapPose", "NeighbourState",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 

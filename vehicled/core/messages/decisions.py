@@ -180,6 +180,26 @@ class StateEstimate(Message, frozen=True):
         return sqrt(variance) if xx >= 0.0 and yy >= 0.0 and variance >= 0.0 else NAN
 
 
+class NeighbourState(Message, frozen=True):
+    """State that a vehicle broadcasts to others: its own estimate, and its newest command as its
+    intention. The pose is in the ``map`` frame that all of them share."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    sender: str
+    """Name of the vehicle, added by the radio; empty on its own port."""
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    speed_mps: float
+    yaw_rate_radps: float
+    position_sigma_m: float
+    throttle: float = NAN
+    """Command, -1 to 1; NaN before the first."""
+    brake: float = NAN
+    wheel_angle_rad: float = NAN
+
+
 class Identification(Message, frozen=True):
     """Vehicle parameters identified while driving, starting from the profile's.
 

@@ -1,0 +1,1 @@
+"""Several vehicles in one simulated world: they see each other and collide."""

@@ -1,0 +1,310 @@
+"""Several worlds on one grid: each vehicle has its own world, in which the others are moving
+bodies. Pure, as :mod:`sim_backend.world`.
+
+All vehicles make the same grid step before anything of one reaches another: sensors see the others
+at their poses of the last grid point, and contact is resolved pair by pair, in the order of names,
+between two steps. So neither the order in which the daemons answer nor that of the worlds matters.
+"""
+
+from itertools import combinations
+from math import degrees, hypot
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from sim_backend.contact.fit import check_start
+from sim_backend.contact.plant import ContactPoint
+from sim_backend.fleet.bodies import VehicleBody
+from sim_backend.fleet.collision import Collider, VehiclePair, overlap
+from sim_backend.fleet.radio import RadioChannel
+from sim_backend.plant.interface import Motion, StartPose, VehicleLostError, pushable
+from sim_backend.plant.registry import plant_class
+from sim_backend.scenario import default_start
+from sim_backend.scene.reading import load_scene
+from sim_backend.scene.scene import Scene, ScenePose
+from sim_backend.world import Arrival, World, WorldSetup
+from vehicled.core.errors import SetupError
+from vehicled.profile import plugins
+
+SEEING = frozenset({"LaserScan", "ObstacleRange"})
+"""Messages of the sensors that see other vehicles."""
+MAX_CONTACTS = 1000
+TRACE_NS = 100_000_000
+"""Interval of the recorded poses."""
+
+
+class FleetMember(Struct, frozen=True):
+    """Vehicle of a fleet as its user asks for it."""
+
+    name: str
+    setup: WorldSetup
+    delay_s: float = 0.0
+    """Time after the start of the run at which the scenario begins to arm it."""
+
+
+class TracePose(Struct, frozen=True, array_like=True):
+    """True pose and speed of a vehicle at one time."""
+
+    time_s: float
+    x_m: float
+    y_m: float
+    yaw_rad: float
+    speed_mps: float
+
+
+class FleetVehicle:
+    """Vehicle in the world of a fleet."""
+
+    def __init__(self, member: FleetMember, start_ns: int, utc_ns: int) -> None:
+        setup = member.setup
+        self.name = member.name
+        self.world: World = WorldSetup(
+            profile=setup.profile, course=setup.course, seed=setup.seed, wires=setup.wires,
+            failures=setup.failures, scenario=False, start=setup.start,
+        ).world(start_ns, utc_ns)  # fmt: skip
+        if setup.scenario:
+            self.world.begin_scenario(start_ns + round(member.delay_s * 1e9))
+        self.arrivals: list[Arrival] = []
+        """Bytes that have reached the daemon's ports and were not taken yet, in order."""
+        self.lost: str = ""
+        """Reason why the vehicle is simulated no longer; empty while it is. It stays where it
+        is."""
+        self.driven_m = 0.0
+        """Distance that the true vehicle has moved."""
+        self.contacts: list[ContactPoint] = []
+        """Contacts with other vehicles, harder ones of the same touch included."""
+        self.trace: list[TracePose] = []
+        self._motion = self.world.motion
+        self.rigid = self.world.rigid
+        """Plant that contact pushes; None for one that cannot be pushed."""
+
+    @property
+    def motion(self) -> Motion:
+        """True motion at the last grid point that was measured; of a vehicle that is lost the last
+        place, at standstill."""
+        return self._motion
+
+    def advance(self, to_ns: int) -> None:
+        """Advance the world and keep what arrives. A vehicle that is lost stays where it is."""
+        if self.lost:
+            return
+        try:
+            self.arrivals += self.world.advance(to_ns)
+        except VehicleLostError as error:
+            self._lose(str(error))
+        except Exception as error:
+            # Code of the user's, such as a plant, ends the run of this vehicle alone.
+            if not plugins.place_of(error):
+                raise
+            self._lose(f"the simulator failed: {plugins.describe(error)}")
+
+    def _lose(self, why: str) -> None:
+        self.lost = why
+        at = self._motion
+        # What a diverged plant says of itself must not reach the others.
+        self._motion = replace(at, speed_mps=0.0, lateral_speed_mps=0.0, yaw_rate_radps=0.0)
+
+    def take(self) -> list[Arrival]:
+        """Return the arrivals since the last call."""
+        taken, self.arrivals = self.arrivals, []
+        return taken
+
+    def measure(self) -> None:
+        """Take the motion at the newest grid point."""
+        if self.lost:
+            return
+        before, self._motion = self._motion, self.world.motion
+        self.driven_m += hypot(self._motion.x_m - before.x_m, self._motion.y_m - before.y_m)
+
+
+class Fleet:
+    """Vehicles that see each other and collide."""
+
+    def __init__(
+        self,
+        members: list[FleetMember],
+        start_ns: int,
+        utc_ns: int,
+        radio: RadioChannel | None = None,
+    ) -> None:
+        """Build all worlds, in the order of names. Without ``radio`` no message arrives.
+
+        The members must have passed :func:`check_members`; raises what
+        :class:`sim_backend.world.World` raises.
+        """
+        members = sorted(members, key=lambda member: member.name)
+        self._start_ns = self._grid_ns = self._traced_ns = start_ns
+        sim = members[0].setup.profile.sim
+        self._step_ns = round(sim.step_ms * 1e6)
+        self.vehicles = [FleetVehicle(member, start_ns, utc_ns) for member in members]
+        """Vehicles in the order of their names."""
+        step_s = self._step_ns * 1e-9
+        outlines = [member.setup.profile.vehicle.outline for member in members]
+        self._bodies = [
+            VehicleBody(outline, vehicle.motion, step_s)
+            for outline, vehicle in zip(outlines, self.vehicles, strict=True)
+        ]
+        for vehicle, own in zip(self.vehicles, self._bodies, strict=True):
+            for body in self._bodies:
+                if body is not own:
+                    vehicle.world.scene.add_vehicle(body)
+        self._seen = any(_sees(member) for member in members)
+        colliders = [
+            Collider(vehicle.name, outline, rigid, member.setup.profile.vehicle.mass_kg)
+            for vehicle, outline, member in zip(self.vehicles, outlines, members, strict=True)
+            if (rigid := vehicle.rigid) is not None and member.setup.profile.sim.contact != "none"
+        ]
+        self._pairs = [VehiclePair(a, b, step_s) for a, b in combinations(colliders, 2)]
+        self._radio = radio
+        self._of = {vehicle.name: vehicle for vehicle in self.vehicles}
+        self._trace()
+
+    def advance(self, to_ns: int) -> None:
+        """Advance all vehicles to a time; the bytes that arrive until then are in each vehicle's
+        :attr:`FleetVehicle.arrivals`."""
+        self._carry_broadcasts()
+        while True:
+            # Until a sensor looks or two may touch, each vehicle is alone.
+            quiet = 0 if self._seen else min((pair.unwatched for pair in self._pairs), default=1000)
+            steps = max(1, min(quiet, -((self._grid_ns - to_ns) // self._step_ns)))
+            to_grid_ns = self._grid_ns + steps * self._step_ns
+            slice_ns = min(to_grid_ns, to_ns)
+            moves = slice_ns > self._grid_ns
+            for vehicle in self.vehicles:
+                vehicle.advance(slice_ns)
+            if moves:
+                self._grid_ns = to_grid_ns
+                self._meet(steps, slice_ns)
+                self._publish()
+            if slice_ns >= to_ns:
+                return
+
+    def _carry_broadcasts(self) -> None:
+        """Pass on what the vehicles have sent, in the order of their names, whatever order their
+        daemons answered in."""
+        places_m = {each.name: (each.motion.x_m, each.motion.y_m) for each in self.vehicles}
+        for vehicle in self.vehicles:
+            for t_ns, state in vehicle.world.take_broadcasts():
+                if self._radio is None:
+                    continue
+                for each in self._radio.broadcast(vehicle.name, t_ns, state, places_m):
+                    receiver = self._of[each.receiver]
+                    if not receiver.lost:
+                        receiver.world.receive(each.state, each.arrival_ns)
+
+    def _meet(self, steps: int, slice_ns: int) -> None:
+        """Resolve contact after grid steps."""
+        time_s = (self._grid_ns - self._start_ns) * 1e-9
+        for pair in self._pairs:
+            pair.unwatched -= steps
+            if pair.unwatched >= 0:
+                continue
+            vehicles = [self._of[name] for name in pair.names]
+            pair.hold(vehicles[0].lost != "", vehicles[1].lost != "")
+            if all(vehicle.lost for vehicle in vehicles) or not pair.resolve(time_s):
+                continue
+            for other in self._pairs:
+                if other is not pair and set(other.names) & set(pair.names):
+                    other.renew()
+            for vehicle, contacts in zip(vehicles, pair.contacts, strict=True):
+                vehicle.contacts += contacts[: max(MAX_CONTACTS - len(vehicle.contacts), 0)]
+                if contacts and not vehicle.lost:
+                    vehicle.world.report_contacts(contacts)
+                    vehicle.advance(slice_ns)
+                contacts.clear()
+
+    def _publish(self) -> None:
+        """Let the others see where each vehicle is now."""
+        time_s = (self._grid_ns - self._start_ns) * 1e-9
+        for vehicle, body in zip(self.vehicles, self._bodies, strict=True):
+            vehicle.measure()
+            if self._seen:
+                body.follow(time_s, vehicle.motion)
+        if self._grid_ns >= self._traced_ns + TRACE_NS:
+            self._trace()
+
+    def _trace(self) -> None:
+        self._traced_ns = self._grid_ns
+        time_s = (self._grid_ns - self._start_ns) * 1e-9
+        for vehicle in self.vehicles:
+            at = vehicle.motion
+            vehicle.trace.append(TracePose(time_s, at.x_m, at.y_m, at.yaw_rad, at.speed_mps))
+
+
+def _sees(member: FleetMember) -> bool:
+    devices = member.setup.profile.devices.values()
+    return any(SEEING & set(device.messages) for device in devices)
+
+
+def check_members(members: list[FleetMember]) -> None:
+    """Raise :class:`SetupError` for vehicles that cannot share a world, with the cure."""
+    if len({member.name for member in members}) < len(members):
+        raise SetupError("two vehicles have one name: give each its own")
+    first = members[0]
+    scenes = [_scene_of(member) for member in members]
+    for member, scene in zip(members, scenes, strict=True):
+        _check_like(first, member)
+        if not _same_parts(scenes[0], scene):
+            raise SetupError(
+                f"vehicles {first.name} and {member.name} would drive in different scenes: give "
+                "one --scene for all, whose parts stand at places of the map and not along a course"
+            )
+        if member.setup.start == "push":
+            raise SetupError(
+                f"vehicle {member.name}: start = push is for one vehicle alone: use stand or align"
+            )
+        sim = member.setup.profile.sim
+        if sim.contact != "none" and not pushable(plant_class(sim.plant)):
+            raise SetupError(
+                f"vehicle {member.name}: sim.plant {sim.plant} has no rigid_body and strike, by "
+                "which contact pushes it (docs/scenes.md): write them, or set sim.contact = "
+                '"none"'
+            )
+    _check_starts(members, scenes)
+
+
+def _check_like(first: FleetMember, member: FleetMember) -> None:
+    """Check what all vehicles must have in common."""
+    ours, theirs = first.setup, member.setup
+    if ours.profile.sim.step_ms != theirs.profile.sim.step_ms:
+        raise SetupError(
+            f"vehicle {first.name} has sim.step_ms {ours.profile.sim.step_ms:g} and vehicle "
+            f"{member.name} {theirs.profile.sim.step_ms:g}: give both the same"
+        )
+    if ours.course.datum != theirs.course.datum:
+        raise SetupError(
+            f"vehicle {first.name} drives course {ours.course.name} and vehicle {member.name} "
+            f"course {theirs.course.name}, whose maps have different origins on the earth: "
+            "choose courses of one map"
+        )
+
+
+def _scene_of(member: FleetMember) -> Scene:
+    return load_scene(member.setup.profile.sim.scene, member.setup.course)
+
+
+def _same_parts(one: Scene, other: Scene) -> bool:
+    return (
+        np.array_equal(one.segments_m, other.segments_m)
+        and one.circle_state == other.circle_state
+        and len(one.moving) == len(other.moving)
+    )
+
+
+def _check_starts(members: list[FleetMember], scenes: list[Scene]) -> None:
+    """Raise :class:`SetupError` if a vehicle would start inside another."""
+    poses: list[StartPose] = []
+    for member, scene in zip(members, scenes, strict=True):
+        setup = member.setup
+        start = setup.start or default_start(setup.profile)
+        poses.append(check_start(scene, setup.profile, setup.course, start))
+    for (one, at), (other, other_at) in combinations(zip(members, poses, strict=True), 2):
+        outlines = one.setup.profile.vehicle.outline, other.setup.profile.vehicle.outline
+        if overlap(outlines[0], ScenePose(*at), outlines[1], ScenePose(*other_at)):
+            raise SetupError(
+                f"vehicle {other.name} would start inside vehicle {one.name}, at "
+                f"({other_at.x_m:.2f}, {other_at.y_m:.2f}) m, heading "
+                f"{degrees(other_at.yaw_rad):.0f} degrees: let one of them start further along "
+                "its course with from_m, or choose another course or start"
+            )

@@ -1,0 +1,107 @@
+"""Several vehicles in one world: ``vehicled sim --vehicle`` and ``--fleet``."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Collection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec.structs import replace
+
+from sim_backend.fleet.order import FleetProgress
+from vehicled.cli.sim import spec_of
+from vehicled.cli.sim_like import given
+from vehicled.core.errors import SetupError
+from vehicled.run.findings import print_warnings
+from vehicled.run.fleet import FleetFile, parse_vehicle, plan_fleet, read_fleet
+from vehicled.run.fleet_processes import drive_fleet
+from vehicled.run.fleet_result import FleetOutcome
+from vehicled.run.output import check_plot_file
+from vehicled.run.terminal import Progress
+
+TIMEOUT_S = 30.0
+"""Time of the computer after which a daemon that does not answer is left behind, s."""
+_ALONE = {
+    "like": "--like repeats the drive of one vehicle",
+    "by_hand": "--by-hand needs the wall clock, and a fleet drives in lockstep",
+    "connect": "a fleet starts a simulator of its own",
+    "view": "--view needs the wall clock, and a fleet drives in lockstep",
+    "mavlink": "--mavlink needs the wall clock, and a fleet drives in lockstep",
+    "ros2": "--ros2 publishes one vehicle",
+    "strict_clock": "--strict-clock needs the wall clock, and a fleet drives in lockstep",
+    "fail": "--fail names a device of one vehicle: give fail= to that vehicle",
+    "start": "--start belongs to one vehicle: give start= to that vehicle",
+}
+"""Options that a fleet does not take, with the reason."""
+
+
+def run_fleet(arguments: Namespace) -> int:
+    """Drive the vehicles of the options and of the file, and print the result."""
+    stated = given(arguments.argv)
+    _check_options(arguments, stated)
+    file = read_fleet(Path(arguments.fleet)) if arguments.fleet else FleetFile()
+    entries = [*file.vehicle, *map(parse_vehicle, arguments.vehicle)]
+    spec = spec_of(arguments)
+    if "scene" not in stated and file.scene:
+        spec = replace(spec, scene=file.scene)
+    if "seed" not in stated and file.seed is not None:
+        spec = replace(spec, seed=file.seed)
+    if "duration" not in stated:
+        spec = replace(spec, duration_s=file.duration_s)
+    # Each vehicle takes this, and its end on contact is the simulator's.
+    spec = replace(spec, overrides=tuple(arguments.set))
+    if arguments.plot:
+        check_plot_file(Path(arguments.plot))
+    line = _FleetLine(len(entries))
+    with TemporaryDirectory(prefix="vehicled_fleet_") as folder:
+        plan = plan_fleet(entries, spec, Path(folder), file.radio)
+        for vehicle in plan.vehicles:
+            print_warnings(vehicle.plan.findings)
+        end = drive_fleet(
+            plan,
+            arguments.link_timeout or TIMEOUT_S,
+            ends_on_contact=arguments.end_on_contact,
+            trace=bool(arguments.plot),
+            progress=(lambda _: None) if arguments.quiet else line.show,
+        )
+    line.progress.close()
+    outcome = FleetOutcome.of(plan, end)
+    for each in outcome.vehicles:
+        for text in each.warnings.splitlines():
+            print(f"{each.name}: {text}", file=sys.stderr)
+    if outcome.failure:
+        print(f"vehicled: {outcome.failure}", file=sys.stderr)
+    if arguments.json:
+        print(outcome.to_json())
+    else:
+        outcome.show()
+    if arguments.plot:
+        from vehicled.offline.twin.fleet_plot import plot_fleet
+
+        plot_fleet(plan, outcome, arguments.plot)
+        if not arguments.json:
+            print(f"plot: {arguments.plot}")
+    return outcome.status
+
+
+def _check_options(arguments: Namespace, stated: Collection[str]) -> None:
+    if arguments.clock == "wall":
+        raise SetupError("a fleet drives in lockstep: leave --clock wall out")
+    for name, reason in _ALONE.items():
+        if name in stated and getattr(arguments, name) not in (None, False, []):
+            raise SetupError(f"--{name.replace('_', '-')} and a fleet: {reason}")
+
+
+class _FleetLine:
+    """Progress of a fleet: simulated time, and the distance of each vehicle."""
+
+    def __init__(self, count: int) -> None:
+        self.progress = Progress()
+        self._count = count
+
+    def show(self, news: FleetProgress) -> None:
+        """Update the line if it is due."""
+        driven = "  ".join(f"{name} {driven_m:.0f} m" for name, driven_m in news.driven_m.items())
+        self.progress.update(
+            f"t = {news.time_s:6.1f} s  {news.running} of {self._count} drive  {driven}"
+        )
