@@ -61,6 +61,7 @@ class Row(Struct, frozen=True, kw_only=True):
 _REARM = "after re-arming"
 _FIVE = "the gate rejects five fixes in a row; the stop begins before it accepts the sixth"
 _SILENT = "no fix for 0.5 s: the filter predicts, speed cap 0.5 m/s"
+_NOT_BELIEVED = "the driver withholds the poses; capped after 0.2 s, stopped after 1 s"
 _IMU_LOST = "silence of 50 ms"
 _NO_TELEMETRY = "the board sends no telemetry"
 _VESC_BACK = ("actuator_lost", "vesc_ready", "vesc_silent")
@@ -134,6 +135,55 @@ ROWS: tuple[Row, ...] = (
         failure="gnss:multipath=1.5@3+2", injected="1.5 m sideways for 2 s, reported as fixed",
         vehicle="controlled stop", within_s=0.6, named=("gnss_refused", "place_jumped"),
         counted=GATE, recovers=_REARM, remark=_FIVE,
+    ),
+    # Motion capture.
+    Row(
+        profile="f1tenth_mocap", failure="mocap:off@3+2", injected="no frame arrives for 2 s",
+        vehicle="controlled stop", within_s=0.3, named=("mocap_frames_lost", "mocap_lost"),
+        recovers=_REARM, remark="capped after 0.2 s, stopped after 1 s",
+    ),
+    Row(
+        profile="f1tenth_mocap", failure="mocap:garbage@3+2", injected="random bytes for 2 s",
+        vehicle="controlled stop", within_s=0.3, named=("mocap_frames_lost", "mocap_lost"),
+        recovers=_REARM,
+    ),
+    Row(
+        profile="f1tenth_mocap", failure="mocap:stuck@3+2",
+        injected="the same pose for 2 s, fresh stamps", vehicle="controlled stop", within_s=0.3,
+        named=("message_unused", "mocap_frozen"), recovers=_REARM, remark=_NOT_BELIEVED,
+    ),
+    Row(
+        profile="f1tenth_mocap", failure="mocap:wrong@3+2", injected="1 m sideways for 2 s",
+        vehicle="controlled stop", within_s=0.3, named=("message_unused", "mocap_jumped"),
+        recovers=_REARM, remark=_NOT_BELIEVED,
+    ),
+    Row(
+        profile="f1tenth_mocap", failure="mocap:mocap_flip@3+2",
+        injected="the body flips by half a turn for 2 s", vehicle="controlled stop", within_s=0.3,
+        named=("message_unused", "mocap_flipped"), recovers=_REARM, remark=_NOT_BELIEVED,
+    ),
+    Row(
+        profile="f1tenth_mocap", failure="mocap:mocap_exchange@3+2",
+        injected="another body is taken for the vehicle's for 2 s", vehicle="controlled stop",
+        within_s=0.3, named=("message_unused", "mocap_jumped"), recovers=_REARM,
+        remark=_NOT_BELIEVED,
+    ),
+    Row(
+        profile="f1tenth_mocap", failure="mocap:mocap_occluded@3+2",
+        injected="the cameras do not see the body for 2 s", vehicle="controlled stop",
+        within_s=0.3, named=("mocap_lost",), recovers=_REARM,
+        remark="less than 0.2 s is driven through",
+    ),
+    Row(
+        profile="f1tenth_mocap", failure="mocap:mocap_frozen@3+2",
+        injected="the last pose is repeated for 2 s, and nothing says so",
+        vehicle="controlled stop", within_s=0.3, named=("message_unused", "mocap_frozen"),
+        recovers=_REARM, remark=_NOT_BELIEVED,
+    ),
+    Row(
+        profile="f1tenth_mocap", failure="mocap:mocap_loses_frames@3+2",
+        injected="30 % of the frames are lost for 2 s", vehicle="drives on", within_s=0.6,
+        named=("mocap_frames_lost",),
     ),
     # Heading.
     Row(
