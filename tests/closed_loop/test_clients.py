@@ -34,8 +34,10 @@ from vehicled.live.control_socket.protocol import ActionRequest, SetpointRequest
 from vehicled.live.control_socket.socket_path import SocketPathError, socket_path
 from vehicled.log.reader import LogReader
 
-pytestmark = pytest.mark.xdist_group("clients")  # the programs are built once
-
+WALL = pytest.mark.xdist_group("wall")
+"""Drives in wall time share one worker with all others."""
+BUILT = pytest.mark.xdist_group("clients")
+"""One worker builds the programs."""
 STAND_INS = ROOT / "tests" / "stand_ins"
 COURSE = "circle_r5_ccw"
 LANGUAGES = ("cpp", "matlab")
@@ -73,7 +75,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
             pytest.skip("the program g++ is not installed")
         folder = tmp_path_factory.mktemp("cpp")
         flags = [
-            "-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
+            "-std=c++17", "-O0", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
             "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
         ]  # fmt: skip
         for name in ("drive_lap", "read_topic", "step_lap"):
@@ -198,10 +200,12 @@ def live(folder: Path, *options: str) -> Iterator[LiveRun]:
 # ---------------------------------------------------------------- servers
 
 
+@BUILT
 def test_a_stepped_simulation_keeps_to_the_protocol(stepped: tuple[str, str]) -> None:
     assert conformance.test_server(*stepped) == []
 
 
+@WALL
 def test_a_daemon_and_its_relay_keep_to_the_protocol(tmp_path: Path) -> None:
     with live(tmp_path, "--by-hand") as vehicle, vehicle.client() as client:
         vehicle.wait_for(client, "STANDBY")
@@ -210,12 +214,14 @@ def test_a_daemon_and_its_relay_keep_to_the_protocol(tmp_path: Path) -> None:
             assert conformance.test_server(address, token) == []
 
 
+@BUILT
 def test_a_relay_without_a_daemon_says_so() -> None:
     with serving("control") as (address, token), conformance.closing(address, token) as wire:
         assert "no daemon is running" in wire.refused({"do": "hello", "version": 1, "token": token})
         assert wire.line() is None
 
 
+@BUILT
 def test_a_simulation_on_a_unix_socket_needs_no_token(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with subprocess.Popen(
@@ -254,6 +260,7 @@ def cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("kind", "case", "language"), cases())
+@BUILT
 def test_a_client_ends_with_the_cause(
     kind: str, case: str, language: str, built: Callable[[], Path]
 ) -> None:
@@ -262,6 +269,7 @@ def test_a_client_ends_with_the_cause(
     assert conformance.test_client(kind, template, [case]) == []
 
 
+@BUILT
 def test_both_languages_step_the_same_drive(
     stepped: tuple[str, str], built: Callable[[], Path]
 ) -> None:
@@ -277,6 +285,7 @@ def test_both_languages_step_the_same_drive(
     assert float(found[2]) < 0.1
 
 
+@BUILT
 def test_numbers_are_read_alike_without_the_newer_functions(
     stepped: tuple[str, str], built: Callable[[], Path], tmp_path: Path
 ) -> None:
@@ -303,6 +312,7 @@ def played() -> Iterator[tuple[str, str]]:
         server.close()
 
 
+@BUILT
 def test_every_call_in_cpp_returns_or_names_the_mistake(
     stepped: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -312,6 +322,7 @@ def test_every_call_in_cpp_returns_or_names_the_mistake(
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+@BUILT
 def test_every_call_in_matlab_returns_or_names_the_mistake(stepped: tuple[str, str]) -> None:
     with played() as daemon:
         given = "', '".join((*stepped, *daemon))
@@ -327,7 +338,7 @@ def compiled(folder: Path, source: str) -> Path:
     if shutil.which("g++") is None:
         pytest.skip("the program g++ is not installed")
     done = subprocess.run(
-        ["g++", "-std=c++17", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+        ["g++", "-std=c++17", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
          "-I", str(CLIENTS / "cpp"), str(STAND_INS / source), "-o", str(folder / "program")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -356,6 +367,7 @@ def random_value(source: random.Random, depth: int) -> Any:
             }
 
 
+@BUILT
 def test_json_is_read_and_written_as_python_does(tmp_path: Path) -> None:
     """Random values keep their content, and whatever is cut or changed in a line raises nothing but
     a refusal."""
@@ -406,6 +418,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
+@BUILT
 def test_the_simulink_block_steps_the_simulation(stepped: tuple[str, str]) -> None:
     """Its methods are called in the order of Simulink, by a block that a stand-in plays."""
     address, token = stepped
@@ -422,6 +435,7 @@ def test_the_simulink_block_steps_the_simulation(stepped: tuple[str, str]) -> No
     assert abs(outputs[4] - outputs[0]) < 0.2
 
 
+@WALL
 def test_a_program_in_cpp_drives_and_loses_its_lease(
     tmp_path: Path, built: Callable[[], Path]
 ) -> None:
@@ -463,6 +477,7 @@ def test_a_program_in_cpp_drives_and_loses_its_lease(
     assert Mode.OFFBOARD in modes
 
 
+@WALL
 def test_a_person_takes_over_from_a_program(tmp_path: Path, built: Callable[[], Path]) -> None:
     with live(tmp_path, "--by-hand") as vehicle, vehicle.client() as client:
         vehicle.wait_for(client, "STANDBY")
@@ -470,7 +485,7 @@ def test_a_person_takes_over_from_a_program(tmp_path: Path, built: Callable[[], 
         with subprocess.Popen(
             words("cpp", "drive_lap", built, vehicle.unix, ""), stderr=subprocess.PIPE, text=True
         ) as driving:
-            vehicle.wait_for(client, "OFFBOARD")
+            wait_until(lambda: client.status()["mode"] == "OFFBOARD" or driving.poll() is not None)
             readings = iter(range(10**6))
 
             def taken() -> bool:
@@ -489,22 +504,27 @@ def test_a_person_takes_over_from_a_program(tmp_path: Path, built: Callable[[], 
             assert "follow" in driving.stderr.read()
 
 
+@WALL
 def test_a_program_in_matlab_takes_over_from_the_course(
     tmp_path: Path, built: Callable[[], Path]
 ) -> None:
     octave()
-    with (
-        live(tmp_path, "--laps", "3") as vehicle,
-        vehicle.client() as client,
-        serving("control") as (address, token),
-    ):
-        vehicle.wait_for(client, "AUTO")
-        shown = vehicle.drive(
-            client, words("matlab", "drive_lap", built, address, token, f"{DISTANCE_M}")
-        )
-        assert shown.startswith(f"{COURSE}: ")
+    for attempt in range(5):
+        with (
+            live(tmp_path / f"{attempt}", "--laps", "3") as vehicle,
+            vehicle.client() as client,
+            serving("control") as (address, token),
+        ):
+            vehicle.wait_for(client, "AUTO")
+            done = run(words("matlab", "drive_lap", built, address, token, f"{DISTANCE_M}"))
+        # A computer that holds up the program for 0.2 s ends its drive.
+        if done.returncode == 0 or "setpoint" not in done.stderr:
+            break
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{COURSE}: ")
 
 
+@WALL
 def test_a_vehicle_stops_for_a_program_that_is_killed(
     tmp_path: Path, built: Callable[[], Path]
 ) -> None:
@@ -526,6 +546,7 @@ def test_a_vehicle_stops_for_a_program_that_is_killed(
     assert codes & {"setpoints_ended", "setpoint_stale"}
 
 
+@WALL
 def test_a_program_that_never_reads_does_not_hold_up_the_relay(tmp_path: Path) -> None:
     with live(tmp_path, "--by-hand") as vehicle, vehicle.client() as client:
         vehicle.wait_for(client, "STANDBY")
@@ -570,6 +591,7 @@ def streaming(client: Client) -> Iterator[None]:
 # ---------------------------------------------------------------- files
 
 
+@BUILT
 def test_the_written_client_is_built_by_cmake(tmp_path: Path) -> None:
     for name in ("cmake", "make", "g++"):
         if shutil.which(name) is None:
@@ -587,6 +609,7 @@ def test_the_written_client_is_built_by_cmake(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@BUILT
 def test_a_client_is_written_once(language: str, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     status, out, _ = command("new", "client", str(folder), "--language", language)
