@@ -65,7 +65,7 @@ def main(_: list[str] | None = None) -> int:
             for member in members:
                 prepare(member.setup.profile.sim)
             channel = RadioChannel(order.radio, order.seed)
-            fleet = Fleet(members, START_NS, SIMULATED_UTC_NS, channel)
+            fleet = Fleet(members, START_NS, SIMULATED_UTC_NS, channel, traced=order.trace)
         except UserError as error:
             _say(str(error))
             return BAD_INPUT
@@ -114,7 +114,7 @@ def _serve(
         for member in run.running:
             member.peer.goodbye(f"the simulator ends: {str(error) or type(error).__name__}")
         raise
-    _write(FleetReport([_report(member, order.trace) for member in run.members]))
+    _write(FleetReport([_report(member) for member in run.members]))
 
 
 def _drive(run: FleetLockstep, fleet: Fleet) -> None:
@@ -147,7 +147,7 @@ def _greet(peer: Peer, setup: WorldSetup) -> None:
     peer.socket.setblocking(True)
 
 
-def _report(member: Member, trace: bool) -> VehicleReport:
+def _report(member: Member) -> VehicleReport:
     vehicle = member.vehicle
     assert member.ended_ns is not None
     return VehicleReport(
@@ -159,7 +159,7 @@ def _report(member: Member, trace: bool) -> VehicleReport:
         ending=member.ending,
         awaited_s=member.awaited_s,
         speed_mps=vehicle.motion.speed_mps,
-        trace=[msgspec.structs.astuple(each) for each in vehicle.trace] if trace else [],
+        trace=[msgspec.structs.astuple(each) for each in vehicle.trace],
     )
 
 

@@ -102,28 +102,24 @@ class _Side:
             collider.mass_kg
         )
         self.reach_m = collider.outline.reach_m
-        motion = collider.plant.motion()
-        self.last = ScenePose(motion.x_m, motion.y_m, motion.yaw_rad)
-        """Pose when it was last looked at."""
         self.contacts: list[ContactPoint] = []
         self._held: _SideState | None = None
 
-    def hold(self) -> None:
-        """Let the vehicle stand where it was last, as heavy as a wall, from now on."""
-        if self._held is None:
-            self.mass_kg = HELD_KG
-            still = RigidBody(HELD_KG, HELD_KG, 0.0, 0.0, 0.0, 0.0, 0.0)
-            self._held = _SideState(self.last, self.at_pose(still, self.last))
+    def hold(self, pose: ScenePose) -> None:
+        """Let the vehicle stand at a pose, as heavy as a wall, from now on."""
+        self.mass_kg = HELD_KG
+        still = RigidBody(HELD_KG, HELD_KG, 0.0, 0.0, 0.0, 0.0, 0.0)
+        self._held = _SideState(pose, self.at_pose(still, pose))
+
+    @property
+    def held(self) -> bool:
+        """True once the vehicle is simulated no longer."""
+        return self._held is not None
 
     def state(self) -> _SideState:
         """Return pose and velocity at the newest grid point."""
         if self._held is not None:
             return self._held
-        found = self._moving()
-        self.last = found.pose
-        return found
-
-    def _moving(self) -> _SideState:
         motion: Motion = self.collider.plant.motion()
         pose = ScenePose(motion.x_m, motion.y_m, motion.yaw_rad)
         c, s = cos(motion.yaw_rad), sin(motion.yaw_rad)
@@ -154,7 +150,6 @@ class _Side:
 
     def place(self, pose: ScenePose, body: RigidBody) -> None:
         """Give the plant its pose and velocity after contact."""
-        self.last = pose
         if self._held is not None:
             return
         c, s = cos(pose.yaw_rad), sin(pose.yaw_rad)
@@ -246,11 +241,12 @@ class VehiclePair:
         self.unwatched = self._steps_without_look(bodies)
         return pushed
 
-    def hold(self, first: bool, second: bool) -> None:
-        """Let a vehicle that is simulated no longer stand where it is."""
-        for side, held in zip(self._sides, (first, second), strict=True):
-            if held:
-                side.hold()
+    def hold(self, name: str, pose: ScenePose) -> None:
+        """Let a vehicle that is simulated no longer stand at a pose."""
+        for side in self._sides:
+            if side.collider.name == name and not side.held:
+                side.hold(pose)
+                self.renew()
 
     def renew(self) -> None:
         """Look again after another contact moved one of both."""

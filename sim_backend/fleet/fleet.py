@@ -127,8 +127,11 @@ class Fleet:
         start_ns: int,
         utc_ns: int,
         radio: RadioChannel | None = None,
+        *,
+        traced: bool = False,
     ) -> None:
         """Build all worlds, in the order of names. Without ``radio`` no message arrives.
+        ``traced``: keep the poses of all vehicles; memory then grows with the run.
 
         The members must have passed :func:`check_members`; raises what
         :class:`sim_backend.world.World` raises.
@@ -156,9 +159,10 @@ class Fleet:
             if (rigid := vehicle.rigid) is not None and member.setup.profile.sim.contact != "none"
         ]
         self._pairs = [VehiclePair(a, b, step_s) for a, b in combinations(colliders, 2)]
-        self._radio = radio
+        self._radio, self._traced = radio, traced
         self._of = {vehicle.name: vehicle for vehicle in self.vehicles}
-        self._trace()
+        if traced:
+            self._trace()
 
     def advance(self, to_ns: int) -> None:
         """Advance all vehicles to a time; the bytes that arrive until then are in each vehicle's
@@ -197,11 +201,14 @@ class Fleet:
         """Resolve contact after grid steps."""
         time_s = (self._grid_ns - self._start_ns) * 1e-9
         for pair in self._pairs:
+            vehicles = [self._of[name] for name in pair.names]
+            for vehicle in vehicles:
+                if vehicle.lost:
+                    at = vehicle.motion
+                    pair.hold(vehicle.name, ScenePose(at.x_m, at.y_m, at.yaw_rad))
             pair.unwatched -= steps
             if pair.unwatched >= 0:
                 continue
-            vehicles = [self._of[name] for name in pair.names]
-            pair.hold(vehicles[0].lost != "", vehicles[1].lost != "")
             if all(vehicle.lost for vehicle in vehicles) or not pair.resolve(time_s):
                 continue
             for other in self._pairs:
@@ -221,7 +228,7 @@ class Fleet:
             vehicle.measure()
             if self._seen:
                 body.follow(time_s, vehicle.motion)
-        if self._grid_ns >= self._traced_ns + TRACE_NS:
+        if self._traced and self._grid_ns >= self._traced_ns + TRACE_NS:
             self._trace()
 
     def _trace(self) -> None:

@@ -6,10 +6,12 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from math import hypot
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from sim_backend.fleet.fleet import Fleet
 from tests.busy_computer import DEADLINE_S
@@ -21,7 +23,7 @@ from vehicled.profile import load_profile
 from vehicled.run import fleet_processes
 from vehicled.run.fleet import course_from, parse_vehicle, plan_fleet, read_fleet, seed_of
 from vehicled.run.fleet_processes import drive_fleet
-from vehicled.run.fleet_result import FleetOutcome
+from vehicled.run.fleet_result import FleetOutcome, VehicleResult, digest_of
 from vehicled.run.plan import course_of
 from vehicled.run.spec import RunSpec
 
@@ -334,6 +336,45 @@ def test_ctrl_c_stops_every_vehicle(tmp_path):
         assert each["status"] == 130
 
 
+def test_no_process_outlives_a_command_that_was_killed():
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "vehicled", "sim", "--no-log",
+            "--vehicle", "a=art", "--vehicle", "b=art,from_m=5",
+        ],
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        assert process.stderr is not None
+        assert any("2 of 2 drive" in line for line in process.stderr)
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        children = [Path("/proc", pid) for pid in listed.split()]
+        assert len(children) == 3
+        process.kill()
+        end_s = time.monotonic() + DEADLINE_S
+        while any(child.exists() for child in children):
+            assert time.monotonic() < end_s
+            time.sleep(0.05)
+
+
+def test_the_slowest_daemon_is_named(capsys):
+    vehicle = VehicleResult(
+        name="a", profile="art", course="lot17", seed=1, finished=True, why="done", status=0,
+        driven_m=1.0, laps=1.0, laps_asked=1, contacts=[], ended_s=10.0, awaited_s=9.0,
+        digest="1", log="", warnings="",
+    )  # fmt: skip
+    other = replace(vehicle, name="b", awaited_s=1.0, digest="2")
+    outcome = FleetOutcome(
+        vehicles=[vehicle, other], digest=digest_of([other, vehicle]), run_s=10.0, wall_s=20.0,
+        failure="", interrupted=False,
+    )  # fmt: skip
+    outcome.show()
+    shown = capsys.readouterr().out
+    assert "a: the others waited 9.0 s for it" in shown
+    assert digest_of([vehicle, other]) in shown
+    assert outcome.status == 0
+
+
 def test_a_course_begins_where_it_is_asked_to():
     straight = course_of(ART, "straight_20m")
     later = course_from(straight, 5.0)
@@ -381,6 +422,15 @@ def test_a_convoy_follows_what_its_predecessor_broadcasts(tmp_path):
     assert 0.7 * sent < len(stamps) < sent, "a tenth is lost"
     _, _, again, _ = fleet(*options)
     assert again["digest"] == result["digest"]
+
+
+def test_the_obstacle_stop_comes_late_at_a_crossing():
+    """The page about fleets says so."""
+    file = ROOT / "docs" / "examples" / "crossing" / "crossing.toml"
+    _, vehicles, _, _ = fleet("--fleet", str(file), "--no-log", "--duration", "9")
+    assert "obstacle ahead" in vehicles["north"]["why"]
+    impacts = [vehicles[name]["contacts"][0] for name in ("east", "north")]
+    assert impacts[0]["speed_mps"] == impacts[1]["speed_mps"] < 0.95
 
 
 def test_a_follower_that_receives_nothing_stays_where_it_is(tmp_path):

@@ -137,7 +137,7 @@ def test_a_heavy_one_pushes_a_light_one_without_entering_it():
 def test_one_that_is_held_stands_like_a_wall():
     first, second = Puck((0.0, 0.0, 0.0), 2.0), Puck((1.5, 0.0, 0.0))
     pair = pair_of(first, second)
-    pair.hold(False, True)
+    pair.hold("b", second.pose)
     for step in range(1, 1500):
         first.step()
         pair.unwatched -= 1

@@ -12,7 +12,6 @@ from sim_backend.fleet.order import FleetProgress
 from vehicled.cli.sim import spec_of
 from vehicled.cli.sim_like import given
 from vehicled.core.errors import SetupError
-from vehicled.run.findings import print_warnings
 from vehicled.run.fleet import FleetFile, parse_vehicle, plan_fleet, read_fleet
 from vehicled.run.fleet_processes import drive_fleet
 from vehicled.run.fleet_result import FleetOutcome
@@ -55,8 +54,6 @@ def run_fleet(arguments: Namespace) -> int:
     line = _FleetLine(len(entries))
     with TemporaryDirectory(prefix="vehicled_fleet_") as folder:
         plan = plan_fleet(entries, spec, Path(folder), file.radio)
-        for vehicle in plan.vehicles:
-            print_warnings(vehicle.plan.findings)
         end = drive_fleet(
             plan,
             arguments.link_timeout or TIMEOUT_S,
