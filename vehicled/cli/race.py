@@ -102,9 +102,7 @@ def declare_race(parser: CommandParser) -> None:
         metavar="X",
         help="fraction of the vehicle's accelerations that the line uses (default 0.9)",
     )
-    line.add_argument(
-        "--reverse", action="store_true", help="drive the track the other way round"
-    )
+    line.add_argument("--reverse", action="store_true", help="drive the track the other way round")
     drives = parser.add_argument_group("drives")
     drives.add_argument(
         "--controllers",
@@ -243,9 +241,7 @@ def _course_file(arguments: Namespace) -> Path:
     return file
 
 
-def _facts(
-    line: "RaceLine", laps: list["DrivenLap"], course: Path, scene: str
-) -> dict[str, Any]:
+def _facts(line: "RaceLine", laps: list["DrivenLap"], course: Path, scene: str) -> dict[str, Any]:
     return {
         "track": line.track.name, "track_m": line.track.length_m,
         "counter_clockwise": line.track.counter_clockwise, "objective": line.objective,
@@ -282,8 +278,10 @@ def _show(
         ["speed", f"{line.speed_mps.min():.2f} to {line.speed_mps.max():.2f} m/s"],
         [
             "nearest wall",
-            f"{line.clearance_m:.3f} m at ({line.clearance_at_m[0]:.2f}, "
-            f"{line.clearance_at_m[1]:.2f}) m",
+            (
+                f"{line.clearance_m:.3f} m at ({line.clearance_at_m[0]:.2f}, "
+                f"{line.clearance_at_m[1]:.2f}) m"
+            ),
         ],
         ["course", f"{course}; scene: {scene}"],
     ]

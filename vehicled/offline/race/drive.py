@@ -4,6 +4,7 @@ from math import atan2, cos, isfinite, nan, sin
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from vehicled.core.arrays import Array
@@ -247,11 +248,9 @@ def flying_lap_s(
     return nan
 
 
-def _spaced(x: Array, y: Array) -> Array:
+def _spaced(x: Array, y: Array) -> npt.NDArray[np.intp]:
     """Return the rows of a trace that are some way apart, for pictures."""
     if not len(x):
-        return np.zeros(0, dtype=int)
+        return np.zeros(0, dtype=np.intp)
     way = np.append(0.0, np.cumsum(np.hypot(np.diff(x), np.diff(y))))
-    rows: Array = np.unique(np.floor(way / POINTS_M), return_index=True)[1]
-    return rows
-
+    return np.unique(np.floor(way / POINTS_M), return_index=True)[1]

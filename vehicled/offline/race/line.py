@@ -3,10 +3,10 @@
 A line is a shift of each station of a reference line along its normal, within the walls less half
 of the vehicle, its swing in bends and a margin.
 
-- Minimum curvature: the integral of the squared curvature, by Gauss-Newton: each step is a quadratic
-  programme of the curvature linearised about the present line (Heilmeier et al. 2019, "Minimum
-  curvature trajectory planning and control for an autonomous race car"). As there, the reference is
-  moved onto the result and the problem solved again.
+- Minimum curvature: the integral of the squared curvature, by Gauss-Newton: each step is a
+  quadratic programme of the curvature linearised about the present line (Heilmeier et al. 2019,
+  "Minimum curvature trajectory planning and control for an autonomous race car"). As there, the
+  reference is moved onto the result and the problem solved again.
 - Shortest path: the sum of the squared legs, in the same programme.
 - Minimum time: descent on the lap time of :mod:`~vehicled.offline.race.speed` itself, from the line
   of minimum curvature on. Each step minimises the linearised lap time with the curvature as metric,
@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from vehicled.core.arrays import Array
@@ -38,12 +39,19 @@ REFERENCES = 2
 """Times that the reference is moved onto the line of minimum curvature."""
 FOLD = 0.9
 """Largest shift towards the inside of a bend, in radii of the reference there."""
-_FIRST_STEPS, _STEPS, _TIME_STEPS, _FITTINGS = 3, 12, 60, 8
-_TRIES, _MIX_STEPS = 7, 6
-MIXES = (0.1, 0.25, 0.5)
-"""Mixes of curvature and length from which the descent on the lap time may begin."""
+_FIRST_STEPS, _STEPS, _TIME_STEPS, _FITTINGS = 3, 12, 100, 8
+_TRIES, _MIX_STEPS = 4, 6
+_SPREADS = (0, 2, 6, 20)
+"""Stations over which the gradient of the lap time is spread, in turn."""
+_CHUNK = 2000
+SHORTEST = 0.98
+"""Weight of the length in the shortest path: the rest keeps the curvature from jumping."""
+POWERS = (2.0, 4.0, 8.0)
+MIXES = (0.0, 0.1, 0.25, 0.5)
+"""Powers of the curvature, and mixes with the length, from whose lines the descent on the lap time
+begins with the fastest."""
 SLOW_GAIN = 3e-5
-"""Relative gain of lap time below which, three times in a row, the descent ends."""
+"""Relative gain of lap time below which, time after time, the descent ends."""
 _SETTLED = 1e-3
 """Step below which the line is settled, in widths of the track."""
 _LOCK_PENALTY = 1e3
@@ -127,7 +135,7 @@ def race_line(
     if objective == "centre":
         return _finished(track, limits, objective, centre, centre)
     search = _Search(track, limits, margin_m, reference)
-    weight = {"shortest": 1.0, "mix": mix}.get(objective, 0.0)
+    weight = {"shortest": SHORTEST, "mix": mix}.get(objective, 0.0)
     for turn in range(REFERENCES):
         progress(f"line {turn + 1} of {REFERENCES + 1}")
         search.settle(0.0, _FIRST_STEPS)
@@ -299,21 +307,27 @@ class _Search:
         middle = 0.5 * (low + high)
         return np.where(crossed, middle, low), np.where(crossed, middle, high)
 
-    def settle(self, weight: float, steps: int = _STEPS) -> None:
-        """Minimise curvature, or by ``weight`` the length, about the reference."""
+    def settle(self, weight: float, steps: int = _STEPS, power: float = 2.0) -> None:
+        """Minimise curvature, or by ``weight`` the length, about the reference.
+
+        ``power``: exponent of the curvature, >= 2; a larger one flattens the sharpest bends.
+        """
+        # The curvature in units in which powers of it stay comparable with its square.
+        unit = self._unit() if power > 2.0 else 1.0
         for _ in range(steps):
             low, high = self._bounds()
             self._shift = np.clip(self._shift, low, high)
             points = self.points
-            cost = self._cost(weight, points)
+            cost = self._cost(weight, points, power, unit)
             kappa, legs = curvature_of(points)
             jacobian = _curvature_jacobian(points, self._reference.normals)
-            bent = (1.0 - weight) * self._scale() * legs
+            sharp = (np.abs(kappa) / unit) ** (power - 2.0)
+            bent = (1.0 - weight) * self._scale() * (power - 1.0) * np.maximum(sharp, 1e-3) * legs
             length, pull = self._length_model(weight, points)
             pull = pull + _leg_gradient(
                 points,
                 self._reference.normals,
-                0.5 * (1.0 - weight) * self._scale() * kappa * kappa,
+                (1.0 - weight) * self._scale() / power * sharp * kappa * kappa,
             )
             step = solve_qp(
                 bent,
@@ -324,10 +338,11 @@ class _Search:
                 low - self._shift,
                 high - self._shift,
                 self._limits.max_curvature_per_m,
+                target=kappa * (power - 2.0) / (power - 1.0),
             )
             for size in (1.0, 0.5, 0.25, 0.1):
                 shift = np.clip(self._shift + size * step, low, high)
-                if self._cost(weight, self._reference.at(shift)) < cost:
+                if self._cost(weight, self._reference.at(shift), power, unit) < cost:
                     break
             else:
                 return
@@ -337,15 +352,19 @@ class _Search:
                 return
 
     def take_fastest(self, weights: Sequence[float]) -> None:
-        """Take the mix of curvature and length with the least lap time, the present line
-        included."""
+        """Take the line with the least lap time of all powers of the curvature and mixes with
+        the length, the present line included."""
         best, found = self._timed(self.points)[0], self._shift
-        for weight in weights:
-            self.settle(weight, _MIX_STEPS)
-            tried = self._timed(self.points)[0]
-            if tried >= best:
-                break
-            best, found = tried, self._shift
+        start = found
+        for power in POWERS:
+            self._shift = start
+            for weight in weights:
+                self.settle(weight, _MIX_STEPS, power)
+                tried = self._timed(self.points)[0]
+                if tried < best:
+                    best, found = tried, self._shift
+                elif weight:
+                    break
         self._shift = found
 
     def _timed(self, points: Array) -> tuple[float, Array, Array]:
@@ -355,9 +374,14 @@ class _Search:
         over = np.maximum(np.abs(kappa) - self._limits.max_curvature_per_m, 0.0)
         return lap_time(kappa, legs, self._limits).time_s + float((over * legs).sum()), kappa, legs
 
-    def _cost(self, weight: float, points: Array) -> float:
+    def _unit(self) -> float:
+        kappa, legs = curvature_of(self.points)
+        return float(np.sqrt((kappa**4 * legs).sum() / max((kappa**2 * legs).sum(), 1e-12)))
+
+    def _cost(self, weight: float, points: Array, power: float, unit: float) -> float:
         kappa, legs = curvature_of(points)
-        cost = 0.5 * (1.0 - weight) * self._scale() * float((kappa * kappa * legs).sum())
+        bent = kappa * kappa * (np.abs(kappa) / unit) ** (power - 2.0)
+        cost = (1.0 - weight) * self._scale() / power * float((bent * legs).sum())
         cost += 0.5 * weight * float((legs * legs).sum() / self._spacing())
         over = float(np.abs(kappa).max()) / self._limits.max_curvature_per_m - 1.0
         return cost + _LOCK_PENALTY * max(over, 0.0)
@@ -438,52 +462,59 @@ class _Search:
         return found[0], found[1]
 
     def hasten(self, progress: Callable[[str], None] = lambda text: None) -> None:
-        """Lower the lap time, step by step."""
-        limits = self._limits
+        """Lower the lap time, step by step.
+
+        The lap time depends on the sharpest station of a bend alone, so that its gradient leads
+        from one corner of the line to the next; steps along the gradient spread over neighbours
+        flatten the whole bend.
+        """
+        from scipy.ndimage import gaussian_filter1d
+
         best, kappa, legs = self._timed(self.points)
-        damping = None
+        first = 0.05 * best / max(float((kappa * kappa * legs).sum()), 1e-9)
+        damping = dict.fromkeys(_SPREADS, first)
         slow = 0
-        for _ in range(_TIME_STEPS):
-            gradient = lap_gradient(kappa, legs, limits)
+        for k in range(_TIME_STEPS):
+            spread = _SPREADS[k % len(_SPREADS)]
+            gradient = lap_gradient(kappa, legs, self._limits)
+            by_curvature = gradient.by_curvature
+            if spread:
+                by_curvature = gaussian_filter1d(by_curvature, spread, mode="wrap")
             jacobian = _curvature_jacobian(self.points, self._reference.normals)
-            slope = jacobian.T @ gradient.by_curvature + _leg_gradient(
+            slope = jacobian.T @ by_curvature + _leg_gradient(
                 self.points, self._reference.normals, gradient.by_leg
             )
-            if damping is None:
-                damping = 0.05 * best / max(float((kappa * kappa * legs).sum()), 1e-9)
             low, high = self._bounds()
-            taken = False
+            gained = 0.0
             for _ in range(_TRIES):
                 step = solve_qp(
-                    damping * legs,
+                    damping[spread] * legs,
                     kappa,
                     jacobian,
                     slope,
                     None,
                     low - self._shift,
                     high - self._shift,
-                    limits.max_curvature_per_m,
+                    self._limits.max_curvature_per_m,
                     target=kappa,
                 )
                 shift = np.clip(self._shift + step, low, high)
                 tried = self._timed(self._reference.at(shift))
-                if tried[0] < best:
-                    taken = True
+                gained = best - tried[0]
+                if gained > 0.0:
+                    self._shift = shift
+                    best, kappa, legs = tried
                     break
-                damping *= 3.0
-            if not taken:
-                break
-            gained, promised = best - tried[0], -float(slope @ step)
-            self._shift = shift
-            best, kappa, legs = tried
-            if gained > 0.6 * promised:
-                damping /= 3.0
-            elif gained < 0.2 * promised:
-                damping *= 1.5
+                damping[spread] *= 4.0
+            promised = -float(slope @ step)
+            if gained > 0.5 * promised:
+                damping[spread] /= 4.0
+            elif 0.0 < gained < 0.1 * promised:
+                damping[spread] *= 2.0
             progress(f"lap time {best:.3f} s")
             slow = slow + 1 if gained < SLOW_GAIN * best else 0
-            if slow >= 3:
-                break
+            if slow >= 2 * len(_SPREADS):
+                return
 
 
 def _curvature_jacobian(points: Array, normals: Array) -> Any:
@@ -615,21 +646,24 @@ def clearances(track: Track, points: Array, limits: RaceLimits) -> tuple[Array, 
         + places[None, :, 1:] * normals[:, None]
     )
     found = []
-    for wall, inward in ((track.left_wall_m, -1.0), (track.right_wall_m, 1.0)):
-        found.append(_signed(body.reshape(-1, 2), wall, inward).reshape(len(points), -1).min(axis=1))
+    for wall, around in (
+        (track.left_wall_m, not track.counter_clockwise),
+        (track.right_wall_m, track.counter_clockwise),
+    ):
+        distance = _signed(body.reshape(-1, 2), wall, around)
+        found.append(distance.reshape(len(points), -1).min(axis=1))
     return found[0], found[1]
 
 
-def _signed(points: Array, wall: Array, inward: float) -> Array:
-    """Return the distance of points to a closed wall, negative behind it; ``inward`` is -1.0 if the
-    track is to the right of the wall's direction."""
+def _signed(points: Array, wall: Array, around: bool) -> Array:
+    """Return the distance of points to a closed wall, negative behind it; ``around`` is True if the
+    wall lies round the track."""
     from scipy.spatial import cKDTree
 
     ends = np.roll(wall, -1, axis=0)
     along = ends - wall
     size = np.hypot(along[:, 0], along[:, 1])
-    longest = float(np.median(size))
-    counts = np.maximum(np.ceil(size / max(longest, 1e-9)).astype(int), 1)
+    counts = np.maximum(np.ceil(size / max(float(np.median(size)), 1e-9)).astype(int), 1)
     index = np.repeat(np.arange(len(wall)), counts)
     part = np.concatenate([(np.arange(c) + 0.5) / c for c in counts.tolist()])
     tree = cKDTree(wall[index] + part[:, None] * along[index])
@@ -639,17 +673,25 @@ def _signed(points: Array, wall: Array, inward: float) -> Array:
     square = np.maximum((leg * leg).sum(axis=2), 1e-18)
     t = np.clip(((points[:, None] - start) * leg).sum(axis=2) / square, 0.0, 1.0)
     apart = points[:, None] - (start + t[..., None] * leg)
-    distance = np.hypot(apart[..., 0], apart[..., 1])
-    side = leg[..., 0] * apart[..., 1] - leg[..., 1] * apart[..., 0]
-    best = distance.argmin(axis=1)
-    # At a corner two segments are equally near; the one that sees the point more squarely decides.
-    least = np.take_along_axis(distance, best[:, None], 1)
-    equal = distance <= least + 1e-9
-    lateral = np.where(equal, np.abs(side) / np.sqrt(square), -1.0)
-    chosen = lateral.argmax(axis=1)
-    sign = np.sign(np.take_along_axis(side, chosen[:, None], 1)[:, 0]) * inward
-    signed: Array = np.where(sign < 0.0, -1.0, 1.0) * least[:, 0]
+    distance = np.hypot(apart[..., 0], apart[..., 1]).min(axis=1)
+    signed: Array = np.where(_inside(points, wall) == around, distance, -distance)
     return signed
+
+
+def _inside(points: Array, polygon: Array) -> npt.NDArray[np.bool_]:
+    """Return for each point whether it is inside a polygon: whether a ray from it to the east
+    crosses an odd number of edges."""
+    ends = np.roll(polygon, -1, axis=0)
+    low = np.minimum(polygon[:, 1], ends[:, 1])
+    high = np.maximum(polygon[:, 1], ends[:, 1])
+    rise = ends[:, 1] - polygon[:, 1]
+    slope = (ends[:, 0] - polygon[:, 0]) / np.where(rise == 0.0, 1.0, rise)
+    found = np.zeros(len(points), bool)
+    for first in range(0, len(points), _CHUNK):
+        x, y = points[first : first + _CHUNK].T[:, :, None]
+        crossed = (low <= y) & (y < high) & (polygon[:, 0] + slope * (y - polygon[:, 1]) > x)
+        found[first : first + _CHUNK] = crossed.sum(axis=1) % 2 == 1
+    return found
 
 
 def _finished(
@@ -660,9 +702,9 @@ def _finished(
     if objective != "centre" and abs(kappa[k]) > OVER_LOCK * limits.max_curvature_per_m:
         raise RaceError(
             f"{track.name}: the bend at ({points[k, 0]:.2f}, {points[k, 1]:.2f}) m is too tight: "
-            f"within the walls the vehicle needs a radius of {1.0 / abs(kappa[k]):.2f} m, and turns "
-            f"no tighter than {1.0 / limits.max_curvature_per_m:.2f} m; choose a vehicle that turns "
-            "more tightly, a smaller --margin, or a wider track"
+            f"within the walls the line has a radius of {1.0 / abs(kappa[k]):.2f} m, and the "
+            f"vehicle turns no tighter than {1.0 / limits.max_curvature_per_m:.2f} m; choose a "
+            "vehicle that turns more tightly, a smaller --margin, or a wider track"
         )
     left, right = clearances(track, points, limits)
     clear = np.minimum(left, right)

@@ -2,6 +2,7 @@
 speeds along it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +31,7 @@ def plot_race(line: RaceLine, laps: Sequence[DrivenLap], file: str) -> None:
         size = np.ptp(np.vstack((track.left_wall_m, track.right_wall_m)), axis=0)
         scale = min(8.0 / size[0], 6.5 / size[1])
         figure = new_figure(max(scale * size[0], 5.0) + 1.4, max(scale * size[1], 2.5) + 3.2)
-        area, below = figure.subplots(
-            2, 1, height_ratios=(max(scale * size[1], 2.5), 1.7)
-        )
+        area, below = figure.subplots(2, 1, height_ratios=(max(scale * size[1], 2.5), 1.7))
         outer = max((track.left_wall_m, track.right_wall_m), key=lambda wall: abs(_area(wall)))
         inner = track.left_wall_m if outer is track.right_wall_m else track.right_wall_m
         area.fill(outer[:, 0], outer[:, 1], color=_TRACK, lw=0)
@@ -42,9 +41,10 @@ def plot_race(line: RaceLine, laps: Sequence[DrivenLap], file: str) -> None:
             area.plot(ring[:, 0], ring[:, 1], color=_WALL, lw=0.8)
         points = np.column_stack((line.x_m, line.y_m))
         ring = np.vstack((points, points[:1]))
+        segments: Any = np.stack((ring[:-1], ring[1:]), axis=1)
         coloured = area.add_collection(
             LineCollection(
-                np.stack((ring[:-1], ring[1:]), axis=1),
+                segments,
                 array=line.speed_mps,
                 cmap="viridis",
                 linewidths=2.6,
@@ -74,8 +74,8 @@ def plot_race(line: RaceLine, laps: Sequence[DrivenLap], file: str) -> None:
         )
         below.set_ylim(bottom=0.0)
         below.grid(color="#e0e0e0", lw=0.6)
-        figure.suptitle(
-            f"{line.length_m:.1f} m, ideal lap {line.lap.time_s:.2f} s", y=0.0, va="bottom"
+        below.set_title(
+            f"line of {line.length_m:.1f} m, ideal lap {line.lap.time_s:.2f} s", loc="left"
         )
         save_figure(figure, file)
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from sim_backend.scene.anchor import scene_of
 from sim_backend.scene.describe import SceneView, view_of
 from vehicled.core import shipped
+from vehicled.core.arrays import Array
 from vehicled.maps.map_file import read_map
 from vehicled.offline.race.errors import RaceError
 from vehicled.offline.race.track import Track, track_of
@@ -129,7 +130,7 @@ def _lane_track(name: str, view: SceneView) -> Track:
     )
 
 
-def _length(points: np.ndarray) -> float:  # type: ignore[type-arg]
+def _length(points: Array) -> float:
     return float(np.hypot(*(np.roll(points, -1, axis=0) - points).T).sum())
 
 

@@ -3,8 +3,9 @@ of that.
 
 The lateral acceleration bounds the speed at each station, and so does the rate of the steering
 where the curvature changes. Acceleration and braking use what the combined limit leaves: the
-friction ellipse of :class:`~vehicled.offline.race.limits.RaceLimits`. The pass begins at the slowest
-station, which no acceleration or braking can slow down further, so one lap is periodic.
+friction ellipse of :class:`~vehicled.offline.race.limits.RaceLimits`. The pass begins at the
+slowest station, which neither acceleration nor braking can slow down further, so one lap is
+periodic.
 """
 
 from math import sqrt

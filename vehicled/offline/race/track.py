@@ -1,6 +1,5 @@
 """A race track: centre line, widths and walls; checks of what users give."""
 
-
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -15,7 +14,9 @@ OPEN_RATIO = 4.0
 """A gap between the last point and the first that is this many times the largest other one makes an
 open track."""
 LEAST_LENGTH_M = 2.0
-KEPT = 0.97
+WALL_STEP, MOST_CORNERS = 0.05, 8000
+"""Distance of the corners of a wall, in widths of the track, and their largest number."""
+KEPT = 0.99
 """Points of a wall that lie nearer to the centre line than this fraction of their width are beyond
 the fold of an inside edge and are left out."""
 
@@ -89,8 +90,8 @@ def track_of(
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
             raise RaceError(
-                f"{name}, {where[bad[0]]}: {what} is {values[bad[0]]}; correct or delete the point: "
-                "every value is a finite number of metres"
+                f"{name}, {where[bad[0]]}: {what} is {values[bad[0]]}; correct or delete the "
+                "point: every value is a finite number of metres"
             )
     x, y, right, left = columns
     _check_sizes(name, where, x, y, right, left)
@@ -120,15 +121,13 @@ def track_of(
     _check_turns(name, where, points)
     _check_crossing(name, where, points)
     area = 0.5 * float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum())
-    left_wall, right_wall = _walls(points, left), _walls(points, -right)
+    left_wall, right_wall = _walls(points, left, -right)
     if min(len(left_wall), len(right_wall)) < 3:
         raise RaceError(
             f"{name}: the track is wider than the loop of its centre line, so that no wall is left "
             "inside; check the units of the widths"
         )
-    return Track(
-        name, x, y, right, left, left_wall, right_wall, area > 0.0, length, tuple(notes)
-    )
+    return Track(name, x, y, right, left, left_wall, right_wall, area > 0.0, length, tuple(notes))
 
 
 def _check_sizes(
@@ -246,16 +245,31 @@ def normals_of(points: Array) -> Array:
     return np.column_stack((-tangent[:, 1], tangent[:, 0]))
 
 
-def _walls(points: Array, offset: Array) -> Array:
-    """Return the wall at an offset to the left of a closed line, without the folds of tight
-    bends."""
+def _walls(points: Array, left: Array, right: Array) -> tuple[Array, Array]:
+    """Return the walls at offsets to the left of the cubic through a closed line, without the folds
+    of tight bends.
+
+    They have more corners than the line: a wall of a few chords would bend the race line at each.
+    """
+    from scipy.interpolate import CubicSpline
     from scipy.spatial import cKDTree
 
-    wall = points + offset[:, None] * normals_of(points)
-    size = np.abs(offset)
-    nearest, index = cKDTree(points).query(wall)
-    kept = nearest >= KEPT * np.minimum(size, size[index]) - 1e-9
-    found: Array = wall[kept]
-    return found
-
-
+    ring = np.vstack((points, points[:1]))
+    s = np.append(0.0, np.cumsum(np.hypot(*np.diff(ring, axis=0).T)))
+    width = float(np.mean(left - right))
+    n = len(points)
+    parts = int(np.clip(s[-1] / (WALL_STEP * width) / n, 1.0, max(MOST_CORNERS / n, 1.0)) + 0.5)
+    fine = np.interp(np.arange(n * parts) / parts, np.arange(n + 1), s)
+    spline = CubicSpline(s, ring, bc_type="periodic")
+    line, tangent = spline(fine), spline(fine, 1)
+    tangent /= np.maximum(np.hypot(tangent[:, 0], tangent[:, 1]), 1e-12)[:, None]
+    normals = np.column_stack((-tangent[:, 1], tangent[:, 0]))
+    tree = cKDTree(line)
+    found = []
+    for offset in (left, right):
+        shift = np.interp(fine, s, np.append(offset, offset[0]))
+        wall = line + shift[:, None] * normals
+        size = np.abs(shift)
+        nearest, index = tree.query(wall)
+        found.append(wall[nearest >= KEPT * np.minimum(size, size[index]) - 1e-9])
+    return found[0], found[1]

@@ -107,6 +107,11 @@ def _columns(
     first: tuple[int, str],
     remarks: list[str],
 ) -> dict[str, int]:
+    if width == 1:
+        raise RaceError(
+            f"{name}, line {first[0]}: one value, {first[1][:40]!r}; the columns are separated by "
+            f"commas, semicolons, tabs or blanks; expected {KIND}"
+        )
     for text in ([header] if header else []) + comments[::-1]:
         for mark in dict.fromkeys((separator, *_SEPARATORS)):
             names = [cell.lower() for cell in _cells(text, mark)]
@@ -133,14 +138,7 @@ def _columns(
     if width == len(ORDER):
         remarks.append("no header: the columns are x, y, width to the right, width to the left")
         return {role: k for k, role in enumerate(ORDER)}
-    if width == 1:
-        raise RaceError(
-            f"{name}, line {first[0]}: one value, {first[1][:40]!r}; the columns are separated by "
-            f"commas, semicolons, tabs or blanks; expected {KIND}"
-        )
-    raise RaceError(
-        f"{name}, line {first[0]}: {width} columns without a header; expected {KIND}"
-    )
+    raise RaceError(f"{name}, line {first[0]}: {width} columns without a header; expected {KIND}")
 
 
 def _check_roles(name: str, names: list[str], found: dict[str, int]) -> None:
@@ -162,9 +160,7 @@ def _check_units(name: str, names: list[str]) -> None:
     for each in names:
         unit = _UNIT.search(each)
         if unit:
-            raise RaceError(
-                f"{name}: column {each!r} is in {unit[1]}; convert the file to metres"
-            )
+            raise RaceError(f"{name}: column {each!r} is in {unit[1]}; convert the file to metres")
     if {"lat", "lon"} & set(names) or {"latitude", "longitude"} & set(names):
         raise RaceError(
             f"{name}: positions in degrees; convert the centre line to metres east and north"
@@ -183,7 +179,9 @@ def _cells(line: str, separator: str) -> list[str]:
 
 
 def _numbers(line: str, separator: str) -> bool:
-    """Return True if a line is no header: any of its values is a number."""
+    """Return True if a line is no header: any of its values is a number, or it has no letter."""
+    if not re.search(r"[A-Za-z]", line):
+        return True
     for cell in _cells(line, separator):
         try:
             float(cell)

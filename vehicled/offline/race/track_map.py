@@ -42,7 +42,7 @@ def track_from_grid(grid: OccupancyGrid, name: str) -> Track:
             f"{name}: the track is about {width:.0f} cells wide; map it with cells of at most "
             f"{grid.resolution_m * width / LEAST_CELLS:.3f} m"
         )
-    n = max(60, round(len(line) / max(0.5 * width, 4.0)))
+    n = max(60, round(len(line) / max(0.2 * width, 2.0)))
     line = smoothed(line, SMOOTH_WIDTHS * width, min(n, 5000))
     if (line[:, 0] * np.roll(line[:, 1], -1) - np.roll(line[:, 0], -1) * line[:, 1]).sum() < 0.0:
         line = line[::-1]
@@ -112,12 +112,13 @@ def _ring(grid: OccupancyGrid, name: str) -> tuple[Any, Any]:
         x, y = _placed(grid, np.array([[u - 1 + columns.start, v - 1 + rows.start]]))
         raise RaceError(
             f"{name}: the free cells surround two islands, the second one about ({x[0]:.2f}, "
-            f"{y[0]:.2f}) m: the track branches there; close the branch that is not raced in the map"
+            f"{y[0]:.2f}) m: the track branches there; close the branch that is not raced in the "
+            "map"
         )
     ring, island = np.zeros(free.shape, bool), np.zeros(free.shape, bool)
     inner = slice(1, -1)
     keep = np.isin(holes, order[1:][areas[order[1:]] > 0])
-    ring[rows, columns] = ((labels[rows, columns] == k + 1) | keep[inner, inner])
+    ring[rows, columns] = (labels[rows, columns] == k + 1) | keep[inner, inner]
     island[rows, columns] = (holes == order[0])[inner, inner]
     return ring, island
 
@@ -129,7 +130,8 @@ def _contour(values: Array, inside: Any, name: str) -> Array:
     starts: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}
     places: dict[tuple[int, int, int], tuple[float, float]] = {}
     whole = inside[:-1, :-1] & inside[1:, :-1] & inside[:-1, 1:] & inside[1:, 1:]
-    mixed = positive[:-1, :-1].astype(int) + positive[1:, :-1] + positive[:-1, 1:] + positive[1:, 1:]
+    count = positive.astype(int)
+    mixed = count[:-1, :-1] + count[1:, :-1] + count[:-1, 1:] + count[1:, 1:]
     for row, column in np.argwhere(whole & (mixed > 0) & (mixed < 4)).tolist():
         edges = []
         for v, u, upright in (
