@@ -93,7 +93,7 @@ def declare_race(parser: CommandParser) -> None:
         "--margin",
         type=between(0.0, 100.0, "expected metres from 0 to 100"),
         metavar="M",
-        help="distance of the body from the walls (default a quarter of its width)",
+        help="distance of the body from the walls (default half of its width)",
     )
     line.add_argument(
         "--use",

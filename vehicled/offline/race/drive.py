@@ -201,7 +201,7 @@ def _driven(shared: None, request: _Request) -> DrivenLap:
         why=result.why,
         lap_s=lap_s,
         ratio=lap_s / request.ideal_s,
-        cross_track_max_m=result.cross_track_m.max,
+        cross_track_max_m=float(result.cross_track_m.max),
         contacts=len(result.contacts),
         slips=slips.count,
         digest=result.digest,
@@ -244,7 +244,7 @@ def flying_lap_s(
             driven += step
         last_t = float(t[i])
         if len(marks) == LAPS:
-            return marks[1] - marks[0]
+            return float(marks[1] - marks[0])
     return nan
 
 

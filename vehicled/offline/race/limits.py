@@ -9,7 +9,7 @@ from vehicled.core.vehicle import Drive, Limits, Outline, Vehicle
 
 FRACTION = 0.9
 """Fraction of the accelerations that the line uses by default: the rest is for the controller."""
-MARGIN_RATIO = 0.25
+MARGIN_RATIO = 0.5
 """Distance that the body keeps from the walls by default, in widths of the vehicle."""
 
 

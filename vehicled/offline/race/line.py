@@ -17,6 +17,7 @@ The curvature of the line stays within full lock; the end checks that.
 """
 
 from collections.abc import Callable, Sequence
+from math import floor
 from typing import Any, Literal
 
 import numpy as np
@@ -63,6 +64,8 @@ TOLERANCE, MOST_ITERATIONS = 1e-4, 10_000
 """Tolerance of osqp: some millimetres on a track of 2 m."""
 STEP_SIZE = 100.0
 """First step size rho of osqp: with it a line takes a quarter of the iterations of the default."""
+TOUCHING_M = 0.01
+"""Distance beyond a wall that still counts as touching it: that of the tolerances above."""
 OVER_LOCK = 1.02
 """Curvature of a finished line, in that at full lock, that still counts as drivable."""
 
@@ -216,7 +219,8 @@ def _check_width(track: Track, limits: RaceLimits, margin_m: float) -> None:
     if width[k] < needed:
         bare = 2.0 * limits.outline.half_m
         cure = (
-            f"it fits with a margin of at most {0.5 * (width[k] - bare):.2f} m: give --margin"
+            f"it fits with a margin of at most {floor(50.0 * (width[k] - bare)) / 100.0:.2f} m: "
+            "give --margin"
             if width[k] > bare
             else "choose a narrower vehicle, or check the unit of the widths"
         )
@@ -709,7 +713,7 @@ def _finished(
     left, right = clearances(track, points, limits)
     clear = np.minimum(left, right)
     nearest = int(clear.argmin())
-    if objective != "centre" and clear[nearest] < 0.0:
+    if objective != "centre" and clear[nearest] < -TOUCHING_M:
         raise RaceError(
             f"{track.name}: the vehicle does not fit through at ({points[nearest, 0]:.2f}, "
             f"{points[nearest, 1]:.2f}) m: its body would be {-clear[nearest]:.2f} m beyond the "
