@@ -59,7 +59,7 @@ def test_minimum_time_is_not_slower_than_minimum_curvature(track: Track) -> None
     limits = limits_of(profile.vehicle, profile.limits)
     try:
         times = [
-            race_line(track, limits, objective, margin_m=0.1).lap.time_s  # type: ignore[arg-type]
+            race_line(track, limits, objective, margin_m=0.1).lap.time_s
             for objective in ("curvature", "time")
         ]
     except RaceError as error:

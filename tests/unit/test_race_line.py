@@ -9,18 +9,20 @@ from scipy import sparse
 from scipy.optimize import lsq_linear
 
 from tests.race_tracks import point_limits, ring, rounded_square, wavy
+from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Outline
 from vehicled.offline.race.errors import RaceError
 from vehicled.offline.race.limits import RaceLimits, limits_of
-from vehicled.offline.race.line import OBJECTIVES, curvature_of, race_line, solve_qp
+from vehicled.offline.race.line import OBJECTIVES, RaceLine, curvature_of, race_line, solve_qp
 from vehicled.offline.race.speed import lap_gradient, lap_time
 from vehicled.profile import load
 
 MARGIN_M = 0.1
 
 
-def radii(line: object) -> np.ndarray:  # type: ignore[type-arg]
-    return np.hypot(line.x_m, line.y_m)  # type: ignore[attr-defined]
+def radii(line: RaceLine) -> Array:
+    found: Array = np.hypot(line.x_m, line.y_m)
+    return found
 
 
 def test_least_curvature_in_a_ring_is_its_outer_edge() -> None:
@@ -148,7 +150,7 @@ def test_the_quadratic_programme_is_solved_as_by_an_exact_solver() -> None:
     root = np.sqrt(weights)
     exact = lsq_linear(root[:, None] * jacobian.toarray(), -root * kappa, (low, high)).x
 
-    def cost(d: np.ndarray) -> float:  # type: ignore[type-arg]
+    def cost(d: Array) -> float:
         return float((weights * (kappa + jacobian @ d) ** 2).sum())
 
     assert cost(found) <= cost(exact) * (1.0 + 1e-4)
