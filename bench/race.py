@@ -43,6 +43,7 @@ from vehicled.profile import load
 
 TRACKS = ("Monza", "Oschersleben", "Silverstone", "Spielberg")
 TUM_CLEAR_M, F1TENTH_CLEAR_M, HELPERS_CLEAR_M = 0.75, 0.28, 1.7
+HELPERS_STEP_M = 3.0
 MORE_BENT = 1.02
 POINT = Outline(0.0, 0.0, 0.0)
 
@@ -82,10 +83,14 @@ def helpers_line(track: Track) -> Array:
     """Return the line of TUM's iterated quadratic programme, with the options of racecar.ini."""
     import trajectory_planning_helpers as tph
 
-    table = np.column_stack((track.points, track.right_m, track.left_m))
-    reference = tph.spline_approximation.spline_approximation(
-        track=table, k_reg=3, s_reg=10, stepsize_prep=1.0, stepsize_reg=3.0, debug=False
-    )
+    n = round(track.length_m / HELPERS_STEP_M)
+    along = np.linspace(0.0, len(track.x_m), n, endpoint=False)
+    widths = [
+        np.interp(along, np.arange(len(track.x_m) + 1), np.append(width, width[0]))
+        for width in (track.right_m, track.left_m)
+    ]
+    # Its own smoothing of the centre line does not run with a present scipy.
+    reference = np.column_stack((resampled(track.points, n), *widths))
     closed = np.vstack((reference[:, :2], reference[0, :2]))
     _, _, matrix, normals = tph.calc_splines.calc_splines(path=closed)
     shift, reference, normals = tph.iqp_handler.iqp_handler(
@@ -96,7 +101,7 @@ def helpers_line(track: Track) -> Array:
         w_veh=2.0 * HELPERS_CLEAR_M,
         print_debug=False,
         plot_debug=False,
-        stepsize_interp=3.0,
+        stepsize_interp=HELPERS_STEP_M,
         iters_min=3,
         curv_error_allowed=0.01,
     )

@@ -15,6 +15,7 @@ from vehicled.offline.race.speed import lap_time
 from vehicled.offline.race.track import Track
 from vehicled.profile import load
 
+STATIONS = 150
 PHASE = st.floats(0.0, 2.0 * pi)
 
 
@@ -37,7 +38,7 @@ def test_the_body_stays_inside_and_the_line_is_drivable(
     profile = load("f1tenth").profile
     limits = limits_of(profile.vehicle, profile.limits)
     try:
-        line = race_line(track, limits, objective, margin_m=margin_m)  # type: ignore[arg-type]
+        line = race_line(track, limits, objective, margin_m=margin_m, stations=STATIONS)  # type: ignore[arg-type]
     except RaceError as error:
         assume("too tight" not in str(error))
         raise
@@ -59,7 +60,7 @@ def test_minimum_time_is_not_slower_than_minimum_curvature(track: Track) -> None
     limits = limits_of(profile.vehicle, profile.limits)
     try:
         times = [
-            race_line(track, limits, objective, margin_m=0.1).lap.time_s
+            race_line(track, limits, objective, margin_m=0.1, stations=STATIONS).lap.time_s
             for objective in ("curvature", "time")
         ]
     except RaceError as error:

@@ -265,10 +265,13 @@ def _show(
     line: "RaceLine", laps: list["DrivenLap"], course: Path, scene: str, arguments: Namespace
 ) -> None:
     track = line.track
-    way = "counter-clockwise" if track.counter_clockwise else "clockwise"
+    direction = "counter-clockwise" if track.counter_clockwise else "clockwise"
     width = track.left_m + track.right_m
     rows = [
-        ["track", f"{track.length_m:.1f} m {way}, {width.min():.2f} to {width.max():.2f} m wide"],
+        [
+            "track",
+            f"{track.length_m:.1f} m {direction}, {width.min():.2f} to {width.max():.2f} m wide",
+        ],
         *(["", remark] for remark in track.remarks),
         ["line", f"{line.objective}, {line.length_m:.1f} m"],
         [

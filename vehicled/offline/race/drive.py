@@ -239,8 +239,8 @@ def flying_lap_s(
         if i:
             wanted = (0.5 + len(marks)) * length_m
             if driven < wanted <= driven + step:
-                share = (wanted - driven) / step
-                marks.append(last_t + share * (float(t[i]) - last_t))
+                ratio = (wanted - driven) / step
+                marks.append(last_t + ratio * (float(t[i]) - last_t))
             driven += step
         last_t = float(t[i])
         if len(marks) == LAPS:
@@ -252,5 +252,5 @@ def _spaced(x: Array, y: Array) -> npt.NDArray[np.intp]:
     """Return the rows of a trace that are some way apart, for pictures."""
     if not len(x):
         return np.zeros(0, dtype=np.intp)
-    way = np.append(0.0, np.cumsum(np.hypot(np.diff(x), np.diff(y))))
-    return np.unique(np.floor(way / POINTS_M), return_index=True)[1]
+    distance = np.append(0.0, np.cumsum(np.hypot(np.diff(x), np.diff(y))))
+    return np.unique(np.floor(distance / POINTS_M), return_index=True)[1]

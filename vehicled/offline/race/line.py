@@ -8,12 +8,13 @@ of the vehicle, its swing in bends and a margin.
   "Minimum curvature trajectory planning and control for an autonomous race car"). As there, the
   reference is moved onto the result and the problem solved again.
 - Shortest path: the sum of the squared legs, in the same programme.
-- Minimum time: descent on the lap time of :mod:`~vehicled.offline.race.speed` itself, from the line
-  of minimum curvature on. Each step minimises the linearised lap time with the curvature as metric,
-  so that steps are smooth; only a step that lowers the lap time is taken. The result is a local
-  minimum of the outer problem, never slower than the line it began with.
+- Minimum time: descent on the lap time of :mod:`~vehicled.offline.race.speed` itself, from the
+  fastest of several lines on, that of minimum curvature among them. Each step minimises the
+  linearised lap time with the curvature as metric, so that steps are smooth; only a step that
+  lowers the lap time is taken. The result is a local minimum, not slower than the line it began
+  with.
 
-The curvature of the line stays within full lock; the end checks that.
+The curvature of the line stays within full lock, and the finished line is checked for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,7 +87,7 @@ class RaceLine(Struct, frozen=True, kw_only=True):
     """Least distance of the body to a wall."""
     clearance_at_m: tuple[float, float]
     centre_time_s: float
-    """Lap time of the centre line with the same limits; infinite if the vehicle cannot turn as
+    """Lap time of the centre line with the same limits, whether or not the vehicle can turn as
     tightly."""
 
     @property

@@ -13,6 +13,7 @@ from vehicled.core import shipped
 from vehicled.core.arrays import Array
 from vehicled.maps.map_file import read_map
 from vehicled.offline.race.errors import RaceError
+from vehicled.offline.race.line import check_libraries
 from vehicled.offline.race.track import Track, track_of
 from vehicled.offline.race.track_file import read_track
 from vehicled.offline.race.track_map import track_from_grid
@@ -41,6 +42,7 @@ def names() -> list[str]:
 def load_track(name: str) -> TrackSource:
     """Return the track of a name or a file. Raises :class:`RaceError`, MapError and the errors of
     scenes."""
+    check_libraries()
     path = Path(name).expanduser()
     suffix = path.suffix.lower()
     if name in names():
