@@ -37,7 +37,7 @@ from vehicled.core.vehicle import Outline
 from vehicled.offline.race.limits import RaceLimits, limits_of
 from vehicled.offline.race.line import clearances, curvature_of, race_line, resampled
 from vehicled.offline.race.speed import lap_time
-from vehicled.offline.race.track import Track
+from vehicled.offline.race.track import RaceTrack
 from vehicled.offline.race.track_file import read_track
 from vehicled.profile import load
 
@@ -79,7 +79,7 @@ def published(path: Path, *, semicolons: bool) -> Array:
     return points[:-1] if np.hypot(*(points[0] - points[-1])) < 1e-6 else points
 
 
-def helpers_line(track: Track) -> Array:
+def helpers_line(track: RaceTrack) -> Array:
     """Return the line of TUM's iterated quadratic programme, with the options of racecar.ini."""
     import trajectory_planning_helpers as tph
 
@@ -109,7 +109,9 @@ def helpers_line(track: Track) -> Array:
     return points
 
 
-def compare(track: Track, theirs: Array, limits: RaceLimits, clear_m: float) -> dict[str, float]:
+def compare(
+    track: RaceTrack, theirs: Array, limits: RaceLimits, clear_m: float
+) -> dict[str, float]:
     """Return lap times and lengths of a line of others and of ours."""
     ours = {
         objective: race_line(track, limits, objective, margin_m=clear_m)

@@ -7,20 +7,20 @@ import numpy as np
 from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Outline
 from vehicled.offline.race.limits import RaceLimits
-from vehicled.offline.race.track import Track, track_of
+from vehicled.offline.race.track import RaceTrack, track_of
 
 POINT = Outline(0.0, 0.0, 0.0)
 """Body of a point mass."""
 
 
-def ring(radius_m: float, width_m: float, n: int = 120) -> Track:
+def ring(radius_m: float, width_m: float, n: int = 120) -> RaceTrack:
     """Return a circular track."""
     angle = np.arange(n) * 2.0 * pi / n
     half = np.full(n, 0.5 * width_m)
     return track_of("ring", radius_m * np.cos(angle), radius_m * np.sin(angle), half, half)
 
 
-def rounded_square(side_m: float, corner_m: float, width_m: float, step_m: float) -> Track:
+def rounded_square(side_m: float, corner_m: float, width_m: float, step_m: float) -> RaceTrack:
     """Return a square track whose centre line has corners of a radius."""
     straight = side_m - 2.0 * corner_m
     x, y = [], []
@@ -41,7 +41,7 @@ def rounded_square(side_m: float, corner_m: float, width_m: float, step_m: float
 
 def wavy(
     radius_m: float, amplitudes: list[float], phases: list[float], width_m: Array | float, n: int
-) -> Track:
+) -> RaceTrack:
     """Return a track round the origin, whose radius is a sum of waves."""
     angle = np.arange(n) * 2.0 * pi / n
     radius = np.full(n, 1.0)

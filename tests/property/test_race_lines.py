@@ -12,7 +12,7 @@ from vehicled.offline.race.errors import RaceError
 from vehicled.offline.race.limits import limits_of
 from vehicled.offline.race.line import race_line
 from vehicled.offline.race.speed import lap_time
-from vehicled.offline.race.track import Track
+from vehicled.offline.race.track import RaceTrack
 from vehicled.profile import load
 
 STATIONS = 150
@@ -20,7 +20,7 @@ PHASE = st.floats(0.0, 2.0 * pi)
 
 
 @st.composite
-def tracks(draw: st.DrawFn) -> Track:
+def tracks(draw: st.DrawFn) -> RaceTrack:
     amplitudes = [draw(st.floats(0.0, most)) for most in (0.25, 0.12, 0.08, 0.04)]
     phases = [draw(PHASE) for _ in amplitudes]
     mean, wave = draw(st.floats(1.2, 2.2)), draw(st.floats(0.0, 0.4))
@@ -33,7 +33,7 @@ def tracks(draw: st.DrawFn) -> Track:
 
 @given(tracks(), st.sampled_from(["curvature", "time"]), st.sampled_from([0.05, 0.12]))
 def test_the_body_stays_inside_and_the_line_is_drivable(
-    track: Track, objective: str, margin_m: float
+    track: RaceTrack, objective: str, margin_m: float
 ) -> None:
     profile = load("f1tenth").profile
     limits = limits_of(profile.vehicle, profile.limits)
@@ -55,7 +55,7 @@ def test_the_body_stays_inside_and_the_line_is_drivable(
 
 
 @given(tracks())
-def test_minimum_time_is_not_slower_than_minimum_curvature(track: Track) -> None:
+def test_minimum_time_is_not_slower_than_minimum_curvature(track: RaceTrack) -> None:
     profile = load("f1tenth").profile
     limits = limits_of(profile.vehicle, profile.limits)
     try:

@@ -12,7 +12,7 @@ from vehicled.maps.map_file import write_map
 from vehicled.offline.race.errors import RaceError
 from vehicled.offline.race.line import resampled
 from vehicled.offline.race.source import load_track, names, walls_scene
-from vehicled.offline.race.track import Track, first_crossing, track_of
+from vehicled.offline.race.track import RaceTrack, first_crossing, track_of
 from vehicled.offline.race.track_file import track_from_text
 from vehicled.offline.race.track_map import track_from_grid
 
@@ -141,7 +141,7 @@ def test_a_mistake_in_a_track_file_names_place_and_cure(text: str, message: str)
     assert str(raised.value).startswith("t.csv")
 
 
-def _read(text: str) -> Track:
+def _read(text: str) -> RaceTrack:
     from vehicled.paths.course_file import text_of
 
     return track_from_text(text_of(text.encode(), "t.csv", "a table"), "t.csv")

@@ -1,4 +1,4 @@
-"""Drives of controllers along a race line in the simulator, in lockstep, and what they come to."""
+"""Drives of controllers along a race line in the simulator, in lockstep, and their lap times."""
 
 from math import atan2, cos, isfinite, nan, sin
 from pathlib import Path
@@ -28,7 +28,7 @@ MARK = "race line of vehicled race"
 
 
 class DrivenLap(Struct, frozen=True, kw_only=True):
-    """What one controller came to."""
+    """Result of a controller on a line."""
 
     controller: str
     finished: bool
@@ -45,7 +45,7 @@ class DrivenLap(Struct, frozen=True, kw_only=True):
     y_m: list[float]
 
 
-class _Request(Struct, frozen=True):
+class _LapRequest(Struct, frozen=True):
     run: RunSpec
     x_m: list[float]
     y_m: list[float]
@@ -150,7 +150,7 @@ def drive_line(
     """Drive a course file of a line with each controller. ``tuned``: leave their speed control as
     the profile has it."""
     requests = [
-        _Request(
+        _LapRequest(
             run=RunSpec(
                 profile=profile_name,
                 overrides=(
@@ -180,7 +180,7 @@ def drive_line(
         return processes.map(_driven, requests, lambda done: None)
 
 
-def _driven(shared: None, request: _Request) -> DrivenLap:
+def _driven(shared: None, request: _LapRequest) -> DrivenLap:
     slips = SlipCounter(request.wheelbase_m)
     done = simulate(
         Plan.of(request.run),

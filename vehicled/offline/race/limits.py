@@ -1,4 +1,4 @@
-"""What a vehicle can do on a race line: its profile, as the optimiser needs it."""
+"""Limits of a vehicle on a race line, out of its profile."""
 
 from math import hypot, sqrt
 

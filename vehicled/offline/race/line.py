@@ -30,7 +30,7 @@ from vehicled.core.errors import SetupError
 from vehicled.offline.race.errors import RaceError
 from vehicled.offline.race.limits import RaceLimits
 from vehicled.offline.race.speed import LapTime, lap_gradient, lap_time
-from vehicled.offline.race.track import Track, normals_of
+from vehicled.offline.race.track import RaceTrack, normals_of
 
 Objective = Literal["time", "curvature", "shortest", "mix", "centre"]
 OBJECTIVES: tuple[Objective, ...] = ("time", "curvature", "shortest", "mix", "centre")
@@ -74,7 +74,7 @@ OVER_LOCK = 1.02
 class RaceLine(Struct, frozen=True, kw_only=True):
     """A closed line within a track, with its speeds. Arrays (n,)."""
 
-    track: Track
+    track: RaceTrack
     objective: Objective
     limits: RaceLimits
     x_m: Array
@@ -117,7 +117,7 @@ class _Reference(Struct, frozen=True):
 
 
 def race_line(
-    track: Track,
+    track: RaceTrack,
     limits: RaceLimits,
     objective: Objective = "time",
     *,
@@ -207,13 +207,13 @@ def _length(points: Array) -> float:
     return float(np.hypot(*(np.roll(points, -1, axis=0) - points).T).sum())
 
 
-def _stations(track: Track) -> int:
+def _stations(track: RaceTrack) -> int:
     width = float(np.mean(track.left_m + track.right_m))
     wanted = track.length_m / (SPACING_RATIO * width)
     return int(np.clip(round(wanted), LEAST_STATIONS, MOST_STATIONS))
 
 
-def _check_width(track: Track, limits: RaceLimits, margin_m: float) -> None:
+def _check_width(track: RaceTrack, limits: RaceLimits, margin_m: float) -> None:
     width = track.left_m + track.right_m
     needed = 2.0 * (limits.outline.half_m + margin_m)
     k = int(width.argmin())
@@ -232,7 +232,7 @@ def _check_width(track: Track, limits: RaceLimits, margin_m: float) -> None:
         )
 
 
-def _reference(track: Track, points: Array) -> _Reference:
+def _reference(track: RaceTrack, points: Array) -> _Reference:
     normals = normals_of(points)
     upper = _distance_along(points, normals, track.left_wall_m)
     lower = _distance_along(points, -normals, track.right_wall_m)
@@ -275,7 +275,7 @@ class _Search:
     """Line that is being improved."""
 
     def __init__(
-        self, track: Track, limits: RaceLimits, margin_m: float, reference: _Reference
+        self, track: RaceTrack, limits: RaceLimits, margin_m: float, reference: _Reference
     ) -> None:
         self._track, self._limits, self._margin_m = track, limits, margin_m
         self._width = float(np.mean(track.left_m + track.right_m))
@@ -636,7 +636,7 @@ def _matrix(values: Any) -> Any:
     return matrix
 
 
-def clearances(track: Track, points: Array, limits: RaceLimits) -> tuple[Array, Array]:
+def clearances(track: RaceTrack, points: Array, limits: RaceLimits) -> tuple[Array, Array]:
     """Return the distance (n,) of the body to the left and to the right wall at each station of a
     line that its reference point follows; negative beyond a wall."""
     normals = normals_of(points)
@@ -700,7 +700,7 @@ def _inside(points: Array, polygon: Array) -> npt.NDArray[np.bool_]:
 
 
 def _finished(
-    track: Track, limits: RaceLimits, objective: Objective, points: Array, centre: Array
+    track: RaceTrack, limits: RaceLimits, objective: Objective, points: Array, centre: Array
 ) -> RaceLine:
     kappa, legs = curvature_of(points)
     k = int(np.abs(kappa).argmax())

@@ -14,7 +14,7 @@ from vehicled.core.arrays import Array
 from vehicled.maps.map_file import read_map
 from vehicled.offline.race.errors import RaceError
 from vehicled.offline.race.line import check_libraries
-from vehicled.offline.race.track import Track, track_of
+from vehicled.offline.race.track import RaceTrack, track_of
 from vehicled.offline.race.track_file import read_track
 from vehicled.offline.race.track_map import track_from_grid
 from vehicled.paths import scenes
@@ -29,7 +29,7 @@ MOST_WALL_POINTS = 5000
 class TrackSource(Struct, frozen=True):
     """A track, and the scene to drive it in."""
 
-    track: Track
+    track: RaceTrack
     scene: str
     """Name or file of the scene; empty: the walls of the track, see :func:`walls_scene`."""
 
@@ -65,8 +65,8 @@ def load_track(name: str) -> TrackSource:
     )
 
 
-def _named(track: Track, name: str) -> Track:
-    return Track(
+def _named(track: RaceTrack, name: str) -> RaceTrack:
+    return RaceTrack(
         name,
         track.x_m,
         track.y_m,
@@ -80,7 +80,7 @@ def _named(track: Track, name: str) -> Track:
     )
 
 
-def _scene_track(name: str) -> Track:
+def _scene_track(name: str) -> RaceTrack:
     """Return the track of a scene: of its map, else of its first closed lane."""
     view = view_of(name)
     course = next((course for course, _ in view.courses if course.closed), None)
@@ -96,7 +96,7 @@ def _scene_track(name: str) -> Track:
     return _lane_track(name, view)
 
 
-def _along(track: Track, course: Course) -> Track:
+def _along(track: RaceTrack, course: Course) -> RaceTrack:
     """Return a track in the direction of a course, from its start on."""
     ccw = float((course.x_m * np.roll(course.y_m, -1) - np.roll(course.x_m, -1) * course.y_m).sum())
     if (ccw > 0.0) != track.counter_clockwise:
@@ -110,7 +110,7 @@ def _along(track: Track, course: Course) -> Track:
     )
 
 
-def _lane_track(name: str, view: SceneView) -> Track:
+def _lane_track(name: str, view: SceneView) -> RaceTrack:
     closed = {lane.name for lane in view.file.lane if lane.closed}
     for lane, width_m, left, right in view.lanes:
         if lane in closed:
@@ -136,7 +136,7 @@ def _length(points: Array) -> float:
     return float(np.hypot(*(np.roll(points, -1, axis=0) - points).T).sum())
 
 
-def walls_scene(track: Track) -> str:
+def walls_scene(track: RaceTrack) -> str:
     """Return the text of a scene with the walls of a track."""
     lines = [f'title = "walls of the track {Path(track.name).stem}"', ""]
     for side, wall in (("left", track.left_wall_m), ("right", track.right_wall_m)):

@@ -38,9 +38,9 @@ class LapGradient(Struct, frozen=True):
     """Gradient of the lap time."""
 
     by_curvature: Array
-    """With respect to the curvature of each station (n,)."""
+    """Derivative by the curvature of each station (n,)."""
     by_leg: Array
-    """With respect to the length from each station to the next (n,)."""
+    """Derivative by the length from each station to the next (n,)."""
 
 
 def lap_time(curvature_per_m: Array, legs_m: Array, limits: RaceLimits) -> LapTime:

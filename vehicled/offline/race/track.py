@@ -21,7 +21,7 @@ KEPT = 0.99
 the fold of an inside edge and are left out."""
 
 
-class Track(Struct, frozen=True):
+class RaceTrack(Struct, frozen=True):
     """A closed track. Arrays (n,), in driving order, without a repeated first point."""
 
     name: str
@@ -36,20 +36,20 @@ class Track(Struct, frozen=True):
     counter_clockwise: bool
     length_m: float
     remarks: tuple[str, ...] = ()
-    """What reading made of the file."""
+    """Remarks of the reader about the file."""
 
     @property
     def points(self) -> Array:
         """Centre line (n, 2)."""
         return np.column_stack((self.x_m, self.y_m))
 
-    def reversed(self) -> "Track":
+    def reversed(self) -> "RaceTrack":
         """Return the track driven the other way round, from the same first point."""
 
         def turned(values: Array) -> Array:
             return np.roll(values[::-1], 1, axis=0)
 
-        return Track(
+        return RaceTrack(
             self.name,
             turned(self.x_m),
             turned(self.y_m),
@@ -77,7 +77,7 @@ def track_of(
     *,
     places: list[str] | None = None,
     remarks: tuple[str, ...] = (),
-) -> Track:
+) -> RaceTrack:
     """Return the checked track of a centre line and its widths. Raises :class:`RaceError` that
     names the point, as ``places`` calls it."""
     columns = [np.asarray(values, dtype=float) for values in (x_m, y_m, right_m, left_m)]
@@ -127,7 +127,9 @@ def track_of(
             f"{name}: the track is wider than the loop of its centre line, so that no wall is left "
             "inside; check the units of the widths"
         )
-    return Track(name, x, y, right, left, left_wall, right_wall, area > 0.0, length, tuple(notes))
+    return RaceTrack(
+        name, x, y, right, left, left_wall, right_wall, area > 0.0, length, tuple(notes)
+    )
 
 
 def _check_sizes(

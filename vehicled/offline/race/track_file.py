@@ -11,7 +11,7 @@ from io import StringIO
 from pathlib import Path
 
 from vehicled.offline.race.errors import RaceError
-from vehicled.offline.race.track import MAX_POINTS, Track, track_of
+from vehicled.offline.race.track import MAX_POINTS, RaceTrack, track_of
 from vehicled.paths.course_file import text_of
 from vehicled.paths.formats import MAX_BYTES
 
@@ -30,7 +30,7 @@ _SEPARATORS = (";", ",", "\t", " ")
 _SHOWN = {";": "semicolons", ",": "commas", "\t": "tabs", " ": "blanks"}
 
 
-def read_track(path: Path) -> Track:
+def read_track(path: Path) -> RaceTrack:
     """Read a track file. Raises :class:`RaceError`, its text beginning with the file's name."""
     try:
         data = path.read_bytes()
@@ -41,7 +41,7 @@ def read_track(path: Path) -> Track:
     return track_from_text(text_of(data, str(path), KIND), str(path))
 
 
-def track_from_text(text: str, name: str) -> Track:
+def track_from_text(text: str, name: str) -> RaceTrack:
     """Return the track of a table. Raises :class:`RaceError`."""
     comments: list[str] = []
     rows: list[tuple[int, str]] = []

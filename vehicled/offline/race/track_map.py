@@ -12,7 +12,7 @@ from vehicled.core.arrays import Array
 from vehicled.maps.grid import FREE, OccupancyGrid
 from vehicled.offline.race.errors import RaceError
 from vehicled.offline.race.line import check_libraries, smoothed
-from vehicled.offline.race.track import Track, normals_of, track_of
+from vehicled.offline.race.track import RaceTrack, normals_of, track_of
 
 LEAST_CELLS = 5
 """Narrowest track, in cells, whose walls a grid still shows."""
@@ -25,7 +25,7 @@ SMOOTH_WIDTHS = 0.5
 MARCH_CELLS = 0.25
 
 
-def track_from_grid(grid: OccupancyGrid, name: str) -> Track:
+def track_from_grid(grid: OccupancyGrid, name: str) -> RaceTrack:
     """Return the track of a grid, counter-clockwise. Raises :class:`RaceError` if no ring, or more
     than one, is free."""
     check_libraries()
