@@ -15,6 +15,9 @@ GROUPS = (
         CommandRow(
             "scenes", "list the scenes of the simulator, show what one holds, or draw it",
             "vehicled.cli.scenes"),
+        CommandRow(
+            "race", "find the race line of a track, and drive it with several controllers",
+            "vehicled.cli.race"),
     )),
     ("Drive a vehicle", (
         CommandRow("run", "run the daemon on a vehicle", "vehicled.cli.run"),

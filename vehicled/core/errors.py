@@ -21,6 +21,7 @@ The text says what happened, where, and what to do. What is in brackets is where
     ├── GapError                     runs cannot be judged or compared (offline.gap.errors)
     ├── StudyError                   a study (offline.studies.errors)
     ├── LearningError                data to learn from (offline.learning.errors)
+    ├── RaceError                    a race track, or a line on it (offline.race.errors)
     ├── CalibrationError             drives that determine no parameter (offline.twin.calibration)
     ├── ReferenceRunError            a run of a reference model (offline.twin.validation.reference)
     ├── SceneError, TerrainError     what stands round the course, and the ground (sim_backend)
