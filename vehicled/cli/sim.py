@@ -60,7 +60,7 @@ def declare_sim(parser: CommandParser) -> None:
             "vehicled sim --set limits.max_speed_mps=2 --seed 7",
             "vehicled sim --like latest --controller mpc   the last run, changed",
             "vehicled sim --clock wall --by-hand --view   then: vehicled teleop",
-            "vehicled sim --vehicle a=art --vehicle b=art,from_m=5   two vehicles in one world",
+            "vehicled sim --vehicle a=art --vehicle b=art,from_m=5   two in one world",
         ),
         epilog=_EXIT_STATUS,
     )
