@@ -93,10 +93,16 @@ def helpers_line(track: RaceTrack) -> Array:
     reference = np.column_stack((resampled(track.points, n), *widths))
     closed = np.vstack((reference[:, :2], reference[0, :2]))
     _, _, matrix, normals = tph.calc_splines.calc_splines(path=closed)
+    # What it only hands back where it makes no iteration.
+    unused = np.zeros(n)
     shift, reference, normals = tph.iqp_handler.iqp_handler(
         reftrack=reference,
         normvectors=normals,
         A=matrix,
+        spline_len=unused,
+        psi=unused,
+        kappa=unused,
+        dkappa=unused,
         kappa_bound=0.12,
         w_veh=2.0 * HELPERS_CLEAR_M,
         print_debug=False,
@@ -104,7 +110,7 @@ def helpers_line(track: RaceTrack) -> Array:
         stepsize_interp=HELPERS_STEP_M,
         iters_min=3,
         curv_error_allowed=0.01,
-    )
+    )[:3]
     points: Array = reference[:, :2] + shift[:, None] * normals
     return points
 

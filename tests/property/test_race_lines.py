@@ -15,7 +15,7 @@ from vehicled.offline.race.speed import lap_time
 from vehicled.offline.race.track import RaceTrack
 from vehicled.profile import load
 
-STATIONS = 150
+STATIONS = 120
 PHASE = st.floats(0.0, 2.0 * pi)
 
 
@@ -54,6 +54,7 @@ def test_the_body_stays_inside_and_the_line_is_drivable(
         assert line.lap.time_s <= line.centre_time_s * (1.0 + 1e-9)
 
 
+@pytest.mark.soak
 @given(tracks())
 def test_minimum_time_is_not_slower_than_minimum_curvature(track: RaceTrack) -> None:
     profile = load("f1tenth").profile

@@ -638,7 +638,10 @@ def _matrix(values: Any) -> Any:
 
 def clearances(track: RaceTrack, points: Array, limits: RaceLimits) -> tuple[Array, Array]:
     """Return the distance (n,) of the body to the left and to the right wall at each station of a
-    line that its reference point follows; negative beyond a wall."""
+    line that its reference point follows; negative beyond a wall.
+
+    Between the stations the body of a vehicle covers the line: it is longer than they are apart.
+    """
     normals = normals_of(points)
     tangent = np.column_stack((normals[:, 1], -normals[:, 0]))
     front, rear, half = limits.outline
