@@ -267,7 +267,8 @@ class AutopilotDevice(MotorDevice):
         """Handle the disarming of the daemon: stand still, then disarm and give the sticks back.
         What somebody else has taken over is left alone."""
         self._left_ns = now_ns
-        self._disarms = 0 if self._taken or not self._params.takes_over else DISARM_TRIES
+        mine = not self._taken and (self._ours or not self._obstacle())
+        self._disarms = DISARM_TRIES if mine and self._params.takes_over else 0
         self._releases = RELEASES
         self._taken, self._ours = "", False
         for code in self._episodes.active():
@@ -293,7 +294,9 @@ class AutopilotDevice(MotorDevice):
         if self._system is None or self._beat is None:
             return b""
         autopilot, leaves = self._beat.autopilot, self._now_ns - self._left_ns < LEAVE_NS
-        if not self._taken and (self._engaged or (self._disarms and leaves)):
+        # Where the middle of its sticks is unknown, even the middle may drive.
+        engaged = self._engaged and (self._ours or not self._obstacle())
+        if not self._taken and (engaged or (self._disarms and leaves)):
             motor, servo = outputs
             motor = motor if self._ours and brake <= 0.0 else 0.0
             sticks = firmware.sticks(autopilot, self._system, motor, -servo, self._scales)
@@ -400,7 +403,8 @@ class AutopilotDevice(MotorDevice):
         now_ns = self._now_ns
         if self._beat is None or now_ns - self._requested_ns < REPEAT_NS:
             return b""
-        if self._engaged and self._params.takes_over and not self._ours and not self._taken:
+        wanted = self._engaged and self._params.takes_over and not self._ours
+        if wanted and not self._obstacle():
             self._requested_ns = now_ns
             if not self._manual:
                 mode = float(firmware.manual_mode(self._beat.autopilot))
@@ -676,13 +680,18 @@ class AutopilotDevice(MotorDevice):
             self._out.append(Heading(t_ns, t_rx_ns, yaw_rad, sigma_rad, kind))
 
     def _on_status(self, name: str, found: SysStatus, t_rx_ns: int) -> None:
-        """Take the battery; 0 V is what an autopilot without a monitor sends."""
+        """Take the battery; 0 V is what an autopilot without a monitor sends. It knows no motor."""
+        if MotorStatus not in self._wanted:
+            return
+        volts = amperes = NAN
         if 0 < found.voltage_mv < convert.UNKNOWN_16:
             volts = self._possible(name, "input_voltage_v", found.voltage_mv * 1e-3)
-            self._remember("input_voltage_v", volts, t_rx_ns)
         if found.current_ca >= 0:
-            self._remember("input_current_a", found.current_ca * 1e-2, t_rx_ns)
-        self._moving(NAN, 1.0, t_rx_ns)
+            amperes = found.current_ca * 1e-2
+        t_ns = t_rx_ns - round(self._common.latency_ms * 1e6)
+        self._out.append(
+            MotorStatus(t_ns, t_rx_ns, input_current_a=amperes, input_voltage_v=volts)
+        )
 
     def _on_wheels(self, name: str, found: WheelDistance, t_rx_ns: int) -> None:
         """Differentiate the distances of the wheel encoders."""

@@ -251,7 +251,7 @@ class AutopilotUnit(AnsweringDevice):
         else:
             if message.system != round(self.parameters["SYSID_MYGCS"]):
                 return
-            if self.parameters["RC_OVERRIDE_TIME"] == 0.0 or found.z == RELEASE:
+            if self.parameters.get("RC_OVERRIDE_TIME") == 0.0 or found.z == RELEASE:
                 return
             self._pulses = {
                 "throttle": self._scale("RCMAP_THROTTLE").pulse_us(found.z),

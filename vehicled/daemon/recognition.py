@@ -36,6 +36,7 @@ _TITLES = {
     "mip": "MIP of a MicroStrain (driver mip)",
     "sbg": "sbgECom (driver sbg)",
     "vesc": "a VESC (driver vesc_uart)",
+    "mavlink": "MAVLink of an autopilot (driver mavlink_autopilot)",
     "rplidar": "RPLIDAR (driver rplidar)",
     "ydlidar": "YDLIDAR (driver ydlidar)",
     "ldrobot": "an LDROBOT LD06 (driver ldrobot)",
@@ -50,6 +51,7 @@ _READERS = {
     "rtcm": ("rtcm", "ntrip", "ublox"),
     "spartn": ("rtcm", "ntrip"),
     "vesc": ("vesc_uart",),
+    "mavlink": ("mavlink_autopilot",),
 }
 """Drivers that read a format, where its name is not that of the driver."""
 _REMARKS = (Event, Fault)
