@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from msgspec import Struct
 
+from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2
 from vehicled.core.wire.crc import BIT_REVERSED, Buffer
 from vehicled.core.wire.framing import (
     INCOMPLETE,
@@ -28,6 +29,12 @@ SIGNED = 0x01
 """Bit of the incompatibility flags; a receiver must drop frames with any other."""
 SIGNATURE_BYTES = 13
 LONGEST_BYTES = 280
+SET_MODE, ARM, SET_INTERVAL, REQUEST_MESSAGE = 176, 400, 511, 512
+"""MAV_CMD."""
+VERSION_NUMBER = 148
+"""Number of AUTOPILOT_VERSION."""
+MILLI_G = STANDARD_GRAVITY_MPS2 * 1e-3
+"""Unit of RAW_IMU and SCALED_IMU, m/s2."""
 OWN_COMPONENT = 191
 """MAV_COMP_ID_ONBOARD_COMPUTER."""
 
@@ -35,7 +42,7 @@ CRC_EXTRA: dict[int, int] = {
     int(number): int(extra)
     for number, _, extra in (
         each.partition(":")
-        for each in (
+        for each in (  # noqa: SIM905 - a table
             "0:50 1:124 2:137 4:237 5:217 6:104 7:119 11:89 20:214 21:159 22:220 23:168 24:24 "
             "25:23 26:170 27:144 28:67 29:115 30:39 31:246 32:185 33:104 34:237 35:244 36:222 "
             "37:212 38:9 39:254 40:230 41:28 42:28 43:132 44:221 45:232 46:11 47:153 48:41 "
@@ -73,7 +80,7 @@ CRC_EXTRA: dict[int, int] = {
 other: the sets ``common`` and ``ardupilotmega``."""
 
 
-class Heartbeat(NamedTuple):
+class MavHeartbeat(NamedTuple):
     """State of a system; sent by every participant."""
 
     custom_mode: int
@@ -175,7 +182,7 @@ class RawImu(NamedTuple):
     temperature: int = 0
 
 
-class Attitude(NamedTuple):
+class MavAttitude(NamedTuple):
     """Attitude of the autopilot's filter: rad from north, clockwise; rad/s."""
 
     time_boot_ms: int
@@ -187,7 +194,7 @@ class Attitude(NamedTuple):
     yawspeed: float
 
 
-class RcChannels(NamedTuple):
+class MavRcChannels(NamedTuple):
     """Pulses that the autopilot acts on, us, overrides included; 0 or 65535 for none."""
 
     time_boot_ms: int
@@ -275,12 +282,12 @@ class WheelDistance(NamedTuple):
 
     time_usec: int
     distances: tuple[float, ...]
-    count: int
+    wheels: int
 
 
 Content = (
-    Heartbeat | SysStatus | ParamRequestRead | ParamValue | GpsRawInt | ScaledImu | RawImu
-    | Attitude | RcChannels | ManualControl | CommandLong | CommandAck | HighresImu
+    MavHeartbeat | SysStatus | ParamRequestRead | ParamValue | GpsRawInt | ScaledImu | RawImu
+    | MavAttitude | MavRcChannels | ManualControl | CommandLong | CommandAck | HighresImu
     | AutopilotVersion | Statustext | WheelDistance
 )  # fmt: skip
 
@@ -301,15 +308,15 @@ def _layout(number: int, name: str, kind: Any, fields: str, repeated: int = 0) -
 
 
 LAYOUTS = (
-    _layout(0, "HEARTBEAT", Heartbeat, "IBBBBB"),
+    _layout(0, "HEARTBEAT", MavHeartbeat, "IBBBBB"),
     _layout(1, "SYS_STATUS", SysStatus, "IIIHHhHHHHHHb"),
     _layout(20, "PARAM_REQUEST_READ", ParamRequestRead, "hBB16s"),
     _layout(22, "PARAM_VALUE", ParamValue, "fHH16sB"),
     _layout(24, "GPS_RAW_INT", GpsRawInt, "QiiiHHHHBBiIIIIH"),
     _layout(26, "SCALED_IMU", ScaledImu, "I9hh"),
     _layout(27, "RAW_IMU", RawImu, "Q9hBh"),
-    _layout(30, "ATTITUDE", Attitude, "Iffffff"),
-    _layout(65, "RC_CHANNELS", RcChannels, "I18HBB", 18),
+    _layout(30, "ATTITUDE", MavAttitude, "Iffffff"),
+    _layout(65, "RC_CHANNELS", MavRcChannels, "I18HBB", 18),
     _layout(69, "MANUAL_CONTROL", ManualControl, "hhhhHB"),
     _layout(76, "COMMAND_LONG", CommandLong, "7fHBBB", 7),
     _layout(77, "COMMAND_ACK", CommandAck, "HBBiBB"),

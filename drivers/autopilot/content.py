@@ -3,7 +3,7 @@ invalid values are NaN."""
 
 from math import cos, isfinite, nan, radians, remainder, sin, tau
 
-from drivers.autopilot.codec import GpsRawInt, HighresImu, RawImu, ScaledImu
+from drivers.autopilot.codec import MILLI_G, GpsRawInt, HighresImu, RawImu, ScaledImu
 from drivers.gnss.solution import diagonal, yaw_rad
 from drivers.imu.axes import flu
 from drivers.imu.base import Sample
@@ -16,10 +16,9 @@ from vehicled.core.messages import (
     is_place,
     stated_carrier,
 )
-from vehicled.core.messages.units import STANDARD_GRAVITY_MPS2, ZERO_CELSIUS_K
+from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.core.wire.usage import Unused, UsageProblem
 
-MILLI_G = STANDARD_GRAVITY_MPS2 * 1e-3
 MOST_MM = 100_000_000
 """Largest believable height and stated error."""
 UNKNOWN_16 = 0xFFFF

@@ -20,21 +20,26 @@ from msgspec import Meta
 from drivers.autopilot import content as convert
 from drivers.autopilot import firmware
 from drivers.autopilot.codec import (
+    ARM,
     LONGEST_BYTES,
     PROTOCOLS,
-    Attitude,
+    REQUEST_MESSAGE,
+    SET_INTERVAL,
+    SET_MODE,
+    VERSION_NUMBER,
     CommandAck,
     CommandLong,
     Content,
     GpsRawInt,
-    Heartbeat,
     HighresImu,
+    MavAttitude,
+    MavHeartbeat,
     MavlinkMessage,
     MavlinkWriter,
+    MavRcChannels,
     ParamRequestRead,
     ParamValue,
     RawImu,
-    RcChannels,
     ScaledImu,
     Statustext,
     SysStatus,
@@ -70,12 +75,7 @@ from vehicled.core.wire.usage import Unused
 AUTOPILOT_COMPONENT = 1
 ONBOARD_CONTROLLER, NO_AUTOPILOT = 18, 8
 """MAV_TYPE and MAV_AUTOPILOT of this computer."""
-SET_MODE, ARM, SET_INTERVAL, REQUEST_MESSAGE = 176, 400, 511, 512
-"""MAV_CMD."""
-VERSION_NUMBER = 148
-ENGAGED = frozenset(
-    (Mode.ARMED, Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD, Mode.STOPPING)
-)
+ENGAGED = frozenset((Mode.ARMED, Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD, Mode.STOPPING))
 """Modes of the daemon in which the autopilot is ours."""
 TAKE_NS = 3_000_000_000
 """Longest time from the arming of the daemon to that of the autopilot."""
@@ -125,7 +125,7 @@ class AutopilotParams(MotorParams, frozen=True, forbid_unknown_fields=True, kw_o
     """Our MAVLink system. ArduPilot obeys the one in SYSID_MYGCS (MAV_GCS_SYSID) alone. Choose
     another where the autopilot only measures."""
     target_system: Annotated[int, Meta(ge=0, le=255)] = 0
-    """System of the autopilot; 0: the first that is heard."""
+    """System of the autopilot; 0: the first that sends a heartbeat."""
     configure: bool = True
     """Ask for the messages that are needed at their rates. False: only listen."""
     takes_over: bool = True
@@ -186,7 +186,7 @@ class AutopilotDevice(MotorDevice):
     def _forget(self) -> None:
         super()._forget()
         self._system: int | None = None
-        self._beat: Heartbeat | None = None
+        self._beat: MavHeartbeat | None = None
         self._parameters: dict[str, float] = {}
         self._asked: dict[str, None] = {}
         self._turn = 0
@@ -334,7 +334,7 @@ class AutopilotDevice(MotorDevice):
         return data
 
     def _own_beat(self) -> bytes:
-        return self._writer.frame(Heartbeat(0, ONBOARD_CONTROLLER, NO_AUTOPILOT, 0, 4))
+        return self._writer.frame(MavHeartbeat(0, ONBOARD_CONTROLLER, NO_AUTOPILOT, 0, 4))
 
     def _command_long(self, command: int, *params: float) -> bytes:
         assert self._system is not None
@@ -374,7 +374,7 @@ class AutopilotDevice(MotorDevice):
             found[65] = 10.0
         return found
 
-    def _verdict(self) -> firmware.Verdict:
+    def _verdict(self) -> firmware.TimeoutVerdict:
         if self._beat is not None and self._beat.autopilot == firmware.PX4:
             return firmware.judge_px4(self._parameters)
         return firmware.judge_ardupilot(self._parameters, self._params.system_id)
@@ -428,7 +428,7 @@ class AutopilotDevice(MotorDevice):
 
     def _on_message(self, message: MavlinkMessage, t_rx_ns: int) -> None:
         name, found = message.name, message.content
-        if self._system is None and isinstance(found, Heartbeat):
+        if self._system is None and isinstance(found, MavHeartbeat):
             self._adopt(message, found)
         if message.system != self._system or message.component != AUTOPILOT_COMPONENT:
             self.usage.refuse(name, Unused.FOREIGN)
@@ -440,21 +440,21 @@ class AutopilotDevice(MotorDevice):
             self._known(t_rx_ns, SIGNED_TEXT)
             return
         match found:
-            case Heartbeat():
+            case MavHeartbeat():
                 self.usage.use(name)
                 self._on_heartbeat(found, t_rx_ns)
             case RawImu() | ScaledImu() | HighresImu():
                 self._on_sample(name, found, t_rx_ns)
             case GpsRawInt():
                 self._on_fix(name, found, t_rx_ns)
-            case Attitude():
+            case MavAttitude():
                 self._on_attitude(name, found, t_rx_ns)
             case SysStatus():
                 self.usage.use(name)
                 self._on_status(name, found, t_rx_ns)
             case WheelDistance():
                 self._on_wheels(name, found, t_rx_ns)
-            case RcChannels():
+            case MavRcChannels():
                 self.usage.use(name)
                 self._clock.update(found.time_boot_ms * 1000, t_rx_ns)
                 self._on_channels(found, t_rx_ns)
@@ -469,8 +469,8 @@ class AutopilotDevice(MotorDevice):
             case _:
                 self.usage.refuse(name, Unused.NOT_READ)
 
-    def _adopt(self, message: MavlinkMessage, beat: Heartbeat) -> None:
-        """Take the first autopilot that is heard; ground stations and cameras have none."""
+    def _adopt(self, message: MavlinkMessage, beat: MavHeartbeat) -> None:
+        """Take the first autopilot that sends a heartbeat; cameras and ground stations are none."""
         chosen = self._params.target_system in (0, message.system)
         if (
             chosen
@@ -495,7 +495,7 @@ class AutopilotDevice(MotorDevice):
     def _armed(self) -> bool:
         return self._beat is not None and bool(self._beat.base_mode & firmware.ARMED_FLAG)
 
-    def _on_heartbeat(self, beat: Heartbeat, t_rx_ns: int) -> None:
+    def _on_heartbeat(self, beat: MavHeartbeat, t_rx_ns: int) -> None:
         first, self._beat = self._beat is None, beat
         if first:
             self._ask_due_ns = min(self._ask_due_ns, t_rx_ns)
@@ -518,7 +518,7 @@ class AutopilotDevice(MotorDevice):
         elif beat.system_status >= firmware.CRITICAL and t_rx_ns - self._ours_ns >= SETTLE_NS:
             self._lose("failsafe", "the autopilot reports a failsafe", t_rx_ns)
 
-    def _on_channels(self, found: RcChannels, t_rx_ns: int) -> None:
+    def _on_channels(self, found: MavRcChannels, t_rx_ns: int) -> None:
         """Compare the pulses on which ArduPilot acts with those that our sticks make."""
         while self._pulses and t_rx_ns - self._pulses[0][0] > SETTLE_NS:
             self._pulses.popleft()
@@ -604,9 +604,7 @@ class AutopilotDevice(MotorDevice):
 
     # ---------------------------------------------------------------- sensors
 
-    def _on_sample(
-        self, name: str, found: RawImu | ScaledImu | HighresImu, t_rx_ns: int
-    ) -> None:
+    def _on_sample(self, name: str, found: RawImu | ScaledImu | HighresImu, t_rx_ns: int) -> None:
         if isinstance(found, RawImu) and (
             self._beat is None or self._beat.autopilot != firmware.ARDUPILOT
         ):
@@ -631,8 +629,7 @@ class AutopilotDevice(MotorDevice):
             assert sample.counter is not None
             t_ns = self._clock.update(sample.counter, t_rx_ns)
             saturated = (
-                max(map(abs, force)) >= self._force_limit
-                or max(map(abs, rate)) >= self._rate_limit
+                max(map(abs, force)) >= self._force_limit or max(map(abs, rate)) >= self._rate_limit
             )
             kelvin = NAN if sample.temperature_k is None else sample.temperature_k
             self._out.append(ImuSample(t_ns, t_rx_ns, force, rate, kelvin, saturated))
@@ -666,7 +663,7 @@ class AutopilotDevice(MotorDevice):
             stamped_ns = t_rx_ns
         return stamped_ns - latency_ns
 
-    def _on_attitude(self, name: str, found: Attitude, t_rx_ns: int) -> None:
+    def _on_attitude(self, name: str, found: MavAttitude, t_rx_ns: int) -> None:
         t_ns = self._clock.update(found.time_boot_ms * 1000, t_rx_ns)
         yaw_rad = convert.yaw_of_attitude(found.yaw)
         if Heading not in self._wanted or self._params.heading != "attitude":
@@ -689,19 +686,17 @@ class AutopilotDevice(MotorDevice):
         if found.current_ca >= 0:
             amperes = found.current_ca * 1e-2
         t_ns = t_rx_ns - round(self._common.latency_ms * 1e6)
-        self._out.append(
-            MotorStatus(t_ns, t_rx_ns, input_current_a=amperes, input_voltage_v=volts)
-        )
+        self._out.append(MotorStatus(t_ns, t_rx_ns, input_current_a=amperes, input_voltage_v=volts))
 
     def _on_wheels(self, name: str, found: WheelDistance, t_rx_ns: int) -> None:
         """Differentiate the distances of the wheel encoders."""
         t_ns = self._clock.update(found.time_usec, t_rx_ns)
         before, self._wheels = self._wheels, found
-        count = min(found.count, MOST_WHEELS)
+        count = min(found.wheels, MOST_WHEELS)
         if WheelSpeed not in self._wanted:
             self.usage.refuse(name, Unused.NOT_WANTED)
             return
-        if before is None or not count or before.count != found.count:
+        if before is None or not count or before.wheels != found.wheels:
             self.usage.refuse(name, Unused.INCOMPLETE)
             return
         dt_s = (found.time_usec - before.time_usec) * 1e-6

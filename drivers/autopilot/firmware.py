@@ -1,4 +1,4 @@
-"""What differs between ArduPilot Rover and PX4: modes, the parameters that prove the time-out, and
+"""Differences between ArduPilot Rover and PX4: modes, the parameters that prove the time-out, and
 the scale of the sticks. Pure. Sources: NOTES.md.
 
 A parameter that is not known yet is missing in the dictionary of parameters.
@@ -49,7 +49,7 @@ STOPPING_PX4 = {1: "Hold", 5: "Terminate", 6: "Disarm"}
 """NAV_RCL_ACT that leaves a rover where it is."""
 
 
-class Verdict(NamedTuple):
+class TimeoutVerdict(NamedTuple):
     """Judgement of the parameters."""
 
     missing: tuple[str, ...]
@@ -136,7 +136,7 @@ def released(system: int) -> ManualControl:
     return ManualControl(RELEASE, RELEASE, RELEASE, RELEASE, 0, system)
 
 
-def judge_ardupilot(known: Mapping[str, float], own_system: int) -> Verdict:
+def judge_ardupilot(known: Mapping[str, float], own_system: int) -> TimeoutVerdict:
     """Judge the time-outs of ArduPilot Rover.
 
     With a receiver at the autopilot an override ends after RC_OVERRIDE_TIME. Without one the last
@@ -154,7 +154,7 @@ def judge_ardupilot(known: Mapping[str, float], own_system: int) -> Verdict:
         # Newer versions have renamed it; one of the two is never answered.
         missing.append("MAV_GCS_SYSID")
     if missing:
-        return Verdict(tuple(missing))
+        return TimeoutVerdict(tuple(missing))
     override_s, failsafe_s = known["RC_OVERRIDE_TIME"], known["FS_TIMEOUT"]
     action = round(known["FS_ACTION"])
     problem = ""
@@ -180,7 +180,7 @@ def judge_ardupilot(known: Mapping[str, float], own_system: int) -> Verdict:
         if not problem and not channel(known, function).usable:
             number = f"RC{known[function]:g}"
             problem = f"{number}_MIN, _TRIM and _MAX are not in order: calibrate the radio"
-    return Verdict((), problem, round(1e3 * max(override_s, RADIO_LOST_S + failsafe_s)))
+    return TimeoutVerdict((), problem, round(1e3 * max(override_s, RADIO_LOST_S + failsafe_s)))
 
 
 def channel_parameters(number: float) -> list[str]:
@@ -198,12 +198,12 @@ def channel(known: Mapping[str, float], function: str) -> StickScale:
     return StickScale(low, middle, high, dead_zone, bool(reverse))
 
 
-def judge_px4(known: Mapping[str, float]) -> Verdict:
+def judge_px4(known: Mapping[str, float]) -> TimeoutVerdict:
     """Judge the time-out of PX4. ``VERSION`` among the parameters is that of its firmware."""
     needed = ("VERSION", "COM_RC_LOSS_T", "COM_RC_IN_MODE", "NAV_RCL_ACT")
     missing = tuple(name for name in needed if name not in known)
     if missing:
-        return Verdict(missing)
+        return TimeoutVerdict(missing)
     version = round(known["VERSION"])
     found = version >> 24 & 0xFF, version >> 16 & 0xFF
     source, action = round(known["COM_RC_IN_MODE"]), round(known["NAV_RCL_ACT"])
@@ -220,4 +220,4 @@ def judge_px4(known: Mapping[str, float]) -> Verdict:
             f"the loss of its sticks does not stop it (NAV_RCL_ACT {action}): set it to 1, Hold, "
             "or 6, Disarm"
         )
-    return Verdict((), problem, round(1e3 * known["COM_RC_LOSS_T"]))
+    return TimeoutVerdict((), problem, round(1e3 * known["COM_RC_LOSS_T"]))

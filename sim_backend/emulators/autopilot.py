@@ -13,37 +13,34 @@ from types import MappingProxyType
 
 from drivers.autopilot import firmware
 from drivers.autopilot.codec import (
+    ARM,
     LONGEST_BYTES,
+    MILLI_G,
     PROTOCOLS,
-    Attitude,
+    REQUEST_MESSAGE,
+    SET_INTERVAL,
+    SET_MODE,
+    VERSION_NUMBER,
     AutopilotVersion,
     CommandAck,
     CommandLong,
     Content,
     GpsRawInt,
-    Heartbeat,
     HighresImu,
     ManualControl,
+    MavAttitude,
+    MavHeartbeat,
     MavlinkMessage,
     MavlinkWriter,
+    MavRcChannels,
     ParamRequestRead,
     ParamValue,
     RawImu,
-    RcChannels,
     Statustext,
     SysStatus,
     WheelDistance,
     name_of,
     read,
-)
-from drivers.autopilot.content import MILLI_G
-from drivers.autopilot.device import (
-    ARM,
-    REQUEST_MESSAGE,
-    SET_INTERVAL,
-    SET_MODE,
-    VERSION_NUMBER,
-    AutopilotParams,
 )
 from drivers.autopilot.firmware import ARDUPILOT, ARMED_FLAG, PX4, RELEASE, ROVER, StickScale
 from sim_backend.emulators.inertial import (
@@ -101,7 +98,7 @@ class AutopilotUnit(AnsweringDevice):
         autopilot: int = ARDUPILOT,
     ) -> None:
         super().__init__(baud_of(device.port))
-        params: AutopilotParams = device.driver.selected
+        params = device.driver.selected
         self._params = params
         self._autopilot = autopilot
         self.system = params.target_system or 1
@@ -187,7 +184,7 @@ class AutopilotUnit(AnsweringDevice):
                     result = self._obey(found, now_ns)
                     self._reply(CommandAck(found.command, result), now_ns)
                 case ParamRequestRead() if found.target_system in (0, self.system):
-                    self._tell(name_of(found.param_id), now_ns)
+                    self._report(name_of(found.param_id), now_ns)
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
         """Let somebody else act: a mode by a switch of a transmitter, or its sticks in the
@@ -233,7 +230,7 @@ class AutopilotUnit(AnsweringDevice):
         elif number not in TIMED:
             self._paces[number] = OutputSchedule(1e6 / period_us if period_us > 0.0 else 0.0)
 
-    def _tell(self, name: str, now_ns: int) -> None:
+    def _report(self, name: str, now_ns: int) -> None:
         """Answer with a parameter; an unknown name has no answer."""
         value = self.parameters.get(name)
         if value is None:
@@ -292,16 +289,14 @@ class AutopilotUnit(AnsweringDevice):
             else:
                 throttle = self._scale("RCMAP_THROTTLE").value(self._pulses["throttle"])
                 right = self._scale("RCMAP_ROLL").value(self._pulses["steering"])
-        self._commands.append(
-            DriveCommand(now_ns, throttle if self.armed else 0.0, 0.0, -right)
-        )
+        self._commands.append(DriveCommand(now_ns, throttle if self.armed else 0.0, 0.0, -right))
         self._hold_ns = now_ns + HOLD_NS
 
     def _send_state(self, number: int, now_ns: int) -> None:
         if number == HEARTBEAT:
             state = 5 if self.failsafe and self.armed else 4 if self.armed else 3
             base = firmware.CUSTOM_MODE_FLAG | (ARMED_FLAG if self.armed else 0)
-            self._send(Heartbeat(self.mode, ROVER, self._autopilot, base, state))
+            self._send(MavHeartbeat(self.mode, ROVER, self._autopilot, base, state))
         elif number == SYS_STATUS:
             millivolts = round(1000 * self._volts) if self._volts > 0.0 else UNKNOWN_16
             current = round(100 * self._amperes) if self._amperes >= 0.0 else -1
@@ -312,7 +307,7 @@ class AutopilotUnit(AnsweringDevice):
                 at = round(self.parameters.get(function, 1.0)) - 1
                 found[at] = 1500 if self._own_sticks else self._pulses.get(name, 0)
             milliseconds = self.clock_us(now_ns) // 1000
-            self._send(RcChannels(milliseconds, tuple(found), 8, 255))
+            self._send(MavRcChannels(milliseconds, tuple(found), 8, 255))
 
     # ---------------------------------------------------------------- sensors
 
@@ -340,11 +335,12 @@ class AutopilotUnit(AnsweringDevice):
         if self._autopilot == PX4:
             if self._due_now(105, message.t_ns):
                 zeros = (0.0,) * 6
-                self._send(HighresImu(us, *force, *rate, *zeros, celsius, 0x103F))
+                values = (*force, *rate, *zeros, celsius)
+                self._send(HighresImu._make((us, *values, 0x103F, 0)))
         elif self._due_now(27, message.t_ns):
             counts = [_int16(value / MILLI_G) for value in force]
             counts += [_int16(1000 * value) for value in rate]
-            self._send(RawImu(us, *counts, *magnetic, 0, _int16(100 * celsius)))
+            self._send(RawImu._make((us, *counts, *magnetic, 0, _int16(100 * celsius))))
 
     def _on_fix(self, fix: GnssFix) -> None:
         if not self._due_now(24, fix.t_ns):
@@ -391,7 +387,7 @@ class AutopilotUnit(AnsweringDevice):
         elif self._due_now(30, message.t_ns):
             milliseconds = self.clock_us(message.t_ns) // 1000
             yaw = bearing if bearing <= pi else bearing - 2 * pi
-            self._send(Attitude(milliseconds, 0.0, 0.0, yaw, 0.0, 0.0, 0.0))
+            self._send(MavAttitude(milliseconds, 0.0, 0.0, yaw, 0.0, 0.0, 0.0))
 
     def _on_wheels(self, message: WheelSpeed) -> None:
         self._metres += message.speed_mps * (message.t_ns - self._rolled_ns) * 1e-9

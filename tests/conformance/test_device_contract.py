@@ -213,7 +213,7 @@ def mavlink_frames(i: int) -> bytes:
     us, writer = 20_000 * i, mavlink.MavlinkWriter(1, 1)
     place = 430_700_000, -894_000_000, 260_000, 80, 120, 150, 9_000
     contents: list[mavlink.Content] = [
-        mavlink.Heartbeat(0, 10, 3, 0x81, 4),
+        mavlink.MavHeartbeat(0, 10, 3, 0x81, 4),
         mavlink.RawImu(us, 10 * i, 0, -1000, 0, 0, 20, 0, 0, 0, 0, 3500),
         mavlink.GpsRawInt(us, *place, 6, 20, 230_000, 14, 20, 50, 50_000, 9_000),
         mavlink.SysStatus(0, 0, 0, 0, 16_200, 150, 0, 0, 0, 0, 0, 0, 80),

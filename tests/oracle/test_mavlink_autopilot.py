@@ -12,14 +12,14 @@ from pymavlink.dialects.v20 import ardupilotmega as version_2
 
 from drivers.autopilot import codec
 from drivers.autopilot.device import AutopilotDevice
-from vehicled.core.messages import FixType, GnssFix, ImuSample, MotorStatus
+from vehicled.core.messages import FixType, GnssFix, ImuSample, Message, MotorStatus
 from vehicled.core.wire.framing import Framer
 
 RENAMED = {
     "present": "onboard_control_sensors_present", "enabled": "onboard_control_sensors_enabled",
     "health": "onboard_control_sensors_health", "voltage_mv": "voltage_battery",
     "current_ca": "current_battery", "drop_rate": "drop_rate_comm",
-    "remaining": "battery_remaining", "distances": "distance",
+    "remaining": "battery_remaining", "distances": "distance", "wheels": "count",
     **{f"errors_{k}": f"errors_count{k}" for k in range(1, 5)},
 }  # fmt: skip
 """Fields that have another name in pymavlink."""
@@ -74,7 +74,7 @@ def test_what_the_driver_sends_is_what_pymavlink_reads(
         codec.ManualControl(0x7FFF, y, z, 0x7FFF, 0, 1),
         codec.CommandLong((float(first), 2e5, *(0.0,) * 5), command, 1, 1),
         codec.ParamRequestRead(-1, 1, 1, b"RC_OVERRIDE_TIME"),
-        codec.Heartbeat(0, 18, 8, 0, 4),
+        codec.MavHeartbeat(0, 18, 8, 0, 4),
     ]
     for content in contents:
         (message,) = reader.parse_buffer(writer.frame(content))
@@ -153,7 +153,8 @@ def test_the_driver_measures_on_a_recorded_flight(real_data: Path) -> None:
         pytest.skip(f"{RECORDING} is not among the shared captures")
     wanted = (GnssFix, ImuSample, MotorStatus)
     device = AutopilotDevice(AutopilotDevice.Params(configure=False), wanted, 10**8)
-    data, found = file.read_bytes()[:600_000], []
+    data = file.read_bytes()[:600_000]
+    found: list[Message] = []
     for at in range(0, len(data), 500):
         found += device.on_rx(data[at : at + 500], 10**9 + at * 100_000)
     fixes = [each for each in found if isinstance(each, GnssFix)]

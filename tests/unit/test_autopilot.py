@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from drivers.autopilot import codec, firmware
-from drivers.autopilot.device import ARM, SET_MODE, AutopilotDevice
+from drivers.autopilot.codec import ARM, SET_MODE
+from drivers.autopilot.device import AutopilotDevice
 from drivers.autopilot.firmware import ARDUPILOT, PX4, StickScale
 from sim_backend.emulators.registry import emulator
 from tests.motor_bench import START_NS, Bench
@@ -25,6 +26,7 @@ from vehicled.core.messages import (
     PortState,
     WheelSpeed,
 )
+from vehicled.core.wire.framing import Framer
 
 both = pytest.mark.parametrize("kind", ["mavlink_autopilot", "mavlink_px4"])
 
@@ -82,7 +84,7 @@ def test_no_stick_is_sent_while_the_daemon_is_disarmed(kind: str) -> None:
 
 
 def frames(sent: list[bytes]) -> list[bytes]:
-    return [frame for _, frame in codec.Framer(codec.PROTOCOLS, 512).feed(b"".join(sent))]
+    return [frame for _, frame in Framer(codec.PROTOCOLS, 512).feed(b"".join(sent))]
 
 
 @both
@@ -245,7 +247,7 @@ def test_a_copter_is_not_driven() -> None:
     device._acts = True
     writer = codec.MavlinkWriter(1, 1)
     device.on_port(PortState.OPENED, "", 1)
-    device.on_rx(writer.frame(codec.Heartbeat(0, 2, ARDUPILOT, 0, 3)), 2)
+    device.on_rx(writer.frame(codec.MavHeartbeat(0, 2, ARDUPILOT, 0, 3)), 2)
     assert "vehicle of type 2" in device.refusal
 
 
@@ -253,7 +255,7 @@ def test_signed_messages_are_refused_by_name() -> None:
     device = AutopilotDevice(AutopilotDevice.Params(), (MotorStatus,), 10**8)
     device.on_port(PortState.OPENED, "", 1)
     writer = codec.MavlinkWriter(1, 1)
-    beat = writer.frame(codec.Heartbeat(0, 10, ARDUPILOT, 0, 3))
+    beat = writer.frame(codec.MavHeartbeat(0, 10, ARDUPILOT, 0, 3))
     device.on_rx(beat, 2)
     body = bytes((beat[1], 1)) + beat[3:-2]
     signed = b"\xfd" + body + codec.crc16_mcrf4xx(body, 50).to_bytes(2, "little") + bytes(13)
@@ -294,7 +296,7 @@ def test_what_the_autopilot_reads_is_what_was_meant(value: float, reverse: bool)
 def listen(*contents: codec.Content, wanted: tuple[type[Message], ...], **params: Any) -> Any:
     device = AutopilotDevice(AutopilotDevice.Params(configure=False, **params), wanted, 10**8)
     writer = codec.MavlinkWriter(1, 1)
-    beat = codec.Heartbeat(0, 10, ARDUPILOT, 0x81, 4)
+    beat = codec.MavHeartbeat(0, 10, ARDUPILOT, 0x81, 4)
     data = b"".join(map(writer.frame, (beat, *contents)))
     return list(device.on_rx(data, 10**9))
 
@@ -344,7 +346,7 @@ def test_an_inertial_sample_is_turned_to_forward_left_up() -> None:
 
 
 def test_the_attitude_is_no_heading_unless_it_is_asked_for() -> None:
-    attitude = codec.Attitude(5000, 0.0, 0.0, pi / 2, 0.0, 0.0, 0.0)
+    attitude = codec.MavAttitude(5000, 0.0, 0.0, pi / 2, 0.0, 0.0, 0.0)
     assert listen(attitude, wanted=(Heading,)) == []
     (heading,) = listen(attitude, wanted=(Heading,), heading="attitude")
     assert (cos(heading.yaw_rad), sin(heading.yaw_rad)) == pytest.approx((1.0, 0.0), abs=1e-6)
