@@ -49,7 +49,7 @@ APPEARS_NS = 1_000_000_000
 """Time for a controller to answer before its absence is reported."""
 SLOW_FIELD_NS = 2_000_000_000
 """Time for which a value of another message is repeated in MotorStatus."""
-DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
+DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD, Mode.STOPPING)
 TURN_RAD = 2.0 * pi
 LIMITS = {
     "input_voltage_v": (0.0, 300.0),

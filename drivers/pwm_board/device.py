@@ -15,7 +15,7 @@ from vehicled.core.ports import NEVER_NS, Action, Device, Send, Transport
 
 Pulse = Annotated[float, Meta(ge=BOARD_MIN_US, le=BOARD_MAX_US)]
 PulseRange = Annotated[float, Meta(ge=-500.0, le=500.0)]
-DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
+DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD, Mode.STOPPING)
 
 
 class PwmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

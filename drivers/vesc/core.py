@@ -76,7 +76,7 @@ _READ = frozenset(
     bytes((each,))
     for each in (Comm.GET_VALUES, Comm.GET_VALUES_SELECTIVE, Comm.FW_VERSION, Comm.GET_APPCONF)
 )
-DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.STOPPING)
+DRIVING = (Mode.AUTO, Mode.TELEOP, Mode.ALIGN, Mode.OFFBOARD, Mode.STOPPING)
 _OBSTACLES = {
     "vesc_silent": "the controller is silent",
     "vesc_timed_out": "the controller has timed out",

@@ -225,6 +225,14 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
         "motor commands are lost while telemetry continues: the controller's own timeout acts",
     ),
     "bus_off": ("VESC on CAN", "no frame passes on the bus"),
+    "autopilot_mode": (
+        "autopilots on wires",
+        "somebody else changes its mode to this number, 4 (HOLD) if not given",
+    ),
+    "autopilot_sticks": (
+        "autopilots on wires",
+        "it acts on the sticks of a transmitter, which are in the middle",
+    ),
     "motor_stops": (
         "scanners on wires",
         "the motor stops; what the device still measures has one bearing",

@@ -19,6 +19,8 @@ EMULATORS: dict[str, str] = {
     "hokuyo": "sim_backend.emulators.hokuyo:hokuyo",
     "ibus": "sim_backend.emulators.rc:ibus_unit",
     "ldrobot": "sim_backend.emulators.ldrobot:ldrobot",
+    "mavlink_autopilot": "sim_backend.emulators.autopilot:ardupilot",
+    "mavlink_px4": "sim_backend.emulators.autopilot:px4",
     "maestro": "sim_backend.emulators.maestro:maestro",
     "pca9685": "sim_backend.emulators.pca9685:pca9685",
     "mip": "sim_backend.emulators.mip:mip",

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drivers.autopilot import codec as mavlink
+from drivers.autopilot.device import AutopilotDevice
 from drivers.gnss import septentrio, unicore
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.lidar import hokuyo, ldrobot, rplidar, sick, ydlidar
@@ -242,6 +244,20 @@ def vrpn_messages() -> bytes:
     )
 
 
+def mavlink_frames(i: int) -> bytes:
+    us, writer = 20_000 * i, mavlink.MavlinkWriter(1, 1)
+    place = 430_700_000, -894_000_000, 260_000, 80, 120, 150, 9_000
+    contents: list[mavlink.Content] = [
+        mavlink.MavHeartbeat(0, 10, 3, 0x81, 4),
+        mavlink.RawImu(us, 10 * i, 0, -1000, 0, 0, 20, 0, 0, 0, 0, 3500),
+        mavlink.GpsRawInt(us, *place, 6, 20, 230_000, 14, 20, 50, 50_000, 9_000),
+        mavlink.SysStatus(0, 0, 0, 0, 16_200, 150, 0, 0, 0, 0, 0, 0, 80),
+        mavlink.Statustext(4, b"PreArm: RC not found"),
+        mavlink.WheelDistance(us, (0.1 * i, 0.1 * i, *(0.0,) * 14), 2),
+    ]
+    return b"".join(map(writer.frame, contents))
+
+
 STICKS = [tuple(992.0 + i + 10 * k for k in range(16)) for i in range(4)]
 LINK = crsf.LinkStatistics(-60, 99, 8)
 
@@ -443,6 +459,12 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
             )
         ),
         b"\x20\x04",
+    ),
+    "mavlink_autopilot": (
+        lambda: AutopilotDevice(
+            AutopilotDevice.Params(), [*MOTOR_OUTPUT, *IMU_OUTPUT, GnssFix], LIFETIME_NS
+        ),
+        b"".join(map(mavlink_frames, range(3))),
     ),
     "sabertooth": (
         lambda: sabertooth.SabertoothDevice(

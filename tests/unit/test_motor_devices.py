@@ -343,3 +343,15 @@ def test_a_mirrored_motor_of_a_vesc_turns_the_other_way_and_reports_forwards(gai
     assert bench.commands[-1].throttle == pytest.approx(0.5 * gain, abs=0.01)
     assert bench.newest(MotorStatus).motor_speed_radps == pytest.approx(62.8, abs=0.5)
     assert bench.newest(WheelSpeed).speed_mps == pytest.approx(2.0, abs=0.02)
+
+
+@each_family
+def test_a_reopened_port_is_not_driven_while_another_program_steers(driver: str) -> None:
+    """A moment without throttle is no disarming."""
+    bench = ready(driver)
+    bench.run(100, 0.5, mode=Mode.OFFBOARD)
+    bench.driver.on_port(PortState.LOST, "unplugged", bench.now_ns)
+    bench.driver.on_port(PortState.OPENED, "", bench.now_ns)
+    bench.run(1500, 0.0, mode=Mode.OFFBOARD)
+    bench.run(100, 0.5, mode=Mode.OFFBOARD)
+    assert bench.commands[-1].throttle == 0.0

@@ -39,6 +39,7 @@ _TITLES = {
     "natnet": "NatNet of OptiTrack Motive (driver natnet)",
     "vrpn": "a VRPN server (driver vrpn)",
     "vicon": "objects of a Vicon Tracker (driver vicon)",
+    "mavlink": "MAVLink of an autopilot (driver mavlink_autopilot)",
     "rplidar": "RPLIDAR (driver rplidar)",
     "ydlidar": "YDLIDAR (driver ydlidar)",
     "ldrobot": "an LDROBOT LD06 (driver ldrobot)",
@@ -53,6 +54,7 @@ _READERS = {
     "rtcm": ("rtcm", "ntrip", "ublox"),
     "spartn": ("rtcm", "ntrip"),
     "vesc": ("vesc_uart",),
+    "mavlink": ("mavlink_autopilot",),
 }
 """Drivers that read a format, where its name is not that of the driver."""
 _REMARKS = (Event, Fault)

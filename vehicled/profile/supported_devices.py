@@ -167,6 +167,14 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         _V, "the prescaler of the data sheet; no real bus",
     ),
     SupportedDevices(
+        ("mavlink_autopilot",), "autopilot/NOTES.md",
+        "autopilots with ArduPilot Rover 4 or PX4 1.14, such as a Pixhawk, over MAVLink",
+        "USB, serial, TCP",
+        "fix with RTK state, IMU samples, heading of two antennas, battery, wheel speed, its mode "
+        "and texts; takes commands",
+        _R, "telemetry of a copter in MAVLink 1, pymavlink; neither ArduPilot nor PX4 was driven",
+    ),
+    SupportedDevices(
         ("pwm_board",), "pwm_board/NOTES.md", "the ART vehicle's servo board", "serial",
         "takes commands; answers nothing", _D, "the published program of the board",
     ),
