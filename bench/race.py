@@ -1,22 +1,20 @@
 """Lap times of our race lines beside those of others, on the same tracks and under the same limits.
 
-    python -m bench.race --tum FOLDER --f1tenth FOLDER [--helpers] [--tracks Monza,...] [--json]
+    python -m bench.race --tum FOLDER --f1tenth FOLDER [--tracks Monza,...] [--json]
 
 The other sides are
 
 - the published lines of minimum curvature of TUM's racetrack-database, a clone of which ``--tum``
-  names (folders ``tracks`` and ``racelines``);
+  names (folders ``tracks`` and ``racelines``),
 - the published lines of f1tenth_racetracks, a clone of which ``--f1tenth`` names
-  (``NAME/NAME_centerline.csv``, ``NAME/NAME_raceline.csv``);
-- with ``--helpers`` the iterated quadratic programme of trajectory_planning_helpers, which runs
-  here, on the tracks of TUM. It is installed by ``pip install trajectory-planning-helpers``.
+  (``NAME/NAME_centerline.csv``, ``NAME/NAME_raceline.csv``).
 
 Every line gets its speeds from one and the same speed profile, ours, so that a ratio compares
 lines. The cars of TUM have the limits of its ``racecar.ini`` and ``ggv.csv``: 12 m/s2 in a rhombus,
 70 m/s, drag, and a straight line through its table of the drive. Those of F1TENTH have the profile
 ``f1tenth`` at the 8 m/s of the published lines. Both sides keep the clearance that the published
-lines keep, 0.75 and 0.28 m from the line to a wall; with ``--helpers`` 1.7 m, the width of 3.4 m
-in ``racecar.ini``. Neither data nor helpers ship with vehicled: they are LGPL and GPL.
+lines keep, 0.75 and 0.28 m from the line to a wall. The data do not ship with vehicled: they are
+LGPL and GPL.
 
 A ratio is our lap time over theirs: below 1 we are faster. Bending is the integral of the squared
 curvature, which the line of minimum curvature minimises. Exit status 1 if our line of minimum time
@@ -42,8 +40,7 @@ from vehicled.offline.race.track_file import read_track
 from vehicled.profile import load
 
 TRACKS = ("Monza", "Oschersleben", "Silverstone", "Spielberg")
-TUM_CLEAR_M, F1TENTH_CLEAR_M, HELPERS_CLEAR_M = 0.75, 0.28, 1.7
-HELPERS_STEP_M = 3.0
+TUM_CLEAR_M, F1TENTH_CLEAR_M = 0.75, 0.28
 MORE_BENT = 1.02
 POINT = Outline(0.0, 0.0, 0.0)
 
@@ -77,42 +74,6 @@ def published(path: Path, *, semicolons: bool) -> Array:
     rows = np.loadtxt(path, delimiter=";" if semicolons else ",")
     points: Array = rows[:, 1:3] if semicolons else rows[:, :2]
     return points[:-1] if np.hypot(*(points[0] - points[-1])) < 1e-6 else points
-
-
-def helpers_line(track: RaceTrack) -> Array:
-    """Return the line of TUM's iterated quadratic programme, with the options of racecar.ini."""
-    import trajectory_planning_helpers as tph
-
-    n = round(track.length_m / HELPERS_STEP_M)
-    along = np.linspace(0.0, len(track.x_m), n, endpoint=False)
-    widths = [
-        np.interp(along, np.arange(len(track.x_m) + 1), np.append(width, width[0]))
-        for width in (track.right_m, track.left_m)
-    ]
-    # Its own smoothing of the centre line does not run with a present scipy.
-    reference = np.column_stack((resampled(track.points, n), *widths))
-    closed = np.vstack((reference[:, :2], reference[0, :2]))
-    _, _, matrix, normals = tph.calc_splines.calc_splines(path=closed)
-    # What it only hands back where it makes no iteration.
-    unused = np.zeros(n)
-    shift, reference, normals = tph.iqp_handler.iqp_handler(
-        reftrack=reference,
-        normvectors=normals,
-        A=matrix,
-        spline_len=unused,
-        psi=unused,
-        kappa=unused,
-        dkappa=unused,
-        kappa_bound=0.12,
-        w_veh=2.0 * HELPERS_CLEAR_M,
-        print_debug=False,
-        plot_debug=False,
-        stepsize_interp=HELPERS_STEP_M,
-        iters_min=3,
-        curv_error_allowed=0.01,
-    )[:3]
-    points: Array = reference[:, :2] + shift[:, None] * normals
-    return points
 
 
 def compare(
@@ -152,7 +113,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tum", type=Path, help="clone of TUMFTM/racetrack-database")
     parser.add_argument("--f1tenth", type=Path, help="clone of f1tenth/f1tenth_racetracks")
-    parser.add_argument("--helpers", action="store_true", help="run TUM's optimiser as well")
     parser.add_argument("--tracks", default=",".join(TRACKS))
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -165,11 +125,6 @@ def main() -> int:
             line = published(arguments.tum / "racelines" / f"{name}.csv", semicolons=False)
             results[f"tum_{name}"] = compare(track, line, tum_limits(), TUM_CLEAR_M)
             _show(results, f"tum_{name}", json_only=arguments.json)
-            if arguments.helpers:
-                results[f"helpers_{name}"] = compare(
-                    track, helpers_line(track), tum_limits(), HELPERS_CLEAR_M
-                )
-                _show(results, f"helpers_{name}", json_only=arguments.json)
         if arguments.f1tenth is not None:
             folder = arguments.f1tenth / name
             track = read_track(folder / f"{name}_centerline.csv")
