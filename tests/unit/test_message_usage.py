@@ -13,6 +13,7 @@ from drivers.ublox.nmea import Gga
 from vehicled.cli import main
 from vehicled.cli.control import _show
 from vehicled.core.messages import Event, Fault, Reaction
+from vehicled.core.wire.datagram import pack
 from vehicled.core.wire.episodes import QUIET_NS, FaultEpisode, StateEpisodes
 from vehicled.core.wire.usage import (
     MAX_EVENTS,
@@ -26,7 +27,7 @@ from vehicled.core.wire.usage import (
     usage_lines,
     warning_of,
 )
-from vehicled.offline.recordings.listening import usage_of
+from vehicled.offline.recordings.listening import transport_of, usage_of
 from vehicled.profile.registry import DECODERS, LISTENERS
 from vehicled.runtime.events import EventLog
 
@@ -209,8 +210,10 @@ def test_a_recording_is_judged_by_its_driver(
 def test_every_recording_format_has_its_driver() -> None:
     assert LISTENERS.keys() == DECODERS.keys()
     assert usage_of("a plugin's", b"") is None
-    for kind in LISTENERS:
-        assert usage_of(kind, b"\xff" * 300) is not None
+    for kind, (driver, _) in LISTENERS.items():
+        datagrams = transport_of(driver) == "datagrams"
+        assert usage_of(kind, pack(b"\xff" * 300)) is not None
+        assert (usage_of(kind, b"\xff" * 300) is None) is datagrams, "no port received it"
 
 
 def test_a_recording_of_sentences_among_ubx_is_read_as_sentences() -> None:

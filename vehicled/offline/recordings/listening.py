@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import convert
 
 from vehicled.core.messages import PortState
-from vehicled.core.ports import NEVER_NS, Device
+from vehicled.core.ports import NEVER_NS, Device, Transport
+from vehicled.core.wire.datagram import unpack
 from vehicled.core.wire.usage import MessageUsage
 from vehicled.profile.registry import LISTENERS, resolve
 
@@ -24,8 +25,10 @@ REST_NS = 1_000_000_000
 
 def usage_of(kind: str, data: bytes) -> MessageUsage | None:
     """Return what the driver of a recording format uses of ``data``; None for a format without a
-    driver."""
+    driver, and for datagrams that no port has received, such as a capture of the network."""
     if kind not in LISTENERS:
+        return None
+    if transport_of(LISTENERS[kind][0]) == "datagrams" and not unpack(data)[0]:
         return None
     pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
     usage = _played(_device(*LISTENERS[kind]), pieces, PIECE_NS)
@@ -38,6 +41,12 @@ def usage_of(kind: str, data: bytes) -> MessageUsage | None:
 def usage_on_can(controller_id: int, records: Iterable[bytes]) -> MessageUsage:
     """Return what the driver of a VESC uses of the frames of a bus."""
     return _played(_device("vesc_can", {"controller_id": controller_id}), records, FRAME_NS)
+
+
+def transport_of(driver: str) -> Transport:
+    """Return what the port of a driver carries."""
+    found: Transport = resolve("driver", driver).transport
+    return found
 
 
 def _device(driver: str, params: dict[str, Any]) -> Device:
