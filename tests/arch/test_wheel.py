@@ -56,8 +56,12 @@ def test_all_modules_are_inside_and_nothing_else(wheel: Path, project_root: Path
         for path in (project_root / package).rglob("*.py")
     }
     assert modules <= inside
-    clients = (project_root / "vehicled/cli/templates/clients").rglob("*.[chm]*")
-    files = {str(path.relative_to(project_root)) for path in clients}
+    clients = (project_root / "vehicled/cli/templates/clients").rglob("*")
+    files = {
+        str(path.relative_to(project_root))
+        for path in clients
+        if path.suffix in (".cpp", ".hpp", ".m")
+    }
     assert "vehicled/cli/templates/clients/cpp/vehicled_client.hpp" in files
     assert files <= inside
     assert {name.split("/")[0] for name in inside} == {
