@@ -178,10 +178,11 @@ def test_mavlink_is_named_by_the_messages_of_its_own_library(
                 )
         file = tmp_path / f"{version}.tlog"
         file.write_bytes(out)
-        assert main(["devices", "decode", str(file)]) == 2
-        said = capsys.readouterr().err
+        said = str(recognise(out)[0])
         assert f"60 {name} messages of an autopilot" in said
         assert "HEARTBEAT: 20" in said
+        assert main(["devices", "decode", str(file)]) == 0
+        assert "detected type mavlink" in capsys.readouterr().err
         with pytest.raises(RecordingError, match="mavlogdump"):
             import_log(file, tmp_path / "out.mcap")
 
