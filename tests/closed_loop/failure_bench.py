@@ -38,6 +38,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.tracking import PathTracker
 from vehicled.profile import load_profile
 from vehicled.profile.schema import Profile
+from vehicled.safety.modes import DRIVING
 
 COURSE = "circle_r5_ccw"
 AFTER_S = 4.0
@@ -232,7 +233,7 @@ def _go_on(drive: _Drive, failure: Failure, watch_s: float, stop_s: float | None
     recovers = "no"
     if recorder.tracks:
         recovers = "by itself" if recorder.watching else "after re-arming"
-    elif not isfinite(failure.duration_s) and recorder.watching:
+    elif not isfinite(failure.duration_s) and recorder.watching and machine.mode in DRIVING:
         recovers = "lasts"
     grown = {name for name, n in _counters(machine).items() if n > before.get(name, 0)}
     return Outcome(
