@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.emulators import can_bus, caster, lidar, mocap, rc, ublox, vesc
+from sim_backend.emulators import autopilot, can_bus, caster, lidar, mocap, rc, ublox, vesc
 from sim_backend.emulators.failures import (
     DEVICE_KINDS,
     KINDS,
@@ -28,6 +28,7 @@ def test_the_document_holds_the_table() -> None:
 
 def test_every_kind_that_a_device_adds_is_in_the_table() -> None:
     own = {
+        *autopilot.AutopilotUnit.kinds,
         *ublox.UbloxReceiver.kinds,
         *vesc.VescUnit.kinds,
         can_bus.BUS_OFF,
