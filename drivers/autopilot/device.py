@@ -1,12 +1,12 @@
 """Driver of an ArduPilot Rover or PX4 rover: drives it by sticks over MAVLink, and reads its
 sensors.
 
-Who moves the vehicle is the question here, because an autopilot has a mind of its own, a
-transmitter and a ground station. While the daemon is armed, the driver asks for the mode in which
-sticks move the vehicle and arms the autopilot. From the moment that both are so the vehicle is
-ours. If the autopilot then changes its mode, disarms, reports a failsafe or acts on other sticks,
-the vehicle is no longer ours: that is a fault, the sticks are given back at once, and nothing is
-asked for again before the daemon was disarmed.
+Others may move the vehicle as well: the autopilot itself, a transmitter, a ground station. While
+the daemon is armed, the driver asks for the mode in which sticks move the vehicle and arms the
+autopilot. From the moment that both are so the vehicle is ours. If the autopilot then changes its
+mode, disarms, reports a failsafe or acts on other sticks, the vehicle is no longer ours: that is a
+fault, the sticks are given back at once, and nothing is asked for again before the daemon was
+disarmed.
 """
 
 from collections import deque
