@@ -355,3 +355,25 @@ def test_a_reopened_port_is_not_driven_while_another_program_steers(driver: str)
     bench.run(1500, 0.0, mode=Mode.OFFBOARD)
     bench.run(100, 0.5, mode=Mode.OFFBOARD)
     assert bench.commands[-1].throttle == 0.0
+
+
+@pytest.mark.parametrize(
+    ("driver", "params"),
+    [
+        ("vesc_uart", {"pole_pairs": 2, "erpm_per_mps": 600.0, "steering": False}),
+        ("pwm_board", {"port": "serial:/dev/null?baud=250000"}),
+        ("pca9685", {"accept_no_timeout": True}),
+    ],
+)
+def test_a_reopened_vesc_or_board_is_not_driven_while_another_program_steers(
+    driver: str, params: dict[str, Any]
+) -> None:
+    bench = Bench(driver, **params)
+    bench.run(500)
+    bench.run(300, 0.5, mode=Mode.OFFBOARD)
+    assert bench.commands[-1].throttle == pytest.approx(0.5, abs=0.02)
+    bench.driver.on_port(PortState.LOST, "unplugged", bench.now_ns)
+    bench.driver.on_port(PortState.OPENED, "", bench.now_ns)
+    bench.run(1500, 0.0, mode=Mode.OFFBOARD)
+    bench.run(300, 0.5, mode=Mode.OFFBOARD)
+    assert bench.commands[-1].throttle == pytest.approx(0.0, abs=0.02)

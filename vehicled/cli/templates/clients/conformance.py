@@ -41,7 +41,7 @@ class CaseError(Exception):
 # ---------------------------------------------------------------- servers
 
 
-class Wire:
+class LineConnection:
     """Connection to the server under test."""
 
     def __init__(self, address: str, token: str) -> None:
@@ -119,10 +119,10 @@ def _check(holds: bool, what: str) -> None:
         raise CaseError(what)
 
 
-Case = Callable[[Wire], None]
+Case = Callable[[LineConnection], None]
 
 
-def case_hello(wire: Wire) -> None:
+def case_hello(wire: LineConnection) -> None:
     """A hello is answered with protocol, version and software."""
     found = wire.hello()
     _check(found.get("version") == VERSION, f"version {VERSION} expected: {found}")
@@ -130,26 +130,26 @@ def case_hello(wire: Wire) -> None:
     _check(isinstance(found.get("software"), str), f"software is missing: {found}")
 
 
-def case_other_version(wire: Wire) -> None:
+def case_other_version(wire: LineConnection) -> None:
     """Another version is refused."""
     wire.refused({"do": "hello", "version": VERSION + 998, "token": wire.token})
 
 
-def case_wrong_token(wire: Wire) -> None:
+def case_wrong_token(wire: LineConnection) -> None:
     """Over TCP a wrong token is refused, and the connection ends."""
     if wire.address.startswith("tcp:"):
         wire.refused({"do": "hello", "version": VERSION, "token": wire.token + "x"})
         _check(wire.line() is None, "the connection must end after a wrong token")
 
 
-def case_no_hello(wire: Wire) -> None:
+def case_no_hello(wire: LineConnection) -> None:
     """Over TCP a connection that begins with something else is refused and ends."""
     if wire.address.startswith("tcp:"):
         wire.refused(b"GET / HTTP/1.1\r\n")
         _check(wire.line() is None, "the connection must end without a hello")
 
 
-def case_no_request(wire: Wire) -> None:
+def case_no_request(wire: LineConnection) -> None:
     """Lines that are no request are refused, and the connection goes on."""
     wire.hello()
     for line in (
@@ -163,7 +163,7 @@ def case_no_request(wire: Wire) -> None:
     wire.accepted({"do": "path"})
 
 
-def case_not_finite(wire: Wire) -> None:
+def case_not_finite(wire: LineConnection) -> None:
     """NaN and infinite numbers are refused."""
     kind = "step" if wire.hello()["protocol"] == "step" else "setpoint"
     for number in (b"NaN", b"Infinity", b"1e999"):
@@ -173,7 +173,7 @@ def case_not_finite(wire: Wire) -> None:
         )
 
 
-def case_cut_lines(wire: Wire) -> None:
+def case_cut_lines(wire: LineConnection) -> None:
     """Requests that arrive byte by byte or together are answered in order; empty lines are not."""
     wire.hello()
     wire.send(b"\n \n")
@@ -186,7 +186,7 @@ def case_cut_lines(wire: Wire) -> None:
     _check(counts == [7, 2, 5], f"7, 2 and 5 points were asked for, {counts} came")
 
 
-def case_path(wire: Wire) -> None:
+def case_path(wire: LineConnection) -> None:
     """The columns of the path have one length, and the arc length increases."""
     wire.hello()
     path = wire.accepted({"do": "path", "points": 200})["path"]
@@ -196,14 +196,14 @@ def case_path(wire: Wire) -> None:
     _check(0.0 < path["s_m"][-1] <= path["length_m"] + 1e-3, "the path is longer than its length")
 
 
-def case_long_line(wire: Wire) -> None:
+def case_long_line(wire: LineConnection) -> None:
     """A line of more than 4096 bytes is refused, and the connection ends."""
     wire.hello()
     wire.refused(b'{"do":"' + b"x" * 9000)
     _check(wire.line() is None, "the connection must end after a line that is too long")
 
 
-def case_half_a_line(wire: Wire) -> None:
+def case_half_a_line(wire: LineConnection) -> None:
     """A program that ends in the middle of a line harms nobody."""
     wire.hello()
     wire.send(b'{"do":"pat')
@@ -212,7 +212,7 @@ def case_half_a_line(wire: Wire) -> None:
         other.hello()
 
 
-def case_status(wire: Wire) -> None:
+def case_status(wire: LineConnection) -> None:
     """The state has a mode, its reason, and what is waited for."""
     wire.hello()
     status = wire.accepted({"do": "status"})["status"]
@@ -220,7 +220,7 @@ def case_status(wire: Wire) -> None:
     _check(isinstance(status["waiting_for"], list), f"waiting_for is no list: {status}")
 
 
-def case_actions(wire: Wire) -> None:
+def case_actions(wire: LineConnection) -> None:
     """An action that does not exist is refused; a stop never is."""
     wire.hello()
     wire.refused({"do": "request", "action": "fly"})
@@ -228,7 +228,7 @@ def case_actions(wire: Wire) -> None:
     _check(isinstance(found.get("mode"), str), f"the answer lacks the mode: {found}")
 
 
-def case_setpoints(wire: Wire) -> None:
+def case_setpoints(wire: LineConnection) -> None:
     """A setpoint has one of curvature and wheel angle, in range; a sound one is not answered."""
     wire.hello()
     sound = {"do": "setpoint", "speed_mps": 0.0, "curvature_per_m": 0.0, "origin": "conformance"}
@@ -239,7 +239,7 @@ def case_setpoints(wire: Wire) -> None:
     _check("path" in wire.accepted({"do": "path"}), "the setpoint was answered")
 
 
-def case_lease(wire: Wire) -> None:
+def case_lease(wire: LineConnection) -> None:
     """While one program sends setpoints, another one is refused."""
     wire.hello()
     sound = {"do": "setpoint", "speed_mps": 0.0, "curvature_per_m": 0.0}
@@ -258,7 +258,7 @@ def case_lease(wire: Wire) -> None:
     raise CaseError("a second program was not refused")
 
 
-def case_topics(wire: Wire) -> None:
+def case_topics(wire: LineConnection) -> None:
     """A topic gives its messages, at most at the rate that is asked for; an unknown one is
     refused."""
     wire.hello()
@@ -275,7 +275,7 @@ def case_topics(wire: Wire) -> None:
         _check(time.monotonic() - began_s > 0.15, "faster than the rate that was asked for")
 
 
-def case_stepping(wire: Wire) -> None:
+def case_stepping(wire: LineConnection) -> None:
     """A step goes on for one period or until a time; an observation for none."""
     period_s = wire.hello()["period_s"]
     began = wire.accepted({"do": "reset", "seed": 3})["observation"]
@@ -290,7 +290,7 @@ def case_stepping(wire: Wire) -> None:
     _check(wire.accepted({"do": "observe"})["observation"] == seen, "an observation is a step")
 
 
-def case_same_seed(wire: Wire) -> None:
+def case_same_seed(wire: LineConnection) -> None:
     """The same seed gives the same bytes."""
     wire.hello()
     drives = []
@@ -302,7 +302,7 @@ def case_same_seed(wire: Wire) -> None:
     _check(drives[0] == drives[1], "two drives with one seed differ")
 
 
-def case_bad_steps(wire: Wire) -> None:
+def case_bad_steps(wire: LineConnection) -> None:
     """A step with half a setpoint is refused, and does not count as a step."""
     wire.hello()
     before = wire.accepted({"do": "observe"})["observation"]["time_s"]
@@ -313,7 +313,7 @@ def case_bad_steps(wire: Wire) -> None:
     _check(before == after, "a refused step was one")
 
 
-def case_second_program(wire: Wire) -> None:
+def case_second_program(wire: LineConnection) -> None:
     """A second program is refused at once, and the first goes on."""
     wire.hello()
     with closing(wire.address, wire.token) as other:
@@ -323,9 +323,9 @@ def case_second_program(wire: Wire) -> None:
 
 
 @contextmanager
-def closing(address: str, token: str) -> Iterator[Wire]:
+def closing(address: str, token: str) -> Iterator[LineConnection]:
     """Connect for the duration of the block."""
-    wire = Wire(address, token)
+    wire = LineConnection(address, token)
     try:
         yield wire
     finally:
