@@ -97,14 +97,14 @@ KINDS = (
 
 
 class Thrower:
-    """Profile function that raises at calls of what explains: at the first of each function, and at
-    fewer and fewer later ones."""
+    """Profile function that raises at calls of what explains: at the first of each function from
+    each caller, whose boundaries differ, and at fewer and fewer later ones."""
 
     def __init__(self) -> None:
         self.on = False
         self.thrown: Counter[str] = Counter()
         self.modules: set[str] = set()
-        self._calls: Counter[CodeType] = Counter()
+        self._calls: Counter[tuple[CodeType, CodeType | None]] = Counter()
         self._wanted: dict[CodeType, bool] = {}
         self.guarded: set[CodeType] = set()
         self._kinds = cycle(KINDS)
@@ -117,8 +117,9 @@ class Thrower:
             or not self._is_wanted(code, frame.f_globals.get("__name__", ""))
         ):
             return
-        self._calls[code] += 1
-        n = self._calls[code]
+        call = code, frame.f_back.f_code if frame.f_back else None
+        self._calls[call] += 1
+        n = self._calls[call]
         while n % 3 == 0:
             n //= 3
         if n == 1:
