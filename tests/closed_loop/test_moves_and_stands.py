@@ -359,6 +359,14 @@ def test_a_turned_imu_is_not_armed_and_the_user_gets_its_mounting(
     assert re.search(words, said), said
 
 
+def test_a_turned_imu_comes_before_the_filter_that_it_makes_diverge() -> None:
+    drive = Drive("hmmwv", "circle_r5_ccw", "sim.imu.mounting_error_rad=[3.14159,0.0,0.0]")
+    drive.until(2.0)
+    first, *others = drive.machine.waiting_for(drive.pair.now_ns)
+    assert "axis points up" in first
+    assert any("estimator is not running" in text for text in others)
+
+
 @pytest.mark.parametrize("slope", [0.0, 0.25])
 def test_a_tilt_that_may_be_a_slope_shows_on_the_way(slope: float, tmp_path: Path) -> None:
     drive = Drive(

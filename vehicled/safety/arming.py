@@ -477,6 +477,7 @@ CHECKS: tuple[ArmingCheck, ...] = (
     ArmingCheck(
         "setup", _setup, "profile and calibration are those of this vehicle and this board"
     ),
+    ArmingCheck("devices", _devices, "no device reports a fault that stops"),
     ArmingCheck(
         "inputs",
         _inputs,
@@ -484,6 +485,11 @@ CHECKS: tuple[ArmingCheck, ...] = (
             "every input that the profile promises is alive, within its age, and at 80 % of "
             "its rate or more"
         ),
+    ),
+    ArmingCheck(
+        "imu",
+        _imu,
+        "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting",
     ),
     ArmingCheck("estimator", _estimator, "the estimator runs, and its state is finite"),
     ArmingCheck(
@@ -521,11 +527,6 @@ CHECKS: tuple[ArmingCheck, ...] = (
             "accepted it; not for teleop"
         ),
     ),
-    ArmingCheck(
-        "imu",
-        _imu,
-        "the IMU is still at rest, and feels gravity alone, along the vertical of its mounting",
-    ),
     ArmingCheck("actuator", _actuator, "the actuator can be reached and has proven its time-out"),
     ArmingCheck("telemetry", _telemetry, "an actuator that has telemetry sends it"),
     ArmingCheck(
@@ -536,7 +537,6 @@ CHECKS: tuple[ArmingCheck, ...] = (
             "empty"
         ),
     ),
-    ArmingCheck("devices", _devices, "no device reports a fault that stops"),
     ArmingCheck(
         "ground",
         _ground,
@@ -569,7 +569,8 @@ CHECKS: tuple[ArmingCheck, ...] = (
         "the wall clock has been set, and was not moved within the last five seconds",
     ),
 )
-"""All checks, in the order in which their failures are reported."""
+"""All checks, in the order in which their failures are reported: devices before what is computed
+from them, so that the cause comes first."""
 
 
 SPARED: dict[OperatorAction | None, frozenset[Callable[[RuleInputs], str]]] = {
