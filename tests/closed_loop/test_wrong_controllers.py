@@ -230,6 +230,18 @@ def test_a_controller_that_drives_and_gets_nowhere_is_stopped(
     assert pair.faults[-1] == "no_progress", pair.machine.why
 
 
+def now_and_then(command: ControlCommand) -> ControlCommand:
+    """Drive fast, and name that speed in one of a hundred steps only."""
+    named_mps = 2.0 if command.t_ns // 10_000_000 % 100 == 0 else 0.2
+    return replace(command, throttle=0.4, brake=0.0, target_speed_mps=named_mps)
+
+
+def test_a_speed_that_is_named_now_and_then_is_no_licence_to_drive_at_it() -> None:
+    pair = WrongPair("art_vesc", load_course("straight_20m"), change=now_and_then)
+    pair.until(9.0, lambda: pair.stopped)
+    assert pair.faults[-1] == "faster_than_asked", pair.machine.why
+
+
 def says_it_turns(command: ControlCommand | None) -> LateralOffset | None:
     """Say all the time that the turn begins now."""
     return (

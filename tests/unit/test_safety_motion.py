@@ -115,7 +115,7 @@ def test_a_drive_begins_without_a_history() -> None:
     assert drive.ms == {"uncommanded": 20, "faster": 20}
     drive.motion.reset()
     drive.tick(0.0, 1.0, brake=1.0, asked=1.0)
-    assert drive.ms == {"uncommanded": 10}, (
+    assert drive.ms == {"uncommanded": 10, "faster": 10}, (
         "no throttle of the drive before explains a motion down a slope"
     )
 
@@ -180,10 +180,38 @@ def test_faster_than_half_as_much_again_as_asked(
     speed: float, asked: float, mode: Mode, faster: bool
 ) -> None:
     motion = Ticks()
+    motion.tick(0.5, 0.0, times=100, asked=asked, mode=mode)
     motion.tick(0.5, speed, times=2, asked=asked, mode=mode)
     assert motion.ms.get("faster", 0.0) == (20.0 if faster else 0.0)
     motion.tick(0.5, 0.0, asked=asked, mode=mode)
     assert motion.ms.get("faster") is None
+
+
+@pytest.mark.parametrize("vehicle", [BRAKED, FREE])
+def test_a_speed_counts_as_asked_for_once_the_drive_could_have_reached_it(vehicle: Vehicle) -> None:
+    """Twice the acceleration of the full drive is believed, and .5 m/s2 of a drive without any."""
+    motion = Ticks(vehicle)
+    gains_mps2 = 2.0 * vehicle.drive.acceleration_mps2(1.0, 0.0)
+    ticks = int((2.0 - 0.15) / 1.5 / (0.01 * gains_mps2))
+    motion.tick(0.5, 2.0, times=ticks, asked=2.0)
+    assert motion.ms["faster"] == 10.0 * ticks
+    motion.tick(0.5, 2.0, times=2, asked=2.0)
+    assert motion.ms.get("faster") is None
+    weak = Ticks(replace(vehicle, drive=replace(vehicle.drive, stall_torque_nm=1e-6)))
+    ticks = int((2.0 - 0.15) / 1.5 / (0.01 * 2.0 * 0.5))
+    weak.tick(0.5, 2.0, times=ticks, asked=2.0)
+    assert weak.ms["faster"] == 10.0 * ticks
+    weak.tick(0.5, 2.0, times=2, asked=2.0)
+    assert weak.ms.get("faster") is None
+
+
+def test_a_high_speed_that_is_named_now_and_then_is_not_asked_for() -> None:
+    motion = Ticks(BRAKED)
+    motion.tick(0.5, 0.2, times=100, asked=0.2)
+    for _ in range(3):
+        motion.tick(0.5, 2.0, asked=2.0)
+        motion.tick(0.5, 2.0, times=99, asked=0.2)
+    assert motion.ms["faster"] == 3000.0
 
 
 @pytest.mark.parametrize(
@@ -196,7 +224,7 @@ def test_a_lower_speed_leaves_time_to_slow_down(
 ) -> None:
     """Asked for 2 m/s, or not driving at 2 m/s, then for 1.5 m/s less."""
     motion = Ticks(vehicle)
-    motion.tick(0.5, 2.0, asked=2.0, mode=mode)
+    motion.tick(0.5, 2.0, times=300, asked=2.0, mode=mode)
     ticks = int((2.0 - (2.0 - 0.15) / 1.5) / (0.01 * slows_mps2))
     motion.tick(0.5, 2.0, times=ticks, asked=0.5)
     assert motion.ms.get("faster") is None

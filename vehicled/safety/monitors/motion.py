@@ -30,6 +30,11 @@ FASTER_RATIO = 1.5
 """Speed that no drive needs, relative to what is asked for."""
 FASTER_S = 1.5
 """Longest time above that speed, s: an engine may push on for a second."""
+RISE_RATIO = 2.0
+"""Rise of the speed asked for that counts, relative to the full drive: no vehicle follows a faster
+one."""
+LEAST_GAIN_MPS2 = 0.5
+"""Acceleration that every drive is believed to have, whatever its model says, m/s^2."""
 PUSH = 0.1
 """Throttle beyond friction that moves any vehicle, as a fraction of full drive."""
 
@@ -73,8 +78,10 @@ class MotionMonitor:
             0.5 * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
         )
         self._slows_mps2 = max(slows_mps2, 0.1)
+        self._gains_mps2 = RISE_RATIO * max(drive.acceleration_mps2(1.0, 0.0), LEAST_GAIN_MPS2)
         self._asked_mps = 0.0
-        """Highest speed that was asked for, and from which it had no time yet to slow down, m/s."""
+        """Highest speed that was asked for long enough to reach it, and from which it had no time
+        yet to slow down, m/s."""
         self.mismatch_ns = 0
         """Time for which the speed of wheels or motor has disagreed with the estimate or GNSS, ns;
         it decays and is not reset."""
@@ -318,8 +325,10 @@ class MotionMonitor:
         if not isfinite(asked_mps):
             self.faster_ns, self._asked_mps = 0, magnitude
             return
+        # A controller that names a high speed for a moment now and then asks for the lower one.
         self._asked_mps = max(
-            asked_mps, min(self._asked_mps, magnitude) - self._slows_mps2 * dt_ns * 1e-9
+            min(asked_mps, self._asked_mps + self._gains_mps2 * dt_ns * 1e-9),
+            min(self._asked_mps, magnitude) - self._slows_mps2 * dt_ns * 1e-9,
         )
         faster = magnitude > FASTER_RATIO * self._asked_mps + self._speed.moving_mps
         self.faster_ns = self.faster_ns + dt_ns if faster else 0
