@@ -135,7 +135,9 @@ def drive_of(name: str, index: int, least_s: float = 12.0, most_s: float = 22.0)
     controllers = CONTROLLERS + (ART_CONTROLLERS if name.startswith("art") and speed < 1.6 else ())
     overrides: list[str] = []
     failures: list[str] = []
-    if not any("GnssFix" in device.messages for device in profile.devices.values()):
+    if not any(
+        {"GnssFix", "MapPose"} & set(device.messages) for device in profile.devices.values()
+    ):
         # Its place comes from a map, so it needs walls.
         scene = shipped.folder("profiles") / "scenes" / MAPPED
         course, length, speed = f"{MAPPED}/lap", *MAPPED_LAP
@@ -250,6 +252,8 @@ def _written(file: Path, text: str) -> None:
 def _bearable(profile: Profile) -> list[str]:
     """Draw drop-outs that need no reaction: shorter than the limits of silence, or of an optional
     source."""
+    if "mocap" in profile.devices:
+        return ["mocap:off@{at:.2f}+0.12"]
     gap_s = min(0.35, 0.7 * profile.limits.gnss_silence_s)
     found = [f"gnss:off@{{at:.2f}}+{gap_s:.2f}"]
     if "heading" in profile.devices:

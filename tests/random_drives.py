@@ -195,8 +195,8 @@ def random_drive(name: str, number: int) -> RandomDrive:
     profile = load(str(shipped.folder("profiles") / f"{name}.toml")).profile
     estimator = random.choice((profile.estimator.name, profile.estimator.name, *ESTIMATORS))
     heading = profile.sim.heading
-    mapped = any(text.startswith("localisation.map=") for text in healthy.overrides)
-    if mapped and estimator not in LOCATED:
+    placed = any("GnssFix" in device.messages for device in profile.devices.values())
+    if not placed and estimator not in LOCATED:
         # It takes no poses on a map.
         estimator = profile.estimator.name
     if estimator == "ins" and heading is not None and heading.kind == "inertial":
