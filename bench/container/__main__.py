@@ -1,9 +1,8 @@
 """The image of daemon and simulator, built and tried: ``make image``.
 
-Builds ``Containerfile`` with podman, docker or buildah, then tries the image: user and root file
-system, bytecode, a drive of the two containers of ``compose.yaml`` in lockstep against the same
-drive without containers, and the stop of a vehicle that drives. buildah only builds. Status 1 if a
-check failed.
+Builds ``Containerfile`` with podman or docker, then tries the image: user and root file system,
+bytecode, a drive of the two containers of ``compose.yaml`` in lockstep against the same drive
+without containers, and the stop of a vehicle that drives. Status 1 if a check failed.
 """
 
 import argparse
@@ -21,7 +20,7 @@ from bench.board_vm.image import ROOT, SUITE, WITHOUT_DOCUMENTS, MissingToolErro
 from tests.busy_computer import WIDE_LIMITS
 
 IMAGE = "localhost/vehicled"
-BUILDERS = ("podman", "docker", "buildah")
+ENGINES = ("podman", "docker")
 CLOSED = (
     "--read-only", "--tmpfs=/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
 )  # fmt: skip
@@ -78,12 +77,12 @@ def output(*command: str) -> str:
     return said
 
 
-def builder() -> str:
-    """Return the first builder that this computer has. Raises MissingToolError."""
-    for name in BUILDERS:
+def engine_here() -> str:
+    """Return the first container engine that this computer has. Raises MissingToolError."""
+    for name in ENGINES:
         if shutil.which(name):
             return name
-    raise MissingToolError("no builder on this computer: sudo apt install podman")
+    raise MissingToolError("neither podman nor docker is installed: sudo apt install podman")
 
 
 def base_of_packages(engine: str) -> str:
@@ -259,7 +258,7 @@ def main() -> int:
     parser.add_argument("--no-checks", action="store_true", help="only build")
     arguments = parser.parse_args()
     try:
-        engine = builder()
+        engine = engine_here()
         build(engine, base_of_packages(engine) if arguments.packages else arguments.base)
     except MissingToolError as error:
         print(f"make image: {error}", file=sys.stderr)
@@ -267,9 +266,6 @@ def main() -> int:
     except subprocess.CalledProcessError as error:
         print(f"make image: {error.cmd[0]} failed with status {error.returncode}", file=sys.stderr)
         return 2
-    if engine == "buildah":
-        print("not tried: buildah starts no containers; install podman")
-        return 0
     size = output(engine, "image", "inspect", "--format", "{{.Size}}", IMAGE).splitlines()[-1]
     print(f"{IMAGE}: {int(size) / 1e6:.0f} MB", flush=True)
     return int(not arguments.no_checks and not verdicts(engine))
