@@ -44,7 +44,8 @@ def test_the_base_and_the_certificates_reach_the_build(
 
 
 @pytest.mark.parametrize(
-    ("mode", "speed", "expected"), [("AUTO", 0.9, True), ("AUTO", 0.1, False), ("HOLD", 0.9, False)]
+    ("mode", "speed", "expected"),
+    [("AUTO", 0.9, True), ("AUTO", 0.1, False), ("STOPPING", 0.9, False)],
 )
 def test_a_vehicle_drives_if_it_moves_by_itself(
     engine: Path, mode: str, speed: float, expected: bool

@@ -69,10 +69,11 @@ def test_without_a_timeout_an_absent_simulator_is_tried_once(
         connect(f"unix:{tmp_path / 'link'}")
 
 
-def test_a_wrong_address_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("address", ["carrier-pigeon", "tcp:localhost:65536", "tcp:localhost:1²"])
+def test_a_wrong_address_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setattr(time, "sleep", lambda pause_s: pytest.fail("tried again"))
     with pytest.raises(LinkError, match="is not a simulator address"):
-        connect("carrier-pigeon", DEADLINE_S)
+        connect(address, DEADLINE_S)
 
 
 def test_a_silent_simulator_is_the_end(linked: tuple[LinkTransport, socket.socket]) -> None:

@@ -59,7 +59,7 @@ def connect(address: str, timeout_s: float = 0.0) -> socket.socket:
 def _connect(address: str) -> socket.socket:
     scheme, _, rest = address.partition(":")
     try:
-        if scheme == "fd" and rest.isdigit():
+        if scheme == "fd" and rest.isdecimal():
             return socket.socket(fileno=int(rest))
         if scheme == "unix" and rest:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -71,7 +71,7 @@ def _connect(address: str) -> socket.socket:
                 raise
             return sock
         host, _, port = rest.rpartition(":")
-        if scheme == "tcp" and host and port.isdigit():
+        if scheme == "tcp" and host and port.isdecimal() and int(port) < 1 << 16:
             sock = socket.create_connection(
                 (host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S
             )
