@@ -104,6 +104,11 @@ bench: $(VENV)/bench.stamp ## Measure this machine: every script of bench/
 board: $(VENV)/dev.stamp ## The service on a real Debian with the real-time kernel, in a virtual machine. ARGS='access hardening', ARGS=--list
 	@$(BIN)/python -m bench.board_vm $(ARGS)
 
+# Needs podman or docker, and a registry or, with --packages, root and mmdebstrap. Not part of `make test`.
+.PHONY: image
+image: $(VENV)/runtime.stamp ## Daemon and simulator as a container image, built and tried. ARGS=--packages where no registry is reached
+	@$(BIN)/python -m bench.container $(ARGS)
+
 .PHONY: compiled
 compiled: $(VENV)/runtime.stamp ## A wheel in dist/ with the hot path compiled for this Python; needs a C compiler and some minutes
 	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PIP) wheel --no-deps --wheel-dir dist .
@@ -155,10 +160,11 @@ lock: $(VENV)/dev.stamp ## Resolve all lock files anew: all platforms, with hash
 	@echo "resolving"
 	@$(PIP) install "$(UV)"
 	@$(COMPILE) --extra plot --extra view --extra maps --group build -o requirements.lock
+	@$(COMPILE) --extra view --group build -c requirements.lock -o requirements-image.lock
 	@$(COMPILE) --all-extras --group dev -c requirements.lock -o requirements-dev.lock
 	@$(COMPILE) --group docs -c requirements-dev.lock -o requirements-docs.lock
 	@$(COMPILE) --all-extras --group dev --group bench -c requirements-dev.lock -o requirements-bench.lock
-	@echo "wrote requirements.lock and its siblings for -dev, -docs and -bench; now run make test"
+	@echo "wrote requirements.lock and its siblings for -image, -dev, -docs and -bench; now run make test"
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build results; logs stay

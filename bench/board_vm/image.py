@@ -37,6 +37,10 @@ printf 'virtio_pci\\nvirtio_blk\\next4\\n' >"$1/usr/share/initramfs-tools/module
 """
 """A small initrd: unpacking the usual one takes the emulated processor half of its time to boot."""
 CACHED_WHEELS = "/var/cache/pip"
+WITHOUT_DOCUMENTS = tuple(
+    f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")
+)
+"""Options of mmdebstrap that leave out what no program reads."""
 SIZE_MB = 4096
 ENVIRONMENT = ("PIP_", "SSL_", "REQUESTS_", "CURL_", "http_proxy", "https_proxy", "no_proxy")
 """Variables with the host's way to the package index, handed to the installation."""
@@ -114,7 +118,7 @@ def base(arch: str) -> Path:
     options = [
         "--variant=minbase", f"--architectures={arch}", f"--include={','.join(packages)}",
         f"--essential-hook={ESSENTIAL_HOOK}",
-        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")),
+        *WITHOUT_DOCUMENTS,
     ]  # fmt: skip
     tar = CACHE / f"debian-{arch}-{digest(SUITE, *options)}.tar"
     if not tar.exists():

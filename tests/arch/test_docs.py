@@ -40,6 +40,20 @@ PLACEHOLDER = re.compile(r"\.\.\.|<[^>]+>|\bCOMMAND\b")
 DOTTED = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)+(?=\(.*\)$|$)")
 FOREIGN_OPTIONS = {"--man", "--offline", "--root", "--now", "--nthreads", "--nworkers"}
 """Options of systemd's and of Dask's own programs."""
+FOREIGN_OPTIONS |= {
+    "--cap-add",
+    "--cpu-rt-runtime",
+    "--device",
+    "--device-cgroup-rule",
+    "--group-add",
+    "--health-cmd",
+    "--health-interval",
+    "--restart",
+    "--secret",
+    "--tmpfs",
+    "--ulimit",
+}
+"""Options of podman's and docker's."""
 FOREIGN = {
     "motor_driver.py",
     "documentation/comm_can.md",

@@ -15,7 +15,10 @@ import pytest
 from tests.licences import EXCEPTIONS, licence, locked, permitted
 
 LOCKS = ("requirements.lock", "requirements-dev.lock")
-MORE_LOCKS = ("requirements-bench.lock", "requirements-docs.lock", "requirements-sdist.lock")
+IMAGE_LOCK = "requirements-image.lock"
+MORE_LOCKS = (
+    IMAGE_LOCK, "requirements-bench.lock", "requirements-docs.lock", "requirements-sdist.lock",
+)  # fmt: skip
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 NO_NETWORK = re.compile(
     r"Retrying|NewConnectionError|ConnectTimeout|ProxyError|Name or service|Network is "
@@ -49,12 +52,13 @@ def test_the_locks_agree_and_cover_the_project(project_root: Path) -> None:
         )
 
     runtime, everything = (pins(name) for name in LOCKS)
-    assert runtime <= everything
+    assert pins(IMAGE_LOCK) <= runtime <= everything
     project = tomllib.loads((project_root / "pyproject.toml").read_text())
     wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["build"]]
     declared = {re.split(r"[^A-Za-z0-9.-]", each, maxsplit=1)[0] for each in wanted}
     # What `make sim` draws with, and what `vehicled sim --view` beside it serves its page with.
     assert declared | {"matplotlib", "websockets"} <= _names(project_root / LOCKS[0])
+    assert declared | {"websockets"} <= _names(project_root / IMAGE_LOCK)
 
 
 @pytest.mark.parametrize(

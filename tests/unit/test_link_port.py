@@ -6,16 +6,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
 from tests.busy_computer import DEADLINE_S
-from vehicled.core.link import Hello, LinkDecoder, LinkFrameKind, encode, encode_hello, encode_lost
+from vehicled.core.link import (
+    Hello,
+    LinkDecoder,
+    LinkError,
+    LinkFrameKind,
+    encode,
+    encode_hello,
+    encode_lost,
+)
 from vehicled.core.messages import Message
 from vehicled.runtime.clock import PacedClock
-from vehicled.runtime.connection import Link, LinkClosedError
+from vehicled.runtime.connection import Link, LinkClosedError, connect
 from vehicled.runtime.link_port import HEARTBEAT_NS, LinkTransport
 
 
@@ -36,6 +45,35 @@ def linked() -> Iterator[tuple[LinkTransport, socket.socket]]:
             )
         )
         yield LinkTransport(Link(ours, "wall", ["gnss"], 1.0), _Sink(), 0.5), theirs
+
+
+def test_a_simulator_that_starts_later_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = tmp_path / "link"
+    with socket.socket(socket.AF_UNIX) as simulator:
+
+        def start(_pause_s: float) -> None:
+            simulator.bind(str(address))
+            simulator.listen()
+
+        monkeypatch.setattr(time, "sleep", start)
+        connect(f"unix:{address}", DEADLINE_S).close()
+
+
+def test_without_a_timeout_an_absent_simulator_is_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda pause_s: pytest.fail("tried again"))
+    with pytest.raises(LinkError, match="no simulator answers"):
+        connect(f"unix:{tmp_path / 'link'}")
+
+
+@pytest.mark.parametrize("address", ["carrier-pigeon", "tcp:localhost:65536", "tcp:localhost:1²"])
+def test_a_wrong_address_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setattr(time, "sleep", lambda pause_s: pytest.fail("tried again"))
+    with pytest.raises(LinkError, match="is not a simulator address"):
+        connect(address, DEADLINE_S)
 
 
 def test_a_silent_simulator_is_the_end(linked: tuple[LinkTransport, socket.socket]) -> None:

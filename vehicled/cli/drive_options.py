@@ -33,6 +33,16 @@ def add_noise(parser: CommandParser | _ArgumentGroup) -> None:
     )
 
 
+def add_connect_timeout(parser: CommandParser | _ArgumentGroup) -> None:
+    """Add the time to wait for a simulator that has not started yet."""
+    parser.add_argument(
+        "--connect-timeout",
+        type=SECONDS,
+        metavar="S",
+        help="with --connect: try again for S seconds while no simulator listens (default: once)",
+    )
+
+
 def add_backend(parser: CommandParser | _ArgumentGroup, what: str) -> None:
     """Add the choice of the event loop."""
     parser.add_argument(

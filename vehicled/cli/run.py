@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vehicled.cli.drive_options import (
     SECONDS,
     add_backend,
+    add_connect_timeout,
     add_mavlink,
     add_noise,
     add_profile,
@@ -59,6 +60,7 @@ def declare_run(parser: CommandParser) -> None:
         metavar="URL",
         help="use the devices of a running simulator: unix:PATH or tcp:HOST:PORT",
     )
+    add_connect_timeout(parser)
     add_programme(parser)
     add_noise(parser)
     parser.add_argument(
@@ -137,7 +139,11 @@ def serve(arguments: Namespace) -> int:
     )
     notifier.extend(START_S)
     try:
-        with connect(arguments.connect) if arguments.connect else nullcontext() as sock:
+        with (
+            connect(arguments.connect, arguments.connect_timeout or 0.0)
+            if arguments.connect
+            else nullcontext()
+        ) as sock:
             link = None if sock is None else greet(plan, sock)
             done = drive(plan, link, observer, ports=ports, setup_fault=setup_fault(plan.loaded))
     except UserError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vehicled.cli.drive_options import (
     SECONDS,
     add_backend,
+    add_connect_timeout,
     add_mavlink,
     add_noise,
     add_profile,
@@ -154,6 +155,7 @@ def declare_sim(parser: CommandParser) -> None:
         metavar="URL",
         help="connect to a running simulator: unix:PATH or tcp:HOST:PORT",
     )
+    add_connect_timeout(world)
     world.add_argument(
         "--link-timeout",
         type=SECONDS,
@@ -236,6 +238,7 @@ def _run(arguments: Namespace, likeness: "Likeness | None") -> int:
             start=arguments.start or "",
             by_hand=arguments.by_hand,
             connect=arguments.connect or "",
+            connect_timeout_s=arguments.connect_timeout or 0.0,
         ),
         keep_trace=bool(arguments.plot),
         listeners=[

@@ -42,6 +42,8 @@ class SimulationSpec(Struct, frozen=True, kw_only=True):
     """True if a person drives: the simulator then does not arm the vehicle."""
     connect: str = ""
     """Address of a running simulator; empty: start one."""
+    connect_timeout_s: float = 0.0
+    """Time for which to try again while no simulator listens at that address, s."""
     in_process: bool = False
     """True if the simulated world is built in this process (lockstep only): no second process, no
     socket, the same digest."""
@@ -127,7 +129,7 @@ def _drive_beside(plan: Plan, simulation: SimulationSpec, observer: Observer) ->
     simulator_pid: int | None = None
     with ExitStack() as stack:
         if simulation.connect:
-            sock = stack.enter_context(connect(simulation.connect))
+            sock = stack.enter_context(connect(simulation.connect, simulation.connect_timeout_s))
         else:
             simulator = SimulatorProcess(
                 plan.loaded.path,

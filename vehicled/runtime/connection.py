@@ -28,6 +28,7 @@ RECEIVE_BYTES = 1 << 18
 MAX_UNSENT_BYTES = 1 << 20
 """Most bytes that are kept for a simulator that does not read, some minutes of frames."""
 _CONNECT_TIMEOUT_S = 10.0
+_RETRY_S = 0.2
 
 
 class LinkClosedError(LinkError):
@@ -42,12 +43,23 @@ def boot_id() -> str:
     return ""
 
 
-def connect(address: str) -> socket.socket:
-    """Connect to ``fd:N``, ``unix:PATH`` or ``tcp:HOST:PORT``. Raises :class:`LinkError` with the
-    remedy."""
+def connect(address: str, timeout_s: float = 0.0) -> socket.socket:
+    """Connect to ``fd:N``, ``unix:PATH`` or ``tcp:HOST:PORT``; try again for ``timeout_s`` while
+    no simulator listens. Raises :class:`LinkError` with the remedy."""
+    end_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            return _connect(address)
+        except LinkError as error:
+            if not error.passing or time.monotonic() >= end_s:
+                raise
+        time.sleep(_RETRY_S)
+
+
+def _connect(address: str) -> socket.socket:
     scheme, _, rest = address.partition(":")
     try:
-        if scheme == "fd" and rest.isdigit():
+        if scheme == "fd" and rest.isdecimal():
             return socket.socket(fileno=int(rest))
         if scheme == "unix" and rest:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -59,7 +71,7 @@ def connect(address: str) -> socket.socket:
                 raise
             return sock
         host, _, port = rest.rpartition(":")
-        if scheme == "tcp" and host and port.isdigit():
+        if scheme == "tcp" and host and port.isdecimal() and int(port) < 1 << 16:
             sock = socket.create_connection(
                 (host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S
             )
