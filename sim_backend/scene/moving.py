@@ -1,6 +1,8 @@
 """Moving objects with a schedule: a crossing pedestrian, an oncoming vehicle."""
 
 from collections.abc import Sequence
+from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -83,3 +85,29 @@ class Moving:
         inside = self._body.contain(own.x_m, own.y_m)
         if inside.any():
             hits.blind(inside)
+
+
+class Departing(Moving):
+    """Moving object that waits at its first position until the vehicle has come to an arc length of
+    its course."""
+
+    def __init__(self, start_m: float, *arguments: Any, **more: Any) -> None:
+        """``start_m``: that arc length; the rest as for :class:`Moving`, with times from the
+        departure on."""
+        super().__init__(*arguments, **more)
+        self.start_m = start_m
+        self.departed_s = inf
+        """Scene time of the departure; infinite before it."""
+
+    def on_progress(self, s_m: float, time_s: float) -> None:
+        """Depart if the vehicle has come so far."""
+        if s_m >= self.start_m and self.departed_s == inf:
+            self.departed_s = time_s
+
+    def place(self, time_s: Array) -> tuple[Array, Array, Array]:
+        """Return x, y and heading (n,) at scene times (n,)."""
+        return super().place(time_s - self.departed_s)
+
+    def state(self, time_s: float) -> tuple[float, float, float, float, float]:
+        """Return x, y, heading and velocity along x and y at one scene time."""
+        return super().state(time_s - self.departed_s)

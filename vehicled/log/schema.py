@@ -65,6 +65,8 @@ _STREAMS: dict[type[Message], ChunkStream] = {
     messages.SpeedCommand: ChunkStream.JOURNAL,
     messages.ParameterCommand: ChunkStream.JOURNAL,
     messages.HostHealth: ChunkStream.JOURNAL,
+    messages.VirtualWorld: ChunkStream.JOURNAL,
+    messages.VirtualScan: ChunkStream.JOURNAL,
     messages.MachineCall: ChunkStream.JOURNAL,
     messages.PortEvent: ChunkStream.JOURNAL,
     messages.Fault: ChunkStream.JOURNAL,

@@ -291,6 +291,25 @@ class LaserScan(Message, frozen=True):
     ranges_m: Float64s
 
 
+class VirtualWorld(Message, frozen=True):
+    """Begin of mixed reality: bodies of a virtual world are added to the drive of a vehicle. They
+    reach the obstacle stop alone."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    name: str
+    """Scene and virtual vehicles."""
+    stops_if_lost: bool = False
+    """True if the silence of the virtual world counts as an obstacle."""
+
+
+class VirtualScan(LaserScan, frozen=True):
+    """Scan of a virtual world, cast from the estimated pose. Only the obstacle stop receives it."""
+
+    overlaps: bool = False
+    """True if the vehicle's outline overlaps a virtual body."""
+
+
 class RcChannels(Message, frozen=True):
     """One frame of an RC receiver: the channels of the operator's handset, and the state of the
     radio link."""
