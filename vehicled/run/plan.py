@@ -108,7 +108,7 @@ class Plan(Struct, frozen=True, kw_only=True):
             plugins=plugins_of(loaded.profile),
             board=board,
             board_text=board_text,
-            world_files=world_files(loaded, simulated=False),
+            world_files=world_files(loaded, simulated=False, mixed=spec.mixed),
             grid=grid_of(loaded),
         )
 

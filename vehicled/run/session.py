@@ -562,6 +562,7 @@ def _console(
         log=writer.path if writer is not None else "",
         datum=plan.course.datum,
         closed_ports=closed,
+        mixed=plan.spec.mixed_name,
     )
     return Console(machine, facts, router)
 
@@ -685,6 +686,7 @@ def _open_log(
             for each in plan.world_files
         ],
         world=plan.spec.world,
+        mixed=plan.spec.mixed_name,
     )
     table = profile.log
     return WriterProcess.start(

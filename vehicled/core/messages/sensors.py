@@ -1,7 +1,7 @@
 """Inputs: sensor measurements, GNSS corrections, and ground truth."""
 
 from enum import IntEnum
-from math import pi
+from math import cos, isfinite, pi, sin
 
 from vehicled.core.messages.base import (
     NAN,
@@ -308,6 +308,25 @@ class VirtualScan(LaserScan, frozen=True):
 
     overlaps: bool = False
     """True if the vehicle's outline overlaps a virtual body."""
+    vehicle_x_m: float = NAN
+    """Estimated pose of the vehicle from which it was cast."""
+    vehicle_y_m: float = NAN
+    vehicle_yaw_rad: float = NAN
+
+
+def virtual_returns(scan: VirtualScan) -> list[tuple[float, float]]:
+    """Return the places in ``map`` at which the rays of a virtual scan met a body, m."""
+    x, y, yaw = scan.vehicle_x_m, scan.vehicle_y_m, scan.vehicle_yaw_rad
+    if not isfinite(x + y + yaw):
+        return []
+    x += cos(yaw) * scan.x_m - sin(yaw) * scan.y_m
+    y += sin(yaw) * scan.x_m + cos(yaw) * scan.y_m
+    first = yaw + scan.angle_min_rad
+    return [
+        (x + range_m * cos(bearing), y + range_m * sin(bearing))
+        for ray, range_m in enumerate(scan.ranges_m)
+        if isfinite(range_m) and isfinite(bearing := first + ray * scan.angle_increment_rad)
+    ]
 
 
 class RcChannels(Message, frozen=True):

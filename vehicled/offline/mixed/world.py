@@ -78,6 +78,9 @@ class VirtualSurroundings:
             0.0,
             tuple(range_m.tolist()),
             overlaps=bool((range_m < self._own_m).any()),
+            vehicle_x_m=view.x_m,
+            vehicle_y_m=view.y_m,
+            vehicle_yaw_rad=view.yaw_rad,
         )
 
 
