@@ -26,6 +26,8 @@ class Moving:
         outline_m: Sequence[tuple[float, float]] = (),
     ) -> None:
         """``times_s`` grow strictly; at least one position. Pass a radius or an outline."""
+        self.departed_s = 0.0
+        """Scene time from which ``times_s`` count."""
         self._times_s = np.array(times_s, dtype=np.float64)
         places = np.array(places_m, dtype=np.float64).reshape(-1, 2)
         self._x_m, self._y_m = places[:, 0].copy(), places[:, 1].copy()
@@ -41,6 +43,7 @@ class Moving:
 
     def place(self, time_s: Array) -> tuple[Array, Array, Array]:
         """Return x, y and heading (n,) at scene times (n,)."""
+        time_s = time_s - self.departed_s
         leg = np.clip(
             np.searchsorted(self._times_s, time_s, "right") - 1, 0, len(self._yaw_rad) - 1
         )
@@ -64,6 +67,7 @@ class Moving:
     def state(self, time_s: float) -> tuple[float, float, float, float, float]:
         """Return x, y, heading and velocity along x and y at one scene time."""
         x, y, yaw = self.place(np.array([time_s]))
+        time_s -= self.departed_s
         leg = int(np.searchsorted(self._times_s, time_s, "right")) - 1
         vx = vy = 0.0
         if 0 <= leg < len(self._times_s) - 1:
@@ -97,17 +101,8 @@ class Departing(Moving):
         super().__init__(*arguments, **more)
         self.start_m = start_m
         self.departed_s = inf
-        """Scene time of the departure; infinite before it."""
 
     def on_progress(self, s_m: float, time_s: float) -> None:
         """Depart if the vehicle has come so far."""
         if s_m >= self.start_m and self.departed_s == inf:
             self.departed_s = time_s
-
-    def place(self, time_s: Array) -> tuple[Array, Array, Array]:
-        """Return x, y and heading (n,) at scene times (n,)."""
-        return super().place(time_s - self.departed_s)
-
-    def state(self, time_s: float) -> tuple[float, float, float, float, float]:
-        """Return x, y, heading and velocity along x and y at one scene time."""
-        return super().state(time_s - self.departed_s)

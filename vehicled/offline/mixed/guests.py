@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import hypot
 from typing import Any
 
+from msgspec.structs import replace
+
 from sim_backend.plant.interface import Motion
 from vehicled.core.errors import UserError
 from vehicled.core.messages import EstimatorStatus
@@ -49,24 +51,33 @@ class Guest:
         self._take(status)
         threading.Thread(target=self._read, daemon=True).start()
 
-    def new_motion(self) -> Motion | None:
-        """Return the newest motion if it has not been returned yet."""
+    @property
+    def lost(self) -> str:
+        """Reason why it has no newer pose; empty while it has."""
         newest = self._newest
-        if newest is None or newest[1] is self._taken:
+        if self._gone or newest is None:
+            return self._gone or "it has no pose"
+        return "it is silent" if time.monotonic() - newest[0] > SILENCE_S else ""
+
+    def new_motion(self) -> Motion | None:
+        """Return the newest motion if it has not been returned yet; a lost vehicle stands."""
+        newest = self._newest
+        if newest is None:
             return None
-        self._taken = newest[1]
-        return newest[1]
+        motion = replace(newest[1], speed_mps=0.0) if self.lost else newest[1]
+        if motion == self._taken:
+            return None
+        self._taken = motion
+        return motion
 
     def take_warnings(self) -> list[str]:
         """Return what is to be said, once for each loss."""
         warnings, self.notes = self.notes, []
-        newest = self._newest
-        silent = newest is None or time.monotonic() - newest[0] > SILENCE_S
-        if (self._gone or silent) and not self._said:
-            why = self._gone or "it has no pose" if newest is None else self._gone or "it is silent"
-            place = "it is nowhere yet" if newest is None else "its body stays where it is"
-            warnings = [*warnings, f"virtual vehicle {self.name}: {why}; {place}"]
-        self._said = bool(self._gone or silent)
+        lost = self.lost
+        if lost and not self._said:
+            place = "it is nowhere yet" if self._newest is None else "its body stays where it is"
+            warnings = [*warnings, f"virtual vehicle {self.name}: {lost}; {place}"]
+        self._said = bool(lost)
         return warnings
 
     def _read(self) -> None:
