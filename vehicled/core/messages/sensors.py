@@ -312,6 +312,8 @@ class VirtualScan(LaserScan, frozen=True):
     """Estimated pose of the vehicle from which it was cast."""
     vehicle_y_m: float = NAN
     vehicle_yaw_rad: float = NAN
+    progress_m: float = NAN
+    """Arc length of the vehicle on its course, by which bodies depart; NaN while it is on none."""
 
 
 def virtual_returns(scan: VirtualScan) -> list[tuple[float, float]]:

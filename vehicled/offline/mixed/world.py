@@ -81,6 +81,7 @@ class VirtualSurroundings:
             vehicle_x_m=view.x_m,
             vehicle_y_m=view.y_m,
             vehicle_yaw_rad=view.yaw_rad,
+            progress_m=view.progress_m,
         )
 
 
