@@ -53,6 +53,10 @@ def load_scene(name: str, course: Course, draws: np.random.Generator | None = No
         return Scene()
     reference = scene_of(name)
     path = reference.file
+    if draws is not None and not path.is_file():
+        raise SceneError(
+            f"{path}: there is no such file; give --mixed a name of 'vehicled scenes' or a file"
+        )
     kind = path.suffix.lower()
     if kind in (".yaml", ".yml"):
         return Scene(grid=read_map(path))
