@@ -2,6 +2,7 @@
 
     python -m bench.mixed_reality [--drives 100] [--first 0] [--jobs 2] [--json]
     python -m bench.mixed_reality --keep FOLDER    # scene and command of one drive of each class
+    python -m bench.mixed_reality --first 1 --plot FILE    # picture of one drive
 
 The seed of a drive draws the sensor noise, where the vehicle is when the virtual car departs, and
 how fast the car is. Each drive must end in a stop by row 23 of the failsafe matrix. Judged by the
@@ -26,13 +27,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import inf, isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct, to_builtins
 
 from bench.false_alarms import run_jobs
 from sim_backend.contact.geometry import Obstacles
+from sim_backend.fleet.bodies import corners
 from sim_backend.scene.moving import Departing
 from sim_backend.scene.scene import Scene, ScenePose
 from vehicled.core.arrays import Array
@@ -50,6 +52,7 @@ from vehicled.offline.mixed.world import VirtualSurroundings
 from vehicled.paths.tracking import PathTracker
 from vehicled.run.judge import Judge
 from vehicled.run.mixed_frames import ViewPoint
+from vehicled.run.output import new_figure, save_figure
 from vehicled.run.plan import Plan
 from vehicled.run.simulation import SimulationSpec, simulate
 from vehicled.run.spec import RunSpec
@@ -150,7 +153,8 @@ class Watched:
         self.faults: list[Fault] = []
         self.stops_m: list[tuple[int, float]] = []
         """Time, and the distance nearer than which an obstacle stops the vehicle now."""
-        self.machine: Machine | None = None
+        self.free_m: list[tuple[int, float]] = []
+        """Time, and free distance as the obstacle monitor measures it."""
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """Keep a message."""
@@ -164,13 +168,26 @@ class Watched:
         """Keep how much room a stop takes now."""
         monitors = machine.pipeline.monitors
         inputs = machine.supervisor.inputs
+        if isfinite(monitors.obstacle.free_m):
+            self.free_m.append((now_ns, monitors.obstacle.free_m))
         if inputs is not None and machine.mode is Mode.AUTO:
             room_m = monitors.stopping.distance_m + inputs.limits.obstacle_gap_m
             self.stops_m.append((now_ns, room_m))
 
 
-def driven(number: int) -> Outcome:
-    """Drive and judge one drive."""
+class Drive(NamedTuple):
+    """A finished drive, and its virtual car."""
+
+    number: int
+    kind: str
+    plan: Plan
+    watched: Watched
+    world: VirtualSurroundings
+    car: Departing
+
+
+def drive(number: int) -> Drive:
+    """Drive one drive, and let its virtual car depart when it did."""
     kind = list(CLASSES)[number % len(CLASSES)]
     with tempfile.TemporaryDirectory() as folder:
         scene = Path(folder) / "scene.toml"
@@ -186,19 +203,23 @@ def driven(number: int) -> Outcome:
         )
         outline = plan.loaded.profile.vehicle.outline
         world = VirtualSurroundings(spec.mixed, plan.course, spec.mixed_seed, outline)
-    return judged(number, kind, plan, watched, world)
-
-
-def judged(
-    number: int, kind: str, plan: Plan, watched: Watched, world: VirtualSurroundings
-) -> Outcome:
-    """Judge a drive by the true poses of the vehicle and of the car."""
-    vehicle, limits = plan.loaded.profile.vehicle, plan.loaded.profile.limits
     for scan in watched.scans:
         pose = scan.vehicle_x_m, scan.vehicle_y_m, scan.vehicle_yaw_rad
         world.scan(ViewPoint(scan.t_ns, *pose, scan.progress_m))
     ((_, car),) = world.scene.moving
     assert isinstance(car, Departing)
+    return Drive(number, kind, plan, watched, world, car)
+
+
+def driven(number: int) -> Outcome:
+    """Drive and judge one drive."""
+    return judged(drive(number))
+
+
+def judged(done: Drive) -> Outcome:
+    """Judge a drive by the true poses of the vehicle and of the car."""
+    plan, watched, world, car = done.plan, done.watched, done.world, done.car
+    vehicle, limits = plan.loaded.profile.vehicle, plan.loaded.profile.limits
     body, lane = LaneBody(vehicle, limits.obstacle_side_m), CourseLane(plan.course)
     outline = _outline(car.outline_m)
     obstacles = Obstacles(Scene(moving=[car]), vehicle.outline)
@@ -233,7 +254,72 @@ def judged(
         late_ns = 0 if blocked_ns is None else stop_at_ns - blocked_ns
         reaction_ms = max(late_ns * 1e-6, 0.0)
     limit_ms = RULES[rule].react_ms if rule else nan
-    return Outcome(number, kind, rule, reaction_ms, limit_ms, gap_m, speed_mps, room_m, too_near)
+    return Outcome(
+        done.number, done.kind, rule, reaction_ms, limit_ms, gap_m, speed_mps, room_m, too_near
+    )
+
+
+def plot(done: Drive, file: str) -> None:
+    """Plot places at four instants, speed and free distance of a drive."""
+    watched, world = done.watched, done.world
+    figure = new_figure(10, 5.0)
+    grid = figure.add_gridspec(2, 2, height_ratios=(1.2, 1))
+    area = figure.add_subplot(grid[0, :])
+    speeds, rooms = figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
+    start_ns = watched.truth[0].t_ns
+    times_s = np.array([(each.t_ns - start_ns) * 1e-9 for each in watched.truth])
+    stop_s = next(
+        (c.t_ns - start_ns) * 1e-9
+        for c in watched.commands
+        if c.reaction >= Reaction.CONTROLLED_STOP
+    )
+    departed_s = world.time_s(start_ns) + done.car.departed_s
+    area.axhline(0.0, color="#d0d0d0", lw=3.0, zorder=0)
+    outline = np.array(corners(done.plan.loaded.profile.vehicle.outline))
+    instants = [departed_s, departed_s + 1.0, departed_s + 2.0, times_s[-1]]
+    for number, at_s in enumerate(instants):
+        truth = watched.truth[int(np.searchsorted(times_s, at_s).clip(max=len(times_s) - 1))]
+        x, y, yaw, _, _ = done.car.state(world.time_s(truth.t_ns))
+        shade = 0.25 + 0.25 * number
+        for colour, label, ring, aside, pose in (
+            ("#0072b2", "real vehicle", outline, 14, (truth.x_m, truth.y_m, truth.yaw_rad)),
+            ("#d55e00", "virtual car", np.array(done.car.outline_m), -26, (x, y, yaw)),
+        ):
+            px, py, turn = pose
+            c, s = np.cos(turn), np.sin(turn)
+            xs, ys = px + c * ring[:, 0] - s * ring[:, 1], py + s * ring[:, 0] + c * ring[:, 1]
+            area.fill(xs, ys, color=colour, alpha=shade, label=label if number == 3 else None)
+            area.annotate(
+                f"{at_s:.1f} s", (px, py), xytext=(0, aside), textcoords="offset points",
+                ha="center", fontsize=7,
+            )  # fmt: skip
+    area.set(xlabel="east (m)", ylabel="north (m)")
+    area.set_aspect("equal", adjustable="datalim")
+    figure.legend(
+        *area.get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False
+    )
+    speeds.plot(times_s, [each.speed_mps for each in watched.truth], color="#0072b2")
+    speeds.set(xlabel="time (s)", ylabel="speed (m/s)")
+    rooms.plot(
+        [(t_ns - start_ns) * 1e-9 for t_ns, _ in watched.free_m],
+        [free_m for _, free_m in watched.free_m],
+        color="#d55e00",
+        label="free distance",
+    )
+    rooms.plot(
+        [(t_ns - start_ns) * 1e-9 for t_ns, _ in watched.stops_m],
+        [room_m for _, room_m in watched.stops_m],
+        color="#606060",
+        ls="--",
+        label="stop and gap",
+    )
+    rooms.set(xlabel="time (s)", ylabel="distance (m)")
+    rooms.legend(frameon=False)
+    for axes in (speeds, rooms):
+        axes.axvline(stop_s, color="#b13c00", lw=0.8, ls=":")
+        axes.set_xlim(departed_s - 2.0, times_s[-1])
+        axes.set_ylim(bottom=0.0)
+    save_figure(figure, file)
 
 
 def _stops(code: str) -> bool:
@@ -283,7 +369,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="only write the scenes, and print the commands"
     )
+    parser.add_argument("--plot", metavar="FILE", help="drive the first number and plot it")
     options = parser.parse_args(arguments)
+    if options.plot:
+        plot(drive(options.first), options.plot)
+        return 0
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
         for number, kind in enumerate(CLASSES):

@@ -5,6 +5,7 @@ import ast
 from math import inf, isclose, nan
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -256,6 +257,13 @@ def test_a_wrong_scene_says_what_is_wrong(tmp_path, wrong, why):
         world(tmp_path, wrong)
 
 
+def test_a_scene_on_another_map_is_refused(tmp_path):
+    with pytest.raises(SceneError, match=r"nearest body is \d+ m from the course straight"):
+        world(tmp_path, "[[circle]]\nat = [5000.0, 2.0]\nradius_m = 0.5\n")
+    world(tmp_path, "[[box]]\nat = [90.0, 30.0]\nsize_m = [2.0, 0.4]\n")
+    world(tmp_path, "")
+
+
 def test_a_body_over_the_vehicle_overlaps_it(tmp_path):
     text = "[[box]]\nat = [10.0, 0.35]\nsize_m = [2.0, 0.4]\n"
     around = world(tmp_path, text)
@@ -276,7 +284,7 @@ def test_an_unknown_pose_gives_no_places():
 # ---------------------------------------------------------------- virtual vehicles
 
 
-def status(datum: Datum = LOT_17, **estimate) -> dict:
+def status(datum: Datum = LOT_17, **estimate) -> dict[str, Any]:
     pose = {"x_m": 3.0, "y_m": 4.0, "yaw_rad": 0.5, "speed_mps": 1.0, "status": "RUNNING"}
     place = {"latitude_rad": datum.latitude_rad, "longitude_rad": datum.longitude_rad}
     return {
@@ -306,6 +314,7 @@ def test_a_virtual_vehicle_stands_at_its_place_on_our_map(daemon):
     daemon.status = status(origin)
     guest = Guest("car", LOT_17, OUTLINE)
     motion = guest.new_motion()
+    assert motion is not None
     assert (motion.x_m, motion.y_m) == pytest.approx((3.0, 104.0), abs=0.5)
     assert guest.outline == OUTLINE
     around = VirtualSurroundings("", straight(), 1, OUTLINE)
@@ -322,6 +331,7 @@ def test_a_lost_virtual_vehicle_stands(daemon):
     # Its daemon has closed the connection.
     wait_until(lambda: "closed" in guest.lost, lambda: guest.lost)
     motion = guest.new_motion()
+    assert motion is not None
     assert (motion.speed_mps, motion.x_m) == (0.0, pytest.approx(3.0))
     assert guest.new_motion() is None
     assert guest.take_warnings() == [

@@ -1,5 +1,6 @@
 """Description of a run as its user gives it, before anything is loaded or checked."""
 
+from pathlib import PurePath
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -92,9 +93,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     @property
     def mixed_name(self) -> str:
         """Scene and virtual vehicles of mixed reality; empty without them."""
-        return ", ".join(
-            [*([self.mixed] if self.mixed else []), *(f"vehicle {v}" for v in self.mixed_vehicles)]
-        )
+        scene = [PurePath(self.mixed).name] if self.mixed else []
+        return ", ".join([*scene, *(f"vehicle {name}" for name in self.mixed_vehicles)])
 
     @property
     def bridged(self) -> bool:

@@ -1,17 +1,18 @@
 """Virtual bodies around a real vehicle, and the scan of them from its estimated pose. Without I/O
 and clock."""
 
-from math import cos, pi, sin
+from math import cos, inf, pi, sin
 
 import numpy as np
 
 from sim_backend.fleet.bodies import VehicleBody
 from sim_backend.plant.interface import Motion
+from sim_backend.scene.errors import SceneError
 from sim_backend.scene.moving import Departing
 from sim_backend.scene.rays import Rays
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene
-from vehicled.core.arrays import Array
+from vehicled.core.arrays import Array, hypotenuse
 from vehicled.core.messages import VirtualScan
 from vehicled.core.vehicle import Outline
 from vehicled.paths.course import Course
@@ -20,6 +21,8 @@ from vehicled.run.mixed_frames import ViewPoint
 RAYS = 720
 """Rays of a scan, all round: a post of 5 cm is hit by one of them within 5 m."""
 RANGE_M = 30.0
+FARTHEST_M = 200.0
+"""Distance from the course beyond which a whole scene must be drawn on another map, m."""
 SCAN_S = 0.05
 """Period of the scans, s."""
 
@@ -31,6 +34,13 @@ class VirtualSurroundings:
         """Load the scene; an empty one has no bodies. ``seed`` draws what the scene lets it draw.
         Raises :class:`~sim_backend.scene.errors.SceneError`."""
         self.scene: Scene = load_scene(scene, course, np.random.default_rng(seed))
+        distance_m = _distance_m(self.scene, course)
+        if not self.scene.empty and distance_m > FARTHEST_M:
+            raise SceneError(
+                f"{scene}: its nearest body is {distance_m:.0f} m from the course "
+                f"{course.name}: places count in metres from the datum of the course, east and "
+                "north; draw the scene on that map"
+            )
         self._departing = [thing for _, thing in self.scene.moving if isinstance(thing, Departing)]
         self._start_ns: int | None = None
         self._vehicles: dict[str, VehicleBody] = {}
@@ -83,6 +93,17 @@ class VirtualSurroundings:
             vehicle_yaw_rad=view.yaw_rad,
             progress_m=view.progress_m,
         )
+
+
+def _distance_m(scene: Scene, course: Course) -> float:
+    """Return the least distance from a corner or middle of the scene to a point of the course."""
+    places = [scene.segments_m.reshape(-1, 2), *(thing.places_m for _, thing in scene.moving)]
+    places += [np.array([[x, y]]) for _, (x, y, _) in scene.circles]
+    points = np.concatenate(places)
+    # Of many some are enough: the limit is far beyond the distance between two.
+    points = points[:: max(1, len(points) // 1000)]
+    line = np.column_stack((course.x_m, course.y_m))[:: max(1, len(course.x_m) // 1000)]
+    return min((float(hypotenuse(*(line - point).T).min()) for point in points), default=inf)
 
 
 def _own_ranges(outline: Outline, bearings: Array) -> Array:
