@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from sim_backend.scene.errors import SceneError
+from sim_backend.scene.moving import Departing
 from sim_backend.scene.reading import load_scene
 from tests.busy_computer import wait_until
 from tests.unit.test_safety_obstacle import scan_of, situation, straight
@@ -23,7 +24,7 @@ from vehicled.offline.mixed.world import RAYS, VirtualSurroundings
 from vehicled.offline.replay.compare import RUNTIME_EVENTS
 from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17, Datum
-from vehicled.profile import load_profile
+from vehicled.profile import ProfileError, load_profile
 from vehicled.run.mixed_frames import ViewPoint
 from vehicled.run.plan import Plan
 from vehicled.run.spec import RunSpec
@@ -85,7 +86,7 @@ class Watched:
 def free_m(**readings) -> float:
     watched = Watched()
     watched.look(**readings)
-    return watched.obstacle.free_m
+    return float(watched.obstacle.free_m)
 
 
 def test_the_nearer_obstacle_counts():
@@ -229,6 +230,7 @@ def test_bodies_depart_when_the_vehicle_has_come_so_far(tmp_path):
 def test_a_seed_draws_departure_and_speed(tmp_path):
     def drawn(seed: int) -> tuple[float, float]:
         ((_, car),) = world(tmp_path, CUT_IN, seed).scene.moving
+        assert isinstance(car, Departing)
         return car.start_m, car.top_speed_mps
 
     found = [drawn(seed) for seed in range(20)]
@@ -374,6 +376,12 @@ def test_options_that_lack_a_world_are_refused(tmp_path):
         Plan.of(RunSpec(profile="art_vesc", mixed_vehicles=("car",)))
     spec = RunSpec(profile="art_vesc", clock="wall", mixed="a", mixed_vehicles=("b", "c"))
     assert spec.mixed_name == "a, vehicle b, vehicle c"
+
+
+def test_no_device_may_send_virtual_messages():
+    for kind in (VirtualScan, VirtualWorld):
+        with pytest.raises(ProfileError, match=kind.__name__):
+            load_profile("art", [f'devices.gnss.messages=["{kind.__name__}"]'])
 
 
 def test_a_replay_leaves_out_every_event_that_the_machine_does_not_make():
