@@ -108,6 +108,8 @@ class SceneView(Struct, frozen=True, kw_only=True):
                 if thing.times_s
                 else f"from {thing.start_s:g} s"
             )
+            if thing.start_m is not None:
+                when += f" after the vehicle comes to {thing.start_m:g} m"
             rows.append(
                 (
                     "moving",

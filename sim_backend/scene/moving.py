@@ -1,6 +1,8 @@
 """Moving objects with a schedule: a crossing pedestrian, an oncoming vehicle."""
 
 from collections.abc import Sequence
+from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,8 @@ class Moving:
         outline_m: Sequence[tuple[float, float]] = (),
     ) -> None:
         """``times_s`` grow strictly; at least one position. Pass a radius or an outline."""
+        self.departed_s = 0.0
+        """Scene time from which ``times_s`` count."""
         self._times_s = np.array(times_s, dtype=np.float64)
         places = np.array(places_m, dtype=np.float64).reshape(-1, 2)
         self._x_m, self._y_m = places[:, 0].copy(), places[:, 1].copy()
@@ -39,6 +43,7 @@ class Moving:
 
     def place(self, time_s: Array) -> tuple[Array, Array, Array]:
         """Return x, y and heading (n,) at scene times (n,)."""
+        time_s = time_s - self.departed_s
         leg = np.clip(
             np.searchsorted(self._times_s, time_s, "right") - 1, 0, len(self._yaw_rad) - 1
         )
@@ -62,6 +67,7 @@ class Moving:
     def state(self, time_s: float) -> tuple[float, float, float, float, float]:
         """Return x, y, heading and velocity along x and y at one scene time."""
         x, y, yaw = self.place(np.array([time_s]))
+        time_s -= self.departed_s
         leg = int(np.searchsorted(self._times_s, time_s, "right")) - 1
         vx = vy = 0.0
         if 0 <= leg < len(self._times_s) - 1:
@@ -83,3 +89,20 @@ class Moving:
         inside = self._body.contain(own.x_m, own.y_m)
         if inside.any():
             hits.blind(inside)
+
+
+class Departing(Moving):
+    """Moving object that waits at its first position until the vehicle has come to an arc length of
+    its course."""
+
+    def __init__(self, start_m: float, *arguments: Any, **more: Any) -> None:
+        """``start_m``: that arc length; the rest as for :class:`Moving`, with times from the
+        departure on."""
+        super().__init__(*arguments, **more)
+        self.start_m = start_m
+        self.departed_s = inf
+
+    def on_progress(self, s_m: float, time_s: float) -> None:
+        """Depart if the vehicle has come so far."""
+        if s_m >= self.start_m and self.departed_s == inf:
+            self.departed_s = time_s

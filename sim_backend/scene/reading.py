@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sim_backend.scene.anchor import bytes_of, scene_of
 from sim_backend.scene.errors import SceneError
-from sim_backend.scene.moving import Moving
+from sim_backend.scene.moving import Departing, Moving
 from sim_backend.scene.occupancy import read_map
 from sim_backend.scene.scene import ContactSurface, ContactSurfaces, Scene, ScenePose
 from sim_backend.scene.schema import (
@@ -42,13 +42,21 @@ CORRIDOR_STEP = 3
 MOVING_KEYS = ("start_s", "speed_mps", "times_s", "radius_m", "outline")
 
 
-def load_scene(name: str, course: Course) -> Scene:
+def load_scene(name: str, course: Course, draws: np.random.Generator | None = None) -> Scene:
     """Load the scene of a reference, on the map of ``course``; an empty name gives an empty scene.
-    Raises :class:`SceneError`."""
+    Raises :class:`SceneError`.
+
+    ``draws``: for a virtual world, whose bodies may depend on the vehicle's progress and on the
+    seed; a simulator refuses them.
+    """
     if not name:
         return Scene()
     reference = scene_of(name)
     path = reference.file
+    if draws is not None and not path.is_file():
+        raise SceneError(
+            f"{path}: there is no such file; give --mixed a name of 'vehicled scenes' or a file"
+        )
     kind = path.suffix.lower()
     if kind in (".yaml", ".yml"):
         return Scene(grid=read_map(path))
@@ -56,7 +64,20 @@ def load_scene(name: str, course: Course) -> Scene:
         raise SceneError(
             f"{path}: unknown scene format; use .toml, .geojson, or the .yaml of a map_server grid"
         )
-    return build_scene(read_scene(name, course.datum), course, path.parent, reference.scale)
+    file = read_scene(name, course.datum)
+    if draws is None:
+        _refuse_virtual(file, path)
+    return build_scene(file, course, path.parent, reference.scale, draws)
+
+
+def _refuse_virtual(file: SceneFile, path: Path) -> None:
+    for number, thing in enumerate(file.moving):
+        for key in ("start_m", "speed_spread_mps"):
+            if getattr(thing, key):
+                raise SceneError(
+                    f"{path}: moving[{number}].{key} holds in mixed reality only: give the scene "
+                    "to --mixed, or use start_s and speed_mps alone"
+                )
 
 
 def read_scene(name: str, datum: Datum) -> SceneFile:
@@ -66,10 +87,17 @@ def read_scene(name: str, datum: Datum) -> SceneFile:
     return _toml(path, data) if path.suffix.lower() == ".toml" else _geojson(path, data, datum)
 
 
-def build_scene(file: SceneFile, course: Course, folder: Path, scale: float = 1.0) -> Scene:
-    """Build the scene that a file describes, with all lengths times ``scale``. Raises
-    :class:`SceneError` for the map it names."""
-    builder = _Builder(file, course, scale)
+def build_scene(
+    file: SceneFile,
+    course: Course,
+    folder: Path,
+    scale: float = 1.0,
+    draws: np.random.Generator | None = None,
+) -> Scene:
+    """Build the scene that a file describes, with all lengths times ``scale``. ``draws`` as for
+    :func:`load_scene`; without it spreads are left out. Raises :class:`SceneError` for the map it
+    names."""
+    builder = _Builder(file, course, scale, draws)
     for number, wall in enumerate(file.wall, start=1):
         builder.add_walls(
             [builder.place(p) for p in wall.points],
@@ -155,9 +183,11 @@ def ground_of(name: str, file: SceneFile) -> TerrainTable | None:
 class _Builder:
     """Geometry and surfaces of a scene file, part by part."""
 
-    def __init__(self, file: SceneFile, course: Course, scale: float) -> None:
+    def __init__(
+        self, file: SceneFile, course: Course, scale: float, draws: np.random.Generator | None
+    ) -> None:
         self.others = ContactSurface("", file.friction, file.restitution)
-        self._course, self._scale = course, scale
+        self._course, self._scale, self._draws = course, scale, draws
         self.walls, self.wall_surfaces = list[Array](), list[ContactSurface]()
         self.outlines = list[list[tuple[float, float]]]()
         self.body_surfaces = list[ContactSurface]()
@@ -219,6 +249,8 @@ class _Builder:
         places = [self.place(place) for place in thing.places]
         # Speeds go with the root of the scale, so that accelerations stay; so do times.
         slower = sqrt(self._scale)
+        # Drawn for each body, so that a spread in one changes no other.
+        start, speed = (0.0, 0.0) if self._draws is None else self._draws.uniform(-1.0, 1.0, 2)
         times = [slower * time_s for time_s in thing.times_s]
         if not times:
             times = [slower * thing.start_s]
@@ -227,13 +259,16 @@ class _Builder:
                 distance_m = hypot(place[0] - kept[-1][0], place[1] - kept[-1][1])
                 if distance_m > 0.0:
                     assert thing.speed_mps is not None
-                    times.append(times[-1] + distance_m / (slower * thing.speed_mps))
+                    drawn_mps = thing.speed_mps + float(speed) * thing.speed_spread_mps
+                    times.append(times[-1] + distance_m / (slower * drawn_mps))
                     kept.append(place)
             places = kept
         radius_m = None if thing.radius_m is None else self._scale * thing.radius_m
-        return Moving(
-            places, times, radius_m, [(self._scale * x, self._scale * y) for x, y in thing.outline]
-        )
+        outline = [(self._scale * x, self._scale * y) for x, y in thing.outline]
+        if thing.start_m is None:
+            return Moving(places, times, radius_m, outline)
+        start_m = self._scale * (thing.start_m + float(start) * thing.start_spread_m)
+        return Departing(start_m, places, times, radius_m, outline)
 
 
 def _offset_line(course: Course, left_m: float) -> list[tuple[float, float]]:

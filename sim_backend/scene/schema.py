@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import inf
 from typing import Annotated, Any
 
 from msgspec import Meta, field
@@ -108,6 +109,14 @@ class MovingThing(Solid, frozen=True, kw_only=True):
     speed_mps: Annotated[float, Meta(gt=0.0, le=100.0)] | None = None
     times_s: list[Seconds] = field(default_factory=list)
     """Time at each position, instead of ``start_s`` and ``speed_mps``."""
+    start_m: Annotated[float, Meta(ge=0.0, le=200_000.0)] | None = None
+    """Departure when the vehicle has come so far along its course; times count from then on. Only
+    in mixed reality."""
+    start_spread_m: Annotated[float, Meta(ge=0.0, le=1000.0)] = 0.0
+    """Half width of the interval round ``start_m`` that the seed draws from."""
+    speed_spread_mps: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
+    """Half width of the interval round ``speed_mps`` that the seed draws from. Only in mixed
+    reality."""
     radius_m: Size | None = None
     outline: list[Point] = field(default_factory=list)
     """Corners around the reference point, x ahead, instead of a radius."""
@@ -164,7 +173,13 @@ def _moving(thing: TableView) -> Iterator[tuple[KeyPath, str]]:
             yield ("times_s",), "must grow from place to place"
         if "speed_mps" in thing.written or "start_s" in thing.written:
             yield ("times_s",), "replaces start_s and speed_mps; leave out one or the other"
-    elif len(places) > 1 and thing.get("speed_mps") is None:
+    if thing.get("start_spread_m") and thing.get("start_m") is None:
+        yield ("start_spread_m",), "needs start_m, round which it is drawn"
+    if (thing.get("speed_spread_mps") or 0.0) >= (thing.get("speed_mps") or inf):
+        yield ("speed_spread_mps",), "must be less than speed_mps"
+    if thing.get("speed_spread_mps") and times:
+        yield ("speed_spread_mps",), "needs speed_mps, round which it is drawn"
+    if not times and len(places) > 1 and thing.get("speed_mps") is None:
         yield ("speed_mps",), "missing: the speed from place to place (or give times_s)"
 
 

@@ -109,6 +109,24 @@ SAMPLES: tuple[Message, ...] = (
         0.9,
         messages.MapMatch.MATCHED,
     ),
+    messages.VirtualWorld(39, 40, "cut_in.toml", stops_if_lost=True),
+    messages.VirtualScan(
+        41,
+        42,
+        -0.5,
+        0.25,
+        0.0,
+        0.05,
+        0.0,
+        30.0,
+        0.2,
+        0.0,
+        (1.0, math.inf, 2.5),
+        True,
+        3.0,
+        4.0,
+        0.1,
+    ),
 )
 
 

@@ -298,6 +298,7 @@ def _show(state: dict[str, Any], *, as_json: bool) -> None:
         ["commands cut", _cut(state["clipped"])],
         ["log", state.get("log_trouble") or state["log"] or "none written"],
         ["independent stop", state.get("independent_stop", "")],
+        *([["mixed reality", mixed]] if (mixed := state.get("mixed_reality")) else []),
     ]
     waits = WAITS.get(state["mode"], "arming waits for")
     rows += [[waits if k == 0 else "", text] for k, text in enumerate(state["waiting_for"])]

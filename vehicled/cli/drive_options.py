@@ -2,7 +2,7 @@
 
 from argparse import _ArgumentGroup
 
-from vehicled.run.argument_types import COURSE, KEY, PROFILE, PROGRAMME, TEXT, between
+from vehicled.run.argument_types import COURSE, KEY, PROFILE, PROGRAMME, SCENE, TEXT, between, whole
 from vehicled.run.command_line import CommandParser
 
 SECONDS = between(1e-9, 1e6, "expected a number of seconds above 0, at most 1e6")
@@ -85,6 +85,40 @@ def add_ros2(parser: CommandParser | _ArgumentGroup) -> None:
         "--ros2-commands",
         action="store_true",
         help="with --ros2: let ROS nodes command the vehicle",
+    )
+
+
+def add_mixed(parser: CommandParser | _ArgumentGroup) -> None:
+    """Add the options of mixed reality."""
+    parser.add_argument(
+        "--mixed",
+        type=SCENE,
+        metavar="SCENE",
+        help="mixed reality: let the obstacle stop answer to the virtual bodies of this scene, "
+        "too; see docs/mixed_reality.md",
+    )
+    parser.add_argument(
+        "--mixed-vehicle",
+        type=TEXT,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="mixed reality with the vehicle of another daemon that runs here, by its profile or "
+        "socket; repeatable",
+    )
+    parser.add_argument(
+        "--mixed-seed",
+        type=whole(0, 2**63 - 1, "expected a whole number from 0 up"),
+        default=1,
+        metavar="N",
+        help="seed of what the scene of --mixed lets be drawn (default 1)",
+    )
+    parser.add_argument(
+        "--mixed-loss",
+        choices=("warn", "stop"),
+        default="warn",
+        help="when the virtual world is lost: warn and drive on without it (default), or count it "
+        "as an obstacle and stop",
     )
 
 

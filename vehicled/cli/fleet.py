@@ -29,6 +29,8 @@ _ALONE = {
     "ros2": "--ros2 publishes one vehicle",
     "strict_clock": "--strict-clock needs the wall clock, and a fleet drives in lockstep",
     "fail": "--fail names a device of one vehicle: give fail= to that vehicle",
+    "mixed": "--mixed adds virtual bodies to one vehicle",
+    "mixed_vehicle": "--mixed-vehicle adds virtual vehicles to one vehicle",
     "start": "--start belongs to one vehicle: give start= to that vehicle",
 }
 """Options that a fleet does not take, with the reason."""

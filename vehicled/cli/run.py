@@ -13,6 +13,7 @@ from vehicled.cli.drive_options import (
     add_backend,
     add_connect_timeout,
     add_mavlink,
+    add_mixed,
     add_noise,
     add_profile,
     add_programme,
@@ -81,6 +82,7 @@ def declare_run(parser: CommandParser) -> None:
     add_view(parser)
     add_ros2(parser)
     add_mavlink(parser)
+    add_mixed(parser)
     parser.set_defaults(run=serve)
 
 
@@ -119,6 +121,10 @@ def serve(arguments: Namespace) -> int:
             ros2_commands=arguments.ros2_commands,
             mavlink=arguments.mavlink,
             mavlink_commands=arguments.mavlink_commands,
+            mixed=arguments.mixed or "",
+            mixed_vehicles=tuple(arguments.mixed_vehicle),
+            mixed_loss=arguments.mixed_loss,
+            mixed_seed=arguments.mixed_seed,
             backend=arguments.async_backend,
         )
     )

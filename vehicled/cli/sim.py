@@ -12,6 +12,7 @@ from vehicled.cli.drive_options import (
     add_backend,
     add_connect_timeout,
     add_mavlink,
+    add_mixed,
     add_noise,
     add_profile,
     add_programme,
@@ -166,6 +167,7 @@ def declare_sim(parser: CommandParser) -> None:
         ),
     )
     add_backend(world, "event loop for --clock wall")
+    add_mixed(world)
     output = parser.add_argument_group("output")
     output.add_argument(
         "--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)"
@@ -336,6 +338,10 @@ def spec_of(arguments: Namespace) -> RunSpec:
         ros2_commands=arguments.ros2_commands,
         mavlink=arguments.mavlink,
         mavlink_commands=arguments.mavlink_commands,
+        mixed=arguments.mixed or "",
+        mixed_vehicles=tuple(arguments.mixed_vehicle),
+        mixed_loss=arguments.mixed_loss,
+        mixed_seed=arguments.mixed_seed,
     )
 
 

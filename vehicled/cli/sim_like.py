@@ -125,6 +125,8 @@ def _likeness(
         why_not = f"{', '.join(changed)} changed the run"
     elif not simulated or header.clock != "lockstep":
         why_not = "it was not in lockstep"
+    elif header.mixed or arguments.mixed or arguments.mixed_vehicle:
+        why_not = "mixed reality is not repeated"
     elif not digest:
         why_not = "it has none, or goes on in another part"
     elif not same_numbers(header):

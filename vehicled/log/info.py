@@ -84,6 +84,7 @@ class LogInfo(Struct, frozen=True, kw_only=True):
                 "fingerprint": header.fingerprint,
                 "host": header.host,
                 "noise injected": header.noise,
+                "mixed reality": header.mixed,
                 "command": " ".join(header.argv),
                 "event loop": header.loop,
                 **header.realtime,

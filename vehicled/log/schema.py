@@ -65,6 +65,8 @@ _STREAMS: dict[type[Message], ChunkStream] = {
     messages.SpeedCommand: ChunkStream.JOURNAL,
     messages.ParameterCommand: ChunkStream.JOURNAL,
     messages.HostHealth: ChunkStream.JOURNAL,
+    messages.VirtualWorld: ChunkStream.JOURNAL,
+    messages.VirtualScan: ChunkStream.JOURNAL,
     messages.MachineCall: ChunkStream.JOURNAL,
     messages.PortEvent: ChunkStream.JOURNAL,
     messages.Fault: ChunkStream.JOURNAL,
@@ -225,6 +227,9 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     world: dict[str, str] = field(default_factory=dict)
     """Conditions of a simulated run: ``failures`` (JSON list), ``start``, ``duration_s``; missing
     where none was given."""
+    mixed: str = ""
+    """Mixed reality: scene and virtual vehicles that were added to the vehicle's world; empty for
+    none."""
 
     @property
     def offset_ns(self) -> int:

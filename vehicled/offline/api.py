@@ -189,6 +189,9 @@ def simulate(
     latency: str = "",
     board: str | Path = "",
     duration_s: float | None = None,
+    mixed: str | Path = "",
+    mixed_seed: int = 1,
+    mixed_loss: Literal["warn", "stop"] = "warn",
     log: str | Path | None = None,
 ) -> Run:
     """Drive a course in lockstep against the simulator, as ``vehicled sim`` does, and return the
@@ -197,8 +200,9 @@ def simulate(
     ``profile``, ``course`` and ``scene`` are names or files; an empty course is the scene's first
     one, else the profile's. ``controller``, ``estimator`` and ``identifier`` are names,
     ``FILE.py:NAME``, or classes that are defined in a file. ``overrides``: values by dotted key.
-    ``programme``, ``start``, ``failures``, ``latency`` and ``board``: as for ``--programme``,
-    ``--start``, ``--fail``, ``--latency`` and ``--board``. ``log``: folder that keeps the log;
+    ``programme``, ``start``, ``failures``, ``latency``, ``board`` and ``mixed`` with its seed and
+    loss: as for ``--programme``, ``--start``, ``--fail``, ``--latency``, ``--board`` and
+    ``--mixed``. ``log``: folder that keeps the log;
     without it the log lives as long as the run object. Raises ProfileError, CourseError,
     PluginError, SetupError and LogError, each with the place and the cure.
 
@@ -210,7 +214,7 @@ def simulate(
         profile, course, scene=scene, seed=seed, controller=controller, estimator=estimator,
         identifier=identifier, programme=programme, overrides=overrides, laps=laps, link=link,
         start=start, failures=failures, latency=latency, board=board, duration_s=duration_s,
-        log=log,
+        mixed=mixed, mixed_seed=mixed_seed, mixed_loss=mixed_loss, log=log,
     )  # fmt: skip
     spec, folder = _with_log(request.run)
     try:
@@ -284,7 +288,8 @@ def _request(
     controller: str | type = "", estimator: str | type = "", identifier: str | type = "",
     programme: str = "", overrides: Mapping[str, Any] | None = None, laps: int = 1,
     link: str = "messages", start: str = "", failures: Sequence[str] = (), latency: str = "",
-    board: str | Path = "", duration_s: float | None = None, log: str | Path | None = None,
+    board: str | Path = "", duration_s: float | None = None, mixed: str | Path = "",
+    mixed_seed: int = 1, mixed_loss: str = "warn", log: str | Path | None = None,
 ) -> DriveRequest:  # fmt: skip
     """Return the checked specifications of a drive, with the arguments of :func:`simulate`. Raises
     SetupError."""
@@ -305,6 +310,9 @@ def _request(
         board=board,
         start_timeout_s=START_TIMEOUT_S,
         duration_s=duration_s,
+        mixed=mixed,
+        mixed_seed=mixed_seed,
+        mixed_loss=mixed_loss,
         log_folder=log,
     )
     return DriveRequest(

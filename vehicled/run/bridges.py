@@ -144,6 +144,7 @@ def _open_view(
                 for name in PIPELINE
             ],
             course=_course(course, step),
+            mixed=facts.mixed,
             fence=[
                 RingFacts([(float(x), float(y)) for x, y in ring.corners], ring.keep_out)
                 for ring in (plan.fence.polygons if plan.fence is not None else ())

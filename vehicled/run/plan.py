@@ -72,6 +72,9 @@ class Plan(Struct, frozen=True, kw_only=True):
             scene = scenes.absolute(spec.scene)
             overrides.append(f"sim.scene={scene}")
             spec = msgspec.structs.replace(spec, course=scenes.course_in(scene, spec.course))
+        _check_mixed(spec)
+        if spec.mixed:
+            spec = msgspec.structs.replace(spec, mixed=scenes.absolute(spec.mixed))
         loaded = load(spec.profile, overrides + programme_overrides(spec, overrides))
         controller = loaded.profile.controller
         if controller.name == "programme" and not controller.selected.t_s:
@@ -105,9 +108,16 @@ class Plan(Struct, frozen=True, kw_only=True):
             plugins=plugins_of(loaded.profile),
             board=board,
             board_text=board_text,
-            world_files=world_files(loaded, simulated=False),
+            world_files=world_files(loaded, simulated=False, mixed=spec.mixed),
             grid=grid_of(loaded),
         )
+
+
+def _check_mixed(spec: RunSpec) -> None:
+    if not spec.mixed_name and spec.mixed_loss != "warn":
+        raise SetupError("--mixed-loss needs a virtual world: give --mixed or --mixed-vehicle")
+    if spec.mixed_vehicles and spec.clock != "wall":
+        raise SetupError("--mixed-vehicle needs --clock wall: the other daemon drives in real time")
 
 
 def _latency(spec: RunSpec) -> list[str]:

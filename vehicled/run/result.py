@@ -121,6 +121,8 @@ class Result(Struct, frozen=True, kw_only=True):
     """Reasons for driving slower than the course asks."""
     noise: str = ""
     """Noise that was added to what sensors measured; empty for none."""
+    mixed: str = ""
+    """Scene and virtual vehicles of mixed reality; empty without them."""
 
     @property
     def real_time_factor(self) -> float:
@@ -165,6 +167,7 @@ class Result(Struct, frozen=True, kw_only=True):
         rows = [
             ["result", f"{verdict}: {self.why}"],
             *([["noise injected", self.noise]] if self.noise else []),
+            *([["mixed reality", self.mixed]] if self.mixed else []),
             *(
                 [["driven slower", "; ".join(self.course_notes)]]
                 if self.course_notes and self.motion is None

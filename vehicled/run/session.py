@@ -65,6 +65,7 @@ from vehicled.runtime.plugin_watch import PluginWatch
 
 if TYPE_CHECKING:
     from vehicled.live.bridges.feed import Feed, LockstepFeed
+    from vehicled.run.mixed import MixedReality
     from vehicled.runtime.clock import StallCount
     from vehicled.runtime.ports import Port
 
@@ -201,6 +202,7 @@ def _drive_in_lockstep(
             evidence_source,
             simulated=True,
             setup_fault=setup_fault,
+            mixed=open_mixed(plan, router, before_drive),
         )
         before_drive.pop_all()
     machine = session.machine
@@ -215,6 +217,18 @@ def _drive_in_lockstep(
         pump, lambda: machine.executive.busy_until_ns, partial(link.close, ENDED)
     )
     return session.finish(ending, late_tasks=costs.late, signal=signals.number)
+
+
+def open_mixed(plan: Plan, router: Router, before_drive: ExitStack) -> "MixedReality | None":
+    """Start the virtual world if the plan has one; ``before_drive`` ends it if the drive does not
+    begin. Raises BridgeError."""
+    if not plan.spec.mixed_name:
+        return None
+    from vehicled.run.mixed import MixedReality
+
+    mixed = MixedReality.start(plan, router.record)
+    before_drive.callback(mixed.close)
+    return mixed
 
 
 class StartTimes(Struct, frozen=True):
@@ -242,6 +256,7 @@ class Session:
         simulated: bool,
         socket_path: Path | None = None,
         setup_fault: str,
+        mixed: "MixedReality | None" = None,
     ) -> None:
         """Build and open everything. ``ports`` are the real devices; ``simulated``: a simulator
         stands for the others.
@@ -249,6 +264,7 @@ class Session:
         Raises :class:`SetupError`, :class:`LogError` and BridgeError.
         """
         self._lockstep = plan.spec.clock == "lockstep"
+        self.mixed = mixed
         self._plan, self._observer, self._router, self._start = plan, observer, router, start
         self.machine = build(
             plan.loaded.profile,
@@ -318,7 +334,14 @@ class Session:
             else round(spec.start_timeout_s * 1e9),
             stays=spec.stays,
             ends_disarmed=spec.ends_disarmed,
-            progress=_after_turns(observer, self.machine, router, self._start.clock_ns, bridges),
+            progress=_after_turns(
+                observer,
+                self.machine,
+                router,
+                self._start.clock_ns,
+                bridges,
+                self.mixed if self._lockstep else None,
+            ),
         )
         return self._run
 
@@ -355,6 +378,8 @@ class Session:
             close()
             if self._freezes:
                 gc.unfreeze()
+            if self.mixed is not None:
+                self.mixed.close()
             if self.bridges is not None:
                 self._router.observers.guard("bridges", self.bridges.finish, None)(now_ns())
 
@@ -440,6 +465,7 @@ def _after_turns(
     router: Router,
     started_ns: int,
     bridges: "Feed | LockstepFeed | None",
+    mixed: "MixedReality | None",
 ) -> Callable[[int], None]:
     """Return what follows each turn of the pump and only explains the drive. Each part may fail
     without the others."""
@@ -447,6 +473,8 @@ def _after_turns(
     steps: list[Callable[[int], None]] = []
     if bridges is not None:
         steps.append(guard("bridges", lambda now_ns: bridges.turn(now_ns, now_ns), None))
+    if mixed is not None:
+        steps.append(guard("mixed reality", partial(mixed.turn, machine), None, lasting=True))
     if (injected := observer.injected) is not None:
         due = guard("injected failures", injected.due, [])
         steps.append(lambda now_ns: _record_all(router, due(now_ns - started_ns, now_ns)))
@@ -534,6 +562,7 @@ def _console(
         log=writer.path if writer is not None else "",
         datum=plan.course.datum,
         closed_ports=closed,
+        mixed=plan.spec.mixed_name,
     )
     return Console(machine, facts, router)
 
@@ -657,6 +686,7 @@ def _open_log(
             for each in plan.world_files
         ],
         world=plan.spec.world,
+        mixed=plan.spec.mixed_name,
     )
     table = profile.log
     return WriterProcess.start(

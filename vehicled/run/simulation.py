@@ -84,7 +84,7 @@ def simulate(
         spec = replace(
             plan.spec, world=conditions(simulation.failures, simulation.start, plan.spec.duration_s)
         )
-        plan = replace(plan, spec=spec, world_files=world_files(plan.loaded))
+        plan = replace(plan, spec=spec, world_files=world_files(plan.loaded, mixed=spec.mixed))
     judge = Judge(plan.course, keep_trace=keep_trace)
     manoeuvre = ManoeuvreJudge(plan.course, plan.loaded.profile.vehicle, judge)
     learnt = Learnt()
@@ -223,6 +223,7 @@ def _result(
         contacts=[asdict(each) for each in judge.contacts],
         course_notes=plan.course_notes,
         noise=injected(plan.loaded.profile),
+        mixed=plan.spec.mixed_name,
         stalls=done.stalls,
         observers_failed=done.observers_failed,
         messages=machine.usage,

@@ -1,5 +1,6 @@
 """Description of a run as its user gives it, before anything is loaded or checked."""
 
+from pathlib import PurePath
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -80,6 +81,20 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Conditions of the simulated world, for the log."""
     ros2_commands: bool = False
     """True if ROS nodes may command the vehicle. They need a control socket."""
+    mixed: str = ""
+    """Name or file of the scene whose bodies are added to the vehicle's world; empty: none."""
+    mixed_vehicles: tuple[str, ...] = ()
+    """Control sockets of daemons whose vehicles are added (wall clock only)."""
+    mixed_loss: Literal["warn", "stop"] = "warn"
+    """``stop`` if the loss of the virtual world counts as an obstacle."""
+    mixed_seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
+    """Seed of what the scene of mixed reality lets be drawn."""
+
+    @property
+    def mixed_name(self) -> str:
+        """Scene and virtual vehicles of mixed reality; empty without them."""
+        scene = [PurePath(self.mixed).name] if self.mixed else []
+        return ", ".join([*scene, *(f"vehicle {name}" for name in self.mixed_vehicles)])
 
     @property
     def bridged(self) -> bool:

@@ -28,6 +28,7 @@ from vehicled.run.session import (
     Observer,
     Session,
     StartTimes,
+    open_mixed,
     same_world,
 )
 from vehicled.runtime.clock import PacedClock, RunClock
@@ -71,7 +72,7 @@ def drive_in_wall_time(
         session = Session(
             plan, observer, router, start, evidence_source.stopwatch, evidence_source,
             ports=ports, simulated=link is not None, socket_path=socket_path,
-            setup_fault=setup_fault,
+            setup_fault=setup_fault, mixed=open_mixed(plan, router, before_drive),
         )  # fmt: skip
         before_drive.pop_all()
     bridges = session.bridges
@@ -156,6 +157,8 @@ def _services(
         machine.on_message(replace(health, t_ns=t_ns), t_ns)
 
     services: list[Service] = [lambda: sampler.serve(on_health)]
+    if (mixed := session.mixed) is not None:
+        services.append(lambda: mixed.serve(machine, clock))
     if control_socket is not None:
         from vehicled.live.control_socket.server import ControlServer
 

@@ -23,6 +23,8 @@ _PARTS = re.compile(r"^\s*(?:map|height|friction)\s*=\s*[\"']([^\"']+)[\"']", re
 """Files that a scene names."""
 SIDECAR = ".toml"
 MAP_KEY = "localisation.map"
+MIXED_KEY = "--mixed"
+"""Name of the scene of mixed reality among the files; no key of the profile."""
 
 
 class WorldFile(Struct, frozen=True):
@@ -41,21 +43,22 @@ class WorldFile(Struct, frozen=True):
     """SHA-256 of the same files."""
 
 
-def world_files(loaded: Loaded, *, simulated: bool = True) -> list[WorldFile]:
-    """Return the files that the simulated world of a profile is read from, and the map that the
-    daemon itself reads.
+def world_files(loaded: Loaded, *, simulated: bool = True, mixed: str = "") -> list[WorldFile]:
+    """Return the files that the simulated world of a profile is read from, the map that the daemon
+    itself reads, and the scene ``mixed`` of mixed reality.
 
     Files that are missing are left out.
     """
     folder = Path(loaded.path).parent if loaded.path else Path()
     found, total = list[WorldFile](), 0
-    for key, name in _named(loaded):
-        if not simulated and key != MAP_KEY:
+    for key, name in (*_named(loaded), *([(MIXED_KEY, mixed)] if mixed else [])):
+        if not simulated and key not in (MAP_KEY, MIXED_KEY):
             continue
-        reference = name if key != "sim.scene" and plugins.is_reference(name) else ""
+        is_scene = key in ("sim.scene", MIXED_KEY)
+        reference = name if not is_scene and plugins.is_reference(name) else ""
         file = (
             str(scenes.parse(name).file)
-            if key == "sim.scene"
+            if is_scene
             else plugins.source_file(reference)
             if reference
             else name

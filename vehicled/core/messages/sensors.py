@@ -1,7 +1,7 @@
 """Inputs: sensor measurements, GNSS corrections, and ground truth."""
 
 from enum import IntEnum
-from math import pi
+from math import cos, isfinite, pi, sin
 
 from vehicled.core.messages.base import (
     NAN,
@@ -289,6 +289,46 @@ class LaserScan(Message, frozen=True):
     y_m: float
     """Scanner position, left of the rear axle."""
     ranges_m: Float64s
+
+
+class VirtualWorld(Message, frozen=True):
+    """Begin of mixed reality: bodies of a virtual world are added to the drive of a vehicle. They
+    reach the obstacle stop alone."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    name: str
+    """Scene and virtual vehicles."""
+    stops_if_lost: bool = False
+    """True if the silence of the virtual world counts as an obstacle."""
+
+
+class VirtualScan(LaserScan, frozen=True):
+    """Scan of a virtual world, cast from the estimated pose. Only the obstacle stop receives it."""
+
+    overlaps: bool = False
+    """True if the vehicle's outline overlaps a virtual body."""
+    vehicle_x_m: float = NAN
+    """Estimated pose of the vehicle from which it was cast."""
+    vehicle_y_m: float = NAN
+    vehicle_yaw_rad: float = NAN
+    progress_m: float = NAN
+    """Arc length of the vehicle on its course, by which bodies depart; NaN while it is on none."""
+
+
+def virtual_returns(scan: VirtualScan) -> list[tuple[float, float]]:
+    """Return the places in ``map`` at which the rays of a virtual scan met a body, m."""
+    x, y, yaw = scan.vehicle_x_m, scan.vehicle_y_m, scan.vehicle_yaw_rad
+    if not isfinite(x + y + yaw):
+        return []
+    x += cos(yaw) * scan.x_m - sin(yaw) * scan.y_m
+    y += sin(yaw) * scan.x_m + cos(yaw) * scan.y_m
+    first = yaw + scan.angle_min_rad
+    return [
+        (x + range_m * cos(bearing), y + range_m * sin(bearing))
+        for ray, range_m in enumerate(scan.ranges_m)
+        if isfinite(range_m) and isfinite(bearing := first + ray * scan.angle_increment_rad)
+    ]
 
 
 class RcChannels(Message, frozen=True):

@@ -21,6 +21,8 @@ class FrameKind(IntEnum):
     """Packed records of the log: MCAP message records."""
     STATE = 3
     """State of the run as JSON, see :class:`~vehicled.live.bridges.feed.Feed`."""
+    REQUEST = 4
+    """Request that the child answers; its content is the child's."""
 
 
 class ChildReport(Struct, frozen=True, kw_only=True, omit_defaults=True):

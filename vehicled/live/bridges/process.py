@@ -94,6 +94,11 @@ class BridgeProcess:
         """Process id of the child."""
         return self._process.pid
 
+    @property
+    def answers(self) -> int:
+        """File descriptor of the pipe from the child."""
+        return self._from_child
+
     def offer(self, kind: FrameKind, *pieces: bytes | bytearray) -> bool:
         """Send one frame at once or not at all; the rest of a partly written frame is sent before
         the next."""

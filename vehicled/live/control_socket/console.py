@@ -58,6 +58,8 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     closed_ports: frozenset[str] = frozenset()
     """Ports that this run never opens: on a vehicle the ground truth and devices without an
     address."""
+    mixed: str = ""
+    """Scene and virtual vehicles of mixed reality; empty without them."""
 
 
 class Console:
@@ -226,6 +228,7 @@ class Console:
             "estimator": facts.estimator,
             "controller": facts.controller,
             "link": facts.link,
+            "mixed_reality": facts.mixed,
             "version": facts.version,
             "log": facts.log,
             "log_trouble": machine.pipeline.monitors.host.log_trouble,

@@ -22,6 +22,8 @@ from vehicled.core.messages import (
     MotorStatus,
     StateEstimate,
     TaskTick,
+    VirtualScan,
+    virtual_returns,
 )
 from vehicled.core.messages.units import ZERO_CELSIUS_K
 from vehicled.live.view.deadlines import DeadlineWindow
@@ -39,6 +41,7 @@ NEWEST: tuple[type[Message], ...] = (
     MotorStatus,
     HostHealth,
     GroundTruth,
+    VirtualScan,
 )
 """Message types of which only the newest is kept."""
 PLOT_SAMPLES = 600
@@ -118,7 +121,7 @@ class PageState:
             for name in (
                 "profile", "estimator", "controller", "simulated", "version", "log", "session",
                 "max_speed_mps", "corridor_m", "max_wheel_rad", "wheelbase_m", "tasks", "course",
-                "fence", "silence_s",
+                "fence", "silence_s", "mixed",
             )
         }  # fmt: skip
         history = {
@@ -253,6 +256,10 @@ def _truth(m: GroundTruth) -> dict[str, Any]:
     return {"x": _r(m.x_m), "y": _r(m.y_m), "yaw": _r(m.yaw_rad)}
 
 
+def _virtual(m: VirtualScan) -> dict[str, Any]:
+    return {"points": [(round(x, 2), round(y, 2)) for x, y in virtual_returns(m)]}
+
+
 _MAKERS: tuple[tuple[str, type[Message], Callable[[Any], dict[str, Any]]], ...] = (
     ("estimate", StateEstimate, _estimate),
     ("control", ControlCommand, _control),
@@ -261,6 +268,7 @@ _MAKERS: tuple[tuple[str, type[Message], Callable[[Any], dict[str, Any]]], ...] 
     ("motor", MotorStatus, _motor),
     ("host", HostHealth, _host),
     ("truth", GroundTruth, _truth),
+    ("virtual", VirtualScan, _virtual),
 )
 
 

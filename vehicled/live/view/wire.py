@@ -70,3 +70,5 @@ class ViewConfig(Struct, frozen=True, kw_only=True):
     tasks: list[TaskFacts]
     course: CourseFacts
     fence: list[RingFacts]
+    mixed: str = ""
+    """Scene and virtual vehicles of mixed reality; empty without them."""

@@ -34,6 +34,8 @@ RUNTIME_EVENTS = frozenset(
         "loop_blocked", "simulation_stall", "log_dropping", "log_dropped", "not_replayable_after",
         "journal_dropping", "journal_dropped", "log_unpackable", "bridge_cost", "bridge_gone",
         "view_cost", "view_gone", "failure_injected", "failure_over", "observer_failed",
+        "planner_gone", "port_floods", "log_waited", "mixed_reality", "virtual_world",
+        "virtual_world_waits", "virtual_world_behind", "virtual_world_lost",
     }
 )  # fmt: skip
 """Events written by the runtime, the log and the view; all others come from devices and tasks."""

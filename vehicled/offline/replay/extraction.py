@@ -32,6 +32,7 @@ from vehicled.profile import toml_text
 from vehicled.profile.layers import replace_plugins
 from vehicled.profile.plugins import is_reference, label, renamed
 from vehicled.profile.problems import ProfileError, printable
+from vehicled.run.world_files import MIXED_KEY
 
 PROFILE_NAME, COURSE_NAME = "profile.toml", "course.json"
 
@@ -168,6 +169,9 @@ class _Extraction:
         """Iterate over the files of the simulated world, and name them in the profile."""
         for number, row in enumerate(self._header.files):
             own = next(iter(row.hashes), "")
+            if row.key == MIXED_KEY:
+                self._notes.append("the run was mixed reality: its virtual world is not repeated")
+                continue
             is_code = row.key != "sim.scene" and is_reference(row.name)
             if is_code and self._code != "log":
                 self._check_code(row)

@@ -19,6 +19,8 @@ from vehicled.core.messages import (
     Reaction,
     Setpoint,
     TeleopCommand,
+    VirtualScan,
+    VirtualWorld,
     WheelSpeed,
 )
 from vehicled.core.rc import RcMap
@@ -37,6 +39,7 @@ from vehicled.safety.monitors.gnss import GnssMonitor
 from vehicled.safety.monitors.host import HostMonitor
 from vehicled.safety.monitors.inertial import InertialMonitor, Mounting
 from vehicled.safety.monitors.localisation import LocalisationMonitor
+from vehicled.safety.monitors.mixed_reality import MixedObstacleMonitor
 from vehicled.safety.monitors.motion import MotionMonitor
 from vehicled.safety.monitors.motor import MotorMonitor
 from vehicled.safety.monitors.obstacle import ObstacleMonitor
@@ -98,7 +101,8 @@ class Monitors:
         self.place = PlaceMonitor(limits, vehicle, course, fence, self.alignment.params)
         self.progress = ProgressMonitor(vehicle, self.speed, self.place)
         self.stopping = StoppingMonitor(limits, vehicle, fence, self.alignment, self.place)
-        self.obstacle = ObstacleMonitor(limits, vehicle, self.stopping, self.place)
+        self._limits, self._vehicle = limits, vehicle
+        self.obstacle: ObstacleMonitor | MixedObstacleMonitor = self._obstacle_monitor()
         self.device_faults: dict[tuple[str, str], Fault] = {}
         """Active faults that devices reported, by origin and code."""
         self._monitors_of: dict[type[Message], tuple[Any, ...]] = {
@@ -132,8 +136,22 @@ class Monitors:
                 self.device_faults[key] = message
             else:
                 self.device_faults.pop(key, None)
+        elif isinstance(message, VirtualWorld):
+            self._mix(message)
         for monitor in self._monitors_of.get(type(message), ()):
             monitor.on_message(message, now_ns)
+
+    def _obstacle_monitor(self) -> ObstacleMonitor:
+        return ObstacleMonitor(self._limits, self._vehicle, self.stopping, self.place)
+
+    def _mix(self, world: VirtualWorld) -> None:
+        """Let the obstacle stop answer to a virtual world, too. A second one is ignored."""
+        if isinstance(self.obstacle, ObstacleMonitor):
+            self.obstacle = MixedObstacleMonitor(
+                self.obstacle, self._obstacle_monitor(), world, self._limits
+            )
+            for kind in (ObstacleRange, LaserScan, VirtualScan):
+                self._monitors_of[kind] = (self.obstacle,)
 
     def adapt(self, vehicle: Vehicle) -> None:
         """Replace the vehicle parameters, which may have been identified while driving."""

@@ -98,6 +98,8 @@ class ObstacleMonitor:
         ``capped_speed_mps``."""
         self.blind = ""
         """Reason why a scanner is blind; empty if none is."""
+        self.what = "something"
+        """Name of the obstacle in reasons."""
 
     def follow(self, course: Course) -> None:
         """Look along another course from now on."""

@@ -485,7 +485,8 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.UNDER,
                 unit="m/s",
                 reason=lambda s: (
-                    f"something stands {s.monitors.obstacle.free_m:.1f} m ahead: slower"
+                    f"{s.monitors.obstacle.what} stands {s.monitors.obstacle.free_m:.1f} m ahead: "
+                    "slower"
                 ),
                 # Two readings at 20 Hz, one sweep of the scanner, and its latency.
                 detect_ms=150.0,
@@ -505,8 +506,9 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.WITHIN,
                 unit="m",
                 reason=lambda s: (
-                    f"obstacle ahead: something stands {s.monitors.obstacle.free_m:.2f} m before "
-                    f"the vehicle, and a stop takes {s.monitors.stopping.distance_m:.2f} m"
+                    f"obstacle ahead: {s.monitors.obstacle.what} stands "
+                    f"{s.monitors.obstacle.free_m:.2f} m before the vehicle, and a stop takes "
+                    f"{s.monitors.stopping.distance_m:.2f} m"
                 ),
                 detect_ms=150.0,
                 persist_ms=10.0,
@@ -524,9 +526,9 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.UNDER,
                 unit="m",
                 reason=lambda s: (
-                    f"obstacle ahead: something stands {s.monitors.obstacle.free_m:.2f} m before "
-                    f"the vehicle, nearer than the {s.monitors.stopping.distance_m:.2f} m of a "
-                    "controlled stop"
+                    f"obstacle ahead: {s.monitors.obstacle.what} stands "
+                    f"{s.monitors.obstacle.free_m:.2f} m before the vehicle, nearer than the "
+                    f"{s.monitors.stopping.distance_m:.2f} m of a controlled stop"
                 ),
                 detect_ms=150.0,
                 persist_ms=10.0,

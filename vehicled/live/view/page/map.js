@@ -1,4 +1,4 @@
-// Map: course with its corridor, fence, driven path, estimate with its ellipse, and in a simulation the ground truth.
+// Map: course with its corridor, fence, driven path, estimate with its ellipse, virtual bodies, and in a simulation the ground truth.
 
 import { colour, digits, step, surface } from "./canvas.js";
 
@@ -35,6 +35,7 @@ export class MapView {
     this.facts = facts; this.trail = trail; this.fits = true; this.follows = false;
     const keys = [["--c0", "band", `corridor ±${facts.corridor_m.toFixed(2)} m`], ["--c0", "dashed", "course"], ["--c1", "", "driven path"], ["--c1", "ring", `estimate, ${SIGMAS} sigma`]];
     if (facts.simulated) keys.push(["--c2", "ring", "ground truth"]);
+    if (facts.mixed) keys.push(["--warn", "", "virtual bodies"]);
     if (facts.fence.length) keys.push(["--bad", "", "fence"]);
     document.getElementById("map-legend").replaceChildren(...keys.map(([name, kind, text]) => {
       const key = document.createElement("span"), mark = document.createElement("i");
@@ -116,6 +117,8 @@ export class MapView {
       this.#line(c, this.trail, x, y, false);
       c.strokeStyle = colour("--c1"); c.lineWidth = 2; c.stroke();
     }
+    c.fillStyle = colour("--warn");
+    for (const [e, n] of this.now.virtual?.points ?? []) c.fillRect(x(e) - 2, y(n) - 2, 4, 4);
     if (this.now.truth && this.now.truth.x != null) this.#vehicle(c, this.now.truth, x, y, colour("--c2"), false);
     if (estimate && estimate.x != null) {
       this.#vehicle(c, estimate, x, y, colour("--c1"), true);

@@ -91,6 +91,8 @@ export class Panels {
     $("log").replaceChildren();
     this.log(hello.history.log);
     const { facts } = hello;
+    $("mixed").hidden = !facts.mixed;
+    $("mixed").textContent = `Mixed reality: the vehicle also stops for virtual bodies (${facts.mixed}).`;
     const rows = [
       ["profile", `${facts.profile}${facts.simulated ? ", simulated vehicle" : ""}`],
       ["course", `${facts.course.name}, ${facts.course.length_m.toFixed(1)} m`],

@@ -9,7 +9,7 @@ import numpy as np
 from vehicled.core.messages import Path
 from vehicled.offline.analysis.report.chart import key, moment, number
 from vehicled.offline.analysis.report.panel import MissingPanel, Panel, PanelOrMissing
-from vehicled.offline.analysis.report.scan import Findings
+from vehicled.offline.analysis.report.scan import SQUARE_M, Findings
 from vehicled.offline.analysis.report.thin import gap_columns
 from vehicled.offline.analysis.report.verdict import stops
 
@@ -123,6 +123,11 @@ def drive_map(f: Findings) -> PanelOrMissing:
                 f'<path class="line c{colour}"{dashed} d="{_polyline(place(traces[name]))}"/>'
             )
             legend += key(label, colour, dash)
+    if f.virtual:
+        specks = place(SQUARE_M * np.array(sorted(f.virtual)))
+        d = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in specks)
+        parts.append(f'<path class="speck c7" d="{d}"/>')
+        legend += '<span class="key"><i class="round c7"></i>virtual bodies</span>'
     note = ""
     ellipses, factor = _ellipses(f, span)
     if ellipses is not None:

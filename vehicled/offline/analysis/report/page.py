@@ -109,7 +109,10 @@ def _verdict(f: Findings, judged: Verdict, title: str) -> str:
         ]
         how += [f"seed {f.header.seed}" if f.header.seed is not None else ""]
     facts = ", ".join(escape(text) for text in [when, *how] if text)
-    notes = "".join(f'<li class="open">{escape(note)}</li>' for note in f.notes)
+    said_notes = list(f.notes)
+    if f.header is not None and f.header.mixed:
+        said_notes.insert(0, f"Mixed reality: virtual bodies were added ({f.header.mixed}).")
+    notes = "".join(f'<li class="open">{escape(note)}</li>' for note in said_notes)
     sentences = "".join(
         f'<li class="{state[good]}">{escape(text)}</li>' for good, text in judged.sentences
     )
@@ -317,7 +320,8 @@ def _facts(f: Findings) -> str:
             "run": h.run_id, "profile": h.profile, "digest of the profile": h.profile_digest,
             "course": h.course, "seed": "" if h.seed is None else str(h.seed), "clock": h.clock,
             "link": h.link, "latency": h.latency,
-            "noise injected": h.noise, "computer": h.board, "estimator": h.estimator,
+            "noise injected": h.noise, "mixed reality": h.mixed, "computer": h.board,
+            "estimator": h.estimator,
             "controller": h.controller, "vehicled": h.vehicled_version, "Python": h.python_version,
             "numpy": h.numpy_version, "msgspec": h.msgspec_version,
             "numeric fingerprint": h.fingerprint,

@@ -40,8 +40,10 @@ from vehicled.core.messages import (
     StateEstimate,
     SteeringFeedback,
     TaskTick,
+    VirtualScan,
     WheelSpeed,
     largest_variance,
+    virtual_returns,
 )
 from vehicled.log.errors import LogError
 from vehicled.log.older import renewed
@@ -103,6 +105,10 @@ _RARE: tuple[type[Message], ...] = (
 )
 
 
+SQUARE_M = 0.05
+MOST_VIRTUAL = 20_000
+
+
 class Findings:
     """Data of a log for the report."""
 
@@ -142,6 +148,8 @@ class Findings:
         self.traces = {"estimate": Trace(), "truth": Trace()}
         self.ellipses: dict[int, tuple[float, float, float, float, float]] = {}
         """Estimates by time: x, y, and the covariance xx, xy, yy."""
+        self.virtual: set[tuple[int, int]] = set()
+        """Squares of ``SQUARE_M`` in which rays met virtual bodies."""
         self.place = np.full((COLUMNS, 2), np.nan)
         """Estimated position in every column, m."""
         self.clipped = {bit: np.zeros(COLUMNS, np.int64) for bit in (1, 2, 4, 8)}
@@ -226,7 +234,10 @@ class Findings:
                     self._batch(waiting)
             self._batch(waiting)
             self.notes += [f"{note}." for note in gap_note(log, name)]
-            for record in log.messages(*_RARE, *_LOOSE):
+            for record in log.messages(*_RARE, *_LOOSE, VirtualScan):
+                if isinstance(record.message, VirtualScan):
+                    self._virtual(record.message)
+                    continue
                 if type(record.message) in _LOOSE:
                     self._loose(record.message)
                     continue
@@ -303,6 +314,11 @@ class Findings:
         waiting.clear()
         self.truth.advance()
         self.journey.advance()
+
+    def _virtual(self, scan: VirtualScan) -> None:
+        """Remember where rays met virtual bodies, once for each square."""
+        for x_m, y_m in virtual_returns(scan) if len(self.virtual) < MOST_VIRTUAL else ():
+            self.virtual.add((round(x_m / SQUARE_M), round(y_m / SQUARE_M)))
 
     def _loose(self, message: Message) -> None:
         kind = type(message)
