@@ -46,7 +46,6 @@ def test_every_definition_is_described() -> None:
     assert set(OURS) == stored
 
 
-
 @pytest.mark.parametrize("name", OURS)
 def test_fields_and_constants_are_those_of_the_definition(name: str) -> None:
     full_name = standard_definition(name).name

@@ -1,19 +1,16 @@
 """Message types of Autoware's vehicle interface, in the notation of :mod:`~vehicled.ros.standard`.
 
 autoware_msgs 1.12 (autoware_control_msgs, autoware_vehicle_msgs, autoware_planning_msgs),
-autoware_adapi_msgs 1.9 (autoware_adapi_v1_msgs), and autoware_auto_msgs, which Autoware used until
-2024: its reports and commands differ from the newer ones only in their names.
+autoware_adapi_msgs 1.9 (autoware_adapi_v1_msgs), tier4_vehicle_msgs, and autoware_auto_msgs, which
+Autoware used until 2024: its reports and commands differ from the newer ones only in their names.
 """
 
-_GEARS = ", ".join(
-    f"uint8 {name}={number}"
-    for number, name in enumerate(
-        (
-            "NONE", "NEUTRAL", "DRIVE", *(f"DRIVE_{n}" for n in range(2, 19)), "REVERSE",
-            "REVERSE_2", "PARK", "LOW", "LOW_2",
-        )  # fmt: skip
-    )
-)
+GEARS = (
+    "NONE", "NEUTRAL", "DRIVE", *(f"DRIVE_{n}" for n in range(2, 19)), "REVERSE", "REVERSE_2",
+    "PARK", "LOW", "LOW_2",
+)  # fmt: skip
+"""Names of the values of GearCommand and GearReport."""
+_GEARS = ", ".join(f"uint8 {name}={number}" for number, name in enumerate(GEARS))
 _VEHICLE = f"""
 PACKAGE/VelocityReport: std_msgs/Header header, float32 longitudinal_velocity,
     float32 lateral_velocity, float32 heading_rate
@@ -59,6 +56,8 @@ autoware_auto_control_msgs/AckermannControlCommand: builtin_interfaces/Time stam
 
 autoware_adapi_v1_msgs/LocalizationInitializationState: uint16 UNKNOWN=0, uint16 UNINITIALIZED=1,
     uint16 INITIALIZING=2, uint16 INITIALIZED=3, builtin_interfaces/Time stamp, uint16 state
+
+tier4_vehicle_msgs/VehicleEmergencyStamped: builtin_interfaces/Time stamp, bool emergency
 """
     + _VEHICLE.replace("PACKAGE", "autoware_vehicle_msgs")
     + _VEHICLE.replace("PACKAGE", "autoware_auto_vehicle_msgs")
