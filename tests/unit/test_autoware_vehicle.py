@@ -112,7 +112,9 @@ class Talk:
         assert self.send(GEAR, made(GEAR, stamp(), gear)) is None
 
     def speed(self, message: Any) -> float:
-        return float(fields(self.send(CONTROL, message) or pytest.fail())["speed_mps"])
+        request = self.send(CONTROL, message)
+        assert request is not None
+        return float(fields(request)["speed_mps"])
 
     def see(self, message: Message) -> dict[str, Any]:
         """Return what Autoware reads by topic after a message of the daemon."""

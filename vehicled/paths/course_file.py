@@ -266,6 +266,10 @@ class CourseFile:
             if dense:
                 raise CourseError(f"{self.file_name}: {error}") from None
             return None, undriven
+        if len(t_s) > 1 and not np.diff(t_s).any():
+            # Recordings of Autoware.Auto carry the time from their start, which nobody filled in.
+            same = "times are all the same: the rows are waypoints, not a recording"
+            return None, [same, *undriven]
         back = np.flatnonzero(np.diff(t_s) < 0.0)
         if len(back) and dense:
             k = int(back[0]) + 1
