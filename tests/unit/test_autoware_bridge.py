@@ -46,7 +46,7 @@ STATE = {
     "/localization/acceleration",
     "/localization/initialization_state",
 }
-"""What the vehicle publishes beside the domain "vehicle" of the manifest."""
+"""Topics of the vehicle beside the domain "vehicle" of the manifest."""
 DRIVE = 2
 ZERO = (0, 0)
 
@@ -135,16 +135,16 @@ def control(speed_mps: float, wheel_rad: float = 0.0) -> bytes:
     return padded(encode(CONTROL[1], (ZERO, ZERO, lateral, longitudinal)))
 
 
-def tell(process: BridgeProcess, mode: Mode = Mode.OFFBOARD) -> None:
+def report_standstill(process: BridgeProcess, mode: Mode = Mode.OFFBOARD) -> None:
     """Let the daemon say that the vehicle stands, in a mode."""
-    tell.now_ns += 50_000_000  # type: ignore[attr-defined]
-    now_ns: int = tell.now_ns  # type: ignore[attr-defined]
+    report_standstill.now_ns += 50_000_000  # type: ignore[attr-defined]
+    now_ns: int = report_standstill.now_ns  # type: ignore[attr-defined]
     at = msgspec.structs.replace(estimate(1.0, t_ns=now_ns), speed_mps=0.0, yaw_rate_radps=0.0)
     command = ActuatorCommand(now_ns, 0, 0.0, 0.0, 0.0, 0.125, mode)
     process.send(FrameKind.RECORDS, packed([(at, now_ns), (command, now_ns)]))
 
 
-tell.now_ns = STARTED_NS  # type: ignore[attr-defined]
+report_standstill.now_ns = STARTED_NS  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -185,7 +185,7 @@ def test_autoware_drives_in_the_gear_that_it_commands(tmp_path: Path) -> None:
 
         def engaged() -> bool:
             ddspy_write(gears._ref, gear)
-            tell(process)
+            report_standstill(process)
             reports = other.received["/vehicle/status/gear_status"]
             return bool(reports) and reports[-1][12] == DRIVE
 
@@ -213,7 +213,7 @@ def test_a_gear_that_was_sent_once_before_the_bridge_came_is_known(tmp_path: Pat
     with autoware(tmp_path, "control", before=send) as (other, _, process):
 
         def engaged() -> bool:
-            tell(process)
+            report_standstill(process)
             reports = other.received["/vehicle/status/gear_status"]
             return bool(reports) and reports[-1][12] == DRIVE
 
@@ -235,7 +235,7 @@ def test_while_a_trajectory_is_driven_its_end_stops_the_vehicle(tmp_path: Path, 
         other.take_until(lambda: bool(writer.get_matched_subscriptions()))
 
         def drives() -> bool:
-            tell(process, Mode.AUTO)
+            report_standstill(process, Mode.AUTO)
             reports = other.received["/vehicle/status/control_mode"]
             return bool(reports) and reports[-1][12] == 1
 
@@ -258,7 +258,7 @@ def test_an_unusable_trajectory_does_not_stop_what_others_drive(tmp_path: Path) 
         other.take_until(lambda: bool(writer.get_matched_subscriptions()))
 
         def refused() -> bool:
-            tell(process, Mode.AUTO)
+            report_standstill(process, Mode.AUTO)
             ddspy_write(writer._ref, trajectory(0.0, 0.0))
             return any("standstill" in text for text in diagnostics(other).values())
 

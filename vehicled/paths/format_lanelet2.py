@@ -156,7 +156,7 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
             f"{file_name}: no lanelet in it (a relation with type=lanelet); other maps of "
             "OpenStreetMap are no courses: draw the line and export it as GPX"
         )
-    found = _Map(file_name, reader)
+    found = _LaneletMap(file_name, reader)
     chain, closed = _named(found, options.line) if options.line else _only_chain(found)
     limited = [lanelet for lanelet in chain if lanelet.speed_mps is not None]
     remarks = list(found.remarks)
@@ -255,7 +255,7 @@ class _Lanelet:
         return 0.5 * (self._left.points_at(at) + self._right.points_at(at))
 
 
-class _Map:
+class _LaneletMap:
     """The lanelets of a file in metres."""
 
     def __init__(self, file_name: str, reader: _OsmReader) -> None:
@@ -408,29 +408,29 @@ def _speed(at: str, lanelet: _Element) -> float | None:
 # ---------------------------------------------------------------- which lanelets
 
 
-def _only_chain(found: _Map) -> tuple[list[_Lanelet], bool | None]:
+def _only_chain(found: _LaneletMap) -> tuple[list[_Lanelet], bool | None]:
     """Return all lanelets for vehicles as one chain, and whether it is a lap. Raises CourseError if
     they branch or fall apart."""
     if found.broken:
         raise next(iter(found.broken.values()))
-    lanes = {each.id: each for each in found.lanelets.values() if each.driven}
+    driven = {each.id: each for each in found.lanelets.values() if each.driven}
     after = {
-        number: [each for each in following if each in lanes]
+        number: [each for each in following if each in driven]
         for number, following in found.after().items()
-        if number in lanes
+        if number in driven
     }
     followed = {each for following in after.values() for each in following}
-    first = next((number for number in lanes if number not in followed), next(iter(lanes), None))
+    first = next((number for number in driven if number not in followed), next(iter(driven), None))
     chain: list[_Lanelet] = []
     seen = set[str]()
     at = first
     while at is not None and at not in seen and len(after[at]) < 2:
         seen.add(at)
-        chain.append(lanes[at])
+        chain.append(driven[at])
         at = next(iter(after[at]), None)
-    if not chain or len(chain) < len(lanes) or (at is not None and at != first):
-        listed = ", ".join(list(lanes)[:MOST_LISTED]) or "no lanelet for vehicles"
-        more = f" and {len(lanes) - MOST_LISTED} more" if len(lanes) > MOST_LISTED else ""
+    if not chain or len(chain) < len(driven) or (at is not None and at != first):
+        listed = ", ".join(list(driven)[:MOST_LISTED]) or "no lanelet for vehicles"
+        more = f" and {len(driven) - MOST_LISTED} more" if len(driven) > MOST_LISTED else ""
         raise CourseError(
             f"{found.file_name}: the lanelets are no single chain ({listed}{more}): choose those "
             f"to drive, in their order, with {found.file_name}:line=ID+ID; lanelets between are "
@@ -439,7 +439,7 @@ def _only_chain(found: _Map) -> tuple[list[_Lanelet], bool | None]:
     return chain, True if at is not None else None
 
 
-def _named(found: _Map, wanted: str) -> tuple[list[_Lanelet], bool | None]:
+def _named(found: _LaneletMap, wanted: str) -> tuple[list[_Lanelet], bool | None]:
     """Return the lanelets that the user named, with those between them. A lap names its first
     lanelet again at the end."""
     numbers = [each.strip() for each in wanted.split("+")]
@@ -460,7 +460,7 @@ def _named(found: _Map, wanted: str) -> tuple[list[_Lanelet], bool | None]:
     return chain, None
 
 
-def _way_to(found: _Map, after: Mapping[str, list[str]], begin: str, end: str) -> list[str]:
+def _way_to(found: _LaneletMap, after: Mapping[str, list[str]], begin: str, end: str) -> list[str]:
     """Return the lanelets of the shortest way behind one lanelet up to another. Raises
     CourseError."""
     came = dict[str, str]()

@@ -202,12 +202,14 @@ def _check_stamp(stamp: Any, now_ns: int, oldest_s: float) -> None:
 
 
 def finite(*values: float) -> tuple[float, ...]:
+    """Return the values. Raises :class:`RefusedError` if one is not finite."""
     if not all(map(isfinite, values)):
         raise RefusedError("a value is not finite")
     return values
 
 
 def check_frame(message: Any, frames: tuple[str, ...]) -> None:
+    """Raise :class:`RefusedError` if the header of a message names another frame."""
     frame = message.header.frame_id.removeprefix("/")
     if frame not in frames:
         raise RefusedError(f"the frame is {frame[:40]!r}; only {frames[0]!r} is understood")
