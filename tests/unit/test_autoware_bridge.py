@@ -264,3 +264,23 @@ def test_an_unusable_trajectory_does_not_stop_what_others_drive(tmp_path: Path) 
 
         other.take_until(refused)
         assert not daemon.requests
+
+
+def test_another_planner_neither_drives_nor_stops_the_vehicle(tmp_path: Path) -> None:
+    with autoware(tmp_path, "trajectory") as (other, daemon, process):
+        writer, stranger = other.writer(*TRAJECTORY), other.writer(*TRAJECTORY)
+        other.take_until(
+            lambda: all(each.get_matched_subscriptions() for each in (writer, stranger))
+        )
+        asked(other, daemon, writer, trajectory(1.0, 1.0, 0.0), ("course", None))
+
+        def both_refused() -> bool:
+            report_standstill(process, Mode.AUTO)
+            ddspy_write(writer._ref, trajectory(1.0, 1.0, 0.0))
+            ddspy_write(stranger._ref, trajectory(0.0, 0.0))
+            ddspy_write(stranger._ref, trajectory(2.0, 2.0, 2.0))
+            found = list(diagnostics(other).values())
+            return any("another node sends trajectories" in text for text in found)
+
+        other.take_until(both_refused)
+        assert {request["do"] for request in daemon.requests} == {"course"}

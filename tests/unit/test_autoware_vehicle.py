@@ -404,11 +404,11 @@ def test_the_state_is_in_autowares_frames_and_signs() -> None:
 
 
 def test_the_acceleration_follows_the_speed() -> None:
-    talk, found = Talk(), 0.0
+    talk, seen = Talk(), dict[str, Any]()
     for k in range(100):
         at = msgspec.structs.replace(estimate(0.0), t_ns=k * 20_000_000, speed_mps=0.02 * k)
         seen = talk.see(msgspec.structs.replace(at, yaw_rate_radps=0.5))
-        found = seen["/localization/acceleration"].accel.accel.linear
+    found = seen["/localization/acceleration"].accel.accel.linear
     assert found.x == pytest.approx(1.0, rel=1e-3)
     assert found.y == pytest.approx(0.5 * 0.02 * 99)
 

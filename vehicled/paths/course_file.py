@@ -63,8 +63,8 @@ class ReadOptions:
     time: str = ""
     """Unit of the times, one of :data:`vehicled.paths.times.UNITS`."""
     line: str = ""
-    """Name, or number from 1, of the line to read in a file of several; of a Lanelet2 map the ids of
-    lanelets, joined by +."""
+    """Name, or number from 1, of the line to read in a file of several; of a Lanelet2 map the ids
+    of lanelets, joined by +."""
     crs: str = ""
     """Projection of planar positions, such as ``EPSG:32616``; empty for metres east and north of
     the datum."""

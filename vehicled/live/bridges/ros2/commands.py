@@ -38,7 +38,7 @@ from vehicled.live.bridges.ros2.requests import (
 )
 from vehicled.live.bridges.ros2.topics import COMMANDS
 from vehicled.live.control_socket.client import Client, ControlError
-from vehicled.live.control_socket.protocol import ActionRequest, Request
+from vehicled.live.control_socket.protocol import ActionRequest, CourseRequest, Request
 from vehicled.live.control_socket.socket_path import SocketPathError
 
 REQUEST_S = 30.0
@@ -108,16 +108,17 @@ class _Sender(ABC):
         del topic, writer
         return ""
 
-    def on_refusal(self, topic: str) -> None:
-        """React to a message that is refused, here or by the daemon."""
-        del topic
+    def on_refusal(self, topic: str, writer: int) -> None:
+        """React to a message of a writer that is refused, here or by the daemon."""
+        del topic, writer
 
     def on_wait(self, now_s: float) -> None:
         """React to the time that has passed, on the monotonic clock."""
         del now_s
 
-    def send(self, topic: str, request: Request) -> None:
-        """Send a request; a refusal is noted."""
+    def send(self, topic: str, request: Request) -> bool:
+        """Send a request; False if it is refused, which is noted."""
+        sent = True
         try:
             if self._client is None:
                 self._client = Client(self._path, REQUEST_S)
@@ -130,9 +131,10 @@ class _Sender(ABC):
             if self._client is not None:
                 with self._client:
                     self._client = None
-            self.on_refusal(topic)
+            sent = False
         if self.period_s:
             time.sleep(self.period_s)
+        return sent
 
     @abstractmethod
     def _ask(self, client: Client, topic: str, request: Request) -> None:
@@ -151,23 +153,36 @@ class _TrajectorySender(_RequestSender):
 
     def __init__(self, config: Ros2Config, note: Note, autoware: AutowareVehicle | None) -> None:
         super().__init__(config, note, autoware)
+        self._lease = WriterLease()
         self._taken_s: float | None = None
+        """Time at which a trajectory became the course; None before the first."""
+
+    def admits(self, topic: str, writer: int) -> str:
+        if self._lease.take((topic, writer), time.monotonic()):
+            return ""
+        return "another node sends trajectories already: end it"
 
     def _ask(self, client: Client, topic: str, request: Request) -> None:
         super()._ask(client, topic, request)
-        self._taken_s = time.monotonic()
-        time.sleep(TRAJECTORY_PERIOD_S)
+        if isinstance(request, CourseRequest):
+            self._taken_s = time.monotonic()
+            time.sleep(TRAJECTORY_PERIOD_S)
 
-    def on_refusal(self, topic: str) -> None:
-        if self._taken_s is None or self._autoware is None or not self._autoware.autonomous:
-            return
-        self._taken_s = None
-        self.send(topic, ActionRequest("stop", origin=ORIGIN))
+    def on_refusal(self, topic: str, writer: int) -> None:
+        if not self.admits(topic, writer):
+            self._stop(topic)
 
     def on_wait(self, now_s: float) -> None:
         if self._taken_s is not None and now_s - self._taken_s > TRAJECTORY_SILENCE_S:
-            self._note(TRAJECTORY_TOPICS[0], f"no trajectory for {TRAJECTORY_SILENCE_S:g} s")
-            self.on_refusal(TRAJECTORY_TOPICS[0])
+            self._stop(TRAJECTORY_TOPICS[0], f"no trajectory for {TRAJECTORY_SILENCE_S:g} s")
+
+    def _stop(self, topic: str, why: str = "") -> None:
+        """Stop the vehicle if it drives along a trajectory."""
+        if self._taken_s is None or self._autoware is None or not self._autoware.autonomous:
+            return
+        if why:
+            self._note(topic, why)
+        self.send(topic, ActionRequest("stop", origin=ORIGIN))
 
 
 class _SetpointSender(_Sender):
@@ -217,19 +232,20 @@ def _follow(
             for message in _taken(reader):
                 if not isinstance(message, idl_type(type_name)):
                     continue  # the end of a writer
+                info: Any = message.sample_info  # type: ignore[attr-defined]
+                writer: int = info.publication_handle
                 try:
                     request = request_of(kinds[type_name], message, config, time.time_ns())
                 except RefusedError as refused:
                     note(topic, str(refused))
-                    sender.on_refusal(topic)
+                    sender.on_refusal(topic, writer)
                     continue
                 if request is None:
                     continue
-                info: Any = message.sample_info  # type: ignore[attr-defined]
-                if why := sender.admits(topic, info.publication_handle):
+                if why := sender.admits(topic, writer):
                     note(topic, why)
-                else:
-                    sender.send(topic, request)
+                elif not sender.send(topic, request):
+                    sender.on_refusal(topic, writer)
 
 
 def _taken(reader: Any) -> list[Any]:
