@@ -48,17 +48,29 @@ class Autoware:
         self._other = other
         self._controls = other.writer("/control/command/control_cmd", CONTROL)
         self._gears = other.writer("/control/command/gear_cmd", GEAR, latched=True)
+        self.trajectories = other.writer(
+            "/planning/scenario_planning/trajectory", "autoware_planning_msgs/Trajectory"
+        )
         self.gear, self.speed_mps = PARK, 0.0
+        self._middle_m: tuple[float, float] | None = None
 
     def newest(self, topic: str) -> Any:
         """Return the newest message of a topic."""
         name = STATE[topic].replace("/", "/msg/")
         return STORE.deserialize_cdr(self._other.received[topic][-1], name)
 
+    def _middle(self) -> tuple[float, float]:
+        """Return the middle of the circle, which is the course at first."""
+        if self._middle_m is None:
+            poses = self.newest("/path").poses
+            places = [(each.pose.position.x, each.pose.position.y) for each in poses]
+            x_m, y_m = np.mean(places, axis=0).tolist()
+            self._middle_m = (x_m, y_m)
+        return self._middle_m
+
     def place(self) -> tuple[float, float, float]:
         """Return distance from the middle of the circle, bearing from it, and heading."""
-        path = self.newest("/path")
-        middle = np.mean([(p.pose.position.x, p.pose.position.y) for p in path.poses], axis=0)
+        middle = self._middle()
         pose = self.newest("/localization/kinematic_state").pose.pose
         x_m, y_m = pose.position.x - middle[0], pose.position.y - middle[1]
         yaw_rad = 2.0 * atan2(pose.orientation.z, pose.orientation.w)
@@ -86,6 +98,37 @@ class Autoware:
             data = STORE.serialize_cdr(message, name.replace("/", "/msg/"))
             ddspy_write(writer._ref, padded(bytes(data)))
         time.sleep(0.03)
+
+    def send_trajectory(self, length_m: float) -> None:
+        """Send a trajectory along the circle from the vehicle on, as a planner does ten times a
+        second."""
+        types = STORE.types
+        _, bearing_rad, _ = self.place()
+        middle = self._middle()
+        points = []
+        for k in range(round(length_m / 0.5) + 1):
+            at = bearing_rad + 0.5 * k / RADIUS_M
+            yaw_rad = at + pi / 2.0
+            place = types["geometry_msgs/msg/Point"](
+                middle[0] + RADIUS_M * cos(at), middle[1] + RADIUS_M * sin(at), 0.0
+            )
+            turned = types["geometry_msgs/msg/Quaternion"](
+                0.0, 0.0, sin(0.5 * yaw_rad), cos(0.5 * yaw_rad)
+            )
+            pose = types["geometry_msgs/msg/Pose"](place, turned)
+            zero = types["builtin_interfaces/msg/Duration"](0, 0)
+            speed_mps = SPEED_MPS if 0.5 * k < length_m else 0.0
+            points.append(
+                types["autoware_planning_msgs/msg/TrajectoryPoint"](
+                    zero, pose, speed_mps, 0.0, 0.0, 0.0, 0.0, 0.0
+                )
+            )
+        stamp = types["builtin_interfaces/msg/Time"](*divmod(time.time_ns(), 10**9))
+        header = types["std_msgs/msg/Header"](stamp, "map")
+        message = types["autoware_planning_msgs/msg/Trajectory"](header, points)
+        data = STORE.serialize_cdr(message, "autoware_planning_msgs/msg/Trajectory")
+        ddspy_write(self.trajectories._ref, padded(bytes(data)))
+        time.sleep(0.1)
 
     @property
     def matched(self) -> bool:
@@ -162,3 +205,52 @@ def test_autoware_drives_part_of_a_lap(tmp_path: Path) -> None:
             os.kill(run.pid, signal.SIGINT)
             printed, said = run.communicate()
     assert "ROS 2 with Autoware's topics and commands from it" in said, printed
+
+
+@pytest.mark.soak
+def test_trajectories_of_autoware_are_driven_and_their_end_stops_the_vehicle(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "v"
+    drive = ("sim", "--clock", "wall", "--by-hand", "--course", "circle_r5_ccw", *PATIENT,
+             "--log", str(tmp_path), "--quiet")  # fmt: skip
+    bridge = ("--ros2", "--ros2-commands", "--ros2-autoware", "trajectory")
+    with node(STATE) as other, vehicled(*drive, *bridge, RUNTIME_DIRECTORY=str(folder)) as run:
+        autoware = Autoware(other)
+        try:
+            other.take_until(
+                lambda: (
+                    all(other.received.values())
+                    and bool(autoware.trajectories.get_matched_subscriptions())
+                )
+            )
+            with Client(next(folder.glob("*.sock"))) as client:
+
+                def mode(length_m: float) -> str:
+                    autoware.send_trajectory(length_m)
+                    return str(client.status()["mode"])
+
+                other.take_until(
+                    lambda: mode(10.0) != "INIT" and client.status()["course"] == "ros2"
+                )
+                client.ask(ActionRequest("arm"))
+                other.take_until(lambda: mode(10.0) == "ARMED")
+                client.ask(ActionRequest("drive"))
+                start_rad, errors_m = autoware.place()[1], []
+
+                def quarter_driven() -> bool:
+                    assert mode(10.0) == "AUTO"
+                    radius_m, bearing_rad, _ = autoware.place()
+                    errors_m.append(abs(radius_m - RADIUS_M))
+                    return pi / 2.0 < (bearing_rad - start_rad) % (2.0 * pi) < pi
+
+                other.take_until(quarter_driven, timeout_s=120.0)
+                assert max(errors_m) < 1.0
+                assert autoware.newest("/vehicle/status/control_mode").mode == AUTONOMOUS
+                # Silence.
+                other.take_until(lambda: client.status()["mode"] != "AUTO")
+                assert "ros2" in str(client.status()["why"])
+        finally:
+            os.kill(run.pid, signal.SIGINT)
+            printed, said = run.communicate()
+    assert "ROS 2 with Autoware's topics" in said, printed
