@@ -5,18 +5,19 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.autoware_definitions import DEFINITIONS
+from tests.autoware_definitions import DEFINITIONS, autoware_store
 from tests.unit.view_facts import STARTED_NS, estimate, packed
 from vehicled.core.messages import ActuatorCommand, Mode
 from vehicled.live.bridges.frames import FrameKind
 from vehicled.live.bridges.process import BridgeProcess
-from vehicled.live.bridges.ros2.autoware import LATCHED_REPORTS
+from vehicled.live.bridges.ros2.autoware import LATCHED_REPORTS, AutowareVehicle
 from vehicled.ros.standard import encode
 
 pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicled[ros2]'")
@@ -30,11 +31,13 @@ from cyclonedds.builtin import (
 from cyclonedds.core import Policy
 
 from tests.ros2_bench import PUBLISHED, Daemon, Node, bridge, node, padded
-from tests.unit.test_ros2_server import asked, diagnostics
+from tests.unit.test_ros2_server import asked, diagnostics, values
+from vehicled.live.bridges.ros2.dds import idl_type
 from vehicled.live.bridges.ros2.topics import dds_name
 
 pytestmark = pytest.mark.xdist_group("ros2")
 
+STORE = autoware_store()
 CONTROL = ("/control/command/control_cmd", "autoware_control_msgs/Control")
 GEAR = ("/control/command/gear_cmd", "autoware_vehicle_msgs/GearCommand")
 TRAJECTORY = (
@@ -87,6 +90,27 @@ def endpoints(other: Node, kind: Any, wanted: set[tuple[str, str]]) -> dict[Any,
 
     other.take_until(found)
     return seen
+
+
+@pytest.mark.parametrize(
+    "type_name",
+    sorted(
+        type_name
+        for auto in (False, True)
+        for follow in ("control", "trajectory")
+        for _, type_name in AutowareVehicle(follow, auto=auto).commands()
+    ),
+)
+def test_the_bytes_of_commands_are_read_as_autoware_writes_them(type_name: str) -> None:
+    full_name = type_name.replace("/", "/msg/")
+    record = encode(type_name, values(type_name, count(1)))
+    written = padded(
+        bytes(STORE.serialize_cdr(STORE.deserialize_cdr(record, full_name), full_name))
+    )
+    ours: Any = idl_type(type_name)
+    assert written == padded(record)
+    assert padded(ours.deserialize(written).serialize(use_version_2=False)) == written
+    assert ours.__idl_typename__.replace(".", "::") == dds_name("/x", type_name).type_name
 
 
 def test_published_topics_types_and_qos_are_those_of_the_manifest() -> None:

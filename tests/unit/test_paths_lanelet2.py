@@ -1,5 +1,6 @@
 """Lanelet2 maps as courses: centre lines, chains, places, speeds, and what is refused."""
 
+import re
 from math import pi
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.autoware_definitions import DEFINITIONS
 from tests.examples import examples
 from tests.lanelet_maps import Lane, OsmMap, ring, straight
 from tests.unit.test_paths_map_files import account, load
@@ -226,3 +228,36 @@ def test_what_was_deleted_in_an_editor_is_not_there() -> None:
     text = mapped(FORK).replace('<relation id="200">', '<relation id="200" action="delete">')
     text = text.replace('<relation id="300">', '<relation id="300" visible="false">')
     assert course(text).length_m == pytest.approx(30.0)
+
+
+# ------------------------------------------------------------------ maps of Autoware
+
+MAPS = DEFINITIONS / "maps"
+
+
+@pytest.mark.parametrize(
+    ("name", "length_m", "closed", "surveyed"),
+    [
+        ("loop.osm", 458.4, True, True),
+        ("local.osm", 128.3, False, False),
+        # Each centre line begins and ends in its neighbours.
+        ("overlapping_centre_lines.osm", 61.0, False, True),
+    ],
+)
+def test_sample_maps_of_autoware_are_courses(
+    name: str, length_m: float, closed: bool, surveyed: bool
+) -> None:
+    found = load((MAPS / name).read_bytes(), name)
+    assert found.length_m == pytest.approx(length_m, abs=0.1)
+    assert (found.closed, found.surveyed) == (closed, surveyed)
+    # No spike at a joint.
+    assert np.abs(found.curvature_per_m).max() < 2.0
+
+
+def test_degrees_and_local_coordinates_of_a_map_give_the_same_line() -> None:
+    data = (MAPS / "loop.osm").read_text()
+    on_earth = load(data, "map.osm")
+    local = load(re.sub(r'lat="[^"]*" lon="[^"]*"', 'lat="" lon=""', data), "map.osm")
+    assert not local.surveyed
+    # The grid of the map is scaled by 0.9996.
+    assert local.length_m == pytest.approx(on_earth.length_m, rel=1e-3)

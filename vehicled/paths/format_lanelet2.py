@@ -33,8 +33,9 @@ KIND = "a Lanelet2 map"
 ORDER = "a node has lat and lon as attributes"
 SPACING_M = 0.5
 """Largest distance of two points of a centre line between bounds."""
-JOINT_M = 0.05
-"""Distance below which the first point of a lanelet is the last one of the lanelet before."""
+OVERLAP_M = 5.0
+"""Largest length by which the centre lines of two lanelets may overlap: those that maps carry may
+begin and end in the next lanelet."""
 FITS, FITS_M = 0.01, 0.5
 """Difference of a distance by latitude and longitude from that by local coordinates, as a fraction
 and in m, that is left to the scale of the projection and to rounding."""
@@ -169,9 +170,9 @@ def read(data: bytes, file_name: str, options: ReadOptions) -> CourseFile:
     before: Array | None = None
     for lanelet in chain:
         line_m = lanelet.centre_line()
-        if before is not None and float(np.abs(line_m[0] - before).max()) < JOINT_M:
-            line_m = line_m[1:]
-        before = line_m[-1]
+        if before is not None:
+            line_m = line_m[_overlap(before, line_m) :]
+        before = line_m if before is None else np.vstack((before[-1:], line_m))
         line = found.positions(line_m)
         points += line
         places += [f"lanelet {lanelet.id[:20]}"] * len(line)
@@ -498,6 +499,16 @@ def _area(ring: Array) -> float:
     """Return the area of a ring, positive if it runs counter-clockwise."""
     x, y = (ring[:, :2] - ring[0, :2]).T
     return 0.5 * float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)))
+
+
+def _overlap(before: Array, line: Array) -> int:
+    """Return the number of points at the start of a line that do not lead on from the line
+    before."""
+    end = before[-1, :2]
+    ahead = (line[:, :2] - end) @ (end - before[-2, :2])
+    near = hypotenuse(*(line[:, :2] - end).T) < OVERLAP_M
+    onward = np.flatnonzero((ahead > 0.0) | ~near)
+    return int(onward[0]) if len(onward) else len(line)
 
 
 def _alike(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> bool:
