@@ -203,6 +203,7 @@ def broken(old: str, new: str, *, place: str = "local") -> str:
         (mapped(ROAD, place="none"), "", ["no lat and lon"]),
         (mapped({"1": straight(0, 9, speed_limit="fast")}), "", ["speed_limit", "'fast'"]),
         (mapped({"1": straight(0, 9, speed_limit="0")}), "", ["speed_limit", "above 0"]),
+        (mapped({"1": straight(0, 9, speed_limit="9" * 99_999 + "!")}), "", ["speed_limit"]),
         (mapped({"1": straight(0, 9, speed_limit="9 knots")}), "", ["speed_limit", "m/s or mph"]),
     ],
 )
@@ -250,8 +251,19 @@ def test_sample_maps_of_autoware_are_courses(
     found = load((MAPS / name).read_bytes(), name)
     assert found.length_m == pytest.approx(length_m, abs=0.1)
     assert (found.closed, found.surveyed) == (closed, surveyed)
-    # No spike at a joint.
-    assert np.abs(found.curvature_per_m).max() < 2.0
+
+
+def test_a_centre_line_that_ends_in_a_doubled_node_joins_the_next_one_where_it_begins() -> None:
+    centre = ((0.0, 0.0), (9.0, 0.0), (10.0, 0.0), (10.0, 0.0))
+    bend = Lane(
+        ((10.0, 1.5), (12.0, 2.5), (13.0, 5.0)),
+        ((10.0, -1.5), (14.0, 0.5), (16.0, 5.0)),
+        centre=((10.0, 0.0), (13.0, 1.5), (14.5, 5.0)),
+    )
+    lanes = {"1": straight(0.0, 10.0)._replace(centre=centre), "2": bend}
+    found = course(mapped(lanes))
+    middle = np.hypot(found.x_m - 89_013.0, found.y_m - 43_001.5)
+    assert middle.min() < 0.2
 
 
 def test_degrees_and_local_coordinates_of_a_map_give_the_same_line() -> None:

@@ -50,6 +50,7 @@ NOT_DRIVEN = (
 """Subtypes of lanelets that are driven only if they are named."""
 MOST_LISTED = 6
 _MAX_LANELETS = 100_000
+_MOST_TEXT = 40
 _SPEED = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z/]*)\s*")
 _UNITS = {"": "km/h", "kmh": "km/h", "kph": "km/h", "km/h": "km/h", "mph": "mph", "m/s": "m/s"}
 """Spellings of units of a speed limit; without one it is km/h."""
@@ -396,7 +397,7 @@ def _speed(at: str, lanelet: _Element) -> float | None:
     text = lanelet.tags.get("speed_limit")
     if text is None:
         return None
-    match = _SPEED.fullmatch(text)
+    match = _SPEED.fullmatch(text) if len(text) <= _MOST_TEXT else None
     unit = _UNITS.get(match[2].lower()) if match else None
     speed = float(match[1]) if match else 0.0
     if unit is None or speed == 0.0:
@@ -505,9 +506,15 @@ def _overlap(before: Array, line: Array) -> int:
     """Return the number of points at the start of a line that do not lead on from the line
     before."""
     end = before[-1, :2]
-    ahead = (line[:, :2] - end) @ (end - before[-2, :2])
+    steps = end - before[:, :2]
+    apart = np.flatnonzero(hypotenuse(*steps.T))
+    if not len(apart):
+        return 0
+    step = steps[apart[-1]]
+    ahead_m = (line[:, :2] - end) @ step / hypotenuse(*step)
     near = hypotenuse(*(line[:, :2] - end).T) < OVERLAP_M
-    onward = np.flatnonzero((ahead > 0.0) | ~near)
+    # Two lines side by side are joined over a length, not by a step.
+    onward = np.flatnonzero((ahead_m > SPACING_M) | ~near)
     return int(onward[0]) if len(onward) else len(line)
 
 
