@@ -6,13 +6,17 @@ Each stands between ``<!-- NAME -->`` and ``<!-- end -->`` in its page.
 
 import re
 from argparse import SUPPRESS, Action, _HelpAction, _SubParsersAction
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isinf
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from tests.licences import EXCEPTIONS, installed_by, licence
+
+if TYPE_CHECKING:
+    from vehicled.live.bridges.ros2.requests import RequestKind
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- (?P<name>[\w ]+) -->\n(?P<table>.*?)<!-- end -->", re.DOTALL)
@@ -125,17 +129,56 @@ def ros_topics() -> str:
     from vehicled.live.bridges.ros2.requests import REQUESTS
     from vehicled.live.bridges.ros2.topics import COMMANDS
 
+    return _topics(COMMANDS, REQUESTS)
+
+
+def _topics(commands: Mapping[tuple[str, str], str], kinds: Mapping[str, "RequestKind"]) -> str:
     rows = []
-    for (topic, type_name), request in COMMANDS.items():
-        row = REQUESTS[type_name]
+    for (topic, type_name), request in commands.items():
+        row = kinds[type_name]
         framed = (
             " or ".join(f"`{frame}`" if frame else "none" for frame in row.frames) or "no header"
         )
-        age = f"{row.oldest_s:g} s" if row.frames else "no header"
-        rows.append([f"`{topic}`", f"`{type_name}`", f"`{request}`", row.reads, framed, age])
+        age = "any" if isinf(row.oldest_s) else f"{row.oldest_s:g} s"
+        rows.append(
+            [
+                f"`{topic}`",
+                f"`{type_name}`",
+                f"`{request}`" if request else "",
+                row.reads,
+                framed,
+                age if row.stamps else "no header",
+            ]
+        )
     return table(
         ["topic", "type", "request", "fields that are read", "frame", "oldest stamp"], rows
     )
+
+
+def autoware_commands() -> str:
+    """Topics on which Autoware's commands are taken."""
+    from vehicled.live.bridges.ros2.autoware import AutowareVehicle
+
+    controlled, planned = (
+        AutowareVehicle(follow, auto=False) for follow in ("control", "trajectory")
+    )
+    kinds = controlled.requests(lambda _: None)
+    return _topics({**controlled.commands(), **planned.commands()}, kinds)
+
+
+def autoware_state() -> str:
+    """Topics on which Autoware sees the vehicle."""
+    from vehicled.live.bridges.ros2.autoware import LATCHED_REPORTS, AutowareVehicle
+
+    found: dict[str, list[str]] = {}
+    for each in AutowareVehicle("control", auto=False).projections():
+        # A row of several sources has the rate of the periodic one.
+        rate = "" if isinf(each.max_rate_hz) else f"{each.max_rate_hz:g} Hz"
+        latched = "transient local" if each.topic in LATCHED_REPORTS else "volatile"
+        found[each.topic] = [
+            f"`{each.topic}`", f"`{each.schema_name.replace('/msg/', '/')}`", rate, latched
+        ]  # fmt: skip
+    return table(["topic", "type", "at most", "durability"], list(found.values()))
 
 
 # ---------------------------------------------------------------- control socket
@@ -297,6 +340,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "frames": frames, "mission items": mission_items,
     },
     "docs/ros2.md": {"commands": ros_topics},
+    "docs/autoware.md": {"state": autoware_state, "commands": autoware_commands},
     "docs/control_socket.md": {"requests": requests},
     "docs/control_protocol.md": {"requests": step_requests},
     "docs/messages.md": {"messages": message_definitions},

@@ -80,10 +80,10 @@ class Node:
         }
         self.received: dict[str, list[bytes]] = {topic: [] for topic in self.readers}
 
-    def _qos(self, topic: str) -> Qos:
+    def _qos(self, *, latched: bool) -> Qos:
         return Qos(
             Policy.Reliability.Reliable(duration(seconds=1)),
-            Policy.Durability.TransientLocal if topic in LATCHED else Policy.Durability.Volatile,
+            Policy.Durability.TransientLocal if latched else Policy.Durability.Volatile,
             Policy.History.KeepAll,
             Policy.DataRepresentation(use_cdrv0_representation=True),
         )
@@ -92,11 +92,14 @@ class Node:
         return Topic(self.participant, dds_name(topic, type_name).topic, idl_type(type_name))
 
     def _reader(self, topic: str, type_name: str) -> "DataReader[Any]":
-        return DataReader(self.participant, self._topic(topic, type_name), self._qos(topic))
+        qos = self._qos(latched=topic in LATCHED)
+        return DataReader(self.participant, self._topic(topic, type_name), qos)
 
-    def writer(self, topic: str, type_name: str) -> "DataWriter[Any]":
-        """Create a reliable writer."""
-        return DataWriter(self.participant, self._topic(topic, type_name), self._qos(topic))
+    def writer(self, topic: str, type_name: str, *, latched: bool = False) -> "DataWriter[Any]":
+        """Create a reliable writer. ``latched``: it keeps what it wrote for those that join
+        later."""
+        qos = self._qos(latched=latched)
+        return DataWriter(self.participant, self._topic(topic, type_name), qos)
 
     def close(self) -> None:
         """Leave the domain."""

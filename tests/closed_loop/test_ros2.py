@@ -32,6 +32,18 @@ from tests.ros2_bench import DOMAIN, PUBLISHED, Node, decoded, node, padded
 pytestmark = pytest.mark.xdist_group("ros2")
 
 WHEELBASE_M = load_profile("art").vehicle.wheelbase_m
+PATIENT = tuple(
+    word
+    for limit in (
+        "imu_silence_s=2",
+        "estimate_silence_s=2",
+        "control_silence_s=2",
+        "loop_silence_s=2",
+        "arming_missed_share=1",
+    )
+    for word in ("--set", f"limits.{limit}")
+)
+"""Limits with which a drive on the wall clock goes on beside other work."""
 POSE = ((1.0, 2.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
@@ -159,14 +171,6 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
 
 @pytest.mark.soak  # make test: test_ros2_server.py commands through the control socket
 def test_a_ros_node_drives_the_vehicle_and_gets_the_reason_of_a_refusal(tmp_path: Path) -> None:
-    patient = (
-        "imu_silence_s=2",
-        "estimate_silence_s=2",
-        "control_silence_s=2",
-        "loop_silence_s=2",
-        "arming_missed_share=1",
-    )
-    limits = [word for limit in patient for word in ("--set", f"limits.{limit}")]
     drive = (
         "sim",
         "--clock",
@@ -174,7 +178,7 @@ def test_a_ros_node_drives_the_vehicle_and_gets_the_reason_of_a_refusal(tmp_path
         "--by-hand",
         "--course",
         "circle_r5_ccw",
-        *limits,
+        *PATIENT,
         "--log",
         str(tmp_path),
         "--quiet",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.io import savemat
 
 from tests.examples import examples
+from tests.lanelet_maps import OsmMap, ring
 from vehicled.paths import CourseError
 from vehicled.paths.datum import Datum
 from vehicled.paths.formats import ENDINGS, course_from_bytes
@@ -40,6 +41,9 @@ def _seeds() -> dict[str, bytes]:
     text = " ".join(f"{lon:.7f},{lat:.7f},0" for lat, lon in POINTS)
     drawn = f"<LineString><coordinates>{text}</coordinates></LineString>"
     drawn = f"<kml><Placemark><name>n</name>{drawn}</Placemark></kml>"
+    road = OsmMap(place="both")
+    for number, lane in enumerate(ring(3), start=1):
+        road.add(str(number), lane)
     zipped = io.BytesIO()
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("doc.kml", drawn)
@@ -56,6 +60,7 @@ def _seeds() -> dict[str, bytes]:
         ".mat": file.getvalue(),
         ".kml": drawn.encode(),
         ".kmz": zipped.getvalue(),
+        ".osm": road.text().encode(),
         ".pos": b"%  GPST  latitude(deg) longitude(deg) height(m) Q ns\n" + solved.encode(),
         ".wkt": f"LINESTRING({', '.join(f'{lon:.7f} {lat:.7f}' for lat, lon in POINTS)})".encode(),
         ".tsv": dense.replace(",", "\t").encode(),

@@ -228,3 +228,58 @@ def test_every_format_gives_an_account() -> None:
 def test_a_number_that_is_only_compared_may_be_missing() -> None:
     course = load("x,y,yaw\n0,0,n/a\n1,0,0\n2,0,0\n")
     assert np.isfinite(course.yaw_rad).all()
+
+
+# ------------------------------------------------------------------ Autoware
+
+QUATERNIONS = [(0.0, 0.0, math.sin(0.5 * yaw), math.cos(0.5 * yaw)) for yaw in TANGENT]
+REST = "0,0,0,0,0"
+"""Lateral speed, acceleration, heading rate and wheel angles."""
+
+
+def autoware_table(form: str) -> str:
+    """Return a trajectory as tools of Autoware write it."""
+    recorded = (
+        "longitudinal_velocity_mps, lateral_velocity_mps, acceleration_mps2, heading_rate_rps, "
+        "front_wheel_angle_rad, rear_wheel_angle_rad"
+    )
+    heads = {
+        "challenge": "x,y,z,x_quat,y_quat,z_quat,w_quat,speed",
+        "points": f"x,y,z,qx,qy,qz,qw,{recorded}",
+        "recorded": f"t_sec, t_nanosec, x, y, heading_real, heading_imag, {recorded}",
+        "posed": "t_sec, t_nanosec, x, y, orientation_x, orientation_y, orientation_z, "
+        f"orientation_w, {recorded}",
+    }
+    rows = []
+    for (x, y), q, v in zip(RING, QUATERNIONS, VX, strict=True):
+        turned = ",".join(f"{value:.7f}" for value in q)
+        rows.append(
+            {
+                "challenge": f"{x + 89630:.4f},{y + 43130:.4f},6.5,{turned},{v:.3f}",
+                "points": f"{x:.4f},{y:.4f},0,{turned},{v:.3f},{REST}",
+                "recorded": f"0,0,{x:.4f},{y:.4f},{q[3]:.7f},{q[2]:.7f},{v:.3f},{REST}",
+                "posed": f"0,0,{x:.4f},{y:.4f},{turned},{v:.3f},{REST}",
+            }[form]
+        )
+    return "\n".join([heads[form], *rows]) + "\n"
+
+
+@pytest.mark.parametrize("form", ["challenge", "points", "recorded", "posed"])
+def test_a_trajectory_of_autoware_is_a_lap_with_its_speeds(form: str) -> None:
+    course = load(autoware_table(form))
+    assert course.closed
+    assert course.length_m == pytest.approx(math.tau * RADIUS_M, rel=2e-3)
+    assert course.speed_mps.min() == pytest.approx(1.0, abs=0.01)
+    assert course.speed_mps.max() == pytest.approx(3.0, abs=0.01)
+
+
+@pytest.mark.parametrize("spacing_m", [0.1, 1.0])
+def test_times_that_are_all_the_same_are_none(spacing_m: float) -> None:
+    """The recorder of Autoware.Auto writes the time from the start, which often nobody filled
+    in."""
+    head = autoware_table("recorded").splitlines()[0]
+    rows = [f"0, 0, {spacing_m * k:.2f}, 0, 1, 0, 2, {REST}" for k in range(100)]
+    course = load("\n".join([head, *rows]))
+    assert course.length_m == pytest.approx(99 * spacing_m)
+    assert course.speed_mps[0] == 2.0
+    assert "times are all the same" in account(course)

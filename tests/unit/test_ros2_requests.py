@@ -221,7 +221,7 @@ def test_what_cannot_be_done_is_refused_with_its_reason(
     type_name: str, message: Any, why: str
 ) -> None:
     with pytest.raises(RefusedError, match=why):
-        request_of(type_name, message, CONFIG, NOW_NS)
+        request_of(REQUESTS[type_name], message, CONFIG, NOW_NS)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,8 @@ def test_what_cannot_be_done_is_refused_with_its_reason(
     ],
 )
 def test_what_nodes_usually_send_is_taken(type_name: str, message: Any) -> None:
-    request = request_of(type_name, message, CONFIG, NOW_NS)
+    request = request_of(REQUESTS[type_name], message, CONFIG, NOW_NS)
+    assert request is not None
     assert parse(encode(request)) == request
 
 

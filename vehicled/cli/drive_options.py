@@ -86,6 +86,22 @@ def add_ros2(parser: CommandParser | _ArgumentGroup) -> None:
         action="store_true",
         help="with --ros2: let ROS nodes command the vehicle",
     )
+    parser.add_argument(
+        "--ros2-autoware",
+        nargs="?",
+        const="control",
+        default="",
+        choices=("control", "trajectory"),
+        help=(
+            "with --ros2: speak Autoware's vehicle interface too; with --ros2-commands its "
+            "controller drives (default), or its trajectories are courses; see docs/autoware.md"
+        ),
+    )
+    parser.add_argument(
+        "--ros2-autoware-auto",
+        action="store_true",
+        help="with --ros2-autoware: use the types of autoware_auto_msgs, for Autoware before 2024",
+    )
 
 
 def add_mixed(parser: CommandParser | _ArgumentGroup) -> None:

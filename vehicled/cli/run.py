@@ -119,6 +119,8 @@ def serve(arguments: Namespace) -> int:
             view=arguments.view,
             ros2=arguments.ros2,
             ros2_commands=arguments.ros2_commands,
+            ros2_autoware=arguments.ros2_autoware,
+            ros2_autoware_auto=arguments.ros2_autoware_auto,
             mavlink=arguments.mavlink,
             mavlink_commands=arguments.mavlink_commands,
             mixed=arguments.mixed or "",

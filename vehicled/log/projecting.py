@@ -1,7 +1,7 @@
 """Adds standard ROS messages to the log, derived from ours in the writer process so that they cost
 the loop nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.schema import CHANNELS, PROJECTION_CHANNEL_BASE
 from vehicled.ros.cdr import CdrError, unpacker
-from vehicled.ros.projections import PROJECTIONS
+from vehicled.ros.projections import PROJECTIONS, MessageProjection
 
 
 class Projected(msgspec.Struct, frozen=True):
@@ -36,13 +36,15 @@ class _Route:
 class Projector:
     """Converter that appends projected records to chunks."""
 
-    def __init__(self, offset_ns: int) -> None:
+    def __init__(
+        self, offset_ns: int, projections: Sequence[MessageProjection] = PROJECTIONS
+    ) -> None:
         self._offset_ns = offset_ns
         self.channels: dict[int, Projected] = {}
         by_topic: dict[str, int] = {}
         self._routes: dict[int, list[_Route]] = {}
         self._unpack: dict[int, Callable[[bytes], Any]] = {}
-        for projection in PROJECTIONS:
+        for projection in projections:
             number = by_topic.setdefault(projection.topic, PROJECTION_CHANNEL_BASE + len(by_topic))
             self.channels[number] = Projected(
                 number, projection.topic, projection.schema_name, projection.schema_text

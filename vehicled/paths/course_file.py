@@ -63,7 +63,8 @@ class ReadOptions:
     time: str = ""
     """Unit of the times, one of :data:`vehicled.paths.times.UNITS`."""
     line: str = ""
-    """Name, or number from 1, of the line to read in a file of several."""
+    """Name, or number from 1, of the line to read in a file of several; of a Lanelet2 map the ids
+    of lanelets, joined by +."""
     crs: str = ""
     """Projection of planar positions, such as ``EPSG:32616``; empty for metres east and north of
     the datum."""
@@ -266,6 +267,10 @@ class CourseFile:
             if dense:
                 raise CourseError(f"{self.file_name}: {error}") from None
             return None, undriven
+        if len(t_s) > 1 and not np.diff(t_s).any():
+            # Recordings of Autoware.Auto carry the time from their start, which nobody filled in.
+            same = "times are all the same: the rows are waypoints, not a recording"
+            return None, [same, *undriven]
         back = np.flatnonzero(np.diff(t_s) < 0.0)
         if len(back) and dense:
             k = int(back[0]) + 1

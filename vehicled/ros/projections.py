@@ -196,7 +196,7 @@ def _has_pose(estimate: StateEstimate) -> bool:
     return estimate.status != EstimatorStatus.UNINITIALISED and all(map(isfinite, pose))
 
 
-def _odometry(estimate: StateEstimate, offset_ns: int) -> bytes | None:
+def odometry(estimate: StateEstimate, offset_ns: int) -> bytes | None:
     """Planar pose in ``map``, twist in ``base_link``. The 6x6 are over (x, y, z, roll, pitch, yaw)
     and hold what the 4x4 over (x, y, yaw, speed) says; the estimator has no variance of the yaw
     rate."""
@@ -395,13 +395,15 @@ def _diagnostic(
     return encode("diagnostic_msgs/DiagnosticArray", ((stamp, ""), [status]))
 
 
-def _row(
+def row(
     source: type[M],
     topic: str,
     type_name: str,
     project: Callable[[M, int], bytes | None],
     max_rate_hz: float = inf,
 ) -> MessageProjection:
+    """Return a row of the table, whose function may raise what encoders raise."""
+
     def guarded(message: Message, offset_ns: int) -> bytes | None:
         try:
             return project(cast(M, message), offset_ns)
@@ -417,20 +419,20 @@ def _row(
 
 
 PROJECTIONS: tuple[MessageProjection, ...] = (
-    _row(GnssFix, "/gnss/fix", "sensor_msgs/NavSatFix", _nav_sat_fix),
-    _row(ImuSample, "/imu/data", "sensor_msgs/Imu", _imu),
-    _row(LaserScan, "/scan", "sensor_msgs/LaserScan", _laser_scan),
-    _row(StateEstimate, "/odometry", "nav_msgs/Odometry", _odometry, max_rate_hz=50.0),
-    _row(StateEstimate, "/tf", "tf2_msgs/TFMessage", _transform, max_rate_hz=50.0),
-    _row(Path, "/course", "nav_msgs/Path", _course),
-    _row(ControlCommand, "/drive", "ackermann_msgs/AckermannDriveStamped", _drive_wanted),
-    _row(ActuatorCommand, "/drive_applied", "ackermann_msgs/AckermannDriveStamped", _drive_applied),
-    _row(MotorStatus, "/battery", "sensor_msgs/BatteryState", _battery, max_rate_hz=10.0),
-    _row(TaskTick, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _miss, max_rate_hz=10.0),
-    _row(Fault, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _fault),
-    _row(ModeChange, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _mode_change),
-    _row(Heading, "/heading", "sensor_msgs/Imu", _heading),
-    _row(WheelSpeed, "/wheel_speed", "geometry_msgs/TwistStamped", _wheel_speed),
+    row(GnssFix, "/gnss/fix", "sensor_msgs/NavSatFix", _nav_sat_fix),
+    row(ImuSample, "/imu/data", "sensor_msgs/Imu", _imu),
+    row(LaserScan, "/scan", "sensor_msgs/LaserScan", _laser_scan),
+    row(StateEstimate, "/odometry", "nav_msgs/Odometry", odometry, max_rate_hz=50.0),
+    row(StateEstimate, "/tf", "tf2_msgs/TFMessage", _transform, max_rate_hz=50.0),
+    row(Path, "/course", "nav_msgs/Path", _course),
+    row(ControlCommand, "/drive", "ackermann_msgs/AckermannDriveStamped", _drive_wanted),
+    row(ActuatorCommand, "/drive_applied", "ackermann_msgs/AckermannDriveStamped", _drive_applied),
+    row(MotorStatus, "/battery", "sensor_msgs/BatteryState", _battery, max_rate_hz=10.0),
+    row(TaskTick, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _miss, max_rate_hz=10.0),
+    row(Fault, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _fault),
+    row(ModeChange, "/diagnostics", "diagnostic_msgs/DiagnosticArray", _mode_change),
+    row(Heading, "/heading", "sensor_msgs/Imu", _heading),
+    row(WheelSpeed, "/wheel_speed", "geometry_msgs/TwistStamped", _wheel_speed),
 )
 """Every projection. The log writer publishes each, at most at its rate, beside the message
 itself."""

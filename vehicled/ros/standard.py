@@ -2,7 +2,8 @@
 
 Fields and constants as in ROS 2 Humble: common_interfaces 4.2 and rcl_interfaces 1.2
 (builtin_interfaces), geometry2 0.25 (tf2_msgs), ackermann_msgs 2.0, rosgraph_msgs 1.2; unchanged
-since but for NavSatStatus, to which later releases add constants.
+since but for NavSatStatus, to which later releases add constants. Those of Autoware are in
+:mod:`~vehicled.ros.autoware_types`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from struct import Struct as Layout
 from struct import error as LayoutError
 from struct import pack
 
+from vehicled.ros.autoware_types import AUTOWARE
 from vehicled.ros.cdr import HEADER, HEADER_SIZE, CdrError
 from vehicled.ros.definition import SEPARATOR, RosDefinition
 from vehicled.ros.fields import PRIMITIVES, SCALAR, SEQUENCE, Field, parse_type
@@ -21,6 +23,7 @@ values."""
 
 _DESCRIPTION = """
 builtin_interfaces/Time: int32 sec, uint32 nanosec
+builtin_interfaces/Duration: int32 sec, uint32 nanosec
 std_msgs/Header: builtin_interfaces/Time stamp, string frame_id
 rosgraph_msgs/Clock: builtin_interfaces/Time clock
 
@@ -33,6 +36,10 @@ geometry_msgs/PoseWithCovariance: geometry_msgs/Pose pose, float64[36] covarianc
 geometry_msgs/Twist: geometry_msgs/Vector3 linear, geometry_msgs/Vector3 angular
 geometry_msgs/TwistStamped: std_msgs/Header header, geometry_msgs/Twist twist
 geometry_msgs/TwistWithCovariance: geometry_msgs/Twist twist, float64[36] covariance
+geometry_msgs/Accel: geometry_msgs/Vector3 linear, geometry_msgs/Vector3 angular
+geometry_msgs/AccelWithCovariance: geometry_msgs/Accel accel, float64[36] covariance
+geometry_msgs/AccelWithCovarianceStamped: std_msgs/Header header,
+    geometry_msgs/AccelWithCovariance accel
 geometry_msgs/Transform: geometry_msgs/Vector3 translation, geometry_msgs/Quaternion rotation
 geometry_msgs/TransformStamped: std_msgs/Header header, string child_frame_id,
     geometry_msgs/Transform transform
@@ -110,7 +117,7 @@ def _parse(description: str) -> tuple[dict[str, tuple[Field, ...]], dict[str, st
     return fields, texts
 
 
-_FIELDS, _TEXTS = _parse(_DESCRIPTION)
+_FIELDS, _TEXTS = _parse(_DESCRIPTION + AUTOWARE)
 
 
 @cache

@@ -43,7 +43,7 @@ def check_bridges(spec: RunSpec, view: ViewTable) -> None:
     """Check the options before anything is started. Raises :class:`SetupError`."""
     if spec.view is not None:
         check_view(view, spec.view)
-    if spec.ros2 is not None or spec.ros2_commands:
+    if spec.asks_ros2:
         check_ros2(spec)
     check_mavlink(spec)
 
@@ -241,9 +241,12 @@ def _open_ros2(plan: Plan, *, offset_ns: int, control_socket: Path | None) -> Br
             wheelbase_m=profile.vehicle.wheelbase_m,
             max_wheel_rad=profile.vehicle.steering.max_wheel_rad,
             control_socket=str(control_socket) if commands else "",
+            autoware=spec.ros2_autoware,
+            autoware_auto=spec.ros2_autoware_auto,
         ),
     )
-    what = "ROS 2 and commands from it" if commands else "ROS 2"
+    name = "ROS 2 with Autoware's topics" if spec.ros2_autoware else "ROS 2"
+    what = f"{name} and commands from it" if commands else name
     where = "this computer alone" if interface == LOOPBACK else interface
     print(f"{what}: domain {domain}, {where}", file=sys.stderr, flush=True)
     return process
@@ -253,6 +256,10 @@ def check_ros2(spec: RunSpec) -> int:
     """Return the domain, before anything is started. Raises :class:`SetupError`."""
     if spec.ros2_commands and spec.ros2 is None:
         raise SetupError("--ros2-commands needs --ros2")
+    if spec.ros2_autoware and spec.ros2 is None:
+        raise SetupError("--ros2-autoware needs --ros2")
+    if spec.ros2_autoware_auto and not spec.ros2_autoware:
+        raise SetupError("--ros2-autoware-auto needs --ros2-autoware")
     if spec.ros2_commands and spec.clock == "lockstep":
         raise SetupError("--ros2-commands needs --clock wall: a lockstep drive takes no requests")
     if find_spec("cyclonedds") is None:

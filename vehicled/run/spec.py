@@ -81,6 +81,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Conditions of the simulated world, for the log."""
     ros2_commands: bool = False
     """True if ROS nodes may command the vehicle. They need a control socket."""
+    ros2_autoware: Literal["", "control", "trajectory"] = ""
+    """Commands of Autoware that move the vehicle; empty: its vehicle interface is off."""
+    ros2_autoware_auto: bool = False
+    """True for the types of autoware_auto_msgs, which Autoware used until 2024."""
     mixed: str = ""
     """Name or file of the scene whose bodies are added to the vehicle's world; empty: none."""
     mixed_vehicles: tuple[str, ...] = ()
@@ -99,8 +103,14 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     @property
     def bridged(self) -> bool:
         """True if the run is passed on to other programs, or an option of that was given."""
-        asked = self.view is not None or self.ros2 is not None or self.mavlink is not None
-        return asked or self.ros2_commands or self.mavlink_commands
+        asked = self.view is not None or self.mavlink is not None
+        return asked or self.asks_ros2 or self.mavlink_commands
+
+    @property
+    def asks_ros2(self) -> bool:
+        """True if an option of the ROS 2 bridge was given."""
+        options = self.ros2_commands or self.ros2_autoware_auto
+        return self.ros2 is not None or self.ros2_autoware != "" or options
 
     def silence_s(self, *, shared_clock: bool) -> float:
         """Return the simulator timeout in s."""

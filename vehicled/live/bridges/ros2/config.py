@@ -1,5 +1,7 @@
 """Configuration of the child that speaks ROS 2."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 LOOPBACK = "127.0.0.1"
@@ -27,3 +29,7 @@ class Ros2Config(Struct, frozen=True, kw_only=True):
     max_wheel_rad: float
     control_socket: str
     """Path of the control socket; empty: ROS nodes may not command the vehicle."""
+    autoware: Literal["", "control", "trajectory"] = ""
+    """Commands of Autoware that move the vehicle; empty: its vehicle interface is off."""
+    autoware_auto: bool = False
+    """True for the types of autoware_auto_msgs."""

@@ -92,11 +92,13 @@ class DdsParticipant:
         )
         return RecordWriter(DataWriter(self._participant, self._topic(topic, type_name), qos))
 
-    def reader(self, topic: str, type_name: str) -> "DataReader[Any]":
-        """Create a reader of the newest sample, which accepts every writer."""
+    def reader(self, topic: str, type_name: str, *, latched: bool = False) -> "DataReader[Any]":
+        """Create a reader of the newest sample, which accepts every writer. ``latched``: accept
+        those that keep their newest sample, and get it."""
         qos = Qos(
-            Policy.Reliability.BestEffort,
-            Policy.Durability.Volatile,
+            # Only reliable readers get what was written before they joined.
+            Policy.Reliability.Reliable(0) if latched else Policy.Reliability.BestEffort,
+            Policy.Durability.TransientLocal if latched else Policy.Durability.Volatile,
             Policy.History.KeepLast(1),
             Policy.DataRepresentation(use_cdrv0_representation=True),
         )

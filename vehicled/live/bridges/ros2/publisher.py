@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from vehicled.core.messages import ControlCommand
+from vehicled.live.bridges.ros2.autoware import LATCHED_REPORTS, AutowareVehicle
 from vehicled.live.bridges.ros2.config import Ros2Config
 from vehicled.live.bridges.ros2.dds import DdsParticipant
 from vehicled.live.bridges.ros2.topics import LATCHED, RENAMED
@@ -12,22 +13,34 @@ from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
 from vehicled.log.projecting import Projector
 from vehicled.log.schema import CHANNELS
 from vehicled.ros.cdr import unpacker
-from vehicled.ros.projections import clock, static_transforms, twist_wanted, warning
+from vehicled.ros.projections import (
+    PROJECTIONS,
+    clock,
+    static_transforms,
+    twist_wanted,
+    warning,
+)
 
 
 class Publisher:
     """Writers of all topics."""
 
-    def __init__(self, config: Ros2Config, participant: DdsParticipant) -> None:
+    def __init__(
+        self,
+        config: Ros2Config,
+        participant: DdsParticipant,
+        autoware: AutowareVehicle | None = None,
+    ) -> None:
         lossless = config.simulated_time
-        self._projector = Projector(config.offset_ns)
+        more = () if autoware is None else autoware.projections()
+        self._projector = Projector(config.offset_ns, (*PROJECTIONS, *more))
         self._writers = {}
         for number, channel in self._projector.channels.items():
             topic = RENAMED.get(channel.topic, channel.topic)
             self._writers[number] = participant.writer(
                 topic,
                 channel.schema_name.replace("/msg/", "/"),
-                latched=topic in LATCHED,
+                latched=topic in LATCHED | LATCHED_REPORTS,
                 lossless=lossless,
             )
         self._clock = (

@@ -5,9 +5,10 @@ message that says nothing that the vehicle could do. The daemon limits and judge
 does for every other program.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import atan2, copysign, cos, hypot, isfinite, sin, tan
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from vehicled.live.bridges.ros2.config import Ros2Config
@@ -37,6 +38,8 @@ SETPOINT_AGE_S, REQUEST_AGE_S, AHEAD_S = 0.5, 10.0, 0.5
 s."""
 BODY = ("base_link", "")
 """Frames of a setpoint."""
+MAP_FRAMES = (MAP,)
+"""Frame of a goal, a path and a trajectory."""
 COURSE_SPEED_MPS = 1.0
 """Target speed along a path, which has none in ROS; limits of the vehicle and requests lower it."""
 
@@ -48,7 +51,7 @@ class RefusedError(Exception):
 def twist(message: Any, config: Ros2Config) -> Request:
     """Return the setpoint of a Twist: forward speed and turn rate."""
     linear, angular = message.linear, message.angular
-    speed_mps, sideways_mps, _, _, _, yaw_rate_radps = _finite(
+    speed_mps, sideways_mps, _, _, _, yaw_rate_radps = finite(
         linear.x, linear.y, linear.z, angular.x, angular.y, angular.z
     )
     if abs(sideways_mps) > SIDEWAYS_MPS:
@@ -65,42 +68,49 @@ def twist(message: Any, config: Ros2Config) -> Request:
 
 def twist_stamped(message: Any, config: Ros2Config) -> Request:
     """Return the setpoint of a TwistStamped."""
-    _check_frame(message, BODY)
+    check_frame(message, BODY)
     return twist(message.twist, config)
 
 
 def ackermann(message: Any, config: Ros2Config) -> Request:
     """Return the setpoint of an AckermannDriveStamped: speed and wheel angle."""
-    _check_frame(message, BODY)
+    check_frame(message, BODY)
     drive = message.drive
-    speed_mps, wheel_rad, *_ = _finite(
+    speed_mps, wheel_rad, *_ = finite(
         drive.speed,
         drive.steering_angle,
         drive.acceleration,
         drive.jerk,
         drive.steering_angle_velocity,
     )
-    wheel_rad = max(-config.max_wheel_rad, min(config.max_wheel_rad, wheel_rad))
     return SetpointRequest(
-        speed_mps=speed_mps, wheel_angle_rad=wheel_rad, sequence=0, origin=ORIGIN
+        speed_mps=speed_mps,
+        wheel_angle_rad=limited_wheel_angle(wheel_rad, config),
+        sequence=0,
+        origin=ORIGIN,
     )
+
+
+def limited_wheel_angle(wheel_rad: float, config: Ros2Config) -> float:
+    """Return a wheel angle within what the wheels can turn."""
+    return max(-config.max_wheel_rad, min(config.max_wheel_rad, wheel_rad))
 
 
 def goal(message: Any, config: Ros2Config) -> Request:
     """Return the goal of a PoseStamped in ``map``."""
-    _check_frame(message, (MAP,))
-    x_m, y_m, yaw_rad = _pose(message.pose)
+    check_frame(message, MAP_FRAMES)
+    x_m, y_m, yaw_rad = planar_pose(message.pose)
     return GotoRequest(x_m, y_m, yaw_rad=yaw_rad, origin=ORIGIN)
 
 
 def path(message: Any, config: Ros2Config) -> Request:
     """Return the course of a Path in ``map``; poses that look against their direction are driven
     backward."""
-    _check_frame(message, (MAP,))
+    check_frame(message, MAP_FRAMES)
     for stamped in message.poses:
         # A pose without a frame of its own has that of the path.
-        _check_frame(stamped, (MAP, ""))
-    poses = [_pose(stamped.pose) for stamped in message.poses]
+        check_frame(stamped, (MAP, ""))
+    poses = [planar_pose(stamped.pose) for stamped in message.poses]
     speeds = []
     for (x_m, y_m, yaw_rad), (next_x_m, next_y_m, _) in pairwise(poses):
         ahead_m = (
@@ -109,12 +119,19 @@ def path(message: Any, config: Ros2Config) -> Request:
             else cos(yaw_rad) * (next_x_m - x_m) + sin(yaw_rad) * (next_y_m - y_m)
         )
         speeds.append(-COURSE_SPEED_MPS if ahead_m < 0.0 else COURSE_SPEED_MPS)
-    if not speeds:
+    return course_request(poses, [*speeds, *speeds[-1:]], config)
+
+
+def course_request(
+    poses: Sequence[tuple[float, float, float | None]], speeds: list[float], config: Ros2Config
+) -> CourseRequest:
+    """Return the course through poses in ``map``, with a speed for each."""
+    if len(poses) < 2:
         raise RefusedError("a path needs at least two poses")
     try:
         course = course_from_waypoints(
             "ros2", [pose[0] for pose in poses], [pose[1] for pose in poses],
-            speed=[*speeds, speeds[-1]], closed=False, datum=Datum(*config.datum),
+            speed=speeds, closed=False, datum=Datum(*config.datum),
         )  # fmt: skip
     except CourseError as error:
         raise RefusedError(str(error)) from None
@@ -124,19 +141,21 @@ def path(message: Any, config: Ros2Config) -> Request:
 class RequestKind(NamedTuple):
     """One type of message that is taken."""
 
-    convert: Callable[[Any, Ros2Config], Request]
-    """Function that returns the request."""
+    convert: Callable[[Any, Ros2Config], Request | None]
+    """Function that returns the request; None if nothing is to be sent."""
     frames: tuple[str, ...]
     """Frames that the header may name; empty for a type without a header."""
     oldest_s: float
-    """Age of the stamp beyond which the message is refused, s."""
+    """Age of the stamps beyond which the message is refused, s."""
     reads: str
     """Fields that are read, in words."""
+    stamps: tuple[str, ...] = ("header.stamp",)
+    """Fields with the stamps that are checked."""
 
 
 REQUESTS: Mapping[str, RequestKind] = {
     "geometry_msgs/Twist": RequestKind(
-        twist, (), SETPOINT_AGE_S, "`linear`: x, and y, which must be 0; `angular`: z"
+        twist, (), SETPOINT_AGE_S, "`linear`: x, and y, which must be 0; `angular`: z", ()
     ),
     "geometry_msgs/TwistStamped": RequestKind(twist_stamped, BODY, SETPOINT_AGE_S, "the same"),
     "ackermann_msgs/AckermannDriveStamped": RequestKind(
@@ -144,13 +163,13 @@ REQUESTS: Mapping[str, RequestKind] = {
     ),
     "geometry_msgs/PoseStamped": RequestKind(
         goal,
-        (MAP,),
+        MAP_FRAMES,
         REQUEST_AGE_S,
         "`position`: x, y; yaw of `orientation`, any for a quaternion of zeros",
     ),
     "nav_msgs/Path": RequestKind(
         path,
-        (MAP,),
+        MAP_FRAMES,
         REQUEST_AGE_S,
         "the same of each pose, in the frame of the path; at least two poses",
     ),
@@ -158,11 +177,10 @@ REQUESTS: Mapping[str, RequestKind] = {
 """Kind of request by the type of the message."""
 
 
-def request_of(type_name: str, message: Any, config: Ros2Config, now_ns: int) -> Request:
-    """Return the fields of the request of a message at a UTC time. Raises :class:`RefusedError`."""
-    row = REQUESTS[type_name]
-    if row.frames:
-        _check_stamp(message.header.stamp, now_ns, row.oldest_s)
+def request_of(row: RequestKind, message: Any, config: Ros2Config, now_ns: int) -> Request | None:
+    """Return the request of a message at a UTC time. Raises :class:`RefusedError`."""
+    for stamp in row.stamps:
+        _check_stamp(attrgetter(stamp)(message), now_ns, row.oldest_s)
     return row.convert(message, config)
 
 
@@ -183,22 +201,24 @@ def _check_stamp(stamp: Any, now_ns: int, oldest_s: float) -> None:
         )
 
 
-def _finite(*values: float) -> tuple[float, ...]:
+def finite(*values: float) -> tuple[float, ...]:
+    """Return the values. Raises :class:`RefusedError` if one is not finite."""
     if not all(map(isfinite, values)):
         raise RefusedError("a value is not finite")
     return values
 
 
-def _check_frame(message: Any, frames: tuple[str, ...]) -> None:
+def check_frame(message: Any, frames: tuple[str, ...]) -> None:
+    """Raise :class:`RefusedError` if the header of a message names another frame."""
     frame = message.header.frame_id.removeprefix("/")
     if frame not in frames:
         raise RefusedError(f"the frame is {frame[:40]!r}; only {frames[0]!r} is understood")
 
 
-def _pose(pose: Any) -> tuple[float, float, float | None]:
+def planar_pose(pose: Any) -> tuple[float, float, float | None]:
     """Return (x, y, yaw); no yaw for the quaternion of zeros that an unset message has."""
     q = pose.orientation
-    x_m, y_m, *_ = _finite(pose.position.x, pose.position.y, pose.position.z, q.x, q.y, q.z, q.w)
+    x_m, y_m, *_ = finite(pose.position.x, pose.position.y, pose.position.z, q.x, q.y, q.z, q.w)
     if q.x == q.y == q.z == q.w == 0.0:
         return x_m, y_m, None
     length = hypot(q.x, q.y, q.z, q.w)

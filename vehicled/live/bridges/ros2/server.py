@@ -27,14 +27,18 @@ def main() -> int:
     config = read_opening(pipe, Ros2Config)
     try:
         # Here, so that a broken installation is reported instead of a traceback.
+        from vehicled.live.bridges.ros2.autoware import AutowareVehicle
         from vehicled.live.bridges.ros2.commands import start_commands
         from vehicled.live.bridges.ros2.dds import DdsParticipant
         from vehicled.live.bridges.ros2.publisher import Publisher
 
         participant = DdsParticipant(config.domain, config.interface)
-        publisher = Publisher(config, participant)
+        autoware = (
+            AutowareVehicle(config.autoware, auto=config.autoware_auto) if config.autoware else None
+        )
+        publisher = Publisher(config, participant, autoware)
         if config.control_socket:
-            start_commands(config, participant, publisher.refused)
+            start_commands(config, participant, publisher.refused, autoware)
     except Exception as error:  # noqa: BLE001 - whatever it is, the user reads it as the reason
         report(ChildReport(state="failed", detail=str(error)))
         return 1
