@@ -13,6 +13,7 @@ from vehicled.core.executive import DeclaredStopwatch, Stopwatch
 from vehicled.core.journal import Sink
 from vehicled.core.messages import (
     GnssFix,
+    GearReport,
     GroundTruth,
     Message,
     ObstacleContact,
@@ -394,7 +395,7 @@ def make_device(
     noise of its table.
     """
     table = tables.get(port)
-    accepts = [GroundTruth, ObstacleContact] if table is None else _types(table)
+    accepts = [GroundTruth, ObstacleContact, GearReport] if table is None else _types(table)
     if table is None or link == "messages":
         driver = resolve("driver", MESSAGE_DRIVER)
         params = driver.Params()
