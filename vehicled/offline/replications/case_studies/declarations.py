@@ -62,7 +62,7 @@ class TrackingStudy(Struct, frozen=True, kw_only=True):
     name: str
     title: str
     drives: tuple[CaseDrive, ...]
-    mean_lengths: float = 0.02
+    mean_lengths: float = 0.05
     """Largest mean cross-track error, in lengths of the vehicle."""
     largest_lengths: float = 0.1
 
@@ -70,6 +70,7 @@ class TrackingStudy(Struct, frozen=True, kw_only=True):
 CaseStudy = ParkingStudy | RacingStudy | OffRoadStudy | TrackingStudy
 
 GAINS = (
+    'controller.name="pure_pursuit"',
     "controller.pure_pursuit.look_ahead_min_s=0.6",
     "controller.pure_pursuit.look_ahead_max_s=0.9",
     "controller.pure_pursuit.speed.p=0.4",
