@@ -100,9 +100,11 @@ class SceneView(Struct, frozen=True, kw_only=True):
         rows += [
             (
                 "parking space",
-                f"{each.name}: {' x '.join(f'{self.scale * m:g}' for m in each.size_m)} m at "
-                f"({', '.join(f'{self.scale * m:g}' for m in each.at)}) m, "
-                f"{each.heading_deg:g} degrees",
+                (
+                    f"{each.name}: {' x '.join(f'{self.scale * m:g}' for m in each.size_m)} m at "
+                    f"({', '.join(f'{self.scale * m:g}' for m in each.at)}) m, "
+                    f"{each.heading_deg:g} degrees"
+                ),
             )
             for each in self.file.parking_space
         ]

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def test_the_vehicles_of_the_tracking_study_share_their_gains_and_the_shape_in_t
     assert max(lengths) < 1.03 * min(lengths)
 
 
-PARKING_FAULTS = {
+PARKING_FAULTS: dict[str, dict[str, Any]] = {
     "course": {"finished": False},
     "contacts": {"contacts": ["a parked car"]},
     "driven backward": {"backward_m": 1.0},
@@ -142,7 +143,7 @@ def test_a_vehicle_that_parks_the_wrong_way_round_is_not_parked() -> None:
         ("steepest ground under the way", {"poses": np.zeros((2, 4))}),
     ],
 )
-def test_each_criterion_of_the_forest_path_fails_alone(name: str, fault: dict[str, object]) -> None:
+def test_each_criterion_of_the_forest_path_fails_alone(name: str, fault: dict[str, Any]) -> None:
     good = driven(OFF_ROAD)
     assert judge(OFF_ROAD, [good]).passed
     assert failed(judge(OFF_ROAD, [replace(good, **fault)])) == [name]
@@ -189,7 +190,9 @@ def test_the_command_shows_verdicts_and_its_status_tells_whether_all_passed(
 ) -> None:
     good = driven(PARKING)
     for done, status in ((good, 0), (replace(good, gear="D"), 1)):
-        monkeypatch.setattr(case_study, "conduct", lambda studies, jobs, progress, done=done: [[done]])
+        monkeypatch.setattr(
+            case_study, "conduct", lambda studies, jobs, progress, done=done: [[done]]
+        )
         assert main(["experiment", "case-study", "parking_opencav", "--json"]) == status
         found = json.loads(capsys.readouterr().out)["parking_opencav"]
         assert found["passed"] is (status == 0)

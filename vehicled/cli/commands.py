@@ -274,7 +274,7 @@ GROUPS = (
                 "vehicled.offline.replications.experiments.vepd"),
             CommandRow(
                 "case-study",
-                "eight case studies of one stack at every scale: parking, racing, off-road, tracking",
+                "one stack at every scale: parking, racing, off-road, tracking, judged",
                 "vehicled.offline.replications.experiments.case_study"),
         )),
         CommandRow("data", "list and fetch public recordings", "vehicled.cli.data", (

@@ -12,8 +12,8 @@ from vehicled.core.errors import SetupError
 from vehicled.core.executive import DeclaredStopwatch, Stopwatch
 from vehicled.core.journal import Sink
 from vehicled.core.messages import (
-    GnssFix,
     GearReport,
+    GnssFix,
     GroundTruth,
     Message,
     ObstacleContact,

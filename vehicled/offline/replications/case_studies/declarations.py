@@ -76,8 +76,8 @@ GAINS = (
     "controller.pure_pursuit.speed.p=0.4",
     "controller.pure_pursuit.speed.i=0.05",
 )
-"""Gains of the tracking study, the same for every vehicle. The least look-ahead stays 1.3 wheelbases
-of each, as in its profile."""
+"""Gains of the tracking study, the same for every vehicle. The least look-ahead stays 1.3
+wheelbases of each, as in its profile."""
 
 
 def _parking(vehicle: str, profile: str, scale: str) -> ParkingStudy:
@@ -121,11 +121,13 @@ STUDIES: tuple[CaseStudy, ...] = (
             for profile, scale in (
                 ("nigel", 0.44),
                 ("roboracer", 1.1),
-                ("f1tenth", 1.3),
+                ("f1tenth", 1.28),
+                ("art_twin", 1.32),
                 ("hunter_se", 1.8),
                 ("husky_a200", 2.2),
-                ("rzr", 9.3),
-                ("opencav", 10),
+                ("rzr", 9.24),
+                ("opencav", 9.9),
+                ("hmmwv", 10.12),
             )
         ),
     ),

@@ -15,6 +15,8 @@ from sim_backend.terrain.reading import load_terrain
 from vehicled.core.arrays import Array
 from vehicled.core.errors import SetupError
 from vehicled.core.vehicle import Outline
+from vehicled.offline.race.drive import DrivenLap
+from vehicled.offline.race.line import RaceLine
 from vehicled.offline.replications.case_studies.declarations import (
     CaseStudy,
     OffRoadStudy,
@@ -23,8 +25,6 @@ from vehicled.offline.replications.case_studies.declarations import (
     TrackingStudy,
 )
 from vehicled.offline.replications.case_studies.driving import CaseDriven
-from vehicled.offline.race.drive import DrivenLap
-from vehicled.offline.race.line import RaceLine
 
 FULL_BACKWARD = 0.95
 """Least fraction of the course's backward parts that is driven backward."""
@@ -241,11 +241,7 @@ def ground_along(view: SceneView, done: CaseDriven) -> tuple[Array, float, float
     if table is None:
         raise SetupError(f"scene {view.name} has no ground")
     terrain = load_terrain(table)
-    found = [
-        (*terrain.at(x, y)[:3], yaw) for _, x, y, yaw in done.poses.tolist()
-    ]
+    found = [(*terrain.at(x, y)[:3], yaw) for _, x, y, yaw in done.poses.tolist()]
     steepest = max(degrees(atan(hypot(dx, dy))) for _, dx, dy, _ in found)
-    climb = max(
-        degrees(atan(abs(dx * cos(yaw) + dy * sin(yaw)))) for _, dx, dy, yaw in found
-    )
+    climb = max(degrees(atan(abs(dx * cos(yaw) + dy * sin(yaw)))) for _, dx, dy, yaw in found)
     return np.array([height for height, *_ in found]), steepest, climb

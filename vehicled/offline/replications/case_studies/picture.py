@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Blue, vermilion and green of Okabe and Ito; dashes differ for black and white.
 _FORWARD, _BACKWARD, _BODY = "#0072b2", "#d55e00", "#009e73"
-_LINES = cycle(("-", (0, (5, 2)), (0, (2, 1.5)), "-."))
+_LINES = ("-", (0, (5, 2)), (0, (2, 1.5)), "-.")
 _BODIES = 14
 """Outlines of the body along a way."""
 _AROUND = 1.6
@@ -60,7 +60,7 @@ def draw(study: CaseStudy, outcomes: Sequence[Outcome], file: str) -> None:
 
 def _parking(study: ParkingStudy, done: CaseDriven, file: str) -> None:
     view = view_of(done.drive.scene)
-    figure = new_figure(10.0, 4.6)
+    figure = new_figure(10.0, 4.2)
     area, near = figure.subplots(1, 2, width_ratios=(1.7, 1.0))
     around = _AROUND * done.length_m
     x, y = done.poses[:, 1], done.poses[:, 2]
@@ -104,14 +104,14 @@ def _off_road(done: CaseDriven, file: str) -> None:
 
 
 def _tracking(drives: Sequence[CaseDriven], file: str) -> None:
-    figure = new_figure(9.5, 4.4)
+    figure = new_figure(10.0, 4.2)
     area, bars = figure.subplots(1, 2, width_ratios=(1.5, 1.0))
-    for done, dashes in zip(drives, _LINES, strict=False):
+    for done, dashes in zip(drives, cycle(_LINES), strict=False):
         ways = done.poses[:, 1:3] / done.length_m
         label = f"{done.drive.profile}, {done.length_m:g} m"
         area.plot(*(ways - ways[0]).T, ls=dashes, lw=1.1, label=label)
     area.set(xlabel="east (lengths of the vehicle)", ylabel="north (lengths)", aspect="equal")
-    area.legend(loc="upper right", fontsize="small", frameon=True)
+    figure.legend(loc="outside lower center", ncols=5, frameon=False)
     at = np.arange(len(drives))
     for shift, colour, label, errors in (
         (-0.2, "#56b4e9", "mean", [d.cross_track_mean_m / d.length_m for d in drives]),
@@ -121,7 +121,7 @@ def _tracking(drives: Sequence[CaseDriven], file: str) -> None:
     bars.set_yticks(at, [done.drive.profile for done in drives])
     bars.invert_yaxis()
     bars.set_xlabel("cross-track error (lengths of the vehicle)")
-    bars.legend(frameon=False)
+    bars.legend(*bars.get_legend_handles_labels(), frameon=False)
     bars.grid(axis="x", alpha=0.25)
     save_figure(figure, file)
 
