@@ -32,6 +32,7 @@ from sim_backend.plant.interface import (
     Plant,
     RigidPlant,
     VehicleLostError,
+    gear_of,
     interpolate,
     pushable,
 )
@@ -51,8 +52,9 @@ from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.mocap import Mocap
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
-from sim_backend.sensors.truth import Truth
+from sim_backend.sensors.truth import GearSensor, Truth
 from vehicled.core.messages import (
+    Gear,
     Message,
     NeighbourState,
     ObstacleContact,
@@ -178,6 +180,8 @@ class World:
         """Obstacles that the vehicle's scanners see."""
         pose = check_start(self.scene, profile, course, self._start)
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
+        # Contact and pushes wrap the plant, and have no gear.
+        self._gear = partial(gear_of, self._plant)
         self._contact = (
             self._in_scene(profile) if not self.scene.empty and sim.contact != "none" else None
         )
@@ -215,6 +219,10 @@ class World:
             ):
                 self._channels.append(_Channel(sensor, port, start_ns))
         self._channels.append(_Channel(Truth(self._actuators), names.index(TRUTH_PORT), start_ns))
+        if self._gear() is not Gear.UNKNOWN:
+            self._channels.append(
+                _Channel(GearSensor(self._gear), names.index(TRUTH_PORT), start_ns)
+            )
         # Of the operator's requests and of the truth nothing is delayed: they pass no sensor and no
         # actuator.
         self._sensing = [
@@ -319,6 +327,11 @@ class World:
     def motion(self) -> Motion:
         """True motion at the newest grid point."""
         return self._plant.motion()
+
+    @property
+    def gear(self) -> Gear:
+        """Gear at the newest grid point; UNKNOWN for a vehicle without a selector."""
+        return self._gear()
 
     @property
     def grid_ns(self) -> int:

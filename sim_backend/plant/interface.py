@@ -4,6 +4,8 @@ from typing import NamedTuple, Protocol, TypeGuard
 
 from msgspec import Struct
 
+from vehicled.core.messages import Gear
+
 
 class VehicleLostError(Exception):
     """The run cannot continue: the vehicle rolled over or its state diverged. The message is the
@@ -89,6 +91,12 @@ class RigidPlant(Plant, Protocol):
     ) -> None:
         """Set pose and velocity of the reference point after a contact in the newest step."""
         ...
+
+
+def gear_of(plant: Plant) -> Gear:
+    """Return the position of a plant's gear selector, its ``gear``; UNKNOWN for a plant without."""
+    found: Gear = getattr(plant, "gear", Gear.UNKNOWN)
+    return found
 
 
 def pushable(plant: object) -> TypeGuard[RigidPlant]:

@@ -1,6 +1,7 @@
 """Scene files as listings and pictures show them."""
 
 from collections import Counter
+from math import cos, radians, sin
 
 import numpy as np
 from msgspec import Struct
@@ -8,7 +9,7 @@ from msgspec import Struct
 from sim_backend.scene.anchor import scene_of
 from sim_backend.scene.errors import SceneError
 from sim_backend.scene.reading import build_scene, read_scene
-from sim_backend.scene.scene import Scene
+from sim_backend.scene.scene import Scene, ScenePose
 from sim_backend.scene.schema import SceneFile
 from vehicled.core.arrays import Array
 from vehicled.paths import scenes
@@ -31,6 +32,21 @@ class SceneView(Struct, frozen=True, kw_only=True):
     """Name, width, left and right edge of each lane."""
     lines: list[Array]
     """Painted lines."""
+
+    @property
+    def parking_spaces(self) -> list[tuple[ScenePose, Array]]:
+        """Middle and heading of each parking space, and its corners (4, 2) from the front left one
+        counter-clockwise."""
+        found = []
+        for space in self.file.parking_space:
+            yaw = radians(space.heading_deg)
+            turn = np.array([[cos(yaw), -sin(yaw)], [sin(yaw), cos(yaw)]])
+            half = 0.5 * self.scale * np.array(space.size_m)
+            middle = self.scale * np.array(space.at)
+            corners = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]) * half
+            pose = ScenePose(float(middle[0]), float(middle[1]), yaw)
+            found.append((pose, corners @ turn.T + middle))
+        return found
 
     @property
     def extent_m(self) -> tuple[float, float, float, float]:
@@ -81,6 +97,17 @@ class SceneView(Struct, frozen=True, kw_only=True):
             )
             rows.append(("course", text + (", with parts in reverse" if course.reverses else "")))
         rows += [("lane", f"{name}: {width_m:g} m wide") for name, width_m, _, _ in self.lanes]
+        rows += [
+            (
+                "parking space",
+                (
+                    f"{each.name}: {' x '.join(f'{self.scale * m:g}' for m in each.size_m)} m at "
+                    f"({', '.join(f'{self.scale * m:g}' for m in each.at)}) m, "
+                    f"{each.heading_deg:g} degrees"
+                ),
+            )
+            for each in self.file.parking_space
+        ]
         rows += [
             ("start", f"{name}: ({p.x_m:g}, {p.y_m:g}) m, {np.degrees(p.yaw_rad):g} degrees")
             for name, p in self.scene.starts.items()

@@ -89,6 +89,18 @@ class PaintedLine(Table, frozen=True, kw_only=True):
     """Offset from each to the next."""
 
 
+class ParkingSpace(Table, frozen=True, kw_only=True):
+    """Parking space, a rectangle on the ground: drawn, not seen by scanners."""
+
+    name: Name
+    at: Point
+    """Middle."""
+    size_m: Annotated[list[Size], Meta(min_length=2, max_length=2)]
+    """Length along the heading, and width."""
+    heading_deg: Annotated[float, Meta(ge=-360.0, le=360.0)] = 0.0
+    """Heading of a parked vehicle, counter-clockwise from east."""
+
+
 class StartPlace(Table, frozen=True, kw_only=True):
     """ScenePose at which a vehicle may stand at the start, instead of the first point of the
     course."""
@@ -142,6 +154,9 @@ class SceneFile(Table, frozen=True, kw_only=True):
     lane: Annotated[list[SceneLane], Meta(max_length=1000)] = field(default_factory=list)
     start: Annotated[list[StartPlace], Meta(max_length=1000)] = field(default_factory=list)
     line: Annotated[list[PaintedLine], Meta(max_length=10_000)] = field(default_factory=list)
+    parking_space: Annotated[list[ParkingSpace], Meta(max_length=1000)] = field(
+        default_factory=list
+    )
     box: Annotated[list[Box], Meta(max_length=10_000)] = field(default_factory=list)
     wall: Annotated[list[Wall], Meta(max_length=10_000)] = field(default_factory=list)
     body: Annotated[list[PolygonBody], Meta(max_length=10_000)] = field(default_factory=list)

@@ -98,6 +98,7 @@ SAMPLES: tuple[Message, ...] = (
     ),
     messages.RcChannels(34, 35, (992.0, 172.0, math.nan), False, True, 0.97, -48.0, 11.0),
     messages.ObstacleContact(35, 36, 1.0, 2.0, -0.3, 0.8, 1.5, "wall north"),
+    messages.GearReport(38, 39, messages.Gear.REVERSE),
     messages.NeighbourState(37, 38, "leader", 1.0, -2.0, 0.5, 0.9, 0.1, 0.02, 0.3, 0.0, -0.05),
     messages.MapPose(
         36,

@@ -47,7 +47,7 @@ def _numbers(table: dict[str, Any], prefix: str = "") -> list[str]:
     for key, value in table.items():
         if isinstance(value, dict):
             found += _numbers(value, f"{prefix}{key}.")
-        elif not isinstance(value, str):
+        elif not isinstance(value, str | None):
             found.append(f"{prefix}{key}")
     return found
 

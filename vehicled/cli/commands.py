@@ -272,6 +272,10 @@ GROUPS = (
                 "vepd",
                 "three manoeuvres, five receiver models, ten drives: which is like a real receiver",
                 "vehicled.offline.replications.experiments.vepd"),
+            CommandRow(
+                "case-study",
+                "one stack at every scale: parking, racing, off-road, tracking, judged",
+                "vehicled.offline.replications.experiments.case_study"),
         )),
         CommandRow("data", "list and fetch public recordings", "vehicled.cli.data", (
             CommandRow("list", "list the data sets with size, licence and origin"),

@@ -12,6 +12,7 @@ from vehicled.core.errors import SetupError
 from vehicled.core.executive import DeclaredStopwatch, Stopwatch
 from vehicled.core.journal import Sink
 from vehicled.core.messages import (
+    GearReport,
     GnssFix,
     GroundTruth,
     Message,
@@ -394,7 +395,7 @@ def make_device(
     noise of its table.
     """
     table = tables.get(port)
-    accepts = [GroundTruth, ObstacleContact] if table is None else _types(table)
+    accepts = [GroundTruth, ObstacleContact, GearReport] if table is None else _types(table)
     if table is None or link == "messages":
         driver = resolve("driver", MESSAGE_DRIVER)
         params = driver.Params()

@@ -32,6 +32,7 @@ from vehicled.core.messages import (
     Direction,
     Event,
     Fault,
+    GearReport,
     GnssFix,
     GroundTruth,
     MachineCall,
@@ -97,7 +98,7 @@ _TEXTS = {
 chosen them."""
 
 
-_TRUTH = frozenset((GroundTruth, ObstacleContact))
+_TRUTH = frozenset((GroundTruth, ObstacleContact, GearReport))
 """Messages of the simulator that no task receives."""
 _TELEMETRY = frozenset((MotorStatus, WheelSpeed))
 """Messages of several actuators that become one."""

@@ -28,6 +28,7 @@ from vehicled.runtime.ending import Outcome
 from vehicled.runtime.simulator import SimulatorProcess
 
 if TYPE_CHECKING:
+    from sim_backend.world import World
     from vehicled.run.world_link import WorldLink
 
 
@@ -56,6 +57,8 @@ class Simulated(Struct, frozen=True):
     drive: DriveOutcome
     trace: Sequence[TracePoint]
     """Every instant of driving; empty unless asked for."""
+    world: "World | None" = None
+    """World as the drive left it, if it was built in this process."""
 
 
 def simulate(
@@ -113,15 +116,18 @@ def simulate(
         else lambda: (manoeuvre.passed, manoeuvre.verdict),
         injected=InjectedFailures(simulation.failures) if simulation.failures else None,
     )
+    world = None
     if simulation.in_process:
-        done = drive(plan, _world(plan, simulation, profile), observer)
+        link = _world(plan, simulation, profile)
+        done, world = drive(plan, link, observer), link.world
     else:
         done = _drive_beside(plan, simulation, observer)
     for text in done.late_tasks:
         print(f"warning: {text}", file=sys.stderr)
     if not keeps_signal:
         give_back(done.signal)
-    return Simulated(_result(plan, done, judge, manoeuvre, learnt), done, judge.trace or ())
+    result = _result(plan, done, judge, manoeuvre, learnt)
+    return Simulated(result, done, judge.trace or (), world)
 
 
 def _drive_beside(plan: Plan, simulation: SimulationSpec, observer: Observer) -> DriveOutcome:

@@ -183,6 +183,10 @@ class EngineConstants(NamedTuple):
     gears: float
     reverse: bool
     shift_interval_s: float
+    selector: bool
+    change_s: float
+    park_after_s: float
+    park_nm: float
 
 
 class AccelerationConstants(NamedTuple):
@@ -450,6 +454,10 @@ def _drive(
             gears=float(len(drive.gear_ratios)),
             reverse=drive.reverse_ratio > 0.0,
             shift_interval_s=drive.shift_interval_s,
+            selector=drive.selector is not None,
+            change_s=drive.selector.change_s if drive.selector else 0.0,
+            park_after_s=drive.selector.park_after_s if drive.selector else 0.0,
+            park_nm=drive.selector.park_torque_nm if drive.selector else 0.0,
         )
     radius_m = (
         drive.driveline.front_share * front.rolling_radius_m

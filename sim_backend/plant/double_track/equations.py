@@ -210,9 +210,29 @@ def step(
         mean_1 if c.sides else c.speed_front_share * mean_1 + (1.0 - c.speed_front_share) * mean_2
     )
     seen_2 = mean_2 if c.sides else seen_1
-    drive_1 = drive(c, c.drive, ahead_1, seen_1, s.engine_radps, s.gear, s.since_shift_s)
+    drive_1 = drive(
+        c,
+        c.drive,
+        ahead_1,
+        seen_1,
+        s.engine_radps,
+        s.gear,
+        s.since_shift_s,
+        s.standing_s,
+        s.forward_mps,
+    )
     drive_2 = (
-        drive(c, c.drive, ahead_2, seen_2, s.engine_radps, s.gear, s.since_shift_s)
+        drive(
+            c,
+            c.drive,
+            ahead_2,
+            seen_2,
+            s.engine_radps,
+            s.gear,
+            s.since_shift_s,
+            s.standing_s,
+            s.forward_mps,
+        )
         if c.sides
         else drive_1
     )
@@ -435,6 +455,7 @@ def step(
             + drive_1.engine_per_shaft * free * driven_radps,
             drive_1.gear,
             drive_1.since_shift_s,
+            drive_1.standing_s,
             still_s,
         ),
         Outputs(

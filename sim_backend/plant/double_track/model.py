@@ -30,7 +30,7 @@ COLUMNS = (
     *("w_fl", "w_fr", "w_rl", "w_rr"),
     *("carcass_x_fl", "carcass_x_fr", "carcass_x_rl", "carcass_x_rr"),
     *("carcass_y_fl", "carcass_y_fr", "carcass_y_rl", "carcass_y_rr"),
-    *("proper_x", "proper_y", "engine_speed", "gear", "since_shift", "still"),
+    *("proper_x", "proper_y", "engine_speed", "gear", "since_shift", "standing", "still"),
     *("ax", "ay", "yaw_acceleration", "roll_acceleration", "pitch_acceleration"),
     *("fz_fl", "fz_fr", "fz_rl", "fz_rr"),
     *("fx_fl", "fx_fr", "fx_rl", "fx_rr"),
@@ -38,6 +38,10 @@ COLUMNS = (
     "drive_torque",
 )
 """Columns of :meth:`DoubleTrack.run`: fields of the state, then of the outputs."""
+
+
+NEVER_S = -1e9
+"""Standing time of a vehicle that has not driven yet: it begins in D."""
 
 
 def rest(
@@ -71,7 +75,7 @@ def rest(
         *(0.0, 0.0, 0.0, 0.0),
         *(0.0, 0.0, 0.0, 0.0),
         *(0.0, 0.0),
-        *(engine, chosen, 1e3, 0.0),
+        *(engine, chosen, 1e3, NEVER_S, 0.0),
     )
 
 

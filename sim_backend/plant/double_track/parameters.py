@@ -240,6 +240,18 @@ class Motor(
     driveline: Driveline
 
 
+class Selector(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Selector P, R, N, D of an automatic gearbox as a drive-by-wire kit works it: the direction
+    follows the sign of the throttle."""
+
+    change_s: Delay
+    """Time in N between two of P, R and D; the throttle stays closed."""
+    park_after_s: Delay
+    """Time at standstill with closed throttle after which P and the hand brake engage."""
+    park_torque_nm: NonNegative
+    """Dry friction of P and the hand brake, at all driven wheels together."""
+
+
 class Engine(
     Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind", tag="engine"
 ):
@@ -267,6 +279,8 @@ class Engine(
     down_speed_radps: Annotated[list[float], Meta(min_length=1, max_length=12)]
     shift_interval_s: Delay
     """Shortest time between two shifts."""
+    selector: Selector | None = None
+    """May be left out: the direction changes at once below 0.5 m/s, and nothing parks."""
     delay_s: Delay
     lag_s: Delay
     driveline: Driveline

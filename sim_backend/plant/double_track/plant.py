@@ -3,12 +3,17 @@ a rollover."""
 
 from math import atan2, cos, degrees, hypot, sin
 
+from sim_backend.plant.double_track.constants import EngineConstants
 from sim_backend.plant.double_track.ground import FLAT, Ground
 from sim_backend.plant.double_track.native_model import double_track
+from sim_backend.plant.double_track.powertrain import NEUTRAL, PARK
 from sim_backend.plant.interface import Motion, StartPose, VehicleLostError
 from sim_backend.plant.twin_file import load_twin
 from sim_backend.terrain.reading import load_terrain
+from vehicled.core.messages import Gear
 from vehicled.profile.schema import Sim
+
+_GEARS = {PARK: Gear.PARK, NEUTRAL: Gear.NEUTRAL, 0.0: Gear.REVERSE}
 
 
 class DoubleTrackPlant:
@@ -50,6 +55,14 @@ class DoubleTrackPlant:
     @property
     def motor_speed_radps(self) -> float:
         return self._vehicle.engine_radps
+
+    @property
+    def gear(self) -> Gear:
+        """Position of the selector; UNKNOWN for a vehicle without one."""
+        drive = self._vehicle.constants.drive
+        if not (isinstance(drive, EngineConstants) and drive.selector):
+            return Gear.UNKNOWN
+        return _GEARS.get(self._vehicle.state.gear, Gear.DRIVE)
 
     def step(self, throttle: float, brake: float, wheel_angle_rad: float) -> None:
         if not self._vehicle.step(wheel_angle_rad, throttle, brake):

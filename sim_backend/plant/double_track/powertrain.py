@@ -21,6 +21,12 @@ from sim_backend.plant.double_track.constants import (
 )
 
 LEAST_DIFFERENCE_RADPS = 1e-6
+PARK, NEUTRAL = -2.0, -1.0
+"""Gears of a selector beside reverse (0) and forward (from 1)."""
+SLOW_MPS = 0.5
+"""Speed below which a gear against the asked direction is left."""
+STANDS_MPS = 0.05
+"""Speed below which a selector engages P, D or R."""
 COUPLED_SLIP = 0.003
 """Slip ratio of a torque converter below which its torque is proportional to the slip. The capacity
 curve itself jumps in sign at zero slip.
@@ -41,6 +47,7 @@ class ShaftDrive(NamedTuple):
     """Engine speed contributed per shaft speed."""
     gear: float
     since_shift_s: float
+    standing_s: float
 
 
 class Shaft(NamedTuple):
@@ -86,9 +93,13 @@ def drive(
     engine_radps: float,
     gear: float,
     since_s: float,
+    standing_s: float,
+    ahead_mps: float,
 ) -> ShaftDrive:
     """Return the drive of the powertrain that the constants ``d`` belong to."""
-    return DRIVES[type(d)](c, d, throttle, shaft_radps, engine_radps, gear, since_s)
+    return DRIVES[type(d)](
+        c, d, throttle, shaft_radps, engine_radps, gear, since_s, standing_s, ahead_mps
+    )
 
 
 def motor(
@@ -99,6 +110,8 @@ def motor(
     engine_radps: float,
     gear: float,
     since_s: float,
+    standing_s: float,
+    ahead_mps: float,
 ) -> ShaftDrive:
     """Return the drive of an electric motor at a shaft speed."""
     command = throttle if throttle > -m.reverse_share else -m.reverse_share
@@ -143,6 +156,7 @@ def motor(
         0.0,
         gear,
         since_s,
+        standing_s,
     )
 
 
@@ -154,16 +168,21 @@ def engine(
     engine_radps: float,
     gear: float,
     since_s: float,
+    standing_s: float,
+    ahead_mps: float,
 ) -> ShaftDrive:
     """Return the drive of a combustion engine with gearbox at a shaft speed."""
-    ratio = pick(e.ratios, gear)
+    # In P and N nothing joins engine and shaft; the ratio of reverse stands for none.
+    engaged = 1.0 if gear >= 0.0 else 0.0
+    chosen = gear if gear >= 0.0 else 0.0
+    ratio = pick(e.ratios, chosen)
     input_radps = shaft_radps / ratio
     crank_radps = engine_radps if e.converter else input_radps
     map_nm, _ = lookup(e.map_speed, e.map_torque, crank_radps)
     loss_nm, _ = lookup(e.loss_speed, e.loss_torque, crank_radps)
     # It has no gear against the rolling direction yet: the throttle stays closed, and the engine
     # brakes.
-    asked = throttle if gear > 0.0 else -throttle
+    asked = engaged * (throttle if gear > 0.0 else -throttle)
     engine_nm = (asked if asked > 0.0 else 0.0) * map_nm + loss_nm
     # Torque converter: an implicit viscous coupling of engine and gearbox input. Whatever the
     # inertias, its torque vanishes with the slip, cannot reverse it, and only dissipates energy.
@@ -195,23 +214,34 @@ def engine(
     )
     # The shift counts from the next step on.
     ready = since_s >= e.shift_interval_s
-    backward = throttle < 0.0 and e.reverse and fabs(shaft_radps) * c.rear.rolling_radius_m < 0.5
-    forward = throttle > 0.0 and gear < 1.0 and fabs(shaft_radps) * c.rear.rolling_radius_m < 0.5
-    up = ready and input_radps > pick(e.up_radps, gear) and gear < e.gears and gear > 0.0
-    down = ready and input_radps < pick(e.down_radps, gear) and gear > 1.0
-    gear_after = (
+    slow = gear < 0.0 or fabs(shaft_radps) * c.rear.rolling_radius_m < SLOW_MPS
+    backward = throttle < 0.0 and e.reverse and slow
+    forward = throttle > 0.0 and gear < 1.0 and slow
+    up = ready and input_radps > pick(e.up_radps, chosen) and gear < e.gears and gear > 0.0
+    down = ready and input_radps < pick(e.down_radps, chosen) and gear > 1.0
+    wanted = (
         0.0
         if backward
         else (1.0 if forward else (gear + 1.0 if up else (gear - 1.0 if down else gear)))
     )
+    # A selector passes N, where it waits for its own time and for standstill.
+    stands = fabs(ahead_mps) < STANDS_MPS
+    turns = (gear > 0.0 and wanted == 0.0) or (gear == 0.0 and wanted == 1.0)
+    leaves = gear == PARK and wanted >= 0.0
+    waits = gear == NEUTRAL and wanted >= 0.0 and (since_s < e.change_s or not stands)
+    between = e.selector and (turns or leaves or waits)
+    parks = e.selector and standing_s >= e.park_after_s
+    gear_after = PARK if parks else (NEUTRAL if between else wanted)
+    holds = gear == PARK or (gear == NEUTRAL and stands)
     return ShaftDrive(
-        torque_nm,
-        fall_nms,
-        0.0,
-        (1.0 - taken) * free_radps if e.converter else crank_radps,
-        taken / ratio if e.converter else 0.0,
+        engaged * torque_nm,
+        engaged * fall_nms,
+        e.park_nm if holds else 0.0,
+        (1.0 - engaged * taken) * free_radps if e.converter else engaged * crank_radps,
+        engaged * taken / ratio if e.converter else 0.0,
         gear_after,
         since_s + c.step_s if gear_after == gear else 0.0,
+        standing_s + c.step_s if throttle == 0.0 and stands else 0.0,
     )
 
 
@@ -223,6 +253,8 @@ def acceleration(
     engine_radps: float,
     gear: float,
     since_s: float,
+    standing_s: float,
+    ahead_mps: float,
 ) -> ShaftDrive:
     """Return the drive of a commanded acceleration."""
     command = throttle if throttle > -a.reverse_share else -a.reverse_share
@@ -233,7 +265,7 @@ def acceleration(
     most = a.switch_speed_mps / towards_mps if towards_mps > a.switch_speed_mps else 1.0
     limited = (command if command > -most else -most) if command < most else most
     torque_nm = limited * a.full_torque_nm if towards_mps < a.top_speed_mps else 0.0
-    return ShaftDrive(torque_nm, 0.0, 0.0, shaft_radps, 0.0, gear, since_s)
+    return ShaftDrive(torque_nm, 0.0, 0.0, shaft_radps, 0.0, gear, since_s, standing_s)
 
 
 DRIVES: dict[type, Callable[..., ShaftDrive]] = {

@@ -43,8 +43,11 @@ class PlantState(NamedTuple):
     lateral_mps2: float
     engine_radps: float
     gear: float
-    """Gear from 1; 0 is reverse."""
+    """Gear from 1; 0 is reverse, -1 neutral, -2 park."""
     since_shift_s: float
+    standing_s: float
+    """Time for which a vehicle with an engine stands with closed throttle; far below 0 before it
+    has driven."""
     still_s: float
     """Time at standstill."""
 

@@ -30,7 +30,7 @@ ALL: tuple[type[Message], ...] = (
     PortEvent, Path, GroundTruth, Identification, TeleopCommand, Heartbeat, ObstacleRange,
     HostHealth, MachineCall, LaserScan, GarbageCollection, ModeChange, Setpoint, CourseCommand,
     SpeedCommand, ParameterCommand, ReferenceState, RcChannels, ObstacleContact, MapPose,
-    ActuatorStatus, NeighbourState, VirtualWorld, VirtualScan,
+    ActuatorStatus, NeighbourState, VirtualWorld, VirtualScan, GearReport,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""
 

@@ -254,6 +254,25 @@ def contact_text(contact: ObstacleContact) -> str:
     )
 
 
+class Gear(IntEnum):
+    """Position of the gear selector."""
+
+    UNKNOWN = 0
+    PARK = 1
+    REVERSE = 2
+    NEUTRAL = 3
+    DRIVE = 4
+
+
+class GearReport(Message, frozen=True):
+    """Gear of the simulated vehicle, from a twin with a selector. It is logged; no task receives
+    it."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    gear: Gear
+
+
 class ObstacleRange(Message, frozen=True):
     """Distance to the nearest obstacle in the lane ahead, along the lane, from the front of the
     vehicle."""

@@ -45,10 +45,7 @@ def plot_scene(view: SceneView, file: str) -> None:
         area.set_aspect("equal")
         area.set_xlim(x1 - margin, x2 + margin)
         area.set_ylim(y1 - margin, y2 + margin)
-        _ground(area, view)
-        _lanes(area, view)
-        _solids(area, view.scene)
-        _moving(area, view.scene)
+        draw_scene(area, view)
         _courses(area, view)
         for name, pose in view.scene.starts.items():
             length = 0.04 * max(width, height)
@@ -64,6 +61,16 @@ def plot_scene(view: SceneView, file: str) -> None:
         if view.courses:
             figure.legend(loc="outside upper center", ncols=4, frameon=False)
         save_figure(figure, file)
+
+
+def draw_scene(area: "Axes", view: SceneView) -> None:
+    """Draw ground, lanes, parking spaces, walls, bodies and what moves, within the axes' limits."""
+    _ground(area, view)
+    _lanes(area, view)
+    for _, corners in view.parking_spaces:
+        area.fill(*corners.T, facecolor="none", edgecolor="#0072b2", lw=1.0, ls=":", zorder=2)
+    _solids(area, view.scene)
+    _moving(area, view.scene)
 
 
 def _ground(area: "Axes", view: SceneView) -> None:
