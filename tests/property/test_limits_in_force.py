@@ -41,6 +41,7 @@ from vehicled.profile import load_profile
 from vehicled.safety.arming import ACROSS_RAD, missing
 from vehicled.safety.entry import CourseEntry
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.sources import MonitoredSource, SourceMonitor
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.standstill import StandstillDetector
@@ -546,6 +547,7 @@ def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_mea
         "it looks as far as that"
     )
     if met:
+        assert isinstance(monitors.obstacle, ObstacleMonitor)
         front_m = monitors.obstacle._body.front_m
         assert monitors.obstacle.free_m == pytest.approx(
             2.0 + max(range_m, 0.05) - front_m, abs=0.06

@@ -31,7 +31,7 @@ from vehicled.live.bridges.ros2.autoware import (
 )
 from vehicled.live.bridges.ros2.requests import RefusedError, request_of
 from vehicled.live.control_socket.protocol import Request
-from vehicled.ros.autoware import Gear, direction_of
+from vehicled.ros.autoware import AutowareGear, direction_of
 
 STORE = autoware_store()
 OFFSET_NS = 1_700_000_000 * 10**9
@@ -141,7 +141,7 @@ def actuated(mode: Mode = Mode.STANDBY, wheel_rad: float = 0.0) -> ActuatorComma
 def test_a_control_command_is_speed_and_wheel_angle_within_the_limits() -> None:
     talk = Talk()
     talk.drive(0.0)
-    talk.gear(Gear.DRIVE)
+    talk.gear(AutowareGear.DRIVE)
     request = talk.send(CONTROL, control(1.5, 0.9))
     assert request is not None
     assert fields(request) == {"speed_mps": 1.5, "wheel_angle_rad": 0.4}
@@ -152,7 +152,7 @@ def test_a_command_of_autoware_auto_is_read_too() -> None:
     talk = Talk(auto=True)
     talk.drive(0.0)
     package = "autoware_auto_vehicle_msgs/GearCommand"
-    talk.send(package, made(package, stamp(), Gear.DRIVE))
+    talk.send(package, made(package, stamp(), AutowareGear.DRIVE))
     command = made(
         "autoware_auto_control_msgs/AckermannControlCommand",
         stamp(),
@@ -181,7 +181,7 @@ def test_a_command_of_autoware_auto_is_read_too() -> None:
 def test_a_control_command_that_is_not_valid_is_refused(message: Any, why: str) -> None:
     talk = Talk()
     talk.drive(0.0)
-    talk.gear(Gear.DRIVE)
+    talk.gear(AutowareGear.DRIVE)
     with pytest.raises(RefusedError, match=why):
         talk.send(CONTROL, message)
 
@@ -189,7 +189,7 @@ def test_a_control_command_that_is_not_valid_is_refused(message: Any, why: str) 
 def test_a_value_that_the_controller_did_not_fill_in_is_not_read() -> None:
     talk = Talk()
     talk.drive(0.0)
-    talk.gear(Gear.DRIVE)
+    talk.gear(AutowareGear.DRIVE)
     assert talk.speed(control(1.0, rate=nan, acceleration=nan, jerk=nan, defined=False)) == 1.0
 
 
@@ -199,20 +199,20 @@ def test_a_value_that_the_controller_did_not_fill_in_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("gear", "asked", "driven"),
     [
-        (Gear.DRIVE, 1.0, 1.0),
-        (Gear.DRIVE, -1.0, 0.0),
-        (Gear.DRIVE_18, 1.0, 1.0),
-        (Gear.LOW_2, 1.0, 1.0),
-        (Gear.REVERSE, -1.0, -1.0),
-        (Gear.REVERSE_2, -1.0, -1.0),
-        (Gear.REVERSE, 1.0, 0.0),
-        (Gear.PARK, 1.0, 0.0),
-        (Gear.NEUTRAL, -1.0, 0.0),
+        (AutowareGear.DRIVE, 1.0, 1.0),
+        (AutowareGear.DRIVE, -1.0, 0.0),
+        (AutowareGear.DRIVE_18, 1.0, 1.0),
+        (AutowareGear.LOW_2, 1.0, 1.0),
+        (AutowareGear.REVERSE, -1.0, -1.0),
+        (AutowareGear.REVERSE_2, -1.0, -1.0),
+        (AutowareGear.REVERSE, 1.0, 0.0),
+        (AutowareGear.PARK, 1.0, 0.0),
+        (AutowareGear.NEUTRAL, -1.0, 0.0),
         (None, 1.0, 0.0),
     ],
 )
 def test_a_gear_that_does_not_drive_that_way_holds_the_vehicle(
-    gear: Gear | None, asked: float, driven: float
+    gear: AutowareGear | None, asked: float, driven: float
 ) -> None:
     talk = Talk()
     talk.drive(0.0)
@@ -227,10 +227,10 @@ def test_a_gear_that_does_not_drive_that_way_holds_the_vehicle(
 def test_a_change_of_direction_waits_for_standstill() -> None:
     talk = Talk()
     talk.drive(0.0)
-    talk.gear(Gear.DRIVE)
+    talk.gear(AutowareGear.DRIVE)
     assert talk.speed(control(2.0)) == 2.0
     talk.drive(2.0)
-    talk.gear(Gear.REVERSE)
+    talk.gear(AutowareGear.REVERSE)
     assert talk.speed(control(-1.0)) == 0.0
     assert "REVERSE engages at standstill" in talk.notes[-1]
     talk.drive(0.05)
@@ -239,7 +239,7 @@ def test_a_change_of_direction_waits_for_standstill() -> None:
 
 def test_before_the_speed_is_known_no_gear_engages() -> None:
     talk = Talk()
-    talk.gear(Gear.DRIVE)
+    talk.gear(AutowareGear.DRIVE)
     assert talk.speed(control(1.0)) == 0.0
     talk.drive(0.0)
     assert talk.speed(control(1.0)) == 1.0
@@ -249,7 +249,7 @@ def test_before_the_speed_is_known_no_gear_engages() -> None:
 def test_a_value_that_is_no_gear_is_refused_and_changes_nothing(gear: int) -> None:
     talk = Talk()
     talk.drive(0.0)
-    talk.gear(Gear.DRIVE)
+    talk.gear(AutowareGear.DRIVE)
     with pytest.raises(RefusedError, match="is no gear"):
         talk.gear(gear)
     assert talk.speed(control(1.0)) == 1.0
@@ -286,7 +286,7 @@ def test_no_order_of_gears_and_commands_drives_against_the_gear_that_is_shown(
 def test_an_emergency_holds_the_vehicle_until_it_ends() -> None:
     talk = Talk()
     talk.drive(0.0)
-    talk.gear(Gear.DRIVE)
+    talk.gear(AutowareGear.DRIVE)
     talk.send(EMERGENCY, made(EMERGENCY, stamp(), True))
     assert talk.speed(control(1.0)) == 0.0
     assert EMERGENCY_TOPIC in talk.notes[0]
@@ -311,7 +311,7 @@ def test_a_gear_that_was_sent_long_ago_still_counts() -> None:
     """Nodes may send it once and keep it for those that join later."""
     talk = Talk()
     talk.drive(0.0)
-    talk.send(GEAR, made(GEAR, stamp(3600.0), Gear.DRIVE))
+    talk.send(GEAR, made(GEAR, stamp(3600.0), AutowareGear.DRIVE))
     assert talk.speed(control(1.0)) == 1.0
 
 
@@ -451,13 +451,13 @@ def test_the_gear_is_never_none_and_fits_the_motion() -> None:
     def shown() -> int:
         return int(talk.see(actuated())["/vehicle/status/gear_status"].report)
 
-    assert shown() == Gear.PARK
+    assert shown() == AutowareGear.PARK
     talk.drive(1.0)
-    assert shown() == Gear.DRIVE
+    assert shown() == AutowareGear.DRIVE
     talk.drive(-1.0)
-    assert shown() == Gear.REVERSE
+    assert shown() == AutowareGear.REVERSE
     talk.drive(0.0)
-    assert shown() == Gear.PARK
+    assert shown() == AutowareGear.PARK
     talk.gear(5)
     assert shown() == 5
 

@@ -51,6 +51,7 @@ from vehicled.live.control_socket.socket_path import (
 from vehicled.paths import formulas
 from vehicled.run.wall_session import _refusal_alone
 from vehicled.runtime.planner.process import Asker, Planned
+from vehicled.safety.monitors.obstacle import ObstacleMonitor
 
 
 class Console:
@@ -916,7 +917,9 @@ def test_the_status_shows_how_far_the_lane_is_free(
     situation = rig.machine.supervisor.inputs
     assert situation is not None
     if lane is not None:
-        situation.monitors.obstacle._read_ns[0.0, 0.0] = 0
+        obstacle = situation.monitors.obstacle
+        assert isinstance(obstacle, ObstacleMonitor)
+        obstacle._read_ns[0.0, 0.0] = 0
         situation.monitors.obstacle.free_m = inf if lane["free_m"] is None else lane["free_m"]
         situation.monitors.stopping.distance_m = 0.4
     state = console.status(START + 10**8)

@@ -32,6 +32,7 @@ from vehicled.safety import rule as rules
 from vehicled.safety.margins import rows, standings
 from vehicled.safety.matrix import MATRIX, RULES, substitutes
 from vehicled.safety.monitors import Monitors
+from vehicled.safety.monitors.obstacle import ObstacleMonitor
 from vehicled.safety.monitors.sources import MonitoredSource
 from vehicled.safety.rule import RuleInputs, Sense
 from vehicled.safety.supervisor import Supervisor
@@ -62,6 +63,7 @@ numbers = near(
 
 def see(monitors: Monitors, free_m: float, cap_mps: float = inf) -> None:
     """A sensor of obstacles that sees so far."""
+    assert isinstance(monitors.obstacle, ObstacleMonitor)
     monitors.obstacle._read_ns[0.0, 0.0] = 0
     monitors.obstacle.free_m, monitors.obstacle.cap_mps = free_m, cap_mps
 

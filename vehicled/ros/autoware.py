@@ -42,7 +42,7 @@ AUTO = AutowareTypes(
 """Types until 2024."""
 
 
-class Gear(IntEnum):
+class AutowareGear(IntEnum):
     """Values of GearCommand and GearReport, without the numbered ones;
     :data:`~vehicled.ros.autoware_types.GEARS` has all."""
 
@@ -72,9 +72,12 @@ UNINITIALIZED, INITIALIZED = 1, 3
 
 def direction_of(gear: int) -> int:
     """Return 1 for a forward gear, -1 for a backward one and 0 for one that does not drive."""
-    if Gear.DRIVE <= gear <= Gear.DRIVE_18 or gear in (Gear.LOW, Gear.LOW_2):
+    if AutowareGear.DRIVE <= gear <= AutowareGear.DRIVE_18 or gear in (
+        AutowareGear.LOW,
+        AutowareGear.LOW_2,
+    ):
         return 1
-    return -1 if gear in (Gear.REVERSE, Gear.REVERSE_2) else 0
+    return -1 if gear in (AutowareGear.REVERSE, AutowareGear.REVERSE_2) else 0
 
 
 def control_mode_of(mode: Mode, autonomous: Mode) -> ControlMode:

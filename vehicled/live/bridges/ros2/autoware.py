@@ -39,7 +39,7 @@ from vehicled.ros.autoware import (
     CURRENT,
     LIGHTS_OFF,
     AccelerationFilter,
-    Gear,
+    AutowareGear,
     control_mode_of,
     direction_of,
     initialization_state,
@@ -99,7 +99,7 @@ class AutowareVehicle:
         self._autonomous = Mode.OFFBOARD if follow == "control" else Mode.AUTO
         self._mode = Mode.INIT
         self._speed_mps = nan
-        self._gear: int = Gear.PARK
+        self._gear: int = AutowareGear.PARK
         self._wanted_gear: int | None = None
         self._emergency = False
         self._steering_measured = False
@@ -175,7 +175,7 @@ class AutowareVehicle:
         shown = self._engaged_gear()
         if abs(self._speed_mps) > STANDSTILL_MPS and direction_of(shown) * self._speed_mps <= 0.0:
             # Somebody else drives.
-            shown = Gear.DRIVE if self._speed_mps > 0.0 else Gear.REVERSE
+            shown = AutowareGear.DRIVE if self._speed_mps > 0.0 else AutowareGear.REVERSE
         return report(self._types, "GearReport", command.t_ns, shown, offset_ns)
 
     def _lights(self, name: str, command: ActuatorCommand, offset_ns: int) -> bytes:
@@ -272,7 +272,7 @@ class AutowareVehicle:
         return f"the speed is {speed_mps:g} m/s in the gear {GEARS[gear]}"
 
     def _command_gear(self, message: Any, _: Ros2Config) -> None:
-        if not Gear.NEUTRAL <= message.command < len(GEARS):
+        if not AutowareGear.NEUTRAL <= message.command < len(GEARS):
             raise RefusedError(
                 f"{message.command} is no gear: send PARK (22), NEUTRAL (1), DRIVE (2) or "
                 "REVERSE (20)"
