@@ -123,7 +123,7 @@ class Comparison(NamedTuple):
     pull: dict[str, list[float]]
     sinkage_mm: dict[str, list[float]]
     rms_error: dict[str, float]
-    """Of the predicted pull over load."""
+    """RMS error of the predicted pull over load."""
     least: float
     """Smallest measured pull over load."""
     most: float

@@ -21,7 +21,7 @@ def test_without_shear_the_resistance_is_that_of_bekker() -> None:
 
 
 def test_a_stiff_cohesionless_soil_gives_the_friction_of_the_load() -> None:
-    """On a hard surface at full slip the pull comes near load times friction."""
+    """The pull on a hard surface at full slip is load times friction."""
     hard = SAND._replace(k_phi=1e13, cohesion_pa=0.0, shear_m=1e-8)
     pull, sinkage_mm = predicted(1.0, WHEEL, hard, DENSE)
     assert pull == pytest.approx(math.tan(hard.friction_rad), rel=0.02)
@@ -38,7 +38,7 @@ def test_the_soil_carries_the_load_and_pulls_more_with_slip() -> None:
 
 
 def test_the_published_wheels_are_not_predicted() -> None:
-    """What the page concludes: measured sinkage grows with slip, predicted sinkage hardly does."""
+    """The page concludes it: measured sinkage grows with slip, predicted sinkage hardly does."""
     for found in map(compared, TESTS):
         growth = {kind: values[-1] / values[0] for kind, values in found.sinkage_mm.items()}
         assert growth["measured"] > 3.0
