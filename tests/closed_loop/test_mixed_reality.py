@@ -97,7 +97,9 @@ def worlds(monkeypatch) -> list[MixedReality]:
     return started
 
 
-def killed(scene: Path, worlds: list[MixedReality], loss: Literal["warn", "stop"]) -> tuple[Simulated, list[Message]]:
+def killed(
+    scene: Path, worlds: list[MixedReality], loss: Literal["warn", "stop"]
+) -> tuple[Simulated, list[Message]]:
     """Drive, and kill the virtual world after 3 s."""
     kept: list[Message] = []
     plan = Plan.of(
