@@ -20,7 +20,7 @@ from vehicled.core.messages import LaserScan, VirtualScan, VirtualWorld, virtual
 from vehicled.core.ports import NEVER_NS
 from vehicled.live.control_socket.client import HungUpError
 from vehicled.offline.mixed.guests import Guest, GuestError
-from vehicled.offline.mixed.world import RAYS, VirtualSurroundings
+from vehicled.offline.mixed.world import RAYS, VirtualScene
 from vehicled.offline.replay.compare import RUNTIME_EVENTS
 from vehicled.paths.catalog import load_course
 from vehicled.paths.datum import LOT_17, Datum
@@ -65,7 +65,7 @@ class Watched:
     def obstacle(self):
         return self.monitors.obstacle
 
-    def look(self, *, real=None, virtually=None, times=3, overlaps=False, old_ns=0):
+    def read(self, *, real=None, virtually=None, times=3, overlaps=False, old_ns=0):
         """Readings of points at y = 0: x of the nearest, None for no reading at all."""
         for _ in range(times):
             self.now_ns += 50 * MS
@@ -85,13 +85,13 @@ class Watched:
 
 def free_m(**readings) -> float:
     watched = Watched()
-    watched.look(**readings)
+    watched.read(**readings)
     return float(watched.obstacle.free_m)
 
 
 def test_the_nearer_obstacle_counts():
     alone = Watched(mixed=False)
-    alone.look(real=9.0)
+    alone.read(real=9.0)
     assert isclose(free_m(real=9.0, virtually=inf), alone.obstacle.free_m)
     assert isclose(free_m(real=9.0, virtually=12.0), alone.obstacle.free_m)
     assert isclose(free_m(real=12.0, virtually=9.0), alone.obstacle.free_m)
@@ -101,16 +101,16 @@ def test_the_nearer_obstacle_counts():
 
 def test_the_reason_names_a_virtual_body():
     watched = Watched()
-    s = watched.look(real=9.0, virtually=5.7)
+    s = watched.read(real=9.0, virtually=5.7)
     assert watched.obstacle.what == "a virtual body"
     assert blocked(s).startswith("a virtual body stands")
-    watched.look(real=5.65, virtually=9.0)
+    watched.read(real=5.65, virtually=9.0)
     assert watched.obstacle.what == "something"
 
 
 def test_a_virtual_scan_proves_no_real_scanner_alive():
     watched = Watched()
-    watched.look(virtually=inf)
+    watched.read(virtually=inf)
     assert not watched.obstacle.sees
     assert watched.obstacle.age_ns(watched.now_ns) == NEVER_NS
     assert watched.monitors.sources.age_ns(LaserScan, watched.now_ns) == NEVER_NS
@@ -124,44 +124,44 @@ def test_a_blind_real_scanner_stays_blind():
         watched.now_ns += 50 * MS
         scan = scan_of([], t_ns=watched.now_ns)
         watched.monitors.on_message(replace(scan, ranges_m=(nan,) * 721), watched.now_ns)
-        watched.look(virtually=inf, times=1)
+        watched.read(virtually=inf, times=1)
     assert "return no range" in watched.obstacle.blind
 
 
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_silent_virtual_world_is_lost(stops):
     watched = Watched(stops_if_lost=stops)
-    watched.look(virtually=inf)
+    watched.read(virtually=inf)
     assert not watched.obstacle.lost
     assert watched.obstacle.free_m == inf
-    watched.look(times=7)
+    watched.read(times=7)
     assert watched.obstacle.lost
     assert watched.obstacle.free_m == (0.0 if stops else inf)
     assert watched.obstacle.what == ("the lost virtual world" if stops else "something")
-    watched.look(virtually=inf)
+    watched.read(virtually=inf)
     assert not watched.obstacle.lost
     assert watched.obstacle.free_m == inf
 
 
 def test_a_virtual_world_that_never_speaks_is_lost():
     watched = Watched(stops_if_lost=True)
-    watched.look(times=7)
+    watched.read(times=7)
     assert watched.obstacle.lost
     assert watched.obstacle.free_m == 0.0
 
 
 def test_a_lost_body_is_forgotten_and_the_drive_goes_on_as_without():
     watched = Watched()
-    watched.look(virtually=9.0)
+    watched.read(virtually=9.0)
     assert watched.obstacle.free_m < inf
-    watched.look(times=41)
+    watched.read(times=41)
     assert watched.obstacle.free_m == inf
 
 
 @pytest.mark.parametrize("stops", [False, True])
 def test_scans_that_come_too_late_are_those_of_a_lost_world(stops):
     watched = Watched(stops_if_lost=stops)
-    watched.look(virtually=6.0, old_ns=500 * MS)
+    watched.read(virtually=6.0, old_ns=500 * MS)
     assert watched.obstacle.lost
     assert watched.obstacle.free_m == (0.0 if stops else inf)
 
@@ -169,9 +169,9 @@ def test_scans_that_come_too_late_are_those_of_a_lost_world(stops):
 def test_a_body_that_overlaps_the_vehicle_blocks_it():
     # Its returns lie within the vehicle's outline, where a real scanner sees its own body.
     watched = Watched()
-    watched.look(virtually=inf, overlaps=True)
+    watched.read(virtually=inf, overlaps=True)
     assert watched.obstacle.free_m == 0.0
-    watched.look(virtually=inf)
+    watched.read(virtually=inf)
     assert watched.obstacle.free_m == inf
 
 
@@ -186,16 +186,16 @@ def test_both_monitors_follow_another_course():
     watched = Watched()
     turned = load_course("circle_r5_ccw")
     watched.monitors.follow(turned)
-    watched.look(real=inf, virtually=inf)
+    watched.read(real=inf, virtually=inf)
     assert watched.obstacle.free_m == inf
 
 
 # ---------------------------------------------------------------- the virtual world
 
 
-def world(tmp_path: Path, text: str, seed: int = 1) -> VirtualSurroundings:
+def world(tmp_path: Path, text: str, seed: int = 1) -> VirtualScene:
     (tmp_path / "scene.toml").write_text(text)
-    return VirtualSurroundings(str(tmp_path / "scene.toml"), straight(), seed, OUTLINE)
+    return VirtualScene(str(tmp_path / "scene.toml"), straight(), seed, OUTLINE)
 
 
 def view(x_m: float, progress_m: float, t_ns: int = 0) -> ViewPoint:
@@ -319,7 +319,7 @@ def test_a_virtual_vehicle_stands_at_its_place_on_our_map(daemon):
     assert motion is not None
     assert (motion.x_m, motion.y_m) == pytest.approx((3.0, 104.0), abs=0.5)
     assert guest.outline == OUTLINE
-    around = VirtualSurroundings("", straight(), 1, OUTLINE)
+    around = VirtualScene("", straight(), 1, OUTLINE)
     around.follow("car", replace(motion, x_m=5.0, y_m=0.0), guest.outline, 0.0)
     around.follow("car", replace(motion, x_m=9.0, y_m=0.0, yaw_rad=0.0), guest.outline, 1.0)
     first, last = (

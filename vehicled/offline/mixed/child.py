@@ -14,7 +14,7 @@ from vehicled.live.bridges.child import be_modest, frames, read_opening, report
 from vehicled.live.bridges.frames import ChildReport
 from vehicled.log.frames import HEAD
 from vehicled.offline.mixed.guests import Guests
-from vehicled.offline.mixed.world import VirtualSurroundings
+from vehicled.offline.mixed.world import VirtualScene
 from vehicled.paths.stored import from_bytes
 from vehicled.run.mixed_frames import ViewPoint, VirtualView, WorldOpening
 
@@ -27,7 +27,7 @@ def main() -> int:
     opening = read_opening(pipe, WorldOpening)
     try:
         course = from_bytes(opening.course)
-        world = VirtualSurroundings(opening.scene, course, opening.seed, opening.outline)
+        world = VirtualScene(opening.scene, course, opening.seed, opening.outline)
         guests = Guests(opening.vehicles, course.datum, opening.outline)
     except UserError as error:
         report(ChildReport(state="failed", detail=str(error)))

@@ -15,7 +15,7 @@ from vehicled.core.messages import EstimatorStatus
 from vehicled.core.vehicle import Outline
 from vehicled.live.control_socket.client import Client, ControlError
 from vehicled.live.control_socket.socket_path import find
-from vehicled.offline.mixed.world import VirtualSurroundings
+from vehicled.offline.mixed.world import VirtualScene
 from vehicled.paths.datum import Datum
 from vehicled.profile import load_profile
 
@@ -106,7 +106,7 @@ class Guests:
         """Connect to all of them; see :class:`Guest`."""
         self._guests = [Guest(name, datum, outline) for name in names]
 
-    def join(self, world: VirtualSurroundings, t_ns: int) -> None:
+    def join(self, world: VirtualScene, t_ns: int) -> None:
         """Move the bodies of the virtual vehicles to their newest poses."""
         for guest in self._guests:
             motion = guest.new_motion()

@@ -27,7 +27,7 @@ SCAN_S = 0.05
 """Period of the scans, s."""
 
 
-class VirtualSurroundings:
+class VirtualScene:
     """Bodies of a scene and virtual vehicles, and the vehicle's progress among them."""
 
     def __init__(self, scene: str, course: Course, seed: int, outline: Outline) -> None:

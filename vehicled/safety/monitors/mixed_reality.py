@@ -23,7 +23,7 @@ class MixedObstacleMonitor:
         self._real, self._virtual = real, virtual
         self._limits = limits
         self._stops_if_lost = world.stops_if_lost
-        self._heard_ns = world.t_ns
+        self._received_ns = world.t_ns
         self._overlaps = False
         self.lost = False
         """True while the virtual world is silent or its scans are too old to use."""
@@ -63,7 +63,7 @@ class MixedObstacleMonitor:
         if not isinstance(message, VirtualScan):
             self._real.on_message(message, now_ns)
             return
-        self._heard_ns = now_ns
+        self._received_ns = now_ns
         self._overlaps = message.overlaps
         self._virtual.on_message(message, now_ns)
 
@@ -72,7 +72,7 @@ class MixedObstacleMonitor:
         real, virtual = self._real, self._virtual
         real.update(s)
         virtual.update(s)
-        silent_s = (s.now_ns - self._heard_ns) * 1e-9
+        silent_s = (s.now_ns - self._received_ns) * 1e-9
         self.lost = silent_s > self._limits.obstacle_silence_s or bool(virtual.blind)
         free_m, cap_mps = virtual.free_m, virtual.cap_mps
         if (self._stops_if_lost and self.lost) or (self._overlaps and not self.lost):
