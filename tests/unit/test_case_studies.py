@@ -25,7 +25,7 @@ from vehicled.offline.replications.case_studies.declarations import (
 )
 from vehicled.offline.replications.case_studies.driving import CaseDriven, command_of
 from vehicled.offline.replications.case_studies.judging import (
-    Verdict,
+    CaseVerdict,
     body_m,
     ground_along,
     judge,
@@ -76,7 +76,7 @@ def driven(study: CaseStudy, number: int = 0) -> CaseDriven:
     )
 
 
-def failed(verdict: Verdict) -> list[str]:
+def failed(verdict: CaseVerdict) -> list[str]:
     return [check.name for check in verdict.checks if not check.passed]
 
 

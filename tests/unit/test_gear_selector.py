@@ -1,4 +1,4 @@
-"""Gear selector of the twins with an engine: P, R, N, D, the hand brake, and the report of the
+"""Gear selector of the twins with an engine: P, R, N, D, the parking brake, and the report of the
 gear."""
 
 from math import sin

@@ -247,9 +247,9 @@ class Selector(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     change_s: Delay
     """Time in N between two of P, R and D; the throttle stays closed."""
     park_after_s: Delay
-    """Time at standstill with closed throttle after which P and the hand brake engage."""
+    """Time at standstill with closed throttle after which P and the parking brake engage."""
     park_torque_nm: NonNegative
-    """Dry friction of P and the hand brake, at all driven wheels together."""
+    """Dry friction of P and the parking brake, at all driven wheels together."""
 
 
 class Engine(

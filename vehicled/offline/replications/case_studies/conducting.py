@@ -16,7 +16,7 @@ from vehicled.offline.replications.case_studies.declarations import (
     drives_of,
 )
 from vehicled.offline.replications.case_studies.driving import drive_case
-from vehicled.offline.replications.case_studies.judging import Outcome, RaceOutcome
+from vehicled.offline.replications.case_studies.judging import CaseOutcome, RaceOutcome
 from vehicled.profile import load_profile
 
 _Task = CaseDrive | RacingStudy
@@ -24,7 +24,7 @@ _Task = CaseDrive | RacingStudy
 
 def conduct(
     studies: Sequence[CaseStudy], jobs: int | None, progress: Callable[[int, int], None]
-) -> list[list[Outcome]]:
+) -> list[list[CaseOutcome]]:
     """Drive all that the studies need, and return the outcomes by study.
 
     ``progress`` is called with the numbers of finished and of all drives. Raises the errors of
@@ -39,7 +39,7 @@ def conduct(
     return [[next(found) for _ in each] for each in tasks]
 
 
-def _perform(shared: None, task: _Task) -> Outcome:
+def _perform(shared: None, task: _Task) -> CaseOutcome:
     return drive_race(task) if isinstance(task, RacingStudy) else drive_case(None, task)
 
 

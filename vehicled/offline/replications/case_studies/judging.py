@@ -32,7 +32,7 @@ GAP_POSES = 1000
 """Poses of a drive at which its distance to the bodies of the scene is taken."""
 
 
-class Check(Struct, frozen=True):
+class CaseCheck(Struct, frozen=True):
     """One criterion, and what was found."""
 
     name: str
@@ -41,13 +41,13 @@ class Check(Struct, frozen=True):
     passed: bool
 
 
-class Verdict(Struct, frozen=True):
+class CaseVerdict(Struct, frozen=True):
     """Result of a study."""
 
     name: str
     title: str
     passed: bool
-    checks: list[Check]
+    checks: list[CaseCheck]
     figures: dict[str, float]
     digests: list[str]
 
@@ -59,35 +59,35 @@ class RaceOutcome(Struct, frozen=True):
     lap: DrivenLap
 
 
-Outcome = CaseDriven | RaceOutcome
+CaseOutcome = CaseDriven | RaceOutcome
 
 
-def judge(study: CaseStudy, outcomes: Sequence[Any]) -> Verdict:
+def judge(study: CaseStudy, outcomes: Sequence[Any]) -> CaseVerdict:
     """Return the verdict on the outcomes of a study, in the order of its drives."""
     checks, figures, digests = _JUDGES[type(study)](study, outcomes)
     passed = all(check.passed for check in checks)
-    return Verdict(study.name, study.title, passed, checks, figures, digests)
+    return CaseVerdict(study.name, study.title, passed, checks, figures, digests)
 
 
-_Found = tuple[list[Check], dict[str, float], list[str]]
+_Found = tuple[list[CaseCheck], dict[str, float], list[str]]
 
 
-def _at_most(name: str, value: float, limit: float, unit: str) -> Check:
-    return Check(name, f"{value:.3g} {unit}", f"at most {limit:.3g} {unit}", value <= limit)
+def _at_most(name: str, value: float, limit: float, unit: str) -> CaseCheck:
+    return CaseCheck(name, f"{value:.3g} {unit}", f"at most {limit:.3g} {unit}", value <= limit)
 
 
-def _at_least(name: str, value: float, limit: float, unit: str) -> Check:
-    return Check(name, f"{value:.3g} {unit}", f"at least {limit:.3g} {unit}", value >= limit)
+def _at_least(name: str, value: float, limit: float, unit: str) -> CaseCheck:
+    return CaseCheck(name, f"{value:.3g} {unit}", f"at least {limit:.3g} {unit}", value >= limit)
 
 
-def _is(name: str, found: str, wanted: str) -> Check:
-    return Check(name, found, wanted, found == wanted)
+def _is(name: str, found: str, wanted: str) -> CaseCheck:
+    return CaseCheck(name, found, wanted, found == wanted)
 
 
-def _driven(outcome: CaseDriven) -> list[Check]:
+def _driven(outcome: CaseDriven) -> list[CaseCheck]:
     """Return the criteria of every drive in a scene: finished, and nothing touched."""
     return [
-        Check("course", outcome.why, "finished", outcome.finished),
+        CaseCheck("course", outcome.why, "finished", outcome.finished),
         _is("contacts", ", ".join(outcome.contacts) or "none", "none"),
     ]
 
@@ -126,7 +126,7 @@ def _race(study: RacingStudy, outcomes: Sequence[RaceOutcome]) -> _Found:
     (done,) = outcomes
     line, lap = done.line, done.lap
     checks = [
-        Check("laps", lap.why, "finished", lap.finished),
+        CaseCheck("laps", lap.why, "finished", lap.finished),
         _at_most("contacts", lap.contacts, 0, ""),
         _at_most("flying lap over the ideal lap", lap.ratio, study.over_ideal, ""),
         _at_most("flying lap, beside the ideal of the centre line", lap.lap_s, line.centre_time_s,
@@ -169,13 +169,13 @@ def _off_road(study: OffRoadStudy, outcomes: Sequence[CaseDriven]) -> _Found:
 
 
 def _track(study: TrackingStudy, outcomes: Sequence[CaseDriven]) -> _Found:
-    checks: list[Check] = []
+    checks: list[CaseCheck] = []
     figures: dict[str, float] = {}
     for done in outcomes:
         name, length_m = done.drive.profile, done.length_m
         mean, largest = done.cross_track_mean_m / length_m, done.cross_track_max_m / length_m
         checks += [
-            Check(f"{name}: course", done.why, "finished", done.finished),
+            CaseCheck(f"{name}: course", done.why, "finished", done.finished),
             _at_most(f"{name}: mean cross-track error", mean, study.mean_lengths, "lengths"),
             _at_most(f"{name}: largest", largest, study.largest_lengths, "lengths"),
         ]

@@ -17,7 +17,7 @@ from vehicled.offline.replications.case_studies.declarations import (
 )
 from vehicled.offline.replications.case_studies.driving import CaseDriven
 from vehicled.offline.replications.case_studies.judging import (
-    Outcome,
+    CaseOutcome,
     RaceOutcome,
     body_m,
     ground_along,
@@ -38,7 +38,7 @@ _AROUND = 1.6
 """Half width of the map around the way and around a parking space, in lengths of the vehicle."""
 
 
-def draw(study: CaseStudy, outcomes: Sequence[Outcome], file: str) -> None:
+def draw(study: CaseStudy, outcomes: Sequence[CaseOutcome], file: str) -> None:
     """Draw the outcomes of a study into a file. Raises SetupError if it cannot be written."""
     if isinstance(study, RacingStudy):
         for race in outcomes:

@@ -17,7 +17,7 @@ from vehicled.core.errors import SetupError
 from vehicled.offline.replications.case_studies.conducting import conduct
 from vehicled.offline.replications.case_studies.declarations import STUDIES, drives_of, study_of
 from vehicled.offline.replications.case_studies.driving import command_of
-from vehicled.offline.replications.case_studies.judging import Verdict, judge
+from vehicled.offline.replications.case_studies.judging import CaseVerdict, judge
 from vehicled.offline.replications.experiments.common import ExperimentConsole, on_terminal
 from vehicled.run.argument_types import JOBS, NameType
 from vehicled.run.command_line import CommandParser
@@ -96,7 +96,7 @@ def run(arguments: Namespace, console: ExperimentConsole) -> int:
     return 0 if all(verdict.passed for verdict in verdicts) else 1
 
 
-def _show(verdict: Verdict, console: ExperimentConsole) -> None:
+def _show(verdict: CaseVerdict, console: ExperimentConsole) -> None:
     rows = [
         [check.name, check.found, check.wanted, "passed" if check.passed else "FAILED"]
         for check in verdict.checks
