@@ -68,7 +68,7 @@ def test_the_set_up_needs_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\nbase = "f1tenth_gnss"\n')
     with pytest.raises(SetupError, match="start it in a terminal"):
-        setup(Namespace(profile=str(file), steps=[], list=False))
+        setup(Namespace(profile=str(file), steps=[], list=False, page=None))
 
 
 def test_steps_that_a_vehicle_cannot_do_are_left_out_with_a_reason() -> None:

@@ -78,6 +78,8 @@ class SampleRecorder:
         """Newest speed by wheel or motor."""
         self.voltage_v: float | None = None
         """Newest voltage of the supply."""
+        self.rate_radps: tuple[float, ...] | None = None
+        """Newest angular rate."""
 
     def add(self, message: Message) -> None:
         """Take a message of a device, or a command that was sent."""
@@ -85,6 +87,7 @@ class SampleRecorder:
             case ImuSample() if isfinite(
                 sum(message.specific_force_mps2) + sum(message.angular_rate_radps)
             ):
+                self.rate_radps = message.angular_rate_radps
                 self._imu.append(
                     (message.t_ns, *message.specific_force_mps2, *message.angular_rate_radps)
                 )

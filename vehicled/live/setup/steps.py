@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct, field, structs
+from msgspec.structs import asdict
 
 from vehicled.live.setup import estimates
 from vehicled.live.setup.estimates import Estimate, NotMeasuredError, rotation
@@ -66,6 +67,19 @@ class Question(Struct, frozen=True):
     """Type of messages without which alone it is asked."""
 
 
+class Wording(Struct, frozen=True):
+    """Names of what the user presses, for the instructions."""
+
+    enter: str
+    hold: str
+    left: str
+    right: str
+
+    def told(self, step: "SetupStep") -> str:
+        """Return the instructions of a step."""
+        return step.do.format(**asdict(self))
+
+
 class SetupStep(Struct, frozen=True):
     """One step."""
 
@@ -73,7 +87,7 @@ class SetupStep(Struct, frozen=True):
     title: str
     motion: Motion
     do: str
-    """Instructions, in order."""
+    """Instructions, in order, with the fields of :class:`Wording`."""
     judge: Callable[[Observed], Measured]
     manoeuvre: Callable[[Pace], Manoeuvre] | None = None
     questions: Sequence[Question] = ()
@@ -358,8 +372,7 @@ def _ends(seen: Observed) -> Measured:
         )
     if set(seen.jogged) != {"left", "right"}:
         raise NotMeasuredError(
-            "both ends are needed: drive the servo to each with the arrow keys, and press "
-            "Enter there"
+            "both ends are needed: drive the servo to each, and end its way there"
         )
     low, high = JOG_RANGE
     places = {
@@ -528,53 +541,53 @@ STEPS = (
         "Lay the vehicle still on each of its six sides for 2 s: on its wheels, on its back, "
         "nose up, nose down, left side up, "
         "left side down. It need not be exact, and you may hold it. The line below names what is "
-        "missing; press Enter when "
+        "missing; {enter} when "
         "nothing is.",
         _accelerometer, needs=("ImuSample",),
     ),
     SetupStep(
         "imu", "axes of the inertial unit", "by hand",
-        "Put the vehicle on a level floor and press Enter. Leave it for 2 s; lift its front by "
+        "Put the vehicle on a level floor and {enter}. Leave it for 2 s; lift its front by "
         "10 to 20 cm and put it "
-        "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and press "
-        "Enter.",
+        "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and {enter}"
+        ".",
         _axes, needs=("ImuSample",),
     ),
     SetupStep(
         "push", "scale and sign of the odometry", "by hand",
-        "Mark 5 m on the floor. Put the rear axle at the first mark, wheels straight, and press "
-        "Enter. Leave it for 2 s, push it "
-        "forward to the second mark at a walking pace, and press Enter.",
+        "Mark 5 m on the floor. Put the rear axle at the first mark, wheels straight, and {enter}"
+        ". Leave it for 2 s, push it "
+        "forward to the second mark at a walking pace, and {enter}.",
         _push, questions=(Question("metres", "distance that it was pushed, m", usual="5"),),
         needs=("speed",),
     ),
     SetupStep(
         "motor", "direction of the motor", "wheels off the ground",
-        "Put the vehicle on a block so that no wheel touches anything. Press Enter, then hold "
-        "the space bar for 2 s and watch the "
+        "Put the vehicle on a block so that no wheel touches anything. Then {enter}, and hold "
+        "{hold} for 2 s and watch the "
         "wheels. They turn only while it is held.",
         _motor, WheelsFree,
         (Question("forward", "did the wheels turn forward? (y, n)", "yes or no"),),
     ),
     SetupStep(
         "servo", "ends of the servo", "wheels off the ground",
-        "On the block still: press Enter. Hold the left arrow key until the wheels are fully "
+        "On the block still: {enter}. Hold {left} until the wheels are fully "
         "left, just before the servo hums, and "
-        "press Enter; then the right arrow key and Enter. Use the other key if they turn the "
+        "{enter}; then {right}, and {enter}. Use the other key if they turn the "
         "wrong way.",
         _ends, ServoJog,
     ),
     SetupStep(
         "run", "delay of the drive, and brake", "drives",
-        "Put it on the floor with 5 m of free way ahead. Press Enter, then hold the space bar: "
+        "Put it on the floor with 5 m of free way ahead. Then {enter}, and hold {hold}: "
         "it drives straight ahead and "
         "brakes. It brakes as soon as you let go.",
         _run, BrakeDrive, needs=("speed",),
     ),
     SetupStep(
         "circle", "centre, gain and delay of the steering", "drives",
-        "It needs room of 12 wheelbases in each direction. Press Enter, leave it for 2 s, then "
-        "hold the space bar for 15 s: it "
+        "It needs room of 12 wheelbases in each direction. Then {enter}, leave it for 2 s, then "
+        "hold {hold} for 15 s: it "
         "drives circles at walking pace, and brakes as soon as you let go. Hold it again to go on.",
         _steering, CircleDrive,
         (
@@ -588,10 +601,10 @@ STEPS = (
     ),
     SetupStep(
         "turn", "antenna and compass", "by hand",
-        "Outdoors, with RTK fixed. Press Enter and leave it for 2 s. Lift the front wheels a "
+        "Outdoors, with RTK fixed. Then {enter} and leave it for 2 s. Lift the front wheels a "
         "little and turn it once round on the "
         "middle of its rear axle, to the left, in about 15 s. Leave it for 2 s, push it 3 m "
-        "straight ahead, and press Enter.",
+        "straight ahead, and {enter}.",
         _turn, needs=("ImuSample",),
     ),
 )  # fmt: skip
