@@ -247,6 +247,21 @@ def test_the_servo_moves_only_while_a_button_is_held(
     assert "set-up ended by SIGTERM; the actuator is at neutral" in run.text()
 
 
+def test_what_the_eyes_see_is_answered_by_buttons(
+    folder: Path, environment: dict[str, str], car: Emulated, tab: Tab
+) -> None:
+    car.move("block")
+    with set_up(folder, environment, "motor") as run:
+        begin(tab, run, "motor")
+        tab.mouse("mousePressed", *place(tab, "#hold-drive"))
+        tab.until("!document.getElementById('question').hidden")
+        tab.mouse("mouseReleased", 0, 0)
+        click(tab, 'button[data-answer="y"]')
+        tab.until("!document.getElementById('p-result').hidden")
+        assert "turn" in text(tab, "found")
+    assert tab.complaints == []
+
+
 def test_a_page_of_another_site_or_without_the_token_opens_no_socket(
     folder: Path, environment: dict[str, str], car: Emulated
 ) -> None:

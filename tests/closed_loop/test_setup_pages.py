@@ -8,8 +8,8 @@ import pytest
 
 from tests.closed_loop.test_setup_steps import MINE, geared, wrong_truth
 from tests.setup_bench import ENTER, LEFT, MS, RIGHT, SPACE, Car, Person, believed, truth
-from vehicled.live.setup.pages import Answer, Choose, Hold, SetupPages, TakeControl
-from vehicled.live.setup.session import Choice, Stage, StepSession
+from vehicled.live.setup.pages import PageAnswer, Choose, Hold, SetupPages, TakeControl
+from vehicled.live.setup.session import StepChoice, Stage, StepSession
 from vehicled.live.teleop.keyboard import RELEASE_NS
 
 HELD: dict[bytes, Literal["", "drive", "left", "right"]] = {
@@ -47,13 +47,13 @@ class AtThePage(Person):
             return
         self._held = b""
         if state["question"]:
-            self._send(Answer(data.decode().strip(), state["turn"]), now_ns)
+            self._send(PageAnswer(data.decode().strip(), state["turn"]), now_ns)
         elif data == ENTER:
             if state["result"]:
                 type(self).shown.append(state)
-            self._send(Choose(Choice(state["choices"][0]), state["turn"]), now_ns)
+            self._send(Choose(StepChoice(state["choices"][0]), state["turn"]), now_ns)
         else:
-            self._send(Choose(Choice.QUIT, state["turn"]), now_ns)
+            self._send(Choose(StepChoice.QUIT, state["turn"]), now_ns)
 
     def _send(self, message: Any, now_ns: int) -> None:
         assert self.pages.on_message(self, message, now_ns) == ""
@@ -120,7 +120,7 @@ def test_it_brakes_when_no_reading_arrives_any_more(tmp_path: Path) -> None:
                 speeds.append((since_s, abs(car.world.motion.speed_mps)))
                 if since_s > 6.0:
                     self.pages.on_close(self)
-                    self._session.choose(Choice.QUIT, now_ns)
+                    self._session.choose(StepChoice.QUIT, now_ns)
                     return
             super().act(now_ns)
 

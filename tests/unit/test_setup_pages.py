@@ -11,7 +11,7 @@ from vehicled.live.setup.pages import (
     TakeControl,
     parse_message,
 )
-from vehicled.live.setup.session import PERIOD_NS, Choice, Stage, StepSession
+from vehicled.live.setup.session import PERIOD_NS, StepChoice, Stage, StepSession
 from vehicled.live.setup.steps import BY_NAME
 from vehicled.live.teleop.keyboard import RELEASE_NS
 from vehicled.profile import load_profile
@@ -37,7 +37,7 @@ class Drive:
 
     def begin(self, page: object = FIRST) -> None:
         turn = self.pages.state(self.now_ns)["turn"]
-        assert self.pages.on_message(page, Choose(Choice.BEGIN, turn), self.now_ns) == ""
+        assert self.pages.on_message(page, Choose(StepChoice.BEGIN, turn), self.now_ns) == ""
         self.throttle(0)
 
     def hold(self, press: int, key: str = "drive", *, age_ms: int = 0, page: object = FIRST) -> str:
@@ -157,9 +157,11 @@ def test_a_button_of_a_state_that_is_over_does_nothing() -> None:
     drive = Drive("push")
     old = drive.pages.state(drive.now_ns)["turn"]
     drive.pages.on_message(FIRST, StopAll(), drive.now_ns)
-    assert "moved on" in drive.pages.on_message(FIRST, Choose(Choice.SKIP, old), drive.now_ns)
+    assert "moved on" in drive.pages.on_message(FIRST, Choose(StepChoice.SKIP, old), drive.now_ns)
     assert drive.session.stage is Stage.READY
-    assert "in control" in drive.pages.on_message(SECOND, Choose(Choice.SKIP, old), drive.now_ns)
+    assert "in control" in drive.pages.on_message(
+        SECOND, Choose(StepChoice.SKIP, old), drive.now_ns
+    )
 
 
 def test_the_page_ends_after_the_checklist() -> None:
@@ -167,7 +169,7 @@ def test_the_page_ends_after_the_checklist() -> None:
     drive.pages.finish([CheckItem("the battery", "ask")], ["vehicled run"])
     state = drive.pages.state(drive.now_ns)
     assert state["checklist"] == [{"text": "the battery", "state": "ask"}]
-    drive.pages.on_message(FIRST, Choose(Choice.QUIT, state["turn"]), drive.now_ns)
+    drive.pages.on_message(FIRST, Choose(StepChoice.QUIT, state["turn"]), drive.now_ns)
     assert drive.pages.over
 
 

@@ -3,16 +3,33 @@
 from collections.abc import Callable, Sequence
 
 from vehicled.core.messages import ActuatorCommand, Corrections, Message, PortState
+from vehicled.core.mixing import Mixing
 from vehicled.core.ports import NEVER_NS, Device
 from vehicled.daemon.actuation import Actuation
 from vehicled.daemon.app import actuator_roles, corrections_routes, make_device
 from vehicled.daemon.machine import Outgoing
 from vehicled.daemon.recognition import UnreadBytes
-from vehicled.live.setup.steps import devices_of
+from vehicled.live.setup.steps import MotorOutput, devices_of
 from vehicled.profile.mixing import mixings_of
 from vehicled.profile.schema import Profile
 
 LACKS = "nothing arrives: is it switched on and plugged in, and is the port right?"
+
+
+class _OneMotor(Mixing):
+    """Mixing that gives the throttle to one output at most. Directions and servos stay."""
+
+    def __init__(self, mixing: Mixing, output: int | None) -> None:
+        super().__init__(mixing.rows)
+        self._whole = mixing
+        self._output = output
+
+    def outputs(self, throttle: float, steering: float) -> tuple[float, ...]:
+        values = self._whole.outputs(throttle, steering)
+        return tuple(
+            value if number == self._output or not row.drive else 0.0
+            for number, (row, value) in enumerate(zip(self.rows, values, strict=True))
+        )
 
 
 class Devices:
@@ -21,7 +38,7 @@ class Devices:
     def __init__(self, profile: Profile, listener: Callable[[str, Message], None]) -> None:
         """``listener`` gets each message with the name of its device."""
         tables = devices_of(profile)
-        mixings = mixings_of(profile)
+        self._mixings = mixings = mixings_of(profile)
         self._devices: dict[str, Device] = {
             name: make_device(name, profile.devices, "wires", mixings.get(name)) for name in tables
         }
@@ -126,6 +143,12 @@ class Devices:
         for name in self._actuation.ports[:1]:
             self._listener(name, command)
 
+    def drive_only(self, motor: MotorOutput | None) -> None:
+        """Give the throttle to one motor, and to no other; None: to all again."""
+        for name, mixing in self._mixings.items():
+            chosen = motor.output if motor is not None and motor.device == name else None
+            self._devices[name].mix(mixing if motor is None else _OneMotor(mixing, chosen))
+
     def take_tx(self) -> list[Outgoing]:
         """Drain what is to be done at the ports."""
         out, self._out = self._out, []
@@ -134,9 +157,10 @@ class Devices:
     def _take(self, name: str, messages: Sequence[Message], now_ns: int) -> None:
         for message in messages:
             self._seen[name].add(type(message).__name__)
-            _, joined = self._actuation.joined(name, message)
-            if joined is not None:
-                self._listener(name, joined)
+            record, joined = self._actuation.joined(name, message)
+            for each in {id(each): each for each in (record, joined)}.values():
+                if each is not None:
+                    self._listener(name, each)
             if isinstance(message, Corrections):
                 for receiver, sources in self._routes.items():
                     if name in sources:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from vehicled.live.setup.checklist import CheckItem
-from vehicled.live.setup.session import Choice, Stage, StepSession
+from vehicled.live.setup.session import Stage, StepChoice, StepSession
 from vehicled.live.setup.steps import Measured, SetupStep, Wording, toml_values
 from vehicled.live.teleop.keyboard import RELEASE_NS
 from vehicled.live.teleop.keys import Key
@@ -40,12 +40,12 @@ class StopAll(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", t
 class Choose(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="choose"):
     """Button of a choice."""
 
-    choice: Choice
+    choice: StepChoice
     turn: Count
     """Number of the state in which the button was shown."""
 
 
-class Answer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="answer"):
+class PageAnswer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="answer"):
     """Answer to a question."""
 
     text: Annotated[str, Meta(max_length=20)]
@@ -64,7 +64,7 @@ class Hold(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag=
     """Newest beat that the page has received."""
 
 
-PageMessage = TakeControl | StopAll | Choose | Answer | Hold
+PageMessage = TakeControl | StopAll | Choose | PageAnswer | Hold
 _decoder = msgspec.json.Decoder(PageMessage)
 
 
@@ -168,7 +168,7 @@ class SetupPages:
             return {
                 "turn": self._turned(None),
                 "stage": "checklist" if self._checklist else "beginning",
-                "choices": [Choice.QUIT.value] if self._checklist else [],
+                "choices": [StepChoice.QUIT.value] if self._checklist else [],
                 "checklist": msgspec.to_builtins(self._checklist),
                 "commands": list(self._commands),
             }
@@ -179,6 +179,7 @@ class SetupPages:
             "choices": [choice.value for choice in session.choices],
             "step": session.step.name,
             "title": session.step.title,
+            "motor": "" if session.motor is None else session.motor.label,
             "motion": session.step.motion,
             "do": BUTTONS.told(session.step),
             "status": session.status(now_ns) if session.stage in _BUSY else "",
@@ -252,12 +253,12 @@ class SetupPages:
         self._barred = self._press
         if message.turn != self._turned(self._session):
             return "the step has moved on meanwhile: look again"
-        if isinstance(message, Answer):
+        if isinstance(message, PageAnswer):
             if self._session is not None:
                 self._session.answer(message.text)
         elif self._session is not None:
             self._session.choose(message.choice, now_ns)
-        elif self._checklist and message.choice is Choice.QUIT:
+        elif self._checklist and message.choice is StepChoice.QUIT:
             self.over = True
         return ""
 

@@ -18,10 +18,14 @@ from vehicled.live.setup.manoeuvres import BRAKE, Manoeuvre, Moment, ServoJog, S
 from vehicled.live.setup.recording import SampleRecorder
 from vehicled.live.setup.steps import (
     Measured,
+    MotorOutput,
+    MotorRun,
     Observed,
     Question,
     SetupStep,
     Wording,
+    motor_outputs,
+    motor_scales,
     mps_per_motor_radps,
     pace,
     questions,
@@ -68,7 +72,7 @@ class Ended(Enum):
     QUIT = "quit"
 
 
-class Choice(Enum):
+class StepChoice(Enum):
     """Choice of the user while nothing drives: a key of the terminal, or a button of the page."""
 
     BEGIN = "begin"
@@ -80,8 +84,8 @@ class Choice(Enum):
     QUIT = "end"
 
 
-_LETTERS = {"q": Choice.QUIT, "s": Choice.SKIP, "r": Choice.AGAIN}
-_ON_ENTER = (Choice.BEGIN, Choice.WRITE, Choice.AGAIN)
+_LETTERS = {"q": StepChoice.QUIT, "s": StepChoice.SKIP, "r": StepChoice.AGAIN}
+_ON_ENTER = (StepChoice.BEGIN, StepChoice.WRITE, StepChoice.AGAIN)
 
 
 class LiveSample(NamedTuple):
@@ -113,7 +117,10 @@ class StepSession:
         """Why nothing was measured; empty before the judgement, and if something was."""
         self._profile = profile
         self.day = day
-        self._scale = mps_per_motor_radps(profile)
+        self._scale, self._scales = mps_per_motor_radps(profile), motor_scales(profile)
+        motors = motor_outputs(profile)
+        self._motors = motors if step.each_motor and len(motors) > 1 else []
+        self._runs: list[MotorRun] = []
         self._recorder = self._new_recorder()
         self._manoeuvre: Manoeuvre | None = None
         self._decoder = KeyDecoder()
@@ -187,38 +194,38 @@ class StepSession:
     # ---------------------------------------------------------------- choices
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[StepChoice, ...]:
         """Choices that the present stage has."""
         match self.stage:
             case Stage.READY:
-                return (Choice.BEGIN, Choice.SKIP, Choice.QUIT)
+                return (StepChoice.BEGIN, StepChoice.SKIP, StepChoice.QUIT)
             case Stage.RECORDING if self._manoeuvre is None or self.jogs:
-                return (Choice.FINISH,)
+                return (StepChoice.FINISH,)
             case Stage.DONE if self.measured is None:
-                return (Choice.AGAIN, Choice.SKIP, Choice.QUIT)
+                return (StepChoice.AGAIN, StepChoice.SKIP, StepChoice.QUIT)
             case Stage.DONE:
-                return (Choice.WRITE, Choice.AGAIN, Choice.SKIP, Choice.QUIT)
+                return (StepChoice.WRITE, StepChoice.AGAIN, StepChoice.SKIP, StepChoice.QUIT)
             case _:
                 return ()
 
-    def choose(self, choice: Choice, now_ns: int) -> None:
+    def choose(self, choice: StepChoice, now_ns: int) -> None:
         """Follow a choice; one that the stage does not have is ignored."""
         if choice not in self.choices:
             return
         match choice:
-            case Choice.BEGIN:
+            case StepChoice.BEGIN:
                 self.stage, self._since_ns = Stage.WAITING, now_ns
-            case Choice.FINISH if isinstance(self._manoeuvre, ServoJog):
+            case StepChoice.FINISH if isinstance(self._manoeuvre, ServoJog):
                 self._mark(self._manoeuvre.steering)
-            case Choice.FINISH:
+            case StepChoice.FINISH:
                 self._finish()
-            case Choice.WRITE:
+            case StepChoice.WRITE:
                 self._end(Ended.WRITE)
-            case Choice.AGAIN:
+            case StepChoice.AGAIN:
                 self._again("")
-            case Choice.SKIP:
+            case StepChoice.SKIP:
                 self._end(Ended.SKIP)
-            case Choice.QUIT:
+            case StepChoice.QUIT:
                 self._end(Ended.QUIT)
 
     @property
@@ -256,21 +263,37 @@ class StepSession:
     @property
     def question(self) -> Question | None:
         """Question that waits for an answer; None if none does."""
-        return self._questions[len(self._answers)] if self.stage is Stage.ASKING else None
+        return self._next_question() if self.stage is Stage.ASKING else None
+
+    def _next_question(self) -> Question | None:
+        return next(
+            (
+                each
+                for each in self._questions
+                if each.name not in self._answers
+                and not each.unless.items() & self._answers.items()
+            ),
+            None,
+        )
+
+    @property
+    def motor(self) -> MotorOutput | None:
+        """Motor that is driven, where several are driven one by one."""
+        return self._motors[min(len(self._runs), len(self._motors) - 1)] if self._motors else None
 
     def answer(self, text: str) -> None:
         """Answer the question; what is no answer is said."""
         question = self.question
         if question is None:
             return
-        if question.kind == "yes or no":
-            if text in ("y", "n"):
-                self._answer(text)
+        if question.options:
+            if text in question.options:
+                self._answer(question, text)
             return
         text = text.strip().replace(",", ".") or question.usual
         try:
             if 0.0 < float(text) < inf:
-                self._answer(text)
+                self._answer(question, text)
                 return
         except ValueError:
             pass
@@ -280,8 +303,8 @@ class StepSession:
 
     def _on_driving_key(self, key: Key, now_ns: int) -> None:
         jogs = self.jogs
-        if key is Key.TAKE and Choice.FINISH in self.choices:
-            self.choose(Choice.FINISH, now_ns)
+        if key is Key.TAKE and StepChoice.FINISH in self.choices:
+            self.choose(StepChoice.FINISH, now_ns)
         elif self._manoeuvre is not None and (
             (key in (Key.LEFT, Key.RIGHT) and jogs) or (key is Key.HOLD and not jogs)
         ):
@@ -301,9 +324,10 @@ class StepSession:
             self._finish()
 
     def _on_answer(self, character: str) -> None:
+        question = self.question
         if character == ESCAPE:
             self._again("aborted")
-        elif self._questions[len(self._answers)].kind == "yes or no":
+        elif question is not None and question.options:
             self.answer(character)
         elif character == "\n":
             text, self._typed = self._typed, ""
@@ -313,11 +337,25 @@ class StepSession:
         elif len(self._typed) < MOST_TEXT:
             self._typed += character
 
-    def _answer(self, text: str) -> None:
-        self._say(f"{self._questions[len(self._answers)].text}: {text}")
-        self._answers[self._questions[len(self._answers)].name] = text
-        if len(self._answers) == len(self._questions):
-            self._judge()
+    def _answer(self, question: Question, text: str) -> None:
+        self._say(f"{question.text}: {question.options.get(text, text)}")
+        self._answers[question.name] = text
+        self._ask_on()
+
+    def _ask_on(self) -> None:
+        """Ask the next question; after the last one go on to the next motor, or judge."""
+        if self._next_question() is not None:
+            self.stage = Stage.ASKING
+            return
+        motor = self.motor
+        if motor is not None:
+            run = MotorRun(motor, self._recorder.recording(), self._answers)
+            self._runs.append(run)
+            self._answers = {}
+            if len(self._runs) < len(self._motors):
+                self.stage, self._since_ns = Stage.WAITING, self._ticked_ns
+                return
+        self._judge()
 
     # ---------------------------------------------------------------- time
 
@@ -375,8 +413,9 @@ class StepSession:
 
     def status(self, now_ns: int) -> str:
         """Return the line that shows where the step is."""
-        if self.stage is Stage.ASKING:
-            return f"{self._questions[len(self._answers)].text}: {self._typed}"
+        if (question := self.question) is not None:
+            keys = ", ".join(f"{key} {meaning}" for key, meaning in question.options.items())
+            return f"{question.text} ({keys})" if keys else f"{question.text}: {self._typed}"
         if self.stage is Stage.DONE:
             return (
                 "Enter: write   r: again   s: skip   q: end"
@@ -413,6 +452,10 @@ class StepSession:
             self._let_go()
             self._jogged, self._answers = {}, {}
             self.stage, self._since_ns = Stage.RECORDING, now_ns
+            if self._devices is not None:
+                self._devices.drive_only(self.motor)
+            if self.motor is not None:
+                self._say(f"motor {self.motor.label}")
         elif now_ns - self._since_ns > READY_NS:
             self._again(f"not begun: {lacking}")
 
@@ -427,7 +470,9 @@ class StepSession:
         return devices.refusal if self.step.manoeuvre is not None else ""
 
     def _new_recorder(self) -> SampleRecorder:
-        return SampleRecorder(self._scale, speed_source(self._profile))
+        motor = self.motor
+        alone = motor.device if motor is not None and motor.device in self._scales else ""
+        return SampleRecorder(self._scale, speed_source(self._profile), self._scales, alone)
 
     def _let_go(self) -> None:
         self._repeat.let_go()
@@ -435,10 +480,7 @@ class StepSession:
 
     def _finish(self) -> None:
         self._brake()
-        if self._questions:
-            self.stage = Stage.ASKING
-        else:
-            self._judge()
+        self._ask_on()
 
     def _judge(self) -> None:
         arrived = {} if self._devices is None else self._devices.arrived()
@@ -447,6 +489,7 @@ class StepSession:
             recording=self._recorder.recording(),
             answers=self._answers,
             jogged=self._jogged,
+            runs=self._runs,
             arrived=arrived,
         )
         self.stage = Stage.DONE
@@ -469,6 +512,7 @@ class StepSession:
         self._brake()
         self._typed, self._answers = "", {}
         self.measured, self.failure = None, ""
+        self._runs = []
         self.stage = Stage.READY
         if why:
             self._say(why)

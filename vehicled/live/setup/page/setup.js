@@ -120,7 +120,7 @@ function show() {
   const list = state.stage === "checklist";
   text("step", list ? "checklist" : state.step ?? "setup");
   text("title", list ? "the steps are over" : state.title ?? "");
-  text("motion", list ? "" : state.motion ?? "");
+  text("motion", list ? "" : [state.motion, state.motor && `motor ${state.motor}`].filter(Boolean).join(", "));
   text("do", state.do ?? "");
   text("status", state.status ?? "");
   const warning = { drives: "THE VEHICLE DRIVES in this step, while you hold the button and no longer.", "wheels off the ground": "THE WHEELS TURN in this step: they must touch nothing." }[state.motion];
@@ -161,9 +161,16 @@ function question() {
   $("question").hidden = !asked || !mine;
   if (!asked) return;
   text("question-text", asked.text);
-  const yes = asked.kind === "yes or no";
-  $("answer").hidden = $("answer-send").hidden = yes;
-  $("answer-yes").hidden = $("answer-no").hidden = !yes;
+  const options = Object.entries(asked.options);
+  $("answer").hidden = $("answer-send").hidden = options.length > 0;
+  if ($("options").dataset.turn === String(state.turn)) return;
+  $("options").dataset.turn = state.turn;
+  $("options").replaceChildren(...options.map(([key, meaning]) => {
+    const button = element("button", meaning);
+    button.type = "button"; button.dataset.answer = key;
+    button.addEventListener("click", () => answer(key));
+    return button;
+  }));
 }
 
 function answer(value) { send({ do: "answer", text: value.slice(0, 20), turn: state.turn }); }
@@ -264,8 +271,6 @@ window.addEventListener("keyup", (event) => {
 $("stop").addEventListener("click", stop);
 $("take").addEventListener("click", () => send({ do: "take" }));
 $("question").addEventListener("submit", (event) => { event.preventDefault(); answer($("answer").value); });
-$("answer-yes").addEventListener("click", () => answer("y"));
-$("answer-no").addEventListener("click", () => answer("n"));
 $("token").addEventListener("submit", (event) => {
   event.preventDefault();
   token = $("token-field").value.trim();
