@@ -3,6 +3,7 @@ moves the vehicle by hand."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sim_backend.hand import parse_move
 from sim_backend.profile_check import resolved_profile
@@ -150,6 +151,10 @@ class Car:
         mix = self.true.devices[self._cables.get(motor.device, motor.device)].mix
         row = mix[motor.name]
         return "a" if row.throttle else "l" if row.left else "r"
+
+    def emulator(self, device: str) -> Any:
+        """Return the emulator of a device."""
+        return self.world.emulator(self._numbers[device])
 
     def eyes(self, now_ns: int) -> None:
         """Note when the recording may begin."""

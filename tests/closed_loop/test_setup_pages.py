@@ -1,5 +1,5 @@
-"""The set-up on its page, in lockstep with emulated devices: the page is told what the terminal is
-told, and a button that is no longer held moves nothing."""
+"""The set-up on its page, in lockstep with emulated devices: the page shows what the terminal
+shows, and a button that is no longer held moves nothing."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -8,8 +8,8 @@ import pytest
 
 from tests.closed_loop.test_setup_steps import MINE, geared, wrong_truth
 from tests.setup_bench import ENTER, LEFT, MS, RIGHT, SPACE, Car, Person, believed, truth
-from vehicled.live.setup.pages import PageAnswer, Choose, Hold, SetupPages, TakeControl
-from vehicled.live.setup.session import StepChoice, Stage, StepSession
+from vehicled.live.setup.pages import Choose, Hold, PageAnswer, SetupPages, TakeControl
+from vehicled.live.setup.session import Stage, StepChoice, StepSession
 from vehicled.live.teleop.keyboard import RELEASE_NS
 
 HELD: dict[bytes, Literal["", "drive", "left", "right"]] = {

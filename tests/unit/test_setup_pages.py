@@ -1,4 +1,4 @@
-"""What the pages of the set-up may do: control, stop, and the time for which a button is held."""
+"""Pages of the set-up: control, stop, and the time for which a button is held."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from vehicled.live.setup.pages import (
     TakeControl,
     parse_message,
 )
-from vehicled.live.setup.session import PERIOD_NS, StepChoice, Stage, StepSession
+from vehicled.live.setup.session import PERIOD_NS, Stage, StepChoice, StepSession
 from vehicled.live.setup.steps import BY_NAME
 from vehicled.live.teleop.keyboard import RELEASE_NS
 from vehicled.profile import load_profile

@@ -157,7 +157,7 @@ class _Steps:
         self.finished = 0
         """Number of steps that were written or left out."""
         self.interrupted = ""
-        """What interrupted a step; empty if nothing did."""
+        """Signal, or loss of the user, that interrupted a step; empty if none."""
         self.progress = [
             StepProgress(step.name, step.title, step.motion, note=done.get(step.name, ""))
             for done in [done_steps(profile_files.read(path))]

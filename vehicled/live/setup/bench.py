@@ -30,7 +30,7 @@ async def signal_of_end() -> str:
 
 
 class FrontEnd(Protocol):
-    """What the user of the set-up sees and touches."""
+    """Display and input of the set-up's user."""
 
     wording: Wording
 

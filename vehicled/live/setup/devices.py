@@ -1,6 +1,7 @@
 """Drivers of a vehicle without a daemon: bytes and times in, messages and bytes out. Pure."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 from vehicled.core.messages import ActuatorCommand, Corrections, Message, PortState
 from vehicled.core.mixing import Mixing
@@ -14,6 +15,18 @@ from vehicled.profile.mixing import mixings_of
 from vehicled.profile.schema import Profile
 
 LACKS = "nothing arrives: is it switched on and plugged in, and is the port right?"
+
+
+@runtime_checkable
+class ReadsConfiguration(Protocol):
+    """Driver that can read its device's own configuration."""
+
+    def ask_configuration(self, now_ns: int) -> None:
+        """Begin to read it."""
+
+    def configuration(self) -> tuple[list[str], list[str]]:
+        """Return what was read, and where it contradicts the profile."""
+        ...
 
 
 class _OneMotor(Mixing):
@@ -142,6 +155,20 @@ class Devices:
             self._collect(name, now_ns)
         for name in self._actuation.ports[:1]:
             self._listener(name, command)
+
+    def ask_configurations(self, now_ns: int) -> None:
+        """Begin to read the configurations that the devices hold themselves."""
+        for device in self._devices.values():
+            if isinstance(device, ReadsConfiguration):
+                device.ask_configuration(now_ns)
+
+    def configurations(self) -> dict[str, tuple[list[str], list[str]]]:
+        """Return what was read of each device, and where it contradicts the profile."""
+        return {
+            name: device.configuration()
+            for name, device in self._devices.items()
+            if isinstance(device, ReadsConfiguration)
+        }
 
     def drive_only(self, motor: MotorOutput | None) -> None:
         """Give the throttle to one motor, and to no other; None: to all again."""

@@ -89,7 +89,7 @@ class StepProgress(Struct):
 
 
 class SetupPages:
-    """What all pages of one set-up see, and the control by one of them."""
+    """State of all pages of one set-up, and the control by one of them."""
 
     def __init__(self, changes: Callable[[SetupStep, Measured], str]) -> None:
         """``changes`` returns the changes of the profile's text that a result would make, as a
@@ -181,7 +181,7 @@ class SetupPages:
             "title": session.step.title,
             "motor": "" if session.motor is None else session.motor.label,
             "motion": session.step.motion,
-            "do": BUTTONS.told(session.step),
+            "do": BUTTONS.instructions(session.step),
             "status": session.status(now_ns) if session.stage in _BUSY else "",
             "drives": session.drives,
             "jogs": session.jogs,

@@ -145,7 +145,7 @@ class StepSession:
             )
         elif step.motion == "wheels off the ground":
             self._say("THE WHEELS TURN in this step: they must touch nothing.")
-        self._say(fill(wording.told(step), COLUMNS))
+        self._say(fill(wording.instructions(step), COLUMNS))
         if self._hints:
             self._say(
                 "Enter: begin   s: skip this step   q: end   (any key but those of the step stops "
@@ -454,6 +454,8 @@ class StepSession:
             self.stage, self._since_ns = Stage.RECORDING, now_ns
             if self._devices is not None:
                 self._devices.drive_only(self.motor)
+                if self.step.reads_configurations:
+                    self._devices.ask_configurations(now_ns)
             if self.motor is not None:
                 self._say(f"motor {self.motor.label}")
         elif now_ns - self._since_ns > READY_NS:
@@ -483,14 +485,15 @@ class StepSession:
         self._ask_on()
 
     def _judge(self) -> None:
-        arrived = {} if self._devices is None else self._devices.arrived()
+        devices = self._devices
         seen = Observed(
             profile=self._profile,
             recording=self._recorder.recording(),
             answers=self._answers,
             jogged=self._jogged,
             runs=self._runs,
-            arrived=arrived,
+            arrived={} if devices is None else devices.arrived(),
+            configurations={} if devices is None else devices.configurations(),
         )
         self.stage = Stage.DONE
         try:

@@ -85,6 +85,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     """Steering commands at the ends, by ``left`` and ``right``."""
     runs: Sequence[MotorRun] = ()
     """Each of several motors, in a step that drives them one by one."""
+    configurations: Mapping[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    """What the devices' own configurations say, and where they contradict the profile."""
     arrived: Mapping[str, str] = field(default_factory=dict)
     """Fault of each device: empty if what the profile expects arrives, else what does."""
 
@@ -114,7 +116,7 @@ class Wording(Struct, frozen=True):
     left: str
     right: str
 
-    def told(self, step: "SetupStep") -> str:
+    def instructions(self, step: "SetupStep") -> str:
         """Return the instructions of a step."""
         return step.do.format(**asdict(self))
 
@@ -135,6 +137,8 @@ class SetupStep(Struct, frozen=True):
     gives one."""
     each_motor: bool = False
     """True if several motors are driven one by one."""
+    reads_configurations: bool = False
+    """True if the configurations that the devices hold are read."""
     seconds: float = 0.0
     """Length of a recording that ends by itself; 0 for one that the user ends."""
 
@@ -262,7 +266,13 @@ def _ports(seen: Observed) -> Measured:
     for name, text in seen.arrived.items():
         if name not in exchanged:
             verdicts.append(f"{name}: {text or 'answers as the profile expects'}")
-    return Measured(verdicts, values, bool(exchanged) or any(seen.arrived.values()))
+    contradicted = False
+    for name, (said, wrong) in seen.configurations.items():
+        if name not in exchanged and not seen.arrived.get(name):
+            verdicts += [f"{name}: {line}" for line in said]
+            verdicts += [f"{name}: CONTRADICTION: {line}" for line in wrong]
+            contradicted = contradicted or bool(wrong)
+    return Measured(verdicts, values, bool(exchanged or contradicted or any(seen.arrived.values())))
 
 
 def _matrix(roll: float, pitch: float, yaw: float) -> Array:
@@ -594,7 +604,8 @@ def _sides(profile: Profile, found: Estimate) -> Measured:
         for motor in motors:
             values |= _other_side(motor, "by the gyro")
         verdict = (
-            f"left and right are exchanged, by the gyro: told to turn left it turned right; {names}"
+            "left and right are exchanged, by the gyro: at a command to the left it turned right; "
+            f"{names}"
         )
         return Measured([verdict], values, True)
     # A track that is larger than that of the profile turns the vehicle less, in the same ratio.
@@ -730,7 +741,7 @@ STEPS = (
     SetupStep(
         "ports", "every device answers at its port", "none",
         "Switch all devices on. Nothing moves.",
-        _ports, seconds=SLOW_S,
+        _ports, reads_configurations=True, seconds=SLOW_S,
     ),
     SetupStep(
         "accelerometer", "bias and scale of the accelerometer", "by hand",
