@@ -238,6 +238,10 @@ class VescUnit(WireDevice, ABC):
     def _on_sample(self, now_ns: int) -> None:
         """Send the periodic frames of the wire."""
 
+    def reply_to(self, payload: bytes, now_ns: int) -> bytes | None:
+        """Execute a packet that another controller passed on, and return the reply."""
+        return self._answer(payload, now_ns)
+
     def _answer(self, payload: bytes, now_ns: int) -> bytes | None:
         """Execute a packet. Return the payload of the reply, None if the firmware sends none."""
         message = decode_comm(payload)[1]

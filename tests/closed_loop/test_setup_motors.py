@@ -145,6 +145,15 @@ def test_a_controller_with_two_outputs_is_set_up_output_by_output(tmp_path: Path
     assert after(source, measured, tmp_path).profile.devices["drive"].mix["m2"].right == 1.0
 
 
+def test_motors_behind_a_forwarding_controller_are_set_up_one_by_one(tmp_path: Path) -> None:
+    source = (ACTUATORS / "vesc_forward.toml").read_text()
+    true = believed(source.replace("right = -1.0", "right = 1.0"), tmp_path)
+    measured = found(Car(true), "motor", believed(source, tmp_path))
+    assert measured.verdicts[0] == "drive.motor: turns all on the left, forward"
+    assert measured.verdicts[1] == "drive.motor_2: turns all on the right, BACKWARD"
+    assert after(source, measured, tmp_path).profile.devices["drive"].mix["motor_2"].right == 1.0
+
+
 def test_a_push_finds_the_scale_and_the_sign_of_each_motor(tmp_path: Path) -> None:
     true = believed(text("truth", left_erpm=8 / 7 * ERPM, left_poles=8, right_erpm=-ERPM), tmp_path)
     measured = found(Car(true), "push", believed(text(), tmp_path))
@@ -180,6 +189,7 @@ def test_a_motor_that_counts_nothing_is_named(tmp_path: Path) -> None:
     [
         ("two_motors", ["drive.motor", "right.motor"]),
         ("odrive_ascii", ["drive.axis0", "drive.axis1"]),
+        ("vesc_forward", ["drive.motor", "drive.motor_2"]),
         ("servo_apart", ["drive.motor"]),
     ],
 )

@@ -71,6 +71,7 @@ DRIVERS: dict[str, str] = {
     "sick": "drivers.lidar.sick:SickDevice",
     "vesc_can": "drivers.vesc.device:VescCan",
     "vesc_uart": "drivers.vesc.device:VescUart",
+    "vesc_forward": "drivers.vesc.forwarding:VescForward",
     "odrive_can": "drivers.motor.odrive:OdriveCan",
     "odrive_ascii": "drivers.motor.odrive:OdriveAscii",
     "roboclaw": "drivers.motor.roboclaw:RoboclawDevice",

@@ -29,18 +29,19 @@ class ReadsConfiguration(Protocol):
         ...
 
 
-class _OneMotor(Mixing):
-    """Mixing that gives the throttle to one output at most. Directions and servos stay."""
+class SelectableMixing(Mixing):
+    """Mixing that may give the throttle to one output only. Directions and servos stay."""
 
-    def __init__(self, mixing: Mixing, output: int | None) -> None:
+    def __init__(self, mixing: Mixing) -> None:
         super().__init__(mixing.rows)
         self._whole = mixing
-        self._output = output
+        self.only: int | None = None
+        """Number of the output that gets the throttle, -1 for none of this device; None: all."""
 
     def outputs(self, throttle: float, steering: float) -> tuple[float, ...]:
         values = self._whole.outputs(throttle, steering)
         return tuple(
-            value if number == self._output or not row.drive else 0.0
+            value if self.only in (None, number) or not row.drive else 0.0
             for number, (row, value) in enumerate(zip(self.rows, values, strict=True))
         )
 
@@ -51,9 +52,12 @@ class Devices:
     def __init__(self, profile: Profile, listener: Callable[[str, Message], None]) -> None:
         """``listener`` gets each message with the name of its device."""
         tables = devices_of(profile)
-        self._mixings = mixings = mixings_of(profile)
+        self._mixings = {
+            name: SelectableMixing(mixing) for name, mixing in mixings_of(profile).items()
+        }
         self._devices: dict[str, Device] = {
-            name: make_device(name, profile.devices, "wires", mixings.get(name)) for name in tables
+            name: make_device(name, profile.devices, "wires", self._mixings.get(name))
+            for name in tables
         }
         drivers = {
             name: table.driver.name
@@ -173,8 +177,10 @@ class Devices:
     def drive_only(self, motor: MotorOutput | None) -> None:
         """Give the throttle to one motor, and to no other; None: to all again."""
         for name, mixing in self._mixings.items():
-            chosen = motor.output if motor is not None and motor.device == name else None
-            self._devices[name].mix(mixing if motor is None else _OneMotor(mixing, chosen))
+            if motor is None:
+                mixing.only = None
+            else:
+                mixing.only = motor.output if motor.device == name else -1
 
     def take_tx(self) -> list[Outgoing]:
         """Drain what is to be done at the ports."""

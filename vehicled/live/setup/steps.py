@@ -406,7 +406,13 @@ def _pushed_by(seen: Observed, source: str, recording: StepRecording) -> Measure
             _digits(drive.inertia_kgm2 * change**2, 5),
             "by mass, wheel and gear",
         )
-    return Measured([found.verdict], values, found.wrong)
+    verdicts = [found.verdict]
+    if hasattr(params, "behind") and found.wrong:
+        verdicts.append(
+            f"this is the mean of its controllers; multiply erpm_per_mps of those behind it by "
+            f"{ratio:.3f}, too"
+        )
+    return Measured(verdicts, values, found.wrong)
 
 
 def _digits(value: float, digits: int) -> float:
@@ -493,7 +499,8 @@ def _turned_round(profile: Profile, motor: MotorOutput) -> dict[str, tuple[Any, 
     """Return the values that turn a motor round: its scale, or the sign of its row in ``mix``."""
     table, params = _params(profile, motor.device)
     note = "the sign was seen"
-    if hasattr(params, "erpm_per_mps"):
+    alone = [each.device for each in motor_outputs(profile)].count(motor.device) == 1
+    if alone and hasattr(params, "erpm_per_mps"):
         return {f"{table}.erpm_per_mps": (-params.erpm_per_mps, note)}
     key = f"devices.{motor.device}.mix.{motor.name}"
     return {
