@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import structs
 
 from drivers.vesc.comm import Forward, decode_comm
-from drivers.vesc.params import ForwardingParams
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import SerialLine, baud_of
 from sim_backend.emulators.vesc import VescUartUnit, configuration
@@ -23,7 +22,7 @@ class VescForwardUnit(VescUartUnit):
     """The controller on the line, and those behind it."""
 
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
-        params: ForwardingParams = device.driver.selected
+        params: Any = device.driver.selected
         tables = [
             (number, _table(device, each, MOTORS[k]))
             for k, (number, each) in enumerate(params.one_by_one)

@@ -8,6 +8,7 @@ import time
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from difflib import unified_diff
 from importlib.util import find_spec
 from pathlib import Path
@@ -227,16 +228,19 @@ def _on_pages(address: str, path: Path, steps: Sequence[SetupStep]) -> int:
     pages.progress = run.progress
 
     async def serve() -> None:
-        try:
-            async with server.running(host, port) as bound:
-                announce_page("set-up", host, bound, token)
-                await run.run()
-                if not run.interrupted:
-                    loaded = load(str(path))
-                    pages.finish(_items(loaded, path), first_lap(loaded, path))
-                    run.interrupted = await server.wait_for_end()
-        except OSError as error:
-            raise SetupError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        async with AsyncExitStack() as stack:
+            try:
+                bound = await stack.enter_async_context(server.running(host, port))
+            except OSError as error:
+                raise SetupError(
+                    f"cannot listen on {host}:{port}: {error.strerror or error}"
+                ) from None
+            announce_page("set-up", host, bound, token)
+            await run.run()
+            if not run.interrupted:
+                loaded = load(str(path))
+                pages.finish(_items(loaded, path), first_lap(loaded, path))
+                run.interrupted = await server.wait_for_end()
 
     anyio.run(serve, backend_options={"loop_factory": new_event_loop})
     if run.interrupted:

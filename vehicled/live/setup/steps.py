@@ -86,7 +86,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     runs: Sequence[MotorRun] = ()
     """Each of several motors, in a step that drives them one by one."""
     configurations: Mapping[str, tuple[list[str], list[str]]] = field(default_factory=dict)
-    """What the devices' own configurations say, and where they contradict the profile."""
+    """Contents of the configurations that the devices hold, and contradictions with the profile, by
+    device."""
     arrived: Mapping[str, str] = field(default_factory=dict)
     """Fault of each device: empty if what the profile expects arrives, else what does."""
 
