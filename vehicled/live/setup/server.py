@@ -31,7 +31,7 @@ TICK_BEATS = 2
 """Beats between two messages with the state."""
 PARTING_S = 0.1
 """Time for the last message to the pages, s."""
-_SHARED = ("canvas.js", "plot.js", "style.css", "uplot.js")
+_SHARED = ("canvas.js", "plot.js", "socket.js", "style.css", "uplot.js")
 """Files of the live view's page that this page uses too."""
 
 

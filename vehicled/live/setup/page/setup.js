@@ -4,56 +4,25 @@
 // the set-up stop. Each press has a number: the set-up follows no reading of a press that has ended.
 
 import { Plot, SPAN_S } from "./plot.js";
+import { PageSocket } from "./socket.js";
 
 const $ = (id) => document.getElementById(id);
-const PERIOD_MS = 40, STALL_MS = 200, DEAF_MS = 3000, RETRY_MS = [300, 700, 1500, 3000], MOST_SAMPLES = 620, STOP_KEPT_MS = 30000;
+const PERIOD_MS = 40, STALL_MS = 200, DEAF_MS = 3000, MOST_SAMPLES = 620, STOP_KEPT_MS = 30000;
 const NAMES = { begin: "Begin", finish: "Done", write: "Write into the profile", again: "Again", skip: "Skip this step", end: "End the set-up" };
 const KEYS = { Space: "drive", ArrowLeft: "left", ArrowRight: "right" };
 
-let socket = null, attempts = 0, retry = null, over = false, displaced = false, token = readToken(), receivedAt = 0, noteTimer = null;
+let over = false, displaced = false, receivedAt = 0, noteTimer = null;
 let state = null, mine = false, free = true, samples = [], dirty = false, unsentStop = 0, shownTurn = -1, answered = new Set();
 let leaseMs = 300, beat = 0, beatAt = 0, n = 0, press = 0, key = "", pointer = null, before = 0, held = null;
 
-// The token follows the #, is kept only for this tab, and is removed from the address.
-function readToken() {
-  const given = decodeURIComponent(location.hash.slice(1));
-  if (given) {
-    sessionStorage.setItem("token", given);
-    history.replaceState(null, "", location.pathname);
-  }
-  return given || sessionStorage.getItem("token") || "";
-}
+const socket = new PageSocket(onMessage, () => { letGo(); mine = false; show(); });
 
-async function connect() {
-  clearTimeout(retry);
-  try {
-    const answer = await fetch("access", { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store" });
-    const { known } = await answer.json();
-    $("token").hidden = known;
-    if (!known) { $("token-field").focus(); return; }
-  } catch { again(); return; }
-  const scheme = location.protocol === "https:" ? "wss" : "ws";
-  const opened = socket = new WebSocket(`${scheme}://${location.host}/socket${token ? `?token=${encodeURIComponent(token)}` : ""}`);
-  opened.addEventListener("message", (event) => { if (opened === socket) onMessage(JSON.parse(event.data)); });
-  opened.addEventListener("close", () => { if (opened === socket) lost(); });
-}
-
-function lost() { socket = null; letGo(); mine = false; again(); show(); }
-
-function again() {
-  clearTimeout(retry);
-  if (displaced || over) return;
-  retry = setTimeout(connect, RETRY_MS[Math.min(attempts, RETRY_MS.length - 1)]);
-  attempts += 1;
-}
-
-const open = () => socket && socket.readyState === WebSocket.OPEN;
-function send(message) { if (open()) socket.send(JSON.stringify(message)); }
+function send(message) { if (socket.open) socket.send(message); }
 
 // A stop is sent in any case, also after the connection has come back.
 function stop() {
   letGo();
-  if (open()) { send({ do: "stop" }); return; }
+  if (socket.open) { send({ do: "stop" }); return; }
   unsentStop = performance.now();
   note("NOT CONNECTED: the stop is sent when the connection comes back. What was held has stopped by itself.");
 }
@@ -66,13 +35,13 @@ function onMessage(message) {
     case "beat": beat = message.b; beatAt = receivedAt; break;
     case "control": if (mine && !message.mine) letGo(); mine = message.mine; free = message.free; show(); break;
     case "note": note(message.text); break;
-    case "over": over = true; letGo(); note("The set-up has ended."); break;
-    case "displaced": displaced = true; letGo(); note("Another page took the place of this one: reload it to open it again."); break;
+    case "over": over = socket.final = true; letGo(); note("The set-up has ended."); break;
+    case "displaced": displaced = socket.final = true; letGo(); note("Another page took the place of this one: reload it to open it again."); break;
   }
 }
 
 function hello(message) {
-  attempts = 0; n = 0; press = 0; leaseMs = message.lease_ms; samples = message.samples;
+  socket.greeted(); n = 0; press = 0; leaseMs = message.lease_ms; samples = message.samples;
   $("lines").textContent = "";
   makePlots();
   take(message);
@@ -271,13 +240,6 @@ window.addEventListener("keyup", (event) => {
 $("stop").addEventListener("click", stop);
 $("take").addEventListener("click", () => send({ do: "take" }));
 $("question").addEventListener("submit", (event) => { event.preventDefault(); answer($("answer").value); });
-$("token").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token = $("token-field").value.trim();
-  sessionStorage.setItem("token", token);
-  connect();
-});
-
 function note(value) {
   clearTimeout(noteTimer);
   $("note").hidden = !value; $("note").textContent = value;
@@ -286,10 +248,9 @@ function note(value) {
 
 function age() {
   const silent = receivedAt ? performance.now() - receivedAt : 0;
-  // A socket may stay open although the network is gone.
-  if (open() && silent > DEAF_MS) { const deaf = socket; lost(); deaf.close(); }
-  document.body.classList.toggle("stale", !open() || silent > 1000);
-  text("link", !$("token").hidden ? "needs a token" : over ? "ended" : displaced ? "displaced" : !open() ? "not connected" : silent > 1000 ? `no data for ${(silent / 1000).toFixed(1)} s` : mine ? "in control" : "looking on");
+  if (socket.open && silent > DEAF_MS) socket.drop();
+  document.body.classList.toggle("stale", !socket.open || silent > 1000);
+  text("link", socket.needsToken ? "needs a token" : over ? "ended" : displaced ? "displaced" : !socket.open ? "not connected" : silent > 1000 ? `no data for ${(silent / 1000).toFixed(1)} s` : mine ? "in control" : "looking on");
 }
 
 function paint() {
@@ -301,5 +262,5 @@ function paint() {
 }
 
 setInterval(age, 100);
-connect();
+socket.connect();
 paint();
