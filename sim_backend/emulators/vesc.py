@@ -14,7 +14,14 @@ from typing import TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from drivers.vesc.appconf import SIGNATURES, AppConf, RawAppConf, encode_appconf, readable_firmwares
+from drivers.vesc.appconf import (
+    CAN_BAUDS,
+    SIGNATURES,
+    AppConf,
+    RawAppConf,
+    encode_appconf,
+    readable_firmwares,
+)
 from drivers.vesc.canbus import (
     EVERYONE,
     Can,
@@ -47,7 +54,7 @@ from drivers.vesc.comm import (
 )
 from drivers.vesc.mcconf import MCCONF_SIGNATURES, McConf, RawMcConf, encode_mcconf
 from drivers.vesc.uart import UartDecoder, frame_uart
-from sim_backend.emulators.can_bus import CanBus, CanNode
+from sim_backend.emulators.can_bus import BITRATE, CanBus, CanNode
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import LineDevice, SerialLine, baud_of
 from sim_backend.emulators.vesc_motor import MotorCalibration, PowerStage
@@ -106,6 +113,8 @@ def configuration(device: DeviceTable, firmware: tuple[int, int] = FIRMWARE) -> 
         can_mode=0,
         servo_output=int(params.steering),
         app=_APP_UART,
+        can_baud=CAN_BAUDS.index(BITRATE // 1000),
+        uart_baud=BAUD,
         **fields,
     )
 
