@@ -64,6 +64,7 @@ LONGEST = {
     "mavlink_autopilot": b"\xfd\xff\x01\x00\x00\x01\x01\x18\x00\x00",
     "vesc_can": b"\x01\x09\x00\x80\x08\x00\x00\x00",
     "vesc_uart": b"\x03\x02\x00",
+    "vesc_forward": b"\x03\x02\x00",
 }
 """Head of the longest frame of each driver of ``DEVICES``: a false start that holds back the
 most."""

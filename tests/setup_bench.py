@@ -3,6 +3,7 @@ moves the vehicle by hand."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sim_backend.hand import parse_move
 from sim_backend.profile_check import resolved_profile
@@ -11,7 +12,14 @@ from vehicled.core.messages import PortState
 from vehicled.core.ports import Send, SetBaud
 from vehicled.live.setup.devices import Devices
 from vehicled.live.setup.session import PERIOD_NS, Ended, Stage, StepSession
-from vehicled.live.setup.steps import BY_NAME, Measured, devices_of, jog_overrides, toml_values
+from vehicled.live.setup.steps import (
+    BY_NAME,
+    Measured,
+    MotorOutput,
+    devices_of,
+    jog_overrides,
+    toml_values,
+)
 from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.paths.catalog import load_course
 from vehicled.profile import Loaded, parse
@@ -50,6 +58,7 @@ class Person:
         self._begun = False
         self.forward = 0.0
         """Sum of the speed of the wheels that were seen to turn."""
+        self._motor: MotorOutput | None = None
         self._end_since_ns: int | None = None
 
     def act(self, now_ns: int) -> None:
@@ -62,11 +71,11 @@ class Person:
             case Stage.RECORDING:
                 self._record(now_ns)
             case Stage.ASKING:
-                answer = (
-                    ("y" if self.forward > 0.0 else "n")
-                    if session.step.name == "motor"
-                    else f"{self._distance}\n"
-                )
+                assert session.question is not None
+                answer = {
+                    "wheel": car.wheels_of(session.motor, self.forward),
+                    "forward": "y" if self.forward > 0.0 else "n",
+                }.get(session.question.name, f"{self._distance}\n")
                 self._press(answer.encode(), now_ns)
             case Stage.DONE:
                 self._press(ENTER if session.measured is not None else b"q", now_ns)
@@ -83,6 +92,8 @@ class Person:
                 hand.do(parse_move(move))
             return
         if name in ("motor", "run", "circle"):
+            if self._session.motor is not self._motor:
+                self._motor, self.forward = self._session.motor, 0.0
             self.forward += self._car.world.motion.motor_speed_radps
             if now_ns - self._key_ns > REPEAT_NS and self._car.since(now_ns) > 2.5:
                 self._press(SPACE, now_ns)
@@ -125,10 +136,25 @@ class Car:
         )
         self._numbers = {name: number for number, name in enumerate(port_names(self.true))}
         self._cables = dict(cables or {})
+        self.loose = ""
+        """Motor whose shaft slips in its wheel."""
         self.said: list[str] = []
         self.session: StepSession | None = None
         self._since_ns = 0
         self._reversed = False
+
+    def wheels_of(self, motor: MotorOutput | None, turned: float) -> str:
+        """Return the answer of a person who sees the wheels of a motor turn: those that the true
+        vehicle has at its cable."""
+        if motor is None or motor.device == self.loose or abs(turned) < 1.0:
+            return "n"
+        mix = self.true.devices[self._cables.get(motor.device, motor.device)].mix
+        row = mix[motor.name]
+        return "a" if row.throttle else "l" if row.left else "r"
+
+    def emulator(self, device: str) -> Any:
+        """Return the emulator of a device."""
+        return self.world.emulator(self._numbers[device])
 
     def eyes(self, now_ns: int) -> None:
         """Note when the recording may begin."""

@@ -37,6 +37,10 @@ class AppConf(Struct, frozen=True, kw_only=True, gc=False):
     """Servo output: 0 off, 1 on; -1 before 5.3, where the build decided."""
     app: int
     """Active application: 0 none, 3 UART; others read input devices."""
+    can_baud: int = UNREAD
+    """Number of the CAN bit rate, see ``CAN_BAUDS``."""
+    uart_baud: int = UNREAD
+    """Line rate of the UART, baud."""
 
     @property
     def sends_status(self) -> bool:
@@ -64,26 +68,32 @@ _HEAD_FIELDS = ("signature", "controller_id", "timeout_ms", "timeout_brake_curre
 # Fields named _ are on the wire but unused.
 _LAYOUTS: dict[str, tuple[struct.Struct, tuple[str, ...]]] = {
     "5.0": (
-        struct.Struct(">IBIf BHBBBBB B B"),
-        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "_", "_", "_", "_", "can_mode", "_",
-         "app"),
+        struct.Struct(">IBIf BHBBBBB B B 114x I"),
+        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "can_baud", "_", "_", "_", "can_mode",
+         "_", "app", "uart_baud"),
+    ),
+    "5.2": (
+        struct.Struct(">IBIf BHBBBBB B B B 114x I"),
+        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "can_baud", "_", "_", "_", "can_mode",
+         "_", "_", "app", "uart_baud"),
     ),
     "5.3": (
-        struct.Struct(">IBIf BHBBBBB BBf B B B"),
-        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "_", "_", "_", "_", "can_mode", "_", "_",
-         "_", "servo_output", "_", "app"),
+        struct.Struct(">IBIf BHBBBBB BBf B B B 112x I"),
+        (*_HEAD_FIELDS, "status_mode", "status_rate_hz", "can_baud", "_", "_", "_", "can_mode",
+         "_", "_", "_", "servo_output", "_", "app", "uart_baud"),
     ),
     "6.0": (
-        struct.Struct(">IBIf HHBB BBBBB BBfB B B B"),
+        struct.Struct(">IBIf HHBB BBBBB BBfB B B B 105x I"),
         (
             *_HEAD_FIELDS, "status_rate_hz", "status_rate_2_hz", "status_mask", "status_mask_2",
-            "_", "_", "_", "_", "can_mode", "_", "_", "_", "_", "servo_output", "_", "app",
+            "can_baud", "_", "_", "_", "can_mode", "_", "_", "_", "_", "servo_output", "_", "app",
+            "uart_baud",
         ),
     ),
 }  # fmt: skip
 _LAYOUT_OF: dict[tuple[int, int], str] = {
     (5, 1): "5.0",
-    (5, 2): "5.0",
+    (5, 2): "5.2",
     (5, 3): "5.3",
     (6, 0): "6.0",
     (6, 2): "6.0",
@@ -94,10 +104,17 @@ _LAYOUT_OF: dict[tuple[int, int], str] = {
 SIGNATURES: dict[tuple[int, int], int] = {
     (5, 1): 2_460_147_246,
     (5, 2): 3_264_926_020,
+    (5, 3): 3_733_512_279,
     (6, 0): 486_554_156,
+    (6, 2): 486_554_156,
+    (6, 5): 2_099_347_128,
+    (6, 6): 2_099_347_128,
+    (7, 0): 2_384_027_283,
 }
-"""Configuration signature of known releases; another one means other fields under the same version
+"""Configuration signature of the releases; another one means other fields under the same version
 number."""
+CAN_BAUDS = (125, 250, 500, 1000, 10, 20, 50, 75, 100)
+"""CAN bit rates by their number, kbit/s."""
 
 MAX_PLAUSIBLE_TIMEOUT_MS = 3_600_000
 MAX_PLAUSIBLE_BRAKE_A = 1_000.0
@@ -130,8 +147,8 @@ def read_appconf(
         )
     found = dict(zip(fields, layout.unpack_from(raw.data), strict=True))
     found.pop("_", None)
-    signature = SIGNATURES.get(firmware)
-    if signature is not None and found["signature"] != signature:
+    signature = SIGNATURES[firmware]
+    if found["signature"] != signature:
         return Unreadable(
             f"signature {found['signature']} is not that of firmware {version} ({signature}): "
             "a modified build"

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from drivers.vesc.appconf import RawAppConf
 from drivers.vesc.fields import setpoint
+from drivers.vesc.mcconf import RawMcConf
 from drivers.vesc.values import (
     Values,
     ValuesLayout,
@@ -32,6 +33,7 @@ class Comm(IntEnum):
     SET_POS = 9
     SET_HANDBRAKE = 10
     SET_SERVO_POS = 12
+    GET_MCCONF = 14
     GET_APPCONF = 17
     REBOOT = 29
     ALIVE = 30
@@ -132,6 +134,7 @@ CommMessage = (
     | Forward
     | PingCanReply
     | RawAppConf
+    | RawMcConf
     | MotorSetup
     | Unknown
 )
@@ -154,6 +157,7 @@ _BARE = frozenset(
     {
         Comm.FW_VERSION,
         Comm.GET_VALUES,
+        Comm.GET_MCCONF,
         Comm.GET_APPCONF,
         Comm.REBOOT,
         Comm.ALIVE,
@@ -195,6 +199,8 @@ def _content(code: int, payload: bytes) -> CommMessage | None:
         return _decode_version(payload)
     if code == Comm.GET_APPCONF:
         return RawAppConf(payload[1:])
+    if code == Comm.GET_MCCONF:
+        return RawMcConf(payload[1:])
     if code == Comm.GET_MCCONF_TEMP:
         return _decode_setup(payload)
     if code == Comm.FORWARD_CAN:
@@ -251,6 +257,8 @@ def encode_comm(message: CommMessage, layout: ValuesLayout = ValuesLayout.STATUS
             return _encode_version(message)
         case RawAppConf(data):
             return bytes((Comm.GET_APPCONF,)) + data
+        case RawMcConf(data):
+            return bytes((Comm.GET_MCCONF,)) + data
         case MotorSetup():
             return bytes((Comm.GET_MCCONF_TEMP,)) + _SETUP.pack(
                 *(getattr(message, name) for name in MotorSetup.__struct_fields__)

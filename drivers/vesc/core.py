@@ -31,6 +31,7 @@ from drivers.vesc.comm import (
 )
 from drivers.vesc.content import possible
 from drivers.vesc.faults import describe, fault_name
+from drivers.vesc.mcconf import McConf, RawMcConf, read_mcconf
 from drivers.vesc.params import (
     VescParams,
     forward,
@@ -40,6 +41,7 @@ from drivers.vesc.params import (
     servo_setpoint,
     speed_mps,
 )
+from drivers.vesc.report import app_text, motor_contradictions, motor_text
 from drivers.vesc.setup import NEVER_NS, Setup
 from drivers.vesc.values import KILL_SWITCH, TIMED_OUT, Values
 from vehicled.core.messages import (
@@ -64,6 +66,8 @@ DIAGNOSE_NS = 1_000_000_000
 SLOW_FIELD_NS = 2_000_000_000
 """Time for which temperatures and supply are repeated in MotorStatus after their measurement."""
 STATUS_FRESH_NS = 200_000_000
+MCCONF_TRIES, MCCONF_RETRY_NS = 5, 300_000_000
+"""Requests for the motor configuration, and the time between two."""
 COUNTS_PER_TURN = 6
 """Counts of the tachometer per electrical turn."""
 LONGEST_COUNT_NS = 500_000_000
@@ -128,6 +132,8 @@ class VescCore(Device):
         self._slow: dict[str, tuple[float, int]] = {}
         self._counted: tuple[int, int] | None = None
         self._tachometer_status_ns: int | None = None
+        self._mcconf: McConf | Unreadable | None = None
+        self._mcconf_tries, self._mcconf_due_ns = MCCONF_TRIES, NEVER_NS
 
     @property
     def ready(self) -> bool:
@@ -226,7 +232,11 @@ class VescCore(Device):
         if self._opened_ns == NEVER_NS:
             return NEVER_NS
         return min(
-            self._setup.due_ns, self._poll_due_ns, self._silence_due_ns(), self._diagnosis_due_ns()
+            self._setup.due_ns,
+            self._poll_due_ns,
+            self._silence_due_ns(),
+            self._diagnosis_due_ns(),
+            self._mcconf_due_ns if self._setup.known else NEVER_NS,
         )
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
@@ -262,7 +272,33 @@ class VescCore(Device):
             data += self._frame_comm(encode_comm(servo_setpoint(self._params, servo)))
         self._command = Send(data, now_ns + self._lifetime_ns)
 
+    def ask_configuration(self, now_ns: int) -> None:
+        """Read the motor configuration, for the set-up of the vehicle."""
+        self._mcconf = None
+        self._mcconf_tries, self._mcconf_due_ns = MCCONF_TRIES, now_ns
+
+    def configuration(self) -> tuple[list[str], list[str]]:
+        """Return what the configurations say that were read, and where they contradict the
+        profile."""
+        said, wrong = list[str](), list(self._setup.problems)
+        if isinstance(self._setup.conf, AppConf):
+            said.append(app_text(self._setup.conf))
+        match self._mcconf:
+            case McConf():
+                said.append(motor_text(self._mcconf))
+                wrong += motor_contradictions(self._mcconf, self._params)
+            case Unreadable(reason):
+                said.append(reason)
+            case None if self._mcconf_tries != MCCONF_TRIES:
+                said.append("its motor configuration was asked for and never came")
+        return said, wrong
+
     def _ask(self, now_ns: int) -> None:
+        if now_ns >= self._mcconf_due_ns and self._setup.known:
+            self._mcconf_tries -= 1
+            self._mcconf_due_ns = now_ns + MCCONF_RETRY_NS if self._mcconf_tries else NEVER_NS
+            ask = self._frame_comm(encode_comm(Request(Comm.GET_MCCONF)), reply=True)
+            self._requests.append(Send(ask, now_ns + MCCONF_RETRY_NS, droppable=True))
         request = self._setup.take_request(now_ns)
         if request is not None:
             self._requests.append(
@@ -300,6 +336,9 @@ class VescCore(Device):
                 self._on_rx_frame(t_rx_ns)
                 if self._setup.on_appconf(message, t_rx_ns):
                     self._after_setup(t_rx_ns)
+            case RawMcConf() if self._mcconf_tries < MCCONF_TRIES:
+                self._on_rx_frame(t_rx_ns)
+                self._mcconf, self._mcconf_due_ns = read_mcconf(message), NEVER_NS
             case Unknown(payload):
                 readable = payload[:1] in _READ
                 self.usage.refuse(

@@ -4,7 +4,7 @@ set-points."""
 from math import isfinite, pi
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from drivers.vesc.comm import Comm, SetCommand
 from vehicled.core.messages.units import ZERO_CELSIUS_K
@@ -95,6 +95,59 @@ class UartParams(VescParams, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     telemetry."""
 
     poll_hz: Annotated[float, Meta(ge=1.0, le=200.0)] = 50.0
+
+
+class ForwardedParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Controller on the CAN bus behind the one on the line."""
+
+    controller_id: Id
+    """CAN identifier of the controller."""
+    erpm_per_mps: Annotated[float, Meta(ge=-1e6, le=1e6)] = 4614.0
+    """Electrical revolutions per minute at 1 m/s; negative if the motor turns backwards to drive
+    forwards."""
+    pole_pairs: Annotated[int, Meta(ge=1, le=100)] = 2
+    """Pole pairs of the motor."""
+
+
+class ForwardingParams(UartParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Parameters of a VESC on a serial line or USB that forwards for others on its CAN bus; what is
+    not theirs alone holds for all."""
+
+    controller_id: Id = 1
+    """CAN identifier of the controller on the line."""
+    behind: Annotated[list[ForwardedParams], Meta(min_length=1, max_length=3)] = field(
+        default_factory=lambda: [ForwardedParams(controller_id=2)]
+    )
+    """Controllers behind it, for the outputs ``motor_2`` to ``motor_4``."""
+
+    def __post_init__(self) -> None:
+        UartParams.__post_init__(self)
+        ids = [self.controller_id, *(each.controller_id for each in self.behind)]
+        if len(set(ids)) < len(ids):
+            raise ValueError("each controller_id must be another one")
+
+    @property
+    def one_by_one(self) -> list[tuple[int, UartParams]]:
+        """Identifier and parameters of each controller, that on the line first."""
+        values = {name: getattr(self, name) for name in UartParams.__struct_fields__}
+        first = self.controller_id, UartParams(**values)
+        return [
+            first,
+            *(
+                (
+                    each.controller_id,
+                    UartParams(
+                        **values
+                        | {
+                            "erpm_per_mps": each.erpm_per_mps,
+                            "pole_pairs": each.pole_pairs,
+                            "steering": False,
+                        }
+                    ),
+                )
+                for each in self.behind
+            ),
+        ]
 
 
 def forward(params: VescParams) -> float:

@@ -25,8 +25,11 @@ def frame_uart(payload: bytes) -> bytes:
     return head + payload + _TAIL.pack(crc16_xmodem(payload), END)
 
 
-QUESTIONS = frame_uart(bytes((Comm.FW_VERSION,))) + frame_uart(bytes((Comm.GET_MCCONF_TEMP,)))
-"""Asks for firmware and motor configuration; nothing moves and nothing is changed."""
+QUESTIONS = b"".join(
+    frame_uart(bytes((each,)))
+    for each in (Comm.FW_VERSION, Comm.GET_MCCONF_TEMP, Comm.GET_MCCONF, Comm.GET_APPCONF)
+)
+"""Asks for firmware and configurations; nothing moves and nothing is changed."""
 
 _PROTOCOLS = (
     Protocol(

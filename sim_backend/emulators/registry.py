@@ -45,6 +45,7 @@ EMULATORS: dict[str, str] = {
     "vrpn": "sim_backend.emulators.mocap:VrpnServer",
     "vesc_can": "sim_backend.emulators.vesc:VescCanEmulator",
     "vesc_uart": "sim_backend.emulators.vesc:VescUartEmulator",
+    "vesc_forward": "sim_backend.emulators.vesc_forward:VescForwardEmulator",
     "witmotion": "sim_backend.emulators.witmotion:witmotion",
     "ydlidar": "sim_backend.emulators.ydlidar:ydlidar",
     "xsens": "sim_backend.emulators.xsens:xsens",

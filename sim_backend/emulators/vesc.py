@@ -14,7 +14,14 @@ from typing import TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from drivers.vesc.appconf import SIGNATURES, AppConf, RawAppConf, encode_appconf, readable_firmwares
+from drivers.vesc.appconf import (
+    CAN_BAUDS,
+    SIGNATURES,
+    AppConf,
+    RawAppConf,
+    encode_appconf,
+    readable_firmwares,
+)
 from drivers.vesc.canbus import (
     EVERYONE,
     Can,
@@ -45,8 +52,9 @@ from drivers.vesc.comm import (
     decode_comm,
     encode_comm,
 )
+from drivers.vesc.mcconf import MCCONF_SIGNATURES, McConf, RawMcConf, encode_mcconf
 from drivers.vesc.uart import UartDecoder, frame_uart
-from sim_backend.emulators.can_bus import CanBus, CanNode
+from sim_backend.emulators.can_bus import BITRATE, CanBus, CanNode
 from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.line import LineDevice, SerialLine, baud_of
 from sim_backend.emulators.vesc_motor import MotorCalibration, PowerStage
@@ -61,6 +69,7 @@ FIRMWARE = (6, 0)
 """Firmware (major, minor): the newest with a known configuration signature."""
 HARDWARE = "60"
 WHEEL_DIAMETER_M, MAX_ERPM = 0.1, 100_000.0
+CURRENT_A, CELLS = 60.0, 3
 STATUS_RATE_HZ, SLOW_STATUS_RATE_HZ = 50, 5
 STATUS_MASK, SLOW_STATUS_MASK = 0b011001, 0b000110
 """STATUS, 4 and 5 at the first rate, 2 and 3 at the second."""
@@ -104,6 +113,8 @@ def configuration(device: DeviceTable, firmware: tuple[int, int] = FIRMWARE) -> 
         can_mode=0,
         servo_output=int(params.steering),
         app=_APP_UART,
+        can_baud=CAN_BAUDS.index(BITRATE // 1000),
+        uart_baud=BAUD,
         **fields,
     )
 
@@ -114,6 +125,7 @@ class VescOptions(TypedDict, total=False):
     firmware: tuple[int, int]
     conf: AppConf
     setup: MotorSetup
+    mcconf: McConf
 
 
 def motor_setup(params: MotorCalibration) -> MotorSetup:
@@ -123,6 +135,21 @@ def motor_setup(params: MotorCalibration) -> MotorSetup:
     return MotorSetup(
         min_erpm=-MAX_ERPM, max_erpm=MAX_ERPM, motor_poles=min(255, 2 * params.pole_pairs),
         gear_ratio=gear, wheel_diameter_m=WHEEL_DIAMETER_M,
+    )  # fmt: skip
+
+
+def motor_configuration(setup: MotorSetup, params: MotorCalibration, signature: int) -> McConf:
+    """Return the whole motor configuration with the set-up, and with limits that allow what the
+    profile asks for."""
+    current_a = max(CURRENT_A, params.max_current_a, params.max_brake_current_a)
+    return McConf(
+        signature=signature, motor_type=2,
+        motor_current_max_a=current_a, motor_current_min_a=-current_a,
+        input_current_max_a=current_a, input_current_min_a=-current_a,
+        absolute_current_max_a=2.0 * current_a, min_erpm=setup.min_erpm, max_erpm=setup.max_erpm,
+        max_duty=setup.max_duty, inverted=False, motor_poles=setup.motor_poles,
+        gear_ratio=setup.gear_ratio, wheel_diameter_m=setup.wheel_diameter_m,
+        battery_cells=CELLS,
     )  # fmt: skip
 
 
@@ -157,6 +184,12 @@ class VescUnit(WireDevice, ABC):
         servo_on = self.conf.servo_output != 0
         self.setup = options["setup"] if "setup" in options else motor_setup(params)
         """Motor configuration as GET_MCCONF_TEMP gives it."""
+        self.mcconf = (
+            options["mcconf"]
+            if "mcconf" in options
+            else motor_configuration(self.setup, params, MCCONF_SIGNATURES.get(self.firmware, 0))
+        )
+        """Motor configuration as GET_MCCONF gives it."""
         self._stage = PowerStage(
             params, self.conf.timeout_ms, self.conf.timeout_brake_current_a, servo_on, start_ns
         )
@@ -214,6 +247,10 @@ class VescUnit(WireDevice, ABC):
     def _on_sample(self, now_ns: int) -> None:
         """Send the periodic frames of the wire."""
 
+    def reply_to(self, payload: bytes, now_ns: int) -> bytes | None:
+        """Execute a packet that another controller passed on, and return the reply."""
+        return self._answer(payload, now_ns)
+
     def _answer(self, payload: bytes, now_ns: int) -> bytes | None:
         """Execute a packet. Return the payload of the reply, None if the firmware sends none."""
         message = decode_comm(payload)[1]
@@ -244,6 +281,8 @@ class VescUnit(WireDevice, ABC):
                 return Selective(mask, self._telemetry.values(self.fault_code, self.timed_out))
             case Request(Comm.GET_APPCONF) if self.firmware in readable_firmwares():
                 return RawAppConf(encode_appconf(self.conf, self.firmware))
+            case Request(Comm.GET_MCCONF) if self.firmware in MCCONF_SIGNATURES:
+                return RawMcConf(encode_mcconf(self.mcconf))
             case Request(Comm.GET_MCCONF_TEMP) if self.firmware >= _SETUP_SINCE:
                 return self.setup
             case Request(Comm.PING_CAN):

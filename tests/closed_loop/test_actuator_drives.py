@@ -117,3 +117,16 @@ def test_the_loss_of_any_actuator_ends_the_drive(drive: Drive, name: str, port: 
     if table.capabilities.telemetry:
         assert result["driven_m"] < 5.0, result["why"]
         assert port in result["why"] or len(acting(name)) == 1, result["why"]
+
+
+@pytest.mark.parametrize("failure", ["own_timeout", "fault"])
+def test_a_controller_behind_another_ends_the_drive_when_it_fails(
+    drive: Drive, failure: str
+) -> None:
+    status, result, said = drive(
+        "--profile", file("vesc_forward"), *CIRCLE, "--duration", "25", "--fail",
+        f"drive:{failure}@4",
+    )  # fmt: skip
+    assert status == 1, said
+    assert "time limit" not in result["why"]
+    assert "controller 2: " in result["why"], result["why"]

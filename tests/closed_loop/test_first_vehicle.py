@@ -249,6 +249,9 @@ def new_profile(folder: Path, environment: dict[str, str], car: Emulated) -> Pat
         command, capture_output=True, text=True, env=environment, cwd=folder, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    # The controller says what it is set up for.
+    assert "48 motor poles, gear" in done.stdout
+    assert "command time-out 200 ms, then 10 A of brake current, CAN id 1" in done.stdout
     profile = folder / ".config/vehicled/profiles/my_car.toml"
     # A simulator on a busy computer is late, and no silent device.
     profile.write_text(

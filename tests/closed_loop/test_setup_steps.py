@@ -4,9 +4,11 @@ named and written."""
 from collections.abc import Mapping
 from math import pi
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from drivers.imu.base import mounting
 from tests.setup_bench import MS, SPACE, Car, Person, believed, truth, written
@@ -113,7 +115,12 @@ def test_every_wrong_sign_axis_and_number_is_named(
 ) -> None:
     _, _, measured = set_up
     said = {step: "; ".join(each.verdicts) for step, each in measured.items()}
-    assert {step for step, each in measured.items() if each.wrong} == {"imu", "push", "servo"}
+    assert {step for step, each in measured.items() if each.wrong} == {
+        "ports",  # by the configuration of the controller
+        "imu",
+        "push",
+        "servo",
+    }
     assert "its x axis points left, y forward, z down" in said["imu"]
     assert "the motor is reversed" in said["push"]
     assert "a motor with 3 pole pairs does where the profile has 2" in said["push"]
@@ -182,6 +189,20 @@ def test_a_device_that_is_silent_is_named(tmp_path: Path) -> None:
         Car(truth(tmp_path), cables={"imu": "operator"}), "ports", believed(MINE, tmp_path)
     )
     assert any(line.startswith("imu: nothing arrives") for line in measured.verdicts)
+
+
+def test_a_controller_that_is_set_up_for_another_motor_is_named(tmp_path: Path) -> None:
+    car, mine = Car(truth(tmp_path)), believed(MINE, tmp_path)
+    said = found(car, "ports", mine).verdicts
+    assert any("drive: command time-out 200 ms, then" in line for line in said), said
+    unit: Any = car.emulator("drive").unit
+    unit.mcconf = structs.replace(unit.mcconf, motor_poles=14, motor_current_min_a=-3.0)
+    measured = found(car, "ports", mine)
+    assert measured.wrong
+    wrong = "; ".join(line for line in measured.verdicts if "CONTRADICTION" in line)
+    assert "14 motor poles in the controller, 24 pole pairs in the profile" in wrong
+    assert "the controller allows 3 A" in wrong
+    assert not measured.values
 
 
 def test_a_compass_between_iron_is_corrected(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ from drivers.ublox.layouts import NavEoe, NavPvt
 from drivers.vesc.canbus import Status, encode_can, split_comm
 from drivers.vesc.comm import encode_comm
 from drivers.vesc.device import VescCan, VescUart
-from drivers.vesc.params import CanParams, UartParams
+from drivers.vesc.forwarding import VescForward
+from drivers.vesc.params import CanParams, ForwardingParams, UartParams
 from drivers.vesc.uart import frame_uart
 from drivers.vesc.values import Values
 from vehicled.core.messages import (
@@ -90,6 +91,10 @@ VESC = encode_comm(
         fault_code=0,
     )
 )
+FORWARDED = [
+    encode_comm(Values(motor_current_a=1.0, duty=0.1, erpm=2000.0, controller_id=number))
+    for number in (1, 2)
+]
 VESC_FRAMES = [*split_comm(254, 1, VESC, 1), encode_can(Status(1, 2000.0, 1.0, 0.1))]
 
 
@@ -418,6 +423,10 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
         b"".join(map(pack, VESC_FRAMES)) * 3,
     ),
     "vesc_uart": (lambda: VescUart(UartParams(), MOTOR_OUTPUT, LIFETIME_NS), frame_uart(VESC) * 3),
+    "vesc_forward": (
+        lambda: VescForward(ForwardingParams(), MOTOR_OUTPUT, LIFETIME_NS),
+        b"".join(map(frame_uart, FORWARDED)) * 3,
+    ),
     "crsf": (
         lambda: crsf.CrsfDevice(crsf.CrsfParams(), [RcChannels], LIFETIME_NS),
         crsf.encode(LINK)

@@ -1,6 +1,7 @@
 """The command ``vehicled setup``: what it writes into a profile, what it refuses, and the
 checklist."""
 
+import socket
 from argparse import Namespace
 from pathlib import Path
 
@@ -68,7 +69,18 @@ def test_the_set_up_needs_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\nbase = "f1tenth_gnss"\n')
     with pytest.raises(SetupError, match="start it in a terminal"):
-        setup(Namespace(profile=str(file), steps=[], list=False))
+        setup(Namespace(profile=str(file), steps=[], list=False, page=None))
+
+
+def test_a_page_says_when_its_address_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nbase = "f1tenth_gnss"\n')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["setup", "--profile", str(file), "--page", address]) == 2
+    assert f"cannot listen on {address}" in capsys.readouterr().err
 
 
 def test_steps_that_a_vehicle_cannot_do_are_left_out_with_a_reason() -> None:

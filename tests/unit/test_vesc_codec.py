@@ -36,9 +36,9 @@ from vehicled.core.wire.can import CanFrame
 # Signature, id 7, 500 ms, 12.5 A, then per family: status, rates, ..., CAN mode, ..., servo output,
 # ..., application.
 HEAD = "07 000001f4 41480000"
-WIRE_5_2 = bytes.fromhex("c29ad144" + HEAD + "05 0032 02 01 01 07 00 04 03") + bytes(300)
+WIRE_5_2 = bytes.fromhex("c29ad144" + HEAD + "05 0032 02 01 01 07 00 04 00 03") + bytes(300)
 WIRE_5_3 = bytes.fromhex(
-    "00000001" + HEAD + "05 0032 02 01 01 07 01 04 00 47435000 01 00 03"
+    "de88e057" + HEAD + "05 0032 02 01 01 07 01 04 00 47435000 01 00 03"
 ) + bytes(300)
 WIRE_6_0 = bytes.fromhex(
     "1d003a2c" + HEAD + "0032 0005 0f 10 02 01 01 07 00 04 00 47435000 00 01 00 03"
@@ -55,6 +55,8 @@ def test_the_head_of_the_configuration_by_firmware() -> None:
         status_mode=5,
         can_mode=0,
         app=3,
+        can_baud=2,
+        uart_baud=0,
     )
     assert read_appconf(RawAppConf(WIRE_5_2), (5, 2)) == before
     assert before.sends_status
@@ -84,7 +86,7 @@ def test_the_head_of_the_configuration_by_firmware() -> None:
 def test_configurations_come_back_as_they_went(firmware) -> None:
     modern = firmware >= (6, 0)
     conf = AppConf(
-        signature=SIGNATURES.get(firmware, 5),
+        signature=SIGNATURES[firmware],
         controller_id=3,
         timeout_ms=150,
         timeout_brake_current_a=7.5,
@@ -96,6 +98,8 @@ def test_configurations_come_back_as_they_went(firmware) -> None:
         status_mask_2=1 if modern else UNREAD,
         status_rate_2_hz=0 if modern else UNREAD,
         servo_output=0 if firmware >= (5, 3) else UNREAD,
+        can_baud=3,
+        uart_baud=921_600,
     )
     wire = encode_appconf(conf, firmware)
     assert len(wire) == 400

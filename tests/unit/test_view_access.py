@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vehicled.core.errors import SetupError
 from vehicled.live.view.access import Access, is_loopback, new_token, parse_address, url_of
-from vehicled.live.view.assets import headers, load_assets
+from vehicled.live.view.assets import PAGE_FOLDER, headers, load_assets
 from vehicled.profile.schema import ViewTable
 from vehicled.run.bridges import LEAST_TOKEN, _token, check_view
 
@@ -154,7 +154,7 @@ def test_a_poor_token_is_refused_by_its_file_and_is_not_printed(tmp_path: Path, 
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_refers_to_nothing_that_is_not_served() -> None:
-    assets = load_assets()
+    assets = load_assets(PAGE_FOLDER)
     scripts = {"main", "map", "plot", "canvas", "uplot", "panels", "teleop"}
     assert {"/", "/style.css", "/icon.svg", *(f"/{name}.js" for name in scripts)} == set(assets)
     for path, asset in assets.items():

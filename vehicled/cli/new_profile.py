@@ -3,7 +3,7 @@ its devices say."""
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,14 @@ from msgspec import Struct, structs
 from vehicled.core.errors import SetupError
 from vehicled.profile import load, parse, profile_files
 from vehicled.profile.drafting import FoundDevice, draft, nearest_base
-from vehicled.profile.registry import DRIVERS, LISTENERS, names, questions, resolve
+from vehicled.profile.registry import (
+    DRIVERS,
+    LISTENERS,
+    facts_of_answers,
+    names,
+    questions,
+    resolve,
+)
 from vehicled.profile.vesc_files import RANGES, WHOLE, VehicleFacts, joined, read_vesc_file
 from vehicled.run.argument_types import FILE, PROFILE, TEXT
 from vehicled.run.command_line import CommandParser
@@ -295,8 +302,9 @@ def _at(url: str, answers: DevicesOnPorts) -> str:
         driver = LISTENERS[answer][0]
         answers.devices.append(FoundDevice(driver, f"{url}?baud=115200"))
         answers.lines.append(f"{url}: {driver} answers")
-        if (setup := content.get("GET_MCCONF_TEMP")) is not None and hasattr(setup, "motor_poles"):
-            answers.facts.append((f"the controller at {url}", _facts_of(setup)))
+        facts, lines = facts_of_answers(answer, content)
+        answers.facts.append((f"the controller at {url}", _facts_of(facts)))
+        answers.lines += [f"  {line}" for line in lines]
         return driver
     if answer.trouble:
         answers.lines.append(f"{url}: {answer.trouble}")
@@ -317,14 +325,12 @@ def _at(url: str, answers: DevicesOnPorts) -> str:
     return ""
 
 
-def _facts_of(setup: Any) -> VehicleFacts:
-    """Return what the motor configuration of a VESC says, without values that cannot be, which are
-    those of no set-up."""
-    values = {
-        "gear": setup.gear_ratio,
-        "wheel_radius_m": 0.5 * setup.wheel_diameter_m,
-        "pole_pairs": setup.motor_poles // 2,
+def _facts_of(values: Mapping[str, float]) -> VehicleFacts:
+    """Return what a controller says, without values that cannot be, which are those of no
+    set-up."""
+    known: dict[str, Any] = {
+        key: int(value) if key in WHOLE else value
+        for key, value in values.items()
+        if RANGES[key][0] <= value <= RANGES[key][1]
     }
-    return VehicleFacts(
-        **{key: value for key, value in values.items() if RANGES[key][0] <= value <= RANGES[key][1]}
-    )
+    return VehicleFacts(**known)

@@ -7,18 +7,21 @@ import termios
 import time
 import tomllib
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from difflib import unified_diff
 from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
 
 from vehicled.core import shipped
-from vehicled.core.errors import SetupError
+from vehicled.core.errors import SetupError, UserError
 from vehicled.core.ports import TakesSecret
-from vehicled.live.setup.bench import SetupBench
-from vehicled.live.setup.checklist import checklist
+from vehicled.live.setup.bench import FrontEnd, SetupBench, TerminalFrontEnd
+from vehicled.live.setup.checklist import CheckItem, checklist
 from vehicled.live.setup.devices import Devices
+from vehicled.live.setup.pages import SetupPages, StepProgress
 from vehicled.live.setup.session import Ended, StepSession
 from vehicled.live.setup.steps import (
     BY_NAME,
@@ -34,7 +37,8 @@ from vehicled.live.teleop.terminal import Terminal
 from vehicled.offline.twin.calibration.profile_write import with_values
 from vehicled.profile import Loaded, load, parse, profile_files
 from vehicled.profile.toml_text import value_text
-from vehicled.run.argument_types import PROFILE, NameType
+from vehicled.run.argument_types import PROFILE, TEXT, NameType
+from vehicled.run.bridges import announce_page, check_page
 from vehicled.run.command_line import CommandParser
 from vehicled.run.output import write_output
 from vehicled.run.secret import read_secret
@@ -57,13 +61,15 @@ def declare_setup(parser: CommandParser) -> None:
     """Measure a vehicle step by step at its own devices, and write what is found into its profile:
     axes, signs, scales, delays.
 
-    You lift, turn and push the vehicle; in steps that drive it moves while you hold a key and no
-    longer. Every step can be skipped, repeated or ended. See docs/first_vehicle.md.
+    You lift, turn and push the vehicle; in steps that drive it moves while you hold a key, or a
+    button of the page, and no longer. Every step can be skipped, repeated or ended. See
+    docs/first_vehicle.md.
     """
     parser.describe(
         examples=(
             "vehicled setup --profile my_car              all steps, then a checklist",
             "vehicled setup --profile my_car push circle  these steps only",
+            "vehicled setup --profile my_car --page 0.0.0.0   the same on a phone or laptop",
             "vehicled setup --list                        the steps",
         ),
         epilog="Exit status: 0 the steps are done; 1 some were skipped, ended or found no "
@@ -79,6 +85,15 @@ def declare_setup(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "--profile", type=PROFILE, metavar="P", help="your own profile, which is changed"
+    )
+    parser.add_argument(
+        "--page",
+        type=TEXT,
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="serve the steps as a web page at HOST:PORT instead of asking in the terminal "
+        "(default: view.address of the profile, 127.0.0.1:8765)",
     )
     parser.add_argument("--list", action="store_true", help="list the steps")
     parser.set_defaults(run=setup)
@@ -97,39 +112,140 @@ def setup(arguments: Namespace) -> int:
         )
         return 0
     path = _own_profile(arguments.profile)
+    steps = [BY_NAME[name] for name in arguments.steps] or list(STEPS)
+    if arguments.page is not None:
+        return _on_pages(arguments.page, path, steps)
     try:
         terminal = Terminal(sys.stdin.fileno(), sys.stdout.fileno())
     except (OSError, ValueError, termios.error):
-        raise SetupError("the set-up asks its user: start it in a terminal") from None
+        raise SetupError(
+            "the set-up asks its user: start it in a terminal, or with --page"
+        ) from None
+    _checked(path)
+    with terminal:
+        run = _Steps(path, steps, TerminalFrontEnd(terminal))
+        anyio.run(run.run, backend_options={"loop_factory": new_event_loop})
+    if run.interrupted:
+        return _interrupted(run.interrupted)
+    _show_checklist(load(str(path)), path)
+    return 0 if run.finished == len(steps) else 1
+
+
+def _checked(path: Path) -> Loaded:
+    """Return the profile, after its findings were printed. Raises SetupError."""
     loaded = load(str(path))
-    steps = [BY_NAME[name] for name in arguments.steps] or list(STEPS)
     if not devices_of(loaded.profile):
         raise SetupError(
             f"{path}: no device has a port; write them with: vehicled new profile NAME --probe"
         )
     for finding in loaded.errors:
         print(f"note: {finding}")
-    finished = 0
-    with terminal:
-        for step in steps:
-            if why := missing(step, load(str(path)).profile):
-                terminal.say(f"\n{step.name}: left out, because {why}")
-                finished += 1
+    return loaded
+
+
+def _interrupted(why: str) -> int:
+    print(f"vehicled: set-up ended by {why}; the actuator is at neutral", file=sys.stderr)
+    return INTERRUPTED
+
+
+class _Steps:
+    """The steps in their order, on one front end."""
+
+    def __init__(self, path: Path, steps: Sequence[SetupStep], front: FrontEnd) -> None:
+        self._path = path
+        self._steps = steps
+        self._front = front
+        self.finished = 0
+        """Number of steps that were written or left out."""
+        self.interrupted = ""
+        """Signal, or loss of the user, that interrupted a step; empty if none."""
+        self.progress = [
+            StepProgress(step.name, step.title, step.motion, note=done.get(step.name, ""))
+            for done in [done_steps(profile_files.read(path))]
+            for step in steps
+        ]
+
+    async def run(self) -> None:
+        """Run the steps until the last, or until the user ends them."""
+        for step, row in zip(self._steps, self.progress, strict=True):
+            if why := missing(step, load(str(self._path)).profile):
+                self._front.say(f"\n{step.name}: left out, because {why}")
+                row.state, row.note = "left out", why
+                self.finished += 1
                 continue
-            session, interrupted = _run(step, path, terminal)
-            if interrupted:
-                terminal.restore()
-                print(
-                    f"vehicled: set-up ended by {interrupted}; the actuator is at neutral",
-                    file=sys.stderr,
-                )
-                return INTERRUPTED
+            row.state = "now"
+            session = await self._run(step)
+            row.state = "skipped"
+            if self.interrupted:
+                return
             if session.ended is Ended.WRITE and session.measured is not None:
-                finished += _write(path, step, session.measured, terminal)
+                if _write(self._path, step, session.measured, self._front):
+                    row.state, row.note = "done", session.day
+                    self.finished += 1
             elif session.ended is Ended.QUIT:
-                break
-    _show_checklist(load(str(path)), path)
-    return 0 if finished == len(steps) else 1
+                return
+
+    async def _run(self, step: SetupStep) -> StepSession:
+        """Run one step with the profile as it is now."""
+        path = self._path
+        profile = load(
+            str(path), jog_overrides(load(str(path)).profile) if step.name == "servo" else ()
+        ).profile
+        session = StepSession(step, profile, time.strftime("%Y-%m-%d"), self._front.wording)
+        devices = Devices(profile, session.on_message)
+        session.bind(devices)
+        for name, device in devices.all.items():
+            if isinstance(device, TakesSecret) and (ref := device.secret_ref) is not None:
+                device.set_secret(
+                    read_secret(
+                        "password", key=f"devices.{name}", file=ref.file, credential=ref.credential
+                    )[0]
+                )
+        try:
+            ports = {
+                name: make_port(name, table.port, transport_of(table))
+                for name, table in devices_of(profile).items()
+            }
+        except AddressError as error:
+            raise SetupError(f"{path}: {error}") from None
+        bench = SetupBench(session, devices, WireTransport(ports), self._front)
+        await bench.run()
+        self.interrupted = bench.interrupted
+        return session
+
+
+def _on_pages(address: str, path: Path, steps: Sequence[SetupStep]) -> int:
+    """Run the steps on web pages; return the exit status."""
+    view = load(str(path)).profile.view
+    host, port, token = check_page(view, address, "--page", moves=True)
+    # Loaded here, because websockets is an extra of the installation.
+    from vehicled.live.setup.server import SetupServer
+
+    _checked(path)
+    pages = SetupPages(lambda step, measured: _difference(path, step, measured))
+    server = SetupServer(pages, token, view.names, lambda text: print(text, flush=True))
+    run = _Steps(path, steps, server)
+    pages.progress = run.progress
+
+    async def serve() -> None:
+        async with AsyncExitStack() as stack:
+            try:
+                bound = await stack.enter_async_context(server.running(host, port))
+            except OSError as error:
+                raise SetupError(
+                    f"cannot listen on {host}:{port}: {error.strerror or error}"
+                ) from None
+            announce_page("set-up", host, bound, token)
+            await run.run()
+            if not run.interrupted:
+                loaded = load(str(path))
+                pages.finish(_items(loaded, path), first_lap(loaded, path))
+                run.interrupted = await server.wait_for_end()
+
+    anyio.run(serve, backend_options={"loop_factory": new_event_loop})
+    if run.interrupted:
+        return _interrupted(run.interrupted)
+    return 0 if run.finished == len(steps) else 1
 
 
 def _own_profile(name: str | None) -> Path:
@@ -150,47 +266,36 @@ def _own_profile(name: str | None) -> Path:
     return path
 
 
-def _run(step: SetupStep, path: Path, terminal: Terminal) -> tuple[StepSession, str]:
-    """Run one step with the profile as it is now; return its session, and what interrupted it."""
-    loaded = load(str(path), jog_overrides(load(str(path)).profile) if step.name == "servo" else ())
-    profile = loaded.profile
-    session = StepSession(step, profile, time.strftime("%Y-%m-%d"))
-    devices = Devices(profile, session.on_message)
-    session.bind(devices)
-    for name, device in devices.all.items():
-        if isinstance(device, TakesSecret) and (ref := device.secret_ref) is not None:
-            device.set_secret(
-                read_secret(
-                    "password", key=f"devices.{name}", file=ref.file, credential=ref.credential
-                )[0]
-            )
+def _changed(path: Path, step: SetupStep, measured: Measured, day: str) -> str:
+    """Return the text of the profile with what a step measured."""
+    return with_done(
+        with_measured(profile_files.read(path), toml_values(measured, day)), step.name, day
+    )
+
+
+def _difference(path: Path, step: SetupStep, measured: Measured) -> str:
+    """Return what writing a result would change in the profile, as a unified diff."""
     try:
-        ports = {
-            name: make_port(name, table.port, transport_of(table))
-            for name, table in devices_of(profile).items()
-        }
-    except AddressError as error:
-        raise SetupError(f"{path}: {error}") from None
-    bench = SetupBench(session, devices, WireTransport(ports), terminal)
-    anyio.run(bench.run, backend_options={"loop_factory": new_event_loop})
-    return session, bench.interrupted
+        after = _changed(path, step, measured, time.strftime("%Y-%m-%d"))
+    except (UserError, ValueError) as error:
+        return f"the profile cannot be changed: {error}"
+    before = profile_files.read(path).splitlines()
+    lines = unified_diff(before, after.splitlines(), path.name, path.name, n=1, lineterm="")
+    return "\n".join(lines)
 
 
-def _write(path: Path, step: SetupStep, measured: Measured, terminal: Terminal) -> bool:
+def _write(path: Path, step: SetupStep, measured: Measured, front: FrontEnd) -> bool:
     """Write what was measured into the profile, unless the profile would be refused. Return True if
     it is written."""
     if measured.wrong and not measured.values:
-        terminal.say("nothing was written; put it right, then do the step again")
+        front.say("nothing was written; put it right, then do the step again")
         return False
-    day = time.strftime("%Y-%m-%d")
-    text = with_done(
-        with_measured(profile_files.read(path), toml_values(measured, day)), step.name, day
-    )
+    text = _changed(path, step, measured, time.strftime("%Y-%m-%d"))
     after = parse(text, str(path), beside=path.parent)
     write_output(path, text)
-    terminal.say(f"written: {path}")
+    front.say(f"written: {path}")
     for finding in after.errors:
-        terminal.say(f"note: {finding}")
+        front.say(f"note: {finding}")
     return True
 
 
@@ -236,11 +341,32 @@ def done_steps(source: str) -> dict[str, str]:
     return dict(part.split(" ", 1) for part in found[1].split(", ") if " " in part) if found else {}
 
 
+def _items(loaded: Loaded, path: Path) -> list[CheckItem]:
+    return checklist(loaded.profile, loaded.findings, done_steps(profile_files.read(path)))
+
+
+def first_lap(loaded: Loaded, path: Path) -> list[str]:
+    """Return what to do for the first lap, by lines."""
+    name = path.stem if path.parent == profile_files.folders()[0] else str(path)
+    lines = [
+        (
+            f"vehicled run --profile {name}        and in the other: vehicled speed 1, then "
+            "vehicled arm, vehicled mode auto"
+        )
+    ]
+    if not any("Heading" in table.messages for table in loaded.profile.devices.values()):
+        lines.append(
+            "no device measures the heading: vehicled mode align first, with 5 m of free way "
+            "ahead (docs/heading.md)"
+        )
+    return lines
+
+
 def _show_checklist(loaded: Loaded, path: Path) -> None:
     """Print the checklist, ask what only the owner can see, and name the commands of the first
     lap."""
     print("\nBefore the first drive")
-    for item in checklist(loaded.profile, loaded.findings, done_steps(profile_files.read(path))):
+    for item in _items(loaded, path):
         if item.state != "ask":
             print(f"  {'ok  ' if item.state == 'ok' else 'LOOK'}  {item.text}")
             continue
@@ -255,14 +381,6 @@ def _show_checklist(loaded: Loaded, path: Path) -> None:
                 "list again"
             )
             return
-    name = path.stem if path.parent == profile_files.folders()[0] else str(path)
     print("The first lap, in two terminals:")
-    print(
-        f"  vehicled run --profile {name}        and in the other: vehicled speed 1, then "
-        "vehicled arm, vehicled mode auto"
-    )
-    if not any("Heading" in table.messages for table in loaded.profile.devices.values()):
-        print(
-            "  no device measures the heading: vehicled mode align first, with 5 m of free way "
-            "ahead (docs/heading.md)"
-        )
+    for line in first_lap(loaded, path):
+        print(f"  {line}")

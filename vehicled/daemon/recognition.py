@@ -53,7 +53,7 @@ _READERS = {
     "nmea": ("ublox", "vectornav"),
     "rtcm": ("rtcm", "ntrip", "ublox"),
     "spartn": ("rtcm", "ntrip"),
-    "vesc": ("vesc_uart",),
+    "vesc": ("vesc_uart", "vesc_forward"),
     "mavlink": ("mavlink_autopilot",),
 }
 """Drivers that read a format, where its name is not that of the driver."""

@@ -14,6 +14,7 @@ the plant it drives.
 """
 
 import tomllib
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -70,6 +71,7 @@ DRIVERS: dict[str, str] = {
     "sick": "drivers.lidar.sick:SickDevice",
     "vesc_can": "drivers.vesc.device:VescCan",
     "vesc_uart": "drivers.vesc.device:VescUart",
+    "vesc_forward": "drivers.vesc.forwarding:VescForward",
     "odrive_can": "drivers.motor.odrive:OdriveCan",
     "odrive_ascii": "drivers.motor.odrive:OdriveAscii",
     "roboclaw": "drivers.motor.roboclaw:RoboclawDevice",
@@ -157,6 +159,9 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
 """Driver of each recording format, with the parameters with which it only listens."""
 
 QUESTIONS: dict[str, str] = {"vesc": "drivers.vesc.uart:QUESTIONS"}
+ANSWERS: dict[str, str] = {"vesc": "drivers.vesc.report:facts_of"}
+"""Functions that make facts of a vehicle, and lines for its owner, of the answers to the
+questions."""
 """Bytes that make a device which answers only commands say who it is, by recording format. They
 move and change nothing."""
 
@@ -188,6 +193,16 @@ def questions() -> dict[str, bytes]:
     for name, target in QUESTIONS.items():
         module, _, attribute = target.partition(":")
         found[name] = getattr(import_module(module), attribute)
+    return found
+
+
+def facts_of_answers(
+    name: str, answers: Mapping[str, object]
+) -> tuple[dict[str, float], list[str]]:
+    """Return the facts of a vehicle by the answers of a device that was asked, and lines for its
+    owner."""
+    module, _, attribute = ANSWERS[name].partition(":")
+    found: tuple[dict[str, float], list[str]] = getattr(import_module(module), attribute)(answers)
     return found
 
 

@@ -140,6 +140,13 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         _R, "status messages of an idle controller on CAN; the serial line by pyvesc",
     ),
     SupportedDevices(
+        ("vesc_forward",), "vesc/NOTES.md",
+        "VESC on USB or a serial line, with up to three more behind it on its CAN bus",
+        "serial, USB",
+        "as `vesc_uart`, for up to four motors, each with its own time-out",
+        _V, "the packets of the firmware's sources",
+    ),
+    SupportedDevices(
         ("odrive_can", "odrive_ascii"), "motor/NOTES.md",
         "ODrive v3 (firmware 0.5), Pro, S1, Micro (0.6)", "CAN, serial, USB",
         "motor status, wheel speed, named errors; takes commands for one axis or two",

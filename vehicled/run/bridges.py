@@ -151,19 +151,26 @@ def _open_view(
             ],
         ),
     )
-    _announce(host, process.port, token, teleop=view.teleop)
+    what = "live view and teleoperation" if view.teleop else "live view"
+    announce_page(what, host, process.port, token)
     return process
 
 
 def check_view(view: ViewTable, address: str) -> tuple[str, int, str]:
     """Return (host, port, token) before anything is started. Raises :class:`SetupError`."""
+    return check_page(view, address, "--view", moves=view.teleop)
+
+
+def check_page(view: ViewTable, address: str, option: str, *, moves: bool) -> tuple[str, int, str]:
+    """Return (host, port, token) of a page that an option asks for; one that ``moves`` the vehicle
+    has a token at every address. Raises :class:`SetupError`."""
     if find_spec("websockets") is None:
-        raise SetupError("--view needs the package websockets: pip install 'vehicled[view]'")
+        raise SetupError(f"{option} needs the package websockets: pip install 'vehicled[view]'")
     try:
         host, port = parse_address(address or view.address)
     except ValueError as error:
-        raise SetupError(f"{'--view' if address else 'view.address'}: {error}") from None
-    return host, port, _token(view, needed=view.teleop or not is_loopback(host))
+        raise SetupError(f"{option if address else 'view.address'}: {error}") from None
+    return host, port, _token(view, needed=moves or not is_loopback(host))
 
 
 def _course(course: Course, step: int) -> CourseFacts:
@@ -189,14 +196,13 @@ def _token(view: ViewTable, *, needed: bool) -> str:
     return token
 
 
-def _announce(host: str, port: int, token: str, *, teleop: bool) -> None:
+def announce_page(what: str, host: str, port: int, token: str) -> None:
     """Print the address of the page. The token follows a #, because browsers never send that
     part."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host)
     places = [url_of(host if here is None else here, port)]
     if here is not None:
         places.append(url_of(_own_address() if host == "0.0.0.0" else socket.gethostname(), port))
-    what = "live view and teleoperation" if teleop else "live view"
     shown = f"#{token}" if token else ""
     for place in dict.fromkeys(places):
         print(f"{what}: {place}{shown}", file=sys.stderr, flush=True)

@@ -1,18 +1,49 @@
 """Drivers of a vehicle without a daemon: bytes and times in, messages and bytes out. Pure."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 from vehicled.core.messages import ActuatorCommand, Corrections, Message, PortState
+from vehicled.core.mixing import Mixing
 from vehicled.core.ports import NEVER_NS, Device
 from vehicled.daemon.actuation import Actuation
 from vehicled.daemon.app import actuator_roles, corrections_routes, make_device
 from vehicled.daemon.machine import Outgoing
 from vehicled.daemon.recognition import UnreadBytes
-from vehicled.live.setup.steps import devices_of
+from vehicled.live.setup.steps import MotorOutput, devices_of
 from vehicled.profile.mixing import mixings_of
 from vehicled.profile.schema import Profile
 
 LACKS = "nothing arrives: is it switched on and plugged in, and is the port right?"
+
+
+@runtime_checkable
+class ReadsConfiguration(Protocol):
+    """Driver that can read its device's own configuration."""
+
+    def ask_configuration(self, now_ns: int) -> None:
+        """Begin to read it."""
+
+    def configuration(self) -> tuple[list[str], list[str]]:
+        """Return what was read, and where it contradicts the profile."""
+        ...
+
+
+class SelectableMixing(Mixing):
+    """Mixing that may give the throttle to one output only. Directions and servos stay."""
+
+    def __init__(self, mixing: Mixing) -> None:
+        super().__init__(mixing.rows)
+        self._whole = mixing
+        self.only: int | None = None
+        """Number of the output that gets the throttle, -1 for none of this device; None: all."""
+
+    def outputs(self, throttle: float, steering: float) -> tuple[float, ...]:
+        values = self._whole.outputs(throttle, steering)
+        return tuple(
+            value if self.only in (None, number) or not row.drive else 0.0
+            for number, (row, value) in enumerate(zip(self.rows, values, strict=True))
+        )
 
 
 class Devices:
@@ -21,9 +52,12 @@ class Devices:
     def __init__(self, profile: Profile, listener: Callable[[str, Message], None]) -> None:
         """``listener`` gets each message with the name of its device."""
         tables = devices_of(profile)
-        mixings = mixings_of(profile)
+        self._mixings = {
+            name: SelectableMixing(mixing) for name, mixing in mixings_of(profile).items()
+        }
         self._devices: dict[str, Device] = {
-            name: make_device(name, profile.devices, "wires", mixings.get(name)) for name in tables
+            name: make_device(name, profile.devices, "wires", self._mixings.get(name))
+            for name in tables
         }
         drivers = {
             name: table.driver.name
@@ -126,6 +160,28 @@ class Devices:
         for name in self._actuation.ports[:1]:
             self._listener(name, command)
 
+    def ask_configurations(self, now_ns: int) -> None:
+        """Begin to read the configurations that the devices hold themselves."""
+        for device in self._devices.values():
+            if isinstance(device, ReadsConfiguration):
+                device.ask_configuration(now_ns)
+
+    def configurations(self) -> dict[str, tuple[list[str], list[str]]]:
+        """Return what was read of each device, and where it contradicts the profile."""
+        return {
+            name: device.configuration()
+            for name, device in self._devices.items()
+            if isinstance(device, ReadsConfiguration)
+        }
+
+    def drive_only(self, motor: MotorOutput | None) -> None:
+        """Give the throttle to one motor, and to no other; None: to all again."""
+        for name, mixing in self._mixings.items():
+            if motor is None:
+                mixing.only = None
+            else:
+                mixing.only = motor.output if motor.device == name else -1
+
     def take_tx(self) -> list[Outgoing]:
         """Drain what is to be done at the ports."""
         out, self._out = self._out, []
@@ -134,9 +190,10 @@ class Devices:
     def _take(self, name: str, messages: Sequence[Message], now_ns: int) -> None:
         for message in messages:
             self._seen[name].add(type(message).__name__)
-            _, joined = self._actuation.joined(name, message)
-            if joined is not None:
-                self._listener(name, joined)
+            record, joined = self._actuation.joined(name, message)
+            for each in {id(each): each for each in (record, joined)}.values():
+                if each is not None:
+                    self._listener(name, each)
             if isinstance(message, Corrections):
                 for receiver, sources in self._routes.items():
                     if name in sources:

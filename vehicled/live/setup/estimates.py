@@ -120,7 +120,7 @@ def _began_still(rec: StepRecording) -> tuple[int, int]:
     if not spans or rec.imu_s[spans[0][0]] - rec.imu_s[0] > 2.0:
         raise NotMeasuredError(
             "the vehicle was not still at the beginning: leave it untouched for two seconds "
-            "after Enter"
+            "once it records"
         )
     low, high = spans[0]
     # The end may be the beginning of a motion.

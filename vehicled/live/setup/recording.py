@@ -1,15 +1,17 @@
 """Samples of one step of the set-up, as arrays in SI units; times in seconds from the first
 sample."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import hypot, isfinite, sqrt
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from vehicled.core.messages import (
     ActuatorCommand,
+    ActuatorStatus,
     CarrierSolution,
     GnssFix,
     Heading,
@@ -55,6 +57,14 @@ class StepRecording(Struct, frozen=True):
     commands: Array
     """Throttle, brake, steering (n, 3)."""
 
+    motors: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    """Times and speeds of each of several motors, by its own numbers in the profile."""
+
+    def of_motor(self, name: str) -> "StepRecording":
+        """Return the recording with the speed of one of several motors for that of the vehicle."""
+        times, speeds = self.motors[name]
+        return structs.replace(self, speed_s=times, speed_mps=speeds)
+
     @property
     def has_imu(self) -> bool:
         """True if an inertial unit sent samples."""
@@ -64,11 +74,21 @@ class StepRecording(Struct, frozen=True):
 class SampleRecorder:
     """Collects the messages of one step."""
 
-    def __init__(self, mps_per_motor_radps: float | None, source: str = "MotorStatus") -> None:
+    def __init__(
+        self,
+        mps_per_motor_radps: float | None,
+        source: str = "MotorStatus",
+        motors: Mapping[str, float] = MappingProxyType({}),
+        motor: str = "",
+    ) -> None:
         """``source``: type of the messages that give the speed; ``mps_per_motor_radps`` converts
-        that of a motor."""
+        that of a motor. ``motors``: the same factor of each of several actuators that drive;
+        ``motor``: the one of them whose speed is taken for that of the vehicle."""
         self._scale = mps_per_motor_radps
         self._source = source
+        self._motors = motors
+        self._motor = motor
+        self._own: dict[str, list[tuple[float, float]]] = {name: [] for name in motors}
         self._imu: list[tuple[float, ...]] = []
         self._speeds: list[tuple[float, float]] = []
         self._fixes: list[GnssFix] = []
@@ -78,6 +98,8 @@ class SampleRecorder:
         """Newest speed by wheel or motor."""
         self.voltage_v: float | None = None
         """Newest voltage of the supply."""
+        self.rate_radps: tuple[float, ...] | None = None
+        """Newest angular rate."""
 
     def add(self, message: Message) -> None:
         """Take a message of a device, or a command that was sent."""
@@ -85,6 +107,7 @@ class SampleRecorder:
             case ImuSample() if isfinite(
                 sum(message.specific_force_mps2) + sum(message.angular_rate_radps)
             ):
+                self.rate_radps = message.angular_rate_radps
                 self._imu.append(
                     (message.t_ns, *message.specific_force_mps2, *message.angular_rate_radps)
                 )
@@ -92,11 +115,19 @@ class SampleRecorder:
                 if isfinite(message.input_voltage_v):
                     self.voltage_v = message.input_voltage_v
                 if (
-                    self._source == "MotorStatus"
+                    not self._motor
+                    and self._source == "MotorStatus"
                     and self._scale is not None
                     and isfinite(message.motor_speed_radps)
                 ):
                     self._speed(message.t_ns, self._scale * message.motor_speed_radps)
+            case ActuatorStatus() if message.device in self._motors and isfinite(
+                message.motor_speed_radps
+            ):
+                own_mps = self._motors[message.device] * message.motor_speed_radps
+                self._own[message.device].append((message.t_ns, own_mps))
+                if message.device == self._motor:
+                    self._speed(message.t_ns, own_mps)
             case WheelSpeed() if self._source == "WheelSpeed" and isfinite(message.speed_mps):
                 self._speed(message.t_ns, message.speed_mps)
             case GnssFix() if isfinite(message.latitude_rad + message.longitude_rad):
@@ -141,6 +172,11 @@ class SampleRecorder:
             magnetic=any(heading.kind is HeadingKind.MAGNETIC for heading in self._headings),
             command_s=commands[:, 0],
             commands=commands[:, 1:],
+            motors={
+                name: (table[:, 0], table[:, 1])
+                for name, rows in self._own.items()
+                for table in [_table(rows, 2, zero_ns)]
+            },
         )
 
 

@@ -1,13 +1,14 @@
 """One step of the set-up between its user and its devices, without clock, terminal and ports.
 
-Nothing moves unless the step drives, its key repeats, and the actuator accepts commands. Every
-other key ends the recording, and then the actuator gets neutral commands only, as before and after
-it.
+Nothing moves unless the step drives, its key repeats or a page's button is held, and the actuator
+accepts commands. Every other key ends the recording, and then the actuator gets neutral commands
+only, as before and after it.
 """
 
 from enum import Enum
-from math import nan
+from math import inf, nan
 from textwrap import fill
+from typing import NamedTuple
 
 from vehicled.core.messages import ActuatorCommand, Message, Mode
 from vehicled.live.setup import estimates
@@ -17,8 +18,14 @@ from vehicled.live.setup.manoeuvres import BRAKE, Manoeuvre, Moment, ServoJog, S
 from vehicled.live.setup.recording import SampleRecorder
 from vehicled.live.setup.steps import (
     Measured,
+    MotorOutput,
+    MotorRun,
     Observed,
+    Question,
     SetupStep,
+    Wording,
+    motor_outputs,
+    motor_scales,
     mps_per_motor_radps,
     pace,
     questions,
@@ -54,6 +61,9 @@ class Stage(Enum):
     OVER = "over"
 
 
+TERMINAL = Wording("press Enter", "the space bar", "the left arrow key", "the right arrow key")
+
+
 class Ended(Enum):
     """Outcome of a step, as its user chose."""
 
@@ -62,20 +72,55 @@ class Ended(Enum):
     QUIT = "quit"
 
 
-class StepSession:
-    """Runs one step. The host calls :meth:`on_keys`, :meth:`on_message` and, every ``PERIOD_NS``,
-    :meth:`tick`."""
+class StepChoice(Enum):
+    """Choice of the user while nothing drives: a key of the terminal, or a button of the page."""
 
-    def __init__(self, step: SetupStep, profile: Profile, day: str) -> None:
-        """``day``: date that is written beside what is measured."""
+    BEGIN = "begin"
+    FINISH = "finish"
+    """End of a recording, or of the servo's way."""
+    WRITE = "write"
+    AGAIN = "again"
+    SKIP = "skip"
+    QUIT = "end"
+
+
+_LETTERS = {"q": StepChoice.QUIT, "s": StepChoice.SKIP, "r": StepChoice.AGAIN}
+_ON_ENTER = (StepChoice.BEGIN, StepChoice.WRITE, StepChoice.AGAIN)
+
+
+class LiveSample(NamedTuple):
+    """Newest values of a step; None for one that does not arrive."""
+
+    speed_mps: float | None
+    rate_radps: tuple[float, ...] | None
+    steering: float
+    throttle: float
+    brake: float
+
+
+class StepSession:
+    """Runs one step. The host calls :meth:`on_message` and, every ``PERIOD_NS``, :meth:`tick`; a
+    terminal calls :meth:`on_keys`, and a page :meth:`choose`, :meth:`hold`, :meth:`answer` and
+    :meth:`abort`."""
+
+    def __init__(
+        self, step: SetupStep, profile: Profile, day: str, wording: Wording = TERMINAL
+    ) -> None:
+        """``day``: date that is written beside what is measured. ``wording``: that of the front
+        end; the keys of a terminal are named on a terminal only."""
         self.step = step
         self.stage = Stage.READY
         self.ended: Ended | None = None
         self.measured: Measured | None = None
         """Result; None if nothing was measured."""
+        self.failure = ""
+        """Why nothing was measured; empty before the judgement, and if something was."""
         self._profile = profile
-        self._day = day
-        self._scale = mps_per_motor_radps(profile)
+        self.day = day
+        self._scale, self._scales = mps_per_motor_radps(profile), motor_scales(profile)
+        motors = motor_outputs(profile)
+        self._motors = motors if step.each_motor and len(motors) > 1 else []
+        self._runs: list[MotorRun] = []
         self._recorder = self._new_recorder()
         self._manoeuvre: Manoeuvre | None = None
         self._decoder = KeyDecoder()
@@ -85,22 +130,27 @@ class StepSession:
         self._answers: dict[str, str] = {}
         self._jogged: dict[str, float] = {}
         self._typed = ""
+        self._held_until_ns = 0
+        self._last = SetupDemand()
         self._lines: list[str] = []
         self._since_ns = self._ticked_ns = self._keys_ns = self._brakes_until_ns = 0
         self._missing = ""
         self._shown_ns = 0
         self._devices: Devices | None = None
+        self._hints = wording is TERMINAL
         self._say(f"\n{step.name}: {step.title}")
         if step.motion == "drives":
             self._say(
-                "THE VEHICLE DRIVES in this step, while you hold the space bar and no longer."
+                f"THE VEHICLE DRIVES in this step, while you hold {wording.hold} and no longer."
             )
         elif step.motion == "wheels off the ground":
             self._say("THE WHEELS TURN in this step: they must touch nothing.")
-        self._say(fill(step.do, COLUMNS))
-        self._say(
-            "Enter: begin   s: skip this step   q: end   (any key but those of the step stops it)"
-        )
+        self._say(fill(wording.instructions(step), COLUMNS))
+        if self._hints:
+            self._say(
+                "Enter: begin   s: skip this step   q: end   (any key but those of the step stops "
+                "it)"
+            )
 
     def bind(self, devices: Devices) -> None:
         """Take the devices, which this step commands."""
@@ -130,32 +180,132 @@ class StepSession:
 
     def _on_character(self, character: str, now_ns: int) -> None:
         match self.stage:
-            case Stage.READY | Stage.DONE if character == "q":
-                self._end(Ended.QUIT)
-            case Stage.READY | Stage.DONE if character == "s":
-                self._end(Ended.SKIP)
-            case Stage.READY if character == "\n":
-                self.stage, self._since_ns = Stage.WAITING, now_ns
-            case Stage.DONE if character == "r" or (character == "\n" and self.measured is None):
-                self._again("")
-            case Stage.DONE if character == "\n":
-                self._end(Ended.WRITE)
             case Stage.WAITING:
                 self._again("aborted")
             case Stage.ASKING:
                 self._on_answer(character)
+            case _ if character == "\n":
+                self.choose(next(each for each in _ON_ENTER if each in self.choices), now_ns)
+            case _ if character in _LETTERS:
+                self.choose(_LETTERS[character], now_ns)
             case _:
                 pass
 
-    def _on_driving_key(self, key: Key, now_ns: int) -> None:
-        manoeuvre = self._manoeuvre
-        jogs = isinstance(manoeuvre, ServoJog)
-        if key is Key.TAKE and (manoeuvre is None or jogs):
-            if isinstance(manoeuvre, ServoJog):
-                self._mark(manoeuvre.steering)
-            else:
+    # ---------------------------------------------------------------- choices
+
+    @property
+    def choices(self) -> tuple[StepChoice, ...]:
+        """Choices that the present stage has."""
+        match self.stage:
+            case Stage.READY:
+                return (StepChoice.BEGIN, StepChoice.SKIP, StepChoice.QUIT)
+            case Stage.RECORDING if self._manoeuvre is None or self.jogs:
+                return (StepChoice.FINISH,)
+            case Stage.DONE if self.measured is None:
+                return (StepChoice.AGAIN, StepChoice.SKIP, StepChoice.QUIT)
+            case Stage.DONE:
+                return (StepChoice.WRITE, StepChoice.AGAIN, StepChoice.SKIP, StepChoice.QUIT)
+            case _:
+                return ()
+
+    def choose(self, choice: StepChoice, now_ns: int) -> None:
+        """Follow a choice; one that the stage does not have is ignored."""
+        if choice not in self.choices:
+            return
+        match choice:
+            case StepChoice.BEGIN:
+                self.stage, self._since_ns = Stage.WAITING, now_ns
+            case StepChoice.FINISH if isinstance(self._manoeuvre, ServoJog):
+                self._mark(self._manoeuvre.steering)
+            case StepChoice.FINISH:
                 self._finish()
-        elif manoeuvre is not None and (
+            case StepChoice.WRITE:
+                self._end(Ended.WRITE)
+            case StepChoice.AGAIN:
+                self._again("")
+            case StepChoice.SKIP:
+                self._end(Ended.SKIP)
+            case StepChoice.QUIT:
+                self._end(Ended.QUIT)
+
+    @property
+    def drives(self) -> bool:
+        """True while a held key or button moves something."""
+        return self.stage is Stage.RECORDING and self._manoeuvre is not None
+
+    @property
+    def jogs(self) -> bool:
+        """True while the servo follows the keys for left and right."""
+        return self.stage is Stage.RECORDING and isinstance(self._manoeuvre, ServoJog)
+
+    def hold(self, key: Key | None, until_ns: int) -> None:
+        """Take a reading of a page's dead-man button: the key that is held, None if none is, and
+        the time until which that counts."""
+        if not self.drives:
+            return
+        if key is not None and key not in ((Key.LEFT, Key.RIGHT) if self.jogs else (Key.HOLD,)):
+            self.abort(f"aborted by a button ({key.value}); the actuator is at neutral")
+            return
+        self._arrow = key
+        self._held_until_ns = 0 if key is None else until_ns
+
+    def abort(self, why: str) -> None:
+        """End what the step does at once; what drives brakes."""
+        if self.stage in (Stage.WAITING, Stage.RECORDING, Stage.ASKING):
+            self._again(why)
+
+    def held(self, now_ns: int) -> bool:
+        """Return True while the key repeats or the button is held."""
+        return now_ns < self._held_until_ns or (
+            self._repeat.held and not self._repeat.silent(now_ns)
+        )
+
+    @property
+    def question(self) -> Question | None:
+        """Question that waits for an answer; None if none does."""
+        return self._next_question() if self.stage is Stage.ASKING else None
+
+    def _next_question(self) -> Question | None:
+        return next(
+            (
+                each
+                for each in self._questions
+                if each.name not in self._answers
+                and not each.unless.items() & self._answers.items()
+            ),
+            None,
+        )
+
+    @property
+    def motor(self) -> MotorOutput | None:
+        """Motor that is driven, where several are driven one by one."""
+        return self._motors[min(len(self._runs), len(self._motors) - 1)] if self._motors else None
+
+    def answer(self, text: str) -> None:
+        """Answer the question; what is no answer is said."""
+        question = self.question
+        if question is None:
+            return
+        if question.options:
+            if text in question.options:
+                self._answer(question, text)
+            return
+        text = text.strip().replace(",", ".") or question.usual
+        try:
+            if 0.0 < float(text) < inf:
+                self._answer(question, text)
+                return
+        except ValueError:
+            pass
+        self._say(f'"{text}" is no number above 0')
+
+    # ---------------------------------------------------------------- keys of a terminal
+
+    def _on_driving_key(self, key: Key, now_ns: int) -> None:
+        jogs = self.jogs
+        if key is Key.TAKE and StepChoice.FINISH in self.choices:
+            self.choose(StepChoice.FINISH, now_ns)
+        elif self._manoeuvre is not None and (
             (key in (Key.LEFT, Key.RIGHT) and jogs) or (key is Key.HOLD and not jogs)
         ):
             if self._arrow is not key:
@@ -167,37 +317,45 @@ class StepSession:
 
     def _mark(self, steering: float) -> None:
         side = "right" if "left" in self._jogged else "left"
-        self._repeat.let_go()
+        self._let_go()
         self._jogged[side] = steering
         self._say(f"{side} end at the command {steering:+.2f}")
         if side == "right":
             self._finish()
 
     def _on_answer(self, character: str) -> None:
-        question = self._questions[len(self._answers)]
+        question = self.question
         if character == ESCAPE:
             self._again("aborted")
-        elif question.kind == "yes or no":
-            if character in "yn":
-                self._answer(character)
+        elif question is not None and question.options:
+            self.answer(character)
         elif character == "\n":
-            text = self._typed.strip().replace(",", ".") or question.usual
-            self._typed = ""
-            try:
-                if float(text) > 0.0:
-                    self._answer(text)
-            except ValueError:
-                self._say(f'"{text}" is no number')
+            text, self._typed = self._typed, ""
+            self.answer(text)
         elif character in "\x7f\x08":
             self._typed = self._typed[:-1]
         elif len(self._typed) < MOST_TEXT:
             self._typed += character
 
-    def _answer(self, text: str) -> None:
-        self._say(f"{self._questions[len(self._answers)].text}: {text}")
-        self._answers[self._questions[len(self._answers)].name] = text
-        if len(self._answers) == len(self._questions):
-            self._judge()
+    def _answer(self, question: Question, text: str) -> None:
+        self._say(f"{question.text}: {question.options.get(text, text)}")
+        self._answers[question.name] = text
+        self._ask_on()
+
+    def _ask_on(self) -> None:
+        """Ask the next question; after the last one go on to the next motor, or judge."""
+        if self._next_question() is not None:
+            self.stage = Stage.ASKING
+            return
+        motor = self.motor
+        if motor is not None:
+            run = MotorRun(motor, self._recorder.recording(), self._answers)
+            self._runs.append(run)
+            self._answers = {}
+            if len(self._runs) < len(self._motors):
+                self.stage, self._since_ns = Stage.WAITING, self._ticked_ns
+                return
+        self._judge()
 
     # ---------------------------------------------------------------- time
 
@@ -207,7 +365,7 @@ class StepSession:
         dt_s = min((now_ns - self._ticked_ns) * 1e-9, 0.1)
         if now_ns - self._ticked_ns > STALL_NS:
             # Keys that waited meanwhile do not show that one is held now.
-            self._repeat.let_go()
+            self._let_go()
         self._ticked_ns = now_ns
         if self.stage is Stage.WAITING:
             self._wait(now_ns)
@@ -222,7 +380,7 @@ class StepSession:
             self._again("aborted by the Esc key; the actuator is at neutral")
             return self._command(BRAKE, now_ns)
         self._repeat.expire(now_ns)
-        held = self._repeat.held and not self._repeat.silent(now_ns)
+        held = self.held(now_ns)
         arrow = {Key.LEFT: 1, Key.RIGHT: -1}.get(self._arrow, 0) if self._arrow is not None else 0
         speed = self._recorder.speed_mps
         refusal = "" if self._devices is None else self._devices.refusal
@@ -242,10 +400,22 @@ class StepSession:
         drove = self._manoeuvre is not None or now_ns < self._brakes_until_ns
         return self._command(BRAKE if drove else SetupDemand(), now_ns)
 
+    def live(self) -> LiveSample:
+        """Return the newest values."""
+        last = self._last
+        return LiveSample(
+            self._recorder.speed_mps,
+            self._recorder.rate_radps,
+            last.steering,
+            last.throttle,
+            last.brake,
+        )
+
     def status(self, now_ns: int) -> str:
         """Return the line that shows where the step is."""
-        if self.stage is Stage.ASKING:
-            return f"{self._questions[len(self._answers)].text}: {self._typed}"
+        if (question := self.question) is not None:
+            keys = ", ".join(f"{key} {meaning}" for key, meaning in question.options.items())
+            return f"{question.text} ({keys})" if keys else f"{question.text}: {self._typed}"
         if self.stage is Stage.DONE:
             return (
                 "Enter: write   r: again   s: skip   q: end"
@@ -256,7 +426,7 @@ class StepSession:
         if self.stage is Stage.RECORDING:
             parts.append(f"{(now_ns - self._since_ns) * 1e-9:.0f} s")
             if self._manoeuvre is not None:
-                parts.append("held" if self._repeat.held else "released: hold the key")
+                parts.append("held" if self.held(now_ns) else "released")
             if self._recorder.speed_mps is not None:
                 parts.append(f"{self._recorder.speed_mps:+.2f} m/s")
             if self.step.name == "accelerometer":
@@ -268,7 +438,7 @@ class StepSession:
             self._shown_ns = now_ns
             seen = estimates.sides(self._recorder.recording())
             self._missing = ", ".join(name for name in estimates.SIDES if name not in seen)
-        return f"missing: {self._missing}" if self._missing else "all six sides: press Enter"
+        return f"missing: {self._missing}" if self._missing else "all six sides"
 
     def _wait(self, now_ns: int) -> None:
         """Begin to record once the devices of the step are there."""
@@ -278,9 +448,16 @@ class StepSession:
             self._manoeuvre = (
                 None if self.step.manoeuvre is None else self.step.manoeuvre(pace(self._profile))
             )
-            self._decoder, self._repeat, self._arrow = KeyDecoder(), KeyRepeat(), None
+            self._decoder, self._repeat = KeyDecoder(), KeyRepeat()
+            self._let_go()
             self._jogged, self._answers = {}, {}
             self.stage, self._since_ns = Stage.RECORDING, now_ns
+            if self._devices is not None:
+                self._devices.drive_only(self.motor)
+                if self.step.reads_configurations:
+                    self._devices.ask_configurations(now_ns)
+            if self.motor is not None:
+                self._say(f"motor {self.motor.label}")
         elif now_ns - self._since_ns > READY_NS:
             self._again(f"not begun: {lacking}")
 
@@ -295,50 +472,62 @@ class StepSession:
         return devices.refusal if self.step.manoeuvre is not None else ""
 
     def _new_recorder(self) -> SampleRecorder:
-        return SampleRecorder(self._scale, speed_source(self._profile))
+        motor = self.motor
+        alone = motor.device if motor is not None and motor.device in self._scales else ""
+        return SampleRecorder(self._scale, speed_source(self._profile), self._scales, alone)
+
+    def _let_go(self) -> None:
+        self._repeat.let_go()
+        self._arrow, self._held_until_ns = None, 0
 
     def _finish(self) -> None:
-        self._manoeuvre = None
-        if self._questions:
-            self.stage = Stage.ASKING
-        else:
-            self._judge()
+        self._brake()
+        self._ask_on()
 
     def _judge(self) -> None:
-        arrived = {} if self._devices is None else self._devices.arrived()
+        devices = self._devices
         seen = Observed(
             profile=self._profile,
             recording=self._recorder.recording(),
             answers=self._answers,
             jogged=self._jogged,
-            arrived=arrived,
+            runs=self._runs,
+            arrived={} if devices is None else devices.arrived(),
+            configurations={} if devices is None else devices.configurations(),
         )
         self.stage = Stage.DONE
         try:
             self.measured = self.step.judge(seen)
         except NotMeasuredError as error:
-            self.measured = None
+            self.measured, self.failure = None, str(error)
             self._say(f"not measured: {error}")
             return
         self._say("found, and the profile is WRONG:" if self.measured.wrong else "found:")
         for verdict in self.measured.verdicts:
             self._say(f"  {verdict}")
-        for key, text in toml_values(self.measured, self._day).items():
+        for key, text in toml_values(self.measured, self.day).items():
             self._say(f"  {key} = {text}")
         if not self.measured.values:
             self._say("  there is nothing to write")
 
     def _again(self, why: str) -> None:
         """Go back to the beginning of the step; what drives brakes first."""
-        if self._manoeuvre is not None:
-            self._brakes_until_ns = self._ticked_ns + BRAKED_NS
-        self._manoeuvre = None
+        self._brake()
         self._typed, self._answers = "", {}
-        self.measured = None
+        self.measured, self.failure = None, ""
+        self._runs = []
         self.stage = Stage.READY
         if why:
             self._say(why)
-        self._say("Enter: begin   s: skip   q: end")
+        if self._hints:
+            self._say("Enter: begin   s: skip   q: end")
+
+    def _brake(self) -> None:
+        """End the manoeuvre; what drove brakes, because a vehicle without a brake command rolls
+        on."""
+        if self._manoeuvre is not None:
+            self._brakes_until_ns = self._ticked_ns + BRAKED_NS
+        self._manoeuvre = None
 
     def _end(self, how: Ended) -> None:
         self.stage, self.ended = Stage.OVER, how
@@ -346,6 +535,7 @@ class StepSession:
     def _command(
         self, demand: SetupDemand, now_ns: int, mode: Mode = Mode.STANDBY
     ) -> ActuatorCommand:
+        self._last = demand
         angle = self._profile.vehicle.steering.wheel_angle_rad(demand.steering)
         return ActuatorCommand(
             now_ns, 0, demand.throttle, demand.brake, demand.steering, angle, mode

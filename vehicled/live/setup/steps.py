@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct, field, structs
+from msgspec.structs import asdict
 
+from vehicled.core.mixing import Mix
 from vehicled.live.setup import estimates
 from vehicled.live.setup.estimates import Estimate, NotMeasuredError, rotation
 from vehicled.live.setup.manoeuvres import (
@@ -20,6 +22,7 @@ from vehicled.live.setup.manoeuvres import (
 )
 from vehicled.live.setup.recording import Array, StepRecording
 from vehicled.profile.mixing import mixings_of
+from vehicled.profile.registry import resolve
 from vehicled.profile.schema import DeviceTable, Profile
 from vehicled.profile.toml_text import value_text
 
@@ -41,6 +44,36 @@ class Measured(Struct, frozen=True):
     """True if the profile contradicts the vehicle."""
 
 
+class MotorOutput(Struct, frozen=True):
+    """Output of an actuator that drives."""
+
+    device: str
+    output: int
+    """Number among the outputs of the driver."""
+    name: str
+    """Name of the output in ``mix``; empty for a device that has the whole vehicle."""
+    row: Mix
+
+    @property
+    def label(self) -> str:
+        """Name for the user."""
+        return f"{self.device}.{self.name}" if self.name else self.device
+
+    @property
+    def side(self) -> str:
+        """Side that the profile says it drives; empty for both."""
+        left, right = bool(self.row.left), bool(self.row.right)
+        return "" if left is right else "left" if left else "right"
+
+
+class MotorRun(Struct, frozen=True):
+    """One motor, driven alone."""
+
+    motor: MotorOutput
+    recording: StepRecording
+    answers: Mapping[str, str]
+
+
 class Observed(Struct, frozen=True, kw_only=True):
     """All that a step is judged by."""
 
@@ -50,6 +83,11 @@ class Observed(Struct, frozen=True, kw_only=True):
     """Answers to the questions of the step."""
     jogged: Mapping[str, float] = field(default_factory=dict)
     """Steering commands at the ends, by ``left`` and ``right``."""
+    runs: Sequence[MotorRun] = ()
+    """Each of several motors, in a step that drives them one by one."""
+    configurations: Mapping[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    """Contents of the configurations that the devices hold, and contradictions with the profile, by
+    device."""
     arrived: Mapping[str, str] = field(default_factory=dict)
     """Fault of each device: empty if what the profile expects arrives, else what does."""
 
@@ -59,11 +97,29 @@ class Question(Struct, frozen=True):
 
     name: str
     text: str
-    kind: Literal["yes or no", "number"] = "number"
     usual: str = ""
     """Answer of a bare Enter."""
     instead_of: str = ""
     """Type of messages without which alone it is asked."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Keys of the possible answers with their meanings; empty for a number."""
+    of_several: bool = False
+    """True if it is asked only where several motors drive."""
+    unless: Mapping[str, str] = field(default_factory=dict)
+    """Answers to earlier questions after which it is not asked."""
+
+
+class Wording(Struct, frozen=True):
+    """Names of what the user presses, for the instructions."""
+
+    enter: str
+    hold: str
+    left: str
+    right: str
+
+    def instructions(self, step: "SetupStep") -> str:
+        """Return the instructions of a step."""
+        return step.do.format(**asdict(self))
 
 
 class SetupStep(Struct, frozen=True):
@@ -73,13 +129,17 @@ class SetupStep(Struct, frozen=True):
     title: str
     motion: Motion
     do: str
-    """Instructions, in order."""
+    """Instructions, in order, with the fields of :class:`Wording`."""
     judge: Callable[[Observed], Measured]
     manoeuvre: Callable[[Pace], Manoeuvre] | None = None
     questions: Sequence[Question] = ()
     needs: Sequence[str] = ()
     """Types of messages of which one source at least must be in the profile; ``speed`` is any that
     gives one."""
+    each_motor: bool = False
+    """True if several motors are driven one by one."""
+    reads_configurations: bool = False
+    """True if the configurations that the devices hold are read."""
     seconds: float = 0.0
     """Length of a recording that ends by itself; 0 for one that the user ends."""
 
@@ -105,15 +165,33 @@ def motors_of(profile: Profile) -> list[str]:
     return [name for name in actuators_of(profile) if name not in mixings or mixings[name].drives]
 
 
+def motor_outputs(profile: Profile) -> list[MotorOutput]:
+    """Return the outputs that drive, in the order of the profile."""
+    found, mixings = list[MotorOutput](), mixings_of(profile)
+    for name in motors_of(profile):
+        if name not in mixings:
+            found.append(MotorOutput(name, 0, "", Mix(throttle=1.0)))
+            continue
+        kind = resolve("driver", profile.devices[name].driver.name)
+        labels = tuple(getattr(kind, "actuator_outputs", ())) or tuple(profile.devices[name].mix)
+        found += [
+            MotorOutput(name, number, label, row)
+            for number, (label, row) in enumerate(zip(labels, mixings[name].rows, strict=True))
+            if row.drive
+        ]
+    return found
+
+
 def servo_of(profile: Profile) -> str:
-    """Return the name of the first actuator that steers, or of the first one at all."""
+    """Return the name of the first actuator that steers; empty if the sides are driven apart
+    instead."""
     names, mixings = actuators_of(profile), mixings_of(profile)
     steers = (
         name
         for name in names
         if name not in mixings or any(row.steering for row in mixings[name].rows)
     )
-    return next(steers, names[0])
+    return next(steers, "")
 
 
 def _params(profile: Profile, name: str) -> tuple[str, Any]:
@@ -133,12 +211,28 @@ def mps_per_motor_radps(profile: Profile) -> float | None:
     """Return speed over motor speed by the numbers of the actuator's driver, else of the vehicle;
     None if no motor speed comes."""
     name = _sender(profile, "MotorStatus")
-    if not name:
-        return None
+    return mps_per_radps_of(profile, name) if name else None
+
+
+def mps_per_radps_of(profile: Profile, name: str) -> float:
+    """Return speed over motor speed of one actuator."""
     params = profile.devices[name].driver.selected
     if hasattr(params, "erpm_per_mps"):
         return float(params.pole_pairs * 30.0 / pi / abs(params.erpm_per_mps))
     return profile.vehicle.drive.wheel_radius_m * profile.vehicle.drive.gear_ratio
+
+
+def motor_scales(profile: Profile) -> dict[str, float]:
+    """Return speed over motor speed of each of several actuators that drive and report; empty where
+    one drives."""
+    names = motors_of(profile)
+    if len(actuators_of(profile)) < 2:
+        return {}
+    return {
+        name: mps_per_radps_of(profile, name)
+        for name in names
+        if "MotorStatus" in profile.devices[name].messages
+    }
 
 
 def speed_source(profile: Profile) -> str:
@@ -173,7 +267,13 @@ def _ports(seen: Observed) -> Measured:
     for name, text in seen.arrived.items():
         if name not in exchanged:
             verdicts.append(f"{name}: {text or 'answers as the profile expects'}")
-    return Measured(verdicts, values, bool(exchanged) or any(seen.arrived.values()))
+    contradicted = False
+    for name, (said, wrong) in seen.configurations.items():
+        if name not in exchanged and not seen.arrived.get(name):
+            verdicts += [f"{name}: {line}" for line in said]
+            verdicts += [f"{name}: CONTRADICTION: {line}" for line in wrong]
+            contradicted = contradicted or bool(wrong)
+    return Measured(verdicts, values, bool(exchanged or contradicted or any(seen.arrived.values())))
 
 
 def _matrix(roll: float, pitch: float, yaw: float) -> Array:
@@ -249,10 +349,35 @@ def _push(seen: Observed) -> Measured:
             "no wheel and no motor reports its speed, so that there is nothing to calibrate: "
             "skip this step"
         )
-    source = _sender(profile, speed_source(profile))
+    if seen.recording.motors:
+        return _pushed_motors(seen)
+    return _pushed_by(seen, _sender(profile, speed_source(profile)), seen.recording)
+
+
+def _pushed_motors(seen: Observed) -> Measured:
+    """Judge the counts of each of several motors."""
+    verdicts, values, wrong = list[str](), dict[str, tuple[Any, str]](), False
+    for name in seen.recording.motors:
+        try:
+            one = _pushed_by(seen, name, seen.recording.of_motor(name))
+        except NotMeasuredError as error:
+            verdicts.append(f"{name}: {error}")
+            wrong = True
+            continue
+        verdicts += [f"{name}: {verdict}" for verdict in one.verdicts]
+        # Wheel and gear of the vehicle are written once, by the first motor.
+        values = one.values | values
+        wrong = wrong or one.wrong
+    if not values:
+        raise NotMeasuredError("; ".join(verdicts))
+    return Measured(verdicts, values, wrong)
+
+
+def _pushed_by(seen: Observed, source: str, recording: StepRecording) -> Measured:
+    profile = seen.profile
     table, params = _params(profile, source)
     found = estimates.pushed(
-        seen.recording, float(seen.answers["metres"]), getattr(params, "pole_pairs", None)
+        recording, float(seen.answers["metres"]), getattr(params, "pole_pairs", None)
     )
     ratio, share = found.value[0], found.sigma[0] / abs(found.value[0])
     if not hasattr(params, "erpm_per_mps"):
@@ -282,7 +407,13 @@ def _push(seen: Observed) -> Measured:
             _digits(drive.inertia_kgm2 * change**2, 5),
             "by mass, wheel and gear",
         )
-    return Measured([found.verdict], values, found.wrong)
+    verdicts = [found.verdict]
+    if hasattr(params, "behind") and found.wrong:
+        verdicts.append(
+            f"this is the mean of its controllers; multiply erpm_per_mps of those behind it by "
+            f"{ratio:.3f}, too"
+        )
+    return Measured(verdicts, values, found.wrong)
 
 
 def _digits(value: float, digits: int) -> float:
@@ -290,6 +421,8 @@ def _digits(value: float, digits: int) -> float:
 
 
 def _motor(seen: Observed) -> Measured:
+    if seen.runs:
+        return _motors(seen)
     found = estimates.direction(seen.recording, seen.answers["forward"] == "y")
     drive, odometry = found.value
     table, params = _params(seen.profile, motors_of(seen.profile)[0])
@@ -315,6 +448,75 @@ def _motor(seen: Observed) -> Measured:
     return Measured([found.verdict], values, found.wrong)
 
 
+WHEELS = {
+    "1": "front left", "2": "front right", "3": "rear left", "4": "rear right",
+    "l": "all on the left", "r": "all on the right", "a": "left and right", "n": "none",
+}  # fmt: skip
+"""Answers to which wheels a motor turned."""
+_SIDE_OF = {"1": "left", "3": "left", "l": "left", "2": "right", "4": "right", "r": "right"}
+
+
+def _motors(seen: Observed) -> Measured:
+    """Judge several motors that were driven one by one."""
+    verdicts, values = list[str](), dict[str, tuple[Any, str]]()
+    wrong, crossed = False, list[MotorOutput]()
+    for run in seen.runs:
+        motor, wheel = run.motor, run.answers["wheel"]
+        counts = _counts(run.recording)
+        if wheel == "n":
+            verdicts.append(
+                f"{motor.label}: no wheel turned, "
+                + (
+                    "although it counts: its wheel is loose"
+                    if counts
+                    else "and it counts nothing: look at its power, its phases and its number"
+                )
+            )
+            wrong = True
+            continue
+        forward = run.answers["forward"] == "y"
+        side = _SIDE_OF.get(wheel, "")
+        said = f"{motor.label}: turns {WHEELS[wheel]}, {'forward' if forward else 'BACKWARD'}"
+        if motor.side and side and motor.side != side:
+            said += f", where the profile says {motor.side}"
+            crossed.append(motor)
+        verdicts.append(said)
+        if not forward:
+            values |= _turned_round(seen.profile, motor)
+        wrong = wrong or not forward
+    for motor in crossed:
+        values |= _other_side(motor, "the wheel was seen")
+    if crossed:
+        names = " and ".join(motor.label for motor in crossed)
+        verdicts.append(f"left and right are exchanged: {names}")
+    return Measured(verdicts, values, wrong or bool(crossed))
+
+
+def _counts(recording: StepRecording) -> bool:
+    return bool(np.abs(recording.speed_mps).max(initial=0.0) > 0.1)
+
+
+def _turned_round(profile: Profile, motor: MotorOutput) -> dict[str, tuple[Any, str]]:
+    """Return the values that turn a motor round: its scale, or the sign of its row in ``mix``."""
+    table, params = _params(profile, motor.device)
+    note = "the sign was seen"
+    alone = [each.device for each in motor_outputs(profile)].count(motor.device) == 1
+    if alone and hasattr(params, "erpm_per_mps"):
+        return {f"{table}.erpm_per_mps": (-params.erpm_per_mps, note)}
+    key = f"devices.{motor.device}.mix.{motor.name}"
+    return {
+        f"{key}.{column}": (-gain, note)
+        for column in ("throttle", "left", "right")
+        if (gain := getattr(motor.row, column))
+    }
+
+
+def _other_side(motor: MotorOutput, note: str) -> dict[str, tuple[Any, str]]:
+    """Return the values that put a motor to the other side."""
+    key = f"devices.{motor.device}.mix.{motor.name}"
+    return {f"{key}.left": (motor.row.right, note), f"{key}.right": (motor.row.left, note)}
+
+
 SERVO_KEYS = {
     "servo_center": ("servo_gain", "servo_min", "servo_max"),
     "steering_center_us": ("steering_range_us", "", ""),
@@ -327,6 +529,8 @@ JOG_RANGE = (0.05, 0.95)
 
 def _servo(profile: Profile) -> tuple[str, Any, str, str]:
     """Return table, parameters, and the keys of centre and of full steering."""
+    if not servo_of(profile):
+        return "", None, "", ""
     table, params = _params(profile, servo_of(profile))
     for centre, (full, _, _) in SERVO_KEYS.items():
         if hasattr(params, centre):
@@ -358,8 +562,7 @@ def _ends(seen: Observed) -> Measured:
         )
     if set(seen.jogged) != {"left", "right"}:
         raise NotMeasuredError(
-            "both ends are needed: drive the servo to each with the arrow keys, and press "
-            "Enter there"
+            "both ends are needed: drive the servo to each, and end its way there"
         )
     low, high = JOG_RANGE
     places = {
@@ -394,7 +597,32 @@ def _steering(seen: Observed) -> Measured:
         found = estimates.steering_of_circles(pairs, wheelbase_m)
     else:
         found = estimates.steering(seen.recording, wheelbase_m)
+    if not servo_of(profile):
+        return _sides(profile, found)
     return Measured([found.verdict], _steering_values(profile, found), found.wrong)
+
+
+def _sides(profile: Profile, found: Estimate) -> Measured:
+    """Judge the circles of a vehicle that turns by driving its sides apart."""
+    gain = found.value[0]
+    if gain < 0.0:
+        motors = [motor for motor in motor_outputs(profile) if motor.side]
+        names = " and ".join(motor.label for motor in motors)
+        values = dict[str, tuple[Any, str]]()
+        for motor in motors:
+            values |= _other_side(motor, "by the gyro")
+        verdict = (
+            "left and right are exchanged, by the gyro: at a command to the left it turned right; "
+            f"{names}"
+        )
+        return Measured([verdict], values, True)
+    # A track that is larger than that of the profile turns the vehicle less, in the same ratio.
+    ratio = profile.vehicle.steering.gain_rad / gain
+    key = "wheelbase_m" if profile.vehicle.skid_steer else "track_m"
+    track = getattr(profile.vehicle, key) * ratio
+    verdict = f"it turns as with {track:.3g} m of {key.removesuffix('_m')}"
+    sigma = f"sigma {found.sigma[0] / gain * 100.0:.2g} %"
+    return Measured([verdict], {f"vehicle.{key}": (_digits(track, 4), sigma)}, False)
 
 
 def _steering_values(profile: Profile, found: Estimate) -> dict[str, tuple[Any, str]]:
@@ -521,60 +749,66 @@ STEPS = (
     SetupStep(
         "ports", "every device answers at its port", "none",
         "Switch all devices on. Nothing moves.",
-        _ports, seconds=SLOW_S,
+        _ports, reads_configurations=True, seconds=SLOW_S,
     ),
     SetupStep(
         "accelerometer", "bias and scale of the accelerometer", "by hand",
         "Lay the vehicle still on each of its six sides for 2 s: on its wheels, on its back, "
         "nose up, nose down, left side up, "
         "left side down. It need not be exact, and you may hold it. The line below names what is "
-        "missing; press Enter when "
+        "missing; {enter} when "
         "nothing is.",
         _accelerometer, needs=("ImuSample",),
     ),
     SetupStep(
         "imu", "axes of the inertial unit", "by hand",
-        "Put the vehicle on a level floor and press Enter. Leave it for 2 s; lift its front by "
+        "Put the vehicle on a level floor and {enter}. Leave it for 2 s; lift its front by "
         "10 to 20 cm and put it "
-        "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and press "
-        "Enter.",
+        "down; turn it to the left by about 90 degrees, on the floor; leave it for 1 s and {enter}"
+        ".",
         _axes, needs=("ImuSample",),
     ),
     SetupStep(
         "push", "scale and sign of the odometry", "by hand",
-        "Mark 5 m on the floor. Put the rear axle at the first mark, wheels straight, and press "
-        "Enter. Leave it for 2 s, push it "
-        "forward to the second mark at a walking pace, and press Enter.",
+        "Mark 5 m on the floor. Put the rear axle at the first mark, wheels straight, and {enter}"
+        ". Leave it for 2 s, push it "
+        "forward to the second mark at a walking pace, and {enter}.",
         _push, questions=(Question("metres", "distance that it was pushed, m", usual="5"),),
         needs=("speed",),
     ),
     SetupStep(
         "motor", "direction of the motor", "wheels off the ground",
-        "Put the vehicle on a block so that no wheel touches anything. Press Enter, then hold "
-        "the space bar for 2 s and watch the "
+        "Put the vehicle on a block so that no wheel touches anything. Then {enter}, and hold "
+        "{hold} for 2 s and watch the "
         "wheels. They turn only while it is held.",
         _motor, WheelsFree,
-        (Question("forward", "did the wheels turn forward? (y, n)", "yes or no"),),
+        (
+            Question("wheel", "which wheels turned?", options=WHEELS, of_several=True),
+            Question(
+                "forward", "did the wheels turn forward?", options={"y": "yes", "n": "no"},
+                unless={"wheel": "n"},
+            ),
+        ), each_motor=True,
     ),
     SetupStep(
         "servo", "ends of the servo", "wheels off the ground",
-        "On the block still: press Enter. Hold the left arrow key until the wheels are fully "
+        "On the block still: {enter}. Hold {left} until the wheels are fully "
         "left, just before the servo hums, and "
-        "press Enter; then the right arrow key and Enter. Use the other key if they turn the "
+        "{enter}; then {right}, and {enter}. Use the other key if they turn the "
         "wrong way.",
         _ends, ServoJog,
     ),
     SetupStep(
         "run", "delay of the drive, and brake", "drives",
-        "Put it on the floor with 5 m of free way ahead. Press Enter, then hold the space bar: "
+        "Put it on the floor with 5 m of free way ahead. Then {enter}, and hold {hold}: "
         "it drives straight ahead and "
         "brakes. It brakes as soon as you let go.",
         _run, BrakeDrive, needs=("speed",),
     ),
     SetupStep(
         "circle", "centre, gain and delay of the steering", "drives",
-        "It needs room of 12 wheelbases in each direction. Press Enter, leave it for 2 s, then "
-        "hold the space bar for 15 s: it "
+        "It needs room of 12 wheelbases in each direction. Then {enter}, leave it for 2 s, then "
+        "hold {hold} for 15 s: it "
         "drives circles at walking pace, and brakes as soon as you let go. Hold it again to go on.",
         _steering, CircleDrive,
         (
@@ -588,10 +822,10 @@ STEPS = (
     ),
     SetupStep(
         "turn", "antenna and compass", "by hand",
-        "Outdoors, with RTK fixed. Press Enter and leave it for 2 s. Lift the front wheels a "
+        "Outdoors, with RTK fixed. Then {enter} and leave it for 2 s. Lift the front wheels a "
         "little and turn it once round on the "
         "middle of its rear axle, to the left, in about 15 s. Leave it for 2 s, push it 3 m "
-        "straight ahead, and press Enter.",
+        "straight ahead, and {enter}.",
         _turn, needs=("ImuSample",),
     ),
 )  # fmt: skip
@@ -602,15 +836,13 @@ BY_NAME = {step.name: step for step in STEPS}
 
 def questions(step: SetupStep, profile: Profile) -> list[Question]:
     """Return the questions of a step that this vehicle needs."""
+    several = len(motor_outputs(profile)) > 1
     return [
         each
         for each in step.questions
         if not (each.instead_of and _sender(profile, each.instead_of))
+        and (several or not each.of_several)
     ]
-
-
-OF_ONE_MOTOR = ("push", "motor")
-"""Steps whose values are those of a single motor."""
 
 
 def pace(profile: Profile) -> Pace:
@@ -629,11 +861,8 @@ def missing(step: SetupStep, profile: Profile) -> str:
             return f"no device with a port sends {need}"
     if step.manoeuvre is not None and not devices_of(profile).keys() >= {*actuators_of(profile)}:
         return "an actuator has no port"
-    if step.name in OF_ONE_MOTOR and len(motors_of(profile)) > 1:
-        return (
-            "several motors drive, and this step knows one: turn one round by the sign of its "
-            "row in mix"
-        )
+    if step.manoeuvre is ServoJog and not servo_of(profile):
+        return "no servo steers"
     return ""
 
 

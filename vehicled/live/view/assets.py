@@ -4,6 +4,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+PAGE_FOLDER = Path(__file__).with_name("page")
+"""Files of the page of the live view."""
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -22,9 +24,8 @@ class Asset(Struct, frozen=True):
     body: bytes
 
 
-def load_assets() -> dict[str, Asset]:
-    """Return the files by request path."""
-    folder = Path(__file__).with_name("page")
+def load_assets(folder: Path) -> dict[str, Asset]:
+    """Return the files of a page by request path."""
     files = [path for path in sorted(folder.iterdir()) if path.suffix in TYPES]
     found = {f"/{path.name}": Asset(TYPES[path.suffix], path.read_bytes()) for path in files}
     found["/"] = found.pop("/index.html")

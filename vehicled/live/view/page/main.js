@@ -4,45 +4,21 @@ import { Teleop } from "./teleop.js";
 import { MapView } from "./map.js";
 import { Panels } from "./panels.js";
 import { Plot, SPAN_S } from "./plot.js";
+import { PageSocket } from "./socket.js";
 
 const $ = (id) => document.getElementById(id);
-const STALE_S = 1.0, DEAF_MS = 4000, RETRY_MS = [300, 700, 1500, 3000], MOST_SAMPLES = 620, STOP_KEPT_MS = 30000;
+const STALE_S = 1.0, DEAF_MS = 4000, MOST_SAMPLES = 620, STOP_KEPT_MS = 30000;
 
 const map = new MapView(), panels = new Panels();
-const teleop = new Teleop(send);
+const teleop = new Teleop(send), socket = new PageSocket(onMessage, () => teleop.lost());
 let unsent = null;
-let socket = null, attempts = 0, retry = null, samples = [], facts = null, plots = [], dirty = false;
-let receivedAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, displaced = false, noteTimer = null, token = readToken();
-
-// The token follows the #, is kept only for this tab, and is removed from the address.
-function readToken() {
-  const given = decodeURIComponent(location.hash.slice(1));
-  if (given) {
-    sessionStorage.setItem("token", given);
-    history.replaceState(null, "", location.pathname);
-  }
-  return given || sessionStorage.getItem("token") || "";
-}
-
-async function connect() {
-  clearTimeout(retry);
-  try {
-    const answer = await fetch("access", { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store" });
-    const { known } = await answer.json();
-    $("token").hidden = known;
-    if (!known) { $("token-field").focus(); return; }
-  } catch { again(); return; }
-  const scheme = location.protocol === "https:" ? "wss" : "ws";
-  const opened = socket = new WebSocket(`${scheme}://${location.host}/socket${token ? `?token=${encodeURIComponent(token)}` : ""}`);
-  opened.addEventListener("message", (event) => { if (opened === socket) onMessage(JSON.parse(event.data)); });
-  opened.addEventListener("close", () => { if (opened === socket) { socket = null; teleop.lost(); again(); } });
-}
+let samples = [], facts = null, plots = [], dirty = false;
+let receivedAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, displaced = false, noteTimer = null;
 
 // Readings are dropped where the network is slow: an old one is of no use. A request is sent in any case, a stop even after the
 // connection has come back.
 function send(message, request = false) {
-  const open = socket && socket.readyState === WebSocket.OPEN;
-  if (open && (request || socket.bufferedAmount < 2000)) { socket.send(JSON.stringify(message)); return; }
+  if (socket.open && (request || socket.waiting < 2000)) { socket.send(message); return; }
   if (!request) return;
   const stops = message.action !== "teleop";
   if (stops) unsent = { message, at: performance.now() };
@@ -55,14 +31,6 @@ function sendUnsent() {
   if (waiting && performance.now() - waiting.at < STOP_KEPT_MS) send(waiting.message, true);
 }
 
-function again() {
-  clearTimeout(retry);
-  // Pages that take each other's places would never end.
-  if (displaced) return;
-  retry = setTimeout(connect, RETRY_MS[Math.min(attempts, RETRY_MS.length - 1)]);
-  attempts += 1;
-}
-
 function onMessage(message) {
   receivedAt = performance.now();
   switch (message.k) {
@@ -72,12 +40,12 @@ function onMessage(message) {
     case "control": teleop.control(message); break;
     case "note": note(message.text); break;
     case "over": over = true; note("The run has ended."); break;
-    case "displaced": displaced = true; note("Another page took the place of this one: reload it to open it again."); break;
+    case "displaced": displaced = socket.final = true; note("Another page took the place of this one: reload it to open it again."); break;
   }
 }
 
 function begin(hello) {
-  attempts = 0; lastN = 0; over = false;
+  socket.greeted(); lastN = 0; over = false;
   const fresh = !facts || facts.session !== hello.facts.session;
   facts = hello.facts;
   if (fresh) { dropped = 0; note(""); }
@@ -132,13 +100,12 @@ function note(text) {
 
 // Data is as old as the daemon's last message, whether the daemon or the network is silent.
 function age() {
-  const silent = receivedAt ? (performance.now() - receivedAt) / 1000 : 0, connected = socket && socket.readyState === WebSocket.OPEN;
-  // A socket may stay open although the network is gone.
-  if (connected && silent * 1000 > DEAF_MS) { const deaf = socket; socket = null; deaf.close(); teleop.lost(); again(); }
+  const silent = receivedAt ? (performance.now() - receivedAt) / 1000 : 0, connected = socket.open;
+  if (connected && silent * 1000 > DEAF_MS) socket.drop();
   const old = silentS + silent, stale = !connected || !facts || old > STALE_S;
   document.body.classList.toggle("stale", stale);
   const lost = dropped ? `, ${dropped} updates dropped` : "";
-  $("link").textContent = !$("token").hidden ? "needs a token" : !facts ? "connecting" : over ? "run ended" : displaced ? "displaced" : !connected ? `not connected, no data for ${old.toFixed(1)} s` : stale ? `no data for ${old.toFixed(1)} s` : `live${lost}`;
+  $("link").textContent = socket.needsToken ? "needs a token" : !facts ? "connecting" : over ? "run ended" : displaced ? "displaced" : !connected ? `not connected, no data for ${old.toFixed(1)} s` : stale ? `no data for ${old.toFixed(1)} s` : `live${lost}`;
 }
 
 function paint() {
@@ -150,13 +117,6 @@ function paint() {
   requestAnimationFrame(paint);
 }
 
-$("token").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token = $("token-field").value.trim();
-  sessionStorage.setItem("token", token);
-  connect();
-});
-window.addEventListener("hashchange", () => { token = readToken(); if (socket) socket.close(); else connect(); });
 window.addEventListener("resize", () => { dirty = true; });
 // A page that is zoomed with two fingers, or wider than the screen, shows a part of itself: the stops stay in that part.
 function keepStops() {
@@ -173,5 +133,5 @@ window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () 
 document.addEventListener("visibilitychange", () => { dirty = true; });
 setInterval(age, 100);
 if (window.visualViewport) setInterval(keepStops, 500);
-connect();
+socket.connect();
 paint();
