@@ -132,6 +132,21 @@ class WorldSetup(Struct, frozen=True, kw_only=True):
     scenario: bool
     start: Start | None
 
+    @property
+    def named(self) -> dict[str, str]:
+        """What is simulated, by name, for the greeting."""
+        profile = self.profile
+        world = {
+            "profile": profile.name,
+            "plant": profile.sim.plant,
+            "course": self.course.name,
+            "seed": str(self.seed),
+            "link": "wires" if self.wires else "messages",
+        }
+        if latency := str(profile.sim.latency):
+            world["latency"] = latency
+        return world
+
     def world(self, start_ns: int, utc_ns: int) -> "World":
         """Return the world that begins at ``start_ns``, when it is ``utc_ns``."""
         return World(

@@ -6,6 +6,7 @@ at their poses of the last grid point, and contact is resolved pair by pair, in 
 between two steps. So neither the order in which the daemons answer nor that of the worlds matters.
 """
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import degrees, hypot
 
@@ -67,6 +68,8 @@ class FleetVehicle:
             self.world.begin_scenario(start_ns + round(member.delay_s * 1e9))
         self.arrivals: list[Arrival] = []
         """Bytes that have reached the daemon's ports and were not taken yet, in order."""
+        self.lag_ns = 0
+        """Time by which the clock of this vehicle is behind that of the fleet; 0 in lockstep."""
         self.lost: str = ""
         """Reason why the vehicle is simulated no longer; empty while it is. It stays where it
         is."""
@@ -76,6 +79,7 @@ class FleetVehicle:
         """Contacts with other vehicles, harder ones of the same touch included."""
         self.trace: list[TracePose] = []
         self._motion = self.world.motion
+        self._to_ns = start_ns
         self.rigid = self.world.rigid
         """Plant that contact pushes; None for one that cannot be pushed."""
 
@@ -87,6 +91,7 @@ class FleetVehicle:
 
     def advance(self, to_ns: int) -> None:
         """Advance the world and keep what arrives. A vehicle that is lost stays where it is."""
+        self._to_ns = to_ns
         if self.lost:
             return
         try:
@@ -99,11 +104,18 @@ class FleetVehicle:
                 raise
             self._lose(f"the simulator failed: {plugins.describe(error)}")
 
+    def report(self, contacts: list[ContactPoint], fleet_ns: int) -> None:
+        """Report contacts, whose times are those of the fleet, with what then arrives at once."""
+        shift_s = (self.world.grid_ns - fleet_ns) * 1e-9
+        self.world.report_contacts(
+            [each._replace(time_s=each.time_s + shift_s) for each in contacts]
+        )
+        self.advance(self._to_ns)
+
     def _lose(self, why: str) -> None:
         self.lost = why
-        at = self._motion
         # What a diverged plant says of itself must not reach the others.
-        self._motion = replace(at, speed_mps=0.0, lateral_speed_mps=0.0, yaw_rate_radps=0.0)
+        self._motion = standing(self._motion)
 
     def take(self) -> list[Arrival]:
         """Return the arrivals since the last call."""
@@ -118,6 +130,33 @@ class FleetVehicle:
         self.driven_m += hypot(self._motion.x_m - before.x_m, self._motion.y_m - before.y_m)
 
 
+def standing(motion: Motion) -> Motion:
+    """Return the motion with the velocities of a vehicle that stands."""
+    return replace(motion, speed_mps=0.0, lateral_speed_mps=0.0, yaw_rate_radps=0.0)
+
+
+class _SeenBody:
+    """Body of a vehicle in the scenes of its observers, whose clocks agree."""
+
+    def __init__(
+        self, vehicle: FleetVehicle, observers: list[FleetVehicle], body: VehicleBody
+    ) -> None:
+        self._vehicle, self._observers, self._body = vehicle, observers, body
+        self._grid_ns = self._observed_ns = vehicle.world.grid_ns
+
+    def follow(self, start_ns: int) -> None:
+        """Take the newest pose, if the time of the observers has gone on."""
+        observed_ns = max((each.world.grid_ns for each in self._observers), default=0)
+        if observed_ns <= self._observed_ns:
+            return
+        vehicle = self._vehicle
+        # Where its own time stands, the others see it stand.
+        moves = vehicle.world.grid_ns > self._grid_ns
+        motion = vehicle.motion if moves else standing(vehicle.motion)
+        self._grid_ns, self._observed_ns = vehicle.world.grid_ns, observed_ns
+        self._body.follow((observed_ns - start_ns) * 1e-9, motion)
+
+
 class Fleet:
     """Vehicles that see each other and collide."""
 
@@ -129,29 +168,32 @@ class Fleet:
         radio: RadioChannel | None = None,
         *,
         traced: bool = False,
+        lags: bool = False,
     ) -> None:
         """Build all worlds, in the order of names. Without ``radio`` no message arrives.
-        ``traced``: keep the poses of all vehicles; memory then grows with the run.
+        ``traced``: keep the poses of all vehicles; memory then grows with the run. ``lags``: the
+        clocks of the vehicles may differ, see :meth:`advance_each`.
 
         The members must have passed :func:`check_members`; raises what
         :class:`sim_backend.world.World` raises.
         """
         members = sorted(members, key=lambda member: member.name)
-        self._start_ns = self._grid_ns = self._traced_ns = start_ns
+        self._start_ns = self._grid_ns = self._now_ns = self._traced_ns = start_ns
         sim = members[0].setup.profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
         self.vehicles = [FleetVehicle(member, start_ns, utc_ns) for member in members]
         """Vehicles in the order of their names."""
         step_s = self._step_ns * 1e-9
         outlines = [member.setup.profile.vehicle.outline for member in members]
-        self._bodies = [
-            VehicleBody(outline, vehicle.motion, step_s)
-            for outline, vehicle in zip(outlines, self.vehicles, strict=True)
-        ]
-        for vehicle, own in zip(self.vehicles, self._bodies, strict=True):
-            for body in self._bodies:
-                if body is not own:
-                    vehicle.world.scene.add_vehicle(body)
+        self._bodies = list[_SeenBody]()
+        for outline, vehicle in zip(outlines, self.vehicles, strict=True):
+            others = [each for each in self.vehicles if each is not vehicle]
+            # With clocks of their own, each of them sees a vehicle at other times.
+            for observers in [[each] for each in others] if lags else [others]:
+                body = VehicleBody(outline, vehicle.motion, step_s)
+                self._bodies.append(_SeenBody(vehicle, observers, body))
+                for observer in observers:
+                    observer.world.scene.add_vehicle(body)
         self._seen = any(_sees(member) for member in members)
         colliders = [
             Collider(vehicle.name, outline, rigid, member.setup.profile.vehicle.mass_kg)
@@ -167,21 +209,29 @@ class Fleet:
     def advance(self, to_ns: int) -> None:
         """Advance all vehicles to a time; the bytes that arrive until then are in each vehicle's
         :attr:`FleetVehicle.arrivals`."""
+        self.advance_each([to_ns] * len(self.vehicles))
+
+    def advance_each(self, times_ns: Sequence[int]) -> None:
+        """Advance each vehicle to a time of its own clock, in the order of names. One whose time
+        stands is seen to stand, and the others go on."""
         self._carry_broadcasts()
+        step_ns = self._step_ns
         while True:
+            grids_ns = [vehicle.world.grid_ns for vehicle in self.vehicles]
+            most = max(
+                0 if vehicle.lost else -((grid_ns - to_ns) // step_ns)
+                for vehicle, grid_ns, to_ns in zip(self.vehicles, grids_ns, times_ns, strict=True)
+            )
             # Until a sensor looks or two may touch, each vehicle is alone.
             quiet = 0 if self._seen else min((pair.unwatched for pair in self._pairs), default=1000)
-            steps = max(1, min(quiet, -((self._grid_ns - to_ns) // self._step_ns)))
-            to_grid_ns = self._grid_ns + steps * self._step_ns
-            slice_ns = min(to_grid_ns, to_ns)
-            moves = slice_ns > self._grid_ns
-            for vehicle in self.vehicles:
-                vehicle.advance(slice_ns)
-            if moves:
-                self._grid_ns = to_grid_ns
-                self._meet(steps, slice_ns)
+            steps = max(1, min(quiet, most))
+            for vehicle, grid_ns, to_ns in zip(self.vehicles, grids_ns, times_ns, strict=True):
+                vehicle.advance(min(grid_ns + steps * step_ns, to_ns))
+            if most > 0:
+                self._grid_ns += steps * step_ns
+                self._meet(steps)
                 self._publish()
-            if slice_ns >= to_ns:
+            if most <= steps:
                 return
 
     def _carry_broadcasts(self) -> None:
@@ -195,9 +245,12 @@ class Fleet:
                 for each in self._radio.broadcast(vehicle.name, t_ns, state, places_m):
                     receiver = self._of[each.receiver]
                     if not receiver.lost:
-                        receiver.world.receive(each.state, each.arrival_ns)
+                        # Both stamps in the receiver's time.
+                        lag_ns = vehicle.lag_ns - receiver.lag_ns
+                        sent = replace(each.state, t_ns=each.state.t_ns + lag_ns)
+                        receiver.world.receive(sent, each.arrival_ns + lag_ns)
 
-    def _meet(self, steps: int, slice_ns: int) -> None:
+    def _meet(self, steps: int) -> None:
         """Resolve contact after grid steps."""
         time_s = (self._grid_ns - self._start_ns) * 1e-9
         for pair in self._pairs:
@@ -217,23 +270,23 @@ class Fleet:
             for vehicle, contacts in zip(vehicles, pair.contacts, strict=True):
                 vehicle.contacts += contacts[: max(MAX_CONTACTS - len(vehicle.contacts), 0)]
                 if contacts and not vehicle.lost:
-                    vehicle.world.report_contacts(contacts)
-                    vehicle.advance(slice_ns)
+                    vehicle.report(contacts, self._grid_ns)
                 contacts.clear()
 
     def _publish(self) -> None:
         """Let the others see where each vehicle is now."""
-        time_s = (self._grid_ns - self._start_ns) * 1e-9
-        for vehicle, body in zip(self.vehicles, self._bodies, strict=True):
+        for vehicle in self.vehicles:
             vehicle.measure()
-            if self._seen:
-                body.follow(time_s, vehicle.motion)
-        if self._traced and self._grid_ns >= self._traced_ns + TRACE_NS:
+        if self._seen:
+            for seen in self._bodies:
+                seen.follow(self._start_ns)
+        self._now_ns = max(self._now_ns, *(each.world.grid_ns for each in self.vehicles))
+        if self._traced and self._now_ns >= self._traced_ns + TRACE_NS:
             self._trace()
 
     def _trace(self) -> None:
-        self._traced_ns = self._grid_ns
-        time_s = (self._grid_ns - self._start_ns) * 1e-9
+        self._traced_ns = self._now_ns
+        time_s = (self._now_ns - self._start_ns) * 1e-9
         for vehicle in self.vehicles:
             at = vehicle.motion
             vehicle.trace.append(TracePose(time_s, at.x_m, at.y_m, at.yaw_rad, at.speed_mps))

@@ -33,6 +33,7 @@ class FleetOrder(Struct, frozen=True, kw_only=True):
     radio: RadioModel = RadioModel()
     seed: int = 0
     """Seed of the radio channel."""
+    clock: Literal["lockstep", "wall"] = "lockstep"
     trace: bool = False
     """True if the report gives the poses of all vehicles."""
 
@@ -65,7 +66,7 @@ class VehicleReport(Struct, frozen=True, kw_only=True):
     """Reason that the daemon gave, or why it gave none."""
     ending: MemberEnding
     awaited_s: float
-    """Time of the computer for which all others had answered and it had not."""
+    """Time of the computer for which all others had answered and it had not; lockstep only."""
     speed_mps: float
     """True speed at the end of the run."""
     trace: list[tuple[float, float, float, float, float]] = []

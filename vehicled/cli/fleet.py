@@ -19,15 +19,17 @@ from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import Progress
 
 TIMEOUT_S = 30.0
-"""Time of the computer after which a daemon that does not answer is left behind, s."""
+WALL_TIMEOUT_S = 2.0
+"""Time of the computer after which a daemon that does not answer is left behind, s: in lockstep all
+wait for it, on the wall clock its own vehicle."""
 _ALONE = {
     "like": "--like repeats the drive of one vehicle",
-    "by_hand": "--by-hand needs the wall clock, and a fleet drives in lockstep",
+    "by_hand": "--by-hand drives one vehicle",
     "connect": "a fleet starts a simulator of its own",
-    "view": "--view needs the wall clock, and a fleet drives in lockstep",
-    "mavlink": "--mavlink needs the wall clock, and a fleet drives in lockstep",
+    "view": "--view shows one vehicle",
+    "mavlink": "--mavlink speaks for one vehicle",
     "ros2": "--ros2 publishes one vehicle",
-    "strict_clock": "--strict-clock needs the wall clock, and a fleet drives in lockstep",
+    "name": "--name is of one vehicle: those of a fleet have names",
     "fail": "--fail names a device of one vehicle: give fail= to that vehicle",
     "start": "--start belongs to one vehicle: give start= to that vehicle",
 }
@@ -56,7 +58,8 @@ def run_fleet(arguments: Namespace) -> int:
         plan = plan_fleet(entries, spec, Path(folder), file.radio)
         end = drive_fleet(
             plan,
-            arguments.link_timeout or TIMEOUT_S,
+            arguments.link_timeout
+            or (WALL_TIMEOUT_S if arguments.clock == "wall" else TIMEOUT_S),
             ends_on_contact=arguments.end_on_contact,
             trace=bool(arguments.plot),
             progress=(lambda _: None) if arguments.quiet else line.show,
@@ -82,8 +85,6 @@ def run_fleet(arguments: Namespace) -> int:
 
 
 def _check_options(arguments: Namespace, stated: Collection[str]) -> None:
-    if arguments.clock == "wall":
-        raise SetupError("a fleet drives in lockstep: leave --clock wall out")
     for name, reason in _ALONE.items():
         if name in stated and getattr(arguments, name) not in (None, False, []):
             raise SetupError(f"--{name.replace('_', '-')} and a fleet: {reason}")

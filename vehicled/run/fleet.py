@@ -1,7 +1,6 @@
 """A fleet as its user describes it: one line or table per vehicle, checked before any process
 starts."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -24,9 +23,8 @@ from vehicled.profile import ProfileError, toml_text
 from vehicled.profile.collect import build_table
 from vehicled.profile.schema import Table
 from vehicled.run.plan import Plan
-from vehicled.run.spec import LONGEST_S, RunSpec
+from vehicled.run.spec import LONGEST_S, VEHICLE_NAME, RunSpec
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 MOST = 64
 """Largest number of vehicles."""
 GREETING_S = 120.0
@@ -188,6 +186,7 @@ class FleetPlan(Struct, frozen=True):
                 greeting_s=GREETING_S,
                 radio=self.radio,
                 seed=self.seed,
+                clock=self.vehicles[0].plan.spec.clock,
                 trace=trace,
             )
         )
@@ -211,7 +210,7 @@ def _check_names(entries: Sequence[FleetEntry]) -> None:
         raise SetupError(f"a fleet has 1 to {MOST} vehicles, not {len(entries)}")
     known = set[str]()
     for entry in entries:
-        if not NAME.fullmatch(entry.name):
+        if not VEHICLE_NAME.fullmatch(entry.name):
             raise SetupError(
                 f"vehicle {shown(entry.name)}: a name has 1 to 32 small letters, digits, - and _, "
                 "and begins with a letter or a digit"
@@ -308,7 +307,12 @@ def daemon_arguments(vehicle: FleetVehiclePlan, descriptor: int, timeout_s: floa
     spec = vehicle.plan.spec
     arguments = ["sim", "--connect", f"fd:{descriptor}", "--json", "--quiet"]
     arguments += [*_common_arguments(vehicle), "--laps", str(spec.laps)]
-    # The simulator waits for slower daemons meanwhile.
+    if spec.clock == "wall":
+        arguments += ["--clock", "wall", "--name", vehicle.entry.name]
+        arguments += ["--async-backend", spec.backend]
+        if not spec.shared_clock:
+            arguments.append("--strict-clock")
+    # The simulator waits for slower daemons meanwhile, or for them to start.
     arguments += ["--link-timeout", f"{timeout_s + DAEMON_MARGIN_S:g}"]
     if spec.programme:
         arguments += ["--programme", spec.programme]
