@@ -82,7 +82,9 @@ def _run(
     urls = None if ptys is None or sockets is None else ptys.urls | sockets.urls
     # Prepare first: after the greeting the daemon expects answers within its timeout.
     prepare(profile.sim)
-    hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", setup.named, urls)
+    hello = peer.greet(
+        port_names(profile), f"vehicled sim_backend {__version__}", setup.named, urls
+    )
     if hello.clock == "lockstep":
         world = setup.world(START_NS, SIMULATED_UTC_NS)
         # Virtual time waits for a collection, so none is made ahead of it.

@@ -101,9 +101,7 @@ def _members(order: FleetOrder) -> tuple[list[FleetMember], dict[str, Listener]]
 
 def _fleet(members: list[FleetMember], order: FleetOrder, start_ns: int, utc_ns: int) -> Fleet:
     channel = RadioChannel(order.radio, order.seed)
-    return Fleet(
-        members, start_ns, utc_ns, channel, traced=order.trace, lags=order.clock == "wall"
-    )
+    return Fleet(members, start_ns, utc_ns, channel, traced=order.trace, lags=order.clock == "wall")
 
 
 def _serve(

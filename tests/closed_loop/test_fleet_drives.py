@@ -335,7 +335,12 @@ def test_in_real_time_a_slow_controller_misses_its_own_deadlines_alone(tmp_path)
 def test_in_real_time_vehicles_see_each_other_and_reach_their_devices_by_wires(tmp_path):
     options = fleet_file(tmp_path, STANDING.replace("5.0", "3.0", 1) + MOVING + SCANNER)
     _, vehicles, result, _ = fleet(
-        *options, "--clock", "wall", "--duration", "6", "--no-log",
+        *options,
+        "--clock",
+        "wall",
+        "--duration",
+        "6",
+        "--no-log",
     )
     assert result["clock"] == "wall"
     assert "obstacle ahead" in vehicles["moving"]["why"]

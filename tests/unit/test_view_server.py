@@ -20,7 +20,7 @@ from tests.unit.view_facts import STARTED_NS, estimate, opening, packed
 from vehicled.live.bridges.frames import FrameKind
 from vehicled.live.bridges.process import BridgeError, BridgeProcess
 from vehicled.live.view.connection import BURST
-from vehicled.live.view.server import MOST_SOCKETS, MOST_STRANGERS
+from vehicled.live.view.page_server import MOST_SOCKETS, MOST_STRANGERS
 
 pytestmark = pytest.mark.xdist_group("view")  # what the tests look at is made once
 

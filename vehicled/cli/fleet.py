@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,11 +13,14 @@ from sim_backend.fleet.order import FleetProgress
 from vehicled.cli.sim import spec_of
 from vehicled.cli.sim_like import given
 from vehicled.core.errors import SetupError
-from vehicled.run.fleet import FleetFile, parse_vehicle, plan_fleet, read_fleet
+from vehicled.run.fleet import FleetFile, FleetPlan, parse_vehicle, plan_fleet, read_fleet
 from vehicled.run.fleet_processes import drive_fleet
 from vehicled.run.fleet_result import FleetOutcome
 from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import Progress
+
+if TYPE_CHECKING:
+    from vehicled.run.fleet_view import FleetView
 
 TIMEOUT_S = 30.0
 WALL_TIMEOUT_S = 2.0
@@ -26,7 +30,6 @@ _ALONE = {
     "like": "--like repeats the drive of one vehicle",
     "by_hand": "--by-hand drives one vehicle",
     "connect": "a fleet starts a simulator of its own",
-    "view": "--view shows one vehicle",
     "mavlink": "--mavlink speaks for one vehicle",
     "ros2": "--ros2 publishes one vehicle",
     "name": "--name is of one vehicle: those of a fleet have names",
@@ -56,18 +59,21 @@ def run_fleet(arguments: Namespace) -> int:
     line = _FleetLine(len(entries))
     with TemporaryDirectory(prefix="vehicled_fleet_") as folder:
         plan = plan_fleet(entries, spec, Path(folder), file.radio)
+        view = _view(plan, arguments, Path(folder))
         end = drive_fleet(
             plan,
-            arguments.link_timeout
-            or (WALL_TIMEOUT_S if arguments.clock == "wall" else TIMEOUT_S),
+            arguments.link_timeout or (WALL_TIMEOUT_S if arguments.clock == "wall" else TIMEOUT_S),
             ends_on_contact=arguments.end_on_contact,
             trace=bool(arguments.plot),
+            view=view,
             progress=(lambda _: None) if arguments.quiet else line.show,
         )
     line.progress.close()
     outcome = FleetOutcome.of(plan, end)
     for each in outcome.vehicles:
-        for text in each.warnings.splitlines():
+        # Addresses of the pages that the page of the fleet leads to.
+        shown = [text for text in each.warnings.splitlines() if not text.startswith("live view")]
+        for text in shown:
             print(f"{each.name}: {text}", file=sys.stderr)
     if outcome.failure:
         print(f"vehicled: {outcome.failure}", file=sys.stderr)
@@ -88,6 +94,18 @@ def _check_options(arguments: Namespace, stated: Collection[str]) -> None:
     for name, reason in _ALONE.items():
         if name in stated and getattr(arguments, name) not in (None, False, []):
             raise SetupError(f"--{name.replace('_', '-')} and a fleet: {reason}")
+
+
+def _view(plan: FleetPlan, arguments: Namespace, folder: Path) -> "FleetView | None":
+    if arguments.view is None:
+        return None
+    if arguments.clock != "wall":
+        raise SetupError(
+            "--view needs --clock wall: a lockstep drive ends before a page has loaded"
+        )
+    from vehicled.run.fleet_view import FleetView
+
+    return FleetView.of(plan, arguments.view, folder)
 
 
 class _FleetLine:

@@ -168,8 +168,8 @@ def declare_sim(parser: CommandParser) -> None:
         "--name",
         type=TEXT,
         metavar="NAME",
-        help="with --clock wall: name for 'vehicled status --profile NAME' and the like, instead of "
-        "the profile's",
+        help="with --clock wall: name for 'vehicled status --profile NAME' and the like, instead "
+        "of the profile's",
     )
     output = parser.add_argument_group("output")
     output.add_argument(

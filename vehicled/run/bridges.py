@@ -109,8 +109,6 @@ def _open_view(
     profile = plan.loaded.profile
     view = profile.view
     host, port, token = check_view(view, address)
-    course = plan.course
-    step = max(1, ceil(len(course.x_m) / MOST_POINTS))
     rates = plan.wiring.rates
     process = BridgeProcess.start(
         "the live view",
@@ -143,14 +141,15 @@ def _open_view(
                 TaskFacts(name, rates[name].rate_hz, rates[name].deadline_ns * 1e-6)
                 for name in PIPELINE
             ],
-            course=_course(course, step),
+            course=course_facts(plan.course),
             fence=[
                 RingFacts([(float(x), float(y)) for x, y in ring.corners], ring.keep_out)
                 for ring in (plan.fence.polygons if plan.fence is not None else ())
             ],
         ),
     )
-    _announce(host, process.port, token, teleop=view.teleop)
+    what = "live view and teleoperation" if view.teleop else "live view"
+    announce(what, host, process.port, token)
     return process
 
 
@@ -165,7 +164,9 @@ def check_view(view: ViewTable, address: str) -> tuple[str, int, str]:
     return host, port, _token(view, needed=view.teleop or not is_loopback(host))
 
 
-def _course(course: Course, step: int) -> CourseFacts:
+def course_facts(course: Course) -> CourseFacts:
+    """Return the line of a course for a page."""
+    step = max(1, ceil(len(course.x_m) / MOST_POINTS))
     x_m, y_m = (
         [round(float(value), 3) for value in line[::step]] for line in (course.x_m, course.y_m)
     )
@@ -188,14 +189,13 @@ def _token(view: ViewTable, *, needed: bool) -> str:
     return token
 
 
-def _announce(host: str, port: int, token: str, *, teleop: bool) -> None:
+def announce(what: str, host: str, port: int, token: str) -> None:
     """Print the address of the page. The token follows a #, because browsers never send that
     part."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host)
     places = [url_of(host if here is None else here, port)]
     if here is not None:
         places.append(url_of(_own_address() if host == "0.0.0.0" else socket.gethostname(), port))
-    what = "live view and teleoperation" if teleop else "live view"
     shown = f"#{token}" if token else ""
     for place in dict.fromkeys(places):
         print(f"{what}: {place}{shown}", file=sys.stderr, flush=True)

@@ -18,6 +18,7 @@ from msgspec import Struct
 from sim_backend.fleet.order import FleetProgress, FleetReport, VehicleReport
 from vehicled.core.errors import SetupError
 from vehicled.run.fleet import FleetPlan, daemon_arguments
+from vehicled.run.fleet_view import FleetView
 from vehicled.run.signals import StopSignals
 
 LAST_WAIT_S = 20.0
@@ -110,11 +111,13 @@ def drive_fleet(
     *,
     ends_on_contact: bool = False,
     trace: bool = False,
+    view: FleetView | None = None,
     progress: Callable[[FleetProgress], None] = lambda _: None,
     on_daemons: Callable[[dict[str, int]], None] = lambda _: None,
 ) -> FleetEnd:
     """Drive a fleet until all daemons have ended. ``on_daemons`` gets their process ids by name.
-    Raises :class:`SetupError` for what the simulator refuses."""
+    Raises :class:`SetupError` for what the simulator refuses, and BridgeError for a ``view`` that
+    cannot be shown."""
     begin_s = time.monotonic()
     with ExitStack() as stack:
         ours, theirs = list[socket.socket](), list[socket.socket]()
@@ -130,9 +133,14 @@ def drive_fleet(
         daemons = {}
         for vehicle, end in zip(plan.vehicles, ours, strict=True):
             arguments = ["-m", "vehicled", *daemon_arguments(vehicle, end.fileno(), timeout_s)]
+            if view is not None:
+                arguments += view.arguments(vehicle.entry.name)
             daemons[vehicle.entry.name] = _Child(stack, arguments, [end.fileno()])
         _close(ours)
-        on_daemons({name: child.process.pid for name, child in daemons.items()})
+        pids = {name: child.process.pid for name, child in daemons.items()}
+        on_daemons(pids)
+        if view is not None:
+            stack.callback(view.start(plan, pids).close)
         report = FleetReport([])
         with _passed_on(list(daemons.values())) as signals:
             for line in _lines(simulator):

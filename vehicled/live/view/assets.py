@@ -22,10 +22,15 @@ class Asset(Struct, frozen=True):
     body: bytes
 
 
-def load_assets() -> dict[str, Asset]:
-    """Return the files by request path."""
-    folder = Path(__file__).with_name("page")
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in TYPES]
+def load_assets(*folders: str) -> dict[str, Asset]:
+    """Return the files of folders beside this file by request path; a later folder replaces files
+    of the same name."""
+    files = [
+        path
+        for folder in folders
+        for path in sorted(Path(__file__).with_name(folder).iterdir())
+        if path.suffix in TYPES
+    ]
     found = {f"/{path.name}": Asset(TYPES[path.suffix], path.read_bytes()) for path in files}
     found["/"] = found.pop("/index.html")
     found["/icon.svg"] = Asset("image/svg+xml", ICON)

@@ -6,31 +6,25 @@ with the pipe.
 """
 
 import asyncio
-import errno
 import logging
 import os
-import socket as sockets
 import sys
 import time
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
-from socket import gethostname
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
-from websockets.asyncio.server import ServerConnection, serve
-from websockets.datastructures import Headers, MultipleValuesError
+from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import NegotiationError
-from websockets.http11 import Request, Response
+from websockets.http11 import Response
 from websockets.typing import Subprotocol
 
-from vehicled.live.bridges.child import be_modest, report
-from vehicled.live.bridges.frames import MAX_FRAME_BYTES, ChildReport, FrameKind
+from vehicled.live.bridges.child import be_modest
+from vehicled.live.bridges.frames import MAX_FRAME_BYTES, FrameKind
 from vehicled.live.control_socket.client import Client
-from vehicled.live.view.access import Access
-from vehicled.live.view.assets import headers, load_assets
+from vehicled.live.view.assets import load_assets
 from vehicled.live.view.connection import Connection
 from vehicled.live.view.foxglove import (
     SUBPROTOCOLS,
@@ -38,6 +32,14 @@ from vehicled.live.view.foxglove import (
     SharedChannels,
     displaced_status,
     dropped_status,
+)
+from vehicled.live.view.page_server import (
+    DISPLACED,
+    MAX_MESSAGE_BYTES,
+    PageServer,
+    note_of,
+    refuse,
+    text_of,
 )
 from vehicled.live.view.page_state import PageState
 from vehicled.live.view.page_teleop import PageDriver, PageTeleop, parse_message
@@ -47,59 +49,18 @@ from vehicled.log.frames import HEAD
 TICK_S = 0.1
 BEAT_S = 0.05
 """Interval of the beats to the page in control, s."""
-MOST_SOCKETS = 8
-"""Largest number of sockets, pages and Foxglove together."""
-ACCEPTS, BACKLOG = 16, 1024
-"""Connections accepted at once, far fewer than ``MOST_STRANGERS``: a new one must have time to send
-before it is the oldest. It is also the kernel's backlog.
-"""
-MOST_STRANGERS = 128
-"""Largest number of connections that have shown no right to a socket; beyond it the oldest is
-closed, so that there is always room for one more.
-"""
-GREETING_S = 3.0
-"""Timeout of the handshake, s."""
-PARTING_S = 0.3
-"""Time for the last message to a reader that gives way, s."""
-MAX_MESSAGE_BYTES = 4096
-"""Largest message from a page."""
-MAX_SUBSCRIBE_BYTES = 64 << 10
 CONTROL_TIMEOUT_S = 0.5
 """Timeout for the control socket, s: the readings of the page in control wait meanwhile."""
 PAGE_QUEUE = (30, 4 << 20)
 FOXGLOVE_QUEUE = (4000, 2 << 20)
 
 
-class _Counted(ServerConnection):
-    """Connection that counts as a stranger's from its first byte, and until it has shown its right
-    to a socket."""
-
-    view: "Server"
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.view.strangers[self] = None
-        if len(self.view.strangers) > MOST_STRANGERS:
-            oldest = next(iter(self.view.strangers))
-            del self.view.strangers[oldest]
-            oldest.transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.view.strangers.pop(self, None)
-        self.view.admitted.discard(self)
-        super().connection_lost(exc)
-
-
-class Server:
+class Server(PageServer):
     """Server of the child process."""
 
     def __init__(self, opening: ViewConfig) -> None:
         self._opening = opening
-        name = gethostname().lower()
-        self._access = Access(
-            opening.token, {name, f"{name.partition('.')[0]}.local", *opening.names}
-        )
-        self._assets = load_assets()
+        super().__init__(opening.token, opening.names, load_assets("page"))
         self._page_state = PageState(opening)
         self._shared = SharedChannels(opening) if opening.foxglove else None
         self._pages: dict[Connection, PageDriver | None] = {}
@@ -111,11 +72,6 @@ class Server:
         )
         self._fed_s = time.monotonic()
         self._count = 0
-        self.strangers: dict[ServerConnection, None] = {}
-        """Connections without a right to a socket so far, half-open ones included, the oldest
-        first."""
-        self.admitted: set[ServerConnection] = set()
-        """Connections with a socket."""
 
     # ------------------------------------------------------------------ the pipe
 
@@ -182,73 +138,24 @@ class Server:
 
     # ------------------------------------------------------------------ HTTP
 
-    def answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Return a file of the page, or None to open a socket."""
-        try:
-            host, origin = request.headers.get("Host"), request.headers.get("Origin")
-            upgrade = request.headers.get("Upgrade", "")
-            asked = request.headers.get("Sec-WebSocket-Protocol", "")
-            bearer = request.headers.get("Authorization", "")
-        except MultipleValuesError:
-            return _refuse(HTTPStatus.BAD_REQUEST, "duplicate header")
-        if host is None or not self._access.ours(host):
-            return _refuse(
-                HTTPStatus.MISDIRECTED_REQUEST,
-                "unknown host name: use the computer's address, or add the name to view.names",
-            )
-        url = urlsplit(request.path)
-        if upgrade.lower() == "websocket":
-            token = _token(url.query) or bearer.removeprefix("Bearer ")
-            return self._refusal(url.path, token, host, origin, asked) or self._admit(
-                connection, page=_protocol(asked) is None
-            )
-        if url.path == "/access":
-            # Return a normal answer, because a browser would log an error status in its console.
-            known = self._access.knows(bearer.removeprefix("Bearer "))
-            return _respond(
-                HTTPStatus.OK,
-                headers(host, "application/json"),
-                b'{"known":%s}' % (b"true" if known else b"false"),
-            )
-        asset = self._assets.get(url.path)
-        if asset is None:
-            return _refuse(HTTPStatus.NOT_FOUND, "not found")
-        return _respond(HTTPStatus.OK, headers(host, asset.media_type), asset.body)
-
-    def _refusal(
+    def refusal(
         self, path: str, token: str, host: str, origin: str | None, asked: str
     ) -> Response | None:
-        """Return why a client has no right to a socket; None if it has."""
+        """As :class:`PageServer`; Foxglove has rules of its own."""
         if _protocol(asked) is not None:
             if self._shared is None:
-                return _refuse(
+                return refuse(
                     HTTPStatus.NOT_FOUND, "Foxglove is disabled: set view.foxglove in the profile"
                 )
-            if not self._access.reads_foxglove(origin, host, token):
-                return _refuse(HTTPStatus.FORBIDDEN, "token required: ws://HOST:PORT/?token=TOKEN")
+            if not self.access.reads_foxglove(origin, host, token):
+                return refuse(HTTPStatus.FORBIDDEN, "token required: ws://HOST:PORT/?token=TOKEN")
             return None
-        if path != "/socket" or not self._access.same_site(origin, host):
-            return _refuse(HTTPStatus.FORBIDDEN, "only this server's own page may open this socket")
-        if not self._access.knows(token):
-            return _refuse(HTTPStatus.UNAUTHORIZED, "token required")
-        return None
+        return super().refusal(path, token, host, origin, asked)
 
-    def _admit(self, connection: ServerConnection, *, page: bool) -> Response | None:
-        """Return None if there is room for one more socket, else the refusal."""
-        if len(self.admitted) >= MOST_SOCKETS and not (
-            page and self._opening.teleop and self._make_room()
-        ):
-            return _refuse(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{MOST_SOCKETS} clients are connected already: close one",
-            )
-        self.strangers.pop(connection, None)
-        self.admitted.add(connection)
-        return None
-
-    def _make_room(self) -> bool:
-        """Close the oldest reader that is not in control, so that a person with the token can
-        always open a page and stop."""
+    def give_way(self, asked: str) -> Connection | None:
+        """As :class:`PageServer`: a person with the token can always open a page and stop."""
+        if _protocol(asked) is not None or not self._opening.teleop:
+            return None
         readers = [
             *self._foxgloves,
             *(
@@ -258,12 +165,9 @@ class Server:
             ),
         ]
         oldest = next((reader for reader in readers if reader.socket in self.admitted), None)
-        if oldest is None:
-            return False
-        self.admitted.discard(oldest.socket)
-        oldest.put_first(_DISPLACED if oldest in self._pages else displaced_status())
-        asyncio.get_running_loop().call_later(PARTING_S, oldest.abort)
-        return True
+        if oldest is not None:
+            oldest.put_first(DISPLACED if oldest in self._pages else displaced_status())
+        return oldest
 
     # ------------------------------------------------------------------ sockets
 
@@ -301,13 +205,13 @@ class Server:
                 )
                 if driver is None or message is None:
                     page.put_first(
-                        _note("this page is read-only" if driver is None else "not understood")
+                        note_of("this page is read-only" if driver is None else "not understood")
                     )
                     continue
                 before = driver.in_control
                 note = driver.on_page_message(message, _now_ms())
                 if note:
-                    page.put_first(_note(note))
+                    page.put_first(note_of(note))
                 if driver.in_control is not before:
                     self._report_holder()
         finally:
@@ -322,7 +226,7 @@ class Server:
         holder = self._holder()
         for page, driver in self._pages.items():
             page.put_first(
-                _text(
+                text_of(
                     {
                         "k": "control",
                         "mine": driver is not None and driver.in_control,
@@ -356,10 +260,7 @@ class Server:
         """Close all connections after the pipe ended."""
         self._teleop.close()
         for page in self._pages:
-            page.put_first(_text({"k": "over"}))
-
-
-_DISPLACED = '{"k":"displaced"}'
+            page.put_first(text_of({"k": "over"}))
 
 
 async def _report_drops(connection: Connection) -> None:
@@ -384,30 +285,6 @@ def _choose(connection: ServerConnection, offered: Any) -> Subprotocol | None:
     return chosen
 
 
-def _token(query: str) -> str:
-    try:
-        return parse_qs(query, max_num_fields=8).get("token", [""])[0]
-    except ValueError:
-        return ""
-
-
-def _refuse(status: HTTPStatus, why: str) -> Response:
-    return _respond(status, [("Content-Type", "text/plain; charset=utf-8")], why.encode() + b"\n")
-
-
-def _respond(status: HTTPStatus, pairs: list[tuple[str, str]], body: bytes) -> Response:
-    fields = Headers([*pairs, ("Content-Length", str(len(body))), ("Connection", "close")])
-    return Response(status.value, status.phrase, fields, body)
-
-
-def _note(text: str) -> str:
-    return _text({"k": "note", "text": text})
-
-
-def _text(message: dict[str, Any]) -> str:
-    return msgspec.json.encode(message).decode()
-
-
 def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
@@ -422,40 +299,15 @@ async def run() -> None:
     length, _ = HEAD.unpack(await reader.readexactly(HEAD.size))
     opening = msgspec.msgpack.decode(await reader.readexactly(length), type=ViewConfig)
     server = Server(opening)
-    connection_class = type("Counted", (_Counted,), {"view": server})
-    try:
-        listener = await serve(
-            server.serve,
-            opening.host,
-            opening.port,
-            backlog=ACCEPTS,
-            process_request=server.answer,
-            subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],
-            select_subprotocol=_choose,
-            create_connection=connection_class,
-            compression=None,
-            open_timeout=GREETING_S,
-            close_timeout=1.0,
-            ping_interval=5.0,
-            ping_timeout=10.0,
-            max_size=MAX_SUBSCRIBE_BYTES,
-            max_queue=16,
-            write_limit=32 << 10,
-            server_header=None,
-        )
-    except OSError as error:
-        why = f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"
-        # Another process may release the port, and the network of the address may come up.
-        later = error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
-        report(ChildReport(state="failed", detail=why, passing=later))
+    listener = await server.listen(
+        opening.host,
+        opening.port,
+        subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],
+        select_subprotocol=_choose,
+    )
+    if listener is None:
         return
-    for each in listener.sockets:
-        # asyncio takes one number for both; the kernel may keep more connections than are accepted
-        # at once.
-        with sockets.socket(fileno=os.dup(each.fileno())) as listening:
-            listening.listen(BACKLOG)
     async with listener:
-        report(ChildReport(state="listening", port=next(iter(listener.sockets)).getsockname()[1]))
         clocks = [asyncio.create_task(server.tick()), asyncio.create_task(server.beat())]
         await server.follow(reader)
         for clock in clocks:
