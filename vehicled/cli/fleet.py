@@ -13,7 +13,7 @@ from sim_backend.fleet.order import FleetProgress
 from vehicled.cli.sim import spec_of
 from vehicled.cli.sim_like import given
 from vehicled.core.errors import SetupError
-from vehicled.run.fleet import FleetFile, FleetPlan, parse_vehicle, plan_fleet, read_fleet
+from vehicled.run.fleet import FleetFile, FleetPlan, parse_vehicle, plan_fleet, read_fleet, varied
 from vehicled.run.fleet_processes import drive_fleet
 from vehicled.run.fleet_result import FleetOutcome
 from vehicled.run.output import check_plot_file
@@ -53,12 +53,13 @@ def run_fleet(arguments: Namespace) -> int:
     if "duration" not in stated:
         spec = replace(spec, duration_s=file.duration_s)
     # Each vehicle takes this, and its end on contact is the simulator's.
-    spec = replace(spec, overrides=tuple(arguments.set))
+    entries, radio, overrides = varied(entries, file.radio, arguments.set)
+    spec = replace(spec, overrides=overrides)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     line = _FleetLine(len(entries))
     with TemporaryDirectory(prefix="vehicled_fleet_") as folder:
-        plan = plan_fleet(entries, spec, Path(folder), file.radio)
+        plan = plan_fleet(entries, spec, Path(folder), radio)
         view = _view(plan, arguments, Path(folder))
         end = drive_fleet(
             plan,

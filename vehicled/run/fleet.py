@@ -142,6 +142,47 @@ def parse_vehicle(text: str) -> FleetEntry:
     return found
 
 
+def varied(
+    entries: Sequence[FleetEntry], radio: RadioModel, overrides: Sequence[str]
+) -> tuple[list[FleetEntry], RadioModel, tuple[str, ...]]:
+    """Apply the overrides ``fleet.NAME.KEY=VALUE`` of one vehicle and ``radio.KEY=VALUE`` of the
+    channel, and return the rest, which holds for all vehicles. Raises :class:`SetupError`."""
+    tables = {each.name: _table(each) for each in entries}
+    channel, rest = _table(radio), list[str]()
+    for text in overrides:
+        key, _, value = text.partition("=")
+        kind, _, of_one = key.partition(".")
+        if kind == "radio":
+            channel[of_one] = _number(value)
+        elif kind == "fleet":
+            name, _, own = of_one.partition(".")
+            if name not in tables:
+                raise SetupError(
+                    f"--set {shown(text)}: no vehicle is called {shown(name)}; the fleet has "
+                    f"{', '.join(sorted(tables))}"
+                )
+            if "." in own:
+                tables[name]["set"] = [*tables[name]["set"], f"{own}={value}"]
+            else:
+                tables[name][own] = _number(value.strip('"'))
+        else:
+            rest.append(text)
+    found = [_built(FleetEntry, table, f"--set fleet.{name}") for name, table in tables.items()]
+    return found, _built(RadioModel, channel, "--set radio"), tuple(rest)
+
+
+def _table(made: Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(made)
+    return {key: value for key, value in plain.items() if value is not None}
+
+
+def _built(kind: type[Any], table: dict[str, Any], where: str) -> Any:
+    made, problems = build_table(kind, table)
+    if problems:
+        raise SetupError(f"{where}: {problems[0]}")
+    return made
+
+
 def _number(text: str) -> int | float | str:
     for kind in (int, float):
         try:

@@ -2,6 +2,7 @@
 
 from hashlib import sha256
 from math import nan
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -50,6 +51,8 @@ class VehicleResult(Struct, frozen=True, kw_only=True):
     warnings: str
     trace: list[tuple[float, float, float, float, float]] = []
     """Time, x, y, heading and speed of the true vehicle, ten times a second; for plots."""
+    figures: dict[str, Any] = {}
+    """Result of its daemon as ``vehicled sim --json`` gives it; empty if it gave none."""
 
 
 class FleetOutcome(Struct, frozen=True, kw_only=True):
@@ -92,7 +95,7 @@ class FleetOutcome(Struct, frozen=True, kw_only=True):
         """Return the result as JSON, without the traces."""
         plain = msgspec.to_builtins(self)
         for each, vehicle in zip(plain["vehicles"], self.vehicles, strict=True):
-            del each["trace"]
+            del each["trace"], each["figures"]
             # Messages are arrays when encoded; people read names.
             each["contacts"] = [asdict(contact) for contact in vehicle.contacts]
         return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
@@ -159,6 +162,7 @@ def _vehicle(vehicle: FleetVehiclePlan, end: FleetEnd) -> VehicleResult:
         log=result.get("log_problem", "") or result.get("log", ""),
         warnings=daemon.said,
         trace=[] if report is None else report.trace,
+        figures=result,
     )
 
 
