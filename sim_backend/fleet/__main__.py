@@ -159,7 +159,10 @@ def _drive(run: FleetLockstep | FleetWall, fleet: Fleet, start_ns: int) -> None:
         for member in run.running:
             member.peer.goodbye(f"the simulator ends: {str(error) or type(error).__name__}")
         raise
-    _write(FleetReport([_report(member, start_ns) for member in run.members]))
+    cars = [[msgspec.structs.astuple(each) for each in trace] for trace in fleet.car_traces]
+    outline_m = fleet.traffic.outline if fleet.traffic is not None else (0.0, 0.0, 0.0)
+    reports = [_report(member, start_ns) for member in run.members]
+    _write(FleetReport(reports, cars, outline_m))
 
 
 def _turn(run: FleetLockstep | FleetWall, fleet: Fleet, start_ns: int) -> None:

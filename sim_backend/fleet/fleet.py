@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from sim_backend.contact.fit import check_start
 from sim_backend.contact.plant import ContactPoint
+from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.fleet.bodies import VehicleBody
 from sim_backend.fleet.collision import Collider, VehiclePair, overlap
 from sim_backend.fleet.radio import RadioChannel
@@ -24,6 +25,7 @@ from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import default_start
 from sim_backend.scene.reading import load_scene
 from sim_backend.scene.scene import Scene, ScenePose
+from sim_backend.scene.traffic import STEP_S, Traffic, other_vehicle, traffic_of
 from sim_backend.world import Arrival, World, WorldSetup
 from vehicled.core.errors import SetupError
 from vehicled.profile import plugins
@@ -57,13 +59,15 @@ class TracePose(Struct, frozen=True, array_like=True):
 class FleetVehicle:
     """Vehicle in the world of a fleet."""
 
-    def __init__(self, member: FleetMember, start_ns: int, utc_ns: int) -> None:
+    def __init__(
+        self, member: FleetMember, start_ns: int, utc_ns: int, traffic: Traffic | None = None
+    ) -> None:
         setup = member.setup
         self.name = member.name
         self.world: World = WorldSetup(
             profile=setup.profile, course=setup.course, seed=setup.seed, wires=setup.wires,
             failures=setup.failures, scenario=False, start=setup.start,
-        ).world(start_ns, utc_ns)  # fmt: skip
+        ).world(start_ns, utc_ns, traffic)  # fmt: skip
         if setup.scenario:
             self.world.begin_scenario(start_ns + round(member.delay_s * 1e9))
         self.arrivals: list[Arrival] = []
@@ -169,10 +173,11 @@ class Fleet:
         *,
         traced: bool = False,
         lags: bool = False,
+        seed: int = 0,
     ) -> None:
         """Build all worlds, in the order of names. Without ``radio`` no message arrives.
         ``traced``: keep the poses of all vehicles; memory then grows with the run. ``lags``: the
-        clocks of the vehicles may differ, see :meth:`advance_each`.
+        clocks of the vehicles may differ, see :meth:`advance_each`. ``seed``: of the traffic.
 
         The members must have passed :func:`check_members`; raises what
         :class:`sim_backend.world.World` raises.
@@ -181,10 +186,18 @@ class Fleet:
         self._start_ns = self._grid_ns = self._now_ns = self._traced_ns = start_ns
         sim = members[0].setup.profile.sim
         self._step_ns = round(sim.step_ms * 1e6)
-        self.vehicles = [FleetVehicle(member, start_ns, utc_ns) for member in members]
+        self.traffic = traffic_among(members, seed)
+        """Cars on the lanes of the scene, the same for all vehicles; None without any."""
+        self._decides_ns = start_ns + round(STEP_S * 1e9) if self.traffic else NEVER_NS
+        self.car_traces: list[list[TracePose]] = [
+            [] for _ in (self.traffic.bodies if self.traffic else ())
+        ]
+        """Poses of the cars, if they are kept."""
+        self.vehicles = [FleetVehicle(member, start_ns, utc_ns, self.traffic) for member in members]
         """Vehicles in the order of their names."""
         step_s = self._step_ns * 1e-9
         outlines = [member.setup.profile.vehicle.outline for member in members]
+        self._outlines = outlines
         self._bodies = list[_SeenBody]()
         for outline, vehicle in zip(outlines, self.vehicles, strict=True):
             others = [each for each in self.vehicles if each is not vehicle]
@@ -224,7 +237,8 @@ class Fleet:
             )
             # Until a sensor looks or two may touch, each vehicle is alone.
             quiet = 0 if self._seen else min((pair.unwatched for pair in self._pairs), default=1000)
-            steps = max(1, min(quiet, most))
+            until = (self._decides_ns - self._now_ns) // step_ns
+            steps = max(1, min(quiet, most, until))
             for vehicle, grid_ns, to_ns in zip(self.vehicles, grids_ns, times_ns, strict=True):
                 vehicle.advance(min(grid_ns + steps * step_ns, to_ns))
             if most > 0:
@@ -281,6 +295,13 @@ class Fleet:
             for seen in self._bodies:
                 seen.follow(self._start_ns)
         self._now_ns = max(self._now_ns, *(each.world.grid_ns for each in self.vehicles))
+        while self.traffic is not None and self._now_ns >= self._decides_ns:
+            others = [
+                other_vehicle(vehicle.motion, outline)
+                for vehicle, outline in zip(self.vehicles, self._outlines, strict=True)
+            ]
+            self.traffic.step((self._decides_ns - self._start_ns) * 1e-9, others)
+            self._decides_ns += round(STEP_S * 1e9)
         if self._traced and self._now_ns >= self._traced_ns + TRACE_NS:
             self._trace()
 
@@ -290,6 +311,22 @@ class Fleet:
         for vehicle in self.vehicles:
             at = vehicle.motion
             vehicle.trace.append(TracePose(time_s, at.x_m, at.y_m, at.yaw_rad, at.speed_mps))
+        for trace, body in zip(self.car_traces, self.traffic.bodies if self.traffic else ()):
+            x_m, y_m, yaw_rad, vx_mps, vy_mps = body.state(time_s)
+            trace.append(TracePose(time_s, x_m, y_m, yaw_rad, hypot(vx_mps, vy_mps)))
+
+
+def traffic_among(members: Sequence[FleetMember], seed: int) -> Traffic | None:
+    """Return the traffic of a fleet; None without any. Raises :class:`SceneError`."""
+    first = members[0].setup
+    starts = []
+    for member, scene in zip(members, map(_scene_of, members), strict=True):
+        setup = member.setup
+        start = setup.start or default_start(setup.profile)
+        pose = check_start(scene, setup.profile, setup.course, start)
+        starts.append(ScenePose(*pose))
+    sim = first.profile.sim
+    return traffic_of(sim.traffic, sim.scene, first.course.datum, seed, starts)
 
 
 def _sees(member: FleetMember) -> bool:
@@ -331,6 +368,11 @@ def _check_like(first: FleetMember, member: FleetMember) -> None:
         raise SetupError(
             f"vehicle {first.name} has sim.step_ms {ours.profile.sim.step_ms:g} and vehicle "
             f"{member.name} {theirs.profile.sim.step_ms:g}: give both the same"
+        )
+    if ours.profile.sim.traffic != theirs.profile.sim.traffic:
+        raise SetupError(
+            f"vehicles {first.name} and {member.name} have different sim.traffic: give both the "
+            "same"
         )
     if ours.course.datum != theirs.course.datum:
         raise SetupError(

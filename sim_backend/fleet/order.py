@@ -77,3 +77,7 @@ class FleetReport(Struct, frozen=True, tag=True):
     """Result of a fleet as the simulator saw it."""
 
     vehicles: list[VehicleReport]
+    cars: list[list[tuple[float, float, float, float, float]]] = []
+    """Other traffic: time, x, y, heading and speed of each car, ten times a second."""
+    car_outline_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Distances from the reference point of a car to front and rear, and half the width."""

@@ -42,6 +42,9 @@ class FleetEnd(Struct, frozen=True, kw_only=True):
     daemons: dict[str, DaemonEnd]
     reports: dict[str, VehicleReport]
     """Vehicles as the simulator saw them; empty if it failed."""
+    cars: list[list[tuple[float, float, float, float, float]]]
+    """Traces of the other traffic; empty unless asked for."""
+    car_outline_m: tuple[float, float, float]
     simulator_said: str
     """Reason if the simulator failed; else empty."""
     wall_s: float
@@ -154,6 +157,8 @@ def drive_fleet(
             left = {name: _end_of(child, until_s) for name, child in daemons.items()}
         return FleetEnd(
             daemons=left,
+            cars=report.cars,
+            car_outline_m=report.car_outline_m,
             reports={each.name: each for each in report.vehicles},
             simulator_said="" if report.vehicles else _failure(simulator.said, status),
             wall_s=time.monotonic() - begin_s,

@@ -68,6 +68,9 @@ class FleetOutcome(Struct, frozen=True, kw_only=True):
     """Reason if the simulator failed; else empty."""
     interrupted: bool
     clock: str = "lockstep"
+    cars: list[list[tuple[float, float, float, float, float]]] = []
+    """Traces of the other traffic, as those of the vehicles."""
+    car_outline_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @classmethod
     def of(cls, plan: FleetPlan, end: FleetEnd) -> "FleetOutcome":
@@ -81,6 +84,8 @@ class FleetOutcome(Struct, frozen=True, kw_only=True):
             failure=end.simulator_said,
             interrupted=end.signal != 0,
             clock=plan.vehicles[0].plan.spec.clock,
+            cars=end.cars,
+            car_outline_m=end.car_outline_m,
         )
 
     @property
@@ -94,6 +99,7 @@ class FleetOutcome(Struct, frozen=True, kw_only=True):
     def to_json(self) -> str:
         """Return the result as JSON, without the traces."""
         plain = msgspec.to_builtins(self)
+        del plain["cars"], plain["car_outline_m"]
         for each, vehicle in zip(plain["vehicles"], self.vehicles, strict=True):
             del each["trace"], each["figures"]
             # Messages are arrays when encoded; people read names.
