@@ -233,12 +233,12 @@ class WallDaemon:
     def on_ready(self, ready: Set[int]) -> bool:
         """Take what has arrived from the daemon; True if anything came by the link. Raises
         :class:`vehicled.core.link.LinkError` and :class:`sim_backend.connection.Goodbye`."""
-        heard = self.descriptor in ready or self.peer.has_backlog
-        if heard:
+        received = self.descriptor in ready or self.peer.has_backlog
+        if received:
             self._on_frames()
         if self._terminals is not None:
             self._terminals.read(ready, self._clock.now_ns() - self.lost_ns)
-        return heard
+        return received
 
     def _on_frames(self) -> None:
         _on_frames(self.peer.receive(), self._world, self._clock, self._pace)

@@ -137,7 +137,7 @@ class WorldSetup(Struct, frozen=True, kw_only=True):
 
     @property
     def named(self) -> dict[str, str]:
-        """What is simulated, by name, for the greeting."""
+        """Names of the simulated parts, for the greeting."""
         profile = self.profile
         world = {
             "profile": profile.name,

@@ -29,7 +29,7 @@ class Member(FleetDaemon):
         self.granted_ns = start_ns
 
     def end(self, why: str, now_ns: int, ending: MemberEnding) -> None:
-        """As :class:`FleetDaemon`."""
+        """Note the end of the daemon, which is granted no more time."""
         self.due_ns = NEVER_NS
         super().end(why, now_ns, ending)
 

@@ -31,7 +31,7 @@ class PatientPeer(Peer):
         self._unsent = b""
 
     def send(self, data: bytes) -> None:
-        """As :class:`Peer`, without waiting for the daemon where its socket does not block."""
+        """Send what the socket takes now, and keep the rest."""
         self._unsent += data
         try:
             while self._unsent:
@@ -60,7 +60,7 @@ class WallMember(FleetDaemon):
         """Reason why the daemon did not start; empty if it did."""
         self._ports, self._files = ports, files
         self._ready = DefaultSelector()
-        self._heard_s = 0.0
+        self._received_s = 0.0
 
     def await_start(self, timeout_s: float) -> None:
         """Wait until the daemon names its time: what it misses before would pile up."""
@@ -84,7 +84,7 @@ class WallMember(FleetDaemon):
         self.served = WallDaemon(
             self.peer, vehicle.world, clock, self._ready, terminals, shared=shared
         )
-        self._heard_s = time.monotonic()
+        self._received_s = time.monotonic()
 
     def target_ns(self) -> int:
         """Return the time of its own clock up to which the vehicle is to be advanced now."""
@@ -96,11 +96,11 @@ class WallMember(FleetDaemon):
         """Take what has arrived from the daemon, and return for how long it has been silent."""
         now_s = time.monotonic()
         if self.served.on_ready({key.fd for key, _ in self._ready.select(0.0)}):
-            self._heard_s = now_s
-        return now_s - self._heard_s
+            self._received_s = now_s
+        return now_s - self._received_s
 
     def end(self, why: str, now_ns: int, ending: MemberEnding) -> None:
-        """As :class:`FleetDaemon`."""
+        """Note the end of the daemon, and close what was opened for it."""
         self._selector.unregister(self._ready)
         self._ready.close()
         super().end(why, now_ns, ending)

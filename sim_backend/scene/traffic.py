@@ -189,8 +189,8 @@ class _Body(Moving):
 class _Car:
     """Car on a lane."""
 
-    def __init__(self, lane: int, s_m: float, wish_mps: float, body: _Body) -> None:
-        self.lane, self.s_m, self.wish_mps, self.body = lane, s_m, wish_mps, body
+    def __init__(self, lane: int, s_m: float, desired_mps: float, body: _Body) -> None:
+        self.lane, self.s_m, self.desired_mps, self.body = lane, s_m, desired_mps, body
         self.speed_mps = 0.0
         self.away = False
         """True while it waits for room at the beginning of an open lane."""
@@ -299,7 +299,7 @@ class Traffic:
         if not lengths.any():
             return
         for _ in range(self._model.vehicles):
-            wish_mps = self._speed_mps * float(generator.uniform(0.85, 1.15))
+            desired_mps = self._speed_mps * float(generator.uniform(0.85, 1.15))
             for _ in range(50):
                 number = int(generator.choice(len(lengths), p=lengths / lengths.sum()))
                 lane = self._lanes[number]
@@ -309,18 +309,18 @@ class Traffic:
                 if inside or any(hypot(pose.x_m - x, pose.y_m - y) < room_m for x, y in taken):
                     continue
                 taken.append((pose.x_m, pose.y_m))
-                self._add(number, s_m, wish_mps, pose)
+                self._add(number, s_m, desired_mps, pose)
                 break
             else:
                 if not lane.closed:
                     # It comes later, from the beginning of the lane.
-                    self._add(number, s_m, wish_mps, ScenePose(_AWAY_M, _AWAY_M, 0.0))
+                    self._add(number, s_m, desired_mps, ScenePose(_AWAY_M, _AWAY_M, 0.0))
                     self._cars[-1].away = True
 
-    def _add(self, lane: int, s_m: float, wish_mps: float, pose: ScenePose) -> None:
+    def _add(self, lane: int, s_m: float, desired_mps: float, pose: ScenePose) -> None:
         body = _Body(self.outline, pose)
-        body.top_speed_mps = 1.5 * wish_mps
-        self._cars.append(_Car(lane, s_m, wish_mps, body))
+        body.top_speed_mps = 1.5 * desired_mps
+        self._cars.append(_Car(lane, s_m, desired_mps, body))
 
     # ------------------------------------------------------------------ a step
 
@@ -418,8 +418,10 @@ class Traffic:
         yaw, speed, _, rear, half = seen
         s_m, away_m = place
         reach_m = self._scale * AHEAD_M
-        wish_mps = max(lane.free_mps(car.s_m, car.wish_mps, m.deceleration_mps2, reach_m), 0.1)
-        acceleration = m.acceleration_mps2 * (1.0 - (v / wish_mps) ** 4)
+        desired_mps = max(
+            lane.free_mps(car.s_m, car.desired_mps, m.deceleration_mps2, reach_m), 0.1
+        )
+        acceleration = m.acceleration_mps2 * (1.0 - (v / desired_mps) ** 4)
         ahead_m = lane.ahead_m(car.s_m, s_m)
         leads = (ahead_m > 0.0) & (ahead_m < reach_m) & (away_m < self.outline.half_m + half)
         leads[k] = False
@@ -430,23 +432,23 @@ class Traffic:
         for n in np.flatnonzero(leads).tolist():
             gap_m = float(ahead_m[n] - back_m[n]) - self.outline.front_m
             leader_mps = max(float(speed[n] * along[n]), 0.0)
-            acceleration = min(acceleration, self._following(v, wish_mps, gap_m, leader_mps))
+            acceleration = min(acceleration, self._following(v, desired_mps, gap_m, leader_mps))
         for crossing in self._crossings:
             if car.lane in crossing.spans and k not in crossing.inside:
                 entry_m = float(lane.ahead_m(car.s_m, np.array(crossing.spans[car.lane][0])))
                 gap_m = entry_m - self._scale * MARGIN_M - self.outline.front_m + self._gap_m
                 if 0.0 <= entry_m < reach_m:
-                    acceleration = min(acceleration, self._following(v, wish_mps, gap_m, 0.0))
+                    acceleration = min(acceleration, self._following(v, desired_mps, gap_m, 0.0))
         return max(acceleration, -HARDEST_MPS2)
 
-    def _following(self, v: float, wish_mps: float, gap_m: float, leader_mps: float) -> float:
+    def _following(self, v: float, desired_mps: float, gap_m: float, leader_mps: float) -> float:
         """Return the acceleration behind a leader (eqs. 3 and 4)."""
         m = self._model
         if gap_m <= 0.0:
             return -HARDEST_MPS2
         comfort = 2.0 * sqrt(m.acceleration_mps2 * m.deceleration_mps2)
         wanted_m = self._gap_m + max(v * self._headway_s + v * (v - leader_mps) / comfort, 0.0)
-        return m.acceleration_mps2 * (1.0 - (v / wish_mps) ** 4 - (wanted_m / gap_m) ** 2)
+        return m.acceleration_mps2 * (1.0 - (v / desired_mps) ** 4 - (wanted_m / gap_m) ** 2)
 
     def _move(
         self,
@@ -463,7 +465,7 @@ class Traffic:
             x, y = places
             room_m = self._scale * FREE_M + self.outline.front_m + self.outline.rear_m
             if hypotenuse(x - begin.x_m, y - begin.y_m).min(initial=_AWAY_M) > room_m:
-                car.away, car.s_m, car.speed_mps = False, lane.begin_m, 0.5 * car.wish_mps
+                car.away, car.s_m, car.speed_mps = False, lane.begin_m, 0.5 * car.desired_mps
                 car.body.follow(time_s + STEP_S, begin, jumps=True)
                 # Another one that waits there must see it.
                 x[k], y[k] = begin.x_m, begin.y_m

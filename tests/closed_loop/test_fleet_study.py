@@ -46,9 +46,9 @@ def test_a_factor_of_one_vehicle_changes_its_row_and_the_command_repeats_it(tmp_
     with RunTable(output) as table:
         near, far = sorted(table.rows(), key=lambda row: row.number)
     assert (near.levels, far.levels) == ({"apart": 1.2}, {"apart": 6.0})
-    assert near.metrics["contacts"] > far.metrics["contacts"] == 0
-    assert near.metrics["a.contacts"] > 0
-    assert far.metrics["a.driven_m"] > 0.3
+    assert far.metrics["contacts"] == 0
+    assert (near.metrics["contacts"] or 0) >= (near.metrics["a.contacts"] or 0) > 0
+    assert (far.metrics["a.driven_m"] or 0) > 0.3
     assert near.digest != far.digest
     assert "a: stopped by the time limit" in far.why
     words = far.command.split()[1:]

@@ -2,6 +2,7 @@
 repeat."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_a_blind_vehicle_runs_into_a_car(road):
 
 def test_a_scanner_sees_a_car_and_a_fleet_of_them_repeats(road, tmp_path, monkeypatch):
     monkeypatch.setattr(fleet_plot, "save_figure", lambda figure, file: figures.append(figure))
-    figures: list = []
+    figures: list[Any] = []
     (tmp_path / "fleet.toml").write_text(
         '[[vehicle]]\nname = "a"\nprofile = "art"\ncourse = "straight_20m"\n' + SCANNER
     )

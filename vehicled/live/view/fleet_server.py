@@ -34,7 +34,7 @@ from vehicled.log.frames import HEAD
 
 TICK_S = 0.1
 RATE_HZ = 10.0
-"""Rate at which each daemon tells its state."""
+"""Rate at which each daemon sends its state."""
 AGAIN_S = 0.3
 """Time between two attempts to reach a daemon, s."""
 ANSWER_S = 0.5
@@ -64,7 +64,7 @@ class VehicleLink:
     def __init__(self, facts: FleetVehicleFacts) -> None:
         self.facts = facts
         self._newest: dict[str, Any] = {}
-        self._heard_s: float | None = None
+        self._received_s: float | None = None
 
     async def watch(self) -> None:
         """Keep the newest state of the daemon, until cancelled."""
@@ -81,13 +81,13 @@ class VehicleLink:
             writer.write(encode(WatchRequest(RATE_HZ)))
             while line := await reader.readline():
                 self._newest = _shown(msgspec.json.decode(line)["status"])
-                self._heard_s = time.monotonic()
+                self._received_s = time.monotonic()
         finally:
             writer.close()
 
     def state(self) -> dict[str, Any]:
-        """Return its newest state, with the age in s; null while it was never heard."""
-        age_s = None if self._heard_s is None else round(time.monotonic() - self._heard_s, 2)
+        """Return its newest state, with the age in s; null before the first one."""
+        age_s = None if self._received_s is None else round(time.monotonic() - self._received_s, 2)
         return self._newest | {"age_s": age_s}
 
     async def emergency_stop(self, origin: str) -> str:
@@ -160,7 +160,7 @@ class FleetServer(PageServer):
                 page.put(text)
 
     async def serve(self, socket: ServerConnection) -> None:
-        """As :class:`PageServer`."""
+        """Serve one page."""
         page = Connection(socket, *PAGE_QUEUE)
         self._number += 1
         origin = f"fleet page {self._number} at {page.peer}"
@@ -208,7 +208,7 @@ class FleetServer(PageServer):
         await asyncio.gather(*map(stop, names))
 
     def give_way(self, asked: str) -> Connection | None:
-        """As :class:`PageServer`: a person with the token can always open a page and stop."""
+        """Return the oldest page: a person with the token can always open one and stop."""
         del asked
         oldest = next((page for page in self._pages if page.socket in self.admitted), None)
         if oldest is not None:
@@ -216,7 +216,7 @@ class FleetServer(PageServer):
         return oldest
 
     def close(self) -> None:
-        """Tell all pages that the run has ended."""
+        """Send all pages the end of the run."""
         for page in self._pages:
             page.put_first(text_of({"k": "over"}))
 

@@ -5,6 +5,7 @@ import asyncio
 import errno
 import os
 import socket as sockets
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from socket import gethostname
@@ -63,7 +64,7 @@ class _Counted(ServerConnection):
         super().connection_lost(exc)
 
 
-class PageServer:
+class PageServer(ABC):
     """Server of one page. A subclass serves its sockets."""
 
     def __init__(self, token: str, names: Iterable[str], assets: Mapping[str, Asset]) -> None:
@@ -78,14 +79,14 @@ class PageServer:
         self.admitted: set[ServerConnection] = set()
         """Connections with a socket."""
 
+    @abstractmethod
     async def serve(self, socket: ServerConnection) -> None:
         """Serve one open socket."""
-        raise NotImplementedError
 
+    @abstractmethod
     def give_way(self, asked: str) -> Connection | None:
         """Return the reader that gives way to one more, with its last message, and None if none
         does. ``asked``: subprotocols that the new one asks for."""
-        raise NotImplementedError
 
     async def listen(self, host: str, port: int, **options: Any) -> Listening | None:
         """Listen, and report it to the parent process; None if that is impossible. ``options``:

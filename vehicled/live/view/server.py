@@ -141,7 +141,7 @@ class Server(PageServer):
     def refusal(
         self, path: str, token: str, host: str, origin: str | None, asked: str
     ) -> Response | None:
-        """As :class:`PageServer`; Foxglove has rules of its own."""
+        """Return why a client has no right to a socket. Foxglove has rules of its own."""
         if _protocol(asked) is not None:
             if self._shared is None:
                 return refuse(
@@ -153,7 +153,8 @@ class Server(PageServer):
         return super().refusal(path, token, host, origin, asked)
 
     def give_way(self, asked: str) -> Connection | None:
-        """As :class:`PageServer`: a person with the token can always open a page and stop."""
+        """Return the oldest reader that is not in control, so that a person with the token can
+        always open a page and stop; None where the page cannot stop."""
         if _protocol(asked) is not None or not self._opening.teleop:
             return None
         readers = [

@@ -129,25 +129,27 @@ def check_metrics(
     return checked, problems
 
 
-class _Fields:
+class _ResultFields:
     """Plain values of a result, read as its attributes."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
 
     def __getattr__(self, name: str) -> Any:
-        return _fields(self._values[name])
+        return _attributes(self._values[name])
 
 
-def _fields(value: Any) -> Any:
+def _attributes(value: Any) -> Any:
     if isinstance(value, dict):
-        return _Fields(value)
-    return [_fields(each) for each in value] if isinstance(value, list) else value
+        return _ResultFields(value)
+    return [_attributes(each) for each in value] if isinstance(value, list) else value
 
 
 def measure_plain(result: Mapping[str, Any]) -> dict[str, float | None]:
     """Return all metrics of a result that another process gave as plain values."""
-    return {name: _plain(read(cast("Result", _Fields(result)))) for name, read in METRICS.items()}
+    return {
+        name: _plain(read(cast("Result", _ResultFields(result)))) for name, read in METRICS.items()
+    }
 
 
 def check_searched(name: str, functions: Sequence[str], *, fleet: bool = False) -> list[str]:

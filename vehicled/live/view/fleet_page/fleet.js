@@ -49,7 +49,7 @@ function show() {
     const state = states[name] ?? {}, silent = state.age_s == null || state.age_s > STALE_S;
     if (!silent && DRIVES.has(state.mode)) drive += 1;
     row.classList.toggle("silent", silent);
-    mode.textContent = state.mode ?? "not heard yet";
+    mode.textContent = state.mode ?? "no news yet";
     mode.className = `mode ${state.mode === "FAULT" ? "faulty" : state.mode === "STOPPING" ? "stops" : DRIVES.has(state.mode) ? "drives" : "rests"}`;
     speed.textContent = state.speed_mps == null ? "" : `${state.speed_mps.toFixed(2)} m/s`;
     const ago = state.age_s == null ? "" : silent ? `no news for ${state.age_s.toFixed(0)} s; last: ` : "";

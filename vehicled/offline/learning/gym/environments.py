@@ -195,6 +195,7 @@ def _array(action: object) -> npt.NDArray[Any]:
 
 
 def refuse_rendering(render_mode: object) -> None:
+    """Raise :class:`GymError` for a render mode."""
     if render_mode is not None:
         raise GymError(
             f"render_mode {render_mode!r}: there is none; draw simulation.plant, or drive the "

@@ -40,7 +40,7 @@ BOUNDS = np.array([1000.0, 1000.0, pi, 200.0], np.float32)
 Info = dict[str, Any]
 
 
-class _PosedBody(Moving):
+class _VehicleBody(Moving):
     """Rectangle of a vehicle at the pose that was set last."""
 
     def __init__(self, outline: Outline) -> None:
@@ -68,7 +68,7 @@ class _Vehicle:
         }
         self.simulation = BatchSimulation(settings(options), 1)
         self.profile = plan.loaded.profile
-        self.body = _PosedBody(self.profile.vehicle.outline)
+        self.body = _VehicleBody(self.profile.vehicle.outline)
 
     @property
     def outline(self) -> Outline:
@@ -104,7 +104,7 @@ class _Driven(_Vehicle):
         self._steps = 0
 
     def reset(self, seed: int) -> None:
-        """As :class:`_Vehicle`."""
+        """Start a new episode."""
         super().reset(seed)
         self._controller, self._steps = None, 0
 
@@ -220,7 +220,7 @@ class FleetEnv(ParallelEnv[str, Observations, npt.NDArray[np.float32]]):  # type
         self.agents, self._ended = list(self.possible_agents), set()
         for vehicle in self._vehicles.values():
             vehicle.reset(seed_of(self._seed, vehicle.name))
-        self._look()
+        self._share_poses()
         return self._observations(self.agents), self._infos(self.agents)
 
     def step(
@@ -239,7 +239,7 @@ class FleetEnv(ParallelEnv[str, Observations, npt.NDArray[np.float32]]):  # type
             raise GymError(f"no action for {', '.join(missing)}")
         self._advance(acting, actions)
         struck = self._struck()
-        self._look()
+        self._share_poses()
         rewards, terminated, truncated = dict[str, float](), dict[str, bool](), dict[str, bool]()
         for name in acting:
             simulation = self._vehicles[name].simulation
@@ -271,8 +271,8 @@ class FleetEnv(ParallelEnv[str, Observations, npt.NDArray[np.float32]]):  # type
             self._vehicles[name].simulation.advance(np.asarray(actions[name])[None])
         for substep in range(self._substeps):
             for each in driven:
-                heard = [state for state in self._radio if state.sender != each.name]
-                each.step(heard if not substep else ())
+                received = [state for state in self._radio if state.sender != each.name]
+                each.step(received if not substep else ())
         for each in driven:
             simulation = each.simulation
             if simulation.terminated[0] or simulation.truncated[0]:
@@ -288,12 +288,12 @@ class FleetEnv(ParallelEnv[str, Observations, npt.NDArray[np.float32]]):  # type
                 found |= {a.name, b.name}
         return found
 
-    def _look(self) -> None:
-        """Let all see where the others are now, at the same time."""
+    def _share_poses(self) -> None:
+        """Publish the present poses of all vehicles at the same time, and sense."""
         for each in self._vehicles.values():
             each.body.pose = each.pose
         for name in self.agents:
-            self._vehicles[name].simulation.look()
+            self._vehicles[name].simulation.sense()
         self._radio = [_broadcast(each) for each in self._vehicles.values()]
 
     def _observations(self, names: Sequence[str]) -> dict[str, Observations]:

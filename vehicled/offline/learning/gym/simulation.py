@@ -210,7 +210,7 @@ class BatchSimulation:
             self.reset(new)
 
     def advance(self, actions: npt.NDArray[np.floating]) -> MovingShapes | None:
-        """Advance all vehicles one period and judge it, without a look of their sensors. Return
+        """Advance all vehicles one period and judge it, without its sensors. Return
         what moves in the scene, as it stands then."""
         if (
             actions.shape != (self.count, 2)
@@ -233,8 +233,8 @@ class BatchSimulation:
         self._previous[:] = action
         return moving
 
-    def look(self) -> None:
-        """Let the sensors of all vehicles look, after :meth:`advance`."""
+    def sense(self) -> None:
+        """Sample the sensors of all vehicles, after :meth:`advance`."""
         self._sense(self._all, self._shapes(self._all))
 
     def add_moving(self, body: Moving) -> None:
