@@ -9,6 +9,7 @@ from sim_backend.plant.twin_file import load_twin
 from sim_backend.scenario import Start
 from sim_backend.scene.anchor import anchored as anchored_world
 from sim_backend.scene.reading import load_scene, with_ground
+from sim_backend.scene.traffic import lanes_of
 from sim_backend.sensors.gnss_replayed import ReplayedGnssError
 from sim_backend.sensors.gnss_zones import with_zones
 from sim_backend.terrain.reading import load_terrain
@@ -26,6 +27,7 @@ def resolved_profile(loaded: Loaded, course: Course, start: Start | None = None)
     )
     sim = profile.sim
     check_scene(load_scene(sim.scene, course), profile, course, start)
+    lanes_of(sim.traffic, sim.scene, course.datum)
     with_zones(sim.gnss, course.datum)
     if sim.gnss.model == "replayed":
         ReplayedGnssError(sim.gnss, 0)

@@ -35,7 +35,7 @@ def serve(listener: Listener, setup: WorldSetup) -> str:
             with ExitStack() as stack:
                 if not setup.wires or not listener.inherited:
                     return _run(peer, setup)
-                return _run(peer, setup, _ptys(setup, stack), _sockets(setup, stack))
+                return _run(peer, setup, *device_files(setup, stack))
         except Goodbye as goodbye:
             return str(goodbye)
         except VehicleLostError as error:
@@ -57,44 +57,34 @@ def serve(listener: Listener, setup: WorldSetup) -> str:
             raise
 
 
-def _ptys(setup: WorldSetup, stack: ExitStack) -> Ptys:
-    """Return ptys for all devices with a wire. Only for a daemon on this machine: it opens them in
-    wall time."""
+def device_files(setup: WorldSetup, stack: ExitStack) -> tuple[Ptys, Sockets]:
+    """Return ptys for all devices with a wire, and servers for those that connect to one. Only for
+    a daemon on this machine: it opens them in wall time."""
     from tempfile import TemporaryDirectory
 
     from sim_backend.ptys import Ptys
+    from sim_backend.sockets import Sockets
 
     folder = None
     if any(failure.kind == "usb" for failure in setup.failures):
         # A replugged pty has a new number; the link in the folder keeps its name.
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="vehicled-")))
-    return stack.enter_context(Ptys(*wired_ports(setup.profile), folder))
-
-
-def _sockets(setup: WorldSetup, stack: ExitStack) -> Sockets:
-    """Return servers for the devices that connect to one."""
-    from sim_backend.sockets import Sockets
-
-    return stack.enter_context(Sockets(network_ports(setup.profile), datagram_ports(setup.profile)))
+    profile = setup.profile
+    ptys = stack.enter_context(Ptys(*wired_ports(profile), folder))
+    sockets = Sockets(network_ports(profile), datagram_ports(profile))
+    return ptys, stack.enter_context(sockets)
 
 
 def _run(
     peer: Peer, setup: WorldSetup, ptys: Ptys | None = None, sockets: Sockets | None = None
 ) -> str:
-    profile, link = setup.profile, "wires" if setup.wires else "messages"
-    twin = {
-        "profile": profile.name,
-        "plant": profile.sim.plant,
-        "course": setup.course.name,
-        "seed": str(setup.seed),
-        "link": link,
-    }
-    if latency := str(profile.sim.latency):
-        twin["latency"] = latency
+    profile = setup.profile
     urls = None if ptys is None or sockets is None else ptys.urls | sockets.urls
     # Prepare first: after the greeting the daemon expects answers within its timeout.
     prepare(profile.sim)
-    hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", twin, urls)
+    hello = peer.greet(
+        port_names(profile), f"vehicled sim_backend {__version__}", setup.named, urls
+    )
     if hello.clock == "lockstep":
         world = setup.world(START_NS, SIMULATED_UTC_NS)
         # Virtual time waits for a collection, so none is made ahead of it.

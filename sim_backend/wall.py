@@ -6,13 +6,14 @@ import selectors
 import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
+from selectors import BaseSelector
 
 from sim_backend.connection import Goodbye, Peer
 from sim_backend.ptys import Ptys
 from sim_backend.sockets import Sockets
 from sim_backend.terminals import Terminals
-from sim_backend.world import World
+from sim_backend.world import Arrival, World
 from vehicled.core.link import (
     PACE_BEAT_NS,
     PACE_LEAD_NS,
@@ -144,6 +145,105 @@ class SharedClock:
         return max(granted_ns, self._waited_ns) + PACE_LEAD_NS
 
 
+class WallDaemon:
+    """Daemon that is served in real time, with its world.
+
+    A turn: :meth:`target_ns`, advance the world, :meth:`pass_on`, wait for :meth:`wait_ns` at most,
+    :meth:`on_ready`.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        world: World,
+        clock: DaemonClock,
+        selector: BaseSelector,
+        terminals: Terminals | None = None,
+        *,
+        shared: bool = False,
+    ) -> None:
+        """Register the daemon with the selector. ``terminals``: devices that it reaches by these
+        instead of the link. ``shared``: the clock leaves out the time for which the computer lets
+        this process or the daemon not run.
+        """
+        self.peer, self._world, self._clock = peer, world, clock
+        self._selector, self._terminals = selector, terminals
+        self.descriptor = peer.socket.fileno()
+        selector.register(peer.socket, selectors.EVENT_READ)
+        self._pace = SharedClock() if shared else None
+        self._beat_period_ns = PACE_BEAT_NS if shared else HEARTBEAT_NS
+        self._reached_ns = self._granted_ns = self._beat_ns = self._now_ns = clock.now_ns()
+        self._real_ns = self._next_ns = self._reached_ns
+        self._sync_ns = self._reached_ns + SYNC_PERIOD_NS
+
+    @property
+    def lost_ns(self) -> int:
+        """Lag of the world's clock behind the daemon's monotonic clock."""
+        return 0 if self._pace is None else self._pace.all_lost_ns
+
+    def target_ns(self) -> int:
+        """Return the time up to which the world is to be advanced now."""
+        real_ns, pace = self._clock.now_ns(), self._pace
+        if (
+            pace is not None
+            and pace.is_late(real_ns, self._granted_ns)
+            and select.select([self.peer.socket], [], [], 0.0)[0]
+        ):
+            # The daemon may have gone on meanwhile.
+            self._on_frames()
+        now_ns = real_ns if pace is None else pace.now_ns(real_ns, self._granted_ns)
+        self._real_ns, self._now_ns = real_ns, now_ns
+        self._reached_ns = max(self._reached_ns, min(now_ns, self._reached_ns + SLICE_NS))
+        return self._reached_ns
+
+    def pass_on(self, arrivals: Sequence[Arrival]) -> None:
+        """Send what has arrived at the daemon's ports, and the heartbeats that are due."""
+        frames, terminals, pace = [], self._terminals, self._pace
+        real_ns = self._real_ns
+        for t_rx_ns, port, payload in arrivals:
+            if terminals is None or not terminals.write(port, payload):
+                frames.append(encode(LinkFrameKind.DATA, port, t_rx_ns, payload))
+        if terminals is not None:
+            terminals.follow(self._reached_ns)
+        self._next_ns = self._world.next_wake_ns() + self.lost_ns
+        # A heartbeat that would be due before the next data goes with these: the daemon wakes once
+        # for both.
+        if real_ns >= self._beat_ns or (arrivals and self._next_ns > self._beat_ns):
+            if pace is None:
+                frames.append(encode(LinkFrameKind.GRANT, 0, self._now_ns))
+            else:
+                self._granted_ns = self._reached_ns
+                frames.append(encode_lost(LinkFrameKind.GRANT, self._granted_ns, pace.lost_ns))
+            self._beat_ns = real_ns + self._beat_period_ns
+        if real_ns >= self._sync_ns and not self._clock.same_boot:
+            frames.append(self._clock.question())
+            self._sync_ns = real_ns + SYNC_PERIOD_NS
+        if frames:
+            self.peer.send(b"".join(frames))
+
+    def wait_ns(self) -> int:
+        """Return the time until the next turn is due."""
+        pace = self._pace
+        waits = pace is not None and pace.waits(self._real_ns, self._reached_ns)
+        wake_ns = self._beat_ns if waits else min(self._next_ns, self._beat_ns)
+        if self._reached_ns < self._now_ns or self.peer.has_backlog:
+            return 0
+        return max(0, wake_ns - self._clock.now_ns())
+
+    def on_ready(self, ready: Set[int]) -> bool:
+        """Take what has arrived from the daemon; True if anything came by the link. Raises
+        :class:`vehicled.core.link.LinkError` and :class:`sim_backend.connection.Goodbye`."""
+        received = self.descriptor in ready or self.peer.has_backlog
+        if received:
+            self._on_frames()
+        if self._terminals is not None:
+            self._terminals.read(ready, self._clock.now_ns() - self.lost_ns)
+        return received
+
+    def _on_frames(self) -> None:
+        _on_frames(self.peer.receive(), self._world, self._clock, self._pace)
+
+
 def run_wall(
     peer: Peer,
     world: World,
@@ -158,61 +258,17 @@ def run_wall(
     :class:`vehicled.core.link.LinkError`.
 
     ``ptys``, ``sockets``: devices that the daemon reaches by these instead of the link; ``ports``
-    are the names by port number. ``shared``: the clock leaves out the time for which the computer
-    lets this process or the daemon not run.
+    are the names by port number. ``shared``: as for :class:`WallDaemon`.
     """
-    pace = SharedClock() if shared else None
-    beat_period_ns = PACE_BEAT_NS if shared else HEARTBEAT_NS
     with PreciseSelector() as selector:
-        selector.register(peer.socket, selectors.EVENT_READ)
         terminals = None
         if ptys is not None and sockets is not None:
             terminals = Terminals(ptys, sockets, world, ports or [], selector)
-        reached_ns = granted_ns = beat_ns = clock.now_ns()
-        sync_ns = reached_ns + SYNC_PERIOD_NS
+        daemon = WallDaemon(peer, world, clock, selector, terminals, shared=shared)
         try:
             while True:
-                real_ns = clock.now_ns()
-                if (
-                    pace is not None
-                    and pace.is_late(real_ns, granted_ns)
-                    and select.select([peer.socket], [], [], 0.0)[0]
-                ):
-                    # The daemon may have gone on meanwhile.
-                    _on_frames(peer.receive(), world, clock, pace)
-                now_ns = real_ns if pace is None else pace.now_ns(real_ns, granted_ns)
-                reached_ns = max(reached_ns, min(now_ns, reached_ns + SLICE_NS))
-                frames = []
-                arrivals = world.advance(reached_ns)
-                for t_rx_ns, port, payload in arrivals:
-                    if terminals is None or not terminals.write(port, payload):
-                        frames.append(encode(LinkFrameKind.DATA, port, t_rx_ns, payload))
-                if terminals is not None:
-                    terminals.follow(reached_ns)
-                lost_ns = 0 if pace is None else pace.all_lost_ns
-                next_ns = world.next_wake_ns() + lost_ns
-                # A heartbeat that would be due before the next data goes with these: the daemon
-                # wakes once for both.
-                if real_ns >= beat_ns or (arrivals and next_ns > beat_ns):
-                    if pace is None:
-                        frames.append(encode(LinkFrameKind.GRANT, 0, now_ns))
-                    else:
-                        granted_ns = reached_ns
-                        frames.append(encode_lost(LinkFrameKind.GRANT, granted_ns, pace.lost_ns))
-                    beat_ns = real_ns + beat_period_ns
-                if real_ns >= sync_ns and not clock.same_boot:
-                    frames.append(clock.question())
-                    sync_ns = real_ns + SYNC_PERIOD_NS
-                if frames:
-                    peer.send(b"".join(frames))
-                waits = pace is not None and pace.waits(real_ns, reached_ns)
-                wake_ns = beat_ns if waits else min(next_ns, beat_ns)
-                wait_ns = 0 if reached_ns < now_ns or peer.has_backlog else wake_ns - clock.now_ns()
-                ready = {key.fd for key, _ in selector.select(max(0, wait_ns) * 1e-9)}
-                if peer.socket.fileno() in ready or peer.has_backlog:
-                    _on_frames(peer.receive(), world, clock, pace)
-                if terminals is not None:
-                    terminals.read(ready, clock.now_ns() - lost_ns)
+                daemon.pass_on(world.advance(daemon.target_ns()))
+                daemon.on_ready({key.fd for key, _ in selector.select(daemon.wait_ns() * 1e-9)})
         except Goodbye as goodbye:
             return str(goodbye)
 

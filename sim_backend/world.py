@@ -40,7 +40,8 @@ from sim_backend.plant.joint import JointActuators
 from sim_backend.plant.registry import plant_class
 from sim_backend.scenario import PUSH_AFTER_NS, AlignmentOperator, PushedPlant, Start, default_start
 from sim_backend.scene.reading import load_scene
-from sim_backend.scene.scene import Scene
+from sim_backend.scene.scene import Scene, ScenePose
+from sim_backend.scene.traffic import Traffic, TrafficClock, traffic_of
 from sim_backend.sensors.drive_train import MotorStatusSensor, SteeringFeedbackSensor, WheelEncoders
 from sim_backend.sensors.gnss import Gnss
 from sim_backend.sensors.gnss_zones import with_zones
@@ -91,7 +92,9 @@ class _Channel:
 
     __slots__ = ("_count", "_interval_ns", "_start_ns", "due_ns", "port", "sensor")
 
-    def __init__(self, sensor: Sensor | AlignmentOperator, port: int, start_ns: int) -> None:
+    def __init__(
+        self, sensor: Sensor | AlignmentOperator | TrafficClock, port: int, start_ns: int
+    ) -> None:
         self.sensor = sensor
         self.port = port
         self._start_ns = start_ns
@@ -134,11 +137,28 @@ class WorldSetup(Struct, frozen=True, kw_only=True):
     scenario: bool
     start: Start | None
 
-    def world(self, start_ns: int, utc_ns: int) -> "World":
-        """Return the world that begins at ``start_ns``, when it is ``utc_ns``."""
+    @property
+    def named(self) -> dict[str, str]:
+        """Names of the simulated parts, for the greeting."""
+        profile = self.profile
+        world = {
+            "profile": profile.name,
+            "plant": profile.sim.plant,
+            "course": self.course.name,
+            "seed": str(self.seed),
+            "link": "wires" if self.wires else "messages",
+        }
+        if latency := str(profile.sim.latency):
+            world["latency"] = latency
+        return world
+
+    def world(self, start_ns: int, utc_ns: int, traffic: Traffic | None = None) -> "World":
+        """Return the world that begins at ``start_ns``, when it is ``utc_ns``. ``traffic``: that of
+        a fleet, which lets it decide."""
         return World(
             self.profile, self.course, self.seed, start_ns, utc_ns,
             wires=self.wires, failures=self.failures, scenario=self.scenario, start=self.start,
+            traffic=traffic,
         )  # fmt: skip
 
 
@@ -158,8 +178,10 @@ class World:
         failures: Sequence[Failure] = (),
         scenario: bool = True,
         start: Start | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         """``start`` says how the vehicle finds its heading; None: as the profile asks.
+        ``traffic``: see :meth:`WorldSetup.world`; None: that of the profile.
 
         ``utc_ns`` is the UTC at ``start_ns``. With ``wires`` every device uses the protocol of its
         driver, else messages.
@@ -179,6 +201,13 @@ class World:
         self.scene: Scene = load_scene(sim.scene, course)
         """Obstacles that the vehicle's scanners see."""
         pose = check_start(self.scene, profile, course, self._start)
+        own_traffic = None
+        if traffic is None:
+            place = ScenePose(pose.x_m, pose.y_m, pose.yaw_rad)
+            own_traffic = traffic_of(sim.traffic, sim.scene, course.datum, seed, [place])
+        cars = traffic or own_traffic
+        for number, body in enumerate(cars.bodies if cars is not None else (), start=1):
+            self.scene.add_moving(body, f"car {number}")
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
         # Contact and pushes wrap the plant, and have no gear.
         self._gear = partial(gear_of, self._plant)
@@ -197,6 +226,10 @@ class World:
         self._emulators: list[Emulator] = []
         self._channels: list[_Channel] = []
         names = self._names
+        if own_traffic is not None:
+            # Before the sensors that look at the same time.
+            clock = TrafficClock(own_traffic, profile.vehicle.outline, start_ns)
+            self._channels.append(_Channel(clock, names.index(TRUTH_PORT), start_ns))
         for name in names:
             device = profile.devices.get(name)
             self._emulators.append(

@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
@@ -21,6 +22,7 @@ import msgspec
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer
 from sim_backend.fleet.fleet import Fleet, FleetMember, check_members
 from sim_backend.fleet.lockstep import FleetLockstep, Member
+from sim_backend.fleet.member import FleetDaemon
 from sim_backend.fleet.order import (
     FleetOrder,
     FleetProgress,
@@ -29,13 +31,16 @@ from sim_backend.fleet.order import (
     VehicleReport,
 )
 from sim_backend.fleet.radio import RadioChannel
+from sim_backend.fleet.wall import FleetWall, PatientPeer, WallMember
 from sim_backend.options import world_setup
 from sim_backend.plant.registry import prepare
+from sim_backend.server import device_files
 from sim_backend.world import SIMULATED_UTC_NS, WorldSetup, contact_message, port_names
 from vehicled import __version__
 from vehicled.core.errors import UserError
-from vehicled.core.link import LinkError
+from vehicled.core.link import Hello, LinkError
 from vehicled.core.plain_text import printable
+from vehicled.runtime.loop import PreciseSelector
 from vehicled.runtime.simulator import add_options
 
 REPORT_S = 0.5
@@ -64,13 +69,16 @@ def main(_: list[str] | None = None) -> int:
             check_members(members)
             for member in members:
                 prepare(member.setup.profile.sim)
-            channel = RadioChannel(order.radio, order.seed)
-            fleet = Fleet(members, START_NS, SIMULATED_UTC_NS, channel, traced=order.trace)
+            # Both clocks refuse here what cannot be simulated.
+            fleet = _fleet(members, order, START_NS, SIMULATED_UTC_NS)
         except UserError as error:
             _say(str(error))
             return BAD_INPUT
         _write(FleetReady())
-        _serve(fleet, members, listeners, order)
+        if order.clock == "wall":
+            _serve_in_wall_time(members, listeners, order)
+        else:
+            _serve(fleet, members, listeners, order)
     except FleetTerminated:
         return TERMINATED
     return 0
@@ -91,6 +99,11 @@ def _members(order: FleetOrder) -> tuple[list[FleetMember], dict[str, Listener]]
     return members, listeners
 
 
+def _fleet(members: list[FleetMember], order: FleetOrder, start_ns: int, utc_ns: int) -> Fleet:
+    channel = RadioChannel(order.radio, order.seed)
+    return Fleet(members, start_ns, utc_ns, channel, traced=order.trace, lags=order.clock == "wall")
+
+
 def _serve(
     fleet: Fleet, members: list[FleetMember], listeners: dict[str, Listener], order: FleetOrder
 ) -> None:
@@ -98,26 +111,61 @@ def _serve(
     served = list[Member]()
     for vehicle in fleet.vehicles:
         member = Member(vehicle, Peer(listeners[vehicle.name].accept()), START_NS)
-        member.peer.socket.settimeout(order.greeting_s)
         try:
-            _greet(member.peer, setups[vehicle.name])
+            _greet(member.peer, setups[vehicle.name], order)
         except (LinkError, Goodbye) as error:
             member.end(f"its daemon did not start: {error}", START_NS, "absent")
         served.append(member)
     run = FleetLockstep(fleet, served, START_NS, order.timeout_s)
     # Virtual time waits for a collection, so none is made ahead of it.
     gc.freeze()
+    _drive(run, fleet, START_NS)
+
+
+def _serve_in_wall_time(
+    members: list[FleetMember], listeners: dict[str, Listener], order: FleetOrder
+) -> None:
+    members = sorted(members, key=lambda member: member.name)
+    with ExitStack() as stack, PreciseSelector() as selector:
+        served = list[WallMember]()
+        for member in members:
+            peer = PatientPeer(listeners[member.name].accept())
+            files = device_files(member.setup, stack) if member.setup.wires else None
+            one = WallMember(peer, port_names(member.setup.profile), files)
+            served.append(one)
+            try:
+                urls = None if files is None else files[0].urls | files[1].urls
+                one.shared = _greet(peer, member.setup, order, urls).shared_clock
+            except (LinkError, Goodbye) as error:
+                one.absent = f"its daemon did not start: {error}"
+        for one in served:
+            one.await_start(order.greeting_s)
+        start_ns = time.monotonic_ns()
+        fleet = _fleet(members, order, start_ns, time.time_ns())
+        for one, vehicle in zip(served, fleet.vehicles, strict=True):
+            one.begin(vehicle, selector)
+        run = FleetWall(fleet, served, selector, start_ns, order.timeout_s)
+        gc.collect()
+        gc.freeze()
+        _drive(run, fleet, start_ns)
+
+
+def _drive(run: FleetLockstep | FleetWall, fleet: Fleet, start_ns: int) -> None:
+    """Drive until no daemon runs, and write the report."""
     try:
-        _drive(run, fleet)
+        _turn(run, fleet, start_ns)
     except BaseException as error:
         # Send the cause; otherwise the daemons would only see their streams end.
         for member in run.running:
             member.peer.goodbye(f"the simulator ends: {str(error) or type(error).__name__}")
         raise
-    _write(FleetReport([_report(member) for member in run.members]))
+    cars = [[msgspec.structs.astuple(each) for each in trace] for trace in fleet.car_traces]
+    outline_m = fleet.traffic.outline if fleet.traffic is not None else (0.0, 0.0, 0.0)
+    reports = [_report(member, start_ns) for member in run.members]
+    _write(FleetReport(reports, cars, outline_m))
 
 
-def _drive(run: FleetLockstep, fleet: Fleet) -> None:
+def _turn(run: FleetLockstep | FleetWall, fleet: Fleet, start_ns: int) -> None:
     said_s = time.monotonic()
     while run.turn():
         if time.monotonic() - said_s >= REPORT_S:
@@ -126,35 +174,31 @@ def _drive(run: FleetLockstep, fleet: Fleet) -> None:
                 # The command is gone, and nobody waits for the result.
                 raise FleetTerminated
             driven_m = {vehicle.name: vehicle.driven_m for vehicle in fleet.vehicles}
-            _write(FleetProgress((run.now_ns - START_NS) * 1e-9, len(run.running), driven_m))
+            _write(FleetProgress((run.now_ns - start_ns) * 1e-9, len(run.running), driven_m))
 
 
-def _greet(peer: Peer, setup: WorldSetup) -> None:
-    profile = setup.profile
-    world = {
-        "profile": profile.name,
-        "plant": profile.sim.plant,
-        "course": setup.course.name,
-        "seed": str(setup.seed),
-        "link": "wires" if setup.wires else "messages",
-    }
-    if latency := str(profile.sim.latency):
-        world["latency"] = latency
-    hello = peer.greet(port_names(profile), f"vehicled sim_backend {__version__}", world)
-    if hello.clock != "lockstep":
-        peer.goodbye("a fleet drives in lockstep")
-        raise LinkError(f'it wants the clock "{hello.clock}"; a fleet drives in lockstep')
+def _greet(
+    peer: Peer, setup: WorldSetup, order: FleetOrder, urls: dict[str, str] | None = None
+) -> Hello:
+    """Exchange greetings. Raises :class:`LinkError` and Goodbye."""
+    peer.socket.settimeout(order.greeting_s)
+    identity = f"vehicled sim_backend {__version__}"
+    hello = peer.greet(port_names(setup.profile), identity, setup.named, urls)
+    if hello.clock != order.clock:
+        peer.goodbye(f"this fleet drives on the clock {order.clock}")
+        raise LinkError(f'it wants the clock "{hello.clock}" in a fleet with "{order.clock}"')
     peer.socket.setblocking(True)
+    return hello
 
 
-def _report(member: Member) -> VehicleReport:
+def _report(member: FleetDaemon, start_ns: int) -> VehicleReport:
     vehicle = member.vehicle
     assert member.ended_ns is not None
     return VehicleReport(
         name=vehicle.name,
         driven_m=vehicle.driven_m,
-        contacts=[contact_message(each, START_NS) for each in vehicle.contacts],
-        ended_s=(member.ended_ns - START_NS) * 1e-9,
+        contacts=[contact_message(each, start_ns) for each in vehicle.contacts],
+        ended_s=(member.ended_ns - start_ns) * 1e-9,
         why=member.why,
         ending=member.ending,
         awaited_s=member.awaited_s,

@@ -12,31 +12,26 @@ import time
 from sim_backend.connection import Goodbye, Peer
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.fleet.fleet import Fleet, FleetVehicle
+from sim_backend.fleet.member import FleetDaemon
 from sim_backend.fleet.order import MemberEnding
 from sim_backend.lockstep import HORIZON_NS
 from vehicled.core.link import Frame, LinkError, LinkFrameKind, decode_line, encode
 
 
-class Member:
-    """Daemon of one vehicle."""
+class Member(FleetDaemon):
+    """Daemon of one vehicle in lockstep."""
 
     def __init__(self, vehicle: FleetVehicle, peer: Peer, start_ns: int) -> None:
-        self.vehicle, self.peer = vehicle, peer
+        super().__init__(peer)
+        self.vehicle = vehicle
         self.due_ns = start_ns
         """Next instant at which it is granted time; ``NEVER_NS`` after its end."""
         self.granted_ns = start_ns
-        self.ended_ns: int | None = None
-        self.why = ""
-        """Reason why it ended; empty while it runs."""
-        self.ending: MemberEnding = "goodbye"
-        self.awaited_s = 0.0
-        """Time of the computer for which all others had answered and it had not."""
 
     def end(self, why: str, now_ns: int, ending: MemberEnding) -> None:
-        """Note the end of the daemon. The vehicle stays in the world and gets no more commands."""
-        self.why, self.ended_ns, self.ending = why, now_ns, ending
+        """Note the end of the daemon, which is granted no more time."""
         self.due_ns = NEVER_NS
-        self.peer.socket.close()
+        super().end(why, now_ns, ending)
 
     def grant(self, now_ns: int) -> None:
         """Send what has arrived, and the grant of ``now_ns``."""
@@ -102,15 +97,14 @@ class FleetLockstep:
         waiting = dict[int, Member]()
         for member in running:
             if member.vehicle.lost:
-                member.peer.goodbye(member.vehicle.lost)
-                member.end(member.vehicle.lost, self.now_ns, "lost")
+                member.end_lost(self.now_ns)
             elif member.due_ns == self.now_ns:
                 descriptor = member.peer.socket.fileno()
                 try:
                     member.grant(self.now_ns)
                     waiting[descriptor] = member
                 except (LinkError, Goodbye) as error:
-                    self._ended(member, error)
+                    member.end_by(error, self.now_ns)
         if waiting:
             self._collect(waiting)
         return True
@@ -131,12 +125,7 @@ class FleetLockstep:
                 last_s = now_s
             if not ready and left_s <= 0.0:
                 for member in waiting.values():
-                    text = (
-                        f"its daemon has not answered for {self._timeout_s:g} s of this computer's "
-                        "time"
-                    )
-                    member.peer.goodbye(text)
-                    member.end(text, self.now_ns, "silent")
+                    member.leave_behind(self._timeout_s, self.now_ns)
                 return
             for descriptor, _ in ready:
                 member = waiting[descriptor]
@@ -144,11 +133,7 @@ class FleetLockstep:
                     if not member.on_frames(member.peer.receive()):
                         continue
                 except (LinkError, Goodbye) as error:
-                    self._ended(member, error)
+                    member.end_by(error, self.now_ns)
                 poll.unregister(descriptor)
                 del waiting[descriptor]
                 last_s = time.monotonic()
-
-    def _ended(self, member: Member, error: Exception) -> None:
-        ending: MemberEnding = "goodbye" if isinstance(error, Goodbye) else "broken"
-        member.end(str(error), self.now_ns, ending)

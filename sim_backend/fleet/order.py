@@ -33,6 +33,7 @@ class FleetOrder(Struct, frozen=True, kw_only=True):
     radio: RadioModel = RadioModel()
     seed: int = 0
     """Seed of the radio channel."""
+    clock: Literal["lockstep", "wall"] = "lockstep"
     trace: bool = False
     """True if the report gives the poses of all vehicles."""
 
@@ -65,7 +66,7 @@ class VehicleReport(Struct, frozen=True, kw_only=True):
     """Reason that the daemon gave, or why it gave none."""
     ending: MemberEnding
     awaited_s: float
-    """Time of the computer for which all others had answered and it had not."""
+    """Time of the computer for which all others had answered and it had not; lockstep only."""
     speed_mps: float
     """True speed at the end of the run."""
     trace: list[tuple[float, float, float, float, float]] = []
@@ -76,3 +77,7 @@ class FleetReport(Struct, frozen=True, tag=True):
     """Result of a fleet as the simulator saw it."""
 
     vehicles: list[VehicleReport]
+    cars: list[list[tuple[float, float, float, float, float]]] = []
+    """Other traffic: time, x, y, heading and speed of each car, ten times a second."""
+    car_outline_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Distances from the reference point of a car to front and rear, and half the width."""

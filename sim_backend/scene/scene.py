@@ -159,6 +159,13 @@ class Scene:
         """Add a circle, visible from now on."""
         self._circles = Circles(np.vstack((self._circles.middles_m, [[x_m, y_m, radius_m]])))
 
+    def add_moving(self, body: Moving, name: str) -> None:
+        """Add a moving object, which is seen and touched from now on."""
+        surfaces = [surface for surface, _ in self.moving]
+        surfaces.append(self._surfaces.others._replace(name=name))
+        self._moving.append(body)
+        self._surfaces = self._surfaces._replace(moving=surfaces)
+
     def add_vehicle(self, body: Moving) -> None:
         """Add another simulated vehicle, which sensors see from now on. The fleet resolves contact
         with it."""

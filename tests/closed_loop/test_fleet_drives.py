@@ -9,6 +9,7 @@ import sys
 import time
 from math import hypot
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
@@ -200,7 +201,7 @@ def test_mistakes_of_a_file_are_named(tmp_path, text, cure):
 
 
 def test_options_that_belong_to_one_vehicle_are_refused():
-    for option in (["--clock", "wall"], ["--fail", "gnss:off@1"], ["--connect", "unix:/x"]):
+    for option in (["--fail", "gnss:off@1"], ["--connect", "unix:/x"]):
         status, _, said = command("sim", "--vehicle", "a=art", *option)
         assert status == 2
         assert option[0] in said
@@ -219,13 +220,18 @@ def test_a_scene_along_the_course_of_each_vehicle_is_refused(tmp_path):
     assert "would drive in different scenes" in said
 
 
-def driven(folder: Path, hurt, timeout_s: float = 60.0) -> FleetOutcome:
+def driven(
+    folder: Path, hurt, timeout_s: float = 60.0, clock: Literal["lockstep", "wall"] = "lockstep"
+) -> FleetOutcome:
     """Drive two vehicles for three seconds; ``hurt`` gets the process of b once it drives."""
     entries = [
         parse_vehicle("a=art,course=straight_20m"),
         parse_vehicle("b=art,course=straight_20m,from_m=6"),
     ]
-    spec = RunSpec(profile="art", duration_s=3.0, log_folder=None, seed=3)
+    spec = RunSpec(
+        profile="art", duration_s=3.0 if clock == "lockstep" else 6.0, log_folder=None, seed=3,
+        clock=clock, shared_clock=clock == "wall",
+    )  # fmt: skip
     plan = plan_fleet(entries, spec, folder)
     processes: dict[str, int] = {}
     hurt_at: list[float] = []
@@ -272,6 +278,78 @@ def test_a_daemon_that_hangs_is_left_behind(tmp_path, monkeypatch):
     assert "has not answered for 10 s" in b.why
     assert "left behind" in b.why
     assert b.awaited_s > 5.0
+
+
+@pytest.mark.xdist_group("wall")
+@pytest.mark.usefixtures("_quick_news")
+def test_in_real_time_a_daemon_that_is_killed_holds_nobody_up(tmp_path):
+    outcome = driven(tmp_path, lambda pid: os.kill(pid, signal.SIGKILL), clock="wall")
+    a, b = outcome.vehicles
+    assert a.why == "stopped by the time limit"
+    assert a.ended_s > b.ended_s
+    assert "its daemon was killed by signal 9 at" in b.why
+    assert abs(b.trace[-1][4]) < 0.05 < max(row[4] for row in b.trace), "it came to rest"
+
+
+@pytest.mark.xdist_group("wall")
+@pytest.mark.usefixtures("_quick_news")
+def test_in_real_time_a_daemon_that_hangs_stops_its_own_vehicle_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet_processes, "LAST_WAIT_S", 1.0)
+    outcome = driven(
+        tmp_path, lambda pid: os.kill(pid, signal.SIGSTOP), timeout_s=2.0, clock="wall"
+    )
+    a, b = outcome.vehicles
+    assert a.why == "stopped by the time limit"
+    assert "has not answered for 2 s" in b.why
+    stood = [row for row in zip(a.trace, b.trace, strict=True) if row[0][0] < b.ended_s]
+    assert stood[-1][1][1] == stood[-5][1][1], "its own time stood"
+    assert stood[-1][0][1] > stood[-5][0][1], "the other one drove on"
+    assert abs(b.trace[-1][4]) < 0.05, "left behind, it came to rest"
+
+
+SLOW = """import time
+from vehicled.control.pure_pursuit import PurePursuit
+
+class Slow(PurePursuit):
+    def step(self, estimate, now_ns):
+        time.sleep(0.03)
+        return super().step(estimate, now_ns)
+"""
+
+
+@pytest.mark.xdist_group("wall")
+def test_in_real_time_a_slow_controller_misses_its_own_deadlines_alone(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    _, vehicles, _, _ = fleet(
+        "--clock", "wall", "--no-log", "--duration", "6",
+        "--vehicle", "a=art,course=straight_20m",
+        "--vehicle", f"b=art,course=straight_20m,from_m=9,controller={tmp_path}/slow.py:Slow",
+    )  # fmt: skip
+    a, b = vehicles["a"], vehicles["b"]
+    assert a["why"] == "stopped by the time limit"
+    assert a["driven_m"] > 1.0 > b["driven_m"]
+    assert b["missed"] > 50 > a["missed"]
+
+
+@pytest.mark.xdist_group("wall")
+def test_in_real_time_vehicles_see_each_other_and_reach_their_devices_by_wires(tmp_path):
+    options = fleet_file(tmp_path, STANDING.replace("5.0", "3.0", 1) + MOVING + SCANNER)
+    _, vehicles, result, _ = fleet(
+        *options,
+        "--clock",
+        "wall",
+        "--duration",
+        "6",
+        "--no-log",
+    )
+    assert result["clock"] == "wall"
+    assert "obstacle ahead" in vehicles["moving"]["why"]
+    assert vehicles["moving"]["contacts"] == []
+    _, vehicles, _, _ = fleet(
+        "--clock", "wall", "--link", "wires", "--duration", "3", "--no-log",
+        "--vehicle", "a=art,course=straight_20m", "--vehicle", "b=art,course=straight_20m,from_m=9",
+    )  # fmt: skip
+    assert all(each["driven_m"] > 0.3 for each in vehicles.values())
 
 
 def test_a_simulator_that_fails_ends_all_runs_with_the_brake(tmp_path, monkeypatch):
@@ -361,7 +439,7 @@ def test_the_slowest_daemon_is_named(capsys):
     vehicle = VehicleResult(
         name="a", profile="art", course="lot17", seed=1, finished=True, why="done", status=0,
         driven_m=1.0, laps=1.0, laps_asked=1, contacts=[], ended_s=10.0, awaited_s=9.0,
-        digest="1", log="", warnings="",
+        missed=0, paused_s=0.0, digest="1", log="", warnings="",
     )  # fmt: skip
     other = replace(vehicle, name="b", awaited_s=1.0, digest="2")
     outcome = FleetOutcome(

@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,22 +13,26 @@ from sim_backend.fleet.order import FleetProgress
 from vehicled.cli.sim import spec_of
 from vehicled.cli.sim_like import given
 from vehicled.core.errors import SetupError
-from vehicled.run.fleet import FleetFile, parse_vehicle, plan_fleet, read_fleet
+from vehicled.run.fleet import FleetFile, FleetPlan, parse_vehicle, plan_fleet, read_fleet, varied
 from vehicled.run.fleet_processes import drive_fleet
 from vehicled.run.fleet_result import FleetOutcome
 from vehicled.run.output import check_plot_file
 from vehicled.run.terminal import Progress
 
+if TYPE_CHECKING:
+    from vehicled.run.fleet_view import FleetView
+
 TIMEOUT_S = 30.0
-"""Time of the computer after which a daemon that does not answer is left behind, s."""
+WALL_TIMEOUT_S = 2.0
+"""Time of the computer after which a daemon that does not answer is left behind, s: in lockstep all
+wait for it, on the wall clock its own vehicle."""
 _ALONE = {
     "like": "--like repeats the drive of one vehicle",
-    "by_hand": "--by-hand needs the wall clock, and a fleet drives in lockstep",
+    "by_hand": "--by-hand drives one vehicle",
     "connect": "a fleet starts a simulator of its own",
-    "view": "--view needs the wall clock, and a fleet drives in lockstep",
-    "mavlink": "--mavlink needs the wall clock, and a fleet drives in lockstep",
+    "mavlink": "--mavlink speaks for one vehicle",
     "ros2": "--ros2 publishes one vehicle",
-    "strict_clock": "--strict-clock needs the wall clock, and a fleet drives in lockstep",
+    "name": "--name is of one vehicle: those of a fleet have names",
     "fail": "--fail names a device of one vehicle: give fail= to that vehicle",
     "mixed": "--mixed adds virtual bodies to one vehicle",
     "mixed_vehicle": "--mixed-vehicle adds virtual vehicles to one vehicle",
@@ -50,23 +55,28 @@ def run_fleet(arguments: Namespace) -> int:
     if "duration" not in stated:
         spec = replace(spec, duration_s=file.duration_s)
     # Each vehicle takes this, and its end on contact is the simulator's.
-    spec = replace(spec, overrides=tuple(arguments.set))
+    entries, radio, overrides = varied(entries, file.radio, arguments.set)
+    spec = replace(spec, overrides=overrides)
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     line = _FleetLine(len(entries))
     with TemporaryDirectory(prefix="vehicled_fleet_") as folder:
-        plan = plan_fleet(entries, spec, Path(folder), file.radio)
+        plan = plan_fleet(entries, spec, Path(folder), radio)
+        view = _view(plan, arguments, Path(folder))
         end = drive_fleet(
             plan,
-            arguments.link_timeout or TIMEOUT_S,
+            arguments.link_timeout or (WALL_TIMEOUT_S if arguments.clock == "wall" else TIMEOUT_S),
             ends_on_contact=arguments.end_on_contact,
             trace=bool(arguments.plot),
+            view=view,
             progress=(lambda _: None) if arguments.quiet else line.show,
         )
     line.progress.close()
     outcome = FleetOutcome.of(plan, end)
     for each in outcome.vehicles:
-        for text in each.warnings.splitlines():
+        # Addresses of the pages that the page of the fleet leads to.
+        shown = [text for text in each.warnings.splitlines() if not text.startswith("live view")]
+        for text in shown:
             print(f"{each.name}: {text}", file=sys.stderr)
     if outcome.failure:
         print(f"vehicled: {outcome.failure}", file=sys.stderr)
@@ -84,11 +94,21 @@ def run_fleet(arguments: Namespace) -> int:
 
 
 def _check_options(arguments: Namespace, stated: Collection[str]) -> None:
-    if arguments.clock == "wall":
-        raise SetupError("a fleet drives in lockstep: leave --clock wall out")
     for name, reason in _ALONE.items():
         if name in stated and getattr(arguments, name) not in (None, False, []):
             raise SetupError(f"--{name.replace('_', '-')} and a fleet: {reason}")
+
+
+def _view(plan: FleetPlan, arguments: Namespace, folder: Path) -> "FleetView | None":
+    if arguments.view is None:
+        return None
+    if arguments.clock != "wall":
+        raise SetupError(
+            "--view needs --clock wall: a lockstep drive ends before a page has loaded"
+        )
+    from vehicled.run.fleet_view import FleetView
+
+    return FleetView.of(plan, arguments.view, folder)
 
 
 class _FleetLine:

@@ -33,7 +33,7 @@ from vehicled.run.argument_types import (
     log_folder,
 )
 from vehicled.run.command_line import CommandParser
-from vehicled.run.spec import START_TIMEOUT_S, RunSpec
+from vehicled.run.spec import START_TIMEOUT_S, VEHICLE_NAME, RunSpec
 from vehicled.run.terminal import Progress
 from vehicled.runtime.simulator import add_world_options
 
@@ -168,6 +168,13 @@ def declare_sim(parser: CommandParser) -> None:
     )
     add_backend(world, "event loop for --clock wall")
     add_mixed(world)
+    world.add_argument(
+        "--name",
+        type=TEXT,
+        metavar="NAME",
+        help="with --clock wall: name for 'vehicled status --profile NAME' and the like, instead "
+        "of the profile's",
+    )
     output = parser.add_argument_group("output")
     output.add_argument(
         "--plot", metavar="FILE", help="plot the drive into this file (.png, .pdf or .svg)"
@@ -333,6 +340,7 @@ def spec_of(arguments: Namespace) -> RunSpec:
         ends_disarmed=arguments.by_hand,
         log_folder=None if arguments.no_log else arguments.log or "",
         control_socket="any",
+        name=arguments.name or "",
         view=arguments.view,
         ros2=arguments.ros2,
         ros2_commands=arguments.ros2_commands,
@@ -353,6 +361,11 @@ def _check_options(arguments: Namespace) -> None:
         raise SetupError("manual driving (--by-hand) needs --clock wall")
     if arguments.by_hand and arguments.start:
         raise SetupError("--start cannot be combined with --by-hand: leave out one of them")
+    if arguments.name and (arguments.clock != "wall" or not VEHICLE_NAME.fullmatch(arguments.name)):
+        raise SetupError(
+            "--name needs --clock wall and 1 to 32 small letters, digits, - and _: it names the "
+            "control socket"
+        )
     if arguments.view is not None and arguments.clock != "wall":
         raise SetupError(
             "--view needs --clock wall: a lockstep drive ends before a page has loaded"

@@ -308,6 +308,25 @@ class TerrainTable(Table, frozen=True, kw_only=True):
     the map."""
 
 
+class TrafficModel(Table, frozen=True, kw_only=True):
+    """Cars that drive on the lanes of the scene, by the Intelligent Driver Model. Lengths and
+    speeds are those of the scene in full size."""
+
+    vehicles: Annotated[int, Meta(ge=0, le=200)] = 0
+    """Number of cars."""
+    speed_mps: Annotated[float, Meta(gt=0.0, le=60.0)] = 6.0
+    """Speed on a free road; each car wants up to 15 % more or less."""
+    headway_s: Annotated[float, Meta(ge=0.0, le=10.0)] = 1.5
+    """Time gap to the car ahead."""
+    gap_m: Annotated[float, Meta(gt=0.0, le=50.0)] = 2.0
+    """Gap at standstill."""
+    acceleration_mps2: Annotated[float, Meta(gt=0.0, le=10.0)] = 1.4
+    deceleration_mps2: Annotated[float, Meta(gt=0.0, le=10.0)] = 2.0
+    """Comfortable braking."""
+    lanes: list[str] = field(default_factory=list)
+    """Names of the lanes that they use; empty: all lanes of the scene."""
+
+
 class Sim(Table, frozen=True, kw_only=True):
     """The twin: vehicle, actuators and sensors as they really are.
 
@@ -354,6 +373,8 @@ class Sim(Table, frozen=True, kw_only=True):
     contact: Literal["forces", "end", "none"] = "forces"
     """Contact with the scene pushes the vehicle back; with ``end`` it also ends the run. ``none``:
     it drives through."""
+    traffic: TrafficModel = field(default_factory=TrafficModel)
+    """Other traffic on the lanes of the scene."""
     lidar: LidarModel = field(default_factory=LidarModel)
     """Planar scanner."""
     terrain: TerrainTable = field(default_factory=TerrainTable)

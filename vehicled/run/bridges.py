@@ -109,8 +109,6 @@ def _open_view(
     profile = plan.loaded.profile
     view = profile.view
     host, port, token = check_view(view, address)
-    course = plan.course
-    step = max(1, ceil(len(course.x_m) / MOST_POINTS))
     rates = plan.wiring.rates
     process = BridgeProcess.start(
         "the live view",
@@ -143,7 +141,7 @@ def _open_view(
                 TaskFacts(name, rates[name].rate_hz, rates[name].deadline_ns * 1e-6)
                 for name in PIPELINE
             ],
-            course=_course(course, step),
+            course=course_facts(plan.course),
             mixed=facts.mixed,
             fence=[
                 RingFacts([(float(x), float(y)) for x, y in ring.corners], ring.keep_out)
@@ -173,7 +171,9 @@ def check_page(view: ViewTable, address: str, option: str, *, moves: bool) -> tu
     return host, port, _token(view, needed=moves or not is_loopback(host))
 
 
-def _course(course: Course, step: int) -> CourseFacts:
+def course_facts(course: Course) -> CourseFacts:
+    """Return the line of a course for a page."""
+    step = max(1, ceil(len(course.x_m) / MOST_POINTS))
     x_m, y_m = (
         [round(float(value), 3) for value in line[::step]] for line in (course.x_m, course.y_m)
     )

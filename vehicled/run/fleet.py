@@ -1,7 +1,6 @@
 """A fleet as its user describes it: one line or table per vehicle, checked before any process
 starts."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -24,9 +23,8 @@ from vehicled.profile import ProfileError, toml_text
 from vehicled.profile.collect import build_table
 from vehicled.profile.schema import Table
 from vehicled.run.plan import Plan
-from vehicled.run.spec import LONGEST_S, RunSpec
+from vehicled.run.spec import LONGEST_S, VEHICLE_NAME, RunSpec
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 MOST = 64
 """Largest number of vehicles."""
 GREETING_S = 120.0
@@ -144,6 +142,47 @@ def parse_vehicle(text: str) -> FleetEntry:
     return found
 
 
+def varied(
+    entries: Sequence[FleetEntry], radio: RadioModel, overrides: Sequence[str]
+) -> tuple[list[FleetEntry], RadioModel, tuple[str, ...]]:
+    """Apply the overrides ``fleet.NAME.KEY=VALUE`` of one vehicle and ``radio.KEY=VALUE`` of the
+    channel, and return the rest, which holds for all vehicles. Raises :class:`SetupError`."""
+    tables = {each.name: _table(each) for each in entries}
+    channel, rest = _table(radio), list[str]()
+    for text in overrides:
+        key, _, value = text.partition("=")
+        kind, _, of_one = key.partition(".")
+        if kind == "radio":
+            channel[of_one] = _number(value)
+        elif kind == "fleet":
+            name, _, own = of_one.partition(".")
+            if name not in tables:
+                raise SetupError(
+                    f"--set {shown(text)}: no vehicle is called {shown(name)}; the fleet has "
+                    f"{', '.join(sorted(tables))}"
+                )
+            if "." in own:
+                tables[name]["set"] = [*tables[name]["set"], f"{own}={value}"]
+            else:
+                tables[name][own] = _number(value.strip('"'))
+        else:
+            rest.append(text)
+    found = [_built(FleetEntry, table, f"--set fleet.{name}") for name, table in tables.items()]
+    return found, _built(RadioModel, channel, "--set radio"), tuple(rest)
+
+
+def _table(made: Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(made)
+    return {key: value for key, value in plain.items() if value is not None}
+
+
+def _built(kind: type[Any], table: dict[str, Any], where: str) -> Any:
+    made, problems = build_table(kind, table)
+    if problems:
+        raise SetupError(f"{where}: {problems[0]}")
+    return made
+
+
 def _number(text: str) -> int | float | str:
     for kind in (int, float):
         try:
@@ -188,6 +227,7 @@ class FleetPlan(Struct, frozen=True):
                 greeting_s=GREETING_S,
                 radio=self.radio,
                 seed=self.seed,
+                clock=self.vehicles[0].plan.spec.clock,
                 trace=trace,
             )
         )
@@ -211,7 +251,7 @@ def _check_names(entries: Sequence[FleetEntry]) -> None:
         raise SetupError(f"a fleet has 1 to {MOST} vehicles, not {len(entries)}")
     known = set[str]()
     for entry in entries:
-        if not NAME.fullmatch(entry.name):
+        if not VEHICLE_NAME.fullmatch(entry.name):
             raise SetupError(
                 f"vehicle {shown(entry.name)}: a name has 1 to 32 small letters, digits, - and _, "
                 "and begins with a letter or a digit"
@@ -308,7 +348,12 @@ def daemon_arguments(vehicle: FleetVehiclePlan, descriptor: int, timeout_s: floa
     spec = vehicle.plan.spec
     arguments = ["sim", "--connect", f"fd:{descriptor}", "--json", "--quiet"]
     arguments += [*_common_arguments(vehicle), "--laps", str(spec.laps)]
-    # The simulator waits for slower daemons meanwhile.
+    if spec.clock == "wall":
+        arguments += ["--clock", "wall", "--name", vehicle.entry.name]
+        arguments += ["--async-backend", spec.backend]
+        if not spec.shared_clock:
+            arguments.append("--strict-clock")
+    # The simulator waits for slower daemons meanwhile, or for them to start.
     arguments += ["--link-timeout", f"{timeout_s + DAEMON_MARGIN_S:g}"]
     if spec.programme:
         arguments += ["--programme", spec.programme]

@@ -18,6 +18,7 @@ from msgspec import Struct
 from sim_backend.fleet.order import FleetProgress, FleetReport, VehicleReport
 from vehicled.core.errors import SetupError
 from vehicled.run.fleet import FleetPlan, daemon_arguments
+from vehicled.run.fleet_view import FleetView
 from vehicled.run.signals import StopSignals
 
 LAST_WAIT_S = 20.0
@@ -41,6 +42,9 @@ class FleetEnd(Struct, frozen=True, kw_only=True):
     daemons: dict[str, DaemonEnd]
     reports: dict[str, VehicleReport]
     """Vehicles as the simulator saw them; empty if it failed."""
+    cars: list[list[tuple[float, float, float, float, float]]]
+    """Traces of the other traffic; empty unless asked for."""
+    car_outline_m: tuple[float, float, float]
     simulator_said: str
     """Reason if the simulator failed; else empty."""
     wall_s: float
@@ -110,11 +114,13 @@ def drive_fleet(
     *,
     ends_on_contact: bool = False,
     trace: bool = False,
+    view: FleetView | None = None,
     progress: Callable[[FleetProgress], None] = lambda _: None,
     on_daemons: Callable[[dict[str, int]], None] = lambda _: None,
 ) -> FleetEnd:
     """Drive a fleet until all daemons have ended. ``on_daemons`` gets their process ids by name.
-    Raises :class:`SetupError` for what the simulator refuses."""
+    Raises :class:`SetupError` for what the simulator refuses, and BridgeError for a ``view`` that
+    cannot be shown."""
     begin_s = time.monotonic()
     with ExitStack() as stack:
         ours, theirs = list[socket.socket](), list[socket.socket]()
@@ -130,9 +136,14 @@ def drive_fleet(
         daemons = {}
         for vehicle, end in zip(plan.vehicles, ours, strict=True):
             arguments = ["-m", "vehicled", *daemon_arguments(vehicle, end.fileno(), timeout_s)]
+            if view is not None:
+                arguments += view.arguments(vehicle.entry.name)
             daemons[vehicle.entry.name] = _Child(stack, arguments, [end.fileno()])
         _close(ours)
-        on_daemons({name: child.process.pid for name, child in daemons.items()})
+        pids = {name: child.process.pid for name, child in daemons.items()}
+        on_daemons(pids)
+        if view is not None:
+            stack.callback(view.start(plan, pids).close)
         report = FleetReport([])
         with _passed_on(list(daemons.values())) as signals:
             for line in _lines(simulator):
@@ -146,6 +157,8 @@ def drive_fleet(
             left = {name: _end_of(child, until_s) for name, child in daemons.items()}
         return FleetEnd(
             daemons=left,
+            cars=report.cars,
+            car_outline_m=report.car_outline_m,
             reports={each.name: each for each in report.vehicles},
             simulator_said="" if report.vehicles else _failure(simulator.said, status),
             wall_s=time.monotonic() - begin_s,

@@ -2,6 +2,7 @@
 
 from hashlib import sha256
 from math import nan
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -39,13 +40,19 @@ class VehicleResult(Struct, frozen=True, kw_only=True):
     ended_s: float
     """Simulated time since the start at which its daemon ended."""
     awaited_s: float
-    """Time of the computer for which all other daemons waited for this one."""
+    """Time of the computer for which all other daemons waited for this one; lockstep only."""
+    missed: int
+    """Deadlines that its tasks missed."""
+    paused_s: float
+    """Time of the computer for which its clock paused; wall clock only."""
     digest: str
     """Digest of its frames; empty if the daemon gave no result."""
     log: str
     warnings: str
     trace: list[tuple[float, float, float, float, float]] = []
     """Time, x, y, heading and speed of the true vehicle, ten times a second; for plots."""
+    figures: dict[str, Any] = {}
+    """Result of its daemon as ``vehicled sim --json`` gives it; empty if it gave none."""
 
 
 class FleetOutcome(Struct, frozen=True, kw_only=True):
@@ -60,6 +67,10 @@ class FleetOutcome(Struct, frozen=True, kw_only=True):
     failure: str
     """Reason if the simulator failed; else empty."""
     interrupted: bool
+    clock: str = "lockstep"
+    cars: list[list[tuple[float, float, float, float, float]]] = []
+    """Traces of the other traffic, as those of the vehicles."""
+    car_outline_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @classmethod
     def of(cls, plan: FleetPlan, end: FleetEnd) -> "FleetOutcome":
@@ -72,6 +83,9 @@ class FleetOutcome(Struct, frozen=True, kw_only=True):
             wall_s=end.wall_s,
             failure=end.simulator_said,
             interrupted=end.signal != 0,
+            clock=plan.vehicles[0].plan.spec.clock,
+            cars=end.cars,
+            car_outline_m=end.car_outline_m,
         )
 
     @property
@@ -85,8 +99,9 @@ class FleetOutcome(Struct, frozen=True, kw_only=True):
     def to_json(self) -> str:
         """Return the result as JSON, without the traces."""
         plain = msgspec.to_builtins(self)
+        del plain["cars"], plain["car_outline_m"]
         for each, vehicle in zip(plain["vehicles"], self.vehicles, strict=True):
-            del each["trace"]
+            del each["trace"], each["figures"]
             # Messages are arrays when encoded; people read names.
             each["contacts"] = [asdict(contact) for contact in vehicle.contacts]
         return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
@@ -106,6 +121,11 @@ class FleetOutcome(Struct, frozen=True, kw_only=True):
                 f"slowest daemon    {slowest.name}: the others waited {slowest.awaited_s:.1f} s "
                 "for it; a lower rate of its tasks or another controller makes the fleet faster"
             )
+        if self.clock == "wall":
+            missed = ", ".join(f"{each.name} {each.missed}" for each in self.vehicles)
+            paused = ", ".join(f"{each.name} {each.paused_s:.2f} s" for each in self.vehicles)
+            print(f"deadlines missed  {missed}")
+            print(f"clock paused for  {paused} while this computer let a process not run")
         print(f"digest            {self.digest or self._no_digest}")
 
     @property
@@ -142,10 +162,13 @@ def _vehicle(vehicle: FleetVehiclePlan, end: FleetEnd) -> VehicleResult:
         contacts=_all_contacts(names, daemon, report),
         ended_s=0.0 if report is None else report.ended_s,
         awaited_s=0.0 if report is None else report.awaited_s,
+        missed=sum(each["misses"] for each in result.get("tasks", [])),
+        paused_s=((result.get("stalls") or {}).get("lost_ns") or 0) * 1e-9,
         digest=result.get("digest", ""),
         log=result.get("log_problem", "") or result.get("log", ""),
         warnings=daemon.said,
         trace=[] if report is None else report.trace,
+        figures=result,
     )
 
 

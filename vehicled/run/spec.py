@@ -1,5 +1,6 @@
 """Description of a run as its user gives it, before anything is loaded or checked."""
 
+import re
 from pathlib import PurePath
 from typing import Annotated, Literal
 
@@ -7,6 +8,7 @@ from msgspec import Meta, Struct
 
 LONGEST_S = 1e9
 """Longest run, s."""
+VEHICLE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 START_TIMEOUT_S = 30.0
 """Longest wait for a drive to start in a simulation, s."""
 SHARED_TIMEOUT_S = 5.0
@@ -67,6 +69,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     control_socket: Literal["", "own", "any"] = ""
     """``own`` opens a control socket under the profile's name, ``any`` under another name if that
     is taken (wall clock only)."""
+    name: str = ""
+    """Name of the vehicle in the place of the profile's, for its control socket."""
     view: str | None = None
     """Address of the live view; empty: the profile's; None opens no view. It needs a control
     socket."""

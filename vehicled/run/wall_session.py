@@ -63,7 +63,7 @@ def drive_in_wall_time(
         socket_path = None
         if spec.control_socket:
             socket_path = (own_path if spec.control_socket == "own" else free_path)(
-                plan.loaded.profile.name
+                spec.name or plan.loaded.profile.name
             )
         clock = PacedClock() if link is not None and link.shared_clock else RunClock()
         router = Router()

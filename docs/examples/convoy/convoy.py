@@ -39,6 +39,8 @@ class ConvoyParams(Struct, frozen=True):
     """Further gap as time at the present speed, s; 0: constant spacing."""
     gain_ps: Annotated[float, Meta(gt=0.0, le=5.0)] = 1.0
     """Speed for each metre of error of the gap, 1/s."""
+    smoothing_s: NonNegative = 0.5
+    """Time constant by which the speed follows the law, s; 0: at once."""
     predecessor_rear_m: NonNegative = 0.085
     """Distance from the predecessor's rear axle to its rear end, m."""
     pursuit: PurePursuitParams = field(default_factory=PurePursuitParams)
@@ -64,6 +66,8 @@ class Convoy(PurePursuit):
         self._received: NeighbourState | None = None
         self._now_ns = 0
         self._holds = True
+        self._period_s = period_s
+        self._smooth_mps = 0.0
         super().__init__(params.pursuit, vehicle, limits, course, period_s)
 
     def on_neighbour(self, state: NeighbourState) -> None:
@@ -82,7 +86,15 @@ class Convoy(PurePursuit):
         cap_mps = self.speed_cap_mps(state.here.s_m)
         # Below a walking pace the vehicle stands, held by its brake, until it may drive again.
         self._holds = cap_mps < (LEAVE_MPS if self._holds else STAND_MPS)
-        return SteeringDemand(demand.wheel_rad, cap_mps, hold=self._holds)
+        return SteeringDemand(demand.wheel_rad, self._smoothed_mps(cap_mps), hold=self._holds)
+
+    def _smoothed_mps(self, cap_mps: float) -> float:
+        """Follow the law with a lag: the drive would amplify the errors of the received speed."""
+        if cap_mps == inf:
+            return inf
+        p, period_s = self._spacing, self._period_s
+        self._smooth_mps += (cap_mps - self._smooth_mps) * period_s / (period_s + p.smoothing_s)
+        return self._smooth_mps
 
     def speed_cap_mps(self, s_m: float) -> float:
         """Return the speed by the law; 0 without news, infinite with a predecessor out of sight

@@ -31,7 +31,7 @@ TICK_BEATS = 2
 """Beats between two messages with the state."""
 PARTING_S = 0.1
 """Time for the last message to the pages, s."""
-_SHARED = ("canvas.js", "plot.js", "socket.js", "style.css", "uplot.js")
+_SHARED = ("canvas.js", "link.js", "plot.js", "style.css", "uplot.js")
 """Files of the live view's page that this page uses too."""
 
 
@@ -163,7 +163,5 @@ class SetupServer(PageServer):
         )
         if oldest is None:
             return False
-        self.admitted.discard(oldest.socket)
-        oldest.put_first('{"k":"displaced"}')
-        asyncio.get_running_loop().call_later(PARTING_S, oldest.abort)
+        self.displace(oldest)
         return True

@@ -2,11 +2,12 @@
 names, origins, token, and limits on connections."""
 
 import asyncio
+import errno
 import os
 import socket as sockets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,8 +17,11 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers, MultipleValuesError
 from websockets.http11 import Request, Response
 
+from vehicled.live.bridges.child import report
+from vehicled.live.bridges.frames import ChildReport
 from vehicled.live.view.access import Access
 from vehicled.live.view.assets import Asset, headers
+from vehicled.live.view.connection import Connection
 
 MOST_SOCKETS = 8
 """Largest number of sockets of all kinds together."""
@@ -35,6 +39,10 @@ MAX_MESSAGE_BYTES = 4096
 """Largest message from a page."""
 PAGE_QUEUE = (30, 4 << 20)
 """Most messages and bytes that wait for one page."""
+PARTING_S = 0.3
+"""Time for the last message to a reader that gives way, s."""
+DISPLACED = '{"k":"displaced"}'
+"""Last message to a page that gives way."""
 
 
 class _Counted(ServerConnection):
@@ -80,6 +88,28 @@ class PageServer(ABC):
     def make_room(self, asked: str) -> bool:
         """Close a socket for a new one, which offers the subprotocols ``asked``; return False if
         none gives way."""
+
+    def displace(self, reader: Connection, farewell: str | bytes = DISPLACED) -> None:
+        """Take the place of a reader, which gets a last message."""
+        self.admitted.discard(reader.socket)
+        reader.put_first(farewell)
+        asyncio.get_running_loop().call_later(PARTING_S, reader.abort)
+
+    async def listen_as_child(
+        self, stack: AsyncExitStack, host: str, port: int, **options: Any
+    ) -> bool:
+        """Listen until the stack ends, and report it to the parent process; return False if that
+        is impossible. ``options`` as for :meth:`listening`."""
+        try:
+            bound = await stack.enter_async_context(self.listening(host, port, **options))
+        except OSError as error:
+            why = f"cannot listen on {host}:{port}: {error.strerror or error}"
+            # Another process may release the port, and the network of the address may come up.
+            later = error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+            report(ChildReport(state="failed", detail=why, passing=later))
+            return False
+        report(ChildReport(state="listening", port=bound))
+        return True
 
     @asynccontextmanager
     async def listening(self, host: str, port: int, **options: Any) -> AsyncIterator[int]:

@@ -6,7 +6,6 @@ with the pipe.
 """
 
 import asyncio
-import errno
 import logging
 import os
 import sys
@@ -22,8 +21,8 @@ from websockets.exceptions import NegotiationError
 from websockets.http11 import Response
 from websockets.typing import Subprotocol
 
-from vehicled.live.bridges.child import be_modest, report
-from vehicled.live.bridges.frames import MAX_FRAME_BYTES, ChildReport, FrameKind
+from vehicled.live.bridges.child import be_modest
+from vehicled.live.bridges.frames import MAX_FRAME_BYTES, FrameKind
 from vehicled.live.control_socket.client import Client
 from vehicled.live.view.assets import PAGE_FOLDER, load_assets
 from vehicled.live.view.connection import Connection
@@ -35,6 +34,7 @@ from vehicled.live.view.foxglove import (
     dropped_status,
 )
 from vehicled.live.view.page_server import (
+    DISPLACED,
     MAX_MESSAGE_BYTES,
     PAGE_QUEUE,
     PageServer,
@@ -50,8 +50,6 @@ from vehicled.log.frames import HEAD
 TICK_S = 0.1
 BEAT_S = 0.05
 """Interval of the beats to the page in control, s."""
-PARTING_S = 0.3
-"""Time for the last message to a reader that gives way, s."""
 MAX_SUBSCRIBE_BYTES = 64 << 10
 CONTROL_TIMEOUT_S = 0.5
 """Timeout for the control socket, s: the readings of the page in control wait meanwhile."""
@@ -171,9 +169,7 @@ class Server(PageServer):
         oldest = next((reader for reader in readers if reader.socket in self.admitted), None)
         if oldest is None:
             return False
-        self.admitted.discard(oldest.socket)
-        oldest.put_first(_DISPLACED if oldest in self._pages else displaced_status())
-        asyncio.get_running_loop().call_later(PARTING_S, oldest.abort)
+        self.displace(oldest, DISPLACED if oldest in self._pages else displaced_status())
         return True
 
     # ------------------------------------------------------------------ sockets
@@ -272,9 +268,6 @@ class Server(PageServer):
             page.put_first(encoded({"k": "over"}))
 
 
-_DISPLACED = '{"k":"displaced"}'
-
-
 async def _report_drops(connection: Connection) -> None:
     errors = 0
     while True:
@@ -311,23 +304,16 @@ async def run() -> None:
     length, _ = HEAD.unpack(await reader.readexactly(HEAD.size))
     opening = msgspec.msgpack.decode(await reader.readexactly(length), type=ViewConfig)
     server = Server(opening)
-    listening = server.listening(
-        opening.host,
-        opening.port,
-        subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],
-        select_subprotocol=_choose,
-        max_size=MAX_SUBSCRIBE_BYTES,
-    )
     async with AsyncExitStack() as stack:
-        try:
-            port = await stack.enter_async_context(listening)
-        except OSError as error:
-            why = f"cannot listen on {opening.host}:{opening.port}: {error.strerror or error}"
-            # Another process may release the port, and the network of the address may come up.
-            later = error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
-            report(ChildReport(state="failed", detail=why, passing=later))
+        if not await server.listen_as_child(
+            stack,
+            opening.host,
+            opening.port,
+            subprotocols=[Subprotocol(name) for name in SUBPROTOCOLS],
+            select_subprotocol=_choose,
+            max_size=MAX_SUBSCRIBE_BYTES,
+        ):
             return
-        report(ChildReport(state="listening", port=port))
         clocks = [asyncio.create_task(server.tick()), asyncio.create_task(server.beat())]
         await server.follow(reader)
         for clock in clocks:

@@ -2,7 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -10,12 +12,15 @@ from msgspec import Struct
 
 from vehicled.offline.studies.conduct import REFUSALS, RunRequest, RunRow, plan_of, renumbered
 from vehicled.offline.studies.errors import StudyError
+from vehicled.offline.studies.fleet_run import plan_of_fleet
 from vehicled.offline.studies.pool import LocalPool, Pool
 from vehicled.offline.studies.software import software_digest
-from vehicled.offline.studies.specification import Point, Specification, changes
+from vehicled.offline.studies.specification import Point, RunSettings, Specification, changes
 from vehicled.offline.studies.table import VERSION, RunTable
 from vehicled.profile import ProfileError, plugins
 from vehicled.profile.plugins import is_reference, source_file
+from vehicled.profile.schema import Profile
+from vehicled.run.plan import Plan
 from vehicled.run.simulation import simulated_profile
 from vehicled.run.world_files import world_files
 
@@ -172,8 +177,9 @@ def check_levels(specification: Specification) -> dict[str, str]:
     files: dict[str, str] = {}
     for point in specification.samples():
         try:
-            plan = plan_of(point.settings)
-            profile = simulated_profile(plan, point.settings.fail)
+            with _plans(point.settings) as plans:
+                for plan, faults in plans:
+                    files |= _files_of(plan, simulated_profile(plan, faults))
         except ProfileError as error:
             # The same key is wrong at every level.
             problems |= {
@@ -183,21 +189,11 @@ def check_levels(specification: Specification) -> dict[str, str]:
         except REFUSALS as error:
             problems[str(error)] = str(error)
             continue
-        files[plan.loaded.path] = ""
-        files |= dict.fromkeys(_files(msgspec.to_builtins(profile)), "")
         named = [
-            getattr(point.settings, name) for name in ("course", "programme", "controller", "board")
+            getattr(point.settings, name)
+            for name in ("course", "programme", "controller", "board", "fleet")
         ]
         files |= dict.fromkeys(_files(named), "")
-        for row in world_files(plan.loaded):
-            if row.key == "sim.scene":
-                files |= {
-                    f"{Path(row.path).parent / name}": digest for name, digest in row.hashes.items()
-                }
-        for plugin in plan.plugins:
-            files |= {
-                f"{plugin.reference} {name}": digest for name, digest in plugin.hashes.items()
-            }
     for reference in filter(is_reference, specification.metrics):
         hashes = plugins.load(
             "metric", reference, plugins.CONTRACTS["metric"], {}, fresh=True
@@ -208,6 +204,32 @@ def check_levels(specification: Specification) -> dict[str, str]:
     for path, digest in files.items():
         files[path] = digest or hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return dict(sorted(files.items()))
+
+
+@contextmanager
+def _plans(settings: RunSettings) -> Iterator[list[tuple[Plan, Sequence[str]]]]:
+    """Yield the plans of all vehicles of a run, with the faults of each."""
+    if not settings.fleet:
+        yield [(plan_of(settings), settings.fail)]
+        return
+    with TemporaryDirectory(prefix="vehicled_fleet_") as folder:
+        fleet = plan_of_fleet(settings, Path(folder))
+        yield [(each.plan, each.entry.fail) for each in fleet.vehicles]
+
+
+def _files_of(plan: Plan, profile: Profile) -> dict[str, str]:
+    """Return the files that a vehicle reads, with the digests that are known."""
+    files = {plan.loaded.path: ""} | dict.fromkeys(_files(msgspec.to_builtins(profile)), "")
+    # A fleet names the courses of its vehicles in its own file.
+    files |= dict.fromkeys(_files(plan.spec.course), "")
+    for row in world_files(plan.loaded):
+        if row.key == "sim.scene":
+            files |= {
+                f"{Path(row.path).parent / name}": digest for name, digest in row.hashes.items()
+            }
+    for plugin in plan.plugins:
+        files |= {f"{plugin.reference} {name}": digest for name, digest in plugin.hashes.items()}
+    return files
 
 
 def _files(data: Any) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """One run of a study: drive it in this process and measure it."""
 
 import hashlib
+import os
 import shlex
 import shutil
 import time
@@ -18,6 +19,7 @@ from vehicled.core.errors import SetupError
 from vehicled.core.link import LinkError
 from vehicled.log.errors import LogError
 from vehicled.offline.studies.exact_drive import drive
+from vehicled.offline.studies.fleet_run import drive_study_fleet, measures
 from vehicled.offline.studies.metrics import StudyDrive, measure, measure_own
 from vehicled.offline.studies.specification import ExactLoop, RunSettings
 from vehicled.paths import CourseError
@@ -82,6 +84,8 @@ def conduct(request: RunRequest) -> RunRow:
     """Drive one run. Errors of its settings give a row with the outcome ``refused``."""
     if request.settings.exact is not None:
         return _conduct_exact(request, request.settings.exact)
+    if request.settings.fleet:
+        return _conduct_fleet(request)
     started_s = time.process_time()
     command = command_of(request.settings)
     try:
@@ -157,6 +161,42 @@ def _conduct_exact(request: RunRequest, loop: ExactLoop) -> RunRow:
     )
 
 
+def _conduct_fleet(request: RunRequest) -> RunRow:
+    """Drive one run of a fleet."""
+    begun = _processor_s()
+    command = command_of(request.settings)
+    try:
+        log = _log_folder(request) if request.keep_logs == "all" else None
+        outcome = drive_study_fleet(request.settings, log)
+        if log is None and request.keep_logs == "failed" and outcome.status:
+            log = _log_folder(request)
+            outcome = drive_study_fleet(request.settings, log)
+    except REFUSALS as error:
+        return RunRow(
+            key=request.key, number=request.number, levels=request.levels, outcome="refused",
+            why=str(error), cpu_s=_processor_s() - begun, command=command,
+        )  # fmt: skip
+    failed = [f"{each.name}: {each.why}" for each in outcome.vehicles if not each.finished]
+    return RunRow(
+        key=request.key,
+        number=request.number,
+        levels=request.levels,
+        outcome="failed" if outcome.status else "finished",
+        why=outcome.failure or "; ".join(failed) or "all vehicles reached the end of their courses",
+        metrics=measures(outcome),
+        digest=outcome.digest,
+        run_s=outcome.run_s,
+        cpu_s=_processor_s() - begun,
+        log=log or "",
+        command=command,
+    )
+
+
+def _processor_s() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
 def plan_of(settings: RunSettings, log_folder: str | None = None) -> Plan:
     """Return the checked plan of a run. Raises one of ``REFUSALS``."""
     spec = RunSpec(
@@ -201,6 +241,7 @@ def _outcome(result: Result) -> Literal["finished", "failed"]:
 _OPTIONS = (
     "course",
     "scene",
+    "fleet",
     "controller",
     "estimator",
     "identifier",
@@ -221,7 +262,9 @@ def command_of(settings: RunSettings) -> str:
             words += [f"--{name}", value]
     if settings.laps != 1:
         words += ["--laps", str(settings.laps)]
-    words += ["--duration", f"{settings.duration_s:g}"]
+    # The file of a fleet may have a duration of its own.
+    if not settings.fleet or settings.duration_s != RunSettings().duration_s:
+        words += ["--duration", f"{settings.duration_s:g}"]
     for failure in settings.fail:
         words += ["--fail", failure]
     for key, value in settings.overrides.items():

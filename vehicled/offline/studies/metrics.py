@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -76,6 +76,8 @@ METRICS: dict[str, Callable[[Result], Any]] = {
     "skips": _tasks("skips"),
 }
 """Numbers of a run by name; None where a drive has none."""
+CONTACTS = "contacts"
+"""Metric of a fleet: number of contacts."""
 DEFAULT = (
     "cross_track_mean_m",
     "cross_track_max_m",
@@ -86,11 +88,28 @@ DEFAULT = (
 """Metrics that a report shows if the study names none."""
 
 
-def check_metrics(wanted: Sequence[str], folder: Path) -> tuple[list[str], list[str]]:
-    """Return the metrics with the whole paths of the user's files, and the mistakes."""
+def of_fleet(name: str) -> bool:
+    """True if a fleet has this metric: ``contacts``, or one of a vehicle, such as
+    ``v1.driven_m``."""
+    vehicle, _, metric = name.partition(".")
+    return name == CONTACTS or (bool(vehicle) and metric in (CONTACTS, *METRICS))
+
+
+def check_metrics(
+    wanted: Sequence[str], folder: Path, *, fleet: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return the metrics with the whole paths of the user's files, and the mistakes. ``fleet``: the
+    study drives one."""
     checked, problems = [], []
     for name in wanted:
-        if name in METRICS:
+        if fleet:
+            if not of_fleet(name):
+                problems.append(
+                    f"metrics: a fleet has no metric {name!r:.60}; it has {CONTACTS}, and those of "
+                    f"each vehicle after its name, such as v1.{CONTACTS} or v1.driven_m"
+                )
+            checked.append(name)
+        elif name in METRICS:
             checked.append(name)
         elif ":" in name:
             reference = plugins.absolute(name, folder)
@@ -110,12 +129,35 @@ def check_metrics(wanted: Sequence[str], folder: Path) -> tuple[list[str], list[
     return checked, problems
 
 
-def check_searched(name: str, functions: Sequence[str]) -> list[str]:
+class _ResultFields:
+    """Plain values of a result, read as its attributes."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getattr__(self, name: str) -> Any:
+        return _attributes(self._values[name])
+
+
+def _attributes(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _ResultFields(value)
+    return [_attributes(each) for each in value] if isinstance(value, list) else value
+
+
+def measure_plain(result: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return all metrics of a result that another process gave as plain values."""
+    return {
+        name: _plain(read(cast("Result", _ResultFields(result)))) for name, read in METRICS.items()
+    }
+
+
+def check_searched(name: str, functions: Sequence[str], *, fleet: bool = False) -> list[str]:
     """Return the mistake of the metric that a search is for: it must be known, or a listed function
     of the user's gives it."""
     own = [plugins.table_name(each) for each in functions if plugins.is_reference(each)]
     # A function may return several numbers, function.name.
-    if name in METRICS or name.partition(".")[0] in own:
+    if of_fleet(name) if fleet else name in METRICS or name.partition(".")[0] in own:
         return []
     near = nearest(name, (*METRICS, *own))
     cure = (

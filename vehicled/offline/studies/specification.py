@@ -57,6 +57,8 @@ class RunSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Empty: the scene's first, else the profile's."""
     scene: str = ""
     """Empty: the profile's."""
+    fleet: str = ""
+    """File of a fleet, which is then driven; the other keys hold for its vehicles."""
     controller: str = ""
     estimator: str = ""
     identifier: str = ""
@@ -83,6 +85,8 @@ class RunSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 EXACT = "exact."
 FIELDS = tuple(name for name in RunSettings.__struct_fields__ if name not in ("overrides", "exact"))
 """Keys of a study file that are no keys of the profile."""
+ONE_VEHICLE = {"fail", "start", "identifier"}
+"""Keys that a fleet does not take for all its vehicles."""
 _HINTS = get_type_hints(RunSettings, include_extras=True)
 _ALLOWED = {name: describe(mi.type_info(hint)) for name, hint in _HINTS.items()}
 
@@ -264,6 +268,8 @@ def _beside(key: str, value: Any, folder: Path) -> Any:
         return value if scenes.is_shipped(value) else str(folder / value)
     if key == "scene" and value:
         return str((folder / Path(value).expanduser()).resolve())
+    if key == "fleet" and value:
+        return str((folder / Path(value).expanduser()).resolve())
     if key in ("profile", "course", "programme", "board") and "/" in value:
         return str((folder / Path(value).expanduser()).resolve())
     if key in ("controller", "estimator", "identifier"):
@@ -392,10 +398,19 @@ def of(
             f"sampling.points: Sobol points are balanced only in powers of two: take {near} or "
             f"{2 * near}"
         )
-    checked, mistakes = (metrics, []) if driven else check_metrics(metrics, path.parent)
+    fleet = "fleet" in {*fixed, *varied}
+    if fleet:
+        problems += [
+            f"{key}: a fleet takes none: give it to a vehicle of the fleet, or leave it out"
+            for key in sorted({*fixed, *varied} & ONE_VEHICLE)
+        ]
+    metrics = metrics or (["contacts"] if fleet else [])
+    checked, mistakes = (
+        (metrics, []) if driven else check_metrics(metrics, path.parent, fleet=fleet)
+    )
     problems += mistakes
     if optimise is not None and not mistakes:
-        problems += check_searched(optimise.metric, checked)
+        problems += check_searched(optimise.metric, checked, fleet=fleet)
     made = Specification(
         name=texts["name"] or path.stem, path=str(path), source=text,
         description=texts["description"], fixed=fixed, factors=tuple(factors),

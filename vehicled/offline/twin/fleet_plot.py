@@ -23,6 +23,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 _BODIES = 12
 """Number of instants at which the bodies are drawn."""
 _MOST_PAIRS = 8
+_OUTSIDE_M = 5e5
 
 
 def plot_fleet(plan: FleetPlan, outcome: FleetOutcome, file: str) -> None:
@@ -46,6 +47,8 @@ def plot_fleet(plan: FleetPlan, outcome: FleetOutcome, file: str) -> None:
         ):
             if result.trace:
                 _draw(area, speeds, vehicle, result, _style(number))
+        for trace in outcome.cars:
+            _draw_car(area, np.array(trace), outcome.car_outline_m)
         area.set(xlabel="east (m)", ylabel="north (m)")
         area.set_aspect("equal", adjustable="datalim")
         speeds.set(ylabel="speed (m/s)")
@@ -56,6 +59,28 @@ def plot_fleet(plan: FleetPlan, outcome: FleetOutcome, file: str) -> None:
             *speeds.get_legend_handles_labels(), loc="outside lower center", ncols=8, frameon=False
         )
         save_figure(figure, file)
+
+
+def _draw_car(area: "Axes", trace: Array, outline_m: Sequence[float]) -> None:
+    """Draw a car of the other traffic: its way, and its body at the end."""
+    # A car that waits outside the scene has a place far away.
+    here = np.abs(trace[:, 1]) < _OUTSIDE_M
+    x_m, y_m = (np.where(here, column, np.nan) for column in trace[:, 1:3].T)
+    area.plot(x_m, y_m, color="#999999", lw=0.8, zorder=1)
+    if here[-1]:
+        area.fill(*_corners(outline_m, trace[-1, 1:4]).T, color="#777777", zorder=2)
+
+
+def _corners(outline_m: Sequence[float], pose: Array) -> Array:
+    """Return the corners (5, 2) of a body at a pose."""
+    front, rear, half = outline_m
+    outline = np.array(
+        [(front, half), (-rear, half), (-rear, -half), (front, -half), (front, half)]
+    )
+    x, y, yaw = pose.tolist()
+    c, s = cos(yaw), sin(yaw)
+    corners: Array = outline @ np.array([[c, s], [-s, c]]) + (x, y)
+    return corners
 
 
 def _style(number: int) -> dict[str, Any]:
@@ -76,15 +101,10 @@ def _draw(
     trace = np.array(result.trace)
     area.plot(trace[:, 1], trace[:, 2], **style)
     speeds.plot(trace[:, 0], trace[:, 4], label=result.name, **style)
-    front, rear, half = vehicle.plan.loaded.profile.vehicle.outline
-    outline = np.array(
-        [(front, half), (-rear, half), (-rear, -half), (front, -half), (front, half)]
-    )
+    outline_m = vehicle.plan.loaded.profile.vehicle.outline
     shown = np.unique(np.linspace(0, len(trace) - 1, _BODIES).round().astype(int))
     for row in shown.tolist():
-        x, y, yaw = trace[row, 1:4]
-        c, s = cos(yaw), sin(yaw)
-        corners = outline @ np.array([[c, s], [-s, c]]) + (x, y)
+        corners = _corners(outline_m, trace[row, 1:4])
         last = row == len(trace) - 1
         area.fill(*corners.T, color=style["color"], alpha=0.9 if last else 0.25, lw=0)
     area.annotate(

@@ -4,27 +4,25 @@
 // the set-up stop. Each press has a number: the set-up follows no reading of a press that has ended.
 
 import { Plot, SPAN_S } from "./plot.js";
-import { PageSocket } from "./socket.js";
+import { Link } from "./link.js";
 
 const $ = (id) => document.getElementById(id);
-const PERIOD_MS = 40, STALL_MS = 200, DEAF_MS = 3000, MOST_SAMPLES = 620, STOP_KEPT_MS = 30000;
+const PERIOD_MS = 40, STALL_MS = 200, DEAF_MS = 3000, MOST_SAMPLES = 620;
 const NAMES = { begin: "Begin", finish: "Done", write: "Write into the profile", again: "Again", skip: "Skip this step", end: "End the set-up" };
 const KEYS = { Space: "drive", ArrowLeft: "left", ArrowRight: "right" };
 
-let over = false, displaced = false, receivedAt = 0, noteTimer = null;
-let state = null, mine = false, free = true, samples = [], dirty = false, unsentStop = 0, shownTurn = -1, answered = new Set();
+let over = false, receivedAt = 0, noteTimer = null;
+let state = null, mine = false, free = true, samples = [], dirty = false, shownTurn = -1, answered = new Set();
 let leaseMs = 300, beat = 0, beatAt = 0, n = 0, press = 0, key = "", pointer = null, before = 0, held = null;
 
-const socket = new PageSocket(onMessage, () => { letGo(); mine = false; show(); });
+const link = new Link({ onMessage, onLost: () => { letGo(); mine = false; show(); }, note });
 
-function send(message) { if (socket.open) socket.send(message); }
+function send(message) { if (link.open) link.send(message, { request: true }); }
 
 // A stop is sent in any case, also after the connection has come back.
 function stop() {
   letGo();
-  if (socket.open) { send({ do: "stop" }); return; }
-  unsentStop = performance.now();
-  note("NOT CONNECTED: the stop is sent when the connection comes back. What was held has stopped by itself.");
+  link.send({ do: "stop" }, { request: true, stops: true });
 }
 
 function onMessage(message) {
@@ -35,18 +33,17 @@ function onMessage(message) {
     case "beat": beat = message.b; beatAt = receivedAt; break;
     case "control": if (mine && !message.mine) letGo(); mine = message.mine; free = message.free; show(); break;
     case "note": note(message.text); break;
-    case "over": over = socket.final = true; letGo(); note("The set-up has ended."); break;
-    case "displaced": displaced = socket.final = true; letGo(); note("Another page took the place of this one: reload it to open it again."); break;
+    case "over": over = link.final = true; letGo(); note("The set-up has ended."); break;
+    case "displaced": letGo(); break;
   }
 }
 
 function hello(message) {
-  socket.greeted(); n = 0; press = 0; leaseMs = message.lease_ms; samples = message.samples;
+  n = 0; press = 0; leaseMs = message.lease_ms; samples = message.samples;
   $("lines").textContent = "";
   makePlots();
   take(message);
-  if (unsentStop && performance.now() - unsentStop < STOP_KEPT_MS) send({ do: "stop" });
-  unsentStop = 0;
+  link.begun();
   // The first page takes control; a page never takes it from another without its button.
   setTimeout(() => { if (free && !mine) send({ do: "take" }); }, 0);
 }
@@ -243,14 +240,14 @@ $("question").addEventListener("submit", (event) => { event.preventDefault(); an
 function note(value) {
   clearTimeout(noteTimer);
   $("note").hidden = !value; $("note").textContent = value;
-  if (value && !over && !displaced) noteTimer = setTimeout(() => { $("note").hidden = true; }, 8000);
+  if (value && !over && !link.displaced) noteTimer = setTimeout(() => { $("note").hidden = true; }, 8000);
 }
 
 function age() {
   const silent = receivedAt ? performance.now() - receivedAt : 0;
-  if (socket.open && silent > DEAF_MS) socket.drop();
-  document.body.classList.toggle("stale", !socket.open || silent > 1000);
-  text("link", socket.needsToken ? "needs a token" : over ? "ended" : displaced ? "displaced" : !socket.open ? "not connected" : silent > 1000 ? `no data for ${(silent / 1000).toFixed(1)} s` : mine ? "in control" : "looking on");
+  if (link.open && silent > DEAF_MS) link.giveUp();
+  document.body.classList.toggle("stale", !link.open || silent > 1000);
+  text("link", link.needsToken ? "needs a token" : over ? "ended" : link.displaced ? "displaced" : !link.open ? "not connected" : silent > 1000 ? `no data for ${(silent / 1000).toFixed(1)} s` : mine ? "in control" : "looking on");
 }
 
 function paint() {
@@ -262,5 +259,5 @@ function paint() {
 }
 
 setInterval(age, 100);
-socket.connect();
+link.connect();
 paint();

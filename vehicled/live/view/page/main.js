@@ -1,35 +1,22 @@
 // Connects to the server and distributes its messages. Old data is greyed out, with its age.
 
+import { Link, keepInSight } from "./link.js";
 import { Teleop } from "./teleop.js";
 import { MapView } from "./map.js";
 import { Panels } from "./panels.js";
 import { Plot, SPAN_S } from "./plot.js";
-import { PageSocket } from "./socket.js";
 
 const $ = (id) => document.getElementById(id);
-const STALE_S = 1.0, DEAF_MS = 4000, MOST_SAMPLES = 620, STOP_KEPT_MS = 30000;
+const STALE_S = 1.0, DEAF_MS = 4000, MOST_SAMPLES = 620;
 
 const map = new MapView(), panels = new Panels();
-const teleop = new Teleop(send), socket = new PageSocket(onMessage, () => teleop.lost());
-let unsent = null;
+const teleop = new Teleop(send);
+const link = new Link({ onMessage, onLost: () => teleop.lost(), note });
 let samples = [], facts = null, plots = [], dirty = false;
-let receivedAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, displaced = false, noteTimer = null;
+let receivedAt = 0, silentS = 0, lastN = 0, dropped = 0, over = false, noteTimer = null;
 
-// Readings are dropped where the network is slow: an old one is of no use. A request is sent in any case, a stop even after the
-// connection has come back.
-function send(message, request = false) {
-  if (socket.open && (request || socket.waiting < 2000)) { socket.send(message); return; }
-  if (!request) return;
-  const stops = message.action !== "teleop";
-  if (stops) unsent = { message, at: performance.now() };
-  note(stops ? "NOT CONNECTED: the stop is sent when the connection comes back. Use the vehicle's own stop." : "Not connected.");
-}
-
-function sendUnsent() {
-  const waiting = unsent;
-  unsent = null;
-  if (waiting && performance.now() - waiting.at < STOP_KEPT_MS) send(waiting.message, true);
-}
+// A stop waits for a lost connection, a request for control does not.
+function send(message, request = false) { link.send(message, { request, stops: request && message.action !== "teleop" }); }
 
 function onMessage(message) {
   receivedAt = performance.now();
@@ -40,12 +27,11 @@ function onMessage(message) {
     case "control": teleop.control(message); break;
     case "note": note(message.text); break;
     case "over": over = true; note("The run has ended."); break;
-    case "displaced": displaced = socket.final = true; note("Another page took the place of this one: reload it to open it again."); break;
   }
 }
 
 function begin(hello) {
-  socket.greeted(); lastN = 0; over = false;
+  lastN = 0; over = false;
   const fresh = !facts || facts.session !== hello.facts.session;
   facts = hello.facts;
   if (fresh) { dropped = 0; note(""); }
@@ -55,7 +41,7 @@ function begin(hello) {
   teleop.begin(hello);
   makePlots();
   if (hello.state) state(hello.state);
-  sendUnsent();
+  link.begun();
 }
 
 function makePlots() {
@@ -95,17 +81,17 @@ function state(newest) { panels.state(newest); teleop.state(newest.status); }
 function note(text) {
   clearTimeout(noteTimer);
   $("note").hidden = !text; $("note").textContent = text;
-  if (text && !over && !displaced) noteTimer = setTimeout(() => { $("note").hidden = true; }, 8000);
+  if (text && !over && !link.displaced) noteTimer = setTimeout(() => { $("note").hidden = true; }, 8000);
 }
 
 // Data is as old as the daemon's last message, whether the daemon or the network is silent.
 function age() {
-  const silent = receivedAt ? (performance.now() - receivedAt) / 1000 : 0, connected = socket.open;
-  if (connected && silent * 1000 > DEAF_MS) socket.drop();
+  const silent = receivedAt ? (performance.now() - receivedAt) / 1000 : 0, connected = link.open;
+  if (connected && silent * 1000 > DEAF_MS) link.giveUp();
   const old = silentS + silent, stale = !connected || !facts || old > STALE_S;
   document.body.classList.toggle("stale", stale);
   const lost = dropped ? `, ${dropped} updates dropped` : "";
-  $("link").textContent = socket.needsToken ? "needs a token" : !facts ? "connecting" : over ? "run ended" : displaced ? "displaced" : !connected ? `not connected, no data for ${old.toFixed(1)} s` : stale ? `no data for ${old.toFixed(1)} s` : `live${lost}`;
+  $("link").textContent = link.needsToken ? "needs a token" : !facts ? "connecting" : over ? "run ended" : link.displaced ? "displaced" : !connected ? `not connected, no data for ${old.toFixed(1)} s` : stale ? `no data for ${old.toFixed(1)} s` : `live${lost}`;
 }
 
 function paint() {
@@ -118,20 +104,9 @@ function paint() {
 }
 
 window.addEventListener("resize", () => { dirty = true; });
-// A page that is zoomed with two fingers, or wider than the screen, shows a part of itself: the stops stay in that part.
-function keepStops() {
-  const view = window.visualViewport, stops = $("stops");
-  stops.style.transform = stops.style.width = "";
-  let box = stops.getBoundingClientRect();
-  if (box.right <= view.offsetLeft + view.width + 1 && box.bottom <= view.offsetTop + view.height + 1 && view.scale <= 1.01) return;
-  if (box.width > view.width * view.scale) { stops.style.width = `${view.width * view.scale}px`; box = stops.getBoundingClientRect(); }
-  const right = view.offsetLeft + view.width - box.width / view.scale - box.left, down = view.offsetTop + view.height - box.bottom;
-  stops.style.transform = `translate(${right}px, ${down}px) scale(${1 / view.scale})`;
-}
-if (window.visualViewport) for (const name of ["resize", "scroll"]) window.visualViewport.addEventListener(name, keepStops);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { dirty = true; });
 document.addEventListener("visibilitychange", () => { dirty = true; });
 setInterval(age, 100);
-if (window.visualViewport) setInterval(keepStops, 500);
-socket.connect();
+keepInSight($("stops"));
+link.connect();
 paint();

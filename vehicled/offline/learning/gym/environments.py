@@ -18,9 +18,12 @@ from vehicled.offline.learning.gym.settings import settings
 from vehicled.offline.learning.gym.simulation import BatchSimulation, Observations, Rows
 
 Info = dict[str, Any]
-ACTION: Any = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
-"""Throttle, as a fraction of full drive, negative for the brake; steering, as a fraction of full
-steering, positive left."""
+
+
+def action_space() -> Any:
+    """Return the space of throttle, as a fraction of full drive, negative for the brake, and
+    steering, as a fraction of full steering, positive left. Each has a random stream of its own."""
+    return gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
 
 def _observation_space(simulation: BatchSimulation) -> Any:
@@ -36,16 +39,16 @@ class VehicleEnv(gymnasium.Env[Observations, npt.NDArray[np.float32]]):
     def __init__(self, render_mode: None = None, **options: Any) -> None:
         """Raises :class:`GymError` for an option, and ProfileError, CourseError or SceneError for
         what it names."""
-        _refuse_rendering(render_mode)
+        refuse_rendering(render_mode)
         self.simulation = BatchSimulation(settings(options), 1)
         """State and truth of the vehicle."""
         self.observation_space = _observation_space(self.simulation)
-        self.action_space = ACTION
+        self.action_space = action_space()
 
     def reset(
         self, *, seed: int | None = None, options: Info | None = None
     ) -> tuple[Observations, Info]:
-        super().reset(seed=_seed(seed))
+        super().reset(seed=checked_seed(seed))
         self.simulation.reset(np.zeros(1, np.intp), [self.np_random])
         return self.simulation.observe()[0], self._info()
 
@@ -79,16 +82,16 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         """Raises like :class:`VehicleEnv`."""
         if num_envs < 1:
             raise GymError(f"num_envs is {num_envs}; it must be 1 or more")
-        _refuse_rendering(render_mode)
+        refuse_rendering(render_mode)
         self.num_envs = num_envs
         self._autoreset = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self._autoreset}
         self.simulation = BatchSimulation(settings(options), num_envs)
         """State and truth of all vehicles."""
         self.single_observation_space = _observation_space(self.simulation)
-        self.single_action_space = ACTION
+        self.single_action_space = action_space()
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(ACTION, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
         self._ended = np.zeros(num_envs, dtype=np.bool_)
         self._generators: list[np.random.Generator] = []
         self._seeds: list[int] = []
@@ -116,9 +119,9 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         if mask.shape != (n,) or mask.dtype != np.bool_ or not mask.any():
             raise GymError(f"reset_mask must hold {n} booleans, at least one of them true")
         if isinstance(seed, list | tuple | np.ndarray):
-            seeds = [_seed(each) for each in seed]
+            seeds = [checked_seed(each) for each in seed]
         else:
-            first = _seed(seed)
+            first = checked_seed(seed)
             seeds = [None if first is None else first + row for row in range(n)]
         if len(seeds) != n:
             raise GymError(f"{len(seeds)} seeds for {n} environments; give one each, or one number")
@@ -174,7 +177,7 @@ class VehicleVectorEnv(VectorEnv[Observations, npt.NDArray[np.float32], npt.NDAr
         return facts | {f"_{key}": every for key in facts}
 
 
-def _seed(value: Any) -> int | None:
+def checked_seed(value: Any) -> int | None:
     """Return a seed as gymnasium takes it. Raises :class:`GymError` for what is no whole number of
     at least 0."""
     if value is None:
@@ -191,7 +194,8 @@ def _array(action: object) -> npt.NDArray[Any]:
         raise GymError(f"the action {shown(action)} is no array: {message(error)}") from None
 
 
-def _refuse_rendering(render_mode: object) -> None:
+def refuse_rendering(render_mode: object) -> None:
+    """Raise :class:`GymError` for a render mode."""
     if render_mode is not None:
         raise GymError(
             f"render_mode {render_mode!r}: there is none; draw simulation.plant, or drive the "

@@ -81,7 +81,7 @@ class BatchSimulation:
         self.features = FeatureVectors(
             settings.features or (RACING if racing else PUBLISHED), profile.sim.lidar.range_max_m
         )
-        self._weights = settings.weights or (RACING_WEIGHTS if racing else Weights())
+        self.weights = settings.weights or (RACING_WEIGHTS if racing else Weights())
         self._moving: list[Moving] = []
         """Moving objects of the scene; each vehicle meets them at the time of its own episode."""
         self.scanner = (
@@ -203,6 +203,15 @@ class BatchSimulation:
 
         Actions beyond -1 and 1 are clipped. Raises :class:`GymError` for what is no finite number.
         """
+        moving = self.advance(actions)
+        rows = self._all if new is None or not len(new) else np.setdiff1d(self._all, new)
+        self._sense(rows, moving if rows is self._all else self._shapes(rows))
+        if new is not None and len(new):
+            self.reset(new)
+
+    def advance(self, actions: npt.NDArray[np.floating]) -> MovingShapes | None:
+        """Advance all vehicles one period and judge it, without its sensors. Return
+        what moves in the scene, as it stands then."""
         if (
             actions.shape != (self.count, 2)
             or actions.dtype.kind not in "fiub"
@@ -222,10 +231,15 @@ class BatchSimulation:
         moving = self._shapes(self._all)
         self._judge(action, before_m, moving)
         self._previous[:] = action
-        rows = self._all if new is None or not len(new) else np.setdiff1d(self._all, new)
-        self._sense(rows, moving if rows is self._all else self._shapes(rows))
-        if new is not None and len(new):
-            self.reset(new)
+        return moving
+
+    def sense(self) -> None:
+        """Sample the sensors of all vehicles, after :meth:`advance`."""
+        self._sense(self._all, self._shapes(self._all))
+
+    def add_moving(self, body: Moving) -> None:
+        """Let the scanners see a further moving body."""
+        self._moving.append(body)
 
     def _locate(self) -> None:
         plant = self.plant
@@ -235,7 +249,7 @@ class BatchSimulation:
         """Compute rewards and ends of the episodes."""
         points = self._points
         plant = self.plant
-        w = self._weights
+        w = self.weights
         dt_s = self._period_s
         time_s = self.time_s
         if self._collides:
