@@ -207,6 +207,15 @@ KINDS: Mapping[str, FailureKind] = {
         2.0,
         unit="fraction of full steering",
     ),
+    "rear_steering": FailureKind(
+        "the servo of the rear wheels turns them by this fraction of their angle: 0 stays "
+        "straight, -1 turns the wrong way; on a double-track twin",
+        _ACTUATOR,
+        0.0,
+        -1.0,
+        1.0,
+        unit="fraction of the angle",
+    ),
 }
 """Kinds of every device that sends the needed messages."""
 
