@@ -270,6 +270,17 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
         "motion capture on wires",
         "this fraction of the frames is lost, 0.3 if not given",
     ),
+    "encoder_stands": ("wheel encoders on wires", "the first encoder counts no more"),
+    "encoder_turned": ("wheel encoders on wires", "the first encoder counts the other way"),
+    "encoder_missing": ("wheel encoders on wires", "the last encoder is not on the line"),
+    "encoder_jumps": (
+        "wheel encoders on wires",
+        "the count of the first encoder jumps by this number, 100000 if not given",
+    ),
+    "encoder_resets": (
+        "wheel encoders on wires",
+        "the board restarts: counts and clock begin at 0",
+    ),
     "half_frames": (
         "RC receivers on wires",
         "the second half of this fraction of the frames is lost, 0.5 if not given",

@@ -179,6 +179,12 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         "takes commands; answers nothing", _D, "the published program of the board",
     ),
     SupportedDevices(
+        ("encoder",), "encoder/NOTES.md",
+        "wheel encoders on an Arduino or Teensy (donkeycar, ros_arduino_bridge)",
+        "serial, USB", "wheel speed; names an encoder that stands, is missing or turned",
+        _D, "the published programs of the boards",
+    ),
+    SupportedDevices(
         ("crsf",), "rc/NOTES.md", "RC receivers of ExpressLRS and TBS Crossfire", "serial",
         "channels of the [handset](rc.md), link quality; takes telemetry for it",
         _V, "published frames",
