@@ -171,7 +171,7 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         "autopilots with ArduPilot Rover 4 or PX4 1.14, such as a Pixhawk, over MAVLink",
         "USB, serial, TCP",
         "fix with RTK state, IMU samples, heading of two antennas, battery, wheel speed, its mode "
-        "and texts; takes commands",
+        "and texts; takes commands and corrections",
         _R, "telemetry of a copter in MAVLink 1, pymavlink; neither ArduPilot nor PX4 was driven",
     ),
     SupportedDevices(
