@@ -6,11 +6,10 @@ speed moves the wheels on; lines leave by the board's own millisecond clock.
 """
 
 from collections.abc import Mapping
-from math import floor
+from math import floor, pi
 from types import MappingProxyType
 
 from drivers.encoder.codec import EncoderCounts, encode
-from drivers.encoder.device import EncoderParams
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.line import LineDevice, baud_of, on_its_line
 from vehicled.core.messages import Message, WheelSpeed
@@ -30,11 +29,8 @@ class EncoderBoard(LineDevice):
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__(baud_of(device.port) if "baud=" in device.port else 0)
         params = device.driver.selected
-        assert isinstance(params, EncoderParams), "the profile's own rules see to it"
         self._params = params
-        self._ticks_per_m = params.ticks_per_revolution / (
-            6.283185307179586 * params.wheel_radius_m
-        )
+        self._ticks_per_m = params.ticks_per_revolution / (2.0 * pi * params.wheel_radius_m)
         self._failing: dict[str, float] = {}
         self._ticks = [0.0] * len(params.signs)
         self._begin(start_ns)

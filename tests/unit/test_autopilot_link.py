@@ -1,4 +1,4 @@
-"""What an autopilot gets and says beside sticks and sensors: corrections for its receiver, its time
+"""Messages of an autopilot beside sticks and sensors: corrections for its receiver, its time
 by TIMESYNC, its battery."""
 
 from math import isnan
