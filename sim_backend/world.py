@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappop, heappush
+from math import prod
 
 from msgspec import Struct
 
@@ -211,6 +212,9 @@ class World:
         self._plant: Plant = plant_class(sim.plant)(sim, pose, self._step_ns * 1e-9)
         # Contact and pushes wrap the plant, and have no gear.
         self._gear = partial(gear_of, self._plant)
+        self._turn_rear: Callable[[float], None] = getattr(
+            self._plant, "turn_rear", lambda factor: None
+        )
         self._contact = (
             self._in_scene(profile) if not self.scene.empty and sim.contact != "none" else None
         )
@@ -221,6 +225,7 @@ class World:
         self._actuators = Actuators(sim, start_ns, self._step_ns)
         self._joint = JointActuators(profile, wires=wires)
         self._names = port_names(profile)
+        self._rears = [1.0] * len(self._names)
         self._pending: list[tuple[int, int, int, bytes]] = []
         self._queued = 0
         self._emulators: list[Emulator] = []
@@ -497,6 +502,9 @@ class World:
             self._queued += 1
             heappush(self._pending, (t_rx_ns, port, self._queued, data))
         for command in device.take_commands():
+            if command.rear != self._rears[port]:
+                self._rears[port] = command.rear
+                self._turn_rear(prod(self._rears))
             if self._joint:
                 command = self._joint.command(self._names[port], command)
                 self._duty_ns = min(self._duty_ns, self._joint.due_ns)

@@ -285,10 +285,42 @@ class WheelDistance(NamedTuple):
     wheels: int
 
 
+class GpsRtcmData(NamedTuple):
+    """Fragment of RTCM for the autopilot's receiver, see :mod:`drivers.autopilot.corrections`."""
+
+    flags: int
+    len: int
+    data: bytes
+
+
+class Timesync(NamedTuple):
+    """Request with ``tc1`` 0, or answer with the time of the answering side in it; ns."""
+
+    tc1: int
+    ts1: int
+
+
+class BatteryStatus(NamedTuple):
+    """One battery: mV of each cell, or of all in the first (65535 unknown); cA (-1 unknown);
+    centidegrees Celsius (32767 unknown)."""
+
+    current_consumed: int
+    energy_consumed: int
+    temperature: int
+    voltages: tuple[int, ...]
+    current_battery: int
+    id: int
+    battery_function: int
+    type: int
+    battery_remaining: int
+    time_remaining: int = 0
+    charge_state: int = 0
+
+
 Content = (
     MavHeartbeat | SysStatus | ParamRequestRead | ParamValue | GpsRawInt | ScaledImu | RawImu
     | MavAttitude | MavRcChannels | ManualControl | CommandLong | CommandAck | HighresImu
-    | AutopilotVersion | Statustext | WheelDistance
+    | AutopilotVersion | Statustext | WheelDistance | GpsRtcmData | Timesync | BatteryStatus
 )  # fmt: skip
 
 
@@ -321,7 +353,10 @@ LAYOUTS = (
     _layout(76, "COMMAND_LONG", CommandLong, "7fHBBB", 7),
     _layout(77, "COMMAND_ACK", CommandAck, "HBBiBB"),
     _layout(105, "HIGHRES_IMU", HighresImu, "Q13fHB"),
+    _layout(111, "TIMESYNC", Timesync, "qq"),
+    _layout(147, "BATTERY_STATUS", BatteryStatus, "iih10HhBBBbiB", 10),
     _layout(148, "AUTOPILOT_VERSION", AutopilotVersion, "QQIIIIHH24s"),
+    _layout(233, "GPS_RTCM_DATA", GpsRtcmData, "BB180s"),
     _layout(253, "STATUSTEXT", Statustext, "B50s"),
     _layout(9000, "WHEEL_DISTANCE", WheelDistance, "Q16dB", 16),
 )

@@ -3,7 +3,7 @@ invalid values are NaN."""
 
 from math import cos, isfinite, nan, radians, remainder, sin, tau
 
-from drivers.autopilot.codec import MILLI_G, GpsRawInt, HighresImu, RawImu, ScaledImu
+from drivers.autopilot.codec import MILLI_G, BatteryStatus, GpsRawInt, HighresImu, RawImu, ScaledImu
 from drivers.gnss.solution import diagonal, yaw_rad
 from drivers.imu.axes import flu
 from drivers.imu.base import Sample
@@ -28,6 +28,10 @@ FIX_TYPES = {
 }  # fmt: skip
 CARRIERS = {5: CarrierSolution.FLOAT, 6: CarrierSolution.FIXED}
 DIFFERENTIAL = (4, 5, 6)
+BATTERY_TROUBLE = {
+    2: "low", 3: "critical", 4: "so low that it is damaged", 5: "failed", 6: "unhealthy",
+}  # fmt: skip
+"""MAV_BATTERY_CHARGE_STATE that a person should know."""
 TYPED_IN = 7
 """GPS_FIX_TYPE_STATIC: the position of a base, typed in or surveyed."""
 
@@ -82,6 +86,13 @@ def fix(raw: GpsRawInt, t_ns: int, t_rx_ns: int) -> GnssFix:
         hdop=hdop,
         vdop=vdop,
     )
+
+
+def battery_volts(raw: BatteryStatus) -> float:
+    """Return the sum of the cells, which may be one entry for all; NaN for none. An entry of 65534
+    is a part of a voltage that fills several."""
+    known = [each for each in raw.voltages if 0 < each < UNKNOWN_16]
+    return sum(known) * 1e-3 if known else nan
 
 
 def antenna_yaw(raw: GpsRawInt) -> tuple[float, float]:

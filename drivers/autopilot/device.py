@@ -27,6 +27,7 @@ from drivers.autopilot.codec import (
     SET_INTERVAL,
     SET_MODE,
     VERSION_NUMBER,
+    BatteryStatus,
     CommandAck,
     CommandLong,
     Content,
@@ -43,16 +44,22 @@ from drivers.autopilot.codec import (
     ScaledImu,
     Statustext,
     SysStatus,
+    Timesync,
     WheelDistance,
     name_of,
     read,
 )
 from drivers.autopilot.codec import AutopilotVersion as Version
+from drivers.autopilot.corrections import MOST_BYTES, fragments
+from drivers.autopilot.timesync import TimeSync
 from drivers.imu.base import RANGE_SHARE, sound
 from drivers.motor.base import APPEARS_NS, MotorDevice, MotorParams
+from drivers.rtcm.codec import FrameReader, message_type
+from drivers.rtcm.outgoing import TxQueue
 from vehicled.core.messages import (
     NAN,
     ActuatorCommand,
+    Corrections,
     Event,
     Fault,
     GnssFix,
@@ -83,6 +90,8 @@ REPEAT_NS = 300_000_000
 """Interval of the requests for mode and arming."""
 LEAVE_NS = 1_000_000_000
 """Time for which the sticks stay in the middle after the daemon has disarmed."""
+KEPT = ("silent", "config", "drive_refused", "battery")
+"""Faults that the disarming of the daemon does not end."""
 DISARM_TRIES = 10
 RELEASES = 3
 """Frames that give the sticks back: one may be lost."""
@@ -104,6 +113,9 @@ MOST_TEXTS = 20
 """Texts reported within ``TEXT_NS``."""
 TEXT_LEVELS = ("error",) * 4 + ("warning",) + ("info",) * 3
 MOST_WHEELS = 16
+CORRECTIONS_NS = 1_000_000_000
+"""Age at which corrections that wait for the line are dropped."""
+BATTERY_HZ = 2.0
 SIGNED_TEXT = (
     "its messages are signed, and unsigned ones are ignored: switch MAVLink signing off at this "
     "port of the autopilot"
@@ -166,6 +178,7 @@ class AutopilotDevice(MotorDevice):
         Fault,
         Event,
     )
+    consumes: tuple[type[Message], ...] = (ActuatorCommand, Corrections)
     actuator_outputs: ClassVar[Mapping[str, OutputKind]] = MappingProxyType(
         {"motor": "drive", "servo": "steer"}
     )
@@ -181,6 +194,11 @@ class AutopilotDevice(MotorDevice):
         self._now_ns = 0
         self._acts = ActuatorCommand in messages
         self._texts: deque[tuple[int, str]] = deque(maxlen=MOST_TEXTS)
+        self._rtcm = FrameReader()
+        self._corrections = TxQueue(CORRECTIONS_NS)
+        self._sequence = 0
+        if GnssFix not in messages and Heading not in messages:
+            self.consumes = (ActuatorCommand,)
         super().__init__(params, messages, command_lifetime_ns)
 
     def _forget(self) -> None:
@@ -194,6 +212,10 @@ class AutopilotDevice(MotorDevice):
         self._clock = DeviceClock(
             tick_ns=1000.0, bits=None, latency_ns=round(self._common.latency_ms * 1e6)
         )
+        self._sync = TimeSync()
+        self._timed = False
+        self._corrections.clear()
+        self._rtcm.clear()
         self._imu_kind: type[Content] | None = None
         self._wheels: WheelDistance | None = None
         self._counts: dict[int, int] = {}
@@ -241,6 +263,8 @@ class AutopilotDevice(MotorDevice):
     # ---------------------------------------------------------------- commands
 
     def on_command(self, command: Message, now_ns: int) -> None:
+        if isinstance(command, Corrections):
+            self._correct(command.data, now_ns)
         if not isinstance(command, ActuatorCommand):
             return
         self._now_ns, self._acts = now_ns, True
@@ -261,7 +285,23 @@ class AutopilotDevice(MotorDevice):
         return super().on_time(now_ns)
 
     def take_tx(self) -> Sequence[Action]:
-        return [each for each in super().take_tx() if getattr(each, "data", b"")]
+        own = [each for each in super().take_tx() if getattr(each, "data", b"")]
+        return [*own, *self._corrections.take()]
+
+    def _correct(self, data: bytes, now_ns: int) -> None:
+        """Pass messages of RTCM on to the autopilot's receiver. What is none of them stays here."""
+        if self._system is None:
+            return
+        for message in self._rtcm.feed(data):
+            if len(message) > MOST_BYTES:
+                self.usage.refuse(
+                    f"RTCM {message_type(message)}", Unused.OUT_OF_RANGE, "bytes", len(message)
+                )
+                continue
+            self.usage.use("RTCM")
+            parts = fragments(message, self._sequence)
+            self._sequence = (self._sequence + 1) & 0x1F
+            self._corrections.correct(b"".join(map(self._writer.frame, parts)), now_ns)
 
     def _leave(self, now_ns: int) -> None:
         """Handle the disarming of the daemon: stand still, then disarm and give the sticks back.
@@ -272,7 +312,7 @@ class AutopilotDevice(MotorDevice):
         self._releases = RELEASES
         self._taken, self._ours = "", False
         for code in self._episodes.active():
-            if code.removeprefix("autopilot_") not in ("silent", "config", "drive_refused"):
+            if code.removeprefix("autopilot_") not in KEPT:
                 self._episodes.end(code, now_ns)
 
     def _wait(self, now_ns: int) -> None:
@@ -318,13 +358,13 @@ class AutopilotDevice(MotorDevice):
         if self._system is None:
             # PX4 sends nothing on USB before it is spoken to.
             return self._own_beat()
-        return self._rates() + (self._questions(AT_ONCE) if self._acts else b"")
+        return self._rates() + self._ask_time() + (self._questions(AT_ONCE) if self._acts else b"")
 
     def _poll(self) -> bytes:
         now_ns = self._now_ns
         if self._system is None or not self._params.configure:
             return b""
-        data = self._rates() + self._requests()
+        data = self._rates() + self._ask_time() + self._requests()
         if now_ns - self._beaten_ns >= HEARTBEAT_NS:
             self._beaten_ns = now_ns
             data += self._own_beat()
@@ -332,6 +372,13 @@ class AutopilotDevice(MotorDevice):
             self._parameter_ns = now_ns
             data += self._questions(1)
         return data
+
+    def _ask_time(self) -> bytes:
+        """Return a question for the autopilot's time, if one is due."""
+        asked_ns = self._sync.ask(self._now_ns)
+        if asked_ns is None:
+            return b""
+        return self._writer.frame(Timesync(0, asked_ns))
 
     def _own_beat(self) -> bytes:
         return self._writer.frame(MavHeartbeat(0, ONBOARD_CONTROLLER, NO_AUTOPILOT, 0, 4))
@@ -362,6 +409,8 @@ class AutopilotDevice(MotorDevice):
         params, wanted = self._params, self._wanted
         px4 = self._beat is not None and self._beat.autopilot == firmware.PX4
         found = {0: 5.0, 1: 10.0}
+        if MotorStatus in wanted:
+            found[147] = BATTERY_HZ
         if ImuSample in wanted:
             found[105 if px4 else 27] = params.rate_hz
         if GnssFix in wanted or (Heading in wanted and params.heading == "antennas"):
@@ -452,11 +501,15 @@ class AutopilotDevice(MotorDevice):
             case SysStatus():
                 self.usage.use(name)
                 self._on_status(name, found, t_rx_ns)
+            case BatteryStatus():
+                self._on_battery(name, found, t_rx_ns)
+            case Timesync():
+                self._on_timesync(name, found, t_rx_ns)
             case WheelDistance():
                 self._on_wheels(name, found, t_rx_ns)
             case MavRcChannels():
                 self.usage.use(name)
-                self._clock.update(found.time_boot_ms * 1000, t_rx_ns)
+                self._time_ns(found.time_boot_ms * 1000, t_rx_ns)
                 self._on_channels(found, t_rx_ns)
             case ParamValue() | Version():
                 self._on_parameter(name, found, t_rx_ns)
@@ -602,6 +655,43 @@ class AutopilotDevice(MotorDevice):
         level = TEXT_LEVELS[min(found.severity, len(TEXT_LEVELS) - 1)]
         self._out.append(Event.of(t_rx_ns, level, "autopilot_text", text=text))
 
+    # ---------------------------------------------------------------- time
+
+    def _time_ns(self, time_usec: int, t_rx_ns: int) -> int:
+        """Return the time of a message by the autopilot's clock, and by its answers to TIMESYNC."""
+        resets, self._timed = self._clock.resets, True
+        t_ns = self._clock.update(time_usec, t_rx_ns)
+        if self._clock.resets != resets:
+            self._sync.restart()
+        return min(t_ns + self._sync.shift_ns, t_rx_ns)
+
+    def _on_timesync(self, name: str, found: Timesync, t_rx_ns: int) -> None:
+        """Take an answer; a question of the autopilot has no time in it and is left alone."""
+        if not found.tc1:
+            self.usage.refuse(name, Unused.NOT_READ)
+            return
+        known = self._sync.known
+        if not self._timed:
+            # Nothing with a time of the autopilot has arrived yet to compare with.
+            self.usage.refuse(name, Unused.NO_TIME)
+            return
+        problem = self._sync.answer(found.tc1, found.ts1, t_rx_ns, self._clock.offset_ns)
+        if problem is not None:
+            self.usage.refuse(name, *problem)
+            return
+        self.usage.use(name)
+        if not known:
+            late_ms, trip_ms = -self._sync.shift_ns * 1e-6, self._sync.trip_ns * 1e-6
+            self._out.append(
+                Event.of(
+                    t_rx_ns,
+                    "info",
+                    "autopilot_time",
+                    least_latency_ms=round(late_ms, 2),
+                    round_trip_ms=round(trip_ms, 2),
+                )
+            )
+
     # ---------------------------------------------------------------- sensors
 
     def _on_sample(self, name: str, found: RawImu | ScaledImu | HighresImu, t_rx_ns: int) -> None:
@@ -627,7 +717,7 @@ class AutopilotDevice(MotorDevice):
             assert force is not None
             assert rate is not None
             assert sample.counter is not None
-            t_ns = self._clock.update(sample.counter, t_rx_ns)
+            t_ns = self._time_ns(sample.counter, t_rx_ns)
             saturated = (
                 max(map(abs, force)) >= self._force_limit or max(map(abs, rate)) >= self._rate_limit
             )
@@ -661,10 +751,12 @@ class AutopilotDevice(MotorDevice):
         stamped_ns = self._clock.time_of(time_usec) if time_usec < 1 << 62 else None
         if stamped_ns is None or not 0 <= t_rx_ns - stamped_ns <= GNSS_STALE_NS:
             stamped_ns = t_rx_ns
+        else:
+            stamped_ns += self._sync.shift_ns
         return stamped_ns - latency_ns
 
     def _on_attitude(self, name: str, found: MavAttitude, t_rx_ns: int) -> None:
-        t_ns = self._clock.update(found.time_boot_ms * 1000, t_rx_ns)
+        t_ns = self._time_ns(found.time_boot_ms * 1000, t_rx_ns)
         yaw_rad = convert.yaw_of_attitude(found.yaw)
         if Heading not in self._wanted or self._params.heading != "attitude":
             self.usage.refuse(name, Unused.NOT_WANTED)
@@ -683,14 +775,39 @@ class AutopilotDevice(MotorDevice):
         volts = amperes = NAN
         if 0 < found.voltage_mv < convert.UNKNOWN_16:
             volts = self._possible(name, "input_voltage_v", found.voltage_mv * 1e-3)
+        else:
+            # Its field ends at 65 V; the sum of the cells does not.
+            volts = self._recall("input_voltage_v", t_rx_ns)
         if found.current_ca >= 0:
             amperes = found.current_ca * 1e-2
+        else:
+            amperes = self._recall("input_current_a", t_rx_ns)
         t_ns = t_rx_ns - round(self._common.latency_ms * 1e6)
         self._out.append(MotorStatus(t_ns, t_rx_ns, input_current_a=amperes, input_voltage_v=volts))
 
+    def _on_battery(self, name: str, found: BatteryStatus, t_rx_ns: int) -> None:
+        """Take voltage and current of the first battery for SYS_STATUS, and report its trouble."""
+        if MotorStatus not in self._wanted:
+            self.usage.refuse(name, Unused.NOT_WANTED)
+            return
+        if found.id:
+            self.usage.refuse(name, Unused.FOREIGN)
+            return
+        self.usage.use(name)
+        volts = self._possible(name, "input_voltage_v", convert.battery_volts(found))
+        self._remember("input_voltage_v", volts, t_rx_ns)
+        if found.current_battery >= 0:
+            self._remember("input_current_a", found.current_battery * 1e-2, t_rx_ns)
+        trouble = convert.BATTERY_TROUBLE.get(found.charge_state)
+        if trouble:
+            text = f"the autopilot calls its battery {trouble}"
+            self._episodes.switch("autopilot_battery", Reaction.WARN, text, t_rx_ns)
+        else:
+            self._episodes.end("autopilot_battery", t_rx_ns)
+
     def _on_wheels(self, name: str, found: WheelDistance, t_rx_ns: int) -> None:
         """Differentiate the distances of the wheel encoders."""
-        t_ns = self._clock.update(found.time_usec, t_rx_ns)
+        t_ns = self._time_ns(found.time_usec, t_rx_ns)
         before, self._wheels = self._wheels, found
         count = min(found.wheels, MOST_WHEELS)
         if WheelSpeed not in self._wanted:

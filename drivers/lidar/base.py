@@ -10,14 +10,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf, isfinite, pi, tau
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta, Struct
 
+from drivers.counted import CountedDevice
 from drivers.lidar.scan import MOST_RAYS, Revolutions, ScanGeometry
 from drivers.set_up import Script, SetUpResult, SetUpRunner
 from vehicled.core.messages import Event, Fault, LaserScan, Message, PortState, Reaction
-from vehicled.core.ports import Action, Device, Send, Transport
+from vehicled.core.ports import Action, Send, Transport
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused
 
@@ -128,21 +129,9 @@ class Health(Struct, frozen=True):
     reason: str
 
 
-class CountedReader(Protocol):
-    """Reader of a byte stream that counts what it drops, such as a Framer."""
-
-    @property
-    def bad_frames(self) -> int: ...
-
-    @property
-    def dropped_bytes(self) -> int: ...
-
-
-class LidarDevice(Device):
+class LidarDevice(CountedDevice):
     """Driver of a planar scanner. A subclass names its models and provides a reader,
     :meth:`decode`, and perhaps a set-up."""
-
-    _reader: CountedReader
 
     name: ClassVar[str] = "lidar"
     """Origin of its faults and events."""
@@ -182,16 +171,6 @@ class LidarDevice(Device):
         self._place()
         self.restart()
         self._begin()
-
-    @property
-    def bad_frames(self) -> int:
-        """Heads without a valid frame."""
-        return self._reader.bad_frames
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside of valid frames."""
-        return self._reader.dropped_bytes
 
     # ---------------------------------------------------------------- for subclasses
 

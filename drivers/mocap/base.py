@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Sequence
 from enum import StrEnum
 from math import acos, asin, atan2, cos, degrees, hypot, isfinite, pi, remainder, sin, tau
-from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
+from drivers.counted import CountedDevice
 from drivers.mocap.plane import LocalPlane
 from vehicled.core.messages import (
     NAN,
@@ -32,7 +33,7 @@ from vehicled.core.messages import (
     Reaction,
     ReferenceState,
 )
-from vehicled.core.ports import NEVER_NS, Action, Device, Send
+from vehicled.core.ports import NEVER_NS, Action, Send
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused
 
@@ -170,16 +171,6 @@ class _Track(NamedTuple):
     since_ns: int
 
 
-class CountingReader(Protocol):
-    """Reader of a byte stream that counts what it drops."""
-
-    @property
-    def bad_frames(self) -> int: ...
-
-    @property
-    def dropped_bytes(self) -> int: ...
-
-
 def z_up(vector: Vector, up: Up) -> Vector:
     """Return a vector of a system whose ``up`` axis is vertical in axes with z up."""
     x, y, z = vector
@@ -192,10 +183,8 @@ def from_z_up(vector: Vector, up: Up) -> Vector:
     return (x, z, -y) if up == "y" else vector
 
 
-class MocapDevice(Device):
+class MocapDevice(CountedDevice):
     """Driver of a motion capture system. A subclass provides a reader and :meth:`sightings`."""
-
-    _reader: CountingReader
 
     name: ClassVar[str] = "mocap"
     """Origin of its faults and events."""
@@ -237,16 +226,6 @@ class MocapDevice(Device):
         self._candidate: _Track | None = None
         self._number: int | None = None
         self._begin()
-
-    @property
-    def bad_frames(self) -> int:
-        """Heads without a valid frame."""
-        return self._reader.bad_frames
-
-    @property
-    def dropped_bytes(self) -> int:
-        """Bytes outside of valid frames."""
-        return self._reader.dropped_bytes
 
     # ---------------------------------------------------------------- for subclasses
 

@@ -22,10 +22,12 @@ from drivers.autopilot.codec import (
     SET_MODE,
     VERSION_NUMBER,
     AutopilotVersion,
+    BatteryStatus,
     CommandAck,
     CommandLong,
     Content,
     GpsRawInt,
+    GpsRtcmData,
     HighresImu,
     ManualControl,
     MavAttitude,
@@ -38,10 +40,12 @@ from drivers.autopilot.codec import (
     RawImu,
     Statustext,
     SysStatus,
+    Timesync,
     WheelDistance,
     name_of,
     read,
 )
+from drivers.autopilot.corrections import Reassembly
 from drivers.autopilot.firmware import ARDUPILOT, ARMED_FLAG, PX4, RELEASE, ROVER, StickScale
 from sim_backend.emulators.inertial import (
     CRYSTAL_PPM,
@@ -69,8 +73,8 @@ from vehicled.core.wire.framing import Framer
 from vehicled.profile.schema import DeviceTable
 
 MODE, OTHER_STICKS = "autopilot_mode", "autopilot_sticks"
-HEARTBEAT, SYS_STATUS, CHANNELS = 0, 1, 65
-TIMED = (HEARTBEAT, SYS_STATUS, CHANNELS)
+HEARTBEAT, SYS_STATUS, CHANNELS, BATTERY = 0, 1, 65, 147
+TIMED = (HEARTBEAT, SYS_STATUS, CHANNELS, BATTERY)
 """Messages that it sends by its own clock."""
 MANUAL, HOLD = 0, 4
 PX4_HOLD = 4 << 16 | 3 << 24
@@ -129,6 +133,9 @@ class AutopilotUnit(AnsweringDevice):
 
     def _begin(self, now_ns: int) -> None:
         self._framer = Framer(PROTOCOLS, LONGEST_BYTES + 1)
+        self._rtcm = Reassembly()
+        self.corrections: list[bytes] = []
+        """Messages of RTCM for its receiver, which computes nothing with them."""
         self._writer = MavlinkWriter(self.system, 1)
         self.mode = PX4_HOLD if self._autopilot == PX4 else HOLD
         self.armed = False
@@ -183,6 +190,11 @@ class AutopilotUnit(AnsweringDevice):
                 case CommandLong() if found.target_system in (0, self.system):
                     result = self._obey(found, now_ns)
                     self._reply(CommandAck(found.command, result), now_ns)
+                case GpsRtcmData():
+                    if whole := self._rtcm.add(found):
+                        self.corrections = [*self.corrections[-99:], whole]
+                case Timesync() if not found.tc1:
+                    self._send(Timesync(1000 * self.clock_us(now_ns), found.ts1))
                 case ParamRequestRead() if found.target_system in (0, self.system):
                     self._report(name_of(found.param_id), now_ns)
 
@@ -301,6 +313,15 @@ class AutopilotUnit(AnsweringDevice):
             millivolts = round(1000 * self._volts) if self._volts > 0.0 else UNKNOWN_16
             current = round(100 * self._amperes) if self._amperes >= 0.0 else -1
             self._send(SysStatus(0, 0, 0, 0, millivolts, current, 0, 0, 0, 0, 0, 0, -1))
+        elif number == BATTERY:
+            cells = [UNKNOWN_16] * 10
+            left = round(1000 * self._volts) if self._volts > 0.0 else 0
+            for k in range(10):
+                if left > 0:
+                    cells[k] = min(left, UNKNOWN_16 - 1)
+                    left -= cells[k]
+            current = round(100 * self._amperes) if self._amperes >= 0.0 else -1
+            self._send(BatteryStatus(-1, -1, 0x7FFF, tuple(cells), current, 0, 0, 0, -1))
         else:
             found = [0] * 18
             for function, name in (("RCMAP_ROLL", "steering"), ("RCMAP_THROTTLE", "throttle")):

@@ -258,6 +258,8 @@ class FailingEmulator:
                     command = _turned(command, off)
                 elif episode.kind == "pull":
                     command = _turned(command, episode.value)
+                elif episode.kind == "rear_steering":
+                    command = command._replace(rear=episode.value)
                 elif episode.kind == "blocked":
                     command = command._replace(
                         throttle=0.0, brake=1.0, outputs=(0.0,) * len(command.outputs)

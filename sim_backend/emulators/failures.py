@@ -207,6 +207,15 @@ KINDS: Mapping[str, FailureKind] = {
         2.0,
         unit="fraction of full steering",
     ),
+    "rear_steering": FailureKind(
+        "the servo of the rear wheels turns them by this fraction of their angle: 0 stays "
+        "straight, -1 turns the wrong way; on a double-track twin",
+        _ACTUATOR,
+        0.0,
+        -1.0,
+        1.0,
+        unit="fraction of the angle",
+    ),
 }
 """Kinds of every device that sends the needed messages."""
 
@@ -260,6 +269,17 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
     "mocap_loses_frames": (
         "motion capture on wires",
         "this fraction of the frames is lost, 0.3 if not given",
+    ),
+    "encoder_stands": ("wheel encoders on wires", "the first encoder counts no more"),
+    "encoder_turned": ("wheel encoders on wires", "the first encoder counts the other way"),
+    "encoder_missing": ("wheel encoders on wires", "the last encoder is not on the line"),
+    "encoder_jumps": (
+        "wheel encoders on wires",
+        "the count of the first encoder jumps by this number, 100000 if not given",
+    ),
+    "encoder_resets": (
+        "wheel encoders on wires",
+        "the board restarts: counts and clock begin at 0",
     ),
     "half_frames": (
         "RC receivers on wires",

@@ -19,6 +19,8 @@ class DriveCommand(NamedTuple):
     outputs: tuple[float, ...] = ()
     """Outputs in the order of the driver's, of a device with other ones than a motor and a
     servo."""
+    rear: float = 1.0
+    """Fraction of their angle by which rear wheels turn; not 1 where their servo has failed."""
 
 
 Transmission = tuple[int, bytes]

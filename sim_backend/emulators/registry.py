@@ -16,6 +16,7 @@ from vehicled.profile.schema import DeviceTable, Profile
 EMULATORS: dict[str, str] = {
     "bno08x": "sim_backend.emulators.bno08x:bno08x",
     "crsf": "sim_backend.emulators.rc:crsf_unit",
+    "encoder": "sim_backend.emulators.encoder:encoder_board",
     "hokuyo": "sim_backend.emulators.hokuyo:hokuyo",
     "ibus": "sim_backend.emulators.rc:ibus_unit",
     "ldrobot": "sim_backend.emulators.ldrobot:ldrobot",

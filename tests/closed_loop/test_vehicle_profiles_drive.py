@@ -11,6 +11,7 @@ from tests.grid import sampled
 from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.course import course_from_waypoints
 from vehicled.profile import load_profile
+from vehicled.profile.schema import Profile
 from vehicled.run.judge import Judge
 
 LONGEST_S = 40.0
@@ -28,13 +29,14 @@ BENDS = {
     "opencav": (14.0, 6.0, 0.08),
     "rzr": (14.0, 6.0, 0.09),
 }
+REAR = {
+    # rear_steering_ratio of hunter_se, and the largest cross-track error: twice what was measured.
+    # A profile that does not know its rear wheels is off by more.
+    -1.0: 0.034, -0.5: 0.034,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "vehicle", sampled(BENDS, lambda vehicle: vehicle not in ("rzr", "f1tenth_gnss", "opencav"))
-)
-def test_a_bend_is_driven(vehicle: str) -> None:
-    size_m, speed_mps, most_m = BENDS[vehicle]
+def drive_bend(profile: Profile, size_m: float, speed_mps: float) -> Judge:
     u = [0.1 * k for k in range(46)]
     course = course_from_waypoints(
         "bend",
@@ -44,14 +46,33 @@ def test_a_bend_is_driven(vehicle: str) -> None:
         closed=False,
     )
     judge = Judge(course)
-    pair = WrappedPair(load_profile(vehicle), course, (), judge, seed=1, link="messages")
+    pair = WrappedPair(profile, course, (), judge, seed=1, link="messages")
     while not judge.finished and pair.now_ns < START_NS + LONGEST_S * SECOND_NS:
         pair.grant()
         pair.reply()
     assert judge.finished, (
         f"{judge.driven_m:.1f} m driven; {pair.machine.mode.name}: {pair.machine.why}"
     )
+    return judge
+
+
+@pytest.mark.parametrize(
+    "vehicle", sampled(BENDS, lambda vehicle: vehicle not in ("rzr", "f1tenth_gnss", "opencav"))
+)
+def test_a_bend_is_driven(vehicle: str) -> None:
+    size_m, speed_mps, most_m = BENDS[vehicle]
+    judge = drive_bend(load_profile(vehicle), size_m, speed_mps)
     assert judge.cross_track_m.max < most_m
+
+
+@pytest.mark.parametrize("ratio", sampled(REAR, lambda ratio: ratio == -1.0))
+def test_a_bend_is_driven_with_four_steered_wheels(ratio: float) -> None:
+    size_m, speed_mps, _ = BENDS["hunter_se"]
+    known = load_profile("hunter_se", [f"vehicle.rear_steering_ratio={ratio}"])
+    unknown = load_profile("hunter_se", [f"sim.twin.changes.steering.rear_ratio={ratio}"])
+    most_m = drive_bend(known, size_m, speed_mps).cross_track_m.max
+    assert most_m < REAR[ratio]
+    assert drive_bend(unknown, size_m, speed_mps).cross_track_m.max > 1.5 * most_m
 
 
 @pytest.mark.parametrize("seed", sampled([1, 2, 3], lambda seed: seed == 1))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from drivers.autopilot import codec as mavlink
 from drivers.autopilot.device import AutopilotDevice
+from drivers.encoder.device import EncoderDevice, EncoderParams
 from drivers.gnss import septentrio, unicore
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.lidar import hokuyo, ldrobot, rplidar, sick, ydlidar
@@ -426,6 +427,14 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     "vesc_forward": (
         lambda: VescForward(ForwardingParams(), MOTOR_OUTPUT, LIFETIME_NS),
         b"".join(map(frame_uart, FORWARDED)) * 3,
+    ),
+    "encoder": (
+        lambda: EncoderDevice(
+            EncoderParams(ticks_per_revolution=1000.0, wheel_radius_m=0.1, signs=(1, -1)),
+            [WheelSpeed],
+            LIFETIME_NS,
+        ),
+        b"0,100;0,100\r\n31,150;-30,150\r\n62,200;-60,200\r\n",
     ),
     "crsf": (
         lambda: crsf.CrsfDevice(crsf.CrsfParams(), [RcChannels], LIFETIME_NS),

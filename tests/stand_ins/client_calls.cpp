@@ -38,6 +38,11 @@ int main(int, char** argv) {
     refuses<ArgumentError>("a long path", [] { Client client("unix:" + std::string(200, 'x')); });
     refuses<ConnectionError>("no such socket", [] { Client client("unix:/nonexistent/v.sock"); });
     refuses<ConnectionError>("a port beyond all", [] { Client client("tcp:127.0.0.1:99999"); });
+    const std::vector<double> ranges = scan_ranges(Json::parse(
+        "{\"ranges_m\": [1.5, null, null, null], \"rays\": \"ronx\"}"));
+    holds("ranges", ranges[0] == 1.5 && ranges[1] == HUGE_VAL && ranges[2] == -HUGE_VAL && std::isnan(ranges[3]));
+    holds("ranges of an older server", std::isnan(scan_ranges(Json::parse("{\"ranges_m\": [null]}"))[0]));
+    refuses<ProtocolError>("another length", [] { scan_ranges(Json::parse("{\"ranges_m\": [1], \"rays\": \"\"}")); });
     simulation.connection().close();
     refuses<ConnectionError>("after the end", [&] { simulation.observe(); });
 

@@ -472,6 +472,11 @@ def test_an_actuator_that_does_something_else(
     )
 
 
+def test_a_rear_servo_that_does_not_follow() -> None:
+    _, done = motor("drive:rear_steering=-1@1")
+    assert (done[0].rear, done[-1].rear) == (1.0, -1.0)
+
+
 def test_commands_are_lost_inside_a_deaf_actuator() -> None:
     _, done = motor("drive:own_timeout@1")
     assert len(done) == 1

@@ -6,7 +6,7 @@ from math import inf, nan
 import pytest
 
 from vehicled.core import messages
-from vehicled.log.cat import kinds_of, lines
+from vehicled.log.cat import kinds_of, lines, plain_fields
 from vehicled.log.errors import LogError
 from vehicled.log.pipe import WriterProcess
 from vehicled.log.schema import CHANNELS, RunHeader, TaskRow
@@ -74,3 +74,14 @@ def test_every_topic_goes_by_three_names(kind: type[messages.Message]) -> None:
 def test_an_unknown_topic_is_reported_with_the_nearest(log: str) -> None:
     with pytest.raises(LogError, match='did you mean "wheel_speed"'):
         list(lines(log, ["wheel_sped"]))
+
+
+def test_a_scan_says_why_a_range_is_null() -> None:
+    scan = messages.LaserScan(0, 0, 0.0, 0.1, 0.0, 0.1, 0.1, 10.0, 0.0, 0.0, (1.5, inf, -inf, nan))
+    fields = plain_fields(scan)
+    assert fields["ranges_m"] == [1.5, None, None, None]
+    assert fields["rays"] == "ronx"
+    assert json.loads(json.dumps(fields, allow_nan=False)) == fields
+    assert "rays" not in plain_fields(
+        messages.OperatorCommand(0, 0, messages.OperatorAction.ARM, "a")
+    )

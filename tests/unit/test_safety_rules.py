@@ -315,6 +315,11 @@ def corridor(m: Monitors, value: tuple[float, bool], _: int) -> None:
     set_fields(m.place, off_m=value[0], driving=value[1])
 
 
+def turn_ratio(m: Monitors, value: float, _: int) -> None:
+    m.yaw.adapt(replace(VEHICLE, rear_steering_ratio=-1.0))
+    set_fields(m.yaw, turn_ratio=value)
+
+
 UNKNOWN = EstimatorStatus.UNINITIALISED
 RUNNING = EstimatorStatus.RUNNING
 DIVERGED = EstimatorStatus.DIVERGED
@@ -500,6 +505,10 @@ CASES = (
     Case(
         "corridor_left", S3, corridor, quiet=((1.5, True), (-1.5, True), (9.0, False), (nan, True)),
         holds=((UP, True), (-UP, True), (9.0, True)), persist_ms=50.0, **STOP,
+    ),
+    Case(
+        "rear_steering", Reaction.WARN, turn_ratio, quiet=(nan, 1.0, 0.75, 1.25),
+        holds=(0.75 - 1e-9, 0.0, -1.0, 1.25 + 1e-9), persist_ms=500.0, clears_ms=1000.0,
     ),
     Case(
         "path_lost", S2, lost_path, quiet=((0.0, 1.0), (nan, nan)), holds=((nan, 1.0), (inf, 0.0)),

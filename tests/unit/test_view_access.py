@@ -155,7 +155,7 @@ def test_a_poor_token_is_refused_by_its_file_and_is_not_printed(tmp_path: Path, 
 
 def test_the_page_loads_nothing_from_elsewhere_and_refers_to_nothing_that_is_not_served() -> None:
     assets = load_assets(PAGE_FOLDER)
-    scripts = {"main", "map", "plot", "canvas", "uplot", "panels", "teleop"}
+    scripts = {"main", "link", "map", "plot", "canvas", "uplot", "panels", "teleop"}
     assert {"/", "/style.css", "/icon.svg", *(f"/{name}.js" for name in scripts)} == set(assets)
     for path, asset in assets.items():
         # A library names its origin in its first line.

@@ -19,6 +19,7 @@ from vehicled.core.wire.geodesy import ecef_to_geodetic, geodetic_to_ecef
 from vehicled.live.base_station.caster import CasterConfig, SourceRecord
 from vehicled.live.base_station.servers import ListenAddress, RoverNews, RoverServers
 from vehicled.live.base_station.session import BaseSession
+from vehicled.live.base_station.upload import Uploader, UploadNews, UploadTarget
 from vehicled.profile.registry import names, resolve
 from vehicled.run.argument_types import TEXT, between, whole
 from vehicled.run.command_line import CommandParser
@@ -152,6 +153,21 @@ def declare_base(parser: CommandParser) -> None:
     )
     parser.add_argument("--password-file", metavar="FILE", help="file with the password for --user")
     parser.add_argument(
+        "--upload",
+        type=_upload,
+        metavar="HOST:PORT/MOUNTPOINT",
+        help="upload the corrections to this caster, as an NTRIP server",
+    )
+    parser.add_argument(
+        "--upload-password-file", metavar="FILE", help="file with the password for --upload"
+    )
+    parser.add_argument(
+        "--upload-user",
+        type=TEXT,
+        metavar="NAME",
+        help="name for --upload: it is then NTRIP version 2 (POST), without it version 1 (SOURCE)",
+    )
+    parser.add_argument(
         "--duration", type=SECONDS, metavar="S", help="stop after S seconds (default: until Ctrl-C)"
     )
     parser.set_defaults(run=base)
@@ -215,6 +231,14 @@ def _mountpoint(text: str) -> str:
     return text
 
 
+def _upload(text: str) -> tuple[ListenAddress, str]:
+    place, _, mountpoint = text.removeprefix("ntrip://").partition("/")
+    match = _LISTEN.match(place)
+    if match is None or not match["host"] or not 0 < int(match["port"]) < 65_536:
+        raise ArgumentTypeError(f"expected HOST:PORT/MOUNTPOINT, not {text!r}")
+    return ListenAddress(match["host"].strip("[]"), int(match["port"])), _mountpoint(mountpoint)
+
+
 def base(arguments: Namespace) -> int:
     """Run the base station until it is stopped."""
     from vehicled.runtime.loop import new_event_loop
@@ -238,7 +262,7 @@ def base(arguments: Namespace) -> int:
         port = make_port("base", arguments.port, "stream")
     except AddressError as error:
         raise SetupError(str(error)) from error
-    run = _BaseRun(arguments, port, kind(params), _caster(arguments))
+    run = _BaseRun(arguments, port, kind(params), _caster(arguments), _target(arguments))
     try:
         anyio.run(run.serve, backend_options={"loop_factory": new_event_loop})
     except KeyboardInterrupt:
@@ -247,11 +271,15 @@ def base(arguments: Namespace) -> int:
 
 
 def _check(arguments: Namespace) -> None:
-    if not (arguments.tcp or arguments.ntrip or arguments.save):
+    if not (arguments.tcp or arguments.ntrip or arguments.upload or arguments.save):
         raise SetupError(
-            "nothing would be done with the corrections: give --ntrip PORT, --tcp PORT, or "
-            "--save FILE for a survey alone"
+            "nothing would be done with the corrections: give --ntrip PORT, --tcp PORT, --upload "
+            "CASTER, or --save FILE for a survey alone"
         )
+    if bool(arguments.upload) != bool(arguments.upload_password_file):
+        raise SetupError("--upload and --upload-password-file belong together")
+    if arguments.upload_user and not arguments.upload:
+        raise SetupError("--upload-user needs --upload")
     if bool(arguments.user) != bool(arguments.password_file):
         raise SetupError("--user and --password-file belong together: give both or neither")
     if arguments.user and not arguments.ntrip:
@@ -277,16 +305,40 @@ def _caster(arguments: Namespace) -> CasterConfig:
     return CasterConfig(arguments.mountpoint, arguments.user, password.rstrip("\r\n"))
 
 
+def _target(arguments: Namespace) -> UploadTarget | None:
+    if not arguments.upload:
+        return None
+    (host, port), mountpoint = arguments.upload
+    password, _ = read_secret(
+        "password", key="--upload-password-file", file=arguments.upload_password_file, credential=""
+    )
+    password = password.rstrip("\r\n")
+    if not arguments.upload_user and (not password or any(each.isspace() for each in password)):
+        raise SetupError(
+            "--upload-password-file: a password of NTRIP version 1 has no spaces and is not empty"
+        )
+    return UploadTarget(
+        host, port, mountpoint, password, arguments.upload_user or "",
+        2 if arguments.upload_user else 1,
+    )  # fmt: skip
+
+
 class _BaseRun:
     """One run of the command: prints what happens, and decides when it ends."""
 
     def __init__(
-        self, arguments: Namespace, port: Any, receiver: Any, caster: CasterConfig
+        self,
+        arguments: Namespace,
+        port: Any,
+        receiver: Any,
+        caster: CasterConfig,
+        target: UploadTarget | None,
     ) -> None:
         self._arguments = arguments
         self._port = port
         self._receiver = receiver
         self._caster = caster
+        self._target = target
         self._place: tuple[float, float, float] | None = arguments.position
         self.status = 0
         self._servers = RoverServers(self._on_rover, lambda: receiver.ready, self._record)
@@ -306,7 +358,21 @@ class _BaseRun:
             self._say(
                 f"NTRIP caster on {arguments.ntrip}, mountpoint {arguments.mountpoint}, {login}"
             )
-        await self._session.run(arguments.duration)
+        if self._target is None:
+            await self._session.run(arguments.duration)
+            return
+        uploader = Uploader(self._target, self._on_upload, lambda: self._servers.station)
+        self._servers.listen_to(uploader.send)
+        async with anyio.create_task_group() as group:
+            group.start_soon(uploader.run)
+            await self._session.run(arguments.duration)
+            group.cancel_scope.cancel()
+
+    def _on_upload(self, news: UploadNews) -> None:
+        again = f"; trying again in {news.pause_s:.0f} s" if news.pause_s else ""
+        what = {"begun": "corrections are sent", "ended": "interrupted", "failed": "not possible"}
+        reason = f", {printable(news.reason)}" if news.reason else ""
+        self._say(f"upload to {self._target}: {what[news.kind]}{reason}{again}")
 
     def _say(self, text: str) -> None:
         print(text, flush=True)
@@ -398,7 +464,7 @@ class _BaseRun:
         if target:
             _save(Path(target), found, report.sigma_m, report.seconds)
             self._say(f"survey: written to {target}; the next time give --position {target}")
-            if not (self._arguments.tcp or self._arguments.ntrip):
+            if not (self._arguments.tcp or self._arguments.ntrip or self._arguments.upload):
                 self._end(0)
 
 

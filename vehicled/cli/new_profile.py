@@ -222,7 +222,7 @@ def _asked(
         base = answer(f"base, the vehicle that it is like [{base}]: ").strip() or base
     vehicle = load(base).profile.vehicle
     kept = {
-        "wheelbase_m": vehicle.wheelbase_m,
+        "wheelbase_m": vehicle.axle_distance_m,
         "mass_kg": vehicle.mass_kg,
         "wheel_radius_m": vehicle.drive.wheel_radius_m,
     }

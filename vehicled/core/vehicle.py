@@ -189,10 +189,10 @@ class Drive(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Geometry and actuators of one vehicle. The reference point is the middle of the rear axle;
-    see ``skid_steer``."""
+    see ``skid_steer`` and ``rear_steering_ratio``."""
 
     wheelbase_m: Positive
-    """Distance of the axles, m."""
+    """Distance of the axles, m; of a loaded profile that of ``single_track``."""
     track_m: Positive
     """Distance of the wheels of an axle, m."""
     length_m: Positive
@@ -214,10 +214,36 @@ class Vehicle(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """True if the sides are driven apart and no wheel turns. The reference point is then the middle
     of the wheels, which does not slip sideways; the rear axle slips by half the axle distance times
     the yaw rate."""
+    rear_steering_ratio: Annotated[float, Meta(ge=-1.0, le=0.9)] = 0.0
+    """Angle of the rear wheels over that of the front wheels: 0 if they do not turn, -1 if they
+    turn as far the other way. The reference point is then the one that does not slip sideways,
+    ``-r / (1 - r)`` wheelbases ahead of the rear axle. See ``single_track``."""
     steering: Steering
     """Steering actuator."""
     drive: Drive
     """Drive: motor, gear and losses."""
+
+    @property
+    def single_track(self) -> "Vehicle":
+        """The front-steered vehicle that moves alike: same front axle, with its rear axle where
+        this one does not slip sideways. Exact for small angles and for ratios of 0 and -1. Applied
+        once, when a profile is loaded."""
+        ratio = self.rear_steering_ratio
+        if not ratio:
+            return self
+        overhang_m = self.front_overhang_m
+        return replace(
+            self,
+            wheelbase_m=self.wheelbase_m / (1.0 - ratio),
+            front_overhang_m=0.5 * (self.length_m - self.wheelbase_m)
+            if overhang_m is None
+            else overhang_m,
+        )
+
+    @property
+    def axle_distance_m(self) -> float:
+        """Distance of the axles of a vehicle of a loaded profile."""
+        return self.wheelbase_m * (1.0 - self.rear_steering_ratio)
 
     @property
     def centre_m(self) -> float:

@@ -3,12 +3,12 @@ language."""
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 import msgspec
 
-from vehicled.core.messages import Message
+from vehicled.core.messages import LaserScan, Message
 from vehicled.log.errors import LogError
 from vehicled.log.reader import LogReader, run_parts
 from vehicled.log.schema import CHANNELS
@@ -62,8 +62,25 @@ def lines(
 
 def _line(t_ns: int, message: Message) -> str:
     topic = CHANNELS[type(message)].topic.rsplit("/", 1)[-1]
-    fields = {name: plain(getattr(message, name)) for name in message.__struct_fields__}
+    fields = plain_fields(message)
     return msgspec.json.encode({"t_s": t_ns * 1e-9, "topic": topic, **fields}).decode()
+
+
+def plain_fields(message: Message) -> dict[str, Any]:
+    """Return the fields of a message as JSON values. A scan also has ``rays``, which says of each
+    ray why its range is null, because JSON has no infinite numbers."""
+    fields = {name: plain(getattr(message, name)) for name in message.__struct_fields__}
+    if isinstance(message, LaserScan):
+        fields["rays"] = "".join(map(_ray, message.ranges_m))
+    return fields
+
+
+def _ray(range_m: float) -> str:
+    """Return the letter of a range: r for one that is known, o (open) for no return, n for one
+    nearer than the minimum, x for an invalid ray."""
+    if isfinite(range_m):
+        return "r"
+    return "x" if isnan(range_m) else "o" if range_m > 0.0 else "n"
 
 
 def plain(value: Any) -> Any:

@@ -403,8 +403,9 @@ def _driver(device: dict[str, Any]) -> Any:
         return None
 
 
-def _names(kinds: tuple[type, ...]) -> set[str]:
-    return {kind.__name__ for kind in kinds}
+def _names(kinds: object) -> set[str]:
+    # Of a driver that only listens, the class has the property of its base.
+    return {kind.__name__ for kind in kinds} if isinstance(kinds, tuple) else set()
 
 
 def _refusals(profile: TableView) -> Found:

@@ -57,7 +57,7 @@ def nearest_base(facts: VehicleFacts, devices: Sequence[FoundDevice]) -> str:
         profile = load(row.path).profile
         score = 0.0
         for known, its, weight in (
-            (facts.wheelbase_m, profile.vehicle.wheelbase_m, 1.0),
+            (facts.wheelbase_m, profile.vehicle.axle_distance_m, 1.0),
             (facts.mass_kg, profile.vehicle.mass_kg, 0.3),
             (facts.wheel_radius_m, profile.vehicle.drive.wheel_radius_m, 0.5),
         ):
@@ -145,8 +145,8 @@ class _Drafting:
 
     def _vehicle(self) -> None:
         facts, its = self._facts, self._profile.vehicle
-        if facts.wheelbase_m is not None and facts.wheelbase_m != its.wheelbase_m:
-            ratio = facts.wheelbase_m / its.wheelbase_m
+        if facts.wheelbase_m is not None and facts.wheelbase_m != its.axle_distance_m:
+            ratio = facts.wheelbase_m / its.axle_distance_m
             self._put("vehicle", "wheelbase_m", facts.wheelbase_m)
             for key in ("track_m", "length_m", "width_m"):
                 self._put(

@@ -186,6 +186,8 @@ def _build(
     kept = tuple(findings) if path is None else ()
     if path is None and not any(override.path == ("course",) for override in good):
         profile = structs.replace(profile, course=layers.beside(profile.course, folder))
+    # From here on all rests on the wheelbase that the vehicle turns with.
+    profile = structs.replace(profile, vehicle=profile.vehicle.single_track)
     return Loaded(profile, source, digest, origin if path is None else path, kept, origins, derived)
 
 

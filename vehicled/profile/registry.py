@@ -80,6 +80,7 @@ DRIVERS: dict[str, str] = {
     "pca9685": "drivers.motor.pca9685:Pca9685Device",
     "pwm_board": "drivers.pwm_board.device:PwmBoard",
     "mavlink_autopilot": "drivers.autopilot.device:AutopilotDevice",
+    "encoder": "drivers.encoder.device:EncoderDevice",
     "crsf": "drivers.rc.crsf:CrsfDevice",
     "sbus": "drivers.rc.sbus:SbusDevice",
     "ibus": "drivers.rc.ibus:IbusDevice",

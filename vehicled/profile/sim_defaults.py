@@ -25,8 +25,8 @@ def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
     """Write the missing values into parsed data. Return the key path of each, with that of its
     source.
 
-    A plant without a twin file takes wheelbase, steering and drive of ``[vehicle]``, and each
-    sensor the rate of its device.
+    A plant without a twin file takes wheelbase, steering and drive of ``[vehicle]``, a twin the
+    rear steering, and each sensor the rate of its device.
     """
     derived: dict[KeyPath, KeyPath] = {}
     if "sim" not in data:
@@ -34,9 +34,20 @@ def complete(data: dict[str, Any]) -> dict[KeyPath, KeyPath]:
     sim, vehicle = data.setdefault("sim", {}), data.get("vehicle")
     if not isinstance(sim, dict):
         return derived
+    ratio = vehicle.get("rear_steering_ratio", 0.0) if isinstance(vehicle, dict) else 0.0
+    twin = sim.get("twin")
+    if ratio and isinstance(twin, dict) and isinstance(twin.get("changes", {}), dict):
+        changes = twin.setdefault("changes", {})
+        steering = changes.get("steering")
+        nested = isinstance(steering, dict) and "rear_ratio" in steering
+        if "steering.rear_ratio" not in changes and not nested:
+            changes["steering.rear_ratio"] = ratio
+            derived["sim", "twin", "changes"] = ("vehicle", "rear_steering_ratio")
     if sim.get("plant") != "double_track" and "twin" not in sim and isinstance(vehicle, dict):
         if "wheelbase_m" in vehicle and "wheelbase_m" not in sim:
-            sim["wheelbase_m"] = vehicle["wheelbase_m"]
+            base_m = vehicle["wheelbase_m"]
+            turns = isinstance(ratio, int | float) and ratio < 1 and isinstance(base_m, int | float)
+            sim["wheelbase_m"] = base_m / (1.0 - ratio) if ratio and turns else base_m
             derived["sim", "wheelbase_m"] = ("vehicle", "wheelbase_m")
         for table in ("steering", "drive"):
             believed, truth = vehicle.get(table), sim.get(table, {})

@@ -178,12 +178,18 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         "autopilots with ArduPilot Rover 4 or PX4 1.14, such as a Pixhawk, over MAVLink",
         "USB, serial, TCP",
         "fix with RTK state, IMU samples, heading of two antennas, battery, wheel speed, its mode "
-        "and texts; takes commands",
+        "and texts; takes commands and corrections",
         _R, "telemetry of a copter in MAVLink 1, pymavlink; neither ArduPilot nor PX4 was driven",
     ),
     SupportedDevices(
         ("pwm_board",), "pwm_board/NOTES.md", "the ART vehicle's servo board", "serial",
         "takes commands; answers nothing", _D, "the published program of the board",
+    ),
+    SupportedDevices(
+        ("encoder",), "encoder/NOTES.md",
+        "wheel encoders on an Arduino or Teensy (donkeycar, ros_arduino_bridge)",
+        "serial, USB", "wheel speed; names an encoder that stands, is missing or turned",
+        _D, "the published programs of the boards",
     ),
     SupportedDevices(
         ("crsf",), "rc/NOTES.md", "RC receivers of ExpressLRS and TBS Crossfire", "serial",

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from vehicled.live.control_socket.protocol import HelloRequest, PathRequest, RequestError
-from vehicled.log.cat import plain
+from vehicled.log.cat import plain_fields
 from vehicled.run.stepwise import Observation
 
 
@@ -75,9 +75,5 @@ def observed(seen: Observation, *, scan: bool) -> dict[str, Any]:
         **({"scan": seen.scan} if scan else {}),
     }
     for name, message in messages.items():
-        found[name] = (
-            None
-            if message is None
-            else {field: plain(getattr(message, field)) for field in message.__struct_fields__}
-        )
+        found[name] = None if message is None else plain_fields(message)
     return found

@@ -131,6 +131,10 @@ class DoubleTrack:
         self.diverged = False
         """True if the state left all bounds or is NaN; the vehicle then keeps its last state."""
 
+    def turn_rear(self, ratio: float) -> None:
+        """Change the angle of the rear wheels over that of the front wheels."""
+        self.constants = self.constants._replace(rear_ratio=ratio)
+
     def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
         """Advance one grid step: angle of the virtual front wheel, throttle -1..1, brake 0..1.
         Return False if the vehicle diverged or rolled over. Raises ValueError for commands that are

@@ -14,6 +14,7 @@ from sim_backend.plant.double_track.c_source import (
     SURFACE_AT,
     block,
     c_source,
+    numbers,
 )
 from sim_backend.plant.double_track.equations import step
 from sim_backend.plant.double_track.ground import FLAT, Ground
@@ -41,11 +42,13 @@ def _again(
     step_s: float,
     ground: Ground,
     newest: tuple[PlantState, Outputs, Surface, bool],
+    rear_ratio: float,
 ) -> DoubleTrack:
     """Return a copied or unpickled vehicle, with a block and machine code of its own or, on a
     machine without, the plain step."""
     vehicle = double_track(parameters, step_s, ground)
     vehicle.state, vehicle.outputs, vehicle.under, vehicle.diverged = newest
+    vehicle.turn_rear(rear_ratio)
     return vehicle
 
 
@@ -75,6 +78,7 @@ class NativeDoubleTrack(DoubleTrack):
             self.constants.step_s,
             FLAT if self._flat is not None else self._ground,
             newest,
+            self.constants.rear_ratio,
         )
 
     @property
@@ -98,6 +102,11 @@ class NativeDoubleTrack(DoubleTrack):
     @property
     def engine_radps(self) -> float:
         return self._block[_ENGINE]
+
+    def turn_rear(self, ratio: float) -> None:
+        super().turn_rear(ratio)
+        own = doubles([*numbers(self.constants)])
+        self._block[-len(own) :] = own
 
     def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
         if self._flat is None:

@@ -159,7 +159,7 @@ class SteeringGeometry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Backlash between servo and wheels, peak to peak."""
     ackermann: Share
     """Ackermann ratio. 0: parallel wheels, 1: both towards the centre of the turn."""
-    rear_ratio: Annotated[float, Meta(ge=-1.0, le=1.0)]
+    rear_ratio: Annotated[float, Meta(ge=-1.0, le=0.9)]
     """Angle of the rear wheels over that of the front wheels; -1 is full counter-steering."""
 
 

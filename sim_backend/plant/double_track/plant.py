@@ -35,11 +35,13 @@ class DoubleTrackPlant:
             load_twin(sim.twin.vehicle, sim.twin.changes).parameters, step_s, self._ground
         )
         constants = self._vehicle.constants
-        # Of a vehicle without wheels that turn it is the middle that does not slip sideways.
+        # The point that does not slip sideways: the middle of a vehicle without wheels that turn,
+        # and of one whose rear wheels turn as far as its front wheels.
+        ratio = constants.rear_ratio
         self._reference_m = (
             0.5 * (constants.front.arm_m + constants.rear.arm_m)
             if constants.sides
-            else constants.rear.arm_m
+            else constants.rear.arm_m - ratio / (1.0 - ratio) * constants.wheelbase_m
         )
         self.reset(pose)
 
@@ -74,6 +76,10 @@ class DoubleTrackPlant:
                 for before, after in zip(self._slope_before, self._slope, strict=True)
             ]
             self._slope_rates_before, self._slope_rates = self._slope_rates, (rates[0], rates[1])
+
+    def turn_rear(self, factor: float) -> None:
+        """Turn the rear wheels by a fraction of their angle, as a servo does that has failed."""
+        self._vehicle.turn_rear(factor * self._vehicle.parameters.steering.rear_ratio)
 
     def rigid_body(self, mass_kg: float) -> tuple[float, float, float]:
         """Return mass and yaw inertia of the twin, and the distance of its centre of mass ahead of

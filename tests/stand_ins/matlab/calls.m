@@ -6,6 +6,9 @@ function calls(address, token, played, played_token)
   assert(strcmp(seen.mode, 'AUTO') && abs(seen.time_s - began.time_s - 0.5) < 1e-6);
   seen = s.step();
   assert(abs(seen.time_s - began.time_s - 0.5 - s.period_s) < 1e-6);
+  scan = jsondecode('{"ranges_m": [1.5, null, null, null], "rays": "ronx"}');
+  assert(isequaln(vehicled.scan_ranges(scan), [1.5; Inf; -Inf; NaN]));
+  assert(isnan(vehicled.scan_ranges(jsondecode('{"ranges_m": [null]}'))));
   assert(isfield(s.observe(true), 'scan') && ~isfield(s.observe(), 'scan'));
   refuses('vehicled:argument', @() s.step(NaN, 0));
   refuses('vehicled:argument', @() s.step(1, Inf));

@@ -57,6 +57,7 @@ class RoverServers:
         self._rovers: set[_Rover] = set()
         self._servers: list[asyncio.Server] = []
         self._station: dict[int, bytes] = {}
+        self._listeners: list[Callable[[bytes], None]] = []
         self.sent_bytes = 0
         """Bytes of corrections sent to all rovers."""
 
@@ -91,8 +92,14 @@ class RoverServers:
         port: int = server.sockets[0].getsockname()[1]
         return port
 
+    def listen_to(self, listener: Callable[[bytes], None]) -> None:
+        """Pass every message to a listener, too."""
+        self._listeners.append(listener)
+
     def publish(self, frame: bytes) -> None:
         """Send an RTCM message to every rover."""
+        for listener in self._listeners:
+            listener(frame)
         kind = frame[3] << 4 | frame[4] >> 4 if len(frame) >= 8 else 0
         if kind in STATION_MESSAGES:
             self._station[kind] = frame

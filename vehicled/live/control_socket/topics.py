@@ -14,7 +14,7 @@ import anyio
 
 from vehicled.core.messages import ALL, Message
 from vehicled.live.control_socket.console import Console
-from vehicled.log.cat import plain
+from vehicled.log.cat import plain_fields
 from vehicled.log.schema import CHANNELS, schema_of
 
 TIMES_PERIOD_S = 0.25
@@ -87,8 +87,7 @@ class Subscription:
             return {}
         t_ns, message = self._listener.newest
         skipped, self._sent = self._listener.count - self._sent - 1, self._listener.count
-        fields = {name: plain(getattr(message, name)) for name in message.__struct_fields__}
-        return {"t_ns": t_ns, "skipped": skipped, "message": fields}
+        return {"t_ns": t_ns, "skipped": skipped, "message": plain_fields(message)}
 
     def times(self) -> dict[str, Any]:
         """Return the times of the messages since the last call, ns."""

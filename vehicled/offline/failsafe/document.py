@@ -245,6 +245,7 @@ _SOURCES = """
 | yaw | heading, estimate | arming check `yaw` |
 | yaw | gyro, course over ground | `gyro_against_course` from 0.5 m/s on |
 | yaw | gyro, wheel angle and speed | `gyro_against_steering`, without a heading device and a course over ground |
+| turn | gyro, wheel angle and speed of a vehicle whose rear wheels steer | `rear_steering`: rear wheels that stay straight or turn the wrong way |
 | speed | wheels or motor, estimate and GNSS | `speed_mismatch` |
 | speed | estimate, commands | `uncommanded_motion`, `faster_than_asked`, `not_moving`, `stalled`, `no_progress` |
 | speed | GNSS, estimate | `speed_against_gnss`, at the time of the fix |

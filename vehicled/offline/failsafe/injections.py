@@ -481,6 +481,16 @@ INJECTIONS: tuple[Injection, ...] = (
         fail="gnss:no_fix heading:off imu:wrong=0.5",
     ),
     Injection(
+        row=19, code="rear_steering", how="the servo of the rear wheels stays straight",
+        fail="drive:rear_steering=0", profile="hunter_se", links=("messages",),
+        overrides=("vehicle.rear_steering_ratio=-1.0",), timeout_s=20.0,
+    ),
+    Injection(
+        row=19, code="rear_steering", how="the servo of the rear wheels turns the wrong way",
+        fail="drive:rear_steering=-1", profile="hunter_se", links=("messages",),
+        overrides=("vehicle.rear_steering_ratio=-1.0",), timeout_s=20.0,
+    ),
+    Injection(
         row=13, code="speed_mismatch", how="wheel spin: measured speed doubles",
         fail="drive:slip=1",
         # The estimate follows the wheels away from the fixes, so either rule may trip first; both

@@ -47,6 +47,10 @@ STEERED_RAD = 0.2
 WHEEL_DOUBT_RAD, WHEEL_DOUBT_RATIO = 0.05, 0.4
 """Doubt about the wheel angle: offset, slack and dead zone, and gain or slip as a fraction of
 it."""
+FOLLOWED_TURN_RAD = 0.8
+"""Turn over which gyro and steering are compared to find rear wheels that do not follow, rad."""
+LEAST_UNFOLLOWED = 0.2
+"""Deviation of the turn that no gain of the steering explains any more, as a fraction."""
 STEERING_STEPS = 60
 """Number of entries in the window of the steering."""
 
@@ -70,6 +74,10 @@ class YawMonitor:
         self._steered: deque[tuple[int, float, float]] = deque()
         """Time, gyro minus steering, and the doubt about the steering, since the start, rad."""
         self._apart_rad = self._doubt_rad = self._turned_before_rad = 0.0
+        self.turn_ratio = nan
+        """Turn by the gyro over that by the steering of a vehicle whose rear wheels steer; NaN
+        before it has turned enough."""
+        self._turn_weight_rad = self._turn_both = self._turn_square = 0.0
         self.heading_stuck = False
         """True if the heading repeats itself while the gyro turns."""
         self.parted_rad = 0.0
@@ -140,6 +148,21 @@ class YawMonitor:
         kind."""
         return ASIDE_RAD if self._kind is HeadingKind.MOVING_BASE else 2.0 * ASIDE_RAD
 
+    @property
+    def unfollowed_limit(self) -> float:
+        """Deviation of ``turn_ratio`` from 1 halfway to rear wheels that stay straight."""
+        ratio = self._vehicle.rear_steering_ratio
+        return max(0.5 * abs(ratio / (1.0 - ratio)), LEAST_UNFOLLOWED)
+
+    def _compare_turns(self, turned_rad: float, expected_rad: float) -> None:
+        """Fit the turn by the gyro to that by the steering over the newest turns."""
+        kept = max(1.0 - abs(expected_rad) / FOLLOWED_TURN_RAD, 0.0)
+        self._turn_weight_rad = kept * self._turn_weight_rad + abs(expected_rad)
+        self._turn_both = kept * self._turn_both + turned_rad * expected_rad
+        self._turn_square = kept * self._turn_square + expected_rad * expected_rad
+        if self._turn_weight_rad > 0.6 * FOLLOWED_TURN_RAD:
+            self.turn_ratio = self._turn_both / self._turn_square
+
     def _steer(self, s: SafetyInputs) -> None:
         """Integrate the yaw by wheel angle and speed, and compare it with the gyro."""
         dt_ns = 0 if self._updated_ns is None else s.now_ns - self._updated_ns
@@ -165,6 +188,10 @@ class YawMonitor:
             max(self._bias_radps, -s.limits.still_rate_radps), s.limits.still_rate_radps
         )
         self._apart_rad += turned_rad - (bias_radps + v * tan(self._wheel_rad) / base_m) * dt_s
+        if self._vehicle.rear_steering_ratio:
+            self._compare_turns(
+                turned_rad - bias_radps * dt_s, v * tan(self._wheel_rad) / base_m * dt_s
+            )
         self._doubt_rad += (
             abs(v) / base_m * (WHEEL_DOUBT_RAD + WHEEL_DOUBT_RATIO * abs(self._wheel_rad)) * dt_s
         )

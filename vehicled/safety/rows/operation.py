@@ -255,6 +255,23 @@ ROWS: tuple[Row, ...] = (
                 react_ms=150.0,
                 modes=frozenset({Mode.AUTO, Mode.STOPPING}),
             ),
+            Rule(
+                code="rear_steering",
+                reaction=Reaction.WARN,
+                value=lambda s: abs(s.monitors.yaw.turn_ratio - 1.0),
+                limit=lambda s: s.monitors.yaw.unfollowed_limit,
+                reason=lambda s: (
+                    f"it turns {s.monitors.yaw.turn_ratio:.0%} of what its wheel angles make: "
+                    "the rear wheels do not follow the front wheels, or "
+                    "vehicle.steering.gain_rad is wrong"
+                ),
+                # A radian of turn, which a bend of the course has to ask for.
+                detect_ms=6000.0,
+                persist_ms=500.0,
+                react_ms=7000.0,
+                clear=Clear.ITSELF,
+                clear_ms=1000.0,
+            ),
         ),
         unobeyed=(
             "the reaction is a command: with a fault of the drive beside it the vehicle leaves "

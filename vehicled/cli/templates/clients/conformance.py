@@ -290,6 +290,21 @@ def case_stepping(wire: LineConnection) -> None:
     _check(wire.accepted({"do": "observe"})["observation"] == seen, "an observation is a step")
 
 
+def case_scan(wire: LineConnection) -> None:
+    """A scan says of each ray why its range is null."""
+    wire.hello()
+    scan = wire.accepted({"do": "observe", "scan": True})["observation"]["scan"]
+    if scan is None:
+        return
+    known = "".join("r" if each is not None else "." for each in scan["ranges_m"])
+    _check(len(known) == len(scan["rays"]), "rays has another length than ranges_m")
+    _check(set(scan["rays"]) <= set("ronx"), "rays has other letters than r, o, n and x")
+    _check(
+        all((a == "r") is (b == "r") for a, b in zip(known, scan["rays"], strict=True)),
+        "a ray with the letter r has no range, or one without it has one",
+    )
+
+
 def case_same_seed(wire: LineConnection) -> None:
     """The same seed gives the same bytes."""
     wire.hello()
@@ -338,7 +353,7 @@ COMMON: tuple[Case, ...] = (
 )  # fmt: skip
 SERVERS: dict[str, tuple[Case, ...]] = {
     "control": (case_status, case_actions, case_setpoints, case_lease, case_topics),
-    "step": (case_stepping, case_same_seed, case_bad_steps, case_second_program),
+    "step": (case_stepping, case_scan, case_same_seed, case_bad_steps, case_second_program),
 }
 
 

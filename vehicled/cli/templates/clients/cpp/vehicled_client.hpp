@@ -657,6 +657,22 @@ struct Path {
     }
 };
 
+/// Ranges of a LaserScan as REP-117 has them: +infinity for no return, -infinity for something nearer than the minimum, NaN for an
+/// invalid ray. Without the text `rays`, of older servers, all that are unknown are NaN.
+inline std::vector<double> scan_ranges(const Json& scan) {
+    std::vector<double> found = scan["ranges_m"].numbers();
+    const Json* rays = scan.find("rays");
+    if (rays == nullptr) return found;
+    const std::string& letters = rays->text();
+    if (letters.size() != found.size()) throw ProtocolError("rays has another length than ranges_m");
+    const double infinity = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        if (letters[i] == 'o') found[i] = infinity;
+        if (letters[i] == 'n') found[i] = -infinity;
+    }
+    return found;
+}
+
 /// Connection to a server of the protocol `kind`, "control" or "step".
 class Session {
    public:

@@ -1,0 +1,1 @@
+"""Wheel encoders behind a microcontroller on a serial line; see NOTES.md."""
