@@ -414,7 +414,11 @@ class StepSession:
     def status(self, now_ns: int) -> str:
         """Return the line that shows where the step is."""
         if (question := self.question) is not None:
-            keys = ", ".join(f"{key} {meaning}" for key, meaning in question.options.items())
+            options = question.options
+            plain = all(meaning.startswith(key) for key, meaning in options.items())
+            keys = ", ".join(
+                key if plain else f"{key} {meaning}" for key, meaning in options.items()
+            )
             return f"{question.text} ({keys})" if keys else f"{question.text}: {self._typed}"
         if self.stage is Stage.DONE:
             return (
