@@ -232,7 +232,7 @@ def _profile(name: str, *changes: str) -> Profile:
 def _load(arguments: dict[str, Any]) -> None:
     """Load what a command drives, unless it names files or values of the reader: capitals, shell
     variables, file endings."""
-    own = re.compile(r"\$|[A-Z]{2}|\.(toml|csv|onnx|py:)|^my_")
+    own = re.compile(r"\$|[A-Z]{2}|\.(toml|csv|onnx|osm|py:)|^my_")
     profile = arguments.get("profile") or "art"
     # The parameters of a class of the reader's own begin with its name.
     changes = [
