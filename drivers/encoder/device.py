@@ -24,8 +24,8 @@ ASK_NS = 500_000_000
 up to two seconds."""
 APPEARS_NS = 4_000_000_000
 """Time for the first counts before their absence is reported."""
-RESTARTED_MS = 5_000
-"""Clock of a board below which it has begun anew when the clock has gone back."""
+RESTARTED_MS = 60_000
+"""Time between two counts by the board's clock beyond which it has begun anew."""
 JUDGED_M = 1.0
 """Distance of one wheel after which another that stands, or turns the other way, is named."""
 STANDING = 0.02
@@ -204,9 +204,7 @@ class EncoderDevice(Device):
         if before.clock_ms is None or after.clock_ms is None:
             return arrived_ns * 1e-9
         passed_ms = (after.clock_ms - before.clock_ms) & 0xFFFFFFFF
-        if passed_ms > 0x7FFFFFFF or (
-            after.clock_ms < before.clock_ms and after.clock_ms > RESTARTED_MS
-        ):
+        if passed_ms > RESTARTED_MS:
             return -1.0
         return passed_ms * 1e-3
 

@@ -105,8 +105,8 @@ class NativeDoubleTrack(DoubleTrack):
 
     def turn_rear(self, ratio: float) -> None:
         super().turn_rear(ratio)
-        own = doubles([*numbers(self.constants)])
-        self._block[-len(own) :] = own
+        own = [*numbers(self.constants)]
+        self._block[-len(own) :] = [*own]
 
     def step(self, steer_rad: float, throttle: float, brake: float) -> bool:
         if self._flat is None:
