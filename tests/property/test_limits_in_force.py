@@ -546,7 +546,7 @@ def test_what_a_ray_meets_counts_up_to_its_range_and_from_nearer_than_it_can_mea
         "it looks as far as that"
     )
     if met:
-        front_m = monitors.obstacle._body.front_m
+        front_m = monitors.obstacle._body.front_m  # type: ignore[union-attr]
         assert monitors.obstacle.free_m == pytest.approx(
             2.0 + max(range_m, 0.05) - front_m, abs=0.06
         )

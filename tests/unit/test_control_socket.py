@@ -916,7 +916,7 @@ def test_the_status_shows_how_far_the_lane_is_free(
     situation = rig.machine.supervisor.inputs
     assert situation is not None
     if lane is not None:
-        situation.monitors.obstacle._read_ns[0.0, 0.0] = 0
+        situation.monitors.obstacle._read_ns[0.0, 0.0] = 0  # type: ignore[union-attr]
         situation.monitors.obstacle.free_m = inf if lane["free_m"] is None else lane["free_m"]
         situation.monitors.stopping.distance_m = 0.4
     state = console.status(START + 10**8)

@@ -62,7 +62,7 @@ numbers = near(
 
 def see(monitors: Monitors, free_m: float, cap_mps: float = inf) -> None:
     """A sensor of obstacles that sees so far."""
-    monitors.obstacle._read_ns[0.0, 0.0] = 0
+    monitors.obstacle._read_ns[0.0, 0.0] = 0  # type: ignore[union-attr]
     monitors.obstacle.free_m, monitors.obstacle.cap_mps = free_m, cap_mps
 
 
