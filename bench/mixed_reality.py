@@ -6,10 +6,11 @@
 
 The seed of a drive draws the sensor noise, where the vehicle is when the virtual car departs, and
 how fast the car is. A drive must end in a stop by row 23 of the failsafe matrix, unless the car was
-never nearer than a stop and the gap. Judged by the true pose and by the true place of the car:
+never nearer than a stop and the gap. Judged by the true places of vehicle and car:
 
-- reaction: from the instant at which the car is in the lane, nearer than a stop and the gap kept to
-  obstacles, to the first actuator frame with a stop. The limit is ``react_ms`` of the rule;
+- reaction: longest time for which the car is in the lane, nearer than a stop and the gap kept to
+  obstacles, until the first actuator frame with a stop or until the vehicle is slow enough.
+  The limit is ``react_ms`` of the rule;
 - gap: smallest distance from the vehicle to the car until the vehicle stands;
 - too near: the car came into the lane nearer than a stop takes, so that nothing could keep the gap.
 
@@ -238,6 +239,7 @@ def judged(done: Drive) -> Outcome:
     )
     rule = next((f.code for f in watched.faults if f.active and _stops(f.code)), "")
     times = np.array([t_ns for t_ns, _ in watched.stops_m], dtype=np.int64)
+    longest_ns = 0
     blocked_ns, gap_m, room_m, speed_mps, too_near = None, inf, nan, nan, False
     for truth in watched.truth:
         at = tracker.update(truth.x_m, truth.y_m, truth.yaw_rad, truth.speed_mps)
@@ -247,21 +249,25 @@ def judged(done: Drive) -> Outcome:
             gap_m = min(gap_m, obstacles.gap(pose, time_s))
         if stop_at_ns is not None and truth.t_ns <= stop_at_ns:
             speed_mps = truth.speed_mps
-        if blocked_ns is None and len(times) and times[0] <= truth.t_ns:
-            x, y, yaw, _, _ = car.state(time_s)
-            c, s = np.cos(yaw), np.sin(yaw)
-            ahead, left = outline.T
-            stations = lane.ahead(at.s_m, at.cross_track_m, 20.0)
-            free_m = body.free_m(stations, x + c * ahead - s * left, y + s * ahead + c * left)
-            needed_m = watched.stops_m[int(np.searchsorted(times, truth.t_ns, "right")) - 1][1]
-            if free_m <= needed_m:
-                blocked_ns, room_m = truth.t_ns, free_m
-                too_near = free_m < needed_m - limits.obstacle_gap_m
+        if not len(times) or not times[0] <= truth.t_ns <= times[-1]:
+            continue
+        x, y, yaw, _, _ = car.state(time_s)
+        c, s = np.cos(yaw), np.sin(yaw)
+        ahead, left = outline.T
+        stations = lane.ahead(at.s_m, at.cross_track_m, 20.0)
+        free_m = body.free_m(stations, x + c * ahead - s * left, y + s * ahead + c * left)
+        needed_m = watched.stops_m[int(np.searchsorted(times, truth.t_ns, "right")) - 1][1]
+        if free_m > needed_m:
+            longest_ns = max(longest_ns, 0 if blocked_ns is None else truth.t_ns - blocked_ns)
+            blocked_ns = None
+        elif blocked_ns is None:
+            blocked_ns, room_m = truth.t_ns, free_m
+            too_near = too_near or free_m < needed_m - limits.obstacle_gap_m
     reaction_ms = nan
     if stop_at_ns is not None:
         # A reading that errs to the safe side stops the vehicle before it has to.
-        late_ns = 0 if blocked_ns is None else stop_at_ns - blocked_ns
-        reaction_ms = max(late_ns * 1e-6, 0.0)
+        last_ns = 0 if blocked_ns is None else stop_at_ns - blocked_ns
+        reaction_ms = max(last_ns, longest_ns, 0) * 1e-6
     limit_ms = RULES[rule].react_ms if rule else nan
     return Outcome(
         done.number, done.kind, rule, reaction_ms, limit_ms, gap_m, speed_mps, room_m, too_near
