@@ -60,11 +60,12 @@ def _imu(m: ImuSample) -> str:
 
 
 def _neighbour(m: NeighbourState) -> str:
-    if _beyond(m.x_m, MAX_MAP_M) or _beyond(m.y_m, MAX_MAP_M):
+    # Of NaN a controller can make nothing: a vehicle that knows no place says none.
+    if not (abs(m.x_m) <= MAX_MAP_M and abs(m.y_m) <= MAX_MAP_M):
         return "place"
-    if _beyond(m.yaw_rad, MAX_YAW_RAD):
+    if not abs(m.yaw_rad) <= MAX_YAW_RAD:
         return "yaw"
-    return "speed" if _beyond(m.speed_mps, MAX_SPEED_MPS) else ""
+    return "" if abs(m.speed_mps) <= MAX_SPEED_MPS else "speed"
 
 
 def _heading(m: Heading) -> str:

@@ -1,6 +1,6 @@
 """Radio on the message link: broadcasts the state of the own vehicle at a fixed rate."""
 
-from math import nan
+from math import isfinite, nan
 
 from drivers.msglink.codec import encode
 from vehicled.core.messages import ActuatorCommand, Message, NeighbourState, StateEstimate
@@ -42,6 +42,8 @@ class OwnState:
         self.due_ns += PERIOD_NS * (1 + (now_ns - self.due_ns) // PERIOD_NS)
         at, command = self._estimate, self._command
         if at is None or now_ns - at.t_ns > OLDEST_NS:
+            return []
+        if not isfinite(at.x_m + at.y_m + at.yaw_rad + at.speed_mps):
             return []
         state = NeighbourState(
             at.t_ns,

@@ -184,6 +184,17 @@ def test_bad_input_is_refused_with_the_cure(vehicles):
     assert re.search(WRONG[vehicles], said), said
 
 
+def test_courses_of_different_maps_are_refused(tmp_path):
+    rows = "".join(f"{x},30.0\n" for x in range(20))
+    (tmp_path / "far.csv").write_text(f"# datum_deg: 50.0, 8.0, 100\nx,y\n{rows}")
+    status, _, said = command(
+        "sim", "--no-log", "--vehicle", "a=art,course=straight_20m",
+        "--vehicle", f"b=art,course={tmp_path}/far.csv",
+    )  # fmt: skip
+    assert status == 2
+    assert "whose maps have different origins on the earth" in said
+
+
 @pytest.mark.parametrize(
     ("text", "cure"),
     [

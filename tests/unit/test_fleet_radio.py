@@ -2,10 +2,11 @@
 limits it."""
 
 import runpy
-from math import inf, isnan
+from math import inf, isnan, nan
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
@@ -101,6 +102,18 @@ def test_only_a_device_with_nothing_else_is_a_radio():
     assert actuator.command_only
     actuator.on_command(ActuatorCommand(3, 3, 0.4, 0.0, 0.1, 0.05), 3)
     assert actuator.take_tx()
+
+
+@pytest.mark.parametrize("field", ["x_m", "y_m", "yaw_rad", "speed_mps"])
+def test_what_is_not_known_is_neither_sent_nor_received(field):
+    """A follower that took a NaN drove at full speed."""
+    device = radio()
+    device.on_command(replace(estimate(PERIOD_NS), **{field: nan}), PERIOD_NS)
+    assert sent(device, PERIOD_NS) == []
+    device.on_command(estimate(2 * PERIOD_NS), 2 * PERIOD_NS)
+    assert len(sent(device, 2 * PERIOD_NS)) == 1
+    odd = encode(replace(STATE, **{field: nan}))
+    assert not any(isinstance(each, NeighbourState) for each in device.on_rx(odd, 9))
 
 
 def test_a_state_that_cannot_be_true_is_refused():

@@ -147,6 +147,7 @@ def varied(
 ) -> tuple[list[FleetEntry], RadioModel, tuple[str, ...]]:
     """Apply the overrides ``fleet.NAME.KEY=VALUE`` of one vehicle and ``radio.KEY=VALUE`` of the
     channel, and return the rest, which holds for all vehicles. Raises :class:`SetupError`."""
+    _check_names(entries)
     tables = {each.name: _table(each) for each in entries}
     channel, rest = _table(radio), list[str]()
     for text in overrides:

@@ -39,7 +39,7 @@ class ConvoyParams(Struct, frozen=True):
     """Further gap as time at the present speed, s; 0: constant spacing."""
     gain_ps: Annotated[float, Meta(gt=0.0, le=5.0)] = 1.0
     """Speed for each metre of error of the gap, 1/s."""
-    smoothing_s: NonNegative = 0.5
+    smoothing_s: NonNegative = 0.25
     """Time constant by which the speed follows the law, s; 0: at once."""
     predecessor_rear_m: NonNegative = 0.085
     """Distance from the predecessor's rear axle to its rear end, m."""
