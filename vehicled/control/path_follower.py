@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from math import inf, isfinite
+from math import inf, isfinite, isnan
 from typing import ClassVar
 
 from msgspec import Struct
@@ -66,7 +66,8 @@ class SteeringDemand(Struct, frozen=True, gc=False):
 
     wheel_rad: float
     speed_cap_mps: float = inf
-    """Largest speed magnitude, whatever the speed profile allows."""
+    """Largest speed magnitude, whatever the speed profile allows; NaN brakes, and a negative one
+    is 0."""
     throttle: float | None = None
     """Fraction of full drive in the direction of the leg, from a law that controls the speed
     itself; negative brakes."""
@@ -184,9 +185,11 @@ class PathFollower(Controller):
         steering = self.steer(
             FollowerState(estimate, here, self._ahead(estimate, now_ns, age_ns), dt_s)
         )
+        if isnan(steering.speed_cap_mps):
+            return self._brake(estimate, now_ns)
         wheel = self._slewed(steering.wheel_rad, estimate.speed_mps, dt_s)
         self._by_law_mps = self._slowed(
-            self._by_law_mps, steering.speed_cap_mps, estimate.speed_mps, dt_s
+            self._by_law_mps, max(steering.speed_cap_mps, 0.0), estimate.speed_mps, dt_s
         )
         target, demand = self._drive(estimate, here.s_m, self._by_law_mps, now_ns, age_ns, dt_s)
         if steering.throttle is not None:
