@@ -185,7 +185,7 @@ def test_each_kind_is_drawn(study: CaseStudy, tmp_path: Path) -> None:
     assert file.stat().st_size > 10_000
 
 
-def test_the_command_shows_verdicts_and_its_status_tells_whether_all_passed(
+def test_the_command_shows_verdicts_and_its_status_says_whether_all_passed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = driven(PARKING)
