@@ -42,6 +42,10 @@ class Law(PathFollower):
                 raise KeyError("model")
             if self.fails == "infinite":
                 wheel = float("nan")
+            if self.fails == "cap":
+                return SteeringDemand(wheel, float("nan"))
+            if self.fails == "backward":
+                return SteeringDemand(wheel, -1.0)
             if self.fails == "sleeps":
                 time.sleep(60)
             while self.fails == "loops":
@@ -113,13 +117,14 @@ def test_the_log_holds_the_code_and_a_replay_runs_exactly_that(
     [
         ("raises", r"control raised KeyError: 'model' \(my_law.py:25 in steer\)"),
         ("infinite", r"control raised my_law.py:17 Law.steer returned wheel_rad = nan"),
+        ("cap", r"control raised my_law.py:17 Law.steer returned speed_cap_mps = nan"),
         (
             "sleeps",
-            r"control raised PluginStuckError: no return after 1 s \(my_law.py:29 in steer\)",
+            r"control raised PluginStuckError: no return after 1 s \(my_law.py:33 in steer\)",
         ),
         (
             "loops",
-            r"control raised PluginStuckError: no return after 1 s \(my_law.py:(30|31) in steer\)",
+            r"control raised PluginStuckError: no return after 1 s \(my_law.py:(34|35) in steer\)",
         ),
     ],
 )
@@ -141,6 +146,14 @@ def test_a_failure_stops_the_vehicle_and_names_the_line(
             each.message for each in log.messages(Event) if each.message.name == "task_raised"
         )
         assert "my_law.py" in first.fields
+
+
+def test_a_negative_speed_cap_is_no_drive_backward(law: Path) -> None:
+    sim("--set", "controller.Law.fails=backward")
+    with LogReader(the_log()) as log:
+        sent = [each.message for each in log.messages(ActuatorCommand)]
+        assert min(each.throttle for each in sent) == 0.0
+        assert sent[-1].brake > 0.0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable
 from functools import cache, wraps
 from itertools import islice
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, get_type_hints
 
 import msgspec
@@ -60,7 +60,7 @@ class Contract(Struct, frozen=True):
     """Fields of the returned message that are never NaN or infinite."""
     laws: dict[str, tuple[str, ...]] = {}
     """Methods that a base class calls, if it has them, with the fields of their result that are
-    never NaN or infinite."""
+    never infinite; none is ever NaN."""
     optional: bool = False
     """True if a step may return None."""
 
@@ -197,6 +197,10 @@ def _law(law: Call, name: str, fields: tuple[str, ...]) -> Call:
     def call(self: Any, *arguments: Any) -> Any:
         made = law(self, *arguments)
         _refuse_infinite(made, fields, name)
+        for field in getattr(made, "__struct_fields__", ()):
+            value = getattr(made, field)
+            if isinstance(value, float) and isnan(value):
+                raise PluginFaultError(f"{name} returned {field} = {shown(value)}")
         return made
 
     return call
