@@ -2,10 +2,10 @@
 
 Parking of Nigel, Hunter SE and OpenCAV; racing of F1TENTH; a forest path for Hunter SE, RZR and
 Husky; tracking with the same gains at every scale. Each drives its twin in lockstep, from
-standstill and with the noise of the profile's sensors, and is judged by the true motion. Samal,
-Samal, Krovi: "AutoDRIVE: A Comprehensive, Flexible and Integrated Digital Twin Ecosystem for
-Autonomous Driving Research & Education" (2023) and its successors show studies of these kinds; their scenes
-and figures are not public, so nothing of theirs stands beside ours.
+standstill and with the noise of the profile's sensors, and is judged by the true motion. Samak et
+al. 2023, "AutoDRIVE: A Comprehensive, Flexible and Integrated Digital Twin Ecosystem for Autonomous
+Driving Research & Education", and its successors show studies of these kinds; their scenes and
+figures are not public, so nothing of theirs stands beside ours.
 """
 
 from argparse import Namespace
