@@ -18,7 +18,7 @@ _NUMBER = re.compile(rb"[+-]?[0-9]{1,20}")
 
 
 class EncoderCounts(Struct, frozen=True):
-    """EncoderCounts of all encoders at one instant."""
+    """Counts of all encoders at one instant."""
 
     ticks: tuple[int, ...]
     clock_ms: int | None = None

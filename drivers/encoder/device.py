@@ -38,7 +38,7 @@ class EncoderParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Parameters of wheel encoders on a serial line."""
 
     ticks_per_revolution: Annotated[float, Meta(gt=0.0, le=1e7)]
-    """EncoderCounts per revolution of the wheel: turn it ten times by hand and divide. A quadrature
+    """Counts per revolution of the wheel: turn it ten times by hand and divide. A quadrature
     decoder counts four for each line of the disc, and the gear multiplies."""
     wheel_radius_m: Annotated[float, Meta(gt=0.0, le=5.0)]
     """Rolling radius of the wheel, m."""
@@ -48,7 +48,7 @@ class EncoderParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """One number for each encoder in the order of its line: 1, -1 for one that counts down as the
     vehicle drives forward, 0 for one that is left out."""
     rate_hz: Annotated[float, Meta(ge=1.0, le=200.0)] = 20.0
-    """EncoderCounts per second that are asked for."""
+    """Counts per second that are asked for."""
     counter_bits: Annotated[int, Meta(ge=8, le=64)] = 32
     """Width of the board's counter, which wraps round."""
     max_speed_mps: Annotated[float, Meta(gt=0.0, le=100.0)] = 15.0

@@ -160,11 +160,11 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
 """Driver of each recording format, with the parameters with which it only listens."""
 
 QUESTIONS: dict[str, str] = {"vesc": "drivers.vesc.uart:QUESTIONS"}
+"""Bytes that make a device which answers only commands say who it is, by recording format. They
+move and change nothing."""
 ANSWERS: dict[str, str] = {"vesc": "drivers.vesc.report:facts_of"}
 """Functions that make facts of a vehicle, and lines for its owner, of the answers to the
 questions."""
-"""Bytes that make a device which answers only commands say who it is, by recording format. They
-move and change nothing."""
 
 _TABLES: dict[str, dict[str, str]] = {
     "estimator": ESTIMATORS,
