@@ -155,8 +155,8 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
 
 @pytest.mark.parametrize("link", BOTH)
 def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None:
-    """The safety layer has no switch for simulation, and the daemon of a simulation has all of
-    it."""
+    """The safety layer has no switch for simulation, and the daemon of a simulation has all of it.
+    The bodies of mixed reality only add obstacles, in a module of their own."""
     pair = WrappedPair(
         load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link
     )
@@ -170,13 +170,14 @@ def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None
     words = {
         word
         for module in package.rglob("*.py")
+        if module.name != "mixed_reality.py"
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
         for word in (getattr(node, name, None) for name in ("id", "attr", "arg", "module"))
         if isinstance(word, str)
     }
     assert not {
         word
-        for word in words
+        for word in words - {"VirtualScan", "VirtualWorld"}
         if "simul" in word.lower() or "virtual" in word.lower() or "sim_backend" in word
     }
     assert {"now_ns", "missing"} <= words, "it looks at something"

@@ -43,6 +43,8 @@ ANSWER_S = 0.5
 STOP_S = 10.0
 """Time for which a stop is sent again to a daemon that does not answer, s."""
 MAX_LINE_BYTES = 1 << 20
+MAX_READ_BYTES = 64 << 10
+"""Message of a page beyond which its connection ends; a smaller one is answered."""
 SHOWN = 200
 """Longest reason that is shown, characters."""
 EVERYONE = "*"
@@ -234,7 +236,7 @@ async def run() -> None:
     server = FleetServer(opening)
     async with AsyncExitStack() as stack:
         if not await server.listen_as_child(
-            stack, opening.host, opening.port, max_size=MAX_MESSAGE_BYTES
+            stack, opening.host, opening.port, max_size=MAX_READ_BYTES
         ):
             return
         tasks = [asyncio.create_task(link.watch()) for link in server.links.values()]
