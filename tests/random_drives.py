@@ -89,6 +89,8 @@ STANDS_S = 15.0
 REST_S = 1.0
 LONGEST_CPU_S = 240.0
 """Processor time after which a drive counts as hung."""
+SEEN_NS = 200_000_000
+"""Age of the newest fix at most, ns: a drive that runs away from standstill shows later."""
 TOLERANCE_M = 0.01
 OBEYED = frozenset({"slip", "heat", "battery"})
 """Faults of a drive that obeys all the same."""
@@ -248,6 +250,8 @@ class TruthJudge(Judge):
         self._stood_m = 0.0, 0.0
         """True place at that time."""
         self._stopped = False
+        self._stood_ns = 0
+        """Newest time at which it stood."""
         self.off_ratio = 0.0
         self.drove = False
 
@@ -296,7 +300,10 @@ class TruthJudge(Judge):
         # A drive that runs away later, or a brake that a blocked motor has released, is what the
         # next rules are for.
         holds = obeys and mode is not Mode.FAULT
-        if said and speed > self._rolling_mps and (holds or not self._stopped):
+        if speed <= STANDSTILL_MPS:
+            self._stood_ns = now_ns
+        unseen = self._stopped or now_ns - self._stood_ns <= SEEN_NS
+        if said and speed > self._rolling_mps and (holds or not unseen):
             self._broke(f"{mode.name} is said to stand at {speed:.1f} m/s", now_ns)
         self._stopped = said
         moved_m = hypot(truth.x_m - self._stood_m[0], truth.y_m - self._stood_m[1])
