@@ -208,7 +208,7 @@ def refused(*asked: Any) -> Any:
 TEXT = """
 #include <math.h>
 int twin_advance(double *block, double steer, double throttle, double brake) {
-  block[0] += block[59] * tan(throttle) + block[50] * brake;
+  block[0] += block[60] * tan(throttle) + block[51] * brake;
   return 0;
 }
 long twin_run(void) { return 0; }
