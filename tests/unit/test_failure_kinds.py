@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.emulators import autopilot, can_bus, caster, lidar, mocap, rc, ublox, vesc
+from sim_backend.emulators import autopilot, can_bus, caster, encoder, lidar, mocap, rc, ublox, vesc
 from sim_backend.emulators.failures import (
     DEVICE_KINDS,
     KINDS,
@@ -33,6 +33,7 @@ def test_every_kind_that_a_device_adds_is_in_the_table() -> None:
         *vesc.VescUnit.kinds,
         can_bus.BUS_OFF,
         *caster.KINDS,
+        *encoder.KINDS,
         *lidar.KINDS,
         *mocap.KINDS,
         *rc.KINDS,

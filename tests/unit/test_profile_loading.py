@@ -139,6 +139,7 @@ def test_art_is_silent_about_nothing() -> None:
         "sim.steering_feedback",
         "sim.reference",
         "sim.mocap",
+        "sim.traffic",
         "sim.terrain.crs",
         "sim.latency",
     ]

@@ -321,6 +321,7 @@ class TrafficModel(Table, frozen=True, kw_only=True):
     gap_m: Annotated[float, Meta(gt=0.0, le=50.0)] = 2.0
     """Gap at standstill."""
     acceleration_mps2: Annotated[float, Meta(gt=0.0, le=10.0)] = 1.4
+    """Largest acceleration."""
     deceleration_mps2: Annotated[float, Meta(gt=0.0, le=10.0)] = 2.0
     """Comfortable braking."""
     lanes: list[str] = field(default_factory=list)

@@ -258,8 +258,9 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="rear_steering",
                 reaction=Reaction.WARN,
-                value=lambda s: abs(s.monitors.yaw.turn_ratio - 1.0),
-                limit=lambda s: s.monitors.yaw.unfollowed_limit,
+                value=lambda s: 100.0 * abs(s.monitors.yaw.turn_ratio - 1.0),
+                limit=lambda s: 100.0 * s.monitors.yaw.unfollowed_limit,
+                unit="%",
                 reason=lambda s: (
                     f"it turns {s.monitors.yaw.turn_ratio:.0%} of what its wheel angles make: "
                     "the rear wheels do not follow the front wheels, or "
