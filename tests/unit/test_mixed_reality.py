@@ -19,7 +19,7 @@ from vehicled.core.errors import SetupError
 from vehicled.core.messages import LaserScan, VirtualScan, VirtualWorld, virtual_returns
 from vehicled.core.ports import NEVER_NS
 from vehicled.live.control_socket.client import HungUpError
-from vehicled.offline.mixed.guests import Guest, GuestError
+from vehicled.offline.mixed.virtual_vehicles import VirtualVehicle, VirtualVehicleError
 from vehicled.offline.mixed.world import RAYS, VirtualScene
 from vehicled.offline.replay.compare import RUNTIME_EVENTS
 from vehicled.paths.catalog import load_course
@@ -306,22 +306,22 @@ def daemon(monkeypatch):
         raise HungUpError("the daemon closed the connection")
 
     client = SimpleNamespace(status=lambda: answers.status, watch=watch)
-    monkeypatch.setattr("vehicled.offline.mixed.guests.find", lambda name: Path(name))
-    monkeypatch.setattr("vehicled.offline.mixed.guests.Client", lambda path: client)
+    monkeypatch.setattr("vehicled.offline.mixed.virtual_vehicles.find", lambda name: Path(name))
+    monkeypatch.setattr("vehicled.offline.mixed.virtual_vehicles.Client", lambda path: client)
     return answers
 
 
 def test_a_virtual_vehicle_stands_at_its_place_on_our_map(daemon):
     origin = Datum(LOT_17.latitude_rad + 100.0 / 6_371_000.0, LOT_17.longitude_rad, 230.0)
     daemon.status = status(origin)
-    guest = Guest("car", LOT_17, OUTLINE)
-    motion = guest.new_motion()
+    vehicle = VirtualVehicle("car", LOT_17, OUTLINE)
+    motion = vehicle.new_motion()
     assert motion is not None
     assert (motion.x_m, motion.y_m) == pytest.approx((3.0, 104.0), abs=0.5)
-    assert guest.outline == OUTLINE
+    assert vehicle.outline == OUTLINE
     around = VirtualScene("", straight(), 1, OUTLINE)
-    around.follow("car", replace(motion, x_m=5.0, y_m=0.0), guest.outline, 0.0)
-    around.follow("car", replace(motion, x_m=9.0, y_m=0.0, yaw_rad=0.0), guest.outline, 1.0)
+    around.follow("car", replace(motion, x_m=5.0, y_m=0.0), vehicle.outline, 0.0)
+    around.follow("car", replace(motion, x_m=9.0, y_m=0.0, yaw_rad=0.0), vehicle.outline, 1.0)
     first, last = (
         around.scan(view(4.0, 4.0, t_ms * MS)).ranges_m[RAYS // 2] for t_ms in (0, 1_000)
     )
@@ -329,37 +329,37 @@ def test_a_virtual_vehicle_stands_at_its_place_on_our_map(daemon):
 
 
 def test_a_lost_virtual_vehicle_stands(daemon):
-    guest = Guest("car", LOT_17, OUTLINE)
+    vehicle = VirtualVehicle("car", LOT_17, OUTLINE)
     # Its daemon has closed the connection.
-    wait_until(lambda: "closed" in guest.lost, lambda: guest.lost)
-    motion = guest.new_motion()
+    wait_until(lambda: "closed" in vehicle.lost, lambda: vehicle.lost)
+    motion = vehicle.new_motion()
     assert motion is not None
     assert (motion.speed_mps, motion.x_m) == (0.0, pytest.approx(3.0))
-    assert guest.new_motion() is None
-    assert guest.take_warnings() == [
+    assert vehicle.new_motion() is None
+    assert vehicle.take_warnings() == [
         "virtual vehicle car: the daemon closed the connection; its body stays where it is"
     ]
-    assert guest.take_warnings() == []
+    assert vehicle.take_warnings() == []
 
 
 def test_a_map_elsewhere_is_refused(daemon):
     daemon.status = status(Datum.from_degrees(52.0, 13.0))
-    with pytest.raises(GuestError, match=r"its map lies .* km from that of this run"):
-        Guest("car", LOT_17, OUTLINE)
+    with pytest.raises(VirtualVehicleError, match=r"its map lies .* km from that of this run"):
+        VirtualVehicle("car", LOT_17, OUTLINE)
     daemon.status["datum"] = None
-    with pytest.raises(GuestError, match="does not say where its map lies"):
-        Guest("car", LOT_17, OUTLINE)
+    with pytest.raises(VirtualVehicleError, match="does not say where its map lies"):
+        VirtualVehicle("car", LOT_17, OUTLINE)
 
 
 def test_a_virtual_vehicle_without_a_pose_or_with_a_strange_profile_is_reported_once(daemon):
     daemon.status = status(x_m=None) | {"profile": "nobody knows"}
-    guest = Guest("car", LOT_17, replace_half(OUTLINE))
-    assert guest.new_motion() is None
-    assert guest.outline == replace_half(OUTLINE)
-    first = guest.take_warnings()
+    vehicle = VirtualVehicle("car", LOT_17, replace_half(OUTLINE))
+    assert vehicle.new_motion() is None
+    assert vehicle.outline == replace_half(OUTLINE)
+    first = vehicle.take_warnings()
     assert any("not known here" in text for text in first)
     assert any("it is nowhere yet" in text for text in first)
-    assert guest.take_warnings() == []
+    assert vehicle.take_warnings() == []
 
 
 def replace_half(outline):

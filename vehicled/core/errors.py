@@ -27,7 +27,7 @@ The text says what happened, where, and what to do. What is in brackets is where
     ├── SceneError, TerrainError     what stands round the course, and the ground (sim_backend)
     ├── UnknownPlantError, UnknownEmulatorError, FailureError, HandError, ListenError:
     │                                what the simulator was asked for
-    ├── GuestError                   a virtual vehicle cannot join (offline.mixed.guests)
+    ├── VirtualVehicleError          a virtual vehicle cannot join (offline.mixed.virtual_vehicles)
     ├── NotMeasuredError             a step of the set-up shows nothing (live.setup.estimates)
     ├── InstallError                 the service cannot be installed (cli.installation)
     ├── BridgeError                  a bridge cannot start (live.bridges.process)

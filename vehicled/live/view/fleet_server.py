@@ -6,7 +6,6 @@ takes a connection of its own to each daemon, so that it waits for no other requ
 """
 
 import asyncio
-import logging
 import os
 import sys
 import time
@@ -19,7 +18,6 @@ from msgspec import Struct
 from websockets.asyncio.server import ServerConnection
 
 from vehicled.core.plain_text import printable
-from vehicled.live.bridges.child import be_modest
 from vehicled.live.control_socket.protocol import ActionRequest, WatchRequest, encode
 from vehicled.live.view.assets import PAGE_FOLDER, load_assets
 from vehicled.live.view.connection import Connection
@@ -30,6 +28,7 @@ from vehicled.live.view.page_server import (
     PageServer,
     encoded,
     note_message,
+    run_child,
 )
 from vehicled.log.frames import HEAD
 
@@ -251,12 +250,7 @@ async def run() -> None:
 
 def main() -> int:
     """Run the process."""
-    be_modest()
-    # Bad requests of strangers must not clutter the driver's terminal.
-    logging.getLogger("websockets").setLevel(logging.CRITICAL)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    asyncio.run(run())
-    return 0
+    return run_child(run)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@ names, origins, token, and limits on connections."""
 
 import asyncio
 import errno
+import logging
 import os
 import socket as sockets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -17,7 +18,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers, MultipleValuesError
 from websockets.http11 import Request, Response
 
-from vehicled.live.bridges.child import report
+from vehicled.live.bridges.child import be_modest, report
 from vehicled.live.bridges.frames import ChildReport
 from vehicled.live.view.access import Access
 from vehicled.live.view.assets import Asset, headers
@@ -221,3 +222,13 @@ def note_message(text: str) -> str:
 def encoded(message: dict[str, Any]) -> str:
     """Return a message to a page."""
     return msgspec.json.encode(message).decode()
+
+
+def run_child(run: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    """Run the process of a page, at low priority; return its exit status."""
+    be_modest()
+    # Bad requests of strangers must not clutter the driver's terminal.
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    asyncio.run(run())
+    return 0

@@ -6,7 +6,6 @@ with the pipe.
 """
 
 import asyncio
-import logging
 import os
 import sys
 import time
@@ -21,7 +20,6 @@ from websockets.exceptions import NegotiationError
 from websockets.http11 import Response
 from websockets.typing import Subprotocol
 
-from vehicled.live.bridges.child import be_modest
 from vehicled.live.bridges.frames import MAX_FRAME_BYTES, FrameKind
 from vehicled.live.control_socket.client import Client
 from vehicled.live.view.assets import PAGE_FOLDER, load_assets
@@ -41,6 +39,7 @@ from vehicled.live.view.page_server import (
     encoded,
     note_message,
     refuse,
+    run_child,
 )
 from vehicled.live.view.page_state import PageState
 from vehicled.live.view.page_teleop import PageDriver, PageTeleop, parse_message
@@ -325,12 +324,7 @@ async def run() -> None:
 
 def main() -> int:
     """Run the view's process."""
-    be_modest()
-    # Bad requests of strangers must not clutter the driver's terminal.
-    logging.getLogger("websockets").setLevel(logging.CRITICAL)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    asyncio.run(run())
-    return 0
+    return run_child(run)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from vehicled.core.errors import UserError
 from vehicled.live.bridges.child import be_modest, frames, read_opening, report
 from vehicled.live.bridges.frames import ChildReport
 from vehicled.log.frames import HEAD
-from vehicled.offline.mixed.guests import Guests
+from vehicled.offline.mixed.virtual_vehicles import VirtualVehicles
 from vehicled.offline.mixed.world import VirtualScene
 from vehicled.paths.stored import from_bytes
 from vehicled.run.mixed_frames import ViewPoint, VirtualView, WorldOpening
@@ -28,7 +28,7 @@ def main() -> int:
     try:
         course = from_bytes(opening.course)
         world = VirtualScene(opening.scene, course, opening.seed, opening.outline)
-        guests = Guests(opening.vehicles, course.datum, opening.outline)
+        vehicles = VirtualVehicles(opening.vehicles, course.datum, opening.outline)
     except UserError as error:
         report(ChildReport(state="failed", detail=str(error)))
         return 1
@@ -36,8 +36,8 @@ def main() -> int:
     out = sys.stdout.buffer
     for _, payload in frames(pipe):
         view = msgspec.msgpack.decode(payload, type=ViewPoint)
-        guests.join(world, view.t_ns)
-        answer = msgspec.msgpack.encode(VirtualView(world.scan(view), guests.take_warnings()))
+        vehicles.join(world, view.t_ns)
+        answer = msgspec.msgpack.encode(VirtualView(world.scan(view), vehicles.take_warnings()))
         try:
             out.write(HEAD.pack(len(answer), 0) + answer)
             out.flush()

@@ -27,11 +27,11 @@ FARTHEST_M = 10_000.0
 each other by more than a milliradian."""
 
 
-class GuestError(UserError):
+class VirtualVehicleError(UserError):
     """A virtual vehicle cannot join; the text gives the reason."""
 
 
-class Guest:
+class VirtualVehicle:
     """One virtual vehicle. A thread reads its state, because its daemon may answer at any time."""
 
     def __init__(self, name: str, datum: Datum, outline: Outline) -> None:
@@ -99,35 +99,37 @@ class Guest:
         self._newest = time.monotonic(), motion
 
 
-class Guests:
+class VirtualVehicles:
     """All virtual vehicles of a run."""
 
     def __init__(self, names: Sequence[str], datum: Datum, outline: Outline) -> None:
-        """Connect to all of them; see :class:`Guest`."""
-        self._guests = [Guest(name, datum, outline) for name in names]
+        """Connect to all of them; see :class:`VirtualVehicle`."""
+        self._vehicles = [VirtualVehicle(name, datum, outline) for name in names]
 
     def join(self, world: VirtualScene, t_ns: int) -> None:
         """Move the bodies of the virtual vehicles to their newest poses."""
-        for guest in self._guests:
-            motion = guest.new_motion()
+        for vehicle in self._vehicles:
+            motion = vehicle.new_motion()
             if motion is not None:
-                world.follow(guest.name, motion, guest.outline, world.time_s(t_ns))
+                world.follow(vehicle.name, motion, vehicle.outline, world.time_s(t_ns))
 
     def take_warnings(self) -> list[str]:
         """Drain what is to be said of virtual vehicles."""
-        return [text for guest in self._guests for text in guest.take_warnings()]
+        return [text for vehicle in self._vehicles for text in vehicle.take_warnings()]
 
 
 def _origin(name: str, status: Mapping[str, Any], datum: Datum) -> Datum:
-    """Return the origin of the virtual vehicle's map. Raises :class:`GuestError`."""
+    """Return the origin of the virtual vehicle's map. Raises :class:`VirtualVehicleError`."""
     place = status.get("datum")
     if not place:
-        raise GuestError(f"virtual vehicle {name}: its daemon does not say where its map lies")
+        raise VirtualVehicleError(
+            f"virtual vehicle {name}: its daemon does not say where its map lies"
+        )
     origin = Datum(place["latitude_rad"], place["longitude_rad"], place["height_m"])
     east_m, north_m, _ = datum.to_enu(origin.latitude_rad, origin.longitude_rad, origin.height_m)
     distance_m = hypot(east_m, north_m)
     if distance_m > FARTHEST_M:
-        raise GuestError(
+        raise VirtualVehicleError(
             f"virtual vehicle {name}: its map lies {distance_m / 1e3:.0f} km from that of this "
             "run; give both a course of the same place"
         )
