@@ -2,7 +2,8 @@
 the error of the heading.
 
 vehicled sim --course circle_r5_ccw --controller ./my_controller.py:Proportional
-vehicled sim --controller ./my_controller.py:Proportional --set controller.Proportional.per_m=0.8
+vehicled sim --course circle_r2_ccw --controller ./my_controller.py:Proportional \
+    --set controller.Proportional.per_m=0.8
 """
 
 from typing import ClassVar

@@ -82,7 +82,7 @@ def can_group() -> str:
     return f"can:udp:239.74.163.2:{number}"
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.soak)])
 def test_a_daemon_with_its_own_ports_drives_the_vehicle_of_another_computer(
     cables: dict[str, Cable], tmp_path: Path, backend: str
 ) -> None:

@@ -112,7 +112,9 @@ def test_drives_on_wires_repeat_to_the_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("wall")
-@pytest.mark.parametrize("family", ["rplidar", "sick", "hokuyo"])
+@pytest.mark.parametrize(
+    "family", ["rplidar", "hokuyo", pytest.param("sick", marks=pytest.mark.soak)]
+)
 def test_it_stops_before_a_post_in_wall_time_over_a_terminal_and_over_tcp(
     family: str, tmp_path: Path
 ) -> None:

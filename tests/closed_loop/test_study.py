@@ -292,6 +292,7 @@ def test_an_optimisation_finds_the_same_again(tmp_path: Path) -> None:
     study["optimise"]["metric"] = "manoeuvre_heading_mean_rad"  # type: ignore[index]
     study["course"] = "circle_r1_slow"
     study["duration_s"] = 60
+    study["optimise"]["trials"] = 2  # type: ignore[index]
     with pytest.raises(StudyError, match="no finished drive has manoeuvre_heading_mean_rad"):
         v.study(study, output=tmp_path / "b")
     more.report(tmp_path / "page.html")
