@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
-from drivers.msglink.radio import OLDEST_NS, PERIOD_NS
+from drivers.neighbours import OLDEST_NS, PERIOD_NS
 from sim_backend.fleet.radio import RadioChannel, RadioModel
 from vehicled.core.messages import (
     ActuatorCommand,
