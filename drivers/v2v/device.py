@@ -60,6 +60,13 @@ class V2vParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Age from which a state is refused, s."""
 
 
+class _RefusedError(Exception):
+    """Broadcast that is not used."""
+
+    def __init__(self, reason: Unused, field: str, of: str) -> None:
+        self.reason, self.field, self.of = reason, field, of
+
+
 class _Neighbour:
     """Radio of another vehicle."""
 
@@ -123,14 +130,15 @@ class V2vDevice(Device):
                 self.usage.refuse(BROADCAST, Unused.TOO_MANY)
                 continue
             try:
-                broadcast = decode(datagram)
+                state = self._state(decode(datagram), t_rx_ns)
             except V2vError as error:
                 self.usage.refuse(BROADCAST, Unused.UNREADABLE, str(error))
-                continue
-            state = self._accept(broadcast, t_rx_ns, found)
-            if state is not None:
-                self.usage.use(BROADCAST)
-                found.append(state)
+            except _RefusedError as refused:
+                found += self._refuse(refused, t_rx_ns)
+            else:
+                if state is not None:
+                    self.usage.use(BROADCAST)
+                    found.append(state)
         if self.usage.news:
             found += self.usage.take_events(t_rx_ns, "v2v")
         return found
@@ -170,39 +178,35 @@ class V2vDevice(Device):
         self._in_second += 1
         return self._in_second > MAX_PER_S
 
-    def _accept(
-        self, broadcast: Broadcast, t_rx_ns: int, news: list[Message]
-    ) -> NeighbourState | None:
-        """Return the state on the own clock; None if the broadcast is refused, with what is said of
-        it in ``news``."""
+    def _state(self, broadcast: Broadcast, t_rx_ns: int) -> NeighbourState | None:
+        """Return the state on the own clock; None for what was sent here. Raises
+        :class:`_RefusedError`."""
         name = broadcast.sender
         if broadcast.fleet != self.params.fleet:
-            return self._refuse(Unused.FOREIGN, "fleet", broadcast.fleet, t_rx_ns, news)
+            raise _RefusedError(Unused.FOREIGN, "fleet", broadcast.fleet)
         if name == self.params.name:
             if broadcast.began_ns != self._began_ns:
-                self._refuse(Unused.NAME_TAKEN, "sender", name, t_rx_ns, news)
-            return None  # else the group returns what was sent here
+                raise _RefusedError(Unused.NAME_TAKEN, "sender", name)
+            return None  # the group returns it
         if problem := _impossible(broadcast):
-            return self._refuse(Unused.OUT_OF_RANGE, problem, name, t_rx_ns, news)
+            raise _RefusedError(Unused.OUT_OF_RANGE, problem, name)
         neighbour = self._neighbour(broadcast, t_rx_ns)
-        if isinstance(neighbour, Unused):
-            return self._refuse(neighbour, "sender", name, t_rx_ns, news)
         if broadcast.state.sequence <= neighbour.sequence:
-            return self._refuse(Unused.REPEATED, "sequence", name, t_rx_ns, news)
+            raise _RefusedError(Unused.REPEATED, "sequence", name)
         self._count(neighbour, broadcast, t_rx_ns)
         clock = neighbour.clock
         if clock.round_trip_ns < 0.0:
             # The clock of one of the two has jumped.
             del self._neighbours[name]
-            return self._refuse(Unused.CONTRADICTION, "clock", name, t_rx_ns, news)
+            raise _RefusedError(Unused.CONTRADICTION, "clock", name)
         if t_rx_ns - neighbour.receipt_ns > FORGET_NS:
-            return self._refuse(Unused.ONE_WAY, "receipts", name, t_rx_ns, news)
+            raise _RefusedError(Unused.ONE_WAY, "receipts", name)
         # The lower bound makes it older than it is, by the round trip at most.
         offset_ns = round(clock.lower_ns)
         delay_ns = t_rx_ns - broadcast.sent_ns - offset_ns
         t_ns = broadcast.state.t_ns + offset_ns
         if t_rx_ns - t_ns > self.params.max_age_s * 1e9:
-            return self._refuse(Unused.TOO_OLD, "state", name, t_rx_ns, news)
+            raise _RefusedError(Unused.TOO_OLD, "state", name)
         neighbour.refused -= 1
         neighbour.accepted += 1
         neighbour.delay_sum_ns += delay_ns
@@ -215,14 +219,14 @@ class V2vDevice(Device):
             round_trip_s=clock.round_trip_ns * 1e-9,
         )
 
-    def _neighbour(self, broadcast: Broadcast, t_rx_ns: int) -> _Neighbour | Unused:
-        """Return the radio of the sender, a new one for a name that is free; the reason if the name
-        is taken, or there are too many."""
+    def _neighbour(self, broadcast: Broadcast, t_rx_ns: int) -> _Neighbour:
+        """Return the radio of the sender, a new one for a name that is free. Raises
+        :class:`_RefusedError`."""
         name, known = broadcast.sender, self._neighbours.get(broadcast.sender)
         if known is not None and known.began_ns == broadcast.began_ns:
             return known
         if known is not None and t_rx_ns - known.received_ns < FORGET_NS:
-            return Unused.NAME_TAKEN
+            raise _RefusedError(Unused.NAME_TAKEN, "sender", name)
         if known is None and len(self._neighbours) >= MAX_NEIGHBOURS:
             silent = [
                 other
@@ -230,7 +234,7 @@ class V2vDevice(Device):
                 if t_rx_ns - each.received_ns > FORGET_NS
             ]
             if not silent:
-                return Unused.TOO_MANY
+                raise _RefusedError(Unused.TOO_MANY, "sender", name)
             del self._neighbours[silent[0]]
         self._neighbours[name] = found = _Neighbour(broadcast.began_ns)
         return found
@@ -252,17 +256,15 @@ class V2vDevice(Device):
                 neighbour.clock.observe(t_rx_ns, lower_ns=receipt.sent_ns - receipt.received_ns)
                 neighbour.receipt_ns = max(neighbour.receipt_ns, receipt.sent_ns)
 
-    def _refuse(
-        self, reason: Unused, field: str, value: str, t_rx_ns: int, news: list[Message]
-    ) -> None:
+    def _refuse(self, refused: "_RefusedError", t_rx_ns: int) -> list[Message]:
         """Count a broadcast that is not used, and say so once for each vehicle."""
-        self.usage.refuse(BROADCAST, reason, field, reported=True)
-        key = reason.value, value
-        if key not in self._said and len(self._said) < MAX_NEIGHBOURS:
-            self._said.add(key)
-            news.append(
-                Event.of(t_rx_ns, "warning", "neighbour_refused", reason=reason, of=value[:32])
-            )
+        self.usage.refuse(BROADCAST, refused.reason, refused.field, reported=True)
+        key = refused.reason.value, refused.of
+        if key in self._said or len(self._said) >= MAX_NEIGHBOURS:
+            return []
+        self._said.add(key)
+        facts = {"reason": refused.reason, "field": refused.field, "of": refused.of[:32]}
+        return [Event.of(t_rx_ns, "warning", "neighbour_refused", **facts)]
 
     # ---------------------------------------------------------------- sending
 
