@@ -48,8 +48,9 @@ def speeds(overrides: list[str], seed: int) -> dict[str, float]:
     found = {}
     for each in outcome.vehicles:
         trace = np.array(each.trace)
-        steady = (trace[:, 0] > FROM_S) & (trace[:, 0] < TO_S - 1.0)
-        slow = trace[:, 0] > BRAKED_S
+        drives = trace[:, 0] < TO_S - 1.0
+        steady = drives & (trace[:, 0] > FROM_S)
+        slow = drives & (trace[:, 0] > BRAKED_S)
         found[f"{each.name}_ripple"] = float(trace[steady, 4].std())
         found[f"{each.name}_undershoot"] = float(SLOW_MPS - trace[slow, 4].min())
     return found
