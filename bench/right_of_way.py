@@ -1,6 +1,6 @@
 """Contacts at the crossing of docs/examples/right_of_way, by how many messages are lost.
 
-    python bench/right_of_way.py [--seeds 10] [--json]
+    python bench/right_of_way.py [--seeds 6] [--json]
 
 Each drive ends 14 s after the start, when the second vehicle has passed. ``contacts``: drives with
 a contact; ``passed``: drives in which both vehicles passed; ``apart_m``: the smallest distance of
@@ -25,11 +25,11 @@ PASSED_M = 1.5
 """Distance behind the crossing at which a vehicle has passed it."""
 UNEXPECTED = [f"fleet.{name}.controller.RightOfWay.expects=[]" for name in ("east", "north")]
 VARIANTS = {
-    "0.1": [],
-    "0.5": ["radio.loss=0.5"],
-    "0.9": ["radio.loss=0.9"],
-    "1": ["radio.loss=1.0"],
-    "1, nobody expected": ["radio.loss=1.0", *UNEXPECTED],
+    "10 %": [],
+    "50 %": ["radio.loss=0.5"],
+    "90 %": ["radio.loss=0.9"],
+    "all": ["radio.loss=1.0"],
+    "all, nobody expected": ["radio.loss=1.0", *UNEXPECTED],
 }
 
 
@@ -57,7 +57,7 @@ def drive(overrides: list[str], seed: int) -> tuple[bool, bool, float]:
 def main() -> None:
     """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seeds", type=int, default=10, help="number of drives (default 10)")
+    parser.add_argument("--seeds", type=int, default=6, help="number of drives (default 6)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     result: dict[str, dict[str, float]] = {}
@@ -72,7 +72,7 @@ def main() -> None:
         }
         if not arguments.json:
             row = "  ".join(f"{key} {value:.3g}" for key, value in result[name].items())
-            print(f"loss {name:<20} {row}", flush=True)
+            print(f"lost: {name:<22} {row}", flush=True)
     if arguments.json:
         print(json.dumps(result, indent=2))
 

@@ -63,15 +63,17 @@ class V2vParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class _RefusedError(Exception):
     """Broadcast that is not used."""
 
-    def __init__(self, reason: Unused, field: str, of: str) -> None:
-        self.reason, self.field, self.of = reason, field, of
+    def __init__(self, reason: Unused, field: str, of: str, *, said: bool = True) -> None:
+        self.reason, self.field, self.of, self.said = reason, field, of, said
 
 
 class _Neighbour:
     """Radio of another vehicle."""
 
-    def __init__(self, began_ns: int) -> None:
+    def __init__(self, began_ns: int, first_ns: int) -> None:
         self.began_ns = began_ns
+        self.first_ns = first_ns
+        """Time at which it was first received."""
         self.clock = ClockOffset()
         self.sequence = 0
         self.sent_ns = 0
@@ -200,7 +202,9 @@ class V2vDevice(Device):
             del self._neighbours[name]
             raise _RefusedError(Unused.CONTRADICTION, "clock", name)
         if t_rx_ns - neighbour.receipt_ns > FORGET_NS:
-            raise _RefusedError(Unused.ONE_WAY, "receipts", name)
+            # The first receipts are still on their way.
+            new = t_rx_ns - neighbour.first_ns <= FORGET_NS
+            raise _RefusedError(Unused.ONE_WAY, "receipts", name, said=not new)
         # The lower bound makes it older than it is, by the round trip at most.
         offset_ns = round(clock.lower_ns)
         delay_ns = t_rx_ns - broadcast.sent_ns - offset_ns
@@ -236,7 +240,7 @@ class V2vDevice(Device):
             if not silent:
                 raise _RefusedError(Unused.TOO_MANY, "sender", name)
             del self._neighbours[silent[0]]
-        self._neighbours[name] = found = _Neighbour(broadcast.began_ns)
+        self._neighbours[name] = found = _Neighbour(broadcast.began_ns, t_rx_ns)
         return found
 
     def _count(self, neighbour: _Neighbour, broadcast: Broadcast, t_rx_ns: int) -> None:
@@ -260,7 +264,7 @@ class V2vDevice(Device):
         """Count a broadcast that is not used, and say so once for each vehicle."""
         self.usage.refuse(BROADCAST, refused.reason, refused.field, reported=True)
         key = refused.reason.value, refused.of
-        if key in self._said or len(self._said) >= MAX_NEIGHBOURS:
+        if not refused.said or key in self._said or len(self._said) >= MAX_NEIGHBOURS:
             return []
         self._said.add(key)
         facts = {"reason": refused.reason, "field": refused.field, "of": refused.of[:32]}

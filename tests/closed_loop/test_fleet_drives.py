@@ -561,6 +561,7 @@ def test_a_convoy_follows_what_its_predecessor_broadcasts(tmp_path):
     received = messages(vehicles["v1"]["log"], NeighbourState)
     senders = {each.sender for each in received}
     assert senders == {"v0", "v2", "v3"}
+    assert received[-1].plan_speed_mps, "it drives by itself"
     late_ms = [(each.t_rx_ns - each.t_ns) * 1e-6 for each in received]
     assert min(late_ms) >= 50.0
     stamps = [each.t_ns for each in received if each.sender == "v0"]
@@ -577,6 +578,31 @@ def test_the_obstacle_stop_comes_late_at_a_crossing():
     assert "obstacle ahead" in vehicles["north"]["why"]
     impacts = [vehicles[name]["contacts"][0] for name in ("east", "north")]
     assert impacts[0]["speed_mps"] == impacts[1]["speed_mps"] < 0.95
+
+
+def test_a_vehicle_gives_way_by_messages_and_nobody_drives_without_them(tmp_path):
+    """A tenth of the messages is lost, then all are."""
+    folder = ROOT / "docs" / "examples" / "right_of_way"
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    text = (folder / "right_of_way.toml").read_text()
+    _, vehicles, _, _ = fleet(
+        *fleet_file(tmp_path, text), "--duration", "9", "--log", str(tmp_path)
+    )
+    assert not any(each["contacts"] for each in vehicles.values())
+    east, north = (
+        [each for each in messages(vehicles[name]["log"], GroundTruth) if 3e9 < each.t_ns < 10e9]
+        for name in ("east", "north")
+    )
+    assert min(each.speed_mps for each in east) > 0.7, "it has the right of way"
+    waits = [each.y_m for each in north if each.speed_mps < 0.05]
+    assert waits
+    assert -2.5 < min(waits) <= max(waits) < -0.9, "it waits before the crossing"
+    plans = [each.plan_speed_mps for each in messages(vehicles["east"]["log"], NeighbourState)]
+    assert any(plan and plan[0] > 0.7 and plan[-1] < 0.1 for plan in plans), "it says so before"
+    lost = fleet_file(tmp_path, text.replace("loss = 0.1", "loss = 1.0"))
+    _, vehicles, _, _ = fleet(*lost, "--duration", "3", "--no-log")
+    assert max(each["driven_m"] for each in vehicles.values()) < 0.1
 
 
 def test_a_follower_that_receives_nothing_stays_where_it_is(tmp_path):

@@ -497,7 +497,8 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     ),
     "v2v": (
         lambda: V2vDevice(V2vParams(name="own"), [NeighbourState], LIFETIME_NS),
-        b"".join(map(v2v_broadcast, range(3))),
+        # States without receipts are refused; what cannot be read is said at once.
+        b"".join(map(v2v_broadcast, range(3))) + datagram(v2v.HEAD),
     ),
     "sabertooth": (
         lambda: sabertooth.SabertoothDevice(

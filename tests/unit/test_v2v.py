@@ -116,14 +116,16 @@ def test_lost_broadcasts_are_counted() -> None:
 def test_a_state_without_a_bound_of_its_age_is_refused() -> None:
     """Also what was recorded and is sent again: its receipts are those of the past."""
     a, b = Vehicle("a"), Vehicle("b", AWAY_NS)
-    heard = [a.hears(b.sends(k * PERIOD_NS), k * PERIOD_NS) for k in range(20, 30)]
+    heard = [a.hears(b.sends(k * PERIOD_NS), k * PERIOD_NS) for k in range(20, 41)]
     assert not any(heard)
-    assert a.refused() == {"one_way": 10}
+    assert a.said == [], "the first receipts may still be on their way"
+    assert not a.hears(b.sends(41 * PERIOD_NS), 41 * PERIOD_NS)
+    assert a.refused() == {"one_way": 22}
     assert [each.get("reason") for each in a.said] == ["one_way"]
-    assert exchange(a, b, 3, 30)
-    record = b.sends(40 * PERIOD_NS)
-    assert len(a.hears(record, 40 * PERIOD_NS + 1)) == 1
-    assert a.hears(record, 40 * PERIOD_NS + 2) == [], "the same number again"
+    assert exchange(a, b, 3, 42)
+    record = b.sends(50 * PERIOD_NS)
+    assert len(a.hears(record, 50 * PERIOD_NS + 1)) == 1
+    assert a.hears(record, 50 * PERIOD_NS + 2) == [], "the same number again"
     a.sends(100 * PERIOD_NS)
     later = replace(decoded(record), began_ns=AWAY_NS + 2 * S_NS)
     assert a.hears(packed(later), 100 * PERIOD_NS) == [], "after a silence, as another radio"

@@ -233,6 +233,7 @@ class PathFollower(Controller):
             self.planned_speed_mps,
             self._speed_params.acceleration_mps2,
             self.profile.deceleration_mps2,
+            self.lateral_offset,
         )
 
     def planned_speed_mps(self, s_m: float) -> float:
