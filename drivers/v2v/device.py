@@ -43,6 +43,8 @@ MAX_NS = 2**62
 FORGET_NS = 2_000_000_000
 """Silence after which another radio may take the name of a neighbour, and age from which a receipt
 says nothing of the present."""
+DRIFT_NS = 5_000_000
+"""Most by which clocks drift apart within the windows of :class:`ClockOffset`: 250 ppm."""
 REPORT_NS = 10_000_000_000
 """Interval of the events about the links."""
 BROADCAST = "broadcast"
@@ -197,7 +199,7 @@ class V2vDevice(Device):
             raise _RefusedError(Unused.REPEATED, "sequence", name)
         self._count(neighbour, broadcast, t_rx_ns)
         clock = neighbour.clock
-        if clock.round_trip_ns < 0.0:
+        if clock.round_trip_ns < -DRIFT_NS:
             # The clock of one of the two has jumped.
             del self._neighbours[name]
             raise _RefusedError(Unused.CONTRADICTION, "clock", name)
@@ -207,8 +209,8 @@ class V2vDevice(Device):
             raise _RefusedError(Unused.ONE_WAY, "receipts", name, said=not new)
         # The lower bound makes it older than it is, by the round trip at most.
         offset_ns = round(clock.lower_ns)
-        delay_ns = t_rx_ns - broadcast.sent_ns - offset_ns
-        t_ns = broadcast.state.t_ns + offset_ns
+        delay_ns = max(t_rx_ns - broadcast.sent_ns - offset_ns, 0)
+        t_ns = min(broadcast.state.t_ns + offset_ns, t_rx_ns)
         if t_rx_ns - t_ns > self.params.max_age_s * 1e9:
             raise _RefusedError(Unused.TOO_OLD, "state", name)
         neighbour.refused -= 1
@@ -220,7 +222,7 @@ class V2vDevice(Device):
             t_ns=t_ns,
             t_rx_ns=t_rx_ns,
             sender=name,
-            round_trip_s=clock.round_trip_ns * 1e-9,
+            round_trip_s=max(clock.round_trip_ns * 1e-9, 0.0),
         )
 
     def _neighbour(self, broadcast: Broadcast, t_rx_ns: int) -> _Neighbour:
@@ -295,7 +297,7 @@ class V2vDevice(Device):
             if each.accepted:
                 facts["delay_ms"] = round(each.delay_sum_ns * 1e-6 / each.accepted, 3)
                 facts["delay_max_ms"] = round(each.delay_max_ns * 1e-6, 3)
-                facts["round_trip_ms"] = round(each.clock.round_trip_ns * 1e-6, 3)
+                facts["round_trip_ms"] = round(max(each.clock.round_trip_ns * 1e-6, 0.0), 3)
             found.append(Event.of(now_ns, "info", "neighbour_link", **facts))
             each.accepted = each.refused = each.lost = each.delay_sum_ns = each.delay_max_ns = 0
         return found

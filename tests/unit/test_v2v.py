@@ -104,6 +104,32 @@ def test_a_state_is_dated_on_the_own_clock_without_a_common_one() -> None:
     assert links[0]["lost"] == 0
 
 
+def test_clocks_that_drift_are_no_contradiction() -> None:
+    """Over a fast network the bounds of one instant contradict those of 20 s later."""
+    a, b = Vehicle("a"), Vehicle("b", AWAY_NS)
+    for k in range(20, 620):
+        now_ns = k * PERIOD_NS
+        b.clock_ns = AWAY_NS + now_ns // 5000
+        to_b, to_a = a.sends(now_ns), b.sends(now_ns)
+        b.hears(to_b, now_ns + 100_000)
+        found = a.hears(to_a, now_ns + 100_000)
+        assert bool(found) == (k > 20)
+        for state in found:
+            assert abs(state.t_ns - now_ns) < 5_000_000
+            assert state.t_ns <= state.t_rx_ns
+            assert state.round_trip_s >= 0.0
+
+
+def test_a_clock_that_jumps_begins_anew() -> None:
+    a, b = Vehicle("a"), Vehicle("b", AWAY_NS)
+    exchange(a, b, 3)
+    b.clock_ns += S_NS
+    later = exchange(a, b, 8, 23)
+    assert a.refused()["contradiction"] >= 1
+    assert later
+    assert later[-1].t_ns == 30 * PERIOD_NS - 3_000_000
+
+
 def test_lost_broadcasts_are_counted() -> None:
     a, b = Vehicle("a"), Vehicle("b", AWAY_NS)
     exchange(a, b, 3)
