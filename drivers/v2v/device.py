@@ -269,7 +269,9 @@ class V2vDevice(Device):
         if not refused.said or key in self._said or len(self._said) >= MAX_NEIGHBOURS:
             return []
         self._said.add(key)
-        facts = {"reason": refused.reason, "field": refused.field, "of": refused.of[:32]}
+        # People will read it on a terminal.
+        of = refused.of[:32] if refused.of.isprintable() else ascii(refused.of[:32])
+        facts = {"reason": refused.reason, "field": refused.field, "of": of}
         return [Event.of(t_rx_ns, "warning", "neighbour_refused", **facts)]
 
     # ---------------------------------------------------------------- sending

@@ -247,6 +247,7 @@ def test_what_cannot_be_used_is_counted_and_said_once(what: str) -> None:
         assert a.hears(pack(data), 23 * PERIOD_NS + k) == []
     assert a.refused() == {"one_way": 1, reason: 3}
     assert [each.get("reason") for each in a.said].count(reason) == 1
+    assert all(str(value).isprintable() for each in a.said for value in each.values())
     assert len(exchange(a, b, 3, 24)) == 3, "what follows is read as before"
 
 
