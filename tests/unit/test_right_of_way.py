@@ -93,6 +93,11 @@ def test_a_vehicle_that_is_expected_must_be_received():
     assert stops_at(controller(), near) == inf, "nobody is expected"
 
 
+def test_the_nearest_vehicles_count_however_many_there_are():
+    crowd = [other(-60.0 - k, sender=f"far{k}") for k in range(40)]
+    assert stops_at(controller(), *crowd, other(-3.0), *crowd) < 5.5
+
+
 def test_an_older_state_does_not_replace_a_newer_one():
     late = other(4.0, t_ns=NOW_NS - 10**8)
     assert stops_at(controller(), other(-3.0), late) < 5.5

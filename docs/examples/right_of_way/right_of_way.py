@@ -9,6 +9,7 @@ that can no longer stop before it, is closed to all others. A vehicle that is ex
 received for a second, stops this one unless its path is known to lead away.
 """
 
+from heapq import nsmallest
 from math import cos, hypot, inf, sin, sqrt
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -33,6 +34,8 @@ SILENT_NS = 1_000_000_000
 """Time without a message after which a vehicle counts as silent."""
 PERIOD_NS = 50_000_000
 """Interval of the decision."""
+MOST = 16
+"""Vehicles that are looked at: the nearest ones. A decision must end, however many names come."""
 STOP_M = 0.4
 """Distance before a conflict zone at which the vehicle stops."""
 
@@ -98,7 +101,7 @@ class RightOfWay(PurePursuit):
         """Arc length at which the vehicle gives way; infinite while the way is free."""
         body = vehicle.outline
         self._centre_m = 0.5 * (body.front_m - body.rear_m)
-        # Two circles round the bodies; the others are taken for as large as this vehicle.
+        # A circle round each body; the others are taken for as large as this vehicle.
         half_m = 0.5 * (body.front_m + body.rear_m)
         self._apart_m = 2.0 * hypot(half_m, body.half_m) + params.margin_m
         self._end_m = inf if course.closed else course.length_m
@@ -142,11 +145,18 @@ class RightOfWay(PurePursuit):
         x_m, y_m = self._centres(grid_m)
         times_s = self._arrivals(grid_m, speed_mps)
         free, starts = True, []
-        for name, state in self._neighbours.items():
-            age_ns = self._now_ns - state.t_ns
-            if age_ns > SILENT_NS:
-                continue
-            conflict = self._conflict(grid_m, x_m, y_m, self._path(state, age_ns * 1e-9))
+        heard = {
+            name: state
+            for name, state in self._neighbours.items()
+            if self._now_ns - state.t_ns <= SILENT_NS
+        }
+        near = nsmallest(
+            MOST, heard, lambda name: hypot(heard[name].x_m - x_m[0], heard[name].y_m - y_m[0])
+        )
+        for name in near:
+            state = heard[name]
+            age_s = (self._now_ns - state.t_ns) * 1e-9
+            conflict = self._conflict(grid_m, x_m, y_m, self._path(state, age_s))
             if conflict is None:
                 continue
             inside = conflict.start_m <= s_m
