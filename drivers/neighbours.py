@@ -1,5 +1,5 @@
-"""What the radios share: the state of the own vehicle, broadcast at a fixed rate, and the check of
-the states of others."""
+"""Common part of the radios: the state of the own vehicle, broadcast at a fixed rate, and the check
+of the states of others."""
 
 from math import isfinite, isinf, nan
 

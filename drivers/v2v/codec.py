@@ -36,7 +36,7 @@ class Broadcast(Struct, frozen=True, array_like=True):
     fleet: str
     sender: str
     began_ns: int
-    """Time at which the radio of the sender began: tells two vehicles of one name apart, and a
+    """Time at which the radio of the sender began: distinguishes two vehicles of one name, and a
     vehicle before and after a restart."""
     sent_ns: int
     state: NeighbourState

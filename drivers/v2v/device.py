@@ -277,15 +277,15 @@ class V2vDevice(Device):
     # ---------------------------------------------------------------- sending
 
     def _receipts(self, now_ns: int) -> list[Receipt]:
-        heard = [
+        known = [
             Receipt(name, each.began_ns, each.sent_ns, each.received_ns)
             for name, each in self._neighbours.items()
             if now_ns - each.received_ns < FORGET_NS
         ]
-        if len(heard) <= MAX_RECEIPTS:
-            return heard
-        self._turn = (self._turn + MAX_RECEIPTS) % len(heard)
-        return (heard[self._turn :] + heard[: self._turn])[:MAX_RECEIPTS]
+        if len(known) <= MAX_RECEIPTS:
+            return known
+        self._turn = (self._turn + MAX_RECEIPTS) % len(known)
+        return (known[self._turn :] + known[: self._turn])[:MAX_RECEIPTS]
 
     def _report(self, now_ns: int) -> list[Message]:
         """Return one event for each link on which something arrived since the last report."""

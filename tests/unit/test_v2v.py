@@ -55,7 +55,7 @@ class Vehicle:
         self._take(self.device.on_time(t_ns))
         return b"".join(each.data for each in self.device.take_tx() if isinstance(each, Send))
 
-    def hears(self, data: bytes, now_ns: int) -> list[NeighbourState]:
+    def receives(self, data: bytes, now_ns: int) -> list[NeighbourState]:
         return self._take(self.device.on_rx(data, now_ns + self.clock_ns))
 
     def _take(self, messages: Any) -> list[NeighbourState]:
@@ -80,8 +80,8 @@ def exchange(
     for k in range(first, first + rounds):
         now_ns = k * PERIOD_NS
         to_b, to_a = a.sends(now_ns), b.sends(now_ns)
-        b.hears(to_b, now_ns + there_ns)
-        found += a.hears(to_a, now_ns + back_ns)
+        b.receives(to_b, now_ns + there_ns)
+        found += a.receives(to_a, now_ns + back_ns)
     return found
 
 
@@ -111,8 +111,8 @@ def test_clocks_that_drift_are_no_contradiction() -> None:
         now_ns = k * PERIOD_NS
         b.clock_ns = AWAY_NS + now_ns // 5000
         to_b, to_a = a.sends(now_ns), b.sends(now_ns)
-        b.hears(to_b, now_ns + 100_000)
-        found = a.hears(to_a, now_ns + 100_000)
+        b.receives(to_b, now_ns + 100_000)
+        found = a.receives(to_a, now_ns + 100_000)
         assert bool(found) == (k > 20)
         for state in found:
             assert abs(state.t_ns - now_ns) < 5_000_000
@@ -142,19 +142,19 @@ def test_lost_broadcasts_are_counted() -> None:
 def test_a_state_without_a_bound_of_its_age_is_refused() -> None:
     """Also what was recorded and is sent again: its receipts are those of the past."""
     a, b = Vehicle("a"), Vehicle("b", AWAY_NS)
-    heard = [a.hears(b.sends(k * PERIOD_NS), k * PERIOD_NS) for k in range(20, 41)]
-    assert not any(heard)
+    found = [a.receives(b.sends(k * PERIOD_NS), k * PERIOD_NS) for k in range(20, 41)]
+    assert not any(found)
     assert a.said == [], "the first receipts may still be on their way"
-    assert not a.hears(b.sends(41 * PERIOD_NS), 41 * PERIOD_NS)
+    assert not a.receives(b.sends(41 * PERIOD_NS), 41 * PERIOD_NS)
     assert a.refused() == {"one_way": 22}
     assert [each.get("reason") for each in a.said] == ["one_way"]
     assert exchange(a, b, 3, 42)
     record = b.sends(50 * PERIOD_NS)
-    assert len(a.hears(record, 50 * PERIOD_NS + 1)) == 1
-    assert a.hears(record, 50 * PERIOD_NS + 2) == [], "the same number again"
+    assert len(a.receives(record, 50 * PERIOD_NS + 1)) == 1
+    assert a.receives(record, 50 * PERIOD_NS + 2) == [], "the same number again"
     a.sends(100 * PERIOD_NS)
     later = replace(decoded(record), began_ns=AWAY_NS + 2 * S_NS)
-    assert a.hears(packed(later), 100 * PERIOD_NS) == [], "after a silence, as another radio"
+    assert a.receives(packed(later), 100 * PERIOD_NS) == [], "after a silence, as another radio"
     assert a.refused()["repeated"] == 1
 
 
@@ -163,9 +163,9 @@ def test_a_state_that_was_held_up_is_refused() -> None:
     exchange(a, b, 3)
     late = b.sends(30 * PERIOD_NS)
     a.sends(35 * PERIOD_NS)
-    assert a.hears(late, 30 * PERIOD_NS + 490_000_000)
+    assert a.receives(late, 30 * PERIOD_NS + 490_000_000)
     later = b.sends(36 * PERIOD_NS)
-    assert not a.hears(later, 36 * PERIOD_NS + 510_000_000)
+    assert not a.receives(later, 36 * PERIOD_NS + 510_000_000)
     assert a.refused()["too_old"] == 1
 
 
@@ -183,8 +183,8 @@ def test_two_vehicles_of_one_name_are_said() -> None:
     )  # fmt: skip
     exchange(a, b, 3)
     exchange(a, twin, 3, 23)
-    assert a.hears(b.sends(26 * PERIOD_NS), 26 * PERIOD_NS), "the first one stays"
-    assert a.hears(namesake.sends(27 * PERIOD_NS), 27 * PERIOD_NS) == []
+    assert a.receives(b.sends(26 * PERIOD_NS), 26 * PERIOD_NS), "the first one stays"
+    assert a.receives(namesake.sends(27 * PERIOD_NS), 27 * PERIOD_NS) == []
     assert a.refused()["name_taken"] == 4
     assert {each["of"] for each in a.said if each.get("reason") == "name_taken"} == {"a", "b"}
     # After a silence, as when the daemon has started again, the name is free.
@@ -194,7 +194,7 @@ def test_two_vehicles_of_one_name_are_said() -> None:
 
 def test_the_own_broadcasts_that_a_group_returns_are_nobody() -> None:
     a = Vehicle("a")
-    assert a.hears(a.sends(20 * PERIOD_NS), 20 * PERIOD_NS + 1) == []
+    assert a.receives(a.sends(20 * PERIOD_NS), 20 * PERIOD_NS + 1) == []
     assert a.refused() == {}
     assert a.said == []
 
@@ -244,7 +244,7 @@ def test_what_cannot_be_used_is_counted_and_said_once(what: str) -> None:
     a, b = Vehicle("a"), Vehicle("b", AWAY_NS)
     exchange(a, b, 3)
     for k in range(3):
-        assert a.hears(pack(data), 23 * PERIOD_NS + k) == []
+        assert a.receives(pack(data), 23 * PERIOD_NS + k) == []
     assert a.refused() == {"one_way": 1, reason: 3}
     assert [each.get("reason") for each in a.said].count(reason) == 1
     assert all(str(value).isprintable() for each in a.said for value in each.values())
@@ -262,12 +262,12 @@ def test_receipts_that_nobody_can_have_bound_nothing() -> None:
         Receipt("c", began_ns, 20 * PERIOD_NS, 0),
         Receipt("a", began_ns, 20 * PERIOD_NS, good.sent_ns + 1),
     ):
-        assert a.hears(packed(replace(good, receipts=[receipt])), 20 * PERIOD_NS + 1) == []
+        assert a.receives(packed(replace(good, receipts=[receipt])), 20 * PERIOD_NS + 1) == []
         good = replace(good, state=replace(good.state, sequence=good.state.sequence + 1))
     assert a.refused() == {"one_way": 4}
     # One that would make the state younger than the way of the message allows.
     lie = Receipt("a", began_ns, 20 * PERIOD_NS, 5)
-    assert a.hears(packed(replace(good, receipts=[lie])), 20 * PERIOD_NS + 1) == []
+    assert a.receives(packed(replace(good, receipts=[lie])), 20 * PERIOD_NS + 1) == []
     assert a.refused()["contradiction"] == 1
 
 
@@ -277,7 +277,7 @@ def test_a_flood_is_cut_and_names_are_bounded() -> None:
     good = decoded(b.sends(23 * PERIOD_NS))
     flood = b"".join(packed(replace(good, sender=f"v{k}", receipts=[])) for k in range(1000))
     for _ in range(100):
-        assert a.hears(flood, 23 * PERIOD_NS) == []
+        assert a.receives(flood, 23 * PERIOD_NS) == []
     assert a.refused()["too_many"] > 100_000 - MAX_PER_S
     assert len(a.device._neighbours) == MAX_NEIGHBOURS
     assert len(a.said) <= MAX_NEIGHBOURS + 5
@@ -292,7 +292,7 @@ def test_a_group_of_equals_is_one_address() -> None:
 
 @pytest.mark.anyio
 async def test_two_radios_talk_through_a_group_and_survive_others() -> None:
-    """On both event loops, over the loopback interface."""
+    """They run on both event loops, over the loopback interface."""
     place = f"udp:239.255.76.86:{free_port()}?interface=127.0.0.1&ttl=0"
     a, b = Vehicle("a"), Vehicle("b")
     ports = [make_port(name, place) for name in ("a", "b", "other")]
@@ -313,7 +313,7 @@ async def test_two_radios_talk_through_a_group_and_survive_others() -> None:
                     ports[k].send(record, NEVER_NS, now_ns)
                 new = host.received[read[k] :]
                 read[k] += len(new)
-                found = own.hears(new, now_ns)
+                found = own.receives(new, now_ns)
                 accepted.extend(found if own is a else [])
             return len(accepted) > 3
 

@@ -29,7 +29,7 @@ AHEAD_M, STEP_M = 15.0, 0.2
 PATH_S = 0.1
 """Resolution of the paths of others."""
 LATER_S, LATER_M = 10.0, 60.0
-"""How far a path goes on straight behind its plan: in time, and where only the way counts."""
+"""Straight part of a path behind its plan: in time, and where only the way counts."""
 SILENT_NS = 1_000_000_000
 """Time without a message after which a vehicle counts as silent."""
 PERIOD_NS = 50_000_000
@@ -145,16 +145,16 @@ class RightOfWay(PurePursuit):
         x_m, y_m = self._centres(grid_m)
         times_s = self._arrivals(grid_m, speed_mps)
         free, starts = True, []
-        heard = {
+        fresh = {
             name: state
             for name, state in self._neighbours.items()
             if self._now_ns - state.t_ns <= SILENT_NS
         }
         near = nsmallest(
-            MOST, heard, lambda name: hypot(heard[name].x_m - x_m[0], heard[name].y_m - y_m[0])
+            MOST, fresh, lambda name: hypot(fresh[name].x_m - x_m[0], fresh[name].y_m - y_m[0])
         )
         for name in near:
-            state = heard[name]
+            state = fresh[name]
             age_s = (self._now_ns - state.t_ns) * 1e-9
             conflict = self._conflict(grid_m, x_m, y_m, self._path(state, age_s))
             if conflict is None:
