@@ -3,7 +3,8 @@
     python bench/convoy.py [--seeds 7] [--json]
 
 The convoy of docs/examples/convoy from its leader's braking on, 17 to 24 s after the start, for the
-controller as it is, without smoothing, and without smoothing with a measured velocity that is 15
+controller as it is, with the present speed of the predecessor in place of the planned one, with
+that and without smoothing, and with that, without smoothing and with a measured velocity that is 15
 times as exact: the speed estimates that the vehicles broadcast rest on it.
 """
 
@@ -21,9 +22,11 @@ from vehicled.run.spec import RunSpec
 
 FILE = Path(__file__).parents[1] / "docs" / "examples" / "convoy" / "convoy.toml"
 FROM_S, TO_S = 17.0, 24.0
-AT_ONCE = [f"fleet.v{k}.controller.Convoy.smoothing_s=0" for k in (1, 2, 3)]
+PRESENT = [f"fleet.v{k}.controller.Convoy.preview_s=0" for k in (1, 2, 3)]
+AT_ONCE = [*PRESENT, *(f"fleet.v{k}.controller.Convoy.smoothing_s=0" for k in (1, 2, 3))]
 VARIANTS = {
     "as it is": [],
+    "present speed": PRESENT,
     "without smoothing": AT_ONCE,
     "without smoothing, velocity exact": [*AT_ONCE, "sim.gnss.velocity_sigma_mps=0.002"],
 }

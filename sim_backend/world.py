@@ -25,6 +25,7 @@ from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.mocap import driver_of as mocap_driver_of
 from sim_backend.emulators.msglink import MsgLinkEmulator
 from sim_backend.emulators.registry import emulator
+from sim_backend.emulators.v2v import V2vRadio
 from sim_backend.hand import HandError, HandledPlant
 from sim_backend.latency import delayed
 from sim_backend.plant.actuators import Actuators
@@ -346,7 +347,7 @@ class World:
         for port in self._radios:
             device = self._emulators[port]
             radio = device.emulator if isinstance(device, FailingEmulator) else device
-            if isinstance(radio, MsgLinkEmulator) and radio.broadcasts:
+            if isinstance(radio, MsgLinkEmulator | V2vRadio) and radio.broadcasts:
                 found += radio.broadcasts
                 radio.broadcasts = []
         return found

@@ -51,6 +51,7 @@ LONGEST = {
     "sick": b"\x02\x02\x02\x02\x00\x00\x9c\x30s",
     "sick_text": b"\x02sSN LMDscandata ",
     "natnet": datagram(bytes(MAX_DATA_BYTES))[:8],
+    "v2v": datagram(bytes(MAX_DATA_BYTES))[:8],
     "vicon": datagram(bytes(MAX_DATA_BYTES))[:8],
     "vrpn": vrpn.HEAD.pack(vrpn.MOST_BYTES, 0, 0, 0, 0, 0),
     "encoder": b"1,1;1,1;1,1;",

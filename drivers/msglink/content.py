@@ -5,6 +5,7 @@ from collections.abc import Callable
 from math import pi
 from typing import Any
 
+from drivers.neighbours import MAX_SPEED_MPS, MAX_YAW_RAD, problem_of
 from vehicled.core.messages import (
     GnssFix,
     Heading,
@@ -16,12 +17,9 @@ from vehicled.core.messages import (
     WheelSpeed,
 )
 
-MAX_SPEED_MPS, MAX_HEIGHT_M = 500.0, 1e5
+MAX_HEIGHT_M = 1e5
 MAX_FORCE_MPS2, MAX_RATE_RADPS = 2e4, 1e3
 MAX_MOTOR_RADPS = 1e5
-MAX_MAP_M = 1e6
-MAX_YAW_RAD = 1e3
-"""A yaw may count turns."""
 
 
 def _beyond(value: float, limit: float) -> bool:
@@ -59,15 +57,6 @@ def _imu(m: ImuSample) -> str:
     )
 
 
-def _neighbour(m: NeighbourState) -> str:
-    # Of NaN a controller can make nothing: a vehicle that knows no place says none.
-    if not (abs(m.x_m) <= MAX_MAP_M and abs(m.y_m) <= MAX_MAP_M):
-        return "place"
-    if not abs(m.yaw_rad) <= MAX_YAW_RAD:
-        return "yaw"
-    return "" if abs(m.speed_mps) <= MAX_SPEED_MPS else "speed"
-
-
 def _heading(m: Heading) -> str:
     return "yaw" if _beyond(m.yaw_rad, MAX_YAW_RAD) else "sigma" if m.sigma_rad < 0.0 else ""
 
@@ -86,6 +75,6 @@ def _steering(m: SteeringFeedback) -> str:
 
 CHECKS: dict[type[Message], Callable[[Any], str]] = {
     GnssFix: _fix, ImuSample: _imu, Heading: _heading, WheelSpeed: _wheels, MotorStatus: _motor,
-    SteeringFeedback: _steering, NeighbourState: _neighbour,
+    SteeringFeedback: _steering, NeighbourState: problem_of,
 }  # fmt: skip
 """Checks by message: each returns the field that cannot be true; empty if all can."""

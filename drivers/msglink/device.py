@@ -8,14 +8,13 @@ from msgspec.structs import force_setattr
 
 from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.msglink.content import CHECKS
-from drivers.msglink.radio import OwnState
+from drivers.neighbours import CONSUMED, OwnState
 from vehicled.core.messages import (
     ALL,
     ActuatorCommand,
     Message,
     NeighbourState,
     PortState,
-    StateEstimate,
 )
 from vehicled.core.ports import NEVER_NS, Action, Device, Send
 from vehicled.core.wire.usage import MessageUsage, Unused
@@ -31,7 +30,7 @@ class MsgLinkDevice(Device):
     produces: ClassVar[tuple[type[Message], ...]] = ALL
     consumes: tuple[type[Message], ...] = (ActuatorCommand,)
     """A radio, which is a device with the message ``NeighbourState`` alone, also takes the
-    estimate."""
+    estimate and the planned motion."""
     command_only: ClassVar[bool] = True
 
     Params: ClassVar[type[MsgLinkParams]] = MsgLinkParams
@@ -45,9 +44,9 @@ class MsgLinkDevice(Device):
         self._accepts = frozenset(messages)
         self._lifetime_ns = command_lifetime_ns
         self._tx: list[Action] = []
-        self._radio = OwnState(command_lifetime_ns) if self._accepts == {NeighbourState} else None
+        self._radio = OwnState() if self._accepts == {NeighbourState} else None
         if self._radio is not None:
-            self.consumes = (ActuatorCommand, StateEstimate)
+            self.consumes = CONSUMED
             self.command_only = False  # type: ignore[misc]  # its own state has a time of its own
         self.usage = MessageUsage()
 
@@ -102,8 +101,8 @@ class MsgLinkDevice(Device):
         return NEVER_NS if self._radio is None else self._radio.due_ns
 
     def on_time(self, now_ns: int) -> Sequence[Message]:
-        if self._radio is not None:
-            self._tx += self._radio.on_time(now_ns)
+        if self._radio is not None and (state := self._radio.take(now_ns)) is not None:
+            self._tx.append(Send(encode(state), now_ns + self._lifetime_ns))
         return ()
 
     def take_tx(self) -> Sequence[Action]:

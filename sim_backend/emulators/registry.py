@@ -41,6 +41,7 @@ EMULATORS: dict[str, str] = {
     "sick": "sim_backend.emulators.sick:sick",
     "ublox": "sim_backend.emulators.ublox:ublox",
     "unicore": "sim_backend.emulators.unicore:unicore_unit",
+    "v2v": "sim_backend.emulators.v2v:V2vRadio",
     "vectornav": "sim_backend.emulators.vectornav:vectornav",
     "vicon": "sim_backend.emulators.mocap:ViconTracker",
     "vrpn": "sim_backend.emulators.mocap:VrpnServer",

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from sim_backend.connection import START_NS, Goodbye, Listener, Peer
 from sim_backend.fleet.fleet import Fleet, FleetMember, check_members
@@ -43,8 +44,8 @@ from vehicled.core.plain_text import printable
 from vehicled.runtime.loop import PreciseSelector
 from vehicled.runtime.simulator import add_options
 
-REPORT_S = 0.5
-"""Interval of the progress lines, s."""
+REPORT_S, WATCHED_REPORT_S = 0.5, 0.1
+"""Interval of the progress lines, s, and where a page shows the other traffic."""
 TERMINATED = 128 + signal.SIGTERM
 BAD_INPUT = 2
 
@@ -101,7 +102,8 @@ def _members(order: FleetOrder) -> tuple[list[FleetMember], dict[str, Listener]]
 
 def _fleet(members: list[FleetMember], order: FleetOrder, start_ns: int, utc_ns: int) -> Fleet:
     channel = RadioChannel(order.radio, order.seed)
-    return Fleet(members, start_ns, utc_ns, channel, traced=order.trace, lags=order.clock == "wall")
+    lags = order.clock == "wall"
+    return Fleet(members, start_ns, utc_ns, channel, traced=order.trace, lags=lags, seed=order.seed)
 
 
 def _serve(
@@ -119,7 +121,7 @@ def _serve(
     run = FleetLockstep(fleet, served, START_NS, order.timeout_s)
     # Virtual time waits for a collection, so none is made ahead of it.
     gc.freeze()
-    _drive(run, fleet, START_NS)
+    _drive(run, fleet, START_NS, order)
 
 
 def _serve_in_wall_time(
@@ -147,34 +149,42 @@ def _serve_in_wall_time(
         run = FleetWall(fleet, served, selector, start_ns, order.timeout_s)
         gc.collect()
         gc.freeze()
-        _drive(run, fleet, start_ns)
+        _drive(run, fleet, start_ns, order)
 
 
-def _drive(run: FleetLockstep | FleetWall, fleet: Fleet, start_ns: int) -> None:
+def _drive(run: FleetLockstep | FleetWall, fleet: Fleet, start_ns: int, order: FleetOrder) -> None:
     """Drive until no daemon runs, and write the report."""
     try:
-        _turn(run, fleet, start_ns)
+        _turn(run, fleet, start_ns, watched=order.watched and fleet.traffic is not None)
     except BaseException as error:
         # Send the cause; otherwise the daemons would only see their streams end.
         for member in run.running:
             member.peer.goodbye(f"the simulator ends: {str(error) or type(error).__name__}")
         raise
     cars = [[msgspec.structs.astuple(each) for each in trace] for trace in fleet.car_traces]
-    outline_m = fleet.traffic.outline if fleet.traffic is not None else (0.0, 0.0, 0.0)
     reports = [_report(member, start_ns) for member in run.members]
-    _write(FleetReport(reports, cars, outline_m))
+    _write(FleetReport(reports, cars, _car_outline_m(fleet)))
 
 
-def _turn(run: FleetLockstep | FleetWall, fleet: Fleet, start_ns: int) -> None:
+def _car_outline_m(fleet: Fleet) -> tuple[float, float, float]:
+    return fleet.traffic.outline if fleet.traffic is not None else (0.0, 0.0, 0.0)
+
+
+def _turn(run: FleetLockstep | FleetWall, fleet: Fleet, start_ns: int, *, watched: bool) -> None:
+    report_s = WATCHED_REPORT_S if watched else REPORT_S
     said_s = time.monotonic()
     while run.turn():
-        if time.monotonic() - said_s >= REPORT_S:
+        if time.monotonic() - said_s >= report_s:
             said_s = time.monotonic()
             if select.select([sys.stdin], [], [], 0.0)[0]:
                 # The command is gone, and nobody waits for the result.
                 raise FleetTerminated
             driven_m = {vehicle.name: vehicle.driven_m for vehicle in fleet.vehicles}
-            _write(FleetProgress((run.now_ns - start_ns) * 1e-9, len(run.running), driven_m))
+            news = FleetProgress((run.now_ns - start_ns) * 1e-9, len(run.running), driven_m)
+            if watched:
+                cars = [(each.x_m, each.y_m, each.yaw_rad) for each in fleet.cars]
+                news = replace(news, cars=cars, car_outline_m=_car_outline_m(fleet))
+            _write(news)
 
 
 def _greet(

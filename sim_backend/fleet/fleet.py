@@ -311,9 +311,18 @@ class Fleet:
         for vehicle in self.vehicles:
             at = vehicle.motion
             vehicle.trace.append(TracePose(time_s, at.x_m, at.y_m, at.yaw_rad, at.speed_mps))
-        for trace, body in zip(self.car_traces, self.traffic.bodies if self.traffic else ()):
+        for trace, pose in zip(self.car_traces, self.cars, strict=True):
+            trace.append(pose)
+
+    @property
+    def cars(self) -> list[TracePose]:
+        """Poses of the other traffic now."""
+        time_s = (self._now_ns - self._start_ns) * 1e-9
+        found = []
+        for body in self.traffic.bodies if self.traffic else ():
             x_m, y_m, yaw_rad, vx_mps, vy_mps = body.state(time_s)
-            trace.append(TracePose(time_s, x_m, y_m, yaw_rad, hypot(vx_mps, vy_mps)))
+            found.append(TracePose(time_s, x_m, y_m, yaw_rad, hypot(vx_mps, vy_mps)))
+        return found
 
 
 def traffic_among(members: Sequence[FleetMember], seed: int) -> Traffic | None:

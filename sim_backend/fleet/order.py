@@ -36,6 +36,8 @@ class FleetOrder(Struct, frozen=True, kw_only=True):
     clock: Literal["lockstep", "wall"] = "lockstep"
     trace: bool = False
     """True if the report gives the poses of all vehicles."""
+    watched: bool = False
+    """True if the progress gives the poses of the other traffic, ten times a second."""
 
 
 class FleetReady(Struct, frozen=True, tag=True):
@@ -50,6 +52,10 @@ class FleetProgress(Struct, frozen=True, tag=True):
     running: int
     """Number of daemons that run."""
     driven_m: dict[str, float]
+    cars: list[tuple[float, float, float]] = []
+    """Other traffic: x, y and heading of each car; empty unless watched."""
+    car_outline_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Distances from the reference point of a car to front and rear, and half the width."""
 
 
 class VehicleReport(Struct, frozen=True, kw_only=True):

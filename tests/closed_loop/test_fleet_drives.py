@@ -1,5 +1,6 @@
 """Several vehicles in one world: they repeat, see each other, collide, and go on when one dies."""
 
+import argparse
 import json
 import os
 import re
@@ -14,7 +15,12 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from sim_backend.fleet.fleet import Fleet
+from sim_backend.connection import START_NS
+from sim_backend.fleet.__main__ import _fleet
+from sim_backend.fleet.fleet import Fleet, FleetMember
+from sim_backend.fleet.order import FleetOrder, VehicleOrder
+from sim_backend.options import world_setup
+from sim_backend.world import SIMULATED_UTC_NS
 from tests.busy_computer import DEADLINE_S
 from tests.closed_loop.conftest import ROOT, command, sim
 from vehicled.core.errors import SetupError
@@ -23,10 +29,12 @@ from vehicled.log.reader import LogReader
 from vehicled.profile import load_profile
 from vehicled.run import fleet_processes
 from vehicled.run.fleet import course_from, parse_vehicle, plan_fleet, read_fleet, seed_of
+from vehicled.run.fleet_bridges import FleetBridges
 from vehicled.run.fleet_processes import drive_fleet
 from vehicled.run.fleet_result import FleetOutcome, VehicleResult, digest_of
 from vehicled.run.plan import course_of
 from vehicled.run.spec import RunSpec
+from vehicled.runtime.simulator import add_options
 
 ART = load_profile("art")
 SCANNER = """set = [
@@ -219,6 +227,55 @@ def test_options_that_belong_to_one_vehicle_are_refused():
     status, _, said = command("sim", "--fleet", "missing.toml")
     assert status == 2
     assert "missing.toml" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "cure"),
+    [
+        (["--ros2-commands"], "needs --ros2"),
+        (["--ros2-autoware"], "needs --ros2"),
+        (["--mavlink-commands"], "needs --mavlink"),
+        (["--mavlink"], "needs --clock wall"),
+        (["--mavlink", "udpin:0.0.0.0:14550", "--clock", "wall"], "use udp:HOST:PORT"),
+        (["--mavlink", "--mavlink-id", "250", "--clock", "wall"], "use one up to 249"),
+    ],
+)
+def test_options_of_bridges_that_cannot_be_are_refused_with_the_cure(options, cure):
+    """They were ignored without ``--ros2`` and ``--mavlink``."""
+    status, _, said = command("sim", "--vehicle", "a=art", "--vehicle", "b=art,from_m=5", *options)
+    assert status == 2
+    assert cure in said
+
+
+def test_each_vehicle_has_a_domain_and_a_system_id_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROS_DOMAIN_ID", "3")
+    spec = RunSpec(
+        profile="art", clock="wall", ros2="", ros2_commands=True,
+        mavlink="udp:127.0.0.1:14550", mavlink_id=7,
+    )  # fmt: skip
+    entries = [parse_vehicle("b=art"), parse_vehicle("a=art,from_m=5")]
+    bridges = FleetBridges.of(plan_fleet(entries, spec, tmp_path), spec)
+    assert bridges.environment == {"a": {"ROS_DOMAIN_ID": "3"}, "b": {"ROS_DOMAIN_ID": "4"}}
+    assert [each[-1] for each in bridges.arguments.values()] == ["7", "8"]
+    assert bridges.arguments["b"][:2] == ["--ros2=", "--ros2-commands"]
+    assert "a 3, b 4" in bridges.text
+
+
+def test_the_traffic_of_a_fleet_is_drawn_from_its_seed():
+    arguments = ["--profile", "hunter_se", "--course", "intersection/north", "--listen", "fd:0"]
+    arguments += ["--scene", "intersection", "--set", "sim.traffic.vehicles=3"]
+    places = []
+    for seed in (1, 2):
+        order = FleetOrder(
+            vehicles=[VehicleOrder(name="a", arguments=arguments)], timeout_s=1.0, greeting_s=1.0,
+            seed=seed,
+        )  # fmt: skip
+        options = argparse.ArgumentParser(allow_abbrev=False)
+        add_options(options)
+        member = FleetMember("a", world_setup(options.parse_args(arguments)))
+        places.append(_fleet([member], order, START_NS, SIMULATED_UTC_NS).cars)
+    assert len(places[0]) == 3
+    assert places[0] != places[1]
 
 
 def test_a_scene_along_the_course_of_each_vehicle_is_refused(tmp_path):
@@ -504,6 +561,7 @@ def test_a_convoy_follows_what_its_predecessor_broadcasts(tmp_path):
     received = messages(vehicles["v1"]["log"], NeighbourState)
     senders = {each.sender for each in received}
     assert senders == {"v0", "v2", "v3"}
+    assert any(each.plan_speed_mps for each in received), "it drives by itself"
     late_ms = [(each.t_rx_ns - each.t_ns) * 1e-6 for each in received]
     assert min(late_ms) >= 50.0
     stamps = [each.t_ns for each in received if each.sender == "v0"]
@@ -520,6 +578,31 @@ def test_the_obstacle_stop_comes_late_at_a_crossing():
     assert "obstacle ahead" in vehicles["north"]["why"]
     impacts = [vehicles[name]["contacts"][0] for name in ("east", "north")]
     assert impacts[0]["speed_mps"] == impacts[1]["speed_mps"] < 0.95
+
+
+def test_a_vehicle_gives_way_by_messages_and_nobody_drives_without_them(tmp_path):
+    """A tenth of the messages is lost, then all are."""
+    folder = ROOT / "docs" / "examples" / "right_of_way"
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    text = (folder / "right_of_way.toml").read_text()
+    _, vehicles, _, _ = fleet(
+        *fleet_file(tmp_path, text), "--duration", "9", "--log", str(tmp_path)
+    )
+    assert not any(each["contacts"] for each in vehicles.values())
+    east, north = (
+        [each for each in messages(vehicles[name]["log"], GroundTruth) if 3e9 < each.t_ns < 10e9]
+        for name in ("east", "north")
+    )
+    assert min(each.speed_mps for each in east) > 0.7, "it has the right of way"
+    waits = [each.y_m for each in north if each.speed_mps < 0.05]
+    assert waits
+    assert -2.5 < min(waits) <= max(waits) < -0.9, "it waits before the crossing"
+    plans = [each.plan_speed_mps for each in messages(vehicles["east"]["log"], NeighbourState)]
+    assert any(plan and plan[0] > 0.7 and plan[-1] < 0.1 for plan in plans), "it says so before"
+    lost = fleet_file(tmp_path, text.replace("loss = 0.1", "loss = 1.0"))
+    _, vehicles, _, _ = fleet(*lost, "--duration", "3", "--no-log")
+    assert max(each["driven_m"] for each in vehicles.values()) < 0.1
 
 
 def test_a_follower_that_receives_nothing_stays_where_it_is(tmp_path):

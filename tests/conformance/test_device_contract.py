@@ -31,6 +31,8 @@ from drivers.sbg.device import SbgDevice, SbgParams
 from drivers.ublox.codec import encode as ublox_frame
 from drivers.ublox.device import UbloxDevice
 from drivers.ublox.layouts import NavEoe, NavPvt
+from drivers.v2v import codec as v2v
+from drivers.v2v.device import V2vDevice, V2vParams
 from drivers.vesc.canbus import Status, encode_can, split_comm
 from drivers.vesc.comm import encode_comm
 from drivers.vesc.device import VescCan, VescUart
@@ -49,6 +51,7 @@ from vehicled.core.messages import (
     MapPose,
     Message,
     MotorStatus,
+    NeighbourState,
     PortState,
     RcChannels,
     ReferenceState,
@@ -262,6 +265,14 @@ def mavlink_frames(i: int) -> bytes:
         mavlink.WheelDistance(us, (0.1 * i, 0.1 * i, *(0.0,) * 14), 2),
     ]
     return b"".join(map(writer.frame, contents))
+
+
+def v2v_broadcast(i: int) -> bytes:
+    plan: Any = [tuple(0.5 * k for k in range(11))] * 5
+    state = NeighbourState(
+        90 + i, 0, "", 1.0, 2.0, 0.5, 0.9, 0.0, 0.02, 0.3, 0.0, 0.0, i + 1, float("nan"), *plan
+    )
+    return datagram(v2v.encode(v2v.Broadcast("", f"v{i}", 1, 91 + i, state)))
 
 
 STICKS = [tuple(992.0 + i + 10 * k for k in range(16)) for i in range(4)]
@@ -483,6 +494,11 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
             AutopilotDevice.Params(), [*MOTOR_OUTPUT, *IMU_OUTPUT, GnssFix], LIFETIME_NS
         ),
         b"".join(map(mavlink_frames, range(3))),
+    ),
+    "v2v": (
+        lambda: V2vDevice(V2vParams(name="own"), [NeighbourState], LIFETIME_NS),
+        # States without receipts are refused; what cannot be read is said at once.
+        b"".join(map(v2v_broadcast, range(3))) + datagram(v2v.HEAD),
     ),
     "sabertooth": (
         lambda: sabertooth.SabertoothDevice(

@@ -1,27 +1,33 @@
 """Radio between vehicles: the own state is sent at a fixed rate, and the channel delays, loses and
 limits it."""
 
+import dataclasses
 import runpy
-from math import inf, isnan, nan
+from itertools import pairwise
+from math import inf, isnan, nan, pi
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from drivers.msglink.codec import MsglinkDecoder, encode
 from drivers.msglink.device import MsgLinkDevice, MsgLinkParams
-from drivers.msglink.radio import OLDEST_NS, PERIOD_NS
+from drivers.neighbours import OLDEST_NS, PERIOD_NS
 from sim_backend.fleet.radio import RadioChannel, RadioModel
+from vehicled.control.pure_pursuit import PurePursuit, PurePursuitParams
 from vehicled.core.messages import (
     ActuatorCommand,
     ImuSample,
     NeighbourState,
+    PlannedMotion,
     PortState,
     StateEstimate,
 )
 from vehicled.core.ports import NEVER_NS
 from vehicled.paths.catalog import load_course
 from vehicled.profile import load_profile
+from vehicled.run.fleet import course_from
 
 STATE = NeighbourState(5, 0, "", 1.0, 2.0, 0.5, 0.9, 0.0, 0.02)
 PLACES = {"a": (0.0, 0.0), "b": (10.0, 0.0), "c": (100.0, 0.0)}
@@ -96,6 +102,102 @@ def test_the_own_state_is_sent_at_a_fixed_rate():
     assert sent(device, 2 * PERIOD_NS + OLDEST_NS + PERIOD_NS) == [], "the estimate is too old"
 
 
+def test_the_plan_is_sent_with_times_from_the_state_on():
+    device = radio()
+    plan = PlannedMotion(
+        PERIOD_NS - 50_000_000, (0.0, 0.5), (1.0, 2.0), (0.0, 0.0), (0.0, 0.0), (1.0, 1.0)
+    )
+    device.on_command(plan, PERIOD_NS)
+    device.on_command(estimate(PERIOD_NS), PERIOD_NS)
+    (state,) = sent(device, PERIOD_NS)
+    assert state.plan_time_s == pytest.approx((-0.05, 0.45))
+    assert (state.plan_x_m, state.sequence) == ((1.0, 2.0), 1)
+    later_ns = 2 * PERIOD_NS + OLDEST_NS
+    device.on_command(estimate(later_ns), later_ns)
+    (state,) = sent(device, later_ns)
+    assert (state.plan_time_s, state.sequence) == ((), 2), "a plan that is old is none"
+
+
+def test_a_plan_that_cannot_be_is_refused_with_its_state():
+    good = replace(
+        STATE,
+        plan_time_s=(0.0,),
+        plan_x_m=(0.0,),
+        plan_y_m=(0.0,),
+        plan_yaw_rad=(0.0,),
+        plan_speed_mps=(1.0,),
+    )
+    assert len(radio().on_rx(encode(good), 9)) == 1
+    for odd in (
+        {"plan_x_m": (nan,)},
+        {"plan_y_m": ()},
+        {"plan_time_s": (nan,)},
+        {"plan_speed_mps": (1e4,)},
+    ):
+        assert not any(
+            isinstance(each, NeighbourState)
+            for each in radio().on_rx(encode(replace(good, **odd)), 9)
+        )
+
+
+def test_a_state_of_a_log_without_plan_is_read():
+    """Fields are appended with defaults: what an older version wrote has fewer."""
+    old = msgspec.msgpack.encode(list(msgspec.to_builtins(STATE))[:13])
+    read = msgspec.msgpack.decode(old, type=NeighbourState)
+    assert (read.sender, read.plan_time_s, read.sequence) == ("", (), 0)
+    assert read.plan.problem == ""
+
+
+def planned(vehicle_speed_mps, *, cap_mps=inf, from_m=0.0, reverse=False):
+    """Motion that a pure pursuit plans at the start of a course."""
+    profile = load_profile("hunter_se" if reverse else "art")
+    course = course_from(load_course(str(EXAMPLES / "leader.csv")), from_m)
+    if reverse:
+        course = dataclasses.replace(
+            course, speed_mps=-course.speed_mps, yaw_rad=course.yaw_rad + pi
+        )
+    params = PurePursuitParams()
+    controller = PurePursuit(params, profile.vehicle, profile.limits, course, 0.01)
+    assert controller.planned_motion(0) is None, "it has not stepped"
+    controller.limit_speed(cap_mps)
+    controller.step(
+        replace(
+            estimate(10**9, from_m), y_m=0.0, yaw_rad=pi * reverse, speed_mps=vehicle_speed_mps
+        ),
+        10**9,
+    )
+    return controller.planned_motion(10**9)
+
+
+def test_the_plan_follows_course_and_speeds():
+    plan = planned(0.5)
+    assert plan.problem == ""
+    assert plan.t_ns == 10**9
+    assert (plan.time_s[0], plan.time_s[-1]) == (0.0, 5.0)
+    assert plan.speed_mps[0] == 0.5
+    assert plan.speed_mps[-1] == pytest.approx(1.5, abs=0.05), "that of the course"
+    way_m = sum(0.25 * (a + b) for a, b in pairwise(plan.speed_mps))
+    assert plan.x_m[-1] - plan.x_m[0] == pytest.approx(way_m, abs=0.1)
+    assert max(map(abs, plan.y_m)) < 1e-6
+    assert max(planned(0.5, cap_mps=0.8).speed_mps) < 0.8
+
+
+def test_the_plan_of_a_reversing_vehicle_goes_the_way_it_drives():
+    plan = planned(-0.5, reverse=True)
+    assert plan.problem == ""
+    assert max(plan.speed_mps) < 0.0
+    assert plan.x_m[-1] > plan.x_m[0] + 2.0
+    assert abs(plan.yaw_rad[-1]) == pytest.approx(pi)
+
+
+def test_the_plan_stops_at_the_end_of_the_course():
+    plan = planned(1.0, from_m=57.0)
+    assert plan.speed_mps[-1] < 0.1
+    assert 2.9 < plan.x_m[-1] - plan.x_m[0] <= 3.01
+    assert plan.problem == ""
+    assert planned(0.0).speed_mps[1] > 0.2, "it starts"
+
+
 def test_only_a_device_with_nothing_else_is_a_radio():
     actuator = MsgLinkDevice(MsgLinkParams(), [NeighbourState, ImuSample], 50_000_000)
     assert actuator.next_due_ns() == NEVER_NS
@@ -152,5 +254,16 @@ def test_the_follower_keeps_its_set_gap(follower):
     assert follower.speed_cap_mps(5.0) == 0.0
     follower.on_neighbour(received(70.0))
     assert follower.speed_cap_mps(5.0) == inf, "it is beyond the course"
+    follower.on_neighbour(
+        replace(
+            received(5.0 + set_m),
+            plan_time_s=(0.0, 1.0),
+            plan_x_m=(0.0,) * 2,
+            plan_y_m=(0.0,) * 2,
+            plan_yaw_rad=(0.0,) * 2,
+            plan_speed_mps=(1.0, 0.6),
+        )
+    )
+    assert follower.speed_cap_mps(5.0) == pytest.approx(0.8 / 1.5 + 1.0 / 3.0, abs=1e-6)
     follower._now_ns = 3 * 10**9
     assert follower.speed_cap_mps(5.0) == 0.0, "it has received nothing for too long"

@@ -9,13 +9,15 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.busy_computer import DEADLINE_S
+from vehicled.live.bridges.frames import FrameKind
 from vehicled.live.bridges.process import BridgeProcess
-from vehicled.live.view.fleet_wire import FleetVehicleFacts, FleetViewConfig
+from vehicled.live.view.fleet_wire import FleetCars, FleetVehicleFacts, FleetViewConfig
 from vehicled.live.view.wire import CourseFacts
 
 pytestmark = pytest.mark.xdist_group("view")
@@ -94,7 +96,7 @@ def daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
 
 
 @contextmanager
-def page(folder: Path, *names: str) -> Iterator[ClientConnection]:
+def page(folder: Path, *names: str, cars: FleetCars | None = None) -> Iterator[ClientConnection]:
     """Serve the page of a fleet and open its socket."""
     course = CourseFacts("line", 1.0, closed=False, x_m=[0.0, 1.0], y_m=[0.0, 0.0])
     vehicles = [
@@ -103,6 +105,8 @@ def page(folder: Path, *names: str) -> Iterator[ClientConnection]:
     config = FleetViewConfig(host="127.0.0.1", port=0, token=TOKEN, names=[], vehicles=vehicles)
     process = BridgeProcess.start("page", "vehicled.live.view.fleet_server", config)
     try:
+        if cars is not None:
+            process.offer(FrameKind.STATE, msgspec.msgpack.encode(cars))
         url = f"ws://127.0.0.1:{process.port}/socket"
         for token in ("", "?token=wrong"):
             with pytest.raises(InvalidStatus):
@@ -143,6 +147,14 @@ def test_it_shows_each_vehicle_with_the_newest_reason_to_stop(tmp_path, daemon):
         a, b = tick["vehicles"]["a"], tick["vehicles"]["b"]
         assert (a["mode"], a["stop"], a["x"]) == ("AUTO", "obstacle ahead", 1.0)
         assert b == {"age_s": None}
+
+
+def test_it_shows_the_other_traffic(tmp_path, daemon):
+    daemon("a")
+    with page(tmp_path, "a", cars=FleetCars([(1.0, 2.0, 0.5)], (3.5, 0.9, 0.9))) as opened:
+        tick = until(opened, lambda message: message["k"] == "tick" and "cars" in message)
+    assert tick["cars"] == [[1.0, 2.0, 0.5]]
+    assert tick["car_outline_m"] == [3.5, 0.9, 0.9]
 
 
 def test_a_stop_for_all_reaches_every_daemon_although_one_hangs(tmp_path, daemon):

@@ -505,6 +505,14 @@ def test_without_permission_nothing_is_asked() -> None:
     assert (bench.asked, bench.offered) == ([], [])
 
 
+def test_a_vehicle_with_another_system_id_takes_what_is_for_that_alone() -> None:
+    bench = Bench()
+    bench.pilot.view.config = msgspec.structs.replace(CONFIG, system_id=2)
+    for system in (1, 2):
+        bench.take(mav.MAVLink_mission_clear_all_message(system, 1))
+    assert [each.get_type() for each in bench.sent].count("MISSION_ACK") == 1
+
+
 @pytest.mark.parametrize(
     ("system", "component", "taken"),
     [(1, 1, True), (0, 0, True), (1, 190, True), (2, 1, False), (1, 100, False)],

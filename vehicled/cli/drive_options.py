@@ -2,6 +2,7 @@
 
 from argparse import _ArgumentGroup
 
+from vehicled.live.bridges.mavlink.config import MOST_SYSTEM_ID
 from vehicled.run.argument_types import COURSE, KEY, PROFILE, PROGRAMME, SCENE, TEXT, between, whole
 from vehicled.run.command_line import CommandParser
 
@@ -154,6 +155,14 @@ def add_mavlink(parser: CommandParser | _ArgumentGroup) -> None:
         "--mavlink-commands",
         action="store_true",
         help="with --mavlink: let ground stations command the vehicle",
+    )
+    parser.add_argument(
+        "--mavlink-id",
+        type=whole(1, MOST_SYSTEM_ID, f"expected a system id from 1 to {MOST_SYSTEM_ID}"),
+        default=1,
+        metavar="N",
+        help="with --mavlink: system id of the vehicle (default 1); vehicles that one ground "
+        "station sees need different ones",
     )
 
 

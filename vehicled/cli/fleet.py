@@ -14,6 +14,7 @@ from vehicled.cli.sim import spec_of
 from vehicled.cli.sim_like import given
 from vehicled.core.errors import SetupError
 from vehicled.run.fleet import FleetFile, FleetPlan, parse_vehicle, plan_fleet, read_fleet, varied
+from vehicled.run.fleet_bridges import FleetBridges
 from vehicled.run.fleet_processes import drive_fleet
 from vehicled.run.fleet_result import FleetOutcome
 from vehicled.run.output import check_plot_file
@@ -30,8 +31,6 @@ _ALONE = {
     "like": "--like repeats the drive of one vehicle",
     "by_hand": "--by-hand drives one vehicle",
     "connect": "a fleet starts a simulator of its own",
-    "mavlink": "--mavlink speaks for one vehicle",
-    "ros2": "--ros2 publishes one vehicle",
     "name": "--name is of one vehicle: those of a fleet have names",
     "fail": "--fail names a device of one vehicle: give fail= to that vehicle",
     "mixed": "--mixed adds virtual bodies to one vehicle",
@@ -62,13 +61,17 @@ def run_fleet(arguments: Namespace) -> int:
     line = _FleetLine(len(entries))
     with TemporaryDirectory(prefix="vehicled_fleet_") as folder:
         plan = plan_fleet(entries, spec, Path(folder), radio)
+        bridges = FleetBridges.of(plan, spec)
         view = _view(plan, arguments, Path(folder))
+        if bridges.text:
+            print(bridges.text, file=sys.stderr, flush=True)
         end = drive_fleet(
             plan,
             arguments.link_timeout or (WALL_TIMEOUT_S if arguments.clock == "wall" else TIMEOUT_S),
             ends_on_contact=arguments.end_on_contact,
             trace=bool(arguments.plot),
             view=view,
+            bridges=bridges,
             progress=(lambda _: None) if arguments.quiet else line.show,
         )
     line.progress.close()

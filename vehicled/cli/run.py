@@ -123,6 +123,7 @@ def serve(arguments: Namespace) -> int:
             ros2_autoware_auto=arguments.ros2_autoware_auto,
             mavlink=arguments.mavlink,
             mavlink_commands=arguments.mavlink_commands,
+            mavlink_id=arguments.mavlink_id,
             mixed=arguments.mixed or "",
             mixed_vehicles=tuple(arguments.mixed_vehicle),
             mixed_loss=arguments.mixed_loss,

@@ -4,7 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from vehicled.core.messages import ControlCommand, LaserScan, NeighbourState, StateEstimate
+from vehicled.core.messages import (
+    ControlCommand,
+    LaserScan,
+    NeighbourState,
+    PlannedMotion,
+    StateEstimate,
+)
 from vehicled.core.vehicle import Vehicle
 from vehicled.paths.lateral_offset import PlannedOffset
 
@@ -54,6 +60,11 @@ class Controller(ABC):
     def lateral_offset(self) -> PlannedOffset | None:
         """Path beside the course that is being driven, along which obstacles are judged; None for
         the course itself."""
+        return None
+
+    def planned_motion(self, now_ns: int) -> PlannedMotion | None:
+        """Return the motion planned after the last step, for other vehicles; None if the controller
+        knows none. Asked only where a radio broadcasts it."""
         return None
 
     # Optional hooks: a controller overrides those it needs.

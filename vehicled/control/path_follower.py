@@ -10,6 +10,7 @@ from msgspec import Struct
 from vehicled.control.drift import DriftAngle
 from vehicled.control.drive_observer import DriveObserver
 from vehicled.control.interface import Controller
+from vehicled.control.planned_motion import motion_along
 from vehicled.control.preview import (
     Preview,
     motion_yaw_rad,
@@ -29,7 +30,7 @@ from vehicled.control.speed import (
 )
 from vehicled.control.stop import brake_command, is_drivable
 from vehicled.core.clamp import clamp
-from vehicled.core.messages import ControlCommand, StateEstimate
+from vehicled.core.messages import ControlCommand, PlannedMotion, StateEstimate
 from vehicled.core.ports import NEVER_NS
 from vehicled.core.vehicle import MAX_DELAY_NS, Limits, Vehicle
 from vehicled.estimation.four_dof import slew
@@ -159,6 +160,9 @@ class PathFollower(Controller):
         self._wheel_ns: int | None = None
         self._last_ns: int | None = None
         self._stepped_ns: int | None = None
+        self._planned_from: tuple[StateEstimate, float] | None = None
+        """Estimate and arc length of the last step that drove."""
+        self._held = False
 
     @property
     def finished(self) -> bool:
@@ -166,6 +170,7 @@ class PathFollower(Controller):
 
     def step(self, estimate: StateEstimate, now_ns: int) -> ControlCommand:
         self._stepped_ns = now_ns
+        self._planned_from = None
         if not is_drivable(estimate):
             return self._brake(estimate, now_ns)
         dt_s = self._elapsed_s(now_ns)
@@ -209,11 +214,35 @@ class PathFollower(Controller):
         self.command_rad = wheel
         self._wheels.append(now_ns, wheel)
         self._demands.append(now_ns, demand)
+        self._planned_from, self._held = (estimate, here.s_m), steering.hold
         return ControlCommand(
             now_ns, estimate.newest_input_ns, wheel, demand.throttle, demand.brake,
             target.speed_mps, here.s_m, here.cross_track_m, here.heading_error_rad,
             here.curvature_per_m,
         )  # fmt: skip
+
+    def planned_motion(self, now_ns: int) -> PlannedMotion | None:
+        if self._planned_from is None:
+            return None
+        estimate, s_m = self._planned_from
+        return motion_along(
+            self.tracker,
+            estimate.t_ns,
+            s_m,
+            max(self.tracker.direction * estimate.speed_mps, 0.0),
+            self.planned_speed_mps,
+            self._speed_params.acceleration_mps2,
+            self.profile.deceleration_mps2,
+            self.lateral_offset,
+        )
+
+    def planned_speed_mps(self, s_m: float) -> float:
+        """Return the speed magnitude that is planned at an arc length ahead. A law whose cap
+        depends on the place overrides this."""
+        if self._held or self.tracker.finished:
+            return 0.0
+        profile_mps = abs(self.profile.at(s_m, self.tracker.leg).speed_mps)
+        return min(profile_mps, self._allowed_mps, self._by_law_mps)
 
     @property
     def last_demand(self) -> Demand:

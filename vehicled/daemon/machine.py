@@ -42,6 +42,7 @@ from vehicled.core.messages import (
     ObstacleContact,
     OperatorCommand,
     ParameterCommand,
+    PlannedMotion,
     PortEvent,
     PortState,
     ReferenceState,
@@ -211,6 +212,10 @@ class Machine:
             for port, device in devices.items()
             if port not in self._actuators and StateEstimate in device.consumes
         ]
+        self._plan_readers = [
+            port for port, device in devices.items() if PlannedMotion in device.consumes
+        ]
+        pipeline.broadcasts_plan = bool(self._plan_readers)
         # Drivers of one kind report the same faults: under one name, the end of one would end that
         # of the other.
         self._named = frozenset(self._actuators if len(self._actuators) > 1 else ())
@@ -513,6 +518,9 @@ class Machine:
             if (estimate := self.pipeline.estimate.value) is not None:
                 self._devices[port].on_command(estimate, now_ns)
             self._devices[port].on_command(command, now_ns)
+        for port in self._plan_readers:
+            if (plan := self.pipeline.planned_motion.value) is not None:
+                self._devices[port].on_command(plan, now_ns)
 
     def _after_device(self, port: str, device: Device, *, may_send: bool = True) -> None:
         due = device.next_due_ns()

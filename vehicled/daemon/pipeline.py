@@ -42,6 +42,7 @@ from vehicled.core.messages import (
     ObstacleRange,
     OperatorCommand,
     ParameterCommand,
+    PlannedMotion,
     RcChannels,
     Reaction,
     SpeedCommand,
@@ -73,6 +74,8 @@ from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
 
 INBOX_LIMIT = 4096
+PLAN_PERIOD_NS = 100_000_000
+"""Interval of the planned motion that is broadcast."""
 STOP_TIMEOUT_NS = 8 * 10**9
 """Longest wait for standstill after a stop; then the run ends with the brake applied."""
 
@@ -158,6 +161,13 @@ class Pipeline:
         self._accepted: Inbox[Message] = Inbox(INBOX_LIMIT)
         self.estimate: Latest[StateEstimate] = Latest()
         self.newest_command: Latest[ControlCommand] = Latest()
+        self.broadcasts_plan = False
+        """A radio broadcasts the planned motion."""
+        self.planned_motion: Latest[PlannedMotion] = Latest()
+        self._plan_ns = 0
+        self._newest_plan = self.observers.guard(
+            "planned motion", self._made_plan, None, lasting=True
+        )
         self._sent: ActuatorCommand | None = None
         self._asked_mps = nan
         """Magnitude of the target speed of the last demand, m/s; NaN without one."""
@@ -257,6 +267,18 @@ class Pipeline:
         # Asked here, where an exception of the controller is one of its task.
         self._finished = bool(self._controller.finished)
         self._planned = self._controller.lateral_offset
+        if self.broadcasts_plan and now_ns >= self._plan_ns:
+            self._plan_ns = now_ns + PLAN_PERIOD_NS
+            plan = self._newest_plan(now_ns) or PlannedMotion(now_ns, (), (), (), (), ())
+            self.planned_motion.put(plan, now_ns)
+            self._sink.record(plan, now_ns)
+
+    def _made_plan(self, now_ns: int) -> PlannedMotion | None:
+        driving = self.supervisor.mode is Mode.AUTO
+        plan = self._controller.planned_motion(now_ns) if driving else None
+        if plan is not None and (problem := plan.problem):
+            raise ValueError(problem)
+        return plan
 
     def _wait(
         self, waits: WaitTracker, command: ControlCommand, estimate: StateEstimate, now_ns: int

@@ -64,6 +64,7 @@ DRIVERS: dict[str, str] = {
     "natnet": "drivers.mocap.natnet_device:NatNetDevice",
     "vrpn": "drivers.mocap.vrpn:VrpnDevice",
     "vicon": "drivers.mocap.vicon:ViconDevice",
+    "v2v": "drivers.v2v.device:V2vDevice",
     "rplidar": "drivers.lidar.rplidar:RplidarDevice",
     "ydlidar": "drivers.lidar.ydlidar:YdlidarDevice",
     "ldrobot": "drivers.lidar.ldrobot:LdrobotDevice",

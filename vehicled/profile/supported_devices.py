@@ -135,6 +135,11 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         _R, "NatNet 2.5, 2.7 and 3.0; Vicon and VRPN by documents",
     ),
     SupportedDevices(
+        ("v2v",), "v2v/NOTES.md", "Other vehicles with this daemon, by UDP multicast (WLAN)", "UDP",
+        "states and planned motion of others; see [fleets](fleets.md#radio-of-real-vehicles)",
+        _D, "between sockets and daemons of one computer; no WLAN",
+    ),
+    SupportedDevices(
         ("vesc_can", "vesc_uart"), "vesc/NOTES.md", "VESC firmware 3 to 6", "CAN, serial",
         "motor status, wheel speed, named faults; takes commands",
         _R, "status messages of an idle controller on CAN; the serial line by pyvesc",

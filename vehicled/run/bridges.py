@@ -312,6 +312,7 @@ def _open_mavlink(
             ),
             control_socket=str(control_socket) if spec.mavlink_commands else "",
             version=__version__,
+            system_id=spec.mavlink_id,
         ),
     )
     what = "MAVLink and commands from it" if spec.mavlink_commands else "MAVLink"

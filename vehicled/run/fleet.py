@@ -210,9 +210,17 @@ class FleetPlan(Struct, frozen=True):
     seed: int = 0
     """Seed of the run, from which those of the vehicles are drawn."""
 
-    def order(self, sockets: Sequence[int], timeout_s: float, *, ends: bool, trace: bool) -> bytes:
+    def order(
+        self,
+        sockets: Sequence[int],
+        timeout_s: float,
+        *,
+        ends: bool,
+        trace: bool,
+        watched: bool = False,
+    ) -> bytes:
         """Return the order to the simulator. ``sockets``: descriptors, one for each vehicle;
-        ``ends``: the first contact of a vehicle ends its run."""
+        ``ends``: the first contact of a vehicle ends its run; ``watched``: a page shows it."""
         orders = [
             VehicleOrder(
                 name=each.entry.name,
@@ -230,6 +238,7 @@ class FleetPlan(Struct, frozen=True):
                 seed=self.seed,
                 clock=self.vehicles[0].plan.spec.clock,
                 trace=trace,
+                watched=watched,
             )
         )
 

@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from tempfile import TemporaryFile
+from types import MappingProxyType
 from typing import IO, Any
 
 import msgspec
@@ -17,7 +18,10 @@ from msgspec import Struct
 
 from sim_backend.fleet.order import FleetProgress, FleetReport, VehicleReport
 from vehicled.core.errors import SetupError
+from vehicled.live.bridges.frames import FrameKind
+from vehicled.live.view.fleet_wire import FleetCars
 from vehicled.run.fleet import FleetPlan, daemon_arguments
+from vehicled.run.fleet_bridges import FleetBridges
 from vehicled.run.fleet_view import FleetView
 from vehicled.run.signals import StopSignals
 
@@ -56,7 +60,13 @@ class _Child:
     """A process with its output in files, so that none waits for a reader."""
 
     def __init__(
-        self, stack: ExitStack, arguments: list[str], descriptors: list[int], *, piped: bool = False
+        self,
+        stack: ExitStack,
+        arguments: list[str],
+        descriptors: list[int],
+        *,
+        piped: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._output, self._errors = _file(stack), _file(stack)
         # In a session of its own: Ctrl-C reaches it once, through the command.
@@ -67,6 +77,7 @@ class _Child:
             stdout=subprocess.PIPE if piped else self._output,
             stderr=self._errors,
             start_new_session=True,
+            env={**os.environ, **environment},
         )
         stack.callback(self.kill)
 
@@ -115,6 +126,7 @@ def drive_fleet(
     ends_on_contact: bool = False,
     trace: bool = False,
     view: FleetView | None = None,
+    bridges: FleetBridges | None = None,
     progress: Callable[[FleetProgress], None] = lambda _: None,
     on_daemons: Callable[[dict[str, int]], None] = lambda _: None,
 ) -> FleetEnd:
@@ -129,7 +141,13 @@ def drive_fleet(
             for end, ends in zip(pair, (ours, theirs), strict=True):
                 ends.append(stack.enter_context(end))
         descriptors = [end.fileno() for end in theirs]
-        order = plan.order(descriptors, timeout_s, ends=ends_on_contact, trace=trace)
+        order = plan.order(
+            descriptors,
+            timeout_s,
+            ends=ends_on_contact,
+            trace=trace,
+            watched=view is not None,
+        )
         simulator = _Child(stack, ["-m", "sim_backend.fleet"], descriptors, piped=True)
         _ordered(simulator, order)
         _close(theirs)
@@ -138,12 +156,20 @@ def drive_fleet(
             arguments = ["-m", "vehicled", *daemon_arguments(vehicle, end.fileno(), timeout_s)]
             if view is not None:
                 arguments += view.arguments(vehicle.entry.name)
-            daemons[vehicle.entry.name] = _Child(stack, arguments, [end.fileno()])
+            environment = dict[str, str]()
+            if bridges is not None:
+                arguments += bridges.arguments[vehicle.entry.name]
+                environment = bridges.environment[vehicle.entry.name]
+            daemons[vehicle.entry.name] = _Child(
+                stack, arguments, [end.fileno()], environment=environment
+            )
         _close(ours)
         pids = {name: child.process.pid for name, child in daemons.items()}
         on_daemons(pids)
+        page = None
         if view is not None:
-            stack.callback(view.start(plan, pids).close)
+            page = view.start(plan, pids)
+            stack.callback(page.close)
         report = FleetReport([])
         with _passed_on(list(daemons.values())) as signals:
             for line in _lines(simulator):
@@ -152,6 +178,9 @@ def drive_fleet(
                     report = news
                 else:
                     progress(news)
+                    if page is not None and news.cars:
+                        cars = FleetCars(news.cars, news.car_outline_m)
+                        page.offer(FrameKind.STATE, msgspec.msgpack.encode(cars))
             until_s = time.monotonic() + LAST_WAIT_S
             status = simulator.wait(until_s)
             left = {name: _end_of(child, until_s) for name, child in daemons.items()}

@@ -81,6 +81,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     """Address of the MAVLink link; None opens none. It needs the wall clock."""
     mavlink_commands: bool = False
     """True if ground stations may command the vehicle."""
+    mavlink_id: int = 1
+    """MAVLink system id of the vehicle."""
     world: dict[str, str] = {}
     """Conditions of the simulated world, for the log."""
     ros2_commands: bool = False

@@ -5,7 +5,9 @@ vehicled sim --fleet convoy.toml --plot convoy.png
 
 The law is constant time headway: the speed is that of the predecessor plus a part of the error of
 the gap, whose set value is ``gap_m + headway_s * speed``. With ``headway_s = 0`` the spacing is
-constant. The vehicle never drives faster than its course asks, and stops when nothing arrives.
+constant. The speed of the predecessor is the one that it plans for ``preview_s`` from now
+(cooperative adaptive cruise control). The vehicle never drives faster than its course asks, and
+stops when nothing arrives.
 """
 
 from math import inf
@@ -41,6 +43,9 @@ class ConvoyParams(Struct, frozen=True):
     """Speed for each metre of error of the gap, 1/s."""
     smoothing_s: NonNegative = 0.25
     """Time constant by which the speed follows the law, s; 0: at once."""
+    preview_s: NonNegative = 0.5
+    """Time from now for which the planned speed of the predecessor is taken, s; 0: its present
+    speed."""
     predecessor_rear_m: NonNegative = 0.085
     """Distance from the predecessor's rear axle to its rear end, m."""
     pursuit: PurePursuitParams = field(default_factory=PurePursuitParams)
@@ -106,12 +111,18 @@ class Convoy(PurePursuit):
         if ahead_m is None:
             return inf
         # The predecessor has moved on since it was at that place.
-        ahead_m += received.speed_mps * (self._now_ns - received.t_ns) * 1e-9
+        age_s = (self._now_ns - received.t_ns) * 1e-9
+        ahead_m += received.speed_mps * age_s
         gap_m = ahead_m - self.vehicle.outline.front_m - p.predecessor_rear_m
         # The law v = v_predecessor + gain (gap - gap_m - headway v), solved for v. With the present
         # speed on its right side the delay of the drive would make it oscillate.
-        wanted_mps = received.speed_mps + p.gain_ps * (gap_m - p.gap_m)
-        return max(wanted_mps / (1.0 + p.gain_ps * p.headway_s), 0.0)
+        speed_mps = received.speed_mps
+        if received.plan_time_s and p.preview_s:
+            speed_mps = np.interp(
+                age_s + p.preview_s, received.plan_time_s, received.plan_speed_mps
+            )
+        wanted_mps = speed_mps + p.gain_ps * (gap_m - p.gap_m)
+        return float(max(wanted_mps / (1.0 + p.gain_ps * p.headway_s), 0.0))
 
     def _ahead_m(self, s_m: float, received: NeighbourState) -> float | None:
         """Return how far ahead along the course the predecessor is; None if it is not there."""

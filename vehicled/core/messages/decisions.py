@@ -1,10 +1,20 @@
 """Decisions of the daemon: operator requests, state estimates, identified parameters, commands."""
 
 from enum import IntEnum
+from itertools import pairwise
 from math import sqrt
 from typing import Any
 
-from vehicled.core.messages.base import NAN, Int64, Matrix4, Message, UInt8, UInt16, UInt32
+from vehicled.core.messages.base import (
+    NAN,
+    Float64s,
+    Int64,
+    Matrix4,
+    Message,
+    UInt8,
+    UInt16,
+    UInt32,
+)
 
 
 def largest_variance(xx: Any, xy: Any, yy: Any) -> Any:
@@ -180,9 +190,44 @@ class StateEstimate(Message, frozen=True):
         return sqrt(variance) if xx >= 0.0 and yy >= 0.0 and variance >= 0.0 else NAN
 
 
+MAX_PLAN_POINTS = 40
+"""Most points of a planned motion: a state with a plan must fit into one datagram."""
+PLAN_LIMITS = {"time": 60.0, "x": 1e6, "y": 1e6, "yaw": 1e3, "speed": 500.0}
+"""Largest magnitudes in a planned motion: s, m, m, rad (a yaw may count turns) and m/s."""
+
+
+class PlannedMotion(Message, frozen=True):
+    """Places and speeds by which a vehicle means to follow its path, in the ``map`` frame. Empty
+    columns: it plans no motion, because it is not driving by itself."""
+
+    t_ns: Int64
+    time_s: Float64s
+    """Time of each point after ``t_ns``, increasing."""
+    x_m: Float64s
+    y_m: Float64s
+    yaw_rad: Float64s
+    speed_mps: Float64s
+    """Negative in reverse."""
+
+    @property
+    def problem(self) -> str:
+        """Field that makes the plan unusable; empty for a plan that can be used."""
+        columns = self.time_s, self.x_m, self.y_m, self.yaw_rad, self.speed_mps
+        lengths = {len(column) for column in columns}
+        if len(lengths) > 1 or max(lengths) > MAX_PLAN_POINTS:
+            return "plan: number of points"
+        for name, column, limit in zip(PLAN_LIMITS, columns, PLAN_LIMITS.values(), strict=True):
+            # NaN is within no limit.
+            if not all(abs(value) <= limit for value in column):
+                return f"plan: {name}"
+        if any(later <= earlier for earlier, later in pairwise(self.time_s)):
+            return "plan: order of times"
+        return ""
+
+
 class NeighbourState(Message, frozen=True):
-    """State that a vehicle broadcasts to others: its own estimate, and its newest command as its
-    intention. The pose is in the ``map`` frame that all of them share."""
+    """State that a vehicle broadcasts to others: its own estimate, its newest command and its
+    plan. Poses are in the ``map`` frame that all of them share."""
 
     t_ns: Int64
     t_rx_ns: Int64
@@ -198,6 +243,26 @@ class NeighbourState(Message, frozen=True):
     """Command, -1 to 1; NaN before the first."""
     brake: float = NAN
     wheel_angle_rad: float = NAN
+    sequence: UInt32 = 0
+    """Number of the broadcast since the radio of the sender began: gaps are lost messages. 0: not
+    stated."""
+    round_trip_s: float = NAN
+    """Shortest recent time to the sender and back, stated by the receiver's radio: ``t_ns`` is
+    wrong by no more. NaN where both have one clock, and where the sender does not receive us."""
+    plan_time_s: Float64s = ()
+    """Planned motion: time of each point after ``t_ns``; empty if the sender plans none."""
+    plan_x_m: Float64s = ()
+    plan_y_m: Float64s = ()
+    plan_yaw_rad: Float64s = ()
+    plan_speed_mps: Float64s = ()
+
+    @property
+    def plan(self) -> PlannedMotion:
+        """Planned motion, from the time of the state on."""
+        return PlannedMotion(
+            self.t_ns, self.plan_time_s, self.plan_x_m, self.plan_y_m, self.plan_yaw_rad,
+            self.plan_speed_mps,
+        )  # fmt: skip
 
 
 class Identification(Message, frozen=True):

@@ -59,6 +59,10 @@ class Unused(StrEnum):
     SELF_TEST = "self_test"
     INCOMPLETE = "incomplete"
     STUCK = "stuck"
+    NAME_TAKEN = "name_taken"
+    ONE_WAY = "one_way"
+    TOO_OLD = "too_old"
+    TOO_MANY = "too_many"
 
 
 ORDINARY = frozenset(
@@ -106,6 +110,10 @@ _TEXTS = {
     Unused.SELF_TEST: "a self-test of the device failed",
     Unused.INCOMPLETE: "the other half of the measurement is missing",
     Unused.STUCK: "the sensor repeats one value",
+    Unused.NAME_TAKEN: "another vehicle has the same name: give each a name of its own",
+    Unused.ONE_WAY: "its sender does not receive us, so its age is not known",
+    Unused.TOO_OLD: "it is too old",
+    Unused.TOO_MANY: "more arrive than are read",
 }
 
 

@@ -21,7 +21,7 @@ from vehicled.core.plain_text import printable
 from vehicled.live.control_socket.protocol import ActionRequest, WatchRequest, encode
 from vehicled.live.view.assets import PAGE_FOLDER, load_assets
 from vehicled.live.view.connection import Connection
-from vehicled.live.view.fleet_wire import FleetVehicleFacts, FleetViewConfig
+from vehicled.live.view.fleet_wire import FleetCars, FleetVehicleFacts, FleetViewConfig
 from vehicled.live.view.page_server import (
     MAX_MESSAGE_BYTES,
     PAGE_QUEUE,
@@ -150,6 +150,15 @@ class FleetServer(PageServer):
         self._stops: set[asyncio.Task[None]] = set()
         self._number = 0
         self._ticks = 0
+        self._cars = FleetCars([], (0.0, 0.0, 0.0))
+
+    async def follow(self, reader: asyncio.StreamReader) -> None:
+        """Take the other traffic from the command until the pipe ends."""
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                length, _ = HEAD.unpack(await reader.readexactly(HEAD.size))
+                data = await reader.readexactly(length)
+                self._cars = msgspec.msgpack.decode(data, type=FleetCars)
 
     async def tick(self) -> None:
         """Send the states of all vehicles to all pages, encoded once."""
@@ -157,7 +166,10 @@ class FleetServer(PageServer):
             await asyncio.sleep(TICK_S)
             self._ticks += 1
             states = {name: link.state() for name, link in self.links.items()}
-            text = encoded({"k": "tick", "n": self._ticks, "vehicles": states})
+            tick = {"k": "tick", "n": self._ticks, "vehicles": states}
+            if self._cars.poses:
+                tick |= {"cars": self._cars.poses, "car_outline_m": self._cars.outline_m}
+            text = encoded(tick)
             for page in self._pages:
                 page.put(text)
 
@@ -240,7 +252,7 @@ async def run() -> None:
             return
         tasks = [asyncio.create_task(link.watch()) for link in server.links.values()]
         tasks.append(asyncio.create_task(server.tick()))
-        await reader.read()
+        await server.follow(reader)
         for task in tasks:
             task.cancel()
         server.close()

@@ -17,6 +17,15 @@ class FleetVehicleFacts(Struct, frozen=True):
     """Distances from the reference point to front and rear, and half the width."""
 
 
+class FleetCars(Struct, frozen=True):
+    """Other traffic of a simulation."""
+
+    poses: list[tuple[float, float, float]]
+    """x, y and heading of each car."""
+    outline_m: tuple[float, float, float]
+    """Distances from the reference point to front and rear, and half the width."""
+
+
 class FleetViewConfig(Struct, frozen=True, kw_only=True):
     """Configuration of the child process."""
 

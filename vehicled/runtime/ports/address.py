@@ -10,6 +10,8 @@
 ``udp:HOST:PORT?listen=1511``                  datagrams of a host; ``listen`` is the port here
 ``udp:HOST:PORT?listen=1511&group=239.255.42.99``  the same, of a multicast group; ``interface`` is
                                                an address of this computer
+``udp:239.255.76.86:7686?interface=192.168.1.5&ttl=1``  a multicast group of equals, to which this
+                                               computer sends, too
 ``tls:HOST:PORT?verify=yes``                   the same through TLS; also written ``tcp+tls:``.
                                                ``verify``: yes, no, or a file
 ``i2c:/dev/i2c-1?device=0x40``                 a device on an I2C bus, by its address
@@ -31,6 +33,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from vehicled.core.ports import Transport
 from vehicled.core.wire.slcan import BITRATES
@@ -98,7 +101,7 @@ class I2cAddress(Address, frozen=True, kw_only=True):
 
 
 class UdpAddress(Address, frozen=True, kw_only=True):
-    """Host that sends datagrams and takes them."""
+    """Host that sends datagrams and takes them, or a multicast group of equals."""
 
     host: str
     port: int
@@ -111,6 +114,8 @@ class UdpAddress(Address, frozen=True, kw_only=True):
     """IPv4 address of the network interface of this computer; empty: as the routes say."""
     source: Literal["host", "any"] = "host"
     """``host`` takes datagrams from the host alone; ``any``: from everybody."""
+    ttl: Annotated[int, Meta(ge=0, le=255)] = 1
+    """Most hops of what is sent to a multicast group; 0: to this computer alone."""
     bytes_per_s: Annotated[int, Meta(ge=1_000, le=100_000_000)] = 4_000_000
     """Most bytes that are read in a second; what is more is lost."""
 
@@ -153,6 +158,9 @@ def parse(url: str, transport: Transport = "") -> Address:
         case "udp", _:
             host, port = _host_port(url, rest)
             udp = _struct(UdpAddress, url, query, host=host, port=port)
+            if is_multicast(host):
+                # Equals: they listen where they send.
+                udp = replace(udp, listen=port, group=host, source="any")
             _check_udp(url, udp)
             return udp
         case "tls" | "tcp+tls", _:
@@ -326,10 +334,15 @@ def _check_udp(url: str, udp: UdpAddress) -> None:
             raise AddressError(f"{url!r}: {local} is no address of an interface")
 
 
-def _check_group(url: str, group: str) -> None:
+def is_multicast(host: str) -> bool:
+    """Return True for the address of a multicast group."""
     try:
-        if ipaddress.ip_address(group).is_multicast:
-            return
+        return ipaddress.ip_address(host).is_multicast
     except ValueError:
-        pass  # a host name: checking it would need the network
+        return False  # a host name: checking it would need the network
+
+
+def _check_group(url: str, group: str) -> None:
+    if is_multicast(group):
+        return
     raise AddressError(f"{url!r}: {group} is not a multicast address; use one such as 239.74.163.2")

@@ -123,6 +123,8 @@ async def open_udp(address: UdpAddress, counts: PortCounts) -> UdpChannel:
         _bind(sock, address, place)
         if address.group:
             _join(sock, address, place, host[0])
+        if address.group == host[0]:
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, address.ttl)
     except BaseException:
         sock.close()
         raise
@@ -171,9 +173,9 @@ def _join(sock: socket.socket, address: UdpAddress, place: str, host: str) -> No
     local = address.interface or _interface_to(host)
     try:
         group = ipaddress.IPv4Address(address.group).packed
-        sock.setsockopt(
-            socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + socket.inet_aton(local)
-        )
+        interface = socket.inet_aton(local)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group + interface)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
         with suppress(OSError):
             # Otherwise the groups that other programs have joined arrive too.
             sock.setsockopt(socket.IPPROTO_IP, _MULTICAST_ALL, 0)
@@ -181,7 +183,7 @@ def _join(sock: socket.socket, address: UdpAddress, place: str, host: str) -> No
         text = getattr(error, "strerror", None) or str(error)
         raise OpenError(
             f"{place}: cannot join group {address.group} on {local} ({text}); write "
-            "&interface= with the address that this computer has in the network of the cameras"
+            "&interface= with the address that this computer has in that network"
         ) from None
 
 

@@ -27,7 +27,7 @@ from vehicled.core.messages import (
     StateEstimate,
 )
 from vehicled.live.bridges.mavlink.commands import commands, order_of, set_current, set_mode
-from vehicled.live.bridges.mavlink.config import SYSTEM_ID, MavlinkConfig
+from vehicled.live.bridges.mavlink.config import MavlinkConfig
 from vehicled.live.bridges.mavlink.mission_protocol import MissionProtocol
 from vehicled.live.bridges.mavlink.modes import SEVERITIES
 from vehicled.live.bridges.mavlink.parameters import ParameterProtocol
@@ -43,8 +43,8 @@ KINDS: tuple[type[Message], ...] = (
     StateEstimate, GnssFix, ImuSample, MotorStatus, ControlCommand, HostHealth, ModeChange, Fault,
 )  # fmt: skip
 """Message types that the bridge uses."""
-OURS = (SYSTEM_ID, int(mav.MAV_COMP_ID_AUTOPILOT1))
-COMPONENTS = frozenset({0, OURS[1], int(mav.MAV_COMP_ID_MISSIONPLANNER)})
+AUTOPILOT = int(mav.MAV_COMP_ID_AUTOPILOT1)
+COMPONENTS = frozenset({0, AUTOPILOT, int(mav.MAV_COMP_ID_MISSIONPLANNER)})
 """Target components that mean this vehicle: all, the autopilot, and the one that old QGroundControl
 sends its missions to."""
 REFUSED_QUIET_S = 30.0
@@ -120,10 +120,11 @@ class Autopilot:
 
     def on_message(self, message: Any) -> None:
         """Take a message of a ground station. What is not for this vehicle is ignored."""
-        if (message.get_srcSystem(), message.get_srcComponent()) == OURS:
+        system_id = self.pilot.view.config.system_id
+        if (message.get_srcSystem(), message.get_srcComponent()) == (system_id, AUTOPILOT):
             return  # our own, sent back by a router
         if (
-            getattr(message, "target_system", 0) not in (0, SYSTEM_ID)
+            getattr(message, "target_system", 0) not in (0, system_id)
             or getattr(message, "target_component", 0) not in COMPONENTS
         ):
             return

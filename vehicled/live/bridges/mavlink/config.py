@@ -3,6 +3,9 @@
 from msgspec import Struct
 
 SYSTEM_ID = 1
+"""System id by default."""
+MOST_SYSTEM_ID = 250
+"""Largest system id of a vehicle: ground stations use those above."""
 
 
 class MavlinkConfig(Struct, frozen=True, kw_only=True):
@@ -23,6 +26,7 @@ class MavlinkConfig(Struct, frozen=True, kw_only=True):
     control_socket: str
     """Control socket of the daemon; empty if commands are not taken."""
     version: str
+    system_id: int = SYSTEM_ID
 
 
 class MavlinkAddressError(ValueError):

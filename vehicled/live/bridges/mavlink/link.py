@@ -37,9 +37,9 @@ class MavlinkLink:
     """One link. Sending never waits: what it has no room for is dropped, because newer telemetry
     follows."""
 
-    def __init__(self, address: MavlinkAddress) -> None:
+    def __init__(self, address: MavlinkAddress, system_id: int = SYSTEM_ID) -> None:
         """Open the link. Raises OSError."""
-        self._mav = mav.MAVLink(None, srcSystem=SYSTEM_ID, srcComponent=mav.MAV_COMP_ID_AUTOPILOT1)
+        self._mav = mav.MAVLink(None, srcSystem=system_id, srcComponent=mav.MAV_COMP_ID_AUTOPILOT1)
         self._peers: dict[Any, float] = {}
         self._fixed: Any = None
         self._parser = _new_parser()

@@ -43,7 +43,7 @@ class MavlinkProcess:
         from vehicled.live.bridges.mavlink.autopilot import KINDS, Autopilot
         from vehicled.live.bridges.mavlink.lanes import DaemonLanes
 
-        self.link = MavlinkLink(parse_address(config.address))
+        self.link = MavlinkLink(parse_address(config.address), config.system_id)
         self._answers: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._frames: queue.Queue[tuple[FrameKind, bytes]] = queue.Queue(MOST_FRAMES)
         self.autopilot = Autopilot(

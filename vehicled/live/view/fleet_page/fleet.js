@@ -8,13 +8,13 @@ const STALE_S = 1.0, DEAF_MS = 4000, COLOURS = ["--c1", "--c2", "--c3", "--c4", 
 const DRIVES = new Set(["AUTO", "TELEOP", "OFFBOARD", "ALIGN"]);
 
 const link = new Link({ onMessage, note });
-let vehicles = [], states = {}, rows = new Map(), dirty = true, receivedAt = 0, over = false, noteTimer = null;
+let vehicles = [], states = {}, cars = [], carOutline = [0, 0, 0], rows = new Map(), dirty = true, receivedAt = 0, over = false, noteTimer = null;
 
 function onMessage(message) {
   receivedAt = performance.now();
   switch (message.k) {
     case "hello": begin(message.vehicles); break;
-    case "tick": states = message.vehicles; show(); break;
+    case "tick": states = message.vehicles; cars = message.cars ?? []; carOutline = message.car_outline_m ?? carOutline; show(); break;
     case "stopped": note(message.text); break;
     case "note": note(message.text); break;
     case "over": over = true; note("The run has ended."); break;
@@ -76,6 +76,11 @@ function draw() {
     course.x_m.forEach((e, k) => (k ? c.lineTo(x(e), y(course.y_m[k])) : c.moveTo(x(e), y(course.y_m[k]))));
     if (course.closed) c.closePath();
     c.strokeStyle = colour(name); c.globalAlpha = 0.4; c.lineWidth = 1.5; c.setLineDash([6, 4]); c.stroke(); c.setLineDash([]); c.globalAlpha = 1;
+  }
+  for (const [e, n, yaw] of cars) {
+    const [front, rear, half] = carOutline, grow = Math.max(1, 8 / ((front + rear) * scale));
+    c.save(); c.translate(x(e), y(n)); c.rotate(-yaw); c.scale(grow * scale, grow * scale);
+    c.fillStyle = colour("--soft"); c.fillRect(-rear, -half, front + rear, 2 * half); c.restore();
   }
   c.font = "600 12px system-ui, sans-serif"; c.textAlign = "left"; c.textBaseline = "bottom";
   for (const { name, outline_m: [front, rear, half], colour: ink } of vehicles) {

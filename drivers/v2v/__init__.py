@@ -1,0 +1,1 @@
+"""Radio between vehicles, by UDP multicast."""
