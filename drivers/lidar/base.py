@@ -255,6 +255,8 @@ class LidarDevice(CountedDevice):
                 self._take(found, t_rx_ns, messages)
             elif isinstance(found, Health):
                 messages += self._health.set(found.reason, t_rx_ns)
+            elif isinstance(found, Message):
+                messages.append(found)
             else:
                 self._run(partial(self._set_up.offer, found), t_rx_ns, messages)
         seen = self.sign_of_life()
