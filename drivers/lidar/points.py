@@ -164,6 +164,7 @@ class PointLidar(TurningLidar):
         self._reader.clear()
         self._clock = self.clock()
         self._held: list[Packet] = []
+        self._pause_ns = 0.25e9 / self.rate_hz
         self._past = 0.0
         self._last: tuple[float, float] | None = None
         self._seen_columns = self._turn_columns = 0
@@ -206,7 +207,8 @@ class PointLidar(TurningLidar):
             if packet is None:
                 continue
             self._measured += 1
-            if self._held and self._held[-1].layout != packet.layout:
+            before = self._held[-1] if self._held else packet
+            if before.layout != packet.layout or packet.t_ns - before.t_ns > self._pause_ns:
                 self._flush(t_rx_ns, found)
             self._held.append(packet)
             geometry = self.geometry

@@ -3,7 +3,7 @@ Ouster."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from math import tau
+from math import ceil, floor, tau
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +27,8 @@ LOST, OTHER_MODE = "lidar_loses_packets", "lidar_other_mode"
 KINDS = MappingProxyType({MOTOR: 1.0, FAULT: 1.0, LOST: 0.3, OTHER_MODE: 1.0})
 BOOT_NS = 3_000_000_000_000
 """Time for which the sensor has run; the stamps of a Velodyne wrap 10 minutes later."""
+MOST_PARTS = 25
+"""Parts of a turn in which the packets leave."""
 STRENGTH = 60
 POSITION_NS = 1_000_000_000
 """Interval between two position packets; a VLP-16 sends more."""
@@ -46,7 +48,15 @@ def columns_of(driver: PointLidar) -> tuple[int, int]:
         return params.columns, params.columns_per_packet
     assert isinstance(driver, velodyne.VelodyneDevice)
     packet = velodyne.BLOCKS * driver.series.firings
-    return round(driver.model.samples_hz / driver.rate_hz / packet) * packet, packet
+    packets = driver.model.samples_hz / driver.rate_hz / packet
+    # Its turns are no whole numbers of packets. Those of the simulation leave in equal parts.
+    near = range(max(1, ceil(0.97 * packets)), floor(1.03 * packets) + 2)
+    return max(near, key=_parts) * packet, packet
+
+
+def _parts(packets: int) -> int:
+    """Return the number of equal parts in which the packets of a turn leave."""
+    return next(n for n in range(min(packets, MOST_PARTS), 0, -1) if not packets % n)
 
 
 def point_sweep(device: DeviceTable, model: LidarModel) -> PointSweep | None:
@@ -56,8 +66,6 @@ def point_sweep(device: DeviceTable, model: LidarModel) -> PointSweep | None:
     if driver is None:
         return None
     count, packet = columns_of(driver)
-    packets = count // packet
-    parts = next(n for n in range(min(packets, 25), 0, -1) if not packets % n)
     beams, own, p = driver.beams(), driver.model, driver.params
     # Each part of a turn is a message, so a turn may have more columns than a scan has rays.
     swept = replace(
@@ -77,7 +85,7 @@ def point_sweep(device: DeviceTable, model: LidarModel) -> PointSweep | None:
         p.mounting_pitch_rad,
         p.mounting_roll_rad + (np.pi if p.upside_down else 0.0),
     )
-    return PointSweep(swept, beams, turned, parts)
+    return PointSweep(swept, beams, turned, _parts(count // packet))
 
 
 class PointUnit(EmulatorOutbox, ABC):
