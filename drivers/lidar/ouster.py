@@ -255,6 +255,7 @@ class OusterDevice(PointLidar):
     view_deg: ClassVar[dict[str, float]] = {"os0": 90.0, "os1": 45.0, "os2": 22.5}
     """Vertical field of view."""
     Params: ClassVar[type[PointLidarParams]] = OusterParams
+    params_of = staticmethod(params_of)
 
     def __init__(
         self, params: OusterParams, messages: Sequence[type[Message]], command_lifetime_ns: int

@@ -58,6 +58,25 @@ def test_it_stops_before_a_post_that_its_scanner_sees(
 
 
 @pytest.mark.parametrize(
+    ("family", "failures"),
+    [("velodyne", ()), ("ouster", ()), ("velodyne", ("scanner:motor_stops@0.8+20",))],
+)
+def test_a_3d_scanner_stops_the_vehicle_for_a_post_and_not_for_the_ground(
+    family: str, failures: tuple[str, ...], tmp_path: Path
+) -> None:
+    params = {"channels": 16, "columns": 512} if family == "ouster" else {}
+    scan = scanner(family, **params, mounting_pitch_rad=0.1, height_max_m=1.0)
+    found = drive(tmp_path, scan, post(*PLACE), failures)
+    found.until(6.0, lambda t: PLACE)
+    assert found.pair.machine.mode is Mode.STANDBY
+    if not failures:
+        assert found.codes == ["obstacle_in_sight", "obstacle_ahead"]
+        assert found.nearest_m < 0.5
+    assert found.nearest_m > 0.1
+    assert abs(found.pair.world.motion.speed_mps) < 0.01
+
+
+@pytest.mark.parametrize(
     ("family", "failure"),
     sampled(
         [(family, failure) for failure in FAILURES for family in FAMILIES],
