@@ -357,6 +357,8 @@ class TurningLidar(LidarDevice):
     measurements to ``_turns``."""
 
     clockwise: ClassVar[bool] = True
+    ray_share: ClassVar[float] = 0.9
+    """Rays for each measurement of a turn, so that none stays empty."""
     params: TurningParams
 
     def __init__(
@@ -373,5 +375,6 @@ class TurningLidar(LidarDevice):
         self._begin_turns(self.model.samples_hz)
 
     def _begin_turns(self, samples_hz: float) -> None:
-        rays = self.params.rays or min(MOST_RAYS, round(0.9 * samples_hz / self.rate_hz))
+        per_turn = self.ray_share * samples_hz / self.rate_hz
+        rays = self.params.rays or min(MOST_RAYS, round(per_turn))
         self._turns = Revolutions(self.geometry, rays, self.rate_hz)

@@ -8,7 +8,7 @@ from math import pi, tau
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, field
 
 from drivers.lidar.base import Health, ScannerModel
 from drivers.lidar.points import Beams, Columns, Packet, PointLidar, PointLidarParams
@@ -143,9 +143,9 @@ class OusterParams(PointLidarParams, frozen=True, kw_only=True):
     columns_per_packet: Annotated[int, Meta(ge=1, le=64)] = 16
     column_window: Annotated[list[int], Meta(min_length=2, max_length=2)] | None = None
     """First and last column that is sent; without it all are."""
-    beam_altitude_deg: Annotated[list[float], Meta(max_length=128)] = []
+    beam_altitude_deg: list[float] = field(default_factory=list)
     """``beam_altitude_angles``; empty: evenly spread over the model's view, for a simulation."""
-    beam_azimuth_deg: Annotated[list[float], Meta(max_length=128)] = []
+    beam_azimuth_deg: list[float] = field(default_factory=list)
     """``beam_azimuth_angles``; empty: 0."""
     origin_mm: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
     """``lidar_origin_to_beam_origin_mm``."""

@@ -60,6 +60,8 @@ class PointLidarParams(TurningParams, frozen=True, kw_only=True):
     """Edge of the height map, around the scanner."""
     map_cell_m: Annotated[float, Meta(gt=0.0, le=10.0)] = 0.25
     """Edge of a cell of the height map."""
+    map_every: Annotated[int, Meta(ge=1, le=1000)] = 5
+    """A height map is made of every n-th turn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,6 +126,7 @@ class PointLidar(TurningLidar):
     params: PointLidarParams
     Params: ClassVar[type[PointLidarParams]] = PointLidarParams
     transport: ClassVar[Transport] = "datagrams"
+    ray_share: ClassVar[float] = 0.6  # the beams of a column have different bearings
     produces: ClassVar[tuple[type[Message], ...]] = (LaserScan, HeightMap, Fault, Event)
 
     def __init__(
@@ -169,6 +172,7 @@ class PointLidar(TurningLidar):
         self._last: tuple[float, float] | None = None
         self._seen_columns = self._turn_columns = 0
         size = round(self.params.map_size_m / self.params.map_cell_m) if self._wants_map else 0
+        self._turn, self._maps_turn = 0, self._wants_map
         self._cells = np.zeros((2, size * size))
         super().restart()
 
@@ -182,7 +186,7 @@ class PointLidar(TurningLidar):
         level, self._origin_m = np.cos(elevation), beams.origin_m
         self._above_m = np.broadcast_to(beams.above_m, elevation.shape)[self._order]
         self._along, self._across = level * np.cos(azimuth), level * np.sin(azimuth)
-        self._up = np.sin(elevation)
+        self._up, self._flat, self._azimuth = np.sin(elevation), level, azimuth
         self._turned = rotation(
             p.mounting_yaw_rad + self.model.front_rad,
             p.mounting_pitch_rad,
@@ -190,7 +194,8 @@ class PointLidar(TurningLidar):
         )
         tilt = abs(p.mounting_pitch_rad) + abs(p.mounting_roll_rad)
         self._tilted = tilt > 0.0
-        step = tau * self.rate_hz / self.model.samples_hz
+        # Of beams within four columns the nearest return stands for all.
+        step = 4.0 * tau * self.rate_hz / self.model.samples_hz
         for _ in range(8):
             key = np.rint(azimuth / step) + 1e4 * np.rint(np.tan(elevation) * tilt / step)
             _, members = np.unique(key, return_inverse=True)
@@ -232,8 +237,11 @@ class PointLidar(TurningLidar):
             return
         for scan in self._turns.add(self._reduce(self._filled(columns)), t_rx_ns):
             found.append(self._judged(scan))
-            if self._wants_map:
+            if self._maps_turn:
                 found.append(self._height_map(scan))
+            # A turn begins in the middle of a batch; what it misses is behind the vehicle.
+            self._turn += 1
+            self._maps_turn = self._wants_map and self._turn % self.params.map_every == 0
 
     # ---------------------------------------------------------------- columns to rays
 
@@ -269,23 +277,22 @@ class PointLidar(TurningLidar):
         range_m[missing] = nan
         range_m = range_m.ravel()
         c, s = np.cos(columns.angle_rad), np.sin(columns.angle_rad)
-        places = [
-            self._obstacles(c, s, columns.range_m[:, k]) for k in range(columns.range_m.shape[1])
+        parts = [
+            self._obstacles(c, s, columns.angle_rad, columns.range_m[:, k])
+            for k in range(columns.range_m.shape[1])
         ]
-        key, x, y, distance = (np.concatenate(each) for each in zip(*places))
+        key, past, distance = (np.concatenate(each) for each in zip(*parts))
         # Of equal keys the last one stays: the nearest.
         order = np.argsort(-distance, kind="stable")
         key = key[order]
-        range_m[key] = distance[order]
-        if self._tilted:
-            bearing = np.arctan2(y[order], x[order])
-            past = self.geometry.sense * (bearing - self.geometry.yaw_rad) - angle[key]
-            shift[key] = (past + pi) % tau - pi
+        range_m[key], shift[key] = distance[order], past[order]
         return Measurements(angle, shift, range_m, np.repeat(columns.t_ns, shape[1]))
 
-    def _obstacles(self, c: Array, s: Array, slant_m: Array) -> tuple[Array, Array, Array, Array]:
-        """Return of each obstacle its place among the measurements, its position from the scanner
-        in the axes of the body, and its horizontal distance. Collects the ground."""
+    def _obstacles(
+        self, c: Array, s: Array, angle_rad: Array, slant_m: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return of each obstacle its place among the measurements, its angle beyond that of its
+        column, and its horizontal distance. Collects the ground."""
         p, m, count = self.params, self._turned, slant_m.shape[1]
         r = slant_m[:, self._order]
         valid = r > 0.0
@@ -297,24 +304,21 @@ class PointLidar(TurningLidar):
             height = (r - self._origin_m) * (self._up * m[2, 2]) + foot_m
         above = height >= p.height_min_m
         at = np.flatnonzero(valid & above & (height <= p.height_max_m))
-        x, y = self._level(c, s, r, at)
-        distance, h = np.hypot(x, y), height.ravel()[at]
+        distance, h = self._distance(c, s, r, at), height.ravel()[at]
         keep = h >= p.height_min_m + p.ground_slope * distance
         # What rises gently is ground, unless it is steep over the return below it in its column.
         doubtful = np.flatnonzero(~keep)
-        rows, beams = np.divmod(at[doubtful], count)
-        below = np.where(valid[rows], np.arange(count), -1)
-        below[np.arange(count) >= beams[:, None]] = -1
-        lower = below.max(axis=1, initial=-1)
+        below = np.maximum.accumulate(np.where(valid, np.arange(count), -1), axis=1)
+        flat, beam = at[doubtful], at[doubtful] % count
+        lower = np.where(beam > 0, below.ravel()[flat - 1], -1)
         known = lower >= 0
-        doubtful, flat = doubtful[known], (rows * count + lower)[known]
-        run = np.abs(distance[doubtful] - np.hypot(*self._level(c, s, r, flat)))
+        doubtful, flat = doubtful[known], (flat - beam + lower)[known]
+        run = np.abs(distance[doubtful] - self._distance(c, s, r, flat))
         rise = h[doubtful] - height.ravel()[flat]
-        steep = doubtful[rise >= p.obstacle_slope * run]
-        keep[steep] = True
+        keep[doubtful[rise >= p.obstacle_slope * run]] = True
         if p.own_m is not None:
-            keep &= ~self._own(x, y)
-        if self._wants_map:
+            keep &= ~self._own(*self._level(c, s, r, at))
+        if self._maps_turn:
             ground = valid & ~above
             ground.ravel()[at[~keep]] = True
             flat = np.flatnonzero(ground)
@@ -323,7 +327,12 @@ class PointLidar(TurningLidar):
             self._add_ground(gx[other], gy[other], height.ravel()[flat][other])
         at = at[keep]
         key = at // count * len(self._azimuths) + self._group_of[at % count]
-        return key, x[keep], y[keep], distance[keep]
+        past = self._azimuth[at % count]
+        if self._tilted:
+            x, y = self._level(c, s, r, at)
+            bearing = np.arctan2(y, x) - self.geometry.yaw_rad
+            past = (self.geometry.sense * bearing - angle_rad[at // count] + pi) % tau - pi
+        return key, past, distance[keep]
 
     def _position(self, c: Array, s: Array, r: Array, beam: Any) -> tuple[Array, Array, Array]:
         """Return the positions of returns in the axes of the device."""
@@ -332,6 +341,12 @@ class PointLidar(TurningLidar):
         x = r * (c * along - s * across) + self._origin_m * c
         y = -r * (s * along + c * across) - self._origin_m * s
         return x, y, r * self._up[beam] + self._above_m[beam]
+
+    def _distance(self, c: Array, s: Array, r: Array, flat: Array) -> Array:
+        """Return the horizontal distances of single returns."""
+        if self._tilted:
+            return np.hypot(*self._level(c, s, r, flat))
+        return (r.ravel()[flat] - self._origin_m) * self._flat[flat % r.shape[1]] + self._origin_m
 
     def _level(self, c: Array, s: Array, r: Array, flat: Array) -> tuple[Array, Array]:
         """Return the horizontal positions of single returns, from the scanner in the axes of the

@@ -436,7 +436,11 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     "ouster": (
         lambda: ouster.OusterDevice(
             ouster.OusterParams(
-                rays=36, rate_hz=100.0, profile="RNG15_RFL8_NIR8", channels=16, columns=512,
+                rays=36,
+                rate_hz=100.0,
+                profile="RNG15_RFL8_NIR8",
+                channels=16,
+                columns=512,
                 height_min_m=-9.0,
             ),
             [LaserScan],

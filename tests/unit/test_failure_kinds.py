@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.emulators import autopilot, can_bus, caster, encoder, lidar, mocap, point_lidar, rc, ublox, vesc
+from sim_backend.emulators import (
+    autopilot,
+    can_bus,
+    caster,
+    encoder,
+    lidar,
+    mocap,
+    point_lidar,
+    rc,
+    ublox,
+    vesc,
+)
 from sim_backend.emulators.failures import (
     DEVICE_KINDS,
     KINDS,

@@ -20,7 +20,6 @@ from drivers.lidar.velodyne import (
     VelodyneParams,
     encode_data,
 )
-from sim_backend.emulators.failures import parse_failure
 from tests.lidar_bench import POINT_FAMILIES, ROOM, Bench, scanner
 from vehicled.core.messages import Fault, HeightMap, LaserScan, Message, PortState
 from vehicled.core.wire.datagram import pack
@@ -88,7 +87,7 @@ def ground(level: Any, bearing: Any, up: Any, slope: float = 0.0) -> Any:
 
 
 def wall(level: Any, bearing: Any, up: Any) -> Any:
-    """A kerb of 0.3 m straight ahead at 6 m, a bridge 2 m high over 4 to 5 m, and a wall at 20 m."""
+    """A kerb of 0.3 m ahead at 6 m, a bridge 2 m high over 4 to 5 m, and a wall at 20 m."""
     x = level * np.cos(bearing)
     kerb = (x > 6.0) & (x < 6.5) & (up < 0.3)
     bridge = (x > 4.0) & (x < 5.0) & (up > 2.0) & (up < 2.3)
@@ -212,13 +211,13 @@ def test_every_layout_sees_the_room_with_the_right_hand_on_the_right(
     assert np.quantile(np.minimum(off, post), 0.98) < 0.06
     window = "column_window" in params
     assert hit.mean() > 0.99
-    assert len(hit) == pytest.approx((0.375 if window else 1.0) * len(bench.scans[0].ranges_m)
-                                     / (0.375 if window else 1.0), rel=0.02)
+    assert len(hit) == pytest.approx(
+        (0.375 if window else 1.0) * len(bench.scans[0].ranges_m) / (0.375 if window else 1.0),
+        rel=0.02,
+    )
     if not window:
         toward = np.abs(bearing - np.arctan2(1.2, 1.5 - X_M)) < 0.03
-        assert np.nanmin(range_m[toward]) == pytest.approx(
-            hypot(1.2, 1.5 - X_M) - 0.2, abs=0.05
-        )
+        assert np.nanmin(range_m[toward]) == pytest.approx(hypot(1.2, 1.5 - X_M) - 0.2, abs=0.05)
     heights = np.array(bench.maps[-1].heights_m)
     assert abs(np.nanmedian(heights)) < 0.06
 
