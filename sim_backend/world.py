@@ -54,7 +54,7 @@ from sim_backend.sensors.lidar import Lidar
 from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.mocap import Mocap
 from sim_backend.sensors.obstacle import ObstacleSensor
-from sim_backend.sensors.point_lidar import PointLidar
+from sim_backend.sensors.point_lidar import PointLidarSensor
 from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import GearSensor, Truth
 from sim_backend.terrain.reading import load_terrain
@@ -604,7 +604,7 @@ def _sensors(
             )
         elif message == "LaserScan" and wires and (points := point_sweep(device, sim.lidar)):
             arm, terrain = (forward, left, up), load_terrain(sim.terrain)
-            sensors.append(PointLidar(points, arm, scene, terrain, seed, entity, start_ns))
+            sensors.append(PointLidarSensor(points, arm, scene, terrain, seed, entity, start_ns))
         elif message == "LaserScan":
             model, parts = sweep(device, sim.lidar) if wires else (sim.lidar, 1)
             sensors.append(Lidar(model, (forward, left, up), scene, seed, entity, start_ns, parts))

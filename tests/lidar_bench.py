@@ -12,7 +12,7 @@ from sim_backend.emulators.registry import emulator
 from sim_backend.plant.interface import Motion
 from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.lidar import Lidar
-from sim_backend.sensors.point_lidar import PointLidar
+from sim_backend.sensors.point_lidar import PointLidarSensor
 from sim_backend.terrain.reading import load_terrain
 from vehicled.core.messages import Event, Fault, HeightMap, LaserScan, Message, PortState
 from vehicled.core.ports import Send
@@ -92,7 +92,7 @@ class Bench:
         if points := point_sweep(table, profile.sim.lidar):
             terrain = load_terrain(profile.sim.terrain)
             place = (forward, left, up)
-            self.sensor = PointLidar(points, place, surroundings, terrain, 1, "scanner", 0)
+            self.sensor = PointLidarSensor(points, place, surroundings, terrain, 1, "scanner", 0)
         else:
             model, parts = sweep(table, profile.sim.lidar)
             self.sensor = Lidar(model, (forward, left, up), surroundings, 1, "scanner", 0, parts)

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Meta, field
 
 from drivers.lidar.base import Health, ScannerModel
-from drivers.lidar.points import Beams, Columns, Packet, PointLidar, PointLidarParams
+from drivers.lidar.points import BeamColumns, Beams, PointLidar, PointLidarParams, PointPacket
 from vehicled.core.messages import Message
 from vehicled.core.wire.clock import DeviceClock
 from vehicled.core.wire.datagram import datagram_reader
@@ -27,7 +27,7 @@ SECOND_NS = 1_000_000_000
 """Longest time that a packet takes."""
 MOST_COLUMNS = 4096
 MODES = ((512, 10), (512, 20), (1024, 10), (1024, 20), (2048, 10), (4096, 5))
-"""Columns of a turn and turns per second that can be set."""
+"""BeamColumns of a turn and turns per second that can be set."""
 
 
 class MetadataError(ValueError):
@@ -247,7 +247,7 @@ class OusterDevice(PointLidar):
 
     name: ClassVar[str] = "ouster"
     models: ClassVar[dict[str, ScannerModel]] = {
-        # Columns count clockwise from the plug, and the front is opposite.
+        # BeamColumns count clockwise from the plug, and the front is opposite.
         "os0": ScannerModel(0.5, 50.0, 10.0, 10_240.0, front_rad=pi),
         "os1": ScannerModel(0.5, 120.0, 10.0, 10_240.0, front_rad=pi),
         "os2": ScannerModel(1.0, 240.0, 10.0, 10_240.0, front_rad=pi),
@@ -293,7 +293,7 @@ class OusterDevice(PointLidar):
             )
             self.geometry = self.geometry._replace(angle_min_rad=min(ends), angle_max_rad=max(ends))
 
-    def packet(self, datagram: bytes, t_rx_ns: int, found: list[Any]) -> Packet | None:
+    def packet(self, datagram: bytes, t_rx_ns: int, found: list[Any]) -> PointPacket | None:
         p, size = self._own_params, self._type.itemsize
         if len(datagram) != size:
             self._refuse_size(len(datagram), found)
@@ -315,9 +315,9 @@ class OusterDevice(PointLidar):
         self.usage.use("lidar")
         t_ns = self._clock.update(int(columns["stamp"][0]), t_rx_ns)
         points = p.columns_per_packet * p.channels * LAYOUTS[p.profile].returns
-        return Packet(datagram, t_ns, tau * last / p.columns, points)
+        return PointPacket(datagram, t_ns, tau * last / p.columns, points)
 
-    def columns(self, packets: Sequence[Packet]) -> Columns:
+    def columns(self, packets: Sequence[PointPacket]) -> BeamColumns:
         p = self._own_params
         joined = np.frombuffer(b"".join([each.data for each in packets]), self._type)["columns"]
         stamps = joined["stamp"].astype(np.int64)
@@ -326,7 +326,7 @@ class OusterDevice(PointLidar):
         used = (joined["status"] & 1 == 1) & (joined["id"] < p.columns)
         used &= np.abs(stamps - stamps[:, :1]) < SECOND_NS
         ranges = ranges_of(joined["pixels"], p.profile)
-        return Columns(joined["id"][used] * (tau / p.columns), t_ns[used], ranges[used])
+        return BeamColumns(joined["id"][used] * (tau / p.columns), t_ns[used], ranges[used])
 
     def _refuse_size(self, size: int, found: list[Any]) -> None:
         p = self._own_params

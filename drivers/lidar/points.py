@@ -85,7 +85,7 @@ class Beams(NamedTuple):
     """Height of each beam's origin over the point of the device that is mounted."""
 
 
-class Packet(NamedTuple):
+class PointPacket(NamedTuple):
     """Datagram with measurements."""
 
     data: bytes
@@ -98,7 +98,7 @@ class Packet(NamedTuple):
     """Packets of one layout are decoded together."""
 
 
-class Columns(NamedTuple):
+class BeamColumns(NamedTuple):
     """Consecutive columns. Arrays (n,), ranges (n, returns, b)."""
 
     angle_rad: Array
@@ -149,12 +149,12 @@ class PointLidar(TurningLidar):
         """Return a clock of the device."""
 
     @abstractmethod
-    def packet(self, datagram: bytes, t_rx_ns: int, found: list[Any]) -> Packet | None:
+    def packet(self, datagram: bytes, t_rx_ns: int, found: list[Any]) -> PointPacket | None:
         """Check a datagram; None if it has no measurements that can be used. Adds what else it
         says to ``found``."""
 
     @abstractmethod
-    def columns(self, packets: Sequence[Packet]) -> Columns:
+    def columns(self, packets: Sequence[PointPacket]) -> BeamColumns:
         """Return the columns of packets with the same layout."""
 
     # ---------------------------------------------------------------- LidarDevice
@@ -166,7 +166,7 @@ class PointLidar(TurningLidar):
     def restart(self) -> None:
         self._reader.clear()
         self._clock = self.clock()
-        self._held: list[Packet] = []
+        self._held: list[PointPacket] = []
         self._pause_ns = 0.25e9 / self.rate_hz
         self._past = 0.0
         self._last: tuple[float, float] | None = None
@@ -245,7 +245,7 @@ class PointLidar(TurningLidar):
 
     # ---------------------------------------------------------------- columns to rays
 
-    def _filled(self, columns: Columns) -> Columns:
+    def _filled(self, columns: BeamColumns) -> BeamColumns:
         """Return the columns with empty ones where columns are missing, so that turns are counted:
         outside of a column window, and of lost datagrams."""
         angle, t_ns = columns.angle_rad, columns.t_ns
@@ -258,14 +258,14 @@ class PointLidar(TurningLidar):
             count = int(step[at] / GAP_RAD)
             part = np.arange(1, count + 1) / (count + 1.0)
             t0_ns = t_ns[at - 1] if at else before_ns
-            columns = Columns(
+            columns = BeamColumns(
                 np.insert(columns.angle_rad, at, (angle[at] - step[at] * (1.0 - part)) % tau),
                 np.insert(columns.t_ns, at, t0_ns + (t_ns[at] - t0_ns) * part),
                 np.insert(columns.range_m, [at] * count, nan, axis=0),
             )
         return columns
 
-    def _reduce(self, columns: Columns) -> Measurements:
+    def _reduce(self, columns: BeamColumns) -> Measurements:
         """Return the nearest obstacle of each column and group of beams, and collect the ground."""
         missing = np.isnan(columns.range_m[:, 0, 0])
         self._turn_columns += len(missing) - int(missing.sum())

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from drivers.lidar.base import Health, ScannerModel
-from drivers.lidar.points import Beams, Columns, Packet, PointLidar, PointLidarParams
+from drivers.lidar.points import BeamColumns, Beams, PointLidar, PointLidarParams, PointPacket
 from drivers.lidar.scan import Array
 from vehicled.core.messages import Message
 from vehicled.core.wire.clock import DeviceClock
@@ -36,7 +36,7 @@ _CDEG_RAD = pi / 18_000.0
 _POSITION = Layout("<198xIB3x306s")
 
 
-class Series(NamedTuple):
+class VelodyneSeries(NamedTuple):
     """What distinguishes the packets of a model."""
 
     product: int
@@ -59,16 +59,16 @@ class Series(NamedTuple):
 
 
 SERIES = {
-    "vlp16": Series(
+    "vlp16": VelodyneSeries(
         0x22, 2, 55.296, 2.304, 1, 0.002,
         (-15, 1, -13, 3, -11, 5, -9, 7, -7, 9, -5, 11, -3, 13, -1, 15),
     ),
-    "puck_hi_res": Series(
+    "puck_hi_res": VelodyneSeries(
         0x24, 2, 55.296, 2.304, 1, 0.002,
         (-10, 2 / 3, -26 / 3, 2, -22 / 3, 10 / 3, -6, 14 / 3, -14 / 3, 6, -10 / 3, 22 / 3, -2,
          26 / 3, -2 / 3, 10),
     ),
-    "vlp32c": Series(
+    "vlp32c": VelodyneSeries(
         0x28, 1, 55.296, 2.304, 2, 0.004,
         (-25, -1, -1.667, -15.639, -11.31, 0, -0.667, -8.843, -7.254, 0.333, -0.333, -6.148,
          -5.333, 1.333, 0.667, -4, -4.667, 1.667, 1, -3.667, -3.333, 3.333, 2.333, -2.667, -3, 7,
@@ -76,7 +76,7 @@ SERIES = {
 (1.4, -4.2, 1.4, -1.4, 1.4, -1.4, 4.2, -1.4, 1.4, -4.2, 1.4, -1.4, 4.2, -1.4, 4.2, -1.4,
          1.4, -4.2, 1.4, -4.2, 4.2, -1.4, 1.4, -1.4, 1.4, -1.4, 1.4, -4.2, 4.2, -1.4, 1.4, -1.4),
     ),
-    "hdl32e": Series(
+    "hdl32e": VelodyneSeries(
         0x21, 1, 46.08, 1.152, 1, 0.002,
         tuple(round((-92 + 4 * (at // 2) + 64 * (at % 2)) / 3, 2) for at in range(LASERS)),
         focus_m=0.0289,
@@ -161,7 +161,7 @@ def decode(data: bytes) -> Iterator[tuple[str, object]]:
         yield ("position", position) if position else ("data", parse_data(datagram) or datagram)
 
 
-def columns_of(packets: Any, series: Series) -> tuple[Array, Array, Array]:
+def columns_of(packets: Any, series: VelodyneSeries) -> tuple[Array, Array, Array]:
     """Return angles (p, n) in radians, times (p, n) since the stamps in ns, and ranges (p, n,
     returns, lasers) of packets of one return mode."""
     blocks = packets["blocks"]
@@ -191,7 +191,7 @@ class VelodyneParams(PointLidarParams, frozen=True, kw_only=True):
     """Model, which sets beams and ranges. A VLP-16 Lite is a ``vlp16``."""
 
 
-def _model(series: Series, near_m: float, far_m: float) -> ScannerModel:
+def _model(series: VelodyneSeries, near_m: float, far_m: float) -> ScannerModel:
     return ScannerModel(near_m, far_m, 10.0, 1e6 / series.cycle_us)
 
 
@@ -232,7 +232,7 @@ class VelodyneDevice(PointLidar):
             tick_ns=1e3, bits=None, modulus=HOUR_US, latency_ns=self._latency_ns + packet_ns
         )
 
-    def packet(self, datagram: bytes, t_rx_ns: int, found: list[Any]) -> Packet | None:
+    def packet(self, datagram: bytes, t_rx_ns: int, found: list[Any]) -> PointPacket | None:
         if len(datagram) != DATA_BYTES:
             position = parse_position(datagram)
             if position is None:
@@ -259,13 +259,13 @@ class VelodyneDevice(PointLidar):
         found.append(Health(""))
         t_ns = self._clock.update(stamp, t_rx_ns)
         points = BLOCKS * LASERS
-        return Packet(datagram, t_ns, azimuth * _CDEG_RAD, points, mode)
+        return PointPacket(datagram, t_ns, azimuth * _CDEG_RAD, points, mode)
 
-    def columns(self, packets: Sequence[Packet]) -> Columns:
+    def columns(self, packets: Sequence[PointPacket]) -> BeamColumns:
         joined = np.frombuffer(b"".join([each.data for each in packets]), _PACKET)
         angle, t_ns, ranges = columns_of(joined, self.series)
         t_ns = t_ns + np.array([each.t_ns for each in packets], dtype=np.float64)[:, None]
-        return Columns(angle.ravel(), t_ns.ravel(), ranges.reshape(-1, *ranges.shape[2:]))
+        return BeamColumns(angle.ravel(), t_ns.ravel(), ranges.reshape(-1, *ranges.shape[2:]))
 
     def _take_position(self, position: VelodynePosition, t_rx_ns: int, found: list[Any]) -> None:
         before, self.position = self.position, position

@@ -44,7 +44,7 @@ class PointSweep(NamedTuple):
     """Samples in a turn."""
 
 
-class PointLidar(Lidar):
+class PointLidarSensor(Lidar):
     """3-D scanner. A sample is taken at the instant of its last column."""
 
     def __init__(

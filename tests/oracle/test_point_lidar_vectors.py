@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from drivers.lidar.ouster import OusterDevice, OusterParams, packet_type, params_of, ranges_of
-from drivers.lidar.points import Columns, PointLidar
+from drivers.lidar.points import BeamColumns, PointLidar
 from drivers.lidar.velodyne import VelodyneDevice, VelodyneParams
 from vehicled.core.messages import LaserScan
 
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parents[1] / "golden/lidar"
 CASES = json.loads((GOLDEN / "points.json").read_text())
 
 
-def positions(device: PointLidar, columns: Columns) -> Any:
+def positions(device: PointLidar, columns: BeamColumns) -> Any:
     """Positions (columns, returns, beams, 3) in the axes of the device, beams in the order of the
     packet."""
     c, s = np.cos(columns.angle_rad)[:, None, None], np.sin(columns.angle_rad)[:, None, None]
@@ -27,7 +27,7 @@ def positions(device: PointLidar, columns: Columns) -> Any:
     return found[:, :, np.argsort(device._order)]
 
 
-def columns_of(device: PointLidar, datagrams: list[bytes]) -> Columns:
+def columns_of(device: PointLidar, datagrams: list[bytes]) -> BeamColumns:
     found: list[Any] = []
     packets = [device.packet(datagram, i, found) for i, datagram in enumerate(datagrams)]
     return device.columns([each for each in packets if each is not None])
