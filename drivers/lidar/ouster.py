@@ -26,8 +26,6 @@ IMU_BYTES = 48
 SECOND_NS = 1_000_000_000
 """Longest time that a packet takes."""
 MOST_COLUMNS = 4096
-MODES = ((512, 10), (512, 20), (1024, 10), (1024, 20), (2048, 10), (4096, 5))
-"""BeamColumns of a turn and turns per second that can be set."""
 
 
 class MetadataError(ValueError):

@@ -20,7 +20,6 @@ from vehicled.core.messages import Event, Fault, HeightMap, LaserScan, Message
 from vehicled.core.ports import Transport
 from vehicled.core.wire.clock import DeviceClock
 from vehicled.core.wire.datagram import datagram_reader
-from vehicled.core.wire.episodes import FaultEpisode
 
 Height = Annotated[float, Meta(ge=-50.0, le=50.0)]
 Tilt = Annotated[float, Meta(ge=-0.8, le=0.8)]
@@ -135,7 +134,6 @@ class PointLidar(TurningLidar):
         self._reader = datagram_reader()
         self._height_m = 0.0
         self._wants_map = HeightMap in messages
-        self._packets = FaultEpisode("lidar_packets", self.name)
         super().__init__(params, messages, command_lifetime_ns)
 
     # ---------------------------------------------------------------- for subclasses

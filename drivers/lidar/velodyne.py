@@ -37,7 +37,7 @@ _POSITION = Layout("<198xIB3x306s")
 
 
 class VelodyneSeries(NamedTuple):
-    """What distinguishes the packets of a model."""
+    """Properties of the packets of a model."""
 
     product: int
     firings: int

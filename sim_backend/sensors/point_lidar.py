@@ -33,7 +33,7 @@ class PointScan(LaserScan, frozen=True):
 
 
 class PointSweep(NamedTuple):
-    """How the beams of a device on wires run."""
+    """Sweep of the beams of a device on wires."""
 
     model: LidarModel
     """Columns as rays, with angles of the device."""
