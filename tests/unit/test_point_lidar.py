@@ -294,3 +294,33 @@ def test_a_sensor_that_restarts_or_grows_hot_says_so() -> None:
         "it limits its laser because of its temperature, and its range with it",
         "it is about to shut down because of its temperature",
     ]
+
+
+@pytest.mark.parametrize("family", POINT_FAMILIES)
+def test_packets_of_random_content_never_raise_nor_give_times_out_of_range(family: str) -> None:
+    random = np.random.default_rng(1)
+    device: Any = (
+        VelodyneDevice(VelodyneParams(), [LaserScan, HeightMap], 0)
+        if family == "velodyne"
+        else OusterDevice(OusterParams(channels=16, columns=512), [LaserScan, HeightMap], 0)
+    )
+    kind = ouster.packet_type("RNG19_RFL8_SIG16_NIR16", 16, 16)
+    for i in range(300):
+        size = velodyne.DATA_BYTES if family == "velodyne" else kind.itemsize
+        data = random.integers(0, 256, size, dtype=np.uint8)
+        if family == "velodyne":
+            data[:1200:100], data[1:1200:100] = 0xFF, 0xEE
+            data[3:1200:100] %= 140
+            data[1203], data[1204], data[1205] = 100, 0x37 + i % 3, 0x22
+        else:
+            data[:2] = 1, 0
+            columns = data.view(kind)[0]["columns"]
+            columns["id"] %= 512
+            columns["status"] |= 1
+            if i % 2:
+                columns["stamp"] = columns["stamp"][0] + columns["id"]
+        for message in device.on_rx(pack(data.tobytes()), 10**9 + 10_000_000 * i):
+            assert isinstance(message, device.produces)
+            if isinstance(message, LaserScan):
+                assert abs(message.t_ns) < 2**62
+    assert device.usage.news == []
