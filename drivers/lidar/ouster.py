@@ -253,18 +253,18 @@ class OusterDevice(PointLidar):
     view_deg: ClassVar[dict[str, float]] = {"os0": 90.0, "os1": 45.0, "os2": 22.5}
     """Vertical field of view."""
     Params: ClassVar[type[PointLidarParams]] = OusterParams
+    params: OusterParams
     params_of = staticmethod(params_of)
 
     def __init__(
         self, params: OusterParams, messages: Sequence[type[Message]], command_lifetime_ns: int
     ) -> None:
-        self._own_params = params
         self._type = packet_type(params.profile, params.columns_per_packet, params.channels)
         self._init: int | None = None
         super().__init__(params, messages, command_lifetime_ns)
 
     def beams(self) -> Beams:
-        p = self._own_params
+        p = self.params
         half = 0.5 * self.view_deg[p.model]
         elevation = p.beam_altitude_deg or np.linspace(half, -half, p.channels)
         azimuth = p.beam_azimuth_deg or np.zeros(p.channels)
@@ -274,12 +274,12 @@ class OusterDevice(PointLidar):
 
     def clock(self) -> DeviceClock:
         # A packet leaves with its last column; its stamp is that of its first.
-        p = self._own_params
+        p = self.params
         packet_ns = round(1e9 * p.columns_per_packet / (p.columns * self.rate_hz))
         return DeviceClock(tick_ns=1.0, bits=64, latency_ns=self._latency_ns + packet_ns)
 
     def _place(self) -> None:
-        p = self._own_params
+        p = self.params
         self.model = self.model._replace(samples_hz=p.columns * self.rate_hz)
         super()._place()
         whole = p.angle_max_rad - p.angle_min_rad > tau - 1e-6
@@ -292,7 +292,7 @@ class OusterDevice(PointLidar):
             self.geometry = self.geometry._replace(angle_min_rad=min(ends), angle_max_rad=max(ends))
 
     def packet(self, datagram: bytes, t_rx_ns: int, found: list[Any]) -> PointPacket | None:
-        p, size = self._own_params, self._type.itemsize
+        p, size = self.params, self._type.itemsize
         if len(datagram) != size:
             self._refuse_size(len(datagram), found)
             return None
@@ -316,7 +316,7 @@ class OusterDevice(PointLidar):
         return PointPacket(datagram, t_ns, tau * last / p.columns, points)
 
     def columns(self, packets: Sequence[PointPacket]) -> BeamColumns:
-        p = self._own_params
+        p = self.params
         joined = np.frombuffer(b"".join([each.data for each in packets]), self._type)["columns"]
         stamps = joined["stamp"].astype(np.int64)
         begun_ns = np.array([each.t_ns for each in packets], dtype=np.float64)
@@ -327,7 +327,7 @@ class OusterDevice(PointLidar):
         return BeamColumns(joined["id"][used] * (tau / p.columns), t_ns[used], ranges[used])
 
     def _refuse_size(self, size: int, found: list[Any]) -> None:
-        p = self._own_params
+        p = self.params
         if size == IMU_BYTES:
             self.usage.refuse("imu", Unused.NOT_WANTED)
             return

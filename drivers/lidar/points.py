@@ -11,6 +11,7 @@ from math import cos, inf, nan, pi, sin, tau
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Meta
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from vehicled.core.messages import Event, Fault, HeightMap, LaserScan, Message
 from vehicled.core.ports import Transport
 from vehicled.core.wire.clock import DeviceClock
 from vehicled.core.wire.datagram import datagram_reader
+from vehicled.core.wire.framing import PayloadReader
 
 Height = Annotated[float, Meta(ge=-50.0, le=50.0)]
 Tilt = Annotated[float, Meta(ge=-0.8, le=0.8)]
@@ -107,7 +109,7 @@ class BeamColumns(NamedTuple):
     """Slant ranges, 0 for no return."""
 
 
-def rotation(yaw: float, pitch: float, roll: float) -> Array:
+def rotation(yaw: float, pitch: float, roll: float) -> npt.NDArray[np.float64]:
     """Return the rotation from the device to the body: roll, then pitch, then yaw."""
     c, s = cos(yaw), sin(yaw)
     about_z = np.array(((c, -s, 0.0), (s, c, 0.0), (0.0, 0.0, 1.0)))
@@ -115,7 +117,8 @@ def rotation(yaw: float, pitch: float, roll: float) -> Array:
     about_y = np.array(((c, 0.0, s), (0.0, 1.0, 0.0), (-s, 0.0, c)))
     c, s = cos(roll), sin(roll)
     about_x = np.array(((1.0, 0.0, 0.0), (0.0, c, -s), (0.0, s, c)))
-    return about_z @ about_y @ about_x
+    turned: npt.NDArray[np.float64] = about_z @ about_y @ about_x
+    return turned
 
 
 class PointLidar(TurningLidar):
@@ -131,7 +134,7 @@ class PointLidar(TurningLidar):
     def __init__(
         self, params: PointLidarParams, messages: Sequence[type[Message]], command_lifetime_ns: int
     ) -> None:
-        self._reader = datagram_reader()
+        self._reader: PayloadReader = datagram_reader()
         self._height_m = 0.0
         self._wants_map = HeightMap in messages
         super().__init__(params, messages, command_lifetime_ns)
@@ -271,9 +274,7 @@ class PointLidar(TurningLidar):
         shape = len(missing), len(self._azimuths)
         angle = np.broadcast_to(columns.angle_rad[:, None], shape).ravel()
         shift = np.broadcast_to(self._azimuths, shape).flatten()
-        range_m = np.full(shape, inf)
-        range_m[missing] = nan
-        range_m = range_m.ravel()
+        range_m = np.where(np.repeat(missing, shape[1]), nan, inf)
         c, s = np.cos(columns.angle_rad), np.sin(columns.angle_rad)
         parts = [
             self._obstacles(c, s, columns.angle_rad, columns.range_m[:, k])
@@ -340,13 +341,14 @@ class PointLidar(TurningLidar):
         y = -r * (s * along + c * across) - self._origin_m * s
         return x, y, r * self._up[beam] + self._above_m[beam]
 
-    def _distance(self, c: Array, s: Array, r: Array, flat: Array) -> Array:
+    def _distance(self, c: Array, s: Array, r: Array, flat: Any) -> Array:
         """Return the horizontal distances of single returns."""
         if self._tilted:
             return np.hypot(*self._level(c, s, r, flat))
-        return (r.ravel()[flat] - self._origin_m) * self._flat[flat % r.shape[1]] + self._origin_m
+        run_m: Array = (r.ravel()[flat] - self._origin_m) * self._flat[flat % r.shape[1]]
+        return run_m + self._origin_m
 
-    def _level(self, c: Array, s: Array, r: Array, flat: Array) -> tuple[Array, Array]:
+    def _level(self, c: Array, s: Array, r: Array, flat: Any) -> tuple[Array, Array]:
         """Return the horizontal positions of single returns, from the scanner in the axes of the
         body."""
         row, beam = np.divmod(flat, r.shape[1])
@@ -357,7 +359,7 @@ class PointLidar(TurningLidar):
             m[1, 0] * x + m[1, 1] * y + m[1, 2] * z,
         )
 
-    def _own(self, x_m: Array, y_m: Array) -> Array:
+    def _own(self, x_m: Array, y_m: Array) -> Any:
         """Return which places lie in the box of the vehicle itself."""
         if self.params.own_m is None:
             return np.zeros(len(x_m), dtype=np.bool_)

@@ -206,6 +206,7 @@ class VelodyneDevice(PointLidar):
         "hdl32e": _model(SERIES["hdl32e"], 0.5, 100.0),
     }
     Params: ClassVar[type[PointLidarParams]] = VelodyneParams
+    params: VelodyneParams
 
     def __init__(
         self, params: VelodyneParams, messages: Sequence[type[Message]], command_lifetime_ns: int

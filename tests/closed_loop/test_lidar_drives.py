@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_it_stops_before_a_post_that_its_scanner_sees(
 def test_a_3d_scanner_stops_the_vehicle_for_a_post_and_not_for_the_ground(
     family: str, failures: tuple[str, ...], tmp_path: Path
 ) -> None:
-    params = {"channels": 16, "columns": 512} if family == "ouster" else {}
+    params: dict[str, Any] = {"channels": 16, "columns": 512} if family == "ouster" else {}
     scan = scanner(family, **params, mounting_pitch_rad=0.1, height_max_m=1.0)
     found = drive(tmp_path, scan, post(*PLACE), failures)
     found.until(6.0, lambda t: PLACE)

@@ -193,7 +193,7 @@ CASES = [
 
 @pytest.mark.parametrize(("family", "model", "params"), CASES)
 def test_every_layout_sees_the_room_with_the_right_hand_on_the_right(
-    family: str, model: str, params: dict[str, object], tmp_path: Path
+    family: str, model: str, params: dict[str, Any], tmp_path: Path
 ) -> None:
     scene = ROOM + "[[circle]]\nat = [1.5, 1.2]\nradius_m = 0.2\n"
     bench = Bench(tmp_path, scanner(family, model, **params), scene=scene, more=[HeightMap])
@@ -220,7 +220,7 @@ def test_every_layout_sees_the_room_with_the_right_hand_on_the_right(
 
 @pytest.mark.parametrize("family", POINT_FAMILIES)
 def test_what_goes_wrong_is_named(family: str, tmp_path: Path) -> None:
-    params = {"channels": 16, "columns": 512} if family == "ouster" else {}
+    params: dict[str, Any] = {"channels": 16, "columns": 512} if family == "ouster" else {}
     fails = ["scanner:lidar_loses_packets=0.2@0.3+0.4", "scanner:motor_stops@0.8+1.6"]
     bench = Bench(tmp_path, scanner(family, **params), fails).run(0.75)
     missing = np.isnan(np.array(bench.scans[-1].ranges_m)).mean()
