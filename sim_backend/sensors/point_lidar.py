@@ -68,7 +68,7 @@ class PointLidarSensor(Lidar):
         first_ns = t_ns - self._sweep_ns
         first, self._first = self._first, (self._first + self._rays) % model.rays
         angle = self._bearings[first : first + self._rays]
-        since_s: Array = np.arange(self._rays) * (self._ray_ns * 1e-9)
+        since_s: Array = np.arange(self._rays, dtype=np.float64) * (self._ray_ns * 1e-9)
         x, y, yaw = self._poses(since_s - self._sweep_ns * 1e-9, t_ns, motion)
         self._before = t_ns, motion
         time_s = (first_ns - self._start_ns) * 1e-9 + since_s
