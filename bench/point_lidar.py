@@ -24,11 +24,11 @@ def ranges_m(bearing: Any, elevation: Any) -> Any:
     return np.where((elevation > 0.0) & (1.0 + run * np.tan(elevation) > 3.0), 0.0, met)
 
 
-def velodyne_packets(model: str, *, dual: bool) -> tuple[PointLidar, list[bytes], float]:
+def velodyne_packets(model: Any, *, dual: bool) -> tuple[PointLidar, list[bytes], float]:
     device = velodyne.VelodyneDevice(
         velodyne.VelodyneParams(model=model),
         [LaserScan, HeightMap],
-        0,  # type: ignore[arg-type]
+        0,
     )
     series, found = device.series, []
     returns = 2 if dual else 1
@@ -49,8 +49,8 @@ def velodyne_packets(model: str, *, dual: bool) -> tuple[PointLidar, list[bytes]
     return device, found, period_s
 
 
-def ouster_packets(profile: str, channels: int) -> tuple[PointLidar, list[bytes], float]:
-    params = ouster.OusterParams(profile=profile, channels=channels)  # type: ignore[arg-type]
+def ouster_packets(profile: Any, channels: int) -> tuple[PointLidar, list[bytes], float]:
+    params = ouster.OusterParams(profile=profile, channels=channels)
     device = ouster.OusterDevice(params, [LaserScan, HeightMap], 0)
     kind, layout, found = ouster.packet_type(profile, 16, channels), ouster.LAYOUTS[profile], []
     elevation = device.beams().elevation_rad
