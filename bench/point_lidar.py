@@ -49,7 +49,7 @@ def velodyne_packets(model: Any, *, dual: bool) -> tuple[PointLidar, list[bytes]
     return device, found, period_s
 
 
-def ouster_packets(profile: Any, channels: int) -> tuple[PointLidar, list[bytes], float]:
+def ouster_packets(profile: Any, channels: Any) -> tuple[PointLidar, list[bytes], float]:
     params = ouster.OusterParams(profile=profile, channels=channels)
     device = ouster.OusterDevice(params, [LaserScan, HeightMap], 0)
     kind, layout, found = ouster.packet_type(profile, 16, channels), ouster.LAYOUTS[profile], []
