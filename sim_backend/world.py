@@ -24,6 +24,7 @@ from sim_backend.emulators.interface import NEVER_NS, Emulator
 from sim_backend.emulators.lidar import sweep
 from sim_backend.emulators.mocap import driver_of as mocap_driver_of
 from sim_backend.emulators.msglink import MsgLinkEmulator
+from sim_backend.emulators.point_lidar import point_sweep
 from sim_backend.emulators.registry import emulator
 from sim_backend.emulators.v2v import V2vRadio
 from sim_backend.hand import HandError, HandledPlant
@@ -54,8 +55,10 @@ from sim_backend.sensors.lidar import Lidar
 from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.mocap import Mocap
 from sim_backend.sensors.obstacle import ObstacleSensor
+from sim_backend.sensors.point_lidar import PointLidarSensor
 from sim_backend.sensors.reference import Reference
 from sim_backend.sensors.truth import GearSensor, Truth
+from sim_backend.terrain.reading import load_terrain
 from vehicled.core.messages import (
     Gear,
     Message,
@@ -600,6 +603,9 @@ def _sensors(
             sensors.append(
                 HandsetSensor(channels, count, device.rate_hz, seed, entity, start_ns, failures)
             )
+        elif message == "LaserScan" and wires and (points := point_sweep(device, sim.lidar)):
+            arm, terrain = (forward, left, up), load_terrain(sim.terrain)
+            sensors.append(PointLidarSensor(points, arm, scene, terrain, seed, entity, start_ns))
         elif message == "LaserScan":
             model, parts = sweep(device, sim.lidar) if wires else (sim.lidar, 1)
             sensors.append(Lidar(model, (forward, left, up), scene, seed, entity, start_ns, parts))

@@ -50,6 +50,8 @@ LONGEST = {
     "hokuyo": b"MD0000108001000\n",
     "sick": b"\x02\x02\x02\x02\x00\x00\x9c\x30s",
     "sick_text": b"\x02sSN LMDscandata ",
+    "velodyne": datagram(bytes(MAX_DATA_BYTES))[:8],
+    "ouster": datagram(bytes(MAX_DATA_BYTES))[:8],
     "natnet": datagram(bytes(MAX_DATA_BYTES))[:8],
     "v2v": datagram(bytes(MAX_DATA_BYTES))[:8],
     "vicon": datagram(bytes(MAX_DATA_BYTES))[:8],

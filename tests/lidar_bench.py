@@ -7,11 +7,14 @@ from typing import Any
 
 from sim_backend.emulators.failures import parse_failure
 from sim_backend.emulators.lidar import sweep
+from sim_backend.emulators.point_lidar import point_sweep
 from sim_backend.emulators.registry import emulator
 from sim_backend.plant.interface import Motion
 from sim_backend.scene.reading import load_scene
 from sim_backend.sensors.lidar import Lidar
-from vehicled.core.messages import Event, Fault, LaserScan, Message, PortState
+from sim_backend.sensors.point_lidar import PointLidarSensor
+from sim_backend.terrain.reading import load_terrain
+from vehicled.core.messages import Event, Fault, HeightMap, LaserScan, Message, PortState
 from vehicled.core.ports import Send
 from vehicled.daemon.app import COMMAND_LIFETIME_NS
 from vehicled.paths.catalog import load_course
@@ -40,12 +43,19 @@ MODELS: dict[str, dict[str, int]] = {
 """Models of each family, with their line rates."""
 
 
+POINT_FAMILIES = {
+    "velodyne": ("vlp16", "udp:192.168.1.201:2368?listen=2368"),
+    "ouster": ("os1", "udp:169.254.1.2:7502?listen=7502"),
+}
+"""The same of 3-D scanners."""
+
+
 def scanner(family: str, model: str = "", port: str = "", **params: object) -> list[str]:
     """Overrides of a profile that put a scanner at its front. ``params`` are those of its
     driver."""
-    first, address = FAMILIES[family]
+    first, address = (FAMILIES | POINT_FAMILIES)[family]
     model = model or first
-    baud = MODELS[family][model]
+    baud = MODELS.get(family, {}).get(model, 0)
     table = f"devices.scanner.driver.{family}"
     rate_hz = resolve("driver", family).models[model].rate_hz
     address = port or (f"serial:/dev/ttyUSB9?baud={baud}" if baud else address)
@@ -69,33 +79,35 @@ class Bench:
         failures: Sequence[str] = (),
         scene: str = ROOM,
         motion: Motion = STILL,
+        more: Sequence[type[Message]] = (),
     ) -> None:
+        """``more``: messages that the driver gives beside scans."""
         profile = load_profile("art_vesc", [*overrides, "sim.lidar.drop_share=0.0"])
         table = profile.devices["scanner"]
         file = tmp_path / "room.toml"
         file.write_text(scene)
-        model, parts = sweep(table, profile.sim.lidar)
-        arm = table.lever_arm_m
-        self.sensor = Lidar(
-            model,
-            (arm[0], arm[1], arm[2]),
-            load_scene(str(file), load_course("lot17")),
-            1,
-            "scanner",
-            0,
-            parts,
-        )
+        forward, left, up = arm = table.lever_arm_m
+        surroundings = load_scene(str(file), load_course("lot17"))
+        self.sensor: Any
+        if points := point_sweep(table, profile.sim.lidar):
+            terrain = load_terrain(profile.sim.terrain)
+            place = (forward, left, up)
+            self.sensor = PointLidarSensor(points, place, surroundings, terrain, 1, "scanner", 0)
+        else:
+            model, parts = sweep(table, profile.sim.lidar)
+            self.sensor = Lidar(model, (forward, left, up), surroundings, 1, "scanner", 0, parts)
         self.emulator: Any = emulator(
             "scanner", table, 1, 0, wires=True, failures=[parse_failure(each) for each in failures]
         )
         self.device = resolve("driver", table.driver.name)(
-            table.driver.selected, [LaserScan], COMMAND_LIFETIME_NS
+            table.driver.selected, [LaserScan, *more], COMMAND_LIFETIME_NS
         )
         self.device.mount(arm)
         self.motion = motion
         self.scans: list[LaserScan] = []
         self.faults: list[Fault] = []
         self.events: list[Event] = []
+        self.maps: list[HeightMap] = []
         self.now_ns = 0
         self._samples = 0
         self._arriving: list[tuple[int, bytes]] = []
@@ -143,3 +155,5 @@ class Bench:
                 self.faults.append(message)
             elif isinstance(message, Event):
                 self.events.append(message)
+            elif isinstance(message, HeightMap):
+                self.maps.append(message)

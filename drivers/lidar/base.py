@@ -255,6 +255,8 @@ class LidarDevice(CountedDevice):
                 self._take(found, t_rx_ns, messages)
             elif isinstance(found, Health):
                 messages += self._health.set(found.reason, t_rx_ns)
+            elif isinstance(found, Message):
+                messages.append(found)
             else:
                 self._run(partial(self._set_up.offer, found), t_rx_ns, messages)
         seen = self.sign_of_life()
@@ -355,6 +357,8 @@ class TurningLidar(LidarDevice):
     measurements to ``_turns``."""
 
     clockwise: ClassVar[bool] = True
+    ray_share: ClassVar[float] = 0.9
+    """Rays for each measurement of a turn, so that none stays empty."""
     params: TurningParams
 
     def __init__(
@@ -371,5 +375,6 @@ class TurningLidar(LidarDevice):
         self._begin_turns(self.model.samples_hz)
 
     def _begin_turns(self, samples_hz: float) -> None:
-        rays = self.params.rays or min(MOST_RAYS, round(0.9 * samples_hz / self.rate_hz))
+        per_turn = self.ray_share * samples_hz / self.rate_hz
+        rays = self.params.rays or min(MOST_RAYS, round(per_turn))
         self._turns = Revolutions(self.geometry, rays, self.rate_hz)

@@ -250,6 +250,14 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
         "scanners on wires",
         "the device reports a fault, with this code if it has codes, and stops to measure",
     ),
+    "lidar_loses_packets": (
+        "3-D scanners on wires",
+        "this fraction of the packets is lost, 0.3 if not given",
+    ),
+    "lidar_other_mode": (
+        "3-D scanners on wires",
+        "somebody sets another UDP profile (Ouster) or dual returns (Velodyne)",
+    ),
     "mocap_flip": (
         "motion capture on wires",
         "the body flips by this angle, rad, half a turn if not given",

@@ -2,6 +2,8 @@
 
 from math import floor
 
+import numpy as np
+
 from sim_backend.terrain.raster import Raster, filled
 from vehicled.core.arrays import Array
 
@@ -64,6 +66,20 @@ class Terrain:
         slope_x = a1 + u * (2.0 * a2 + 3.0 * u * a3)
         slope_y = b0 + u * (b1 + u * (b2 + u * b3))
         return z, slope_x * self._per_m, slope_y * self._per_m, friction
+
+    def heights(self, x_m: Array, y_m: Array) -> Array:
+        """Return the heights at many places, bilinear between the nodes."""
+        if self._z is None:
+            return np.zeros_like(x_m)
+        p = np.clip((x_m - self._x_m) * self._per_m, 0.0, self._columns - 1.0)
+        q = np.clip((y_m - self._y_m) * self._per_m, 0.0, self._rows - 1.0)
+        i = np.minimum(p.astype(np.int64), max(self._columns - 2, 0))
+        j = np.minimum(q.astype(np.int64), max(self._rows - 2, 0))
+        east, north = np.minimum(i + 1, self._columns - 1), np.minimum(j + 1, self._rows - 1)
+        u, v, z = p - i, q - j, self._z
+        low = z[j, i] + u * (z[j, east] - z[j, i])
+        high = z[north, i] + u * (z[north, east] - z[north, i])
+        return low + v * (high - low)
 
     def _patch(self, i: int, j: int) -> Patch:
         """Return the coefficients of u^k v^l, row by row, of the cell from node (i, j) on."""

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,28 @@ def test_it_stops_before_a_post_that_its_scanner_sees(
     assert found.pair.machine.why.startswith("obstacle ahead: something stands 0.")
     assert found.codes == ["obstacle_in_sight", "obstacle_ahead"]
     assert 0.1 < found.nearest_m < 0.5
+    assert abs(found.pair.world.motion.speed_mps) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("family", "failures"),
+    sampled(
+        [("velodyne", ()), ("ouster", ()), ("velodyne", ("scanner:motor_stops@0.8+20",))],
+        lambda case: case == ("velodyne", ()),
+    ),
+)
+def test_a_3d_scanner_stops_the_vehicle_for_a_post_and_not_for_the_ground(
+    family: str, failures: tuple[str, ...], tmp_path: Path
+) -> None:
+    params: dict[str, Any] = {"channels": 16, "columns": 512} if family == "ouster" else {}
+    scan = scanner(family, **params, mounting_pitch_rad=0.1, height_max_m=1.0)
+    found = drive(tmp_path, scan, post(*PLACE), failures)
+    found.until(6.0, lambda t: PLACE)
+    assert found.pair.machine.mode is Mode.STANDBY
+    if not failures:
+        assert found.codes == ["obstacle_in_sight", "obstacle_ahead"]
+        assert found.nearest_m < 0.5
+    assert found.nearest_m > 0.1
     assert abs(found.pair.world.motion.speed_mps) < 0.01
 
 

@@ -131,6 +131,9 @@ SAMPLES: tuple[Message, ...] = (
         0.9,
         messages.MapMatch.MATCHED,
     ),
+    messages.HeightMap(
+        40, 41, -2.0, -2.0, 2.0, 2, 0.5, -62.8, 0.3, 0.0, (0.1, math.nan, -0.2, 0.0)
+    ),
     messages.VirtualWorld(39, 40, "cut_in.toml", stops_if_lost=True),
     messages.VirtualScan(
         41,

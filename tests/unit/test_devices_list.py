@@ -31,7 +31,7 @@ def test_a_word_chooses_whatever_its_case(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_word_that_nothing_has(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["devices", "list", "velodyne"]) == 1
+    assert main(["devices", "list", "livox"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "no supported device has 'velodyne'" in captured.err
+    assert "no supported device has 'livox'" in captured.err

@@ -109,6 +109,7 @@ GROUPS = (
             CommandRow("list", "list the supported devices, and the evidence for each"),
             CommandRow("record", "record the bytes that a port receives"),
             CommandRow("decode", "count and show the messages of a recording"),
+            CommandRow("ouster", "make the table of a profile of the metadata of an Ouster sensor"),
         )),
         CommandRow(
             "base", "make a GNSS receiver a base station, and serve its corrections to rovers",

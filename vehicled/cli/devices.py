@@ -1,4 +1,5 @@
-"""Commands ``vehicled devices list | record | decode``."""
+"""Commands ``vehicled devices list | record | decode``; ``ouster`` is in
+:mod:`vehicled.cli.ouster`."""
 
 import csv
 import sys
@@ -15,6 +16,7 @@ import msgspec
 
 from vehicled.cli.can_files import CanFile, kind_of, unpacked
 from vehicled.cli.drive_options import SECONDS
+from vehicled.cli.ouster import declare_devices_ouster as declare_devices_ouster
 from vehicled.core.errors import SetupError
 from vehicled.core.messages import PortState
 from vehicled.core.wire.can import pack

@@ -45,6 +45,8 @@ _TITLES = {
     "ldrobot": "an LDROBOT LD06 (driver ldrobot)",
     "hokuyo": "SCIP of a Hokuyo (driver hokuyo)",
     "sick": "CoLa of a SICK (driver sick)",
+    "velodyne": "a Velodyne (driver velodyne)",
+    "ouster": "an Ouster (driver ouster)",
     "crsf": "CRSF of an RC receiver (driver crsf)",
     "sbus": "SBUS of an RC receiver (driver sbus)",
     "ibus": "iBUS of an RC receiver (driver ibus)",

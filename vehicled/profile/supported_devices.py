@@ -127,6 +127,16 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         _R, "a TiM in CoLa A and B; no LMS",
     ),
     SupportedDevices(
+        ("velodyne",), "lidar/NOTES-velodyne.md",
+        "Velodyne VLP-16, Puck Hi-Res, VLP-32C, HDL-32E", "UDP", "scans, height maps",
+        _R, "VLP-16 and HDL-32E; the others by another decoder",
+    ),
+    SupportedDevices(
+        ("ouster",), "lidar/NOTES-ouster.md",
+        "Ouster OS-0, OS-1, OS-2 (legacy, RNG19 and RNG15 profiles)", "UDP", "scans, height maps",
+        _R, "OS-0-128 and OS-1-32; RNG19 by the maker's own decoder",
+    ),
+    SupportedDevices(
         ("natnet", "vicon", "vrpn"), "mocap/NOTES.md",
         "OptiTrack Motive (NatNet 2.0 to 4.x), Vicon Tracker (UDP object stream), VRPN servers",
         "UDP, TCP",

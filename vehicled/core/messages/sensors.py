@@ -310,6 +310,30 @@ class LaserScan(Message, frozen=True):
     ranges_m: Float64s
 
 
+class HeightMap(Message, frozen=True):
+    """Heights of the ground around the vehicle during one turn of a 3-D scanner, over the plane
+    that the wheels stand on, in the body frame."""
+
+    t_ns: Int64
+    """Time at which the scanner looked along ``bearing_rad``."""
+    t_rx_ns: Int64
+    x_m: float
+    """Corner of the first cell, forward of the rear axle; ``y_m`` left of it."""
+    y_m: float
+    cell_m: float
+    """Edge of a cell."""
+    columns: Int64
+    """Cells of a row, which run to the left; rows follow each other forward."""
+    bearing_rad: float
+    bearing_rate_radps: float
+    """Speed of the bearing, counter-clockwise positive: gives the time at which a cell was seen."""
+    scanner_x_m: float
+    """Scanner position, forward of the rear axle; ``scanner_y_m`` left of it."""
+    scanner_y_m: float
+    heights_m: Float64s
+    """Mean height of the ground in each cell; NaN where none was seen."""
+
+
 class VirtualWorld(Message, frozen=True):
     """Begin of mixed reality: bodies of a virtual world are added to the drive of a vehicle. They
     reach the obstacle stop alone."""
