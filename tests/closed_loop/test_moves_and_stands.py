@@ -264,6 +264,8 @@ def hill(folder: Path, slope: float) -> str:
     [
         ("f1tenth", -0.15, 0.28, 0.65),
         ("hmmwv", -0.15, 1.0, 1.8),
+        ("rzr", -0.15, 0.28, 0.95),
+        pytest.param("hmmwv", -0.15, 0.28, 0.85, marks=pytest.mark.soak),
         pytest.param("rzr", -0.15, 1.0, 1.7, marks=pytest.mark.soak),
         pytest.param("hunter_se", -0.15, 1.0, 1.4, marks=pytest.mark.soak),
         pytest.param("f1tenth", -0.35, 1.0, 1.7, marks=pytest.mark.soak),
@@ -317,6 +319,10 @@ def test_a_vehicle_that_rolls_away_undriven_is_named(
     drive.until(4.0, modes=(Mode.INIT, Mode.STANDBY, Mode.ARMED))
     moved = abs(drive.speeds()[-1]) > 0.3 and drive.machine.mode in modes
     assert ("rollaway" in drive.trace.codes) is (slope < -0.2) is moved, drive.trace.codes
+    inputs = drive.machine.supervisor.inputs
+    assert inputs is not None
+    # The brake locks the rear wheels, which read 0.
+    assert inputs.speed_mps == pytest.approx(drive.speeds()[-1], abs=0.2)
 
 
 # ---------------------------------------------------------------------------------------------- IMU
