@@ -15,7 +15,7 @@ axis (Brown and Hwang 2012, 5.3) with a random walk on top of it. Errors of 0.2 
 alike over seconds; the first turns back within seconds, the second within minutes.
 """
 
-from math import ceil, copysign, cos, exp, nan, remainder, sin, tan, tau
+from math import ceil, copysign, cos, exp, remainder, sin, tan, tau
 from typing import NamedTuple
 
 import numpy as np
@@ -80,15 +80,6 @@ class PlanarState(NamedTuple):
     heading_kind: int
     """Kind of heading that the misalignment belongs to; -1 for none."""
     counters: GateCounters
-    wheel_mps: float = nan
-    """Newest speed of wheels or motor, m/s."""
-    ground_enu_mps: tuple[float, float] = (nan, nan)
-    """Velocity of the newest fix that had one, east and north, m/s."""
-    slower_in_a_row: int = 0
-    """Number of consecutive fixes whose velocity contradicts wheels that turn more slowly, or
-    not at all."""
-    slides_s: float = 0.0
-    """Time for which the vehicle still counts as sliding on such wheels, s."""
     log_likelihood: float = 0.0
     """Log of the probability density of all measurements so far; one beyond its gate counts as if
     it were at the gate."""
@@ -129,8 +120,7 @@ def predict(
     decay = exp(-rate * dt_s)
     gain = (1.0 - decay) / rate
     standstill = False
-    slides = state.slides_s > 0.0
-    if inputs.driven and not slides:
+    if inputs.driven:
         friction = (
             max(x[FRICTION], 0.0)
             + p.turn_drag_mps2m * abs(curvature)
@@ -232,7 +222,6 @@ def predict(
         throttle=throttle,
         yaw_rate_radps=yaw_rate,
         rest_s=rest_s,
-        slides_s=max(state.slides_s - dt_s, 0.0),
     )
     if stands and gyro is not None:
         return _rest_bias(p, after, gyro, dt_s)

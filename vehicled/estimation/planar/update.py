@@ -46,10 +46,6 @@ from vehicled.estimation.planar.state import (
 HEADING, WHEEL, MOTOR, STEERING, POSITION, VELOCITY, MAP = range(7)
 """Sources, in their order of fusion at one instant."""
 MAX_SPEED_MPS = 100.0
-WHEEL_RATIO = 0.5
-"""Speed of wheels, relative to that of GNSS, below which they do not roll."""
-SLIDES_FIXES, SLIDES_S = 3, 1.0
-"""Number of consecutive fixes that prove it, and the time for which the last one counts, s."""
 _IDENTITY = np.eye(SIZE)
 
 
@@ -190,35 +186,11 @@ def wandering(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
     return state._replace(x=x, P=P, carrier=int(fix.carrier), error_sigma_m=sigma)
 
 
-def sliding(p: PlanarParams, state: PlanarState, fix: GnssFix) -> PlanarState:
-    """Return the state after the velocity of a fix was compared with the wheels.
-
-    Locked wheels read 0 while the vehicle slides on: on a slope, or on ice. While fix after fix
-    shows that, neither wheels nor brake count, and the speed is that of GNSS. A receiver that
-    repeats its velocity is stuck and shows nothing.
-    """
-    ve, vn = fix.velocity_enu_mps[0], fix.velocity_enu_mps[1]
-    if not (p.use_gnss_velocity and abs(ve) <= MAX_SPEED_MPS and abs(vn) <= MAX_SPEED_MPS):
-        return state
-    variance = horizontal_covariance(
-        fix.velocity_covariance_m2ps2, p.gnss_velocity_sigma_floor_mps, UNKNOWN_SIGMA_MPS
-    )
-    proven_mps = hypot(ve, vn) - 3.0 * float(variance.diagonal().max()) ** 0.5
-    slower = (
-        proven_mps > p.rest_speed_mps
-        and abs(state.wheel_mps) < WHEEL_RATIO * proven_mps
-        and (ve, vn) != state.ground_enu_mps
-    )
-    in_a_row = state.slower_in_a_row + 1 if slower else 0
-    slides_s = SLIDES_S if in_a_row >= SLIDES_FIXES else 0.0
-    return state._replace(ground_enu_mps=(ve, vn), slower_in_a_row=in_a_row, slides_s=slides_s)
-
-
 def position(c: Context, state: PlanarState, z: Position) -> PlanarState:
     """Fuse the GNSS position of the antenna, p + R(yaw) lever + error. Residual (2,) in m, ENU; the
     vehicle is assumed level."""
     p, fix = c.params, z.fix
-    state = sliding(p, wandering(p, state, fix), fix)
+    state = wandering(p, state, fix)
     coloured = is_coloured(fix)
     x = state.x.tolist()
     cy, sy = cos(x[YAW]), sin(x[YAW])
@@ -392,9 +364,6 @@ def speed(c: Context, state: PlanarState, z: ScalarMeasurement, source: int) -> 
     """Fuse the speed of wheels or motor, speed / scale. Wheels that clearly turn end a standstill
     that the filter assumes."""
     p = c.params
-    state = state._replace(wheel_mps=z.value)
-    if state.slides_s > 0.0 and abs(z.value) < WHEEL_RATIO * abs(state.x[V]):
-        return _settled(state, source, z.t_ns, accepted=False)
     pushed = state.rest_s > p.rest_s and abs(z.value) > p.rest_speed_mps + 3.0 * z.sigma
     if pushed:
         state = state._replace(rest_s=0.0)
