@@ -136,12 +136,10 @@ class Ins(Counted):
         elif isinstance(message, GnssFix | Heading | MapPose | WheelSpeed | MotorStatus):
             if not wanted(self._params, message):
                 return
-            self._sliding.observe(message)
-            if self._sliding.refuses(message):
-                self._inputs.ignored += 1
-                return
             z = measured(self._params, self._metres_per_rad, self._datum, message)
-            if z is None:
+            if z is not None:
+                self._sliding.observe(message)
+            if z is None or self._sliding.refuses(message):
                 self._inputs.ignored += 1
             elif len(self._waiting) >= MAX_QUEUE:
                 self._inputs.late += 1
