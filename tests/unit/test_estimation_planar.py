@@ -365,6 +365,32 @@ def test_wheels_that_turn_end_an_assumed_standstill() -> None:
             assert estimate.speed_mps > 0.7
 
 
+@pytest.mark.parametrize("repeats", [False, True])
+def test_locked_wheels_are_no_standstill_where_a_live_receiver_moves(repeats: bool) -> None:
+    datum = Datum(0.75, -1.56, 260.0)
+    filter_ = Planar(PlanarParams(), make_vehicle(), datum, (0.0, 0.0, 0.0))
+    for k in range(400):
+        now_ns, slides = k * 20_000_000, k >= 200
+        filter_.observe(Heading(now_ns, now_ns, 0.0, 0.02, HeadingKind.MOVING_BASE))
+        filter_.observe(WheelSpeed(now_ns, now_ns, 0.0, 0.03))
+        if k % 5 == 0:
+            x_m = 0.6 * 0.02 * (k - 200) if slides and not repeats else 0.0
+            latitude, longitude, height = datum.to_geodetic(x_m, 0.0, 0.0)
+            noise_mps = 0.0 if slides and repeats else 1e-4 * k
+            filter_.observe(
+                GnssFix(
+                    now_ns, now_ns, latitude, longitude, height,
+                    (0.6 * slides + noise_mps, 0.0, 0.0),
+                    position_covariance_m2=(4e-4, 0.0, 0.0, 0.0, 4e-4, 0.0, 0.0, 0.0, 1e-3),
+                    velocity_covariance_m2ps2=(2.5e-3, 0.0, 0.0, 0.0, 2.5e-3, 0.0, 0.0, 0.0, 1e-2),
+                    fix_type=FixType.FIX_3D, carrier=CarrierSolution.FIXED,
+                )
+            )  # fmt: skip
+        filter_.command(ActuatorCommand(now_ns, now_ns, 0.0, 1.0, 0.0, 0.0))
+        estimate = filter_.step(now_ns)
+    assert estimate.speed_mps == pytest.approx(0.0 if repeats else 0.6, abs=0.1)
+
+
 @pytest.mark.parametrize("gyro", [True, False])
 @pytest.mark.parametrize("heading", HeadingKind)
 def test_the_covariance_follows_the_whole_transition(

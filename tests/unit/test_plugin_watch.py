@@ -37,6 +37,22 @@ def test_the_stack_is_looked_at_only_for_the_sake_of_a_plugin(
     assert bool(looks) is loaded
 
 
+def test_calls_without_end_are_left_although_a_plugin_has_raised_their_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(tmp_path / "law.py")
+    code = "import sys\ndef step():\n    sys.setrecursionlimit(10**9)\n    again()\n"
+    law: dict[str, Any] = {"__name__": "law"}
+    exec(compile(code + "def again():\n    again()\n", file, "exec"), law)
+    monkeypatch.setattr(plugins, "files", lambda: frozenset([file]))
+    limit = sys.getrecursionlimit()
+    try:
+        with PluginWatch(60.0), pytest.raises(RecursionError):
+            law["step"]()
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def test_a_plugin_does_not_end_the_process_and_the_code_of_others_and_its_children_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,24 @@ def test_what_the_speeds_may_differ_by(
         assert m.apart_mps == pytest.approx(ground_mps - abs(speed_mps))
 
 
+@pytest.mark.parametrize(
+    ("speed_mps", "ground_mps", "faster"),
+    [(0.5, 0.699, False), (0.5, 0.701, True), (-0.5, 0.701, True), (0.5, 0.1, False)],
+)
+def test_half_of_what_is_allowed_shows_a_faster_vehicle(
+    speed_mps: float, ground_mps: float, faster: bool
+) -> None:
+    m = monitor(corridor_m=1e3)
+    seen = fix_at(0.0, 0.0, velocity_enu_mps=(ground_mps, 0.0, 0.0))
+    compared(m, replace(SURE, speed_mps=speed_mps), seen)
+    assert m.faster is faster
+    compared(m, replace(SURE, speed_mps=speed_mps), replace(seen, velocity_enu_mps=(nan, 0.0, 0.0)))
+    assert not m.faster
+    compared(m, replace(SURE, speed_mps=speed_mps), seen)
+    compared(m, replace(SURE, t_ns=SURE.t_ns + 1, speed_mps=nan), replace(seen, t_ns=NOW + 1))
+    assert not m.faster
+
+
 def test_a_small_vehicle_has_a_small_tolerance() -> None:
     for ground_mps, counts in ((0.249, 0), (0.251, 1)):
         m = monitor(max_speed_mps=0.5, corridor_m=1e3)

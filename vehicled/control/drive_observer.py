@@ -20,7 +20,7 @@ MEMORY_DELAYS = 5.0
 """Shortest time constant in drive delays; the response comes one delay late, so the observer must
 be slow against it."""
 
-HASTY_S, HASTY_DELAYS = 0.3, 2.0
+HASTY_S, HASTY_DELAYS = 0.3, 1.0
 """The same while the vehicle runs away, on a slope: noise does less harm then than speed."""
 
 BOUND_FRACTION = 0.5

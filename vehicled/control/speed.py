@@ -454,6 +454,9 @@ def speed_step(
         )
     over_mps = max(speed - runaway_mps(max(wanted, 0.0)), 0.0)
     demand = gain * error + integral + breakaway - (_most_gain(drive) - gain) * over_mps
+    if over_mps > 0.0:
+        # The brake ends the acceleration at once; the observer learns the slope later.
+        demand -= max(sign * rise_mps2, 0.0) / authority
     if params.feed_forward:
         rising = reference < wanted
         acceleration, pushed_mps2 = planned_mps2 if rising else slowing, sign * surplus_mps2

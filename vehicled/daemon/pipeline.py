@@ -324,6 +324,8 @@ class Pipeline:
                 self._sink.record(fault, now_ns)
         demand = self._demand(inputs)
         self._asked_mps = nan if demand is None else abs(demand.target_speed_mps)
+        cap_mps = min(supervisor.speed_cap_mps, self.speed_limit_mps)
+        doubted = self._doubted(inputs)
         command = self.gate.apply(
             demand,
             inputs.speed_mps,
@@ -331,15 +333,23 @@ class Pipeline:
             supervisor.reaction,
             now_ns,
             demand.newest_input_ns if demand is not None else 0,
-            cap_mps=min(supervisor.speed_cap_mps, self.speed_limit_mps),
+            cap_mps=min(cap_mps, self._asked_mps) if doubted else cap_mps,
             releases_brake=supervisor.releases_brake,
             proven_mps=self.monitors.motion.faster_mps(now_ns, inputs.speed_mps),
-            holds=supervisor.in_force(UNMEASURED) is not None,
+            holds=doubted or supervisor.in_force(UNMEASURED) is not None,
             surplus_mps2=self.monitors.motion.surplus_mps2,
         )
         command = self._aged(command, now_ns, demand)
         self.sent(command)
         return command
+
+    def _doubted(self, s: RuleInputs) -> bool:
+        """Return True if the newest fix shows a drive to be faster than the estimate.
+
+        A controller that follows an estimate which is too slow gives more and more throttle.
+        """
+        fresh = isfinite(self.monitors.speed.newest_ground_mps(s.now_ns))
+        return fresh and isfinite(self._asked_mps) and self.monitors.consistency.faster
 
     def _aged(
         self, command: ActuatorCommand, now_ns: int, demand: ControlCommand | None

@@ -10,6 +10,9 @@ is still the same after the time limit gets an exception at the line it is at, w
 any exception of that plugin. Code that catches it, or that never comes back from a C library, ends
 the process: the actuators then stop by their own timeouts.
 
+Calls that call each other without end are left with the interpreter's own error, although a plugin
+may have raised the limit of their depth: :data:`MOST_CALLS` applies in its place.
+
 A thread or an exit function that a plugin leaves behind does not keep a finished process alive.
 """
 
@@ -32,6 +35,10 @@ before."""
 IMPORT_LIMIT_S = 60.0
 """Longest import of a plugin, s; a library for neural networks may take half a minute."""
 CHECKS_PER_LIMIT = 8
+LONGEST_CHECK_S = 0.125
+"""Longest time between two looks, s."""
+MOST_CALLS = 20_000
+"""Largest depth of calls: millions take half a minute to be left again, and gigabytes."""
 ATTEMPTS = 3
 """Number of exceptions that a call may survive before the process ends."""
 STUCK_STATUS = 70
@@ -89,7 +96,9 @@ class PluginWatch(ContextDecorator):
 
     def _watch(self) -> None:
         since_s, attempts = time.monotonic(), 0
-        while not self._over.wait(self._limit_s / CHECKS_PER_LIMIT):
+        while not self._over.wait(min(self._limit_s / CHECKS_PER_LIMIT, LONGEST_CHECK_S)):
+            if sys.getrecursionlimit() > MOST_CALLS:
+                sys.setrecursionlimit(MOST_CALLS)
             # Looking into another thread's stack is a liberty that only a plugin justifies.
             call = None
             with suppress(Exception):  # out of memory, say: look again the next time

@@ -49,6 +49,7 @@ from vehicled.estimation.four_dof import Densities, Input, lowest_speed_mps, pre
 from vehicled.estimation.gyro import FUTURE_TOLERANCE_NS, YawRateGyro
 from vehicled.estimation.history import CommandHistory
 from vehicled.estimation.measurements import HEADING_AGE_NS, MAX_RANGE_M, enu_m
+from vehicled.estimation.sliding import SlidingDetector
 from vehicled.estimation.timeline import Timeline
 from vehicled.paths.datum import Datum
 
@@ -104,6 +105,7 @@ class Ekf4(Counted):
             ahead_ns=FUTURE_TOLERANCE_NS,
         )
         self._direction = DirectionMonitor(datum, vehicle)
+        self._sliding = SlidingDetector(vehicle)
         self._gyro = YawRateGyro(params.gyro_fresh_s, params.rest_s, self._inputs)
         self._pending: list[Observable] = []
         self._heading: Heading | None = None
@@ -126,6 +128,10 @@ class Ekf4(Counted):
             if not is_possible(message):
                 self._inputs.ignored += 1
                 return
+            self._sliding.observe(message)
+            if self._sliding.refuses(message):
+                self._inputs.ignored += 1
+                return
             self._direction.observe(message)
             if len(self._pending) >= MAX_PENDING:
                 self._inputs.late += 1
@@ -142,11 +148,12 @@ class Ekf4(Counted):
             return
         self._direction.command(command)
         lock = self._vehicle.steering.max_wheel_rad
+        brake = 0.0 if self._sliding.slides(command.t_ns) else command.brake
         self._commands.append(
             command.t_ns,
             ModelCommand(
                 clamp(command.throttle, -1.0, 1.0),
-                clamp(command.brake, 0.0, 1.0),
+                clamp(brake, 0.0, 1.0),
                 clamp(command.wheel_angle_rad, -lock, lock),
             ),
         )

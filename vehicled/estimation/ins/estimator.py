@@ -53,6 +53,7 @@ from vehicled.estimation.ins.messages import (
 from vehicled.estimation.ins.params import InsParams
 from vehicled.estimation.ins.state import InsState, N, Triple, apply, apply_inverse, cross, yaw_of
 from vehicled.estimation.measurements import MAX_RANGE_M
+from vehicled.estimation.sliding import SlidingDetector
 from vehicled.estimation.timeline import Timeline
 from vehicled.paths.datum import Datum
 
@@ -112,6 +113,7 @@ class Ins(Counted):
             if use.use_yaw and use.bias_sigma_rad < params.max_yaw_sigma_rad
         )
         self._direction = DirectionMonitor(datum, vehicle, kinds)
+        self._sliding = SlidingDetector(vehicle)
         self._waiting: list[PendingMeasurement] = []
         self._last_drive = NOTHING
         self._wheel_rad = 0.0
@@ -135,7 +137,9 @@ class Ins(Counted):
             if not wanted(self._params, message):
                 return
             z = measured(self._params, self._metres_per_rad, self._datum, message)
-            if z is None:
+            if z is not None:
+                self._sliding.observe(message)
+            if z is None or self._sliding.refuses(message):
                 self._inputs.ignored += 1
             elif len(self._waiting) >= MAX_QUEUE:
                 self._inputs.late += 1
@@ -228,7 +232,11 @@ class Ins(Counted):
             x = state.x
             speed = sqrt(x[3] * x[3] + x[4] * x[4])
             bias = (x[9], x[10], x[11])
-        quiet = throttle == 0.0 and speed < self._params.rest.max_speed_mps
+        quiet = (
+            throttle == 0.0
+            and speed < self._params.rest.max_speed_mps
+            and not self._sliding.slides(t_ns)
+        )
         return self._zero_velocity.update(t_ns, force, rate, bias, quiet) and state is not None
 
     def _is_due(self, z: PendingMeasurement, now_ns: int) -> bool:

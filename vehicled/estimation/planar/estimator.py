@@ -47,6 +47,7 @@ from vehicled.estimation.planar.inputs import GyroHistory, MotionCommand
 from vehicled.estimation.planar.params import PlanarParams
 from vehicled.estimation.planar.state import YAW, Inputs, PlanarState, V, X, Y, predict, substeps
 from vehicled.estimation.planar.update import Context, Position, ScalarMeasurement
+from vehicled.estimation.sliding import SlidingDetector
 from vehicled.estimation.timeline import Timeline
 from vehicled.paths.datum import Datum
 
@@ -101,6 +102,7 @@ class Planar(Counted):
         )
         self._queue: list[tuple[int, Measured]] = []
         self._direction = DirectionMonitor(datum, vehicle)
+        self._sliding = SlidingDetector(vehicle)
         self._start = planar_start.Start(params, lever_arm_m)
         self._newest_input_ns = 0
         self._now_ns: int | None = None
@@ -118,6 +120,10 @@ class Planar(Counted):
             return
         item = self._item(message)
         if item is None:
+            return
+        self._sliding.observe(message)
+        if self._sliding.refuses(message):
+            self._inputs.ignored += 1
             return
         self._direction.observe(message)
         if len(self._queue) >= MAX_QUEUE:
@@ -250,7 +256,8 @@ class Planar(Counted):
             steering = vehicle.steering
             target = self._commands.at(middle_ns - steering_ns).steering
             steer = (steering.wheel_angle_rad(target) - steering.offset_rad) / steering.gain_rad
-            inputs = Inputs(self._driven, drive.throttle, drive.brake, steer, rate)
+            driven = self._driven and not self._sliding.slides(middle_ns)
+            inputs = Inputs(driven, drive.throttle, drive.brake, steer, rate)
             state = predict(self._params, vehicle, state, inputs, (end_ns - begin_ns) * 1e-9)
         return state
 

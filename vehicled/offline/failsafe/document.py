@@ -280,7 +280,12 @@ that repeat themselves to the last digit while the vehicle moves are stuck (`gns
 begins before the gate of the estimator opens again and the estimate follows a wrong position.
 
 A wrong horizontal axis of the accelerometer shows in the estimate of `ins`: `gnss_refused` or
-`speed_mismatch` follow.
+`speed_mismatch` follow. Meanwhile the throttle is at most what holds the speed that is asked for,
+from the first fix on that is faster than the estimate by half of what `speed_against_gnss` allows.
+
+A receiver that repeats one fix for ever stops the vehicle by row 10. Where nothing else measures
+the speed, the filter begins anew on the speed that it repeats, and the stop ends in FAULT (row 15).
+Once the receiver measures again, one arming request leaves that FAULT.
 """
 
 _EQUIPMENT = """

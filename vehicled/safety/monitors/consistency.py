@@ -64,6 +64,9 @@ class ConsistencyMonitor:
         self.apart_mps = 0.0
         """Speed of the newest fix minus that of the estimate, both magnitudes, m/s."""
         self.speeds_in_a_row = 0
+        self.faster = False
+        """True if the newest fix is faster than the estimate by more than half of what the rule
+        allows."""
 
     def update(self, s: SafetyInputs) -> None:
         """Keep the newest estimate."""
@@ -152,6 +155,7 @@ class ConsistencyMonitor:
             return
         if not _has_numbers(estimate):
             self.places_in_a_row = self.speeds_in_a_row = 0
+            self.faster = False
             return
         self._compare_places(fix, estimate)
         self._compare_speeds(fix, estimate)
@@ -186,6 +190,7 @@ class ConsistencyMonitor:
 
     def _compare_speeds(self, fix: GnssFix, estimate: StateEstimate) -> None:
         ground_mps = hypot(fix.velocity_enu_mps[0], fix.velocity_enu_mps[1])
+        self.faster = False
         if not isfinite(ground_mps):
             self.speeds_in_a_row = 0
             return
@@ -196,6 +201,7 @@ class ConsistencyMonitor:
             max(self._tolerated_mps, MISMATCH_RATIO * ground_mps) + SIGMAS * sigma_mps + swing_mps
         )
         self.apart_mps = ground_mps - speed_mps
+        self.faster = self.apart_mps > 0.5 * allowed_mps
         self.speeds_in_a_row = self.speeds_in_a_row + 1 if abs(self.apart_mps) > allowed_mps else 0
 
 
