@@ -42,7 +42,9 @@ class TaskCosts(DeclaredStopwatch):
         self._costs = [_Cost() for _ in PIPELINE]
         self._since_ns = 0
         self._computed_ns = 0
-        """Processor time at the last reading plus the durations of the steps since."""
+        """Processor time at the last reading plus the durations of the steps since. What these
+        waited, less than their deadlines, is missing from the computing of a late step after
+        them."""
         self._note = observers.guard("task costs", self._noted, None)
 
     def begin(self, now_ns: int) -> Reading:

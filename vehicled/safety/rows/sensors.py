@@ -45,12 +45,9 @@ def _not_started(s: RuleInputs) -> bool:
 def _silence_s(s: RuleInputs, *kinds: type[Message]) -> float:
     """Return the longest age among the streams that the profile declares, s; NaN if it declares
     none of them."""
-    sources, longest_s = s.monitors.sources, nan
-    for kind in kinds:
-        if sources.promised(kind):
-            age_s = seconds(sources.age_ns(kind, s.now_ns))
-            longest_s = longest_s if longest_s > age_s else age_s
-    return longest_s
+    sources = s.monitors.sources
+    ages_s = [seconds(sources.age_ns(kind, s.now_ns)) for kind in kinds if sources.promised(kind)]
+    return max(ages_s, default=nan)
 
 
 def _seen(s: RuleInputs, value: float) -> float:
