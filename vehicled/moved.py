@@ -4,7 +4,6 @@ path."""
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -58,9 +57,13 @@ def new_name(name: str) -> str | None:
     return None
 
 
-class FormerPaths(MetaPathFinder, Loader):
+class FormerPaths:
     """Gives the module of the new path for an import of a former one: the same object, so that
-    types stay one."""
+    types stay one.
+
+    A finder and a loader without their base classes, whose module would have every program load
+    ``importlib.resources``.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -69,7 +72,7 @@ class FormerPaths(MetaPathFinder, Loader):
         if not fullname.startswith("vehicled.") or (new := new_name(fullname)) is None:
             return None
         warnings.warn(f"{fullname} has moved: import {new}", FutureWarning, stacklevel=2)
-        return ModuleSpec(fullname, self)
+        return ModuleSpec(fullname, self)  # type: ignore[arg-type]  # a loader by its methods
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Import the module under its new name; ModuleNotFoundError if it is gone."""

@@ -4,7 +4,6 @@ import sys
 from argparse import Namespace
 from math import isfinite
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from vehicled.cli.drive_options import (
@@ -208,6 +207,8 @@ def run(arguments: Namespace) -> int:
         if arguments.code != "same":
             raise SetupError("--code needs --like: it says where the plugins of the log come from")
         return _run(arguments, None)
+    from tempfile import TemporaryDirectory
+
     from vehicled.cli.sim_like import take_over
 
     with TemporaryDirectory(prefix="vehicled_like_") as folder:

@@ -60,7 +60,8 @@ class Observers:
         self.failures: dict[str, ObserverFailure] = {}
         self.guarded: list[tuple[str, Callable[..., Any]]] = []
         """Name and call of each boundary that :meth:`guard` made."""
-        self._unreported = False
+        self.unreported = False
+        """True if :meth:`take_events` has events to return."""
 
     def failed(self, name: str, error: BaseException, *, lasting: bool = False) -> bool:
         """Count a failure; return True if the observer must not be called again. ``lasting``: it is
@@ -73,7 +74,7 @@ class Observers:
             if failure is None:
                 failure = self.failures[name] = ObserverFailure()
                 failure.first, failure.trace = error_text(error), error_trace(error)
-                self._unreported = True
+                self.unreported = True
             failure.count += 1
             failure.off = failure.off or (failure.count >= OFF_AFTER and not lasting)
             return failure.off
@@ -101,9 +102,9 @@ class Observers:
 
     def take_events(self, now_ns: int) -> list[Event]:
         """Return an event for each observer that has failed for the first time."""
-        if not self._unreported:
+        if not self.unreported:
             return []
-        self._unreported = False
+        self.unreported = False
         found = []
         for name, failure in self.failures.items():
             if not failure.reported:

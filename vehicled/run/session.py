@@ -469,7 +469,8 @@ def _after_turns(
 ) -> Callable[[int], None]:
     """Return what follows each turn of the pump and only explains the drive. Each part may fail
     without the others."""
-    guard = router.observers.guard
+    observers = router.observers
+    guard = observers.guard
     steps: list[Callable[[int], None]] = []
     if bridges is not None:
         steps.append(guard("bridges", lambda now_ns: bridges.turn(now_ns, now_ns), None))
@@ -484,7 +485,8 @@ def _after_turns(
     def turned(now_ns: int) -> None:
         for step in steps:
             step(now_ns)
-        _record_all(router, router.observers.take_events(now_ns))
+        if observers.unreported:
+            _record_all(router, observers.take_events(now_ns))
 
     return turned
 

@@ -23,11 +23,8 @@ class Reopening:
         self._host = host
         self._pauses_s: dict[str, float] = {}
         self._due_ns: dict[str, int] = {}
-
-    @property
-    def due_ns(self) -> int:
+        self.due_ns = NEVER_NS
         """Time of the next opening; ``NEVER_NS`` without one."""
-        return min(self._due_ns.values(), default=NEVER_NS)
 
     def on_outgoing(self, outgoing: Sequence[Outgoing], now_ns: int) -> None:
         """Close the ports that are to be reopened."""
@@ -35,9 +32,9 @@ class Reopening:
             if isinstance(action, Pause):
                 self._pauses_s[port] = action.least_s
                 if port in self._due_ns:
-                    self._due_ns[port] = now_ns + round(action.least_s * 1e9)
+                    self._open_after_pause(port, now_ns)
             elif isinstance(action, Reopen) and port in self._pauses_s and port not in self._due_ns:
-                self._due_ns[port] = now_ns + round(self._pauses_s[port] * 1e9)
+                self._open_after_pause(port, now_ns)
                 self._host.on_port(
                     port, PortState.LOST, f"reopened on request: {action.reason}", now_ns
                 )
@@ -46,4 +43,13 @@ class Reopening:
         """Open the ports that are due."""
         for port in [port for port, due_ns in self._due_ns.items() if due_ns <= now_ns]:
             del self._due_ns[port]
+            self._plan()
             self._host.on_port(port, PortState.OPENED, "simulator link", now_ns)
+
+    def _open_after_pause(self, port: str, now_ns: int) -> None:
+        """Let a port open after the pause that its device asked for."""
+        self._due_ns[port] = now_ns + round(self._pauses_s[port] * 1e9)
+        self._plan()
+
+    def _plan(self) -> None:
+        self.due_ns = min(self._due_ns.values(), default=NEVER_NS)

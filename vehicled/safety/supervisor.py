@@ -24,7 +24,7 @@ from vehicled.safety.modes import (
 )
 from vehicled.safety.monitors.rc import ORIGIN
 from vehicled.safety.reason import Reason, ReasonCode, TrippedValue
-from vehicled.safety.rule import Clear, Rule, RuleInputs
+from vehicled.safety.rule import Clear, Rule, RuleInputs, Sense
 from vehicled.safety.standstill import StandstillDetector
 from vehicled.safety.trip import CauseLink, Trip
 
@@ -53,11 +53,20 @@ class Supervisor:
             ]
             for mode in Mode
         }
+        # Most limits are upper ones, which need no call to compare.
+        self._upper = {
+            mode: [
+                (rule.code, rule.value, rule.limit)
+                for rule in rules
+                if rule.limit and rule.sense is Sense.OVER and mode in rule.modes
+            ]
+            for mode in Mode
+        }
         self._bounds = {
             mode: [
                 (rule.code, rule.value, rule.limit, rule.sense.compare)
                 for rule in rules
-                if rule.limit and mode in rule.modes
+                if rule.limit and rule.sense is not Sense.OVER and mode in rule.modes
             ]
             for mode in Mode
         }
@@ -583,6 +592,7 @@ class Supervisor:
         worst: tuple[Rule | None, Reaction, Reason] = (None, Reaction.NONE, NO_REASON)
         cap = s.monitors.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         holding = [code for code, flag in self._flags[self.mode] if flag(s)]
+        holding += [code for code, value, limit in self._upper[self.mode] if value(s) > limit(s)]
         holding += [
             code
             for code, value, limit, compare in self._bounds[self.mode]
@@ -673,8 +683,11 @@ class Supervisor:
     def _stands(self, s: RuleInputs) -> bool:
         # Without a trustworthy speed the brake stays on, and neither STOPPING nor INIT ends: the
         # daemon may restart on the move.
-        stuck, unbraked = (self.in_force(code) is not None for code in (STUCK, UNBRAKED))
-        return self._rest.stands(s, gnss_stuck=stuck, brake_fails=unbraked)
+        return self._rest.stands(
+            s,
+            gnss_stuck=self.in_force(STUCK) is not None,
+            brake_fails=self.in_force(UNBRAKED) is not None,
+        )
 
     def _assumed(self, reason: Reason, now_ns: int) -> Reason:
         """Return the reason of a standstill with a mark, and record the mark, if nothing measured

@@ -105,7 +105,8 @@ class Planar(Counted):
         self._sliding = SlidingDetector(vehicle)
         self._start = planar_start.Start(params, lever_arm_m)
         self._newest_input_ns = 0
-        self._now_ns: int | None = None
+        self._spread = 0.0
+        """Largest ratio of a sigma to its limit, of the newest state."""
 
     @property
     def state(self) -> PlanarState | None:
@@ -308,33 +309,32 @@ class Planar(Counted):
         self._direction.restarted()
         self.restarts += 1
 
-    def _spread(self, state: PlanarState) -> float:
-        """Return the largest ratio of a sigma to its limit."""
-        p, P = self._params, state.P
-        return max(
-            sqrt(largest_variance(P[X, X], P[X, Y], P[Y, Y])) / p.max_position_sigma_m,
-            sqrt(P[YAW, YAW]) / p.max_yaw_sigma_rad,
-            sqrt(P[V, V]) / p.max_speed_sigma_mps,
-        )
-
     def _is_valid(self, state: PlanarState) -> bool:
+        p, x = self._params, state.x.tolist()
+        variances = state.P.diagonal().tolist()
         if not (
-            isfinite(float(state.x.sum()))
-            and isfinite(float(state.P.sum()))
-            and float(state.P.diagonal().min()) > 0.0
+            isfinite(sum(x))
+            and isfinite(float(np.add.reduce(state.P, None)))
+            and min(variances) > 0.0
         ):
             return False
-        far = (
-            max(abs(state.x[X]), abs(state.x[Y])) > 2.0 * MAX_RANGE_M
-            or abs(state.x[V]) > 2.0 * planar_update.MAX_SPEED_MPS
+        self._spread = max(
+            sqrt(largest_variance(variances[X], state.P.item(X, Y), variances[Y]))
+            / p.max_position_sigma_m,
+            sqrt(variances[YAW]) / p.max_yaw_sigma_rad,
+            sqrt(variances[V]) / p.max_speed_sigma_mps,
         )
-        return not far and self._spread(state) <= RESTART_FACTOR
+        far = (
+            max(abs(x[X]), abs(x[Y])) > 2.0 * MAX_RANGE_M
+            or abs(x[V]) > 2.0 * planar_update.MAX_SPEED_MPS
+        )
+        return not far and self._spread <= RESTART_FACTOR
 
     def _estimate(self, now_ns: int) -> StateEstimate:
         if not self._timeline.running:
             return unknown(now_ns, self._newest_input_ns, self._rejected)
         state = self._timeline.state
-        status = status_of(self._spread(state), state.counters.good_fixes, self._params.align_fixes)
+        status = status_of(self._spread, state.counters.good_fixes, self._params.align_fixes)
         x = state.x.tolist()
         covariance = tuple(state.P[OBSERVED].ravel().tolist())
         return StateEstimate(

@@ -1,6 +1,7 @@
 """Creates ports from their addresses. Modules of a port kind are imported only if needed."""
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from vehicled.core.ports import Transport
 from vehicled.runtime.ports.address import (
@@ -18,14 +19,19 @@ from vehicled.runtime.ports.address import (
 from vehicled.runtime.ports.arrival import Arrival, arrival_of
 from vehicled.runtime.ports.backoff import POLITE, Retry
 from vehicled.runtime.ports.contract import AddressError, Channel, Opener, PortCounts
-from vehicled.runtime.ports.supervised import SupervisedPort
+
+if TYPE_CHECKING:
+    from vehicled.runtime.ports.supervised import SupervisedPort
 
 
-def make_port(name: str, url: str, transport: Transport = "") -> SupervisedPort:
+def make_port(name: str, url: str, transport: Transport = "") -> "SupervisedPort":
     """Return an unopened port for a driver that needs ``transport``.
 
     Raises :class:`~vehicled.runtime.ports.contract.AddressError` for an invalid URL.
     """
+    # Imported here, because it brings an event loop that lockstep does not need.
+    from vehicled.runtime.ports.supervised import SupervisedPort
+
     address = parse(url, transport)
     retry = Retry(min_s=address.retry_min_s, max_s=address.retry_max_s)
     opener = _opener(address)

@@ -303,7 +303,10 @@ class SpeedMonitor:
 
     def measured_mps(self, now_ns: int) -> float:
         """Return the larger speed of wheels and GNSS; NaN without either."""
-        return max((speed.mps for speed in self.fresh(now_ns)), default=float("nan"))
+        wheels, ground = self.wheels(now_ns), self.ground(now_ns)
+        if wheels is None:
+            return float("nan") if ground is None else ground.mps
+        return wheels.mps if ground is None else max(wheels.mps, ground.mps)
 
     def signed_mps(self, now_ns: int, throttle: float) -> float:
         """Return the measured speed, for use without an estimate; NaN without a measurement.

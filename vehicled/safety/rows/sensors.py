@@ -46,10 +46,8 @@ def _silence_s(s: RuleInputs, *kinds: type[Message]) -> float:
     """Return the longest age among the streams that the profile declares, s; NaN if it declares
     none of them."""
     sources = s.monitors.sources
-    return max(
-        (seconds(sources.age_ns(kind, s.now_ns)) for kind in kinds if sources.promised(kind)),
-        default=nan,
-    )
+    ages_s = [seconds(sources.age_ns(kind, s.now_ns)) for kind in kinds if sources.promised(kind)]
+    return max(ages_s, default=nan)
 
 
 def _seen(s: RuleInputs, value: float) -> float:
