@@ -5,8 +5,8 @@ docs/mixed_reality.md.
     python -m bench.mixed_reality --keep FOLDER    # scene and command of one drive of each class
     python -m bench.mixed_reality --first 1 --plot FILE    # picture of one drive
 
-Every number is driven twice: a car cuts in, in three ways by turns, and a car crosses. Results go to
-``--out`` line by line; a second call with the same file goes on where the first one ended.
+Every number is driven twice: a car cuts in, in three ways by turns, and a car crosses. Results go
+to ``--out`` line by line; a second call with the same file goes on where the first one ended.
 
 The seed of a drive draws the sensor noise, where the vehicle is when the virtual car departs, and
 how fast the car is. A drive must end in a stop by row 23 of the failsafe matrix, unless the car was
@@ -400,7 +400,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="only write the scenes, and print the commands"
     )
-    parser.add_argument("--plot", metavar="FILE", help="drive the first number, which cuts in, and plot it")
+    parser.add_argument("--plot", metavar="FILE", help="plot the first number that cuts in")
     options = parser.parse_args(arguments)
     if options.plot:
         plot(drive(kinds_of(options.first)[0], options.first), options.plot)

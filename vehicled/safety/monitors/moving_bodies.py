@@ -342,7 +342,10 @@ def _met_m(
     beside_m = max(float(left.min()), -float(left.max()))
     if beside_m > 0.0:
         side = 1.0 if float(left.min()) > 0.0 else -1.0
-        edge_m, edge_before_m = _edge(moving.seen, side * left), _edge(moving.before, side * left_before)
+        edge_m, edge_before_m = (
+            _edge(moving.seen, side * left),
+            _edge(moving.before, side * left_before),
+        )
         approach_m = edge_before_m - edge_m
         if isnan(approach_m):
             return inf
@@ -365,9 +368,7 @@ def _met_m(
     straight = moving.seen.x_m + moving.vx_mps * t_s, moving.seen.y_m + moving.vy_mps * t_s
     bent = _off_lane(long, along + along_mps * t_s, left + inward_mps * t_s)
     at_s = np.repeat(after_s, len(left), axis=1).ravel()
-    met = [
-        body.contacts_m(lane, x.ravel(), y.ravel()) for x, y in (straight, bent)
-    ]
+    met = [body.contacts_m(lane, x.ravel(), y.ravel()) for x, y in (straight, bent)]
     length_m = body.front_m + body.rear_m
     found = []
     for contacts in met:
@@ -504,6 +505,4 @@ class _Moved(NamedTuple):
 def _moved(start: Pose, end: Pose) -> _Moved:
     """Return the motion that takes one pose to another."""
     c, s = cos(end[2] - start[2]), sin(end[2] - start[2])
-    return _Moved(
-        end[0] - c * start[0] + s * start[1], end[1] - s * start[0] - c * start[1], c, s
-    )
+    return _Moved(end[0] - c * start[0] + s * start[1], end[1] - s * start[0] - c * start[1], c, s)
