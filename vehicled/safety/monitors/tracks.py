@@ -1,5 +1,7 @@
-"""Track of a body that may move, from the middle of its points in consecutive scans: a Kalman filter
-of constant velocity (Bar-Shalom, Li and Kirubarajan 2001, section 6.2)."""
+"""Track of a body that may move, from the middle of its points in consecutive scans.
+
+A Kalman filter of constant velocity (Bar-Shalom, Li and Kirubarajan 2001, section 6.2).
+"""
 
 from math import hypot, sqrt
 
