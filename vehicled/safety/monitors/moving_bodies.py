@@ -78,6 +78,8 @@ CURVATURE_STATIONS = 4
 """Lane behind the vehicle, on which bodies come up beside it."""
 MARGIN_S = 0.5
 """Time added to that of a stop, and least lead with which a body may cross before the vehicle."""
+PASS_S = 0.25
+"""Lead with which the vehicle may pass before a body comes, s."""
 MOST_STEPS = 24
 
 Pose = tuple[float, float, float]
@@ -304,33 +306,30 @@ class BodyTracker:
         return int(covers.sum()) >= max(2.0, COVERED_SHARE * len(covers))
 
 
+class Stop(NamedTuple):
+    """Stop that the vehicle could begin now."""
+
+    speed_mps: float
+    time_s: float
+    way_m: float
+    gap_m: float
+    """Distance kept to an obstacle."""
+
+
 def predicted_free_m(
-    lane: Stations,
-    body: LaneBody,
-    moving: Iterable[MovingBody],
-    stop_s: float,
-    speed_mps: float,
-    gap_m: float,
+    lane: Stations, body: LaneBody, moving: Iterable[MovingBody], stop: Stop
 ) -> float:
     """Return the free distance up to the first place where a moving body is about to meet the lane
     while the vehicle stops; infinite if none does.
 
-    ``stop_s``: time of a stop from ``speed_mps``. A body that has left the lane before the vehicle
-    could come there, or comes only after it has passed, does not count.
+    A body that has left the lane before the vehicle could come there, or comes only after it has
+    passed, does not count.
     """
-    horizon_s = stop_s + MARGIN_S
-    return min((_met_m(lane, body, each, horizon_s, speed_mps, gap_m) for each in moving),
-               default=inf)  # fmt: skip
+    return min((_met_m(lane, body, each, stop) for each in moving), default=inf)
 
 
-def _met_m(
-    lane: Stations,
-    body: LaneBody,
-    moving: MovingBody,
-    horizon_s: float,
-    speed_mps: float,
-    gap_m: float,
-) -> float:
+def _met_m(lane: Stations, body: LaneBody, moving: MovingBody, stop: Stop) -> float:
+    horizon_s = stop.time_s + MARGIN_S
     long = _extended(lane)
     along, left = _on_lane(long, moving.seen)
     along_before, left_before = _on_lane(long, moving.before)
@@ -368,15 +367,15 @@ def _met_m(
     straight = moving.seen.x_m + moving.vx_mps * t_s, moving.seen.y_m + moving.vy_mps * t_s
     bent = _off_lane(long, along + along_mps * t_s, left + inward_mps * t_s)
     at_s = np.repeat(after_s, len(left), axis=1).ravel()
-    met = [body.contacts_m(lane, x.ravel(), y.ravel()) for x, y in (straight, bent)]
-    length_m = body.front_m + body.rear_m
-    found = []
-    for contacts in met:
-        counts = (contacts <= speed_mps * (at_s + MARGIN_S) + gap_m) & (
-            contacts >= speed_mps * at_s - length_m
-        )
-        found.append(float(contacts[counts].min(initial=inf)))
-    return max(found)
+    contacts, along_contacts = (
+        body.contacts_m(lane, x.ravel(), y.ravel()) for x, y in (straight, bent)
+    )
+    # Where the vehicle cannot stop before it any more, going on is better than to stop in its way.
+    lead_s = np.where(contacts >= stop.way_m, PASS_S, 0.0)
+    counts = (contacts <= stop.speed_mps * (at_s + MARGIN_S) + stop.gap_m) & (
+        contacts >= stop.speed_mps * (at_s - lead_s) - body.front_m - body.rear_m
+    )
+    return max(float(contacts[counts].min(initial=inf)), float(along_contacts.min(initial=inf)))
 
 
 def _edge(outline: Outline, aside_m: Array) -> float:

@@ -30,6 +30,7 @@ from vehicled.safety.monitors.moving_bodies import (
     BodyTracker,
     DeadReckoning,
     MovingBody,
+    Stop,
     predicted_free_m,
 )
 from vehicled.safety.monitors.place import PlaceMonitor
@@ -232,14 +233,14 @@ class ObstacleMonitor:
                     )
                 lanes = self._lanes_ahead(s, estimate)
                 free_m = min(self._body.free_m(lane, x, y) for lane in lanes)
-                speed_mps = abs(estimate.speed_mps)
-                entered_m = min(
-                    predicted_free_m(
-                        lane, self._body, moving, self._stopping.time_s(speed_mps), speed_mps,
-                        self._limits.obstacle_gap_m,
-                    )
-                    for lane in lanes
-                )  # fmt: skip
+                speed_mps, stopping = abs(estimate.speed_mps), self._stopping
+                stop = Stop(
+                    speed_mps,
+                    stopping.time_s(speed_mps),
+                    stopping.way_m(speed_mps),
+                    self._limits.obstacle_gap_m,
+                )
+                entered_m = min(predicted_free_m(lane, self._body, moving, stop) for lane in lanes)
             self._add(source, min(free_m, entered_m), enters=entered_m < free_m)
 
     def _wrong_with(self, scan: LaserScan, blind_share: float, now_ns: int) -> str:
