@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from tests.busy_computer import wait_until
+from tests.busy_computer import WIDE_LIMITS, wait_until
 from tests.closed_loop.conftest import Daemon
 from tests.closed_loop.test_clients import ROOT, octave, serving
 from vehicled.cli.new_client import CLIENTS
@@ -40,7 +40,8 @@ def tracks(folder: Path) -> dict[str, Array]:
         text = f"step_lap('{address}', '{token}', Inf, 3)"
         run = f"pkg load instrument-control; dlmwrite('{stepped_octave}', {text}, 'precision', 9);"
         subprocess.run([octave(), "-q", "--path", CLIENTS / "matlab", "--eval", run], check=True)
-    daemon = Daemon(["--clock", "wall", "--by-hand", "--course", COURSE, "--seed", "3"], folder)
+    options = "--clock", "wall", "--by-hand", "--course", COURSE, "--seed", "3", *WIDE_LIMITS
+    daemon = Daemon(list(options), folder)
     try:
 
         def listens() -> bool:
