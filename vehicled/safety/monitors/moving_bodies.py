@@ -16,6 +16,7 @@ wall, what is seen through a gap, the side of a parked car. Three conditions kee
 
 from collections import deque
 from collections.abc import Iterable
+from functools import cache
 from math import cos, hypot, inf, isfinite, isnan, nan, pi, sin
 from typing import NamedTuple
 
@@ -249,13 +250,9 @@ class BodyTracker:
         range_m = hypotenuse(x - eye[0], y - eye[1])
         seen: list[_Track] = []
         free = list(self._tracks)
-        for start, end in _clusters(x, y, range_m, step):
-            cx, cy = x[start:end], y[start:end]
-            extent = hypot(float(np.ptp(cx)), float(np.ptp(cy)))
-            if extent > LONGEST_BODY_M:
-                continue
-            mx, my = float(cx.mean()), float(cy.mean())
-            t_s = scan.t_ns * 1e-9 + scan.time_increment_s * float(ray[start:end].mean())
+        for start, end, mx, my, extent in _clusters(x, y, range_m, step):
+            middle_ray = 0.5 * float(ray[start] + ray[end - 1])
+            t_s = scan.t_ns * 1e-9 + scan.time_increment_s * middle_ray
             sigma = hypot(MEASURED_M, 0.5 * step * float(range_m[start]))
             best, least = None, GATE_SIGMAS
             for track in free:
@@ -272,12 +269,12 @@ class BodyTracker:
                 best.predict(t_s, ACCELERATION)
                 best.correct(mx, my, extent, sigma)
             best.hits += 1
-            thin = np.linspace(0, len(cx) - 1, min(len(cx), MOST_POINTS)).astype(np.intp)
+            thin = start + _thinned(end - start)
             cut = (
                 _hidden(ray, range_m, start, start - 1, -1),
                 _hidden(ray, range_m, end - 1, end, len(scan.ranges_m)),
             )
-            best.outlines.append(Outline(t_s, cx[thin], cy[thin], cut))
+            best.outlines.append(Outline(t_s, x[thin], y[thin], cut))
             seen.append(best)
         newest_s = scan.t_ns * 1e-9
         self._tracks = [each for each in self._tracks if abs(newest_s - each.seen_s) <= LOST_S]
@@ -303,7 +300,9 @@ class BodyTracker:
         covers = np.ones(len(newest.x_m), dtype=np.bool_)
         for view in old:
             covers &= view.free(newest.x_m, newest.y_m)
-        return int(covers.sum()) >= max(2.0, COVERED_SHARE * len(covers))
+            if int(covers.sum()) < max(2.0, COVERED_SHARE * len(covers)):
+                return False
+        return True
 
 
 class Stop(NamedTuple):
@@ -462,9 +461,11 @@ def _moving_body(
     )
 
 
-def _clusters(x: Array, y: Array, range_m: Array, step: float) -> list[tuple[int, int]]:
-    """Return first and end index of each cluster that is near and large enough, the nearest first
-    if there are too many."""
+def _clusters(
+    x: Array, y: Array, range_m: Array, step: float
+) -> list[tuple[int, int, float, float, float]]:
+    """Return first and end index, middle and extent of each cluster that may be a body, the nearest
+    ones if there are too many."""
     if len(x) < LEAST_POINTS:
         return []
     apart = hypotenuse(np.diff(x), np.diff(y))
@@ -472,12 +473,30 @@ def _clusters(x: Array, y: Array, range_m: Array, step: float) -> list[tuple[int
         apart > np.maximum(CLUSTER_GAP_M, CLUSTER_GAP_RAYS * step * range_m[1:])
     )
     starts = np.concatenate(([0], breaks + 1))
-    ends = np.concatenate((breaks + 1, [len(x)]))
+    counts = np.diff(np.append(starts, len(x)))
+    extent = hypotenuse(
+        *(np.maximum.reduceat(axis, starts) - np.minimum.reduceat(axis, starts) for axis in (x, y))
+    )
     nearest = np.minimum.reduceat(range_m, starts)
-    chosen = np.flatnonzero((ends - starts >= LEAST_POINTS) & (nearest <= FARTHEST_M))
+    chosen = np.flatnonzero(
+        (counts >= LEAST_POINTS) & (nearest <= FARTHEST_M) & (extent <= LONGEST_BODY_M)
+    )
     if len(chosen) > MOST_CLUSTERS:
         chosen = chosen[np.argsort(nearest[chosen], kind="stable")[:MOST_CLUSTERS]]
-    return list(zip(starts[chosen].tolist(), ends[chosen].tolist(), strict=True))
+    columns = (
+        starts,
+        starts + counts,
+        np.add.reduceat(x, starts) / counts,
+        np.add.reduceat(y, starts) / counts,
+        extent,
+    )
+    return list(zip(*(column[chosen].tolist() for column in columns), strict=True))
+
+
+@cache
+def _thinned(count: int) -> npt.NDArray[np.intp]:
+    """Return the indices of the points of a cluster that are kept, its ends among them."""
+    return np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(np.intp)
 
 
 def _reach(scan: LaserScan) -> Array:
