@@ -149,8 +149,8 @@ class LaneBody:
             (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
         )
         reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self.side_m + abs(lane.aside_m)
-        near = np.flatnonzero(np.hypot(x_m - lane.x_m[0], y_m - lane.y_m[0]) <= reach)
-        if not len(near):
+        near = np.hypot(x_m - lane.x_m[0], y_m - lane.y_m[0]) <= reach
+        if not near.any():
             return contacts
         dx, dy = x_m[near] - lane.x_m[:, None], y_m[near] - lane.y_m[:, None]
         c, s = np.cos(lane.yaw_rad)[:, None], np.sin(lane.yaw_rad)[:, None]
@@ -165,10 +165,12 @@ class LaneBody:
         )
         touched = np.abs(left) <= self.half_m
         inside &= ~inside[0] | (touched & ~touched[0])
-        met = np.flatnonzero(inside.any(axis=0))
+        met = inside.any(axis=0)
         station = inside[:, met].argmax(axis=0)
         # Between two stations the front meets points ahead; a point that enters from the side
         # counts from the station before.
-        reached = lane.way_m[station] - np.maximum(lead - ahead[station, met], 0.0)
-        contacts[near[met]] = np.maximum(reached, lane.way_m[station - 1])
+        reached = lane.way_m[station] - np.maximum(
+            lead - ahead[:, met][station, np.arange(len(station))], 0.0
+        )
+        contacts[np.flatnonzero(near)[met]] = np.maximum(reached, lane.way_m[station - 1])
         return contacts

@@ -39,7 +39,7 @@ LONGEST_BODY_M = 6.0
 """Extent of a cluster beyond which it is not tracked, m."""
 FARTHEST_M = 15.0
 """Distance from the scanner beyond which no cluster is tracked, m."""
-MOST_CLUSTERS = 40
+MOST_CLUSTERS, MOST_TRACKS = 40, 80
 MOST_POINTS = 24
 """Points of a cluster that are kept."""
 MEASURED_M = 0.03
@@ -147,7 +147,7 @@ class _Track(BodyTrack):
     def __init__(self, *arguments: float) -> None:
         super().__init__(*arguments)
         self.hits = 0
-        self.outlines: deque[Outline] = deque(maxlen=16)
+        self.outlines: deque[Outline] = deque(maxlen=64)
 
 
 class _View(NamedTuple):
@@ -261,6 +261,8 @@ class BodyTracker:
                 alike = abs(extent - track.extent_m) <= max(ALIKE_M, ALIKE_SHARE * larger)
                 if alike and deviation < least:
                     best, least = track, deviation
+            if best is None and len(self._tracks) >= MOST_TRACKS:
+                continue
             if best is None:
                 best = _Track(t_s, mx, my, extent, sigma, FIRST_SPEED_MPS)
                 self._tracks.append(best)

@@ -67,10 +67,10 @@ Pose = tuple[float, float, float]
 Source = tuple[float, float]
 """Mounting position of a scanner in the body frame, m, which identifies it."""
 RANGES: Source = (inf, inf)
-STANDS, ENTERS = "stands", "is about to be in the lane"
 STRANGE: Source = (inf, -inf)
 """Key shared by scanners without a mounting position and by those beyond ``MOST_SOURCES``."""
 MOST_SOURCES = 8
+STANDS, ENTERS = "stands", "is about to be in the lane"
 
 
 class ObstacleMonitor:
