@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from tests.busy_computer import WIDE_LIMITS, wait_until
-from tests.closed_loop.conftest import Daemon
-from tests.closed_loop.test_clients import ROOT, octave, serving
+from tests.closed_loop.conftest import ROOT, Daemon
+from tests.closed_loop.test_clients import octave, serving
 from vehicled.cli.new_client import CLIENTS
 from vehicled.core.arrays import Array
 from vehicled.live.control_socket.socket_path import SocketPathError, socket_path

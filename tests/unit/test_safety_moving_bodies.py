@@ -91,8 +91,9 @@ def looks(passage: Passage, duration_s: float = 4.0, seed: int = 1) -> list[Look
         rate = passage.speed_mps / RADIUS_M if passage.bend else 0.0
         state = replace(state, estimate=replace(state.estimate, yaw_rate_radps=rate))
         if k % 2 == 0:
-            eye = np.full(RAYS, x + SCANNER_M * cos(yaw)), np.full(RAYS, y + SCANNER_M * sin(yaw))
-            rays = Rays(*eye, yaw + bearings)
+            eye_x = np.full(RAYS, x + SCANNER_M * cos(yaw), dtype=np.float64)
+            eye_y = np.full(RAYS, y + SCANNER_M * sin(yaw), dtype=np.float64)
+            rays = Rays(eye_x, eye_y, np.asarray(yaw + bearings, dtype=np.float64))
             range_m = passage.scene.cast(rays, np.full(RAYS, time_s), 20.0).range_m
             range_m = range_m + rng.normal(0.0, 0.02, RAYS)
             range_m[rng.random(RAYS) < 0.05] = inf
@@ -210,7 +211,7 @@ def garbage_scans(draw: st.DrawFn) -> list[tuple[float, LaserScan]]:
         if draw(st.integers(0, 3)) == 0:
             fields[draw(st.integers(0, 7))] = draw(numbers)
         age_s = draw(st.sampled_from([0.0, 0.0, 0.01, -0.01, 0.3, -0.35]))
-        found.append((age_s, LaserScan(0, 0, *fields, ranges)))  # type: ignore[arg-type]
+        found.append((age_s, LaserScan(0, 0, *fields, ranges)))  # type: ignore[call-arg, arg-type]
     return found
 
 

@@ -112,7 +112,7 @@ class ObstacleMonitor:
         self.what = "something"
         """Name of the obstacle in reasons."""
         self.does = STANDS
-        """What the obstacle does, in reasons."""
+        """Verb of the obstacle in reasons."""
 
     def follow(self, course: Course) -> None:
         """Look along another course from now on."""
