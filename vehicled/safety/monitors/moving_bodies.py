@@ -113,7 +113,7 @@ class DeadReckoning:
         self.pose = x + way * cos(middle), y + way * sin(middle), yaw + turned
 
 
-class Outline(NamedTuple):
+class ClusterOutline(NamedTuple):
     """Points of a cluster at a time, in the order of their rays."""
 
     t_s: float
@@ -126,9 +126,9 @@ class Outline(NamedTuple):
 class MovingBody(NamedTuple):
     """Body that surely moves. Places are in the map frame."""
 
-    seen: Outline
+    seen: ClusterOutline
     """Its points in the newest scan."""
-    before: Outline
+    before: ClusterOutline
     """Its points in an earlier scan."""
     elapsed_s: float
     age_s: float
@@ -141,16 +141,16 @@ class MovingBody(NamedTuple):
     """Standard deviation of the speed of an edge, from two scans."""
 
 
-class _Track(BodyTrack):
+class _ClusterTrack(BodyTrack):
     """Track with the points that it was made of."""
 
     def __init__(self, *arguments: float) -> None:
         super().__init__(*arguments)
         self.hits = 0
-        self.outlines: deque[Outline] = deque(maxlen=64)
+        self.outlines: deque[ClusterOutline] = deque(maxlen=64)
 
 
-class _View(NamedTuple):
+class _EarlierScan(NamedTuple):
     """Earlier scan: what it saw through."""
 
     t_s: float
@@ -191,8 +191,8 @@ class BodyTracker:
     """Tracker of the bodies that one scanner sees."""
 
     def __init__(self) -> None:
-        self._tracks: list[_Track] = []
-        self._views: deque[_View] = deque(maxlen=64)
+        self._tracks: list[_ClusterTrack] = []
+        self._views: deque[_EarlierScan] = deque(maxlen=64)
         self._epoch = -1
 
     def add_scan(
@@ -228,7 +228,7 @@ class BodyTracker:
         if not isfinite(sum(first) + sum(last)) or not scan.angle_increment_rad:
             return []
         seen = self._associate(scan, x, y, ray, eye)
-        self._views.append(_View(t_s, scan, _reach(scan), first, last))
+        self._views.append(_EarlierScan(t_s, scan, _reach(scan), first, last))
         back = _moved(reckoning.pose, here)
         step = abs(scan.angle_increment_rad)
         return [
@@ -244,11 +244,11 @@ class BodyTracker:
         y: Array,
         ray: npt.NDArray[np.intp],
         eye: tuple[float, float],
-    ) -> list[_Track]:
+    ) -> list[_ClusterTrack]:
         """Cluster the points and correct the tracks; return those that were seen."""
         step = abs(scan.angle_increment_rad)
         range_m = hypotenuse(x - eye[0], y - eye[1])
-        seen: list[_Track] = []
+        seen: list[_ClusterTrack] = []
         free = list(self._tracks)
         for start, end, mx, my, extent in _clusters(x, y, range_m, step):
             middle_ray = 0.5 * float(ray[start] + ray[end - 1])
@@ -264,7 +264,7 @@ class BodyTracker:
             if best is None and len(self._tracks) >= MOST_TRACKS:
                 continue
             if best is None:
-                best = _Track(t_s, mx, my, extent, sigma, FIRST_SPEED_MPS)
+                best = _ClusterTrack(t_s, mx, my, extent, sigma, FIRST_SPEED_MPS)
                 self._tracks.append(best)
             else:
                 free.remove(best)
@@ -276,13 +276,13 @@ class BodyTracker:
                 _hidden(ray, range_m, start, start - 1, -1),
                 _hidden(ray, range_m, end - 1, end, len(scan.ranges_m)),
             )
-            best.outlines.append(Outline(t_s, x[thin], y[thin], cut))
+            best.outlines.append(ClusterOutline(t_s, x[thin], y[thin], cut))
             seen.append(best)
         newest_s = scan.t_ns * 1e-9
         self._tracks = [each for each in self._tracks if abs(newest_s - each.seen_s) <= LOST_S]
         return seen
 
-    def _moves(self, track: _Track) -> bool:
+    def _moves(self, track: _ClusterTrack) -> bool:
         """Return True if a track surely moves, and covers places that were free before."""
         speed = hypot(track.vx, track.vy)
         if (
@@ -307,7 +307,7 @@ class BodyTracker:
         return True
 
 
-class Stop(NamedTuple):
+class StopNow(NamedTuple):
     """Stop that the vehicle could begin now."""
 
     speed_mps: float
@@ -318,7 +318,7 @@ class Stop(NamedTuple):
 
 
 def predicted_free_m(
-    lane: Stations, body: LaneBody, moving: Iterable[MovingBody], stop: Stop
+    lane: Stations, body: LaneBody, moving: Iterable[MovingBody], stop: StopNow
 ) -> float:
     """Return the free distance up to the first place where a moving body is about to meet the lane
     while the vehicle stops; infinite if none does.
@@ -329,7 +329,7 @@ def predicted_free_m(
     return min((_met_m(lane, body, each, stop) for each in moving), default=inf)
 
 
-def _met_m(lane: Stations, body: LaneBody, moving: MovingBody, stop: Stop) -> float:
+def _met_m(lane: Stations, body: LaneBody, moving: MovingBody, stop: StopNow) -> float:
     horizon_s = stop.time_s + MARGIN_S
     long = _extended(lane)
     along, left = _on_lane(long, moving.seen)
@@ -379,7 +379,7 @@ def _met_m(lane: Stations, body: LaneBody, moving: MovingBody, stop: Stop) -> fl
     return max(float(contacts[counts].min(initial=inf)), float(along_contacts.min(initial=inf)))
 
 
-def _edge(outline: Outline, aside_m: Array) -> float:
+def _edge(outline: ClusterOutline, aside_m: Array) -> float:
     """Return the least of the offsets of an outline from the lane; NaN if it is cut off there."""
     nearest = int(aside_m.argmin())
     cut = (nearest == 0 and outline.cut[0]) or (nearest == len(aside_m) - 1 and outline.cut[1])
@@ -417,7 +417,7 @@ def _extended(lane: Stations) -> Stations:
     )
 
 
-def _on_lane(lane: Stations, outline: Outline) -> tuple[Array, Array]:
+def _on_lane(lane: Stations, outline: ClusterOutline) -> tuple[Array, Array]:
     """Return distance along the lane and offset to the left of the points (n,)."""
     x_m, y_m = outline.x_m, outline.y_m
     dx, dy = x_m - lane.x_m[:, None], y_m - lane.y_m[:, None]
@@ -439,8 +439,8 @@ def _off_lane(lane: Stations, along_m: Array, left_m: Array) -> tuple[Array, Arr
 
 
 def _moving_body(
-    track: _Track,
-    back: "_Moved",
+    track: _ClusterTrack,
+    back: "_RigidMotion",
     turned: float,
     estimate: StateEstimate,
     step: float,
@@ -452,8 +452,8 @@ def _moving_body(
     c, s = cos(turned), sin(turned)
     range_m = float(hypotenuse(newest.x_m - eye[0], newest.y_m - eye[1]).min())
     return MovingBody(
-        Outline(newest.t_s, *back(newest.x_m, newest.y_m), newest.cut),
-        Outline(earlier.t_s, *back(earlier.x_m, earlier.y_m), earlier.cut),
+        ClusterOutline(newest.t_s, *back(newest.x_m, newest.y_m), newest.cut),
+        ClusterOutline(earlier.t_s, *back(earlier.x_m, earlier.y_m), earlier.cut),
         elapsed_s,
         estimate.t_ns * 1e-9 - newest.t_s,
         c * track.vx + s * track.vy,
@@ -508,7 +508,7 @@ def _reach(scan: LaserScan) -> Array:
     return np.where(np.isnan(ranges) | (ranges < scan.range_min_m), 0.0, reach)
 
 
-class _Moved(NamedTuple):
+class _RigidMotion(NamedTuple):
     """Rigid motion of the plane."""
 
     x_m: float
@@ -522,7 +522,9 @@ class _Moved(NamedTuple):
         return self.x_m + c * x - s * y, self.y_m + s * x + c * y
 
 
-def _moved(start: Pose, end: Pose) -> _Moved:
+def _moved(start: Pose, end: Pose) -> _RigidMotion:
     """Return the motion that takes one pose to another."""
     c, s = cos(end[2] - start[2]), sin(end[2] - start[2])
-    return _Moved(end[0] - c * start[0] + s * start[1], end[1] - s * start[0] - c * start[1], c, s)
+    return _RigidMotion(
+        end[0] - c * start[0] + s * start[1], end[1] - s * start[0] - c * start[1], c, s
+    )

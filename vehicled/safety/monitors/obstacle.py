@@ -30,7 +30,7 @@ from vehicled.safety.monitors.moving_bodies import (
     BodyTracker,
     DeadReckoning,
     MovingBody,
-    Stop,
+    StopNow,
     predicted_free_m,
 )
 from vehicled.safety.monitors.place import PlaceMonitor
@@ -234,7 +234,7 @@ class ObstacleMonitor:
                 lanes = self._lanes_ahead(s, estimate)
                 free_m = min(self._body.free_m(lane, x, y) for lane in lanes)
                 speed_mps, stopping = abs(estimate.speed_mps), self._stopping
-                stop = Stop(
+                stop = StopNow(
                     speed_mps,
                     stopping.time_s(speed_mps),
                     stopping.way_m(speed_mps),
