@@ -1,8 +1,12 @@
-"""A virtual car cuts in before a real vehicle: the table of docs/mixed_reality.md.
+"""A virtual car cuts in before a real vehicle, or crosses its lane: the table of
+docs/mixed_reality.md.
 
-    python -m bench.mixed_reality [--drives 100] [--first 0] [--jobs 2] [--json]
+    python -m bench.mixed_reality [--drives 100] [--first 0] [--jobs 2] [--out FILE] [--json]
     python -m bench.mixed_reality --keep FOLDER    # scene and command of one drive of each class
     python -m bench.mixed_reality --first 1 --plot FILE    # picture of one drive
+
+Every number is driven twice: a car cuts in, in three ways by turns, and a car crosses. Results go
+to ``--out`` line by line; a second call with the same file goes on where the first one ended.
 
 The seed of a drive draws the sensor noise, where the vehicle is when the virtual car departs, and
 how fast the car is. A drive must end in a stop by row 23 of the failsafe matrix, unless the car was
@@ -33,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import Struct, to_builtins
 
-from bench.false_alarms import run_jobs
+from bench.false_alarms import read_results, run_jobs
 from sim_backend.contact.geometry import Obstacles
 from sim_backend.fleet.bodies import corners
 from sim_backend.scene.moving import Departing
@@ -70,6 +74,7 @@ points = [[0, 0], [45, 0]]
 speed_mps = 2.0
 """
 CAR = "outline = [[0.3, 0.2], [-0.3, 0.2], [-0.3, -0.2], [0.3, -0.2]]\n"
+CROSSES = "crosses from the side"
 CLASSES = {
     "cuts in and drives on more slowly": (
         "places = [[14, -1.2], [16, -0.5], [17, 0], [30, 0]]\n"
@@ -83,8 +88,13 @@ CLASSES = {
         "places = [[14, -1.2], [15.2, -0.4], [16, 0], [17, 0]]\n"
         "start_m = 10.0\nstart_spread_m = 0.8\nspeed_mps = 1.5\nspeed_spread_mps = 0.3\n"
     ),
+    CROSSES: (
+        "places = [[17, -4], [17, 4]]\n"
+        "start_m = 10.0\nstart_spread_m = 1.5\nspeed_mps = 1.2\nspeed_spread_mps = 0.3\n"
+    ),
 }
-"""Virtual cars by class, which the number of a drive takes in turn."""
+"""Virtual cars by class."""
+CUT_INS = [kind for kind in CLASSES if kind != CROSSES]
 RULES = {rule.code: rule for row in MATRIX if row.number == 23 for rule in row.rules}
 
 
@@ -196,9 +206,13 @@ class Drive(NamedTuple):
     car: Departing
 
 
-def drive(number: int) -> Drive:
+def kinds_of(number: int) -> tuple[str, str]:
+    """Return the classes that a number drives: one that cuts in, and the one that crosses."""
+    return CUT_INS[number % len(CUT_INS)], CROSSES
+
+
+def drive(kind: str, number: int) -> Drive:
     """Drive one drive, and let its virtual car depart when it did."""
-    kind = list(CLASSES)[number % len(CLASSES)]
     with tempfile.TemporaryDirectory() as folder:
         scene = Path(folder) / "scene.toml"
         scene.write_text(scene_of(kind))
@@ -221,9 +235,9 @@ def drive(number: int) -> Drive:
     return Drive(number, kind, plan, watched, world, car)
 
 
-def driven(number: int) -> Outcome:
-    """Drive and judge one drive."""
-    return judged(drive(number))
+def driven(job: tuple[str, int]) -> Outcome:
+    """Drive and judge the drive of a class and a number."""
+    return judged(drive(*job))
 
 
 def judged(done: Drive) -> Outcome:
@@ -354,8 +368,8 @@ def _outline(corners: Sequence[tuple[float, float]]) -> Array:
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Return the figures of the drives of each class, and of all."""
     found = {}
-    for kind in (*CLASSES, "all"):
-        chosen = [each for each in outcomes if kind in ("all", each.kind)]
+    for kind, kinds in (*((each, [each]) for each in CLASSES), ("all that cut in", CUT_INS)):
+        chosen = [each for each in outcomes if each.kind in kinds]
         reactions = sorted(each.reaction_ms for each in chosen if each.rule)
         found[kind] = {
             "drives": len(chosen),
@@ -381,14 +395,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--drives", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="number of the first drive")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path, help="file of results, to go on with")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="only write the scenes, and print the commands"
     )
-    parser.add_argument("--plot", metavar="FILE", help="drive the first number and plot it")
+    parser.add_argument("--plot", metavar="FILE", help="plot the first number that cuts in")
     options = parser.parse_args(arguments)
     if options.plot:
-        plot(drive(options.first), options.plot)
+        plot(drive(kinds_of(options.first)[0], options.first), options.plot)
         return 0
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
@@ -397,8 +412,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scene.write_text(scene_of(kind))
             print(command_of(number, scene))
         return 0
+    done: list[Outcome] = read_results(options.out, Outcome)
     numbers = range(options.first, options.first + options.drives)
-    outcomes = sorted(run_jobs(driven, numbers, options.jobs, None), key=lambda each: each.number)
+    known = {(each.kind, each.number) for each in done}
+    jobs = [
+        job
+        for number in numbers
+        for kind in kinds_of(number)
+        if (job := (kind, number)) not in known
+    ]
+    done += run_jobs(driven, jobs, options.jobs, options.out)
+    outcomes = sorted(done, key=lambda each: (each.kind == CROSSES, each.number))
     if options.json:
         print(json.dumps({"classes": summary(outcomes), "drives": to_builtins(outcomes)}, indent=1))
     else:

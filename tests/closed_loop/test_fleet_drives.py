@@ -571,13 +571,13 @@ def test_a_convoy_follows_what_its_predecessor_broadcasts(tmp_path):
     assert again["digest"] == result["digest"]
 
 
-def test_the_obstacle_stop_comes_late_at_a_crossing():
+def test_the_obstacle_stop_comes_in_time_at_a_crossing():
     """The page about fleets says so."""
     file = ROOT / "docs" / "examples" / "crossing" / "crossing.toml"
     _, vehicles, _, _ = fleet("--fleet", str(file), "--no-log", "--duration", "9")
-    assert "obstacle ahead" in vehicles["north"]["why"]
-    impacts = [vehicles[name]["contacts"][0] for name in ("east", "north")]
-    assert impacts[0]["speed_mps"] == impacts[1]["speed_mps"] < 0.95
+    assert "is about to be in the lane" in vehicles["north"]["why"]
+    assert not vehicles["east"]["contacts"]
+    assert not vehicles["north"]["contacts"]
 
 
 def test_a_vehicle_gives_way_by_messages_and_nobody_drives_without_them(tmp_path):

@@ -47,10 +47,12 @@ def scene(tmp_path: Path) -> Callable[[str], Path]:
     return write
 
 
-@pytest.mark.parametrize("number", range(len(CLASSES)))
-def test_a_virtual_car_that_cuts_in_stops_the_vehicle_in_time(number):
-    outcome = driven(number)
+@pytest.mark.parametrize(("number", "kind"), list(enumerate(CLASSES)))
+def test_a_virtual_car_in_the_way_stops_the_vehicle_in_time(number, kind):
+    outcome = driven((kind, number))
+    assert outcome.rule
     assert not outcome.failed, outcome
+    assert not outcome.too_near, outcome
 
 
 def test_a_log_of_mixed_reality_is_marked_and_replays_bit_by_bit(scene, tmp_path):
@@ -233,6 +235,18 @@ def has_pose(profile: str) -> bool:
     """Return True if the daemon of a profile knows where its vehicle is."""
     found = said("status", "--profile", profile, "--json")
     return found.returncode == 0 and json.loads(found.stdout)["estimate"]["x_m"] is not None
+
+
+@pytest.mark.xdist_group("wall")
+def test_a_simulated_vehicle_on_wires_stops_for_a_virtual_post_in_wall_time(scene):
+    options = ("--set", "limits.loop_silence_s=5", "--set", "limits.arming_missed_share=1")
+    done = said(
+        "sim", "--profile", "art_vesc", "--course", COURSE, "--clock", "wall", "--link", "wires",
+        "--mixed", str(scene(POST)), "--no-log", "--json", *options,
+    )  # fmt: skip
+    result = json.loads(done.stdout)
+    assert "a virtual body stands" in result["why"], result
+    assert result["mixed"] == "scene.toml"
 
 
 @pytest.mark.xdist_group("wall")

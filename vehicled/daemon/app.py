@@ -17,7 +17,6 @@ from vehicled.core.messages import (
     GroundTruth,
     Message,
     ObstacleContact,
-    Path,
     ReferenceState,
 )
 from vehicled.core.mixing import Mixing
@@ -359,15 +358,6 @@ def sources(profile: Profile) -> list[MonitoredSource]:
                 )
             )
     return found
-
-
-def course_message(course: Course, now_ns: int) -> Path:
-    """Convert the course to its log record."""
-    columns: dict[str, Any] = {
-        name: tuple(getattr(course, name).tolist())
-        for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "speed_mps")
-    }
-    return Path(now_ns, course.name, course.closed, **columns)
 
 
 def actuator_roles(profile: Profile) -> dict[str, ActuatorRole]:

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from vehicled.core.arrays import Array, hypotenuse
+from vehicled.core.messages import Path
 from vehicled.paths.course import MAX_COORDINATE_M, MAX_LENGTH_M, MAX_SAMPLES, MAX_SPEED_MPS, Course
 from vehicled.paths.datum import LOT_17, Datum
 from vehicled.paths.errors import CourseError
@@ -127,6 +128,15 @@ def from_columns(head: CourseHead, values: Array) -> Course:
         name=head.name, closed=head.closed, length_m=head.length_m, datum=head.datum.as_datum(),
         markings=head.markings, waits=head.waits, **columns,
     )  # fmt: skip
+
+
+def course_message(course: Course, now_ns: int) -> Path:
+    """Convert the course to its log record."""
+    columns: dict[str, Any] = {
+        name: tuple(getattr(course, name).tolist())
+        for name in ("x_m", "y_m", "yaw_rad", "curvature_per_m", "speed_mps")
+    }
+    return Path(now_ns, course.name, course.closed, **columns)
 
 
 def to_bytes(course: Course) -> bytes:

@@ -258,7 +258,7 @@ def twist_wanted(command: ControlCommand, offset_ns: int, wheelbase_m: float) ->
     )
 
 
-def _course(path: Path, offset_ns: int) -> bytes | None:
+def course_poses(path: Path, offset_ns: int) -> bytes | None:
     """Poses along the course, all with the stamp of the message. None when its arrays differ in
     length."""
     if not len(path.x_m) == len(path.y_m) == len(path.yaw_rad):
@@ -424,7 +424,7 @@ PROJECTIONS: tuple[MessageProjection, ...] = (
     row(LaserScan, "/scan", "sensor_msgs/LaserScan", _laser_scan),
     row(StateEstimate, "/odometry", "nav_msgs/Odometry", odometry, max_rate_hz=50.0),
     row(StateEstimate, "/tf", "tf2_msgs/TFMessage", _transform, max_rate_hz=50.0),
-    row(Path, "/course", "nav_msgs/Path", _course),
+    row(Path, "/course", "nav_msgs/Path", course_poses),
     row(ControlCommand, "/drive", "ackermann_msgs/AckermannDriveStamped", _drive_wanted),
     row(ActuatorCommand, "/drive_applied", "ackermann_msgs/AckermannDriveStamped", _drive_applied),
     row(MotorStatus, "/battery", "sensor_msgs/BatteryState", _battery, max_rate_hz=10.0),

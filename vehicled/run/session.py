@@ -29,7 +29,7 @@ from vehicled.core.plain_text import printable
 from vehicled.core.ports import NEVER_NS, TakesSecret
 from vehicled.core.tasks import PIPELINE
 from vehicled.core.wire.usage import encode_rows
-from vehicled.daemon.app import build, course_message
+from vehicled.daemon.app import build
 from vehicled.daemon.machine import Machine
 from vehicled.live.control_socket.console import Console, RunFacts
 from vehicled.log.fingerprint import numeric_fingerprint
@@ -47,7 +47,7 @@ from vehicled.log.schema import (
     plugin_attachment,
 )
 from vehicled.log.sink import LogSink
-from vehicled.paths.stored import to_json
+from vehicled.paths.stored import course_message, to_json
 from vehicled.profile import plugins
 from vehicled.profile.noise import injected
 from vehicled.profile.plugins import is_network

@@ -418,8 +418,8 @@ def blocked(s: RuleInputs) -> str:
     if obstacle.free_m > least_m:
         return ""
     return (
-        f"{obstacle.what} stands {obstacle.free_m:.2f} m ahead (it takes {least_m:.2f} m to move "
-        "off): clear the lane"
+        f"{obstacle.what} {obstacle.does} {obstacle.free_m:.2f} m ahead "
+        f"(it takes {least_m:.2f} m to move off): clear the lane"
     )
 
 

@@ -134,18 +134,24 @@ class LaneBody:
 
     def free_m(self, lane: Stations, x_m: Array, y_m: Array) -> float:
         """Return the free distance along the lane up to the first of the points (n,); infinite if
-        none blocks it.
+        none blocks it."""
+        return float(self.contacts_m(lane, x_m, y_m).min(initial=float("inf")))
+
+    def contacts_m(self, lane: Stations, x_m: Array, y_m: Array) -> Array:
+        """Return the free distance along the lane up to each of the points (n,); infinite for one
+        that does not block it.
 
         Points within the side clearance at the vehicle's present place are beside it, not ahead:
         only the body itself blocks the lane there, where it turns towards them.
         """
+        contacts = np.full(len(x_m), np.inf)
         lead, tail = (
             (self.front_m, self.rear_m) if lane.direction > 0 else (self.rear_m, self.front_m)
         )
         reach = float(lane.way_m[-1]) + lead + 2.0 * self.half_m + self.side_m + abs(lane.aside_m)
         near = np.hypot(x_m - lane.x_m[0], y_m - lane.y_m[0]) <= reach
         if not near.any():
-            return float("inf")
+            return contacts
         dx, dy = x_m[near] - lane.x_m[:, None], y_m[near] - lane.y_m[:, None]
         c, s = np.cos(lane.yaw_rad)[:, None], np.sin(lane.yaw_rad)[:, None]
         ahead, left = lane.direction * (c * dx + s * dy), c * dy - s * dx
@@ -160,12 +166,11 @@ class LaneBody:
         touched = np.abs(left) <= self.half_m
         inside &= ~inside[0] | (touched & ~touched[0])
         met = inside.any(axis=0)
-        if not met.any():
-            return float("inf")
         station = inside[:, met].argmax(axis=0)
         # Between two stations the front meets points ahead; a point that enters from the side
         # counts from the station before.
         reached = lane.way_m[station] - np.maximum(
             lead - ahead[:, met][station, np.arange(len(station))], 0.0
         )
-        return float(np.maximum(reached, lane.way_m[station - 1]).min())
+        contacts[np.flatnonzero(near)[met]] = np.maximum(reached, lane.way_m[station - 1])
+        return contacts

@@ -11,7 +11,7 @@ from vehicled.core.messages import LaserScan, ObstacleRange, VirtualScan, Virtua
 from vehicled.core.vehicle import Limits
 from vehicled.paths.course import Course
 from vehicled.safety.inputs import SafetyInputs
-from vehicled.safety.monitors.obstacle import ObstacleMonitor
+from vehicled.safety.monitors.obstacle import STANDS, ObstacleMonitor
 
 
 class MixedObstacleMonitor:
@@ -32,8 +32,8 @@ class MixedObstacleMonitor:
         detect an obstacle."""
         self.cap_mps = inf
         """Speed from which the vehicle stops gently before the obstacle, m/s."""
-        self.what = real.what
-        """Name of the nearest obstacle in reasons."""
+        self.what, self.does = real.what, real.does
+        """Name of the nearest obstacle, and what it does, in reasons."""
 
     @property
     def blind(self) -> str:
@@ -79,7 +79,11 @@ class MixedObstacleMonitor:
             free_m, cap_mps = 0.0, self._limits.capped_speed_mps
         self.free_m = min(real.free_m, free_m)
         self.cap_mps = min(real.cap_mps, cap_mps)
-        self.what = real.what if real.free_m <= free_m else self._virtual_name
+        self.what, self.does = (
+            (real.what, real.does)
+            if real.free_m <= free_m
+            else (self._virtual_name, virtual.does if free_m == virtual.free_m else STANDS)
+        )
 
     @property
     def _virtual_name(self) -> str:

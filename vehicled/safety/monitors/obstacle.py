@@ -3,8 +3,8 @@ still stops before them.
 
 The lane counts as blocked if two of the last three readings of a source say so: one stray return
 does not stop the vehicle, and a thin post that every third sweep misses is still detected. Between
-readings the free distance shrinks by the distance driven. A moving obstacle counts where the last
-reading showed it.
+readings the free distance shrinks by the distance driven. An obstacle counts where the last reading
+showed it, and where it will be during a stop if scans show that it moves (:mod:`moving_bodies`).
 
 The lane is laid by the vehicle's own place and wheels. What the controller plans beside the course
 only moves the part of it that lies beyond the distance of a stop.
@@ -26,8 +26,15 @@ from vehicled.paths.lateral_offset import PlannedOffset
 from vehicled.paths.tracking import PathPoint
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.lane import CourseLane, LaneBody, Stations, arc
+from vehicled.safety.monitors.moving_bodies import (
+    BodyTracker,
+    DeadReckoning,
+    MovingBody,
+    StopNow,
+    predicted_free_m,
+)
 from vehicled.safety.monitors.place import PlaceMonitor
-from vehicled.safety.monitors.scans import MotionHistory, scan_points
+from vehicled.safety.monitors.scans import MotionHistory, scan_returns
 from vehicled.safety.monitors.stopping import StoppingMonitor
 
 Mask = npt.NDArray[np.bool_]
@@ -63,6 +70,7 @@ RANGES: Source = (inf, inf)
 STRANGE: Source = (inf, -inf)
 """Key shared by scanners without a mounting position and by those beyond ``MOST_SOURCES``."""
 MOST_SOURCES = 8
+STANDS, ENTERS = "stands", "is about to be in the lane"
 
 
 class ObstacleMonitor:
@@ -80,14 +88,17 @@ class ObstacleMonitor:
         self._pending: list[ObstacleRange | LaserScan] = []
         self._received_ns: int | None = None
         self._history = MotionHistory()
+        self._reckoning = DeadReckoning()
+        self._trackers: dict[Source, BodyTracker] = {}
         self._looked_ns: int | None = None
         self._driven_m = 0.0
         self._direction = 1
         self._by_hand = False
         """True if the present drive, or the one before the stop, follows no course: TELEOP,
         OFFBOARD or ALIGN."""
-        self._blocked_m: dict[Source, deque[float]] = {}
-        """Last three readings of each source: driven distance at which the lane is blocked, m."""
+        self._blocked_m: dict[Source, deque[tuple[float, bool]]] = {}
+        """Last three readings of each source: driven distance at which the lane is blocked, m, and
+        True if a body is only about to block it."""
         self._read_ns: dict[Source, int] = {}
         self._unseen: dict[Source, tuple[int, str]] = {}
         """Number of consecutive unusable scans of each source, and the reason of the last."""
@@ -100,6 +111,8 @@ class ObstacleMonitor:
         """Reason why a scanner is blind; empty if none is."""
         self.what = "something"
         """Name of the obstacle in reasons."""
+        self.does = STANDS
+        """Verb of the obstacle in reasons."""
 
     def follow(self, course: Course) -> None:
         """Look along another course from now on."""
@@ -139,6 +152,7 @@ class ObstacleMonitor:
             self._pending.clear()
             return
         self._history.add(estimate)
+        self._reckoning.add(estimate)
         self._follow(s, estimate)
         for message in self._pending:
             if isinstance(message, LaserScan):
@@ -154,8 +168,12 @@ class ObstacleMonitor:
             del self._read_ns[source]
             self._blocked_m.pop(source, None)
             self._unseen.pop(source, None)
+            self._trackers.pop(source, None)
         self.blind = next((why for count, why in self._unseen.values() if count >= BLIND_SCANS), "")
-        blocked_m = min((sorted(last)[-2] for last in self._blocked_m.values()), default=inf)
+        blocked_m, enters = min(
+            (sorted(last)[-2] for last in self._blocked_m.values()), default=(inf, False)
+        )
+        self.does = ENTERS if enters else STANDS
         self.free_m = max(blocked_m - self._driven_m, 0.0)
         room_m = max(self.free_m - self._limits.obstacle_gap_m, 0.0)
         gentle_mps = self._stopping.speed_mps(room_m, GENTLE_SHARE) if isfinite(room_m) else inf
@@ -190,11 +208,11 @@ class ObstacleMonitor:
         )
         return (x_m, y_m) if known else STRANGE
 
-    def _add(self, source: Source, free_m: float) -> None:
+    def _add(self, source: Source, free_m: float, *, enters: bool = False) -> None:
         assert self._looked_ns is not None
         self._read_ns[source] = self._looked_ns
-        last = self._blocked_m.setdefault(source, deque((inf, inf), maxlen=3))
-        last.append(self._driven_m + max(free_m, 0.0))
+        last = self._blocked_m.setdefault(source, deque(((inf, False),) * 2, maxlen=3))
+        last.append((self._driven_m + max(free_m, 0.0), enters))
 
     def _scanned(self, scan: LaserScan, s: SafetyInputs, estimate: StateEstimate) -> None:
         source = self._source(scan.x_m, scan.y_m)
@@ -207,13 +225,23 @@ class ObstacleMonitor:
         self._unseen[source] = (self._unseen.get(source, (0, ""))[0] + 1 if wrong else 0), wrong
         if not wrong:
             with np.errstate(over="ignore", invalid="ignore"):
-                points = scan_points(scan, estimate, self._body, self._history)
-                self._add(
-                    source,
-                    min(
-                        self._body.free_m(lane, *points) for lane in self._lanes_ahead(s, estimate)
-                    ),
+                x, y, ray = scan_returns(scan, estimate, self._body, self._history)
+                moving: list[MovingBody] = []
+                if source != STRANGE and estimate.status is not EstimatorStatus.UNINITIALISED:
+                    moving = self._trackers.setdefault(source, BodyTracker()).add_scan(
+                        scan, (x, y, ray), estimate, self._history, self._reckoning
+                    )
+                lanes = self._lanes_ahead(s, estimate)
+                free_m = min(self._body.free_m(lane, x, y) for lane in lanes)
+                speed_mps, stopping = abs(estimate.speed_mps), self._stopping
+                stop = StopNow(
+                    speed_mps,
+                    stopping.time_s(speed_mps),
+                    stopping.way_m(speed_mps),
+                    self._limits.obstacle_gap_m,
                 )
+                entered_m = min(predicted_free_m(lane, self._body, moving, stop) for lane in lanes)
+            self._add(source, min(free_m, entered_m), enters=entered_m < free_m)
 
     def _wrong_with(self, scan: LaserScan, blind_share: float, now_ns: int) -> str:
         """Return why a scan is unusable; empty if it is usable."""

@@ -91,6 +91,13 @@ def scan_points(
     A return nearer than the minimum range stands at the minimum range. Rays without a return give
     no point.
     """
+    return scan_returns(scan, estimate, body, history)[:2]
+
+
+def scan_returns(
+    scan: LaserScan, estimate: StateEstimate, body: LaneBody, history: MotionHistory = NO_HISTORY
+) -> tuple[Array, Array, npt.NDArray[np.intp]]:
+    """Return the points of :func:`scan_points`, and the number of the ray of each (n,)."""
     ranges = np.array(scan.ranges_m)
     near: npt.NDArray[np.bool_] = ranges < scan.range_min_m
     hit = np.flatnonzero((np.isfinite(ranges) & (ranges <= scan.range_max_m)) | near)
@@ -104,7 +111,7 @@ def scan_points(
     )
     x, y, yaw = history.poses(age_s, estimate)
     c, s = np.cos(yaw), np.sin(yaw)
-    return x + c * forward - s * left, y + s * forward + c * left
+    return x + c * forward - s * left, y + s * forward + c * left, hit
 
 
 def _rate(estimate: StateEstimate) -> float:

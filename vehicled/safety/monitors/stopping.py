@@ -112,6 +112,10 @@ class StoppingMonitor:
         """Return the distance from an event to standstill, from a speed >= 0."""
         return speed_mps * self.reaction_s + speed_mps * speed_mps / (2.0 * self._deceleration_mps2)
 
+    def time_s(self, speed_mps: float) -> float:
+        """Return the time from an event to standstill, s, from a speed >= 0."""
+        return self.reaction_s + speed_mps / self._deceleration_mps2
+
     def speed_mps(self, way_m: float, share: float = 1.0) -> float:
         """Return the speed from which a stop ends within a distance >= 0, at a fraction ``share``
         of the certain deceleration."""

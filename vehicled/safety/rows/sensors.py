@@ -468,8 +468,11 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=23,
-        fault="something stands in the lane, or the sensor of obstacles is silent",
-        detector="ranges and scans against the lane that the vehicle will sweep; their age",
+        fault="something stands in the lane or is about to, or the sensor of obstacles is silent",
+        detector=(
+            "ranges and scans, and moving bodies where they will be during a stop, against the "
+            "lane that the vehicle will sweep; their age"
+        ),
         reaction=(
             "speed capped while there is room to roll out, then a controlled stop before it; "
             "silence counts as an obstacle"
@@ -483,8 +486,8 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.UNDER,
                 unit="m/s",
                 reason=lambda s: (
-                    f"{s.monitors.obstacle.what} stands {s.monitors.obstacle.free_m:.1f} m ahead: "
-                    "slower"
+                    f"{s.monitors.obstacle.what} {s.monitors.obstacle.does} "
+                    f"{s.monitors.obstacle.free_m:.1f} m ahead: slower"
                 ),
                 # Two readings at 20 Hz, one sweep of the scanner, and its latency.
                 detect_ms=150.0,
@@ -504,7 +507,7 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.WITHIN,
                 unit="m",
                 reason=lambda s: (
-                    f"obstacle ahead: {s.monitors.obstacle.what} stands "
+                    f"obstacle ahead: {s.monitors.obstacle.what} {s.monitors.obstacle.does} "
                     f"{s.monitors.obstacle.free_m:.2f} m before the vehicle, and a stop takes "
                     f"{s.monitors.stopping.distance_m:.2f} m"
                 ),
@@ -524,7 +527,7 @@ ROWS: tuple[Row, ...] = (
                 sense=Sense.UNDER,
                 unit="m",
                 reason=lambda s: (
-                    f"obstacle ahead: {s.monitors.obstacle.what} stands "
+                    f"obstacle ahead: {s.monitors.obstacle.what} {s.monitors.obstacle.does} "
                     f"{s.monitors.obstacle.free_m:.2f} m before the vehicle, nearer than the "
                     f"{s.monitors.stopping.distance_m:.2f} m of a controlled stop"
                 ),

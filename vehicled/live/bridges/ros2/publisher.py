@@ -7,6 +7,7 @@ from itertools import chain
 from vehicled.core.messages import ControlCommand
 from vehicled.live.bridges.ros2.autoware import LATCHED_REPORTS, AutowareVehicle
 from vehicled.live.bridges.ros2.config import Ros2Config
+from vehicled.live.bridges.ros2.courses import NewCourses
 from vehicled.live.bridges.ros2.dds import DdsParticipant
 from vehicled.live.bridges.ros2.topics import LATCHED, RENAMED
 from vehicled.log.mcapfile import MESSAGE_HEAD, message_heads
@@ -33,7 +34,8 @@ class Publisher:
     ) -> None:
         lossless = config.simulated_time
         more = () if autoware is None else autoware.projections()
-        self._projector = Projector(config.offset_ns, (*PROJECTIONS, *more))
+        courses = NewCourses().projections()
+        self._projector = Projector(config.offset_ns, (*PROJECTIONS, *courses, *more))
         self._writers = {}
         for number, channel in self._projector.channels.items():
             topic = RENAMED.get(channel.topic, channel.topic)
