@@ -35,6 +35,7 @@ from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralSpline
 from vehicled.paths.tracking import PathPoint
 from vehicled.safety.monitors.lane import LaneBody, Stations, arc
+from vehicled.safety.monitors.obstacle import DETECTION_S
 
 MOST_SCANS = 8
 """Scans that wait for the next step at most."""
@@ -122,17 +123,15 @@ class Avoid(PurePursuit):
         """Last plan, for tests and benchmarks; None while nothing is near."""
 
     def _made_lattice(self) -> Lattice:
-        vehicle, limits = self.vehicle, self._limits
-        return Lattice(
-            self._avoid,
-            self._table,
-            LatticeLimits(
-                vehicle.outline, self._spread_m, limits.obstacle_side_m, limits.obstacle_gap_m,
-                self.profile.deceleration_mps2, 1.0 / vehicle.min_turn_radius_m,
-                limits.max_lateral_acceleration_mps2, vehicle.wheelbase_m,
-                vehicle.steering.rate_radps,
-            ),
+        vehicle, limits, drive = self.vehicle, self._limits, self.vehicle.drive
+        brake_mps2 = drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
+        self._lattice_limits = LatticeLimits(
+            vehicle.outline, self._spread_m, limits.obstacle_side_m, max(brake_mps2, 0.05),
+            drive.delay_s + REACTION_S + DETECTION_S, 1.0 / vehicle.min_turn_radius_m,
+            limits.max_lateral_acceleration_mps2, vehicle.wheelbase_m,
+            vehicle.steering.rate_radps,
         )  # fmt: skip
+        return Lattice(self._avoid, self._table, self._lattice_limits)
 
     @property
     def lateral_offset(self) -> LateralSpline | None:
@@ -258,12 +257,9 @@ class Avoid(PurePursuit):
         """Return the distance in which the vehicle must stand; infinite if nothing is in its
         way."""
         assert self.plan is not None
-        free_m = min(self._free_m(lane) for lane in self._lanes(state))
+        free_m = min(self._free_m(lane) - gap_m for lane, gap_m in self._lanes(state))
         ahead_m = self.plan.free_m - state.here.s_m - self.plan.step_m
-        return (
-            min(free_m - self._limits.obstacle_gap_m, ahead_m)
-            - RESERVE_LENGTHS * self.vehicle.length_m
-        )
+        return min(free_m, ahead_m) - RESERVE_LENGTHS * self.vehicle.length_m
 
     def _cap_mps(self, state: FollowerState, room_m: float) -> float:
         """Return the highest speed now: that of the plan, and one from which the vehicle stops in
@@ -296,14 +292,16 @@ class Avoid(PurePursuit):
             else 0.0
         )
 
-    def _lanes(self, state: FollowerState) -> list[Stations]:
-        """Return the lane of the plan, and that of the wheels as far as a stop takes: the obstacle
-        stop looks along both."""
+    def _lanes(self, state: FollowerState) -> list[tuple[Stations, float]]:
+        """Return the lane of the plan as far as a stop takes, and that of the wheels as far as an
+        emergency stop takes, and the distance that each must keep: the obstacle stop looks along
+        both."""
         speed = abs(state.estimate.speed_mps)
         stop_m = speed * (self.vehicle.drive.delay_s + REACTION_S) + speed * speed / (
             2.0 * self.profile.deceleration_mps2
         )
-        near_m = stop_m + self._limits.obstacle_gap_m + RESERVE_LENGTHS * self.vehicle.length_m
+        gap_m, side_m = self._limits.obstacle_gap_m, self._limits.obstacle_side_m
+        near_m = stop_m + gap_m + RESERVE_LENGTHS * self.vehicle.length_m
         pose = state.estimate.x_m, state.estimate.y_m, state.estimate.yaw_rad
         curvature = tan(self.command_rad) / self.vehicle.effective_wheelbase_m(speed)
         s = state.here.s_m + np.linspace(0.0, near_m + self.vehicle.length_m, 24)
@@ -318,7 +316,10 @@ class Avoid(PurePursuit):
             way, x - offset * sn, y + offset * c, np.arctan2(sn, c) + np.arctan(slope),
             state.here.cross_track_m - float(offset[0]), 1,
         )  # fmt: skip
-        return [plan, arc(*pose, curvature, 1, near_m)] if speed > STANDSTILL_MPS else [plan]
+        if speed <= STANDSTILL_MPS:
+            return [(plan, gap_m)]
+        wheels = arc(*pose, curvature, 1, self._lattice_limits.pointed_m(speed))
+        return [(plan, gap_m), (wheels, side_m)]
 
     def _free_m(self, lane: Stations) -> float:
         return (

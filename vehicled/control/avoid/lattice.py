@@ -45,12 +45,11 @@ BEHIND_STATIONS = 4
 """Stations of the last plan that stay in the next one, behind the vehicle."""
 STRAIGHT = 0.01
 """Slope below which a vehicle on its course needs no path back to it."""
-NEAR_COMFORT = 0.4
-"""Lack of clearance just within the comfortable one."""
+NEAR_LEVELS = (1.0, 0.15), (0.5, 0.4), (0.2, 0.7), (0.0, 1.0)
+"""Clearances beyond the required one, over the comfortable one, and the lack of clearance within
+each."""
 WAVER_RAD = 0.03
 """Wheel angle by which the steering corrects along a path, rad."""
-REACTION_S = 0.15
-"""Time until a vehicle slows down, s."""
 GROWTH_MPS = 0.1
 """Clearance that is added for each second that a moving body is predicted, m/s."""
 UNCERTAIN_WIDTHS = 0.5
@@ -102,14 +101,20 @@ class LatticeLimits(NamedTuple):
     outline: Outline
     spread_m: float
     side_m: float
-    gap_m: float
-    """Clearances beside and before the body that the obstacle stop asks for."""
-    deceleration_mps2: float
-    """Deceleration of a stop."""
+    """Clearance beside the body that the obstacle stop asks for."""
+    brake_mps2: float
+    """Deceleration of the full brake."""
+    reaction_s: float
+    """Time until the obstacle stop brakes."""
     max_curvature_per_m: float
     max_lateral_mps2: float
     wheelbase_m: float
     rate_radps: float
+
+    def pointed_m(self, speed_mps: float) -> float:
+        """Return the distance before the body in which the wheels may point at nothing: that of an
+        emergency stop."""
+        return self.side_m + speed_mps * (self.reaction_s + speed_mps / (2.0 * self.brake_mps2))
 
 
 class LatticeStart(NamedTuple):
@@ -131,8 +136,8 @@ class PathPlan(NamedTuple):
     s_m: Array
     """Arc lengths (n,) at the middle of each step."""
     near: Array
-    """Lack of clearance (n,) beside the body, or before it within the distance of a stop: 0
-    comfortable, 1 the required one."""
+    """Lack of clearance (n,) beside the body, or before it within the distance of an emergency
+    stop: 0 comfortable, 1 the required one."""
     bend_per_m: Array
     """Curvature of the path (n,)."""
     free_m: float
@@ -286,7 +291,7 @@ class Lattice:
     ) -> tuple[Mask, Array, Array]:
         """Return blocked edges and the lack of clearance (stations, slopes, cells), for the body at
         the middle of each step; and the cost (bends, stations, slopes, cells) of an edge whose
-        wheels point at something within the distance of a stop.
+        wheels point at something within the distance of an emergency stop.
 
         An obstacle point blocks an interval of offsets, which follows from the two strips of the
         rectangle.
@@ -311,17 +316,13 @@ class Lattice:
             ahead, left, ahead_s, course, slopes, step_m, (-reach_m, reach_m), uncertain_m
         )
         if pairs is not None:
-            for share, value in ((1.0, NEAR_COMFORT), (0.0, 1.0)):
+            for share, value in NEAR_LEVELS:
                 blocked = self._hit(
                     pairs, self._required_m + share * self._comfort_m, outline.front_m, None
                 )
                 near[blocked] = value
         headed = np.zeros((2 * MOST_BEND + 1, *shape))
-        stop_m = (
-            limits.gap_m
-            + speed_mps * REACTION_S
-            + speed_mps * speed_mps / (2.0 * limits.deceleration_mps2)
-        )
+        pointed_m = limits.pointed_m(speed_mps)
         pairs = self._pairs(
             ahead,
             left,
@@ -329,7 +330,7 @@ class Lattice:
             course,
             slopes[::2],
             step_m,
-            (-self._required_m, stop_m),
+            (-self._required_m, pointed_m),
             uncertain_m,
         )
         if pairs is not None:
@@ -340,16 +341,13 @@ class Lattice:
             )
             pairs = pairs._replace(uncertain_m=pairs.uncertain_m + wavers)
         if pairs is not None:
-            unit, cost = self._cell_m / (step_m * step_m), step_m / self._length_m
+            unit = self._cell_m / (step_m * step_m)
+            cost = self._params.headed_weight * step_m / self._length_m
             for number in (0, MOST_BEND, 2 * MOST_BEND):
                 bend = curvature + (number - MOST_BEND) * unit
-                for front_m, weight in (
-                    (limits.gap_m, self._params.pointed_weight),
-                    (stop_m, self._params.headed_weight),
-                ):
-                    hit = self._hit(pairs, self._required_m, outline.front_m + front_m, bend)
-                    # Between two slopes that of the lower one counts.
-                    headed[number] += weight * cost * np.repeat(hit, 2, axis=1)[:, : len(slopes)]
+                hit = self._hit(pairs, self._required_m, outline.front_m + pointed_m, bend)
+                # Between two slopes that of the lower one counts.
+                headed[number] = cost * np.repeat(hit, 2, axis=1)[:, : len(slopes)]
             for number in range(1, MOST_BEND):
                 part = number / MOST_BEND
                 headed[number] = (1.0 - part) * headed[0] + part * headed[MOST_BEND]

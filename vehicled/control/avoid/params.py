@@ -49,11 +49,9 @@ class AvoidParams(PurePursuitParams, frozen=True, forbid_unknown_fields=True, kw
     """Cost of one width beside the present path over one length, so that plans do not waver."""
     near_weight: NonNegative = 3.0
     """Cost of the required clearance and no more over one length."""
-    headed_weight: NonNegative = 4.0
-    """Cost over one length of wheels that point at something within the distance of a stop."""
-    pointed_weight: NonNegative = 40.0
-    """Further cost over one length where it stands within ``limits.obstacle_gap_m``: the obstacle
-    stop would end the drive."""
+    headed_weight: NonNegative = 20.0
+    """Cost over one length of wheels that point at something within the distance of an emergency
+    stop: the obstacle stop would end the drive."""
     bend_weight: NonNegative = 0.1
     """Cost of one step of curvature, squared."""
     keep_ratio: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.4
