@@ -37,7 +37,7 @@ PARAMS = AvoidParams()
 TABLE = CourseTable(COURSE, np.ones(len(COURSE.x_m)))
 TIGHTEST = 1.0 / VEHICLE.min_turn_radius_m
 LIMITS = LatticeLimits(
-    VEHICLE.outline, SPREAD_M, SIDE_M, 2.0, 0.4, TIGHTEST, 2.5, VEHICLE.wheelbase_m, 1.0
+    VEHICLE.outline, SPREAD_M, SIDE_M, 0.2, 1.0, 2.0, 0.4, TIGHTEST, 2.5, VEHICLE.wheelbase_m, 1.0
 )
 LATTICE = Lattice(PARAMS, TABLE, LIMITS)
 NOTHING = SeenPoints(*(np.zeros(0) for _ in range(4)))

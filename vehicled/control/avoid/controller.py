@@ -36,6 +36,7 @@ from vehicled.paths.lateral_offset import LateralSpline
 from vehicled.paths.tracking import PathPoint
 from vehicled.safety.monitors.lane import LaneBody, Stations, arc
 from vehicled.safety.monitors.obstacle import DETECTION_S
+from vehicled.safety.monitors.stopping import MIN_REACTION_S, STOP_SHARE
 
 MOST_SCANS = 8
 """Scans that wait for the next step at most."""
@@ -124,10 +125,14 @@ class Avoid(PurePursuit):
 
     def _made_lattice(self) -> Lattice:
         vehicle, limits, drive = self.vehicle, self._limits, self.vehicle.drive
-        brake_mps2 = drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0)
+        coast_mps2 = -drive.acceleration_mps2(0.0, 0.0)
+        stop_mps2, brake_mps2 = (
+            max(share * drive.brake_deceleration_mps2 + coast_mps2, 0.05)
+            for share in (STOP_SHARE, 1.0)
+        )
         self._lattice_limits = LatticeLimits(
-            vehicle.outline, self._spread_m, limits.obstacle_side_m, max(brake_mps2, 0.05),
-            drive.delay_s + REACTION_S + DETECTION_S, 1.0 / vehicle.min_turn_radius_m,
+            vehicle.outline, self._spread_m, limits.obstacle_side_m, limits.obstacle_gap_m,
+            stop_mps2, brake_mps2, drive.delay_s + MIN_REACTION_S + DETECTION_S, 1.0 / vehicle.min_turn_radius_m,
             limits.max_lateral_acceleration_mps2, vehicle.wheelbase_m,
             vehicle.steering.rate_radps,
         )  # fmt: skip
@@ -242,7 +247,7 @@ class Avoid(PurePursuit):
         braking before both."""
         p = self._avoid
         speeds = np.minimum(
-            top_mps * (1.0 - (1.0 - p.near_ratio) * plan.near),
+            SLOWER[self._level] * top_mps * (1.0 - (1.0 - p.near_ratio) * plan.near),
             np.sqrt(
                 LATERAL_SHARE
                 * self._limits.max_lateral_acceleration_mps2

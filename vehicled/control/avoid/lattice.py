@@ -101,15 +101,22 @@ class LatticeLimits(NamedTuple):
     outline: Outline
     spread_m: float
     side_m: float
-    """Clearance beside the body that the obstacle stop asks for."""
+    gap_m: float
+    """Clearances beside and before the body that the obstacle stop asks for."""
+    stop_mps2: float
     brake_mps2: float
-    """Deceleration of the full brake."""
+    """Decelerations of a controlled stop, and of the full brake."""
     reaction_s: float
     """Time until the obstacle stop brakes."""
     max_curvature_per_m: float
     max_lateral_mps2: float
     wheelbase_m: float
     rate_radps: float
+
+    def stop_m(self, speed_mps: float) -> float:
+        """Return the distance before the body in which the obstacle stop lets nothing be, at a
+        speed."""
+        return self.gap_m + speed_mps * (self.reaction_s + speed_mps / (2.0 * self.stop_mps2))
 
     def pointed_m(self, speed_mps: float) -> float:
         """Return the distance before the body in which the wheels may point at nothing: that of an
@@ -169,6 +176,8 @@ class _Pairs(NamedTuple):
     ahead_m: Singles
     left_m: Singles
     uncertain_m: Singles
+    before_m: Singles
+    """Distance before the body that must be free as well."""
     tangent: Singles
     slopes: npt.NDArray[np.int64]
     stations: int
@@ -209,7 +218,7 @@ class Lattice:
             start.after_s + (np.arange(stations, dtype=np.float64) + 0.5) * step_m / mean_mps
         )
         blocked, near, headed = self._tables(
-            course, curvature, slopes, step_m, obstacles, time_s, max(speed_mps, start.speed_mps)
+            course, curvature, slopes, step_m, obstacles, time_s, speed_mps, start.speed_mps
         )
         edge = self._edge_costs(
             near, slopes, step_m, None if present is None else present.at(middles)
@@ -223,7 +232,7 @@ class Lattice:
             go, blocked, headed, slopes, (lowest, highest), first + count, slope + most
         )
         way = _Way(middles, knots, step_m, near, headed, edge, slopes, course)
-        kept = None if present is None else self._judged(present, way, obstacles, time_s)
+        kept = None if present is None else self._judged(present, way, obstacles, time_s, speed_mps)
         if (
             kept is not None
             and kept.free_m == inf
@@ -288,6 +297,7 @@ class Lattice:
         obstacles: SeenPoints,
         time_s: Array,
         speed_mps: float,
+        start_mps: float,
     ) -> tuple[Mask, Array, Array]:
         """Return blocked edges and the lack of clearance (stations, slopes, cells), for the body at
         the middle of each step; and the cost (bends, stations, slopes, cells) of an edge whose
@@ -305,6 +315,7 @@ class Lattice:
             )
         outline, limits = self._limits.outline, self._limits
         ahead_s, uncertain_m = self._ahead_s(obstacles, time_s)
+        before_m = self._before_m(obstacles, speed_mps)
         dx = obstacles.x_m + obstacles.vx_mps * ahead_s - course[0][:, None]
         dy = obstacles.y_m + obstacles.vy_mps * ahead_s - course[1][:, None]
         c, s = course[2][:, None], course[3][:, None]
@@ -313,16 +324,14 @@ class Lattice:
         blocked = np.zeros(shape, dtype=np.bool_)
         reach_m = self._required_m + self._comfort_m
         pairs = self._pairs(
-            ahead, left, ahead_s, course, slopes, step_m, (-reach_m, reach_m), uncertain_m
+            ahead, left, ahead_s, course, slopes, step_m, reach_m, uncertain_m, before_m
         )
         if pairs is not None:
             for share, value in NEAR_LEVELS:
-                blocked = self._hit(
-                    pairs, self._required_m + share * self._comfort_m, outline.front_m, None
-                )
+                blocked = self._hit(pairs, self._required_m + share * self._comfort_m, None)
                 near[blocked] = value
         headed = np.zeros((2 * MOST_BEND + 1, *shape))
-        pointed_m = limits.pointed_m(speed_mps)
+        pointed_m = limits.pointed_m(max(speed_mps, start_mps))
         pairs = self._pairs(
             ahead,
             left,
@@ -330,8 +339,9 @@ class Lattice:
             course,
             slopes[::2],
             step_m,
-            (-self._required_m, pointed_m),
+            self._required_m,
             uncertain_m,
+            np.full(len(obstacles.x_m), pointed_m),
         )
         if pairs is not None:
             # The further ahead, the more a small turn of the wheels moves their arc aside.
@@ -345,7 +355,7 @@ class Lattice:
             cost = self._params.headed_weight * step_m / self._length_m
             for number in (0, MOST_BEND, 2 * MOST_BEND):
                 bend = curvature + (number - MOST_BEND) * unit
-                hit = self._hit(pairs, self._required_m, outline.front_m + pointed_m, bend)
+                hit = self._hit(pairs, self._required_m, bend)
                 # Between two slopes that of the lower one counts.
                 headed[number] = cost * np.repeat(hit, 2, axis=1)[:, : len(slopes)]
             for number in range(1, MOST_BEND):
@@ -362,18 +372,17 @@ class Lattice:
         course: Array,
         slopes: npt.NDArray[np.int64],
         step_m: float,
-        beyond_m: tuple[float, float],
+        margin_m: float,
         uncertain_m: Array,
+        before_m: Array,
     ) -> "_Pairs | None":
         """Return the pairs of station and point that may touch each other; None without any.
-        ``beyond_m``: behind and before the body."""
-        outline, spread_m = self._limits.outline, self._limits.spread_m
-        behind_m, before_m = -outline.reach_m + beyond_m[0], outline.reach_m + beyond_m[1]
-        beside_m = spread_m + outline.reach_m + max(beyond_m[1], self._required_m)
+        ``margin_m``: margin of the body; ``before_m`` (points,): distance before it as well."""
+        reach_m = self._limits.outline.reach_m + margin_m
         near = (
-            (ahead >= behind_m)
-            & (ahead <= before_m)
-            & (np.abs(left) <= beside_m)
+            (ahead >= -reach_m)
+            & (ahead <= reach_m + before_m)
+            & (np.abs(left) <= self._limits.spread_m + reach_m + before_m)
             & (ahead_s <= self._params.predict_s)
         )
         station, point = np.nonzero(near)
@@ -390,14 +399,13 @@ class Lattice:
             px,
             py,
             uncertain_m[station, point].astype(np.float32)[:, None],
+            before_m[point].astype(np.float32)[:, None],
             tangent,
             slopes,
             len(ahead),
         )
 
-    def _hit(
-        self, pairs: "_Pairs", margin_m: float, front_m: float, bend_per_m: Array | None
-    ) -> Mask:
+    def _hit(self, pairs: "_Pairs", margin_m: float, bend_per_m: Array | None) -> Mask:
         """Return the edges (stations, slopes, cells) whose body with a margin holds one of the
         points.
 
@@ -418,7 +426,8 @@ class Lattice:
         # distance left of the offset.
         across, half = tangent * px, (outline.half_m + margin) * length
         low, high = across - half, across + half
-        back, front = -(outline.rear_m + margin) * length - px, (front_m + margin) * length - px
+        back = -(outline.rear_m + margin) * length - px
+        front = (outline.front_m + pairs.before_m + margin) * length - px
         steep = np.abs(tangent) > 1e-6
         safe = np.where(steep, tangent, np.float32(1.0))
         one, other = back / safe, front / safe
@@ -538,7 +547,12 @@ class Lattice:
         return np.array(at), np.array(ways), cost
 
     def _judged(
-        self, path: LateralSpline, way: "_Way", obstacles: SeenPoints, time_s: Array
+        self,
+        path: LateralSpline,
+        way: "_Way",
+        obstacles: SeenPoints,
+        time_s: Array,
+        speed_mps: float,
     ) -> PathPlan | None:
         """Return a plan that keeps a path; None if the lattice does not reach as far."""
         offset, slope, second = path.shape(way.middles_m)
@@ -555,13 +569,19 @@ class Lattice:
         cost += self._params.bend_weight * float((bends * bends).sum())
         # Not by the cells: of a long body, half a step of slope takes more room than a passage has
         # to spare.
-        hit = self._meets(way.course, offset, slope, obstacles, time_s)
+        hit = self._meets(way.course, offset, slope, obstacles, time_s, speed_mps)
         free_m = float(way.middles_m[int(np.argmax(hit))]) if hit.any() else inf
         lack = np.maximum(way.near[along, rows, at], way.headed[turns, along, rows, at] > 0.0)
         return PathPlan(path, way.middles_m, lack, way.course[4] + second, free_m, cost, way.step_m)
 
     def _meets(
-        self, course: Array, offset: Array, slope: Array, obstacles: SeenPoints, time_s: Array
+        self,
+        course: Array,
+        offset: Array,
+        slope: Array,
+        obstacles: SeenPoints,
+        time_s: Array,
+        speed_mps: float,
     ) -> Mask:
         """Return a mask of the places (n,) at which the body on a path comes nearer to a point than
         the obstacle stop allows."""
@@ -577,7 +597,7 @@ class Lattice:
         outline, margin = self._limits.outline, self._limits.side_m + grown
         inside = (
             (left <= outline.half_m + margin)
-            & (ahead <= outline.front_m + margin)
+            & (ahead <= outline.front_m + margin + self._before_m(obstacles, speed_mps))
             & (ahead >= -outline.rear_m - margin)
         )
         hit: Mask = (inside & (ahead_s <= self._params.predict_s)).any(axis=1)
@@ -586,9 +606,13 @@ class Lattice:
     def _ahead_s(self, obstacles: SeenPoints, time_s: Array) -> tuple[Array, Array]:
         """Return the times (n, points) by which the points are predicted, 0 for what stands, and
         the clearance that they add."""
-        moving = (obstacles.vx_mps != 0.0) | (obstacles.vy_mps != 0.0)
-        ahead_s = np.where(moving, time_s[:, None], 0.0)
+        ahead_s = np.where(obstacles.moving, time_s[:, None], 0.0)
         return ahead_s, np.minimum(GROWTH_MPS * ahead_s, UNCERTAIN_WIDTHS * self._width_m)
+
+    def _before_m(self, obstacles: SeenPoints, speed_mps: float) -> Array:
+        """Return the distance (points,) before the body that must be free as well: that of a stop
+        before what moves, as the obstacle stop does not know where it will be."""
+        return np.where(obstacles.moving, self._limits.stop_m(speed_mps), 0.0)
 
     def _spline(
         self,

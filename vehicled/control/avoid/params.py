@@ -47,7 +47,7 @@ class AvoidParams(PurePursuitParams, frozen=True, forbid_unknown_fields=True, kw
     """Cost of one width beside the course over one length of the vehicle."""
     change_weight: NonNegative = 1.0
     """Cost of one width beside the present path over one length, so that plans do not waver."""
-    near_weight: NonNegative = 3.0
+    near_weight: NonNegative = 6.0
     """Cost of the required clearance and no more over one length."""
     headed_weight: NonNegative = 20.0
     """Cost over one length of wheels that point at something within the distance of an emergency

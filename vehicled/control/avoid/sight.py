@@ -74,7 +74,12 @@ class SeenPoints(NamedTuple):
     @property
     def move(self) -> bool:
         """True if anything moves."""
-        return bool(self.vx_mps.any() or self.vy_mps.any())
+        return bool(self.moving.any())
+
+    @property
+    def moving(self) -> npt.NDArray[np.bool_]:
+        """Mask (n,) of the points that move."""
+        return (self.vx_mps != 0.0) | (self.vy_mps != 0.0)
 
 
 NO_OBSTACLES = SeenPoints(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
