@@ -38,7 +38,8 @@ def test_it_stops_before_a_wall_that_no_path_passes(tmp_path: Path) -> None:
         on_course(5.5, left)
         for left in (-2.4, -2.0, -1.6, -1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.4)
     ]
-    drive = Drive(tmp_path, "".join(post(*place) for place in places), **AVOID)
+    rest = {**AVOID, "controller.avoid.wait_s": "0.5"}
+    drive = Drive(tmp_path, "".join(post(*place) for place in places), **rest)
     drive.until(
         25.0,
         lambda t: places[6],

@@ -2,8 +2,8 @@
 way round, and back.
 
 A plan is made after each scan. It reads no clock, so a drive repeats exactly. Where no path is free
-the vehicle slows down before the obstacle; it waits while something moves there, and otherwise goes
-on slowly until the obstacle stop acts as without a planner. Without anything in sight this is
+the vehicle slows down before the obstacle and waits; if it does not go away, the vehicle goes on
+slowly until the obstacle stop acts as without a planner. Without anything in sight this is
 :class:`PurePursuit`.
 """
 
@@ -64,6 +64,9 @@ REACTION_S = 0.15
 """Time beyond the drive's delay until a vehicle slows down, s."""
 SUDDEN_RATIO = 1.5
 """Deceleration over the planned one from which the brake is used at once."""
+MOVING_SIDE_WIDTHS = 0.25
+"""Clearance beyond ``limits.obstacle_side_m`` within which a moving body is in the way, in widths
+of the vehicle."""
 LATERAL_SHARE = 0.7
 """Part of the lateral limit that a planned bend may take."""
 
@@ -111,6 +114,11 @@ class Avoid(PurePursuit):
 
     def _forget(self) -> None:
         self._body = LaneBody(self.vehicle, self._limits.obstacle_side_m)
+        self._beside = LaneBody(
+            self.vehicle,
+            self._limits.obstacle_side_m + MOVING_SIDE_WIDTHS * self.vehicle.width_m,
+        )
+        """The body with the clearance that it keeps from what moves."""
         self._sight = Sight(self._body, self._avoid.memory_s)
         self._scans: deque[LaserScan] = deque(maxlen=MOST_SCANS)
         self._seen: SeenPoints = NO_OBSTACLES
@@ -119,7 +127,8 @@ class Avoid(PurePursuit):
         self._level = 0
         """Index of the speed of the last plan."""
         self._waits_ns: int | None = None
-        """Time since which the vehicle stands before what moves."""
+        """Time since which the vehicle stands. It waits before everything, because what moves
+        slowly looks like a post."""
         self.plan: PathPlan | None = None
         """Last plan, for tests and benchmarks; None while nothing is near."""
 
@@ -163,15 +172,11 @@ class Avoid(PurePursuit):
         if cap_mps >= CREEP_RATIO * top_mps:
             self._waits_ns = None
             return replace(demand, speed_cap_mps=cap_mps)
-        if self._waits_ns is None and self._seen.move:
+        if self._waits_ns is None:
             self._waits_ns = state.estimate.t_ns
-        if (
-            self._waits_ns is not None
-            and state.estimate.t_ns - self._waits_ns < self._avoid.wait_s * 1e9
-        ):
+        if state.estimate.t_ns - self._waits_ns < self._avoid.wait_s * 1e9:
             return replace(demand, speed_cap_mps=0.0, hold=True)
-        # Nothing moves, so that waiting helps nobody: the obstacle stop ends the drive, and says
-        # why.
+        # It does not go away: the obstacle stop ends the drive, and says why.
         return replace(demand, speed_cap_mps=CREEP_RATIO * top_mps)
 
     def _choose(self, state: FollowerState) -> None:
@@ -198,6 +203,9 @@ class Avoid(PurePursuit):
             return
         start, on_path = self._start(s_m, on_course, abs(ahead.speed_mps))
         best = self._planned(start, top_mps, path if on_path else None)
+        if self._seen.move and start.after_s > 0.0:
+            met_m = self._lattice.met_m(s_m, start, path, self._seen.only(self._seen.moving))
+            best = best._replace(free_m=min(best.free_m, met_m))
         self.plan, self._path = best, best.path
         self._caps = self._speeds(best, top_mps)
 
@@ -262,7 +270,13 @@ class Avoid(PurePursuit):
         """Return the distance in which the vehicle must stand; infinite if nothing is in its
         way."""
         assert self.plan is not None
-        free_m = min(self._free_m(lane) - gap_m for lane, gap_m in self._lanes(state))
+        lanes, seen = self._lanes(state), self._seen
+        free_m = min(self._body.free_m(lane, seen.x_m, seen.y_m) - gap_m for lane, gap_m in lanes)
+        if seen.move:
+            plan, gap_m = lanes[0]
+            moving = seen.only(seen.moving)
+            beside_m = self._beside.free_m(plan, moving.x_m, moving.y_m)
+            free_m = min(free_m, beside_m - gap_m)
         ahead_m = self.plan.free_m - state.here.s_m - self.plan.step_m
         return min(free_m, ahead_m) - RESERVE_LENGTHS * self.vehicle.length_m
 
@@ -325,11 +339,6 @@ class Avoid(PurePursuit):
             return [(plan, gap_m)]
         wheels = arc(*pose, curvature, 1, self._lattice_limits.pointed_m(speed))
         return [(plan, gap_m), (wheels, side_m)]
-
-    def _free_m(self, lane: Stations) -> float:
-        return (
-            self._body.free_m(lane, self._seen.x_m, self._seen.y_m) if len(self._seen.x_m) else inf
-        )
 
     def _pursue(self, ahead: Preview) -> float:
         """Return the curvature to steer: that of the path where the vehicle will be when its wheels

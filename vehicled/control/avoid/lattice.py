@@ -39,6 +39,8 @@ TABLE_STEP_M = 0.05
 LEAST_SCALE = 0.2
 """Lower bound of the length of a path beside the course over that of the course, near the centre of
 a bend."""
+STATIONS_BEFORE = 4
+"""Places between the vehicle and the beginning of a plan at which moving bodies are looked for."""
 MERGE_STATIONS = 4
 """Stations over which a plan comes from the true offset to the lattice."""
 BEHIND_STATIONS = 4
@@ -258,6 +260,21 @@ class Lattice:
         return PathPlan(
             path, middles, lack, course[4] + path.shape(middles)[2], free_m, cost, step_m
         )
+
+    def met_m(
+        self, here_m: float, start: LatticeStart, present: LateralSpline | None, moving: SeenPoints
+    ) -> float:
+        """Return the arc length at which the vehicle meets what moves before a plan begins; infinite
+        if it meets nothing."""
+        part = (np.arange(STATIONS_BEFORE) + 0.5) / STATIONS_BEFORE
+        s_m = here_m + part * (start.s_m - here_m)
+        offset, slope = np.zeros(len(s_m)), np.zeros(len(s_m))
+        if present is not None:
+            offset, slope, _ = present.shape(s_m)
+        hit = self._meets(
+            self._course.at(s_m), offset, slope, moving, part * start.after_s, start.speed_mps
+        )
+        return float(s_m[int(np.argmax(hit))]) if hit.any() else inf
 
     def step_m(self, speed_mps: float) -> float:
         """Return the length of a step of plans at a speed, m."""

@@ -40,8 +40,8 @@ class AvoidParams(PurePursuitParams, frozen=True, forbid_unknown_fields=True, kw
     """Time for which returns count that have left the field of view, s."""
     predict_s: NonNegative = 4.0
     """Time for which a moving body is expected to keep its velocity, s."""
-    wait_s: NonNegative = 6.0
-    """Time for which the vehicle stands to let moving bodies pass, s; then the obstacle stop ends
+    wait_s: NonNegative = 10.0
+    """Time for which the vehicle stands before what is in its way, s; then the obstacle stop ends
     the drive."""
     offset_weight: NonNegative = 0.4
     """Cost of one width beside the course over one length of the vehicle."""

@@ -76,6 +76,10 @@ class SeenPoints(NamedTuple):
         """True if anything moves."""
         return bool(self.moving.any())
 
+    def only(self, mask: npt.NDArray[np.bool_]) -> "SeenPoints":
+        """Return some of the points."""
+        return SeenPoints(*(column[mask] for column in self))
+
     @property
     def moving(self) -> npt.NDArray[np.bool_]:
         """Mask (n,) of the points that move."""
