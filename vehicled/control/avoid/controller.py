@@ -141,9 +141,9 @@ class Avoid(PurePursuit):
         )
         self._lattice_limits = LatticeLimits(
             vehicle.outline, self._spread_m, limits.obstacle_side_m, limits.obstacle_gap_m,
-            stop_mps2, brake_mps2, drive.delay_s + MIN_REACTION_S + DETECTION_S, 1.0 / vehicle.min_turn_radius_m,
-            limits.max_lateral_acceleration_mps2, vehicle.wheelbase_m,
-            vehicle.steering.rate_radps,
+            stop_mps2, brake_mps2, drive.delay_s + MIN_REACTION_S + DETECTION_S,
+            1.0 / vehicle.min_turn_radius_m, limits.max_lateral_acceleration_mps2,
+            vehicle.wheelbase_m, vehicle.steering.rate_radps,
         )  # fmt: skip
         return Lattice(self._avoid, self._table, self._lattice_limits)
 

@@ -264,8 +264,8 @@ class Lattice:
     def met_m(
         self, here_m: float, start: LatticeStart, present: LateralSpline | None, moving: SeenPoints
     ) -> float:
-        """Return the arc length at which the vehicle meets what moves before a plan begins; infinite
-        if it meets nothing."""
+        """Return the arc length at which the vehicle meets what moves before a plan begins;
+        infinite if it meets nothing."""
         part = (np.arange(STATIONS_BEFORE) + 0.5) / STATIONS_BEFORE
         s_m = here_m + part * (start.s_m - here_m)
         offset, slope = np.zeros(len(s_m)), np.zeros(len(s_m))
@@ -330,7 +330,7 @@ class Lattice:
                 np.zeros(shape),
                 np.zeros((2 * MOST_BEND + 1, *shape)),
             )
-        outline, limits = self._limits.outline, self._limits
+        limits = self._limits
         ahead_s, uncertain_m = self._ahead_s(obstacles, time_s)
         before_m = self._before_m(obstacles, speed_mps)
         dx = obstacles.x_m + obstacles.vx_mps * ahead_s - course[0][:, None]
