@@ -9,7 +9,7 @@ slowly until the obstacle stop acts as without a planner. Without anything in si
 
 from collections import deque
 from collections.abc import Mapping
-from math import atan, inf, sin, sqrt, tan
+from math import atan, ceil, inf, sin, sqrt, tan
 from typing import ClassVar
 
 import numpy as np
@@ -64,6 +64,9 @@ REACTION_S = 0.15
 """Time beyond the drive's delay until a vehicle slows down, s."""
 SUDDEN_RATIO = 1.5
 """Deceleration over the planned one from which the brake is used at once."""
+POINTED_SHARE = 0.5
+"""Speed where the wheels point at something within the distance of an emergency stop, over that
+where the clearance is the required one: that distance is then shorter."""
 MOVING_SIDE_WIDTHS = 0.25
 """Clearance beyond ``limits.obstacle_side_m`` within which a moving body is in the way, in widths
 of the vehicle."""
@@ -252,10 +255,16 @@ class Avoid(PurePursuit):
 
     def _speeds(self, plan: PathPlan, top_mps: float) -> tuple[Array, Array]:
         """Return arc lengths and the highest speed at each: less near obstacles and in bends,
-        braking before both."""
-        p = self._avoid
+        braking before both. A vehicle turns one length before an obstacle, and is slow there: its
+        wheels then point at the obstacle."""
+        p, near = self._avoid, plan.near.copy()
+        for k in range(1, min(ceil(self.vehicle.length_m / plan.step_m), len(near) - 1) + 1):
+            near[:-k] = np.maximum(near[:-k], plan.near[k:])
+        ratio = np.where(
+            near > 1.0, POINTED_SHARE * p.near_ratio, 1.0 - (1.0 - p.near_ratio) * near
+        )
         speeds = np.minimum(
-            SLOWER[self._level] * top_mps * (1.0 - (1.0 - p.near_ratio) * plan.near),
+            SLOWER[self._level] * top_mps * ratio,
             np.sqrt(
                 LATERAL_SHARE
                 * self._limits.max_lateral_acceleration_mps2

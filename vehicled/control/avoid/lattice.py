@@ -50,6 +50,7 @@ STRAIGHT = 0.01
 NEAR_LEVELS = (1.0, 0.15), (0.5, 0.4), (0.2, 0.7), (0.0, 1.0)
 """Clearances beyond the required one, over the comfortable one, and the lack of clearance within
 each."""
+POINTED = 2.0
 WAVER_RAD = 0.03
 """Wheel angle by which the steering corrects along a path, rad."""
 GROWTH_MPS = 0.1
@@ -145,8 +146,8 @@ class PathPlan(NamedTuple):
     s_m: Array
     """Arc lengths (n,) at the middle of each step."""
     near: Array
-    """Lack of clearance (n,) beside the body, or before it within the distance of an emergency
-    stop: 0 comfortable, 1 the required one."""
+    """Lack of clearance (n,) beside the body: 0 comfortable, 1 the required one; ``POINTED`` where
+    the wheels point at something within the distance of an emergency stop."""
     bend_per_m: Array
     """Curvature of the path (n,)."""
     free_m: float
@@ -247,7 +248,9 @@ class Lattice:
         turns = (
             np.clip(np.diff(path_slopes, prepend=slope + most), -MOST_BEND, MOST_BEND) + MOST_BEND
         )
-        lack = np.maximum(near[along, path_slopes, at], headed[turns, along, path_slopes, at] > 0.0)
+        lack = np.where(
+            headed[turns, along, path_slopes, at] > 0.0, POINTED, near[along, path_slopes, at]
+        )
         if (
             not (cells - count).any()
             and abs(start.offset_m) < 0.25 * cell
@@ -588,7 +591,9 @@ class Lattice:
         # to spare.
         hit = self._meets(way.course, offset, slope, obstacles, time_s, speed_mps)
         free_m = float(way.middles_m[int(np.argmax(hit))]) if hit.any() else inf
-        lack = np.maximum(way.near[along, rows, at], way.headed[turns, along, rows, at] > 0.0)
+        lack = np.where(
+            way.headed[turns, along, rows, at] > 0.0, POINTED, way.near[along, rows, at]
+        )
         return PathPlan(path, way.middles_m, lack, way.course[4] + second, free_m, cost, way.step_m)
 
     def _meets(
