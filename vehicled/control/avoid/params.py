@@ -40,7 +40,7 @@ class AvoidParams(PurePursuitParams, frozen=True, forbid_unknown_fields=True, kw
     """Time for which returns count that have left the field of view, s."""
     predict_s: NonNegative = 4.0
     """Time for which a moving body is expected to keep its velocity, s."""
-    wait_s: NonNegative = 10.0
+    wait_s: NonNegative = 6.0
     """Time for which the vehicle stands before what is in its way, s; then the obstacle stop ends
     the drive."""
     offset_weight: NonNegative = 0.25
