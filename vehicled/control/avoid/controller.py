@@ -58,8 +58,9 @@ BESIDE_REACHES, MOVING_REACHES = 1.2, 6.0
 distances of the farthest corner."""
 CREEP_RATIO = 0.08
 """Speed over that of the course below which a vehicle that must not go on is held."""
-LEAST_RATIO = 0.16
-"""Least planned speed over that of the course: only what is in the way holds the vehicle."""
+LEAST_RATIO, LEAST_MPS = 0.16, 0.04
+"""Least planned speed, over that of the course and in m/s, the larger of the two: only what is in
+the way holds the vehicle, and friction stops a slower one."""
 RESERVE_LENGTHS = 0.05
 """Distance that is kept from the obstacle stop, in lengths of the vehicle."""
 REACTION_S = 0.15
@@ -266,7 +267,10 @@ class Avoid(PurePursuit):
             near > 1.0, POINTED_SHARE * p.near_ratio, 1.0 - (1.0 - p.near_ratio) * near
         )
         speeds = np.minimum(
-            top_mps * np.maximum(SLOWER[self._level] * ratio, LEAST_RATIO),
+            np.maximum(
+                SLOWER[self._level] * top_mps * ratio,
+                min(max(LEAST_RATIO * top_mps, LEAST_MPS), top_mps),
+            ),
             np.sqrt(
                 LATERAL_SHARE
                 * self._limits.max_lateral_acceleration_mps2

@@ -83,7 +83,8 @@ class SeenPoints(NamedTuple):
     @property
     def moving(self) -> npt.NDArray[np.bool_]:
         """Mask (n,) of the points that move."""
-        return (self.vx_mps != 0.0) | (self.vy_mps != 0.0)
+        found: npt.NDArray[np.bool_] = (self.vx_mps != 0.0) | (self.vy_mps != 0.0)
+        return found
 
 
 NO_OBSTACLES = SeenPoints(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
