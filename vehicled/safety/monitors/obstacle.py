@@ -7,8 +7,7 @@ readings the free distance shrinks by the distance driven. A moving obstacle cou
 reading showed it.
 
 The lane is laid by the vehicle's own place and wheels. What the controller plans beside the course
-only moves the part of it that lies beyond the distance of an
-emergency stop.
+only moves the part of it that lies beyond the distance of an emergency stop.
 """
 
 from collections import deque
