@@ -18,6 +18,7 @@ from vehicled.core.messages import (
 )
 from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.catalog import load_course
+from vehicled.paths.lateral_offset import LateralOffset
 from vehicled.profile import load_profile
 
 SECOND = 1_000_000_000
@@ -196,6 +197,18 @@ def test_an_obstacle_that_has_crossed_in_time_only_slows_it_down(tmp_path):
     assert drive.pair.machine.mode is Mode.AUTO
     assert set(drive.codes) <= {"obstacle_in_sight"}
     assert drive.pair.world.motion.speed_mps > 0.8
+
+
+def test_wheels_that_do_not_follow_the_plan_round_a_post_are_braked_before_it(tmp_path):
+    course = load_course("straight_run:length_m=20,speed_mps=3")
+    place = on_course(9.0, course=course)
+    drive = Drive(tmp_path, post(*place), course=course)
+    drive.pair.controller.lateral_offset = LateralOffset(8.0, 0.3, 0.0, 0.0, 1.2)
+    drive.until(8.0, lambda t: place, stop=lambda: "obstacle_too_near" in drive.codes)
+    assert drive.pair.world.motion.speed_mps > 2.0
+    drive.until(10.0, lambda t: place, stop=lambda: drive.pair.machine.mode is Mode.STANDBY)
+    assert drive.pair.machine.mode is Mode.STANDBY
+    assert 0.05 < drive.nearest_m < 0.8
 
 
 def test_obstacles_beside_the_lane_or_outside_a_bend_are_ignored(tmp_path):

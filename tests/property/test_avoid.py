@@ -1,9 +1,10 @@
 """The controller ``avoid``: splines without jumps, plans that keep clear, tracks of what moves, any
 scan."""
 
+from collections.abc import Callable
 from itertools import pairwise
-from math import cos, hypot, inf, nan, pi, sin
-from typing import Any
+from math import cos, hypot, inf, nan, pi, sin, tan
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ PARAMS = AvoidParams()
 TABLE = CourseTable(COURSE, np.ones(len(COURSE.x_m)))
 TIGHTEST = 1.0 / VEHICLE.min_turn_radius_m
 LIMITS = LatticeLimits(
-    VEHICLE.outline, SPREAD_M, SIDE_M, 0.2, 0.5, TIGHTEST, 2.5, VEHICLE.wheelbase_m, 1.0
+    VEHICLE.outline, SPREAD_M, SIDE_M, 0.2, 1.0, 2.0, 0.4, TIGHTEST, 2.5, VEHICLE.wheelbase_m, 1.0
 )
 LATTICE = Lattice(PARAMS, TABLE, LIMITS)
 NOTHING = SeenPoints(*(np.zeros(0) for _ in range(4)))
@@ -375,6 +376,83 @@ def test_a_scan_costs_two_plans_at_most() -> None:
         )
         avoid.step(estimate_at(2.0, t_ns), t_ns)
         assert 1 <= len(made) - before <= 2
+
+
+# ------------------------------------------------- where local planners of others are known to fail
+
+Circles = list[tuple[float, float, float]]
+LANE = load_course("straight_20m")
+FENCE: Circles = [(9.0, side * y, 0.2) for side in (-1.0, 1.0) for y in np.arange(0.75, 2.6, 0.35)]
+"""Posts that leave a gap of 1.1 m across the course."""
+
+
+class PastDrive(NamedTuple):
+    """Result of a drive past circles."""
+
+    x_m: float
+    speed_mps: float
+    nearest_m: float
+    sides: list[float]
+    """Offset of the plan at 9 m after each scan that gave one."""
+
+
+def past(circles: Callable[[float], Circles], seconds: float, start_m: float = 4.0) -> PastDrive:
+    """Drive along the x axis from standstill, with the kinematics of the profile, past circles of
+    the time."""
+    avoid = Avoid(AvoidParams(), VEHICLE, PROFILE.limits, LANE, 0.02)
+    x, y, yaw, speed, wheel, nearest, sides = start_m, 0.0, 0.0, 0.0, 0.0, inf, list[float]()
+    drive, outline = VEHICLE.drive, VEHICLE.outline
+    for k in range(round(seconds * 50)):
+        t_ns = SECOND + k * SECOND // 50
+        c, s = cos(yaw), sin(yaw)
+        seen = [
+            (c * (px - x) + s * (py - y), c * (py - y) - s * (px - x), r)
+            for px, py, r in circles(0.02 * k)
+        ]
+        for ahead, left, radius in seen:
+            out_x = max(ahead - outline.front_m, -outline.rear_m - ahead, 0.0)
+            gap = hypot(out_x, max(abs(left) - outline.half_m, 0.0)) - radius
+            nearest = min(nearest, gap)
+        if k % 3 == 0:
+            avoid.on_scan(scan_of(seen, t_ns))
+        bend = tan(wheel) / VEHICLE.wheelbase_m
+        estimate = StateEstimate(
+            t_ns, t_ns, x, y, yaw, speed, speed * bend, (0.0,) * 16, EstimatorStatus.RUNNING
+        )
+        command = avoid.step(estimate, t_ns)
+        if k % 3 == 0 and avoid.lateral_offset is not None:
+            sides.append(float(avoid.lateral_offset.at(9.0)))
+        step = 0.02 * VEHICLE.steering.rate_radps
+        wheel += min(max(command.wheel_angle_rad - wheel, -step), step)
+        gain = drive.acceleration_mps2(command.throttle, speed, command.brake)
+        speed = max(speed + 0.02 * gain, 0.0)
+        x, y, yaw = x + 0.02 * speed * c, y + 0.02 * speed * s, yaw + 0.02 * speed * bend
+    return PastDrive(x, speed, nearest, sides)
+
+
+def test_between_two_equal_gaps_it_keeps_to_one() -> None:
+    """A post in the middle that seems to move a little to either side with each scan."""
+    drive = past(lambda t: [(9.0, 0.02 * (-1.0) ** round(t * 50), 0.2)], 8.0)
+    assert drive.x_m > 10.0
+    assert drive.nearest_m > 0.05
+    sides = [side > 0.0 for side in drive.sides if abs(side) > 0.2]
+    assert sum(a is not b for a, b in pairwise(sides)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("fence", "passes"), [([], True), (FENCE, False)], ids=["open", "in the gap"]
+)
+def test_a_body_that_comes_and_then_stands_in_the_way(fence: Circles, passes: bool) -> None:
+    drive = past(lambda t: [*fence, (9.0, min(t - 3.0, 0.0), 0.25)], 9.0)
+    assert (drive.x_m > 10.0) is passes
+    assert drive.nearest_m > 0.05
+
+
+@pytest.mark.parametrize("place", [20.0, 16.2], ids=["goal", "start"])
+def test_a_post_on_the_goal_or_before_the_start_is_not_touched(place: float) -> None:
+    drive = past(lambda t: [(place, 0.0, 0.2)], 9.0, start_m=15.0)
+    assert drive.nearest_m > 0.05
+    assert drive.speed_mps < 0.05
 
 
 def test_a_course_with_cusps_is_driven_without_paths_beside_it() -> None:

@@ -240,7 +240,7 @@ def test_before_a_reverse_leg_the_lane_lies_behind_the_standing_vehicle():
 def test_a_plan_that_begins_to_turn_now_does_not_hide_what_the_wheels_lead_to():
     at_once = LateralOffset(5.0, 0.3, 0.0, 0.0, 1.2)
     monitors = watching()
-    assert read(monitors, [scan_of([(5.0 + FRONT_M + 0.6, 0.25)])] * 2, planned=at_once) < 0.65
+    assert read(monitors, [scan_of([(5.0 + FRONT_M + 0.4, 0.25)])] * 2, planned=at_once) < 0.45
     sent = ActuatorCommand(NOW, NOW, 0.3, 0.0, 0.5, -0.3, Mode.AUTO)
     assert (
         read(watching(), [scan_of([(5.0 + FRONT_M + 0.6, 0.35)])] * 2, planned=at_once, sent=sent)
@@ -559,6 +559,14 @@ def test_the_arc_of_the_wheels(angle, speed):
     assert lane.direction == speed
     stopping = watching().stopping
     assert lane.way_m[-1] == pytest.approx(3.0 * stopping.way_m(LIMITS.max_speed_mps) + 0.3)
+
+
+def test_on_a_planned_path_the_wheels_count_for_an_emergency_stop():
+    monitors, full_mps2 = watching(), 3.0 - VEHICLE.drive.acceleration_mps2(0.0, 0.0)
+    _, wheels = lanes(monitors, planned=LateralOffset(6.0, 1.0, 0.0, 0.0, 1.2), speed=2.0)
+    stop_m = 2.0 * monitors.stopping.reaction_s + 4.0 / (2.0 * full_mps2)
+    assert monitors.stopping.emergency_m == pytest.approx(stop_m)
+    assert wheels.way_m[-1] == pytest.approx(stop_m + 2.0 * 0.15 + LIMITS.obstacle_side_m)
 
 
 def test_beside_its_line_the_wheels_count_for_a_stop():

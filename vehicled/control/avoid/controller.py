@@ -2,14 +2,14 @@
 way round, and back.
 
 A plan is made after each scan. It reads no clock, so a drive repeats exactly. Where no path is free
-the vehicle slows down before the obstacle; it waits while something moves there, and otherwise goes
-on slowly until the obstacle stop acts as without a planner. Without anything in sight this is
+the vehicle slows down before the obstacle and waits; if it does not go away, the vehicle goes on
+slowly until the obstacle stop acts as without a planner. Without anything in sight this is
 :class:`PurePursuit`.
 """
 
 from collections import deque
 from collections.abc import Mapping
-from math import atan, inf, sin, sqrt, tan
+from math import atan, ceil, inf, sin, sqrt, tan
 from typing import ClassVar
 
 import numpy as np
@@ -35,6 +35,8 @@ from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralSpline
 from vehicled.paths.tracking import PathPoint
 from vehicled.safety.monitors.lane import LaneBody, Stations, arc
+from vehicled.safety.monitors.obstacle import DETECTION_S
+from vehicled.safety.monitors.stopping import MIN_REACTION_S, STOP_SHARE
 
 MOST_SCANS = 8
 """Scans that wait for the next step at most."""
@@ -56,12 +58,21 @@ BESIDE_REACHES, MOVING_REACHES = 1.2, 6.0
 distances of the farthest corner."""
 CREEP_RATIO = 0.08
 """Speed over that of the course below which a vehicle that must not go on is held."""
+LEAST_RATIO, LEAST_MPS = 0.16, 0.04
+"""Least planned speed, over that of the course and in m/s, the larger of the two: only what is in
+the way holds the vehicle, and friction stops a slower one."""
 RESERVE_LENGTHS = 0.05
 """Distance that is kept from the obstacle stop, in lengths of the vehicle."""
 REACTION_S = 0.15
 """Time beyond the drive's delay until a vehicle slows down, s."""
 SUDDEN_RATIO = 1.5
 """Deceleration over the planned one from which the brake is used at once."""
+POINTED_SHARE = 0.5
+"""Speed where the wheels point at something within the distance of an emergency stop, over that
+where the clearance is the required one: that distance is then shorter."""
+MOVING_SIDE_WIDTHS = 0.25
+"""Clearance beyond ``limits.obstacle_side_m`` within which a moving body is in the way, in widths
+of the vehicle."""
 LATERAL_SHARE = 0.7
 """Part of the lateral limit that a planned bend may take."""
 
@@ -109,6 +120,11 @@ class Avoid(PurePursuit):
 
     def _forget(self) -> None:
         self._body = LaneBody(self.vehicle, self._limits.obstacle_side_m)
+        self._beside = LaneBody(
+            self.vehicle,
+            self._limits.obstacle_side_m + MOVING_SIDE_WIDTHS * self.vehicle.width_m,
+        )
+        """The body with the clearance that it keeps from what moves."""
         self._sight = Sight(self._body, self._avoid.memory_s)
         self._scans: deque[LaserScan] = deque(maxlen=MOST_SCANS)
         self._seen: SeenPoints = NO_OBSTACLES
@@ -117,22 +133,25 @@ class Avoid(PurePursuit):
         self._level = 0
         """Index of the speed of the last plan."""
         self._waits_ns: int | None = None
-        """Time since which the vehicle stands before what moves."""
+        """Time since which the vehicle stands. It waits before everything, because what moves
+        slowly looks like a post."""
         self.plan: PathPlan | None = None
         """Last plan, for tests and benchmarks; None while nothing is near."""
 
     def _made_lattice(self) -> Lattice:
-        vehicle, limits = self.vehicle, self._limits
-        return Lattice(
-            self._avoid,
-            self._table,
-            LatticeLimits(
-                vehicle.outline, self._spread_m, limits.obstacle_side_m, limits.obstacle_gap_m,
-                self.profile.deceleration_mps2, 1.0 / vehicle.min_turn_radius_m,
-                limits.max_lateral_acceleration_mps2, vehicle.wheelbase_m,
-                vehicle.steering.rate_radps,
-            ),
+        vehicle, limits, drive = self.vehicle, self._limits, self.vehicle.drive
+        coast_mps2 = -drive.acceleration_mps2(0.0, 0.0)
+        stop_mps2, brake_mps2 = (
+            max(share * drive.brake_deceleration_mps2 + coast_mps2, 0.05)
+            for share in (STOP_SHARE, 1.0)
+        )
+        self._lattice_limits = LatticeLimits(
+            vehicle.outline, self._spread_m, limits.obstacle_side_m, limits.obstacle_gap_m,
+            stop_mps2, brake_mps2, drive.delay_s + MIN_REACTION_S + DETECTION_S,
+            1.0 / vehicle.min_turn_radius_m, limits.max_lateral_acceleration_mps2,
+            vehicle.wheelbase_m, vehicle.steering.rate_radps,
         )  # fmt: skip
+        return Lattice(self._avoid, self._table, self._lattice_limits)
 
     @property
     def lateral_offset(self) -> LateralSpline | None:
@@ -159,15 +178,11 @@ class Avoid(PurePursuit):
         if cap_mps >= CREEP_RATIO * top_mps:
             self._waits_ns = None
             return replace(demand, speed_cap_mps=cap_mps)
-        if self._waits_ns is None and self._seen.move:
+        if self._waits_ns is None:
             self._waits_ns = state.estimate.t_ns
-        if (
-            self._waits_ns is not None
-            and state.estimate.t_ns - self._waits_ns < self._avoid.wait_s * 1e9
-        ):
+        if state.estimate.t_ns - self._waits_ns < self._avoid.wait_s * 1e9:
             return replace(demand, speed_cap_mps=0.0, hold=True)
-        # Nothing moves, so that waiting helps nobody: the obstacle stop ends the drive, and says
-        # why.
+        # It does not go away: the obstacle stop ends the drive, and says why.
         return replace(demand, speed_cap_mps=CREEP_RATIO * top_mps)
 
     def _choose(self, state: FollowerState) -> None:
@@ -194,6 +209,9 @@ class Avoid(PurePursuit):
             return
         start, on_path = self._start(s_m, on_course, abs(ahead.speed_mps))
         best = self._planned(start, top_mps, path if on_path else None)
+        if self._seen.move and start.after_s > 0.0:
+            met_m = self._lattice.met_m(s_m, start, path, self._seen.only(self._seen.moving))
+            best = best._replace(free_m=min(best.free_m, met_m))
         self.plan, self._path = best, best.path
         self._caps = self._speeds(best, top_mps)
 
@@ -240,10 +258,19 @@ class Avoid(PurePursuit):
 
     def _speeds(self, plan: PathPlan, top_mps: float) -> tuple[Array, Array]:
         """Return arc lengths and the highest speed at each: less near obstacles and in bends,
-        braking before both."""
-        p = self._avoid
+        braking before both. A vehicle turns one length before an obstacle, and is slow there: its
+        wheels then point at the obstacle."""
+        p, near = self._avoid, plan.near.copy()
+        for k in range(1, min(ceil(self.vehicle.length_m / plan.step_m), len(near) - 1) + 1):
+            near[:-k] = np.maximum(near[:-k], plan.near[k:])
+        ratio = np.where(
+            near > 1.0, POINTED_SHARE * p.near_ratio, 1.0 - (1.0 - p.near_ratio) * near
+        )
         speeds = np.minimum(
-            top_mps * (1.0 - (1.0 - p.near_ratio) * plan.near),
+            np.maximum(
+                SLOWER[self._level] * top_mps * ratio,
+                min(max(LEAST_RATIO * top_mps, LEAST_MPS), top_mps),
+            ),
             np.sqrt(
                 LATERAL_SHARE
                 * self._limits.max_lateral_acceleration_mps2
@@ -258,12 +285,15 @@ class Avoid(PurePursuit):
         """Return the distance in which the vehicle must stand; infinite if nothing is in its
         way."""
         assert self.plan is not None
-        free_m = min(self._free_m(lane) for lane in self._lanes(state))
+        lanes, seen = self._lanes(state), self._seen
+        free_m = min(self._body.free_m(lane, seen.x_m, seen.y_m) - gap_m for lane, gap_m in lanes)
+        if seen.move:
+            plan, gap_m = lanes[0]
+            moving = seen.only(seen.moving)
+            beside_m = self._beside.free_m(plan, moving.x_m, moving.y_m)
+            free_m = min(free_m, beside_m - gap_m)
         ahead_m = self.plan.free_m - state.here.s_m - self.plan.step_m
-        return (
-            min(free_m - self._limits.obstacle_gap_m, ahead_m)
-            - RESERVE_LENGTHS * self.vehicle.length_m
-        )
+        return min(free_m, ahead_m) - RESERVE_LENGTHS * self.vehicle.length_m
 
     def _cap_mps(self, state: FollowerState, room_m: float) -> float:
         """Return the highest speed now: that of the plan, and one from which the vehicle stops in
@@ -296,14 +326,16 @@ class Avoid(PurePursuit):
             else 0.0
         )
 
-    def _lanes(self, state: FollowerState) -> list[Stations]:
-        """Return the lane of the plan, and that of the wheels as far as a stop takes: the obstacle
-        stop looks along both."""
+    def _lanes(self, state: FollowerState) -> list[tuple[Stations, float]]:
+        """Return the lane of the plan as far as a stop takes, and that of the wheels as far as an
+        emergency stop takes, and the distance that each must keep: the obstacle stop looks along
+        both."""
         speed = abs(state.estimate.speed_mps)
         stop_m = speed * (self.vehicle.drive.delay_s + REACTION_S) + speed * speed / (
             2.0 * self.profile.deceleration_mps2
         )
-        near_m = stop_m + self._limits.obstacle_gap_m + RESERVE_LENGTHS * self.vehicle.length_m
+        gap_m, side_m = self._limits.obstacle_gap_m, self._limits.obstacle_side_m
+        near_m = stop_m + gap_m + RESERVE_LENGTHS * self.vehicle.length_m
         pose = state.estimate.x_m, state.estimate.y_m, state.estimate.yaw_rad
         curvature = tan(self.command_rad) / self.vehicle.effective_wheelbase_m(speed)
         s = state.here.s_m + np.linspace(0.0, near_m + self.vehicle.length_m, 24)
@@ -318,12 +350,10 @@ class Avoid(PurePursuit):
             way, x - offset * sn, y + offset * c, np.arctan2(sn, c) + np.arctan(slope),
             state.here.cross_track_m - float(offset[0]), 1,
         )  # fmt: skip
-        return [plan, arc(*pose, curvature, 1, near_m)] if speed > STANDSTILL_MPS else [plan]
-
-    def _free_m(self, lane: Stations) -> float:
-        return (
-            self._body.free_m(lane, self._seen.x_m, self._seen.y_m) if len(self._seen.x_m) else inf
-        )
+        if speed <= STANDSTILL_MPS:
+            return [(plan, gap_m)]
+        wheels = arc(*pose, curvature, 1, self._lattice_limits.pointed_m(speed))
+        return [(plan, gap_m), (wheels, side_m)]
 
     def _pursue(self, ahead: Preview) -> float:
         """Return the curvature to steer: that of the path where the vehicle will be when its wheels

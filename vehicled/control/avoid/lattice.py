@@ -39,18 +39,20 @@ TABLE_STEP_M = 0.05
 LEAST_SCALE = 0.2
 """Lower bound of the length of a path beside the course over that of the course, near the centre of
 a bend."""
+STATIONS_BEFORE = 4
+"""Places between the vehicle and the beginning of a plan at which moving bodies are looked for."""
 MERGE_STATIONS = 4
 """Stations over which a plan comes from the true offset to the lattice."""
 BEHIND_STATIONS = 4
 """Stations of the last plan that stay in the next one, behind the vehicle."""
 STRAIGHT = 0.01
 """Slope below which a vehicle on its course needs no path back to it."""
-NEAR_COMFORT = 0.4
-"""Lack of clearance just within the comfortable one."""
+NEAR_LEVELS = (1.0, 0.15), (0.5, 0.4), (0.2, 0.7), (0.0, 1.0)
+"""Clearances beyond the required one, over the comfortable one, and the lack of clearance within
+each."""
+POINTED = 2.0
 WAVER_RAD = 0.03
 """Wheel angle by which the steering corrects along a path, rad."""
-REACTION_S = 0.15
-"""Time until a vehicle slows down, s."""
 GROWTH_MPS = 0.1
 """Clearance that is added for each second that a moving body is predicted, m/s."""
 UNCERTAIN_WIDTHS = 0.5
@@ -104,12 +106,25 @@ class LatticeLimits(NamedTuple):
     side_m: float
     gap_m: float
     """Clearances beside and before the body that the obstacle stop asks for."""
-    deceleration_mps2: float
-    """Deceleration of a stop."""
+    stop_mps2: float
+    brake_mps2: float
+    """Decelerations of a controlled stop, and of the full brake."""
+    reaction_s: float
+    """Time until the obstacle stop brakes."""
     max_curvature_per_m: float
     max_lateral_mps2: float
     wheelbase_m: float
     rate_radps: float
+
+    def stop_m(self, speed_mps: float) -> float:
+        """Return the distance before the body in which the obstacle stop lets nothing be, at a
+        speed."""
+        return self.gap_m + speed_mps * (self.reaction_s + speed_mps / (2.0 * self.stop_mps2))
+
+    def pointed_m(self, speed_mps: float) -> float:
+        """Return the distance before the body in which the wheels may point at nothing: that of an
+        emergency stop."""
+        return self.side_m + speed_mps * (self.reaction_s + speed_mps / (2.0 * self.brake_mps2))
 
 
 class LatticeStart(NamedTuple):
@@ -131,8 +146,8 @@ class PathPlan(NamedTuple):
     s_m: Array
     """Arc lengths (n,) at the middle of each step."""
     near: Array
-    """Lack of clearance (n,) beside the body, or before it within the distance of a stop: 0
-    comfortable, 1 the required one."""
+    """Lack of clearance (n,) beside the body: 0 comfortable, 1 the required one; ``POINTED`` where
+    the wheels point at something within the distance of an emergency stop."""
     bend_per_m: Array
     """Curvature of the path (n,)."""
     free_m: float
@@ -164,6 +179,8 @@ class _Pairs(NamedTuple):
     ahead_m: Singles
     left_m: Singles
     uncertain_m: Singles
+    before_m: Singles
+    """Distance before the body that must be free as well."""
     tangent: Singles
     slopes: npt.NDArray[np.int64]
     stations: int
@@ -204,7 +221,7 @@ class Lattice:
             start.after_s + (np.arange(stations, dtype=np.float64) + 0.5) * step_m / mean_mps
         )
         blocked, near, headed = self._tables(
-            course, curvature, slopes, step_m, obstacles, time_s, max(speed_mps, start.speed_mps)
+            course, curvature, slopes, step_m, obstacles, time_s, speed_mps, start.speed_mps
         )
         edge = self._edge_costs(
             near, slopes, step_m, None if present is None else present.at(middles)
@@ -218,7 +235,7 @@ class Lattice:
             go, blocked, headed, slopes, (lowest, highest), first + count, slope + most
         )
         way = _Way(middles, knots, step_m, near, headed, edge, slopes, course)
-        kept = None if present is None else self._judged(present, way, obstacles, time_s)
+        kept = None if present is None else self._judged(present, way, obstacles, time_s, speed_mps)
         if (
             kept is not None
             and kept.free_m == inf
@@ -231,7 +248,9 @@ class Lattice:
         turns = (
             np.clip(np.diff(path_slopes, prepend=slope + most), -MOST_BEND, MOST_BEND) + MOST_BEND
         )
-        lack = np.maximum(near[along, path_slopes, at], headed[turns, along, path_slopes, at] > 0.0)
+        lack = np.where(
+            headed[turns, along, path_slopes, at] > 0.0, POINTED, near[along, path_slopes, at]
+        )
         if (
             not (cells - count).any()
             and abs(start.offset_m) < 0.25 * cell
@@ -244,6 +263,21 @@ class Lattice:
         return PathPlan(
             path, middles, lack, course[4] + path.shape(middles)[2], free_m, cost, step_m
         )
+
+    def met_m(
+        self, here_m: float, start: LatticeStart, present: LateralSpline | None, moving: SeenPoints
+    ) -> float:
+        """Return the arc length at which the vehicle meets what moves before a plan begins;
+        infinite if it meets nothing."""
+        part = (np.arange(STATIONS_BEFORE) + 0.5) / STATIONS_BEFORE
+        s_m = here_m + part * (start.s_m - here_m)
+        offset, slope = np.zeros(len(s_m)), np.zeros(len(s_m))
+        if present is not None:
+            offset, slope, _ = present.shape(s_m)
+        hit = self._meets(
+            self._course.at(s_m), offset, slope, moving, part * start.after_s, start.speed_mps
+        )
+        return float(s_m[int(np.argmax(hit))]) if hit.any() else inf
 
     def step_m(self, speed_mps: float) -> float:
         """Return the length of a step of plans at a speed, m."""
@@ -283,10 +317,11 @@ class Lattice:
         obstacles: SeenPoints,
         time_s: Array,
         speed_mps: float,
+        start_mps: float,
     ) -> tuple[Mask, Array, Array]:
         """Return blocked edges and the lack of clearance (stations, slopes, cells), for the body at
         the middle of each step; and the cost (bends, stations, slopes, cells) of an edge whose
-        wheels point at something within the distance of a stop.
+        wheels point at something within the distance of an emergency stop.
 
         An obstacle point blocks an interval of offsets, which follows from the two strips of the
         rectangle.
@@ -298,8 +333,9 @@ class Lattice:
                 np.zeros(shape),
                 np.zeros((2 * MOST_BEND + 1, *shape)),
             )
-        outline, limits = self._limits.outline, self._limits
+        limits = self._limits
         ahead_s, uncertain_m = self._ahead_s(obstacles, time_s)
+        before_m = self._before_m(obstacles, speed_mps)
         dx = obstacles.x_m + obstacles.vx_mps * ahead_s - course[0][:, None]
         dy = obstacles.y_m + obstacles.vy_mps * ahead_s - course[1][:, None]
         c, s = course[2][:, None], course[3][:, None]
@@ -308,20 +344,14 @@ class Lattice:
         blocked = np.zeros(shape, dtype=np.bool_)
         reach_m = self._required_m + self._comfort_m
         pairs = self._pairs(
-            ahead, left, ahead_s, course, slopes, step_m, (-reach_m, reach_m), uncertain_m
+            ahead, left, ahead_s, course, slopes, step_m, reach_m, uncertain_m, before_m
         )
         if pairs is not None:
-            for share, value in ((1.0, NEAR_COMFORT), (0.0, 1.0)):
-                blocked = self._hit(
-                    pairs, self._required_m + share * self._comfort_m, outline.front_m, None
-                )
+            for share, value in NEAR_LEVELS:
+                blocked = self._hit(pairs, self._required_m + share * self._comfort_m, None)
                 near[blocked] = value
         headed = np.zeros((2 * MOST_BEND + 1, *shape))
-        stop_m = (
-            limits.gap_m
-            + speed_mps * REACTION_S
-            + speed_mps * speed_mps / (2.0 * limits.deceleration_mps2)
-        )
+        pointed_m = limits.pointed_m(max(speed_mps, start_mps))
         pairs = self._pairs(
             ahead,
             left,
@@ -329,8 +359,9 @@ class Lattice:
             course,
             slopes[::2],
             step_m,
-            (-self._required_m, stop_m),
+            self._required_m,
             uncertain_m,
+            np.full(len(obstacles.x_m), pointed_m),
         )
         if pairs is not None:
             # The further ahead, the more a small turn of the wheels moves their arc aside.
@@ -340,16 +371,13 @@ class Lattice:
             )
             pairs = pairs._replace(uncertain_m=pairs.uncertain_m + wavers)
         if pairs is not None:
-            unit, cost = self._cell_m / (step_m * step_m), step_m / self._length_m
+            unit = self._cell_m / (step_m * step_m)
+            cost = self._params.headed_weight * step_m / self._length_m
             for number in (0, MOST_BEND, 2 * MOST_BEND):
                 bend = curvature + (number - MOST_BEND) * unit
-                for front_m, weight in (
-                    (limits.gap_m, self._params.pointed_weight),
-                    (stop_m, self._params.headed_weight),
-                ):
-                    hit = self._hit(pairs, self._required_m, outline.front_m + front_m, bend)
-                    # Between two slopes that of the lower one counts.
-                    headed[number] += weight * cost * np.repeat(hit, 2, axis=1)[:, : len(slopes)]
+                hit = self._hit(pairs, self._required_m, bend)
+                # Between two slopes that of the lower one counts.
+                headed[number] = cost * np.repeat(hit, 2, axis=1)[:, : len(slopes)]
             for number in range(1, MOST_BEND):
                 part = number / MOST_BEND
                 headed[number] = (1.0 - part) * headed[0] + part * headed[MOST_BEND]
@@ -364,18 +392,17 @@ class Lattice:
         course: Array,
         slopes: npt.NDArray[np.int64],
         step_m: float,
-        beyond_m: tuple[float, float],
+        margin_m: float,
         uncertain_m: Array,
+        before_m: Array,
     ) -> "_Pairs | None":
         """Return the pairs of station and point that may touch each other; None without any.
-        ``beyond_m``: behind and before the body."""
-        outline, spread_m = self._limits.outline, self._limits.spread_m
-        behind_m, before_m = -outline.reach_m + beyond_m[0], outline.reach_m + beyond_m[1]
-        beside_m = spread_m + outline.reach_m + max(beyond_m[1], self._required_m)
+        ``margin_m``: margin of the body; ``before_m`` (points,): distance before it as well."""
+        reach_m = self._limits.outline.reach_m + margin_m
         near = (
-            (ahead >= behind_m)
-            & (ahead <= before_m)
-            & (np.abs(left) <= beside_m)
+            (ahead >= -reach_m)
+            & (ahead <= reach_m + before_m)
+            & (np.abs(left) <= self._limits.spread_m + reach_m + before_m)
             & (ahead_s <= self._params.predict_s)
         )
         station, point = np.nonzero(near)
@@ -392,14 +419,13 @@ class Lattice:
             px,
             py,
             uncertain_m[station, point].astype(np.float32)[:, None],
+            before_m[point].astype(np.float32)[:, None],
             tangent,
             slopes,
             len(ahead),
         )
 
-    def _hit(
-        self, pairs: "_Pairs", margin_m: float, front_m: float, bend_per_m: Array | None
-    ) -> Mask:
+    def _hit(self, pairs: "_Pairs", margin_m: float, bend_per_m: Array | None) -> Mask:
         """Return the edges (stations, slopes, cells) whose body with a margin holds one of the
         points.
 
@@ -420,7 +446,8 @@ class Lattice:
         # distance left of the offset.
         across, half = tangent * px, (outline.half_m + margin) * length
         low, high = across - half, across + half
-        back, front = -(outline.rear_m + margin) * length - px, (front_m + margin) * length - px
+        back = -(outline.rear_m + margin) * length - px
+        front = (outline.front_m + pairs.before_m + margin) * length - px
         steep = np.abs(tangent) > 1e-6
         safe = np.where(steep, tangent, np.float32(1.0))
         one, other = back / safe, front / safe
@@ -540,7 +567,12 @@ class Lattice:
         return np.array(at), np.array(ways), cost
 
     def _judged(
-        self, path: LateralSpline, way: "_Way", obstacles: SeenPoints, time_s: Array
+        self,
+        path: LateralSpline,
+        way: "_Way",
+        obstacles: SeenPoints,
+        time_s: Array,
+        speed_mps: float,
     ) -> PathPlan | None:
         """Return a plan that keeps a path; None if the lattice does not reach as far."""
         offset, slope, second = path.shape(way.middles_m)
@@ -557,13 +589,21 @@ class Lattice:
         cost += self._params.bend_weight * float((bends * bends).sum())
         # Not by the cells: of a long body, half a step of slope takes more room than a passage has
         # to spare.
-        hit = self._meets(way.course, offset, slope, obstacles, time_s)
+        hit = self._meets(way.course, offset, slope, obstacles, time_s, speed_mps)
         free_m = float(way.middles_m[int(np.argmax(hit))]) if hit.any() else inf
-        lack = np.maximum(way.near[along, rows, at], way.headed[turns, along, rows, at] > 0.0)
+        lack = np.where(
+            way.headed[turns, along, rows, at] > 0.0, POINTED, way.near[along, rows, at]
+        )
         return PathPlan(path, way.middles_m, lack, way.course[4] + second, free_m, cost, way.step_m)
 
     def _meets(
-        self, course: Array, offset: Array, slope: Array, obstacles: SeenPoints, time_s: Array
+        self,
+        course: Array,
+        offset: Array,
+        slope: Array,
+        obstacles: SeenPoints,
+        time_s: Array,
+        speed_mps: float,
     ) -> Mask:
         """Return a mask of the places (n,) at which the body on a path comes nearer to a point than
         the obstacle stop allows."""
@@ -579,7 +619,7 @@ class Lattice:
         outline, margin = self._limits.outline, self._limits.side_m + grown
         inside = (
             (left <= outline.half_m + margin)
-            & (ahead <= outline.front_m + margin)
+            & (ahead <= outline.front_m + margin + self._before_m(obstacles, speed_mps))
             & (ahead >= -outline.rear_m - margin)
         )
         hit: Mask = (inside & (ahead_s <= self._params.predict_s)).any(axis=1)
@@ -588,9 +628,13 @@ class Lattice:
     def _ahead_s(self, obstacles: SeenPoints, time_s: Array) -> tuple[Array, Array]:
         """Return the times (n, points) by which the points are predicted, 0 for what stands, and
         the clearance that they add."""
-        moving = (obstacles.vx_mps != 0.0) | (obstacles.vy_mps != 0.0)
-        ahead_s = np.where(moving, time_s[:, None], 0.0)
+        ahead_s = np.where(obstacles.moving, time_s[:, None], 0.0)
         return ahead_s, np.minimum(GROWTH_MPS * ahead_s, UNCERTAIN_WIDTHS * self._width_m)
+
+    def _before_m(self, obstacles: SeenPoints, speed_mps: float) -> Array:
+        """Return the distance (points,) before the body that must be free as well: that of a stop
+        before what moves, as the obstacle stop does not know where it will be."""
+        return np.where(obstacles.moving, self._limits.stop_m(speed_mps), 0.0)
 
     def _spline(
         self,

@@ -41,20 +41,18 @@ class AvoidParams(PurePursuitParams, frozen=True, forbid_unknown_fields=True, kw
     predict_s: NonNegative = 4.0
     """Time for which a moving body is expected to keep its velocity, s."""
     wait_s: NonNegative = 6.0
-    """Time for which the vehicle stands to let moving bodies pass, s; then the obstacle stop ends
+    """Time for which the vehicle stands before what is in its way, s; then the obstacle stop ends
     the drive."""
-    offset_weight: NonNegative = 0.4
+    offset_weight: NonNegative = 0.25
     """Cost of one width beside the course over one length of the vehicle."""
     change_weight: NonNegative = 1.0
     """Cost of one width beside the present path over one length, so that plans do not waver."""
-    near_weight: NonNegative = 3.0
+    near_weight: NonNegative = 6.0
     """Cost of the required clearance and no more over one length."""
     headed_weight: NonNegative = 4.0
-    """Cost over one length of wheels that point at something within the distance of a stop."""
-    pointed_weight: NonNegative = 40.0
-    """Further cost over one length where it stands within ``limits.obstacle_gap_m``: the obstacle
-    stop would end the drive."""
-    bend_weight: NonNegative = 0.1
+    """Cost over one length of wheels that point at something within the distance of an emergency
+    stop: the obstacle stop would end the drive."""
+    bend_weight: NonNegative = 0.3
     """Cost of one step of curvature, squared."""
     keep_ratio: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.4
     """Part of its cost by which another path must be better than the present one."""

@@ -71,7 +71,17 @@ class SeenPoints(NamedTuple):
     @property
     def move(self) -> bool:
         """True if anything moves."""
-        return bool(self.vx_mps.any() or self.vy_mps.any())
+        return bool(self.moving.any())
+
+    def only(self, mask: npt.NDArray[np.bool_]) -> "SeenPoints":
+        """Return some of the points."""
+        return SeenPoints(*(column[mask] for column in self))
+
+    @property
+    def moving(self) -> npt.NDArray[np.bool_]:
+        """Mask (n,) of the points that move."""
+        found: npt.NDArray[np.bool_] = (self.vx_mps != 0.0) | (self.vy_mps != 0.0)
+        return found
 
 
 NO_OBSTACLES = SeenPoints(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))

@@ -100,7 +100,7 @@ vehicle (rows 20 and 22):
 | that it is finished | a stop: before the last metre of the course `course_cut_short`, and the course does not count as driven |
 | that it is not finished | half a corridor beyond the end of the course or of the lap the vehicle is stopped (`course_overrun`) |
 | which path beside the course it plans (`lateral_offset`) | the lane is laid along it while the vehicle is on it and it stays in \
-the corridor; within the distance of a stop the wheels count, whatever the plan |
+the corridor; within the distance of an emergency stop the wheels count, whatever the plan |
 
 Obstacles count along the course, or along the arc of the wheels where no course is driven. Once the
 leading end is beside the course by a quarter of the vehicle's width, both count.

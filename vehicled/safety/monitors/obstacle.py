@@ -7,7 +7,7 @@ readings the free distance shrinks by the distance driven. An obstacle counts wh
 showed it, and where it will be during a stop if scans show that it moves (:mod:`moving_bodies`).
 
 The lane is laid by the vehicle's own place and wheels. What the controller plans beside the course
-only moves the part of it that lies beyond the distance of a stop.
+only moves the part of it that lies beyond the distance of an emergency stop.
 """
 
 from collections import deque
@@ -53,6 +53,8 @@ SWEEP_S = 0.1
 """Age that a scan may have beyond the silence limit, s, because its time is that of its first
 ray."""
 LONGEST_STEP_S = 0.1
+DETECTION_S = 0.15
+"""Time in which an obstacle is detected, s: two readings at 20 Hz, one sweep, and its latency."""
 LINE_SHARE = 0.25
 """Part of its width by which the leading end of a vehicle that follows its course may be beside
 it."""
@@ -271,10 +273,11 @@ class ObstacleMonitor:
         """Return the lanes that must be free: along the course, and where the wheels take the
         vehicle.
 
-        The wheels count for the distance of a stop: always if the controller drives beside the
-        course, else once the vehicle leaves its line. A controller that follows its course is about
-        to turn where its wheels still point straight at what stands behind a bend; beside the
-        course only its own report says what it is about to do.
+        The wheels count for the distance of a stop once the vehicle leaves its line. A controller
+        that follows its course is about to turn where its wheels still point straight at what
+        stands behind a bend. A planned path is where the controller is about to turn, so on it the
+        wheels count as far as the full brake takes: if they then do not turn, ``obstacle_too_near``
+        brakes in time.
         """
         horizon_m = (
             self._stopping.way_m(self._limits.max_speed_mps) / GENTLE_SHARE
@@ -300,12 +303,14 @@ class ObstacleMonitor:
         lane = self._lane.ahead(s_m, left_m, horizon_m, offset)
         if offset is None and not self._leaves_line(pose, curvature, abs(estimate.speed_mps)):
             return [lane]
-        return [
-            lane,
-            arc(
-                *pose, curvature, self._direction, self._stopping.distance_m + limits.obstacle_gap_m
-            ),
-        ]
+        stop_m = (
+            self._stopping.distance_m + limits.obstacle_gap_m
+            if offset is None
+            else self._stopping.emergency_m
+            + abs(estimate.speed_mps) * DETECTION_S
+            + limits.obstacle_side_m
+        )
+        return [lane, arc(*pose, curvature, self._direction, stop_m)]
 
     def _goes_along(self, s: SafetyInputs, point: PathPoint) -> bool:
         """Return True if the vehicle is on its course, and stands or moves in the direction of the

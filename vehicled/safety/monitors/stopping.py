@@ -57,12 +57,14 @@ class StoppingMonitor:
         self._known_wrong = False
         self._clear_m = 0.0
         """Least distance of the reference point from the nearest edge of the fence."""
-        self._profile_mps2 = self._certain_mps2(vehicle)
+        self._profile_mps2 = self._certain_mps2(vehicle, STOP_SHARE)
+        self._full_profile_mps2 = self._certain_mps2(vehicle, 1.0)
         self.adapt(vehicle)
         self.reaction_s = MIN_REACTION_S + vehicle.drive.delay_s
         """Time from an event to the first braking, s, at p99.9."""
-        self.distance_m = 0.0
-        """Stopping distance from the present speed, m."""
+        self.distance_m = self.emergency_m = 0.0
+        """Stopping distances from the present speed, m: of a controlled stop, and with the full
+        brake."""
         self.leaves = ""
         """Text that names the fence that a stop would leave; empty if none."""
         self.outside = ""
@@ -78,14 +80,13 @@ class StoppingMonitor:
         """Replace the vehicle parameters, which may have been identified while driving. A stop is
         never expected to be shorter than by the profile: friction that an identifier reports may
         not last."""
-        self._deceleration_mps2 = min(self._certain_mps2(vehicle), self._profile_mps2)
+        self._deceleration_mps2 = min(self._certain_mps2(vehicle, STOP_SHARE), self._profile_mps2)
+        self._full_mps2 = min(self._certain_mps2(vehicle, 1.0), self._full_profile_mps2)
         self._delay_s = vehicle.drive.delay_s
 
-    def _certain_mps2(self, vehicle: Vehicle) -> float:
+    def _certain_mps2(self, vehicle: Vehicle, brake: float) -> float:
         drive = vehicle.drive
-        return max(
-            STOP_SHARE * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0), 0.05
-        )
+        return max(brake * drive.brake_deceleration_mps2 - drive.acceleration_mps2(0.0, 0.0), 0.05)
 
     def follow(self, course: Course) -> None:
         """Use a course: store the largest curvature within ``CURVATURE_AHEAD_M`` of each sample of
@@ -136,7 +137,9 @@ class StoppingMonitor:
         ):
             self.leaves = self.outside = ""
             return
-        self.distance_m = self.way_m(abs(estimate.speed_mps))
+        speed_mps = abs(estimate.speed_mps)
+        self.distance_m = self.way_m(speed_mps)
+        self.emergency_m = speed_mps * (self.reaction_s + speed_mps / (2.0 * self._full_mps2))
         if self._fence is not None:
             pose = estimate.x_m, estimate.y_m, estimate.yaw_rad
             self._look_at_fence(self._fence, pose, estimate.speed_mps, estimate.yaw_rate_radps)
