@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Limits, Vehicle
-from vehicled.maps.grid import OccupancyGrid
+from vehicled.maps.grid import UNKNOWN, OccupancyGrid
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.shortest import Pose
@@ -59,8 +59,11 @@ class PlanningMap(Struct, frozen=True, kw_only=True):
     def of(grid: OccupancyGrid) -> "PlanningMap":
         """Return the compressed grid."""
         rows, columns = grid.cells.shape
+        cells = grid.cells
+        if grid.unmapped is not None:
+            cells = np.where(grid.unmapped, np.int8(UNKNOWN), cells)
         return PlanningMap(
-            cells=zlib.compress(grid.cells.tobytes(), 1),
+            cells=zlib.compress(cells.tobytes(), 1),
             rows=rows,
             columns=columns,
             resolution_m=grid.resolution_m,

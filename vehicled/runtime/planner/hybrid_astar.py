@@ -22,7 +22,7 @@ from vehicled.paths.shortest import Pose, words
 from vehicled.runtime.planner.free_space import Distances, FreeSpace
 
 YAWS = 48
-"""Yaws that are told apart."""
+"""Yaws that are distinguished."""
 TURN_RAD = 2.0 * tau / YAWS
 """Turn of one step at full lock."""
 LOCKS = (-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0)
@@ -64,7 +64,7 @@ Path = list[Segment]
 
 
 class Manoeuvring(NamedTuple):
-    """What a path may ask of the vehicle."""
+    """Limits of a path."""
 
     radius_m: float
     """Smallest radius."""
