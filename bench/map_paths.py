@@ -45,7 +45,7 @@ def requests(space: FreeSpace, count: int) -> list[tuple[PlanarPose, PlanarPose]
         dx, dy = rng.uniform(-0.4, 0.4, 2)
         return space.seen(float(lap.x_m[k] + dx), float(lap.y_m[k] + dy), float(yaw))
 
-    found = []
+    found: list[tuple[PlanarPose, PlanarPose]] = []
     while len(found) < count:
         at = rng.uniform(0.0, lap.length_m)
         pair = pose(at), pose(at + rng.uniform(2.0, APART_M) * rng.choice((-1, 1)))
