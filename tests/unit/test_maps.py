@@ -16,6 +16,7 @@ from vehicled.maps.matching import PlanarPose, align
 from vehicled.maps.scans import body_points
 from vehicled.maps.search import PoseSearch, Pyramid
 from vehicled.maps.surface import Elements, SurfaceTable
+from vehicled.runtime.planner.frames import PlanningMap
 
 YAML = (
     "image: hall.pgm\nresolution: 0.05\norigin: [0, 0, 0]\nnegate: 0\noccupied_thresh: "
@@ -108,6 +109,61 @@ def test_grey_between_the_thresholds_is_unknown(tmp_path):
     (tmp_path / "hall.yaml").write_text(YAML)
     (tmp_path / "hall.pgm").write_bytes(b"P5\n3 1\n255\n" + bytes((0, 205, 254)))
     assert read_map(tmp_path / "hall.yaml").cells.tolist() == [[OCCUPIED, UNKNOWN, FREE]]
+
+
+DARK_TO_LIGHT = b"P5\n# CREATOR: map_saver\n5 1 # cells\n255\n" + bytes((0, 50, 100, 205, 255))
+LEVELS = " ".join(str(257 * value) for value in (0, 50, 100, 205, 255)).encode()
+
+
+@pytest.mark.parametrize(
+    ("image", "keys", "cells"),
+    [
+        (DARK_TO_LIGHT, "", "OOUUF"),
+        (DARK_TO_LIGHT, "mode: scale", "OOUUF"),
+        (DARK_TO_LIGHT, "negate: 1", "FUUOO"),
+        (DARK_TO_LIGHT, "negate: true", "FUUOO"),
+        # Percents, as nav2's map_saver writes them: more than 100 is unknown.
+        (DARK_TO_LIGHT, "mode: raw", "FUOUU"),
+        (DARK_TO_LIGHT, "mode: raw\nnegate: 1", "FUOUU"),
+        (DARK_TO_LIGHT, "free_thresh: 0.25", "OOUFF"),
+        (b"P2\n# by hand\n5 1\n65535\n" + LEVELS, "", "OOUUF"),
+        (b"P5\n5 1\n65535\n" + np.array(LEVELS.split(), ">u2").tobytes(), "", "OOUUF"),
+    ],
+)
+def test_modes_and_depths_are_those_of_map_server(tmp_path, image, keys, cells):
+    named = {line.split(":")[0] for line in keys.splitlines()}
+    kept = [line for line in YAML.splitlines() if line.split(":")[0] not in named]
+    (tmp_path / "hall.yaml").write_text("\n".join([*kept, keys, ""]))
+    (tmp_path / "hall.pgm").write_bytes(image)
+    kinds = {"O": OCCUPIED, "F": FREE, "U": UNKNOWN}
+    assert read_map(tmp_path / "hall.yaml").cells.tolist() == [[kinds[each] for each in cells]]
+
+
+def test_cells_that_the_writer_did_not_know_are_not_mapped_whatever_the_threshold(tmp_path):
+    # free_thresh as nav2's map_saver wrote it until 2025.
+    (tmp_path / "hall.yaml").write_text(YAML.replace("0.196", "0.25"))
+    (tmp_path / "hall.pgm").write_bytes(b"P5\n3 1\n255\n" + bytes((0, 205, 254)))
+    grid = read_map(tmp_path / "hall.yaml")
+    assert grid.cells.tolist() == [[OCCUPIED, FREE, FREE]]
+    assert grid.unmapped is not None
+    assert PlanningMap.of(grid).grid().cells.tolist() == [[OCCUPIED, UNKNOWN, FREE]]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("mode: trinry", "mode is 'trinry'; it may be trinary, scale, raw"),
+        ("free_thresh: 0.7\noccupied_thresh: 0.6", "free_thresh is 0.7 and occupied_thresh 0.6"),
+        ("occupied_thresh: 65", "both are from 0 to 1"),
+    ],
+)
+def test_keys_that_map_server_has_not_are_refused(tmp_path, keys, said):
+    named = {line.split(":")[0] for line in keys.splitlines()}
+    kept = [line for line in YAML.splitlines() if line.split(":")[0] not in named]
+    (tmp_path / "hall.yaml").write_text("\n".join([*kept, keys, ""]))
+    (tmp_path / "hall.pgm").write_bytes(DARK_TO_LIGHT)
+    with pytest.raises(MapError, match=said):
+        read_map(tmp_path / "hall.yaml")
 
 
 def test_cells_inside_of_a_body_are_no_surface():

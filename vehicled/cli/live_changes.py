@@ -50,8 +50,9 @@ def declare_course_set(parser: CommandParser) -> None:
 def declare_goto(parser: CommandParser) -> None:
     """Declare the command."""
     parser.describe(
-        "Let a running daemon plan the shortest path that its vehicle can drive forward and "
-        f"that stays inside the fence, and take it as its course. {SEE}",
+        "Let a running daemon plan a path to a place, and take it as its course: on its map clear "
+        "of walls and in reverse where it must, without a map the shortest one forward; inside the "
+        f"fence. {SEE}",
     )
     parser.add_argument(
         "place",

@@ -27,6 +27,9 @@ class OccupancyGrid(NamedTuple):
     resolution_m: float
     origin: tuple[float, float, float]
     """x, y and yaw of the south-west corner in the map frame."""
+    unmapped: npt.NDArray[np.bool_] | None = None
+    """Cells whose grey is the one of unknown cells, whatever the thresholds of the file make of it;
+    None if the file does not show it. No path leads through them."""
 
     @property
     def occupied(self) -> npt.NDArray[np.bool_]:

@@ -26,6 +26,9 @@ MAX_CELLS = 64_000_000
 MAX_TEXT = 64 * 1024
 SMALLER = "cut the map or make its cells larger"
 KEYS = ("image", "resolution", "origin", "negate", "occupied_thresh", "free_thresh", "mode")
+MODES = ("trinary", "scale", "raw")
+"""Modes of map_server. Cells that ``scale`` gives a probability between the thresholds are
+unknown."""
 OCCUPIED_THRESH, FREE_THRESH = 0.65, 0.196
 """Thresholds of the maps that are written. With 0.196 the grey of map_saver's unknown cells is
 unknown to every reader."""
@@ -101,17 +104,32 @@ def _grid(path: Path, data: bytes, read: Callable[[Path], bytes]) -> OccupancyGr
     if not isinstance(origin, list) or len(origin) != 3:
         raise MapError(f"{path}: origin is {str(origin)[:40]!r}; write origin: [x, y, yaw]")
     x, y, yaw = (_number(path, {"origin": part}, "origin") for part in origin)
-    if values.get("mode", "trinary") == "raw":
+    mode = str(values.get("mode", "trinary"))
+    if mode not in MODES:
+        raise MapError(f"{path}: mode is {mode[:40]!r}; it may be {', '.join(MODES)}")
+    free = _number(path, values, "free_thresh", FREE_THRESH)
+    occupied = _number(path, values, "occupied_thresh", OCCUPIED_THRESH)
+    if not 0.0 <= free <= occupied <= 1.0:
         raise MapError(
-            f"{path}: mode raw has no thresholds of darkness; save the map with mode: trinary"
+            f"{path}: free_thresh is {free:g} and occupied_thresh {occupied:g}; both are from 0 to "
+            "1, and the first one is not the larger one"
         )
     image = path.parent / str(values["image"])
     grey = _image(image, read(image))
-    dark = grey / 255.0 if _number(path, values, "negate", 0.0) else (255.0 - grey) / 255.0
+    if mode == "raw":
+        # Pixels are percents; what is more is unknown, whatever negate says.
+        dark = np.where(np.round(grey) <= 100.0, np.round(grey) / 100.0, nan)
+    else:
+        dark = grey / 255.0 if _number(path, values, "negate", 0.0) else (255.0 - grey) / 255.0
     cells: Cells = np.full(dark.shape, UNKNOWN, np.int8)
-    cells[dark < _number(path, values, "free_thresh", FREE_THRESH)] = FREE
-    cells[dark > _number(path, values, "occupied_thresh", OCCUPIED_THRESH)] = OCCUPIED
-    return OccupancyGrid(cells[::-1], resolution_m, (x, y, yaw))
+    cells[dark < free] = FREE
+    cells[dark > occupied] = OCCUPIED
+    unmapped = None
+    if mode == "trinary" and np.isin(grey, list(GREY.values())).all():
+        # Nav2's map_saver wrote a free_thresh of 0.25 for years, by which its own unknown cells
+        # read as free.
+        unmapped = (grey == GREY[UNKNOWN])[::-1]
+    return OccupancyGrid(cells[::-1], resolution_m, (x, y, yaw), unmapped)
 
 
 def _file(path: Path) -> bytes:

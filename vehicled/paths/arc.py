@@ -6,9 +6,14 @@ from vehicled.core.arrays import Array
 
 
 def on_arc(
-    x_m: float, y_m: float, yaw_rad: float, curvature_per_m: float, way_m: Array
+    x_m: float | Array,
+    y_m: float | Array,
+    yaw_rad: float | Array,
+    curvature_per_m: float | Array,
+    way_m: Array,
 ) -> tuple[Array, Array, Array]:
-    """Return the poses (k,) on a circle after distances from a pose, negative ones backward."""
+    """Return the poses (k,) on a circle after distances from a pose, negative ones backward; all
+    arguments broadcast."""
     turned = way_m * curvature_per_m
     chord = way_m * np.sinc(turned / (2.0 * np.pi))
     middle = yaw_rad + 0.5 * turned

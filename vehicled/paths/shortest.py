@@ -118,17 +118,8 @@ def paths_to(
         yield sampled(start, path, radius_m)
 
 
-def course_to(
-    start: Pose, x_m: float, y_m: float, yaw_rad: float | None, *, radius_m: float,
-    speed_mps: float, datum: Datum, refused: Callable[[Course], str], name: str = "goto",
-    most_m: float = MAX_AWAY_M,
-) -> Course:  # fmt: skip
-    """Return the shortest course to a goal in the map frame that is not refused.
-
-    ``radius_m``: smallest turning radius of the vehicle. ``refused`` returns why a course cannot be
-    driven; empty if it can. ``most_m``: length of the longest course. Raises :class:`CourseError`
-    if there is none.
-    """
+def check_goal(start: Pose, x_m: float, y_m: float, yaw_rad: float | None, most_m: float) -> None:
+    """Raise :class:`CourseError` if a goal is no place, or too near or too far away."""
     if (
         not all(map(isfinite, (x_m, y_m, 0.0 if yaw_rad is None else yaw_rad)))
         or max(abs(x_m), abs(y_m)) > MAX_COORDINATE_M
@@ -144,6 +135,20 @@ def course_to(
             f"the goal is {away_m / 1000:.1f} km away (at most {most_m / 1000:g} km): look at "
             "its coordinates, or choose places between"
         )
+
+
+def course_to(
+    start: Pose, x_m: float, y_m: float, yaw_rad: float | None, *, radius_m: float,
+    speed_mps: float, datum: Datum, refused: Callable[[Course], str], name: str = "goto",
+    most_m: float = MAX_AWAY_M,
+) -> Course:  # fmt: skip
+    """Return the shortest course to a goal in the map frame that is not refused.
+
+    ``radius_m``: smallest turning radius of the vehicle. ``refused`` returns why a course cannot be
+    driven; empty if it can. ``most_m``: length of the longest course. Raises :class:`CourseError`
+    if there is none.
+    """
+    check_goal(start, x_m, y_m, yaw_rad, most_m)
     why = ""
     for poses in islice(paths_to(start, x_m, y_m, yaw_rad, WIDER * radius_m), MOST_PATHS):
         if STEP_M * (len(poses) - 4) > most_m:

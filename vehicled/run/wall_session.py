@@ -183,7 +183,7 @@ def _planner(
     if machine.pipeline.builder is None:
         return None
     profile = plan.loaded.profile
-    opening = Opening.of(profile.vehicle, profile.limits, plan.course.datum, plan.fence)
+    opening = Opening.of(profile.vehicle, profile.limits, plan.course.datum, plan.fence, plan.grid)
     planner = PlanningProcess(opening, console.router.record, clock.now_ns)
     with suppress(OSError):
         # The first request tries again, and is refused if that fails too.

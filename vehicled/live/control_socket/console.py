@@ -1,7 +1,7 @@
 """State and requests of a run, for the control socket and the live view. Requests go through the
 machine and into its journal."""
 
-from math import degrees, isfinite, radians
+from math import copysign, degrees, isfinite, radians
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -24,6 +24,7 @@ from vehicled.core.messages import (
     TeleopCommand,
 )
 from vehicled.core.tasks import PIPELINE
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.daemon.live_changes import ChangeError, ControllerBuilder, Parameter, Prepared
 from vehicled.daemon.machine import Machine
 from vehicled.live.control_socket.path_points import path_points
@@ -162,6 +163,9 @@ class Console:
                 request.speed_mps or builder.usual_speed_mps, builder.limits.max_speed_mps
             ),
             name="return" if isinstance(request, ReturnRequest) else f"goto {x_m:.1f} {y_m:.1f}",
+            direction=0
+            if abs(estimate.speed_mps) <= STANDSTILL_MPS
+            else int(copysign(1.0, estimate.speed_mps)),
         )
 
     def _place(self, goal: GotoRequest | ReturnRequest) -> tuple[float, float, float | None]:

@@ -1,7 +1,7 @@
 """Builds a map of a recorded drive: keyframes, closures, pose graph, grid."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import atan2, cos, sin
 
 import numpy as np
@@ -13,6 +13,7 @@ from vehicled.offline.mapping.closures import STRIDE, ClosureAttempt, closures
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.mapping.front_end import Keyframe, keyframes_of
+from vehicled.offline.mapping.joining import moved, placed
 from vehicled.offline.mapping.pose_graph import Edge, MeasuredPlace, PoseGraph
 from vehicled.offline.mapping.quality import MapQuality, quality_of
 from vehicled.offline.mapping.render import rendered
@@ -43,26 +44,120 @@ class Mapped:
     """Keyframes that stand where dead reckoning put them."""
     quality: MapQuality
 
+    def drive(self, number: int) -> "Mapped":
+        """Return the same map with the keyframes of one drive."""
+        kept = [k for k, frame in enumerate(self.frames) if frame.drive == number]
+        return replace(
+            self, frames=[self.frames[k] for k in kept], poses=[self.poses[k] for k in kept]
+        )
+
 
 def build(
     drive: MappingDrive, resolution_m: float, progress: Progress = lambda what, share: None
 ) -> Mapped:
     """Return the map of a drive. Raises :class:`MappingDriveError`."""
-    frames = keyframes_of(drive, lambda share: progress("matching scans", share))
-    if len(frames) < 2:
-        raise MappingDriveError(f"{drive.name}: {_why_none(drive)}")
-    origin = drive.origin(frames[0].t_ns)
-    graph = PoseGraph([origin.then(k.pose) for k in frames])
-    for i in range(1, len(frames)):
-        graph.edges.append(
-            Edge(i - 1, i, frames[i - 1].pose.to(frames[i].pose), frames[i].information)
-        )
-    places = _places(drive, frames)
-    if places:
-        _turn(graph, places)
-        graph.places = places
-        graph.optimise()
+    return build_together([drive], resolution_m, progress)
+
+
+def build_together(
+    drives: Sequence[MappingDrive],
+    resolution_m: float,
+    progress: Progress = lambda what, share: None,
+) -> Mapped:
+    """Return one map of several drives of the same place, in the frame of the first one. Raises
+    :class:`MappingDriveError`."""
+    graph, frames = PoseGraph(), list[Keyframe]()
     attempts: dict[tuple[int, int], ClosureAttempt] = {}
+    for number, drive in enumerate(drives):
+        with_number = progress if len(drives) == 1 else _numbered(progress, number, len(drives))
+        _add(graph, frames, drive, drives[:number], with_number)
+        _close(graph, frames, attempts, with_number)
+        if number and not graph.places and not _joined(graph, frames, number):
+            raise MappingDriveError(
+                f"{drive.name}: none of its scans holds it on the map of {drives[0].name}: it is "
+                "of another place, or the two share too little; build two maps"
+            )
+    progress("drawing", 0.0)
+    grid = rendered(frames, graph.poses, resolution_m)
+    progress("drawing", 1.0)
+    closed = [e for e in graph.edges if e.closure]
+    return Mapped(
+        grid, frames, graph.poses, graph.edges, sum(e.weight > 0.5 for e in closed),
+        sum(e.weight <= 0.5 for e in closed), sum(p.weight > 0.5 for p in graph.places),
+        sum(not k.matched for k in frames), quality_of(frames, graph, list(attempts.values())),
+    )  # fmt: skip
+
+
+def _numbered(progress: Progress, number: int, count: int) -> Progress:
+    return lambda what, share: progress(f"drive {number + 1} of {count}: {what}", share)
+
+
+def _joined(graph: PoseGraph, frames: Sequence[Keyframe], number: int) -> bool:
+    """Return True if closures hold a drive to the ones before."""
+    return any(
+        edge.closure
+        and edge.weight > 0.5
+        and frames[edge.to].drive == number
+        and frames[edge.start].drive < number
+        for edge in graph.edges
+    )
+
+
+def _add(
+    graph: PoseGraph,
+    frames: list[Keyframe],
+    drive: MappingDrive,
+    before: Sequence[MappingDrive],
+    progress: Progress,
+) -> None:
+    """Add the keyframes of a drive to those of the drives before, where they belong on their
+    map."""
+    new = keyframes_of(drive, lambda share: progress("matching scans", share))
+    if len(new) < 2:
+        raise MappingDriveError(f"{drive.name}: {_why_none(drive)}")
+    places = [replace(p, node=p.node + len(frames)) for p in _places(drive, new, before)]
+    edges: list[Edge] = []
+    if not before:
+        poses = [drive.origin(new[0].t_ns).then(k.pose) for k in new]
+    else:
+        if places and graph.places:
+            origin = _rigid_pose([new[p.node - len(frames)].pose for p in places], places)
+        else:
+            origin, edges = placed(
+                graph, frames, new, (before[0].name, drive.name),
+                lambda share: progress("searching its place", share),
+            )  # fmt: skip
+        new = moved(new, origin, len(before), frames[-1].path_m)
+        poses = [k.pose for k in new]
+        # Two drives have no motion between them; so little information only keeps the equations
+        # solvable where closures are left out.
+        edges.append(
+            Edge(len(frames) - 1, len(frames), graph.poses[-1].to(poses[0]), 1e-6 * np.eye(3))
+        )
+    first = len(frames)
+    edges += [
+        Edge(first + i - 1, first + i, new[i - 1].pose.to(new[i].pose), new[i].information)
+        for i in range(1, len(new))
+    ]
+    frames += new
+    graph.poses += poses
+    graph.edges += edges
+    if places:
+        if not graph.places:
+            by = _rigid_pose([graph.poses[p.node] for p in places], places)
+            graph.poses = [by.then(p) for p in graph.poses]
+        graph.places += places
+    if places or before:
+        graph.optimise()
+
+
+def _close(
+    graph: PoseGraph,
+    frames: Sequence[Keyframe],
+    attempts: dict[tuple[int, int], ClosureAttempt],
+    progress: Progress,
+) -> None:
+    """Search and add loop closures."""
     for number in range(PASSES):
         known = {pair for pair, attempt in attempts.items() if attempt.edge is not None}
         new = closures(
@@ -77,15 +172,6 @@ def build(
             break
         graph.edges += edges
         graph.optimise()
-    progress("drawing", 0.0)
-    grid = rendered(frames, graph.poses, resolution_m)
-    progress("drawing", 1.0)
-    closed = [e for e in graph.edges if e.closure]
-    return Mapped(
-        grid, frames, graph.poses, graph.edges, sum(e.weight > 0.5 for e in closed),
-        sum(e.weight <= 0.5 for e in closed), sum(p.weight > 0.5 for p in graph.places),
-        sum(not k.matched for k in frames), quality_of(frames, graph, list(attempts.values())),
-    )  # fmt: skip
 
 
 def _why_none(drive: MappingDrive) -> str:
@@ -100,9 +186,11 @@ def _why_none(drive: MappingDrive) -> str:
     return "the vehicle hardly moved: drive it round the place that is to be mapped"
 
 
-def _places(drive: MappingDrive, frames: Sequence[Keyframe]) -> list[MeasuredPlace]:
+def _places(
+    drive: MappingDrive, frames: Sequence[Keyframe], before: Sequence[MappingDrive]
+) -> list[MeasuredPlace]:
     """Return the fixes nearest to keyframes, within a tenth of a second, brought to the keyframe's
-    time."""
+    time, in the map frame of the first drive."""
     found = []
     if len(drive.gnss_ns) < 2:
         return []
@@ -112,6 +200,9 @@ def _places(drive: MappingDrive, frames: Sequence[Keyframe]) -> list[MeasuredPla
             continue
         share = (frame.t_ns - drive.gnss_ns[at - 1]) / (drive.gnss_ns[at] - drive.gnss_ns[at - 1])
         x, y = drive.gnss_m[at - 1] + share * (drive.gnss_m[at] - drive.gnss_m[at - 1])
+        if before and drive.datum is not None and before[0].datum not in (None, drive.datum):
+            latitude_rad, longitude_rad, height_m = drive.datum.to_geodetic(x, y, 0.0)
+            x, y, _ = before[0].datum.to_enu(latitude_rad, longitude_rad, height_m)
         sigma = max(float(drive.gnss_sigma_m[at]), float(drive.gnss_sigma_m[at - 1]), 0.02)
         found.append(MeasuredPlace(number, float(x), float(y), sigma, drive.antenna_m))
     if not found:
@@ -120,12 +211,11 @@ def _places(drive: MappingDrive, frames: Sequence[Keyframe]) -> list[MeasuredPla
     return found if float(np.hypot(*spread)) > LEAST_BASE_M else []
 
 
-def _turn(graph: PoseGraph, places: Sequence[MeasuredPlace]) -> None:
-    """Move all poses so that they fit the places as a rigid body."""
-    own = np.array([(graph.poses[p.node].x_m, graph.poses[p.node].y_m) for p in places])
+def _rigid_pose(poses: Sequence[PlanarPose], places: Sequence[MeasuredPlace]) -> PlanarPose:
+    """Return the pose by which poses, as a rigid body, fit the places measured there."""
+    own = np.array([(p.x_m, p.y_m) for p in poses])
     shift, yaw = rigid(own, np.array([(p.x_m, p.y_m) for p in places]))
-    by = PlanarPose(float(shift[0]), float(shift[1]), yaw)
-    graph.poses = [by.then(p) for p in graph.poses]
+    return PlanarPose(float(shift[0]), float(shift[1]), yaw)
 
 
 def rigid(own: Array, target: Array) -> tuple[Array, float]:
@@ -149,13 +239,20 @@ class TrajectoryError:
     """True if the map was first laid over the truth, because nothing else says where it is."""
 
 
-def trajectory_error(drive: MappingDrive, mapped: Mapped) -> TrajectoryError | None:
-    """Return the error of the keyframes; None without a truth."""
-    if drive.truth is None:
-        return None
-    truth = drive.truth.at(np.array([k.t_ns for k in mapped.frames], dtype=np.int64))
+def trajectory_error(
+    drive: MappingDrive | Sequence[MappingDrive], mapped: Mapped
+) -> TrajectoryError | None:
+    """Return the error of the keyframes of one or all drives; None without a truth."""
+    parts = []
+    for number, each in enumerate([drive] if isinstance(drive, MappingDrive) else drive):
+        if each.truth is None:
+            return None
+        times = [k.t_ns for k in mapped.drive(number).frames]
+        found = each.truth.at(np.array(times, dtype=np.int64))
+        parts.append((found.x_m, found.y_m, found.yaw_rad))
+    true_x, true_y, true_yaw = (np.concatenate(column) for column in zip(*parts, strict=True))
     own = np.array([(p.x_m, p.y_m) for p in mapped.poses])
-    true = np.stack((truth.x_m, truth.y_m), axis=1)
+    true = np.stack((true_x, true_y), axis=1)
     good = np.isfinite(true).all(axis=1)
     if good.sum() < 3:
         return None
@@ -164,7 +261,7 @@ def trajectory_error(drive: MappingDrive, mapped: Mapped) -> TrajectoryError | N
         shift, yaw = rigid(own[good], true[good])
         own = own @ np.array(((cos(yaw), -sin(yaw)), (sin(yaw), cos(yaw)))).T + shift
     off = np.hypot(*(own - true)[good].T)
-    turns = wrapped(np.array([p.yaw_rad for p in mapped.poses]) + yaw - truth.yaw_rad)[good]
+    turns = wrapped(np.array([p.yaw_rad for p in mapped.poses]) + yaw - true_yaw)[good]
     return TrajectoryError(
         float(np.sqrt(np.mean(off**2))),
         float(off.max()),

@@ -79,12 +79,14 @@ def closures(
     poses, known = graph.poses, RelativeCovariance(graph)
     place = np.array([(p.x_m, p.y_m) for p in poses])
     path = np.array([k.path_m for k in frames])
+    drive = np.array([k.drive for k in frames])
     maps: dict[int, tuple[TreeSurface, Pyramid]] = {}
     found = []
     for i in range(0, len(frames), STRIDE):
         progress(i / len(frames))
         away = np.hypot(*(place[: i + 1] - place[i]).T)
         came_back = path[i] - path[: i + 1] > LEAST_PATH_M + 2.0 * away
+        came_back |= drive[: i + 1] != drive[i]
         candidates = np.flatnonzero(came_back & (away < MOST_REACH_M + NEAR_M))
         tried: list[int] = []
         for j in candidates[np.argsort(away[candidates])].tolist():
@@ -93,7 +95,7 @@ def closures(
             # One of each part of the path: its neighbours see the same.
             if any(abs(j - other) <= 4 * AROUND for other in tried):
                 continue
-            centre = j // AROUND * AROUND
+            centre = max(j // AROUND * AROUND, int(np.searchsorted(drive, drive[j])))
             covariance = known.between(centre, i)
             reach_m = _reach_m(covariance)
             if away[j] > reach_m + NEAR_M:
@@ -102,7 +104,11 @@ def closures(
             if (centre // STRIDE, i // STRIDE) in have:
                 continue
             if centre not in maps:
-                about = range(max(centre - AROUND, 0), min(centre + AROUND + 1, len(frames)))
+                about = [
+                    k
+                    for k in range(max(centre - AROUND, 0), min(centre + AROUND + 1, len(frames)))
+                    if drive[k] == drive[centre]
+                ]
                 # Surfaces around an earlier keyframe, seen from it: they keep their shape when the
                 # poses change.
                 seen = points_of(

@@ -9,7 +9,7 @@ import numpy as np
 
 from vehicled.core.arrays import Array
 from vehicled.maps.map_file import write_map
-from vehicled.offline.mapping.build import Mapped, TrajectoryError, build, trajectory_error
+from vehicled.offline.mapping.build import Mapped, TrajectoryError, build_together, trajectory_error
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.mapping.quality import WINDOW_M
@@ -30,13 +30,14 @@ _OFFSET = between(-100.0, 100.0, "expected metres from -100 to 100")
 
 def declare_map_build(parser: CommandParser) -> None:
     """Match the scans of a drive to each other, close its loops and write the map in the format of
-    ROS map_server: a YAML file and a PGM image. Reads logs, ROS 1 and ROS 2 bags (LaserScan,
-    Odometry) and CARMEN logs.
+    ROS map_server: a YAML file and a PGM image. Several drives of the same place make one map.
+    Reads logs, ROS 1 and ROS 2 bags (LaserScan, Odometry) and CARMEN logs.
     """
     parser.describe(
         examples=(
             "vehicled map build latest -o hall.yaml --plot hall.png",
             "vehicled map build latest -o hall.yaml --path line.csv",
+            "vehicled map build monday.mcap tuesday.mcap -o hall.yaml",
             "vehicled map build intel.log.gz -o intel.yaml",
         ),
         epilog=(
@@ -47,8 +48,9 @@ def declare_map_build(parser: CommandParser) -> None:
     parser.add_argument(
         "log",
         type=LOG,
+        nargs="+",
         metavar="LOG",
-        help="log, bag or CARMEN log of the drive; latest: the newest log",
+        help="logs, bags or CARMEN logs of drives; latest: the newest log",
     )
     parser.add_argument(
         "-o",
@@ -75,12 +77,15 @@ def declare_map_build(parser: CommandParser) -> None:
         help="map by scans and motion alone; the first pose is then the origin",
     )
     parser.add_argument(
-        "--path", metavar="CSV", help="write the driven path on the map as a course"
+        "--path",
+        metavar="CSV",
+        help="write the driven path on the map as a course; of several drives the last one",
     )
     parser.add_argument(
         "--trajectory",
         metavar="FILE",
-        help="write the poses of the keyframes in the format of TUM (for evo)",
+        help="write the poses of the keyframes in the format of TUM (for evo); of several drives "
+        "those of the last one",
     )
     parser.add_argument(
         "--plot", metavar="FILE", help="draw the map with the driven path (.png, .svg, .pdf)"
@@ -103,32 +108,34 @@ def build_map(arguments: Namespace) -> int:
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     _check_libraries()
-    drive = read(Path(arguments.log), tuple(arguments.lidar))
+    drives = [read(Path(log), tuple(arguments.lidar)) for log in arguments.log]
     if arguments.ignore_gnss:
-        drive = _without_gnss(drive)
+        drives = [_without_gnss(drive) for drive in drives]
     line = Progress()
     try:
-        mapped = build(
-            drive,
+        mapped = build_together(
+            drives,
             arguments.resolution,
             lambda what, share: line.update(f"{what} {100 * share:.0f} %"),
         )
     finally:
         line.close()
     image = write_map(out, mapped.grid)
-    error = trajectory_error(drive, mapped)
+    error = trajectory_error(drives, mapped)
+    newest = mapped.drive(len(drives) - 1)
     if arguments.trajectory:
-        write_output(Path(arguments.trajectory), _tum(mapped))
+        write_output(Path(arguments.trajectory), _tum(newest))
     if arguments.path:
-        write_output(Path(arguments.path), course_text(drive, mapped, Path(arguments.path).stem))
+        path = Path(arguments.path)
+        write_output(path, course_text(drives[-1], newest, path.stem, drives[0].datum))
     if arguments.plot:
         from vehicled.offline.mapping.picture import plot_map
 
         plot_map(mapped, arguments.plot)
     if arguments.json:
-        print(msgspec.json.encode(_facts(out, drive, mapped, error)).decode())
+        print(msgspec.json.encode(_facts(out, drives, mapped, error)).decode())
     else:
-        _print(out, image, drive, mapped, error)
+        _print(out, image, drives, mapped, error)
     return 0
 
 
@@ -152,12 +159,13 @@ def _without_gnss(drive: MappingDrive) -> MappingDrive:
 
 
 def _facts(
-    out: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None
+    out: Path, drives: list[MappingDrive], mapped: Mapped, error: TrajectoryError | None
 ) -> dict[str, object]:
     rows, columns = mapped.grid.cells.shape
     q = mapped.quality
     return {
-        "map": str(out), "scans": len(drive.scans), "keyframes": len(mapped.frames),
+        "map": str(out), "drives": len(drives), "scans": sum(len(each.scans) for each in drives),
+        "keyframes": len(mapped.frames),
         "path_m": mapped.frames[-1].path_m, "columns": columns, "rows": rows,
         "resolution_m": mapped.grid.resolution_m, "closures": mapped.closures,
         "closures_refused": mapped.refused, "gnss_positions": mapped.places,
@@ -174,14 +182,19 @@ def _facts(
 
 
 def _print(
-    out: Path, image: Path, drive: MappingDrive, mapped: Mapped, error: TrajectoryError | None
+    out: Path,
+    image: Path,
+    drives: list[MappingDrive],
+    mapped: Mapped,
+    error: TrajectoryError | None,
 ) -> None:
     grid, frames = mapped.grid, mapped.frames
     rows, columns = grid.cells.shape
     size = f"{columns * grid.resolution_m:.1f} m x {rows * grid.resolution_m:.1f} m"
     print(f"{out} and {image.name}: {size}, cells of {grid.resolution_m:g} m")
     print(
-        f"{len(drive.scans)} scans over {frames[-1].path_m:.1f} m; {len(frames)} keyframes, "
+        f"{sum(len(each.scans) for each in drives)} scans over {frames[-1].path_m:.1f} m"
+        f"{'' if len(drives) == 1 else f' of {len(drives)} drives'}; {len(frames)} keyframes, "
         f"{mapped.unmatched} of them unmatched"
     )
     for line in quality_lines(mapped):
@@ -292,9 +305,9 @@ def driven(drive: MappingDrive, mapped: Mapped) -> tuple[Array, Array, Array, Ar
     return np.asarray(t_ns * 1e-9), x, y, way
 
 
-def course_text(drive: MappingDrive, mapped: Mapped, name: str) -> str:
-    """Return the driven path on the map as the text of a course file. Raises
-    :class:`CourseError`."""
+def course_text(drive: MappingDrive, mapped: Mapped, name: str, datum: Datum | None = None) -> str:
+    """Return the driven path on the map as the text of a course file. ``datum``: that of the map if
+    it is not the drive's. Raises :class:`CourseError`."""
     t_s, x, y, yaw = driven(drive, mapped)
     dt = np.maximum(np.gradient(t_s), 1e-6)
     speed = (np.gradient(x) * np.cos(yaw) + np.gradient(y) * np.sin(yaw)) / dt
@@ -303,4 +316,4 @@ def course_text(drive: MappingDrive, mapped: Mapped, name: str) -> str:
         np.pad(speed, window // 2, mode="edge"), np.ones(window) / window, mode="valid"
     )[: len(t_s)]
     path = recorded(t_s, x, y, yaw, speed, spacing_m=SPACING_M)
-    return path.to_csv(name[:60], drive.datum or Datum(0.0, 0.0, 0.0))
+    return path.to_csv(name[:60], datum or drive.datum or Datum(0.0, 0.0, 0.0))

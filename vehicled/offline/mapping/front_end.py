@@ -64,6 +64,8 @@ class Keyframe:
     matched: bool
     path_m: float
     """Distance driven until here."""
+    drive: int = 0
+    """Number of its drive."""
 
 
 def turned(information: Array, yaw_rad: float) -> Array:

@@ -6,6 +6,7 @@ float64, and its stored bytes for the journal.
 """
 
 import struct
+import zlib
 from enum import IntEnum
 
 import msgspec
@@ -14,6 +15,7 @@ from msgspec import Struct
 
 from vehicled.core.arrays import Array
 from vehicled.core.vehicle import Limits, Vehicle
+from vehicled.maps.grid import UNKNOWN, OccupancyGrid
 from vehicled.paths.course import Course
 from vehicled.paths.datum import Datum
 from vehicled.paths.shortest import Pose
@@ -44,6 +46,36 @@ class ReplyKind(IntEnum):
     PLANNED = 2
 
 
+class PlanningMap(Struct, frozen=True, kw_only=True):
+    """Occupancy grid, compressed."""
+
+    cells: bytes
+    rows: int
+    columns: int
+    resolution_m: float
+    origin: tuple[float, float, float]
+
+    @staticmethod
+    def of(grid: OccupancyGrid) -> "PlanningMap":
+        """Return the compressed grid."""
+        rows, columns = grid.cells.shape
+        cells = grid.cells
+        if grid.unmapped is not None:
+            cells = np.where(grid.unmapped, np.int8(UNKNOWN), cells)
+        return PlanningMap(
+            cells=zlib.compress(cells.tobytes(), 1),
+            rows=rows,
+            columns=columns,
+            resolution_m=grid.resolution_m,
+            origin=grid.origin,
+        )
+
+    def grid(self) -> OccupancyGrid:
+        """Return the grid."""
+        cells = np.frombuffer(zlib.decompress(self.cells), np.int8).reshape(self.rows, self.columns)
+        return OccupancyGrid(cells, self.resolution_m, self.origin)
+
+
 class Opening(Struct, frozen=True, kw_only=True):
     """Facts of the run by which every course is judged."""
 
@@ -52,9 +84,17 @@ class Opening(Struct, frozen=True, kw_only=True):
     datum: tuple[float, float, float]
     """Latitude and longitude in rad, height in m."""
     polygons: list[Polygon] | None
+    map: PlanningMap | None = None
+    """Map on which the vehicle is located."""
 
     @staticmethod
-    def of(vehicle: Vehicle, limits: Limits, datum: Datum, fence: Fence | None) -> "Opening":
+    def of(
+        vehicle: Vehicle,
+        limits: Limits,
+        datum: Datum,
+        fence: Fence | None,
+        grid: OccupancyGrid | None = None,
+    ) -> "Opening":
         """Return the facts of a run."""
         place = datum.latitude_rad, datum.longitude_rad, datum.height_m
         return Opening(
@@ -62,11 +102,12 @@ class Opening(Struct, frozen=True, kw_only=True):
             limits=limits,
             datum=place,
             polygons=None if fence is None else list(fence.polygons),
+            map=None if grid is None else PlanningMap.of(grid),
         )
 
 
 class Goal(Struct, frozen=True, kw_only=True):
-    """Request for the shortest path to a place in the map frame."""
+    """Request for a path to a place in the map frame."""
 
     start: Pose
     x_m: float
@@ -75,6 +116,8 @@ class Goal(Struct, frozen=True, kw_only=True):
     """Heading on arrival; None for any."""
     speed_mps: float
     name: str
+    direction: int = 0
+    """Direction of the vehicle's motion: 1 forward, -1 backward, 0 at standstill."""
 
 
 class PlannedHead(Struct, frozen=True, kw_only=True):

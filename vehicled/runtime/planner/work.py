@@ -3,7 +3,7 @@
 Each function returns the pieces of its answer; see :mod:`vehicled.runtime.planner.frames`.
 """
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,8 +14,18 @@ from vehicled.paths.datum import Datum
 from vehicled.paths.errors import CourseError
 from vehicled.paths.shortest import course_to
 from vehicled.paths.stored import from_bytes, to_bytes
-from vehicled.runtime.planner.frames import Goal, Opening, PlanFrameKind, planned, refused
+from vehicled.runtime.planner.frames import (
+    Goal,
+    Opening,
+    PlanFrameKind,
+    PlanningMap,
+    planned,
+    refused,
+)
 from vehicled.safety.fence import Fence
+
+if TYPE_CHECKING:
+    from vehicled.runtime.planner.free_space import FreeSpace
 
 DENSEST = 2.0
 """Most samples of a course for each that the daemon itself would place."""
@@ -39,6 +49,10 @@ class Work:
     def __init__(self, opening: bytes) -> None:
         facts = msgspec.msgpack.decode(opening, type=Opening)
         fence = None if facts.polygons is None else Fence(facts.polygons)
+        self._map = facts.map
+        self._space: FreeSpace | None = None
+        """Free space of the map, from the first goal on."""
+        self._polygons = facts.polygons or []
         self._rules = CourseRules(facts.vehicle, facts.limits, Datum(*facts.datum), fence)
 
     def reply(self, kind: int, payload: bytes) -> list[bytes]:
@@ -53,6 +67,8 @@ class Work:
 
     def _path(self, goal: Goal) -> Course:
         rules = self._rules
+        if self._map is not None:
+            return self._path_on_map(goal, self._map)
         return course_to(
             goal.start,
             *(goal.x_m, goal.y_m, goal.yaw_rad),
@@ -63,6 +79,30 @@ class Work:
             name=goal.name,
             most_m=rules.limits.max_new_course_m,
         )
+
+    def _path_on_map(self, goal: Goal, planning_map: PlanningMap) -> Course:
+        # Loaded by the first goal on a map: other requests need not wait for it.
+        from vehicled.runtime.planner.free_space import FreeSpace
+        from vehicled.runtime.planner.on_map import course_on_map
+
+        rules = self._rules
+        if self._space is None:
+            self._space = FreeSpace(
+                planning_map.grid(), rules.vehicle, rules.limits, self._polygons
+            )
+        course = course_on_map(
+            self._space,
+            goal.start,
+            (goal.x_m, goal.y_m, goal.yaw_rad),
+            vehicle=rules.vehicle,
+            direction=goal.direction,
+            speed_mps=goal.speed_mps,
+            datum=rules.datum,
+            name=goal.name,
+            most_m=rules.limits.max_new_course_m,
+        )
+        rules.check(course)
+        return course
 
     def _read(self, line: bytes) -> list[bytes]:
         try:
