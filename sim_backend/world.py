@@ -54,6 +54,7 @@ from sim_backend.sensors.magnetometer import heading_sensor
 from sim_backend.sensors.mocap import Mocap
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.reference import Reference
+from sim_backend.sensors.time_pulse import TimePulseSensor
 from sim_backend.sensors.truth import GearSensor, Truth
 from vehicled.core.messages import (
     Gear,
@@ -594,6 +595,8 @@ def _sensors(
             )
         elif message == "ObstacleRange":
             sensors.append(ObstacleSensor(device.rate_hz, profile.vehicle, course, scene, start_ns))
+        elif message == "TimePulse":
+            sensors.append(TimePulseSensor(start_ns, utc_ns))
         elif message == "RcChannels" and (channels := rc_map(profile)) is not None:
             count = getattr(resolve("driver", device.driver.name), "channels", 16)
             sensors.append(

@@ -39,6 +39,7 @@ from vehicled.core.messages import (
     Message,
     MotorStatus,
     PortState,
+    TimePulse,
     WheelSpeed,
 )
 from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
@@ -59,7 +60,7 @@ class UbloxDevice(Device):
     Params: ClassVar[type[_Params]] = _Params
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Corrections, Event, Fault)
-    consumes: tuple[type[Message], ...] = (Corrections,)
+    consumes: tuple[type[Message], ...] = (Corrections, TimePulse)
 
     def __init__(
         self, params: _Params, messages: Sequence[type[Message]], command_lifetime_ns: int
@@ -80,6 +81,7 @@ class UbloxDevice(Device):
         if self._wheel_period_ns:
             self.consumes = (
                 Corrections,
+                TimePulse,
                 MotorStatus if params.metres_per_motor_radian > 0.0 else WheelSpeed,
             )
         if not {GnssFix, Heading} & self._wanted:
@@ -167,9 +169,11 @@ class UbloxDevice(Device):
         return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Queue corrections for the receiver, unread."""
+        """Queue corrections for the receiver, unread; a pulse gives the time of its epochs."""
         if isinstance(command, Corrections):
             self._tx.correct(command.data, now_ns)
+        elif isinstance(command, TimePulse):
+            self._reception.on_pulse(command)
         elif isinstance(command, WheelSpeed):
             self._send_speed(command.speed_mps, command.t_ns, now_ns)
         elif isinstance(command, MotorStatus):

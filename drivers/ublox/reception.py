@@ -53,7 +53,14 @@ from drivers.ublox.nmea import (
 )
 from drivers.ublox.settings import Params
 from drivers.ublox.watch import ORIGIN, FusionEpisodes
-from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
+from vehicled.core.messages import (
+    GnssFix,
+    Heading,
+    HeadingKind,
+    Message,
+    Reaction,
+    TimePulse,
+)
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
@@ -188,6 +195,10 @@ class Reception:
         """Set the configured time between epochs."""
         self._gaps.expect(period_ms)
 
+    def on_pulse(self, pulse: TimePulse) -> None:
+        """Take a pulse of the PPS pin, which gives the time of the epochs."""
+        self._clock.on_pulse(pulse)
+
     def next_due_ns(self) -> int | None:
         """Return the timeout of the current epoch; None without one."""
         return self._epochs.due_ns
@@ -227,6 +238,7 @@ class Reception:
                 self._usage.lose(self._name_of(epoch, kind), *problem)
             if fix is None:
                 continue
+            self._clock.on_utc(epoch.counter_ms, fix.utc_ns)
             if self._wants_fix:
                 messages.append(fix)
             messages += self._gaps.on_epoch(epoch.counter_ms, epoch.last_rx_ns)

@@ -31,6 +31,7 @@ EMULATORS: dict[str, str] = {
     "n100": "sim_backend.emulators.n100:n100",
     "odrive_ascii": "sim_backend.emulators.odrive:odrive_ascii",
     "odrive_can": "sim_backend.emulators.odrive:odrive_can",
+    "pps": "sim_backend.emulators.pps:pulse_source",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
     "roboclaw": "sim_backend.emulators.roboclaw:roboclaw",
     "rplidar": "sim_backend.emulators.rplidar:rplidar",

@@ -100,6 +100,7 @@ SAMPLES: tuple[Message, ...] = (
     messages.ObstacleContact(35, 36, 1.0, 2.0, -0.3, 0.8, 1.5, "wall north"),
     messages.GearReport(38, 39, messages.Gear.REVERSE),
     messages.NeighbourState(37, 38, "leader", 1.0, -2.0, 0.5, 0.9, 0.1, 0.02, 0.3, 0.0, -0.05),
+    messages.TimePulse(39, 40, 1_767_225_600 * 10**9, 0.0123, 2e-6),
     messages.MapPose(
         36,
         37,

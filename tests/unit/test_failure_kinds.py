@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.emulators import autopilot, can_bus, caster, encoder, lidar, mocap, rc, ublox, vesc
+from sim_backend.emulators import (
+    autopilot,
+    can_bus,
+    caster,
+    encoder,
+    lidar,
+    mocap,
+    pps,
+    rc,
+    ublox,
+    vesc,
+)
 from sim_backend.emulators.failures import (
     DEVICE_KINDS,
     KINDS,
@@ -36,6 +47,7 @@ def test_every_kind_that_a_device_adds_is_in_the_table() -> None:
         *encoder.KINDS,
         *lidar.KINDS,
         *mocap.KINDS,
+        *pps.KINDS,
         *rc.KINDS,
     }
     assert own == set(DEVICE_KINDS)

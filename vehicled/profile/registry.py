@@ -52,6 +52,7 @@ DRIVERS: dict[str, str] = {
     "ublox": "drivers.ublox.device:UbloxDevice",
     "septentrio": "drivers.gnss.septentrio:SeptentrioDevice",
     "unicore": "drivers.gnss.unicore:UnicoreDevice",
+    "pps": "drivers.gnss.pps:PpsDevice",
     "ntrip": "drivers.ntrip.device:NtripDevice",
     "rtcm": "drivers.rtcm.device:RtcmDevice",
     "n100": "drivers.imu.n100:N100Device",
