@@ -45,10 +45,11 @@ class PulseSource(Struct, frozen=True):
             )
         if self.offset_s is None:
             return f"no pulse for {self.age_s:.0f} s"
+        folder, edge = FOLDER / self.device.rpartition("/")[2], self.edge
         return (
             f"pulses every second; this computer's clock is {self.offset_s * 1e6:+.0f} us from "
-            f'them; in a profile: port = "pps:{FOLDER}/{self.device.rpartition("/")[2]}", driver = "pps"'
-            + (f', edge = "{self.edge}"' if self.edge != "assert" else "")
+            f'them; in a profile: port = "pps:{folder}", driver = "pps"'
+            + (f', edge = "{edge}"' if edge != "assert" else "")
         )
 
 

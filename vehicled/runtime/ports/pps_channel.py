@@ -199,7 +199,7 @@ class PpsChannel:
         # Both clocks together: the driver needs the age of the edge, whenever it is read.
         before_ns, read_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
         errors, self._errors = self._errors, None
-        frames = pps.encode(pps.PulseStamps(*_EDGES.unpack(data), read_ns))
+        frames = pps.encode(pps.PulseStamps(*Edges(*_EDGES.unpack(data)), read_ns))
         if errors is not None:
             frames += pps.encode(errors)
         deliver(frames, (before_ns + after_ns) // 2)
