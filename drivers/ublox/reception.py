@@ -71,6 +71,9 @@ POSITIONLESS = 10
 SOURCE_NS = 2_000_000_000
 """Silence after which a heading sentence, or the talker of another sentence, no longer stands for
 the others."""
+_RTCM = 1
+_CORRECTIONS = {_RTCM: "RTCM", 2: "SPARTN", 29: "PMP"}
+"""Protocols of corrections by their number in RXM-COR."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
 
 
@@ -119,6 +122,8 @@ class Reception:
         self._rtk = RtkWatch(params.stale_corrections_s)
         self._jamming = FaultEpisode("gnss_jamming", ORIGIN)
         self._spoofing = FaultEpisode("gnss_spoofing", ORIGIN)
+        self._undecrypted = FaultEpisode("spartn_undecrypted", ORIGIN)
+        self._corrections: Counter[str] = Counter()
         self._heading = HeadingWatch(baseline, usage)
         self._heading_source = self._heading_used = 0, -SOURCE_NS
         self._talkers: dict[type, tuple[str, int, int]] = {}
@@ -217,6 +222,7 @@ class Reception:
             *self._rtk.lost(now_ns, reason),
             *self._jamming.set("", now_ns),
             *self._spoofing.set("", now_ns),
+            *self._undecrypted.set("", now_ns),
         ]
 
     # ---------------------------------------------------------------- epochs
@@ -366,7 +372,27 @@ class Reception:
     def _on_rxm_cor(self, report: RxmCor, t_rx_ns: int) -> Sequence[Message]:
         if report.used == 2 and not report.damaged:
             self._used_ns = t_rx_ns
-        return ()
+        if report.protocol not in _CORRECTIONS:
+            return ()
+        counts = self._corrections
+        name = _CORRECTIONS[report.protocol]
+        fate = (
+            "damaged"
+            if report.damaged
+            else "not decrypted"
+            if report.undecrypted
+            else ("of unknown use", "not used", "used", "of unknown use")[report.used]
+        )
+        counts[f"{name} {fate}"] += 1
+        text = ", ".join(f"{count} of {each}" for each, count in sorted(counts.items()))
+        self._usage.remark("RXM-COR", f"the receiver reports {text}")
+        if report.protocol == _RTCM:
+            return ()
+        reason = (
+            "encrypted SPARTN cannot be decrypted: its keys are missing or out of date, state "
+            "spartn_keys_file"
+        )
+        return self._undecrypted.set(reason if report.undecrypted else "", t_rx_ns)
 
     def _on_security(self, report: SecSig, t_rx_ns: int) -> Sequence[Message]:
         messages: list[Message] = []
