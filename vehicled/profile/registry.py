@@ -116,6 +116,7 @@ DECODERS: dict[str, str] = {
     "sick": "drivers.lidar.sick:decode",
     "vesc": "drivers.vesc.uart:decode",
     "mavlink": "drivers.autopilot.codec:decode",
+    "encoder": "drivers.encoder.codec:decode",
     "crsf": "drivers.rc.crsf:decode",
     "sbus": "drivers.rc.sbus:decode",
     "ibus": "drivers.rc.ibus:decode",

@@ -7,6 +7,8 @@
                                                SBUS has them
 ``pty:/tmp/vehicled/gnss``                     a pseudo terminal; the same code
 ``tcp:HOST:PORT``                              a TCP server
+``counter:/sys/bus/counter/devices/counter0/count0``  a quadrature decoder of the processor;
+                                               ``second`` is that of the other wheel
 ``udp:HOST:PORT?listen=1511``                  datagrams of a host; ``listen`` is the port here
 ``udp:HOST:PORT?listen=1511&group=239.255.42.99``  the same, of a multicast group; ``interface`` is
                                                an address of this computer
@@ -42,7 +44,7 @@ from vehicled.runtime.ports.read_budget import LINE_BYTES_PER_S
 
 FORMS = (
     "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, udp:HOST:PORT, "
-    "i2c:PATH?device=ADDRESS, pps:PATH, can:INTERFACE, "
+    "i2c:PATH?device=ADDRESS, pps:PATH, counter:PATH, can:INTERFACE, "
     "can:slcan:PATH or can:udp:GROUP:PORT"
 )
 _UNSTABLE = re.compile(r"/dev/tty(USB|ACM)\d+$")
@@ -111,6 +113,14 @@ class PpsAddress(Address, frozen=True, kw_only=True):
     """Path of chrony's socket, as in ``refclock SOCK PATH``; empty: none."""
 
 
+class CounterAddress(Address, frozen=True, kw_only=True):
+    """Counters of the kernel: ``/sys/bus/counter/devices/counter0/count0``."""
+
+    path: str
+    second: str = ""
+    """Folder of a second one; empty: none."""
+
+
 class UdpAddress(Address, frozen=True, kw_only=True):
     """Host that sends datagrams and takes them."""
 
@@ -174,6 +184,8 @@ def parse(url: str, transport: Transport = "") -> Address:
             return _struct(TlsAddress, url, query, host=host, port=port)
         case "i2c", _:
             return _i2c(url, rest, query)
+        case "counter", _:
+            return _struct(CounterAddress, url, query, path=_path(url, rest))
         case "pps", _:
             return _struct(PpsAddress, url, query, path=_path(url, rest))
         case "can", "slcan":

@@ -5,6 +5,7 @@ from functools import partial
 from vehicled.core.ports import Transport
 from vehicled.runtime.ports.address import (
     Address,
+    CounterAddress,
     I2cAddress,
     PpsAddress,
     SerialAddress,
@@ -72,6 +73,10 @@ def _opener(address: Address) -> Opener:
             from vehicled.runtime.ports.i2c_channel import open_i2c
 
             return partial(open_i2c, address)
+        case CounterAddress():
+            from vehicled.runtime.ports.counter_channel import open_counter
+
+            return partial(open_counter, address)
         case PpsAddress():
             from vehicled.runtime.ports.pps_channel import open_pps
 
