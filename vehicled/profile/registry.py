@@ -148,6 +148,7 @@ LISTENERS: dict[str, tuple[str, dict[str, Any]]] = {
     "natnet": ("natnet", {"configure": False}),
     "vrpn": ("vrpn", {}),
     "vicon": ("vicon", {}),
+    "encoder": ("encoder", {"ticks_per_revolution": 1e6, "wheel_radius_m": 0.1}),
     "rplidar": ("rplidar", {"configure": False}),
     "ydlidar": ("ydlidar", {"configure": False}),
     "ldrobot": ("ldrobot", {"configure": False}),
