@@ -20,7 +20,7 @@ DOUBLED, INVERTED, SHIFTED = "pps_doubled", "pps_inverted", "pps_shifted"
 KINDS = MappingProxyType({DOUBLED: 300_000.0, INVERTED: 1.0, SHIFTED: 5_000.0})
 
 
-class PulseSource(LineDevice):
+class PulseLine(LineDevice):
     """Source as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
@@ -90,4 +90,4 @@ class PulseSource(LineDevice):
                 self._tx.append(pps.encode(pps.RefclockErrors(0, 0)))
 
 
-pulse_source = on_its_line(PulseSource)
+pulse_source = on_its_line(PulseLine)
