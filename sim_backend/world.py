@@ -57,6 +57,7 @@ from sim_backend.sensors.mocap import Mocap
 from sim_backend.sensors.obstacle import ObstacleSensor
 from sim_backend.sensors.point_lidar import PointLidarSensor
 from sim_backend.sensors.reference import Reference
+from sim_backend.sensors.time_pulse import TimePulseSensor
 from sim_backend.sensors.truth import GearSensor, Truth
 from sim_backend.terrain.reading import load_terrain
 from vehicled.core.messages import (
@@ -598,6 +599,8 @@ def _sensors(
             )
         elif message == "ObstacleRange":
             sensors.append(ObstacleSensor(device.rate_hz, profile.vehicle, course, scene, start_ns))
+        elif message == "TimePulse":
+            sensors.append(TimePulseSensor(start_ns, utc_ns))
         elif message == "RcChannels" and (channels := rc_map(profile)) is not None:
             count = getattr(resolve("driver", device.driver.name), "channels", 16)
             sensors.append(

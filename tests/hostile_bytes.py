@@ -56,6 +56,7 @@ LONGEST = {
     "v2v": datagram(bytes(MAX_DATA_BYTES))[:8],
     "vicon": datagram(bytes(MAX_DATA_BYTES))[:8],
     "vrpn": vrpn.HEAD.pack(vrpn.MOST_BYTES, 0, 0, 0, 0, 0),
+    "pps": b"PPSP",
     "encoder": b"1,1;1,1;1,1;",
     "crsf": b"\xc8\x3e\x16",
     "sbus": b"\x0f\x00",

@@ -7,9 +7,12 @@ as the answer to ``e``.
 """
 
 import re
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, get_args
 
 from msgspec import Struct
+
+from drivers.motor.lines import BoundedLines
 
 Dialect = Literal["donkeycar", "ros_arduino_bridge"]
 MOST_ENCODERS = 4
@@ -39,6 +42,17 @@ def parse(line: bytes, dialect: Dialect) -> EncoderCounts | None:
     if len(found) != len(parts) or len({clock for _, clock in found}) != 1:
         return None
     return EncoderCounts(tuple(ticks for ticks, _ in found), found[0][1])
+
+
+def decode(data: bytes) -> Iterator[tuple[str, EncoderCounts]]:
+    """Iterate over the lines of counts in a recording, of the dialect that most of them have."""
+    lines = BoundedLines().feed(data + b"\n")
+    found: list[list[EncoderCounts]] = []
+    for dialect in get_args(Dialect):
+        read = (parse(line, dialect) for line in lines)
+        found.append([counts for counts in read if counts is not None])
+    for counts in max(found, key=len):
+        yield "COUNTS", counts
 
 
 def encode(counts: EncoderCounts, dialect: Dialect) -> bytes:

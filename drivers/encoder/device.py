@@ -28,6 +28,9 @@ RESTARTED_MS = 60_000
 """Time between two counts by the board's clock beyond which it has begun anew."""
 JUDGED_M = 1.0
 """Distance of one wheel after which another that stands, or turns the other way, is named."""
+STILL_S = 1.0
+"""Time without a count of any wheel after which encoders are judged anew: a vehicle that may not
+drive without them would never show that they are right again."""
 STANDING = 0.02
 """Fraction of that distance up to which a wheel stands."""
 ROUNDING_MS = 0.5
@@ -96,6 +99,7 @@ class EncoderDevice(Device):
         self._before_ns = 0
         self._ways_m = [0.0] * MOST_ENCODERS
         self._contradicts = ""
+        self._still_s = 0.0
 
     @property
     def bad_frames(self) -> int:
@@ -188,6 +192,9 @@ class EncoderDevice(Device):
             self.usage.refuse("COUNTS", Unused.OUT_OF_RANGE, "ticks", str(counts.ticks)[:40])
             text = f"counts jump by {fastest_mps:.0f} m/s: lost bytes, a reset, or noise on a wire"
             return [*found, *self._wrong.set(text, t_rx_ns)]
+        self._still_s = 0.0 if any(ways_m) else self._still_s + interval_s
+        if self._still_s >= STILL_S:
+            self._ways_m, self._contradicts = [0.0] * MOST_ENCODERS, ""
         contradiction = self._contradiction(ways_m)
         found += self._wrong.set(contradiction, t_rx_ns)
         if contradiction:

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from vehicled.core.messages import TimePulse
 from vehicled.core.wire.clock import DeviceClock
 from vehicled.core.wire.usage import Unused
 
@@ -19,6 +20,11 @@ LEARNING_RATIO = 0.25
 """Weight of one epoch in the learned message order: tolerates one lost message, not three in a
 row."""
 FAR_NS = 1 << 62
+PULSE_NS = 5_000_000_000
+"""Age up to which a pulse gives the time of an epoch: the computer's clock drifts by some 0.1 ms
+meanwhile."""
+PULSE_STEP_NS = 300_000_000
+"""Difference from the time by the arrivals beyond which a pulse is not believed."""
 NEAR_MS = 2_000
 """Distance from the newest instant beyond which a time is not of the same clock: some sentences
 have GPS time, not UTC."""
@@ -42,7 +48,7 @@ class EpochClock:
     arrivals.
 
     One value per epoch, from its first message. Roll-overs of the week (or day, in NMEA) are
-    handled.
+    handled. While pulses of a PPS pin come, they give the time, and the arrivals only bound it.
     """
 
     def __init__(self, modulus_ms: int, latency_ns: int) -> None:
@@ -53,13 +59,43 @@ class EpochClock:
         self._modulus_ms = modulus_ms
         self._counter_ms = -1
         self._t_ns = 0
+        self._utc_less_counter_ms: int | None = None
+        self._pulse: TimePulse | None = None
+
+    def on_pulse(self, pulse: TimePulse) -> None:
+        """Use a pulse whose second is known."""
+        if pulse.utc_ns:
+            self._pulse = pulse
+
+    def on_utc(self, counter_ms: int, utc_ns: int) -> None:
+        """Learn how the counter of the epochs and UTC belong together; 0 for an unknown UTC."""
+        if utc_ns:
+            self._utc_less_counter_ms = round(utc_ns / 1e6) - counter_ms
+
+    def _by_pulse(self, counter_ms: int, t_rx_ns: int, otherwise_ns: int) -> int:
+        """Return the time of an instant by the newest pulse, or the other one where there is no
+        pulse, or where it contradicts the arrivals."""
+        pulse, utc_less_ms = self._pulse, self._utc_less_counter_ms
+        if pulse is None or utc_less_ms is None or t_rx_ns - pulse.t_ns > PULSE_NS:
+            return otherwise_ns
+        half = self._modulus_ms // 2
+        since_ms = counter_ms + utc_less_ms - pulse.utc_ns // 1_000_000
+        t_ns = pulse.t_ns + ((since_ms + half) % self._modulus_ms - half) * 1_000_000
+        fits = t_ns <= t_rx_ns and abs(t_ns - otherwise_ns) < PULSE_STEP_NS
+        return t_ns if fits else otherwise_ns
 
     def time_of(self, counter_ms: int, t_rx_ns: int) -> int:
         """Return the host time of the instant ``counter_ms``, with a message that arrived at
         ``t_rx_ns``."""
         if counter_ms != self._counter_ms:
-            self._counter_ms = counter_ms
-            self._t_ns = self.regression.update(counter_ms, t_rx_ns)
+            ahead = (counter_ms - self._counter_ms) % self._modulus_ms < self._modulus_ms // 2
+            first, self._counter_ms = self._counter_ms < 0, counter_ms
+            by_arrival_ns = self.regression.update(counter_ms, t_rx_ns)
+            t_ns = self._by_pulse(counter_ms, t_rx_ns, by_arrival_ns)
+            if t_ns != by_arrival_ns and ahead and not first:
+                # At the first pulse the times may step back by more than an epoch.
+                t_ns = min(max(t_ns, self._t_ns + 1), t_rx_ns)
+            self._t_ns = t_ns
         return self._t_ns
 
     @property

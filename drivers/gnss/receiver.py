@@ -29,6 +29,7 @@ from vehicled.core.messages import (
     Message,
     PortState,
     Reaction,
+    TimePulse,
 )
 from vehicled.core.ports import Action, Device, Send, Transport
 from vehicled.core.wire.episodes import FaultEpisode
@@ -132,7 +133,7 @@ class GnssReceiver(Device):
     Params: ClassVar[type[ReceiverParams]] = ReceiverParams
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Event, Fault)
-    consumes: tuple[type[Message], ...] = (Corrections,)
+    consumes: tuple[type[Message], ...] = (Corrections, TimePulse)
 
     def __init__(
         self, params: ReceiverParams, messages: Sequence[type[Message]], command_lifetime_ns: int
@@ -271,9 +272,11 @@ class GnssReceiver(Device):
         return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Queue corrections for the receiver, unread."""
+        """Queue corrections for the receiver, unread; a pulse gives the time of its epochs."""
         if isinstance(command, Corrections):
             self._tx.correct(command.data, now_ns)
+        elif isinstance(command, TimePulse):
+            self._clock.on_pulse(command)
 
     def next_due_ns(self) -> int:
         due = self._set_up.due_ns
@@ -327,6 +330,7 @@ class GnssReceiver(Device):
     def _finish(self, epoch: Epoch, messages: list[Message]) -> None:
         lost: Lost = []
         fix = self.fix_of(epoch, lost)
+        self._clock.on_utc(epoch.counter_ms, fix.utc_ns)
         if self.wants_fix:
             for kind, problem in lost:
                 self.usage.lose(kind, *problem)

@@ -41,6 +41,7 @@ _INT, _SHORT, _FLOAT, _DOUBLE = Layout("<i"), Layout("<h"), Layout("<f"), Layout
 _FLOATS3, _BODY, _TICKS = Layout("<3f"), Layout("<i7f"), Layout("<3Q")
 _LABELLED = (Layout("<i4f"), Layout("<i4fh"), Layout("<i4fhf"))
 _ASSET_BODY, _ASSET_MARKER = Layout("<i7ffh"), Layout("<i4fhf")
+_MARK = Layout("<4B")
 _SENDER = Layout("<256s4B4B")
 _CONNECTION = Layout("<QHB4B")
 NAME_BYTES = 256
@@ -52,6 +53,8 @@ LAYOUTS: tuple[Version, ...] = (
 )  # fmt: skip
 """Versions that changed the layout of frames, newest first. A version between two has the older
 layout."""
+LATEST_S = 1e9
+"""Time stamps are below: the server's software counts from its start."""
 TRACKED = 1
 """Bit of a body's parameters: it is tracked in this frame."""
 
@@ -193,6 +196,8 @@ class _Reader:
 
     def __init__(self, data: bytes, version: Version) -> None:
         self.data, self.at, self.end, self.version = data, 0, len(data), version
+        self.marked = False
+        """True if a frame has ended with its mark of zeros."""
 
     def take(self, layout: Layout) -> tuple[float, ...]:
         at = self.at
@@ -350,15 +355,18 @@ def _suffix(r: _Reader) -> dict[str, Any]:
     if r.version >= (2, 6):
         found["params"] = int(r.take(_SHORT)[0])
     if r.end - r.at:
-        r.skip(4)  # end mark
+        r.marked = not any(r.take(_MARK))
     return found
 
 
 def read_frame(payload: bytes, version: Version) -> Frame:
     """Return a frame in the layout of a version. Raises :class:`NatNetError` if it has another
     one."""
-    r = _Reader(payload, version)
-    number = r.integer()
+    return _read_frame(_Reader(payload, version))
+
+
+def _read_frame(r: _Reader) -> Frame:
+    version, number = r.version, r.integer()
     sets = _section(r, _marker_set, 5)
     count, stop = r.section(12)
     others = r.many(_FLOATS3, count)
@@ -381,15 +389,34 @@ def read_frame(payload: bytes, version: Version) -> Frame:
 
 def guess_frame(payload: bytes) -> Frame:
     """Return a frame of an unknown version: of the layouts that consume it exactly the one whose
-    attitudes are rotations, newest first. Raises :class:`NatNetError` if none does."""
+    attitudes are rotations and whose times are times, newest first. Raises :class:`NatNetError` if
+    none does.
+
+    Servers end a frame with a mark of zeros. A layout that leaves none would take the mark, or
+    another field, for part of its times.
+    """
+    without_mark = None
     for version in LAYOUTS:
+        r = _Reader(payload, version)
         try:
-            frame = read_frame(payload, version)
+            frame = _read_frame(r)
         except NatNetError:
             continue
-        if all(is_rotation(body.attitude) for body in frame.bodies):
+        bodies = (*frame.bodies, *(body for bones in frame.skeletons for body in bones.bodies))
+        if not all(is_rotation(body.attitude) for body in bodies) or not _is_time(frame):
+            continue
+        if r.marked:
             return frame
-    raise NatNetError("no known layout of a frame")
+        without_mark = without_mark or frame
+    if without_mark is None:
+        raise NatNetError("no known layout of a frame")
+    return without_mark
+
+
+def _is_time(frame: Frame) -> bool:
+    """True for times that a server may state: seconds of a run, or ticks since its start."""
+    stated = frame.timestamp_s, frame.latency_s
+    return all(0.0 <= each < LATEST_S for each in stated)
 
 
 def is_rotation(attitude: Quaternion) -> bool:

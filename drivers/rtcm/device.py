@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
-from drivers.rtcm.feed import CorrectionFeed, CorrectionProtocol
+from drivers.rtcm.feed import CorrectionFeed, FeedProtocol
 from drivers.rtcm.watch import StallWatch
 from vehicled.core.messages import Corrections, Event, Fault, Message, PortState, Reaction
 from vehicled.core.ports import Action, Device, Reopen, Transport
@@ -17,8 +17,9 @@ class RtcmParams(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     origin: Annotated[str, Meta(min_length=1, max_length=40)] = "rtcm"
     """Name of the source in the log."""
-    protocol: CorrectionProtocol = "rtcm"
-    """Protocol of the corrections. SPARTN is for u-blox receivers with ``spartn = true``."""
+    protocol: FeedProtocol = "rtcm"
+    """Protocol of the corrections. SPARTN is for u-blox receivers with ``spartn = true``, and so is
+    ``pmp``, the RXM-PMP messages of a satellite receiver such as NEO-D9S."""
     stall_s: Annotated[float, Meta(ge=0.0, le=3600.0)] = 20.0
     """Silence after which the port is reopened, s; doubled after each failure, up to 300 s. 0:
     never."""
@@ -74,7 +75,7 @@ class RtcmDevice(Device):
             if self._feed.frames > before:
                 messages = self._on_frame(messages, now_ns)
         if self._watch.due_ns <= now_ns:
-            name = "SPARTN" if self._params.protocol == "spartn" else "RTCM 3"
+            name = {"rtcm": "RTCM 3", "spartn": "SPARTN", "pmp": "RXM-PMP"}[self._params.protocol]
             reason = f"no {name} message for {self._watch.timeout_ns / 1e9:.0f} s"
             self._watch.expire()
             self._tx.append(Reopen(reason))

@@ -1,16 +1,18 @@
-"""RTCM or SPARTN byte stream to messages: the common part of all sources of corrections."""
+"""RTCM, SPARTN or RXM-PMP byte stream to messages: the common part of sources of corrections."""
 
 from collections.abc import Sequence
 from math import hypot
 from typing import Literal
 
-from drivers.rtcm import spartn
+from drivers.rtcm import pmp, spartn
 from drivers.rtcm.codec import STATION_TYPES, FrameReader, Station, decode_station, message_type
 from vehicled.core.messages import Corrections, Event, Message
 from vehicled.core.ports import NEVER_NS
+from vehicled.core.wire.framing import PayloadReader
 from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
 CorrectionProtocol = Literal["rtcm", "spartn"]
+FeedProtocol = Literal["rtcm", "spartn", "pmp"]
 STALE_NS = 2_000_000_000
 """Timeout of an incomplete frame, ns. Longer than a TCP retransmission, which would otherwise lose
 a frame; a false start claims at most a kilobyte, so it seldom waits."""
@@ -30,13 +32,19 @@ class CorrectionFeed:
     is the arrival, because frames are not read.
     """
 
-    def __init__(self, origin: str, wanted: bool, protocol: CorrectionProtocol = "rtcm") -> None:
+    def __init__(self, origin: str, wanted: bool, protocol: FeedProtocol = "rtcm") -> None:
         """Count only, without producing corrections, if ``wanted`` is False, because the profile
         does not expect any."""
         self._origin = origin
         self._wanted = wanted
-        self._spartn = protocol == "spartn"
-        self._reader = spartn.SpartnReader() if self._spartn else FrameReader()
+        self._protocol = protocol
+        self._reader: PayloadReader = (
+            spartn.SpartnReader()
+            if protocol == "spartn"
+            else pmp.PmpReader()
+            if protocol == "pmp"
+            else FrameReader()
+        )
         self._rx_ns = 0
         self._stations: dict[int, Station] = {}
         self._changed_ns = -MOVING_NS
@@ -72,8 +80,16 @@ class CorrectionFeed:
         messages: list[Message] = []
         for frame in frames:
             self.frames += 1
-            number = 0 if self._spartn else message_type(frame)
-            name = spartn.name_of(frame) if self._spartn else str(number) if number else "RTCM3"
+            number = message_type(frame) if self._protocol == "rtcm" else 0
+            name = (
+                spartn.name_of(frame)
+                if self._protocol == "spartn"
+                else pmp.NAME
+                if self._protocol == "pmp"
+                else str(number)
+                if number
+                else "RTCM3"
+            )
             if number in STATION_TYPES:
                 messages += self._on_station(name, decode_station(frame), t_rx_ns)
             if not self._wanted:

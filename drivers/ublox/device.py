@@ -29,6 +29,7 @@ from drivers.ublox.names import ubx_name
 from drivers.ublox.reception import Reception, ReceptionStats
 from drivers.ublox.settings import Params as _Params
 from drivers.ublox.settings import groups, period_ms
+from drivers.ublox.spartn_keys import encode_keys, read_keys
 from drivers.ublox.watch import ORIGIN
 from vehicled.core.messages import (
     Corrections,
@@ -39,9 +40,19 @@ from vehicled.core.messages import (
     Message,
     MotorStatus,
     PortState,
+    TimePulse,
     WheelSpeed,
 )
-from vehicled.core.ports import NEVER_NS, Action, Device, Reopen, Send, SetBaud, Transport
+from vehicled.core.ports import (
+    NEVER_NS,
+    Action,
+    Device,
+    Reopen,
+    SecretRef,
+    Send,
+    SetBaud,
+    Transport,
+)
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused
 
@@ -59,7 +70,7 @@ class UbloxDevice(Device):
     Params: ClassVar[type[_Params]] = _Params
     transport: ClassVar[Transport] = "stream"
     produces: ClassVar[tuple[type[Message], ...]] = (GnssFix, Heading, Corrections, Event, Fault)
-    consumes: tuple[type[Message], ...] = (Corrections,)
+    consumes: tuple[type[Message], ...] = (Corrections, TimePulse)
 
     def __init__(
         self, params: _Params, messages: Sequence[type[Message]], command_lifetime_ns: int
@@ -80,6 +91,7 @@ class UbloxDevice(Device):
         if self._wheel_period_ns:
             self.consumes = (
                 Corrections,
+                TimePulse,
                 MotorStatus if params.metres_per_motor_radian > 0.0 else WheelSpeed,
             )
         if not {GnssFix, Heading} & self._wanted:
@@ -99,6 +111,8 @@ class UbloxDevice(Device):
         self._reception = self._receive()
         self._configuration = Configuration(params, groups(params, messages))
         self._configuration_fault = FaultEpisode("gnss_configuration", ORIGIN)
+        self._keys, self._keys_problem, self._keys_sent = b"", "", True
+        self._keys_fault = FaultEpisode("spartn_keys", ORIGIN)
         self._lacking: tuple[str, ...] = ()
         self._tx = TxQueue(command_lifetime_ns)
         self._open = False
@@ -159,17 +173,44 @@ class UbloxDevice(Device):
                 self._tx.add((SetBaud(self._params.baud),))
         return messages
 
+    @property
+    def secret_ref(self) -> SecretRef | None:
+        """Place of the keys of SPARTN; None without one."""
+        return self._params.secret_ref
+
+    def set_secret(self, text: str) -> None:
+        """Set the keys of SPARTN, which are sent to a receiver that is set up."""
+        self._keys, self._keys_problem = b"", ""
+        try:
+            self._keys = encode_keys(read_keys(text))
+        except ValueError as error:
+            self._keys_problem = f"{self.secret_ref}: {error}"
+        self._keys_sent = False
+
+    def _send_keys(self, now_ns: int) -> list[Message]:
+        """Send the keys; they last until the receiver loses its power."""
+        self._keys_sent = True
+        if self._keys:
+            deadline_ns = now_ns + MAX_TIMEOUT_NS
+            redacted = self._keys[:UBX_OVERHEAD_BYTES]
+            self._tx.add((Send(self._keys, deadline_ns, redacted=redacted),))
+        return self._keys_fault.set(self._keys_problem, now_ns)
+
     def on_rx(self, data: bytes, t_rx_ns: int) -> Sequence[Message]:
         messages: list[Message] = []
         self._bytes_ns = t_rx_ns
         for protocol, frame in self._framer.feed(data):
             self._on_frame(protocol, frame, t_rx_ns, messages)
+        if self.configured and not self._keys_sent:
+            messages += self._send_keys(t_rx_ns)
         return messages
 
     def on_command(self, command: Message, now_ns: int) -> None:
-        """Queue corrections for the receiver, unread."""
+        """Queue corrections for the receiver, unread; a pulse gives the time of its epochs."""
         if isinstance(command, Corrections):
             self._tx.correct(command.data, now_ns)
+        elif isinstance(command, TimePulse):
+            self._reception.on_pulse(command)
         elif isinstance(command, WheelSpeed):
             self._send_speed(command.speed_mps, command.t_ns, now_ns)
         elif isinstance(command, MotorStatus):
@@ -335,6 +376,7 @@ class UbloxDevice(Device):
                 )
             )
         if outcome.answered:
+            self._keys_sent = False
             self._reception.expect(period_ms(self._params))
             self._absent_since_ns = now_ns
             version = self.version

@@ -432,7 +432,7 @@ class RxmCor(NamedTuple):
     ebno_e3: int
     status: int
     """Bits: 0-4 protocol (1 RTCM 3, 2 SPARTN, 29 PMP), 5-6 error (1 none, 2 damaged), 7-8 use (1
-    not used, 2 used)."""
+    not used, 2 used), 28-29 encrypted (2 yes), 30-31 decrypted (1 no, 2 yes)."""
     message: int
     subtype: int
 
@@ -445,6 +445,16 @@ class RxmCor(NamedTuple):
     def used(self) -> int:
         """Use of the message: 0 unknown, 1 not used, 2 used."""
         return self.status >> 7 & 3
+
+    @property
+    def protocol(self) -> int:
+        """Protocol: 1 RTCM 3, 2 SPARTN, 29 PMP."""
+        return self.status & 31
+
+    @property
+    def undecrypted(self) -> bool:
+        """True if the message is encrypted and the receiver could not decrypt it."""
+        return self.status >> 28 & 3 == 2 and self.status >> 30 & 3 == 1
 
 
 class NavDop(NamedTuple):

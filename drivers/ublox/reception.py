@@ -53,7 +53,14 @@ from drivers.ublox.nmea import (
 )
 from drivers.ublox.settings import Params
 from drivers.ublox.watch import ORIGIN, FusionEpisodes
-from vehicled.core.messages import GnssFix, Heading, HeadingKind, Message, Reaction
+from vehicled.core.messages import (
+    GnssFix,
+    Heading,
+    HeadingKind,
+    Message,
+    Reaction,
+    TimePulse,
+)
 from vehicled.core.wire.episodes import FaultEpisode
 from vehicled.core.wire.usage import MessageUsage, Unused, UsageProblem
 
@@ -64,6 +71,9 @@ POSITIONLESS = 10
 SOURCE_NS = 2_000_000_000
 """Silence after which a heading sentence, or the talker of another sentence, no longer stands for
 the others."""
+_RTCM = 1
+_CORRECTIONS = {_RTCM: "RTCM", 2: "SPARTN", 29: "PMP"}
+"""Protocols of corrections by their number in RXM-COR."""
 _SPOOFING = {2: "spoofing indicated", 3: "spoofing indicated by several tests"}
 
 
@@ -112,6 +122,8 @@ class Reception:
         self._rtk = RtkWatch(params.stale_corrections_s)
         self._jamming = FaultEpisode("gnss_jamming", ORIGIN)
         self._spoofing = FaultEpisode("gnss_spoofing", ORIGIN)
+        self._undecrypted = FaultEpisode("spartn_undecrypted", ORIGIN)
+        self._corrections: Counter[str] = Counter()
         self._heading = HeadingWatch(baseline, usage)
         self._heading_source = self._heading_used = 0, -SOURCE_NS
         self._talkers: dict[type, tuple[str, int, int]] = {}
@@ -188,6 +200,10 @@ class Reception:
         """Set the configured time between epochs."""
         self._gaps.expect(period_ms)
 
+    def on_pulse(self, pulse: TimePulse) -> None:
+        """Take a pulse of the PPS pin, which gives the time of the epochs."""
+        self._clock.on_pulse(pulse)
+
     def next_due_ns(self) -> int | None:
         """Return the timeout of the current epoch; None without one."""
         return self._epochs.due_ns
@@ -206,6 +222,7 @@ class Reception:
             *self._rtk.lost(now_ns, reason),
             *self._jamming.set("", now_ns),
             *self._spoofing.set("", now_ns),
+            *self._undecrypted.set("", now_ns),
         ]
 
     # ---------------------------------------------------------------- epochs
@@ -227,6 +244,7 @@ class Reception:
                 self._usage.lose(self._name_of(epoch, kind), *problem)
             if fix is None:
                 continue
+            self._clock.on_utc(epoch.counter_ms, fix.utc_ns)
             if self._wants_fix:
                 messages.append(fix)
             messages += self._gaps.on_epoch(epoch.counter_ms, epoch.last_rx_ns)
@@ -354,7 +372,27 @@ class Reception:
     def _on_rxm_cor(self, report: RxmCor, t_rx_ns: int) -> Sequence[Message]:
         if report.used == 2 and not report.damaged:
             self._used_ns = t_rx_ns
-        return ()
+        if report.protocol not in _CORRECTIONS:
+            return ()
+        counts = self._corrections
+        name = _CORRECTIONS[report.protocol]
+        fate = (
+            "damaged"
+            if report.damaged
+            else "not decrypted"
+            if report.undecrypted
+            else ("of unknown use", "not used", "used", "of unknown use")[report.used]
+        )
+        counts[f"{name} {fate}"] += 1
+        text = ", ".join(f"{count} of {each}" for each, count in sorted(counts.items()))
+        self._usage.remark("RXM-COR", f"the receiver reports {text}")
+        if report.protocol == _RTCM:
+            return ()
+        reason = (
+            "encrypted SPARTN cannot be decrypted: its keys are missing or out of date, state "
+            "spartn_keys_file"
+        )
+        return self._undecrypted.set(reason if report.undecrypted else "", t_rx_ns)
 
     def _on_security(self, report: SecSig, t_rx_ns: int) -> Sequence[Message]:
         messages: list[Message] = []

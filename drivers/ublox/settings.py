@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from drivers.ublox.identity import GENERATION_10, ReceiverIdentity
 from drivers.ublox.keys import KEYS, Items
 from vehicled.core.messages import Corrections, Heading, Message
+from vehicled.core.ports import SecretRef
 
 DynamicModel = Literal[
     "portable",
@@ -62,6 +63,13 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     made of ``MotorStatus``; 0 takes ``WheelSpeed``."""
     spartn: bool = False
     """Accept SPARTN corrections beside RTCM, of receivers that know them."""
+    spartn_source: Literal["ip", "lband"] = "ip"
+    """Source of SPARTN that the receiver uses: messages of the network or of a file, or those of a
+    satellite receiver (RXM-PMP)."""
+    spartn_keys_file: Annotated[str, Meta(max_length=1_000)] = ""
+    """Path of a file with the keys of an encrypted service, see the notes."""
+    spartn_keys_credential: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]*$", max_length=200)] = ""
+    """Name of a service credential with the keys."""
     time_pulse: bool = False
     """Announcements of the pulse on the PPS pin (TIM-TP)."""
     correction_timeout_s: Annotated[int, Meta(ge=1, le=255)] = 60
@@ -92,6 +100,21 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     estimated_heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=3.15)] = 0.2
     """The same of a heading that the receiver holds without GNSS (mode E of THS), rad."""
 
+    def __post_init__(self) -> None:
+        if self.spartn_keys_file and self.spartn_keys_credential:
+            raise ValueError(
+                "spartn_keys_file and spartn_keys_credential are both given; remove one"
+            )
+        if self.secret_ref is not None and not self.spartn:
+            raise ValueError("keys of SPARTN need spartn = true")
+
+    @property
+    def secret_ref(self) -> SecretRef | None:
+        """Return the reference to the keys; None without one."""
+        if not self.spartn_keys_file and not self.spartn_keys_credential:
+            return None
+        return SecretRef(file=self.spartn_keys_file, credential=self.spartn_keys_credential)
+
 
 class Group(NamedTuple):
     """Items written and read back together; few, because a rejection does not name its item."""
@@ -106,7 +129,8 @@ DISPENSABLE = frozenset(
     KEYS[name]
     for port in ("USB", "UART1", "UART2")
     for name in (
-        "CFG-ITFM-ENABLE", f"CFG-{port}INPROT-RTCM3X", f"CFG-{port}INPROT-SPARTN",
+        "CFG-ITFM-ENABLE", "CFG-SPARTN-USE_SOURCE", f"CFG-{port}INPROT-RTCM3X",
+        f"CFG-{port}INPROT-SPARTN",
         *(
             f"CFG-MSGOUT-UBX_{message}_{port}"
             for message in (
@@ -151,7 +175,7 @@ def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
             if Corrections in messages
             else []
         ),
-        *([_group("input of SPARTN", {f"CFG-{port}INPROT-SPARTN": 1})] if params.spartn else []),
+        *(_spartn(port, params) if params.spartn else []),
         _group(
             "rate", {"CFG-RATE-MEAS": period_ms(params), "CFG-RATE-NAV": 1, "CFG-RATE-TIMEREF": 1}
         ),
@@ -212,6 +236,15 @@ def groups_of(identity: ReceiverIdentity, params: Params) -> list[Group]:
         signals = {"CFG-SIGNAL-BDS_B1_ENA": int(not beside), "CFG-SIGNAL-BDS_B1C_ENA": int(beside)}
         found.append(_group("signals of BeiDou", signals, only_if_different=True))
     return found
+
+
+def _spartn(port: str, params: Params) -> list[Group]:
+    source = {"CFG-SPARTN-USE_SOURCE": int(params.spartn_source == "lband")}
+    return [
+        _group("input of SPARTN", {f"CFG-{port}INPROT-SPARTN": 1}),
+        _group("source of SPARTN", source),
+        _messages("report on corrections", port, {"UBX_RXM_COR": 1}),
+    ]
 
 
 def _fusion(params: Params) -> Group:

@@ -278,6 +278,15 @@ DEVICE_KINDS: Mapping[str, tuple[str, str]] = {
         "motion capture on wires",
         "this fraction of the frames is lost, 0.3 if not given",
     ),
+    "pps_doubled": (
+        "sources of pulses on wires",
+        "a second pulse follows each after this time, us, 300000 if not given",
+    ),
+    "pps_inverted": ("sources of pulses on wires", "the line is inverted: both edges exchanged"),
+    "pps_shifted": (
+        "sources of pulses on wires",
+        "pulses come by this much later, us, 5000 if not given",
+    ),
     "encoder_stands": ("wheel encoders on wires", "the first encoder counts no more"),
     "encoder_turned": ("wheel encoders on wires", "the first encoder counts the other way"),
     "encoder_missing": ("wheel encoders on wires", "the last encoder is not on the line"),

@@ -32,6 +32,7 @@ EMULATORS: dict[str, str] = {
     "odrive_ascii": "sim_backend.emulators.odrive:odrive_ascii",
     "odrive_can": "sim_backend.emulators.odrive:odrive_can",
     "ouster": "sim_backend.emulators.point_lidar:OusterUnit",
+    "pps": "sim_backend.emulators.pps:pulse_source",
     "pwm_board": "sim_backend.emulators.pwm_board:pwm_board",
     "roboclaw": "sim_backend.emulators.roboclaw:roboclaw",
     "rplidar": "sim_backend.emulators.rplidar:rplidar",

@@ -115,9 +115,9 @@ class Daemon:
                 return int(pid)
         raise AssertionError("no simulator process")
 
-    def end(self) -> tuple[int, dict[str, Any], str]:
+    def end(self, deadline_s: float = DEADLINE_S) -> tuple[int, dict[str, Any], str]:
         """Wait for the end; return exit status, result and text output."""
-        end = time.monotonic() + DEADLINE_S
+        end = time.monotonic() + deadline_s
         while self._terminal >= 0 and self.process.poll() is None and time.monotonic() < end:
             self._read()
         try:

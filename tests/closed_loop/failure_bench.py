@@ -6,6 +6,7 @@ socket between them is left out, so that a drive costs half a second and can go 
 vehicle is armed again and either drives or does not.
 """
 
+import pathlib
 from collections.abc import Mapping
 from functools import lru_cache
 from math import hypot, inf, isfinite
@@ -283,4 +284,8 @@ def _course() -> Course:
 
 @lru_cache(maxsize=2)
 def _profile(name: str) -> Profile:
-    return load_profile(name)
+    """Return a shipped profile, or one of the tests."""
+    own = [
+        pathlib.Path(__file__).parent / kind / f"{name}.toml" for kind in ("actuators", "sensors")
+    ]
+    return load_profile(next((str(path) for path in own if path.exists()), name))

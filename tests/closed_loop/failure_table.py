@@ -397,6 +397,59 @@ ROWS: tuple[Row, ...] = (
         injected="a loose contact for 1 s, intervals of 0.2 s", vehicle="brakes", within_s=0.8,
         named=_VESC_BACK, stands_s=(0.2, 1.5), recovers="after re-arming",
     ),
+    # An autopilot with ArduPilot, which also has the receiver and the inertial unit.
+    Row(
+        profile="autopilot", failure="drive:autopilot_mode=4@3+2",
+        injected="somebody else changes its mode to HOLD for 2 s", vehicle="brakes",
+        within_s=0.15, named=("actuator_lost", "autopilot_mode_hold"), stands_s=(0.5, 2.5),
+        recovers=_REARM, remark="the sticks are given back at once",
+    ),
+    Row(
+        profile="autopilot", failure="drive:autopilot_sticks@3+2",
+        injected="it acts on the sticks of a transmitter for 2 s", vehicle="brakes",
+        within_s=0.6, named=("actuator_lost", "autopilot_other_sticks"), stands_s=(0.5, 2.5),
+        recovers=_REARM, remark="seen by the channels that it reports",
+    ),
+    Row(
+        profile="autopilot", failure="drive:off@3+2", injected="no data passes for 2 s",
+        vehicle="brakes", within_s=0.7, off_course_m=0.07,
+        named=("actuator_lost", "autopilot_mode_hold", "autopilot_ready", "autopilot_silent"),
+        stands_s=(2.5, 5.0), recovers=_REARM, remark="its own failsafe holds meanwhile",
+    ),
+    # Wheel encoders at a microcontroller.
+    Row(
+        profile="encoders", failure="encoder:encoder_stands@3+3",
+        injected="the left encoder counts no more for 3 s", vehicle="controlled stop",
+        within_s=0.8, named=("encoder_wrong", "gnss_refused", "message_unused", "speed_mismatch"),
+        counted=GATE, stands_s=(1.0, 3.0), recovers=_REARM,
+        remark="the mean speed is wrong by half until a metre shows which encoder stands",
+    ),
+    Row(
+        profile="encoders", failure="encoder:encoder_turned@3+3",
+        injected="the left encoder counts the other way for 3 s", vehicle="brakes", within_s=0.8,
+        named=("encoder_wrong", "gnss_refused", "message_unused", "speed_mismatch", "stalled"),
+        counted=GATE, stands_s=(1.0, 3.0), recovers=_REARM,
+    ),
+    Row(
+        profile="encoders", failure="encoder:encoder_missing@3+2",
+        injected="the right encoder is not on the line for 2 s", vehicle="drives on",
+        within_s=0.1, named=("encoder_wrong", "message_unused"),
+    ),
+    Row(
+        profile="encoders", failure="encoder:encoder_jumps@3+1",
+        injected="the count of the left encoder jumps by 100000", vehicle="drives on",
+        within_s=0.1, named=("encoder_wrong", "message_unused"),
+    ),
+    Row(
+        profile="encoders", failure="encoder:encoder_resets@3+1",
+        injected="the board restarts", vehicle="drives on", within_s=0.6,
+        named=("encoder_silent",), remark="it is asked for counts again",
+    ),
+    Row(
+        profile="encoders", failure="encoder:off@3+2", injected="no data passes for 2 s",
+        vehicle="drives on", within_s=0.6, named=("encoder_silent",),
+        remark="the speed is that of GNSS",
+    ),
 )  # fmt: skip
 """All rows, in the order of the document."""
 

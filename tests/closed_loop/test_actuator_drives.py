@@ -32,6 +32,16 @@ def acting(name: str) -> list[str]:
     return [port for port, table in devices.items() if table.capabilities is not None]
 
 
+def patience(name: str) -> tuple[str, ...]:
+    """Return limits that a busy test computer keeps."""
+    found = (*WIDE_LIMITS, "--set", "sim.command_timeout_s=2")
+    for port, table in load_profile(file(name)).devices.items():
+        for key, limit in (("silence_s", "2"), ("timeout_ms", "4000")):
+            if table.capabilities is not None and hasattr(table.driver.selected, key):
+                found += ("--set", f"devices.{port}.driver.{table.driver.name}.{key}={limit}")
+    return found
+
+
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_course_is_followed_on_wires(drive: Drive, name: str) -> None:
     _, result, said = drive("--profile", file(name), *CIRCLE, "--duration", "6")
@@ -62,14 +72,22 @@ def test_lot17_is_driven_on_wires_and_repeats(drive: Drive, name: str) -> None:
     assert drive(*options)[1]["digest"] == result["digest"]
 
 
+@pytest.mark.soak
+@pytest.mark.xdist_group("wall")
+@pytest.mark.parametrize("name", PROFILES)
+def test_lot17_is_driven_in_wall_time(start: Start, name: str) -> None:
+    daemon = start(
+        "--profile", file(name), "--course", "lot17", "--link", "wires", "--clock", "wall",
+        *patience(name),
+    )  # fmt: skip
+    status, result, said = daemon.end(deadline_s=900.0)
+    assert status == 0, said
+    assert result["cross_track_m"]["mean"] < 0.1
+
+
 @pytest.mark.xdist_group("wall")
 @pytest.mark.parametrize("name", sampled(PROFILES, lambda name: name == "two_motors"))
 def test_wall_time_opens_real_ports(start: Start, name: str) -> None:
-    patient = (*WIDE_LIMITS, "--set", "sim.command_timeout_s=2")
-    for port, table in load_profile(file(name)).devices.items():
-        for key, limit in (("silence_s", "2"), ("timeout_ms", "4000")):
-            if table.capabilities is not None and hasattr(table.driver.selected, key):
-                patient += ("--set", f"devices.{port}.driver.{table.driver.name}.{key}={limit}")
     daemon = start(
         "--profile",
         file(name),
@@ -79,7 +97,7 @@ def test_wall_time_opens_real_ports(start: Start, name: str) -> None:
         "wires",
         "--clock",
         "wall",
-        *patient,
+        *patience(name),
         watched=True,
     )
     daemon.wait_until_driving(speed_mps=0.5)

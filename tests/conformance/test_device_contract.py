@@ -13,6 +13,7 @@ from drivers.autopilot import codec as mavlink
 from drivers.autopilot.device import AutopilotDevice
 from drivers.encoder.device import EncoderDevice, EncoderParams
 from drivers.gnss import septentrio, unicore
+from drivers.gnss.pps import PpsDevice, PpsParams
 from drivers.imu import bno08x, mip, n100, vectornav, witmotion, xsens
 from drivers.lidar import hokuyo, ldrobot, ouster, rplidar, sick, velodyne, ydlidar
 from drivers.mocap import natnet, vicon, vrpn
@@ -56,9 +57,11 @@ from vehicled.core.messages import (
     PortState,
     RcChannels,
     ReferenceState,
+    TimePulse,
     WheelSpeed,
 )
 from vehicled.core.ports import NEVER_NS, Device, Reopen, Send, SetBaud
+from vehicled.core.wire import pps
 from vehicled.core.wire.can import pack
 from vehicled.core.wire.datagram import pack as datagram
 
@@ -479,6 +482,12 @@ DEVICES: dict[str, tuple[Callable[[], Device], bytes]] = {
     "vesc_forward": (
         lambda: VescForward(ForwardingParams(), MOTOR_OUTPUT, LIFETIME_NS),
         b"".join(map(frame_uart, FORWARDED)) * 3,
+    ),
+    "pps": (
+        lambda: PpsDevice(PpsParams(), [TimePulse], LIFETIME_NS),
+        b"".join(
+            pps.encode(pps.PulseStamps(i, 10**9 * i, 0, 0, 10**9 * i + 1000)) for i in range(1, 9)
+        ),
     ),
     "encoder": (
         lambda: EncoderDevice(

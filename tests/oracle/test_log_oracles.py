@@ -121,6 +121,7 @@ SAMPLES: tuple[Message, ...] = (
         (0.9, 0.8),
     ),
     messages.PlannedMotion(37, (0.0, 0.5), (1.0, 1.4), (-2.0, -1.8), (0.5, 0.5), (0.9, -0.8)),
+    messages.TimePulse(39, 40, 1_767_225_600 * 10**9, 0.0123, 2e-6),
     messages.MapPose(
         36,
         37,

@@ -203,6 +203,15 @@ def test_a_contradiction_ends_when_both_turn() -> None:
     assert speeds(found)
 
 
+def test_after_a_standstill_encoders_that_contradicted_each_other_are_judged_anew() -> None:
+    """They were withheld until a metre was driven, and without them nothing is driven."""
+    bench = Bench(signs=(1, 1))
+    bench.drive(0, 80, lines=25)
+    found = [message for _ in range(30) for message in bench.line(0, 1920)]
+    assert [each[:2] for each in faults(found)] == [("encoder_wrong", False)]
+    assert set(speeds(found)) == {0.0}
+
+
 def test_a_missing_encoder_is_named() -> None:
     bench = Bench(signs=(1, 1))
     [(code, _, reason)] = faults(bench.line(5))

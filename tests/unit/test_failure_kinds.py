@@ -14,6 +14,7 @@ from sim_backend.emulators import (
     lidar,
     mocap,
     point_lidar,
+    pps,
     rc,
     ublox,
     vesc,
@@ -48,6 +49,7 @@ def test_every_kind_that_a_device_adds_is_in_the_table() -> None:
         *lidar.KINDS,
         *mocap.KINDS,
         *point_lidar.KINDS,
+        *pps.KINDS,
         *rc.KINDS,
     }
     assert own == set(DEVICE_KINDS)

@@ -119,16 +119,12 @@ def test_a_frame_of_each_version_comes_back(version: natnet.Version, frame: natn
 
 
 @given(frame=frames(), version=st.sampled_from(natnet.LAYOUTS))
-def test_a_frame_of_an_unknown_version_is_read_with_its_bodies(
+def test_one_frame_of_an_unknown_version_is_read_as_by_its_version(
     frame: natnet.Frame, version: natnet.Version
 ) -> None:
-    content = natnet.read(natnet.write_frame(frame, version))
-    assert isinstance(content, natnet.Frame)
-    if frame.bodies:
-        assert [each.number for each in content.bodies] == [each.number for each in frame.bodies]
-        assert [each.position_m for each in content.bodies] == [
-            each.position_m for each in frame.bodies
-        ]
+    """A frame without the end mark of another layout used to take that mark for a time."""
+    data = natnet.write_frame(frame, version)
+    assert natnet.read(data) == natnet.read(data, version)
 
 
 @given(data=st.binary(max_size=300), head=st.sampled_from([1, 5, 7]))

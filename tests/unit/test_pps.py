@@ -63,6 +63,19 @@ def test_pulses_that_stopped_or_never_came_have_no_offset(tmp_path: Path) -> Non
     assert all("no pulse yet" in each.text for each in found[1:])
 
 
+@pytest.mark.parametrize(("begins", "edge"), [("assert", "assert"), ("clear", "clear")])
+def test_the_edge_before_the_shorter_time_marks_the_second(
+    tmp_path: Path, begins: str, edge: str
+) -> None:
+    ends = "clear" if begins == "assert" else "assert"
+    stamps = {begins: "1520598954.000012500#3\n", ends: "1520598954.100012500#3\n"}
+    source(tmp_path / "pps0", assert_=stamps["assert"], clear=stamps["clear"])
+    (found,) = sources(tmp_path, 1_520_598_955.0)
+    assert (found.edge, found.offset_s) == (edge, pytest.approx(12.5e-6, abs=1e-9))
+    assert ('edge = "clear"' in found.text) == (edge == "clear")
+
+
 def test_a_computer_without_pulses_has_no_source(tmp_path: Path) -> None:
     assert sources(tmp_path / "none") == []
-    assert PulseSource("/dev/pps0", "", 1, 0.5, -1e-6).text.endswith("-1 us from them")
+    text = PulseSource("/dev/pps0", "", 1, 0.5, -1e-6).text
+    assert '-1 us from them; in a profile: port = "pps:/sys/class/pps/pps0"' in text

@@ -36,6 +36,7 @@ from vehicled.runtime.ports.discover import (
     udev_rule,
 )
 from vehicled.runtime.ports.probe import Answer, probe
+from vehicled.runtime.ports.refclock import attached_units
 from vehicled.runtime.realtime import RealtimeReport, RealtimeSetting
 
 SPEAKERS = {
@@ -150,6 +151,9 @@ class ComputerReport(Struct, frozen=True, kw_only=True):
     """Messages understood on the probed ports, by address."""
     pulses: list[PulseSource]
     """Pulses per second, and how far this computer's clock is from them."""
+    refclocks: dict[int, int]
+    """Units of chrony's and ntpd's reference clocks in shared memory, with the processes that have
+    attached each."""
 
 
 def doctor(arguments: Namespace) -> int:
@@ -254,6 +258,7 @@ def _report(
         i2c=ports.i2c,
         received=received,
         pulses=sources(),
+        refclocks=attached_units(),
     )
 
 
@@ -270,6 +275,10 @@ def _text(report: ComputerReport) -> list[str]:
         "",
     ]
     lines += [f"{each.device} ({each.name or 'no name'}): {each.text}" for each in report.pulses]
+    lines += [
+        f"reference clock in shared memory, unit {unit}: attached by {count}"
+        for unit, count in report.refclocks.items()
+    ]
     if report.measured is not None:
         lines += [*_measured_text(report.measured), ""]
     if report.claim is not None:

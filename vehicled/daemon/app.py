@@ -346,8 +346,9 @@ def sources(profile: Profile) -> list[MonitoredSource]:
         if device.capabilities is not None or device.rate_hz is None:
             continue
         for message in _types(device):
-            if message in (ReferenceState, messages.RcChannels):
-                continue  # the drive does not depend on who judges it, and a handset may be off
+            if message in (ReferenceState, messages.RcChannels, messages.TimePulse):
+                # The drive does not depend on who judges it or on pulses; a handset may be off.
+                continue
             silence_s = explicit.get(message, 10.0 / device.rate_hz)
             found.append(
                 MonitoredSource(

@@ -40,6 +40,7 @@ _TITLES = {
     "vrpn": "a VRPN server (driver vrpn)",
     "vicon": "objects of a Vicon Tracker (driver vicon)",
     "mavlink": "MAVLink of an autopilot (driver mavlink_autopilot)",
+    "encoder": "counts of wheel encoders (driver encoder)",
     "rplidar": "RPLIDAR (driver rplidar)",
     "ydlidar": "YDLIDAR (driver ydlidar)",
     "ldrobot": "an LDROBOT LD06 (driver ldrobot)",

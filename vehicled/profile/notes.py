@@ -238,7 +238,7 @@ def _receiver_inputs(profile: Profile) -> Iterator[Note]:
     spartn = {
         name
         for name, table in profile.devices.items()
-        if getattr(table.driver.selected, "protocol", "") == "spartn"
+        if getattr(table.driver.selected, "protocol", "") in ("spartn", "pmp")
     }
     given = {message for table in profile.devices.values() for message in table.messages}
     for name, table in profile.devices.items():

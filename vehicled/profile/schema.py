@@ -53,7 +53,7 @@ Carried = Literal[
     "GnssFix", "ImuSample", "Heading", "MotorStatus", "WheelSpeed", "SteeringFeedback",
     "Corrections", "OperatorCommand", "ActuatorCommand", "TeleopCommand", "Heartbeat",
     "ObstacleRange", "LaserScan", "ReferenceState", "RcChannels", "MapPose", "NeighbourState",
-    "HeightMap",
+    "HeightMap", "TimePulse",
 ]  # fmt: skip
 """Message types that may pass a device; all others live inside the daemon or in its log."""
 

@@ -73,6 +73,13 @@ SUPPORTED: tuple[SupportedDevices, ...] = (
         _R, "lines of text of a UM982; no binary log",
     ),
     SupportedDevices(
+        ("pps",), "gnss/NOTES-pps.md",
+        "PPS pin of a GNSS receiver, at a pin of the computer or a line DCD", "kernel",
+        "second of each pulse, error of the computer's clock; exact times of GNSS epochs; samples "
+        "for chrony and ntpd",
+        _V, "the structures of chrony, gpsd and the kernel; no real pulse",
+    ),
+    SupportedDevices(
         ("ntrip",), "ntrip/NOTES.md",
         "NTRIP caster, versions 1 and 2", "TCP, TLS", "corrections for the receiver",
         _R, "streams and source tables of public casters; RTKLIB as the other side",

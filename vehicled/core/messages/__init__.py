@@ -31,7 +31,7 @@ ALL: tuple[type[Message], ...] = (
     HostHealth, MachineCall, LaserScan, GarbageCollection, ModeChange, Setpoint, CourseCommand,
     SpeedCommand, ParameterCommand, ReferenceState, RcChannels, ObstacleContact, MapPose,
     ActuatorStatus, NeighbourState, VirtualWorld, VirtualScan, GearReport,
-    PlannedMotion, HeightMap,
+    PlannedMotion, HeightMap, TimePulse,
 )  # fmt: skip
 """Every message type, in the order of the log's channels."""
 

@@ -423,3 +423,16 @@ class MapPose(Message, frozen=True):
     fit: float = NAN
     """Fraction of the returns that lie on the map's surfaces; 1 of motion capture."""
     outcome: MapMatch = MapMatch.SEARCHING
+
+
+class TimePulse(Message, frozen=True):
+    """Pulse at a second of UTC from the PPS pin of a GNSS receiver, stamped by the kernel."""
+
+    t_ns: Int64
+    t_rx_ns: Int64
+    utc_ns: Int64 = 0
+    """UTC of the pulse, a whole second; 0 while no receiver names it."""
+    clock_offset_s: float = NAN
+    """Clock of the computer less UTC, s."""
+    jitter_s: float = NAN
+    """Standard deviation of one stamp, by the intervals of the last pulses, s."""

@@ -22,6 +22,7 @@ from vehicled.core.messages import (
     MotorStatus,
     StateEstimate,
     TaskTick,
+    TimePulse,
     VirtualScan,
     virtual_returns,
 )
@@ -38,6 +39,7 @@ NEWEST: tuple[type[Message], ...] = (
     ControlCommand,
     ActuatorCommand,
     GnssFix,
+    TimePulse,
     MotorStatus,
     HostHealth,
     GroundTruth,
@@ -232,6 +234,11 @@ def _gnss(m: GnssFix) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _pulse(m: TimePulse) -> dict[str, Any]:
+    known = isfinite(m.clock_offset_s)
+    return {"clock_us": round(1e6 * m.clock_offset_s, 1) if known else None}
+
+
 def _motor(m: MotorStatus) -> dict[str, Any]:
     temperatures = [
         t - ZERO_CELSIUS_K
@@ -265,6 +272,7 @@ _MAKERS: tuple[tuple[str, type[Message], Callable[[Any], dict[str, Any]]], ...] 
     ("control", ControlCommand, _control),
     ("actuator", ActuatorCommand, _actuator),
     ("gnss", GnssFix, _gnss),
+    ("pulse", TimePulse, _pulse),
     ("motor", MotorStatus, _motor),
     ("host", HostHealth, _host),
     ("truth", GroundTruth, _truth),

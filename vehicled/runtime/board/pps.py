@@ -32,6 +32,8 @@ class PulseSource(Struct, frozen=True):
     """Time since the newest pulse; None before the first."""
     offset_s: float | None
     """Computer's clock less the second of the pulse, from -0.5 to 0.5; None while none comes."""
+    edge: str = "assert"
+    """Edge that marks the second, as the kernel calls it: pulses are shorter than the pauses."""
 
     @property
     def text(self) -> str:
@@ -43,8 +45,11 @@ class PulseSource(Struct, frozen=True):
             )
         if self.offset_s is None:
             return f"no pulse for {self.age_s:.0f} s"
+        folder, edge = FOLDER / self.device.rpartition("/")[2], self.edge
         return (
-            f"pulses every second; this computer's clock is {self.offset_s * 1e6:+.0f} us from them"
+            f"pulses every second; this computer's clock is {self.offset_s * 1e6:+.0f} us from "
+            f'them; in a profile: port = "pps:{folder}", driver = "pps"'
+            + (f', edge = "{edge}"' if edge != "assert" else "")
         )
 
 
@@ -56,15 +61,15 @@ def sources(folder: Path = FOLDER, now_s: float | None = None) -> list[PulseSour
 
 def _source(folder: Path, now_s: float) -> PulseSource:
     name = " ".join(filter(None, (_read(folder / "name"), _read(folder / "path"))))
-    newest: tuple[int, int, int] | None = None
+    stamps = {}
     for edge in ("assert", "clear"):
         found = _STAMP.match(_read(folder / edge))
         if found and int(found[3]):
-            stamp = int(found[1]), int(found[2]), int(found[3])
-            newest = newest if newest is not None and newest[:2] > stamp[:2] else stamp
-    if newest is None:
+            stamps[edge] = int(found[1]), int(found[2]), int(found[3])
+    if not stamps:
         return PulseSource(f"/dev/{folder.name}", name, 0, None, None)
-    seconds, fraction_ns, count = newest
+    edge = _edge_of({key: seconds + 1e-9 * part for key, (seconds, part, _) in stamps.items()})
+    seconds, fraction_ns, count = stamps[edge]
     age_s = now_s - seconds - fraction_ns * 1e-9
     offset_ns = fraction_ns - (1_000_000_000 if fraction_ns >= 500_000_000 else 0)
     return PulseSource(
@@ -73,7 +78,17 @@ def _source(folder: Path, now_s: float) -> PulseSource:
         count,
         age_s,
         offset_ns * 1e-9 if abs(age_s) <= FRESH_S else None,
+        edge,
     )
+
+
+def _edge_of(stamps_s: dict[str, float]) -> str:
+    """Return the edge that begins a pulse: the newest where only one is stamped now, else that
+    before the shorter time."""
+    newest = max(stamps_s, key=stamps_s.__getitem__)
+    if len(stamps_s) < 2 or abs(stamps_s["assert"] - stamps_s["clear"]) >= 1.0:
+        return newest
+    return "assert" if (stamps_s["clear"] - stamps_s["assert"]) % 1.0 <= 0.5 else "clear"
 
 
 def _read(file: Path) -> str:

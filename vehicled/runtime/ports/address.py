@@ -7,6 +7,8 @@
                                                SBUS has them
 ``pty:/tmp/vehicled/gnss``                     a pseudo terminal; the same code
 ``tcp:HOST:PORT``                              a TCP server
+``counter:/sys/bus/counter/devices/counter0/count0``  a quadrature decoder of the processor;
+                                               ``second`` is that of the other wheel
 ``udp:HOST:PORT?listen=1511``                  datagrams of a host; ``listen`` is the port here
 ``udp:HOST:PORT?listen=1511&group=239.255.42.99``  the same, of a multicast group; ``interface`` is
                                                an address of this computer
@@ -15,6 +17,9 @@
 ``tls:HOST:PORT?verify=yes``                   the same through TLS; also written ``tcp+tls:``.
                                                ``verify``: yes, no, or a file
 ``i2c:/dev/i2c-1?device=0x40``                 a device on an I2C bus, by its address
+``pps:/dev/pps0?shm=2``                        pulses that the kernel stamps, and where chrony or
+                                               ntpd takes the time: a segment of shared memory,
+                                               or ``sock``, the socket of a ``refclock SOCK``
 ``can:can0``                                   an interface of the kernel
 ``can:slcan:/dev/ttyACM0?bitrate=500000``      a serial CAN adapter
 ``can:udp:239.74.163.2:43113?hop_limit=0``     a multicast group that stands in for a bus
@@ -42,7 +47,7 @@ from vehicled.runtime.ports.read_budget import LINE_BYTES_PER_S
 
 FORMS = (
     "serial:PATH, pty:PATH, tcp:HOST:PORT, tls:HOST:PORT, udp:HOST:PORT, "
-    "i2c:PATH?device=ADDRESS, can:INTERFACE, "
+    "i2c:PATH?device=ADDRESS, pps:PATH, counter:PATH, can:INTERFACE, "
     "can:slcan:PATH or can:udp:GROUP:PORT"
 )
 _UNSTABLE = re.compile(r"/dev/tty(USB|ACM)\d+$")
@@ -98,6 +103,25 @@ class I2cAddress(Address, frozen=True, kw_only=True):
     path: str
     device: Annotated[int, Meta(ge=0x08, le=0x77)] = 0x40
     """Address of the device, 7 bits."""
+
+
+class PpsAddress(Address, frozen=True, kw_only=True):
+    """Source of pulses per second, and the outputs for chrony or ntpd."""
+
+    path: str
+    """``/dev/pps0``, or ``/sys/class/pps/pps0``, which every user may read."""
+    shm: Annotated[int, Meta(ge=-1, le=255)] = -1
+    """Unit of the shared memory segment, as in ``refclock SHM 2``; -1: none."""
+    sock: str = ""
+    """Path of chrony's socket, as in ``refclock SOCK PATH``; empty: none."""
+
+
+class CounterAddress(Address, frozen=True, kw_only=True):
+    """Counters of the kernel: ``/sys/bus/counter/devices/counter0/count0``."""
+
+    path: str
+    second: str = ""
+    """Folder of a second one; empty: none."""
 
 
 class UdpAddress(Address, frozen=True, kw_only=True):
@@ -168,6 +192,10 @@ def parse(url: str, transport: Transport = "") -> Address:
             return _struct(TlsAddress, url, query, host=host, port=port)
         case "i2c", _:
             return _i2c(url, rest, query)
+        case "counter", _:
+            return _struct(CounterAddress, url, query, path=_path(url, rest))
+        case "pps", _:
+            return _struct(PpsAddress, url, query, path=_path(url, rest))
         case "can", "slcan":
             slcan = _struct(SlcanAddress, url, query, path=_path(url, rest.partition(":")[2]))
             if slcan.bitrate not in BITRATES:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from vehicled.core.ports import Transport
 from vehicled.runtime.ports.address import (
     Address,
+    CounterAddress,
     I2cAddress,
+    PpsAddress,
     SerialAddress,
     SlcanAddress,
     SocketCanAddress,
@@ -50,7 +52,7 @@ def make_port(name: str, url: str, transport: Transport = "") -> "SupervisedPort
 
 def _watch(address: Address) -> Arrival | None:
     """Watch for the device of an address; None for one of the network."""
-    if isinstance(address, SerialAddress | SlcanAddress | I2cAddress):
+    if isinstance(address, SerialAddress | SlcanAddress | I2cAddress | PpsAddress):
         return arrival_of(path=address.path)
     return (
         arrival_of(interface=address.interface) if isinstance(address, SocketCanAddress) else None
@@ -77,6 +79,14 @@ def _opener(address: Address) -> Opener:
             from vehicled.runtime.ports.i2c_channel import open_i2c
 
             return partial(open_i2c, address)
+        case CounterAddress():
+            from vehicled.runtime.ports.counter_channel import open_counter
+
+            return partial(open_counter, address)
+        case PpsAddress():
+            from vehicled.runtime.ports.pps_channel import open_pps
+
+            return partial(open_pps, address)
         case UdpAddress():
             from vehicled.runtime.ports.udp_channel import open_udp
 

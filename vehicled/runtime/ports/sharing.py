@@ -13,6 +13,7 @@ from vehicled.profile.schema import DeviceTable
 from vehicled.runtime.ports.address import (
     Address,
     I2cAddress,
+    PpsAddress,
     SerialAddress,
     SlcanAddress,
     SocketCanAddress,
@@ -80,6 +81,8 @@ def _place(address: Address) -> tuple[Any, ...]:
             return "line", os.path.realpath(address.path)
         case I2cAddress():
             return "i2c", os.path.realpath(address.path), address.device
+        case PpsAddress():
+            return "pps", os.path.basename(os.path.realpath(address.path))
         case TcpAddress():
             return "tcp", address.host.lower().rstrip("."), address.port
         case UdpAddress():

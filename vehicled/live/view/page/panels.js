@@ -105,7 +105,8 @@ export class Panels {
   }
 
   now(now) {
-    const g = this.gauges, facts = this.facts, { estimate, control, actuator, gnss, motor, host } = now;
+    const g = this.gauges, facts = this.facts, { estimate, control, actuator, gnss, pulse, motor, host } = now;
+    const clock = pulse == null ? "" : pulse.clock_us == null ? ", pulses without a second" : `, clock ${pulse.clock_us.toFixed(0)} µs from UTC`;
     const speed = Math.abs(estimate?.v ?? 0), most = Math.min(facts.max_speed_mps, this.status?.speed_cap_mps ?? Infinity);
     // The stopping distance always sets a cap; one that does not limit the speed is not a warning.
     const capped = this.status?.reaction === "CAP_SPEED";
@@ -125,7 +126,7 @@ export class Panels {
     g.estimate.set(estimate ? estimate.status.toLowerCase() : "none so far", sigma == null ? "" : `sigma ${(100 * sigma).toFixed(1)} cm, ${number(estimate.sigma_yaw, 3)} rad`,
       estimate && estimate.status === "RUNNING" ? "good" : "warn");
     g.gnss.set(gnss ? (gnss.carrier === "none" ? gnss.fix.replace("_", " ") : `RTK ${gnss.carrier}`) : "no data yet",
-      gnss ? `${gnss.satellites} satellites${gnss.correction_s == null ? "" : `, corrections ${gnss.correction_s.toFixed(1)} s`}` : "", gnss?.carrier === "fixed" ? "good" : "warn");
+      gnss ? `${gnss.satellites} satellites${gnss.correction_s == null ? "" : `, corrections ${gnss.correction_s.toFixed(1)} s`}${clock}` : "", gnss?.carrier === "fixed" ? "good" : "warn");
     const [gnssAge, imuAge, wheelAge] = actuator?.ages ?? [];
     const age = (value) => (value == null ? "–" : value.toFixed(0));
     g.ages.set(`${age(gnssAge)} / ${age(imuAge)} / ${age(wheelAge)} ms`, "GNSS / IMU / wheels");
