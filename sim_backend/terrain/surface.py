@@ -79,7 +79,8 @@ class Terrain:
         u, v, z = p - i, q - j, self._z
         low = z[j, i] + u * (z[j, east] - z[j, i])
         high = z[north, i] + u * (z[north, east] - z[north, i])
-        return low + v * (high - low)
+        found: Array = low + v * (high - low)
+        return found
 
     def _patch(self, i: int, j: int) -> Patch:
         """Return the coefficients of u^k v^l, row by row, of the cell from node (i, j) on."""

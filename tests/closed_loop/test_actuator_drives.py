@@ -32,7 +32,7 @@ def acting(name: str) -> list[str]:
     return [port for port, table in devices.items() if table.capabilities is not None]
 
 
-def patience(name: str) -> tuple[str, ...]:
+def wide_limits(name: str) -> tuple[str, ...]:
     """Return limits that a busy test computer keeps."""
     found = (*WIDE_LIMITS, "--set", "sim.command_timeout_s=2")
     for port, table in load_profile(file(name)).devices.items():
@@ -78,7 +78,7 @@ def test_lot17_is_driven_on_wires_and_repeats(drive: Drive, name: str) -> None:
 def test_lot17_is_driven_in_wall_time(start: Start, name: str) -> None:
     daemon = start(
         "--profile", file(name), "--course", "lot17", "--link", "wires", "--clock", "wall",
-        *patience(name),
+        *wide_limits(name),
     )  # fmt: skip
     status, result, said = daemon.end(deadline_s=900.0)
     assert status == 0, said
@@ -97,7 +97,7 @@ def test_wall_time_opens_real_ports(start: Start, name: str) -> None:
         "wires",
         "--clock",
         "wall",
-        *patience(name),
+        *wide_limits(name),
         watched=True,
     )
     daemon.wait_until_driving(speed_mps=0.5)

@@ -203,7 +203,7 @@ def test_wheels_that_do_not_follow_the_plan_round_a_post_are_braked_before_it(tm
     course = load_course("straight_run:length_m=20,speed_mps=3")
     place = on_course(9.0, course=course)
     drive = Drive(tmp_path, post(*place), course=course)
-    drive.pair.controller.lateral_offset = LateralOffset(8.0, 0.3, 0.0, 0.0, 1.2)
+    drive.pair.controller.lateral_offset = LateralOffset(8.0, 0.3, 0.0, 0.0, 1.2)  # type: ignore[attr-defined]
     drive.until(8.0, lambda t: place, stop=lambda: "obstacle_too_near" in drive.codes)
     assert drive.pair.world.motion.speed_mps > 2.0
     drive.until(10.0, lambda t: place, stop=lambda: drive.pair.machine.mode is Mode.STANDBY)

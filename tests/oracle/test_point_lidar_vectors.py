@@ -50,7 +50,8 @@ def test_returns_of_a_velodyne_are_where_velodyne_decoder_places_them(case: Any)
     "case", [c for c in CASES["ouster"] if "file" in c], ids=lambda case: case["file"]
 )
 def test_pixels_of_an_ouster_are_where_its_own_sdk_places_them(case: Any) -> None:
-    params = OusterParams(**params_of(json.dumps(case["metadata"])))
+    stated: dict[str, Any] = params_of(json.dumps(case["metadata"]))
+    params = OusterParams(**stated)
     device = OusterDevice(params, [LaserScan], 0)
     datagram = gzip.decompress(base64.b64decode(case["packet"]))
     kind = packet_type(params.profile, params.columns_per_packet, params.channels)

@@ -31,7 +31,7 @@ RADIUS_M = 4.0
 
 @dataclass
 class Passage:
-    """What the vehicle passes, and how."""
+    """Bodies that the vehicle passes, and its own motion."""
 
     scene: Scene
     bend: bool = False
