@@ -163,7 +163,8 @@ def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None
     supervisor = pair.machine.supervisor
     assert supervisor._rules == RULES
     for mode in Mode:
-        tested = {code for code, *_ in (*supervisor._flags[mode], *supervisor._bounds[mode])}
+        limits = *supervisor._upper[mode], *supervisor._bounds[mode]
+        tested = {code for code, *_ in (*supervisor._flags[mode], *limits)}
         assert tested == {rule.code for rule in RULES if mode in rule.modes}
     assert all(rule.modes for rule in RULES)
     package = Path(vehicled.safety.__file__).parent

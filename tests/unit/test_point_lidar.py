@@ -41,8 +41,11 @@ def turns(
     stamp_us: int = 0,
     product: int = 0x22,
 ) -> list[Message]:
-    """Return the messages of a driver of a VLP-16 on a pole of 1 m. ``height_of(ranges, bearings, heights)``
-    returns which points of a fine line along each beam are solid."""
+    """Return the messages of a driver of a VLP-16 on a pole of 1 m.
+
+    ``height_of(ranges, bearings, heights)`` returns which points of a fine line along each beam are
+    solid.
+    """
     device = VelodyneDevice(params or VelodyneParams(), list(wants), 0)
     device.mount((0.0, 0.0, BEAM))
     device.on_port(PortState.OPENED, "", 0)

@@ -1,7 +1,7 @@
 """The motion monitor tick by tick: each of its durations just below and just above what starts it,
 with numbers worked out here."""
 
-from math import asin, inf, nan, pi, sqrt
+from math import asin, inf, isfinite, nan, pi, sqrt
 from typing import Any
 
 import pytest
@@ -662,6 +662,10 @@ def test_a_speed_that_only_the_fixes_prove(ground: float, speed: float, faster: 
     motion.tick(0.5, ground=ground, sigma=1e-4)
     assert motion.motion.faster_mps(motion.now_ns, speed) == (
         pytest.approx(ground, abs=1e-3) if faster else 0.0
+    )
+    # Against the limit it counts whether the estimate agrees or not.
+    assert motion.motion.proven_mps(motion.now_ns) == pytest.approx(
+        ground if isfinite(ground) else 0.0, abs=1e-3
     )
 
 

@@ -291,8 +291,10 @@ def moving_at_obstacle(m: Monitors, value: tuple[float, float], _: int) -> dict[
     return {"estimate": replace(ESTIMATE, speed_mps=value[1])}
 
 
-def overspeed(value: float) -> float:
-    return value
+def speeds(m: Monitors, value: tuple[float, float], _: int) -> dict[str, Any]:
+    """Set the speed of the estimate, and that which the fixes prove."""
+    set_fields(m.motion, proven_mps=lambda _now_ns: value[1])
+    return {"estimate": replace(ESTIMATE, speed_mps=value[0])}
 
 
 def jumps(m: Monitors, value: float, _: int) -> None:
@@ -450,8 +452,12 @@ CASES = (
         modes=DRIVING,
     ),
     Case(
-        "overspeed", S3, estimate(speed_mps=overspeed), quiet=(3.4, -3.4, 0.0, nan),
-        holds=(nextafter(3.4, inf), -nextafter(3.4, inf), 9.0), persist_ms=300.0,
+        "overspeed", S3, speeds, quiet=((3.4, 0.0), (-3.4, 3.4), (0.0, 0.0), (nan, 3.4)),
+        holds=(
+            (nextafter(3.4, inf), 0.0), (-nextafter(3.4, inf), 3.0), (9.0, 0.0),
+            (0.0, nextafter(3.4, inf)), (nan, 9.0),
+        ),
+        persist_ms=300.0,
     ),
     Case(
         "motor_fault", S4, field("motor", "fault_code"), quiet=(0,), holds=(1, 255),

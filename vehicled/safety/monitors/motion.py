@@ -196,15 +196,20 @@ class MotionMonitor:
     def faster_mps(self, now_ns: int, speed_mps: float) -> float:
         """Return the speed over ground that the fixes prove, m/s, where it contradicts a slower
         estimate; else 0."""
-        ground = self._speed.ground(now_ns)
+        ground, proven_mps = self._speed.ground(now_ns), self.proven_mps(now_ns)
         if ground is None:
             return 0.0
-        proven_mps = ground.mps - SIGMAS * ground.sigma_mps
         return (
             proven_mps
             if proven_mps > abs(speed_mps) + max(self._mismatch_mps, MISMATCH_RATIO * ground.mps)
             else 0.0
         )
+
+    def proven_mps(self, now_ns: int) -> float:
+        """Return the speed over ground that the fixes prove beyond their noise, m/s; 0 without
+        fresh ones."""
+        ground = self._speed.ground(now_ns)
+        return 0.0 if ground is None else max(0.0, ground.mps - SIGMAS * ground.sigma_mps)
 
     def _slowest(self, s: SafetyInputs, magnitude: float) -> tuple[float, float]:
         """Return the slowest of the speeds that can separate the speed asked for from standstill,

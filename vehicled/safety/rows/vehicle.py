@@ -30,6 +30,13 @@ AT_REST = frozenset(Mode) - MOVING
 ROLLAWAY_S = 1.0
 """Time for which a vehicle that should stand may move, s: somebody may rock it."""
 
+
+def _fastest_mps(s: RuleInputs) -> float:
+    """Return the speed of the estimate, or that which the fixes prove if it is higher: the estimate
+    believes in a brake that the drive may not obey."""
+    return max(s.monitors.motion.proven_mps(s.now_ns), abs(s.speed_mps))
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         number=13,
@@ -216,14 +223,12 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="overspeed",
                 reaction=Reaction.BRAKE,
-                value=lambda s: abs(s.speed_mps),
+                value=_fastest_mps,
                 limit=lambda s: s.limits.max_speed_mps + s.limits.overspeed_mps,
                 unit="m/s",
                 reason=lambda s: (
-                    f"{s.speed_mps:.2f} m/s, the limit is {s.limits.max_speed_mps:.2f} m/s"
+                    f"{_fastest_mps(s):.2f} m/s, the limit is {s.limits.max_speed_mps:.2f} m/s"
                 ),
-                # The estimate believes in the brake that the drive does not obey, so it follows
-                # late.
                 detect_ms=200.0,
                 persist_ms=300.0,
                 react_ms=650.0,
