@@ -151,6 +151,21 @@ def test_wheels_contradict_the_estimate_or_gnss(
     assert motion.ms.get("mismatch", 0.0) == (30.0 if apart else 0.0)
 
 
+@pytest.mark.parametrize(
+    ("throttle", "brake", "wheel", "apart"),
+    [
+        # What slows down by more than LOCKS_MPS2 may lock wheels, and speeds none up.
+        (0.0, 1.0, 0.0, False), (0.0, 1.0, 3.0, True), (0.0, 0.0, 0.0, True), (0.5, 0.0, 0.0, True),
+    ],
+)  # fmt: skip
+def test_wheels_that_the_brake_locks_contradict_nothing(
+    throttle: float, brake: float, wheel: float, apart: bool
+) -> None:
+    motion = Ticks(BRAKED)
+    motion.tick(throttle, 2.0, times=3, brake=brake, wheel=wheel)
+    assert ("mismatch" in motion.ms) is apart
+
+
 def test_a_small_vehicle_has_a_small_tolerance_and_agreement_counts_half() -> None:
     motion = Ticks()
     motion.motion = MotionMonitor(BRAKED, replace(LIMITS, max_speed_mps=0.6), motion.speed)

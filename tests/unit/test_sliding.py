@@ -76,3 +76,18 @@ def test_only_wheels_that_do_not_roll_are_refused() -> None:
     assert detector.refuses(MotorStatus(400 * MS, 400 * MS, 0.0, nan, nan, nan, nan))
     assert not detector.refuses(MotorStatus(400 * MS, 400 * MS, 100.0, nan, nan, nan, nan))
     assert not detector.refuses(fix(400, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("t_ms", "wheel_mps", "refused"),
+    [(310, 1.2, True), (310, 1.5, False), (390, 1.2, True), (440, 1.2, True), (490, 1.2, False)],
+)
+def test_no_wheels_slow_down_faster_than_friction_allows(
+    t_ms: int, wheel_mps: float, refused: bool
+) -> None:
+    """At the last fix they rolled with 3 m/s."""
+    rolling = dict.fromkeys(range(0, 301, 20), 3.0)
+    detector = slid(fix(200, 3.01), fix(300, 3.0), wheels=rolling, until_ms=301)
+    assert detector.refuses(WheelSpeed(t_ms * MS, t_ms * MS, wheel_mps, 0.01)) is refused
+    stuck = slid(fix(200, 3.0), fix(300, 3.0), wheels=rolling, until_ms=301)
+    assert not stuck.refuses(WheelSpeed(t_ms * MS, t_ms * MS, wheel_mps, 0.01))

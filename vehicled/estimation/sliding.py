@@ -18,6 +18,8 @@ WHEEL_RATIO = 0.5
 """Speed of wheels, relative to that of GNSS, below which they do not roll."""
 FIXES, LASTS_NS = 3, 1_000_000_000
 """Number of consecutive fixes that prove it, and the time for which the last one counts, ns."""
+MOST_MPS2 = 10.0
+"""Deceleration that no tyre exceeds, m/s^2."""
 MOST_APART_NS = 100_000_000
 """Longest time between a fix and the speed of the wheels that it is compared with, ns."""
 
@@ -31,6 +33,7 @@ class SlidingDetector:
         """Times and magnitudes of the last speeds of wheels or motor, ns and m/s."""
         self._velocity_mps = (0.0, 0.0)
         self._in_a_row = 0
+        self._fix_ns = 0
         self._proven_mps = 0.0
         self._until_ns = 0
 
@@ -46,12 +49,15 @@ class SlidingDetector:
         return t_ns < self._until_ns
 
     def refuses(self, message: Message) -> bool:
-        """Return True for a speed of wheels that do not roll."""
-        return (
-            isinstance(message, WheelSpeed | MotorStatus)
-            and self.slides(message.t_ns)
-            and self._wheel_mps(message) < WHEEL_RATIO * self._proven_mps
-        )
+        """Return True for a speed of wheels that do not roll: while the vehicle slides, and where
+        no friction slows it down so fast since the last fix."""
+        if not isinstance(message, WheelSpeed | MotorStatus):
+            return False
+        wheel_mps = self._wheel_mps(message)
+        if not wheel_mps < WHEEL_RATIO * self._proven_mps:
+            return False
+        since_s = max(message.t_ns - self._fix_ns, 0) * 1e-9
+        return self.slides(message.t_ns) or wheel_mps < self._proven_mps - MOST_MPS2 * since_s
 
     def _wheel_mps(self, message: WheelSpeed | MotorStatus) -> float:
         if isinstance(message, WheelSpeed):
@@ -66,8 +72,11 @@ class SlidingDetector:
         variance = max(fix.velocity_covariance_m2ps2[0], fix.velocity_covariance_m2ps2[4])
         sigma_mps = sqrt(variance) if 0.0 < variance < inf else UNKNOWN_SIGMA_MPS
         self._proven_mps = hypot(*velocity_mps) - 3.0 * sigma_mps
+        if not alive:
+            self._proven_mps = 0.0
+        self._fix_ns = fix.t_ns
         stands = self._at(fix.t_ns) < WHEEL_RATIO * self._proven_mps
-        slides = alive and stands and self._proven_mps > LEAST_MPS
+        slides = stands and self._proven_mps > LEAST_MPS
         self._in_a_row = self._in_a_row + 1 if slides else 0
         self._until_ns = fix.t_ns + LASTS_NS if self._in_a_row >= FIXES else 0
 

@@ -16,6 +16,9 @@ MISMATCH_MPS = 0.4
 MISMATCH_TOP_RATIO = 0.5
 """Difference of speeds that is always tolerated, m/s, and its largest fraction of the top speed: a
 small vehicle is slower."""
+LOCKS_MPS2 = 2.0
+"""Deceleration from which drive and brake may lock the wheels of one axle: that of half the weight
+on gravel, m/s^2."""
 DELAYS = 2.0
 """Number of drive delays for which a command may still act; the delay is a model value and may be
 wrong."""
@@ -160,7 +163,11 @@ class MotionMonitor:
             self._compare_with_asked(s, abs(speed), dt_ns)
             # The count decays and is not reset: while the speed changes, a late measurement agrees
             # by chance.
-            apart = isfinite(wheel_mps) and self._apart(s, abs(wheel_mps), abs(speed))
+            apart = (
+                isfinite(wheel_mps)
+                and self._apart(s, abs(wheel_mps), abs(speed))
+                and not self._may_lock(sent, abs(wheel_mps), abs(speed))
+            )
             self.mismatch_ns = (
                 self.mismatch_ns + dt_ns if apart else max(self.mismatch_ns - dt_ns // 2, 0)
             )
@@ -183,6 +190,15 @@ class MotionMonitor:
         if driven:
             least.append(magnitude if isfinite(magnitude) else s.limits.max_speed_mps)
         self.ceiling_mps = max(least)
+
+    def _may_lock(self, sent: ActuatorCommand, wheel_mps: float, magnitude: float) -> bool:
+        """Return True if drive and brake slow the vehicle down so much that wheels which are slower
+        than it may be locked."""
+        drive = self._vehicle.drive
+        return (
+            wheel_mps < magnitude
+            and drive.acceleration_mps2(abs(sent.throttle), magnitude, sent.brake) < -LOCKS_MPS2
+        )
 
     def _apart(self, s: SafetyInputs, wheel_mps: float, magnitude: float) -> bool:
         """Return True if the wheels contradict the estimate or GNSS; an estimate that uses the
