@@ -468,7 +468,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         number=23,
-        fault="something stands in the lane or is about to, or the sensor of obstacles is silent",
+        fault="something stands in the lane or enters it, or its sensor is silent",
         detector=(
             "ranges and scans, and moving bodies where they will be during a stop, against the "
             "lane that the vehicle will sweep; their age"
