@@ -45,14 +45,19 @@ def parse(line: bytes, dialect: Dialect) -> EncoderCounts | None:
 
 
 def decode(data: bytes) -> Iterator[tuple[str, EncoderCounts]]:
-    """Iterate over the lines of counts in a recording, of the dialect that most of them have."""
-    lines = BoundedLines().feed(data + b"\n")
+    """Iterate over the lines of counts in a recording, of the dialect that most of them have.
+
+    Where most lines are something else there are none: two numbers also occur in other data.
+    """
+    lines = [line for line in BoundedLines().feed(data + b"\n") if line.strip()]
     found: list[list[EncoderCounts]] = []
     for dialect in get_args(Dialect):
         read = (parse(line, dialect) for line in lines)
         found.append([counts for counts in read if counts is not None])
-    for counts in max(found, key=len):
-        yield "COUNTS", counts
+    counted = max(found, key=len)
+    if 2 * len(counted) >= len(lines):
+        for counts in counted:
+            yield "COUNTS", counts
 
 
 def encode(counts: EncoderCounts, dialect: Dialect) -> bytes:

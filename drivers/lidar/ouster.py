@@ -139,6 +139,7 @@ class OusterParams(PointLidarParams, frozen=True, kw_only=True):
     columns: Literal[512, 1024, 2048, 4096] = 1024
     """``columns_per_frame``."""
     columns_per_packet: Annotated[int, Meta(ge=1, le=64)] = 16
+    """``columns_per_packet`` of the metadata."""
     column_window: Annotated[list[int], Meta(min_length=2, max_length=2)] | None = None
     """First and last column that is sent; without it all are."""
     beam_altitude_deg: list[float] = field(default_factory=list)
