@@ -11,7 +11,7 @@ import pytest
 
 from tests.busy_computer import wait_until
 from vehicled.profile import plugins
-from vehicled.runtime.plugin_watch import PluginWatch
+from vehicled.runtime.plugin_watch import MOST_CALLS, PluginWatch
 
 
 @pytest.mark.parametrize("loaded", [False, True])
@@ -37,7 +37,7 @@ def test_the_stack_is_looked_at_only_for_the_sake_of_a_plugin(
     assert bool(looks) is loaded
 
 
-def test_calls_without_end_are_left_although_a_plugin_has_raised_their_limit(
+def test_a_plugin_does_not_raise_the_limit_of_calls_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = str(tmp_path / "law.py")
@@ -49,6 +49,7 @@ def test_calls_without_end_are_left_although_a_plugin_has_raised_their_limit(
     try:
         with PluginWatch(60.0), pytest.raises(RecursionError):
             law["step"]()
+        assert sys.getrecursionlimit() == MOST_CALLS
     finally:
         sys.setrecursionlimit(limit)
 

@@ -10,8 +10,8 @@ is still the same after the time limit gets an exception at the line it is at, w
 any exception of that plugin. Code that catches it, or that never comes back from a C library, ends
 the process: the actuators then stop by their own timeouts.
 
-Calls that call each other without end are left with the interpreter's own error, although a plugin
-may have raised the limit of their depth: :data:`MOST_CALLS` applies in its place.
+Calls that call each other without end are left with the interpreter's own error: nothing raises the
+limit of their depth beyond :data:`MOST_CALLS` meanwhile.
 
 A thread or an exit function that a plugin leaves behind does not keep a finished process alive.
 """
@@ -35,10 +35,9 @@ before."""
 IMPORT_LIMIT_S = 60.0
 """Longest import of a plugin, s; a library for neural networks may take half a minute."""
 CHECKS_PER_LIMIT = 8
-LONGEST_CHECK_S = 0.125
-"""Longest time between two looks, s."""
-MOST_CALLS = 20_000
-"""Largest depth of calls: millions take half a minute to be left again, and gigabytes."""
+MOST_CALLS = 5_000
+"""Largest depth of calls that a plugin may ask for: millions take half a minute to be left again,
+and calls through C overflow a stack of 8 MB before that."""
 ATTEMPTS = 3
 """Number of exceptions that a call may survive before the process ends."""
 STUCK_STATUS = 70
@@ -72,6 +71,9 @@ class PluginWatch(ContextDecorator):
     def __enter__(self) -> "PluginWatch":
         self._exit = os._exit
         os._exit = _exit_of(os._exit)  # type: ignore[assignment]
+        self._set_limit = sys.setrecursionlimit
+        # To lower the limit below the present depth would be a fatal error of the interpreter.
+        sys.setrecursionlimit = _capped(sys.setrecursionlimit)
         # A signal interrupts a sleep, but only the main thread can handle one.
         self._over.clear()
         needed = self._imports or bool(plugins.files())
@@ -88,6 +90,7 @@ class PluginWatch(ContextDecorator):
 
     def __exit__(self, *_: object) -> None:
         os._exit = self._exit
+        sys.setrecursionlimit = self._set_limit
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -96,9 +99,7 @@ class PluginWatch(ContextDecorator):
 
     def _watch(self) -> None:
         since_s, attempts = time.monotonic(), 0
-        while not self._over.wait(min(self._limit_s / CHECKS_PER_LIMIT, LONGEST_CHECK_S)):
-            if sys.getrecursionlimit() > MOST_CALLS:
-                sys.setrecursionlimit(MOST_CALLS)
+        while not self._over.wait(self._limit_s / CHECKS_PER_LIMIT):
             # Looking into another thread's stack is a liberty that only a plugin justifies.
             call = None
             with suppress(Exception):  # out of memory, say: look again the next time
@@ -170,6 +171,15 @@ def _exit_of(end: Callable[[int], object]) -> Callable[[int], object]:
         return end(status)
 
     return _exit
+
+
+def _capped(set_limit: Callable[[int], None]) -> Callable[[int], None]:
+    """Return a ``sys.setrecursionlimit`` that goes up to ``MOST_CALLS``."""
+
+    def setrecursionlimit(limit: int) -> None:
+        set_limit(min(limit, MOST_CALLS))
+
+    return setrecursionlimit
 
 
 def _plugin_call(frame: FrameType | None) -> FrameType | None:
