@@ -396,7 +396,8 @@ def test_in_real_time_a_slow_controller_misses_its_own_deadlines_alone(tmp_path)
     a, b = vehicles["a"], vehicles["b"]
     assert a["why"] == "stopped by the time limit"
     assert a["driven_m"] > 1.0 > b["driven_m"]
-    assert b["missed"] > 50 > a["missed"]
+    # On a busy computer everybody misses some.
+    assert b["missed"] > max(50, 2 * a["missed"])
 
 
 @pytest.mark.xdist_group("wall")

@@ -85,7 +85,7 @@ def test_only_wheels_that_do_not_roll_are_refused() -> None:
 def test_no_wheels_slow_down_faster_than_friction_allows(
     t_ms: int, wheel_mps: float, refused: bool
 ) -> None:
-    """At the last fix they rolled with 3 m/s."""
+    """The wheels rolled with 3 m/s at the last fix."""
     rolling = dict.fromkeys(range(0, 301, 20), 3.0)
     detector = slid(fix(200, 3.01), fix(300, 3.0), wheels=rolling, until_ms=301)
     assert detector.refuses(WheelSpeed(t_ms * MS, t_ms * MS, wheel_mps, 0.01)) is refused
