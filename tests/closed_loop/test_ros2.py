@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from math import isfinite, tan
+from math import inf, isfinite, tan
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from tests.closed_loop.conftest import ROOT
-from vehicled.core.messages import ControlCommand, StateEstimate
+from vehicled.core.messages import ControlCommand, MotorStatus, StateEstimate
 from vehicled.live.bridges.ros2.topics import RENAMED
 from vehicled.live.control_socket.client import Client
 from vehicled.live.control_socket.protocol import ActionRequest
 from vehicled.log.reader import LogReader
 from vehicled.profile import load_profile
+from vehicled.ros.projections import PROJECTIONS
 from vehicled.ros.standard import encode
 
 pytest.importorskip("cyclonedds", reason="needs cyclonedds: pip install 'vehicled[ros2]'")
@@ -116,8 +117,8 @@ def test_in_lockstep_a_node_receives_every_standard_message_of_the_log(tmp_path:
         assert json.loads(printed)["digest"] == json.loads(alone.communicate()[0])["digest"]
 
 
-THINNED = ("/odometry", "/tf")
-"""Topics of a limited rate. A bridge that lost a frame of the loop chooses other estimates than the
+THINNED = {each.topic for each in PROJECTIONS if each.max_rate_hz < inf}
+"""Topics of a limited rate. A bridge that lost a frame of the loop chooses other messages than the
 log does."""
 
 
@@ -166,7 +167,9 @@ def test_on_the_wall_clock_stamps_are_utc_and_never_ahead_of_it(tmp_path: Path) 
             assert set(other.received[topic]) <= set(logged[topic]), topic
     with LogReader(str(next(tmp_path.glob("*.mcap")))) as log:
         places = {record.message.x_m for record in log.messages(StateEstimate)}
+        volts = {np.float32(record.message.input_voltage_v) for record in log.messages(MotorStatus)}
     assert {each.pose.pose.position.x for each in other.messages("/odometry")} <= places
+    assert {np.float32(each.voltage) for each in other.messages("/battery")} <= volts
 
 
 @pytest.mark.soak  # make test: test_ros2_server.py commands through the control socket

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,7 @@ from vehicled.runtime.ports.refclock import ShmOutput, ShmTime, encode_sock, wri
 
 RETRY = "retry_min_s=0.001&retry_max_s=0.005"
 SAMPLE = pps.RefclockSample(1_767_225_600_012_345_678, 1_767_225_600_000_000_000, -19)
-UNIT = 251
-"""Unit of shared memory that no other program has."""
+IPC_EXCL = 0o2000
 
 
 def test_layouts_are_those_of_chrony() -> None:
@@ -56,18 +56,29 @@ def stamps(received: bytes) -> list[pps.PulseRecord]:
     return [pps.parse(frame) for _, frame in Framer(pps.PROTOCOLS).feed(received)]
 
 
+@pytest.fixture
+def unit() -> Iterator[int]:
+    """Unit of shared memory that no other program and no other test has."""
+    shm = ctypes.CDLL(None)
+    size, flags = ctypes.sizeof(ShmTime), refclock.IPC_CREAT | IPC_EXCL | 0o666
+    claims = ((unit, shm.shmget(refclock.SHM_KEY + unit, size, flags)) for unit in range(16, 256))
+    number, segment = next(claim for claim in claims if claim[1] >= 0)
+    yield number
+    shm.shmctl(segment, 0, None)
+
+
 @pytest.mark.anyio
 async def test_stamps_of_a_folder_come_with_their_age_and_samples_reach_chrony(
-    folder: Path,
+    folder: Path, unit: int
 ) -> None:
     path = folder / "chrony.sock"
     # chronyd is not there yet when the first sample comes.
-    port = make_port("pps", f"pps:{folder}?shm={UNIT}&sock={path}&{RETRY}")
-    segment = ShmOutput(UNIT)
+    port = make_port("pps", f"pps:{folder}?shm={unit}&sock={path}&{RETRY}")
+    segment = ShmOutput(unit)
     try:
         async with serving(port) as host:
             await host.reached(PortState.OPENED)
-            assert f"shared memory unit {UNIT}" in host.details[0]
+            assert f"shared memory unit {unit}" in host.details[0]
             port.send(pps.encode(SAMPLE), NEVER_NS, now_ns())
             stamp_ns = time.time_ns()
             pulse(folder, 1, stamp_ns)
@@ -87,15 +98,9 @@ async def test_stamps_of_a_folder_come_with_their_age_and_samples_reach_chrony(
         shown = segment._segment
         assert (shown.valid, shown.count % 2, shown.precision) == (1, 0, -19)
         assert (shown.clock_s, shown.receive_ns) == (1_767_225_600, 12_345_678)
-        assert refclock.attached_units().get(UNIT) == 1
+        assert refclock.attached_units().get(unit) == 1
     finally:
         segment.close()
-        remove(UNIT)
-
-
-def remove(unit: int) -> None:
-    libc = ctypes.CDLL(None)
-    libc.shmctl(libc.shmget(refclock.SHM_KEY + unit, 0, 0), 0, None)
 
 
 @pytest.mark.anyio
