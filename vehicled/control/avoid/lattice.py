@@ -57,6 +57,9 @@ GROWTH_MPS = 0.1
 """Clearance that is added for each second that a moving body is predicted, m/s."""
 UNCERTAIN_WIDTHS = 0.5
 """Largest of this clearance, in widths of the vehicle."""
+LATE_RATIO = 1.6
+"""Time after which the vehicle may come to a place, over the planned one: near to something it is
+slower than its plan, and what it wanted to pass before would then be in its way."""
 
 
 class CourseTable:
@@ -208,6 +211,7 @@ class Lattice:
         present: LateralSpline | None,
     ) -> PathPlan:
         """Return the best path from a place. ``speed_mps``: speed at which it will be driven."""
+        obstacles = obstacles.with_late(LATE_RATIO)
         step_m, stations = self._steps(max(speed_mps, start.speed_mps))
         cell, count = self._cell_m, self._count
         most = max(2, ceil(MOST_SLOPE * step_m / cell))
@@ -235,7 +239,12 @@ class Lattice:
             go, blocked, headed, slopes, (lowest, highest), first + count, slope + most
         )
         way = _Way(middles, knots, step_m, near, headed, edge, slopes, course)
-        kept = None if present is None else self._judged(present, way, obstacles, time_s, speed_mps)
+        # What stays beside the course for good is no plan: its way back is never better enough.
+        kept = (
+            self._judged(present, way, obstacles, time_s, speed_mps)
+            if present is not None and not present.settled(start.s_m)
+            else None
+        )
         if (
             kept is not None
             and kept.free_m == inf
@@ -628,7 +637,7 @@ class Lattice:
     def _ahead_s(self, obstacles: SeenPoints, time_s: Array) -> tuple[Array, Array]:
         """Return the times (n, points) by which the points are predicted, 0 for what stands, and
         the clearance that they add."""
-        ahead_s = np.where(obstacles.moving, time_s[:, None], 0.0)
+        ahead_s = np.where(obstacles.moving, time_s[:, None] * obstacles.late, 0.0)
         return ahead_s, np.minimum(GROWTH_MPS * ahead_s, UNCERTAIN_WIDTHS * self._width_m)
 
     def _before_m(self, obstacles: SeenPoints, speed_mps: float) -> Array:

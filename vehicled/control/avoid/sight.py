@@ -54,6 +54,9 @@ another body."""
 MOVING_SHARE, MOVING_LEAST_MPS = 0.1, 0.05
 """Speed below which a body stands: a part of the vehicle's speed, because its middle is known less
 well the faster it passes."""
+SLOW_S, SLOW_SHARE = 2.5, 0.4
+"""Time after which the mean velocity of a body counts, whose noise is far less than that of the
+present one, and its least speed over the other least speed."""
 MOVED_WIDTHS, SURELY_WIDTHS = 0.3, 1.0
 """Distance that a body has moved, in widths: more than the middle of a post seems to move while the
 vehicle passes it. Up to the second one its present place counts as well."""
@@ -67,6 +70,17 @@ class SeenPoints(NamedTuple):
     y_m: Array
     vx_mps: Array
     vy_mps: Array
+    late: Array | float = 1.0
+    """Time of the prediction over that at which the vehicle is planned to be there."""
+
+    def with_late(self, ratio: float) -> "SeenPoints":
+        """Return the points, and those that move once more for a vehicle that comes later."""
+        moving = self.moving
+        if not moving.any():
+            return self
+        x, y, vx, vy = (np.append(column, column[moving]) for column in self[:4])
+        late = np.append(np.ones(len(moving)), np.full(int(moving.sum()), ratio))
+        return SeenPoints(x, y, vx, vy, late)
 
     @property
     def move(self) -> bool:
@@ -75,7 +89,7 @@ class SeenPoints(NamedTuple):
 
     def only(self, mask: npt.NDArray[np.bool_]) -> "SeenPoints":
         """Return some of the points."""
-        return SeenPoints(*(column[mask] for column in self))
+        return SeenPoints(*(column[mask] for column in self[:4]))
 
     @property
     def moving(self) -> npt.NDArray[np.bool_]:
@@ -231,9 +245,8 @@ class Sight:
     ) -> SeenPoints:
         """Return what counts now within ``beside_m`` of a line, or ``moving_m`` if it moves.
         ``line`` (4 or more, n): x, y, cosine and sine of the yaw of its points, in equal steps."""
-        least_mps = max(
-            MOVING_SHARE * abs(estimate.speed_mps), MOVING_LEAST_MPS * self._width_m / 0.3
-        )
+        least_mps = MOVING_LEAST_MPS * self._width_m / 0.3
+        passing_mps = MOVING_SHARE * abs(estimate.speed_mps)
         columns: list[tuple[Array, Array, Array, Array]] = []
         for (mount_x, mount_y), looks in self._looks.items():
             first, width = self._views[mount_x, mount_y]
@@ -243,14 +256,21 @@ class Sight:
                 vx, vy = np.zeros(len(look.x_m)), np.zeros(len(look.x_m))
                 keep = np.ones(len(look.x_m), dtype=np.bool_)
                 for number, track in enumerate(look.tracks):
-                    if track is None or not track.moves(least_mps, MOVED_WIDTHS * self._width_m):
+                    if track is None:
+                        continue
+                    moved_m = MOVED_WIDTHS * self._width_m
+                    if track.moves(max(least_mps, passing_mps), moved_m):
+                        velocity = track.vx, track.vy
+                    elif track.drifts(SLOW_S, max(SLOW_SHARE * least_mps, passing_mps), moved_m):
+                        velocity = track.mean_velocity
+                    else:
                         continue
                     part = look.segment == number
                     if back:
                         # Only the newest place of a moving body counts.
                         keep &= ~part
                         continue
-                    vx[part], vy[part] = track.vx, track.vy
+                    vx[part], vy[part] = velocity
                     if track.moved_m < SURELY_WIDTHS * self._width_m:
                         columns.append(
                             (look.x_m[part], look.y_m[part], 0.0 * vx[part], 0.0 * vy[part])
