@@ -474,18 +474,21 @@ def test_a_body_that_comes_and_then_stands_in_the_way(fence: Circles, passes: bo
     assert drive.nearest_m > 0.05
 
 
+def put_up(width_m: float) -> Callable[[float], Circles]:
+    """Put up a fence right before a vehicle that set off at 4 m."""
+    fence = [(6.8, y, 0.1) for y in np.arange(-width_m, width_m + 0.01, 0.15)]
+    return lambda t: fence if t > 2.2 else []
+
+
 def test_before_what_it_stands_too_near_to_it_goes_back_and_then_round() -> None:
-    """Somebody puts up a fence right before the vehicle."""
-    fence = [(8.6, y, 0.1) for y in np.arange(-0.5, 0.55, 0.1)]
-    drive = past(lambda t: fence if t > 4.0 else [], 15.0)
-    assert drive.x_m > 10.0
+    drive = past(put_up(0.45), 12.0)
+    assert drive.x_m > 6.3, "abreast of the fence"
     assert drive.least_mps < -0.05
     assert drive.nearest_m > 0.05
 
 
 def test_where_no_place_on_its_trail_has_a_way_round_it_does_not_go_back() -> None:
-    fence = [(8.6, y, 0.1) for y in np.arange(-2.6, 2.65, 0.1)]
-    drive = past(lambda t: fence if t > 4.0 else [], 9.0)
+    drive = past(put_up(2.55), 5.8)
     assert drive.least_mps > -0.01
     assert drive.nearest_m > 0.05
 
