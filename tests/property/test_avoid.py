@@ -212,6 +212,17 @@ def test_a_path_that_stays_beside_the_course_is_not_kept() -> None:
     assert abs(float(plan.path.at(plan.s_m[-1]))) < 0.2
 
 
+def test_what_comes_slowly_is_planned_round_before_it_is_near() -> None:
+    """Six metres away, for which the vehicle needs longer than ``predict_s``."""
+    x, y, yaw = on_circle(11.0)
+    px, py = x + 0.2 * np.cos(ANGLES), y + 0.2 * np.sin(ANGLES)
+    vx, vy = -0.05 * cos(yaw) * np.ones(24), -0.05 * sin(yaw) * np.ones(24)
+    far = Lattice(AvoidParams(horizon_lengths=16.0), TABLE, LIMITS)
+    plan = far.plan(LatticeStart(5.0, 0.0, 0.0, 1.0), 1.0, SeenPoints(px, py, vx, vy), None)
+    assert plan.path is not None
+    assert abs(float(plan.path.at(10.8))) > 0.3
+
+
 def test_what_crosses_is_not_passed_before_it_if_the_vehicle_may_come_later() -> None:
     """A body that crosses right behind a vehicle which is as fast as its plan."""
     x, y, yaw = on_circle(7.0, -2.0)
