@@ -101,13 +101,35 @@ class SeenPoints(NamedTuple):
 NO_OBSTACLES = SeenPoints(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
+class _SightTrack(BodyTrack):
+    """Track that distinguishes a slow body from one that stands, by its way since it was seen
+    first."""
+
+    @property
+    def mean_velocity(self) -> tuple[float, float]:
+        """Mean velocity since it was seen first, m/s."""
+        age_s = max(self.t_s - self.first_s, 1e-3)
+        return (self.x - self._first_m[0]) / age_s, (self.y - self._first_m[1]) / age_s
+
+    def drifts(self, least_mps: float, least_m: float) -> bool:
+        """Return True if the body has moved too slowly for :meth:`moves`, and still does."""
+        vx, vy = self.mean_velocity
+        mean_mps = hypot(vx, vy)
+        return (
+            self.t_s - self.first_s >= SLOW_S
+            and mean_mps > least_mps
+            and self.vx * vx + self.vy * vy > 0.5 * mean_mps * mean_mps
+            and self.moved_m > least_m + abs(self.extent_m - self._first_extent_m)
+        )
+
+
 class _Look(NamedTuple):
     """Points of one scan; ``track`` (n,) is the index of the segment's track, -1 for none."""
 
     t_ns: int
     x_m: Array
     y_m: Array
-    tracks: list[BodyTrack | None]
+    tracks: list[_SightTrack | None]
     segment: Array
 
 
@@ -121,7 +143,7 @@ class Sight:
         self._looks: dict[tuple[float, float], deque[_Look]] = {}
         self._views: dict[tuple[float, float], tuple[float, float]] = {}
         """First bearing and width of the field of view of each scanner."""
-        self._tracks: list[BodyTrack] = []
+        self._tracks: list[_SightTrack] = []
 
     def add_motion(self, estimate: StateEstimate) -> None:
         """Remember the motion of the vehicle, by which the points of a scan are placed."""
@@ -190,10 +212,10 @@ class Sight:
         ray_rad: float,
         t_s: float,
         speed_mps: float,
-    ) -> list[BodyTrack | None]:
+    ) -> list[_SightTrack | None]:
         """Follow the compact segments; return the track of each segment."""
         count = int(segment[-1]) + 1 if len(segment) else 0
-        found: list[BodyTrack | None] = [None] * count
+        found: list[_SightTrack | None] = [None] * count
         sigma_m = MEASURED_WIDTHS * self._width_m
         density = ACCELERATION_SHARE * max(speed_mps, self._width_m)
         for track in self._tracks:
@@ -226,7 +248,7 @@ class Sight:
                     best, nearest = track, apart
             if best is None:
                 if len(self._tracks) < MOST_TRACKS:
-                    best = BodyTrack(t_s, mx, my, extent, sigma_m, max(speed_mps, self._width_m))
+                    best = _SightTrack(t_s, mx, my, extent, sigma_m, max(speed_mps, self._width_m))
                     self._tracks.append(best)
             else:
                 free.remove(best)
@@ -261,7 +283,7 @@ class Sight:
                     moved_m = MOVED_WIDTHS * self._width_m
                     if track.moves(max(least_mps, passing_mps), moved_m):
                         velocity = track.vx, track.vy
-                    elif track.drifts(SLOW_S, max(SLOW_SHARE * least_mps, passing_mps), moved_m):
+                    elif track.drifts(max(SLOW_SHARE * least_mps, passing_mps), moved_m):
                         velocity = track.mean_velocity
                     else:
                         continue

@@ -68,34 +68,11 @@ class BodyTrack:
     def moves(self, least_mps: float, least_m: float) -> bool:
         """Return True if the body surely moves: fast enough, and further than a wall that comes
         into view seems to move."""
-        if self.age_s < SURE_S or hypot(self.vx, self.vy) <= max(
+        if self.t_s - self.first_s < SURE_S or hypot(self.vx, self.vy) <= max(
             SURE_SIGMAS * self.speed_sigma_mps, least_mps
         ):
             return False
         return self.moved_m > least_m + abs(self.extent_m - self._first_extent_m)
-
-    def drifts(self, least_s: float, least_mps: float, least_m: float) -> bool:
-        """Return True if the body has moved since it was seen first, too slowly for :meth:`moves`,
-        and still does."""
-        vx, vy = self.mean_velocity
-        mean_mps = hypot(vx, vy)
-        return (
-            self.age_s >= least_s
-            and mean_mps > least_mps
-            and self.vx * vx + self.vy * vy > 0.5 * mean_mps * mean_mps
-            and self.moved_m > least_m + abs(self.extent_m - self._first_extent_m)
-        )
-
-    @property
-    def mean_velocity(self) -> tuple[float, float]:
-        """Mean velocity since it was seen first, m/s."""
-        age_s = max(self.age_s, 1e-3)
-        return (self.x - self._first_m[0]) / age_s, (self.y - self._first_m[1]) / age_s
-
-    @property
-    def age_s(self) -> float:
-        """Time for which it has been followed, s."""
-        return self.t_s - self.first_s
 
     @property
     def moved_m(self) -> float:
