@@ -51,6 +51,31 @@ def test_it_stops_before_a_wall_that_no_path_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+def test_it_goes_back_from_a_fence_that_is_put_up_right_before_it(tmp_path: Path) -> None:
+    """Safety judges what is behind it, and the distance that it loses along the course."""
+    drive = Drive(tmp_path, "", **AVOID)
+    drive.until(4.5, None)
+    at_m = _progress_m(drive)
+    places = [on_course(at_m + 1.8, 0.15 * k) for k in range(-2, 3)]
+    for x, y in places:
+        drive.pair.world.scene.add_circle(x, y, 0.08)
+    slowest = farthest = 0.0
+    for k in range(24):
+        drive.until(5.0 + k, lambda t: places[2], stop=lambda: _progress_m(drive) > at_m + 4.0)
+        slowest = min(slowest, drive.pair.world.motion.speed_mps)
+        farthest = _progress_m(drive)
+    assert (drive.pair.machine.mode, drive.codes) == (Mode.AUTO, ["obstacle_in_sight"])
+    assert slowest < -0.1
+    assert farthest > at_m + 3.9
+    assert drive.nearest_m > 0.02
+
+
+def _progress_m(drive: Drive) -> float:
+    command = drive.pair.machine.pipeline.newest_command.value
+    return 0.0 if command is None else command.progress_m
+
+
+@pytest.mark.soak
 def test_its_drive_is_replayed_bit_by_bit(tmp_path: Path) -> None:
     (tmp_path / "scene.toml").write_text(post(*on_course(4.5)))
     overrides = {"devices.scanner.driver": "msglink", "devices.scanner.messages": ["LaserScan"],

@@ -41,6 +41,7 @@ LIMITS = LatticeLimits(
     VEHICLE.outline, SPREAD_M, SIDE_M, 0.2, 1.0, 2.0, 0.4, TIGHTEST, 2.5, VEHICLE.wheelbase_m, 1.0
 )
 LATTICE = Lattice(PARAMS, TABLE, LIMITS)
+ANGLES = np.linspace(0.0, 2.0 * pi, 24)
 NOTHING = SeenPoints(*(np.zeros(0) for _ in range(4)))
 
 controls = st.lists(st.floats(-3.0, 3.0), min_size=4, max_size=20).map(tuple)
@@ -204,6 +205,33 @@ def test_what_crosses_is_met_where_it_will_be() -> None:
         assert (abs(at) < 0.05) is (pace > 0.0), pace
 
 
+def test_a_path_that_stays_beside_the_course_is_not_kept() -> None:
+    beside = LateralSpline(0.0, 0.5, (0.5,) * 6)
+    plan = LATTICE.plan(LatticeStart(6.0, 0.5, 0.0, 1.0), 1.0, posts_at([(0.2, -1.5)]), beside)
+    assert plan.path is not None
+    assert abs(float(plan.path.at(plan.s_m[-1]))) < 0.2
+
+
+def test_what_comes_slowly_is_planned_round_before_it_is_near() -> None:
+    """Six metres away, for which the vehicle needs longer than ``predict_s``."""
+    x, y, yaw = on_circle(11.0)
+    px, py = x + 0.2 * np.cos(ANGLES), y + 0.2 * np.sin(ANGLES)
+    vx, vy = -0.05 * cos(yaw) * np.ones(24), -0.05 * sin(yaw) * np.ones(24)
+    far = Lattice(AvoidParams(horizon_lengths=16.0), TABLE, LIMITS)
+    plan = far.plan(LatticeStart(5.0, 0.0, 0.0, 1.0), 1.0, SeenPoints(px, py, vx, vy), None)
+    assert plan.path is not None
+    assert abs(float(plan.path.at(10.8))) > 0.3
+
+
+def test_what_crosses_is_not_passed_before_it_if_the_vehicle_may_come_later() -> None:
+    """A body that crosses right behind a vehicle which is as fast as its plan."""
+    x, y, yaw = on_circle(7.0, -2.0)
+    px, py = x + 0.2 * np.cos(ANGLES), y + 0.2 * np.sin(ANGLES)
+    vx, vy = -0.6 * sin(yaw) * np.ones(24), 0.6 * cos(yaw) * np.ones(24)
+    plan = LATTICE.plan(LatticeStart(5.0, 0.0, 0.0, 1.0), 1.0, SeenPoints(px, py, vx, vy), None)
+    assert plan.free_m < 8.0
+
+
 @given(offset=st.floats(-1.0, 1.0), slope=st.floats(-0.3, 0.3))
 @examples(30)
 def test_a_plan_begins_where_the_vehicle_is(offset: float, slope: float) -> None:
@@ -294,6 +322,11 @@ def test_a_body_that_moves_has_its_velocity(speed: float, pace: float, heading: 
     assert seen.move
     vx, vy = float(seen.vx_mps[moving].mean()), float(seen.vy_mps[moving].mean())
     assert hypot(vx - pace * cos(heading), vy - pace * sin(heading)) < 0.25
+
+
+@pytest.mark.parametrize(("pace", "moves"), [(0.05, True), (0.0, False)])
+def test_a_slow_body_is_told_from_a_post_after_some_seconds(pace: float, moves: bool) -> None:
+    assert seen_after((0.0, -pace), 0.2, 5.0).move is moves
 
 
 @given(speed=st.floats(0.0, 2.0))
@@ -391,6 +424,8 @@ class PastDrive(NamedTuple):
 
     x_m: float
     speed_mps: float
+    least_mps: float
+    """Least speed; negative if it went back."""
     nearest_m: float
     sides: list[float]
     """Offset of the plan at 9 m after each scan that gave one."""
@@ -401,7 +436,7 @@ def past(circles: Callable[[float], Circles], seconds: float, start_m: float = 4
     the time."""
     avoid = Avoid(AvoidParams(), VEHICLE, PROFILE.limits, LANE, 0.02)
     x, y, yaw, speed, wheel, nearest, sides = start_m, 0.0, 0.0, 0.0, 0.0, inf, list[float]()
-    drive, outline = VEHICLE.drive, VEHICLE.outline
+    drive, outline, least = VEHICLE.drive, VEHICLE.outline, 0.0
     for k in range(round(seconds * 50)):
         t_ns = SECOND + k * SECOND // 50
         c, s = cos(yaw), sin(yaw)
@@ -424,10 +459,12 @@ def past(circles: Callable[[float], Circles], seconds: float, start_m: float = 4
             sides.append(float(avoid.lateral_offset.at(9.0)))
         step = 0.02 * VEHICLE.steering.rate_radps
         wheel += min(max(command.wheel_angle_rad - wheel, -step), step)
-        gain = drive.acceleration_mps2(command.throttle, speed, command.brake)
-        speed = max(speed + 0.02 * gain, 0.0)
+        way = -1.0 if command.throttle < 0.0 or speed < 0.0 else 1.0
+        gain = drive.acceleration_mps2(abs(command.throttle), abs(speed), command.brake)
+        speed = way * max(way * speed + 0.02 * gain, 0.0)
         x, y, yaw = x + 0.02 * speed * c, y + 0.02 * speed * s, yaw + 0.02 * speed * bend
-    return PastDrive(x, speed, nearest, sides)
+        least = min(least, speed)
+    return PastDrive(x, speed, least, nearest, sides)
 
 
 def test_between_two_equal_gaps_it_keeps_to_one() -> None:
@@ -445,6 +482,25 @@ def test_between_two_equal_gaps_it_keeps_to_one() -> None:
 def test_a_body_that_comes_and_then_stands_in_the_way(fence: Circles, passes: bool) -> None:
     drive = past(lambda t: [*fence, (9.0, min(t - 3.0, 0.0), 0.25)], 9.0)
     assert (drive.x_m > 10.0) is passes
+    assert drive.nearest_m > 0.05
+
+
+def put_up(width_m: float) -> Callable[[float], Circles]:
+    """Put up a fence right before a vehicle that set off at 4 m."""
+    fence = [(6.8, y, 0.1) for y in np.arange(-width_m, width_m + 0.01, 0.15)]
+    return lambda t: fence if t > 2.2 else []
+
+
+def test_before_what_it_stands_too_near_to_it_goes_back_and_then_round() -> None:
+    drive = past(put_up(0.45), 12.0)
+    assert drive.x_m > 6.3, "abreast of the fence"
+    assert drive.least_mps < -0.05
+    assert drive.nearest_m > 0.05
+
+
+def test_where_no_place_on_its_trail_has_a_way_round_it_does_not_go_back() -> None:
+    drive = past(put_up(2.55), 5.8)
+    assert drive.least_mps > -0.01
     assert drive.nearest_m > 0.05
 
 

@@ -74,6 +74,9 @@ class SteeringDemand(Struct, frozen=True, gc=False):
     itself; negative brakes."""
     hold: bool = False
     """True if the vehicle is to stand, held by its brake."""
+    back_mps: float = 0.0
+    """Speed at which the vehicle is to go back, against the direction of its leg; 0 if it is
+    not."""
 
 
 SPEED_RANGES: Mapping[str, tuple[float, float]] = {
@@ -152,6 +155,8 @@ class PathFollower(Controller):
         self._allowed_mps = self._by_law_mps = inf
         """The caps of others and of the steering law, or the speed during the deceleration to
         them."""
+        self._back_mps = 0.0
+        """Speed backward that the steering law asked for last."""
         self._leg = self.tracker.leg
         self._turning_since_ns: int | None = None
         self.command_rad = wheel_rad
@@ -196,6 +201,7 @@ class PathFollower(Controller):
         self._by_law_mps = self._slowed(
             self._by_law_mps, max(steering.speed_cap_mps, 0.0), estimate.speed_mps, dt_s
         )
+        self._back_mps = steering.back_mps
         target, demand = self._drive(estimate, here.s_m, self._by_law_mps, now_ns, age_ns, dt_s)
         if steering.throttle is not None:
             # A law of its own knows nothing of a vehicle that its throttle does not move.
@@ -214,7 +220,8 @@ class PathFollower(Controller):
         self.command_rad = wheel
         self._wheels.append(now_ns, wheel)
         self._demands.append(now_ns, demand)
-        self._planned_from, self._held = (estimate, here.s_m), steering.hold
+        self._planned_from = estimate, here.s_m
+        self._held = steering.hold or steering.back_mps > 0.0
         return ControlCommand(
             now_ns, estimate.newest_input_ns, wheel, demand.throttle, demand.brake,
             target.speed_mps, here.s_m, here.cross_track_m, here.heading_error_rad,
@@ -380,7 +387,10 @@ class PathFollower(Controller):
         creep_mps = self.profile.creep_mps(ahead_m)
         if abs(target.speed_mps) < creep_mps:
             target = SpeedTarget(direction * creep_mps, 0.0)
-        target = self._below_cap(target)
+        if self._back_mps > 0.0:
+            target = SpeedTarget(-direction * min(self._back_mps, self._allowed_mps), 0.0)
+        else:
+            target = self._below_cap(target)
         self._target_mps = target.speed_mps
         self._pid, demand = speed_step(
             self._speed_params, drive, self._pid, later, target, dt_s, surplus,

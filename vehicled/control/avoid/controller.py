@@ -2,9 +2,9 @@
 way round, and back.
 
 A plan is made after each scan. It reads no clock, so a drive repeats exactly. Where no path is free
-the vehicle slows down before the obstacle and waits; if it does not go away, the vehicle goes on
-slowly until the obstacle stop acts as without a planner. Without anything in sight this is
-:class:`PurePursuit`.
+the vehicle slows down before the obstacle and waits. If a path would be free from a place that it
+has just come from, it goes back there along its own trail; otherwise it goes on slowly until the
+obstacle stop acts as without a planner. Without anything in sight this is :class:`PurePursuit`.
 """
 
 from collections import deque
@@ -25,11 +25,12 @@ from vehicled.control.avoid.lattice import (
 )
 from vehicled.control.avoid.params import AvoidParams
 from vehicled.control.avoid.sight import NO_OBSTACLES, SeenPoints, Sight
+from vehicled.control.avoid.trail import Trail
 from vehicled.control.path_follower import FollowerState, SteeringDemand
 from vehicled.control.preview import Preview
 from vehicled.control.pure_pursuit import PurePursuit
 from vehicled.core.arrays import Array
-from vehicled.core.messages import LaserScan
+from vehicled.core.messages import LaserScan, StateEstimate
 from vehicled.core.vehicle import STANDSTILL_MPS, Limits, Vehicle
 from vehicled.paths.course import Course
 from vehicled.paths.lateral_offset import LateralSpline
@@ -73,6 +74,21 @@ where the clearance is the required one: that distance is then shorter."""
 MOVING_SIDE_WIDTHS = 0.25
 """Clearance beyond ``limits.obstacle_side_m`` within which a moving body is in the way, in widths
 of the vehicle."""
+TRAIL_STEP_LENGTHS = 0.05
+"""Distance between two poses of the trail, in lengths of the vehicle."""
+BACK_LENGTHS = (0.3, 0.6, 1.0, 1.5, 2.0)
+"""Distances back that are tried in turn, in lengths of the vehicle."""
+BACK_SPARE_LENGTHS = 0.1
+"""Distance beyond the one from which a path is free, in lengths of the vehicle."""
+BACK_CORRIDORS = 0.7
+"""Distance along the course that the vehicle may lose, over the corridor: safety ends a drive that
+loses a whole one."""
+BACK_RATIO = 0.4
+"""Speed backward over that of the course."""
+MOST_BACKS = 2
+"""Times that the vehicle goes back from places within one length."""
+QUIET_S = 2.0
+"""Time without anything that moves in sight before the vehicle goes back."""
 LATERAL_SHARE = 0.7
 """Part of the lateral limit that a planned bend may take."""
 
@@ -90,6 +106,7 @@ class Avoid(PurePursuit):
         "comfort_share": (0.0, 5.0),
         "near_ratio": (0.1, 1.0),
         "wait_s": (0.0, 60.0),
+        "back_after_s": (0.0, 60.0),
     }
 
     def __init__(
@@ -137,6 +154,15 @@ class Avoid(PurePursuit):
         slowly looks like a post."""
         self.plan: PathPlan | None = None
         """Last plan, for tests and benchmarks; None while nothing is near."""
+        self._trail = Trail(TRAIL_STEP_LENGTHS * self.vehicle.length_m)
+        self._back_m: float | None = None
+        """Distance that the vehicle still goes back; None while it does not."""
+        self._backs, self._backs_from_m = 0, -inf
+        """Times that it went back, and the arc length at which it last began to."""
+        self._try = 0
+        """Index of the next distance back to try."""
+        self._moved_ns: int | None = None
+        """Time at which something moved last."""
 
     def _made_lattice(self) -> Lattice:
         vehicle, limits, drive = self.vehicle, self._limits, self.vehicle.drive
@@ -163,9 +189,15 @@ class Avoid(PurePursuit):
 
     def steer(self, state: FollowerState) -> SteeringDemand:
         self._sight.add_motion(state.estimate)
-        if self._scans:
-            while self._scans:
-                self._sight.add_scan(self._scans.popleft(), state.estimate)
+        scanned = bool(self._scans)
+        while self._scans:
+            self._sight.add_scan(self._scans.popleft(), state.estimate)
+        back = self._going_back(state, scanned)
+        if back is not None:
+            return back
+        if state.estimate.speed_mps > STANDSTILL_MPS:
+            self._trail.add(state.estimate)
+        if scanned:
             self._choose(state)
         demand = super().steer(state)
         if self.plan is None:
@@ -179,8 +211,11 @@ class Avoid(PurePursuit):
             self._waits_ns = None
             return replace(demand, speed_cap_mps=cap_mps)
         if self._waits_ns is None:
-            self._waits_ns = state.estimate.t_ns
-        if state.estimate.t_ns - self._waits_ns < self._avoid.wait_s * 1e9:
+            self._waits_ns, self._try = state.estimate.t_ns, 0
+        waited_s = (state.estimate.t_ns - self._waits_ns) * 1e-9
+        if waited_s < self._avoid.wait_s or self._seen.move:
+            if scanned and waited_s >= self._avoid.back_after_s:
+                self._try_back(state)
             return replace(demand, speed_cap_mps=0.0, hold=True)
         # It does not go away: the obstacle stop ends the drive, and says why.
         return replace(demand, speed_cap_mps=CREEP_RATIO * top_mps)
@@ -201,6 +236,8 @@ class Avoid(PurePursuit):
         self._seen = self._sight.obstacles(
             estimate, self._table.at(line_m), line_m[1] - line_m[0], beside_m, moving_m
         )
+        if self._seen.move:
+            self._moved_ns = estimate.t_ns
         path = self._path
         if path is not None and path.settled(s_m) and abs(path.controls_m[-1]) < 1e-3:
             path = self._path = None
@@ -214,6 +251,83 @@ class Avoid(PurePursuit):
             best = best._replace(free_m=min(best.free_m, met_m))
         self.plan, self._path = best, best.path
         self._caps = self._speeds(best, top_mps)
+
+    def _try_back(self, state: FollowerState) -> None:
+        """Go back if a path is free from one of the distances, of which each scan tries one.
+
+        Only along the trail, within the part of the corridor that safety lets a vehicle lose, and
+        while nothing moves in sight: a scanner may see nothing of what is behind.
+        """
+        estimate, vehicle = state.estimate, self.vehicle
+        if self._try >= len(BACK_LENGTHS) or abs(estimate.speed_mps) > STANDSTILL_MPS:
+            return
+        if vehicle.drive.reverse_share <= 0.0 or (
+            self._moved_ns is not None and estimate.t_ns - self._moved_ns < QUIET_S * 1e9
+        ):
+            return
+        here_m = state.here.s_m
+        if abs(here_m - self._backs_from_m) > vehicle.length_m:
+            self._backs = 0
+        if self._backs >= MOST_BACKS:
+            return
+        back_m = BACK_LENGTHS[self._try] * vehicle.length_m
+        self._try += 1
+        lost_m = self.tracker.progress_m - here_m
+        room_m = min(self._trail.length_m, BACK_CORRIDORS * self._limits.corridor_m - lost_m)
+        if back_m > room_m or back_m > self._back_room_m(estimate, back_m):
+            return
+        on_course = self.tracker.locate(*self._trail.pose(back_m))
+        top_mps = float(self._table.at(np.array([on_course.s_m]))[5, 0])
+        slow_mps = max(SLOWER[-1] * top_mps, 0.05)
+        # A plan begins one step ahead of a vehicle that moves.
+        start = LatticeStart(
+            on_course.s_m + self._lattice.step_m(slow_mps),
+            on_course.cross_track_m,
+            -tan(min(max(on_course.heading_error_rad, -0.5), 0.5)),
+            0.0,
+        )
+        if self._lattice.plan(start, slow_mps, self._seen, None).free_m == inf:
+            self._back_m = min(back_m + BACK_SPARE_LENGTHS * vehicle.length_m, room_m)
+            self._backs, self._backs_from_m = self._backs + 1, here_m
+
+    def _back_room_m(self, estimate: StateEstimate, back_m: float) -> float:
+        """Return the distance that is free behind the vehicle, on its trail; 0 if something
+        moves."""
+        lane = self._trail.lane(back_m)
+        line = np.stack((lane.x_m, lane.y_m, np.cos(lane.yaw_rad), np.sin(lane.yaw_rad)))[:, ::-1]
+        step_m = TRAIL_STEP_LENGTHS * self.vehicle.length_m
+        beside_m = 2.0 * self._body.reach_m
+        seen = self._sight.obstacles(estimate, line, step_m, beside_m, MOVING_REACHES * beside_m)
+        if seen.move:
+            return 0.0
+        return self._body.free_m(lane, seen.x_m, seen.y_m) - self._limits.obstacle_gap_m
+
+    def _going_back(self, state: FollowerState, scanned: bool) -> SteeringDemand | None:
+        """Return the demand of a vehicle that goes back along its trail; None once it stands there
+        and a scan for the next plan has come."""
+        if self._back_m is None:
+            return None
+        estimate, vehicle = state.estimate, self.vehicle
+        self._trail.drop_ahead(estimate)
+        self._back_m -= abs(estimate.speed_mps) * state.dt_s
+        if self._trail.length_m <= 0.0:
+            self._back_m = 0.0
+        elif scanned and self._back_m > 0.0:
+            self._back_m = min(self._back_m, max(self._back_room_m(estimate, self._back_m), 0.0))
+        speed_mps, deceleration = abs(estimate.speed_mps), self.profile.deceleration_mps2
+        if self._back_m <= speed_mps * vehicle.drive.delay_s:
+            self._back_m = 0.0
+            if scanned and speed_mps <= STANDSTILL_MPS:
+                self._back_m = self._waits_ns = self._path = self.plan = self._caps = None
+                return None
+            return SteeringDemand(self.command_rad, speed_cap_mps=0.0, hold=True)
+        top_mps = abs(self.profile.at(state.here.s_m, 0).speed_mps)
+        back_mps = min(BACK_RATIO * top_mps, sqrt(2.0 * deceleration * self._back_m))
+        wheel = atan(
+            vehicle.effective_wheelbase_m(speed_mps)
+            * self._trail.curvature_per_m(estimate, self._avoid.look_ahead_min_m)
+        )
+        return SteeringDemand(wheel, back_mps=max(back_mps, LEAST_MPS))
 
     def _planned(self, start: LatticeStart, top_mps: float, path: LateralSpline | None) -> PathPlan:
         """Return a plan at one of the speeds: a faster one than the last is tried first, a slower

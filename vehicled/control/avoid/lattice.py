@@ -57,6 +57,12 @@ GROWTH_MPS = 0.1
 """Clearance that is added for each second that a moving body is predicted, m/s."""
 UNCERTAIN_WIDTHS = 0.5
 """Largest of this clearance, in widths of the vehicle."""
+PREDICT_WIDTHS = 1.5
+"""Way over which a moving body is predicted at least, in widths of the vehicle: a slow one changes
+little in the time in which it is met."""
+LATE_RATIO = 1.6
+"""Time after which the vehicle may come to a place, over the planned one: near to something it is
+slower than its plan, and what it wanted to pass before would then be in its way."""
 
 
 class CourseTable:
@@ -208,6 +214,7 @@ class Lattice:
         present: LateralSpline | None,
     ) -> PathPlan:
         """Return the best path from a place. ``speed_mps``: speed at which it will be driven."""
+        obstacles = obstacles.with_late(LATE_RATIO)
         step_m, stations = self._steps(max(speed_mps, start.speed_mps))
         cell, count = self._cell_m, self._count
         most = max(2, ceil(MOST_SLOPE * step_m / cell))
@@ -235,7 +242,12 @@ class Lattice:
             go, blocked, headed, slopes, (lowest, highest), first + count, slope + most
         )
         way = _Way(middles, knots, step_m, near, headed, edge, slopes, course)
-        kept = None if present is None else self._judged(present, way, obstacles, time_s, speed_mps)
+        # What stays beside the course for good is no plan: its way back is never better enough.
+        kept = (
+            self._judged(present, way, obstacles, time_s, speed_mps)
+            if present is not None and not present.settled(start.s_m)
+            else None
+        )
         if (
             kept is not None
             and kept.free_m == inf
@@ -334,7 +346,7 @@ class Lattice:
                 np.zeros((2 * MOST_BEND + 1, *shape)),
             )
         limits = self._limits
-        ahead_s, uncertain_m = self._ahead_s(obstacles, time_s)
+        ahead_s, uncertain_m, known = self._ahead_s(obstacles, time_s)
         before_m = self._before_m(obstacles, speed_mps)
         dx = obstacles.x_m + obstacles.vx_mps * ahead_s - course[0][:, None]
         dy = obstacles.y_m + obstacles.vy_mps * ahead_s - course[1][:, None]
@@ -344,7 +356,7 @@ class Lattice:
         blocked = np.zeros(shape, dtype=np.bool_)
         reach_m = self._required_m + self._comfort_m
         pairs = self._pairs(
-            ahead, left, ahead_s, course, slopes, step_m, reach_m, uncertain_m, before_m
+            ahead, left, known, course, slopes, step_m, reach_m, uncertain_m, before_m
         )
         if pairs is not None:
             for share, value in NEAR_LEVELS:
@@ -355,7 +367,7 @@ class Lattice:
         pairs = self._pairs(
             ahead,
             left,
-            ahead_s,
+            known,
             course,
             slopes[::2],
             step_m,
@@ -388,7 +400,7 @@ class Lattice:
         self,
         ahead: Array,
         left: Array,
-        ahead_s: Array,
+        known: Mask,
         course: Array,
         slopes: npt.NDArray[np.int64],
         step_m: float,
@@ -403,7 +415,7 @@ class Lattice:
             (ahead >= -reach_m)
             & (ahead <= reach_m + before_m)
             & (np.abs(left) <= self._limits.spread_m + reach_m + before_m)
-            & (ahead_s <= self._params.predict_s)
+            & known
         )
         station, point = np.nonzero(near)
         if not len(station):
@@ -612,7 +624,7 @@ class Lattice:
         tangent = slope / np.maximum(1.0 - curvature * offset, LEAST_SCALE)
         cosine = 1.0 / np.sqrt(1.0 + tangent * tangent)
         c, s = (yaw_c - yaw_s * tangent) * cosine, (yaw_s + yaw_c * tangent) * cosine
-        ahead_s, grown = self._ahead_s(obstacles, time_s)
+        ahead_s, grown, known = self._ahead_s(obstacles, time_s)
         dx = obstacles.x_m + obstacles.vx_mps * ahead_s - x[:, None]
         dy = obstacles.y_m + obstacles.vy_mps * ahead_s - y[:, None]
         ahead, left = c[:, None] * dx + s[:, None] * dy, np.abs(c[:, None] * dy - s[:, None] * dx)
@@ -622,14 +634,19 @@ class Lattice:
             & (ahead <= outline.front_m + margin + self._before_m(obstacles, speed_mps))
             & (ahead >= -outline.rear_m - margin)
         )
-        hit: Mask = (inside & (ahead_s <= self._params.predict_s)).any(axis=1)
+        hit: Mask = (inside & known).any(axis=1)
         return hit
 
-    def _ahead_s(self, obstacles: SeenPoints, time_s: Array) -> tuple[Array, Array]:
-        """Return the times (n, points) by which the points are predicted, 0 for what stands, and
-        the clearance that they add."""
-        ahead_s = np.where(obstacles.moving, time_s[:, None], 0.0)
-        return ahead_s, np.minimum(GROWTH_MPS * ahead_s, UNCERTAIN_WIDTHS * self._width_m)
+    def _ahead_s(self, obstacles: SeenPoints, time_s: Array) -> tuple[Array, Array, Mask]:
+        """Return the times (n, points) by which the points are predicted, 0 for what stands, the
+        clearance that they add, and a mask of the predictions that count."""
+        ahead_s = np.where(obstacles.moving, time_s[:, None] * obstacles.late, 0.0)
+        paces = np.maximum(np.hypot(obstacles.vx_mps, obstacles.vy_mps), 1e-6)
+        known = ahead_s <= np.maximum(
+            self._params.predict_s, PREDICT_WIDTHS * self._width_m / paces
+        )
+        grown_m = np.minimum(GROWTH_MPS * ahead_s, UNCERTAIN_WIDTHS * self._width_m)
+        return ahead_s, grown_m, known
 
     def _before_m(self, obstacles: SeenPoints, speed_mps: float) -> Array:
         """Return the distance (points,) before the body that must be free as well: that of a stop

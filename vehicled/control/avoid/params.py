@@ -43,6 +43,9 @@ class AvoidParams(PurePursuitParams, frozen=True, forbid_unknown_fields=True, kw
     wait_s: NonNegative = 6.0
     """Time for which the vehicle stands before what is in its way, s; then the obstacle stop ends
     the drive."""
+    back_after_s: NonNegative = 2.0
+    """Time after which a vehicle that stands goes back along its trail, s, if a path is free from
+    there; never from ``wait_s`` on."""
     offset_weight: NonNegative = 0.25
     """Cost of one width beside the course over one length of the vehicle."""
     change_weight: NonNegative = 1.0

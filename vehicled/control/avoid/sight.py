@@ -54,6 +54,9 @@ another body."""
 MOVING_SHARE, MOVING_LEAST_MPS = 0.1, 0.05
 """Speed below which a body stands: a part of the vehicle's speed, because its middle is known less
 well the faster it passes."""
+SLOW_S, SLOW_SHARE = 2.5, 0.4
+"""Time after which the mean velocity of a body counts, whose noise is far less than that of the
+present one, and its least speed over the other least speed."""
 MOVED_WIDTHS, SURELY_WIDTHS = 0.3, 1.0
 """Distance that a body has moved, in widths: more than the middle of a post seems to move while the
 vehicle passes it. Up to the second one its present place counts as well."""
@@ -67,6 +70,17 @@ class SeenPoints(NamedTuple):
     y_m: Array
     vx_mps: Array
     vy_mps: Array
+    late: Array | float = 1.0
+    """Time of the prediction over that at which the vehicle is planned to be there."""
+
+    def with_late(self, ratio: float) -> "SeenPoints":
+        """Return the points, and those that move once more for a vehicle that comes later."""
+        moving = self.moving
+        if not moving.any():
+            return self
+        x, y, vx, vy = (np.append(column, column[moving]) for column in self[:4])
+        late = np.append(np.ones(len(moving)), np.full(int(moving.sum()), ratio))
+        return SeenPoints(x, y, vx, vy, late)
 
     @property
     def move(self) -> bool:
@@ -75,7 +89,7 @@ class SeenPoints(NamedTuple):
 
     def only(self, mask: npt.NDArray[np.bool_]) -> "SeenPoints":
         """Return some of the points."""
-        return SeenPoints(*(column[mask] for column in self))
+        return SeenPoints(*(column[mask] for column in self[:4]))
 
     @property
     def moving(self) -> npt.NDArray[np.bool_]:
@@ -87,13 +101,35 @@ class SeenPoints(NamedTuple):
 NO_OBSTACLES = SeenPoints(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
+class _SightTrack(BodyTrack):
+    """Track that distinguishes a slow body from one that stands, by its way since it was seen
+    first."""
+
+    @property
+    def mean_velocity(self) -> tuple[float, float]:
+        """Mean velocity since it was seen first, m/s."""
+        age_s = max(self.t_s - self.first_s, 1e-3)
+        return (self.x - self._first_m[0]) / age_s, (self.y - self._first_m[1]) / age_s
+
+    def drifts(self, least_mps: float, least_m: float) -> bool:
+        """Return True if the body has moved too slowly for :meth:`moves`, and still does."""
+        vx, vy = self.mean_velocity
+        mean_mps = hypot(vx, vy)
+        return (
+            self.t_s - self.first_s >= SLOW_S
+            and mean_mps > least_mps
+            and self.vx * vx + self.vy * vy > 0.5 * mean_mps * mean_mps
+            and self.moved_m > least_m + abs(self.extent_m - self._first_extent_m)
+        )
+
+
 class _Look(NamedTuple):
     """Points of one scan; ``track`` (n,) is the index of the segment's track, -1 for none."""
 
     t_ns: int
     x_m: Array
     y_m: Array
-    tracks: list[BodyTrack | None]
+    tracks: list[_SightTrack | None]
     segment: Array
 
 
@@ -107,7 +143,7 @@ class Sight:
         self._looks: dict[tuple[float, float], deque[_Look]] = {}
         self._views: dict[tuple[float, float], tuple[float, float]] = {}
         """First bearing and width of the field of view of each scanner."""
-        self._tracks: list[BodyTrack] = []
+        self._tracks: list[_SightTrack] = []
 
     def add_motion(self, estimate: StateEstimate) -> None:
         """Remember the motion of the vehicle, by which the points of a scan are placed."""
@@ -176,10 +212,10 @@ class Sight:
         ray_rad: float,
         t_s: float,
         speed_mps: float,
-    ) -> list[BodyTrack | None]:
+    ) -> list[_SightTrack | None]:
         """Follow the compact segments; return the track of each segment."""
         count = int(segment[-1]) + 1 if len(segment) else 0
-        found: list[BodyTrack | None] = [None] * count
+        found: list[_SightTrack | None] = [None] * count
         sigma_m = MEASURED_WIDTHS * self._width_m
         density = ACCELERATION_SHARE * max(speed_mps, self._width_m)
         for track in self._tracks:
@@ -212,7 +248,7 @@ class Sight:
                     best, nearest = track, apart
             if best is None:
                 if len(self._tracks) < MOST_TRACKS:
-                    best = BodyTrack(t_s, mx, my, extent, sigma_m, max(speed_mps, self._width_m))
+                    best = _SightTrack(t_s, mx, my, extent, sigma_m, max(speed_mps, self._width_m))
                     self._tracks.append(best)
             else:
                 free.remove(best)
@@ -231,9 +267,8 @@ class Sight:
     ) -> SeenPoints:
         """Return what counts now within ``beside_m`` of a line, or ``moving_m`` if it moves.
         ``line`` (4 or more, n): x, y, cosine and sine of the yaw of its points, in equal steps."""
-        least_mps = max(
-            MOVING_SHARE * abs(estimate.speed_mps), MOVING_LEAST_MPS * self._width_m / 0.3
-        )
+        least_mps = MOVING_LEAST_MPS * self._width_m / 0.3
+        passing_mps = MOVING_SHARE * abs(estimate.speed_mps)
         columns: list[tuple[Array, Array, Array, Array]] = []
         for (mount_x, mount_y), looks in self._looks.items():
             first, width = self._views[mount_x, mount_y]
@@ -243,14 +278,21 @@ class Sight:
                 vx, vy = np.zeros(len(look.x_m)), np.zeros(len(look.x_m))
                 keep = np.ones(len(look.x_m), dtype=np.bool_)
                 for number, track in enumerate(look.tracks):
-                    if track is None or not track.moves(least_mps, MOVED_WIDTHS * self._width_m):
+                    if track is None:
+                        continue
+                    moved_m = MOVED_WIDTHS * self._width_m
+                    if track.moves(max(least_mps, passing_mps), moved_m):
+                        velocity = track.vx, track.vy
+                    elif track.drifts(max(SLOW_SHARE * least_mps, passing_mps), moved_m):
+                        velocity = track.mean_velocity
+                    else:
                         continue
                     part = look.segment == number
                     if back:
                         # Only the newest place of a moving body counts.
                         keep &= ~part
                         continue
-                    vx[part], vy[part] = track.vx, track.vy
+                    vx[part], vy[part] = velocity
                     if track.moved_m < SURELY_WIDTHS * self._width_m:
                         columns.append(
                             (look.x_m[part], look.y_m[part], 0.0 * vx[part], 0.0 * vy[part])
