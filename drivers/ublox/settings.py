@@ -263,7 +263,7 @@ def _corrections(params: Params, messages: Sequence[type[Message]]) -> list[Grou
         found.append(_group("output of corrections", {f"CFG-{each}OUTPROT-RTCM3X": 1}))
         if GnssFix in messages:
             # A base station that stands still, set up by others, keeps its own choice.
-            wanted = params.constellations or tuple(_OBSERVATIONS)
+            wanted: Sequence[str] = params.constellations or tuple(_OBSERVATIONS)
             kinds = ["4072_0", *(_OBSERVATIONS[name] for name in wanted)]
             kinds += [1230] if "glonass" in wanted else []
             every = {f"RTCM_3X_TYPE{kind}": 1 for kind in kinds}

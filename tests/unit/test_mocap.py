@@ -152,6 +152,22 @@ def test_a_section_that_a_newer_version_has_made_longer_is_skipped() -> None:
     assert found.bodies[0].tracked
 
 
+def test_a_section_that_a_newer_version_writes_differently_costs_itself_alone() -> None:
+    """Other clients lost the whole frame with it (IMRCLab/libmotioncapture#20)."""
+    body = natnet.TrackedBody(3, (1.0, 2.0, 3.0), spun(0.5), 1e-4, True)
+    ticks = (10**10, 10**10 + 1, 10**10 + 2)
+    alone = bytearray(natnet.write_frame(natnet.Frame(5, (body,), 1.0, ticks), (4, 1)))
+    at = 4 + 4 + 8 + 8 + 8 + 38  # head, number, two empty sections, bodies
+    assert alone[at : at + 8] == bytes(8), "skeletons"
+    # One skeleton of one bone that has a name of its own.
+    own = (7).to_bytes(4, "little") + (1).to_bytes(4, "little") + b"Hip\0" + bytes(24)
+    alone[at : at + 8] = (1).to_bytes(4, "little") + len(own).to_bytes(4, "little") + own
+    alone[2:4] = (len(alone) - 4).to_bytes(2, "little")
+    found = natnet.read(bytes(alone), (4, 1))
+    assert isinstance(found, natnet.Frame)
+    assert (found.bodies[0].number, found.skeletons, found.ticks) == (3, (), ticks)
+
+
 def _description(kind: int, own: bytes, version: natnet.Version) -> bytes:
     size = len(own).to_bytes(4, "little") if version >= (4, 1) else b""
     return kind.to_bytes(4, "little") + size + own
@@ -190,6 +206,19 @@ def test_a_description_of_a_kind_that_nobody_knows_is_skipped_since_4_1() -> Non
     payload = (2).to_bytes(4, "little") + _description(99, b"later", (4, 1)) + own
     (found,) = natnet.read_descriptions(payload, (4, 1))
     assert found[:2] == ("car", 7)
+
+
+def test_a_description_that_a_newer_version_writes_differently_costs_itself_alone() -> None:
+    own = natnet.write_descriptions([natnet.BodyDescription("car", 7)], (4, 1))[4:]
+    skeleton = b"man\0" + (7).to_bytes(4, "little") + (9).to_bytes(4, "little") + b"Hip\0"
+    payload = (2).to_bytes(4, "little") + _description(2, skeleton, (4, 1)) + own
+    (found,) = natnet.read_descriptions(payload, (4, 1))
+    assert found[:2] == ("car", 7)
+    # What the drive needs is not passed over.
+    with pytest.raises(natnet.NatNetError):
+        natnet.read_descriptions(
+            (1).to_bytes(4, "little") + _description(1, b"car\0", (4, 1)), (4, 1)
+        )
 
 
 def test_a_recording_is_searched_in_linear_time() -> None:
