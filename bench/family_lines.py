@@ -64,7 +64,8 @@ def lines(modules: set[str]) -> int:
 
 def counted() -> dict[str, dict[str, int]]:
     """Return the lines of each family, by its first driver."""
-    families, owners = {}, {}
+    families: dict[str, set[str]] = {}
+    owners: dict[str, str] = {}
     for row in SUPPORTED:
         begins = {
             table[name].partition(":")[0]

@@ -74,7 +74,9 @@ def test_wall_time_opens_real_ports(start: Start, name: str) -> None:
         }
 
 
-CASES = [(name, port) for name in PROFILES for port in acting(name)]
+DRIVES_ON = ("four_steered", "rear")
+"""A rear servo that stays where it is turns the vehicle less; the warning `rear_steering` says so."""
+CASES = [(name, port) for name in PROFILES for port in acting(name) if (name, port) != DRIVES_ON]
 
 
 @pytest.mark.parametrize(("name", "port"), CASES)
