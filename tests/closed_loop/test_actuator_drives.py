@@ -75,7 +75,7 @@ def test_wall_time_opens_real_ports(start: Start, name: str) -> None:
 
 
 DRIVES_ON = ("four_steered", "rear")
-"""A rear servo that stays where it is turns the vehicle less; the warning `rear_steering` says so."""
+"""A rear servo that stays where it is turns the vehicle less; `rear_steering` warns of it."""
 CASES = [(name, port) for name in PROFILES for port in acting(name) if (name, port) != DRIVES_ON]
 
 
