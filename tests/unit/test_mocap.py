@@ -1,6 +1,7 @@
 """Motion capture: the codecs in both directions, frames of reference, and what becomes of poses
 that contradict themselves."""
 
+from collections.abc import Callable
 from math import cos, pi, sin
 from pathlib import Path
 from typing import Any
@@ -306,6 +307,40 @@ def test_the_driver_of_vrpn_greets_and_follows_its_tracker_alone() -> None:
     assert [(each.x_m, each.y_m) for each in poses] == [
         pytest.approx((1.0 + 0.01 * i, 2.0), abs=1e-9) for i in range(3)
     ]
+
+
+@pytest.mark.parametrize(
+    ("stamp_us", "stands"),
+    [
+        (lambda t_ns: 0, True),
+        (lambda t_ns: t_ns // 16_000_000 * 16_000, False),
+        (lambda t_ns: t_ns // 1000 + (3_600_000_000 if t_ns > 2 * START_NS else 0), False),
+        (lambda t_ns: t_ns // 1000 - (500_000 if t_ns > 2 * START_NS else 0), False),
+    ],
+    ids=["zero", "Windows", "set forward", "set back"],
+)
+def test_poses_of_vrpn_are_dated_whatever_the_clock_of_its_server_does(
+    stamp_us: Callable[[int], int], stands: bool
+) -> None:
+    """A server without stamps made poses older and older."""
+    device = VrpnDevice(VrpnParams(body="car"), [MapPose], 0)
+    device.mount((0.0, 0.0, 0.0))
+    device.on_port(PortState.OPENED, "", START_NS)
+    names = ((vrpn.SENDER, "car"), (vrpn.TYPE, vrpn.POSE_TYPE))
+    device.on_rx(
+        vrpn.cookie() + b"".join(vrpn.described(k, 0, name) for k, name in names), START_NS
+    )
+    ages_s = []
+    for k in range(200):
+        t_ns = START_NS + k * STEP_NS
+        pose = vrpn.TrackerPose(0, (0.01 * k, 0.0, 0.1), (0.0, 0.0, 0.0, 1.0))
+        data = vrpn.encode(stamp_us(t_ns), 0, 0, vrpn.encode_pose(pose))
+        for each in device.on_rx(data, t_ns + STEP_NS // 10):
+            if isinstance(each, MapPose):
+                ages_s.append((each.t_rx_ns - each.t_ns) * 1e-9)
+    assert len(ages_s) == 200
+    assert max(ages_s) < 0.07
+    assert bool(device.usage.of(vrpn.POSE_TYPE).lost) is stands
 
 
 def test_another_server_than_vrpn_is_closed_and_named() -> None:
