@@ -62,8 +62,8 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Rate of the vehicle's wheel speed sent to a receiver with an inertial sensor, Hz; 10 is
     usual, 0 sends none."""
     metres_per_motor_radian: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.0
-    """Distance per radian of the motor, m: wheel radius over gear ratio. The wheel speed is then
-    made of ``MotorStatus``; 0 takes ``WheelSpeed``."""
+    """Distance per radian of the motor, m: ``wheel_radius_m`` times ``gear_ratio`` of the vehicle's
+    drive. The wheel speed is then made of ``MotorStatus``; 0 takes ``WheelSpeed``."""
     spartn: bool = False
     """Accept SPARTN corrections beside RTCM, of receivers that know them."""
     spartn_source: Literal["ip", "lband"] = "ip"
