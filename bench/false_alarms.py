@@ -1,16 +1,18 @@
 """Rate of false alarms on healthy vehicles: the tables of docs/failsafe_tests.md.
 
     python -m bench.false_alarms [--drives 200] [--profile NAME]... [--first 0] [--jobs 2]
-        [--out FILE]
+        [--out FILE] [--set KEY=VALUE]... [--warning CODE]...
     python -m bench.false_alarms --missed 20 [--row NUMBER]... [--rule CODE]... [--first 0]
         [--jobs 2] [--out FILE]
     python -m bench.false_alarms --markdown --out FILE
 
 Every drive is drawn from its profile and number: a random smooth course (``random``), speed,
 controller, link, noise of GNSS, a drop-out that the profile bears, a wrong belief about the
-vehicle, a slope. Nothing is broken, so every stop and every cap of the speed is a false alarm. Each
-one prints the command that repeats it. ``--missed`` injects every fault of ``vehicled failsafe
-test`` on random courses instead and counts those that are not detected in time.
+vehicle, a slope. Nothing is broken, so every stop and every cap of the speed is a false alarm, and
+every warning that ``--warning`` names. Each one prints the command that repeats it. ``--set``
+changes the profiles, such as ``vehicle.rear_steering_ratio=-1.0`` of hunter_se. ``--missed``
+injects every fault of ``vehicled failsafe test`` on random courses instead and counts those that
+are not detected in time.
 
 Results go to ``--out`` line by line; a second call with the same file goes on where the first one
 ended. ``--markdown`` drives nothing and prints the table of such a file, complete or not. Exit
@@ -34,6 +36,7 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec import json as msgjson
+from msgspec.structs import replace
 from scipy.special import betaincinv
 
 from sim_backend.connection import START_NS
@@ -265,29 +268,31 @@ def _bearable(profile: Profile) -> list[str]:
 
 
 class _Alarms:
-    """Journal listener that notes the faults that stop a drive or cap its speed."""
+    """Journal listener that notes the faults that stop a drive or cap its speed, and some
+    warnings."""
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
+    def __init__(self, judge: Judge, warnings: Sequence[str]) -> None:
+        self._judge, self._warnings = judge, warnings
         self.found: list[tuple[str, str, str]] = []
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """See :class:`vehicled.core.journal.Sink`."""
         if isinstance(message, Fault):
-            if message.active and message.reaction >= Reaction.CAP_SPEED:
+            counts = message.reaction >= Reaction.CAP_SPEED or message.code in self._warnings
+            if message.active and counts:
                 self.found.append((message.reaction.name, message.code, message.reason))
         else:
             self._judge.record(message, log_time_ns)
 
 
-def driven(drive: Drive) -> Outcome:
+def driven(drive: Drive, warnings: Sequence[str] = ()) -> Outcome:
     """Run a drive in lockstep, machine and world in this process."""
     begin_s = time.process_time()
     file = str(shipped.folder("profiles") / f"{drive.profile}.toml")
     loaded = load(file, [*drive.overrides, f"controller.name={drive.controller}"])
     course = course_of(loaded.profile, drive.course)
     judge = Judge(course)
-    alarms = _Alarms(judge)
+    alarms = _Alarms(judge, warnings)
     failures = [parse_failure(text) for text in drive.failures]
     pair = WrappedPair(
         resolved_profile(loaded, course),
@@ -312,10 +317,12 @@ def driven(drive: Drive) -> Outcome:
     )  # fmt: skip
 
 
-def _drive(job: tuple[str, int]) -> Outcome:
-    drive = drive_of(*job)
+def _drive(job: tuple[str, int, tuple[str, ...], tuple[str, ...]]) -> Outcome:
+    name, index, overrides, warnings = job
+    drive = drive_of(name, index)
+    drive = replace(drive, overrides=overrides + drive.overrides)
     try:
-        return driven(drive)
+        return driven(drive, warnings)
     except Exception as error:  # noqa: BLE001 - one that cannot be driven is a result, too
         why = f"raised {type(error).__name__}: {error}"
         return Outcome(drive.profile, drive.index, False, 0.0, (), why, drive.command, 0.0)
@@ -488,7 +495,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
     indices = range(arguments.first, arguments.first + arguments.drives)
     # By number, so that a campaign that is cut short has driven every profile alike.
     jobs = [
-        (name, index)
+        (name, index, tuple(arguments.set), tuple(arguments.warning))
         for index in indices
         for name in arguments.profile
         if (name, index) not in known
@@ -580,6 +587,20 @@ def main() -> int:
     )
     parser.add_argument(
         "--profile", action="append", default=[], help="repeatable (default: every shipped one)"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change every profile; repeatable",
+    )
+    parser.add_argument(
+        "--warning",
+        action="append",
+        default=[],
+        metavar="CODE",
+        help="count this warning, too; repeatable",
     )
     parser.add_argument("--drives", type=int, default=200, help="per profile (default 200)")
     parser.add_argument(

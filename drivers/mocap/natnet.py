@@ -194,8 +194,11 @@ def split(data: bytes) -> NatNetPacket:
 class _Reader:
     """Cursor over a payload. Every count is checked against the bytes that are left."""
 
-    def __init__(self, data: bytes, version: Version) -> None:
+    def __init__(self, data: bytes, version: Version, *, guessed: bool = False) -> None:
+        """``guessed``: the version is tried, so a section that cannot be read refutes it. Of a
+        version that is known, it is one that a newer server writes differently."""
         self.data, self.at, self.end, self.version = data, 0, len(data), version
+        self._guessed = guessed
         self.marked = False
         """True if a frame has ended with its mark of zeros."""
 
@@ -255,6 +258,14 @@ class _Reader:
                 raise NatNetError(f"a section ends at byte {stop}, not {self.at}")
             self.at = stop
 
+    def pass_over(self, stop: int | None) -> bool:
+        """Go to the end of a section that cannot be read; return False where its end is not
+        known."""
+        if stop is None or self._guessed:
+            return False
+        self.at = stop
+        return True
+
 
 def _body(r: _Reader) -> TrackedBody:
     number, x, y, z, qx, qy, qz, qw = r.take(_BODY)
@@ -313,8 +324,13 @@ def _channels(r: _Reader) -> ChannelSamples:
 
 def _section(r: _Reader, read: Callable[[_Reader], Item], least_bytes: int) -> tuple[Item, ...]:
     count, stop = r.section(least_bytes)
-    found = tuple([read(r) for _ in range(count)])
-    r.leave(stop)
+    try:
+        found = tuple([read(r) for _ in range(count)])
+        r.leave(stop)
+    except NatNetError:
+        if not r.pass_over(stop):
+            raise
+        return ()
     return found
 
 
@@ -397,7 +413,7 @@ def guess_frame(payload: bytes) -> Frame:
     """
     without_mark = None
     for version in LAYOUTS:
-        r = _Reader(payload, version)
+        r = _Reader(payload, version, guessed=True)
         try:
             frame = _read_frame(r)
         except NatNetError:
@@ -491,6 +507,7 @@ _DESCRIPTIONS: tuple[Callable[[_Reader], BodyDescription | OtherDescription], ..
     _marker_set_description, _body_description, _skeleton_description, _plate_description,
     _device_description, _camera_description, _asset_description,
 )  # fmt: skip
+_RIGID_BODY = _DESCRIPTIONS.index(_body_description)
 
 
 def read_descriptions(payload: bytes, version: Version) -> list[BodyDescription | OtherDescription]:
@@ -503,7 +520,7 @@ def guess_descriptions(payload: bytes) -> list[BodyDescription | OtherDescriptio
     """Return descriptions of an unknown version: by the layout that consumes them exactly. Raises
     :class:`NatNetError`."""
     for version in ((4, 1), (4, 0), (3, 0), (2, 11)):
-        r = _Reader(payload, version)
+        r = _Reader(payload, version, guessed=True)
         try:
             found = _read_descriptions(r)
         except NatNetError:
@@ -523,11 +540,15 @@ def _read_descriptions(r: _Reader) -> list[BodyDescription | OtherDescription]:
             if not 0 <= size <= r.end - r.at:
                 raise NatNetError(f"a description of {size} bytes at byte {r.at}")
             stop = r.at + size
-        if 0 <= kind < len(_DESCRIPTIONS):
-            found.append(_DESCRIPTIONS[kind](r))
-        elif stop is None:
-            raise NatNetError(f"a description of kind {kind} at byte {r.at}")
-        r.leave(stop)
+        try:
+            if 0 <= kind < len(_DESCRIPTIONS):
+                found.append(_DESCRIPTIONS[kind](r))
+            elif stop is None:
+                raise NatNetError(f"a description of kind {kind} at byte {r.at}")
+            r.leave(stop)
+        except NatNetError:
+            if kind == _RIGID_BODY or not r.pass_over(stop):
+                raise
     return found
 
 

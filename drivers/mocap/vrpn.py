@@ -29,6 +29,9 @@ MOST_BYTES = 65_536
 MOST_NAMES = 2_000
 """Most names that are kept, of senders and of types."""
 NAME_BYTES = 100
+STANDS_NS = 50_000_000
+"""Time after which equal stamps are those of a clock that stands; that of Windows moves every
+16 ms."""
 
 
 class VrpnMessage(NamedTuple):
@@ -171,6 +174,7 @@ class VrpnDevice(MocapDevice):
     ) -> None:
         self._reader = self._stream = VrpnReader()
         self._others: set[str] = set()
+        self._stamp_us, self._stamped_ns = -1, 0
         self._clock = DeviceClock(tick_ns=1e3, bits=None, latency_ns=round(params.latency_s * 1e9))
         super().__init__(params, messages, command_lifetime_ns)
 
@@ -189,6 +193,7 @@ class VrpnDevice(MocapDevice):
         """Greet the server."""
         self._stream.clear()
         self._others.clear()
+        self._stamp_us = -1
         self._clock = DeviceClock(tick_ns=1e3, bits=None, latency_ns=self._latency_ns)
         self.send(cookie(), now_ns)
 
@@ -202,6 +207,16 @@ class VrpnDevice(MocapDevice):
         if self._stream.broken and not before:
             self._tx.append(Reopen("the stream is no VRPN of version 7"))
         return found
+
+    def _time_ns(self, time_us: int, t_rx_ns: int) -> int:
+        """Return the time of a pose; that of its arrival from a server whose stamps stand still."""
+        t_ns = self._clock.update(time_us, t_rx_ns)
+        if time_us != self._stamp_us:
+            self._stamp_us, self._stamped_ns = time_us, t_rx_ns
+        elif t_rx_ns - self._stamped_ns > STANDS_NS:
+            self.usage.lose(POSE_TYPE, Unused.STUCK, "time", time_us)
+            return t_rx_ns - self._latency_ns
+        return t_ns
 
     def _sighting(self, message: VrpnMessage, t_rx_ns: int) -> BodySighting | None:
         if message.kind != POSE_TYPE:
@@ -218,7 +233,7 @@ class VrpnDevice(MocapDevice):
                 self._others.add(message.sender)
             self.usage.refuse(POSE_TYPE, Unused.FOREIGN)
             return None
-        t_ns = self._clock.update(message.time_us, t_rx_ns)
+        t_ns = self._time_ns(message.time_us, t_rx_ns)
         up = self.params.up_axis
         x, y, z = z_up(pose.attitude[:3], up)
         return BodySighting(

@@ -18,10 +18,11 @@ from vehicled.core.wire.channels import TICKS
 BEGIN = 0x0F
 FRAME_BYTES = 25
 LOST, FAILSAFE = 0x04, 0x08
-ENDS = b"\x00\x04\x14\x24\x34"
-"""Last byte: 00, or with telemetry slots (SBUS2) 04, 14, 24, 34 in turn."""
-SLOT_BYTES = 3
-"""Bytes of a telemetry slot of SBUS2, which a receiver leaves or fills between two frames."""
+ENDS = b"\x00\x04\x14\x24\x34\x08"
+"""Last byte: 00, or with telemetry slots (SBUS2) 04, 14, 24, 34 in turn; 08 of a Futaba R7003SB."""
+SLOT_BYTES = 5
+"""Bytes of a telemetry slot, which a receiver leaves or fills between two frames: three of SBUS2,
+five of a Futaba R7003SB."""
 GAP_NS = 2_500_000
 """Pause that no frame has inside: its bytes follow each other for 3 ms, and the pause between two
 frames is 4 ms or longer."""
@@ -69,7 +70,7 @@ class SbusReader:
 
     A frame counts if it follows the one before it, with a telemetry slot between them at most, or
     begins the stream. So the first after noise is left out, and random bytes, of which one in
-    13,000 looks like the begin of a frame, give none.
+    170,000 looks like the begin of a frame, give none.
     """
 
     def __init__(self) -> None:

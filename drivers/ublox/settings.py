@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from drivers.ublox.identity import GENERATION_10, ReceiverIdentity
 from drivers.ublox.keys import KEYS, Items
-from vehicled.core.messages import Corrections, Heading, Message
+from vehicled.core.messages import Corrections, GnssFix, Heading, Message
 from vehicled.core.ports import SecretRef
 
 DynamicModel = Literal[
@@ -26,6 +26,9 @@ _DYNAMIC_MODELS: dict[str, int] = {
 }  # fmt: skip
 Constellation = Literal["gps", "galileo", "beidou", "glonass"]
 _CONSTELLATIONS = {"gps": "GPS", "galileo": "GAL", "beidou": "BDS", "glonass": "GLO"}
+_OBSERVATIONS = {"gps": 1077, "glonass": 1087, "galileo": 1097, "beidou": 1127}
+WIRE_BAUD = 460_800
+"""Rate of the wire of a moving base, as its application note recommends above 1 Hz."""
 Baud = Literal[9_600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600]
 
 
@@ -59,8 +62,8 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Rate of the vehicle's wheel speed sent to a receiver with an inertial sensor, Hz; 10 is
     usual, 0 sends none."""
     metres_per_motor_radian: Annotated[float, Meta(ge=0.0, le=10.0)] = 0.0
-    """Distance per radian of the motor, m: wheel radius over gear ratio. The wheel speed is then
-    made of ``MotorStatus``; 0 takes ``WheelSpeed``."""
+    """Distance per radian of the motor, m: ``wheel_radius_m`` times ``gear_ratio`` of the vehicle's
+    drive. The wheel speed is then made of ``MotorStatus``; 0 takes ``WheelSpeed``."""
     spartn: bool = False
     """Accept SPARTN corrections beside RTCM, of receivers that know them."""
     spartn_source: Literal["ip", "lband"] = "ip"
@@ -93,6 +96,9 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     baseline_yaw_rad: Annotated[float, Meta(ge=-3.15, le=3.15)] = 0.0
     """Direction from the base's antenna to the rover's in body axes, rad: 0 rover ahead, pi/2 rover
     on the left."""
+    moving_base_wire: Literal["", "uart1", "uart2"] = ""
+    """UART of the wire to the other receiver of a moving base, 460,800 baud, the same key at both:
+    the one with ``Heading`` is the rover, and the other one sends it what it observes."""
     heading_needs_fixed: bool = True
     """Reject headings of a float solution."""
     heading_sigma_rad: Annotated[float, Meta(gt=0.0, le=3.15)] = 0.02
@@ -101,6 +107,11 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The same of a heading that the receiver holds without GNSS (mode E of THS), rad."""
 
     def __post_init__(self) -> None:
+        if self.moving_base_wire == self.port:
+            raise ValueError(
+                f"moving_base_wire and port are both {self.port}: name the UART of the wire to the "
+                "other receiver"
+            )
         if self.spartn_keys_file and self.spartn_keys_credential:
             raise ValueError(
                 "spartn_keys_file and spartn_keys_credential are both given; remove one"
@@ -170,11 +181,7 @@ def groups(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
                 f"CFG-{port}OUTPROT-NMEA": not ubx,
             },
         ),
-        *(
-            [_group("output of corrections", {f"CFG-{port}OUTPROT-RTCM3X": 1})]
-            if Corrections in messages
-            else []
-        ),
+        *_corrections(params, messages),
         *(_spartn(port, params) if params.spartn else []),
         _group(
             "rate", {"CFG-RATE-MEAS": period_ms(params), "CFG-RATE-NAV": 1, "CFG-RATE-TIMEREF": 1}
@@ -235,6 +242,34 @@ def groups_of(identity: ReceiverIdentity, params: Params) -> list[Group]:
         beside = "glonass" in wanted
         signals = {"CFG-SIGNAL-BDS_B1_ENA": int(not beside), "CFG-SIGNAL-BDS_B1C_ENA": int(beside)}
         found.append(_group("signals of BeiDou", signals, only_if_different=True))
+    return found
+
+
+def _corrections(params: Params, messages: Sequence[type[Message]]) -> list[Group]:
+    """Return the settings of a moving base, and of the wire to the rover or from it."""
+    port, wire = params.port.upper(), params.moving_base_wire.upper()
+    found = []
+    sends = [port] if Corrections in messages else []
+    if wire:
+        found.append(_group("wire of the moving base", {f"CFG-{wire}-BAUDRATE": WIRE_BAUD}))
+        if Heading in messages:
+            found.append(_group("corrections by wire", {f"CFG-{wire}INPROT-RTCM3X": 1}))
+        else:
+            sends.append(wire)
+            # The rover would take sentences for damaged corrections.
+            mute = {f"CFG-{wire}OUTPROT-UBX": 0, f"CFG-{wire}OUTPROT-NMEA": 0}
+            found.append(_group("wire without other messages", mute))
+    for each in sends:
+        found.append(_group("output of corrections", {f"CFG-{each}OUTPROT-RTCM3X": 1}))
+        if GnssFix in messages:
+            # A base station that stands still, set up by others, keeps its own choice.
+            wanted: Sequence[str] = params.constellations or tuple(_OBSERVATIONS)
+            kinds = ["4072_0", *(_OBSERVATIONS[name] for name in wanted)]
+            kinds += [1230] if "glonass" in wanted else []
+            every = {f"RTCM_3X_TYPE{kind}": 1 for kind in kinds}
+            found.append(_messages("messages of a moving base", each, every))
+    if sends and GnssFix in messages:
+        found.append(_group("mode of a moving base", {"CFG-TMODE-MODE": 0}))
     return found
 
 

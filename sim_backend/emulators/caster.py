@@ -13,7 +13,7 @@ from types import MappingProxyType
 from drivers.ntrip.codec import HEAD_END, Version
 from sim_backend.emulators.corrections import noise_message, station_message
 from sim_backend.emulators.interface import NEVER_NS
-from sim_backend.emulators.outbox import EmulatorOutbox
+from sim_backend.emulators.outbox import ActiveFailures, EmulatorOutbox
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import Message
 from vehicled.core.wire.geodesy import geodetic_to_ecef
@@ -47,14 +47,13 @@ _TEXTS = {
 }  # fmt: skip
 
 
-class Caster(EmulatorOutbox):
+class Caster(ActiveFailures, EmulatorOutbox):
     """Caster of one mountpoint as :class:`sim_backend.emulators.interface.Emulator`."""
 
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__()
         self._mountpoint: str = device.driver.selected.mountpoint
         self._noise = stream(seed, f"{port}/caster")
-        self._active: dict[str, float] = {}
         self._due_ns = NEVER_NS
         self._start_ns = start_ns
         self.hangs_up = False
@@ -122,10 +121,7 @@ class Caster(EmulatorOutbox):
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
         """Begin or end a failure. The present connection breaks where the failure is one of
         connecting."""
-        if active:
-            self._active[kind] = value
-        else:
-            self._active.pop(kind, None)
+        super().inject(kind, value, active, now_ns)
         if active and kind in (STATUS, CLOSES, TABLE, PAGE) and self._version is not None:
             self._reset()
             self._hang_up(now_ns)

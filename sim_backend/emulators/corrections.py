@@ -11,6 +11,7 @@ SIZES = {4: {107: 120, 108: 90, 109: 100, 112: 110}, 7: {107: 180, 108: 130, 109
 """Bytes of the observations of each constellation, by the kind of MSM and the first digits of the
 type."""
 BIASES, BIASES_BYTES = 1230, 8
+MOVING_BASE, MOVING_BASE_BYTES = 4072, 60
 STATION = 1005
 SURVEY_SIGMA_M = 6.0
 """Error of one position of a survey, which its mean reduces."""
@@ -35,6 +36,8 @@ def noise_message(kind: int, number: int, size: int, noise: Callable[[int], byte
 def content_bytes(kind: int) -> int:
     """Return the bytes of content of a message other than 1005; 0 for one that the emulated
     stations do not send."""
+    if kind == MOVING_BASE:
+        return MOVING_BASE_BYTES
     return BIASES_BYTES if kind == BIASES else SIZES.get(kind % 10, {}).get(kind // 10, 0)
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from drivers.encoder.codec import EncoderCounts, encode
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.line import LineDevice, baud_of, on_its_line
+from sim_backend.emulators.outbox import ActiveFailures
 from vehicled.core.messages import Message, WheelSpeed
 from vehicled.profile.schema import DeviceTable
 
@@ -23,7 +24,7 @@ MS_NS = 1_000_000
 LONGEST_COMMAND_BYTES = 16
 
 
-class EncoderBoard(LineDevice):
+class EncoderBoard(ActiveFailures, LineDevice):
     """Board as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
@@ -31,7 +32,6 @@ class EncoderBoard(LineDevice):
         params = device.driver.selected
         self._params = params
         self._ticks_per_m = params.ticks_per_revolution / (2.0 * pi * params.wheel_radius_m)
-        self._failing: dict[str, float] = {}
         self._ticks = [0.0] * len(params.signs)
         self._begin(start_ns)
 
@@ -54,10 +54,8 @@ class EncoderBoard(LineDevice):
             self._ticks[0] += value
         elif kind == RESETS and active:
             self._begin(now_ns)
-        elif active:
-            self._failing[kind] = value
         else:
-            self._failing.pop(kind, None)
+            super().inject(kind, value, active, now_ns)
 
     def restart(self, now_ns: int) -> None:
         self._tx.clear()
@@ -70,8 +68,8 @@ class EncoderBoard(LineDevice):
         if self._moved_ns is not None:
             way_m = message.speed_mps * (message.t_ns - self._moved_ns) * 1e-9
             for i, sign in enumerate(self._params.signs):
-                stands = i == 0 and STANDS in self._failing
-                turn = -1 if i == 0 and TURNED in self._failing else 1
+                stands = i == 0 and STANDS in self._active
+                turn = -1 if i == 0 and TURNED in self._active else 1
                 self._ticks[i] += 0.0 if stands else turn * (sign or 1) * way_m * self._ticks_per_m
         self._moved_ns = message.t_ns
 
@@ -103,7 +101,7 @@ class EncoderBoard(LineDevice):
         whole = 1 << self._params.counter_bits
         half = whole >> 1
         ticks = [(floor(each) + half) % whole - half for each in self._ticks]
-        if MISSING in self._failing:
+        if MISSING in self._active:
             del ticks[-1]
         counts = EncoderCounts(tuple(ticks), (now_ns - self._began_ns) // MS_NS & 0xFFFFFFFF)
         self._tx.append(encode(counts, self._params.dialect))

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from drivers.lidar.base import LidarDevice
 from drivers.lidar.scan import MOST_RAYS, Array
 from sim_backend.emulators.line import AnsweringDevice, baud_of
+from sim_backend.emulators.outbox import ActiveFailures
 from vehicled.core.messages import LaserScan, Message
 from vehicled.profile.registry import resolve
 from vehicled.profile.schema import DeviceTable, LidarModel
@@ -70,7 +71,7 @@ def sweep(device: DeviceTable, model: LidarModel) -> tuple[LidarModel, int]:
     return found, parts
 
 
-class LidarUnit(AnsweringDevice, ABC):
+class LidarUnit(ActiveFailures, AnsweringDevice, ABC):
     """Scanner as a :class:`sim_backend.emulators.line.LineDevice`. Subclasses add the protocol."""
 
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
@@ -86,7 +87,6 @@ class LidarUnit(AnsweringDevice, ABC):
         )
         """Measurements per second, which are fewer than the model's where the simulated sensor has
         no more rays."""
-        self._active: dict[str, float] = {}
         self._standing_rad: float | None = None
         self._begin(start_ns)
 
@@ -110,10 +110,7 @@ class LidarUnit(AnsweringDevice, ABC):
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
         """Begin or end a failure: a motor that stops, or a fault that the device reports with a
         code."""
-        if active:
-            self._active[kind] = value
-        else:
-            self._active.pop(kind, None)
+        super().inject(kind, value, active, now_ns)
         self._standing_rad = None
 
     def restart(self, now_ns: int) -> None:

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from drivers.mocap import natnet, vicon, vrpn
 from drivers.mocap.base import MocapDevice, Quaternion, Vector, from_z_up
-from sim_backend.emulators.interface import NEVER_NS
-from sim_backend.emulators.outbox import EmulatorOutbox
+from sim_backend.emulators.outbox import ActiveFailures, EmulatorOutbox
 from sim_backend.sensors.noise import stream
 from vehicled.core.messages import MapPose, Message
 from vehicled.core.wire.datagram import datagram_reader, pack
@@ -53,7 +52,7 @@ def driver_of(device: DeviceTable) -> MocapDevice | None:
     return kind(device.driver.selected, [], 0) if made else None
 
 
-class MocapServer(EmulatorOutbox, ABC):
+class MocapServer(ActiveFailures, EmulatorOutbox, ABC):
     """Motion capture system as :class:`sim_backend.emulators.interface.Emulator`. Subclasses add
     the protocol."""
 
@@ -65,7 +64,6 @@ class MocapServer(EmulatorOutbox, ABC):
         self._address = device.port
         self._arm: Vector = (*device.lever_arm_m,)  # type: ignore[assignment]
         self._start_ns = start_ns
-        self._active: dict[str, float] = {}
         self._held: SimulatedBody | None = None
         self._chance = stream(seed, f"{port}/frames")
 
@@ -90,28 +88,9 @@ class MocapServer(EmulatorOutbox, ABC):
         if data := self._frame(body, other, message.t_ns, ready_ns):
             self._tx.append((ready_ns, data))
 
-    def on_rx(self, data: bytes, t_ns: int) -> None:
-        """Take the daemon's bytes."""
-
-    def on_line(self, baud: int, t_ns: int) -> None:
-        """Handle a new connection."""
-
-    def next_due_ns(self) -> int:
-        return NEVER_NS
-
-    def on_time(self, now_ns: int) -> None:
-        """Do nothing: frames leave as the cameras see them."""
-
     @property
     def kinds(self) -> Mapping[str, float]:
         return KINDS
-
-    def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """Begin or end a failure."""
-        if active:
-            self._active[kind] = value
-        else:
-            self._active.pop(kind, None)
 
     # ---------------------------------------------------------------- poses
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from drivers.msglink.codec import MsglinkDecoder, encode
-from sim_backend.emulators.interface import NEVER_NS, DriveCommand
+from sim_backend.emulators.interface import DriveCommand
 from sim_backend.emulators.outbox import EmulatorOutbox
 from vehicled.core.messages import ActuatorCommand, Message, MotorStatus, NeighbourState
 
@@ -53,9 +53,6 @@ class MsgLinkEmulator(EmulatorOutbox):
                     DriveCommand(t_ns, message.throttle, message.brake, message.steering)
                 )
 
-    def on_line(self, baud: int, t_ns: int) -> None:
-        """Ignore line rates: a link has none."""
-
     @property
     def kinds(self) -> Mapping[str, float]:
         """Failures with default values, see
@@ -68,10 +65,3 @@ class MsgLinkEmulator(EmulatorOutbox):
             self._fault_code = min(255, max(0, round(value))) if active else 0
         elif kind == OWN_TIMEOUT:
             self._deaf = active
-
-    def next_due_ns(self) -> int:
-        """Return ``NEVER_NS``: no duties."""
-        return NEVER_NS
-
-    def on_time(self, now_ns: int) -> None:
-        """Do nothing."""

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from drivers.lidar import ouster, velodyne
 from drivers.lidar.points import PointLidar, rotation
 from drivers.lidar.scan import Array
-from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.lidar import FAULT, LATENCY_MS, MOTOR
-from sim_backend.emulators.outbox import EmulatorOutbox
+from sim_backend.emulators.outbox import ActiveFailures, EmulatorOutbox
 from sim_backend.sensors.noise import stream
 from sim_backend.sensors.point_lidar import PointScan, PointSweep
 from vehicled.core.messages import Message
@@ -88,7 +87,7 @@ def point_sweep(device: DeviceTable, model: LidarModel) -> PointSweep | None:
     return PointSweep(swept, beams, turned, _parts(count // packet))
 
 
-class PointUnit(EmulatorOutbox, ABC):
+class PointUnit(ActiveFailures, EmulatorOutbox, ABC):
     """3-D scanner as :class:`sim_backend.emulators.interface.Emulator`. Subclasses add the
     packets."""
 
@@ -100,7 +99,6 @@ class PointUnit(EmulatorOutbox, ABC):
         self.params: Any = device.driver.selected
         self.per_turn, self.per_packet = columns_of(driver)
         self._start_ns = start_ns
-        self._active: dict[str, float] = {}
         self._standing: float | None = None
         self._angles: Array = np.zeros(0)
         self._times: Array = np.zeros(0)
@@ -153,28 +151,13 @@ class PointUnit(EmulatorOutbox, ABC):
             self._angles, self._times = self._angles[n:], self._times[n:]
             self._ranges = self._ranges[n:]
 
-    def on_rx(self, data: bytes, t_ns: int) -> None:
-        """Do nothing: it takes no commands at the port of its data."""
-
-    def on_line(self, baud: int, t_ns: int) -> None:
-        """Do nothing: it sends whether anybody listens or not."""
-
-    def next_due_ns(self) -> int:
-        return NEVER_NS
-
-    def on_time(self, now_ns: int) -> None:
-        """Do nothing: packets leave as it measures."""
-
     @property
     def kinds(self) -> Mapping[str, float]:
         return KINDS
 
     def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
         """Begin or end a failure."""
-        if active:
-            self._active[kind] = value
-        else:
-            self._active.pop(kind, None)
+        super().inject(kind, value, active, now_ns)
         self._standing = None
 
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.line import LineDevice, on_its_line
+from sim_backend.emulators.outbox import ActiveFailures
 from sim_backend.sensors.noise import Normals, stream
 from vehicled.core.messages import Message, TimePulse
 from vehicled.core.wire import pps
@@ -20,14 +21,13 @@ DOUBLED, INVERTED, SHIFTED = "pps_doubled", "pps_inverted", "pps_shifted"
 KINDS = MappingProxyType({DOUBLED: 300_000.0, INVERTED: 1.0, SHIFTED: 5_000.0})
 
 
-class PulseLine(LineDevice):
+class PulseLine(ActiveFailures, LineDevice):
     """Source as a :class:`sim_backend.emulators.line.LineDevice`."""
 
     def __init__(self, port: str, device: DeviceTable, seed: int, start_ns: int) -> None:
         super().__init__()
         self._framer = Framer(pps.PROTOCOLS, pps.LONGEST_BYTES)
         self._normal = Normals(stream(seed, f"{port}/pulses"), 1)
-        self._failing: dict[str, float] = {}
         self._edges: list[tuple[int, int, bool]] = []
         self._clock_ns = 0
         self._asserts = self._clears = (0, 0)
@@ -38,13 +38,6 @@ class PulseLine(LineDevice):
     def kinds(self) -> Mapping[str, float]:
         """See :class:`sim_backend.emulators.failures.FailureInjectable`."""
         return KINDS
-
-    def inject(self, kind: str, value: float, active: bool, now_ns: int) -> None:
-        """Begin or end a failure."""
-        if active:
-            self._failing[kind] = value
-        else:
-            self._failing.pop(kind, None)
 
     def restart(self, now_ns: int) -> None:
         self._tx.clear()
@@ -58,10 +51,10 @@ class PulseLine(LineDevice):
         # Computer's clock less the time of the run.
         self._clock_ns = message.utc_ns + round(message.clock_offset_s * 1e9) - message.t_ns
         noise_ns = round(message.jitter_s * 1e9 * self._normal()[0])
-        begins_ns = message.t_ns + noise_ns + round(1e3 * self._failing.get(SHIFTED, 0.0))
+        begins_ns = message.t_ns + noise_ns + round(1e3 * self._active.get(SHIFTED, 0.0))
         edges = [(begins_ns, True), (begins_ns + PULSE_NS, False)]
-        if DOUBLED in self._failing:
-            edges.append((begins_ns + round(1e3 * self._failing[DOUBLED]), True))
+        if DOUBLED in self._active:
+            edges.append((begins_ns + round(1e3 * self._active[DOUBLED]), True))
         self._edges = [
             (max(now_ns, edge_ns) + READ_NS, edge_ns + self._clock_ns, begins)
             for edge_ns, begins in sorted(edges)
@@ -74,7 +67,7 @@ class PulseLine(LineDevice):
     def on_time(self, now_ns: int) -> None:
         while self._edges and self._edges[0][0] <= now_ns:
             _, stamp_ns, begins = self._edges.pop(0)
-            if begins != (INVERTED in self._failing):
+            if begins != (INVERTED in self._active):
                 self._asserts = self._asserts[0] + 1, stamp_ns
             else:
                 self._clears = self._clears[0] + 1, stamp_ns

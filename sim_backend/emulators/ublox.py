@@ -27,7 +27,7 @@ from drivers.ublox.layouts import (
     TimTp,
 )
 from drivers.ublox.names import IDS
-from sim_backend.emulators.corrections import SIZES, EmulatedBase
+from sim_backend.emulators.corrections import MOVING_BASE, SIZES, EmulatedBase
 from sim_backend.emulators.line import LineDevice, on_its_line
 from sim_backend.emulators.ublox_epoch import (
     DEFAULT_BASELINE_M,
@@ -73,7 +73,13 @@ _RESET = IDS["CFG-RST"]
 _VALSET, _VALGET, _VERSION = IDS["CFG-VALSET"], IDS["CFG-VALGET"], IDS["MON-VER"]
 _NAV_BY_KEY = {IDS[name]: make for name, make in NAV.items()}
 _SPOOFING_NONE, _JAMMING_NONE = 1, 1
-_CORRECTIONS = (1005, 1230, *(10 * first + msm for msm, sizes in SIZES.items() for first in sizes))
+_CORRECTIONS = {
+    kind: f"RTCM_3X_TYPE{'4072_0' if kind == MOVING_BASE else kind}"
+    for kind in (
+        1005, 1230, MOVING_BASE,
+        *(10 * first + msm for msm, sizes in SIZES.items() for first in sizes),
+    )
+}  # fmt: skip
 _TIME_MODE = (
     "CFG-TMODE-MODE", "CFG-TMODE-SVIN_MIN_DUR", "CFG-TMODE-SVIN_ACC_LIMIT", "CFG-TMODE-POS_TYPE",
     *(f"CFG-TMODE-ECEF_{axis}{part}" for axis in "XYZ" for part in ("", "_HP")),
@@ -184,7 +190,7 @@ class UbloxReceiver(LineDevice):
         if self._wanted("UBX_NAV_SVIN"):
             self._tx.append(encode(self._progress(instant)))
         if settings.value(f"CFG-{self._port}OUTPROT-RTCM3X"):
-            kinds = [kind for kind in _CORRECTIONS if self._wanted(f"RTCM_3X_TYPE{kind}")]
+            kinds = [kind for kind, name in _CORRECTIONS.items() if self._wanted(name)]
             self._tx += self._base.messages(kinds, settings.value("CFG-RTCM-DF003_OUT"))
         if self._wanted("UBX_ESF_STATUS"):
             self._tx.append(encode(fusion(instant, bool(self.wheel_speeds_mps))))

@@ -4,7 +4,6 @@ those of others become datagrams of their radios."""
 from collections import deque
 
 from drivers.v2v.codec import Broadcast, Receipt, V2vError, decode, encode
-from sim_backend.emulators.interface import NEVER_NS
 from sim_backend.emulators.outbox import EmulatorOutbox
 from vehicled.core.messages import Message, NeighbourState
 from vehicled.core.wire.datagram import datagram_reader, pack
@@ -46,13 +45,3 @@ class V2vRadio(EmulatorOutbox):
                 continue
             self._own.append(Receipt(broadcast.sender, broadcast.began_ns, broadcast.sent_ns, t_ns))
             self.broadcasts.append((t_ns, broadcast.state))
-
-    def on_line(self, baud: int, t_ns: int) -> None:
-        """Ignore line rates: a network has none."""
-
-    def next_due_ns(self) -> int:
-        """Return ``NEVER_NS``: no duties."""
-        return NEVER_NS
-
-    def on_time(self, now_ns: int) -> None:
-        """Do nothing."""

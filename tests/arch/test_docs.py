@@ -40,6 +40,7 @@ PLACEHOLDER = re.compile(r"\.\.\.|<[^>]+>|\bCOMMAND\b")
 DOTTED = re.compile(r"^[A-Za-z_]\w*(?:\.\w+)+(?=\(.*\)$|$)")
 FOREIGN_OPTIONS = {"--man", "--offline", "--root", "--now", "--nthreads", "--nworkers"}
 """Options of systemd's and of Dask's own programs."""
+FOREIGN_OPTIONS |= {"--cafile", "--cert", "--key"}  # of mosquitto_sub
 FOREIGN_OPTIONS |= {
     "--cap-add",
     "--cpu-rt-runtime",

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from tests import forked
-from tests.busy_computer import DEADLINE_S
+from tests.busy_computer import DEADLINE_S, WIDE_LIMITS
 from vehicled.cli import main
+from vehicled.profile import load_profile
 
 ROOT = Path(__file__).resolve().parents[2]
 WALL = {
@@ -43,6 +44,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
         if item.path.stem in WALL and clock != "lockstep":
             item.add_marker(pytest.mark.xdist_group("wall"))
+
+
+def wide_limits(profile: str) -> tuple[str, ...]:
+    """Return limits that a busy test computer keeps, for the actuators of a profile, too."""
+    found = (*WIDE_LIMITS, "--set", "sim.command_timeout_s=2")
+    for port, table in load_profile(profile).devices.items():
+        for key, limit in (("silence_s", "2"), ("timeout_ms", "4000")):
+            if table.capabilities is not None and hasattr(table.driver.selected, key):
+                found += ("--set", f"devices.{port}.driver.{table.driver.name}.{key}={limit}")
+    return found
 
 
 class Daemon:

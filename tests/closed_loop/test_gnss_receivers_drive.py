@@ -1,10 +1,15 @@
 """The vehicle with each family of receivers for its position and its heading, on their own
 bytes."""
 
+from typing import Any
+
 import pytest
 
 from tests.closed_loop.test_inertial_units_drive import Journal, course, drive
+from vehicled.core.messages import Corrections
+from vehicled.daemon.app import sources
 from vehicled.paths.course import Course
+from vehicled.profile import load_profile
 
 __all__ = ["course"]
 FAMILIES = ("septentrio", "unicore")
@@ -47,3 +52,23 @@ def test_the_course_is_driven(driver: str, course: Course) -> None:
 @pytest.mark.parametrize("driver", FAMILIES)
 def test_a_drive_repeats(driver: str, course: Course) -> None:
     assert driven(driver, course)[0] == driven(driver, course)[0]
+
+
+def test_a_vehicle_with_a_moving_base_through_the_daemon_drives(course: Course) -> None:
+    """Corrections were waited for as for measurements, and nobody noted their arrival."""
+    _, journal, pair = drive(['devices.gnss.messages=["GnssFix","Corrections"]'], course)
+    assert pair.machine.course_driven, pair.machine.why
+    assert journal.kinds[Corrections] > 100
+    rover: Any = pair.world.emulator(list(load_profile("art").devices).index("heading"))
+    assert rover.device.corrections == journal.kinds[Corrections]
+
+
+def test_what_does_not_move_the_vehicle_is_not_waited_for() -> None:
+    scanner = [
+        'devices.scanner.port="udp:192.168.1.201:2368?listen=2368"',
+        "devices.scanner.driver.name=velodyne",
+        'devices.scanner.messages=["LaserScan","HeightMap"]',
+        "devices.scanner.rate_hz=10",
+    ]
+    found = [each.message.__name__ for each in sources(load_profile("art", scanner))]
+    assert sorted(found) == ["GnssFix", "Heading", "ImuSample", "LaserScan"]

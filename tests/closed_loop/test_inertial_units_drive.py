@@ -1,5 +1,7 @@
 """The vehicle with each inertial unit that there is a driver for, on that unit's own bytes."""
 
+from collections import Counter
+
 import pytest
 
 from vehicled.core.messages import Event, Fault, GroundTruth, Message, Reaction
@@ -47,10 +49,12 @@ class Journal:
     def __init__(self, course: Course) -> None:
         self._tracker = PathTracker(course)
         self.names: list[str] = []
+        self.kinds: Counter[type[Message]] = Counter()
         self.off_m = 0.0
 
     def record(self, message: Message, log_time_ns: int) -> None:
         """See :class:`vehicled.core.journal.Sink`."""
+        self.kinds[type(message)] += 1
         if isinstance(message, Event):
             self.names.append(message.name)
         elif isinstance(message, Fault) and message.reaction > Reaction.WARN:

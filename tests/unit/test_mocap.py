@@ -1,6 +1,7 @@
 """Motion capture: the codecs in both directions, frames of reference, and what becomes of poses
 that contradict themselves."""
 
+from collections.abc import Callable
 from math import cos, pi, sin
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,22 @@ def test_a_section_that_a_newer_version_has_made_longer_is_skipped() -> None:
     assert found.bodies[0].tracked
 
 
+def test_a_section_that_a_newer_version_writes_differently_costs_itself_alone() -> None:
+    """Other clients lost the whole frame with it (IMRCLab/libmotioncapture#20)."""
+    body = natnet.TrackedBody(3, (1.0, 2.0, 3.0), spun(0.5), 1e-4, True)
+    ticks = (10**10, 10**10 + 1, 10**10 + 2)
+    alone = bytearray(natnet.write_frame(natnet.Frame(5, (body,), 1.0, ticks), (4, 1)))
+    at = 4 + 4 + 8 + 8 + 8 + 38  # head, number, two empty sections, bodies
+    assert alone[at : at + 8] == bytes(8), "skeletons"
+    # One skeleton of one bone that has a name of its own.
+    own = (7).to_bytes(4, "little") + (1).to_bytes(4, "little") + b"Hip\0" + bytes(24)
+    alone[at : at + 8] = (1).to_bytes(4, "little") + len(own).to_bytes(4, "little") + own
+    alone[2:4] = (len(alone) - 4).to_bytes(2, "little")
+    found = natnet.read(bytes(alone), (4, 1))
+    assert isinstance(found, natnet.Frame)
+    assert (found.bodies[0].number, found.skeletons, found.ticks) == (3, (), ticks)
+
+
 def _description(kind: int, own: bytes, version: natnet.Version) -> bytes:
     size = len(own).to_bytes(4, "little") if version >= (4, 1) else b""
     return kind.to_bytes(4, "little") + size + own
@@ -190,6 +207,19 @@ def test_a_description_of_a_kind_that_nobody_knows_is_skipped_since_4_1() -> Non
     payload = (2).to_bytes(4, "little") + _description(99, b"later", (4, 1)) + own
     (found,) = natnet.read_descriptions(payload, (4, 1))
     assert found[:2] == ("car", 7)
+
+
+def test_a_description_that_a_newer_version_writes_differently_costs_itself_alone() -> None:
+    own = natnet.write_descriptions([natnet.BodyDescription("car", 7)], (4, 1))[4:]
+    skeleton = b"man\0" + (7).to_bytes(4, "little") + (9).to_bytes(4, "little") + b"Hip\0"
+    payload = (2).to_bytes(4, "little") + _description(2, skeleton, (4, 1)) + own
+    (found,) = natnet.read_descriptions(payload, (4, 1))
+    assert found[:2] == ("car", 7)
+    # What the drive needs is not passed over.
+    with pytest.raises(natnet.NatNetError):
+        natnet.read_descriptions(
+            (1).to_bytes(4, "little") + _description(1, b"car\0", (4, 1)), (4, 1)
+        )
 
 
 def test_a_recording_is_searched_in_linear_time() -> None:
@@ -277,6 +307,39 @@ def test_the_driver_of_vrpn_greets_and_follows_its_tracker_alone() -> None:
     assert [(each.x_m, each.y_m) for each in poses] == [
         pytest.approx((1.0 + 0.01 * i, 2.0), abs=1e-9) for i in range(3)
     ]
+
+
+@pytest.mark.parametrize(
+    ("stamp_us", "stands"),
+    [
+        (lambda t_ns: 0, True),
+        (lambda t_ns: t_ns // 16_000_000 * 16_000, False),
+        (lambda t_ns: t_ns // 1000 + (3_600_000_000 if t_ns > 2 * START_NS else 0), False),
+        (lambda t_ns: t_ns // 1000 - (500_000 if t_ns > 2 * START_NS else 0), False),
+    ],
+    ids=["zero", "Windows", "set forward", "set back"],
+)
+def test_poses_of_vrpn_are_dated_whatever_the_clock_of_its_server_does(
+    stamp_us: Callable[[int], int], stands: bool
+) -> None:
+    """A server without stamps made poses older and older."""
+    device = VrpnDevice(VrpnParams(body="car"), [MapPose], 0)
+    device.mount((0.0, 0.0, 0.0))
+    device.on_port(PortState.OPENED, "", START_NS)
+    names = ((vrpn.SENDER, "car"), (vrpn.TYPE, vrpn.POSE_TYPE))
+    device.on_rx(
+        vrpn.cookie() + b"".join(vrpn.described(k, 0, name) for k, name in names), START_NS
+    )
+    found: list[Message] = []
+    for k in range(200):
+        t_ns = START_NS + k * STEP_NS
+        pose = vrpn.TrackerPose(0, (0.01 * k, 0.0, 0.1), (0.0, 0.0, 0.0, 1.0))
+        data = vrpn.encode(stamp_us(t_ns), 0, 0, vrpn.encode_pose(pose))
+        found += device.on_rx(data, t_ns + STEP_NS // 10)
+    ages_s = [(each.t_rx_ns - each.t_ns) * 1e-9 for each in found if isinstance(each, MapPose)]
+    assert len(ages_s) == 200
+    assert max(ages_s) < 0.07
+    assert bool(device.usage.of(vrpn.POSE_TYPE).lost) is stands
 
 
 def test_another_server_than_vrpn_is_closed_and_named() -> None:

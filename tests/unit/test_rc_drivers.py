@@ -161,6 +161,24 @@ def test_marks_of_sbus_and_its_digital_channels() -> None:
     assert found[-1].link_quality == 0.5
 
 
+def test_a_futaba_r7003sb_ends_its_frames_with_08_and_five_bytes_of_a_slot() -> None:
+    """Bytes of bolderflight/sbus#79, where it could not be read: with the handset, and off."""
+    head, tail = "0f011c20a8", "086a4003108090852c000108400002108000080003c0330000"
+    on = bytes.fromhex(f"{head}05{tail}")[:30]
+    off = bytes.fromhex(f"{head}03{tail.replace('80000800', '800c0800')}")[:30]
+    assert off[23:25] == b"\x0c\x08"
+    device = sbus.SbusDevice(sbus.SbusParams(), [RcChannels], 0)
+    t_ns, found = 0, []
+    for each in (on, on, off, off):
+        t_ns += 15 * MS
+        found += frames(device, each, t_ns)
+    assert [(each.failsafe, each.frame_lost) for each in found] == [(False, False)] * 2 + [
+        (True, True)
+    ] * 2
+    assert found[0].channels[0] == 1025.0
+    assert 172.0 < found[0].channels[1] < 1811.0
+
+
 def test_a_wrong_begin_that_repeats_does_not_outlast_the_pause_between_two_frames() -> None:
     # The channels hold 0F where a frame could begin, and 00 before it.
     values = [992.0] * 16

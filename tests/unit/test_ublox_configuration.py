@@ -11,11 +11,19 @@ import pytest
 from drivers.ublox import keys
 from drivers.ublox.codec import UBX, encode, framer, parse_ubx, poll
 from drivers.ublox.device import UbloxDevice
-from drivers.ublox.keys import CfgValget, CfgValgetPoll, CfgValset
+from drivers.ublox.keys import FLASH, RAM, CfgValget, CfgValgetPoll, CfgValset, key_name
 from drivers.ublox.layouts import Ack, MonVer, Nak, NavEoe, NavPvt
 from drivers.ublox.names import IDS
-from drivers.ublox.settings import Params, groups
-from vehicled.core.messages import Event, Fault, GnssFix, Heading, Message, PortState
+from drivers.ublox.settings import WIRE_BAUD, Params, groups
+from vehicled.core.messages import (
+    Corrections,
+    Event,
+    Fault,
+    GnssFix,
+    Heading,
+    Message,
+    PortState,
+)
 from vehicled.core.ports import NEVER_NS, Reopen, Send, SetBaud
 
 S = 1_000_000_000
@@ -429,3 +437,51 @@ def test_the_nmea_protocol_still_answers_in_ubx():
     assert ram[KEYS["CFG-USBOUTPROT-NMEA"]] == ram[KEYS["CFG-USBOUTPROT-UBX"]] == 1
     assert ram[KEYS["CFG-MSGOUT-NMEA_ID_GGA_USB"]] == ram[KEYS["CFG-NMEA-HIGHPREC"]] == 1
     assert ram[KEYS["CFG-MSGOUT-UBX_NAV_PVT_USB"]] == 0
+
+
+# Binary messages of the application note "ZED-F9P moving base applications" (UBX-19009093), which
+# writes to RAM and flash; the driver writes to RAM alone.
+PUBLISHED = {
+    "CFG-MSGOUT-RTCM_3X_TYPE4072_0_UART2": "B5 62 06 8A 09 00 00 05 00 00 00 03 91 20 01 53 51",
+    "CFG-MSGOUT-RTCM_3X_TYPE1074_UART2": "B5 62 06 8A 09 00 00 05 00 00 60 03 91 20 01 B3 31",
+    "CFG-MSGOUT-RTCM_3X_TYPE1230_UART2": "B5 62 06 8A 09 00 00 05 00 00 05 03 91 20 01 58 6A",
+    "CFG-UART2-BAUDRATE": "B5 62 06 8A 0C 00 00 05 00 00 01 00 53 40 00 08 07 00 44 B5",
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_keys_of_a_moving_base_are_those_of_its_application_note(name: str) -> None:
+    value = WIRE_BAUD if name.endswith("BAUDRATE") else 1
+    assert encode(CfgValset(((KEYS[name], value),), RAM | FLASH)) == bytes.fromhex(PUBLISHED[name])
+
+
+def settings_of(*messages: type[Message], **params: Any) -> dict[str, int]:
+    made = groups(Params(**params), messages)
+    return {key_name(key): value for group in made for key, value in group.items}
+
+
+def test_a_moving_base_sends_its_observations_where_the_rover_gets_them() -> None:
+    kinds = ("4072_0", "1077", "1097")
+    constellations = ("gps", "galileo")
+    by_wire = settings_of(GnssFix, moving_base_wire="uart2", constellations=constellations)
+    sent = [key for key in by_wire if "RTCM_3X" in key]
+    assert sent == [f"CFG-MSGOUT-RTCM_3X_TYPE{kind}_UART2" for kind in kinds]
+    assert by_wire["CFG-UART2-BAUDRATE"] == WIRE_BAUD
+    assert by_wire["CFG-TMODE-MODE"] == by_wire["CFG-UART2OUTPROT-NMEA"] == 0
+    rover = settings_of(Heading, moving_base_wire="uart2")
+    assert rover["CFG-UART2-BAUDRATE"] == WIRE_BAUD
+    assert rover["CFG-UART2INPROT-RTCM3X"] == 1
+    assert not [key for key in rover if "RTCM_3X" in key or "TMODE" in key]
+    through_daemon = settings_of(GnssFix, Corrections, constellations=constellations)
+    sent = [key for key in through_daemon if "RTCM_3X" in key]
+    assert sent == [f"CFG-MSGOUT-RTCM_3X_TYPE{kind}_USB" for kind in kinds]
+    with_glonass = settings_of(GnssFix, Corrections)
+    assert with_glonass["CFG-MSGOUT-RTCM_3X_TYPE1230_USB"] == 1
+    # Another program has set up a base station that stands still.
+    standing = settings_of(Corrections)
+    assert not [key for key in standing if "RTCM_3X" in key or "TMODE" in key]
+
+
+def test_a_wire_at_the_port_of_the_computer_is_refused() -> None:
+    with pytest.raises(ValueError, match="moving_base_wire and port are both uart2"):
+        Params(port="uart2", moving_base_wire="uart2")

@@ -95,14 +95,11 @@ class Device(ABC):
     moving_base_rover: bool = False
     """True if its corrections come from a moving base beside it and never from a caster."""
 
+    consumes: tuple[type[Message], ...] = ()
+    """Types that this device takes as it is set up; of the class: that its driver can take."""
     usage: MessageUsage = NO_USAGE
     """Account of the messages that arrived: used, and not used with the reason. A driver that keeps
     one creates its own."""
-
-    @property
-    def consumes(self) -> tuple[type[Message], ...]:
-        """Types that this device takes as it is set up; of the class: that its driver can take."""
-        return ()
 
     @property
     def refusal(self) -> str:

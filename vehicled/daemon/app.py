@@ -26,7 +26,7 @@ from vehicled.core.tasks import PIPELINE
 from vehicled.daemon.actuation import Actuation, ActuatorRole
 from vehicled.daemon.live_changes import ControllerBuilder
 from vehicled.daemon.machine import Machine, RateRow
-from vehicled.daemon.pipeline import Pipeline
+from vehicled.daemon.pipeline import MEASUREMENTS, RANGES, Pipeline
 from vehicled.daemon.recognition import UnreadBytes
 from vehicled.daemon.reference import ReferenceFrame
 from vehicled.estimation.interface import Estimator
@@ -346,8 +346,8 @@ def sources(profile: Profile) -> list[MonitoredSource]:
         if device.capabilities is not None or device.rate_hz is None:
             continue
         for message in _types(device):
-            if message in (ReferenceState, messages.RcChannels, messages.TimePulse):
-                # The drive does not depend on who judges it or on pulses; a handset may be off.
+            if message not in MEASUREMENTS | RANGES:
+                # The drive does not wait for corrections, the ground, pulses or who judges it.
                 continue
             silence_s = explicit.get(message, 10.0 / device.rate_hz)
             found.append(

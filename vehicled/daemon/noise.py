@@ -146,6 +146,7 @@ class NoisyDevice(Device):
         self.command_only = device.command_only  # type: ignore[misc]
         self.transport = device.transport  # type: ignore[misc]
         self.moving_base_rover = device.moving_base_rover
+        self.consumes = device.consumes
         self.usage = device.usage
         self._late: deque[tuple[int, Message]] = deque()
         self._delay_ns = round(noise.delay_s * 1e9)
@@ -172,10 +173,6 @@ class NoisyDevice(Device):
         )
 
     # ---------------------------------------------------------------- Device
-
-    @property
-    def consumes(self) -> tuple[type[Message], ...]:
-        return self._device.consumes
 
     @property
     def refusal(self) -> str:
