@@ -40,27 +40,41 @@ def steering_of(scan: dict[str, Any]) -> float:
 
 
 def drive(path: Path, seconds: float) -> None:
-    """Take the vehicle behind a control socket, drive it, and give it back."""
-    with Client(path) as scans, Client(path) as motor, Client(path) as stick:
+    """Take the vehicle behind a control socket, drive it, and give it back. Times are those of the
+    scans, because a slow computer pauses the simulated clock."""
+    with (
+        Client(path) as scans,
+        Client(path) as motor,
+        Client(path) as modes,
+        Client(path) as stick,
+    ):
         scans.send(SubscribeRequest("/vehicled/laser_scan", rate_hz=15.0))
         motor.send(SubscribeRequest("/vehicled/motor_status", rate_hz=15.0))
-        began_s, steering, speed_mps = time.monotonic(), 0.0, 0.0
-        for sequence in range(1, round(30 * seconds)):
-            time.sleep(max(began_s + sequence / 30 - time.monotonic(), 0.0))
+        modes.send(SubscribeRequest("/vehicled/mode_change"))
+        steering, speed_mps, mode = 0.0, 0.0, ""
+        first_ns, now_s, due_s, asked, sequence = 0, 0.0, 2.0, 0, 0
+        while now_s < seconds:
+            time.sleep(1.0 / 30.0)
             for reply in scans.arrived():
                 if "message" in reply:
                     steering += 0.6 * (steering_of(reply["message"]) - steering)
+                    first_ns = first_ns or reply["message"]["t_ns"]
+                    now_s = (reply["message"]["t_ns"] - first_ns) * 1e-9
             for reply in motor.arrived():
                 if "message" in reply:
                     speed_mps = reply["message"]["motor_speed_radps"] * WHEEL_RADIUS_M
-            if sequence == 60:
-                stick.send(ActionRequest("arm", origin="a script"))
-            if sequence == 90:
-                stick.send(ActionRequest("teleop", origin="a script"))
+            for reply in modes.arrived():
+                if "message" in reply:
+                    mode = reply["message"]["after"]
+            # It stands still for two seconds first, so that the bias of the gyro is known.
+            if mode != "TELEOP" and now_s > due_s:
+                stick.send(ActionRequest(("arm", "teleop")[asked % 2], origin="a script"))
+                asked, due_s = asked + 1, now_s + 1.0
             throttle = min(
                 max(0.1 * (SPEED_MPS * (1.0 - 0.5 * abs(steering)) - speed_mps), 0.0), 0.1
             )
-            given = (steering, throttle) if sequence > 120 else (0.0, 0.0)
+            sequence += 1
+            given = (steering, throttle) if mode == "TELEOP" else (0.0, 0.0)
             reading = TeleopRequest(
                 steering=given[0],
                 throttle=given[1],

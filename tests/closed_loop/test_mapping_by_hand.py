@@ -1,7 +1,10 @@
 """A person drives through an unknown place, the map is built, and the vehicle drives the same way
 on it by itself."""
 
+from itertools import islice
 from math import atan2, cos, hypot, remainder, sin, tau
+from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -17,13 +20,19 @@ from vehicled.core.messages import (
     StateEstimate,
     TeleopCommand,
 )
+from vehicled.log.pipe import WriterProcess
+from vehicled.log.schema import Attachment, RunHeader
+from vehicled.maps.map_file import read_map
 from vehicled.offline.failsafe.bench import WrappedPair
-from vehicled.offline.mapping.build import build, trajectory_error
+from vehicled.offline.mapping.build import GrowingMap, build, trajectory_error
 from vehicled.offline.mapping.command import course_text
-from vehicled.offline.mapping.reading import READ, of_messages
+from vehicled.offline.mapping.live import follow
+from vehicled.offline.mapping.reading import READ, of_messages, read
 from vehicled.paths.catalog import load_course
 from vehicled.paths.formats import course_from_bytes
+from vehicled.paths.stored import to_json
 from vehicled.profile import load_profile
+from vehicled.profile.loading import load
 
 SECOND = 1_000_000_000
 COURSE = load_course("figure_eight")
@@ -137,3 +146,56 @@ def test_it_drives_the_recorded_way_on_the_map_by_itself(mapped, tmp_path):
     assert drive.pair.machine.mode is Mode.AUTO
     assert drive.codes == []
     assert np.sqrt(np.mean(np.square(drive.off_m))) < 0.05
+
+
+def test_mapping_while_driving_gives_the_map_that_the_log_gives(mapped, tmp_path):
+    """The log is written by its process, in several parts, while another follows it."""
+    drive, _, _ = mapped
+    messages = [m for m in drive.messages if m.t_ns < START_NS + 13 * SECOND]
+    header = RunHeader(
+        run_id="0123456789abcdef", start_wall_ns=SECOND, start_monotonic_ns=START_NS,
+        profile="f1tenth_lidar", course="eight", clock="lockstep", seed=3, tasks=[],
+    )  # fmt: skip
+    writer = WriterProcess.start(
+        header, folder=str(tmp_path), rotate_mb=0.8, blocking=True,
+        attachments=[
+            Attachment("profile.toml", "application/toml", load("f1tenth_lidar").source.encode()),
+            Attachment("course.json", "application/json", to_json(COURSE)),
+        ],
+    )  # fmt: skip
+    rest, drawn = iter(messages), set()
+
+    def wait(_: float) -> None:
+        for message in islice(rest, 800):
+            writer.sink.record(message, message.t_ns)
+            writer.pump(message.t_ns)
+            if message is messages[-1]:
+                assert writer.close({"reason": "done"}, message.t_ns).finished
+        drawn.update(tmp_path.glob("*.live*.pgm"))
+        if (tmp_path / "hall.yaml").exists():
+            assert read_map(tmp_path / "hall.yaml").occupied.any()
+        sleep(0.02)
+
+    live, warning = follow(
+        Path(writer.path), tmp_path / "hall.yaml", 0.05, with_gnss=True, every_s=0.1,
+        show=lambda text: None, wait=wait,
+    )  # fmt: skip
+    assert warning == ""
+    assert len(drawn) == 2
+    assert len(list(tmp_path.glob("*_part*.mcap"))) > 1
+    found = build(live.drive, 0.05, keyframes=live.keyframes)
+    offline = build(read(Path(writer.path)), 0.05)
+    assert len(found.frames) == len(offline.frames) > 20
+    np.testing.assert_allclose(found.poses, offline.poses, atol=1e-6)
+    assert (found.grid.cells == offline.grid.cells).mean() > 0.9999
+
+
+def test_a_growing_map_closes_loops(mapped):
+    _, made, found = mapped
+    growing = GrowingMap()
+    for share in (0.3, 0.6, 0.9, 1.0):
+        part = growing.grown(made, found.frames[: int(share * len(found.frames))], 0.1)
+    assert part.closures > 0
+    error = trajectory_error(made, part)
+    assert error is not None
+    assert error.rms_m < 0.02

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.scene.reading import load_scene
+from tests.log_bench import write
 from tests.mapping_bench import HALL, drive, off, scene_of
 from vehicled.cli import main
 from vehicled.maps.grid import FREE, OCCUPIED, UNKNOWN
@@ -421,11 +422,16 @@ def test_the_command_writes_map_path_trajectory_and_picture(lap, tmp_path: Path,
         (["{tmp}/empty.log", "-o", "{tmp}/map.png"], "ends in .yaml"),
         (["{tmp}/empty.log", "-o", "/no/such/folder/map.yaml"], "existing, writable folder"),
         (["{tmp}/torn.bag", "-o", "{tmp}/map.yaml"], "cannot be read as a ROS bag"),
+        (["{tmp}/empty.log", "--live", "-o", "{tmp}/map.yaml"], "--live follows a log (.mcap)"),
+        (["a.mcap", "b.mcap", "--live", "-o", "{tmp}/map.yaml"], "--live follows one log"),
+        (["{tmp}/done.mcap", "--live", "-o", "{tmp}/map.yaml"], "nothing is being recorded"),
     ],
 )
-def test_what_cannot_be_read_or_written_is_said(tmp_path, capsys, given, said):
+def test_what_cannot_be_read_or_written_is_said(tmp_path, capsys, monkeypatch, given, said):
     (tmp_path / "some.txt").write_text("x")
     (tmp_path / "empty.log").write_text("# nothing\n")
     (tmp_path / "torn.bag").write_bytes(b"#ROSBAG V2.0\nxx")
+    write(tmp_path / "done.mcap", [])
+    monkeypatch.setattr("vehicled.offline.mapping.command.give_way", lambda: None)
     assert main(["map", "build", *(each.format(tmp=tmp_path) for each in given)]) == 2
     assert said in capsys.readouterr().err

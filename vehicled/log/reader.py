@@ -8,15 +8,15 @@ import io
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, cached_property
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, Self, TypeVar, overload
 
 import numpy as np
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Chunk
+from mcap.records import Channel, Chunk, Schema
 from msgspec import Struct
 
 from vehicled.core.messages import Message, TaskTick
@@ -341,20 +341,10 @@ class LogReader:
     @cached_property
     def _known(self) -> dict[int, tuple[type[Message], int]]:
         """Return our type and its number of fields in this file, by channel."""
-        ours = {schema_of(kind)[0]: kind for kind in CHANNELS}
-        topics = {channel.topic for channel in CHANNELS.values()}
         known: dict[int, tuple[type[Message], int]] = {}
         for channel in self.layout.channels.values():
-            schema = self.layout.schemas.get(channel.schema_id)
-            kind = ours.get(schema.name) if schema is not None else None
-            if schema is None or kind is None or channel.topic not in topics:
-                continue
-            try:
-                known[channel.id] = kind, known_fields(kind, schema.data.decode(errors="replace"))
-            except CdrError as error:
-                raise LogError(
-                    f"{self.path}: {channel.topic} cannot be read by this version: {error}"
-                ) from error
+            if (found := known_channel(channel, self.layout.schemas, self.path)) is not None:
+                known[channel.id] = found
         return known
 
     @property
@@ -442,6 +432,31 @@ class LogReader:
         if len(data) < length - 9:
             raise ValueError("cut off")
         return ReadDataStream(io.BytesIO(data))
+
+
+@cache
+def _ours() -> tuple[dict[str, type[Message]], frozenset[str]]:
+    """Return our types by the name of their schema, and our topics."""
+    topics = frozenset(channel.topic for channel in CHANNELS.values())
+    return {schema_of(kind)[0]: kind for kind in CHANNELS}, topics
+
+
+def known_channel(
+    channel: Channel, schemas: Mapping[int, Schema], path: str
+) -> tuple[type[Message], int] | None:
+    """Return our type and its number of fields in a channel of a file; None if it is none of ours.
+    Raises :class:`LogError` if this version cannot read it."""
+    ours, topics = _ours()
+    schema = schemas.get(channel.schema_id)
+    kind = ours.get(schema.name) if schema is not None else None
+    if schema is None or kind is None or channel.topic not in topics:
+        return None
+    try:
+        return kind, known_fields(kind, schema.data.decode(errors="replace"))
+    except CdrError as error:
+        raise LogError(
+            f"{path}: {channel.topic} cannot be read by this version: {error}"
+        ) from error
 
 
 def unpack_chunk(chunk: Chunk) -> bytes:

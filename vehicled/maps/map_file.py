@@ -6,6 +6,7 @@ Reading needs the extra ``maps``. As in map_server a cell is occupied if its dar
 the two.
 """
 
+import os
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -63,22 +64,37 @@ def image_of(data: bytes, name: str) -> str:
     return str(_parsed(Path(name), _text(Path(name), data))["image"])
 
 
-def write_map(path: Path, grid: OccupancyGrid) -> Path:
-    """Write a grid as ``path`` (YAML) and a PGM beside it, whose path is returned. Raises
-    OSError."""
-    image = path.with_suffix(".pgm")
+def write_map(path: Path, grid: OccupancyGrid, image_name: str = "") -> Path:
+    """Write a grid as ``path`` (YAML) and a PGM beside it, whose path is returned; each file
+    completely or not at all.
+
+    ``image_name``: name of the image in place of that of the YAML file. A map that readers may be
+    reading is replaced with another name, so that no reader has the image of one and the origin of
+    the other. Raises OSError.
+    """
+    image = path.with_name(image_name) if image_name else path.with_suffix(".pgm")
     rows, columns = grid.cells.shape
     grey = np.full(grid.cells.shape, GREY[UNKNOWN], np.uint8)
     for kind in (OCCUPIED, FREE):
         grey[grid.cells == kind] = GREY[kind]
-    image.write_bytes(b"P5\n%d %d\n255\n" % (columns, rows) + grey[::-1].tobytes())
+    _put(image, b"P5\n%d %d\n255\n" % (columns, rows) + grey[::-1].tobytes())
     x, y, yaw = grid.origin
-    path.write_text(
+    text = (
         f"image: {image.name}\nmode: trinary\nresolution: {grid.resolution_m:g}\norigin: "
         f"[{x:.4f}, {y:.4f}, {yaw:.6f}]\n"
         f"negate: 0\noccupied_thresh: {OCCUPIED_THRESH}\nfree_thresh: {FREE_THRESH}\n"
     )
+    _put(path, text.encode())
     return image
+
+
+def _put(path: Path, data: bytes) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_bytes(data)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _text(path: Path, data: bytes) -> str:

@@ -57,12 +57,17 @@ def write_output(file: Path, text: str) -> None:
         else:
             _put(file.resolve(), text)
     except OSError as error:
-        cure = (
-            "run it with sudo, or choose another place"
-            if isinstance(error, PermissionError)
-            else "choose another place"
-        )
-        raise SetupError(f"cannot write {file} ({error.strerror}): {cure}") from None
+        raise write_failed(file, error) from None
+
+
+def write_failed(file: Path, error: OSError) -> SetupError:
+    """Return the error for a file that cannot be written, with its cure."""
+    cure = (
+        "run it with sudo, or choose another place"
+        if isinstance(error, PermissionError)
+        else "choose another place"
+    )
+    return SetupError(f"cannot write {file} ({error.strerror}): {cure}")
 
 
 def _put(file: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import atan2, cos, sin
 
 import numpy as np
@@ -53,24 +54,34 @@ class Mapped:
 
 
 def build(
-    drive: MappingDrive, resolution_m: float, progress: Progress = lambda what, share: None
+    drive: MappingDrive,
+    resolution_m: float,
+    progress: Progress = lambda what, share: None,
+    keyframes: list[Keyframe] | None = None,
 ) -> Mapped:
-    """Return the map of a drive. Raises :class:`MappingDriveError`."""
-    return build_together([drive], resolution_m, progress)
+    """Return the map of a drive. ``keyframes``: those of its scans, if they are at hand. Raises
+    :class:`MappingDriveError`."""
+    return build_together([drive], resolution_m, progress, keyframes)
 
 
 def build_together(
     drives: Sequence[MappingDrive],
     resolution_m: float,
     progress: Progress = lambda what, share: None,
+    keyframes: list[Keyframe] | None = None,
 ) -> Mapped:
-    """Return one map of several drives of the same place, in the frame of the first one. Raises
-    :class:`MappingDriveError`."""
+    """Return one map of several drives of the same place, in the frame of the first one.
+    ``keyframes``: those of the first one, if they are at hand. Raises :class:`MappingDriveError`.
+    """
     graph, frames = PoseGraph(), list[Keyframe]()
     attempts: dict[tuple[int, int], ClosureAttempt] = {}
     for number, drive in enumerate(drives):
         with_number = progress if len(drives) == 1 else _numbered(progress, number, len(drives))
-        _add(graph, frames, drive, drives[:number], with_number)
+        if keyframes is None or number:
+            new = keyframes_of(drive, partial(with_number, "matching scans"))
+        else:
+            new = keyframes
+        _add(graph, frames, drive, new, drives[:number], with_number)
         _close(graph, frames, attempts, with_number)
         if number and not graph.places and not _joined(graph, frames, number):
             raise MappingDriveError(
@@ -78,13 +89,24 @@ def build_together(
                 "of another place, or the two share too little; build two maps"
             )
     progress("drawing", 0.0)
-    grid = rendered(frames, graph.poses, resolution_m)
+    mapped = mapped_of(graph, frames, list(attempts.values()), resolution_m)
     progress("drawing", 1.0)
+    return mapped
+
+
+def mapped_of(
+    graph: PoseGraph,
+    frames: list[Keyframe],
+    attempts: Sequence[ClosureAttempt],
+    resolution_m: float,
+) -> Mapped:
+    """Return the map of keyframes at the poses of a graph. Raises :class:`MappingDriveError`."""
+    grid = rendered(frames, graph.poses, resolution_m)
     closed = [e for e in graph.edges if e.closure]
     return Mapped(
         grid, frames, graph.poses, graph.edges, sum(e.weight > 0.5 for e in closed),
         sum(e.weight <= 0.5 for e in closed), sum(p.weight > 0.5 for p in graph.places),
-        sum(not k.matched for k in frames), quality_of(frames, graph, list(attempts.values())),
+        sum(not k.matched for k in frames), quality_of(frames, graph, attempts),
     )  # fmt: skip
 
 
@@ -107,15 +129,15 @@ def _add(
     graph: PoseGraph,
     frames: list[Keyframe],
     drive: MappingDrive,
+    new: list[Keyframe],
     before: Sequence[MappingDrive],
     progress: Progress,
 ) -> None:
     """Add the keyframes of a drive to those of the drives before, where they belong on their
     map."""
-    new = keyframes_of(drive, lambda share: progress("matching scans", share))
     if len(new) < 2:
         raise MappingDriveError(f"{drive.name}: {_why_none(drive)}")
-    places = [replace(p, node=p.node + len(frames)) for p in _places(drive, new, before)]
+    places = [replace(p, node=p.node + len(frames)) for p in places_of(drive, new, before)]
     edges: list[Edge] = []
     if not before:
         poses = [drive.origin(new[0].t_ns).then(k.pose) for k in new]
@@ -135,20 +157,62 @@ def _add(
             Edge(len(frames) - 1, len(frames), graph.poses[-1].to(poses[0]), 1e-6 * np.eye(3))
         )
     first = len(frames)
-    edges += [
-        Edge(first + i - 1, first + i, new[i - 1].pose.to(new[i].pose), new[i].information)
-        for i in range(1, len(new))
-    ]
     frames += new
+    edges += chain(frames, first + 1)
     graph.poses += poses
     graph.edges += edges
     if places:
-        if not graph.places:
-            by = _rigid_pose([graph.poses[p.node] for p in places], places)
-            graph.poses = [by.then(p) for p in graph.poses]
+        _lay_on(graph, places)
         graph.places += places
     if places or before:
         graph.optimise()
+
+
+def chain(frames: Sequence[Keyframe], first: int) -> list[Edge]:
+    """Return the edges from each keyframe to the next one, of the keyframes from ``first`` on."""
+    return [
+        Edge(i - 1, i, frames[i - 1].pose.to(frames[i].pose), frames[i].information)
+        for i in range(first, len(frames))
+    ]
+
+
+def _lay_on(graph: PoseGraph, places: Sequence[MeasuredPlace]) -> None:
+    """Move a graph without positions, as a rigid body, onto the first ones."""
+    if not graph.places:
+        by = _rigid_pose([graph.poses[p.node] for p in places], places)
+        graph.poses = [by.then(p) for p in graph.poses]
+
+
+class GrowingMap:
+    """Map of a drive that goes on. Loops are searched once, from the newest keyframes;
+    :func:`build` then searches all of them with better poses."""
+
+    def __init__(self) -> None:
+        self._graph = PoseGraph()
+        self._attempts: list[ClosureAttempt] = []
+
+    def grown(self, drive: MappingDrive, frames: list[Keyframe], resolution_m: float) -> Mapped:
+        """Return the map of the keyframes so far, of which there are at least two. Raises
+        :class:`MappingDriveError`."""
+        graph, first = self._graph, len(self._graph.poses)
+        for k in frames[first:]:
+            graph.poses.append(
+                graph.poses[-1].then(frames[len(graph.poses) - 1].pose.to(k.pose))
+                if graph.poses
+                else drive.origin(k.t_ns).then(k.pose)
+            )
+        graph.edges += chain(frames, max(first, 1))
+        if places := places_of(drive, frames, []):
+            _lay_on(graph, places)
+            graph.places = places
+            graph.optimise()
+        attempts = closures(frames, graph, set(), first=first)
+        self._attempts += attempts
+        edges = [a.edge for a in attempts if a.edge is not None]
+        if edges:
+            graph.edges += edges
+            graph.optimise()
+        return mapped_of(graph, list(frames), self._attempts, resolution_m)
 
 
 def _close(
@@ -186,7 +250,7 @@ def _why_none(drive: MappingDrive) -> str:
     return "the vehicle hardly moved: drive it round the place that is to be mapped"
 
 
-def _places(
+def places_of(
     drive: MappingDrive, frames: Sequence[Keyframe], before: Sequence[MappingDrive]
 ) -> list[MeasuredPlace]:
     """Return the fixes nearest to keyframes, within a tenth of a second, brought to the keyframe's

@@ -71,8 +71,10 @@ def closures(
     graph: PoseGraph,
     have: set[tuple[int, int]],
     progress: Callable[[float], None] = lambda share: None,
+    first: int = 0,
 ) -> list[ClosureAttempt]:
     """Return attempts between keyframes to which the vehicle came back, but for the pairs ``have``.
+    Only keyframes from ``first`` on are matched to earlier ones.
 
     A pose is searched as far around the present one as the uncertainty of the graph says.
     """
@@ -82,7 +84,7 @@ def closures(
     drive = np.array([k.drive for k in frames])
     maps: dict[int, tuple[TreeSurface, Pyramid]] = {}
     found = []
-    for i in range(0, len(frames), STRIDE):
+    for i in range(-(-first // STRIDE) * STRIDE, len(frames), STRIDE):
         progress(i / len(frames))
         away = np.hypot(*(place[: i + 1] - place[i]).T)
         came_back = path[i] - path[: i + 1] > LEAST_PATH_M + 2.0 * away

@@ -12,19 +12,22 @@ from vehicled.maps.map_file import write_map
 from vehicled.offline.mapping.build import Mapped, TrajectoryError, build_together, trajectory_error
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
+from vehicled.offline.mapping.live import LiveMapping, MapWriter, follow, give_way
 from vehicled.offline.mapping.quality import WINDOW_M
 from vehicled.offline.mapping.reading import read
+from vehicled.offline.recordings import mcap
 from vehicled.paths.datum import Datum
 from vehicled.paths.recorded import recorded
 from vehicled.run.argument_types import FILE, LOG, between
 from vehicled.run.command_line import CommandParser
-from vehicled.run.output import check_output, check_plot_file, write_output
+from vehicled.run.output import check_output, check_plot_file, write_failed, write_output
 from vehicled.run.terminal import Progress
 
 SPACING_M = 0.1
 MOST_REFUSED = 0.2
 """Fraction of refused closures from which a map is doubtful."""
 _RESOLUTION = between(0.01, 1.0, "expected a cell of 0.01 to 1 m")
+_EVERY = between(1.0, 3600.0, "expected 1 to 3600 s")
 _OFFSET = between(-100.0, 100.0, "expected metres from -100 to 100")
 
 
@@ -39,6 +42,7 @@ def declare_map_build(parser: CommandParser) -> None:
             "vehicled map build latest -o hall.yaml --path line.csv",
             "vehicled map build monday.mcap tuesday.mcap -o hall.yaml",
             "vehicled map build intel.log.gz -o intel.yaml",
+            "vehicled map build latest --live -o hall.yaml",
         ),
         epilog=(
             "Exit status: 0 written; 2 invalid arguments, or the log shows nothing that can be "
@@ -77,6 +81,19 @@ def declare_map_build(parser: CommandParser) -> None:
         help="map by scans and motion alone; the first pose is then the origin",
     )
     parser.add_argument(
+        "--live",
+        action="store_true",
+        help="map the drive that is being recorded in LOG, and write the map again and again until "
+        "it ends or Ctrl-C",
+    )
+    parser.add_argument(
+        "--every",
+        type=_EVERY,
+        default=5.0,
+        metavar="S",
+        help="with --live: time between two maps, s; longer where drawing takes long (default 5)",
+    )
+    parser.add_argument(
         "--path",
         metavar="CSV",
         help="write the driven path on the map as a course; of several drives the last one",
@@ -108,19 +125,30 @@ def build_map(arguments: Namespace) -> int:
     if arguments.plot:
         check_plot_file(Path(arguments.plot))
     _check_libraries()
-    drives = [read(Path(log), tuple(arguments.lidar)) for log in arguments.log]
-    if arguments.ignore_gnss:
-        drives = [_without_gnss(drive) for drive in drives]
-    line = Progress()
+    line, live, warning = Progress(), None, ""
     try:
+        if arguments.live:
+            live, warning = _followed(arguments, out, line)
+            drives = [live.drive]
+        else:
+            drives = [read(Path(log), tuple(arguments.lidar)) for log in arguments.log]
+            if arguments.ignore_gnss:
+                drives = [drive.without_gnss() for drive in drives]
         mapped = build_together(
             drives,
             arguments.resolution,
             lambda what, share: line.update(f"{what} {100 * share:.0f} %"),
+            None if live is None else live.keyframes,
         )
     finally:
         line.close()
-    image = write_map(out, mapped.grid)
+    try:
+        image = write_map(out, mapped.grid)
+    except OSError as failure:
+        raise write_failed(out, failure) from None
+    if live is not None:
+        MapWriter(out).clean()
+    scans = live.scans if live is not None else sum(len(each.scans) for each in drives)
     error = trajectory_error(drives, mapped)
     newest = mapped.drive(len(drives) - 1)
     if arguments.trajectory:
@@ -133,10 +161,38 @@ def build_map(arguments: Namespace) -> int:
 
         plot_map(mapped, arguments.plot)
     if arguments.json:
-        print(msgspec.json.encode(_facts(out, drives, mapped, error)).decode())
+        facts = _facts(out, scans, len(drives), mapped, error)
+        print(msgspec.json.encode(facts | ({"warning": warning} if warning else {})).decode())
     else:
-        _print(out, image, drives, mapped, error)
+        _print(out, image, scans, len(drives), mapped, error)
+        if gaps := sum(drive.gaps for drive in drives):
+            print(
+                f"warning: the log lacks messages {gaps} times, because its disk was too slow: "
+                "look at the disk, and drive there again"
+            )
+        if warning:
+            print(f"warning: {warning}")
     return 0
+
+
+def _followed(arguments: Namespace, out: Path, line: Progress) -> tuple[LiveMapping, str]:
+    """Map the drive that is being recorded, until it ends."""
+    log = Path(arguments.log[0])
+    if len(arguments.log) > 1:
+        raise MappingDriveError(
+            "--live follows one log: build the map of several drives when they have ended"
+        )
+    if log.suffix != ".mcap" or not log.is_file() or not mcap.is_ours(log):
+        raise MappingDriveError(f"{log}: --live follows a log (.mcap) that vehicled records")
+    give_way()
+    return follow(
+        log,
+        out,
+        arguments.resolution,
+        with_gnss=not arguments.ignore_gnss,
+        every_s=arguments.every,
+        show=line.update,
+    )
 
 
 def _check_libraries() -> None:
@@ -148,23 +204,13 @@ def _check_libraries() -> None:
         ) from None
 
 
-def _without_gnss(drive: MappingDrive) -> MappingDrive:
-    return MappingDrive(
-        name=drive.name,
-        scans=drive.scans,
-        odometry=drive.odometry,
-        truth=drive.truth,
-        datum=drive.datum,
-    )
-
-
 def _facts(
-    out: Path, drives: list[MappingDrive], mapped: Mapped, error: TrajectoryError | None
+    out: Path, scans: int, drives: int, mapped: Mapped, error: TrajectoryError | None
 ) -> dict[str, object]:
     rows, columns = mapped.grid.cells.shape
     q = mapped.quality
     return {
-        "map": str(out), "drives": len(drives), "scans": sum(len(each.scans) for each in drives),
+        "map": str(out), "drives": drives, "scans": scans,
         "keyframes": len(mapped.frames),
         "path_m": mapped.frames[-1].path_m, "columns": columns, "rows": rows,
         "resolution_m": mapped.grid.resolution_m, "closures": mapped.closures,
@@ -184,7 +230,8 @@ def _facts(
 def _print(
     out: Path,
     image: Path,
-    drives: list[MappingDrive],
+    scans: int,
+    drives: int,
     mapped: Mapped,
     error: TrajectoryError | None,
 ) -> None:
@@ -193,8 +240,8 @@ def _print(
     size = f"{columns * grid.resolution_m:.1f} m x {rows * grid.resolution_m:.1f} m"
     print(f"{out} and {image.name}: {size}, cells of {grid.resolution_m:g} m")
     print(
-        f"{sum(len(each.scans) for each in drives)} scans over {frames[-1].path_m:.1f} m"
-        f"{'' if len(drives) == 1 else f' of {len(drives)} drives'}; {len(frames)} keyframes, "
+        f"{scans} scans over {frames[-1].path_m:.1f} m"
+        f"{'' if drives == 1 else f' of {drives} drives'}; {len(frames)} keyframes, "
         f"{mapped.unmatched} of them unmatched"
     )
     for line in quality_lines(mapped):

@@ -93,8 +93,21 @@ class MappingDrive:
     gnss_sigma_m: Array = field(default_factory=lambda: np.zeros(0))
     antenna_m: tuple[float, float] = (0.0, 0.0)
     truth: RecordedMotion | None = None
+    gaps: int = 0
+    """Times that the log lacks messages, because its disk was too slow."""
     datum: Datum | None = None
     """Origin of the positions by GNSS, and of the run's map frame; None if the file has none."""
+
+    def without_gnss(self) -> "MappingDrive":
+        """Return the same drive without its positions."""
+        return MappingDrive(
+            name=self.name,
+            scans=self.scans,
+            odometry=self.odometry,
+            truth=self.truth,
+            gaps=self.gaps,
+            datum=self.datum,
+        )
 
     def origin(self, t_ns: int) -> PlanarPose:
         """Return the pose on the map at the beginning, where no GNSS says it: the origin; in a

@@ -7,6 +7,7 @@ from math import hypot, remainder, tau
 import numpy as np
 
 from vehicled.core.arrays import Array
+from vehicled.core.messages import LaserScan
 from vehicled.maps.localiser import middle_ns
 from vehicled.maps.matching import Match, PlanarPose, align
 from vehicled.maps.search import PoseSearch, Pyramid
@@ -87,62 +88,78 @@ def points_of(keyframes: Sequence[Keyframe], poses: Sequence[PlanarPose]) -> tup
     return np.concatenate([x for x, _ in placed]), np.concatenate([y for _, y in placed])
 
 
-def keyframes_of(
-    drive: MappingDrive, progress: Callable[[float], None] = lambda share: None
-) -> list[Keyframe]:
-    """Return the keyframes of a drive, in the frame of the first one's pose."""
-    frames: list[Keyframe] = []
-    surface: TreeSurface | None = None
-    pose, before_ns, path_m = PlanarPose(0.0, 0.0, 0.0), 0, 0.0
-    velocity = PlanarPose(0.0, 0.0, 0.0)
-    odometry = drive.odometry
-    noise = UNKNOWN_NOISE if odometry is None else odometry.noise
-    for number, scan in enumerate(drive.scans):
-        if number % 20 == 0:
-            progress(number / len(drive.scans))
-        t_ns = middle_ns(scan)
+class FrontEnd:
+    """Makes keyframes of the scans of one drive, which are given in the order of time."""
+
+    def __init__(self) -> None:
+        self.frames: list[Keyframe] = []
+        """Keyframes so far, in the frame of the first one's pose."""
+        self._surface: TreeSurface | None = None
+        self._pose, self._velocity = PlanarPose(0.0, 0.0, 0.0), PlanarPose(0.0, 0.0, 0.0)
+        self._before_ns, self._path_m = 0, 0.0
+
+    def add(self, drive: MappingDrive, scan: LaserScan) -> None:
+        """Match a scan of a drive, whose odometry reaches to its end."""
+        t_ns, odometry = middle_ns(scan), drive.odometry
+        noise = UNKNOWN_NOISE if odometry is None else odometry.noise
+        frames, pose = self.frames, self._pose
         if not frames:
             x, y = drive.points(scan)
             if len(x) < LEAST_POINTS:
-                continue
+                return
             frames.append(Keyframe(t_ns, pose, x, y, (scan.x_m, scan.y_m), np.eye(3), True, 0.0))
-            before_ns, surface = t_ns, TreeSurface(x, y)
-            continue
+            self._before_ns, self._surface = t_ns, TreeSurface(x, y)
+            return
         if odometry is not None:
-            moved = odometry.pose(before_ns).to(odometry.pose(t_ns))
+            moved = odometry.pose(self._before_ns).to(odometry.pose(t_ns))
             if hypot(moved.x_m, moved.y_m) < LOOK_M and abs(moved.yaw_rad) < LOOK_RAD:
-                continue
+                return
         else:
-            dt_s = (t_ns - before_ns) * 1e-9
-            moved = PlanarPose(velocity.x_m * dt_s, velocity.y_m * dt_s, velocity.yaw_rad * dt_s)
+            dt_s = (t_ns - self._before_ns) * 1e-9
+            moved = PlanarPose(*(v * dt_s for v in self._velocity))
         x, y = drive.points(scan)
         guess = pose.then(moved)
         match = None
-        if surface is not None and len(x) >= LEAST_POINTS:
-            match = _matched(surface, x, y, guess, turned(noise.information(moved), -guess.yaw_rad))
+        if self._surface is not None and len(x) >= LEAST_POINTS:
+            prior = turned(noise.information(moved), -guess.yaw_rad)
+            match = _matched(self._surface, x, y, guess, prior)
         after = guess if match is None else match.pose
         step = pose.to(after)
-        if odometry is None and t_ns > before_ns:
-            velocity = PlanarPose(*(v / ((t_ns - before_ns) * 1e-9) for v in step))
-        path_m += hypot(step.x_m, step.y_m)
-        pose, before_ns = after, t_ns
+        if odometry is None and t_ns > self._before_ns:
+            self._velocity = PlanarPose(*(v / ((t_ns - self._before_ns) * 1e-9) for v in step))
+        self._path_m += hypot(step.x_m, step.y_m)
+        self._pose, self._before_ns = after, t_ns
         last = frames[-1]
-        off = last.pose.to(pose)
+        off = last.pose.to(after)
         if len(x) < LEAST_POINTS or (
             hypot(off.x_m, off.y_m) < KEYFRAME_M and abs(off.yaw_rad) < KEYFRAME_RAD
         ):
-            continue
+            return
         information = noise.information(off)
         if match is not None:
             information = information + turned(match.information, last.pose.yaw_rad)
         information = bounded(information, MATCH_M, MATCH_RAD)
         frames.append(
-            Keyframe(t_ns, pose, x, y, (scan.x_m, scan.y_m), information, match is not None, path_m)
-        )
+            Keyframe(
+                t_ns, after, x, y, (scan.x_m, scan.y_m), information, match is not None,
+                self._path_m,
+            )
+        )  # fmt: skip
         recent = frames[-SUBMAP:]
-        surface = TreeSurface(*points_of(recent, [k.pose for k in recent]))
+        self._surface = TreeSurface(*points_of(recent, [k.pose for k in recent]))
+
+
+def keyframes_of(
+    drive: MappingDrive, progress: Callable[[float], None] = lambda share: None
+) -> list[Keyframe]:
+    """Return the keyframes of a drive, in the frame of the first one's pose."""
+    front = FrontEnd()
+    for number, scan in enumerate(drive.scans):
+        if number % 20 == 0:
+            progress(number / len(drive.scans))
+        front.add(drive, scan)
     progress(1.0)
-    return frames
+    return front.frames
 
 
 def _matched(

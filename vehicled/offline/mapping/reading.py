@@ -3,6 +3,7 @@ collections."""
 
 import gzip
 import re
+from array import array
 from collections.abc import Iterable
 from math import isfinite, pi
 from pathlib import Path
@@ -14,6 +15,7 @@ from vehicled.core.arrays import Array
 from vehicled.core.messages import (
     CarrierSolution,
     EstimatorStatus,
+    Event,
     GnssFix,
     GroundTruth,
     ImuSample,
@@ -71,19 +73,27 @@ def read(path: Path, lidar_m: tuple[float, float] = (0.0, 0.0)) -> MappingDrive:
     )
 
 
-READ = (LaserScan, ImuSample, WheelSpeed, MotorStatus, StateEstimate, GroundTruth, GnssFix)
+READ = (
+    LaserScan, ImuSample, WheelSpeed, MotorStatus, StateEstimate, GroundTruth, GnssFix, Event,
+)  # fmt: skip
 """Messages of a log that mapping uses."""
 
 
 def _log(path: Path) -> MappingDrive:
     """Read a log of ours."""
     with LogReader(path) as log:
-        profile = profile_in(log)
-        try:
-            datum = datum_of(log.attachment("course.json"))
-        except CourseError as error:
-            raise MappingDriveError(f"{path}: {error}") from None
+        profile, datum = log_facts(log)
     return of_messages(str(path), run_messages(path, *READ), profile, datum)
+
+
+def log_facts(log: LogReader) -> tuple[Profile, Datum]:
+    """Return profile and datum of a log. Raises :class:`MappingDriveError` and the errors of
+    logs."""
+    profile = profile_in(log)
+    try:
+        return profile, datum_of(log.attachment("course.json"))
+    except CourseError as error:
+        raise MappingDriveError(f"{log.path}: {error}") from None
 
 
 def of_messages(
@@ -91,63 +101,100 @@ def of_messages(
 ) -> MappingDrive:
     """Return the drive of messages: its motion is that of gyro and wheel or motor speed, else of
     the estimates."""
-    drive, arm = profile.vehicle.drive, profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
-    metres_per_rad = drive.gear_ratio * drive.wheel_radius_m
-    scans: list[LaserScan] = []
-    rates, wheels, motors, believed, truths, fixes = ([] for _ in range(6))
+    collected = DriveMessages(name, profile, datum)
     for message in messages:
+        collected.add(message)
+    return collected.drive()
+
+
+class DriveMessages:
+    """Collects what mapping needs of the messages of a drive: scans, and columns of numbers."""
+
+    def __init__(self, name: str, profile: Profile, datum: Datum) -> None:
+        self._name, self._datum = name, datum
+        drive = profile.vehicle.drive
+        self._metres_per_rad = drive.gear_ratio * drive.wheel_radius_m
+        arm = profile.lever_arm_m(GnssFix.__name__) or (0.0, 0.0, 0.0)
+        self._arm_m = arm[0], arm[1]
+        self._gaps = 0
+        self.scans: list[LaserScan] = []
+        self._rates, self._wheels, self._motors = _Columns(2), _Columns(2), _Columns(2)
+        self._believed, self._truths, self._fixes = _Columns(3), _Columns(5), _Columns(4)
+
+    def add(self, message: Message) -> None:
+        """Add a message; others than :data:`READ` do not matter."""
         match message:
             case LaserScan():
-                scans.append(message)
+                self.scans.append(message)
             case ImuSample() if isfinite(message.angular_rate_radps[2]):
-                rates.append((message.t_ns, message.angular_rate_radps[2]))
+                self._rates.add(message.t_ns, message.angular_rate_radps[2])
             case WheelSpeed() if isfinite(message.speed_mps):
-                wheels.append((message.t_ns, message.speed_mps))
+                self._wheels.add(message.t_ns, message.speed_mps)
             case MotorStatus() if isfinite(message.motor_speed_radps):
-                motors.append((message.t_ns, message.motor_speed_radps * metres_per_rad))
+                self._motors.add(message.t_ns, message.motor_speed_radps * self._metres_per_rad)
             case StateEstimate() if message.status is EstimatorStatus.RUNNING and isfinite(
                 message.speed_mps + message.yaw_rate_radps
             ):
-                believed.append((message.t_ns, message.speed_mps, message.yaw_rate_radps))
+                self._believed.add(message.t_ns, message.speed_mps, message.yaw_rate_radps)
             case GroundTruth():
-                truths.append(message)
+                self._truths.add(
+                    message.t_ns, message.x_m, message.y_m, message.yaw_rad, message.speed_mps
+                )
             case GnssFix() if is_possible_fix(message):
-                east, north, _ = enu_m(datum, message)
-                coloured = message.carrier is not CarrierSolution.FIXED
+                east, north, _ = enu_m(self._datum, message)
                 # The error of a plain fix is the same for a minute: a hundred of them are as good
                 # as one.
-                fixes.append(
-                    (
-                        message.t_ns,
-                        east,
-                        north,
-                        declared_sigma_m(message) * (5.0 if coloured else 1.0),
-                    )
-                )
+                factor = 1.0 if message.carrier is CarrierSolution.FIXED else 5.0
+                self._fixes.add(message.t_ns, east, north, factor * declared_sigma_m(message))
+            case Event(name="log_dropped"):
+                self._gaps += 1
             case _:
                 pass
-    speeds = _ordered(wheels or motors)
-    odometry = None
-    if len(rates) > 1 and len(speeds) > 1:
-        gyro = _ordered(rates)
-        odometry = _from_gyro(gyro, speeds)
-    elif len(believed) > 1:
-        column = _ordered(believed)
-        odometry = dead_reckoning(column[:, 0].astype(np.int64), column[:, 1], column[:, 2])
-    gnss = _ordered(fixes) if fixes else np.zeros((0, 4))
-    return MappingDrive(
-        name=name, scans=_in_order(scans), odometry=odometry, gnss_ns=gnss[:, 0].astype(np.int64),
-        gnss_m=gnss[:, 1:3], gnss_sigma_m=gnss[:, 3], antenna_m=(arm[0], arm[1]),
-        truth=RecordedMotion.of(truths) if len(truths) > 1 else None, datum=datum,
-    )  # fmt: skip
+
+    def drive(self) -> MappingDrive:
+        """Return the drive so far."""
+        speeds = _ordered((self._wheels if self._wheels else self._motors).table)
+        odometry = None
+        if len(self._rates) > 1 and len(speeds) > 1:
+            odometry = _from_gyro(_ordered(self._rates.table), speeds)
+        elif len(self._believed) > 1:
+            column = _ordered(self._believed.table)
+            odometry = dead_reckoning(column[:, 0].astype(np.int64), column[:, 1], column[:, 2])
+        gnss, true = _ordered(self._fixes.table), self._truths.table
+        truth = None
+        if len(true) > 1:
+            t, x, y, yaw, speed = true.T
+            truth = RecordedMotion(t.astype(np.int64), x, y, unwrapped(yaw), speed)
+        return MappingDrive(
+            name=self._name, scans=_in_order(self.scans), odometry=odometry,
+            gnss_ns=gnss[:, 0].astype(np.int64), gnss_m=gnss[:, 1:3], gnss_sigma_m=gnss[:, 3],
+            antenna_m=self._arm_m, truth=truth, gaps=self._gaps,
+            datum=self._datum,
+        )  # fmt: skip
 
 
-def _ordered(rows: list[tuple[Any, ...]]) -> Array:
-    """Return rows by time, one for each instant. Nanoseconds of a run's clock fit into a float64 to
-    a microsecond."""
-    if not rows:
-        return np.zeros((0, 2))
-    table = np.array(rows, dtype=np.float64)
+class _Columns:
+    """Growing table of numbers whose first column is a time. Nanoseconds of a run's clock fit into
+    a float64 to a microsecond."""
+
+    def __init__(self, width: int) -> None:
+        self._width, self._values = width, array("d")
+
+    def __len__(self) -> int:
+        return len(self._values) // self._width
+
+    def add(self, *row: float) -> None:
+        """Append a row."""
+        self._values.extend(row)
+
+    @property
+    def table(self) -> Array:
+        """Rows (n, width)."""
+        return np.array(self._values, dtype=np.float64).reshape(-1, self._width)
+
+
+def _ordered(table: Array) -> Array:
+    """Return the rows of a table by time, one for each instant."""
     _, first = np.unique(table[:, 0], return_index=True)
     return np.asarray(table[first])
 
@@ -207,7 +254,7 @@ def _bag(path: Path, lidar_m: tuple[float, float]) -> MappingDrive:
 def _of_poses(poses: list[tuple[Any, ...]]) -> Odometry | None:
     if len(poses) < 2:
         return None
-    table = _ordered(poses)
+    table = _ordered(np.array(poses, dtype=np.float64))
     return Odometry(table[:, 0].astype(np.int64), table[:, 1], table[:, 2], unwrapped(table[:, 3]))
 
 

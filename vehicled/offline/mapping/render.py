@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
+import numpy.typing as npt
 
 from vehicled.core.arrays import Array
 from vehicled.maps.grid import FREE, OCCUPIED, UNKNOWN, Cells, OccupancyGrid
 from vehicled.maps.matching import PlanarPose
+from vehicled.maps.surface import Index
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.mapping.front_end import Keyframe
 
@@ -42,21 +44,30 @@ def rendered(
             f"the map would have {columns} x {rows} cells of {resolution_m:g} m (at most "
             f"{MAX_CELLS}): give larger cells (--resolution)"
         )
-    hits, passes = (np.zeros(rows * columns, np.int32) for _ in range(2))
+    hits, passes, place = (np.zeros(rows * columns, np.int32) for _ in range(3))
     for (ex, ey), (ox, oy) in zip(ends, eyes):
         column, row = ((v - low) / resolution_m for v, low in ((ex, low_x), (ey, low_y)))
         end = row.astype(np.intp) * columns + column.astype(np.intp)
         # A scan counts each cell once, however many of its rays meet or cross it.
-        met = np.unique(end)
+        met = _once(end, place)
         hits[met] += 1
-        crossed = np.unique(
-            _crossed(float(ox[0]), float(oy[0]), ex, ey, low_x, low_y, resolution_m, columns)
-        )
-        passes[np.setdiff1d(crossed, met, assume_unique=True)] += 1
+        crossed = _crossed(float(ox[0]), float(oy[0]), ex, ey, low_x, low_y, resolution_m, columns)
+        crossed = _once(crossed, place)
+        passes[crossed] += 1
+        # What was met does not count as crossed.
+        place[met] = -1
+        passes[crossed[place[crossed] < 0]] -= 1
     cells: Cells = np.full(rows * columns, UNKNOWN, np.int8)
     cells[(passes > 0) | (hits > 0)] = FREE
     cells[(hits >= min(LEAST_HITS, len(frames))) & (hits > HIT_RATIO * (hits + passes))] = OCCUPIED
     return OccupancyGrid(cells.reshape(rows, columns), resolution_m, (low_x, low_y, 0.0))
+
+
+def _once(cells: Index, place: npt.NDArray[np.int32]) -> Index:
+    """Return each cell once. ``place`` has an entry for each cell of the grid, of any value."""
+    order = np.arange(len(cells), dtype=np.int32)
+    place[cells] = order
+    return np.asarray(cells[place[cells] == order])
 
 
 def _crossed(
@@ -68,7 +79,7 @@ def _crossed(
     low_y: float,
     resolution_m: float,
     columns: int,
-) -> np.ndarray:
+) -> Index:
     """Return the cells under the rays, sampled twice a cell, but for the last cell and a half
     before each end."""
     length = np.hypot(ex - ox, ey - oy)
