@@ -76,6 +76,8 @@ def main() -> None:
     parser.add_argument("--log", type=Path)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    # An installed package has its modules compiled; without this each command would do it anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         log = arguments.log or driven(folder, arguments.laps)

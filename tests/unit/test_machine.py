@@ -43,7 +43,6 @@ from vehicled.daemon.machine import Machine, Outgoing, RateRow
 from vehicled.daemon.pipeline import STOP_TIMEOUT_NS, Pipeline
 from vehicled.daemon.reference import ReferenceFrame
 from vehicled.paths.datum import LOT_17
-from vehicled.run.session import NoLog
 from vehicled.runtime.ending import EndConditions
 from vehicled.safety.gate import Gate
 from vehicled.safety.monitors.sources import MonitoredSource
@@ -469,7 +468,7 @@ def test_a_run_that_is_ended_waits_for_the_vehicle_whatever_stopped_it(
     rig = Rig()
     rig.drive()
     now = START + 100 * MS
-    run = EndConditions(rig.machine, NoLog(), until_ns=10**18, stays=True)
+    run = EndConditions(rig.machine, None, until_ns=10**18, stays=True)
     rig.machine.on_message(OperatorCommand(now, now, action, "test"), now)
     run.interrupt("SIGTERM")
     assert run.turn(now) is None

@@ -144,6 +144,27 @@ def test_no_rule_raises_and_none_holds_without_a_value(s: RuleInputs) -> None:
         value = rule.value(s)
         assert rule.holds(s) in (True, False), rule.code
         assert not (rule.limit is not None and isnan(value) and rule.holds(s)), rule.code
+        constant = rule.constant_limit(s.limits)
+        assert constant is None or (rule.limit is not None and constant == rule.limit(s)), rule.code
+
+
+def test_a_limit_that_reads_a_value_of_the_tick_is_not_constant() -> None:
+    moving = {rule.code for rule in RULES if rule.limit and rule.constant_limit(LIMITS) is None}
+    assert moving == {
+        "rc_lost", "rc_link_poor", "rear_steering", "obstacle_in_sight", "obstacle_ahead",
+        "obstacle_too_near",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("status", EstimatorStatus)
+def test_the_speed_of_a_tick_follows_from_estimate_and_measurement(status: EstimatorStatus) -> None:
+    estimate = StateEstimate(0, 0, 0.0, 0.0, 0.0, 1.5, 0.0, (0.0,) * 16, status)
+    s = RuleInputs(
+        now_ns=0, mode=Mode.AUTO, limits=LIMITS, monitors=Monitors(LIMITS, PROFILE.vehicle),
+        estimate=estimate, measured_speed_mps=0.5, speed_mps=9.0,
+    )  # fmt: skip
+    assert s.speed_mps == (0.5 if status is EstimatorStatus.UNINITIALISED else 1.5)
+    assert isnan(replace(s, estimate=None).speed_mps)
 
 
 def test_a_limit_has_a_unit_and_a_flag_has_none() -> None:

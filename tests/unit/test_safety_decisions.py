@@ -105,6 +105,27 @@ class Decisions:
         ]
 
 
+def test_a_rule_compares_with_the_limits_of_its_tick() -> None:
+    far = Rule(
+        code="far", reaction=S2, value=lambda _: 1.0, limit=lambda s: s.limits.corridor_m, unit="m",
+        reason=lambda _: "it is far", detect_ms=0.0, persist_ms=0.0, react_ms=0.0,
+        modes=frozenset(Mode),
+    )  # fmt: skip
+    supervisor, monitors = Supervisor([far]), Still(LIMITS, VEHICLE)
+    for number, corridor_m in enumerate((1.0, 2.0, 0.9)):
+        supervisor.step(
+            RuleInputs(
+                now_ns=number * 10 * MS,
+                mode=supervisor.mode,
+                limits=replace(LIMITS, corridor_m=corridor_m),
+                monitors=monitors,
+                estimate=MOVING,
+                control=CONTROL,
+            )
+        )
+        assert (supervisor.in_force("far") is not None) == (corridor_m < 1.0), corridor_m
+
+
 # ---------------------------------------------------------------------------------------- reactions
 
 

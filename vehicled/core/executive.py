@@ -211,7 +211,7 @@ class Executive:
         release, start, stop = row.release_ns, begin[0], end[0]
         stats = row.stats
         k = row.k + 1
-        following = row.at(k)
+        following = row.origin_ns + k * _MILLIHERTZ_SECOND // row.rate_mhz
         skipped = 0
         if following <= start and not (row.catch_up and start < row.at(k + CATCH_UP_LIMIT)):
             # Continue with the first release after the start: the phase stays, missed releases are

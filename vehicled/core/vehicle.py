@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from vehicled.core.clamp import clamp
 from vehicled.core.messages import Identification
 
 Positive = Annotated[float, Meta(gt=0.0)]
@@ -35,7 +36,8 @@ def standing_below_mps(asked_mps: float, noise_mps: float, most_mps: float = MOV
     """
     if not isfinite(asked_mps):
         return most_mps
-    return min(max(0.25 * asked_mps, min(noise_mps, 0.5 * asked_mps)), most_mps)
+    half_mps = 0.5 * asked_mps
+    return clamp(0.25 * asked_mps, half_mps if half_mps < noise_mps else noise_mps, most_mps)
 
 
 class Outline(NamedTuple):
@@ -82,7 +84,8 @@ class Steering(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def wheel_angle_rad(self, command: float) -> float:
         """Return the steady wheel angle of a command -1..1."""
-        effective = max(abs(command) - self.dead_zone, 0.0) / (1.0 - self.dead_zone)
+        beyond = abs(command) - self.dead_zone
+        effective = (0.0 if beyond < 0.0 else beyond) / (1.0 - self.dead_zone)
         return self.offset_rad + self.gain_rad * copysign(effective, command)
 
     def command(self, wheel_angle_rad: float) -> float:

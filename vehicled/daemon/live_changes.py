@@ -7,6 +7,7 @@ between two ticks. A replay prepares it again from the recorded message, with th
 
 from collections.abc import Callable
 from math import isfinite
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ class ControllerBuilder:
         self.limits = limits
         self.rules = CourseRules(vehicle, limits, course.datum, fence)
         self.outside = self.rules.outside
-        self.usual_speed_mps = float(np.median(np.abs(course.speed_mps)))
+        self.usual_speed_mps = median(np.abs(course.speed_mps).tolist())
         """Speed of a planned course, m/s: the median of the first one."""
 
     def parameters(self) -> list[Parameter]:

@@ -362,7 +362,7 @@ class Pipeline:
             sources.age_ns(ImuSample, now_ns),
             min(sources.age_ns(WheelSpeed, now_ns), sources.age_ns(MotorStatus, now_ns)),
         ]
-        estimate_ns, gnss_ns, imu_ns, odometry_ns = (-1 if age >= NEVER_NS else age for age in ages)
+        estimate_ns, gnss_ns, imu_ns, odometry_ns = [-1 if age >= NEVER_NS else age for age in ages]
         return replace(
             command,
             level=demand.level if demand is not None else ControlLevel.STOP,
@@ -674,6 +674,8 @@ def is_finite(message: Message) -> bool:
     them."""
     if isinstance(message, ImuSample):
         f, w = message.specific_force_mps2, message.angular_rate_radps
+        if isfinite(w[0] + w[1] + w[2] + f[0] + f[1] + f[2]):
+            return True
         # An IMU without accelerometer has no force at all; one with a partial force is broken.
         no_force = isnan(f[0]) and isnan(f[1]) and isnan(f[2])
         return isfinite(w[0] + w[1] + w[2]) and (no_force or isfinite(f[0] + f[1] + f[2]))

@@ -93,13 +93,6 @@ Listener = tuple[Iterable[type[Message]], Callable[[Message, int], None]]
 """Message types with a listener besides the log."""
 
 
-class NoLog:
-    """Stand-in for the log writer of a run without a log."""
-
-    def pump(self, now_ns: int) -> None:
-        """Do nothing."""
-
-
 class DriveOutcome(Struct, frozen=True):
     """Result of a drive."""
 
@@ -325,7 +318,7 @@ class Session:
         bridges = self.bridges if self._lockstep else None
         self._run = EndConditions(
             self.machine,
-            self.writer or NoLog(),
+            self.writer,
             until_ns=NEVER_NS
             if spec.duration_s is None
             else run_from_ns + round(spec.duration_s * 1e9),

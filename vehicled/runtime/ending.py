@@ -41,7 +41,7 @@ class EndConditions:
     def __init__(
         self,
         machine: Machine,
-        log: ChunkedLog,
+        log: ChunkedLog | None,
         *,
         until_ns: int,
         start_timeout_ns: int = NEVER_NS,
@@ -49,14 +49,14 @@ class EndConditions:
         ends_disarmed: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Take the machine. ``until_ns``: time at which the drive is stopped. ``stays``: only a
-        request ends the run, with ``ends_disarmed`` also disarming. ``progress`` is called with the
-        time after each turn and must be fast. Failures of it and of the log reach the machine's
-        observers and go no further.
+        """Take the machine, and the log if one is written. ``until_ns``: time at which the drive is
+        stopped. ``stays``: only a request ends the run, with ``ends_disarmed`` also disarming.
+        ``progress`` is called with the time after each turn and must be fast. Failures of it and of
+        the log reach the machine's observers and go no further.
         """
         self._machine = machine
         guard = machine.observers.guard
-        self._pump_log = guard("log writer", log.pump, None, lasting=True)
+        self._pump_log = None if log is None else guard("log writer", log.pump, None, lasting=True)
         self._until_ns = until_ns
         self._start_timeout_ns = start_timeout_ns
         self._stays = stays
@@ -77,7 +77,8 @@ class EndConditions:
         machine = self._machine
         if self._started_ns < 0:
             self._started_ns = now_ns
-        self._pump_log(now_ns)
+        if self._pump_log is not None:
+            self._pump_log(now_ns)
         if self._progress is not None:
             self._progress(now_ns)
         if self._interrupted_by is not None and not self._stop_sent:
@@ -109,7 +110,8 @@ class EndConditions:
             machine.on_port(port, PortState.LOST, why, now_ns)
         machine.on_message(OperatorCommand(now_ns, now_ns, OperatorAction.STOP, why), now_ns)
         machine.brake_now(now_ns)
-        self._pump_log(now_ns)
+        if self._pump_log is not None:
+            self._pump_log(now_ns)
         return Ending(Outcome.NOT_FINISHED, f"{why}: the brake was commanded", now_ns)
 
     def _stop(self, by: str, now_ns: int) -> None:

@@ -2,6 +2,7 @@
 :mod:`vehicled.safety.rule` adds the monitors."""
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from vehicled.core.messages import (
     ActuatorCommand,
@@ -50,15 +51,19 @@ class SafetyInputs(Struct, frozen=True, kw_only=True):
     setup_fault: str = ""
     """Reason why profile or calibration are not fit to drive with; empty if they are."""
 
-    @property
-    def speed_mps(self) -> float:
-        """Estimated speed, m/s; the measured speed while the estimator is uninitialised; NaN
-        without either."""
+    speed_mps: float = float("nan")
+    """Estimated speed, m/s; the measured speed while the estimator is uninitialised; NaN without
+    either. It follows from the others, whatever is given for it."""
+
+    def __post_init__(self) -> None:
+        # Monitors and rules read it some twenty times per tick.
         if self.estimate is None:
-            return float("nan")
-        if self.estimate.status is not EstimatorStatus.UNINITIALISED:
-            return self.estimate.speed_mps
-        return self.measured_speed_mps
+            speed_mps = float("nan")
+        elif self.estimate.status is not EstimatorStatus.UNINITIALISED:
+            speed_mps = self.estimate.speed_mps
+        else:
+            speed_mps = self.measured_speed_mps
+        force_setattr(self, "speed_mps", speed_mps)
 
     @property
     def position_sigma_m(self) -> float:

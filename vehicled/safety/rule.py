@@ -4,6 +4,7 @@ from collections.abc import Callable
 from enum import Enum
 from math import inf, isnan
 from operator import ge, gt, le, lt
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -11,6 +12,7 @@ from vehicled.core.error_text import error_text
 from vehicled.core.messages import Mode, Reaction
 from vehicled.core.observers import boundary
 from vehicled.core.ports import NEVER_NS
+from vehicled.core.vehicle import Limits
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
@@ -55,6 +57,12 @@ class RuleInputs(SafetyInputs, frozen=True, kw_only=True):
     monitors: Monitors
 
 
+class _LimitsAlone(NamedTuple):
+    """Inputs without any value of a tick: a limit that can be computed from them is constant."""
+
+    limits: Limits
+
+
 class Rule(Struct, frozen=True, kw_only=True):
     """One condition of the matrix and its reaction.
 
@@ -95,6 +103,16 @@ class Rule(Struct, frozen=True, kw_only=True):
         """Return True if the flag is set, or if the value is beyond its limit."""
         value = self.value(s)
         return bool(value if self.limit is None else self.sense.compare(value, self.limit(s)))
+
+    def constant_limit(self, limits: Limits) -> float | None:
+        """Return the limit if it reads nothing but these limits; None if it changes from tick to
+        tick, or there is none."""
+        if self.limit is None:
+            return None
+        try:
+            return self.limit(_LimitsAlone(limits))  # type: ignore[arg-type]
+        except AttributeError:
+            return None
 
     def measured(self, s: RuleInputs) -> TrippedValue | None:
         """Return value and limit at this instant; None without a limit or while the value is

@@ -6,9 +6,10 @@ the rule trips, and be false for ``clear_ms`` before it clears. Every trip and e
 one :class:`Fault` record. The vehicle never arms or resumes without a request.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vehicled.core.messages import Fault, Mode, OperatorAction, OperatorCommand, Reaction
+from vehicled.core.vehicle import Limits
 from vehicled.safety.arming import missing
 from vehicled.safety.entry import Entry
 from vehicled.safety.matrix import RULES
@@ -38,6 +39,12 @@ STUCK, UNBRAKED = "gnss_stuck", "uncommanded_motion_lasts"
 act."""
 
 
+_Upper = tuple[str, Callable[[RuleInputs], float], float]
+"""Code, value and constant limit."""
+_Bound = tuple[str, Callable[[RuleInputs], float], float, Callable[[float, float], bool]]
+"""Code, value, constant limit and comparison."""
+
+
 class Supervisor:
     """State machine that decides mode, reaction and speed cap once per actuation tick."""
 
@@ -53,23 +60,13 @@ class Supervisor:
             ]
             for mode in Mode
         }
-        # Most limits are upper ones, which need no call to compare.
-        self._upper = {
-            mode: [
-                (rule.code, rule.value, rule.limit)
-                for rule in rules
-                if rule.limit and rule.sense is Sense.OVER and mode in rule.modes
-            ]
-            for mode in Mode
-        }
-        self._bounds = {
-            mode: [
-                (rule.code, rule.value, rule.limit, rule.sense.compare)
-                for rule in rules
-                if rule.limit and rule.sense is not Sense.OVER and mode in rule.modes
-            ]
-            for mode in Mode
-        }
+        self._limits: Limits | None = None
+        self._upper: dict[Mode, list[_Upper]] = {}
+        """Rules that hold above a constant limit, by mode."""
+        self._bounds: dict[Mode, list[_Bound]] = {}
+        """Rules with another comparison with a constant limit."""
+        self._moving: dict[Mode, list[Rule]] = {}
+        """Rules whose limit changes from tick to tick."""
         self._trips: dict[str, Trip] = {}
         self._arm_requested_ns: int | None = None
         self._wanted: OperatorAction | None = None
@@ -586,18 +583,40 @@ class Supervisor:
         trip = self._trips.get(code)
         return trip.reason if trip is not None and trip.tripped else None
 
+    def _arrange(self, limits: Limits) -> None:
+        """Evaluate every limit that reads nothing but these, once instead of at every tick. Most
+        of them are upper ones, which need no call to compare."""
+        self._limits = limits
+        compared = [(rule, rule.constant_limit(limits)) for rule in self._rules if rule.limit]
+        for mode in Mode:
+            here = [(rule, limit) for rule, limit in compared if mode in rule.modes]
+            self._upper[mode] = [
+                (rule.code, rule.value, limit)
+                for rule, limit in here
+                if limit is not None and rule.sense is Sense.OVER
+            ]
+            self._bounds[mode] = [
+                (rule.code, rule.value, limit, rule.sense.compare)
+                for rule, limit in here
+                if limit is not None and rule.sense is not Sense.OVER
+            ]
+            self._moving[mode] = [rule for rule, limit in here if limit is None]
+
     def _worst(self, s: RuleInputs) -> tuple[Rule | None, Reaction, Reason]:
         """Return the most severe reaction in force, with its rule and reason. This also sets the
         speed cap."""
+        if s.limits is not self._limits:
+            self._arrange(s.limits)
         worst: tuple[Rule | None, Reaction, Reason] = (None, Reaction.NONE, NO_REASON)
         cap = s.monitors.stopping.cap_mps if self.mode is Mode.AUTO else float("inf")
         holding = [code for code, flag in self._flags[self.mode] if flag(s)]
-        holding += [code for code, value, limit in self._upper[self.mode] if value(s) > limit(s)]
+        holding += [code for code, value, limit in self._upper[self.mode] if value(s) > limit]
         holding += [
             code
             for code, value, limit, compare in self._bounds[self.mode]
-            if compare(value(s), limit(s))
+            if compare(value(s), limit)
         ]
+        holding += [rule.code for rule in self._moving[self.mode] if rule.holds(s)]
         # About fifty rules run at every tick, and nearly always none of them has a trip to update.
         for rule in self._rules if holding or self._trips else ():
             holds = rule.code in holding

@@ -164,7 +164,8 @@ class Predictor:
         p, v, q1, R1, force_enu = mechanise(x, s.q, s.R, force, rate, dt_s)
         self._write(s, u, R1, force_enu, dt_s)
         covariance = (_FORCED if raw is not None else _TURNED)(self._F, s.P)
-        covariance.reshape(-1)[:: N + 1] += self._noise
+        diagonal = covariance.reshape(-1)[:: N + 1]
+        diagonal += self._noise
         new: InsState = InsState.__new__(InsState)
         decay = self._decay
         new.x = [*p, *v, *x[6:15], decay * x[15], decay * x[16], decay * x[17], *x[18:]]

@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 from msgspec import structs
 
+from vehicled.core.clamp import clamp
 from vehicled.core.messages import (
     NAN,
     ActuatorCommand,
@@ -45,7 +46,17 @@ from vehicled.estimation.planar import start as planar_start
 from vehicled.estimation.planar import update as planar_update
 from vehicled.estimation.planar.inputs import GyroHistory, MotionCommand
 from vehicled.estimation.planar.params import PlanarParams
-from vehicled.estimation.planar.state import YAW, Inputs, PlanarState, V, X, Y, predict, substeps
+from vehicled.estimation.planar.state import (
+    SIZE,
+    YAW,
+    Inputs,
+    PlanarState,
+    V,
+    X,
+    Y,
+    predict,
+    substeps,
+)
 from vehicled.estimation.planar.update import Context, Position, ScalarMeasurement
 from vehicled.estimation.sliding import SlidingDetector
 from vehicled.estimation.timeline import Timeline
@@ -56,7 +67,8 @@ AHEAD_NS = 10_000_000
 MAX_QUEUE = 256
 
 Measured = Position | Heading | MapPose | ScalarMeasurement
-OBSERVED = (np.array((X, Y, YAW, V))[:, None], np.array((X, Y, YAW, V))[None, :])
+OBSERVED = np.array([SIZE * i + j for i in (X, Y, YAW, V) for j in (X, Y, YAW, V)])
+"""Places of the estimated state's covariance in that of the filter, row by row."""
 
 
 class Planar(Counted):
@@ -143,9 +155,9 @@ class Planar(Counted):
         self._commands.append(
             command.t_ns,
             MotionCommand(
-                min(max(command.throttle, -1.0), 1.0),
-                min(max(command.brake, 0.0), 1.0),
-                min(max(command.steering, -1.0), 1.0),
+                clamp(command.throttle, -1.0, 1.0),
+                clamp(command.brake, 0.0, 1.0),
+                clamp(command.steering, -1.0, 1.0),
             ),
         )
 
@@ -232,9 +244,11 @@ class Planar(Counted):
                 timeline.observe(_stamp(z), source, (source, z))
             state = timeline.advance(now_ns)
             self._rejected = state.counters.rejected
-            self._newest_input_ns = max(
-                self._newest_input_ns, min(now_ns, max(state.counters.newest_ns, gyro_ns))
-            )
+            newest_ns = max(state.counters.newest_ns, gyro_ns)
+            if newest_ns > now_ns:
+                newest_ns = now_ns
+            if newest_ns > self._newest_input_ns:
+                self._newest_input_ns = newest_ns
             if not self._is_valid(state):
                 self._restart()
         estimate = self._direction.judge(self._estimate(now_ns))
@@ -244,18 +258,17 @@ class Planar(Counted):
         return self._estimate(now_ns)
 
     def _predict(self, state: PlanarState, t0_ns: int, t1_ns: int) -> PlanarState:
-        vehicle = self._vehicle
-        drive_ns = int(vehicle.drive.delay_s * 1e9)
-        steering_ns = int(vehicle.steering.delay_s * 1e9)
+        vehicle, commands_at = self._vehicle, self._commands.at
+        steering = vehicle.steering
+        drive_ns, steering_ns = int(vehicle.drive.delay_s * 1e9), int(steering.delay_s * 1e9)
         rate = self._gyro.mean_radps(t0_ns, t1_ns)
         parts = substeps(t0_ns, t1_ns)
         for part in range(parts):
             begin_ns = t0_ns + (t1_ns - t0_ns) * part // parts
             end_ns = t0_ns + (t1_ns - t0_ns) * (part + 1) // parts
             middle_ns = (begin_ns + end_ns) // 2
-            drive = self._commands.at(middle_ns - drive_ns)
-            steering = vehicle.steering
-            target = self._commands.at(middle_ns - steering_ns).steering
+            drive = commands_at(middle_ns - drive_ns)
+            target = commands_at(middle_ns - steering_ns).steering
             steer = (steering.wheel_angle_rad(target) - steering.offset_rad) / steering.gain_rad
             driven = self._driven and not self._sliding.slides(middle_ns)
             inputs = Inputs(driven, drive.throttle, drive.brake, steer, rate)
@@ -336,7 +349,7 @@ class Planar(Counted):
         state = self._timeline.state
         status = status_of(self._spread, state.counters.good_fixes, self._params.align_fixes)
         x = state.x.tolist()
-        covariance = tuple(state.P[OBSERVED].ravel().tolist())
+        covariance = tuple(state.P.take(OBSERVED).tolist())
         return StateEstimate(
             now_ns,
             self._newest_input_ns,

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vehicled.core.arrays import Array
+from vehicled.core.clamp import clamp
 from vehicled.core.messages import HeadingKind
 from vehicled.core.vehicle import Vehicle
 from vehicled.estimation.congruence import Congruence
@@ -109,8 +110,8 @@ def predict(
     lag = exp(-dt_s / p.drive_lag_s) if p.drive_lag_s > 0.0 else 0.0
     throttle = inputs.throttle + (state.throttle - inputs.throttle) * lag
     step = steering.rate_radps / steering.gain_rad * dt_s
-    steer = state.steering + min(max(inputs.steering - state.steering, -step), step)
-    wheel = min(max(x[GAIN] * 0.5 * (state.steering + steer) + x[OFFSET], -1.2), 1.2)
+    steer = state.steering + clamp(inputs.steering - state.steering, -step, step)
+    wheel = clamp(x[GAIN] * 0.5 * (state.steering + steer) + x[OFFSET], -1.2, 1.2)
     curvature = tan(wheel) / vehicle.wheelbase_m
 
     transition = _IDENTITY.copy()
@@ -124,7 +125,7 @@ def predict(
     standstill = False
     if inputs.driven:
         friction = (
-            max(x[FRICTION], 0.0)
+            (0.0 if x[FRICTION] < 0.0 else x[FRICTION])
             + p.turn_drag_mps2m * abs(curvature)
             + inputs.brake * drive.brake_deceleration_mps2
         )
@@ -193,9 +194,10 @@ def predict(
     q[GYRO_BIAS] = p.gyro_bias_sigma_radps**2 * (1.0 - fade * fade)
 
     # ---- error of GNSS
-    e_e, e_r, r_e, r_r, q_ee, q_er, q_rr = _wander(
-        p, max(state.error_sigma_m, MIN_ERROR_SIGMA_M), dt_s
-    )
+    sigma_m = state.error_sigma_m
+    if sigma_m < MIN_ERROR_SIGMA_M:
+        sigma_m = MIN_ERROR_SIGMA_M
+    e_e, e_r, r_e, r_r, q_ee, q_er, q_rr = _wander(p, sigma_m, dt_s)
     F[EX, EX] = F[EY, EY] = e_e
     F[EX, RATE_X] = F[EY, RATE_Y] = e_r
     F[RATE_X, EX] = F[RATE_Y, EY] = r_e
@@ -210,7 +212,8 @@ def predict(
         r_e * x[EX] + r_r * x[RATE_X], r_e * x[EY] + r_r * x[RATE_Y],
     ]  # fmt: skip
     covariance = (_STEERED if gyro is None else _MEASURED)(transition, state.P)
-    covariance.reshape(-1)[:: SIZE + 1] += q
+    diagonal = covariance.reshape(-1)[:: SIZE + 1]
+    diagonal += q
     P: Any = covariance.data
     P[YAW, MISALIGNMENT] -= shared
     P[MISALIGNMENT, YAW] -= shared
@@ -268,4 +271,5 @@ def _wander(
 
 def substeps(t0_ns: int, t1_ns: int) -> int:
     """Return the number of prediction steps of an interval."""
-    return max(1, ceil((t1_ns - t0_ns) / MAX_SUBSTEP_NS))
+    long_ns = t1_ns - t0_ns
+    return 1 if long_ns <= MAX_SUBSTEP_NS else ceil(long_ns / MAX_SUBSTEP_NS)

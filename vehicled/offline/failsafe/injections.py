@@ -208,15 +208,10 @@ def _host(**reading: float | bool | str) -> Callable[[TrialStage], None]:
     return act
 
 
-class _NoLog:
-    def pump(self, now_ns: int) -> None:
-        """Do nothing."""
-
-
 def _lose_simulator(stage: TrialStage) -> None:
     """End the run in the way of both pumps when the link ends."""
     pair = stage.pair
-    EndConditions(pair.machine, _NoLog(), until_ns=2**62).lost("the simulator is gone", pair.now_ns)
+    EndConditions(pair.machine, None, until_ns=2**62).lost("the simulator is gone", pair.now_ns)
 
 
 def _moves(stage: TrialStage) -> bool:

@@ -80,7 +80,7 @@ class InertialMonitor:
         self._rate = _towards(self._rate, sample.angular_rate_radps, share)
         if has_force:
             self._force = _towards(self._force, sample.specific_force_mps2, share)
-            self._forward_sum += min(max(sample.specific_force_mps2[0], -MAX_VALUE), MAX_VALUE)
+            self._forward_sum += clamp(sample.specific_force_mps2[0], -MAX_VALUE, MAX_VALUE)
             self._forward_count += 1
         self.has_samples = True
         self.has_force = has_force

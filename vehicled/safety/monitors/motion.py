@@ -328,12 +328,11 @@ class MotionMonitor:
     def _look_for_rollaway(self, s: SafetyInputs, dt_ns: int) -> None:
         """Count the time for which a vehicle that is braked rolls, by measured speeds alone: a
         filter without a start has none, and a running one believes in the brake."""
-        proven_mps = max(
-            (each.mps - SIGMAS * each.sigma_mps for each in self._speed.fresh(s.now_ns)),
-            default=0.0,
-        )
+        proven_mps = 0.0
+        for each in self._speed.fresh(s.now_ns):
+            proven_mps = max(proven_mps, each.mps - SIGMAS * each.sigma_mps)
         if s.mode in MOVING:
-            self._rollout_mps, self.rolling_ns = max(proven_mps, 0.0), 0
+            self._rollout_mps, self.rolling_ns = proven_mps, 0
             return
         self._rollout_mps = max(self._rollout_mps - self._slows_mps2 * dt_ns * 1e-9, 0.0)
         rolls = proven_mps > self._rollout_mps + self._speed.moving_mps

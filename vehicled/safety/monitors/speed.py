@@ -96,7 +96,7 @@ class SpeedMonitor:
         self.wheel_mps = float("nan")
         """Newest speed of wheels or motor, m/s, negative backward."""
         self._wheel_ns = 0
-        self._wheel_sigma_mps = WHEEL_SIGMA_MPS
+        self._wheels: SpeedMeasurement | None = None
         self._fixes: deque[tuple[float, float, float]] = deque(maxlen=FIXES)
         """East and north velocity of the last fixes, m/s, and their variance."""
         self._fixes_ns = 0
@@ -140,13 +140,11 @@ class SpeedMonitor:
     def _on_wheel(
         self, speed_mps: float, sigma_mps: float, message: WheelSpeed | MotorStatus, now_ns: int
     ) -> None:
-        self.wheel_mps, self._wheel_sigma_mps, self._wheel_ns = (
-            speed_mps,
-            sigma_mps,
-            _valid_ns(message, now_ns),
+        self.wheel_mps, self._wheel_ns = speed_mps, _valid_ns(message, now_ns)
+        self._wheels = reading = SpeedMeasurement(
+            "wheels", abs(speed_mps), sigma_mps, False, self._wheel_ns
         )
-        reading = self.wheels(self._wheel_ns)
-        if reading is None or not reading.moves:
+        if not reading.moves:
             return
         self._motion_ns = max(self._motion_ns, self._wheel_ns)
         if now_ns - self._wheel_ns > SPEED_FRESH_NS:
@@ -282,11 +280,7 @@ class SpeedMonitor:
 
     def wheels(self, now_ns: int) -> SpeedMeasurement | None:
         """Return the speed of wheels or motor; None if it is not fresh."""
-        if now_ns - self._wheel_ns > SPEED_FRESH_NS or not isfinite(self.wheel_mps):
-            return None
-        return SpeedMeasurement(
-            "wheels", abs(self.wheel_mps), self._wheel_sigma_mps, False, self._wheel_ns
-        )
+        return self._wheels if now_ns - self._wheel_ns <= SPEED_FRESH_NS else None
 
     def fresh(self, now_ns: int) -> list[SpeedMeasurement]:
         """Return the fresh speeds."""

@@ -10,6 +10,7 @@ angle is compared: it is known roughly, so that it shows only a grossly wrong gy
 from collections import deque
 from math import asin, atan2, hypot, isfinite, nan, remainder, sqrt, tan, tau
 
+from vehicled.core.clamp import clamp
 from vehicled.core.messages import GnssFix, Heading, HeadingKind, ImuSample, Message
 from vehicled.core.vehicle import STANDSTILL_MPS, Vehicle
 from vehicled.safety.inputs import SafetyInputs
@@ -182,11 +183,9 @@ class YawMonitor:
         while commands and commands[0][0] <= s.now_ns:
             self._wheel_target_rad = commands.popleft()[1]
         step_rad = steering.rate_radps * dt_s
-        self._wheel_rad += min(max(self._wheel_target_rad - self._wheel_rad, -step_rad), step_rad)
+        self._wheel_rad += clamp(self._wheel_target_rad - self._wheel_rad, -step_rad, step_rad)
         base_m = self._vehicle.effective_wheelbase_m(v)
-        bias_radps = min(
-            max(self._bias_radps, -s.limits.still_rate_radps), s.limits.still_rate_radps
-        )
+        bias_radps = clamp(self._bias_radps, -s.limits.still_rate_radps, s.limits.still_rate_radps)
         self._apart_rad += turned_rad - (bias_radps + v * tan(self._wheel_rad) / base_m) * dt_s
         if self._vehicle.rear_steering_ratio:
             self._compare_turns(
