@@ -230,6 +230,8 @@ class World:
         self._actuators = Actuators(sim, start_ns, self._step_ns)
         self._joint = JointActuators(profile, wires=wires)
         self._names = port_names(profile)
+        self._steering = 0.0
+        """Steering that acts; kept where the wheels are stuck."""
         self._rears = [1.0] * len(self._names)
         self._pending: list[tuple[int, int, int, bytes]] = []
         self._queued = 0
@@ -510,10 +512,15 @@ class World:
             if command.rear != self._rears[port]:
                 self._rears[port] = command.rear
                 self._turn_rear(prod(self._rears))
+            steered = command.steered
             if self._joint:
                 command = self._joint.command(self._names[port], command)
                 self._duty_ns = min(self._duty_ns, self._joint.due_ns)
-            self._actuators.command(*command[:4])
+            if steered > 0.0:
+                self._steering = command.steering
+            elif steered < 0.0:
+                self._steering = -command.steering
+            self._actuators.command(*command[:3], self._steering)
         due_ns = device.next_due_ns()
         if due_ns < self._duty_ns:
             self._duty_ns = due_ns

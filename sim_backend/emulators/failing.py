@@ -258,6 +258,10 @@ class FailingEmulator:
                     command = _turned(command, off)
                 elif episode.kind == "pull":
                     command = _turned(command, episode.value)
+                elif episode.kind == "steering_reversed":
+                    command = command._replace(steered=-1.0)
+                elif episode.kind == "steering_stuck":
+                    command = command._replace(steered=0.0)
                 elif episode.kind == "rear_steering":
                     command = command._replace(rear=episode.value)
                 elif episode.kind == "blocked":

@@ -216,6 +216,11 @@ KINDS: Mapping[str, FailureKind] = {
         1.0,
         unit="fraction of the angle",
     ),
+    "steering_reversed": FailureKind(
+        "the wheels turn the other way: a servo wired or set up backward, or two exchanged motors",
+        _ACTUATOR,
+    ),
+    "steering_stuck": FailureKind("the wheels keep their angle, whatever the command", _ACTUATOR),
 }
 """Kinds of every device that sends the needed messages."""
 

@@ -21,6 +21,8 @@ class DriveCommand(NamedTuple):
     servo."""
     rear: float = 1.0
     """Fraction of their angle by which rear wheels turn; not 1 where their servo has failed."""
+    steered: float = 1.0
+    """Below 0 where the steering acts the other way, 0 where the wheels are stuck."""
 
 
 Transmission = tuple[int, bytes]

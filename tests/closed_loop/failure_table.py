@@ -372,6 +372,12 @@ ROWS: tuple[Row, ...] = (
         recovers="after re-arming", remark="the controller accepts no random frame",
     ),
     Row(
+        profile="art_vesc", failure="drive:steering_reversed@3",
+        injected="the wheels turn the other way for ever", vehicle="brakes", within_s=2.3,
+        named=("steering_unfollowed",), off_course_m=0.5, recovers="no",
+        remark="the gyro turns against the wheel angles, and heading and course confirm the gyro",
+    ),
+    Row(
         profile="art_vesc", failure="drive:wrong=0.3@3+3",
         injected="0.3 of full steering to the left; reported speed 0.3 too high",
         vehicle="drives on", off_course_m=0.3, bound=19,

@@ -477,6 +477,14 @@ def test_a_rear_servo_that_does_not_follow() -> None:
     assert (done[0].rear, done[-1].rear) == (1.0, -1.0)
 
 
+@pytest.mark.parametrize(
+    ("kind", "steered"), [("steering_reversed", -1.0), ("steering_stuck", 0.0)]
+)
+def test_a_steering_that_acts_the_other_way_or_not_at_all(kind: str, steered: float) -> None:
+    _, done = motor(f"drive:{kind}@1")
+    assert (done[0].steered, done[-1].steered) == (1.0, steered)
+
+
 def test_commands_are_lost_inside_a_deaf_actuator() -> None:
     _, done = motor("drive:own_timeout@1")
     assert len(done) == 1

@@ -35,7 +35,7 @@ from vehicled.core.messages import (
     WheelSpeed,
     WireChunk,
 )
-from vehicled.core.ports import Send
+from vehicled.core.ports import NEVER_NS, Send
 from vehicled.core.tasks import PIPELINE
 from vehicled.core.vehicle import Limits, Vehicle
 from vehicled.daemon.app import COMMAND_LIFETIME_NS
@@ -252,6 +252,20 @@ def test_values_that_are_not_finite_never_reach_the_estimator() -> None:
     assert rig.estimator.seen
     assert all(m.t_rx_ns != START + 21 * MS for m in rig.estimator.seen)  # type: ignore[attr-defined]
     assert rig.machine.pipeline.not_finite == 2
+
+
+@pytest.mark.parametrize(
+    ("dated_ms", "silent"),
+    [(10.0, False), (10.1, True), (-2000.0, False), (-2000.1, True), (3e13, True), (0.0, False)],
+)
+def test_a_source_whose_dates_no_filter_uses_is_silent(dated_ms: float, silent: bool) -> None:
+    rig = Rig()
+    now_ns = START + 22_500_000
+    sources = rig.machine.pipeline.monitors.sources
+    rig.machine.pipeline.inbox.put(GnssFix(now_ns + round(dated_ms * MS), START, 0.7, 0.1, 0.0))
+    rig.machine.pipeline.ingest(now_ns)
+    assert (sources.age_ns(GnssFix, now_ns) == NEVER_NS) is silent
+    assert bool(sources.trouble(GnssFix)) is silent
 
 
 def test_truth_is_logged_and_given_to_no_task() -> None:

@@ -1,10 +1,11 @@
 """The localisation on a map: when a scan last fitted, and what is said of one that does not."""
 
-from math import isnan
+from math import isnan, nan
 
 import pytest
+from msgspec.structs import replace
 
-from tests.unit.test_safety_supervisor import LIMITS
+from tests.unit.test_safety_supervisor import ESTIMATE, LIMITS
 from vehicled.core.messages import MapMatch, MapPose, Mode
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.monitors.localisation import TEXTS, LocalisationMonitor
@@ -72,3 +73,28 @@ def test_what_is_wrong_is_said_with_the_fit_where_it_explains(outcome: MapMatch)
     assert ("(37 % of it)" in monitor.why) is (outcome is MapMatch.UNFIT)
     assert ("fits nowhere" in monitor.why) is (outcome is MapMatch.UNFIT)
     assert ("several places" in monitor.why) is (outcome is MapMatch.AMBIGUOUS)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_poses_that_repeat_themselves_locate_no_vehicle_that_moves(mapped: bool) -> None:
+    monitor = LocalisationMonitor()
+    monitor.mapped = mapped
+
+    def lost_at(x_m: float, speed_mps: float, now_ns: int) -> float:
+        monitor.on_message(MapPose(now_ns, now_ns, x_m, 2.0, 0.5, outcome=MapMatch.MATCHED), now_ns)
+        estimate = replace(ESTIMATE, speed_mps=speed_mps)
+        monitor.update(
+            SafetyInputs(now_ns=now_ns, mode=Mode.AUTO, limits=LIMITS, estimate=estimate)
+        )
+        return monitor.lost_s
+
+    found = 0.0 if mapped else nan
+    assert lost_at(1.0, 0.0, NOW) == pytest.approx(found, nan_ok=True)
+    assert lost_at(1.0, -0.051, NOW + S) == pytest.approx(found, nan_ok=True), "it stood before"
+    assert lost_at(1.0, 0.05, NOW + 2 * S) == pytest.approx(1.0)
+    assert monitor.repeats
+    assert "repeat themselves" in monitor.why
+    assert lost_at(1.0, 0.051, NOW + 3 * S) == pytest.approx(found, nan_ok=True), "it stands"
+    assert lost_at(1.0, 1.0, NOW + 4 * S) == pytest.approx(1.0)
+    assert lost_at(1.0 + 1e-9, 1.0, NOW + 5 * S) == pytest.approx(found, nan_ok=True)
+    assert not monitor.repeats

@@ -513,6 +513,10 @@ CASES = (
         holds=((UP, True), (-UP, True), (9.0, True)), persist_ms=50.0, **STOP,
     ),
     Case(
+        "steering_unfollowed", S3, lasting("yaw", "unfollowed_ns"), quiet=(0.0,), holds=(NS, 1.0),
+        persist_ms=200.0, modes=frozenset({Mode.AUTO, Mode.OFFBOARD, Mode.STOPPING}),
+    ),
+    Case(
         "rear_steering", Reaction.WARN, turn_ratio, quiet=(nan, 1.0, 0.75, 1.25),
         holds=(0.75 - 1e-9, 0.0, -1.0, 1.25 + 1e-9), persist_ms=500.0, clears_ms=1000.0,
     ),
@@ -707,6 +711,19 @@ def test_without_rtk_the_cap_falls_as_sigma_grows(sigma_m: float, cap_mps: float
         estimate=replace(ESTIMATE, covariance=(sigma_m * sigma_m, *(0.0,) * 15)),
     )
     assert alone.rule.cap_mps(s) == pytest.approx(cap_mps)
+
+
+@pytest.mark.parametrize(
+    ("sigma_m", "way_m", "holds"),
+    [(0.3, 13.3, False), (0.3, 13.4, True), (0.0, 16.6, False), (0.0, 16.7, True)],
+)
+def test_a_way_by_the_wheels_makes_the_place_uncertain(
+    sigma_m: float, way_m: float, holds: bool
+) -> None:
+    """Three metres of a hundred, beside what the filter says of itself; half a metre is allowed."""
+    alone = Alone(next(case for case in CASES if case.code == "position_uncertain"))
+    set_fields(alone.monitors.motion.felt, unplaced_m=way_m)
+    assert alone.rule.holds(alone.inputs(sigma_m, BEGIN_NS)) is holds
 
 
 def test_the_obstacle_that_no_sensor_sees_is_unknown_and_does_not_stop_a_parked_vehicle() -> None:

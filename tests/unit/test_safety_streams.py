@@ -243,6 +243,19 @@ def streams(rate_hz: float = 10.0) -> SourceMonitor:
     )
 
 
+def test_what_arrives_with_a_date_of_no_use_is_said_of_a_silent_source() -> None:
+    sources = streams()
+    assert sources.trouble(GnssFix) == ""
+    sources.misdated(GnssFix, -3 * S)
+    assert sources.trouble(GnssFix) == ": those that arrive are dated 3 s ahead"
+    sources.misdated(GnssFix, 2500 * MS)
+    assert sources.trouble(GnssFix) == ": those that arrive are dated 2.5 s ago"
+    assert sources.trouble(ImuSample) == ""
+    assert sources.silent(NOW) == ["one", "two", "imu"]
+    sources.received(GnssFix, NOW)
+    assert sources.trouble(GnssFix) == ""
+
+
 def test_which_sources_are_silent() -> None:
     sources = streams()
     assert sources.silent(NOW) == ["one", "two", "imu"]

@@ -622,6 +622,67 @@ def test_the_steering_counts_only_while_nothing_better_does(
     assert (yaw.monitor.steering_aside_rad == 0.0) is ignored
 
 
+def steer_with(
+    yaw: Yaw, rate: float, seconds: float, wheel: float, kind: str, error: float = 0.0
+) -> YawMonitor:
+    """Turn while a heading or a course over ground every 100 ms says the gyro's yaw, and a rate of
+    error more. The speed is 1 m/s, or 2 m/s by the fixes."""
+    for k in range(round(seconds * 100)):
+        yaw.sample(rate)
+        yaw.yaw_rad += 0.01 * (rate + error)
+        if k % 10 == 0 and kind == "heading":
+            yaw.heading(yaw.yaw_rad)
+        elif k % 10 == 0:
+            yaw.fix(yaw.yaw_rad)
+        yaw.update(1.0, wheel)
+    return yaw.monitor
+
+
+@pytest.mark.parametrize("kind", ["heading", "course"])
+@pytest.mark.parametrize("turns", [-1.0, 0.0])
+def test_wheels_that_act_the_other_way_or_not_at_all(kind: str, turns: float) -> None:
+    rate = tan(0.35) / VEHICLE.effective_wheelbase_m(1.0)
+    yaw = Yaw()
+    steer_with(yaw, 0.0, 1.0, 0.0, kind)
+    monitor = steer_with(yaw, turns * rate, 0.1, 0.35, kind)
+    assert monitor.unfollowed_ns == 0, "the wheels have not turned yet"
+    monitor = steer_with(yaw, turns * rate, 1.4, 0.35, kind)
+    assert monitor.unfollowed_ns > 200 * MS
+    assert monitor.unfollowed_rad < -0.2
+    assert (monitor.steering_aside_ns, monitor.steering_aside_rad) == (0, 0.0)
+    # The other way ends it, and so does a heading that contradicts the gyro.
+    assert steer_with(yaw, 0.0, 2.0, 0.0, kind).unfollowed_ns == 0
+
+
+@pytest.mark.parametrize("kind", ["heading", "course"])
+@pytest.mark.parametrize(("turns", "wheel"), [(1.0, 0.2), (0.75, 0.2), (1.25, -0.2), (0.0, 0.04)])
+def test_wheels_that_are_followed_within_the_doubt_about_them(
+    kind: str, turns: float, wheel: float
+) -> None:
+    rate = tan(wheel) / VEHICLE.effective_wheelbase_m(1.0)
+    yaw = Yaw()
+    steer_with(yaw, 0.0, 1.0, 0.0, kind)
+    for _ in range(30):
+        assert steer_with(yaw, turns * rate, 0.1, wheel, kind).unfollowed_ns == 0
+
+
+@pytest.mark.parametrize("kind", ["heading", "course"])
+@pytest.mark.parametrize(("error", "confirmed"), [(-0.25, True), (0.25, True), (-0.8, False)])
+def test_a_gyro_that_is_not_confirmed_accuses_no_wheels(
+    kind: str, error: float, confirmed: bool
+) -> None:
+    yaw = Yaw()
+    steer_with(yaw, 0.0, 1.0, 0.0, kind)
+    monitor = steer_with(yaw, 0.8, 1.2, 0.0, kind, error)
+    assert (monitor.unfollowed_ns > 0) is confirmed
+    assert (monitor.unfollowed_rad > 0.2) is confirmed
+    steer(yaw, 0.8, 1.5)
+    assert (monitor.unfollowed_ns, monitor.unfollowed_rad) == (0, 0.0), "only gyro and wheels now"
+    assert monitor.steering_aside_ns > 0
+    steer_with(yaw, 0.8, 0.1, 0.0, kind, error)
+    assert (monitor.steering_aside_ns, monitor.steering_aside_rad) == (0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("after_ms", "anew"), [(100.0, False), (100.1, True), (0.0, True), (-10.0, True)]
 )

@@ -68,7 +68,7 @@ from vehicled.safety.gate import Gate
 from vehicled.safety.modes import MOVING
 from vehicled.safety.monitors import Monitors
 from vehicled.safety.monitors.inertial import Mounting
-from vehicled.safety.monitors.sources import MonitoredSource
+from vehicled.safety.monitors.sources import AHEAD_NS, OLDEST_NS, MonitoredSource
 from vehicled.safety.rows.sensors import UNMEASURED
 from vehicled.safety.rule import RuleInputs
 from vehicled.safety.supervisor import Supervisor
@@ -208,7 +208,11 @@ class Pipeline:
                     self.not_finite += 1
                     continue
                 t_rx_ns: int = message.t_rx_ns  # type: ignore[attr-defined]
-                monitors.sources.received(kind, t_rx_ns if t_rx_ns < now_ns else now_ns)
+                age_ns: int = now_ns - message.t_ns  # type: ignore[attr-defined]
+                if -AHEAD_NS <= age_ns <= OLDEST_NS:
+                    monitors.sources.received(kind, t_rx_ns if t_rx_ns < now_ns else now_ns)
+                else:
+                    monitors.sources.misdated(kind, age_ns)
                 self._accepted.put(message)
             elif kind in RANGES:
                 monitors.sources.received(kind, min(message.t_rx_ns, now_ns))  # type: ignore[attr-defined]

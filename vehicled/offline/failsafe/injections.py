@@ -476,6 +476,14 @@ INJECTIONS: tuple[Injection, ...] = (
         fail="gnss:no_fix heading:off imu:wrong=0.5",
     ),
     Injection(
+        row=19, code="steering_unfollowed", how="the wheels turn the other way",
+        fail="drive:steering_reversed",
+    ),
+    Injection(
+        row=19, code="steering_unfollowed", how="the steering pulls to the right",
+        fail="drive:pull=-2",
+    ),
+    Injection(
         row=19, code="rear_steering", how="the servo of the rear wheels stays straight",
         fail="drive:rear_steering=0", profile="hunter_se", links=("messages",),
         overrides=("vehicle.rear_steering_ratio=-1.0",), timeout_s=20.0,
@@ -580,10 +588,6 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(
         row=19, code="fence_left", how="a fence appears with the vehicle outside, edge 2 m ahead",
         act=lambda s: s.put_up_fence(2.0, beyond=False),
-    ),
-    Injection(
-        row=19, code="corridor_left", how="the steering pulls to the right", fail="drive:pull=-2",
-        since=_left,
     ),
     Injection(
         row=19, code="corridor_left",

@@ -85,7 +85,7 @@ class Monitors:
         self.yaw = YawMonitor(vehicle, antenna_m[0])
         self.speed = SpeedMonitor(vehicle, limits)
         self.gnss = GnssMonitor(self.speed.moving_mps)
-        self.motion = MotionMonitor(vehicle, limits, self.speed)
+        self.motion = MotionMonitor(vehicle, limits, self.speed, self.inertial)
         self.alignment = AlignmentMonitor(
             alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed
         )

@@ -3,6 +3,7 @@
 from math import nan
 
 from vehicled.core.messages import MapMatch, MapPose
+from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.inputs import SafetyInputs
 
 TEXTS = {
@@ -36,17 +37,29 @@ class LocalisationMonitor:
         """Time since a scan last fitted, s; NaN without a map, and before the first that did."""
         self._matched_ns: int | None = None
         """Time of validity of the newest matched scan; None before the first."""
+        self.repeats = False
+        """True if the newest pose repeats the one before, to the last digit, while the vehicle
+        moves: also one from a device."""
+        self._place = (nan, nan, nan)
+        self._moves = False
 
     def on_message(self, pose: MapPose, now_ns: int) -> None:
-        """Update from the result of a scan."""
+        """Update from the result of a scan, or a pose of a device. One that repeats itself locates
+        nothing."""
         self.outcome, self.fit = pose.outcome, pose.fit
-        if pose.outcome is MapMatch.MATCHED:
+        place = pose.x_m, pose.y_m, pose.yaw_rad
+        self.repeats = self._moves and place == self._place
+        self._place = place
+        if pose.outcome is MapMatch.MATCHED and not self.repeats:
             self._matched_ns = min(pose.t_ns, now_ns)
 
     def update(self, s: SafetyInputs) -> None:
         """Note for how long no scan has fitted; called once per tick."""
-        if self.mapped and self._matched_ns is not None:
+        self._moves = abs(s.speed_mps) > STANDSTILL_MPS
+        if self._matched_ns is not None and (self.mapped or self.repeats):
             self.lost_s = (s.now_ns - self._matched_ns) * 1e-9
+        else:
+            self.lost_s = nan
 
     @property
     def located(self) -> bool:
@@ -56,5 +69,7 @@ class LocalisationMonitor:
     @property
     def why(self) -> str:
         """Text of what is wrong, with its cure."""
+        if self.repeats:
+            return "its poses repeat themselves while it moves: look at what sends them"
         fit = f" ({100 * self.fit:.0f} % of it)" if self.outcome is MapMatch.UNFIT else ""
         return TEXTS[self.outcome].replace("the scan fits nowhere", f"the scan fits nowhere{fit}")

@@ -9,6 +9,8 @@ from vehicled.core.ports import NEVER_NS
 from vehicled.core.vehicle import Limits, Vehicle, standing_below_mps
 from vehicled.safety.inputs import SafetyInputs
 from vehicled.safety.modes import DRIVING, MOVING
+from vehicled.safety.monitors.felt import FeltSpeed
+from vehicled.safety.monitors.inertial import InertialMonitor
 from vehicled.safety.monitors.speed import SIGMAS, SLOPE_MPS2, SpeedMonitor
 
 MISMATCH_RATIO = 0.3
@@ -50,10 +52,18 @@ class MotionMonitor:
     """Monitor of commanded but missing motion, uncommanded motion, and wheel speed mismatch.
     Durations in ns, 0 without fault."""
 
-    def __init__(self, vehicle: Vehicle, limits: Limits, speed: SpeedMonitor) -> None:
+    def __init__(
+        self,
+        vehicle: Vehicle,
+        limits: Limits,
+        speed: SpeedMonitor,
+        inertial: InertialMonitor | None = None,
+    ) -> None:
         self._vehicle = vehicle
         self._speed = speed
         self._mismatch_mps = min(MISMATCH_MPS, MISMATCH_TOP_RATIO * limits.max_speed_mps)
+        self.felt = FeltSpeed(speed, inertial or InertialMonitor(), 0.5 * self._mismatch_mps)
+        """Speed by the accelerometer while GNSS is silent, and the way since the last fix."""
         self._lag_ns = round(DELAYS * vehicle.drive.delay_s * 1e9) + SETTLE_NS
         self._before_ns: int | None = None
         self.ceiling_mps = limits.max_speed_mps
@@ -146,6 +156,7 @@ class MotionMonitor:
         """Compare the last command with the motion since then."""
         dt_ns = 0 if self._before_ns is None else s.now_ns - self._before_ns
         self._before_ns = s.now_ns
+        self.felt.update(s.now_ns, dt_ns)
         self._look_for_rollaway(s, dt_ns)
         sent, speed = s.sent, s.speed_mps
         if sent is None or dt_ns <= 0:
@@ -201,9 +212,9 @@ class MotionMonitor:
         )
 
     def _apart(self, s: SafetyInputs, wheel_mps: float, magnitude: float) -> bool:
-        """Return True if the wheels contradict the estimate or GNSS; an estimate that uses the
-        wheels cannot contradict them."""
-        others = (magnitude, self._speed.newest_ground_mps(s.now_ns))
+        """Return True if the wheels contradict the estimate, GNSS or the accelerometer; an estimate
+        that uses the wheels cannot contradict them."""
+        others = (magnitude, self._speed.newest_ground_mps(s.now_ns), abs(self.felt.mps))
         return any(
             abs(wheel_mps - other) > max(self._mismatch_mps, MISMATCH_RATIO * other)
             for other in others

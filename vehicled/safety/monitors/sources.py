@@ -20,6 +20,12 @@ dropped."""
 LEAST_SHARE = 0.8
 """Fraction of the declared rate below which a stream counts as slow."""
 
+AHEAD_NS = 10_000_000
+"""Time by which the time of validity of a measurement may be in the future, ns: an error of the
+mapping of the device's clock, which the filters allow."""
+OLDEST_NS = 2_000_000_000
+"""Largest age of a measurement that a filter can use, ns: the longest history."""
+
 
 class MonitoredSource(Struct, frozen=True, kw_only=True):
     """A stream of messages that the profile declares, with its timeout."""
@@ -48,6 +54,7 @@ class SourceMonitor:
         """Bytes of silent sources that their drivers cannot read, by name."""
         self._promised = frozenset(source.message for source in sources)
         self._received_ns: dict[type[Message], int] = {}
+        self._misdated_ns: dict[type[Message], int] = {}
         self._arrivals_ns: dict[type[Message], deque[int]] = {
             source.message: deque(maxlen=WINDOW) for source in sources if source.rate_hz > 0.0
         }
@@ -57,11 +64,24 @@ class SourceMonitor:
         # Two devices may send the same type: the later arrival counts, in any order of reading.
         before_ns = self._received_ns.get(kind, t_rx_ns)
         self._received_ns[kind] = t_rx_ns if t_rx_ns > before_ns else before_ns
+        self._misdated_ns.pop(kind, None)
         arrivals_ns = self._arrivals_ns.get(kind)
         if arrivals_ns is not None:
             if t_rx_ns - before_ns > GAP_NS:
                 arrivals_ns.clear()
             arrivals_ns.append(t_rx_ns)
+
+    def misdated(self, kind: type[Message], age_ns: int) -> None:
+        """Note a message with a time of validity that no filter uses: its source stays silent."""
+        self._misdated_ns[kind] = age_ns
+
+    def trouble(self, kind: type[Message]) -> str:
+        """Return what is wrong with the messages of a silent type that arrive; empty if none do."""
+        age_ns = self._misdated_ns.get(kind)
+        if age_ns is None:
+            return ""
+        where = f"{-age_ns * 1e-9:.3g} s ahead" if age_ns < 0 else f"{age_ns * 1e-9:.3g} s ago"
+        return f": those that arrive are dated {where}"
 
     def age_ns(self, kind: type[Message], now_ns: int) -> int:
         """Return the time since the last arrival; ``NEVER_NS`` before the first."""

@@ -272,6 +272,10 @@ class SpeedMonitor:
         """True if the newest fixes repeat one velocity, whether it is used or not."""
         return self._ground is not None and not self._ground.independent
 
+    def gnss_silent(self, now_ns: int) -> bool:
+        """Return True if a receiver that had fixes has no fresh one."""
+        return self._fixes_ns > 0 and now_ns - self._fixes_ns > self.ground_fresh_ns
+
     def newest_ground_mps(self, now_ns: int) -> float:
         """Return the speed of the newest fix with a velocity; NaN if it is not fresh."""
         if not self._fixes or now_ns - self._fixes_ns > self.ground_fresh_ns:

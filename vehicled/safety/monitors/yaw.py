@@ -3,8 +3,9 @@ yaw, and the commanded steering.
 
 The gyro is integrated to a yaw. Headings and courses over ground are compared with it at their time
 of validity, so latency does not matter. The change of the difference within a window counts, which
-neither gyro bias nor misalignment affects much. While there is neither, the yaw by speed and wheel
-angle is compared: it is known roughly, so that it shows only a grossly wrong gyro.
+neither gyro bias nor misalignment affects much. The yaw by speed and wheel angle is known roughly:
+where heading or course over ground confirm the gyro, it shows wheels that do not follow the
+commands, and without both a grossly wrong gyro.
 """
 
 from collections import deque
@@ -48,6 +49,9 @@ STEERED_RAD = 0.2
 WHEEL_DOUBT_RAD, WHEEL_DOUBT_RATIO = 0.05, 0.4
 """Doubt about the wheel angle: offset, slack and dead zone, and gain or slip as a fraction of
 it."""
+CONFIRMED_RATIO = 0.5
+"""Largest disagreement of heading or course over ground with a gyro that they confirm, relative to
+that of the steering."""
 FOLLOWED_TURN_RAD = 0.8
 """Turn over which gyro and steering are compared to find rear wheels that do not follow, rad."""
 LEAST_UNFOLLOWED = 0.2
@@ -67,6 +71,11 @@ class YawMonitor:
         """Change of gyro minus steering within the window, rad; 0 while a heading or course over
         ground is compared instead."""
         self.steering_aside_ns = 0
+        """Time for which that has been more than all doubts about the steering explain, ns."""
+        self.unfollowed_rad = 0.0
+        """Change of gyro minus steering within the window, rad; 0 unless heading or course over
+        ground confirm the gyro."""
+        self.unfollowed_ns = 0
         """Time for which that has been more than all doubts about the steering explain, ns."""
         self._commands: deque[tuple[int, float]] = deque()
         """Times and wheel angles of the commands that have not acted yet."""
@@ -171,7 +180,7 @@ class YawMonitor:
         self._updated_ns, self._turned_before_rad = s.now_ns, self._yaw_rad
         if s.sent is None or not isfinite(s.speed_mps) or not 0 < dt_ns <= GAP_NS:
             self._steered.clear()
-            self.steering_aside_rad, self.steering_aside_ns = 0.0, 0
+            self._trust_steering()
             return
         commands, steering, dt_s, v = (
             self._commands,
@@ -199,13 +208,30 @@ class YawMonitor:
             steered.append((s.now_ns, self._apart_rad, self._doubt_rad))
             while s.now_ns - steered[0][0] > WINDOW_NS:
                 steered.popleft()
+        apart_rad = self._apart_rad - steered[0][1]
+        aside = abs(apart_rad) > STEERED_RAD + self._doubt_rad - steered[0][2]
         independent = self._courses or (self._headings and self._kind is not HeadingKind.INERTIAL)
-        if independent or self._sample_ns is None:
+        if self._sample_ns is None:
+            self._trust_steering()
+        elif not independent:
+            self.steering_aside_rad, self.unfollowed_rad = apart_rad, 0.0
+            self.steering_aside_ns = self.steering_aside_ns + dt_ns if aside else 0
+            self.unfollowed_ns = 0
+        else:
             self.steering_aside_rad, self.steering_aside_ns = 0.0, 0
-            return
-        self.steering_aside_rad = self._apart_rad - steered[0][1]
-        aside = abs(self.steering_aside_rad) > STEERED_RAD + self._doubt_rad - steered[0][2]
-        self.steering_aside_ns = self.steering_aside_ns + dt_ns if aside else 0
+            confirmed = self._gyro_error_rad <= CONFIRMED_RATIO * abs(apart_rad)
+            self.unfollowed_rad = apart_rad if confirmed else 0.0
+            self.unfollowed_ns = self.unfollowed_ns + dt_ns if aside and confirmed else 0
+
+    def _trust_steering(self) -> None:
+        self.steering_aside_rad = self.unfollowed_rad = 0.0
+        self.steering_aside_ns = self.unfollowed_ns = 0
+
+    @property
+    def _gyro_error_rad(self) -> float:
+        """Largest change of heading or course over ground minus gyro within the window, rad."""
+        heading_rad = self.parted_rad if self._headings else 0.0
+        return max(abs(heading_rad), abs(self.gyro_aside_rad) if self._courses else 0.0)
 
     def _forget_headings(self) -> None:
         self._headings.clear()

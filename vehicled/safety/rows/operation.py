@@ -256,6 +256,24 @@ ROWS: tuple[Row, ...] = (
                 modes=frozenset({Mode.AUTO, Mode.STOPPING}),
             ),
             Rule(
+                code="steering_unfollowed",
+                reaction=Reaction.BRAKE,
+                value=lambda s: seconds(s.monitors.yaw.unfollowed_ns),
+                limit=lambda s: 0.0,
+                unit="s",
+                reason=lambda s: (
+                    f"the vehicle turns by {s.monitors.yaw.unfollowed_rad:+.2f} rad beside its "
+                    "wheel angles: the steering is reversed or stuck, its servo, motors or "
+                    "linkage have failed, or the wheels slide"
+                ),
+                # From where half of what the wheels do wrong is a turn of 0.2 rad.
+                detect_ms=2000.0,
+                persist_ms=200.0,
+                react_ms=2300.0,
+                # A person who drives sees it, and may drift on purpose.
+                modes=frozenset({Mode.AUTO, Mode.OFFBOARD, Mode.STOPPING}),
+            ),
+            Rule(
                 code="rear_steering",
                 reaction=Reaction.WARN,
                 value=lambda s: 100.0 * abs(s.monitors.yaw.turn_ratio - 1.0),

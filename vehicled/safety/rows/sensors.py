@@ -1,6 +1,6 @@
 """Rows of the failsafe matrix about sensors: GNSS, IMU, the state estimate, obstacles."""
 
-from math import degrees, isfinite, nan
+from math import degrees, hypot, isfinite, nan
 
 from vehicled.core.messages import (
     EstimatorStatus,
@@ -17,6 +17,7 @@ from vehicled.core.vehicle import STANDSTILL_MPS
 from vehicled.safety.modes import DRIVING, MOVING
 from vehicled.safety.monitors.climb import FIXES as CLIMBS
 from vehicled.safety.monitors.consistency import BEYOND_REFUSALS
+from vehicled.safety.monitors.felt import WHEEL_DOUBT
 from vehicled.safety.monitors.yaw import FIXES, READINGS
 from vehicled.safety.rule import Clear, Row, Rule, RuleInputs, Sense, seconds
 
@@ -64,6 +65,12 @@ def _cap_by_sigma_mps(s: RuleInputs) -> float:
     return max(s.limits.capped_speed_mps, s.limits.max_speed_mps * room)
 
 
+def _position_doubt_m(s: RuleInputs) -> float:
+    """Return the standard deviation of the position, m, with that of the way by the wheels since
+    the last fix: a filter believes in their scale."""
+    return hypot(s.position_sigma_m, WHEEL_DOUBT * s.monitors.motion.felt.unplaced_m)
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         number=8,
@@ -81,7 +88,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: _silence_s(s, GnssFix),
                 limit=lambda s: s.limits.gnss_silence_s,
                 unit="s",
-                reason=lambda s: f"no GNSS fix for {s.limits.gnss_silence_s:.1f} s: predicting",
+                reason=lambda s: (
+                    f"no GNSS fix for {s.limits.gnss_silence_s:.1f} s"
+                    f"{s.monitors.sources.trouble(GnssFix)}: predicting"
+                ),
                 detect_ms=500.0,
                 persist_ms=50.0,
                 react_ms=600.0,
@@ -240,11 +250,11 @@ ROWS: tuple[Row, ...] = (
             Rule(
                 code="position_uncertain",
                 reaction=Reaction.CONTROLLED_STOP,
-                value=lambda s: s.position_sigma_m,
+                value=_position_doubt_m,
                 limit=lambda s: s.limits.corridor_m / 3.0,
                 unit="m",
                 reason=lambda s: (
-                    f"position known to {s.position_sigma_m:.2f} m only (limit "
+                    f"position known to {_position_doubt_m(s):.2f} m only (limit "
                     f"{s.limits.corridor_m / 3.0:.2f} m)"
                 ),
                 detect_ms=0.0,
@@ -350,7 +360,10 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: _silence_s(s, ImuSample),
                 limit=lambda s: s.limits.imu_silence_s,
                 unit="s",
-                reason=lambda s: f"no IMU sample for {s.limits.imu_silence_s * 1e3:.0f} ms",
+                reason=lambda s: (
+                    f"no IMU sample for {s.limits.imu_silence_s * 1e3:.0f} ms"
+                    f"{s.monitors.sources.trouble(ImuSample)}"
+                ),
                 detect_ms=50.0,
                 persist_ms=30.0,
                 react_ms=150.0,
@@ -430,7 +443,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         number=30,
         fault="the vehicle is lost on its map",
-        detector="age of the last scan that fits the map where the vehicle should be",
+        detector=(
+            "age of the last scan that fits the map where the vehicle should be, or of the last "
+            "pose of a device that does not repeat itself"
+        ),
         reaction=(
             "the estimate goes on by prediction, the speed is capped; then a controlled stop; "
             "standing it searches its place"
@@ -444,6 +460,8 @@ ROWS: tuple[Row, ...] = (
                 unit="s",
                 reason=lambda s: (
                     f"no scan fits the map for {s.limits.map_silence_s:.1f} s: predicting"
+                    if s.monitors.localisation.mapped
+                    else s.monitors.localisation.why
                 ),
                 detect_ms=350.0,
                 persist_ms=10.0,

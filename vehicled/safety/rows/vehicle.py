@@ -1,6 +1,6 @@
 """Rows of the failsafe matrix about the vehicle: motion, motor, battery, links."""
 
-from math import inf, nan
+from math import inf, isfinite, nan
 
 from vehicled.core.messages import Mode, MotorStatus, Reaction
 from vehicled.core.messages.units import ZERO_CELSIUS_K
@@ -37,11 +37,22 @@ def _fastest_mps(s: RuleInputs) -> float:
     return max(s.monitors.motion.proven_mps(s.now_ns), abs(s.speed_mps))
 
 
+def _speeds_apart(s: RuleInputs) -> str:
+    felt_mps = s.monitors.motion.felt.mps
+    felt = f", and the accelerometer makes {felt_mps:.2f} m/s of it" if isfinite(felt_mps) else ""
+    return (
+        f"wheels say {s.monitors.speed.wheel_mps:.2f} m/s, the estimate {s.speed_mps:.2f} m/s{felt}"
+    )
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         number=13,
         fault="wheels and the rest disagree about the speed",
-        detector="speed of wheels or motor against the estimate",
+        detector=(
+            "speed of wheels or motor against the estimate and the fixes; while GNSS is silent, "
+            "its changes against the accelerometer"
+        ),
         reaction="controlled stop",
         rules=(
             Rule(
@@ -50,10 +61,7 @@ ROWS: tuple[Row, ...] = (
                 value=lambda s: seconds(s.monitors.motion.mismatch_ns),
                 limit=lambda s: s.limits.speed_mismatch_s,
                 unit="s",
-                reason=lambda s: (
-                    f"wheels say {s.monitors.speed.wheel_mps:.2f} m/s, the estimate "
-                    f"{s.speed_mps:.2f} m/s"
-                ),
+                reason=_speeds_apart,
                 detect_ms=500.0,
                 persist_ms=10.0,
                 # Longer than the half second for which the drive may oscillate about a speed that
