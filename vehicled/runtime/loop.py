@@ -173,11 +173,15 @@ class PreciseSelector(selectors.DefaultSelector):
         if timeout is not None and timeout <= 0:
             return super().select(0)
         now_ns = time.monotonic_ns()
-        if self.planned_ns <= now_ns:
-            return super().select(0)
-        self.idle_from_ns = now_ns
         until_ns = NEVER_NS if timeout is None else min(now_ns + int(timeout * 1e9) + 1, NEVER_NS)
-        self.idle_until_ns = planned_ns = min(until_ns, self.planned_ns)
+        planned_ns = min(until_ns, self.planned_ns)
+        # An overdue alarm is waited for like one ahead. With PREEMPT_RT a thread of priority 1
+        # makes its descriptor readable, and a loop that polls at real-time priority starves it.
+        overdue = planned_ns <= now_ns
+        if overdue:
+            planned_ns = now_ns
+        else:
+            self.idle_from_ns, self.idle_until_ns = now_ns, planned_ns
         timer = self._timer
         if timer is None:
             ready = super().select(timeout)
@@ -191,7 +195,12 @@ class PreciseSelector(selectors.DefaultSelector):
                 timer.arm(until_ns)
                 self._armed_ns = until_ns
                 ready = super().select(None)
-        self.woke_ns = woke_ns = time.monotonic_ns()
+        woke_ns = time.monotonic_ns()
+        if overdue:
+            if woke_ns - now_ns <= SLEEP_NS:
+                return ready
+            self.idle_from_ns = self.idle_until_ns = now_ns
+        self.woke_ns = woke_ns
         self.sleeps += woke_ns - now_ns > SLEEP_NS
         self.slept_ns += woke_ns - now_ns
         if woke_ns > planned_ns:

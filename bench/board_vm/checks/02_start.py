@@ -11,6 +11,7 @@ def check(board: Board) -> str:
     took_s = board.now() - start
     for name in ("gnss", "imu", "heading", "drive"):
         board.until_port(name, "OPENED")
+    board.until("STANDBY")
     status = board.shell(f"systemctl status {UNIT} --no-pager -n 0")
     expect("STANDBY" in status, f"no mode in the status line: {status[-400:]}")
     return f"ready after {took_s:.0f} s"

@@ -5,8 +5,9 @@ for i in $(seq 100); do
     sleep 0.1
 done
 modprobe slcan
-ip link show can0 >/dev/null 2>&1 || slcand -o -c -s6 $adapter can0 || exit
 for i in $(seq 100); do
+    # The adapter takes no bytes yet: slcand says "Resource temporarily unavailable".
+    ip link show can0 >/dev/null 2>&1 || slcand -o -c -s6 $adapter can0
     ip link set can0 up 2>/dev/null && exit
     sleep 0.1
 done
