@@ -28,8 +28,8 @@ class FeltSpeed:
         """``agrees_mps``: difference within which wheels and accelerometer agree."""
         self._speed, self._inertial, self._agrees_mps = speed, inertial, agrees_mps
         self.mps = nan
-        """That speed, m/s, negative backward; NaN without both, and while GNSS measures the
-        speed."""
+        """Felt speed, m/s, negative backward; NaN without wheels or accelerometer, and while GNSS
+        measures the speed."""
         self.unplaced_m = 0.0
         """Way by the wheels since the last fix of a receiver that had fixes, m."""
         self._bias_mps2 = 0.0
