@@ -13,7 +13,7 @@ from vehicled.safety.monitors.speed import SpeedMonitor
 FOLLOWS_S = 0.5
 """Time constant with which the felt speed follows the wheels while both agree, s: slopes and the
 bias of the accelerometer change more slowly."""
-HOLDS_NS = 3_000_000_000
+HOLDS_NS = 1_200_000_000
 """Time for which the accelerometer alone is believed, ns: what a slope adds meanwhile is less than
 the difference that counts."""
 WHEEL_DOUBT = 0.03
