@@ -73,10 +73,10 @@ def test_it_speaks_only_while_a_receiver_that_had_fixes_is_silent() -> None:
 def test_wheels_that_jump_leave_the_felt_speed_behind(sign: float) -> None:
     drive = Drive()
     drive.go(1.0, sign * 2.0, 0.4)
-    for k in range(30):
+    for k in range(12):
         assert drive.go(0.1, sign * 1.0, 0.4).mps == pytest.approx(sign * 2.0, abs=0.05), k
-    assert drive.go(0.2, sign * 1.0, 0.4).mps == pytest.approx(sign * 1.0), "after three seconds"
-    assert drive.felt.unplaced_m == pytest.approx(0.5 * 2.0 + 3.2, abs=0.1)
+    assert drive.go(0.2, sign * 1.0, 0.4).mps == pytest.approx(sign * 1.0), "after 1.2 s"
+    assert drive.felt.unplaced_m == pytest.approx(0.5 * 2.0 + 1.4, abs=0.1)
 
 
 def test_wheels_that_come_back_at_once_are_forgiven() -> None:
@@ -84,8 +84,8 @@ def test_wheels_that_come_back_at_once_are_forgiven() -> None:
     drive.go(1.0, 2.0)
     drive.go(0.4, 1.0)
     assert drive.go(0.1, 2.0).mps == pytest.approx(2.0, abs=0.05)
-    drive.go(2.9, 1.0)
-    assert drive.felt.mps == pytest.approx(2.0, abs=0.05), "the three seconds begin anew"
+    drive.go(1.1, 1.0)
+    assert drive.felt.mps == pytest.approx(2.0, abs=0.05), "the time begins anew"
 
 
 @pytest.mark.parametrize("mps2", [1.0, -1.0])

@@ -386,3 +386,25 @@ def test_the_end_may_be_overrun_by_half_the_corridor_and_ten_metres(
     )
     assert rule.limit is not None
     assert rule.limit(s) == limit_m
+
+
+@pytest.mark.parametrize(("ahead_m", "s_m"), [(-0.4, -0.4), (-1.5, -1.5), (0.3, 0.3), (0.9, 0.9)])
+def test_the_arc_length_before_the_start_is_negative(ahead_m: float, s_m: float) -> None:
+    place, start = place_on(LINE), PathTracker(LINE).point_at(0.0)
+    estimate = at(start)
+    estimate = replace(
+        estimate,
+        x_m=estimate.x_m + ahead_m * cos(start.yaw_rad),
+        y_m=estimate.y_m + ahead_m * sin(start.yaw_rad),
+    )
+    see(place, estimate)
+    assert place.signed_s_m(estimate) == pytest.approx(s_m)
+    if s_m > 0.0:
+        assert place.signed_s_m(None) == place.s_m, "the place on the course is enough"
+    else:
+        assert isnan(place.signed_s_m(None))
+
+
+@pytest.mark.parametrize(("s_m", "ended"), [(18.9, False), (19.1, True)])
+def test_the_last_metre_of_the_course_is_its_end(s_m: float, ended: bool) -> None:
+    assert drive(place_on(LINE), LINE, 0.0, s_m).ended is ended

@@ -245,7 +245,7 @@ _SOURCES = """
 | yaw | heading, estimate | arming check `yaw` |
 | yaw | gyro, course over ground | `gyro_against_course` from 0.5 m/s on |
 | yaw | gyro, wheel angle and speed | `gyro_against_steering`, without a heading device and a course over ground |
-| turn | gyro, confirmed by heading or course over ground; wheel angle and speed | `steering_unfollowed`: a steering that is reversed or stuck. Half of the angle and 0.05 rad are its doubt |
+| turn | gyro, confirmed by heading or course over ground; wheel angle and speed | `steering_unfollowed`: a steering that is reversed or stuck. Two fifths of the angle and 0.05 rad are its doubt |
 | turn | gyro, wheel angle and speed of a vehicle whose rear wheels steer | `rear_steering`: rear wheels that stay straight or turn the wrong way |
 | speed | wheels or motor, estimate and GNSS | `speed_mismatch` |
 | speed | changes of wheels or motor, accelerometer | `speed_mismatch` while GNSS is silent: an estimate follows the wheels then. A scale that changes slowly is not seen; row 11 counts 3 % of the way as uncertain |

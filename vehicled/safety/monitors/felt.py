@@ -13,7 +13,7 @@ from vehicled.safety.monitors.speed import SpeedMonitor
 FOLLOWS_S = 0.5
 """Time constant with which the felt speed follows the wheels while both agree, s: slopes and the
 bias of the accelerometer change more slowly."""
-HOLDS_NS = 3_000_000_000
+HOLDS_NS = 1_200_000_000
 """Time for which the accelerometer alone is believed, ns: what a slope adds meanwhile is less than
 the difference that counts."""
 WHEEL_DOUBT = 0.03
@@ -28,8 +28,8 @@ class FeltSpeed:
         """``agrees_mps``: difference within which wheels and accelerometer agree."""
         self._speed, self._inertial, self._agrees_mps = speed, inertial, agrees_mps
         self.mps = nan
-        """That speed, m/s, negative backward; NaN without both, and while GNSS measures the
-        speed."""
+        """Felt speed, m/s, negative backward; NaN without wheels or accelerometer, and while GNSS
+        measures the speed."""
         self.unplaced_m = 0.0
         """Way by the wheels since the last fix of a receiver that had fixes, m."""
         self._bias_mps2 = 0.0

@@ -62,7 +62,7 @@ class MotionMonitor:
         self._vehicle = vehicle
         self._speed = speed
         self._mismatch_mps = min(MISMATCH_MPS, MISMATCH_TOP_RATIO * limits.max_speed_mps)
-        self.felt = FeltSpeed(speed, inertial or InertialMonitor(), 0.5 * self._mismatch_mps)
+        self.felt = FeltSpeed(speed, inertial or InertialMonitor(), self._mismatch_mps)
         """Speed by the accelerometer while GNSS is silent, and the way since the last fix."""
         self._lag_ns = round(DELAYS * vehicle.drive.delay_s * 1e9) + SETTLE_NS
         self._before_ns: int | None = None
