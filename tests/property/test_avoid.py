@@ -325,7 +325,9 @@ def test_a_body_that_moves_has_its_velocity(speed: float, pace: float, heading: 
 
 
 @pytest.mark.parametrize(("pace", "moves"), [(0.05, True), (0.0, False)])
-def test_a_slow_body_is_told_from_a_post_after_some_seconds(pace: float, moves: bool) -> None:
+def test_a_slow_body_is_distinguished_from_a_post_after_some_seconds(
+    pace: float, moves: bool
+) -> None:
     assert seen_after((0.0, -pace), 0.2, 5.0).move is moves
 
 
