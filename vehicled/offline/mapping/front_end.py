@@ -67,6 +67,8 @@ class Keyframe:
     """Distance driven until here."""
     drive: int = 0
     """Number of its drive."""
+    reckoned: PlanarPose | None = None
+    """Motion since the keyframe before by dead reckoning; None without odometry."""
 
 
 def turned(information: Array, yaw_rad: float) -> Array:
@@ -145,6 +147,8 @@ class FrontEnd:
                 self._path_m,
             )
         )  # fmt: skip
+        if odometry is not None:
+            frames[-1].reckoned = odometry.pose(last.t_ns).to(odometry.pose(t_ns))
         recent = frames[-SUBMAP:]
         self._surface = TreeSurface(*points_of(recent, [k.pose for k in recent]))
 
