@@ -90,7 +90,7 @@ def points_of(keyframes: Sequence[Keyframe], poses: Sequence[PlanarPose]) -> tup
     return np.concatenate([x for x, _ in placed]), np.concatenate([y for _, y in placed])
 
 
-class FrontEnd:
+class KeyframeMaker:
     """Makes keyframes of the scans of one drive, which are given in the order of time."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ def keyframes_of(
     drive: MappingDrive, progress: Callable[[float], None] = lambda share: None
 ) -> list[Keyframe]:
     """Return the keyframes of a drive, in the frame of the first one's pose."""
-    front = FrontEnd()
+    front = KeyframeMaker()
     for number, scan in enumerate(drive.scans):
         if number % 20 == 0:
             progress(number / len(drive.scans))
