@@ -19,7 +19,7 @@ from vehicled.maps.map_file import write_map
 from vehicled.offline.mapping.build import GrowingMap, Mapped
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
-from vehicled.offline.mapping.front_end import KeyframeMaker, Keyframe
+from vehicled.offline.mapping.front_end import Keyframe, KeyframeMaker
 from vehicled.offline.mapping.reading import READ, DriveMessages, log_facts
 from vehicled.run.output import write_failed
 from vehicled.run.signals import StopSignals
