@@ -71,9 +71,10 @@ def ours(space: FreeSpace, ways: Manoeuvring) -> Planner:
 def library(space: FreeSpace, ways: Manoeuvring, limit_s: float) -> Planner | None:
     """Return the planner of OMPL; None if it is not installed."""
     try:
-        from ompl import base, geometric
+        from ompl import base, geometric, util
     except ImportError:
         return None
+    util.setLogLevel(util.LogLevel.LOG_NONE)
     bounds = base.RealVectorBounds(2)
     bounds.setLow(0.0)
     bounds.setHigh(MAP_M)

@@ -177,12 +177,12 @@ def test_mapping_while_driving_gives_the_map_that_the_log_gives(mapped, tmp_path
         sleep(0.02)
 
     live, warning = follow(
-        Path(writer.path), tmp_path / "hall.yaml", 0.05, with_gnss=True, every_s=0.1,
+        Path(writer.path), tmp_path / "hall.yaml", 0.05, with_gnss=True, every_s=0.0,
         show=lambda text: None, wait=wait,
     )  # fmt: skip
     assert warning == ""
-    assert len(drawn) == 2
-    assert len(list(tmp_path.glob("*_part*.mcap"))) > 1
+    assert drawn
+    assert list(tmp_path.glob("*_part2.mcap"))
     found = build(live.drive, 0.05, keyframes=live.keyframes)
     offline = build(read(Path(writer.path)), 0.05)
     assert len(found.frames) == len(offline.frames) > 20

@@ -1,16 +1,19 @@
 """Maps out of drives: keyframes, loop closures, pose graph, grid, and the files that drives are
 read from."""
 
+import dataclasses
 import gzip
 import json
+import re
 from contextlib import suppress
-from math import pi
+from math import nan, pi
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sim_backend.scene.reading import load_scene
 from tests.log_bench import write
@@ -21,13 +24,15 @@ from vehicled.maps.map_file import read_map
 from vehicled.maps.matching import PlanarPose
 from vehicled.offline.mapping.build import Mapped, TrajectoryError, build, trajectory_error
 from vehicled.offline.mapping.closures import ClosureOutcome, closures
-from vehicled.offline.mapping.command import quality_lines
+from vehicled.offline.mapping.command import odometry_lines, quality_lines
 from vehicled.offline.mapping.drive import GYRO_NOISE, UNKNOWN_NOISE, MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.mapping.pose_graph import Edge, MeasuredPlace, PoseGraph, RelativeCovariance
 from vehicled.offline.mapping.quality import quality_of
-from vehicled.offline.mapping.reading import read
+from vehicled.offline.mapping.reading import DriveMessages, read
 from vehicled.paths.catalog import load_course
+from vehicled.paths.datum import LOT_17
+from vehicled.profile import load_profile
 
 
 @pytest.fixture(scope="module")
@@ -378,6 +383,66 @@ def test_scans_alone_make_a_map_too(tmp_path):
     made = drive(scene_of(HALL, tmp_path), length_m=12.0)
     alone = MappingDrive(name="hall", scans=made.scans, odometry=None, truth=made.truth)
     assert error_of(alone, build(alone, 0.1)).rms_m < 0.03
+
+
+# ------------------------------------------------------------------ scanners that are wrong
+
+
+@pytest.fixture(scope="module")
+def part(lap):
+    """The first 20 m of the lap."""
+    made, _ = lap
+    return dataclasses.replace(made, scans=made.scans[:134])
+
+
+def with_scans(made: MappingDrive, change) -> MappingDrive:
+    """Return a drive with other scans: ``change`` of each one and its number."""
+    return dataclasses.replace(made, scans=[change(s, k) for k, s in enumerate(made.scans)])
+
+
+def test_a_scanner_that_is_upside_down_makes_no_mirrored_map(part):
+    turned = with_scans(part, lambda s, _: replace(s, ranges_m=s.ranges_m[::-1]))
+    with pytest.raises(MappingDriveError, match="upside down"):
+        build(turned, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda s, k: replace(s, angle_min_rad=s.angle_min_rad + 0.5), "29 degrees to the left"),
+        (
+            lambda s, k: replace(s, angle_increment_rad=0.6 * s.angle_increment_rad),
+            "0.54 times as much as by its odometry",
+        ),
+        (
+            lambda s, k: s if k < 90 else replace(s, ranges_m=(0.1,) * len(s.ranges_m)),
+            "the scans show no motion",
+        ),
+    ],
+    ids=["turned", "increment", "covered"],
+)
+def test_scans_that_contradict_the_odometry_are_said(part, change, said):
+    lines = "\n".join(quality_lines(build(with_scans(part, change), 0.1)))
+    assert re.search(said, lines)
+
+
+def test_a_map_that_its_odometry_confirms_has_no_such_warning(lap):
+    _, mapped = lap
+    assert odometry_lines(dataclasses.replace(mapped, unseen_m=0.0)) == []
+    assert mapped.unseen_m < 1.0
+
+
+def test_a_scanner_that_stands_still_from_the_start_is_named(part):
+    stuck = with_scans(part, lambda s, _: replace(s, ranges_m=part.scans[0].ranges_m))
+    with pytest.raises(MappingDriveError, match="the scanner stands still"):
+        build(stuck, 0.1)
+
+
+def test_scans_without_a_geometry_are_left_out(part):
+    messages = DriveMessages("hall", load_profile("f1tenth_lidar"), LOT_17)
+    for k, scan in enumerate(part.scans[:9]):
+        messages.add(scan if k % 3 else replace(scan, angle_increment_rad=nan))
+    assert len(messages.drive().scans) == 6
 
 
 # ------------------------------------------------------------------ the command

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import atan2, cos, sin
+from math import atan2, cos, hypot, sin
 
 import numpy as np
 
@@ -21,8 +21,13 @@ from vehicled.offline.mapping.render import rendered
 
 PASSES = 3
 """Searches for closures; each starts from the poses that the one before made better."""
+MIRRORED_RATIO = -0.5
+"""Turns by the scans over those by dead reckoning below which one of them is mirrored."""
 LEAST_BASE_M = 2.0
 """Distance between fixes from which they turn the map."""
+
+UNSEEN_M = 3.0
+"""Distance by dead reckoning without motion by the scans from which the scanner is doubted."""
 
 Progress = Callable[[str, float], None]
 
@@ -44,6 +49,8 @@ class Mapped:
     unmatched: int
     """Keyframes that stand where dead reckoning put them."""
     quality: MapQuality
+    unseen_m: float = 0.0
+    """Longest distance by dead reckoning for which no scan shows motion."""
 
     def drive(self, number: int) -> "Mapped":
         """Return the same map with the keyframes of one drive."""
@@ -91,7 +98,16 @@ def build_together(
     progress("drawing", 0.0)
     mapped = mapped_of(graph, frames, list(attempts.values()), resolution_m)
     progress("drawing", 1.0)
-    return mapped
+    return replace(
+        mapped, unseen_m=max(_unseen_m(drive, k, mapped) for k, drive in enumerate(drives))
+    )
+
+
+def _unseen_m(drive: MappingDrive, number: int, mapped: Mapped) -> float:
+    frames = mapped.drive(number).frames
+    steps = [hypot(k.reckoned.x_m, k.reckoned.y_m) for k in frames if k.reckoned is not None]
+    rest_m = 0.0 if drive.odometry is None else drive.odometry.farthest_m(frames[-1].t_ns)
+    return max([rest_m, *steps])
 
 
 def mapped_of(
@@ -101,12 +117,19 @@ def mapped_of(
     resolution_m: float,
 ) -> Mapped:
     """Return the map of keyframes at the poses of a graph. Raises :class:`MappingDriveError`."""
+    quality = quality_of(frames, graph, attempts)
+    if quality.odometry is not None and quality.odometry.turn_ratio < MIRRORED_RATIO:
+        raise MappingDriveError(
+            "by the scans the vehicle turned left where its odometry turned right, and the map "
+            "would be mirrored: the scanner is mounted upside down (upside_down of its driver), or "
+            "left and right of the odometry are exchanged; correct it and drive again"
+        )
     grid = rendered(frames, graph.poses, resolution_m)
     closed = [e for e in graph.edges if e.closure]
     return Mapped(
         grid, frames, graph.poses, graph.edges, sum(e.weight > 0.5 for e in closed),
         sum(e.weight <= 0.5 for e in closed), sum(p.weight > 0.5 for p in graph.places),
-        sum(not k.matched for k in frames), quality_of(frames, graph, attempts),
+        sum(not k.matched for k in frames), quality,
     )  # fmt: skip
 
 
@@ -246,6 +269,12 @@ def _why_none(drive: MappingDrive) -> str:
         return (
             f"no scan has more than {returns} returns: there is nothing to map; look at the "
             "scanner and at its range"
+        )
+    moved_m = 0.0 if drive.odometry is None else drive.odometry.farthest_m(drive.scans[0].t_ns)
+    if moved_m > UNSEEN_M:
+        return (
+            f"by its odometry the vehicle moved {moved_m:.0f} m, but its scans show no motion: the "
+            "scanner stands still, or something covers it"
         )
     return "the vehicle hardly moved: drive it round the place that is to be mapped"
 

@@ -1,7 +1,7 @@
 """Command ``vehicled map build``."""
 
 from argparse import Namespace
-from math import cos, sin
+from math import cos, degrees, sin
 from pathlib import Path
 
 import msgspec
@@ -9,7 +9,13 @@ import numpy as np
 
 from vehicled.core.arrays import Array
 from vehicled.maps.map_file import write_map
-from vehicled.offline.mapping.build import Mapped, TrajectoryError, build_together, trajectory_error
+from vehicled.offline.mapping.build import (
+    UNSEEN_M,
+    Mapped,
+    TrajectoryError,
+    build_together,
+    trajectory_error,
+)
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
 from vehicled.offline.mapping.live import LiveMapping, MapWriter, follow, give_way
@@ -26,6 +32,9 @@ from vehicled.run.terminal import Progress
 SPACING_M = 0.1
 MOST_REFUSED = 0.2
 """Fraction of refused closures from which a map is doubtful."""
+MOST_RATIO, MOST_COURSE_RAD = 0.2, 0.2
+"""Differences of turns and distances, and of the direction of motion, from which scans and odometry
+contradict each other."""
 _RESOLUTION = between(0.01, 1.0, "expected a cell of 0.01 to 1 m")
 _EVERY = between(1.0, 3600.0, "expected 1 to 3600 s")
 _OFFSET = between(-100.0, 100.0, "expected metres from -100 to 100")
@@ -217,6 +226,7 @@ def _facts(
         "closures_refused": mapped.refused, "gnss_positions": mapped.places,
         "unmatched": mapped.unmatched, "drift_m": q.drift_m, "closure_residual_m": q.residual_m,
         "bend_m": q.bend_m, "bend_sigmas": q.bend_sigmas, "expected_error_m": q.sigma_m,
+        "unseen_m": mapped.unseen_m, "odometry": q.odometry and q.odometry._asdict(),
         "revisits": len(q.revisits),
         "not_closed": [
             {"x_m": r.x_m, "y_m": r.y_m, "from_m": r.begin_m, "to_m": r.end_m, "reason": r.reason}
@@ -277,6 +287,7 @@ def quality_lines(mapped: Mapped) -> list[str]:
             "warning: many loop closures contradict each other: look for double walls "
             "(--plot), and drive there again"
         )
+    lines += odometry_lines(mapped)
     if q.bent:
         lines.append(
             f"warning: the map is bent at ({q.bend_place_m[0]:.1f}, {q.bend_place_m[1]:.1f}) m: "
@@ -297,6 +308,37 @@ def quality_lines(mapped: Mapped) -> list[str]:
         f"expected error: {q.sigma_m:.2f} m (one standard deviation), largest at "
         f"({q.sigma_place_m[0]:.1f}, {q.sigma_place_m[1]:.1f}) m"
     )
+    return lines
+
+
+def odometry_lines(mapped: Mapped) -> list[str]:
+    """Return what contradicts the odometry, and what to do about it."""
+    lines, compared = [], mapped.quality.odometry
+    if mapped.unseen_m > UNSEEN_M:
+        lines.append(
+            f"warning: over {mapped.unseen_m:.0f} m by odometry the scans show no motion: the "
+            "scanner stood still or sent nothing there; look at it, and drive again"
+        )
+    if compared is None:
+        return lines
+    if not abs(compared.turn_ratio - 1.0) < MOST_RATIO:
+        lines.append(
+            f"warning: by the scans the vehicle turned {compared.turn_ratio:.2f} times as much as "
+            "by its odometry: look at angle_increment, at the gyro, and whether something covers "
+            "the scanner"
+        )
+    if not abs(compared.distance_ratio - 1.0) < MOST_RATIO:
+        lines.append(
+            f"warning: by the scans the vehicle moved {compared.distance_ratio:.2f} times as far "
+            "as by its odometry: look at wheel radius and gear, and whether something covers the "
+            "scanner"
+        )
+    elif abs(compared.course_rad) > MOST_COURSE_RAD:
+        side = "left" if compared.course_rad > 0.0 else "right"
+        lines.append(
+            f"warning: by the scans the vehicle moves {degrees(abs(compared.course_rad)):.0f} "
+            f"degrees to the {side} of where it points: state how the scanner is turned"
+        )
     return lines
 
 

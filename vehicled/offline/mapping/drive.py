@@ -60,6 +60,13 @@ class Odometry:
         )
         return x, y, yaw
 
+    def farthest_m(self, t_ns: int) -> float:
+        """Return the largest distance from the place at a time that is reached after it."""
+        x, y, _ = self.at(np.array([t_ns]))
+        later = self.t_ns >= t_ns
+        off = np.hypot(self.x_m[later] - x[0], self.y_m[later] - y[0])
+        return float(off.max()) if len(off) else 0.0
+
     def pose(self, t_ns: int) -> PlanarPose:
         """Return the pose at one time."""
         x, y, yaw = self.at(np.array([t_ns]))

@@ -67,6 +67,8 @@ class Keyframe:
     """Distance driven until here."""
     drive: int = 0
     """Number of its drive."""
+    reckoned: PlanarPose | None = None
+    """Motion since the keyframe before by dead reckoning; None without odometry."""
 
 
 def turned(information: Array, yaw_rad: float) -> Array:
@@ -88,7 +90,7 @@ def points_of(keyframes: Sequence[Keyframe], poses: Sequence[PlanarPose]) -> tup
     return np.concatenate([x for x, _ in placed]), np.concatenate([y for _, y in placed])
 
 
-class FrontEnd:
+class KeyframeMaker:
     """Makes keyframes of the scans of one drive, which are given in the order of time."""
 
     def __init__(self) -> None:
@@ -145,6 +147,8 @@ class FrontEnd:
                 self._path_m,
             )
         )  # fmt: skip
+        if odometry is not None:
+            frames[-1].reckoned = odometry.pose(last.t_ns).to(odometry.pose(t_ns))
         recent = frames[-SUBMAP:]
         self._surface = TreeSurface(*points_of(recent, [k.pose for k in recent]))
 
@@ -153,7 +157,7 @@ def keyframes_of(
     drive: MappingDrive, progress: Callable[[float], None] = lambda share: None
 ) -> list[Keyframe]:
     """Return the keyframes of a drive, in the frame of the first one's pose."""
-    front = FrontEnd()
+    front = KeyframeMaker()
     for number, scan in enumerate(drive.scans):
         if number % 20 == 0:
             progress(number / len(drive.scans))

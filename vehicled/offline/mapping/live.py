@@ -19,7 +19,7 @@ from vehicled.maps.map_file import write_map
 from vehicled.offline.mapping.build import GrowingMap, Mapped
 from vehicled.offline.mapping.drive import MappingDrive
 from vehicled.offline.mapping.errors import MappingDriveError
-from vehicled.offline.mapping.front_end import FrontEnd, Keyframe
+from vehicled.offline.mapping.front_end import Keyframe, KeyframeMaker
 from vehicled.offline.mapping.reading import READ, DriveMessages, log_facts
 from vehicled.run.output import write_failed
 from vehicled.run.signals import StopSignals
@@ -51,7 +51,7 @@ class LiveMapping:
 
     def __init__(self, messages: DriveMessages, *, with_gnss: bool = True) -> None:
         self._messages, self._with_gnss = messages, with_gnss
-        self._front, self._map = FrontEnd(), GrowingMap()
+        self._front, self._map = KeyframeMaker(), GrowingMap()
         self._waiting: deque[LaserScan] = deque()
         self._shown: list[LaserScan] = []
         self._first_ns = self._newest_ns = 0

@@ -4,10 +4,13 @@ error."""
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
+from vehicled.core.arrays import wrapped
 from vehicled.offline.mapping.closures import ClosureAttempt, ClosureOutcome
 from vehicled.offline.mapping.front_end import Keyframe, apart
 from vehicled.offline.mapping.pose_graph import PoseGraph, RelativeCovariance
@@ -20,6 +23,8 @@ SHORTEST_M = 2.0
 """Length from which a part without a closure is named; something shorter was only passed."""
 LONG_M = 10.0
 """The same beside a part with closures, which hold it."""
+LEAST_TURN_RAD = 1.5
+"""Turns of a drive from which scans and odometry are compared."""
 WINDOW_M = 5.0
 """Distance over which the path of the map is compared with the one by scan matching."""
 
@@ -63,6 +68,37 @@ _REASONS = {
 }
 
 
+class OdometryComparison(NamedTuple):
+    """Motion by scan matching, as dead reckoning sees it."""
+
+    turn_ratio: float
+    """Turns by the scans over those by dead reckoning; -1 for a scanner that is upside down."""
+    distance_ratio: float
+    """The same of distances."""
+    course_rad: float
+    """Direction of motion by the scans, left of the one by dead reckoning."""
+
+
+def compared_with_odometry(frames: Sequence[Keyframe]) -> OdometryComparison | None:
+    """Return the comparison of a drive; None without odometry, or if it hardly turned."""
+    pairs = [
+        (before.pose.to(frame.pose), frame.reckoned)
+        for before, frame in pairwise(frames)
+        if frame.matched and frame.reckoned is not None and frame.drive == before.drive
+    ]
+    if not pairs:
+        return None
+    scanned, reckoned = (np.array(column) for column in zip(*pairs, strict=True))
+    turned = wrapped(reckoned[:, 2])
+    if float(np.abs(turned).sum()) < LEAST_TURN_RAD:
+        return None
+    ratio = float((wrapped(scanned[:, 2]) * turned).sum() / (turned**2).sum())
+    steps, own = (m[:, 0] + 1j * m[:, 1] for m in (scanned, reckoned))
+    product = (steps * own.conj()).sum()
+    distances = float(abs(product) / max(float((np.abs(own) ** 2).sum()), 1e-9))
+    return OdometryComparison(ratio, distances, float(np.angle(product)))
+
+
 @dataclass(frozen=True, slots=True)
 class MapQuality:
     """Quality of a map, without a truth."""
@@ -84,6 +120,8 @@ class MapQuality:
     """Expected error of the keyframe that is known worst, relative to the first one: one standard
     deviation."""
     sigma_place_m: tuple[float, float]
+    odometry: OdometryComparison | None
+    """Comparison with dead reckoning; None without it, or if the drive hardly turned."""
 
     @property
     def open_revisits(self) -> list[Revisit]:
@@ -127,6 +165,7 @@ def quality_of(
         bend_place_m=(graph.poses[at].x_m, graph.poses[at].y_m),
         sigma_m=sigma_m,
         sigma_place_m=(graph.poses[worst].x_m, graph.poses[worst].y_m),
+        odometry=compared_with_odometry(frames),
     )
 
 

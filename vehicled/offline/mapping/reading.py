@@ -200,7 +200,15 @@ def _ordered(table: Array) -> Array:
 
 
 def _in_order(scans: list[LaserScan]) -> list[LaserScan]:
-    kept = {scan.t_ns: scan for scan in scans}
+    """Return scans by time; those of files of others whose geometry is no number are left out."""
+    kept = {
+        scan.t_ns: scan
+        for scan in scans
+        if isfinite(
+            scan.angle_min_rad + scan.angle_increment_rad + scan.time_increment_s
+            + scan.range_min_m + scan.x_m + scan.y_m
+        )
+    }  # fmt: skip
     return [kept[t_ns] for t_ns in sorted(kept)]
 
 
