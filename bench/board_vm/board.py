@@ -202,9 +202,7 @@ class Board:
         state = self.until("STANDBY", "FAULT", timeout_s=timeout_s)
         speed_mps = (state["estimate"] or {}).get("speed_mps") or 0.0
         expect(abs(speed_mps) < 0.2, f"it still rolls at {speed_mps:.2f} m/s in {state['mode']}")
-        found = [
-            link["code"] for link in state["chain"] if link["reaction"] not in DRIVES_ON
-        ]
+        found = [link["code"] for link in state["chain"] if link["reaction"] not in DRIVES_ON]
         fitting = [code for code in found if code in codes] if codes else found
         expect(fitting, f"stopped by {', '.join(found) or 'nothing'}, not by {' or '.join(codes)}")
         return str(fitting[0])

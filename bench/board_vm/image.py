@@ -183,9 +183,9 @@ def image(arch: str = "amd64") -> Image:
     return Image(disk, kernel, root / "boot" / f"initrd.img-{release}", release)
 
 
-def inside(root: Path, folder: str, command: Sequence[str]) -> None:
+def inside(root: Path, folder: str, command: Sequence[str], *, capture: bool = False) -> str:
     """Run a command in the system, with the host's way to the package index, of which nothing stays
-    in the system."""
+    in the system. Return what it printed, if that is captured."""
     environment = {key: value for key, value in os.environ.items() if key.startswith(ENVIRONMENT)}
     environment |= {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -210,9 +210,15 @@ def inside(root: Path, folder: str, command: Sequence[str]) -> None:
     script = "\n".join(
         ["set -e", *lines, f'exec chroot "{root}" sh -c \'cd {folder}; exec "$@"\' sh "$@"']
     )
-    subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", *command], env=environment, check=True
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *command],
+        env=environment,
+        check=not capture,
+        stdout=subprocess.PIPE if capture else None,
+        stderr=subprocess.STDOUT if capture else None,
+        text=True,
     )
+    return done.stdout or ""
 
 
 def _make(target: Path, command: Callable[[Path], list[str]]) -> None:

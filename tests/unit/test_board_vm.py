@@ -178,8 +178,13 @@ def test_a_condition_is_waited_for_by_the_clock_of_the_guest():
 
 
 def test_a_vehicle_that_rolls_or_stopped_for_another_reason_is_no_stop():
-    chain = [{"code": "gnss_silent"}, {"code": "imu_silent"}]
+    chain = [
+        {"code": "deadlines_share", "reaction": "CAP_SPEED"},
+        {"code": "gnss_silent", "reaction": "CONTROLLED_STOP"},
+        {"code": "imu_silent", "reaction": "BRAKE"},
+    ]
     assert ScriptedBoard(chain=chain).stopped("imu_silent") == "imu_silent"
+    assert ScriptedBoard(chain=chain).stopped() == "gnss_silent"
     with pytest.raises(FailedError, match="not by vesc_silent"):
         ScriptedBoard(chain=chain).stopped("vesc_silent")
     with pytest.raises(FailedError, match="by nothing"):
@@ -196,13 +201,21 @@ def test_a_vehicle_that_waits_in_auto_does_not_drive_on():
         ScriptedBoard(mode="STOPPING").drives_on(1.0)
 
 
-@pytest.mark.parametrize("change", [lambda board: board.options("--seed 1"), small_disk])
-def test_a_failed_check_leaves_the_service_as_it_was(change: Any):
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [
+        (lambda board: board.options("--seed 1"), "systemctl stop"),
+        (lambda board: board.on_vcan("--seed 1"), "sh /bench/simulator.sh"),
+        (small_disk, "systemctl start"),
+    ],
+)
+def test_a_failed_check_leaves_the_service_as_it_was(change: Any, last: str):
+    """The next check that drives starts a service that stands still."""
     board = ScriptedBoard()
     before = len(board.ran)
     with pytest.raises(FailedError, match="halfway"), change(board):
         raise FailedError("halfway")
-    undone = board.ran[-3:]
+    undone = board.ran[-2:]
     assert len(board.ran) > before + 3
-    assert any("systemctl start" in command for command in undone)
+    assert any(last in command for command in undone)
     assert "--seed" not in " ".join(undone)

@@ -1,5 +1,5 @@
-"""The simulator on real ports drives the lap: receivers and inertial unit are USB devices, the motor
-controller is on `vcan`, and the service stands at the end of its course.
+"""The simulator on real ports drives the lap: receivers and inertial unit are USB devices, the
+motor controller is on `vcan`, and the service stands at the end of its course.
 """
 
 from bench.board_vm.board import Board, expect

@@ -6,7 +6,7 @@ from bench.board_vm.board import Board, expect, number_in
 
 SOURCE = (
     "--set devices.pps.port=pps:/sys/class/pps/pps0 --set devices.pps.driver.name=pps --set "
-    "devices.pps.driver.pps.tolerance_us=50000 --set devices.pps.messages=[\"TimePulse\"]"
+    'devices.pps.driver.pps.tolerance_us=50000 --set devices.pps.messages=["TimePulse"]'
 )
 """An emulated processor stamps an interrupt late by milliseconds."""
 
