@@ -351,13 +351,19 @@ class Board:
         self.machine.power_off()
 
     def restore(self) -> None:
-        """Bring the board back to the state that checks begin in, after one that failed midway."""
+        """Bring the board back to the state that checks begin in, after one that failed midway:
+        plugs in, the vehicle at the start of its course, the service with its options at rest."""
         with suppress(MachineError):
             self.machine.wait_for_agent(10.0)
+            self.status_of(
+                f"systemctl stop {UNIT} simulator; echo '{OPTIONS}' >{ENV}", timeout_s=60.0
+            )
             for number, name in enumerate(DEVICES):
                 udc = f"{GADGETS}/{name}/UDC"
                 self.status_of(f"grep -q . {udc} || echo dummy_udc.{number} >{udc}")
-            self.status_of("sh /bench/devices.sh; sh /bench/can.sh; ip link set can0 up")
+            self.status_of(
+                "sh /bench/devices.sh; sh /bench/can.sh; ip link set can0 up", timeout_s=START_S
+            )
 
 
 @contextmanager

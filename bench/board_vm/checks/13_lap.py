@@ -16,6 +16,6 @@ def check(board: Board) -> str:
             worst_m = max(worst_m, abs(state["cross_track_m"] or 0.0))
             speeds.append(state["estimate"]["speed_mps"])
             board.sleep(0.5)
-        code = board.stopped("course_done")
+        code = board.stopped("course_finished")
     expect(worst_m < LIMIT_M, f"{worst_m:.2f} m off the course")
     return f"{code}, at most {worst_m:.2f} m off the course at up to {max(speeds):.2f} m/s"
