@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bench.board_vm import foreign as foreign_module
 from bench.board_vm.__main__ import (
     FAILED,
     NOT_TRIED,
@@ -17,7 +18,8 @@ from bench.board_vm.__main__ import (
     table,
 )
 from bench.board_vm.board import HERE, Board, FailedError, NotTriedError, expect, small_disk
-from bench.board_vm.image import digest, tracked
+from bench.board_vm.foreign import STEPS, TESTS, foreign
+from bench.board_vm.image import ROOT, MissingToolError, digest, tracked
 from bench.board_vm.machine import MachineError
 from tests.figures import rendered
 
@@ -219,3 +221,26 @@ def test_a_failed_check_leaves_the_service_as_it_was(change: Any, last: str):
     assert len(board.ran) > before + 3
     assert any(last in command for command in undone)
     assert "--seed" not in " ".join(undone)
+
+
+def test_a_kernel_that_runs_no_foreign_programs_is_named_with_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(foreign_module, "need", lambda *tools: None)
+    monkeypatch.setattr(foreign_module, "BINFMT", tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(MissingToolError, match=r"qemu-aarch64 is missing.*mount -t binfmt_misc"):
+        foreign("arm64")
+
+
+def test_the_unit_tests_of_a_foreign_system_exist():
+    assert all((ROOT / name).is_file() for name in TESTS)
+    assert [step.name for step in STEPS] == ["install", "lap", "unit_tests", "extras"]
+
+
+def test_a_step_of_a_foreign_system_fails_like_a_check(tmp_path: Path):
+    def fails(root: Path) -> str:
+        raise FailedError(f"nothing in {root.name}")
+
+    verdict = make(STEPS[0]._replace(run=fails), tmp_path)
+    assert (verdict.verdict, verdict.seen) == (FAILED, f"nothing in {tmp_path.name}")
