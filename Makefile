@@ -101,8 +101,8 @@ bench: $(VENV)/bench.stamp ## Measure this machine: every script of bench/
 
 # Needs root, apt packages of the host (the command names them) and a package index. Not part of `make test`.
 .PHONY: board
-board: $(VENV)/dev.stamp ## The service on a real Debian with the real-time kernel, in a virtual machine. ARGS='access hardening', ARGS=--list
-	@$(BIN)/python -m bench.board_vm $(ARGS)
+board: $(VENV)/dev.stamp ## The service on a real Debian with the real-time kernel, in a virtual machine. ARGS='access hardening', ARGS=--list, ARCH=arm64
+	@$(BIN)/python -m bench.board_vm $(if $(ARCH),--arch $(ARCH)) $(ARGS)
 
 # Needs podman or docker, and a registry or, with --packages, root and mmdebstrap. Not part of `make test`.
 .PHONY: image

@@ -21,10 +21,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.board_vm.board import HERE, LOGS, UNIT, Board, FailedError, NotTriedError
-from bench.board_vm.image import CACHE, ROOT, MissingToolError, image
+from bench.board_vm.foreign import STEPS, Step, foreign
+from bench.board_vm.image import ARCHITECTURES, CACHE, ROOT, MissingToolError, image
 from bench.board_vm.machine import Machine, MachineError
 from tests.figures import Column, Results, Row, save, write_pages
 
@@ -84,8 +85,8 @@ def checks(folder: Path, wanted: Sequence[str] = ()) -> list[Check]:
     ]
 
 
-def make(check: Check, board: Board) -> Verdict:
-    """Make one check, whatever happens in it."""
+def make(check: Check | Step, board: Any) -> Verdict:
+    """Make one check, whatever happens in it; ``board`` is what it is made on."""
     start = time.monotonic()
     try:
         verdict, seen = PASSED, check.run(board) or ""
@@ -110,10 +111,10 @@ def table(verdicts: Iterable[Verdict]) -> str:
     )
 
 
-def results(verdicts: Sequence[Verdict], where: str) -> Results:
+def results(verdicts: Sequence[Verdict], where: str, command: str = "make board") -> Results:
     """Return the table of docs/service.md."""
     return Results(
-        command="make board",
+        command=command,
         kind="machine",
         measured=time.strftime("%Y-%m-%d"),
         machine=where,
@@ -151,6 +152,25 @@ def collect(board: Board, out: Path) -> None:
         return
     for path in (board.machine.share / "out").iterdir():
         shutil.move(path, out / path.name)
+
+
+def run_foreign(arguments: argparse.Namespace) -> list[Verdict]:
+    """Try the package in a system of another architecture."""
+    start = time.monotonic()
+    root = foreign(arguments.arch)
+    print(f"the system was made or found in {time.monotonic() - start:.0f} s", flush=True)
+    wanted = [step for step in STEPS if not arguments.checks or step.name in arguments.checks]
+    verdicts = []
+    for step in wanted:
+        verdicts.append(make(step, root))
+        print(table(verdicts[-1:]), flush=True)
+    if wanted == list(STEPS) and not arguments.no_write:
+        where = f"{arguments.arch} on {platform.machine()} by qemu-user"
+        save(
+            f"board_{arguments.arch}", results(verdicts, where, f"make board ARCH={arguments.arch}")
+        )
+        write_pages()
+    return verdicts
 
 
 def run(arguments: argparse.Namespace) -> list[Verdict]:
@@ -199,6 +219,12 @@ def main() -> int:
         help="only these, after install and start (default: all)",
     )
     parser.add_argument(
+        "--arch",
+        choices=sorted(ARCHITECTURES),
+        default="amd64",
+        help="of another one only the package is tried, without a kernel (default amd64)",
+    )
+    parser.add_argument(
         "--out",
         type=Path,
         default=ROOT / "build" / "board",
@@ -216,10 +242,13 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         if arguments.list:
-            for check in checks(HERE / "checks", arguments.checks):
+            listed: Sequence[Check | Step] = (
+                checks(HERE / "checks", arguments.checks) if arguments.arch == "amd64" else STEPS
+            )
+            for check in listed:
                 print(f"{check.name:<20} {check.proves}")
             return 0
-        verdicts = run(arguments)
+        verdicts = run(arguments) if arguments.arch == "amd64" else run_foreign(arguments)
     except (MissingToolError, MachineError, ValueError) as error:
         print(f"make board: {error}", file=sys.stderr)
         return 2

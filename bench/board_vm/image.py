@@ -26,6 +26,10 @@ PACKAGES = (
     "ca-certificates", "git", "make", "python3", "python3-venv", "can-utils", "pps-tools",
 )  # fmt: skip
 """Packages of a vehicle's computer, and the tools of the checks."""
+FOREIGN_PACKAGES = (
+    "systemd", "ca-certificates", "git", "make", "procps", "python3", "python3-venv",
+)  # fmt: skip
+"""Packages of a system without a kernel, whose programs qemu-user runs."""
 INSTALLED_FROM = ("vehicled", "drivers", "sim_backend", "profiles", "systemd", "pyproject.toml",
     "requirements.lock", "LICENSE",
                   "README.md", ".ci/compiled")  # fmt: skip
@@ -111,10 +115,8 @@ def tracked(names: Iterable[str] = INSTALLED_FROM) -> list[Path]:
 
 def base(arch: str) -> Path:
     """Return a tar file of Debian, made anew if packages or hooks have changed."""
-    packages = [
-        *PACKAGES,
-        *([ARCHITECTURES[arch], "initramfs-tools"] if ARCHITECTURES[arch] else []),
-    ]
+    kernel = ARCHITECTURES[arch]
+    packages = [*PACKAGES, kernel, "initramfs-tools"] if kernel else FOREIGN_PACKAGES
     options = [
         "--variant=minbase", f"--architectures={arch}", f"--include={','.join(packages)}",
         f"--essential-hook={ESSENTIAL_HOOK}",
@@ -143,6 +145,7 @@ def system(arch: str) -> Path:
         target = part / "srv" / "vehicled" / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)
+    (part / "etc" / "sudoers.d").mkdir(exist_ok=True)
     inside(part, "/srv/vehicled", ["sh", "-e", "-c", PREPARE.read_text()])
     part.rename(root)
     _forget(root)
@@ -183,9 +186,9 @@ def image(arch: str = "amd64") -> Image:
     return Image(disk, kernel, root / "boot" / f"initrd.img-{release}", release)
 
 
-def inside(root: Path, folder: str, command: Sequence[str]) -> None:
+def inside(root: Path, folder: str, command: Sequence[str], *, capture: bool = False) -> str:
     """Run a command in the system, with the host's way to the package index, of which nothing stays
-    in the system."""
+    in the system. Return what it printed, if that is captured."""
     environment = {key: value for key, value in os.environ.items() if key.startswith(ENVIRONMENT)}
     environment |= {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -210,9 +213,15 @@ def inside(root: Path, folder: str, command: Sequence[str]) -> None:
     script = "\n".join(
         ["set -e", *lines, f'exec chroot "{root}" sh -c \'cd {folder}; exec "$@"\' sh "$@"']
     )
-    subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, "sh", *command], env=environment, check=True
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, "sh", *command],
+        env=environment,
+        check=not capture,
+        stdout=subprocess.PIPE if capture else None,
+        stderr=subprocess.STDOUT if capture else None,
+        text=True,
     )
+    return done.stdout or ""
 
 
 def _make(target: Path, command: Callable[[Path], list[str]]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bench.board_vm import foreign as foreign_module
 from bench.board_vm.__main__ import (
     FAILED,
     NOT_TRIED,
@@ -17,7 +18,8 @@ from bench.board_vm.__main__ import (
     table,
 )
 from bench.board_vm.board import HERE, Board, FailedError, NotTriedError, expect, small_disk
-from bench.board_vm.image import digest, tracked
+from bench.board_vm.foreign import STEPS, TESTS, foreign
+from bench.board_vm.image import ROOT, MissingToolError, digest, tracked
 from bench.board_vm.machine import MachineError
 from tests.figures import rendered
 
@@ -178,8 +180,13 @@ def test_a_condition_is_waited_for_by_the_clock_of_the_guest():
 
 
 def test_a_vehicle_that_rolls_or_stopped_for_another_reason_is_no_stop():
-    chain = [{"code": "gnss_silent"}, {"code": "imu_silent"}]
+    chain = [
+        {"code": "deadlines_share", "reaction": "CAP_SPEED"},
+        {"code": "gnss_silent", "reaction": "CONTROLLED_STOP"},
+        {"code": "imu_silent", "reaction": "BRAKE"},
+    ]
     assert ScriptedBoard(chain=chain).stopped("imu_silent") == "imu_silent"
+    assert ScriptedBoard(chain=chain).stopped() == "gnss_silent"
     with pytest.raises(FailedError, match="not by vesc_silent"):
         ScriptedBoard(chain=chain).stopped("vesc_silent")
     with pytest.raises(FailedError, match="by nothing"):
@@ -196,13 +203,44 @@ def test_a_vehicle_that_waits_in_auto_does_not_drive_on():
         ScriptedBoard(mode="STOPPING").drives_on(1.0)
 
 
-@pytest.mark.parametrize("change", [lambda board: board.options("--seed 1"), small_disk])
-def test_a_failed_check_leaves_the_service_as_it_was(change: Any):
+@pytest.mark.parametrize(
+    ("change", "last"),
+    [
+        (lambda board: board.options("--seed 1"), "systemctl stop"),
+        (lambda board: board.on_vcan("--seed 1"), "sh /bench/simulator.sh"),
+        (small_disk, "systemctl start"),
+    ],
+)
+def test_a_failed_check_leaves_the_service_as_it_was(change: Any, last: str):
+    """The next check that drives starts a service that stands still."""
     board = ScriptedBoard()
     before = len(board.ran)
     with pytest.raises(FailedError, match="halfway"), change(board):
         raise FailedError("halfway")
-    undone = board.ran[-3:]
+    undone = board.ran[-2:]
     assert len(board.ran) > before + 3
-    assert any("systemctl start" in command for command in undone)
+    assert any(last in command for command in undone)
     assert "--seed" not in " ".join(undone)
+
+
+def test_a_kernel_that_runs_no_foreign_programs_is_named_with_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(foreign_module, "need", lambda *tools: None)
+    monkeypatch.setattr(foreign_module, "BINFMT", tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(MissingToolError, match=r"qemu-aarch64 is missing.*mount -t binfmt_misc"):
+        foreign("arm64")
+
+
+def test_the_unit_tests_of_a_foreign_system_exist():
+    assert all((ROOT / name).is_file() for name in TESTS)
+    assert [step.name for step in STEPS] == ["install", "lap", "unit_tests", "extras"]
+
+
+def test_a_step_of_a_foreign_system_fails_like_a_check(tmp_path: Path):
+    def fails(root: Path) -> str:
+        raise FailedError(f"nothing in {root.name}")
+
+    verdict = make(STEPS[0]._replace(run=fails), tmp_path)
+    assert (verdict.verdict, verdict.seen) == (FAILED, f"nothing in {tmp_path.name}")

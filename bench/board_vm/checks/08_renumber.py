@@ -10,7 +10,10 @@ def check(board: Board) -> str:
     link = f"{BY_ID}/{LINKS['gnss']}"
     before = board.shell(f"readlink -f {link}").strip()
     board.drive()
-    with board.running(f"exec sleep 600 <{before}"):
+    with board.running(f"trap '' HUP; exec sleep 600 <{before}") as pid:
+        board.wait_for(
+            lambda: before in board.shell(f"readlink /proc/{pid}/fd/0 || true"), "it is not held"
+        )
         board.unplug("gnss")
         board.until_port("gnss", "LOST", "ERROR")
         board.plug("gnss")

@@ -9,7 +9,7 @@ def check(board: Board) -> str:
     """Set can0 down and up."""
     board.drive()
     board.shell("ip link set can0 down")
-    code = board.stopped()
+    code = board.stopped("actuator_lost", "device_lost")
     board.until_port("drive", "LOST", "ERROR")
     board.shell("ip link set can0 up")
     took_s = board.until_port("drive", "OPENED")

@@ -18,7 +18,7 @@ def check(board: Board) -> str:
         board.until_port("drive", "OPENED")
         board.drive()
         board.unplug("drive")
-        code = board.stopped()
+        code = board.stopped("actuator_lost", "device_lost")
         board.plug("drive")
         took_s = board.until_port("drive", "OPENED")
         board.drive()
