@@ -130,16 +130,15 @@ class Monitors:
     def on_message(self, message: Message, now_ns: int) -> None:
         """Pass an ingested message to its monitors. A fault that a device reports acts like a rule
         while it is active."""
-        kind = type(message)
-        if kind is Fault:
+        if isinstance(message, Fault):
             key = (message.origin, message.code)
             if message.active:
                 self.device_faults[key] = message
             else:
                 self.device_faults.pop(key, None)
-        elif kind is VirtualWorld:
+        elif isinstance(message, VirtualWorld):
             self._mix(message)
-        for monitor in self._monitors_of.get(kind, ()):
+        for monitor in self._monitors_of.get(type(message), ()):
             monitor.on_message(message, now_ns)
 
     def _obstacle_monitor(self) -> ObstacleMonitor:
