@@ -149,8 +149,8 @@ def test_a_turn_that_an_alarm_is_already_due_in_is_no_sleep(selector):
 
 
 def test_an_overdue_alarm_is_waited_for_and_not_polled(selector, pair):
-    """With PREEMPT_RT a thread of low priority makes the alarm's descriptor readable, and a loop
-    that polls starves it."""
+    """A thread of low priority makes the alarm's descriptor readable with PREEMPT_RT; a loop that
+    polls would starve it."""
     selector.register(pair[0], READ)
     sender = threading.Timer(0.02, pair[1].send, [b"x"])
     selector.planned_ns = late_ns = time.monotonic_ns()

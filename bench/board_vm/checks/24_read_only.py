@@ -1,6 +1,5 @@
-"""With a root file system that is read-only from the boot on, and logs in memory, the service
-starts by itself and drives; with a log folder that is read-only, too, it does not start and says
-why.
+"""The service starts by itself and drives with a root file system that is read-only from the boot
+on, and logs in memory; with a log folder that is read-only, too, it does not start and says why.
 """
 
 from bench.board_vm.board import LOGS, UNIT, Board, expect

@@ -85,7 +85,7 @@ class Monitors:
         self.yaw = YawMonitor(vehicle, antenna_m[0])
         self.speed = SpeedMonitor(vehicle, limits)
         self.gnss = GnssMonitor(self.speed.moving_mps)
-        self.motion = MotionMonitor(vehicle, limits, self.speed, self.inertial)
+        self.motion = MotionMonitor(vehicle, limits, self.speed)
         self.alignment = AlignmentMonitor(
             alignment or AlignmentParams(), datum, antenna_m, self.sources, self.yaw, self.speed
         )
@@ -130,13 +130,13 @@ class Monitors:
     def on_message(self, message: Message, now_ns: int) -> None:
         """Pass an ingested message to its monitors. A fault that a device reports acts like a rule
         while it is active."""
-        if type(message) is Fault:
+        if isinstance(message, Fault):
             key = (message.origin, message.code)
             if message.active:
                 self.device_faults[key] = message
             else:
                 self.device_faults.pop(key, None)
-        elif type(message) is VirtualWorld:
+        elif isinstance(message, VirtualWorld):
             self._mix(message)
         for monitor in self._monitors_of.get(type(message), ()):
             monitor.on_message(message, now_ns)
