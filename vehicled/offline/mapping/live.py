@@ -37,7 +37,7 @@ BEGUN_M, BEGUN_RAD = 0.1, 0.1
 """Motion from which the vehicle has begun to move."""
 MOST_KEYFRAMES = 6000
 MOST_S = 4 * 3600.0
-"""Bounds of a map that is made while driving, and so of the memory of this process: 250 MB."""
+"""Bounds of a map that is made while driving, and so of the memory of this process."""
 BUSY_RATIO = 0.25
 """Largest fraction of the time that drawing maps takes."""
 BEHIND_MB = 10.0
