@@ -17,6 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.busy_computer import DEADLINE_S
+from tests.conformance.port_kit import until
 from tests.unit.test_machine import START, Rig
 from vehicled.core.messages import CourseCommand, CourseKind, OperatorAction
 from vehicled.daemon.live_changes import ChangeError
@@ -106,7 +107,7 @@ async def served(path: Path) -> AsyncIterator[Planning]:
     console = Planning()
     async with anyio.create_task_group() as group:
         group.start_soon(ControlServer(path, lambda: START, planner=console.planner).serve, console)  # type: ignore[arg-type]
-        await anyio.sleep(0.01)
+        await until(path.exists)
         yield console
         group.cancel_scope.cancel()
 

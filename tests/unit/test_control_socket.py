@@ -4,7 +4,7 @@ hold the loop."""
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import inf
 from pathlib import Path
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.busy_computer import DEADLINE_S
+from tests.conformance.port_kit import until
 from tests.unit.test_machine import LIMITS, START, Rig
 from vehicled.cli import control, main
 from vehicled.cli.control import _show, _show_margins
@@ -142,7 +143,7 @@ async def served(
     console, serving = Console(), ControlServer(path, planner=planner)  # type: ignore[arg-type]
     async with anyio.create_task_group() as group:
         group.start_soon(serving.serve, console)  # type: ignore[arg-type]
-        await anyio.sleep(0.01)
+        await until(path.exists)
         yield console, serving
         group.cancel_scope.cancel()
 
@@ -344,7 +345,7 @@ async def test_a_client_beyond_the_limit_may_only_stop(
     path = tmp_path / "v.sock"
     monkeypatch.setattr(server, "STOPPER_TIMEOUT_S", 0.2)
     monkeypatch.setattr(server, "MAX_PER_PROGRAM", MAX_CLIENTS)
-    async with served(path) as (console, _), anyio.create_task_group() as group:
+    async with served(path) as (console, serving), anyio.create_task_group() as group:
         streams = [await anyio.connect_unix(path) for _ in range(MAX_CLIENTS)]
         for stream in streams:
             await stream.send(b'{"do": "status"}\n')
@@ -367,7 +368,7 @@ async def test_a_client_beyond_the_limit_may_only_stop(
                     await silent.receive()
         for stream in streams:
             await stream.aclose()
-        await anyio.sleep(0.05)
+        await until(lambda: serving.clients == 0)
         assert (await ask(path, b'{"do": "status"}'))[0]["ok"]
         group.cancel_scope.cancel()
 
@@ -457,12 +458,6 @@ async def test_requests_of_a_client_that_sends_no_more_are_answered(tmp_path: Pa
 
 def goto(x_m: int) -> bytes:
     return b'{"do": "goto", "x_m": %d, "y_m": 1}\n' % x_m
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(DEADLINE_S):
-        while not condition():  # noqa: ASYNC110 - what it waits for has no event
-            await anyio.sleep(0.01)
 
 
 async def test_a_path_holds_up_nobody_and_a_stop_calls_it_off(tmp_path: Path) -> None:
@@ -589,8 +584,7 @@ async def test_a_heap_of_readings_is_not_driven_by_when_it_is_old(
             await stream.send(b"".join(reading(k, 0.5) for k in range(100)))
             with anyio.fail_after(DEADLINE_S):
                 assert b"readings per second" in await stream.receive()
-        await anyio.sleep(0.05)
-        assert serving.clients == 0
+        await until(lambda: serving.clients == 0)
     assert len(console.readings) < 10
     assert console.readings[-1].unplugged
 
@@ -689,9 +683,10 @@ async def test_the_socket_of_a_dead_daemon_is_taken_over_and_that_of_a_live_one_
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(str(path))
     dead.close()
+    left = path.stat().st_ctime_ns
     async with anyio.create_task_group() as group:
         group.start_soon(ControlServer(path).serve, Console())  # type: ignore[arg-type]
-        await anyio.sleep(0.05)
+        await until(lambda: path.exists() and path.stat().st_ctime_ns != left)
         assert (await ask(path, b'{"do": "status"}'))[0]["ok"]
         with pytest.raises(SocketPathError, match="another daemon already uses"):
             await ControlServer(path).serve(Console())  # type: ignore[arg-type]
