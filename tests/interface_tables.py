@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vehicled.live.bridges.ros2.requests import RequestKind
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"<!-- (?P<name>[\w ]+) -->\n(?P<table>.*?)<!-- end -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- (?!end)(?P<name>[\w ]+) -->\n(?P<table>.*?)<!-- end -->", re.DOTALL)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
