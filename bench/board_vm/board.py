@@ -255,10 +255,9 @@ class Board:
 
     def cursor(self) -> str:
         """Return the present end of the journal."""
+        # A line before it says that no entries were asked for.
         return (
-            self.shell("journalctl --no-pager -n 0 --show-cursor")
-            .strip()
-            .removeprefix("-- cursor: ")
+            self.shell("journalctl --no-pager -n 0 --show-cursor").rpartition("cursor: ")[2].strip()
         )
 
     def journal(self, cursor: str) -> list[dict[str, Any]]:
