@@ -177,7 +177,7 @@ class Board:
                 # Accepts the place, if the check before has left doubts of it, and joins the course
                 # there: a daemon that was restarted begins at its start.
                 self.request("reset")
-                self.shell(f"vehicled course set {COURSE}", user="alice")
+                self.status_of(f"vehicled course set {COURSE}", user="alice")
 
     def stand(self) -> None:
         """Disarm and wait until the vehicle stands, with the service running."""
