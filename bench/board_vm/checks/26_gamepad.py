@@ -31,10 +31,10 @@ def check(board: Board) -> str:
             for trigger in ("ABS_Z", "ABS_RZ"):
                 press(board, f"{trigger} 255")
                 press(board, f"{trigger} 0")
+            press(board, "BTN_TL 1")
             press(board, "BTN_START 1")
             press(board, "BTN_START 0")
             board.until("TELEOP")
-            press(board, "BTN_TL 1")
             board.sleep(1.0)
             press(board, "ABS_RZ 120")
             state = board.until("TELEOP", speed_mps=0.5)
