@@ -177,7 +177,7 @@ class Board:
                 # Accepts the place, if the check before has left doubts of it, and joins the course
                 # there: a daemon that was restarted begins at its start.
                 self.request("reset")
-                self.shell(f"vehicled course set {COURSE}", user="alice")
+                self.status_of(f"vehicled course set {COURSE}", user="alice")
 
     def stand(self) -> None:
         """Disarm and wait until the vehicle stands, with the service running."""
@@ -255,10 +255,9 @@ class Board:
 
     def cursor(self) -> str:
         """Return the present end of the journal."""
+        # A line before it says that no entries were asked for.
         return (
-            self.shell("journalctl --no-pager -n 0 --show-cursor")
-            .strip()
-            .removeprefix("-- cursor: ")
+            self.shell("journalctl --no-pager -n 0 --show-cursor").rpartition("cursor: ")[2].strip()
         )
 
     def journal(self, cursor: str) -> list[dict[str, Any]]:

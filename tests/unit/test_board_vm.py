@@ -37,6 +37,7 @@ class ScriptedBoard(Board):
 
     def __init__(self, **state: Any) -> None:
         self.ran: list[str] = []
+        self.printed = ""
         self.clock_s = 0.0
         self.answer = {
             "mode": "STANDBY",
@@ -56,7 +57,7 @@ class ScriptedBoard(Board):
         self, command: str, *, user: str = "root", timeout_s: float = 120.0
     ) -> tuple[int, str]:
         self.ran.append(command)
-        return 0, ""
+        return 0, self.printed
 
     def until(
         self, *modes: str, timeout_s: float = 40.0, speed_mps: float = -100.0
@@ -193,6 +194,12 @@ def test_a_vehicle_that_rolls_or_stopped_for_another_reason_is_no_stop():
         ScriptedBoard().stopped()
     with pytest.raises(FailedError, match=r"rolls at 0\.50 m/s"):
         ScriptedBoard(chain=chain, estimate={"speed_mps": 0.5}).stopped()
+
+
+def test_the_cursor_of_the_journal_is_found_after_what_journalctl_says():
+    board = ScriptedBoard()
+    board.printed = "-- No entries --\n-- cursor: s=9d87;i=3ea\n"
+    assert board.cursor() == "s=9d87;i=3ea"
 
 
 def test_a_vehicle_that_waits_in_auto_does_not_drive_on():

@@ -15,6 +15,7 @@ done
 
 def check(board: Board) -> str:
     """Kill every daemon at its start, then give options that cannot be used."""
+    board.stand()
     board.shell(KILLER, timeout_s=100.0)
     restarts = board.show("NRestarts")
     board.sleep(3.0)

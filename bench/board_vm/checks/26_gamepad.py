@@ -13,8 +13,7 @@ def check(board: Board) -> str:
     """Press the buttons of a gamepad made by uinput, then unplug it."""
     if board.status_of("modprobe uinput && modprobe joydev")[0] != 0:
         raise NotTriedError("this kernel has no uinput or no joydev")
-    board.until("STANDBY", "ARMED")
-    board.request("disarm")
+    board.stand()
     board.shell("usermod -aG input alice; install -d -o alice /run/bench")
     screen = "/run/bench/teleop.txt"
     with board.running("exec python3 /bench/pad.py /run/pad"):
@@ -32,10 +31,10 @@ def check(board: Board) -> str:
             for trigger in ("ABS_Z", "ABS_RZ"):
                 press(board, f"{trigger} 255")
                 press(board, f"{trigger} 0")
+            press(board, "BTN_TL 1")
             press(board, "BTN_START 1")
             press(board, "BTN_START 0")
             board.until("TELEOP")
-            press(board, "BTN_TL 1")
             board.sleep(1.0)
             press(board, "ABS_RZ 120")
             state = board.until("TELEOP", speed_mps=0.5)

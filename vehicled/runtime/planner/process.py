@@ -234,7 +234,8 @@ class PlanningProcess:
         except TimeoutError:
             self._gone(f"a request took more than {PLAN_TIMEOUT_S:g} s")
             job.refuse(
-                f"no path was found within {PLAN_TIMEOUT_S:g} s: choose a place that is nearer"
+                f"the plan was not ready within {PLAN_TIMEOUT_S:g} s: ask again when the computer "
+                "is less busy, or for a nearer place or a shorter course"
             )
         except (OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
             self._gone(str(error) or "its process ended")
