@@ -1,5 +1,5 @@
-"""The vehicle drives on while another program fills its CAN bus with frames of the highest priority
-that belong to nobody."""
+"""The vehicle drives on while another program sends frames of the highest priority, which belong to
+nobody, on its CAN bus: as many as the emulated computer takes."""
 
 from bench.board_vm.board import Board, expect, number_in
 
