@@ -152,7 +152,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         profile="f1tenth_mocap", failure="mocap:stuck@3+2",
         injected="the same pose for 2 s, fresh stamps", vehicle="controlled stop", within_s=0.3,
-        named=("message_unused", "mocap_frozen"), recovers=_REARM, remark=_NOT_BELIEVED,
+        named=("map_lost", "map_lost_long", "message_unused", "mocap_frozen"), recovers=_REARM,
+        remark=_NOT_BELIEVED,
     ),
     Row(
         profile="f1tenth_mocap", failure="mocap:wrong@3+2", injected="1 m sideways for 2 s",
@@ -179,8 +180,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         profile="f1tenth_mocap", failure="mocap:mocap_frozen@3+2",
         injected="the last pose is repeated for 2 s, and nothing says so",
-        vehicle="controlled stop", within_s=0.3, named=("message_unused", "mocap_frozen"),
-        recovers=_REARM, remark=_NOT_BELIEVED,
+        vehicle="controlled stop", within_s=0.3,
+        named=("map_lost", "map_lost_long", "message_unused", "mocap_frozen"), recovers=_REARM,
+        remark=_NOT_BELIEVED,
     ),
     Row(
         profile="f1tenth_mocap", failure="mocap:mocap_loses_frames@3+2",

@@ -157,14 +157,15 @@ def test_the_command_tries_every_row_on_both_links_and_skips_none(
 def test_a_simulated_drive_runs_by_every_rule_and_every_check(link: str) -> None:
     """The safety layer has no switch for simulation, and the daemon of a simulation has all of it.
     The bodies of mixed reality only add obstacles, in a module of their own."""
-    pair = WrappedPair(
-        load_profile("art_vesc"), load_course("circle_r5_ccw"), (), NullSink(), 0, link=link
-    )
+    profile = load_profile("art_vesc")
+    pair = WrappedPair(profile, load_course("circle_r5_ccw"), (), NullSink(), 0, link=link)
     supervisor = pair.machine.supervisor
     assert supervisor._rules == RULES
+    supervisor._arrange(profile.limits)
     for mode in Mode:
         limits = *supervisor._upper[mode], *supervisor._bounds[mode]
         tested = {code for code, *_ in (*supervisor._flags[mode], *limits)}
+        tested |= {rule.code for rule in supervisor._moving[mode]}
         assert tested == {rule.code for rule in RULES if mode in rule.modes}
     assert all(rule.modes for rule in RULES)
     package = Path(vehicled.safety.__file__).parent

@@ -592,7 +592,7 @@ INJECTIONS: tuple[Injection, ...] = (
     Injection(
         row=19, code="corridor_left",
         how="the controller drives straight on and says that it is on its course", since=_left,
-        act=_command(lambda c: replace(c, wheel_angle_rad=0.0, throttle=0.3, brake=0.0,
+        act=_command(lambda c: replace(c, wheel_angle_rad=0.0, throttle=0.4, brake=0.0,
             cross_track_m=0.0, heading_error_rad=0.0)),
         timeout_s=12.0,
     ),
