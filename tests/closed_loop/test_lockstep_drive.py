@@ -144,7 +144,7 @@ def test_a_vehicle_that_cannot_follow_is_stopped_and_says_why(drive: Drive) -> N
     )
     assert status == 1
     assert not result["finished"]
-    assert "off the course" in result["why"]
+    assert "beside its wheel angles" in result["why"]
 
 
 def test_a_twin_without_gnss_never_arms(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,12 +153,13 @@ def test_an_overdue_alarm_is_waited_for_and_not_polled(selector, pair):
     polls would starve it."""
     selector.register(pair[0], READ)
     sender = threading.Timer(0.02, pair[1].send, [b"x"])
-    selector.planned_ns = late_ns = time.monotonic_ns()
+    selector.planned_ns = time.monotonic_ns()
     sender.start()
     assert selector.select(None)
     sender.join()
-    assert selector.woke_ns - selector.idle_from_ns == selector.slept_ns == selector.overslept_ns
-    assert (selector.sleeps, selector.idle_from_ns >= late_ns) == (1, True)
+    assert 10_000_000 < selector.slept_ns == selector.overslept_ns
+    assert selector.sleeps == 1
+    assert selector.idle_from_ns == selector.woke_ns == 0, "its cause is what held the loop before"
 
 
 def test_of_a_sleep_that_an_alarm_is_to_end_the_rest_is_overslept(selector):

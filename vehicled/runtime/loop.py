@@ -136,8 +136,8 @@ class PreciseSelector(selectors.DefaultSelector):
         self.planned_ns = NEVER_NS
         """Time at which an :class:`~vehicled.runtime.timer.Alarm` ends the sleeps."""
         self.idle_from_ns = 0
-        """Start of the last sleep. Polls that do not sleep leave this and the next two
-        unchanged."""
+        """Start of the last sleep that was planned. Polls leave this and the next two unchanged, as
+        do waits for an alarm that is due."""
         self.idle_until_ns = 0
         """Planned end of that sleep; ``NEVER_NS`` if it waited only for input."""
         self.woke_ns = 0
@@ -174,14 +174,14 @@ class PreciseSelector(selectors.DefaultSelector):
             return super().select(0)
         now_ns = time.monotonic_ns()
         until_ns = NEVER_NS if timeout is None else min(now_ns + int(timeout * 1e9) + 1, NEVER_NS)
-        planned_ns = min(until_ns, self.planned_ns)
-        # An overdue alarm is waited for like one ahead. With PREEMPT_RT a thread of priority 1
-        # makes its descriptor readable, and a loop that polls at real-time priority starves it.
-        overdue = planned_ns <= now_ns
-        if overdue:
-            planned_ns = now_ns
-        else:
+        planned_ns = max(min(until_ns, self.planned_ns), now_ns)
+        overdue = planned_ns == now_ns
+        if not overdue:
             self.idle_from_ns, self.idle_until_ns = now_ns, planned_ns
+        elif ready := super().select(0):
+            return ready
+        # With PREEMPT_RT a thread of priority 1 makes the descriptor of an overdue alarm readable,
+        # and a loop that polls at real-time priority starves it: so this waits for it, too.
         timer = self._timer
         if timer is None:
             ready = super().select(timeout)
@@ -196,11 +196,8 @@ class PreciseSelector(selectors.DefaultSelector):
                 self._armed_ns = until_ns
                 ready = super().select(None)
         woke_ns = time.monotonic_ns()
-        if overdue:
-            if woke_ns - now_ns <= SLEEP_NS:
-                return ready
-            self.idle_from_ns = self.idle_until_ns = now_ns
-        self.woke_ns = woke_ns
+        if not overdue:
+            self.woke_ns = woke_ns
         self.sleeps += woke_ns - now_ns > SLEEP_NS
         self.slept_ns += woke_ns - now_ns
         if woke_ns > planned_ns:
