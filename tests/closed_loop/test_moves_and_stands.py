@@ -23,7 +23,8 @@ from vehicled.offline.failsafe.bench import WrappedPair
 from vehicled.paths.course import Course, course_from_waypoints
 from vehicled.profile import load
 from vehicled.run.plan import course_of
-from vehicled.safety.matrix import MATRIX
+from vehicled.safety.matrix import MATRIX, RULES
+from vehicled.safety.supervisor import Supervisor
 
 SECOND_NS = 10**9
 STARTS = (Mode.INIT, Mode.STANDBY, Mode.ARMED)
@@ -227,9 +228,12 @@ def test_a_law_with_too_little_throttle_is_stopped() -> None:
     assert drive.trace.codes[-1] in ("stalled", "no_progress")
 
 
-def test_a_law_of_its_own_throttle_is_helped_to_move() -> None:
+def test_a_law_of_its_own_throttle_is_helped_to_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vehicle that was pulled aside turns its wheels to the lock, where the law's throttle is too
     little for it."""
+    # The rule would end the drive while it is pulled.
+    others = [rule for rule in RULES if rule.code != "steering_unfollowed"]
+    monkeypatch.setattr("vehicled.daemon.app.Supervisor", lambda: Supervisor(others))
     drive = Drive(
         "art_twin", line(0.43, 5.0), "controller.name=linear", failures=["drive:pull=1.71@4+3"]
     )
