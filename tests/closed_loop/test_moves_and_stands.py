@@ -235,7 +235,7 @@ def test_a_law_of_its_own_throttle_is_helped_to_move(monkeypatch: pytest.MonkeyP
     others = [rule for rule in RULES if rule.code != "steering_unfollowed"]
     monkeypatch.setattr("vehicled.daemon.app.Supervisor", lambda: Supervisor(others))
     drive = Drive(
-        "art_twin", line(0.43, 5.0), "controller.name=linear", failures=["drive:pull=1.71@4+3"]
+        "art_twin", line(0.43, 5.0), "controller.name=linear", failures=["drive:pull=1.71@4+5"]
     )
     drive.begin()
     drive.until(20.0, modes=(Mode.AUTO,))
